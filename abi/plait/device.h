@@ -1,0 +1,122 @@
+/* plait/device.h - devices and kernels. A device gives memory, queues and events; kernels are apart, one item per (op, device,
+ * implementation), so that a third-party op can bring kernels for a device it did not write.
+ *
+ * Work is asynchronous: enqueue() returns at once on a GPU and may run in place on a CPU. Kernels are selected (pure, no
+ * device touched, so that a plan can be made anywhere), prepared once, and run many times. */
+#ifndef PLAIT_DEVICE_H
+#define PLAIT_DEVICE_H
+
+#include <plait/base.h>
+#include <plait/op.h>
+#include <plait/option.h>
+#include <plait/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Opaque objects of a device plugin. */
+typedef struct plait_device plait_device;
+typedef struct plait_queue plait_queue;   /* work in order */
+typedef struct plait_event plait_event;   /* a point in a queue */
+typedef struct plait_graph plait_graph;   /* captured work, launched as one */
+typedef struct plait_kernel plait_kernel; /* one prepared kernel */
+
+/* Answer of a kernel's select(). The caller sets struct_size and detail_size. */
+typedef struct plait_choice {
+  size_t struct_size;
+  uint64_t workspace;   /* bytes of scratch that run() needs, any content, aligned to 64 */
+  char *detail;         /* (detail_size) NUL-terminated: the variant chosen, or why it was refused */
+  uint64_t detail_size; /* capacity */
+} plait_choice;
+
+/* Kind "plait.kernel/1": one implementation of an op on a device. Static. Several may exist for an op and a device; the one with
+ * the highest rank that accepts is taken; a plain one of rank 0 should end every list. */
+typedef struct plait_kernel_item {
+  size_t struct_size;
+  const char *name;   /* "jit_map" */
+  const char *op;     /* op it implements */
+  const char *device; /* name of the device item */
+  int32_t rank;
+  uint32_t reserved;
+  /* 1: takes this desc, and *choice is set; 0: refuses, and choice->detail says why. Pure. [thread: any; blocks: no] */
+  uint32_t(PLAIT_CALL *select)(const plait_op_desc *desc, plait_choice *choice);
+  /* Makes the kernel; desc is borrowed. [thread: owner of the device; blocks: may generate code] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(const plait_host *host, plait_device *device,
+                                                    const plait_op_desc *desc, plait_kernel **out);
+  /* Puts one execution on the queue. operands: inputs, then outputs; aligned to 64 where the engine planned them.
+   * No allocation, no lock. Failure is NULL or an error made with the host of prepare(). [thread: compute] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *run)(const plait_kernel *kernel, plait_queue *queue, void *const *operands,
+                                                void *workspace);
+  void(PLAIT_CALL *release)(plait_kernel *kernel);
+} plait_kernel_item;
+
+/* Directions of a copy. */
+#define PLAIT_COPY_TO_DEVICE 1u
+#define PLAIT_COPY_TO_HOST 2u
+#define PLAIT_COPY_ON_DEVICE 3u
+
+/* Device properties. */
+typedef struct plait_device_info {
+  size_t struct_size;
+  uint32_t host_visible; /* 1: device pointers are host pointers */
+  uint32_t threads;      /* compute threads, 0 where the word means nothing */
+  uint64_t memory_bytes; /* installed */
+  const char *summary;   /* "2 threads, avx512"; lives as long as the device */
+} plait_device_info;
+
+/* Kind "plait.device/1". Static. */
+typedef struct plait_device_item {
+  size_t struct_size;
+  const char *name; /* "cpu" */
+  const char *help;
+  const plait_option *options;
+  uint32_t n_options;
+  int32_t rank; /* "auto" takes the device of the highest rank */
+
+  /* How many threads a kernel will get with these options: what select() is asked with. Pure. [thread: any] */
+  uint32_t(PLAIT_CALL *threads)(const plait_options *options);
+  /* [thread: owner; blocks: yes] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, plait_device **out);
+  void(PLAIT_CALL *close)(plait_device *device);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *info)(const plait_device *device, plait_device_info *out);
+
+  /* Device memory, aligned to at least 64, content zero. [thread: owner; blocks: yes] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *alloc)(plait_device *device, uint64_t bytes, void **out);
+  void(PLAIT_CALL *free)(plait_device *device, void *memory);
+
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *queue_open)(plait_device *device, plait_queue **out);
+  void(PLAIT_CALL *queue_close)(plait_queue *queue);
+  /* Puts one kernel on the queue (or, while capturing, into the graph). operands (n) are copied. [thread: compute] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *enqueue)(plait_queue *queue, const plait_kernel_item *item,
+                                                    const plait_kernel *kernel, void *const *operands, uint32_t n,
+                                                    void *workspace);
+  /* Puts a copy on the queue. Host memory must stay until the queue has passed it. [thread: compute] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *copy)(plait_queue *queue, uint32_t direction, void *to, const void *from,
+                                                 uint64_t bytes);
+  /* Waits until the queue is empty; reports the first error of asynchronous work. [thread: compute; blocks: yes] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *sync)(plait_queue *queue);
+
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_open)(plait_device *device, plait_event **out);
+  void(PLAIT_CALL *event_close)(plait_event *event);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_record)(plait_event *event, plait_queue *queue);
+  /* Later work of `queue` waits for the event. */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_wait)(plait_event *event, plait_queue *queue);
+  /* *done = 1 when the event has passed. */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_query)(plait_event *event, uint32_t *done);
+
+  /* Between begin and end, enqueue() and copy() are recorded instead of run. launch() runs the record as it stands, in order.
+   * Capturing allocates; launching does not. */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *capture_begin)(plait_queue *queue);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *capture_end)(plait_queue *queue, plait_graph **out);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *graph_launch)(plait_graph *graph, plait_queue *queue);
+  void(PLAIT_CALL *graph_close)(plait_graph *graph);
+} plait_device_item;
+
+#define PLAIT_KIND_DEVICE "plait.device/1"
+#define PLAIT_KIND_KERNEL "plait.kernel/1"
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PLAIT_DEVICE_H */

@@ -1,0 +1,71 @@
+/* plait/tensor.h - element types, shapes, and tensor views compatible with DLPack. */
+#ifndef PLAIT_TENSOR_H
+#define PLAIT_TENSOR_H
+
+#include <plait/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Element types. Ids are stable for ever and never reused. */
+#define PLAIT_F32 1u
+#define PLAIT_F64 2u
+#define PLAIT_BF16 3u
+#define PLAIT_F16 4u
+#define PLAIT_I32 5u
+#define PLAIT_I64 6u
+#define PLAIT_U8 7u
+#define PLAIT_BOOL 8u /* one byte, 0 or 1 */
+
+#define PLAIT_MAX_RANK 8
+
+/* Type and row-major extents of a tensor; rank 0 is a scalar. This struct never changes.
+ * dims[rank..] are 0. An extent of 0 is legal. */
+typedef struct plait_shape {
+  uint32_t dtype;
+  uint32_t rank;
+  int64_t dims[PLAIT_MAX_RANK];
+} plait_shape;
+
+/* --- DLPack --------------------------------------------------------------------------------------------------------
+ * The same memory layout as DLPack 1.x (DLDevice, DLDataType, DLTensor, DLManagedTensorVersioned), declared here so that
+ * hosts need no further header; a pointer to one may be cast to the other. These structs are frozen by that standard. */
+
+typedef struct plait_dl_device {
+  int32_t type; /* 1 host memory, 2 CUDA, 3 pinned host memory */
+  int32_t id;
+} plait_dl_device;
+
+typedef struct plait_dl_dtype {
+  uint8_t code; /* 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool */
+  uint8_t bits;
+  uint16_t lanes; /* 1 */
+} plait_dl_dtype;
+
+typedef struct plait_dl_tensor {
+  void *data; /* may be NULL when the tensor is empty */
+  plait_dl_device device;
+  int32_t ndim;
+  plait_dl_dtype dtype;
+  int64_t *shape;   /* (ndim) */
+  int64_t *strides; /* (ndim), in elements; from a producer never NULL, a consumer accepts NULL as row-major */
+  uint64_t byte_offset;
+} plait_dl_tensor;
+
+#define PLAIT_DL_READ_ONLY 1u
+#define PLAIT_DL_COPIED 2u
+
+typedef struct plait_dl_managed {
+  uint32_t major; /* 1; a consumer that finds another major calls deleter and touches nothing else */
+  uint32_t minor;
+  void *manager_ctx;
+  void(PLAIT_CALL *deleter)(struct plait_dl_managed *self); /* may be NULL */
+  uint64_t flags;
+  plait_dl_tensor tensor;
+} plait_dl_managed;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PLAIT_TENSOR_H */

@@ -1,0 +1,11 @@
+# PLAIT_ABI_VERSION, read from the one place that states it.
+set(PLAIT_ABI_VERSION 1)
+set(header ${PROJECT_SOURCE_DIR}/abi/plait/base.h)
+if(EXISTS ${header})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(STRINGS ${header} line REGEX "^#define PLAIT_ABI_VERSION [0-9]+" LIMIT_COUNT 1)
+  if(NOT line MATCHES "PLAIT_ABI_VERSION ([0-9]+)")
+    message(FATAL_ERROR "[build] ${header} has no line '#define PLAIT_ABI_VERSION <number>'; restore it")
+  endif()
+  set(PLAIT_ABI_VERSION ${CMAKE_MATCH_1})
+endif()

@@ -1,0 +1,19 @@
+# build <preset>, run_tests <preset> [ctest args]. Sourced by ./dev.
+
+# The presets ask for ninja; a configured folder is only configured anew when cmake itself finds a reason.
+build() {
+  local preset=$1
+  [ -n "$(find "build/$preset/build.ninja" -newer CMakePresets.json 2>/dev/null)" ] ||
+    logged "configure-$preset" "preset '$preset' could not be configured" cmake --preset "$preset"
+  say "building (preset $preset)"
+  logged "build-$preset" "the build failed (preset $preset)" cmake --build --preset "$preset" -j "$jobs"
+}
+
+run_tests() {
+  local preset=$1
+  shift
+  say "testing (preset $preset)"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j 2 "$@" </dev/null ||
+    stop 1 "tests failed (preset $preset); their output is above" \
+      "run one alone with  ctest --test-dir build/$preset --output-on-failure -R <name>"
+}
