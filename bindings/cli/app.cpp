@@ -1,0 +1,124 @@
+#include "bindings/cli/app.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+
+namespace plait::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 1 failed, 2 command line or experiment file, 3 something is missing on this machine,\n"
+    "4 interrupted and saved, 5 stopped because values were not finite.\n"
+    "First steps: plait new demo --from tiny && plait run demo";
+
+void add_common(CLI::App& app, Context& context) {
+  app.add_flag("--json", context.terminal.json, "results as JSON, a value a line");
+  app.add_option("--data", context.data, "folder where relative data paths are looked for first")->type_name("DIR");
+  app.add_option("--plugins", context.plugins, "plugin file, or a folder of them, searched first; may be repeated")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  app.add_flag("-q,--quiet", context.terminal.quiet, "only results, warnings and errors");
+  app.add_flag("-v,--verbose", context.terminal.verbose, "say more");
+  app.add_flag("-y,--yes", context.yes, "replace what is there without asking");
+}
+
+void set_up(CLI::App& app, Context& context) {
+  app.fallthrough();
+  app.require_subcommand(0, 1);  // none: told below, with the list of verbs
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("plait ") + plait_version() + " (ABI " + std::to_string(plait_abi_version()) + ")");
+  add_common(app, context);
+  add_run(app, context);
+  add_check(app, context);
+  add_plan(app, context);
+  add_bind(app, context);
+  add_new(app, context);
+  add_eval(app, context);
+  add_plugins(app, context);
+  add_data(app, context);
+  add_env(app, context);
+  add_completion(app, context);
+  for (CLI::App* verb : app.get_subcommands({})) {
+    verb->fallthrough();
+    verb->footer("Every verb takes --json, --data, --plugins, --quiet, --verbose and --yes, too: see plait --help.");
+  }
+}
+
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
+  return all;
+}
+
+// What is wrong with the command line, in our words where CLI11's would not help.
+std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const std::vector<std::string> verbs = verb_names(app);
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("-")) continue;
+    if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) break;
+    const std::string_view before = argv[i - 1];
+    if (before == "--data" || before == "--plugins") continue;
+    const std::string near = nearest(word, verbs);
+    return "[cli] there is no verb '" + word + "'" + (near.empty() ? "" : ", did you mean '" + near + "'?") +
+           "; verbs are: " + joined(verbs, ", ");
+  }
+  std::string verb;
+  for (const CLI::App* one : app.get_subcommands()) verb = " " + one->get_name();
+  return std::string("[cli] ") + error.what() + "; see plait" + verb + " --help";
+}
+
+int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
+  context.terminal.error(text);
+  context.terminal.record({{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
+  return exit;
+}
+
+int call_verb(Context& context) {
+  try {
+    return context.chosen();
+  } catch (const HostError& e) {
+    return fail(context, exit_code(e.code()), "engine", e.code(), e.what());
+  } catch (const Fault& e) {
+    return fail(context, e.code(), "cli", 0, e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(context, kEnvironment, "cli", 0, "[cli] out of memory");
+  } catch (const std::exception& e) {
+    return fail(context, kFailed, "cli", 0, std::string("[cli] ") + e.what());
+  }
+}
+
+}  // namespace
+
+int run_app(int argc, char** argv) {
+  Context context;
+  std::vector<std::string> words;
+  for (int i = 0; i < argc; ++i) words.push_back(quoted(argv[i]));
+  context.command = joined(words, " ");
+  CLI::App app("Trains neural networks from a TOML file.", "plait");
+  set_up(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    // The flag may stand behind the fault, where parsing never came.
+    for (int i = 1; i < argc; ++i) context.terminal.json |= std::string_view(argv[i]) == "--json";
+    return fail(context, kUsage, "cli", 0, usage_text(app, e, argc, argv));
+  }
+  if (!context.chosen) {
+    std::fputs(app.help().c_str(), stderr);
+    return kUsage;
+  }
+  return call_verb(context);
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,8 @@
+// The command line: parses, calls one verb, turns every failure into a message on stderr and an exit code.
+#pragma once
+
+namespace plait::cli {
+
+int run_app(int argc, char** argv);
+
+}  // namespace plait::cli

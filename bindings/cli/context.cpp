@@ -1,0 +1,96 @@
+#include "bindings/cli/context.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+// PLAIT__RUN__SEED=1 gives run.seed=1. Sorted, so that the result does not depend on the shell.
+std::vector<std::string> environment_overrides() {
+  constexpr std::string_view kPrefix = "PLAIT__";
+  std::vector<std::string> all;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (!text.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+    std::string key;
+    for (size_t i = kPrefix.size(); i < equals; ++i) {
+      const bool pair = text[i] == '_' && i + 1 < equals && text[i + 1] == '_';
+      key += pair ? '.' : static_cast<char>(std::tolower(static_cast<unsigned char>(text[i])));
+      if (pair) ++i;
+    }
+    all.push_back(key + std::string(text.substr(equals)));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+int exit_code(uint32_t code) {
+  switch (code) {
+    case PLAIT_OK: return kOk;
+    case PLAIT_ERR_INVALID:
+    case PLAIT_ERR_CONFIG:
+    case PLAIT_ERR_NOT_FOUND: return kUsage;
+    case PLAIT_ERR_UNIMPLEMENTED:
+    case PLAIT_ERR_IO:
+    case PLAIT_ERR_PLUGIN:
+    case PLAIT_ERR_MEMORY:
+    case PLAIT_ERR_DEVICE: return kEnvironment;
+    case PLAIT_ERR_CANCELLED: return kInterrupted;
+    case PLAIT_ERR_NUMERIC: return kNumeric;
+    default: return kFailed;
+  }
+}
+
+std::string FileArguments::path() const {
+  std::error_code ignored;
+  if (!fs::is_directory(given, ignored)) return given;
+  for (const char* name : {"experiment.toml", "run.toml"})
+    if (const fs::path inside = fs::path(given) / name; fs::exists(inside, ignored)) return inside;
+  throw Fault(kUsage, "[cli] '" + given + "' is a folder without an experiment.toml; name the file, or start one with: plait new " +
+                          quoted(given));
+}
+
+std::vector<std::string> FileArguments::overrides() const {
+  std::vector<std::string> all = environment_overrides();
+  all.insert(all.end(), set.begin(), set.end());
+  all.insert(all.end(), positional.begin(), positional.end());
+  return all;
+}
+
+Engine Context::open_engine() {
+  EngineSettings settings;
+  settings.log = [this](uint32_t level, std::string_view text) { terminal.log(level, text); };
+  settings.log_level = terminal.log_level();
+  settings.plugin_paths = plugins;
+  settings.data_folder = data;
+  if (!data.empty()) {
+    std::error_code ignored;
+    if (!fs::is_directory(data, ignored))
+      throw Fault(kUsage, "[cli] --data '" + data + "' is no folder; name the one that holds the data files");
+    settings.data_folder = fs::absolute(data, ignored);
+  }
+  return Engine(std::move(settings));
+}
+
+std::string Context::data_folder() const {
+  if (!data.empty()) return data;
+  const char* variable = std::getenv("PLAIT_DATA");
+  return variable ? variable : "";
+}
+
+void add_file(CLI::App& verb, FileArguments& to) {
+  verb.add_option("FILE", to.given, "experiment file, or a folder with an experiment.toml")->required();
+  verb.add_option("key=value", to.positional, "values in place of the file's, as in optimizer.rate=0.1; ~key removes one");
+  verb.add_option("--set", to.set, "the same, as an option")->allow_extra_args(false)->type_name("key=value");
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,28 @@
+#include "bindings/cli/figures.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+namespace plait::cli {
+
+double number(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return std::strtod(value.get_ref<const std::string&>().c_str(), nullptr);
+  return std::nan("");
+}
+
+std::string figure(double value) {
+  const double size = std::fabs(value);
+  return strf(size == 0 || (size >= 1e-3 && size < 1e5) ? "%.4f" : "%.4e", value);
+}
+
+void show_figures(Terminal& terminal, const Json& evaluation) {
+  terminal.line(strf("evaluated on [data.%s]: %lld samples in %.2f s", evaluation.value("dataset", "eval").c_str(),
+                     evaluation.value("samples", 0LL), number(evaluation.value("seconds", Json(0)))));
+  terminal.line("loss " + figure(number(evaluation.value("loss", Json()))));
+  for (const auto& [name, value] : evaluation.value("metrics", Json::object()).items())
+    terminal.line(terminal.bold(name + " " + figure(number(value))));
+}
+
+}  // namespace plait::cli

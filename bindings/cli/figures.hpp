@@ -1,0 +1,17 @@
+// Evaluation figures as people and programs read them.
+#pragma once
+
+#include <string>
+
+#include "bindings/cli/terminal.hpp"
+
+namespace plait::cli {
+
+// What plait_session_evaluate() returned, as lines "loss 0.0912", "accuracy 0.9712".
+void show_figures(Terminal& terminal, const Json& evaluation);
+// A figure with as many digits as it deserves.
+std::string figure(double value);
+// A JSON number; NaN and infinity travel as texts.
+double number(const Json& value);
+
+}  // namespace plait::cli

@@ -1,0 +1,3 @@
+#include "bindings/cli/app.hpp"
+
+int main(int argc, char** argv) { return plait::cli::run_app(argc, argv); }

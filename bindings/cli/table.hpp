@@ -1,0 +1,23 @@
+// Columns of text that line up.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plait::cli {
+
+class Table {
+ public:
+  // One letter a column: 'l' or 'r' for where its text stands.
+  explicit Table(std::string alignment) : alignment_(std::move(alignment)) {}
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.empty(); }
+  // Lines with `indent` in front, each ending in a newline.
+  std::string text(const std::string& indent = "") const;
+
+ private:
+  std::string alignment_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace plait::cli

@@ -1,0 +1,68 @@
+// What goes where: results on stdout (text, or JSON with --json), everything else on stderr. Colour only where a person reads.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace plait::cli {
+
+using Json = nlohmann::ordered_json;
+
+class Terminal {
+ public:
+  bool json = false;   // --json
+  bool quiet = false;  // -q
+  int verbose = 0;     // -v
+
+  Terminal();
+  uint32_t log_level() const;
+  bool human() const { return !json; }
+
+  // A line of text on stdout; nothing with --json.
+  void line(std::string_view text);
+  // One JSON value as a line on stdout; nothing without --json. Throws nothing; texts that are no UTF-8 are mended.
+  void record(const Json& value);
+  // A result that is text by nature, as it is.
+  void raw(std::string_view text);
+
+  // A remark on stderr; nothing with -q.
+  void note(std::string_view text);
+  void log(uint32_t level, std::string_view text);
+  // The message of a failure, on stderr: its first line, then the rest indented.
+  void error(std::string_view text);
+
+  std::string bold(std::string_view text) const;
+  std::string dim(std::string_view text) const;
+  bool progress() const { return !quiet; }
+  bool stderr_is_terminal() const { return stderr_terminal_; }
+
+ private:
+  void to_stderr(std::string_view text);
+  bool stderr_terminal_, color_out_, color_err_;
+};
+
+// For a shell: unchanged where nothing in it is special, else in single quotes.
+std::string quoted(std::string_view text);
+// printf into a string.
+[[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);
+// "1.5 MiB".
+std::string bytes_text(double bytes);
+// "3.2 GFLOP": value with a decimal prefix.
+std::string scaled(double value, const char* unit);
+// The candidate closest to `word`, or "" when none is close.
+template <class Names>
+std::string nearest(std::string_view word, const Names& names);
+size_t edit_distance(std::string_view a, std::string_view b);
+
+template <class Names>
+std::string nearest(std::string_view word, const Names& names) {
+  std::string best;
+  size_t least = word.size() / 3 + 2;
+  for (const auto& name : names)
+    if (const size_t d = edit_distance(word, name); d < least) least = d, best = name;
+  return best;
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,152 @@
+// plait run: trains an experiment to its end.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/figures.hpp"
+#include "bindings/cli/interrupt.hpp"
+
+namespace plait::cli {
+namespace {
+
+struct RunArguments {
+  FileArguments file;
+  std::string run_dir, resume;
+};
+
+class Run {
+ public:
+  Run(Context& context, const RunArguments& arguments) : context_(context), terminal_(context.terminal), arguments_(arguments) {}
+  int run();
+
+ private:
+  SessionSettings settings();
+  void announce(const Json& plan, const Json& session);
+  bool on_step(const plait_step_result& r);
+  void report(Session& session, const plait_step_result& last);
+  int interrupted(const Json& session, const HostError& e);
+  double samples_per_second() const;
+
+  using Clock = std::chrono::steady_clock;
+  Context& context_;
+  Terminal& terminal_;
+  const RunArguments& arguments_;
+  Json values_;  // every value of the experiment
+  int64_t log_every_ = 1;
+  Clock::time_point start_, last_step_;
+  int64_t first_samples_ = -1, last_samples_ = 0;
+};
+
+uint32_t resume_mode(const std::string& word) {
+  const std::map<std::string, uint32_t> modes = {
+      {"", PLAIT_RESUME_CONFIG}, {"never", PLAIT_RESUME_NEVER}, {"auto", PLAIT_RESUME_AUTO}, {"must", PLAIT_RESUME_MUST}};
+  return modes.at(word);
+}
+
+SessionSettings Run::settings() {
+  SessionSettings s;
+  s.run_dir = arguments_.run_dir;
+  s.resume = resume_mode(arguments_.resume);
+  s.progress = terminal_.progress();
+  s.command = context_.command;
+  s.on_step = [this](const plait_step_result& r) { return on_step(r); };
+  return s;
+}
+
+void Run::announce(const Json& plan, const Json& session) {
+  terminal_.record({{"event", "start"}, {"schema", 1}, {"run_dir", session.value("run_dir", "")}, {"step", session.value("step", 0LL)},
+                    {"steps", plan.value("steps", 0LL)}, {"parameter_count", plan.value("parameter_count", 0LL)},
+                    {"device", plan.value("device", "")}});
+  if (terminal_.quiet) return;
+  terminal_.line(strf("%s: %lld parameters on %s (%lld threads), %lld steps of %lld samples", plan.value("name", "").c_str(),
+                      plan.value("parameter_count", 0LL), plan.value("device", "").c_str(), plan.value("threads", 0LL),
+                      plan.value("steps", 0LL), plan.value("global_batch", 0LL)));
+  terminal_.line("run directory " + session.value("run_dir", ""));
+}
+
+bool Run::on_step(const plait_step_result& r) {
+  last_step_ = Clock::now();
+  last_samples_ = r.samples;
+  if (terminal_.json && (r.step % log_every_ == 0 || r.finished || r.skipped))
+    terminal_.record({{"event", "step"}, {"step", r.step}, {"epoch", r.epoch}, {"samples", r.samples}, {"loss", r.loss},
+                      {"grad_norm", r.grad_norm}, {"lr", r.rate}, {"seconds", r.seconds}, {"skipped", r.skipped != 0}});
+  return false;
+}
+
+double Run::samples_per_second() const {
+  const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
+  return seconds > 0 ? static_cast<double>(last_samples_ - first_samples_) / seconds : 0;
+}
+
+void Run::report(Session& session, const plait_step_result& last) {
+  const std::string run_dir = Json::parse(session.describe()).value("run_dir", "");
+  Json evaluation;
+  if (values_.contains("data.eval.type")) evaluation = Json::parse(session.evaluate());
+  terminal_.record({{"event", "done"}, {"run_dir", run_dir}, {"step", last.step}, {"loss", last.loss},
+                    {"samples_per_s", samples_per_second()}, {"evaluation", evaluation}});
+  const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
+  terminal_.line(strf("done after step %lld: training loss %s", static_cast<long long>(last.step), figure(last.loss).c_str()));
+  if (last_samples_ > first_samples_)
+    terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
+  if (!evaluation.is_null()) show_figures(terminal_, evaluation);
+  if (terminal_.quiet) return;
+  terminal_.line("everything is in " + run_dir);
+}
+
+int Run::interrupted(const Json& session, const HostError& e) {
+  const std::string run_dir = session.value("run_dir", "");
+  std::string command = "plait run " + quoted(arguments_.file.given);
+  for (const std::string& one : arguments_.file.set) command += " --set " + quoted(one);
+  for (const std::string& one : arguments_.file.positional) command += " " + quoted(one);
+  for (const std::string& one : context_.plugins) command += " --plugins " + quoted(one);
+  if (!context_.data.empty()) command += " --data " + quoted(context_.data);
+  command += " --run-dir " + quoted(run_dir) + " --resume must";
+  terminal_.record({{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
+  terminal_.error(std::string(e.what()) + "\nto go on: " + command);
+  return kInterrupted;
+}
+
+int Run::run() {
+  signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to lose a run
+  Engine engine = context_.open_engine();
+  const Experiment experiment = Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
+  values_ = Json::parse(experiment.describe());
+  if (const auto every = values_.find("run.log_every"); every != values_.end()) log_every_ = std::max<int64_t>(1, every->value("value", 1));
+  const Plan plan(experiment);
+  Session session(plan, settings());
+  const Json facts = Json::parse(session.describe());
+  announce(Json::parse(plan.describe()), facts);
+  first_samples_ = last_samples_ = facts.value("samples", int64_t{0});
+  start_ = last_step_ = Clock::now();
+  try {
+    plait_step_result last;
+    {
+      const Interrupt interrupt(session.get());
+      last = session.run();
+    }
+    report(session, last);
+    return kOk;
+  } catch (const HostError& e) {
+    if (e.code() == PLAIT_ERR_CANCELLED) return interrupted(facts, e);
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand("run", "trains: FILE, changed by key=value...");
+  const auto arguments = std::make_shared<RunArguments>();
+  add_file(*verb, arguments->file);
+  verb->add_option("--run-dir", arguments->run_dir, "folder for this run's files; a new one below [run] out otherwise")->type_name("DIR");
+  verb->add_option("--resume", arguments->resume, "go on from the newest checkpoint: if there is one, never, or fail without one")
+      ->check(CLI::IsMember({"auto", "never", "must"}));
+  verb->callback([&context, arguments] { context.chosen = [&context, arguments] { return Run(context, *arguments).run(); }; });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,392 @@
+// plait/plait.hpp - training from C++20: a header-only layer over plait.h. Errors become plait::HostError, handles close
+// themselves, texts are std::string, callbacks are std::function.
+//
+//   plait::Engine engine;
+//   plait::Experiment experiment = plait::Experiment::read(engine, "experiment.toml");
+//   plait::Plan plan(experiment);
+//   plait::Session session(plan);
+//   plait_step_result last = session.run();
+//
+// Everything here is move-only and belongs to one thread at a time, except Session::cancel(). The names live in an inline
+// namespace, so that a program may include <plait/plugin.hpp>, too.
+#pragma once
+
+#include <plait/plait.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace plait::inline embedding {
+
+// What a call of the library failed with. what() is the whole chain of causes, a line each.
+class HostError : public std::runtime_error {
+ public:
+  HostError(uint32_t code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  uint32_t code() const { return code_; }  // PLAIT_ERR_*
+
+ private:
+  uint32_t code_;
+};
+
+namespace host_detail {
+inline void check(plait_error* e) {
+  if (!e) return;
+  HostError error(plait_error_code(e), plait_error_full_text(e));
+  plait_error_free(e);
+  throw error;
+}
+
+// Calls f(&text) and returns what it made.
+template <class F>
+std::string text_of(F&& f) {
+  plait_text* text = nullptr;
+  check(f(&text));
+  const std::unique_ptr<plait_text, void (*)(plait_text*)> owner(text, plait_text_free);
+  return {plait_text_data(text), plait_text_size(text)};
+}
+
+template <class T, void (*Close)(T*)>
+struct Closer {
+  void operator()(T* object) const { Close(object); }
+};
+template <class T, void (*Close)(T*)>
+using Handle = std::unique_ptr<T, Closer<T, Close>>;
+
+inline std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<const char*> all;
+  for (const std::string& text : texts) all.push_back(text.c_str());
+  return all;
+}
+}  // namespace host_detail
+
+// Called for each log line, never from two threads at once. Must not throw; what it throws is dropped.
+using LogSink = std::function<void(uint32_t level, std::string_view text)>;
+
+struct EngineSettings {
+  LogSink log;  // empty: silent
+  uint32_t log_level = PLAIT_LOG_INFO;
+  std::vector<std::string> plugin_paths;  // files or folders, searched first
+  bool no_default_plugins = false;        // only plugin_paths
+  bool keep_plugins_loaded = false;
+  std::string data_folder;  // "": $PLAIT_DATA, else none
+};
+
+// Plugins and log. Engines share nothing.
+class Engine {
+ public:
+  explicit Engine(EngineSettings settings = {})
+      : log_(std::make_unique<LogSink>(std::move(settings.log))) {
+    const std::vector<const char*> paths = host_detail::pointers(settings.plugin_paths);
+    plait_engine_options o{};
+    o.struct_size = sizeof o;
+    o.log = *log_ ? &on_log : nullptr;
+    o.log_user = log_.get();
+    o.log_level = settings.log_level;
+    o.no_default_plugins = settings.no_default_plugins ? 1 : 0;
+    o.plugin_paths = paths.data();
+    o.n_plugin_paths = static_cast<uint32_t>(paths.size());
+    o.keep_plugins_loaded = settings.keep_plugins_loaded ? 1 : 0;
+    o.data_folder = settings.data_folder.empty() ? nullptr : settings.data_folder.c_str();
+    plait_engine* engine = nullptr;
+    host_detail::check(plait_engine_open(&o, &engine));
+    engine_.reset(engine);
+  }
+  plait_engine* get() const { return engine_.get(); }
+  void load(std::string_view path) {
+    host_detail::check(plait_engine_load(get(), path.data(), path.size()));
+  }
+  // JSON: version, plugins with their items and options, load report.
+  std::string describe() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_engine_describe(get(), t); });
+  }
+
+ private:
+  static void on_log(void* user, uint32_t level, const char* text, uint64_t size) {
+    try {
+      (*static_cast<LogSink*>(user))(level, {text, size});
+    } catch (...) {  // no exception may cross the border, and a log line is not worth a run
+    }
+  }
+  std::unique_ptr<LogSink> log_;  // outlives the engine, at one address
+  host_detail::Handle<plait_engine, plait_engine_close> engine_;
+};
+
+// JSON: what a plugin file says of itself, read without loading it.
+inline std::string inspect_plugin(std::string_view path) {
+  return host_detail::text_of(
+      [&](plait_text** t) { return plait_plugin_inspect(path.data(), path.size(), t); });
+}
+
+namespace host_detail {
+// Options made of "key.path=value" overrides; borrows the texts.
+class ExperimentOptions {
+ public:
+  explicit ExperimentOptions(const std::vector<std::string>& overrides)
+      : pointers_(pointers(overrides)) {
+    options_.struct_size = sizeof options_;
+    options_.overrides = pointers_.data();
+    options_.n_overrides = static_cast<uint32_t>(pointers_.size());
+  }
+  const plait_experiment_options* get() const { return &options_; }
+
+ private:
+  std::vector<const char*> pointers_;
+  plait_experiment_options options_{};
+};
+}  // namespace host_detail
+
+// A checked configuration. Errors: HostError with PLAIT_ERR_CONFIG carries all problems of the file, a line each.
+class Experiment {
+ public:
+  static Experiment read(const Engine& engine, std::string_view path,
+                         const std::vector<std::string>& overrides = {}) {
+    const host_detail::ExperimentOptions options(overrides);
+    plait_experiment* e = nullptr;
+    host_detail::check(
+        plait_experiment_read(engine.get(), path.data(), path.size(), options.get(), &e));
+    return Experiment(e);
+  }
+  // `name` stands for the file in messages.
+  static Experiment parse(const Engine& engine, std::string_view toml, const std::string& name,
+                          const std::vector<std::string>& overrides = {}) {
+    const host_detail::ExperimentOptions options(overrides);
+    plait_experiment* e = nullptr;
+    host_detail::check(plait_experiment_parse(engine.get(), toml.data(), toml.size(), name.c_str(),
+                                              options.get(), &e));
+    return Experiment(e);
+  }
+  // JSON list of all problems of a file, "[]" when it is fine.
+  static std::string check(const Engine& engine, std::string_view path,
+                           const std::vector<std::string>& overrides = {}) {
+    const host_detail::ExperimentOptions options(overrides);
+    return host_detail::text_of([&](plait_text** t) {
+      return plait_experiment_check(engine.get(), path.data(), path.size(), options.get(), t);
+    });
+  }
+  plait_experiment* get() const { return experiment_.get(); }
+  // The complete commented TOML.
+  std::string bind() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_experiment_bind(get(), t); });
+  }
+  // JSON: every resolved value with its origin.
+  std::string describe() const {
+    return host_detail::text_of(
+        [&](plait_text** t) { return plait_experiment_describe(get(), t); });
+  }
+
+ private:
+  explicit Experiment(plait_experiment* e) : experiment_(e) {}
+  host_detail::Handle<plait_experiment, plait_experiment_close> experiment_;
+};
+
+// Everything decided, nothing allocated.
+class Plan {
+ public:
+  explicit Plan(const Experiment& experiment) {
+    plait_plan* plan = nullptr;
+    host_detail::check(plait_plan_make(experiment.get(), &plan));
+    plan_.reset(plan);
+  }
+  plait_plan* get() const { return plan_.get(); }
+  std::string describe() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_plan_describe(get(), t); });
+  }
+
+ private:
+  host_detail::Handle<plait_plan, plait_plan_close> plan_;
+};
+
+// PLAIT_F32 and so on for the C++ types that have one.
+template <class T>
+constexpr plait_dl_dtype dl_dtype() {
+  constexpr auto kBits = static_cast<uint8_t>(8 * sizeof(T));
+  if constexpr (std::is_same_v<T, bool>)
+    return {6, kBits, 1};
+  else if constexpr (std::is_floating_point_v<T>)
+    return {2, kBits, 1};
+  else
+    return {static_cast<uint8_t>(std::is_unsigned_v<T> ? 1 : 0), kBits, 1};
+}
+
+// One field of a batch in host memory, row-major. Borrows the data for the call it is given to.
+class Feed {
+ public:
+  template <class T>
+  Feed(std::string field, std::span<const T> data, std::vector<int64_t> shape)
+      : field_(std::move(field)), shape_(std::move(shape)) {
+    int64_t n = 1;
+    for (const int64_t extent : shape_) n *= extent;
+    if (static_cast<uint64_t>(n) != data.size())
+      throw HostError(PLAIT_ERR_INVALID, "[feed] field '" + field_ + "': the shape has " +
+                                             std::to_string(n) + " elements, the data " +
+                                             std::to_string(data.size()));
+    tensor_.data = const_cast<T*>(data.data());  // DLPack has no const; the engine only reads
+    tensor_.device = {1, 0};
+    tensor_.ndim = static_cast<int32_t>(shape_.size());
+    tensor_.dtype = dl_dtype<T>();
+  }
+
+ private:
+  friend class Session;
+  std::string field_;
+  std::vector<int64_t> shape_;
+  plait_dl_tensor tensor_{};
+};
+
+// A view of a parameter's memory. Steps change what it shows; it may outlive the session.
+class ParameterView {
+ public:
+  explicit ParameterView(plait_dl_managed* managed) : managed_(managed) {}
+  const plait_dl_tensor& tensor() const { return managed_->tensor; }
+  std::span<const int64_t> shape() const {
+    return {managed_->tensor.shape, static_cast<size_t>(managed_->tensor.ndim)};
+  }
+  const void* data() const {
+    return static_cast<const char*>(managed_->tensor.data) + managed_->tensor.byte_offset;
+  }
+
+ private:
+  struct Release {
+    void operator()(plait_dl_managed* m) const {
+      if (m->deleter) m->deleter(m);
+    }
+  };
+  std::unique_ptr<plait_dl_managed, Release> managed_;
+};
+
+// Called after each step of Session::run(); true stops the run after a save. What it throws stops it, too, and is thrown
+// again by run().
+using StepCallback = std::function<bool(const plait_step_result&)>;
+
+struct SessionSettings {
+  std::string run_dir;    // "": a new one below [run] out
+  bool no_files = false;  // write nothing at all
+  uint32_t resume = PLAIT_RESUME_CONFIG;
+  bool progress = false;
+  StepCallback on_step;
+  std::string command;  // for env.json
+};
+
+// A plan brought to life.
+class Session {
+ public:
+  explicit Session(const Plan& plan, SessionSettings settings = {})
+      : hook_(std::make_unique<Hook>()) {
+    hook_->on_step = std::move(settings.on_step);
+    plait_session_options o{};
+    o.struct_size = sizeof o;
+    o.run_dir = settings.run_dir.empty() ? nullptr : settings.run_dir.c_str();
+    o.no_files = settings.no_files ? 1 : 0;
+    o.resume = settings.resume;
+    o.progress = settings.progress ? 1 : 0;
+    o.on_step = hook_->on_step ? &on_step : nullptr;
+    o.on_step_user = hook_.get();
+    o.command = settings.command.empty() ? nullptr : settings.command.c_str();
+    plait_session* session = nullptr;
+    host_detail::check(plait_session_open(plan.get(), &o, &session));
+    session_.reset(session);
+  }
+  plait_session* get() const { return session_.get(); }
+
+  // To the end. HostError with PLAIT_ERR_CANCELLED after cancel(), or after on_step said so.
+  plait_step_result run() {
+    plait_step_result result = empty_result();
+    plait_error* error = plait_session_run(get(), &result);
+    if (hook_->thrown) {
+      plait_error_free(error);
+      std::rethrow_exception(std::exchange(hook_->thrown, nullptr));
+    }
+    host_detail::check(error);
+    return result;
+  }
+  // One step on these samples, or on the next batch of [data.train].
+  plait_step_result step(std::span<const Feed> feeds = {}) {
+    const std::vector<plait_feed> raw = raw_feeds(feeds);
+    plait_step_result result = empty_result();
+    host_detail::check(
+        plait_session_step(get(), raw.data(), static_cast<uint32_t>(raw.size()), &result));
+    return result;
+  }
+  // JSON: loss, samples, seconds and each metric on [data.NAME].
+  std::string evaluate(const std::string& dataset = "eval") {
+    return host_detail::text_of(
+        [&](plait_text** t) { return plait_session_evaluate(get(), dataset.c_str(), t); });
+  }
+  // The named value for the host's own samples; out.size_bytes() must be exactly their size.
+  template <class T>
+  void predict(std::span<const Feed> feeds, const std::string& value, std::span<T> out) {
+    const std::vector<plait_feed> raw = raw_feeds(feeds);
+    host_detail::check(plait_session_predict(get(), raw.data(), static_cast<uint32_t>(raw.size()),
+                                             value.c_str(), out.data(), out.size_bytes()));
+  }
+  // From any thread, and from a signal handler through plait_session_cancel(get()).
+  void cancel() noexcept { plait_session_cancel(get()); }
+  // Into the folder `path`, "": into the run directory.
+  void save(const std::string& path = {}) {
+    host_detail::check(plait_session_save(get(), path.empty() ? nullptr : path.c_str()));
+  }
+  void load(const std::string& path) {
+    host_detail::check(plait_session_load(get(), path.c_str()));
+  }
+  std::string describe() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_session_describe(get(), t); });
+  }
+  template <class T>
+  void read(const std::string& parameter, std::span<T> out) const {
+    host_detail::check(plait_session_read(get(), parameter.c_str(), out.data(), out.size_bytes()));
+  }
+  template <class T>
+  void write(const std::string& parameter, std::span<const T> data) {
+    host_detail::check(
+        plait_session_write(get(), parameter.c_str(), data.data(), data.size_bytes()));
+  }
+  ParameterView view(const std::string& parameter) const {
+    plait_dl_managed* managed = nullptr;
+    host_detail::check(plait_session_view(get(), parameter.c_str(), &managed));
+    return ParameterView(managed);
+  }
+
+ private:
+  struct Hook {
+    StepCallback on_step;
+    std::exception_ptr thrown;
+  };
+  static uint32_t on_step(void* user, const plait_step_result* result) {
+    auto* hook = static_cast<Hook*>(user);
+    try {
+      return hook->on_step(*result) ? 1 : 0;
+    } catch (...) {
+      hook->thrown = std::current_exception();
+      return 1;
+    }
+  }
+  static plait_step_result empty_result() {
+    plait_step_result result{};
+    result.struct_size = sizeof result;
+    return result;
+  }
+  static std::vector<plait_feed> raw_feeds(std::span<const Feed> feeds) {
+    std::vector<plait_feed> raw;
+    for (const Feed& feed : feeds) {
+      // The pointer is set here: the Feed may have been moved since it was made.
+      auto& tensor = const_cast<plait_dl_tensor&>(feed.tensor_);
+      tensor.shape = const_cast<int64_t*>(feed.shape_.data());
+      raw.push_back({sizeof(plait_feed), feed.field_.c_str(), &tensor});
+    }
+    return raw;
+  }
+  std::unique_ptr<Hook> hook_;  // outlives the session, at one address
+  host_detail::Handle<plait_session, plait_session_close> session_;
+};
+
+}  // namespace plait::inline embedding

@@ -1,0 +1,229 @@
+// plait/plugin/build.hpp - writing ops: values with arithmetic, shapes, and the builder.
+#pragma once
+
+#include <plait/build.h>
+#include <plait/plugin/error.hpp>
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plait::inline authoring {
+
+// A value of the program under construction, with arithmetic. Valid within the build call that made it.
+struct Value {
+  plait_builder* b = nullptr;
+  plait_value id = 0;
+  explicit operator bool() const { return id != 0; }
+};
+
+// Attributes of an op. Texts and lists are borrowed until the op is written.
+inline plait_attr attr(const char* name, bool v) {
+  return {name, PLAIT_OPT_BOOL, 0, v, 0, nullptr, nullptr};
+}
+inline plait_attr attr(const char* name, int64_t v) {
+  return {name, PLAIT_OPT_INT, 0, v, 0, nullptr, nullptr};
+}
+inline plait_attr attr(const char* name, int v) { return attr(name, static_cast<int64_t>(v)); }
+inline plait_attr attr(const char* name, double v) {
+  return {name, PLAIT_OPT_REAL, 0, 0, v, nullptr, nullptr};
+}
+inline plait_attr attr(const char* name, const char* v) {
+  return {name, PLAIT_OPT_TEXT, 0, 0, 0, v, nullptr};
+}
+inline plait_attr attr(const char* name, std::span<const int64_t> v) {
+  return {name, PLAIT_OPT_INTS, static_cast<uint32_t>(v.size()), 0, 0, nullptr, v.data()};
+}
+
+constexpr const char* type_name(uint32_t dtype) {
+  constexpr const char* kNames[] = {"?", "f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};
+  return dtype < std::size(kNames) ? kNames[dtype] : "?";
+}
+
+// Type and extents of a value.
+struct Shape {
+  uint32_t dtype = PLAIT_F32;
+  std::vector<int64_t> dims;
+  Shape() = default;
+  explicit Shape(std::vector<int64_t> d, uint32_t type = PLAIT_F32)
+      : dtype(type), dims(std::move(d)) {}
+  explicit Shape(std::initializer_list<int64_t> d, uint32_t type = PLAIT_F32)
+      : dtype(type), dims(d) {}
+  explicit Shape(const plait_shape& s) : dtype(s.dtype), dims(s.dims, s.dims + s.rank) {}
+  size_t rank() const { return dims.size(); }
+  int64_t last() const { return dims.empty() ? 1 : dims.back(); }
+  // Product of the extents from axis `first` on.
+  int64_t count(size_t first = 0) const {
+    int64_t n = 1;
+    for (size_t i = first; i < dims.size(); ++i) n *= dims[i];
+    return n;
+  }
+  bool is_float() const { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16; }
+  bool is_integer() const { return dtype == PLAIT_I32 || dtype == PLAIT_I64 || dtype == PLAIT_U8; }
+  plait_shape raw() const {
+    if (dims.size() > PLAIT_MAX_RANK) fail(PLAIT_ERR_INVALID, "[shape] more than 8 dimensions");
+    plait_shape s{dtype, static_cast<uint32_t>(dims.size()), {}};
+    for (size_t i = 0; i < dims.size(); ++i) s.dims[i] = dims[i];
+    return s;
+  }
+  // "(32, 10)", and with its type "f32 (32, 10)".
+  std::string text() const {
+    std::string t = "(";
+    for (size_t i = 0; i < dims.size(); ++i) t += (i ? ", " : "") + std::to_string(dims[i]);
+    return t + ")";
+  }
+  std::string typed_text() const { return std::string(type_name(dtype)) + " " + text(); }
+};
+
+// How a parameter starts: see PLAIT_INIT_*.
+struct Init {
+  uint32_t kind = PLAIT_INIT_CONSTANT;
+  double a = 0, b = 0;
+  static Init constant(double v) { return {PLAIT_INIT_CONSTANT, v, 0}; }
+  static Init uniform(double low, double high) { return {PLAIT_INIT_UNIFORM, low, high}; }
+  static Init normal(double mean, double deviation) { return {PLAIT_INIT_NORMAL, mean, deviation}; }
+};
+
+// The context of one build call.
+class Builder {
+ public:
+  explicit Builder(plait_builder* b) : b_(b) {}
+  plait_builder* raw() const { return b_; }
+
+  std::vector<Value> ops(const char* name, std::initializer_list<Value> in,
+                         std::initializer_list<plait_attr> attrs, uint32_t n_out) const {
+    return ops(name, std::span(in.begin(), in.size()), std::span(attrs.begin(), attrs.size()),
+               n_out);
+  }
+  std::vector<Value> ops(const char* name, std::span<const Value> in,
+                         std::span<const plait_attr> attrs, uint32_t n_out) const {
+    std::vector<plait_value> ids(in.size()), outs(n_out);
+    for (size_t i = 0; i < in.size(); ++i) ids[i] = in[i].id;
+    check(b_->table->op(b_, name, ids.data(), static_cast<uint32_t>(ids.size()), attrs.data(),
+                        static_cast<uint32_t>(attrs.size()), outs.data(), n_out));
+    std::vector<Value> values;
+    for (plait_value v : outs) values.push_back({b_, v});
+    return values;
+  }
+  Value op(const char* name, std::initializer_list<Value> in,
+           std::initializer_list<plait_attr> attrs = {}) const {
+    return ops(name, in, attrs, 1)[0];
+  }
+
+  // A scalar, f32.
+  Value constant(double v) const {
+    Value out{b_, 0};
+    check(b_->table->constant(b_, v, &out.id));
+    return out;
+  }
+  Shape shape(Value v) const {
+    plait_shape s{};
+    check(b_->table->shape(b_, v.id, &s));
+    return Shape(s);
+  }
+  // `partition`: the dimension that tensor parallelism may split, or -1.
+  Value parameter(const char* name, const Shape& shape, Init init, int32_t partition = -1) const {
+    plait_parameter p{
+        sizeof(plait_parameter), name, shape.raw(), init.kind, partition, init.a, init.b};
+    Value out{b_, 0};
+    check(b_->table->parameter(b_, &p, &out.id));
+    return out;
+  }
+  Value named(const char* name) const {
+    Value out{b_, 0};
+    check(b_->table->named(b_, name, &out.id));
+    return out;
+  }
+  Value state(const char* name, double initial = 0) const {
+    Value out{b_, 0};
+    check(b_->table->state(b_, name, initial, &out.id));
+    return out;
+  }
+  void set_state(const char* name, Value v) const { check(b_->table->set_state(b_, name, v.id)); }
+  bool training() const { return b_->table->training(b_) != 0; }
+  std::string scope() const { return b_->table->scope(b_); }
+
+  // Sum over the listed axes, which stay with extent 1 unless `keep` is false.
+  Value sum(Value x, std::vector<int64_t> axes, bool keep = true) const {
+    return op(
+        "reduce", {x},
+        {attr("kind", "sum"), attr("axes", std::span<const int64_t>(axes)), attr("keep", keep)});
+  }
+  // Sum over everything: a scalar.
+  Value sum(Value x) const {
+    std::vector<int64_t> axes;
+    for (size_t i = 0; i < shape(x).rank(); ++i) axes.push_back(static_cast<int64_t>(i));
+    return axes.empty() ? x : sum(x, axes, false);
+  }
+  Value reshape(Value x, std::vector<int64_t> dims) const {
+    return op("reshape", {x}, {attr("shape", std::span<const int64_t>(dims))});
+  }
+  Value concat(std::span<const Value> parts, int64_t axis) const {
+    const plait_attr a = attr("axis", axis);
+    return ops("concat", parts, std::span(&a, 1), 1)[0];
+  }
+  Value cast(Value x, uint32_t dtype) const {
+    return op("cast", {x}, {attr("dtype", static_cast<int64_t>(dtype))});
+  }
+  // x itself where it is of that type already.
+  Value as(Value x, uint32_t dtype) const { return shape(x).dtype == dtype ? x : cast(x, dtype); }
+  Value select(Value condition, Value yes, Value no) const {
+    return op("select", {condition, yes, no});
+  }
+
+ private:
+  plait_builder* b_;
+};
+
+namespace detail {
+inline Value call(const char* op, std::initializer_list<Value> in) {
+  return Builder(in.begin()->b).op(op, in);
+}
+inline Value lift(Value like, double v) { return Builder(like.b).constant(v); }
+}  // namespace detail
+
+#define PLAIT_BINARY(name, op)                                                               \
+  inline Value name(Value a, Value b) { return detail::call(op, {a, b}); }                   \
+  inline Value name(Value a, double b) { return detail::call(op, {a, detail::lift(a, b)}); } \
+  inline Value name(double a, Value b) { return detail::call(op, {detail::lift(b, a), b}); }
+PLAIT_BINARY(operator+, "add")
+PLAIT_BINARY(operator-, "sub")
+PLAIT_BINARY(operator*, "mul")
+PLAIT_BINARY(operator/, "div")
+PLAIT_BINARY(operator<, "lt")
+PLAIT_BINARY(operator<=, "le")
+PLAIT_BINARY(eq, "eq")
+PLAIT_BINARY(max, "max")
+PLAIT_BINARY(min, "min")
+PLAIT_BINARY(pow, "pow")
+#undef PLAIT_BINARY
+inline Value operator>(Value a, Value b) { return b < a; }
+inline Value operator>(Value a, double b) { return b < a; }
+inline Value operator>=(Value a, Value b) { return b <= a; }
+inline Value operator>=(Value a, double b) { return b <= a; }
+inline Value operator-(Value a) { return detail::call("neg", {a}); }
+inline Value select(Value condition, Value yes, Value no) {
+  return detail::call("select", {condition, yes, no});
+}
+#define PLAIT_UNARY(name) \
+  inline Value name(Value a) { return detail::call(#name, {a}); }
+PLAIT_UNARY(abs)
+PLAIT_UNARY(exp)
+PLAIT_UNARY(log)
+PLAIT_UNARY(sqrt)
+PLAIT_UNARY(rsqrt)
+PLAIT_UNARY(recip)
+PLAIT_UNARY(tanh)
+PLAIT_UNARY(sigmoid)
+PLAIT_UNARY(erf)
+PLAIT_UNARY(relu)
+PLAIT_UNARY(floor)
+PLAIT_UNARY(sign)
+PLAIT_UNARY(expm1)
+PLAIT_UNARY(log1p)
+PLAIT_UNARY(is_finite)
+#undef PLAIT_UNARY
+
+}  // namespace plait::inline authoring

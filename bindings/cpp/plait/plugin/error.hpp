@@ -1,0 +1,73 @@
+// plait/plugin/error.hpp - errors inside a plugin, and the border where they become plait_error objects.
+//
+// Everything of the authoring side lives in an inline namespace: its symbols stay apart from the engine's even where a
+// program links both.
+#pragma once
+
+#include <plait/build.h>
+#include <plait/plugin.h>
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace plait::inline authoring {
+
+// An error on its way to a border. Holds a text of its own, or an error of the host to be passed on untouched.
+class Error : public std::exception {
+ public:
+  Error(uint32_t code, std::string text) : code_(code), text_(std::move(text)) {}
+  explicit Error(plait_error* passed) : code_(PLAIT_ERR_PLUGIN), passed_(passed) {}
+  Error(const Error& o)
+      : std::exception(o),
+        code_(o.code_),
+        text_(o.text_),
+        passed_(std::exchange(o.passed_, nullptr)) {}
+  Error& operator=(const Error&) = delete;
+  const char* what() const noexcept override { return text_.c_str(); }
+  uint32_t code() const { return code_; }
+  // The host's error, if this only carries one; the caller owns it then.
+  plait_error* take() const { return std::exchange(passed_, nullptr); }
+
+ private:
+  uint32_t code_;
+  std::string text_;
+  mutable plait_error* passed_ = nullptr;
+};
+
+[[noreturn]] inline void fail(uint32_t code, std::string text) {
+  throw Error(code, std::move(text));
+}
+inline void check(plait_error* e) {
+  if (e) throw Error(e);
+}
+
+namespace detail {
+// Runs f; turns whatever it throws into an error made by `make(code, text)`.
+template <class Make, class F>
+plait_error* guard(Make&& make, F&& f) noexcept {
+  try {
+    f();
+    return nullptr;
+  } catch (const Error& e) {
+    if (plait_error* passed = e.take()) return passed;
+    return make(e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    return make(PLAIT_ERR_MEMORY, "[plugin] out of memory");
+  } catch (const std::exception& e) {
+    return make(PLAIT_ERR_PLUGIN, e.what());
+  } catch (...) {
+    return make(PLAIT_ERR_PLUGIN, "[plugin] threw something that is no std::exception");
+  }
+}
+inline auto maker(const plait_host* h) {
+  return
+      [h](uint32_t code, const char* text) { return h->error_new(code, text, PLAIT_NTS, nullptr); };
+}
+inline auto maker(plait_builder* b) {
+  return [b](uint32_t code, const char* text) { return b->table->fail(b, code, text, PLAIT_NTS); };
+}
+}  // namespace detail
+
+}  // namespace plait::inline authoring

@@ -1,0 +1,209 @@
+// plait/plugin/items.hpp - items made of C++ functions and classes, and the host they are added to.
+#pragma once
+
+#include <plait/dataset.h>
+#include <plait/device.h>
+#include <plait/layer.h>
+#include <plait/op.h>
+#include <plait/optimizer.h>
+#include <plait/plugin.h>
+#include <plait/plugin/build.hpp>
+#include <plait/plugin/options.hpp>
+
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plait::inline authoring {
+
+// What an optimizer's expression reads; see plait_update.
+struct Update {
+  Value parameter, gradient, rate, factor, step, decay;
+};
+
+using BuildOne = Value (*)(Builder&, const Options&, std::span<const Value>);
+using BuildMany = std::vector<Value> (*)(Builder&, const Options&, std::span<const Value>);
+// {sum of weight * loss, sum of weights}
+using BuildLoss = std::pair<Value, Value> (*)(Builder&, const Options&, std::span<const Value>);
+using BuildUpdate = Value (*)(Builder&, const Options&, const Update&);
+
+namespace detail {
+inline std::vector<Value> wrap(plait_builder* b, const plait_value* in, uint32_t n) {
+  std::vector<Value> values(n);
+  for (uint32_t i = 0; i < n; ++i) values[i] = {b, in[i]};
+  return values;
+}
+template <BuildOne Build>
+plait_error* build_one(plait_builder* b, const plait_options* o, const plait_value* in, uint32_t n,
+                       plait_value* out) {
+  return guard(maker(b), [&] {
+    Builder builder(b);
+    *out = Build(builder, Options(o), wrap(b, in, n)).id;
+  });
+}
+template <BuildMany Build>
+plait_error* build_many(plait_builder* b, const plait_options* o, const plait_value* in, uint32_t n,
+                        plait_value* out) {
+  return guard(maker(b), [&] {
+    Builder builder(b);
+    const std::vector<Value> values = Build(builder, Options(o), wrap(b, in, n));
+    for (size_t i = 0; i < values.size(); ++i) out[i] = values[i].id;
+  });
+}
+template <BuildLoss Build>
+plait_error* build_loss(plait_builder* b, const plait_options* o, const plait_value* in, uint32_t n,
+                        plait_value* out) {
+  return guard(maker(b), [&] {
+    Builder builder(b);
+    auto [sum, weight] = Build(builder, Options(o), wrap(b, in, n));
+    out[0] = sum.id;
+    out[1] = weight.id;
+  });
+}
+template <BuildUpdate Build>
+plait_error* build_update(plait_builder* b, const plait_options* o, const plait_update* u,
+                          plait_value* out) {
+  return guard(maker(b), [&] {
+    Builder builder(b);
+    const Update update{{b, u->parameter}, {b, u->gradient}, {b, u->rate},
+                        {b, u->factor},    {b, u->step},     {b, u->decay}};
+    *out = Build(builder, Options(o), update).id;
+  });
+}
+constexpr uint32_t count(std::span<const plait_option> o) {
+  return static_cast<uint32_t>(o.size());
+}
+}  // namespace detail
+
+// A layer with one output; it reads min_inputs to max_inputs values (UINT32_MAX: any number).
+template <BuildOne Build>
+plait_layer_item layer(const char* name, const char* help,
+                       std::span<const plait_option> options = {}, uint32_t min_inputs = 1,
+                       uint32_t max_inputs = 1) {
+  return {sizeof(plait_layer_item), name,       help,       options.data(),
+          detail::count(options),   min_inputs, max_inputs, 1,
+          detail::build_one<Build>};
+}
+// A layer with n_outputs outputs; Build returns exactly that many.
+template <BuildMany Build>
+plait_layer_item layer_many(const char* name, const char* help, uint32_t n_outputs,
+                            std::span<const plait_option> options = {}, uint32_t min_inputs = 1,
+                            uint32_t max_inputs = 1) {
+  return {sizeof(plait_layer_item), name,       help,       options.data(),
+          detail::count(options),   min_inputs, max_inputs, n_outputs,
+          detail::build_many<Build>};
+}
+template <BuildLoss Build>
+plait_loss_item loss(const char* name, const char* help, std::span<const plait_option> options = {},
+                     uint32_t min_inputs = 2, uint32_t max_inputs = 2) {
+  return {sizeof(plait_loss_item),  name,       help,       options.data(),
+          detail::count(options),   min_inputs, max_inputs, 0,
+          detail::build_loss<Build>};
+}
+template <BuildOne Build>
+plait_metric_item metric(const char* name, const char* help, uint32_t n_state,
+                         bool higher_is_better, double (*finish)(const double*),
+                         std::span<const plait_option> options = {}, uint32_t min_inputs = 2,
+                         uint32_t max_inputs = 2) {
+  return {sizeof(plait_metric_item),
+          name,
+          help,
+          options.data(),
+          detail::count(options),
+          min_inputs,
+          max_inputs,
+          n_state,
+          higher_is_better,
+          0,
+          detail::build_one<Build>,
+          finish};
+}
+// `rate` and `decay` are the defaults of the engine's own keys of those names.
+template <BuildUpdate Build>
+plait_optimizer_item optimizer(const char* name, const char* help, double rate, double decay,
+                               std::span<const plait_option> options = {}) {
+  return {sizeof(plait_optimizer_item), name, help, options.data(),
+          detail::count(options),       0,    rate, decay,
+          detail::build_update<Build>};
+}
+
+// A schedule class: S(const Options&, int64_t total_steps) and double factor(int64_t step) const noexcept.
+template <class S>
+plait_schedule_item schedule(const char* name, const char* help,
+                             std::span<const plait_option> options = {}) {
+  return {
+      sizeof(plait_schedule_item),
+      name,
+      help,
+      options.data(),
+      detail::count(options),
+      0,
+      [](const plait_host* h, const plait_options* o, int64_t total, void** out) -> plait_error* {
+        return detail::guard(detail::maker(h), [&] { *out = new S(Options(o), total); });
+      },
+      [](const void* s, int64_t step) -> double { return static_cast<const S*>(s)->factor(step); },
+      [](void* s) { delete static_cast<S*>(s); }};
+}
+
+// The host as seen from open().
+class Host {
+ public:
+  explicit Host(const plait_host* h) : h_(h) {}
+  const plait_host* raw() const { return h_; }
+  void log(uint32_t level, std::string_view text) const {
+    h_->log(h_, level, text.data(), text.size());
+  }
+  void add(const plait_layer_item& i) const { check(h_->add(h_, PLAIT_KIND_LAYER, &i)); }
+  void add(const plait_loss_item& i) const { check(h_->add(h_, PLAIT_KIND_LOSS, &i)); }
+  void add(const plait_metric_item& i) const { check(h_->add(h_, PLAIT_KIND_METRIC, &i)); }
+  void add(const plait_op_item& i) const { check(h_->add(h_, PLAIT_KIND_OP, &i)); }
+  void add(const plait_optimizer_item& i) const { check(h_->add(h_, PLAIT_KIND_OPTIMIZER, &i)); }
+  void add(const plait_schedule_item& i) const { check(h_->add(h_, PLAIT_KIND_SCHEDULE, &i)); }
+  void add(const plait_dataset_item& i) const { check(h_->add(h_, PLAIT_KIND_DATASET, &i)); }
+  void add(const plait_device_item& i) const { check(h_->add(h_, PLAIT_KIND_DEVICE, &i)); }
+  void add(const plait_kernel_item& i) const { check(h_->add(h_, PLAIT_KIND_KERNEL, &i)); }
+
+ private:
+  const plait_host* h_;
+};
+
+namespace detail {
+// Datasets keep the host beside the object, so that read() can make errors.
+template <class D>
+struct DatasetBox {
+  const plait_host* host;
+  D dataset;
+  DatasetBox(const plait_host* h, const Options& o) : host(h), dataset(Host(h), o) {}
+};
+}  // namespace detail
+
+// A dataset class: D(const Host&, const Options&), void info(plait_dataset_info&) const, and
+// void read(std::span<const int64_t> indices, void* const* outs) const (may throw).
+template <class D>
+plait_dataset_item dataset(const char* name, const char* help,
+                           std::span<const plait_option> options = {}) {
+  using Box = detail::DatasetBox<D>;
+  return {sizeof(plait_dataset_item),
+          name,
+          help,
+          options.data(),
+          detail::count(options),
+          0,
+          [](const plait_host* h, const plait_options* o, void** out) -> plait_error* {
+            return detail::guard(detail::maker(h), [&] { *out = new Box(h, Options(o)); });
+          },
+          [](const void* d, plait_dataset_info* out) -> plait_error* {
+            auto* box = static_cast<const Box*>(d);
+            return detail::guard(detail::maker(box->host), [&] { box->dataset.info(*out); });
+          },
+          [](const void* d, const int64_t* indices, uint64_t n, void* const* outs) -> plait_error* {
+            auto* box = static_cast<const Box*>(d);
+            return detail::guard(detail::maker(box->host), [&] {
+              box->dataset.read({indices, n}, outs);
+            });
+          },
+          [](void* d) { delete static_cast<Box*>(d); }};
+}
+
+}  // namespace plait::inline authoring

@@ -1,0 +1,85 @@
+// plait/plugin/kernel.hpp - kernels as classes, and reading the attributes of an op.
+#pragma once
+
+#include <plait/device.h>
+#include <plait/map.h>
+#include <plait/op.h>
+#include <plait/plugin/error.hpp>
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace plait::inline authoring {
+
+// A kernel class K: static bool select(const plait_op_desc&, plait_choice&, std::string& why);
+// K(plait_device*, const plait_op_desc&); void run(plait_queue*, void* const* operands, void* workspace) const.
+template <class K>
+plait_kernel_item kernel(const char* name, const char* op, const char* device, int32_t rank) {
+  struct Box {
+    const plait_host* host;
+    K kernel;
+    Box(const plait_host* h, plait_device* d, const plait_op_desc& desc)
+        : host(h), kernel(d, desc) {}
+  };
+  return {sizeof(plait_kernel_item),
+          name,
+          op,
+          device,
+          rank,
+          0,
+          [](const plait_op_desc* desc, plait_choice* choice) -> uint32_t {
+            uint32_t taken = 0;
+            std::string why;
+            try {
+              taken = K::select(*desc, *choice, why) ? 1 : 0;
+            } catch (const std::exception& e) {
+              why = e.what();
+            } catch (...) {
+              why = "select() threw";
+            }
+            if (choice->detail && choice->detail_size)
+              std::snprintf(choice->detail, choice->detail_size, "%s", why.c_str());
+            return taken;
+          },
+          [](const plait_host* h, plait_device* d, const plait_op_desc* desc,
+             plait_kernel** out) -> plait_error* {
+            return detail::guard(detail::maker(h), [&] {
+              *out = reinterpret_cast<plait_kernel*>(new Box(h, d, *desc));
+            });
+          },
+          [](const plait_kernel* k, plait_queue* q, void* const* operands,
+             void* workspace) -> plait_error* {
+            auto* box = reinterpret_cast<const Box*>(k);
+            return detail::guard(detail::maker(box->host),
+                                 [&] { box->kernel.run(q, operands, workspace); });
+          },
+          [](plait_kernel* k) { delete reinterpret_cast<Box*>(k); }};
+}
+
+// An attribute of an op, or nullptr; and its value, or the fallback where it was not given.
+inline const plait_attr* find_attr(const plait_op_desc& d, std::string_view name) {
+  for (uint32_t i = 0; i < d.n_attrs; ++i)
+    if (name == d.attrs[i].name) return &d.attrs[i];
+  return nullptr;
+}
+inline int64_t int_attr(const plait_op_desc& d, const char* name, int64_t fallback) {
+  const plait_attr* a = find_attr(d, name);
+  return a ? a->i : fallback;
+}
+inline double real_attr(const plait_op_desc& d, const char* name, double fallback) {
+  const plait_attr* a = find_attr(d, name);
+  return a ? a->f : fallback;
+}
+inline std::string_view text_attr(const plait_op_desc& d, const char* name,
+                                  std::string_view fallback) {
+  const plait_attr* a = find_attr(d, name);
+  return a && a->text ? std::string_view(a->text) : fallback;
+}
+inline std::span<const int64_t> ints_attr(const plait_op_desc& d, const char* name) {
+  const plait_attr* a = find_attr(d, name);
+  return a ? std::span<const int64_t>(a->ints, a->n) : std::span<const int64_t>();
+}
+
+}  // namespace plait::inline authoring

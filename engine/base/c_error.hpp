@@ -1,0 +1,51 @@
+// The plait_error object of the C border, and the way between it and plait::Error.
+#pragma once
+
+#include <plait/base.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/base/error.hpp"
+
+// One link of an error chain. Immutable. Freed with free_c_error().
+struct plait_error {
+  uint32_t code = PLAIT_ERR_INTERNAL;
+  std::string text;
+  std::unique_ptr<plait_error> cause;
+  mutable std::string full;  // the whole chain as one text, made when first asked for
+};
+
+namespace plait {
+
+// Never NULL: when memory is short it returns one static error (PLAIT_ERR_MEMORY), which free_c_error() knows.
+plait_error* new_c_error(uint32_t code, const char* text, uint64_t size, plait_error* cause) noexcept;
+plait_error* to_c(const Error& error) noexcept;
+void free_c_error(plait_error* error) noexcept;  // NULL is fine
+
+// Consumes the error.
+Error from_c(plait_error* error);
+
+// Throws what a plugin returned, if it returned an error: the text becomes "[plugin NAME] CALL failed", with the plugin's own
+// error as cause. Consumes it.
+void check_plugin(plait_error* error, const std::string& plugin, const std::string& call);
+
+// Runs f(); what it throws becomes a plait_error. For the bodies of C functions.
+template <class F>
+plait_error* guard_c(F&& f) noexcept;
+
+// The exception in flight as a plait_error. Only inside a catch block.
+plait_error* current_c_error() noexcept;
+
+template <class F>
+plait_error* guard_c(F&& f) noexcept {
+  try {
+    f();
+    return nullptr;
+  } catch (...) {
+    return current_c_error();
+  }
+}
+
+}  // namespace plait

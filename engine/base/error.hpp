@@ -1,0 +1,67 @@
+// The engine's one exception class. It becomes a plait_error at the C border, and a plugin's plait_error becomes one.
+#pragma once
+
+#include <plait/base.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace plait {
+
+// Code (PLAIT_ERR_*), text, and the error that caused this one. Texts read `[part] what, found, expected; where; what to do`.
+class Error : public std::exception {
+ public:
+  Error(uint32_t code, std::string text, std::shared_ptr<const Error> cause = nullptr)
+      : code_(code), text_(std::move(text)), cause_(std::move(cause)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+  uint32_t code() const { return code_; }
+  const std::string& text() const { return text_; }
+  const std::shared_ptr<const Error>& cause() const { return cause_; }
+  // This text and those of all causes, each on a line of its own.
+  std::string full_text() const;
+
+ private:
+  uint32_t code_;
+  std::string text_;
+  std::shared_ptr<const Error> cause_;
+};
+
+// Shorthands; every throw in the engine uses one of them.
+[[noreturn]] void fail(uint32_t code, std::string text);
+[[noreturn]] void fail_invalid(std::string text);
+[[noreturn]] void fail_config(std::string text);
+[[noreturn]] void fail_not_found(std::string text);
+[[noreturn]] void fail_data(std::string text);
+[[noreturn]] void fail_io(std::string what, int error_number);  // adds strerror
+[[noreturn]] void fail_internal(std::string text);
+// Wraps the exception in flight: same code, `text` in front, the old one as cause.
+[[noreturn]] void rethrow_with(std::string text);
+
+// "12 MiB" style sizes and joined lists for messages.
+std::string human_bytes(uint64_t bytes);
+// The candidate nearest to `word` by edit distance, or "" when none is near (distance > max(2, len/3)).
+template <class Range>
+std::string nearest(const std::string& word, const Range& candidates);
+unsigned edit_distance(const std::string& a, const std::string& b);
+// " (did you mean 'x'?)" or "".
+std::string did_you_mean(const std::string& nearest);
+
+template <class Range>
+std::string nearest(const std::string& word, const Range& candidates) {
+  std::string best;
+  unsigned best_distance = word.size() / 3 > 2 ? static_cast<unsigned>(word.size() / 3) : 2;
+  ++best_distance;
+  for (const auto& c : candidates) {
+    const std::string candidate(c);
+    const unsigned d = edit_distance(word, candidate);
+    if (d < best_distance) {
+      best_distance = d;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace plait

@@ -1,0 +1,72 @@
+// What FileSystem can do with its own virtual functions, and the texts of paths.
+#include "engine/base/files.hpp"
+
+#include <unistd.h>
+
+#include "engine/base/error.hpp"
+
+namespace plait {
+
+void FileSystem::make_folders(const std::string& path) {
+  if (path.empty() || is_folder(path)) return;
+  const std::string parent = folder_of(path);
+  if (parent != path) make_folders(parent);
+  try {
+    make_folder(path);
+  } catch (const Error&) {
+    if (!is_folder(path)) throw;  // somebody else may have been faster
+  }
+}
+
+void FileSystem::remove_all(const std::string& path) {
+  const bool link = is_link(path);
+  if (!link && is_folder(path))
+    for (const std::string& name : list(path)) remove_all(join_path(path, name));
+  if (link || exists(path)) remove(path);
+}
+
+void FileSystem::replace(const std::string& path, std::string_view content) {
+  // Beside the target, so that the rename stays within one file system.
+  const std::string temporary = path + ".tmp-" + std::to_string(getpid());
+  try {
+    const auto file = open(temporary, OpenMode::kReplace);
+    file->write(content);
+    file->sync();
+    file->close();
+    rename(temporary, path);
+  } catch (...) {
+    try {
+      remove(temporary);
+    } catch (const Error&) {
+      // The first error is the one to report.
+    }
+    throw;
+  }
+  sync_folder(folder_of(path));
+}
+
+bool is_absolute(std::string_view path) { return !path.empty() && path.front() == '/'; }
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  if (folder.empty() || is_absolute(name)) return std::string(name);
+  std::string path(folder);
+  if (path.back() != '/') path += '/';
+  return path += name;
+}
+
+std::string folder_of(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  path = path.substr(0, slash);
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path.empty() ? "/" : std::string(path);
+}
+
+std::string name_of(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos || path == "/" ? path : path.substr(slash + 1));
+}
+
+}  // namespace plait

@@ -1,0 +1,234 @@
+// The machine's own file system.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+
+namespace plait {
+namespace {
+
+[[noreturn]] void fail_path(const char* what, const std::string& path, int number) {
+  const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
+  if (number == ENOENT) fail_not_found(text + ": there is no such file or folder; check the path");
+  fail_io(text, number);
+}
+
+// A descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, const char* what) : path_(path) {
+    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    while (fd_ < 0 && errno == EINTR);
+    if (fd_ < 0) fail_path(what, path, errno);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  const std::string& path() const { return path_; }
+  void close() {
+    // Never retried: after EINTR the descriptor is gone on Linux.
+    const int fd = std::exchange(fd_, -1);
+    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_path("close", path_, errno);
+  }
+  struct stat status() const {
+    struct stat s {};
+    if (::fstat(fd_, &s) != 0) fail_path("examine", path_, errno);
+    return s;
+  }
+
+ private:
+  int fd_ = -1;
+  std::string path_;
+};
+
+class PosixOutput final : public OutputFile {
+ public:
+  PosixOutput(const std::string& path, int flags) : file_(path, O_WRONLY | O_CREAT | flags, "open for writing") {}
+  void write(const void* data, size_t size) override {
+    put(data, size, [this](const char* p, size_t n, size_t) { return ::write(file_.get(), p, n); });
+  }
+  void write_at(uint64_t offset, const void* data, size_t size) override {
+    put(data, size, [this, offset](const char* p, size_t n, size_t done) {
+      return ::pwrite(file_.get(), p, n, static_cast<off_t>(offset + done));
+    });
+  }
+  void sync() override {
+    if (::fsync(file_.get()) != 0) fail_path("make durable", file_.path(), errno);
+  }
+  void close() override { file_.close(); }
+
+ private:
+  template <class F>
+  void put(const void* data, size_t size, F&& write_some) {
+    const char* bytes = static_cast<const char*>(data);
+    for (size_t done = 0; done < size;) {
+      const ssize_t n = write_some(bytes + done, std::min<size_t>(size - done, 1u << 30), done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int number = errno;
+        fail_io("[files] cannot write " + human_bytes(size) + " to '" + file_.path() + "'", number);
+      }
+      done += static_cast<size_t>(n);
+    }
+  }
+  Descriptor file_;
+};
+
+class PosixMapped final : public MappedFile {
+ public:
+  PosixMapped(const std::string& path, uint64_t max_bytes) : file_(path, O_RDONLY | O_NONBLOCK, "open") {
+    const struct stat s = file_.status();
+    if (S_ISDIR(s.st_mode)) fail_path("read", path, EISDIR);
+    if (!S_ISREG(s.st_mode)) fail_data("[files] '" + path + "' is no regular file; give a plain file");
+    size_ = static_cast<uint64_t>(s.st_size);
+    if (size_ > max_bytes)
+      fail_data("[files] '" + path + "' has " + human_bytes(size_) + ", at most " + human_bytes(max_bytes) +
+                " are accepted here; check that it is the right file");
+    if (size_ == 0) return;
+    data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.get(), 0);
+    if (data_ == MAP_FAILED) {
+      const int number = errno;
+      data_ = nullptr;
+      fail_path("map", path, number);
+    }
+  }
+  ~PosixMapped() override {
+    if (data_) ::munmap(data_, size_);
+  }
+  const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
+  uint64_t size() const override { return size_; }
+
+ private:
+  Descriptor file_;
+  void* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+class PosixLock final : public FileLock {
+ public:
+  explicit PosixLock(const std::string& path) : file_(path, O_RDWR | O_CREAT, "open the lock") {
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
+    if (errno != EWOULDBLOCK) fail_path("lock", path, errno);
+    fail(PLAIT_ERR_STATE, "[files] '" + path + "' is locked by another process; wait for it, or choose another folder");
+  }
+
+ private:
+  Descriptor file_;
+};
+
+std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
+  // Grows with what is read, so that neither a pipe nor a file in /proc needs to tell its size.
+  std::string content;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(file.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_path("read", file.path(), errno);
+    if (n == 0) return content;
+    content.append(buffer, static_cast<size_t>(n));
+    if (content.size() > max_bytes)
+      fail_data("[files] '" + file.path() + "' has more than the " + human_bytes(max_bytes) +
+                " that are accepted here; check that it is the right file");
+  }
+}
+
+class PosixFiles final : public FileSystem {
+ public:
+  std::unique_ptr<OutputFile> open(const std::string& path, OpenMode mode) override {
+    const int flags = mode == OpenMode::kCreate ? O_EXCL : mode == OpenMode::kReplace ? O_TRUNC : O_APPEND;
+    return std::make_unique<PosixOutput>(path, flags);
+  }
+  std::unique_ptr<MappedFile> map(const std::string& path, uint64_t max_bytes) override {
+    return std::make_unique<PosixMapped>(path, max_bytes);
+  }
+  std::string read_all(const std::string& path, uint64_t max_bytes) override {
+    return read_rest(Descriptor(path, O_RDONLY, "open"), max_bytes);
+  }
+  FileInfo info(const std::string& path) override {
+    struct stat s {};
+    if (::stat(path.c_str(), &s) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return {};
+      fail_path("examine", path, errno);
+    }
+    FileInfo info;
+    info.kind = S_ISREG(s.st_mode) ? FileKind::kRegular : S_ISDIR(s.st_mode) ? FileKind::kDirectory : FileKind::kOther;
+    info.size = static_cast<uint64_t>(s.st_size);
+    info.mode = s.st_mode & 07777;
+    info.owner = s.st_uid;
+    info.group = s.st_gid;
+    info.modified_ns = static_cast<int64_t>(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec;
+    return info;
+  }
+  bool is_link(const std::string& path) override {
+    struct stat s {};
+    return ::lstat(path.c_str(), &s) == 0 && S_ISLNK(s.st_mode);
+  }
+  std::vector<std::string> list(const std::string& folder) override {
+    const Descriptor file(folder, O_RDONLY | O_DIRECTORY, "list");
+    struct Close {
+      void operator()(DIR* d) const { ::closedir(d); }
+    };
+    const int copy = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
+    const std::unique_ptr<DIR, Close> stream(copy < 0 ? nullptr : ::fdopendir(copy));
+    if (!stream) fail_path("list", folder, errno);
+    std::vector<std::string> names;
+    while (errno = 0, true) {
+      const dirent* entry = ::readdir(stream.get());
+      if (!entry) break;
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    if (errno != 0) fail_path("list", folder, errno);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  void make_folder(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0777) != 0) fail_path("make the folder", path, errno);
+  }
+  void remove(const std::string& path) override {
+    if (::remove(path.c_str()) != 0) fail_path("remove", path, errno);
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) fail_path(("rename to '" + to + "' what was").c_str(), from, errno);
+  }
+  void sync_folder(const std::string& path) override {
+    const Descriptor folder(path, O_RDONLY | O_DIRECTORY, "open the folder");
+    if (::fsync(folder.get()) != 0) fail_path("make durable the folder", path, errno);
+  }
+  std::unique_ptr<FileLock> lock(const std::string& path) override { return std::make_unique<PosixLock>(path); }
+  uint64_t free_bytes(const std::string& folder) override {
+    struct statvfs s {};
+    if (::statvfs(folder.c_str(), &s) != 0) fail_path("examine the space of", folder, errno);
+    return static_cast<uint64_t>(s.f_bavail) * s.f_frsize;
+  }
+  std::string real_path(const std::string& path) override {
+    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
+    if (!resolved) fail_path("resolve", path, errno);
+    return resolved.get();
+  }
+};
+
+}  // namespace
+
+FileSystem& FileSystem::posix() {
+  static PosixFiles files;  // has no state
+  return files;
+}
+
+}  // namespace plait

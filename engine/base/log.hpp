@@ -1,0 +1,42 @@
+// The log: one sink, one level. An engine owns one; nothing is global.
+#pragma once
+
+#include <plait/base.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string_view>
+
+namespace plait {
+
+// Thread-safe. The sink is called by one thread at a time, with one line that has no newline at its end.
+class Log {
+ public:
+  using Sink = std::function<void(uint32_t level, std::string_view text)>;
+
+  Log() = default;  // no sink: lines are dropped
+  explicit Log(Sink sink, uint32_t level = PLAIT_LOG_INFO) : sink_(std::move(sink)), level_(level) {}
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  void set_sink(Sink sink);
+  void set_level(uint32_t level) { level_.store(level, std::memory_order_relaxed); }
+  uint32_t level() const { return level_.load(std::memory_order_relaxed); }
+  bool wants(uint32_t level) const { return level >= this->level(); }
+
+  // Never throws: a sink that does is switched off for that line.
+  void write(uint32_t level, std::string_view text) noexcept;
+  void debug(std::string_view text) noexcept { write(PLAIT_LOG_DEBUG, text); }
+  void info(std::string_view text) noexcept { write(PLAIT_LOG_INFO, text); }
+  void warn(std::string_view text) noexcept { write(PLAIT_LOG_WARN, text); }
+  void error(std::string_view text) noexcept { write(PLAIT_LOG_ERROR, text); }
+
+ private:
+  std::mutex mutex_;
+  Sink sink_;
+  std::atomic<uint32_t> level_{PLAIT_LOG_INFO};
+};
+
+}  // namespace plait

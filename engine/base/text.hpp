@@ -1,0 +1,40 @@
+// Small tools for text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plait {
+
+// printf into a string.
+[[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);
+
+std::vector<std::string> split(std::string_view text, char separator);  // "a||b" -> a, "", b; "" -> nothing
+std::string_view trim(std::string_view text);                           // blanks at both ends
+bool starts_with(std::string_view text, std::string_view prefix);
+bool ends_with(std::string_view text, std::string_view suffix);
+
+// Whole-text match; * is any run of characters, ? any one.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+// The shortest decimal that reads back as the same double, always with '.', 'e', "inf" or "nan": "0.1", "1.0", "1e-08".
+std::string real_text(double value);
+
+// "a, b, c".
+template <class Range>
+std::string join(const Range& parts, std::string_view separator = ", ") {
+  std::string all;
+  bool first = true;
+  for (const auto& part : parts) {
+    if (!first) all += separator;
+    all += part;
+    first = false;
+  }
+  return all;
+}
+
+// The text as it may be printed on a terminal: control characters become \xNN.
+std::string printable(std::string_view text);
+
+}  // namespace plait

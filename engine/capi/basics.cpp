@@ -1,0 +1,46 @@
+// Versions, errors and texts.
+#include "engine/capi/objects.hpp"
+
+namespace plait::capi {
+
+std::string text_argument(const char* data, uint64_t size, const char* what) {
+  if (!data) fail_invalid(std::string("[capi] ") + what + " is NULL");
+  return size == PLAIT_NTS ? std::string(data) : std::string(data, size);
+}
+
+void require(const void* pointer, const char* what) {
+  if (!pointer) fail_invalid(std::string("[capi] ") + what + " is NULL");
+}
+
+plait_text* new_text(std::string text) { return new plait_text{std::move(text)}; }
+
+}  // namespace plait::capi
+
+extern "C" {
+
+uint32_t plait_abi_version(void) { return PLAIT_ABI_VERSION; }
+const char* plait_version(void) { return PLAIT_VERSION; }
+
+uint32_t plait_error_code(const plait_error* e) { return e ? e->code : PLAIT_OK; }
+const char* plait_error_text(const plait_error* e) { return e ? e->text.c_str() : ""; }
+const plait_error* plait_error_cause(const plait_error* e) { return e ? e->cause.get() : nullptr; }
+const char* plait_error_full_text(const plait_error* e) {
+  if (!e) return "";
+  try {
+    if (e->full.empty()) {
+      e->full = e->text;
+      for (const plait_error* cause = e->cause.get(); cause; cause = cause->cause.get())
+        e->full += "\n  because: " + cause->text;
+    }
+    return e->full.c_str();
+  } catch (...) {
+    return e->text.c_str();  // out of memory: at least the head of the chain
+  }
+}
+void plait_error_free(plait_error* e) { plait::free_c_error(e); }
+
+const char* plait_text_data(const plait_text* t) { return t ? t->text.c_str() : ""; }
+uint64_t plait_text_size(const plait_text* t) { return t ? t->text.size() : 0; }
+void plait_text_free(plait_text* t) { delete t; }
+
+}  // extern "C"

@@ -1,0 +1,138 @@
+// Experiments and plans.
+#include <filesystem>
+
+#include "engine/base/text.hpp"
+#include "engine/capi/objects.hpp"
+#include "engine/config/bind.hpp"
+
+using namespace plait;
+using namespace plait::capi;
+
+namespace {
+
+struct Loaded {
+  config::Document document;
+  config::Experiment experiment;
+  config::PathResolver resolver;
+  std::vector<std::string> overrides;
+};
+
+// Overrides, the experiment's own plugins, then the check of everything.
+Loaded load(EngineState& engine, config::Document document, const plait_experiment_options* options,
+            config::Problems& problems) {
+  const auto o = read_options(options, sizeof(plait_experiment_options), "plait_experiment_options");
+  Loaded l;
+  for (uint32_t i = 0; i < o.n_overrides; ++i) {
+    require(o.overrides[i], "override");
+    l.overrides.emplace_back(o.overrides[i]);
+    config::apply_override(document, o.overrides[i], problems);
+  }
+  const config::PluginsConfig plugins = config::plugins_config(document, problems);
+  if (problems.empty() && !plugins.paths.empty())
+    engine.registry->load_all(plugin::named_places(plugins.paths, "experiment", document.folder));
+  l.resolver = {&engine.files, engine.data_folder, document.folder};
+  if (problems.empty()) l.experiment = config::load_experiment(document, *engine.registry, l.resolver, problems);
+  l.document = std::move(document);
+  return l;
+}
+
+std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine, const config::Experiment& experiment,
+                                    const config::PathResolver& resolver, config::Problems& problems) {
+  return plan::make_plan(experiment, {shared_registry(engine), &engine->log, resolver}, problems);
+}
+
+void make_experiment(plait_engine* engine, config::Document document, const plait_experiment_options* options,
+                     config::Problems& problems, plait_experiment** out) {
+  Loaded l = load(*engine->state, std::move(document), options, problems);
+  problems.raise_if_any();
+  *out = new plait_experiment{engine->state, std::move(l.document), std::move(l.experiment), std::move(l.resolver),
+                              std::move(l.overrides)};
+}
+
+}  // namespace
+
+extern "C" {
+
+plait_error* plait_experiment_read(plait_engine* engine, const char* path, uint64_t size,
+                                   const plait_experiment_options* options, plait_experiment** out) {
+  return guard_c([&] {
+    require(engine, "engine");
+    require(out, "out");
+    config::Problems problems;
+    auto document = config::Document::read(engine->state->files, text_argument(path, size, "path"), problems);
+    make_experiment(engine, std::move(document), options, problems, out);
+  });
+}
+
+plait_error* plait_experiment_parse(plait_engine* engine, const char* toml, uint64_t size, const char* name,
+                                    const plait_experiment_options* options, plait_experiment** out) {
+  return guard_c([&] {
+    require(engine, "engine");
+    require(out, "out");
+    config::Problems problems;
+    auto document = config::Document::parse(text_argument(toml, size, "toml"), name ? name : "experiment", problems);
+    make_experiment(engine, std::move(document), options, problems, out);
+  });
+}
+
+plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint64_t size,
+                                    const plait_experiment_options* options, plait_text** json) {
+  return guard_c([&] {
+    require(engine, "engine");
+    require(json, "json");
+    config::Problems problems;
+    const std::string file = text_argument(path, size, "path");
+    Loaded l = load(*engine->state, config::Document::read(engine->state->files, file, problems), options, problems);
+    if (problems.empty()) {
+      // Whatever tracing and planning still find becomes a problem of the file as well.
+      try {
+        plan_of(engine->state, l.experiment, l.resolver, problems);
+      } catch (const Error& e) {
+        problems.add({file, 0, 0}, "", e.full_text());
+      }
+    }
+    *json = new_text(problems.json());
+  });
+}
+
+plait_error* plait_experiment_bind(plait_experiment* experiment, plait_text** toml) {
+  return guard_c([&] {
+    require(experiment, "experiment");
+    require(toml, "toml");
+    *toml = new_text(config::bind(experiment->experiment, *experiment->engine->registry));
+  });
+}
+
+plait_error* plait_experiment_describe(plait_experiment* experiment, plait_text** json) {
+  return guard_c([&] {
+    require(experiment, "experiment");
+    require(json, "json");
+    *json = new_text(config::describe_json(experiment->experiment));
+  });
+}
+
+void plait_experiment_close(plait_experiment* experiment) { delete experiment; }
+
+plait_error* plait_plan_make(plait_experiment* experiment, plait_plan** out) {
+  return guard_c([&] {
+    require(experiment, "experiment");
+    require(out, "out");
+    config::Problems problems;
+    std::shared_ptr<const plan::Plan> plan =
+        plan_of(experiment->engine, experiment->experiment, experiment->resolver, problems);
+    problems.raise_if_any();
+    *out = new plait_plan{experiment->engine, std::move(plan), experiment->overrides};
+  });
+}
+
+plait_error* plait_plan_describe(plait_plan* plan, plait_text** json) {
+  return guard_c([&] {
+    require(plan, "plan");
+    require(json, "json");
+    *json = new_text(plan::describe(*plan->plan));
+  });
+}
+
+void plait_plan_close(plait_plan* plan) { delete plan; }
+
+}  // extern "C"

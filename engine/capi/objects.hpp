@@ -1,0 +1,82 @@
+// What the handles of plait.h stand for. Each object keeps alive what it was made from.
+#pragma once
+
+#include <plait/plait.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/config/document.hpp"
+#include "engine/config/experiment.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/plugin/registry.hpp"
+#include "engine/session/session.hpp"
+
+namespace plait::capi {
+
+// The log comes first: the registry writes to it until it is closed. Whoever holds shared_registry() holds all of this.
+struct EngineState {
+  Log log;
+  FileSystem& files = FileSystem::posix();
+  std::unique_ptr<plugin::Registry> registry;
+  std::string data_folder;
+};
+
+inline std::shared_ptr<plugin::Registry> shared_registry(const std::shared_ptr<EngineState>& state) {
+  return {state, state->registry.get()};
+}
+
+// A text argument: pointer and length, or NUL-terminated. `what` names it in the error.
+std::string text_argument(const char* data, uint64_t size, const char* what);
+// Throws PLAIT_ERR_INVALID when a pointer that must be there is NULL.
+void require(const void* pointer, const char* what);
+plait_text* new_text(std::string text);
+
+// An options struct of the caller, as large as this version knows it: shorter ones are filled up with zeros. NULL gives zeros.
+template <class Options>
+Options read_options(const Options* given, size_t v1_size, const char* what) {
+  Options all{};
+  all.struct_size = sizeof all;
+  if (!given) return all;
+  if (given->struct_size < v1_size)
+    fail_invalid(std::string("[capi] ") + what + ".struct_size is " + std::to_string(given->struct_size) +
+                 ", the smallest ever valid is " + std::to_string(v1_size) + "; set it to sizeof");
+  const size_t n = given->struct_size < sizeof all ? given->struct_size : sizeof all;
+  __builtin_memcpy(&all, given, n);
+  all.struct_size = sizeof all;
+  return all;
+}
+
+}  // namespace plait::capi
+
+struct plait_text {
+  std::string text;
+};
+
+struct plait_engine {
+  std::shared_ptr<plait::capi::EngineState> state;
+};
+
+struct plait_experiment {
+  std::shared_ptr<plait::capi::EngineState> engine;
+  plait::config::Document document;
+  plait::config::Experiment experiment;
+  plait::config::PathResolver resolver;
+  std::vector<std::string> overrides;
+};
+
+struct plait_plan {
+  std::shared_ptr<plait::capi::EngineState> engine;
+  std::shared_ptr<const plait::plan::Plan> plan;
+  std::vector<std::string> overrides;
+};
+
+struct plait_session {
+  std::shared_ptr<plait::capi::EngineState> engine;
+  std::unique_ptr<plait::session::Session> session;
+};

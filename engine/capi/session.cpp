@@ -1,0 +1,208 @@
+// Sessions: thin functions over engine/session.
+#include "engine/base/json.hpp"
+#include "engine/capi/objects.hpp"
+#include "engine/config/bind.hpp"
+
+using namespace plait;
+using namespace plait::capi;
+
+namespace {
+
+void fill(const session::StepResult& r, plait_step_result& out) {
+  out.step = r.step;
+  out.epoch = r.epoch;
+  out.samples = r.samples;
+  out.loss = r.loss;
+  out.grad_norm = r.grad_norm;
+  out.rate = r.rate;
+  out.seconds = r.seconds;
+  out.skipped = r.skipped ? 1 : 0;
+  out.finished = r.finished ? 1 : 0;
+}
+
+void deliver(const session::StepResult& r, plait_step_result* out) {
+  if (!out) return;
+  if (out->struct_size < sizeof(plait_step_result))
+    fail_invalid("[capi] plait_step_result.struct_size is " + std::to_string(out->struct_size) + ", expected at least " +
+                 std::to_string(sizeof(plait_step_result)) + "; set it to sizeof before the call");
+  fill(r, *out);
+}
+
+session::Settings settings_of(const plait_plan& plan, const plait_session_options& o) {
+  session::Settings s;
+  if (o.run_dir) s.run_dir = o.run_dir;
+  s.no_files = o.no_files != 0;
+  if (o.resume > PLAIT_RESUME_MUST) fail_invalid("[capi] plait_session_options.resume is " + std::to_string(o.resume));
+  s.resume = static_cast<session::Resume>(o.resume);
+  s.progress = o.progress != 0;
+  if (o.on_step)
+    s.on_step = [call = o.on_step, user = o.on_step_user](const session::StepResult& r) {
+      plait_step_result c{};
+      c.struct_size = sizeof c;
+      fill(r, c);
+      return call(user, &c) != 0;
+    };
+  if (o.command) s.command = o.command;
+  s.overrides = plan.overrides;
+  if (!s.no_files) s.resolved_toml = config::bind(plan.plan->experiment, *plan.engine->registry, true);
+  return s;
+}
+
+std::vector<session::HostField> fields_of(const plait_feed* feeds, uint32_t n) {
+  std::vector<session::HostField> fields;
+  const char* at = reinterpret_cast<const char*>(feeds);
+  for (uint32_t i = 0; i < n; ++i) {
+    const auto* f = reinterpret_cast<const plait_feed*>(at + i * feeds->struct_size);
+    require(f->field, "plait_feed.field");
+    require(f->tensor, "plait_feed.tensor");
+    fields.push_back({f->field, f->tensor});
+  }
+  return fields;
+}
+
+// A view keeps the arena alive through its manager context.
+struct View {
+  std::shared_ptr<runtime::Arena> arena;
+  std::vector<int64_t> shape, strides;
+  plait_dl_managed managed{};
+};
+
+plait_dl_managed* view_of(session::Session& s, const std::string& name) {
+  const plan::Parameter& p = s.parameter(name);
+  if (!s.host_visible()) fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] the device's memory is not visible to the host; read() copies it");
+  auto view = std::make_unique<View>();
+  view->arena = s.arena();
+  view->shape.assign(p.shape.dims, p.shape.dims + p.shape.rank);
+  view->strides.resize(view->shape.size());
+  int64_t stride = 1;
+  for (size_t i = view->shape.size(); i-- > 0; stride *= view->shape[i]) view->strides[i] = stride;
+  plait_dl_managed& m = view->managed;
+  m.major = 1;
+  m.deleter = [](plait_dl_managed* self) { delete static_cast<View*>(self->manager_ctx); };
+  m.manager_ctx = view.get();
+  m.tensor.data = s.address(p.value);
+  m.tensor.device = {1, 0};
+  m.tensor.ndim = static_cast<int32_t>(p.shape.rank);
+  m.tensor.dtype = {2, 32, 1};  // parameters are f32
+  m.tensor.shape = view->shape.data();
+  m.tensor.strides = view->strides.data();
+  return &view.release()->managed;
+}
+
+std::string evaluation_json(const session::Evaluation& e) {
+  JsonWriter w;
+  w.object().field("schema", 1).field("dataset", e.dataset).field("samples", e.samples).field("loss", e.loss);
+  w.field("seconds", e.seconds).key("metrics").object();
+  for (const auto& [name, v] : e.metrics) w.field(name, v);
+  w.end_object().end_object();
+  return w.text();
+}
+
+}  // namespace
+
+extern "C" {
+
+plait_error* plait_session_open(plait_plan* plan, const plait_session_options* options, plait_session** out) {
+  return guard_c([&] {
+    require(plan, "plan");
+    require(out, "out");
+    const auto o = read_options(options, sizeof(plait_session_options), "plait_session_options");
+    auto session = std::make_unique<plait_session>();
+    session->engine = plan->engine;
+    session->session = std::make_unique<session::Session>(plan->plan, settings_of(*plan, o), plan->engine->log,
+                                                          plan->engine->files);
+    *out = session.release();
+  });
+}
+
+void plait_session_close(plait_session* session) { delete session; }
+
+plait_error* plait_session_run(plait_session* session, plait_step_result* result) {
+  return guard_c([&] {
+    require(session, "session");
+    deliver(session->session->run(), result);
+  });
+}
+
+plait_error* plait_session_step(plait_session* session, const plait_feed* feeds, uint32_t n_feeds,
+                                plait_step_result* result) {
+  return guard_c([&] {
+    require(session, "session");
+    if (n_feeds == 0)
+      deliver(session->session->step(), result);
+    else
+      deliver(session->session->step(fields_of(feeds, n_feeds)), result);
+  });
+}
+
+plait_error* plait_session_evaluate(plait_session* session, const char* dataset, plait_text** json) {
+  return guard_c([&] {
+    require(session, "session");
+    require(json, "json");
+    *json = new_text(evaluation_json(session->session->evaluate(dataset ? dataset : "eval")));
+  });
+}
+
+plait_error* plait_session_predict(plait_session* session, const plait_feed* feeds, uint32_t n_feeds, const char* value,
+                                   void* out, uint64_t bytes) {
+  return guard_c([&] {
+    require(session, "session");
+    require(feeds, "feeds");
+    require(value, "value");
+    require(out, "out");
+    session->session->predict(fields_of(feeds, n_feeds), value, out, bytes);
+  });
+}
+
+void plait_session_cancel(plait_session* session) {
+  if (session) session->session->cancel();
+}
+
+plait_error* plait_session_save(plait_session* session, const char* path) {
+  return guard_c([&] {
+    require(session, "session");
+    session->session->save(path ? path : "");
+  });
+}
+
+plait_error* plait_session_load(plait_session* session, const char* path) {
+  return guard_c([&] {
+    require(session, "session");
+    require(path, "path");
+    session->session->load(path);
+  });
+}
+
+plait_error* plait_session_describe(plait_session* session, plait_text** json) {
+  return guard_c([&] {
+    require(session, "session");
+    require(json, "json");
+    *json = new_text(session->session->describe());
+  });
+}
+
+plait_error* plait_session_read(plait_session* session, const char* parameter, void* data, uint64_t bytes) {
+  return guard_c([&] {
+    require(session, "session");
+    require(data, "data");
+    session->session->read(text_argument(parameter, PLAIT_NTS, "parameter"), data, bytes);
+  });
+}
+
+plait_error* plait_session_write(plait_session* session, const char* parameter, const void* data, uint64_t bytes) {
+  return guard_c([&] {
+    require(session, "session");
+    require(data, "data");
+    session->session->write(text_argument(parameter, PLAIT_NTS, "parameter"), data, bytes);
+  });
+}
+
+plait_error* plait_session_view(plait_session* session, const char* parameter, plait_dl_managed** out) {
+  return guard_c([&] {
+    require(session, "session");
+    require(out, "out");
+    *out = view_of(*session->session, text_argument(parameter, PLAIT_NTS, "parameter"));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,17 @@
+// The element types of the safetensors format.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace plait::checkpoint {
+
+struct DtypeFact {
+  const char* name;
+  unsigned bits;
+  uint32_t dtype;  // PLAIT_*; 0: Plait has no such type
+};
+const DtypeFact* dtype_fact(std::string_view name);  // NULL when the format has none
+int dtype_order(uint32_t dtype);  // the reference writer's rank; -1 for an unknown id
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,110 @@
+#include "engine/checkpoint/manifest.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+#include "engine/checkpoint/safetensors.hpp"
+
+namespace plait::checkpoint {
+
+namespace {
+
+constexpr std::string_view kSealBegin = ",\n  \"checksum\": \"";
+constexpr std::string_view kSealEnd = "\"\n}\n";
+constexpr size_t kSealBytes = kSealBegin.size() + 32 + kSealEnd.size();
+
+void write_extents(JsonWriter& json, const char* key, const std::vector<int64_t>& values) {
+  json.key(key).array();
+  for (const int64_t v : values) json.value(v);
+  json.end_array();
+}
+
+void write_state(JsonWriter& json, const State& state) {
+  json.field("engine_version", state.engine_version);
+  json.field("step", state.step).field("samples", state.samples);
+  json.key("world").object();
+  json.field("data", state.world.data)
+      .field("tensor", state.world.tensor)
+      .field("pipeline", state.world.pipeline);
+  json.end_object();
+  json.key("random")
+      .object()
+      .field("seed", state.seed)
+      .field("step", state.random_step)
+      .end_object();
+  json.key("cursors").object();
+  for (const auto& [name, index] : state.cursors) json.field(name, index);
+  json.end_object();
+  json.field("config_hash", state.config_hash);
+  json.key("extra").raw(state.extra);
+}
+
+void write_tensor(JsonWriter& json, const TensorRecord& t) {
+  json.object().field("name", t.name).field("dtype", dtype_name(t.dtype));
+  write_extents(json, "shape", t.shape);
+  json.key("slices").array();
+  for (const SliceRecord& s : t.slices) {
+    json.object().field("file", s.file).field("key", s.key);
+    write_extents(json, "offset", s.offset);
+    write_extents(json, "extent", s.extent);
+    json.field("xxh3_128", s.hash.hex()).end_object();
+  }
+  json.end_array().end_object();
+}
+
+}  // namespace
+
+std::string seal_manifest(std::string body) {
+  const std::string hash = hash128(body).hex();
+  body += kSealBegin;
+  body += hash;
+  body += kSealEnd;
+  return body;
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  const auto extra = nlohmann::json::parse(manifest.state.extra, nullptr, false);
+  if (!extra.is_object())
+    fail_internal("[checkpoint] the extra state is no JSON object: '" +
+                  manifest.state.extra.substr(0, 80) + "'");
+  JsonWriter json(true);
+  json.object().field("format_version", kFormatVersion);
+  write_state(json, manifest.state);
+  json.key("files").array();
+  for (const FileRecord& f : manifest.files)
+    json.object()
+        .field("name", f.name)
+        .field("size", f.size)
+        .field("xxh3_128", f.hash.hex())
+        .end_object();
+  json.end_array();
+  json.key("tensors").array();
+  for (const TensorRecord& t : manifest.tensors) write_tensor(json, t);
+  json.end_array();
+  return seal_manifest(json.text());
+}
+
+const TensorRecord* Manifest::find(std::string_view name) const {
+  const auto at =
+      std::lower_bound(tensors.begin(), tensors.end(), name,
+                       [](const TensorRecord& t, std::string_view n) { return t.name < n; });
+  return at != tensors.end() && at->name == name ? &*at : nullptr;
+}
+
+std::string_view unseal_manifest(std::string_view text, const std::string& where) {
+  const auto bad = [&where](const char* what) { fail_data("[checkpoint] " + where + ": " + what); };
+  if (text.size() < kSealBytes) bad("the manifest is truncated");
+  const std::string_view body = text.substr(0, text.size() - kSealBytes);
+  const std::string_view seal = text.substr(body.size());
+  if (seal.substr(0, kSealBegin.size()) != kSealBegin ||
+      seal.substr(kSealBytes - kSealEnd.size()) != kSealEnd)
+    bad("the manifest does not end in its checksum: it is truncated or damaged");
+  if (seal.substr(kSealBegin.size(), 32) != hash128(body).hex())
+    bad("the manifest does not match its checksum: it is damaged");
+  return body;
+}
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,73 @@
+// MANIFEST.json: what a checkpoint directory holds, with checksums. A directory without a valid one does not exist.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/hash.hpp"
+
+namespace plait::checkpoint {
+
+constexpr int64_t kFormatVersion = 1;
+constexpr uint64_t kMaxManifestBytes = 256u << 20;
+inline constexpr char kManifestName[] = "MANIFEST.json";
+
+// The rank grid that wrote the checkpoint. A reader with another grid reads the same global tensors.
+struct World {
+  int64_t data = 1, tensor = 1, pipeline = 1;
+};
+
+// What a run needs, besides tensors, to go on as if it had never stopped.
+struct State {
+  int64_t step = 0;     // optimizer steps done
+  int64_t samples = 0;  // samples seen
+  World world;
+  uint64_t seed = 0;                       // of the run
+  int64_t random_step = 0;                 // counter of the random streams
+  std::map<std::string, int64_t> cursors;  // per loader: index of the next batch
+  std::string config_hash;                 // of the resolved experiment; compared by the session
+  std::string engine_version;
+  std::string extra = "{}";  // a JSON object: schedules, loss scale, early stopping, plugin states
+};
+
+struct FileRecord {
+  std::string name;  // without a folder
+  uint64_t size = 0;
+  Hash128 hash;
+};
+
+// A part of a global tensor, stored under `key` in `file`. Today one slice is the whole tensor.
+struct SliceRecord {
+  std::string file, key;
+  std::vector<int64_t> offset, extent;  // per dimension of the global tensor
+  Hash128 hash;
+};
+
+struct TensorRecord {
+  std::string name;
+  uint32_t dtype = 0;
+  std::vector<int64_t> shape;  // global
+  std::vector<SliceRecord> slices;
+};
+
+struct Manifest {
+  State state;
+  std::vector<FileRecord> files;
+  std::vector<TensorRecord> tensors;  // by name
+  const TensorRecord* find(std::string_view name) const;
+};
+
+// A JSON text that ends in a checksum of itself.
+std::string manifest_text(const Manifest& manifest);
+// Errors: PLAIT_ERR_DATA for damaged or malformed text; PLAIT_ERR_UNIMPLEMENTED for an intact manifest of a newer format.
+Manifest parse_manifest(std::string_view text, const std::string& where);
+
+// The end of a manifest: closes the JSON object `body` leaves open, with the checksum of `body`.
+std::string seal_manifest(std::string body);
+// The other way: `text` without its end. Errors: PLAIT_ERR_DATA when the checksum is missing or does not match.
+std::string_view unseal_manifest(std::string_view text, const std::string& where);
+
+}  // namespace plait::checkpoint

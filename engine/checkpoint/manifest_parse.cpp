@@ -1,0 +1,216 @@
+// Reading a manifest. Its checksum is compared before anything is parsed.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/checkpoint/manifest.hpp"
+#include "engine/checkpoint/safetensors.hpp"
+
+namespace plait::checkpoint {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxDepth = 64;
+constexpr size_t kMaxSlices = 1024;
+
+// Typed access to one object; every error names the path of keys that led there.
+class Reader {
+ public:
+  Reader(const Json& json, std::string at, const std::string& where)
+      : json_(json), at_(std::move(at)), where_(where) {
+    if (!json_.is_object()) wrong("", "an object");
+  }
+
+  const Json& get(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end()) wrong(key, "a value, found none");
+    return *it;
+  }
+  int64_t number(const char* key) const { return as_number(get(key), key); }
+  uint64_t word(const char* key) const {
+    const Json& v = get(key);
+    if (!v.is_number_unsigned()) wrong(key, "a whole number of 0 or more");
+    return v.get<uint64_t>();
+  }
+  std::string text(const char* key, size_t longest = kMaxNameBytes) const {
+    const Json& v = get(key);
+    if (!v.is_string() || v.get_ref<const std::string&>().size() > longest)
+      wrong(key, strf("a text of at most %zu bytes", longest).c_str());
+    return v.get<std::string>();
+  }
+  const Json& list(const char* key, size_t longest) const {
+    const Json& v = get(key);
+    if (!v.is_array() || v.size() > longest)
+      wrong(key, strf("a list of at most %zu", longest).c_str());
+    return v;
+  }
+  Reader object(const char* key) const { return Reader(get(key), at_ + key + ".", where_); }
+  std::vector<int64_t> numbers(const char* key, size_t longest) const {
+    std::vector<int64_t> all;
+    for (const Json& v : list(key, longest)) all.push_back(as_number(v, key));
+    return all;
+  }
+  Hash128 hash(const char* key) const;
+  // The name of a file in the checkpoint's own folder: nothing that leads out of it.
+  std::string file_name(const char* key) const {
+    const std::string name = text(key, 255);
+    if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos)
+      wrong(key, "the name of a file in the same folder");
+    return name;
+  }
+  int64_t as_number(const Json& v, const char* key) const {
+    if (!v.is_number_unsigned() || v.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      wrong(key, "a whole number from 0 to 2^63-1");
+    return v.get<int64_t>();
+  }
+  [[noreturn]] void wrong(const char* key, const char* expected) const {
+    fail_data("[checkpoint] " + where_ + ": '" + printable(at_) + key +
+              "' in the manifest must be " + expected);
+  }
+  const Json& json() const { return json_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  const Json& json_;
+  std::string at_;
+  const std::string& where_;
+};
+
+Hash128 Reader::hash(const char* key) const {
+  const std::string digits = text(key, 32);
+  Hash128 hash;
+  uint64_t* halves[] = {&hash.high, &hash.low};
+  if (digits.size() != 32) wrong(key, "32 hexadecimal digits");
+  for (size_t i = 0; i < 32; ++i) {
+    const char c = digits[i];
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) wrong(key, "32 hexadecimal digits");
+    uint64_t& half = *halves[i / 16];
+    half = half << 4 | static_cast<uint64_t>(digit);
+  }
+  return hash;
+}
+
+State read_state(const Reader& root) {
+  State s;
+  s.engine_version = root.text("engine_version");
+  s.step = root.number("step");
+  s.samples = root.number("samples");
+  const Reader world = root.object("world");
+  s.world = {world.number("data"), world.number("tensor"), world.number("pipeline")};
+  const Reader random = root.object("random");
+  s.seed = random.word("seed");
+  s.random_step = random.number("step");
+  const Reader cursors = root.object("cursors");
+  for (const auto& [name, index] : cursors.json().items())
+    s.cursors[name] = cursors.as_number(index, name.c_str());
+  s.config_hash = root.text("config_hash");
+  s.extra = root.object("extra").json().dump();
+  return s;
+}
+
+// Elements of a block; false on overflow.
+bool volume(const std::vector<int64_t>& extent, uint64_t* out) {
+  *out = 1;
+  for (const int64_t e : extent)
+    if (__builtin_mul_overflow(*out, static_cast<uint64_t>(e), out)) return false;
+  return true;
+}
+
+bool disjoint(const SliceRecord& a, const SliceRecord& b) {
+  for (size_t d = 0; d < a.offset.size(); ++d)
+    if (a.offset[d] + a.extent[d] <= b.offset[d] || b.offset[d] + b.extent[d] <= a.offset[d])
+      return true;
+  return false;
+}
+
+// The slices lie inside the tensor, do not overlap, and together are all of it.
+void check_slices(const TensorRecord& t, const Reader& at) {
+  uint64_t total = 0, covered = 0;
+  if (!volume(t.shape, &total)) at.wrong("shape", "a size below 2^64");
+  for (const SliceRecord& s : t.slices) {
+    if (s.offset.size() != t.shape.size() || s.extent.size() != t.shape.size())
+      at.wrong("slices", "blocks of the tensor's rank");
+    for (size_t d = 0; d < t.shape.size(); ++d)
+      if (s.offset[d] > t.shape[d] || s.extent[d] > t.shape[d] - s.offset[d])
+        at.wrong("slices", "inside the tensor");
+    uint64_t part = 0;
+    if (!volume(s.extent, &part) || __builtin_add_overflow(covered, part, &covered))
+      at.wrong("slices", "inside the tensor");
+  }
+  for (size_t i = 0; i < t.slices.size() && total > 0; ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (!disjoint(t.slices[i], t.slices[j])) at.wrong("slices", "free of overlaps");
+  if (covered != total || t.slices.empty()) at.wrong("slices", "the whole tensor");
+}
+
+TensorRecord read_tensor(const Reader& at) {
+  TensorRecord t;
+  t.name = at.text("name");
+  t.dtype = dtype_from_name(at.text("dtype"));
+  if (t.dtype == 0) at.wrong("dtype", "an element type that Plait has");
+  t.shape = at.numbers("shape", kMaxFileRank);
+  const Json& slices = at.list("slices", kMaxSlices);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const Reader one(slices[i], "tensors." + t.name + ".slices.", at.where());
+    SliceRecord s;
+    s.file = one.file_name("file");
+    s.key = one.text("key");
+    s.offset = one.numbers("offset", kMaxFileRank);
+    s.extent = one.numbers("extent", kMaxFileRank);
+    s.hash = one.hash("xxh3_128");
+    t.slices.push_back(std::move(s));
+  }
+  check_slices(t, at);
+  return t;
+}
+
+Json parse_json(std::string_view body, const std::string& where) {
+  const auto too_deep = [&where](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxDepth) fail_data("[checkpoint] " + where + ": the manifest is nested too deep");
+    return true;
+  };
+  try {
+    return Json::parse(std::string(body) + "}", too_deep);
+  } catch (const nlohmann::json::exception& e) {
+    fail_data("[checkpoint] " + where + ": the manifest is no JSON (" + e.what() + ")");
+  }
+}
+
+}  // namespace
+
+Manifest parse_manifest(std::string_view text, const std::string& where) {
+  const Json json = parse_json(unseal_manifest(text, where), where);
+  const Reader root(json, "", where);
+  const int64_t version = root.number("format_version");
+  if (version > kFormatVersion)
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         strf("[checkpoint] %s has format version %lld, this engine reads up to %lld; use the "
+              "engine that wrote it or a newer one",
+              where.c_str(), static_cast<long long>(version),
+              static_cast<long long>(kFormatVersion)));
+  if (version < 1) root.wrong("format_version", "1 or more");
+  Manifest manifest;
+  manifest.state = read_state(root);
+  const Json& files = root.list("files", kMaxTensors);
+  for (const Json& file : files) {
+    const Reader one(file, "files.", where);
+    manifest.files.push_back({one.file_name("name"), one.word("size"), one.hash("xxh3_128")});
+  }
+  const Json& tensors = root.list("tensors", kMaxTensors);
+  for (const Json& tensor : tensors)
+    manifest.tensors.push_back(read_tensor(Reader(tensor, "tensors.", where)));
+  const auto by_name = [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; };
+  std::sort(manifest.tensors.begin(), manifest.tensors.end(), by_name);
+  for (size_t i = 1; i < manifest.tensors.size(); ++i)
+    if (manifest.tensors[i].name == manifest.tensors[i - 1].name)
+      fail_data("[checkpoint] " + where + ": tensor '" + printable(manifest.tensors[i].name) +
+                "' is in the manifest twice");
+  return manifest;
+}
+
+}  // namespace plait::checkpoint

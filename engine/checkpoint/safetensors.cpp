@@ -1,0 +1,158 @@
+#include "engine/checkpoint/safetensors.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "engine/base/checked.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/checkpoint/dtypes.hpp"
+
+namespace plait::checkpoint {
+
+SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
+    : path_(path),
+      map_(files.map(path)),
+      header_(parse_safetensors(map_->text(), map_->size(), path)) {}
+
+std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
+  if (entry.bytes() == 0) return {};
+  return {map_->data() + header_.data_start + entry.begin, static_cast<size_t>(entry.bytes())};
+}
+
+std::span<const std::byte> SafetensorsFile::head() const {
+  return {map_->data(), static_cast<size_t>(header_.data_start)};
+}
+
+namespace {
+
+// JSON text as the reference writes it. Refuses what is no UTF-8: it could not be read back.
+std::string quoted(const std::string& text, const char* what) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    fail_invalid(std::string("[safetensors] the ") + what + " '" + printable(text) +
+                 "' is no UTF-8 text");
+  }
+}
+
+uint64_t source_bytes(const TensorSource& t) {
+  const auto wrong = [&t](const std::string& what) {
+    fail_invalid("[safetensors] tensor '" + printable(t.name) + "' " + what);
+  };
+  if (dtype_order(t.dtype) < 0) wrong(strf("has the unknown element type %u", t.dtype));
+  if (t.name.size() > kMaxNameBytes)
+    wrong(strf("has a name of %zu bytes, expected at most %zu", t.name.size(), kMaxNameBytes));
+  if (t.name == "__metadata__") wrong("has a name that the format keeps for itself");
+  if (t.shape.size() > kMaxFileRank)
+    wrong(strf("has %zu dimensions, expected at most %zu", t.shape.size(), kMaxFileRank));
+  uint64_t bytes = dtype_bytes(t.dtype);
+  for (const int64_t extent : t.shape) {
+    if (extent < 0) wrong(strf("has the negative extent %lld", static_cast<long long>(extent)));
+    bytes = checked_mul(bytes, static_cast<uint64_t>(extent),
+                        "[safetensors] bytes of tensor '" + printable(t.name) + "'");
+  }
+  if (bytes > 0 && !t.data) wrong("has no data");
+  return bytes;
+}
+
+// Largest alignment first, then by name.
+std::vector<size_t> file_order(std::span<const TensorSource> tensors) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&tensors](size_t a, size_t b) {
+    const int ra = dtype_order(tensors[a].dtype), rb = dtype_order(tensors[b].dtype);
+    return ra != rb ? ra > rb : tensors[a].name < tensors[b].name;
+  });
+  return order;
+}
+
+void check_names(std::span<const TensorSource> tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const TensorSource& t : tensors) names.push_back(t.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    fail_invalid("[safetensors] tensor '" + printable(*twice) + "' is given twice");
+}
+
+std::string header_of(std::span<const TensorSource> tensors, const std::vector<size_t>& order,
+                      const std::vector<uint64_t>& sizes,
+                      const std::map<std::string, std::string>& metadata) {
+  std::string json = "{";
+  if (!metadata.empty()) {
+    json += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) {
+      if (json.back() != '{') json += ',';
+      json += quoted(key, "metadata key") + ":" + quoted(value, "metadata text");
+    }
+    json += "}";
+  }
+  uint64_t at = 0;
+  for (const size_t i : order) {
+    const TensorSource& t = tensors[i];
+    if (json.size() > 1) json += ',';
+    json +=
+        quoted(t.name, "tensor name") + ":{\"dtype\":\"" + dtype_name(t.dtype) + "\",\"shape\":[";
+    for (size_t d = 0; d < t.shape.size(); ++d) json += (d ? "," : "") + std::to_string(t.shape[d]);
+    const uint64_t end = checked_add(at, sizes[i], "[safetensors] bytes of the file");
+    json += "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(end) + "]}";
+    at = end;
+  }
+  json += '}';
+  json.append((8 - json.size() % 8) % 8, ' ');
+  if (json.size() > kMaxHeaderBytes)
+    fail_invalid(
+        strf("[safetensors] the header needs %zu bytes, expected at most %llu; write fewer tensors "
+             "per file",
+             json.size(), static_cast<unsigned long long>(kMaxHeaderBytes)));
+  std::string head(8, '\0');
+  for (size_t i = 0; i < 8; ++i)
+    head[i] = static_cast<char>(static_cast<uint64_t>(json.size()) >> (8 * i) & 0xFF);
+  return head + json;
+}
+
+}  // namespace
+
+WrittenFile write_safetensors(FileSystem& files, const std::string& path,
+                              std::span<const TensorSource> tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  if (tensors.size() > kMaxTensors)
+    fail_invalid(strf("[safetensors] %zu tensors, expected at most %zu in a file", tensors.size(),
+                      kMaxTensors));
+  check_names(tensors);
+  std::vector<uint64_t> sizes;
+  for (const TensorSource& t : tensors) sizes.push_back(source_bytes(t));
+  const std::vector<size_t> order = file_order(tensors);
+  const std::string head = header_of(tensors, order, sizes, metadata);
+
+  WrittenFile written;
+  written.size = head.size();
+  written.tensors.resize(tensors.size());
+  Hasher whole;
+  const auto file = files.open(path, OpenMode::kCreate);
+  whole.update(head);
+  file->write(head);
+  // Piece by piece, so that the hashes and the system's copy find the bytes in the cache.
+  constexpr uint64_t kPiece = 1u << 20;
+  for (const size_t i : order) {
+    Hasher one;
+    const auto* data = static_cast<const std::byte*>(tensors[i].data);
+    for (uint64_t at = 0; at < sizes[i]; at += kPiece) {
+      const auto piece = static_cast<size_t>(std::min(kPiece, sizes[i] - at));
+      one.update(data + at, piece);
+      whole.update(data + at, piece);
+      file->write(data + at, piece);
+    }
+    written.tensors[i] = one.digest128();
+    written.size += sizes[i];
+  }
+  written.hash = whole.digest128();
+  file->sync();
+  file->close();
+  return written;
+}
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,93 @@
+// safetensors files: u64 header size, JSON header, then the tensors' bytes, row-major and without gaps.
+// The reader is strict; the writer orders and pads as the reference writer does, so equal tensors give equal bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/files.hpp"
+#include "engine/base/hash.hpp"
+
+namespace plait::checkpoint {
+
+// Caps of the reader: more is PLAIT_ERR_DATA.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kMaxTensors = 1'000'000;
+constexpr size_t kMaxNameBytes = 4096;
+constexpr size_t kMaxFileRank = 16;
+
+// The format's name of an element type ("F32", "BF16"); "" for an unknown id.
+const char* dtype_name(uint32_t dtype);
+uint32_t dtype_from_name(std::string_view name);  // 0 when Plait has no such type
+uint64_t dtype_bytes(uint32_t dtype);             // of one element; 0 for an unknown id
+
+struct TensorEntry {
+  std::string name;
+  std::string dtype_text;  // as in the file
+  uint32_t dtype = 0;      // PLAIT_*; 0: legal in the format, unknown to Plait
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;  // bytes, from the start of the data
+  uint64_t bytes() const { return end - begin; }
+};
+
+struct SafetensorsHeader {
+  std::vector<std::pair<std::string, std::string>> metadata;  // in the file's order
+  std::vector<TensorEntry> tensors;                      // by offset: they tile the data exactly
+  std::vector<uint32_t> by_name;                         // indices of tensors, by name
+  uint64_t data_start = 0;                               // in the file
+  const TensorEntry* find(std::string_view name) const;  // NULL when absent
+};
+
+// Parses and checks a header. `bytes` is the file, or its beginning up to the end of the header; `file_size` the whole size.
+// Errors: PLAIT_ERR_DATA naming `where`, found, expected.
+SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_size,
+                                    const std::string& where);
+
+// A file open for reading, mapped. Immutable, so any thread may read.
+class SafetensorsFile {
+ public:
+  SafetensorsFile(FileSystem& files, const std::string& path);
+  const SafetensorsHeader& header() const { return header_; }
+  const std::string& path() const { return path_; }
+  // The bytes of a tensor; valid while this lives.
+  std::span<const std::byte> bytes(const TensorEntry& entry) const;
+  // Everything before the data.
+  std::span<const std::byte> head() const;
+  uint64_t size() const { return map_->size(); }
+
+ private:
+  std::string path_;
+  std::unique_ptr<MappedFile> map_;
+  SafetensorsHeader header_;
+};
+
+// A tensor to write. Host memory, row-major, borrowed for the call.
+struct TensorSource {
+  std::string name;
+  uint32_t dtype = 0;  // PLAIT_*
+  std::vector<int64_t> shape;
+  const void* data = nullptr;  // may be NULL when empty
+};
+
+struct WrittenFile {
+  uint64_t size = 0;
+  Hash128 hash;                  // XXH3-128 of the file
+  std::vector<Hash128> tensors;  // of each tensor's bytes, in the order of the argument
+};
+
+// Writes a new file (which must not exist) straight from the buffers, and syncs it.
+// Errors: PLAIT_ERR_INVALID for a name twice, an unknown type, a negative extent, a name over the cap; PLAIT_ERR_IO. The file
+// may then be left incomplete.
+WrittenFile write_safetensors(FileSystem& files, const std::string& path,
+                              std::span<const TensorSource> tensors,
+                              const std::map<std::string, std::string>& metadata = {
+                                  {"format", "pt"}});
+
+}  // namespace plait::checkpoint

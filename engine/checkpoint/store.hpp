@@ -1,0 +1,101 @@
+// Checkpoint directories: `step-0000001000/` with MANIFEST.json and safetensors files, committed by one rename, so that at any
+// moment, power cut included, the newest commit is whole. A second commit of the same step is `step-0000001000.2`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/checkpoint/manifest.hpp"
+#include "engine/checkpoint/safetensors.hpp"
+
+namespace plait::checkpoint {
+
+// A tensor to save. Host memory, row-major, borrowed for the call.
+struct SaveTensor {
+  std::string name;
+  uint32_t dtype = 0;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+  bool optimizer = false;  // goes to optimizer.safetensors in place of model.safetensors
+};
+
+struct CheckpointName {
+  std::string name;  // of the folder
+  int64_t step = 0;
+  int64_t revision = 1;
+};
+// "step-0000001000", "step-0000001000.2"; nullopt for any other name.
+std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
+
+// Committed checkpoints in a folder, newest first, unverified. Empty when the folder is absent.
+std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::string& folder);
+
+// Writes checkpoints into one folder. One thread; the run's lock must be held.
+class Writer {
+ public:
+  // Makes the folder if absent and removes what an interrupted save left (.tmp-*, .trash-*).
+  // keep: how many checkpoints remain after a save; 0: all.
+  Writer(FileSystem& files, std::string folder, int keep, Log& log);
+
+  // Writes and commits; returns the path of the new checkpoint, which is durable by then. Older ones beyond `keep` go after it;
+  // failing to remove those is only a warning. On error nothing has changed but a leftover `.tmp-*`, removed if possible,
+  // and the text says how many bytes were needed when space ran out.
+  std::string save(const State& state, std::span<const SaveTensor> tensors);
+
+ private:
+  void clean();
+  void retain(const CheckpointName& committed);
+  FileSystem& files_;
+  std::string folder_;
+  int keep_;
+  Log& log_;
+};
+
+// A verified checkpoint, open for reading. Immutable.
+class Checkpoint {
+ public:
+  // Verifies the manifest, all sizes, and the checksums of every file and tensor.
+  // Errors: PLAIT_ERR_DATA naming the damaged file or tensor; PLAIT_ERR_UNIMPLEMENTED for a newer format; PLAIT_ERR_NOT_FOUND.
+  Checkpoint(FileSystem& files, std::string path);
+  const std::string& path() const { return path_; }
+  const State& state() const { return manifest_.state; }
+  const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
+  const TensorRecord* find(std::string_view name) const { return manifest_.find(name); }
+  // Copies a whole global tensor, after comparing type and shape. `out` holds its bytes.
+  // Errors: PLAIT_ERR_NOT_FOUND with the nearest name, PLAIT_ERR_DATA for another type or shape, or bytes changed since.
+  void read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
+            void* out) const;
+
+ private:
+  const SafetensorsFile& file(std::string_view name) const;
+  void verify();
+  std::string path_;
+  Manifest manifest_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+};
+
+// The newest valid checkpoint of a folder; NULL when there is none at all. Each damaged one passed over is a warning in the
+// log. Errors: PLAIT_ERR_DATA when there are checkpoints and every one is damaged (the text lists them); PLAIT_ERR_UNIMPLEMENTED
+// when the newest intact one has a newer format: an older one is never taken silently in its place.
+std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& folder, Log& log);
+
+// What a user names with resume: a checkpoint folder, a folder of checkpoints, or a run directory (with ckpt/ inside).
+std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log);
+
+// Holds a run directory for this process while alive. Errors: PLAIT_ERR_STATE naming the host and process that hold it.
+class RunLock {
+ public:
+  RunLock(FileSystem& files, const std::string& run_folder);
+
+ private:
+  std::unique_ptr<FileLock> lock_;
+};
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,165 @@
+#include "engine/config/bind.hpp"
+
+#include <plait/dataset.h>
+#include <plait/device.h>
+#include <plait/layer.h>
+#include <plait/optimizer.h>
+
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/text.hpp"
+#include "engine/config/schema.hpp"
+
+namespace plait::config {
+namespace {
+
+class Binder {
+ public:
+  Binder(const Experiment& experiment, const Catalog& catalog, bool absolute_paths)
+      : experiment_(experiment), catalog_(catalog), absolute_(absolute_paths) {}
+
+  std::string bind() {
+    out_ = "# The complete experiment: every key with its value, defaults written out.\n";
+    for (const auto& [path, set] : experiment_.sections) bind_section(path, set);
+    for (const ModelConfig& model : experiment_.models) bind_model(model);
+    for (const DatasetConfig& dataset : experiment_.datasets) bind_dataset(dataset);
+    bind_device();
+    return std::move(out_);
+  }
+
+ private:
+  void header(const std::string& path, bool of_list = false) {
+    out_ += "\n" + (of_list ? "[[" + path + "]]" : "[" + path + "]") + "\n";
+  }
+  void values(const OptionSet& set, const std::vector<std::string_view>& skip = {}) { out_ += set.to_toml(true, skip, absolute_); }
+
+  void bind_section(const std::string& path, const OptionSet& set) {
+    out_ += "\n# " + std::string(section(path).help) + "\n[" + path + "]\n";
+    if (path != "plugins" || !absolute_) return values(set);
+    values(set, {"paths"});
+    std::vector<std::string> paths;
+    for (const std::string& one : experiment_.plugins.paths) paths.push_back(toml_text(join_path(experiment_.folder, one)));
+    out_ += option_comment(*section(path).options.find("paths")) + "paths = [" + join(paths) + "]\n";
+  }
+
+  // Keys of the engine, then options of the item; "parallel" may be both.
+  void item(const ItemConfig& item) {
+    std::vector<std::string_view> shared;
+    for (const OptionValue& value : item.keys.values())
+      if (item.options.declares(value.declared->name)) shared.emplace_back(value.declared->name);
+    values(item.keys, shared);
+    values(item.options);
+  }
+
+  void bind_model(const ModelConfig& model) {
+    header(model.path);
+    values(model.keys);
+    for (const LayerConfig& layer : model.layers) {
+      header(model.path + ".layers", true);
+      item(layer);
+      std::vector<std::string> ties;
+      for (const auto& [own, other] : layer.tie) ties.push_back(toml_key(own) + " = " + toml_text(other));
+      if (!ties.empty()) out_ += "# parameters that are another layer's\ntie = {" + join(ties) + "}\n";
+    }
+    for (const LossConfig& loss : model.losses) {
+      header(model.path + ".losses", true);
+      item(loss);
+    }
+    for (const MetricConfig& metric : model.metrics) {
+      header(model.path + ".metrics", true);
+      item(metric);
+    }
+    if (model.optimizer) bind_optimizer(model.path + ".optimizer", *model.optimizer);
+  }
+
+  void bind_optimizer(const std::string& path, const OptimizerConfig& optimizer) {
+    header(path);
+    item(optimizer);
+    bind_schedule(path, optimizer.schedule);
+    for (const GroupConfig& group : optimizer.groups) {
+      header(path + ".groups", true);
+      values(group.keys);
+      bind_schedule(path + ".groups", group.schedule);
+    }
+  }
+
+  void bind_schedule(const std::string& owner, const std::optional<ItemConfig>& schedule) {
+    if (!schedule) return;
+    header(owner + ".schedule");
+    item(*schedule);
+  }
+
+  void bind_dataset(const DatasetConfig& dataset) {
+    const std::string path = "data." + toml_key(dataset.name);
+    header(path);
+    item(dataset);
+    for (const NormalizeConfig& one : dataset.normalize) {
+      header(path + ".normalize." + toml_key(one.field));
+      values(one.keys);
+    }
+  }
+
+  void bind_device() {
+    CatalogItem item;
+    const bool known = catalog_.find_item(PLAIT_KIND_DEVICE, experiment_.run.device, item);
+    if (!known && experiment_.device.absent()) return;
+    header("device");
+    if (known) {
+      Problems none;
+      // run.threads is not written here, so that it still says what "threads" is when left out.
+      const OptionSet set = OptionSet::check(experiment_.device, item.options, {}, "device", PathResolver(), none);
+      std::vector<std::string_view> skip;
+      if (!set.given("threads")) skip.emplace_back("threads");
+      return values(set, skip);
+    }
+    for (const Node::Entry& entry : experiment_.device.entries())
+      out_ += toml_key(entry.key) + " = " + entry.value.toml() + "\n";
+  }
+
+  const Experiment& experiment_;
+  const Catalog& catalog_;
+  bool absolute_;
+  std::string out_;
+};
+
+struct TemplateKind {
+  std::string_view kind;
+  const char* header;
+  OptionView keys;
+};
+
+std::string template_line(const plait_option& option, const std::string& name) {
+  const bool type = option.name == std::string_view("type");
+  const std::string value = type ? toml_text(name) : option.initial ? option.initial : "\"???\"";
+  return option_comment(option) + option.name + " = " + value + "\n";
+}
+
+}  // namespace
+
+std::string bind(const Experiment& experiment, const Catalog& catalog, bool absolute_paths) {
+  return Binder(experiment, catalog, absolute_paths).bind();
+}
+
+std::string item_template(const Catalog& catalog, const std::string& kind, const std::string& name) {
+  const TemplateKind kinds[] = {
+      {PLAIT_KIND_LAYER, "[[model.layers]]", layer_keys()},     {PLAIT_KIND_LOSS, "[loss]", loss_keys()},
+      {PLAIT_KIND_METRIC, "[[metrics]]", metric_keys()},        {PLAIT_KIND_OPTIMIZER, "[optimizer]", optimizer_keys()},
+      {PLAIT_KIND_SCHEDULE, "[optimizer.schedule]", schedule_keys()}, {PLAIT_KIND_DATASET, "[data.train]", dataset_keys()},
+      {PLAIT_KIND_DEVICE, "[device]", OptionView()},
+  };
+  CatalogItem item;
+  if (!catalog.find_item(kind, name, item))
+    fail_not_found("[config] there is no item '" + name + "' of kind '" + kind + "'" +
+                   did_you_mean(nearest(name, catalog.item_names(kind))) + "; plugins " + catalog.load_summary());
+  for (const TemplateKind& one : kinds) {
+    if (one.kind != kind) continue;
+    std::string text = "# " + printable(item.help) + "\n" + one.header + "\n";
+    for (uint32_t i = 0; i < one.keys.size(); ++i)
+      if (!item.options.find(one.keys[i].name)) text += template_line(one.keys[i], name);
+    for (uint32_t i = 0; i < item.options.size(); ++i) text += template_line(item.options[i], name);
+    return text;
+  }
+  fail_not_found("[config] items of kind '" + kind + "' have no place in an experiment");
+}
+
+}  // namespace plait::config

@@ -1,0 +1,31 @@
+// What the configuration must know of the loaded plugins.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/option_view.hpp"
+
+namespace plait::config {
+
+struct CatalogItem {
+  std::string name;
+  std::string help;
+  std::string plugin;
+  OptionView options;
+  double rate = 0, decay = 0;  // of an optimizer: its own defaults
+};
+
+class Catalog {
+ public:
+  virtual ~Catalog() = default;
+  // kind: "plait.layer/1" and so on. False when there is none of that name.
+  virtual bool find_item(std::string_view kind, std::string_view name, CatalogItem& out) const = 0;
+  // Sorted.
+  virtual std::vector<std::string> item_names(std::string_view kind) const = 0;
+  // "loaded: a, b; rejected: c (reason)": which plugins could have brought a missing item.
+  virtual std::string load_summary() const = 0;
+};
+
+}  // namespace plait::config

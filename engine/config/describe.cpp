@@ -1,0 +1,92 @@
+// describe_json(): every value with its origin.
+#include "engine/base/json.hpp"
+#include "engine/config/bind.hpp"
+
+namespace plait::config {
+namespace {
+
+void value_json(JsonWriter& json, const OptionValue& value) {
+  switch (value.declared->type) {
+    case PLAIT_OPT_BOOL: json.value(value.integer != 0); return;
+    case PLAIT_OPT_INT: json.value(value.integer); return;
+    case PLAIT_OPT_REAL: json.value(value.real); return;
+    case PLAIT_OPT_INTS:
+      json.array();
+      for (const int64_t one : value.integers) json.value(one);
+      json.end_array();
+      return;
+    case PLAIT_OPT_REALS:
+      json.array();
+      for (const double one : value.reals) json.value(one);
+      json.end_array();
+      return;
+    case PLAIT_OPT_TEXTS:
+      json.array();
+      for (const std::string& one : value.texts) json.value(one);
+      json.end_array();
+      return;
+    default: json.value(value.text);
+  }
+}
+
+class Describer {
+ public:
+  std::string describe(const Experiment& experiment) {
+    json_.object();
+    for (const auto& [path, set] : experiment.sections) values(path, set);
+    for (const ModelConfig& model : experiment.models) {
+      values(model.path, model.keys);
+      // Items go by the place they have in a bound experiment, not by where a shorthand put them.
+      list(model.path + ".layers", model.layers);
+      list(model.path + ".losses", model.losses);
+      list(model.path + ".metrics", model.metrics);
+      for (size_t i = 0; i < model.layers.size(); ++i) ties(model.path + ".layers[" + std::to_string(i) + "]", model.layers[i]);
+      if (model.optimizer) optimizer(model.path + ".optimizer", *model.optimizer);
+    }
+    for (const DatasetConfig& dataset : experiment.datasets) {
+      item("data." + dataset.name, dataset);
+      for (const NormalizeConfig& one : dataset.normalize) values("data." + dataset.name + ".normalize." + one.field, one.keys);
+    }
+    return json_.end_object().text();
+  }
+
+ private:
+  void field(const std::string& path, const OptionValue& value) {
+    json_.key(path).object().key("value");
+    value_json(json_, value);
+    json_.field("origin", value.origin_text).end_object();
+  }
+  void values(const std::string& path, const OptionSet& set, const OptionSet* unless = nullptr) {
+    for (const OptionValue& value : set.values())
+      if (!unless || !unless->declares(value.declared->name)) field(path + "." + value.declared->name, value);
+  }
+  void item(const std::string& path, const ItemConfig& item) {
+    values(path, item.keys, &item.options);
+    values(path, item.options);
+  }
+  template <class T>
+  void list(const std::string& path, const std::vector<T>& all) {
+    for (size_t i = 0; i < all.size(); ++i) item(path + "[" + std::to_string(i) + "]", all[i]);
+  }
+  void ties(const std::string& path, const LayerConfig& layer) {
+    for (const auto& [own, other] : layer.tie)
+      json_.key(path + ".tie." + own).object().field("value", other).field("origin", layer.origin.text()).end_object();
+  }
+  void optimizer(const std::string& path, const OptimizerConfig& of) {
+    item(path, of);
+    if (of.schedule) item(path + ".schedule", *of.schedule);
+    for (size_t i = 0; i < of.groups.size(); ++i) {
+      const std::string group = path + ".groups[" + std::to_string(i) + "]";
+      values(group, of.groups[i].keys);
+      if (of.groups[i].schedule) item(group + ".schedule", *of.groups[i].schedule);
+    }
+  }
+
+  JsonWriter json_;
+};
+
+}  // namespace
+
+std::string describe_json(const Experiment& experiment) { return Describer().describe(experiment); }
+
+}  // namespace plait::config

@@ -1,0 +1,48 @@
+#include "engine/config/experiment.hpp"
+
+#include <plait/device.h>
+
+#include "engine/base/files.hpp"
+#include "engine/config/loader.hpp"
+#include "engine/config/schema.hpp"
+
+namespace plait::config {
+
+const DatasetConfig* Experiment::dataset(std::string_view name) const {
+  for (const DatasetConfig& one : datasets)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+const ModelConfig* Experiment::model(std::string_view name) const {
+  for (const ModelConfig& one : models)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+Experiment load_experiment(const Document& document, const Catalog& catalog, const PathResolver& resolver,
+                           Problems& problems) {
+  return Loader(document, catalog, resolver, problems).load();
+}
+
+PluginsConfig plugins_config(const Document& document, Problems& problems) {
+  const OptionSet set = OptionSet::read(document.root.find("plugins"), section("plugins").options, "plugins",
+                                        PathResolver(), problems);
+  PluginsConfig plugins{set.get_texts("paths"), set.get_texts("allow")};
+  for (std::string& path : plugins.paths) path = join_path(document.folder, path);
+  return plugins;
+}
+
+OptionSet device_options(const Experiment& experiment, const Catalog& catalog, const std::string& device,
+                         const PathResolver& resolver, Problems& problems) {
+  CatalogItem item;
+  catalog.find_item(PLAIT_KIND_DEVICE, device, item);
+  OptionSet set = OptionSet::check(experiment.device, item.options, {}, "device", resolver, problems);
+  const OptionValue* threads = set.find("threads");
+  if (threads && threads->declared->type == PLAIT_OPT_INT && !threads->given)
+    for (const auto& [path, run] : experiment.sections)
+      if (path == "run") set.set_int("threads", experiment.run.threads, run.origin("threads"));
+  return set;
+}
+
+}  // namespace plait::config

@@ -1,0 +1,167 @@
+// An experiment, typed and checked: what the rest of the engine reads. Numbers are inside the ranges that schema.cpp declares.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/config/catalog.hpp"
+#include "engine/config/document.hpp"
+#include "engine/config/option_set.hpp"
+
+namespace plait::config {
+
+struct RunConfig {
+  std::string name;
+  int64_t steps = 0, epochs = 0;  // at most one is not 0; both 0: the host decides when to stop
+  int64_t seed = 0;
+  std::string out;
+  std::string device;  // "auto" or a device item
+  int64_t threads = 0;  // 0: all cores
+  int64_t log_every = 1;
+  bool progress = true;
+  std::string resume;  // "auto", "never", "must"
+};
+
+struct TopologyConfig {
+  int64_t data = 1, tensor = 1, pipeline = 1;
+};
+
+struct BatchConfig {
+  int64_t global = 0;
+  int64_t micro = 0;  // never 0: global / topology.data when left out
+  int64_t eval = 0;   // never 0: micro when left out
+};
+
+struct PrecisionConfig {
+  std::string compute;
+};
+
+struct EvaluateConfig {
+  int64_t every = 0;    // steps; 0: only at the end
+  int64_t batches = 0;  // 0: all
+  std::string stop_metric;  // "" : no early stopping
+  int64_t patience = 0;
+  double min_delta = 0;
+};
+
+struct CheckpointConfig {
+  int64_t every = 0;
+  int64_t keep = 3;
+  bool at_end = true;
+};
+
+struct GuardConfig {
+  int64_t nonfinite_limit = 10;
+};
+
+struct PluginsConfig {
+  std::vector<std::string> paths, allow;
+};
+
+// One item of a plugin, as an entry of the file.
+struct ItemConfig {
+  std::string type;
+  std::string path;  // "model.layers[2]"
+  Origin origin;
+  OptionSet keys;     // the engine's keys of the entry; their values are in the fields below, too
+  OptionSet options;  // the item's own
+};
+
+struct LayerConfig : ItemConfig {
+  std::string name;                // unique within the model; "linear1" by default: type, and how many of that type so far
+  std::vector<std::string> from;   // empty: the outputs of the layer before (of the first: the first input field)
+  std::vector<std::string> as;     // names of its outputs
+  std::vector<std::pair<std::string, std::string>> tie;  // own parameter -> full name of another
+  std::string parallel;            // "none", "column", "row"
+};
+
+struct LossConfig : ItemConfig {
+  std::string name;               // of the figure in the metrics: the type by default
+  std::vector<std::string> from;  // empty: the last layer's output and the first target field
+  double weight = 1;
+};
+
+struct MetricConfig : ItemConfig {
+  std::string name;
+  std::vector<std::string> from;
+};
+
+struct GroupConfig {
+  std::string path;
+  Origin origin;
+  OptionSet keys;
+  std::vector<std::string> match;  // patterns of full parameter names; * and ?
+  double rate = 0, decay = 0;      // the optimizer's own where the group sets none
+  std::optional<ItemConfig> schedule;  // likewise
+  bool frozen = false;
+};
+
+struct OptimizerConfig : ItemConfig {
+  double rate = 0, decay = 0;
+  double clip = 0;  // 0: no clipping
+  std::optional<ItemConfig> schedule;  // none: constant
+  std::vector<GroupConfig> groups;
+};
+
+struct ModelConfig {
+  std::string name;  // "model", or NAME of [models.NAME]
+  std::string path;  // "model", "models.NAME"
+  Origin origin;
+  OptionSet keys;
+  bool frozen = false;
+  std::string load;  // path of weights, or ""
+  std::vector<LayerConfig> layers;
+  std::vector<LossConfig> losses;
+  std::vector<MetricConfig> metrics;
+  std::optional<OptimizerConfig> optimizer;  // always there unless frozen
+};
+
+// y = (x / divide - mean) / std
+struct NormalizeConfig {
+  std::string field;
+  OptionSet keys;
+  double divide = 1, mean = 0, std = 1;
+};
+
+struct DatasetConfig : ItemConfig {
+  std::string name;  // "train", "eval", ...
+  bool shuffle = false;
+  int64_t prefetch = 4;
+  int64_t limit = 0;  // 0: all samples
+  std::vector<NormalizeConfig> normalize;
+};
+
+struct Experiment {
+  std::string folder;  // of the file
+  RunConfig run;
+  TopologyConfig topology;
+  BatchConfig batch;
+  PrecisionConfig precision;
+  EvaluateConfig evaluate;
+  CheckpointConfig checkpoint;
+  GuardConfig guard;
+  PluginsConfig plugins;
+  std::vector<ModelConfig> models;      // at least one
+  std::vector<DatasetConfig> datasets;  // in the order of the file
+  Node device;                          // [device]: options of the device item, see device_options()
+  std::vector<std::pair<std::string, OptionSet>> sections;  // by path: the values above with their origins
+
+  const DatasetConfig* dataset(std::string_view name) const;
+  const ModelConfig* model(std::string_view name) const;
+};
+
+// Checks everything and reports every problem; the result is of use only when there was none.
+Experiment load_experiment(const Document& document, const Catalog& catalog, const PathResolver& resolver,
+                           Problems& problems);
+
+// [plugins] alone: it must be known before plugins are loaded. Relative paths lie beside the experiment file.
+PluginsConfig plugins_config(const Document& document, Problems& problems);
+
+// Options of the device that was chosen. Where the item declares "threads" and [device] does not set it, run.threads does.
+OptionSet device_options(const Experiment& experiment, const Catalog& catalog, const std::string& device,
+                         const PathResolver& resolver, Problems& problems);
+
+}  // namespace plait::config

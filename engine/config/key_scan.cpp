@@ -1,0 +1,101 @@
+#include "engine/config/key_scan.hpp"
+
+#include <cstddef>
+
+namespace plait::config {
+namespace {
+
+class Scanner {
+ public:
+  Scanner(std::string_view text, int max_parts) : text_(text), max_parts_(max_parts) {}
+
+  KeyScan run() {
+    while (at_ < text_.size() && !found_.too_long) step();
+    return found_;
+  }
+
+ private:
+  void step() {
+    const char c = text_[at_];
+    if (c == '#') {
+      skip_comment();
+    } else if (c == '"' || c == '\'') {
+      begin_part();
+      skip_string(c);
+    } else if (c == '.') {
+      begin_part();
+      dots_ += 1;
+      if (dots_ >= max_parts_) found_ = {true, line_, column_of_run_};
+      advance();
+    } else if (c == ' ' || c == '\t') {
+      advance();  // blanks may stand around the dots of a key
+    } else {
+      const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                        c == '-' || static_cast<unsigned char>(c) >= 0x80;
+      if (part) begin_part();
+      else dots_ = -1;
+      advance();
+    }
+  }
+
+  // dots_ is -1 outside a run of "part . part", else the dots of the run so far.
+  void begin_part() {
+    if (dots_ >= 0) return;
+    dots_ = 0;
+    column_of_run_ = static_cast<int>(at_ - line_begin_) + 1;
+  }
+
+  void advance() {
+    if (text_[at_] == '\n') {
+      ++line_;
+      line_begin_ = at_ + 1;
+      dots_ = -1;
+    }
+    ++at_;
+  }
+
+  void skip_comment() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+  }
+
+  void skip_string(char quote) {
+    const bool three = text_.substr(at_, 3) == std::string_view(quote == '"' ? "\"\"\"" : "'''");
+    const size_t width = three ? 3 : 1;
+    at_ += width;
+    while (at_ < text_.size()) {
+      if (text_[at_] == '\\' && quote == '"') {
+        ++at_;
+        if (at_ < text_.size()) advance_in_string();
+      } else if (text_[at_] == quote && (!three || text_.substr(at_, 3) == std::string_view(quote == '"' ? "\"\"\"" : "'''"))) {
+        at_ += width;
+        // Up to two quotes may stand before the closing three.
+        while (three && at_ < text_.size() && text_[at_] == quote) ++at_;
+        return;
+      } else if (text_[at_] == '\n' && !three) {
+        return;  // not closed: a fault, and no parser goes on
+      } else {
+        advance_in_string();
+      }
+    }
+  }
+
+  void advance_in_string() {
+    if (text_[at_] == '\n') {
+      ++line_;
+      line_begin_ = at_ + 1;
+    }
+    ++at_;
+  }
+
+  std::string_view text_;
+  int max_parts_;
+  size_t at_ = 0, line_begin_ = 0;
+  int line_ = 1, column_of_run_ = 1, dots_ = -1;
+  KeyScan found_;
+};
+
+}  // namespace
+
+KeyScan scan_keys(std::string_view text, int max_parts) { return Scanner(text, max_parts).run(); }
+
+}  // namespace plait::config

@@ -1,0 +1,74 @@
+// The inside of load_experiment(), in parts.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/config/experiment.hpp"
+
+namespace plait::config {
+
+// Lives for one load_experiment(). Every function adds problems and goes on with what can be read.
+class Loader {
+ public:
+  Loader(const Document& document, const Catalog& catalog, const PathResolver& resolver, Problems& problems)
+      : document_(document), catalog_(catalog), resolver_(resolver), problems_(problems) {}
+  Experiment load();
+
+ private:
+  // An entry of the file with its path: {"model.layers[2]", node}.
+  struct Place {
+    std::string path;
+    const Node* node;
+  };
+  // A list of tables, or one table that stands for a list of one.
+  std::vector<Place> entries(const Node& node, const std::string& path, bool single_allowed);
+  // The first table of a's keys and b's keys that is there: "[optimizer]" or "[model.optimizer]"; both are a problem.
+  Place one_of(const Place& a, const Place& b);
+
+  // loader.cpp
+  void find_unknown_at_top();
+  void read_sections(Experiment& to);
+  void check_numbers(Experiment& to);
+  void check_device(const Experiment& of);
+  void check_stop_metric(const Experiment& of);
+  OptionSet read_section(std::string_view path);
+
+  // loader_items.cpp
+  // Reads the engine's keys, finds the item by `type`, checks the item's options. `tables`: engine keys that are tables.
+  void read_item(const Place& place, std::string_view kind, const OptionView& keys, std::span<const std::string_view> tables,
+                 ItemConfig& to, CatalogItem* item = nullptr);
+  void name_figure(const Place& place, const char* what, const std::string& given, const std::string& type, OptionSet& keys,
+                   std::vector<std::string>& taken, std::string& name);
+  std::vector<DatasetConfig> read_datasets();
+  DatasetConfig read_dataset(const std::string& name, const Place& place);
+  std::vector<NormalizeConfig> read_normalize(const Place& place);
+
+  // loader_model.cpp
+  std::vector<ModelConfig> read_models();
+  ModelConfig read_model(const std::string& name, const Place& place, bool only);
+  std::vector<LayerConfig> read_layers(const Place& model);
+  std::vector<LossConfig> read_losses(const Place& model, bool only);
+  std::vector<MetricConfig> read_metrics(const Place& model, bool only);
+  OptimizerConfig read_optimizer(const Place& place);
+  std::vector<GroupConfig> read_groups(const Place& optimizer, const OptimizerConfig& of);
+  std::optional<ItemConfig> read_schedule(const Place& owner);
+  void read_tie(const Place& layer, LayerConfig& to);
+  void name_layers(const std::vector<Place>& places, std::vector<LayerConfig>& layers);
+
+  // Names that become parts of parameter names and file names.
+  bool good_name(const std::string& name) const;
+
+  const Document& document_;
+  const Catalog& catalog_;
+  const PathResolver& resolver_;
+  Problems& problems_;
+};
+
+std::string key_path(const std::string& path, std::string_view key);  // "a.b"
+std::string index_path(const std::string& path, size_t i);            // "a[2]"
+
+}  // namespace plait::config

@@ -1,0 +1,118 @@
+// Entries that stand for an item of a plugin, and the datasets.
+#include <plait/dataset.h>
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/config/loader.hpp"
+#include "engine/config/schema.hpp"
+
+namespace plait::config {
+namespace {
+
+// "layer" of "plait.layer/1".
+std::string kind_word(std::string_view kind) {
+  const size_t dot = kind.find('.') + 1;
+  return std::string(kind.substr(dot, kind.find('/') - dot));
+}
+
+}  // namespace
+
+void Loader::read_item(const Place& place, std::string_view kind, const OptionView& keys,
+                       std::span<const std::string_view> tables, ItemConfig& to, CatalogItem* item) {
+  to.path = place.path;
+  to.origin = place.node->origin();
+  to.keys = OptionSet::read(*place.node, keys, place.path, resolver_, problems_);
+  to.type = to.keys.get_text("type");
+  if (to.type.empty()) return;  // reported by read()
+
+  CatalogItem found;
+  if (!catalog_.find_item(kind, to.type, found)) {
+    const std::vector<std::string> names = catalog_.item_names(kind);
+    const std::string word = kind_word(kind);
+    problems_.add(to.keys.origin("type"), key_path(place.path, "type"),
+                  "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),
+                  "known are: " + (names.empty() ? "none" : join(names)) + "; plugins " + catalog_.load_summary());
+    return;
+  }
+  std::vector<std::string_view> engine_keys(tables.begin(), tables.end());
+  for (uint32_t i = 0; i < keys.size(); ++i) engine_keys.emplace_back(keys[i].name);
+  to.options = OptionSet::check(*place.node, found.options, engine_keys, place.path, resolver_, problems_);
+  if (item) *item = std::move(found);
+}
+
+void Loader::name_figure(const Place& place, const char* what, const std::string& given, const std::string& type,
+                         OptionSet& keys, std::vector<std::string>& taken, std::string& name) {
+  name = given;
+  const auto is_taken = [&] { return std::find(taken.begin(), taken.end(), name) != taken.end(); };
+  if (given.empty()) {
+    name = type;
+    for (int n = 2; is_taken(); ++n) name = type + std::to_string(n);
+    keys.set_text("name", name, Origin::none());
+  } else if (!good_name(given)) {
+    problems_.add(keys.origin("name"), key_path(place.path, "name"), "'" + given + "' cannot be a name",
+                  "use letters, digits, _ and -");
+  } else if (is_taken()) {
+    problems_.add(keys.origin("name"), key_path(place.path, "name"), std::string("a second ") + what + " named '" + given + "'",
+                  "give each its own name");
+  }
+  taken.push_back(name);
+}
+
+std::vector<DatasetConfig> Loader::read_datasets() {
+  std::vector<DatasetConfig> all;
+  const Node& data = document_.root.find("data");
+  if (data.absent()) return all;
+  if (!data.is(Kind::kTable)) {
+    problems_.add(data.origin(), "data", std::string("expected a table of datasets, found ") + data.kind_name(),
+                  "write [data.train] above the keys of a dataset");
+    return all;
+  }
+  for (const Node::Entry& entry : data.entries()) {
+    const std::string path = key_path("data", entry.key);
+    if (!entry.value.is(Kind::kTable))
+      problems_.add(entry.origin, path, std::string("expected a dataset, found ") + entry.value.kind_name(),
+                    "write [data.train] above the keys of a dataset");
+    else
+      all.push_back(read_dataset(entry.key, {path, &entry.value}));
+  }
+  return all;
+}
+
+DatasetConfig Loader::read_dataset(const std::string& name, const Place& place) {
+  DatasetConfig dataset;
+  constexpr std::string_view kTables[] = {"normalize"};
+  read_item(place, PLAIT_KIND_DATASET, dataset_keys(), kTables, dataset);
+  dataset.name = name;
+  if (!good_name(name)) problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name", "use letters, digits, _ and -");
+  if (!dataset.keys.given("shuffle")) dataset.keys.set_bool("shuffle", name == "train", Origin::none());
+  dataset.shuffle = dataset.keys.get_bool("shuffle");
+  dataset.prefetch = dataset.keys.get_int("prefetch");
+  dataset.limit = dataset.keys.get_int("limit");
+  dataset.normalize = read_normalize({key_path(place.path, "normalize"), &place.node->find("normalize")});
+  return dataset;
+}
+
+std::vector<NormalizeConfig> Loader::read_normalize(const Place& place) {
+  std::vector<NormalizeConfig> all;
+  const Node& node = *place.node;
+  if (node.absent()) return all;
+  if (!node.is(Kind::kTable)) {
+    problems_.add(node.origin(), place.path, std::string("expected a table of fields, found ") + node.kind_name(),
+                  "write normalize.FIELD = {divide = 255}");
+    return all;
+  }
+  for (const Node::Entry& entry : node.entries()) {
+    NormalizeConfig one;
+    one.field = entry.key;
+    one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(place.path, entry.key), resolver_, problems_);
+    one.divide = one.keys.get_real("divide");
+    one.mean = one.keys.get_real("mean");
+    one.std = one.keys.get_real("std");
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace plait::config

@@ -1,0 +1,223 @@
+// Models: layers, losses, metrics, optimizer.
+#include <plait/layer.h>
+#include <plait/optimizer.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/config/loader.hpp"
+#include "engine/config/schema.hpp"
+
+namespace plait::config {
+namespace {
+
+constexpr std::string_view kShorthands[] = {"optimizer", "loss", "losses", "metrics"};
+
+}  // namespace
+
+std::vector<ModelConfig> Loader::read_models() {
+  const Node &single = document_.root.find("model"), &several = document_.root.find("models");
+  std::vector<ModelConfig> models;
+  if (single && several) {
+    problems_.add(several.origin(), "models", "given together with [model] (" + single.origin().text() + ")",
+                  "keep one model as [model], or write [models.NAME] for each");
+  } else if (several) {
+    if (!several.is(Kind::kTable) || several.entries().empty())
+      problems_.add(several.origin(), "models", std::string("expected named models, found ") +
+                        (several.is(Kind::kTable) ? "none" : several.kind_name()), "write [[models.NAME.layers]]");
+    for (const Node::Entry& entry : several.entries())
+      models.push_back(read_model(entry.key, {key_path("models", entry.key), &entry.value}, false));
+    for (const std::string_view key : kShorthands)
+      if (const Node& node = document_.root.find(key))
+        problems_.add(node.origin(), std::string(key), "stands for the one [model], and there are [models]",
+                      "write models.NAME." + std::string(key));
+  } else if (single) {
+    models.push_back(read_model("model", {"model", &single}, true));
+  } else {
+    problems_.add(document_.root.origin(), "model", "there is no model", "add [[model.layers]] entries");
+  }
+  return models;
+}
+
+ModelConfig Loader::read_model(const std::string& name, const Place& place, bool only) {
+  ModelConfig model;
+  model.name = name;
+  model.path = place.path;
+  model.origin = place.node->origin();
+  constexpr std::string_view kTables[] = {"layers", "optimizer", "loss", "losses", "metrics"};
+  model.keys = OptionSet::check(*place.node, model_keys(), kTables, place.path, resolver_, problems_);
+  model.frozen = model.keys.get_bool("frozen");
+  model.load = model.keys.get_text("load");
+  if (!place.node->is(Kind::kTable)) return model;
+  if (!good_name(name)) problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name", "use letters, digits, _ and -");
+
+  model.layers = read_layers(place);
+  model.losses = read_losses(place, only);
+  model.metrics = read_metrics(place, only);
+  Place optimizer{key_path(place.path, "optimizer"), &place.node->find("optimizer")};
+  if (only) optimizer = one_of(optimizer, {"optimizer", &document_.root.find("optimizer")});
+  if (*optimizer.node)
+    model.optimizer = read_optimizer(optimizer);
+  else if (!model.frozen)
+    problems_.add(place.node->origin(), optimizer.path, "the model has no optimizer", "add [" + optimizer.path + "], or set " +
+                      place.path + ".frozen = true");
+  if (model.losses.empty() && !model.frozen)
+    problems_.add(place.node->origin(), only ? "loss" : key_path(place.path, "loss"), "the model has no loss",
+                  "add [" + (only ? "loss" : key_path(place.path, "loss")) + "], or set " + place.path + ".frozen = true");
+  return model;
+}
+
+std::vector<LayerConfig> Loader::read_layers(const Place& model) {
+  const Node& node = model.node->find("layers");
+  const std::string path = key_path(model.path, "layers");
+  const std::vector<Place> places = entries(node, path, false);
+  if (places.empty() && !(node && !node.is(Kind::kArray)))
+    problems_.add(model.node->origin(), path, "the model has no layers", "add [[" + path + "]] entries");
+  std::vector<LayerConfig> layers;
+  for (const Place& place : places) {
+    LayerConfig layer;
+    constexpr std::string_view kTables[] = {"tie"};
+    read_item(place, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
+    layer.name = layer.keys.get_text("name");
+    layer.from = layer.keys.get_texts("from");
+    layer.as = layer.keys.get_texts("as");
+    layer.parallel = layer.keys.get_text("parallel");
+    read_tie(place, layer);
+    layers.push_back(std::move(layer));
+  }
+  name_layers(places, layers);
+  return layers;
+}
+
+void Loader::read_tie(const Place& layer, LayerConfig& to) {
+  const Node& tie = layer.node->find("tie");
+  const std::string path = key_path(layer.path, "tie");
+  if (tie && !tie.is(Kind::kTable))
+    problems_.add(tie.origin(), path, std::string("expected a table, found ") + tie.kind_name(),
+                  "write tie = {weight = \"model.other.weight\"}");
+  for (const Node::Entry& entry : tie.entries()) {
+    if (entry.value.is(Kind::kText))
+      to.tie.emplace_back(entry.key, entry.value.as_text());
+    else
+      problems_.add(entry.value.origin(), key_path(path, entry.key),
+                    std::string("expected the full name of a parameter, found ") + entry.value.kind_name());
+  }
+}
+
+// Given names first, so that a default never takes one of them.
+void Loader::name_layers(const std::vector<Place>& places, std::vector<LayerConfig>& layers) {
+  std::map<std::string, Origin> taken;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerConfig& layer = layers[i];
+    if (layer.name.empty()) continue;
+    const Origin origin = layer.keys.origin("name");
+    const std::string path = key_path(places[i].path, "name");
+    if (!good_name(layer.name))
+      problems_.add(origin, path, "'" + layer.name + "' cannot be a name", "use letters, digits, _ and -");
+    else if (const auto [first, fresh] = taken.emplace(layer.name, origin); !fresh)
+      problems_.add(origin, path, "a second layer named '" + layer.name + "', the first is at " + first->second.text(),
+                    "give each layer its own name, and tie parameters to share them");
+  }
+  std::map<std::string, int> count;
+  for (LayerConfig& layer : layers) {
+    if (layer.type.empty()) continue;
+    const int n = ++count[layer.type];
+    if (!layer.name.empty()) continue;
+    layer.name = layer.type + std::to_string(n);
+    std::replace(layer.name.begin(), layer.name.end(), '.', '_');  // of a third party's "acme.scale"
+    while (taken.contains(layer.name)) layer.name += "_";
+    taken.emplace(layer.name, layer.origin);
+    layer.keys.set_text("name", layer.name, Origin::none());
+  }
+}
+
+std::vector<LossConfig> Loader::read_losses(const Place& model, bool only) {
+  Place place = one_of({key_path(model.path, "losses"), &model.node->find("losses")},
+                       {key_path(model.path, "loss"), &model.node->find("loss")});
+  if (only) {
+    place = one_of(place, {"losses", &document_.root.find("losses")});
+    place = one_of(place, {"loss", &document_.root.find("loss")});
+  }
+  std::vector<LossConfig> losses;
+  std::vector<std::string> taken;
+  for (const Place& entry : entries(*place.node, place.path, true)) {
+    LossConfig loss;
+    read_item(entry, PLAIT_KIND_LOSS, loss_keys(), {}, loss);
+    loss.from = loss.keys.get_texts("from");
+    loss.weight = loss.keys.get_real("weight");
+    name_figure(entry, "loss", loss.keys.get_text("name"), loss.type, loss.keys, taken, loss.name);
+    losses.push_back(std::move(loss));
+  }
+  return losses;
+}
+
+std::vector<MetricConfig> Loader::read_metrics(const Place& model, bool only) {
+  Place place{key_path(model.path, "metrics"), &model.node->find("metrics")};
+  if (only) place = one_of(place, {"metrics", &document_.root.find("metrics")});
+  std::vector<MetricConfig> metrics;
+  std::vector<std::string> taken;
+  for (const Place& entry : entries(*place.node, place.path, true)) {
+    MetricConfig metric;
+    read_item(entry, PLAIT_KIND_METRIC, metric_keys(), {}, metric);
+    metric.from = metric.keys.get_texts("from");
+    name_figure(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken, metric.name);
+    metrics.push_back(std::move(metric));
+  }
+  return metrics;
+}
+
+OptimizerConfig Loader::read_optimizer(const Place& place) {
+  OptimizerConfig optimizer;
+  CatalogItem item;
+  constexpr std::string_view kTables[] = {"schedule", "groups"};
+  read_item(place, PLAIT_KIND_OPTIMIZER, optimizer_keys(), kTables, optimizer, &item);
+  if (!place.node->is(Kind::kTable)) return optimizer;
+  if (!optimizer.keys.given("rate")) optimizer.keys.set_real("rate", item.rate, Origin::none());
+  if (!optimizer.keys.given("decay")) optimizer.keys.set_real("decay", item.decay, Origin::none());
+  optimizer.rate = optimizer.keys.get_real("rate");
+  optimizer.decay = optimizer.keys.get_real("decay");
+  optimizer.clip = optimizer.keys.get_real("clip");
+  optimizer.schedule = read_schedule(place);
+  optimizer.groups = read_groups(place, optimizer);
+  return optimizer;
+}
+
+std::optional<ItemConfig> Loader::read_schedule(const Place& owner) {
+  const Node& node = owner.node->find("schedule");
+  if (node.absent()) return std::nullopt;
+  ItemConfig schedule;
+  if (!node.is(Kind::kTable))
+    problems_.add(node.origin(), key_path(owner.path, "schedule"), std::string("expected a table, found ") + node.kind_name(),
+                  "write schedule = {type = \"...\"}");
+  else
+    read_item({key_path(owner.path, "schedule"), &node}, PLAIT_KIND_SCHEDULE, schedule_keys(), {}, schedule);
+  return schedule;
+}
+
+std::vector<GroupConfig> Loader::read_groups(const Place& optimizer, const OptimizerConfig& of) {
+  std::vector<GroupConfig> groups;
+  for (const Place& place : entries(optimizer.node->find("groups"), key_path(optimizer.path, "groups"), false)) {
+    GroupConfig group;
+    group.path = place.path;
+    group.origin = place.node->origin();
+    constexpr std::string_view kTables[] = {"schedule"};
+    group.keys = OptionSet::check(*place.node, group_keys(), kTables, place.path, resolver_, problems_);
+    group.match = group.keys.get_texts("match");
+    if (group.match.empty() && group.keys.given("match"))
+      problems_.add(group.keys.origin("match"), key_path(place.path, "match"), "an empty list matches no parameter",
+                    "name patterns, as in [\"*.bias\"]");
+    if (!group.keys.given("rate")) group.keys.set_real("rate", of.rate, Origin::none());
+    if (!group.keys.given("decay")) group.keys.set_real("decay", of.decay, Origin::none());
+    group.rate = group.keys.get_real("rate");
+    group.decay = group.keys.get_real("decay");
+    group.frozen = group.keys.get_bool("frozen");
+    group.schedule = place.node->has("schedule") ? read_schedule(place) : of.schedule;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace plait::config

@@ -1,0 +1,108 @@
+#include "engine/config/option_read.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::config {
+namespace {
+
+class Reader {
+ public:
+  Reader(const plait_option& option, const PathResolver& resolver, OptionValue& value)
+      : option_(option), resolver_(resolver), value_(value) {}
+
+  std::string read(const Node& node) {
+    switch (option_.type) {
+      case PLAIT_OPT_BOOL:
+        if (!node.is(Kind::kBool)) return mismatch(node);
+        value_.integer = node.as_bool();
+        return "";
+      case PLAIT_OPT_INT: return read_int(node, value_.integer);
+      case PLAIT_OPT_REAL: return read_real(node, value_.real);
+      case PLAIT_OPT_TEXT: return read_text(node, value_.text);
+      case PLAIT_OPT_PATH: return read_path(node);
+      case PLAIT_OPT_INTS: return read_list(node, value_.integers, &Reader::read_int);
+      case PLAIT_OPT_REALS: return read_list(node, value_.reals, &Reader::read_real);
+      case PLAIT_OPT_TEXTS: return read_list(node, value_.texts, &Reader::read_text);
+      default: return "has a type this engine does not know";
+    }
+  }
+
+ private:
+  std::string mismatch(const Node& node) const {
+    std::string found = node.kind_name();
+    const bool scalar = node.is(Kind::kInt) || node.is(Kind::kReal) || node.is(Kind::kBool) || node.is(Kind::kText);
+    if (scalar) found = node.toml();
+    return "expected " + describe_option(option_) + ", found " + found;
+  }
+  bool in_range(double v) const {
+    if (std::isnan(v)) return false;
+    const bool open_below = option_.flags & PLAIT_OPT_MIN_EXCLUSIVE, open_above = option_.flags & PLAIT_OPT_MAX_EXCLUSIVE;
+    if ((option_.flags & PLAIT_OPT_HAS_MIN) && (open_below ? v <= option_.min : v < option_.min)) return false;
+    if ((option_.flags & PLAIT_OPT_HAS_MAX) && (open_above ? v >= option_.max : v > option_.max)) return false;
+    return true;
+  }
+  std::string read_int(const Node& node, int64_t& out) {
+    if (!node.is(Kind::kInt) || !in_range(static_cast<double>(node.as_int()))) return mismatch(node);
+    out = node.as_int();
+    return "";
+  }
+  std::string read_real(const Node& node, double& out) {
+    if (!(node.is(Kind::kReal) || node.is(Kind::kInt)) || !in_range(node.as_real())) return mismatch(node);
+    out = node.as_real();
+    return "";
+  }
+  std::string read_text(const Node& node, std::string& out) {
+    if (!node.is(Kind::kText)) return mismatch(node);
+    if (option_.choices) {
+      const std::vector<std::string> choices = split(option_.choices, '|');
+      if (std::find(choices.begin(), choices.end(), node.as_text()) == choices.end())
+        return mismatch(node) + did_you_mean(nearest(node.as_text(), choices));
+    }
+    // Texts cross a C border, where an inner NUL would cut them.
+    if (node.as_text().find('\0') != std::string::npos) return "a text with a NUL character in it";
+    out = node.as_text();
+    return "";
+  }
+  std::string read_path(const Node& node) {
+    std::string wrong = read_text(node, value_.given_text);
+    if (wrong.empty()) value_.text = resolver_.resolve(value_.given_text);
+    return wrong;
+  }
+  template <class T>
+  std::string read_list(const Node& node, std::vector<T>& out, std::string (Reader::*read_one)(const Node&, T&)) {
+    std::vector<T> list;
+    const auto add = [&](const Node& item) {
+      T one{};
+      std::string wrong = (this->*read_one)(item, one);
+      if (wrong.empty()) list.push_back(std::move(one));
+      return wrong;
+    };
+    std::string wrong;
+    if (node.is(Kind::kArray)) {
+      for (size_t i = 0; i < node.items().size() && wrong.empty(); ++i) {
+        wrong = add(node.items()[i]);
+        if (!wrong.empty()) wrong = "element " + std::to_string(i) + ": " + wrong;
+      }
+    } else {
+      wrong = add(node);  // one value stands for a list of one
+    }
+    if (wrong.empty()) out = std::move(list);
+    return wrong;
+  }
+
+  const plait_option& option_;
+  const PathResolver& resolver_;
+  OptionValue& value_;
+};
+
+}  // namespace
+
+std::string read_option(const Node& node, const plait_option& option, const PathResolver& resolver, OptionValue& value) {
+  return Reader(option, resolver, value).read(node);
+}
+
+}  // namespace plait::config

@@ -1,0 +1,100 @@
+#include "engine/config/option_view.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/base/text.hpp"
+#include "engine/config/node.hpp"
+#include "engine/config/option_set.hpp"
+
+namespace plait::config {
+
+const plait_option* OptionView::find(std::string_view name) const {
+  for (uint32_t i = 0; i < n_; ++i)
+    if (name == (*this)[i].name) return &(*this)[i];
+  return nullptr;
+}
+
+std::vector<std::string> OptionView::names() const {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < n_; ++i) names.emplace_back((*this)[i].name);
+  return names;
+}
+
+const char* type_name(uint32_t type) {
+  switch (type) {
+    case PLAIT_OPT_BOOL: return "true or false";
+    case PLAIT_OPT_INT: return "integer";
+    case PLAIT_OPT_REAL: return "number";
+    case PLAIT_OPT_TEXT: return "text";
+    case PLAIT_OPT_INTS: return "list of integers";
+    case PLAIT_OPT_REALS: return "list of numbers";
+    case PLAIT_OPT_TEXTS: return "list of texts";
+    case PLAIT_OPT_PATH: return "path";
+    default: return "unknown type";
+  }
+}
+
+std::string describe_option(const plait_option& option) {
+  std::string text = type_name(option.type);
+  const auto number = [&](double v) {
+    const bool whole = (option.type == PLAIT_OPT_INT || option.type == PLAIT_OPT_INTS) && v > -1e15 && v < 1e15;
+    return whole ? std::to_string(static_cast<int64_t>(v)) : real_text(v);
+  };
+  std::vector<std::string> limits;
+  if (option.flags & PLAIT_OPT_HAS_MIN)
+    limits.push_back((option.flags & PLAIT_OPT_MIN_EXCLUSIVE ? "> " : ">= ") + number(option.min));
+  if (option.flags & PLAIT_OPT_HAS_MAX)
+    limits.push_back((option.flags & PLAIT_OPT_MAX_EXCLUSIVE ? "< " : "<= ") + number(option.max));
+  if (!limits.empty()) text += " " + join(limits, " and ");
+  if (option.choices) {
+    std::vector<std::string> quoted;
+    for (const std::string& choice : split(option.choices, '|')) quoted.push_back(toml_text(choice));
+    text += ": " + join(quoted, " | ");
+  }
+  if (option.unit && *option.unit) text += std::string(", in ") + option.unit;
+  return text;
+}
+
+namespace {
+
+// The size plait_option had in ABI 1: up to its last member of then. Never changes.
+constexpr size_t kOptionV1Size = offsetof(plait_option, help) + sizeof(plait_option::help);
+
+bool is_snake_case(std::string_view name) {
+  const auto good = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && std::all_of(name.begin(), name.end(), good);
+}
+
+std::string defect_of_one(const plait_option& option) {
+  const std::string who = std::string("option '") + option.name + "' ";
+  if (!is_snake_case(option.name)) return who + "is not named in snake_case (a-z, 0-9, _)";
+  if (option.type < PLAIT_OPT_BOOL || option.type > PLAIT_OPT_PATH)
+    return who + "has type " + std::to_string(option.type) + ", known are 1 to 8";
+  if (!option.help) return who + "has no help text";
+  if (!option.initial) return "";
+  Problems problems;
+  OptionSet::check(Node(), OptionView(&option, 1), {}, "", PathResolver(), problems);
+  return problems.empty() ? "" : who + "has a default that breaks its own declaration: " + problems.sorted()[0].message;
+}
+
+}  // namespace
+
+std::string defect_of(const OptionView& options) {
+  if (options.size() == 0) return "";
+  // The stride is read from the first element: it must be sane before anything else is looked at.
+  const size_t stride = options[0].struct_size;
+  if (stride < kOptionV1Size || stride > 4096 || stride % alignof(plait_option) != 0)
+    return "options have struct_size " + std::to_string(stride) + ", expected at least " +
+           std::to_string(kOptionV1Size);
+  for (uint32_t i = 0; i < options.size(); ++i) {
+    if (options[i].struct_size != stride) return "options differ in struct_size";
+    if (!options[i].name) return "option number " + std::to_string(i) + " has no name";
+    const std::string defect = defect_of_one(options[i]);
+    if (!defect.empty()) return defect;
+    if (options.find(options[i].name) != &options[i]) return std::string("option '") + options[i].name + "' is declared twice";
+  }
+  return "";
+}
+
+}  // namespace plait::config

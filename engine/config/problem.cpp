@@ -1,0 +1,58 @@
+#include "engine/config/problem.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::config {
+
+std::string Origin::text() const {
+  if (line <= 0) return file;
+  return file + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+std::string Problem::text() const {
+  std::string all = origin.text() + ": ";
+  if (!path.empty()) all += path + ": ";
+  all += message;
+  if (!hint.empty()) all += "; " + hint;
+  return printable(all);
+}
+
+void Problems::add(Origin origin, std::string path, std::string message, std::string hint) {
+  all_.push_back({std::move(origin), std::move(path), std::move(message), std::move(hint)});
+}
+
+std::vector<Problem> Problems::sorted() const {
+  std::vector<Problem> sorted = all_;
+  const auto key = [](const Problem& p) { return std::tie(p.origin.file, p.origin.line, p.origin.column); };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Problem& a, const Problem& b) { return key(a) < key(b); });
+  return sorted;
+}
+
+std::string Problems::text() const {
+  std::string all;
+  for (const Problem& p : sorted()) all += (all.empty() ? "" : "\n") + p.text();
+  return all;
+}
+
+std::string Problems::json() const {
+  JsonWriter json;
+  json.array();
+  for (const Problem& p : sorted()) {
+    json.object().field("file", p.origin.file).field("line", p.origin.line).field("column", p.origin.column);
+    json.field("path", p.path).field("message", p.message).field("hint", p.hint).end_object();
+  }
+  return json.end_array().text();
+}
+
+void Problems::raise() const {
+  const std::string count = all_.size() == 1 ? "1 problem" : std::to_string(all_.size()) + " problems";
+  fail_config("[config] " + count + " in the experiment:\n" + text());
+}
+
+}  // namespace plait::config

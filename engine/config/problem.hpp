@@ -1,0 +1,51 @@
+// What is wrong with a configuration, and where. Problems are collected, so that one check reports all of them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plait::config {
+
+// Where a value was set.
+struct Origin {
+  std::string file;  // "experiment.toml", "override 'run.seed=1'", or "default"
+  int line = 0;      // from 1; 0: not a place in a file
+  int column = 0;
+  // "experiment.toml:12:3", "override 'run.seed=1'", "default".
+  std::string text() const;
+  static Origin none() { return {"default", 0, 0}; }
+  bool operator==(const Origin&) const = default;
+};
+
+struct Problem {
+  Origin origin;
+  std::string path;     // "model.layers[2].out"; "" when it is about the file
+  std::string message;  // what, found, expected
+  std::string hint;     // what to do; may be empty
+  // "experiment.toml:12:3: model.layers[2].out: message; hint"
+  std::string text() const;
+};
+
+class Problems {
+ public:
+  void add(Origin origin, std::string path, std::string message, std::string hint = {});
+  bool empty() const { return all_.empty(); }
+  size_t size() const { return all_.size(); }
+  // Sorted by file, line and column.
+  std::vector<Problem> sorted() const;
+  std::string text() const;  // one line each
+  // [{"file", "line", "column", "path", "message", "hint"}, ...]
+  std::string json() const;
+  // Throws PLAIT_ERR_CONFIG with the text of all of them.
+  [[noreturn]] void raise() const;
+  void raise_if_any() const {
+    if (!empty()) raise();
+  }
+
+ private:
+  std::vector<Problem> all_;
+};
+
+}  // namespace plait::config

@@ -1,0 +1,249 @@
+#include "engine/data/loader.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/data/order.hpp"
+#include "engine/data/slots.hpp"
+
+namespace plait::data {
+
+namespace {
+
+// Signals belong to the host's threads: the loader's inherits a mask that blocks them all.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+plait_dataset_info checked_info(const Source& source) {
+  if (!source.item || !source.dataset)
+    fail_invalid("[data] a loader needs an opened dataset, found none");
+  plait_dataset_info info = {};
+  info.struct_size = sizeof info;
+  check_plugin(source.item->info(source.dataset, &info), source.item->name, "info");
+  check_fields(info.fields, info.n_fields, source.name);
+  if (info.n_samples < 0)
+    fail(PLAIT_ERR_PLUGIN, strf("[data] dataset '%s' says it has %lld samples, expected 0 or more",
+                                source.name.c_str(), static_cast<long long>(info.n_samples)));
+  return info;
+}
+
+}  // namespace
+
+struct Loader::State {
+  State(Source source, const LoaderConfig& config);
+  ~State();
+
+  bool ended(int64_t index) const { return !endless && index >= total; }
+  void fill(int64_t index, Slot& slot);
+  void fill_or_explain(int64_t index, Slot& slot);
+  const Batch* next_direct();
+  const Batch* next_ahead();
+  void start();
+  void work();
+
+  // Fixed after construction.
+  Source source;
+  plait_dataset_info info;
+  int64_t batch, row_begin, rows, n, per_epoch, total;
+  uint64_t seed;
+  bool shuffle, endless, threaded;
+  std::vector<plait_field> fields;
+  Slots slots;
+
+  // Of whoever fills: the thread, or next() without one.
+  Order order;
+  int64_t order_epoch = -1;
+
+  // The ring: `ready` slots from `head` on are filled; the one at head may be held by the consumer. Under the mutex.
+  std::thread thread;
+  std::mutex mutex;
+  std::condition_variable can_fill, can_take;
+  size_t head = 0, ready = 0;
+  bool held = false, stop = false;
+  uint64_t generation = 0;  // seek() raises it: what was being filled is then void
+  int64_t fill_index = 0;   // the batch the thread reads next
+  int64_t position = 0;     // the batch next() delivers
+  std::optional<Error> error;
+};
+
+Loader::State::State(Source opened, const LoaderConfig& config)
+    : source(std::move(opened)),
+      info(checked_info(source)),
+      slots((check_config(config), config), info.fields, info.n_fields) {
+  batch = config.batch;
+  row_begin = config.row_begin;
+  rows = rows_of(config);
+  n = config.limit > 0 ? std::min(config.limit, info.n_samples) : info.n_samples;
+  per_epoch = data::batches_per_epoch(n, batch);
+  seed = config.seed;
+  shuffle = config.shuffle;
+  endless = config.endless;
+  total = per_epoch;
+  threaded = config.prefetch > 0;
+  position = fill_index = config.first_batch;
+  if (endless && n == 0)
+    fail_data("[data] dataset '" + source.name +
+              "' has no samples, expected at least one to train on");
+  for (uint32_t i = 0; i < info.n_fields; ++i)
+    if (info.fields[i].role != PLAIT_FIELD_WEIGHT) fields.push_back(info.fields[i]);
+}
+
+Loader::State::~State() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    stop = true;
+  }
+  can_fill.notify_all();
+  if (thread.joinable()) thread.join();
+}
+
+void Loader::State::fill(int64_t index, Slot& slot) {
+  const int64_t epoch = index / per_epoch;
+  if (epoch != order_epoch) {
+    order = Order(seed, epoch, n, shuffle);
+    order_epoch = epoch;
+  }
+  const int64_t first = index % per_epoch * batch + row_begin;
+  const int64_t valid = std::clamp<int64_t>(n - first, 0, rows);
+  int64_t* indices = slots.indices();
+  for (int64_t i = 0; i < valid; ++i) indices[i] = order(first + i);
+  std::fill(indices + valid, indices + rows, int64_t{0});
+  if (!slots.has_weight_field()) std::fill(slot.weight, slot.weight + rows, 1.0f);
+  check_plugin(
+      source.item->read(source.dataset, indices, static_cast<uint64_t>(rows), slot.outs.data()),
+      source.item->name, "read");
+  std::fill(slot.weight + valid, slot.weight + rows, 0.0f);
+  double sum = 0;
+  for (int64_t i = 0; i < valid; ++i) sum += static_cast<double>(slot.weight[i]);
+  slot.batch.index = index;
+  slot.batch.epoch = epoch;
+  slot.batch.valid = valid;
+  slot.batch.weight_sum = sum;
+}
+
+void Loader::State::fill_or_explain(int64_t index, Slot& slot) {
+  try {
+    fill(index, slot);
+  } catch (...) {
+    rethrow_with(strf("[data] batch %lld of '%s' (epoch %lld) could not be read",
+                      static_cast<long long>(index), source.name.c_str(),
+                      static_cast<long long>(index / per_epoch)));
+  }
+}
+
+const Batch* Loader::State::next_direct() {
+  if (ended(position)) return nullptr;
+  Slot& slot = slots[0];
+  fill_or_explain(position, slot);
+  ++position;
+  return &slot.batch;
+}
+
+const Batch* Loader::State::next_ahead() {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (held) {
+    held = false;
+    head = (head + 1) % slots.count();
+    --ready;
+    can_fill.notify_one();
+  }
+  if (ended(position)) return nullptr;
+  if (!thread.joinable()) start();
+  can_take.wait(lock, [this] { return ready > 0 || error; });
+  if (ready == 0) throw Error(*error);
+  held = true;
+  ++position;
+  return &slots[head].batch;
+}
+
+void Loader::State::start() {
+  const SignalsBlocked blocked;
+  thread = std::thread([this] { work(); });
+}
+
+void Loader::State::work() {
+  pthread_setname_np(pthread_self(), "plait-data");
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) {
+    can_fill.wait(
+        lock, [this] { return stop || (ready < slots.count() && !error && !ended(fill_index)); });
+    if (stop) return;
+    const uint64_t mine = generation;
+    const int64_t index = fill_index;
+    Slot& slot = slots[(head + ready) % slots.count()];
+    lock.unlock();
+    std::optional<Error> failure;
+    try {
+      fill_or_explain(index, slot);
+    } catch (const Error& e) {
+      failure = e;
+    }
+    lock.lock();
+    if (mine != generation) continue;
+    if (failure) {
+      error = std::move(failure);
+    } else {
+      ++ready;
+      ++fill_index;
+    }
+    can_take.notify_one();
+  }
+}
+
+Loader::Loader(Source source, const LoaderConfig& config)
+    : state_(std::make_unique<State>(std::move(source), config)) {}
+Loader::~Loader() = default;
+
+const Batch* Loader::next() {
+  return state_->threaded ? state_->next_ahead() : state_->next_direct();
+}
+
+void Loader::seek(int64_t batch_index) {
+  if (batch_index < 0)
+    fail_invalid(
+        strf("[data] seek to batch %lld, expected 0 or more", static_cast<long long>(batch_index)));
+  State& s = *state_;
+  {
+    const std::lock_guard<std::mutex> lock(s.mutex);
+    ++s.generation;
+    s.head = s.ready = 0;
+    s.held = false;
+    s.error.reset();
+    s.position = s.fill_index = batch_index;
+  }
+  s.can_fill.notify_one();
+}
+
+int64_t Loader::position() const { return state_->position; }
+int64_t Loader::samples() const { return state_->n; }
+int64_t Loader::batches_per_epoch() const { return state_->per_epoch; }
+int64_t Loader::rows() const { return state_->rows; }
+const std::vector<plait_field>& Loader::fields() const { return state_->fields; }
+uint64_t Loader::fingerprint() const { return state_->info.fingerprint; }
+
+uint64_t Loader::host_bytes(const LoaderConfig& config, const plait_field* fields,
+                            uint32_t n_fields) {
+  check_config(config);
+  check_fields(fields, n_fields, "planned");
+  return Slots::bytes(config, fields, n_fields);
+}
+
+}  // namespace plait::data

@@ -1,0 +1,48 @@
+// One line of JSON built in a fixed buffer: no allocation, so a training step may use it. (engine/base/json.hpp is for the rest.)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace plait::observe {
+
+// An object, or nested objects, on one line. What does not fit makes the line overflow: full() tells, text() is then empty.
+class JsonLine {
+ public:
+  explicit JsonLine(size_t capacity);
+  void clear();
+
+  void open();                      // { (for a nested one: key() first)
+  void close();                     // }
+  void key(std::string_view name);  // escaped
+  void value(std::string_view text);
+  void value(const char* text) { value(std::string_view(text)); }
+  void value(int64_t number);
+  void value(
+      double number);  // shortest text that reads back the same; not finite: "nan", "inf", "-inf"
+  void value(float number);  // likewise, as a float
+  void value(bool flag);
+  template <class T>
+  void field(std::string_view name, T v) {
+    key(name);
+    value(v);
+  }
+
+  void end_line();  // newline
+  bool full() const { return full_; }
+  std::string_view text() const {
+    return full_ ? std::string_view() : std::string_view(data_.get(), size_);
+  }
+
+ private:
+  void put(char c);
+  void put(std::string_view text);
+  void quoted(std::string_view text);
+  std::unique_ptr<char[]> data_;
+  size_t capacity_, size_ = 0;
+  bool full_ = false, comma_ = false;
+};
+
+}  // namespace plait::observe

@@ -1,0 +1,111 @@
+#include "engine/observe/metrics.hpp"
+
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+
+namespace plait::observe {
+
+namespace {
+
+constexpr size_t kLineBytes = 16 * 1024;
+constexpr size_t kGatherBytes = 256 * 1024;
+
+bool ends_torn(FileSystem& files, const std::string& path) {
+  const FileInfo info = files.info(path);
+  if (info.kind != FileKind::kRegular || info.size == 0) return false;
+  const auto map = files.map(path);
+  return map->size() > 0 && map->text().back() != '\n';
+}
+
+}  // namespace
+
+NdjsonWriter::NdjsonWriter(FileSystem& files, const std::string& path, std::string run,
+                           int batch_ms)
+    : path_(path),
+      run_(std::move(run)),
+      batch_ns_(static_cast<uint64_t>(batch_ms > 0 ? batch_ms : 0) * 1'000'000u),
+      last_write_(monotonic_ns()),
+      line_(kLineBytes) {
+  const bool torn = ends_torn(files, path);
+  file_ = files.open(path, OpenMode::kAppend);
+  if (torn) file_->write("\n");
+  if (batch_ns_ > 0) gathered_.reserve(kGatherBytes);
+}
+
+NdjsonWriter::~NdjsonWriter() {
+  try {
+    flush();
+    file_->close();
+  } catch (const Error&) {
+    // A destructor has nobody to tell.
+  }
+}
+
+void NdjsonWriter::begin() {
+  line_.clear();
+  line_.open();
+  line_.field("schema", int64_t{kSchema});
+  line_.field("run", std::string_view(run_));
+}
+
+void NdjsonWriter::finish() {
+  line_.close();
+  line_.end_line();
+  const std::string_view line = line_.text();
+  if (line_.full())
+    fail_invalid("[metrics] a line for " + path_ +
+                 " needs more than 16 KiB; log fewer or shorter values");
+  if (batch_ns_ == 0) return file_->write(line);
+  if (gathered_.size() + line.size() > kGatherBytes) flush();
+  gathered_.append(line);
+  if (monotonic_ns() - last_write_ >= batch_ns_) flush();
+}
+
+void NdjsonWriter::flush() {
+  if (gathered_.empty()) return;
+  // Forgotten first: were the write repeated after a failure, lines could appear twice.
+  struct Clear {
+    std::string& text;
+    ~Clear() { text.clear(); }
+  } clear{gathered_};
+  last_write_ = monotonic_ns();
+  file_->write(gathered_);
+}
+
+void NdjsonWriter::step(const StepRecord& r) {
+  begin();
+  line_.field("step", r.step);
+  line_.field("samples", r.samples);
+  line_.field("time", r.time);
+  line_.field("elapsed_s", r.elapsed_s);
+  line_.field("loss", r.loss);
+  line_.field("lr", r.lr);
+  line_.field("grad_norm", r.grad_norm);
+  line_.field("step_ms", r.step_ms);
+  line_.field("samples_per_s", r.samples_per_s);
+  if (r.skipped) line_.field("skipped", true);
+  for (const NamedValue& v : r.more) line_.field(v.name, v.value);
+  finish();
+}
+
+void NdjsonWriter::event(std::string_view event, int64_t step, double time,
+                         std::span<const NamedValue> values, std::string_view text_name,
+                         std::string_view text) {
+  begin();
+  line_.field("event", event);
+  line_.field("step", step);
+  line_.field("time", time);
+  for (const NamedValue& v : values) line_.field(v.name, v.value);
+  if (!text_name.empty()) line_.field(text_name, text);
+  finish();
+}
+
+void NdjsonWriter::resume(int64_t from_step, double time) {
+  begin();
+  line_.field("event", "resume");
+  line_.field("from_step", from_step);
+  line_.field("time", time);
+  finish();
+}
+
+}  // namespace plait::observe

@@ -1,0 +1,194 @@
+#include "engine/observe/run_dir.hpp"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/hash.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::observe {
+
+namespace {
+
+std::string random_hex6() {
+  uint32_t bits = 0;
+  if (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
+    bits = static_cast<uint32_t>(monotonic_ns() ^ static_cast<uint64_t>(getpid()) << 20);
+  return strf("%06x", bits & 0xFFFFFFu);
+}
+
+void write_plugins(FileSystem& files, const Environment& e, JsonWriter& json) {
+  json.key("plugins").array();
+  for (const PluginFact& p : e.plugins) {
+    json.object().field("name", p.name).field("version", p.version).field("path", p.path);
+    try {
+      json.field("xxh3_128", hash128_file(files, p.path).hex());
+    } catch (const Error&) {
+      json.key("xxh3_128").null();  // gone since it was loaded: worth a fact, not a failure
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string environment_text(FileSystem& files, const Environment& e) {
+  JsonWriter json(true);
+  json.object().field("schema", 1).field("engine_version", e.engine_version).field("abi", e.abi);
+  json.field("source_revision", e.source_revision).field("device", e.device);
+  json.texts("arguments", e.arguments);
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  json.field("host", std::string(host)).field("process", static_cast<int64_t>(getpid()));
+  json.field("time", unix_seconds());
+  utsname system = {};
+  if (uname(&system) == 0)
+    json.field("system", strf("%s %s %s", system.sysname, system.release, system.machine));
+  json.field("cores", static_cast<int64_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+  write_plugins(files, e, json);
+  json.end_object();
+  return json.text() + "\n";
+}
+
+void check_name(const std::string& name) {
+  const auto parts = split(name, '/');
+  bool good = !parts.empty();
+  for (const std::string& part : parts) good = good && is_safe_name(part);
+  if (!good)
+    fail_config("[run] the name '" + printable(name.substr(0, 200)) +
+                "' can't be a folder, expected letters, digits, '-', '_' and '.' (not first); "
+                "change run.name");
+}
+
+// The names of a folder and of those above it, up to `top`, are made durable.
+void sync_up_to(FileSystem& files, std::string folder, const std::string& top) {
+  while (true) {
+    files.sync_folder(folder);
+    const std::string parent = folder_of(folder);
+    if (folder == top || parent == folder) break;
+    folder = parent;
+  }
+}
+
+void write_read_only(FileSystem& files, const std::string& path, std::string_view content) {
+  files.replace(path, content);
+  // Against slips, not against the owner; a file system without modes is fine too.
+  if (chmod(path.c_str(), 0444) != 0) return;
+}
+
+// What every new run directory holds from the start.
+void fill(FileSystem& files, const std::string& path, std::string_view resolved_toml,
+          const std::vector<std::string>& overrides, const Environment& environment) {
+  files.make_folder(join_path(path, "log"));
+  files.make_folder(join_path(path, "ckpt"));
+  write_read_only(files, join_path(path, "run.toml"), resolved_toml);
+  std::string lines;
+  for (const std::string& o : overrides) lines += o + "\n";
+  files.replace(join_path(path, "overrides.txt"), lines);
+  files.replace(join_path(path, "env.json"), environment_text(files, environment));
+}
+
+}  // namespace
+
+bool is_safe_name(std::string_view name) {
+  if (name.empty() || name.size() > 128 || name.front() == '.' || name.front() == '-') return false;
+  for (const char c : name) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '-' || c == '_' || c == '.';
+    if (!good) return false;
+  }
+  return true;
+}
+
+RunDir::RunDir(FileSystem& files, std::string path, std::string id)
+    : files_(&files), path_(std::move(path)), id_(std::move(id)) {}
+
+RunDir RunDir::create(FileSystem& files, const std::string& out, const std::string& name,
+                      std::string_view resolved_toml, const std::vector<std::string>& overrides,
+                      const Environment& environment) {
+  check_name(name);
+  const std::string parent = join_path(out, name);
+  files.make_folders(parent);
+  std::string stamp, path;
+  // Two runs may start in one second; the folder that can be made is ours alone.
+  for (int attempt = 0;; ++attempt) {
+    stamp = utc_stamp(unix_seconds()) + "-" + random_hex6();
+    path = join_path(parent, stamp);
+    try {
+      files.make_folder(path);
+      break;
+    } catch (const Error&) {
+      if (attempt == 8 || !files.exists(path)) throw;
+    }
+  }
+  fill(files, path, resolved_toml, overrides, environment);
+  sync_up_to(files, path, out);
+  return RunDir(files, path, name + "/" + stamp);
+}
+
+RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
+                         const std::vector<std::string>& overrides, const Environment& environment) {
+  files.make_folders(path);
+  if (!files.list(path).empty())
+    fail(PLAIT_ERR_STATE, "[run] " + path + " is neither empty nor a run directory (it has no run.toml); name another folder");
+  fill(files, path, resolved_toml, overrides, environment);
+  sync_up_to(files, path, path);
+  return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
+}
+
+RunDir RunDir::reopen(FileSystem& files, const std::string& path, const Environment& environment) {
+  if (!files.is_file(join_path(path, "run.toml")))
+    fail_not_found("[run] " + path + " is no run directory: it has no run.toml");
+  for (const char* folder : {"log", "ckpt"}) files.make_folders(join_path(path, folder));
+  int n = 2;
+  while (files.exists(join_path(path, strf("env-%d.json", n)))) ++n;
+  files.replace(join_path(path, strf("env-%d.json", n)), environment_text(files, environment));
+  return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
+}
+
+std::string RunDir::metrics_path() const { return join_path(path_, "metrics.ndjson"); }
+std::string RunDir::checkpoint_folder() const { return join_path(path_, "ckpt"); }
+std::string RunDir::log_path(int rank) const {
+  return join_path(path_, strf("log/rank-%d.log", rank));
+}
+
+void RunDir::write_status(const RunStatus& status) const {
+  JsonWriter json(true);
+  json.object().field("schema", 1).field("run", id_).field("state", status.state);
+  json.field("step", status.step).field("steps", status.steps).field("loss", status.loss);
+  json.field("message", status.message).field("checkpoint", status.checkpoint);
+  json.field("time", unix_seconds()).field("process", static_cast<int64_t>(getpid())).end_object();
+  files_->replace(join_path(path_, "status.json"), json.text() + "\n");
+}
+
+LogFile::LogFile(FileSystem& files, const std::string& path)
+    : file_(files.open(path, OpenMode::kAppend)) {}
+
+void LogFile::line(uint32_t level, std::string_view text) noexcept {
+  static constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.empty()) return;
+  try {
+    std::string line = strf("%.3f %-5s ", unix_seconds(), kLevels[level < 4 ? level : 3]);
+    // Control characters would let a name in a file forge lines or drive the terminal of who reads the log.
+    for (const std::string& part : split(text, '\n')) {
+      if (line.back() == '\n') line += "  ";
+      line += printable(part) + '\n';
+    }
+    if (line.back() != '\n') line += '\n';
+    file_->write(line);
+  } catch (const std::exception& e) {
+    failure_ = e.what();
+  }
+}
+
+std::string LogFile::failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
+}  // namespace plait::observe

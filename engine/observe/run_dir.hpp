@@ -1,0 +1,84 @@
+// The run directory: everything one run leaves behind, in one place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/files.hpp"
+
+namespace plait::observe {
+
+struct PluginFact {
+  std::string name, version, path;
+};
+
+// What env.json tells.
+struct Environment {
+  std::string engine_version;
+  uint32_t abi = 0;
+  std::string source_revision;  // of the build; may be empty
+  std::string device;
+  std::vector<std::string> arguments;
+  std::vector<PluginFact> plugins;  // each gets the XXH3-128 of its file
+};
+
+struct RunStatus {
+  std::string state;  // "running", "done", "failed", "interrupted", "aborted"
+  int64_t step = 0, steps = 0;
+  double loss = 0;
+  std::string message;     // of the error
+  std::string checkpoint;  // newest commit
+};
+
+// True for one path component that is safe as a folder name: letters, digits, `-`, `_`, `.`, starting with none of `-.`, 1 to 128
+// bytes.
+bool is_safe_name(std::string_view name);
+
+// A run directory `<out>/<name>/<YYYYMMDD-HHMMSS>-<6 hex>`, or an existing one that a run continues.
+class RunDir {
+ public:
+  // Makes it with run.toml (read-only), overrides.txt, env.json, log/ and ckpt/ inside.
+  // `name` may have several components ("mnist/lr"), each of them safe. Errors: PLAIT_ERR_CONFIG for an unsafe name; PLAIT_ERR_IO.
+  static RunDir create(FileSystem& files, const std::string& out, const std::string& name,
+                       std::string_view resolved_toml, const std::vector<std::string>& overrides,
+                       const Environment& environment);
+  // The same in a folder that somebody named: absent or empty. Errors: PLAIT_ERR_STATE when it holds something else.
+  static RunDir create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
+                          const std::vector<std::string>& overrides, const Environment& environment);
+  // One that exists, to go on in it. env.json is kept and env-2.json, env-3.json, ... added.
+  static RunDir reopen(FileSystem& files, const std::string& path, const Environment& environment);
+
+  const std::string& path() const { return path_; }
+  const std::string& id() const { return id_; }  // "mnist/20260131-235959-0a1b2c"
+  std::string metrics_path() const;
+  std::string checkpoint_folder() const;
+  std::string log_path(int rank) const;
+
+  // Replaces status.json atomically.
+  void write_status(const RunStatus& status) const;
+
+ private:
+  RunDir(FileSystem& files, std::string path, std::string id);
+  FileSystem* files_;
+  std::string path_, id_;
+};
+
+// log/rank-N.log: lines with time and level, appended. Thread-safe. Errors of writing are swallowed after the first, which
+// is kept in failure().
+class LogFile {
+ public:
+  LogFile(FileSystem& files, const std::string& path);
+  void line(uint32_t level, std::string_view text) noexcept;
+  std::string failure() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unique_ptr<OutputFile> file_;
+  std::string failure_;
+};
+
+}  // namespace plait::observe

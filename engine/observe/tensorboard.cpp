@@ -1,0 +1,180 @@
+#include "engine/observe/tensorboard.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::observe {
+
+namespace {
+
+constexpr size_t kReserve = 64 * 1024;
+constexpr int kFlushRecords = 100;
+constexpr uint64_t kFlushNs = 1'000'000'000;
+
+// Protocol-buffer encoding: a field is (number << 3 | wire type), then its content.
+enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+void put_varint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+template <class Word>
+void put_fixed(std::string& out, Word value) {
+  for (size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+void put_tag(std::string& out, uint32_t number, Wire wire) { put_varint(out, number << 3 | wire); }
+
+size_t varint_size(uint64_t value) {
+  size_t n = 1;
+  for (; value >= 0x80; value >>= 7) ++n;
+  return n;
+}
+
+// Field numbers below 16, as all here, have a tag of one byte.
+size_t bytes_field_size(size_t content) { return 1 + varint_size(content) + content; }
+
+void put_bytes(std::string& out, uint32_t number, std::string_view content) {
+  put_tag(out, number, kBytes);
+  put_varint(out, content.size());
+  out += content;
+}
+
+void put_varint_field(std::string& out, uint32_t number, uint64_t value) {
+  put_tag(out, number, kVarint);
+  put_varint(out, value);
+}
+
+// wall_time = 1 double, step = 2 int64. A reader takes a NaN time for an error.
+void begin_event(std::string& out, double unix_seconds, int64_t step) {
+  out.clear();
+  put_tag(out, 1, kFixed64);
+  put_fixed(out, std::bit_cast<uint64_t>(std::isfinite(unix_seconds) ? unix_seconds : 0.0));
+  if (step != 0) put_varint_field(out, 2, static_cast<uint64_t>(step));
+}
+
+std::string host_name() {
+  char host[256] = "";
+  if (gethostname(host, sizeof host - 1) != 0 || !*host) return "localhost";
+  std::string name(host);
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+std::string fresh_path(FileSystem& files, const std::string& folder, double unix_seconds) {
+  const std::string base = join_path(
+      folder, strf("events.out.tfevents.%010lld.%s.%lld.", static_cast<long long>(unix_seconds),
+                   host_name().c_str(), static_cast<long long>(getpid())));
+  for (int n = 0;; ++n)
+    if (!files.exists(base + std::to_string(n))) return base + std::to_string(n);
+}
+
+}  // namespace
+
+TensorBoardWriter::TensorBoardWriter(FileSystem& files, const std::string& folder,
+                                     double unix_seconds)
+    : path_(fresh_path(files, folder, unix_seconds)), last_write_(monotonic_ns()) {
+  buffer_.reserve(kReserve);
+  event_.reserve(1024);
+  file_ = files.open(path_, OpenMode::kCreate);
+  begin_event(event_, unix_seconds, 0);
+  put_bytes(event_, 3, "brain.Event:2");
+  record(event_);
+  flush();
+}
+
+TensorBoardWriter::~TensorBoardWriter() {
+  try {
+    flush();
+    file_->close();
+  } catch (const Error&) {
+    // A destructor has nobody to tell.
+  }
+}
+
+// length u64 | masked CRC of the length | payload | masked CRC of the payload
+void TensorBoardWriter::record(std::string_view event) {
+  const size_t start = buffer_.size();
+  put_fixed(buffer_, static_cast<uint64_t>(event.size()));
+  put_fixed(buffer_, masked_crc32c(buffer_.data() + start, 8));
+  buffer_ += event;
+  put_fixed(buffer_, masked_crc32c(event.data(), event.size()));
+  const uint64_t now = monotonic_ns();
+  if (++pending_ >= kFlushRecords || buffer_.size() >= kReserve / 2 ||
+      now - last_write_ >= kFlushNs)
+    flush();
+}
+
+void TensorBoardWriter::flush() {
+  if (buffer_.empty()) return;
+  struct Clear {
+    std::string& text;
+    ~Clear() { text.clear(); }
+  } clear{buffer_};
+  pending_ = 0;
+  last_write_ = monotonic_ns();
+  file_->write(buffer_);
+}
+
+// Event{wall_time, step, summary = 5{value = 1{tag = 1, simple_value = 2 float}}}
+void TensorBoardWriter::scalar(std::string_view tag, int64_t step, double unix_seconds,
+                               double value) {
+  begin_event(event_, unix_seconds, step);
+  const size_t inner = bytes_field_size(tag.size()) + 5;
+  put_tag(event_, 5, kBytes);
+  put_varint(event_, bytes_field_size(inner));
+  put_tag(event_, 1, kBytes);
+  put_varint(event_, inner);
+  put_bytes(event_, 1, tag);
+  put_tag(event_, 2, kFixed32);
+  put_fixed(event_, std::bit_cast<uint32_t>(static_cast<float>(value)));
+  record(event_);
+}
+
+// Value{tag = 1, tensor = 8 TensorProto{dtype = 1: 7 (string), shape = 2 (scalar), string_val = 8},
+//       metadata = 9{plugin_data = 1{plugin_name = 1: "text"}, data_class = 4: 2 (tensor)}}
+void TensorBoardWriter::text(std::string_view tag, int64_t step, double unix_seconds,
+                             std::string_view markdown) {
+  std::string tensor, plugin, metadata, value, summary;
+  put_varint_field(tensor, 1, 7);
+  put_bytes(tensor, 2, "");
+  put_bytes(tensor, 8, markdown);
+  put_bytes(plugin, 1, "text");
+  put_bytes(metadata, 1, plugin);
+  put_varint_field(metadata, 4, 2);
+  put_bytes(value, 1, tag);
+  put_bytes(value, 8, tensor);
+  put_bytes(value, 9, metadata);
+  put_bytes(summary, 1, value);
+  begin_event(event_, unix_seconds, step);
+  put_bytes(event_, 5, summary);
+  record(event_);
+}
+
+void TensorBoardWriter::fenced(std::string_view tag, int64_t step, double unix_seconds,
+                               std::string_view language, std::string_view code) {
+  // A fence longer than any run of back quotes inside.
+  size_t longest = 2, run = 0;
+  for (const char c : code) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`');
+  std::string markdown = fence;
+  markdown += language;
+  markdown += '\n';
+  markdown += code;
+  if (!code.empty() && code.back() != '\n') markdown += '\n';
+  markdown += fence;
+  text(tag, step, unix_seconds, markdown);
+}
+
+}  // namespace plait::observe

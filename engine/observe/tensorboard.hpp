@@ -1,0 +1,45 @@
+// TensorBoard event files, written without protobuf: records of (length, masked CRC, Event, masked CRC).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/files.hpp"
+
+namespace plait::observe {
+
+// CRC-32C (Castagnoli) and the masked form the record format stores.
+uint32_t crc32c(const void* data, size_t size, uint32_t crc = 0);
+uint32_t masked_crc32c(const void* data, size_t size);
+
+// One event file. Always a new one: after a crash nothing is appended behind a torn record. One thread.
+class TensorBoardWriter {
+ public:
+  // Makes `events.out.tfevents.<unix seconds>.<host>.<pid>.<n>` in the folder.
+  TensorBoardWriter(FileSystem& files, const std::string& folder, double unix_seconds);
+  ~TensorBoardWriter();  // writes what is gathered; swallows errors: call flush() to see them
+
+  // Tags like "train/loss": the slash groups. Does not allocate. Goes out after a second or 100 records.
+  // Errors: PLAIT_ERR_IO.
+  void scalar(std::string_view tag, int64_t step, double unix_seconds, double value);
+  // Markdown.
+  void text(std::string_view tag, int64_t step, double unix_seconds, std::string_view markdown);
+  // A text in a fenced block: the resolved experiment.
+  void fenced(std::string_view tag, int64_t step, double unix_seconds, std::string_view language,
+              std::string_view code);
+  void flush();
+  const std::string& path() const { return path_; }
+
+ private:
+  void record(std::string_view event);
+  std::unique_ptr<OutputFile> file_;
+  std::string path_;
+  std::string buffer_;  // records not yet written
+  std::string event_;   // scratch
+  int pending_ = 0;
+  uint64_t last_write_ = 0;
+};
+
+}  // namespace plait::observe

@@ -1,0 +1,109 @@
+#include "engine/plan/compile.hpp"
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/memory.hpp"
+#include "engine/program/passes.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::plan {
+namespace {
+
+using program::Graph;
+using program::Op;
+using program::Role;
+using program::ValueId;
+
+std::string signature(const Graph& g, const Op& op) {
+  std::vector<std::string> in, out;
+  for (ValueId v : op.in) in.push_back(program::text(g.shape(v)));
+  for (ValueId v : op.out) out.push_back(program::text(g.shape(v)));
+  return op.name + "(" + join(in) + ") -> " + join(out);
+}
+
+// First kernel of the ranked list that accepts.
+Call choose(const Graph& g, int32_t index, const Plan& plan) {
+  const Op& op = g.ops()[static_cast<size_t>(index)];
+  const program::Desc desc(g, op, plan.threads);
+  Call call;
+  call.op = index;
+  call.flops = op.rule->flops ? op.rule->flops(g, op) : static_cast<double>(program::elements(g.shape(op.out[0])));
+  char detail[256];
+  for (const plait_kernel_item* kernel : plan.registry->kernels(op.name, plan.device)) {
+    detail[0] = 0;
+    plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
+    if (kernel->select(desc.get(), &choice)) {
+      call.kernel = kernel;
+      call.workspace_bytes = choice.workspace;
+      call.detail = detail;
+      return call;
+    }
+    call.refused += (call.refused.empty() ? "" : "; ") + std::string(kernel->name) + ": " + detail;
+  }
+  fail(PLAIT_ERR_UNIMPLEMENTED,
+       "[" + op.scope + "] device '" + plan.device + "' has no kernel for " + signature(g, op) +
+           (call.refused.empty() ? "; no plugin brought one for this op" : "; refused by " + call.refused));
+}
+
+// When each transient root is first written and last read.
+void place_transients(Program& p) {
+  const Graph& g = *p.graph;
+  std::vector<program::Block> blocks;
+  std::vector<int32_t> block_of(g.n_values(), -1);
+  auto touch = [&](ValueId v, int32_t at) {
+    const ValueId root = g.root(v);
+    if (g.value(root).role == Role::kPersistent) return;
+    int32_t& b = block_of[root];
+    if (b < 0) {
+      b = static_cast<int32_t>(blocks.size());
+      blocks.push_back({program::bytes(g.shape(root)), at, at, 0});
+    }
+    blocks[static_cast<size_t>(b)].last = at;
+  };
+  for (size_t i = 0; i < g.ops().size(); ++i) {
+    for (ValueId v : g.ops()[i].out) touch(v, static_cast<int32_t>(i));
+    for (ValueId v : g.ops()[i].in) touch(v, static_cast<int32_t>(i));
+  }
+  const size_t n_values = blocks.size();
+  for (const Call& c : p.calls) blocks.push_back({c.workspace_bytes, c.op, c.op, 0});
+  p.transient_bytes = program::place_blocks(blocks);
+  for (size_t i = 0; i < p.calls.size(); ++i) {
+    Call& c = p.calls[i];
+    c.workspace = blocks[n_values + i].offset;
+    const Op& op = g.ops()[static_cast<size_t>(c.op)];
+    for (const auto* list : {&op.in, &op.out})
+      for (ValueId v : *list) {
+        const ValueId root = g.root(v);
+        const auto& value = g.value(root);
+        if (value.role == Role::kPersistent)
+          c.operands.push_back(value.place);
+        else
+          c.operands.push_back({kTransient, blocks[static_cast<size_t>(block_of[root])].offset});
+      }
+  }
+}
+
+}  // namespace
+
+Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan) {
+  Program p;
+  p.name = std::move(name);
+  p.graph = std::move(graph);
+  program::fold_matmul(*p.graph);
+  program::fuse_maps(*p.graph);
+  for (size_t i = 0; i < p.graph->ops().size(); ++i) {
+    const Op& op = p.graph->ops()[i];
+    if (op.rule->is_view) continue;
+    const bool nothing = std::all_of(op.out.begin(), op.out.end(),
+                                     [&](ValueId v) { return program::elements(p.graph->shape(v)) == 0; });
+    if (nothing) continue;
+    p.calls.push_back(choose(*p.graph, static_cast<int32_t>(i), plan));
+    p.flops += p.calls.back().flops;
+  }
+  place_transients(p);
+  return p;
+}
+
+}  // namespace plait::plan

@@ -1,0 +1,20 @@
+// From a traced program to the list of kernels that run it: passes, kernel selection, memory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/plan/plan.hpp"
+
+namespace plait::plan {
+
+// Runs the passes, picks a kernel for each op and plans transient memory. Errors: PLAIT_ERR_UNIMPLEMENTED when the device has no
+// kernel that takes an op; the text says what each kernel objected to.
+Program compile(std::string name, std::unique_ptr<program::Graph> graph, const Plan& plan);
+
+// Writes the program that divides, clips and applies gradients.
+std::unique_ptr<program::Graph> write_update(Plan& plan);
+// Writes the program that zeroes what micro-batches add to.
+std::unique_ptr<program::Graph> write_begin(const Plan& plan);
+
+}  // namespace plait::plan

@@ -1,0 +1,38 @@
+// A dataset that a plugin opened.
+#pragma once
+
+#include <plait/dataset.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/config/experiment.hpp"
+#include "engine/plugin/registry.hpp"
+
+namespace plait::plan {
+
+// Owns the plugin's object. info() is read once; read() of the item may be called from any thread.
+class Dataset {
+ public:
+  // Errors: what the plugin says, with the dataset's name and its place in the file.
+  Dataset(const config::DatasetConfig& config, const plugin::Registry& registry);
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  const std::string& name() const { return name_; }
+  const plait_dataset_item& item() const { return item_; }
+  const void* handle() const { return handle_; }
+  const plait_dataset_info& info() const { return info_; }
+  // The dataset's fields without the one of role weight: what a batch holds.
+  const std::vector<plait_field>& fields() const { return fields_; }
+
+ private:
+  std::string name_;
+  const plait_dataset_item& item_;
+  void* handle_ = nullptr;
+  plait_dataset_info info_{};
+  std::vector<plait_field> fields_;
+};
+
+}  // namespace plait::plan

@@ -1,0 +1,96 @@
+// A plan as JSON, for `plait plan` and for tools.
+#include <algorithm>
+
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+#include "engine/data/loader.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::plan {
+namespace {
+
+void shape(JsonWriter& w, const plait_shape& s) {
+  w.field("dtype", program::dtype_name(s.dtype));
+  w.key("shape").array();
+  for (uint32_t i = 0; i < s.rank; ++i) w.value(s.dims[i]);
+  w.end_array();
+}
+
+uint64_t dataset_bytes(const Plan& plan) {
+  uint64_t bytes = 0;
+  for (const auto& d : plan.datasets) bytes += d->info().host_bytes;
+  return bytes;
+}
+
+uint64_t prefetch_bytes(const Plan& plan) {
+  uint64_t bytes = 0;
+  for (const auto& c : plan.experiment.datasets) {
+    const Dataset* d = plan.dataset(c.name);
+    data::LoaderConfig l;
+    l.batch = c.name == "train" ? plan.experiment.batch.global : plan.experiment.batch.eval;
+    l.prefetch = static_cast<int>(c.prefetch);
+    bytes += data::Loader::host_bytes(l, d->info().fields, d->info().n_fields);
+  }
+  return bytes;
+}
+
+void memory(JsonWriter& w, const Plan& plan) {
+  uint64_t arena = plan.transient_bytes;
+  for (const Segment& s : plan.storage.segments()) arena += s.bytes;
+  w.key("memory").object();
+  for (int c = 0; c < kCategories; ++c)
+    w.field(category_name(static_cast<Category>(c)), plan.storage.bytes_of(static_cast<Category>(c)));
+  w.field("transient", plan.transient_bytes);
+  w.field("arena", arena);
+  w.field("dataset", dataset_bytes(plan));
+  w.field("prefetch", prefetch_bytes(plan));
+  w.field("total", arena + dataset_bytes(plan) + prefetch_bytes(plan));
+  w.end_object();
+}
+
+void program(JsonWriter& w, const Program& p) {
+  if (p.empty()) return;
+  w.object().field("name", p.name).field("flops", p.flops).field("transient_bytes", p.transient_bytes);
+  w.key("kernels").array();
+  for (const Call& c : p.calls) {
+    const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+    w.object().field("op", op.name).field("scope", op.scope).field("kernel", c.kernel->name);
+    w.field("detail", c.detail).field("refused", c.refused).field("flops", c.flops);
+    w.field("workspace_bytes", c.workspace_bytes);
+    w.key("inputs").array();
+    for (auto v : op.in) w.value(program::text(p.graph->shape(v)));
+    w.end_array().key("outputs").array();
+    for (auto v : op.out) w.value(program::text(p.graph->shape(v)));
+    w.end_array().end_object();
+  }
+  w.end_array().end_object();
+}
+
+}  // namespace
+
+std::string describe(const Plan& plan) {
+  JsonWriter w;
+  int64_t total = 0, trained = 0;
+  w.object().field("schema", 1).field("name", plan.experiment.run.name);
+  w.field("device", plan.device).field("threads", plan.threads).field("steps", plan.total_steps);
+  w.field("global_batch", plan.experiment.batch.global).field("micro_batch", plan.experiment.batch.micro);
+  w.field("accumulation", plan.accumulation);
+  w.key("parameters").array();
+  for (const Parameter& p : plan.parameters) {
+    w.object().field("name", p.name);
+    shape(w, p.shape);
+    w.field("group", p.group < 0 ? std::string("frozen") : plan.groups[static_cast<size_t>(p.group)].name).end_object();
+    total += program::elements(p.shape);
+    trained += p.group < 0 ? 0 : program::elements(p.shape);
+  }
+  w.end_array().field("parameter_count", total).field("trained_count", trained);
+  memory(w, plan);
+  w.field("flops_per_step", plan.micro.flops * static_cast<double>(plan.accumulation) + plan.update.flops);
+  w.key("programs").array();
+  for (const Program* p : {&plan.begin, &plan.micro, &plan.update, &plan.evaluate}) program(w, *p);
+  w.end_array().end_object();
+  return w.text();
+}
+
+}  // namespace plait::plan

@@ -1,0 +1,41 @@
+#include "engine/plan/storage.hpp"
+
+#include "engine/base/checked.hpp"
+
+namespace plait::plan {
+
+const char* category_name(Category c) {
+  static const char* const kNames[] = {"parameters", "gradients", "optimizer", "inputs", "results"};
+  return kNames[static_cast<int>(c)];
+}
+
+int32_t Storage::add(std::string name, Category category) {
+  segments_.push_back({std::move(name), category, 0, 0});
+  return static_cast<int32_t>(segments_.size() - 1);
+}
+
+program::Place Storage::take(int32_t segment, uint64_t bytes, uint64_t alignment) {
+  Segment& s = segments_.at(static_cast<size_t>(segment));
+  const uint64_t at = checked_round_up(s.bytes, alignment, "[plan] segment " + s.name);
+  s.bytes = checked_add(at, bytes, "[plan] segment " + s.name);
+  return {segment, at};
+}
+
+uint64_t Storage::lay_out() {
+  uint64_t at = 0;
+  for (Segment& s : segments_) {
+    s.offset = at;
+    s.bytes = checked_round_up(s.bytes, 64, "[plan] segment " + s.name);
+    at = checked_add(at, s.bytes, "[plan] bytes of the arena");
+  }
+  return at;
+}
+
+uint64_t Storage::bytes_of(Category c) const {
+  uint64_t sum = 0;
+  for (const Segment& s : segments_)
+    if (s.category == c) sum += s.bytes;
+  return sum;
+}
+
+}  // namespace plait::plan

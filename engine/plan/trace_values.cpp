@@ -1,0 +1,154 @@
+// Where a traced model's values come from: data fields, names, random streams and parameters.
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/hash.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plan/trace.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::plan {
+
+using program::attr;
+using program::make_shape;
+
+ValueId Tracer::field_value(const std::string& name) {
+  if (auto it = values_.find(name); it != values_.end()) return it->second;
+  const auto& fields = dataset_.fields();
+  const auto at = std::find_if(fields.begin(), fields.end(), [&](const plait_field& f) { return name == f.name; });
+  if (at == fields.end()) return 0;
+  program::Dims dims{feed_.batch};
+  for (uint32_t i = 0; i < at->shape.rank; ++i) dims.push_back(at->shape.dims[i]);
+  Field f;
+  f.index = static_cast<uint32_t>(at - fields.begin());
+  f.name = name;
+  f.shape = make_shape(at->shape.dtype, dims);
+  f.sample_bytes = program::bytes(at->shape);
+  f.place = plan_.storage.take(feed_.weight.segment, program::bytes(f.shape));
+  feed_.fields.push_back(f);
+  const ValueId raw = graph_->persistent(name, f.shape, f.place);
+  return values_[name] = normalized(name, raw);
+}
+
+// y = (x / divide - mean) / std, in f32.
+ValueId Tracer::normalized(const std::string& field, ValueId raw) {
+  for (const auto& n : data_config_.normalize) {
+    if (n.field != field) continue;
+    const double scale = 1 / (n.divide * n.std), shift = -n.mean / n.std;
+    ValueId v = graph_->apply1("cast", {raw}, {attr("dtype", static_cast<int64_t>(PLAIT_F32))});
+    v = program::scaled(*graph_, v, scale);
+    return shift == 0 ? v : program::operator_(*graph_, "add", v, graph_->constant(shift));
+  }
+  return raw;
+}
+
+std::vector<std::string> Tracer::known_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values_)
+    names.push_back(starts_with(name, model_ + ".") ? name.substr(model_.size() + 1) : name);
+  for (const auto& f : dataset_.fields()) names.emplace_back(f.name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+ValueId Tracer::named(const std::string& name) {
+  if (auto it = values_.find(model_ + "." + name); it != values_.end()) return it->second;
+  if (auto it = values_.find(name); it != values_.end()) return it->second;
+  if (const ValueId v = field_value(name)) return v;
+  const auto names = known_names();
+  fail_not_found("[" + graph_->scope + "] there is no value '" + name + "' at this point" +
+                 did_you_mean(nearest(name, names)) + "; there are: " + join(names));
+}
+
+// The stream is the layer's name and how many random values it has asked for; the element counter starts at the first sample of
+// the micro-batch, so that masks do not depend on how a batch is split.
+ValueId Tracer::random_uniform(ValueId like) {
+  const plait_shape s = graph_->shape(like);
+  const int k = random_streams_[graph_->scope]++;
+  const uint64_t stream = name_hash(graph_->scope + "#" + std::to_string(k));
+  const int64_t stride = s.rank > 0 && s.dims[0] > 0 ? program::elements(s) / s.dims[0] : program::elements(s);
+  return graph_->apply1("random", {counter_},
+                        {attr("kind", std::string("uniform")), attr("shape", program::dims_of(s)),
+                         attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream)),
+                         attr("stride", stride)});
+}
+
+int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& parameter) {
+  if (model.frozen) return -1;
+  const auto& groups = model.optimizer->groups;
+  int found = -1;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const bool hit = std::any_of(groups[i].match.begin(), groups[i].match.end(),
+                                 [&](const std::string& p) { return glob_match(p, parameter); });
+    if (!hit) continue;
+    if (found >= 0)
+      fail_config("parameter '" + parameter + "' belongs to two groups, " + groups[static_cast<size_t>(found)].path + " and " +
+                  groups[i].path + "; make their patterns exclude each other");
+    found = static_cast<int>(i);
+  }
+  if (found >= 0 && groups[static_cast<size_t>(found)].frozen) return -1;
+  const std::string name = found < 0 ? model.path + ".default" : groups[static_cast<size_t>(found)].path;
+  for (size_t g = 0; g < plan_.groups.size(); ++g)
+    if (plan_.groups[g].name == name) return static_cast<int32_t>(g);
+
+  Group g;
+  g.name = name;
+  for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
+    if (plan_.experiment.models[m].name == model.name) g.model = static_cast<int32_t>(m);
+  const auto& optimizer = *model.optimizer;
+  g.rate = found < 0 ? optimizer.rate : groups[static_cast<size_t>(found)].rate;
+  g.decay = found < 0 ? optimizer.decay : groups[static_cast<size_t>(found)].decay;
+  const auto& own = found < 0 ? optimizer.schedule : groups[static_cast<size_t>(found)].schedule;
+  g.schedule = own ? &*own : optimizer.schedule ? &*optimizer.schedule : nullptr;
+  g.parameters = plan_.storage.add(name + ".parameters", Category::kParameters);
+  g.gradients = plan_.storage.add(name + ".gradients", Category::kGradients);
+  plan_.groups.push_back(std::move(g));
+  return static_cast<int32_t>(plan_.groups.size() - 1);
+}
+
+ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model, const config::LayerConfig& layer) {
+  std::string name = graph_->scope + "." + p.name;
+  bool tied = false;
+  for (const auto& [local, full] : layer.tie) {
+    if (local != p.name) continue;
+    name = full;
+    tied = true;
+  }
+  const plait_shape shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
+  auto known = std::find_if(plan_.parameters.begin(), plan_.parameters.end(), [&](const Parameter& q) { return q.name == name; });
+  if (known == plan_.parameters.end()) {
+    if (tied) {
+      std::vector<std::string> names;
+      for (const auto& q : plan_.parameters) names.push_back(q.name);
+      fail_config("[" + graph_->scope + "] tie: there is no parameter '" + name + "' so far" +
+                  did_you_mean(nearest(name, names)));
+    }
+    Parameter q{name, model.name, shape, p.init, p.init_a, p.init_b, p.partition, group_of(model, name), {}, {}};
+    if (q.group < 0) {
+      int32_t segment = -1;
+      const auto& all = plan_.storage.segments();
+      for (size_t s = 0; s < all.size(); ++s)
+        if (all[s].name == "frozen.parameters") segment = static_cast<int32_t>(s);
+      if (segment < 0) segment = plan_.storage.add("frozen.parameters", Category::kParameters);
+      q.value = plan_.storage.take(segment, program::bytes(shape));
+    } else {
+      Group& g = plan_.groups[static_cast<size_t>(q.group)];
+      q.value = plan_.storage.take(g.parameters, program::bytes(shape));
+      q.gradient = plan_.storage.take(g.gradients, program::bytes(shape));
+    }
+    plan_.parameters.push_back(q);
+    known = plan_.parameters.end() - 1;
+  }
+  if (!program::same(known->shape, shape))
+    fail_config("[" + graph_->scope + "] parameter '" + name + "' has shape " + program::text(known->shape) +
+                (tied ? " where it is defined, this layer needs " : " in training, here it is ") + program::text(shape));
+  ValueId& v = parameters_[name];
+  if (v == 0) {
+    v = graph_->persistent(name, shape, known->value);
+    graph_->value(v).wants_gradient = training_ && known->group >= 0;
+  }
+  return v;
+}
+
+}  // namespace plait::plan

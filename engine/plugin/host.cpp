@@ -1,0 +1,57 @@
+#include "engine/plugin/host.hpp"
+
+#include <cstring>
+
+#include "engine/base/c_error.hpp"
+#include "engine/plugin/registry.hpp"
+
+namespace plait::plugin {
+
+// The functions of plait_host.
+struct HostCalls {
+  static const Host& of(const plait_host* host) { return *static_cast<const Host*>(host); }
+
+  static plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
+    return new_c_error(code, text, size, cause);
+  }
+  static uint32_t error_code(const plait_error* e) { return e ? e->code : PLAIT_OK; }
+  static const char* error_text(const plait_error* e) { return e ? e->text.c_str() : ""; }
+  static void error_free(plait_error* e) { free_c_error(e); }
+
+  static void log(const plait_host* host, uint32_t level, const char* text, uint64_t size) {
+    const Host& self = of(host);
+    if (!text || !self.log_.wants(level)) return;
+    try {
+      const size_t length = size == PLAIT_NTS ? std::strlen(text) : static_cast<size_t>(size);
+      self.log_.write(level, "[" + self.plugin_ + "] " + std::string(text, length));
+    } catch (...) {
+      // Out of memory: the line is lost, the plugin goes on.
+    }
+  }
+  static plait_error* add(const plait_host* host, const char* kind, const void* item) {
+    return guard_c([&] {
+      const Host& self = of(host);
+      if (!self.opening_)
+        fail(PLAIT_ERR_STATE, "[plugin " + self.plugin_ + "] added an item outside open(); add all items in open()");
+      if (!kind) fail(PLAIT_ERR_PLUGIN, "[plugin " + self.plugin_ + "] added an item without a kind; pass PLAIT_KIND_...");
+      self.registry_.items_.add(kind, item, self);
+    });
+  }
+  static const void* extension(const plait_host* host, const char* id) {
+    for (const auto& [name, table] : of(host).extensions_)
+      if (id && name == id) return table;
+    return nullptr;
+  }
+};
+
+Host::Host(Registry& registry, Log& log, const Extensions& extensions, std::string plugin)
+    : plait_host{sizeof(plait_host),     PLAIT_ABI_VERSION,     0,
+                 HostCalls::error_new,   HostCalls::error_code, HostCalls::error_text,
+                 HostCalls::error_free,  HostCalls::log,        HostCalls::add,
+                 HostCalls::extension},
+      registry_(registry),
+      log_(log),
+      extensions_(extensions),
+      plugin_(std::move(plugin)) {}
+
+}  // namespace plait::plugin

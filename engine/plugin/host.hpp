@@ -1,0 +1,39 @@
+// What a plugin sees of the engine: plait_host.
+#pragma once
+
+#include <plait/plugin.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/log.hpp"
+
+namespace plait::plugin {
+
+class Registry;
+
+// Tables the host offers by id, e.g. {"plait.options/1", &table}. The tables must outlive the registry.
+using Extensions = std::vector<std::pair<std::string, const void*>>;
+
+// One per (engine, plugin). Errors it makes are plait_error objects of engine/base/c_error.hpp.
+class Host : public plait_host {
+ public:
+  Host(Registry& registry, Log& log, const Extensions& extensions, std::string plugin);
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+  const std::string& plugin() const { return plugin_; }
+  // add() works only between these two.
+  void begin_open() { opening_ = true; }
+  void end_open() { opening_ = false; }
+
+ private:
+  friend struct HostCalls;
+  Registry& registry_;
+  Log& log_;
+  const Extensions& extensions_;
+  std::string plugin_;
+  bool opening_ = false;
+};
+
+}  // namespace plait::plugin

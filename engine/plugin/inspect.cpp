@@ -1,0 +1,122 @@
+#include "engine/plugin/inspect.hpp"
+
+#include <plait/plugin.h>
+
+#include <charconv>
+
+#include "engine/base/files.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plugin/elf.hpp"
+#include "engine/plugin/refusal.hpp"
+
+namespace plait::plugin {
+namespace {
+
+constexpr uint64_t kMaxPluginBytes = uint64_t{4} << 30;
+
+#if defined(__x86_64__)
+constexpr uint32_t kOwnMachine = 62;
+#elif defined(__i386__)
+constexpr uint32_t kOwnMachine = 3;
+#elif defined(__aarch64__)
+constexpr uint32_t kOwnMachine = 183;
+#elif defined(__arm__)
+constexpr uint32_t kOwnMachine = 40;
+#elif defined(__riscv)
+constexpr uint32_t kOwnMachine = 243;
+#elif defined(__powerpc64__)
+constexpr uint32_t kOwnMachine = 21;
+#elif defined(__s390x__)
+constexpr uint32_t kOwnMachine = 22;
+#else
+constexpr uint32_t kOwnMachine = 0;  // unknown: the system's loader has the last word
+#endif
+constexpr uint32_t kOwnBits = sizeof(void*) * 8;
+constexpr bool kOwnBigEndian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+
+std::string machine_text(uint32_t machine) {
+  switch (machine) {
+    case 3: return "x86";
+    case 21: return "ppc64";
+    case 22: return "s390";
+    case 40: return "arm";
+    case 62: return "x86-64";
+    case 183: return "aarch64";
+    case 243: return "riscv";
+    case 258: return "loongarch";
+    default: return "machine " + std::to_string(machine);
+  }
+}
+
+// "abi=1;name=layer-dense;version=0.1.0;sanitizer=none".
+Note parse_note(const std::string& text, const std::string& path) {
+  Note note;
+  bool has_abi = false;
+  for (const std::string& field : split(text, ';')) {
+    const size_t equals = field.find('=');
+    if (equals == std::string::npos) continue;  // room for later words
+    const std::string key = field.substr(0, equals), value = field.substr(equals + 1);
+    if (key == "name") note.name = value;
+    if (key == "version") note.version = value;
+    if (key == "sanitizer") note.sanitizer = value;
+    if (key == "abi")
+      has_abi = std::from_chars(value.data(), value.data() + value.size(), note.abi).ptr == value.data() + value.size();
+  }
+  if (!has_abi || note.name.empty())
+    throw Refusal(path, "found a Plait note \"" + printable(text) + "\", expected abi=NUMBER;name=NAME;version=...",
+                  "write the note with PLAIT_PLUGIN_NOTE of <plait/plugin.h>");
+  if (note.sanitizer.empty()) note.sanitizer = "none";
+  return note;
+}
+
+}  // namespace
+
+std::string own_machine() { return machine_text(kOwnMachine) + ", " + std::to_string(kOwnBits) + " bit"; }
+const char* own_sanitizer() { return PLAIT_SANITIZER; }
+
+bool Inspection::fits_here() const {
+  return bits == kOwnBits && big_endian == kOwnBigEndian && (kOwnMachine == 0 || machine == kOwnMachine);
+}
+
+Inspection inspect(std::span<const std::byte> file, const std::string& path) {
+  const ElfFile elf(file, path);
+  Inspection found;
+  found.path = path;
+  found.bits = elf.bits();
+  found.big_endian = elf.big_endian();
+  found.machine = elf.machine();
+  found.machine_name = machine_text(elf.machine());
+  found.shared = elf.shared();
+  const std::string text = elf.note(PLAIT_NOTE_SECTION, PLAIT_NOTE_OWNER, PLAIT_NOTE_TYPE);
+  if (!text.empty()) found.note = parse_note(text, path);
+  found.exports = elf.exports();
+  return found;
+}
+
+Inspection inspect_file(FileSystem& files, const std::string& path) {
+  const FileInfo info = files.info(path);
+  if (info.kind == FileKind::kNone)
+    throw Refusal(path, "there is no such file", "check the path; plugins are files named plait-NAME.so", PLAIT_ERR_NOT_FOUND);
+  if (info.kind != FileKind::kRegular)
+    throw Refusal(path, info.kind == FileKind::kDirectory ? "found a folder, expected a file" : "found no regular file",
+                  "give the plugin's .so file");
+  const auto mapped = files.map(path, kMaxPluginBytes);
+  return inspect({mapped->data(), static_cast<size_t>(mapped->size())}, path);
+}
+
+std::string Inspection::json() const {
+  JsonWriter json;
+  json.object().field("path", path).field("machine", machine_name).field("bits", bits);
+  json.field("byte_order", big_endian ? "big" : "little").field("shared_library", shared).field("fits_here", fits_here());
+  json.key("note");
+  if (note) {
+    json.object().field("abi", note->abi).field("name", note->name).field("version", note->version);
+    json.field("sanitizer", note->sanitizer).end_object();
+  } else {
+    json.null();
+  }
+  return json.texts("exports", exports).end_object().text();
+}
+
+}  // namespace plait::plugin

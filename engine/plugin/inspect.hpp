@@ -1,0 +1,46 @@
+// Reads what a plugin says about itself from the file, without loading it. Works on files of any ELF machine and on damaged ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plait {
+class FileSystem;
+}
+
+namespace plait::plugin {
+
+struct Note {
+  uint32_t abi = 0;
+  std::string name, version;
+  std::string sanitizer;  // "none", "address", "thread"
+};
+
+struct Inspection {
+  std::string path;
+  uint32_t bits = 0;     // 32 or 64
+  bool big_endian = false;
+  uint32_t machine = 0;  // ELF number
+  std::string machine_name;  // "x86-64", "aarch64", "machine 243"
+  bool shared = false;       // a shared library (ET_DYN)
+  std::optional<Note> note;
+  std::vector<std::string> exports;  // defined dynamic symbols that others may bind to, sorted
+
+  bool fits_here() const;            // class, byte order and machine are this process's
+  std::string json() const;
+};
+
+// Errors: PLAIT_ERR_PLUGIN: no ELF file, or a damaged one; the text names the path, what was found and what to do.
+Inspection inspect(std::span<const std::byte> file, const std::string& path);
+Inspection inspect_file(FileSystem& files, const std::string& path);
+
+// "x86-64, 64 bit": of this process.
+std::string own_machine();
+// The sanitizer this engine was built with: "none", "address" or "thread".
+const char* own_sanitizer();
+
+}  // namespace plait::plugin

@@ -1,0 +1,185 @@
+#include "engine/plugin/registry.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plugin/checks.hpp"
+#include "engine/plugin/loaded.hpp"
+#include "engine/plugin/refusal.hpp"
+
+namespace plait::plugin {
+
+Registry::Registry(Log& log, FileSystem& files, Extensions extensions, RegistrySettings settings)
+    : log_(log), files_(files), extensions_(std::move(extensions)), settings_(std::move(settings)) {}
+
+Registry::~Registry() { close(); }
+
+const Registry::Plugin* Registry::plugin_named(std::string_view name) const {
+  for (const auto& plugin : plugins_)
+    if (plugin->host.plugin() == name) return plugin.get();
+  return nullptr;
+}
+
+// Calls open() of a plugin whose table is good; after a failure nothing of it is left.
+void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table, const std::string& path) {
+  auto plugin = std::make_unique<Plugin>(*this, log_, extensions_, table, path);
+  plugin->library = std::move(library);
+  std::string threw;
+  plait_error* failed = nullptr;
+  plugin->host.begin_open();
+  try {
+    failed = table->open(&plugin->host, path.c_str(), &plugin->state);
+  } catch (const std::exception& e) {
+    threw = std::string("an exception: ") + e.what();
+  } catch (...) {
+    threw = "an exception";
+  }
+  plugin->host.end_open();
+  if (!failed && threw.empty()) {
+    if (!settings_.unload && plugin->library) plugin->library->keep();
+    plugins_.push_back(std::move(plugin));
+    return;
+  }
+  items_.remove(plugin->host);
+  if (!failed)
+    throw Refusal(path, "open() threw " + threw + ", expected a plait_error", "report it to the plugin's author: no exception may leave a plugin");
+  const Error cause = from_c(failed);
+  throw Refusal(path, "open() failed: " + cause.full_text(), "see the plugin's own words", cause.code());
+}
+
+// The table that the library's entry function returns.
+static const plait_plugin* enter(const Library& library, const std::string& path) {
+  // POSIX lets an object pointer of dlsym() be a function's.
+  const auto entry = reinterpret_cast<plait_plugin_entry>(library.symbol(PLAIT_PLUGIN_ENTRY));
+  if (!entry)
+    throw Refusal(path, "found no symbol " PLAIT_PLUGIN_ENTRY ", expected it as the one export", "define it with PLAIT_PLUGIN");
+  try {
+    return entry(PLAIT_ABI_VERSION);
+  } catch (...) {
+    throw Refusal(path, PLAIT_PLUGIN_ENTRY " threw an exception, expected a plugin table", "report it to the plugin's author");
+  }
+}
+
+void Registry::load_checked(LoadEntry& entry) {
+  const std::string& path = entry.path;
+  if (!is_absolute(path)) throw Refusal(path, "found a relative path, expected an absolute one", "give the full path");
+  const Inspection found = inspect_file(files_, path);
+  const std::string real = files_.real_path(path);
+  if (found.note) {
+    entry.name = found.note->name;
+    entry.version = found.note->version;
+  }
+  check_permissions(files_, real);
+  check_inspection(found);
+  const auto& allow = settings_.allow;
+  if (!allow.empty() && std::find(allow.begin(), allow.end(), entry.name) == allow.end()) {
+    entry.outcome = Outcome::kForbidden;
+    entry.reason = "plugin '" + entry.name + "' is not among the allowed ones: " + join(allow);
+    entry.fix = "add it to [plugins].allow";
+    return;
+  }
+  if (const Plugin* first = plugin_named(entry.name)) {
+    entry.outcome = Outcome::kShadowed;
+    entry.reason = "a plugin named '" + entry.name + "' is loaded already from " + first->path;
+    entry.fix = first->path == real ? "" : "remove one of the two files, or name the one you want first";
+    return;
+  }
+  auto library = std::make_unique<Library>(real);
+  const plait_plugin* table = enter(*library, path);
+  check_table(table, found);
+  open(std::move(library), table, real);
+  entry.outcome = Outcome::kLoaded;
+  entry.items = items_.of(plugins_.back()->host);
+  if (std::vector<std::string> surplus = surplus_exports(found); !surplus.empty()) {
+    const size_t n = surplus.size();
+    surplus.resize(std::min<size_t>(n, 5));
+    entry.reason = "exports " + std::to_string(n) + " symbols besides " PLAIT_PLUGIN_ENTRY ": " + join(surplus);
+    entry.fix = "hide them with a version script; plait_add_plugin() does";
+    log_.warn("[plugin] '" + path + "' " + entry.reason + "; " + entry.fix);
+  }
+}
+
+void Registry::load_file(const SearchPlace& place, const std::string& path, bool found_in_folder) {
+  LoadEntry entry{path, place.source, Outcome::kRejected, "", "", "", "", {}};
+  std::exception_ptr failure;
+  try {
+    // A library that a plugin brought along may lie beside it.
+    if (found_in_folder && is_no_plugin(path)) {
+      entry.outcome = Outcome::kIgnored;
+      entry.reason = "a library without a Plait note";
+    } else {
+      load_checked(entry);
+    }
+  } catch (const Refusal& refusal) {
+    failure = std::current_exception();
+    entry.outcome = refusal.code() == PLAIT_ERR_NOT_FOUND ? Outcome::kAbsent : Outcome::kRejected;
+    entry.reason = refusal.reason();
+    entry.fix = refusal.fix();
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    entry.reason = error.text();
+  }
+  report_.entries.push_back(entry);
+
+  const bool named = place.must && !found_in_folder;
+  if (entry.outcome == Outcome::kLoaded)
+    log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path + ": " + join(entry.items));
+  else if (failure && named)
+    std::rethrow_exception(failure);
+  else if (failure)
+    log_.warn("[plugin] '" + path + "': " + entry.reason + (entry.fix.empty() ? "" : "; ") + entry.fix);
+  else if (named && !entry.fix.empty())  // without a fix it is the very file again
+    throw Refusal(path, entry.reason, entry.fix);
+}
+
+bool Registry::is_no_plugin(const std::string& path) const {
+  const Inspection found = inspect_file(files_, path);
+  const bool entry = std::binary_search(found.exports.begin(), found.exports.end(), std::string(PLAIT_PLUGIN_ENTRY));
+  return !found.note && !entry && !name_of(path).starts_with("plait-");
+}
+
+void Registry::load(const std::string& path) { load_file({path, "given", true}, path, false); }
+
+void Registry::load_all(const std::vector<SearchPlace>& places) {
+  for (const SearchPlace& place : places) {
+    const bool folder = is_absolute(place.path) && files_.is_folder(place.path);
+    if (!folder && !place.must && !files_.exists(place.path)) {
+      report_.entries.push_back({place.path, place.source, Outcome::kAbsent, "", "", "there is no such file or folder", "", {}});
+      if (place.source == "PLAIT_PLUGIN_PATH") log_.warn("[plugin] '" + place.path + "' of PLAIT_PLUGIN_PATH: there is no such file or folder");
+      continue;
+    }
+    const std::vector<std::string> found = folder ? plugin_files(files_, place) : std::vector{place.path};
+    for (const std::string& path : found) load_file(place, path, folder);
+  }
+}
+
+void Registry::load_static(const plait_plugin& plugin) {
+  const std::string path = std::string("static:") + (plugin.name ? plugin.name : "");
+  Inspection found;
+  found.path = path;
+  found.note = Note{PLAIT_ABI_VERSION, plugin.name ? plugin.name : "", plugin.version ? plugin.version : "", "none"};
+  check_table(&plugin, found);
+  if (plugin_named(found.note->name)) throw Refusal(path, "a plugin of that name is loaded already", "give each its own name");
+  open(nullptr, &plugin, path);
+  report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name, found.note->version, "", "",
+                             items_.of(plugins_.back()->host)});
+}
+
+void Registry::close() noexcept {
+  while (!plugins_.empty()) {
+    Plugin& last = *plugins_.back();
+    try {
+      last.table->close(last.state);
+    } catch (...) {
+      log_.error("[plugin " + last.host.plugin() + "] close() threw an exception; report it to the plugin's author");
+    }
+    items_.remove(last.host);
+    plugins_.pop_back();
+  }
+}
+
+}  // namespace plait::plugin

@@ -1,0 +1,78 @@
+#include "engine/program/differentiate.hpp"
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/program/c_builder.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+namespace {
+
+// The gradient rule of a plugin's op, through the C builder.
+void plugin_gradient(Use& use) {
+  const plait_op_item* item = use.op.rule->item;
+  const Desc desc(use.g, use.op, 1);
+  std::vector<uint8_t> wanted(use.wanted.begin(), use.wanted.end());
+  plait_op_use u{sizeof(plait_op_use),
+                 static_cast<uint32_t>(use.op.in.size()),
+                 static_cast<uint32_t>(use.op.out.size()),
+                 desc.get()->n_attrs,
+                 0,
+                 use.op.in.data(),
+                 use.op.out.data(),
+                 use.d_out.data(),
+                 wanted.data(),
+                 desc.get()->attrs};
+  BuildHooks hooks;  // gradient rules have no parameters, no named values
+  CBuilder builder(use.g, hooks);
+  check_plugin(item->gradient(builder.get(), &u, use.d_in.data()), use.op.name, "gradient");
+}
+
+}  // namespace
+
+std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<ValueId>& targets) {
+  if (elements(g.shape(loss)) != 1) fail_invalid("[program] the loss must be a scalar, found " + text(g.shape(loss)));
+  const size_t n_ops = g.ops().size();
+  std::vector<ValueId> gradient(g.n_values(), 0);  // of forward values only
+  if (!g.value(loss).wants_gradient) return std::vector<ValueId>(targets.size(), 0);
+  gradient[loss] = filled(g, g.shape(loss), 1);
+
+  for (size_t i = n_ops; i-- > 0;) {
+    const Op op = g.ops()[i];  // a copy: apply() moves the list
+    std::vector<ValueId> d_out;
+    bool any_out = false, any_in = false;
+    for (ValueId v : op.out) {
+      d_out.push_back(gradient[v]);
+      any_out = any_out || gradient[v];
+    }
+    std::vector<char> wanted;
+    for (ValueId v : op.in) {
+      wanted.push_back(g.value(v).wants_gradient);
+      any_in = any_in || wanted.back();
+    }
+    if (!any_out || !any_in) continue;
+    g.scope = op.scope;
+    const bool has_rule = op.rule->item ? op.rule->item->gradient != nullptr : op.rule->gradient != nullptr;
+    if (!has_rule)
+      fail(PLAIT_ERR_UNIMPLEMENTED, "[" + op.scope + "] op '" + op.name + "' has no gradient, but the loss depends on it");
+    Use use{g, op, d_out, wanted, std::vector<ValueId>(op.in.size(), 0)};
+    if (op.rule->item)
+      plugin_gradient(use);
+    else
+      op.rule->gradient(use);
+    for (size_t k = 0; k < op.in.size(); ++k) {
+      const ValueId d = use.d_in[k];
+      if (!wanted[k] || !d) continue;
+      if (!same_dims(g.shape(d), g.shape(op.in[k])))
+        fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " + text(g.shape(d)) + ", its input " +
+                      text(g.shape(op.in[k])));
+      ValueId& sum = gradient[op.in[k]];
+      sum = sum ? operator_(g, "add", sum, d) : d;
+    }
+  }
+  std::vector<ValueId> result;
+  for (ValueId t : targets) result.push_back(gradient[t]);
+  return result;
+}
+
+}  // namespace plait::program

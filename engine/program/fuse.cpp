@@ -1,0 +1,174 @@
+// Fusion of element-wise ops. P is the producer, C the consumer that swallows it: P's instructions come first, C's follow
+// with registers renumbered, and the joined op stands where C stood.
+#include <algorithm>
+
+#include "engine/program/passes.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+namespace {
+
+// Beyond these a generated kernel would spill more than fusion saves.
+constexpr size_t kMaxOperands = 20;
+constexpr size_t kMaxInstrs = 96;
+
+bool is_map(const Op& op) { return op.name == "map"; }
+
+bool single_element(const Graph& g, ValueId v) { return elements(g.shape(v)) == 1; }
+
+// A map of one-element operands to one element, cheap enough to be computed again by each reader.
+bool is_scalar_map(const Graph& g, const Op& op) {
+  return op.out.size() == 1 && op.map.instrs.size() <= 16 && single_element(g, op.out[0]) &&
+         std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return single_element(g, v); });
+}
+
+// Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P writes.
+bool may_move(const Graph& g, const Uses& uses, size_t i, size_t j) {
+  const Op& p = g.ops()[i];
+  for (size_t t = i + 1; t < j; ++t) {
+    const Op& op = g.ops()[t];
+    for (ValueId w : op.out)
+      for (ValueId r : p.in)
+        if (g.root(w) == g.root(r)) return false;
+    for (ValueId v : p.out) {
+      if (!uses.is_output(v)) continue;
+      const auto touches = [&](ValueId x) { return g.root(x) == g.root(v); };
+      if (std::any_of(op.in.begin(), op.in.end(), touches) || std::any_of(op.out.begin(), op.out.end(), touches)) return false;
+    }
+  }
+  return true;
+}
+
+// Intermediate rounding must not be lost: only values that are as wide as the arithmetic stay in registers.
+bool keeps_precision(const Graph& g, ValueId v) {
+  return g.shape(v).dtype == PLAIT_F32 || g.shape(v).dtype == PLAIT_F64;
+}
+
+bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
+  auto wide = [&](const Op& op) {
+    auto is = [&](ValueId v) { return g.shape(v).dtype == PLAIT_F64; };
+    return std::any_of(op.in.begin(), op.in.end(), is) || std::any_of(op.out.begin(), op.out.end(), is);
+  };
+  return wide(p) == wide(c);
+}
+
+// The joined op: inputs of P and C without doubles and without what P makes; outputs of C, then `kept` outputs of P.
+Op join(const Op& p, const Op& c, const std::vector<ValueId>& kept) {
+  Op joined;
+  joined.name = c.name;
+  joined.rule = c.rule;
+  joined.scope = c.scope;
+  auto made_by_p = [&](ValueId v) { return std::find(p.out.begin(), p.out.end(), v) != p.out.end(); };
+  for (const Op* op : {&p, &c})
+    for (ValueId v : op->in)
+      if (!made_by_p(v) && std::find(joined.in.begin(), joined.in.end(), v) == joined.in.end()) joined.in.push_back(v);
+  const auto n_in = static_cast<uint32_t>(joined.in.size());
+  auto input = [&](ValueId v) {
+    return static_cast<uint32_t>(std::find(joined.in.begin(), joined.in.end(), v) - joined.in.begin());
+  };
+
+  std::vector<uint32_t> p_register(p.in.size() + p.map.instrs.size()), c_register(c.in.size() + c.map.instrs.size());
+  auto append = [&](const Op& op, std::vector<uint32_t>& renamed) {
+    for (size_t k = 0; k < op.map.instrs.size(); ++k) {
+      plait_map_instr instr = op.map.instrs[k];
+      if (instr.op != PLAIT_MAP_CONST) {
+        instr.a = renamed[instr.a];
+        instr.b = renamed[instr.b];
+        instr.c = renamed[instr.c];
+      }
+      renamed[op.in.size() + k] = n_in + static_cast<uint32_t>(joined.map.instrs.size());
+      joined.map.instrs.push_back(instr);
+    }
+  };
+  for (size_t k = 0; k < p.in.size(); ++k) p_register[k] = input(p.in[k]);
+  append(p, p_register);
+  auto p_result = [&](ValueId v) {
+    const auto at = std::find(p.out.begin(), p.out.end(), v) - p.out.begin();
+    return p_register[p.map.outputs[static_cast<size_t>(at)]];
+  };
+  for (size_t k = 0; k < c.in.size(); ++k) c_register[k] = made_by_p(c.in[k]) ? p_result(c.in[k]) : input(c.in[k]);
+  append(c, c_register);
+
+  joined.out = c.out;
+  for (uint32_t r : c.map.outputs) joined.map.outputs.push_back(c_register[r]);
+  for (ValueId v : kept) {
+    joined.out.push_back(v);
+    joined.map.outputs.push_back(p_result(v));
+  }
+  return joined;
+}
+
+bool fits(const Op& joined) {
+  return joined.in.size() + joined.out.size() <= kMaxOperands && joined.map.instrs.size() <= kMaxInstrs;
+}
+
+// Tries to swallow the producer of input k of the op at j. True when the program changed.
+bool swallow(Graph& g, size_t j, size_t k) {
+  Op& c = g.ops()[j];
+  const ValueId v = c.in[k];
+  if (g.value(v).producer < 0 || g.value(v).same_as) return false;
+  const auto i = static_cast<size_t>(g.value(v).producer);
+  const Op& p = g.ops()[i];
+  if (i >= j || !is_map(p) || !same_arithmetic(g, p, c)) return false;
+  const Uses uses(g);
+  if (!may_move(g, uses, i, j)) return false;
+
+  if (is_scalar_map(g, p)) {
+    Op joined = join(p, c, {});
+    if (!fits(joined)) return false;
+    c = std::move(joined);  // P stays for its other readers; finish() drops it when there are none
+    return true;
+  }
+  if (!same_dims(g.shape(p.out[0]), g.shape(c.out[0])) || !keeps_precision(g, v)) return false;
+  std::vector<ValueId> kept;
+  for (ValueId out : p.out) {
+    const auto& readers = uses.readers(out);
+    if (!readers.empty() && readers.front() < static_cast<int32_t>(j)) return false;
+    const bool others = std::any_of(readers.begin(), readers.end(), [&](int32_t r) { return r != static_cast<int32_t>(j); });
+    if (others || uses.is_output(out)) kept.push_back(out);
+  }
+  Op joined = join(p, c, kept);
+  if (!fits(joined)) return false;
+  for (ValueId out : kept) g.value(out).producer = static_cast<int32_t>(j);
+  c = std::move(joined);
+  g.ops()[i] = Op{};
+  return true;
+}
+
+// A joined op may hold the same instruction twice (scalars that several parts read): keep the first.
+void merge_equal_instrs(Op& op) {
+  const auto n_in = static_cast<uint32_t>(op.in.size());
+  std::vector<uint32_t> renamed(n_in + op.map.instrs.size());
+  for (uint32_t r = 0; r < n_in; ++r) renamed[r] = r;
+  std::vector<plait_map_instr> unique;
+  for (size_t k = 0; k < op.map.instrs.size(); ++k) {
+    plait_map_instr x = op.map.instrs[k];
+    if (x.op != PLAIT_MAP_CONST) {
+      x.a = renamed[x.a];
+      x.b = renamed[x.b];
+      x.c = renamed[x.c];
+    }
+    const auto same = std::find_if(unique.begin(), unique.end(), [&](const plait_map_instr& y) {
+      return x.op == y.op && x.a == y.a && x.b == y.b && x.c == y.c &&
+             (x.op != PLAIT_MAP_CONST || x.value == y.value);
+    });
+    renamed[n_in + k] = n_in + static_cast<uint32_t>(same - unique.begin());
+    if (same == unique.end()) unique.push_back(x);
+  }
+  for (uint32_t& r : op.map.outputs) r = renamed[r];
+  op.map.instrs = std::move(unique);
+}
+
+}  // namespace
+
+void fuse_maps(Graph& g) {
+  for (size_t j = 0; j < g.ops().size(); ++j) {
+    if (!is_map(g.ops()[j])) continue;
+    for (size_t k = 0; k < g.ops()[j].in.size();)
+      k = swallow(g, j, k) ? 0 : k + 1;
+    merge_equal_instrs(g.ops()[j]);
+  }
+  finish(g);
+}
+
+}  // namespace plait::program

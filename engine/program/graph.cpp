@@ -1,0 +1,154 @@
+#include "engine/program/graph.hpp"
+
+#include <algorithm>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+
+ValueId Graph::persistent(std::string name, const plait_shape& shape, Place place) {
+  Value v;
+  v.shape = shape;
+  v.role = Role::kPersistent;
+  v.place = place;
+  v.name = std::move(name);
+  values_.push_back(std::move(v));
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+ValueId Graph::constant(double v) {
+  const std::string key = "constant|" + strf("%a", v);
+  if (auto it = known_.find(key); it != known_.end()) return it->second[0];
+  Op op;
+  op.name = "map";
+  op.rule = rules_->find("map");
+  op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, v}};
+  op.map.outputs = {0};
+  return (known_[key] = add(std::move(op), {make_shape(PLAIT_F32, {})}))[0];
+}
+
+namespace {
+
+// Result type of element-wise arithmetic: the widest float that takes part; f32 when there is none.
+uint32_t arithmetic_dtype(const std::vector<plait_shape>& in) {
+  uint32_t best = 0;
+  for (const auto& s : in) {
+    if (s.dtype == PLAIT_F64) return PLAIT_F64;
+    if (s.dtype == PLAIT_F32) best = PLAIT_F32;
+    if (is_float(s.dtype) && best == 0) best = s.dtype;
+    if (is_float(s.dtype) && best != s.dtype) best = PLAIT_F32;  // bf16 with f16
+  }
+  return best == 0 ? static_cast<uint32_t>(PLAIT_F32) : best;
+}
+
+std::string where(const Graph& g, std::string_view op) { return "[" + g.scope + "] " + std::string(op) + ":"; }
+
+}  // namespace
+
+std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in, Attrs attrs) {
+  std::string key(name);
+  for (ValueId v : in) {
+    if (v == 0 || v >= values_.size())
+      fail_invalid(where(*this, name) + " input " + std::to_string(v) + " is no value of this program");
+    key += "|" + std::to_string(v);
+  }
+  key += attrs.key();
+  if (auto it = known_.find(key); it != known_.end()) return it->second;
+
+  std::vector<plait_shape> shapes;
+  for (ValueId v : in) shapes.push_back(shape(v));
+  Op op;
+  op.in = std::move(in);
+  op.attrs = std::move(attrs);
+  std::vector<plait_shape> outputs;
+  const Elementwise e = elementwise(name);
+  if (name == "fill") {
+    op.name = "map";
+    op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, op.attrs.real("value", 0)}};
+    op.map.outputs = {0};
+    outputs = {make_shape(PLAIT_F32, op.attrs.ints("shape"))};
+    op.attrs = {};
+  } else if (e.operands > 0) {
+    if (op.in.size() != e.operands)
+      fail_invalid(where(*this, name) + strf(" takes %u inputs, found %zu", e.operands, op.in.size()));
+    plait_shape out = shapes[0];
+    for (const auto& s : shapes) out = make_shape(PLAIT_F32, broadcast(out, s, where(*this, name)));
+    out.dtype = name == "cast" ? static_cast<uint32_t>(op.attrs.integer("dtype", PLAIT_F32)) : arithmetic_dtype(shapes);
+    dtype_bytes(out.dtype);
+    op.name = "map";
+    op.map.instrs = {{e.code, 0, e.operands > 1 ? 1u : 0u, e.operands > 2 ? 2u : 0u, 0}};
+    op.map.outputs = {e.operands};
+    outputs = {out};
+  } else {
+    op.name = name;
+    op.rule = rules_->find(name);
+    if (op.rule->item) {
+      const Desc desc(op.name, shapes, op.attrs);
+      outputs.assign(op.rule->item->n_outputs, make_shape(PLAIT_F32, {}));
+      check_plugin(op.rule->item->infer(op.rule->host, desc.get(), outputs.data()), op.name, "infer");
+    } else {
+      outputs = op.rule->infer({op.name, shapes, op.attrs, scope});
+    }
+  }
+  if (!op.rule) op.rule = rules_->find(op.name);
+  return known_[key] = add(std::move(op), outputs);
+}
+
+std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) {
+  op.scope = scope;
+  bool wants = false;
+  for (ValueId v : op.in) wants = wants || values_[v].wants_gradient;
+  for (const auto& s : outputs) {
+    Value v;
+    v.shape = s;
+    v.producer = static_cast<int32_t>(ops_.size());
+    v.wants_gradient = wants;
+    if (op.rule->is_view) v.same_as = op.in[0];
+    values_.push_back(std::move(v));
+    op.out.push_back(static_cast<ValueId>(values_.size() - 1));
+  }
+  ops_.push_back(std::move(op));
+  return ops_.back().out;
+}
+
+ValueId Graph::root(ValueId v) const {
+  while (values_[v].same_as) v = values_[v].same_as;
+  return v;
+}
+
+void Graph::bind(ValueId v, Place place) {
+  Value& r = values_[root(v)];
+  if (r.role == Role::kTransient && r.producer >= 0) {
+    r.role = Role::kPersistent;
+    r.place = place;
+    return;
+  }
+  const plait_shape s = shape(v);
+  Op op;
+  op.name = "map";
+  op.rule = rules_->find("map");
+  op.in = {v};
+  op.map.instrs = {{PLAIT_MAP_COPY, 0, 0, 0, 0}};
+  op.map.outputs = {1};
+  Value& out = values_[add(std::move(op), {s})[0]];
+  out.role = Role::kPersistent;
+  out.place = place;
+}
+
+void Graph::assign(ValueId target, ValueId v) {
+  if (!same_dims(shape(target), shape(v)))
+    fail_internal("[program] assign " + text(shape(v)) + " to " + text(shape(target)));
+  Op op;
+  op.name = "map";
+  op.rule = rules_->find("map");
+  op.in = {v};
+  op.map.instrs = {{PLAIT_MAP_COPY, 0, 0, 0, 0}};
+  op.map.outputs = {1};
+  const ValueId out = add(std::move(op), {shape(target)})[0];
+  values_[out].same_as = target;
+}
+
+}  // namespace plait::program

@@ -1,0 +1,166 @@
+// A program under construction: values, and the ops that make them, in the order in which they run.
+#pragma once
+
+#include <plait/build.h>
+#include <plait/map.h>
+#include <plait/op.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/program/shape.hpp"
+
+namespace plait::program {
+
+using ValueId = plait_value;  // 0: none
+struct Rule;
+
+// What a value is, which decides where its memory comes from.
+enum class Role {
+  kTransient,   // made and used inside the program; memory planned by liveness
+  kPersistent,  // memory outside the program: parameters, gradients, states, inputs, results
+};
+
+// A place in persistent memory: bytes [offset, offset + size) of a segment (see plan/storage.hpp).
+struct Place {
+  int32_t segment = -1;
+  uint64_t offset = 0;
+  bool operator==(const Place&) const = default;
+};
+
+struct Value {
+  plait_shape shape{};
+  Role role = Role::kTransient;
+  Place place;          // of a persistent value
+  std::string name;     // of inputs and parameters, for messages
+  int32_t producer = -1;  // index of the op that makes it, -1: it comes from outside
+  ValueId same_as = 0;  // the value whose memory this one shares (reshape, in-place result)
+  bool wants_gradient = false;
+};
+
+// One attribute; the type is a PLAIT_OPT_* constant.
+struct Attr {
+  std::string name;
+  uint32_t type = PLAIT_OPT_INT;
+  int64_t i = 0;
+  double f = 0;
+  std::string text;
+  std::vector<int64_t> ints;
+};
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<Attr> list) : list_(list) {}
+  static Attrs copy(const plait_attr* attrs, uint32_t n);
+  const Attr* find(std::string_view name) const;
+  int64_t integer(std::string_view name, int64_t fallback) const;
+  double real(std::string_view name, double fallback) const;
+  std::string text(std::string_view name, std::string_view fallback) const;
+  const std::vector<int64_t>& ints(std::string_view name) const;  // empty when absent
+  void set(Attr a);
+  const std::vector<Attr>& all() const { return list_; }
+  std::string key() const;  // equal attributes, equal keys
+
+ private:
+  std::vector<Attr> list_;
+};
+
+Attr attr(std::string name, int64_t v);
+Attr attr(std::string name, bool v);
+Attr attr(std::string name, double v);
+Attr attr(std::string name, std::string text);
+Attr attr(std::string name, std::vector<int64_t> v);
+
+// An element-wise expression; see plait/map.h.
+struct MapExpr {
+  std::vector<plait_map_instr> instrs;
+  std::vector<uint32_t> outputs;  // registers
+};
+
+struct Op {
+  std::string name;
+  const Rule* rule = nullptr;
+  std::vector<ValueId> in, out;
+  Attrs attrs;
+  MapExpr map;              // of op "map"
+  std::vector<int32_t> alias;  // per output: input index it works in place on, or -1; empty: none
+  std::string scope;        // layer that wrote it, for messages and reports
+};
+
+// Finds rules by op name; the engine's own and those of plugins.
+class Rules {
+ public:
+  virtual ~Rules() = default;
+  // Never null: throws PLAIT_ERR_NOT_FOUND with the nearest name.
+  virtual const Rule* find(std::string_view op) const = 0;
+};
+
+class Graph {
+ public:
+  explicit Graph(const Rules* rules) : rules_(rules), values_(1) {}
+
+  const Value& value(ValueId v) const { return values_.at(v); }
+  Value& value(ValueId v) { return values_.at(v); }
+  const plait_shape& shape(ValueId v) const { return values_.at(v).shape; }
+  size_t n_values() const { return values_.size(); }
+  const std::vector<Op>& ops() const { return ops_; }
+  std::vector<Op>& ops() { return ops_; }
+  const Rules* rules() const { return rules_; }
+
+  // A value from outside the program.
+  ValueId persistent(std::string name, const plait_shape& shape, Place place);
+  // The scalar constant, f32.
+  ValueId constant(double v);
+  // Applies an op by builder name; the same op on the same inputs gives the same values again.
+  std::vector<ValueId> apply(std::string_view name, std::vector<ValueId> in, Attrs attrs = {});
+  ValueId apply1(std::string_view name, std::vector<ValueId> in, Attrs attrs = {}) {
+    return apply(name, std::move(in), std::move(attrs))[0];
+  }
+  // The memory a value really lives in: follows same_as to its end.
+  ValueId root(ValueId v) const;
+  // Makes `v` end up at `place` when the program has run: its producer writes there directly where that is safe, else a
+  // copy is appended.
+  void bind(ValueId v, Place place);
+  // Appends an in-place update: the memory of `target` (persistent) becomes `v`.
+  void assign(ValueId target, ValueId v);
+
+  // Who is writing: opens every op's scope text.
+  std::string scope;
+
+ private:
+  std::vector<ValueId> add(Op op, const std::vector<plait_shape>& outputs);
+
+  const Rules* rules_;
+  std::vector<Value> values_;
+  std::vector<Op> ops_;
+  std::unordered_map<std::string, std::vector<ValueId>> known_;  // what apply() made before
+};
+
+// An op description for plugins, with the storage behind its pointers.
+class Desc {
+ public:
+  Desc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs = true);
+  Desc(const std::string& name, const std::vector<plait_shape>& inputs, const Attrs& attrs);
+  Desc(const Desc&) = delete;
+  Desc& operator=(const Desc&) = delete;
+  const plait_op_desc* get() const { return &desc_; }
+
+ private:
+  void fill_attrs(const Attrs& attrs);
+  std::string name_;
+  std::vector<plait_shape> inputs_, outputs_;
+  std::vector<plait_attr> attrs_;
+  std::vector<Attr> attr_storage_;
+  std::vector<int32_t> alias_;
+  std::vector<plait_map_instr> instrs_;
+  std::vector<uint32_t> map_outputs_;
+  plait_map map_{};
+  plait_op_desc desc_{};
+};
+
+}  // namespace plait::program

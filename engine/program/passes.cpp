@@ -1,0 +1,143 @@
+#include "engine/program/passes.hpp"
+
+#include <algorithm>
+
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+
+Uses::Uses(const Graph& g) : g_(g), readers_(g.n_values()) {
+  for (size_t i = 0; i < g.ops().size(); ++i)
+    for (ValueId v : g.ops()[i].in)
+      if (readers_[v].empty() || readers_[v].back() != static_cast<int32_t>(i))
+        readers_[v].push_back(static_cast<int32_t>(i));
+}
+
+bool Uses::is_output(ValueId v) const {
+  return g_.value(v).producer >= 0 && g_.value(g_.root(v)).role == Role::kPersistent;
+}
+
+namespace {
+
+constexpr struct {
+  uint32_t code;
+  const char* name;
+} kActivations[] = {{PLAIT_MAP_RELU, "relu"}, {PLAIT_MAP_TANH, "tanh"}, {PLAIT_MAP_SIGMOID, "sigmoid"}};
+
+// The matmul that makes `v`, if folding into op `reader` loses nothing: plain, read once, and not an output.
+Op* foldable_matmul(Graph& g, const Uses& uses, ValueId v, int32_t reader) {
+  const Value& value = g.value(v);
+  if (value.producer < 0 || uses.is_output(v) || value.same_as) return nullptr;
+  Op& op = g.ops()[static_cast<size_t>(value.producer)];
+  if (op.name != "matmul" || op.attrs.find("activation") || op.attrs.find("accumulate")) return nullptr;
+  return uses.readers(v) == std::vector<int32_t>{reader} ? &op : nullptr;
+}
+
+// Moves the matmul to the place of its reader and lets it write the reader's result.
+void take_place(Graph& g, Op& matmul, Op& reader) {
+  Op moved = std::move(matmul);
+  const std::vector<ValueId> out = reader.out;
+  matmul = Op{};
+  reader = std::move(moved);
+  reader.out = out;
+  (void)g;
+}
+
+bool fold_bias(Graph& g, const Uses& uses, int32_t i) {
+  Op& add = g.ops()[static_cast<size_t>(i)];
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId y = add.in[k], bias = add.in[1 - k];
+    Op* matmul = foldable_matmul(g, uses, y, i);
+    const plait_shape &sy = g.shape(y), &sb = g.shape(bias);
+    if (!matmul || matmul->attrs.find("bias") || sb.rank != 1 || sb.dims[0] != sy.dims[sy.rank - 1] ||
+        !same(sy, g.shape(add.out[0])) || sb.dtype != sy.dtype)
+      continue;
+    matmul->in.push_back(bias);
+    matmul->attrs.set(attr("bias", true));
+    take_place(g, *matmul, add);
+    g.value(g.ops()[static_cast<size_t>(i)].out[0]).producer = i;
+    return true;
+  }
+  return false;
+}
+
+bool fold_activation(Graph& g, const Uses& uses, int32_t i) {
+  Op& map = g.ops()[static_cast<size_t>(i)];
+  for (const auto& a : kActivations) {
+    if (map.map.instrs[0].op != a.code) continue;
+    Op* matmul = foldable_matmul(g, uses, map.in[0], i);
+    if (!matmul || !same(g.shape(map.in[0]), g.shape(map.out[0]))) return false;
+    matmul->attrs.set(attr("activation", std::string(a.name)));
+    take_place(g, *matmul, map);
+    return true;
+  }
+  return false;
+}
+
+// target = target + matmul, written as assign(add(target, y)): the matmul adds into the target's memory.
+bool fold_accumulate(Graph& g, const Uses& uses, int32_t i) {
+  Op& assign = g.ops()[static_cast<size_t>(i)];
+  const ValueId target = g.value(assign.out[0]).same_as, sum = assign.in[0];
+  if (!target || g.value(sum).producer < 0 || uses.readers(sum).size() != 1) return false;
+  const int32_t at = g.value(sum).producer;
+  Op& add = g.ops()[static_cast<size_t>(at)];
+  if (add.name != "map" || add.map.instrs.size() != 1 || add.map.instrs[0].op != PLAIT_MAP_ADD) return false;
+  for (size_t k = 0; k < 2; ++k) {
+    if (add.in[k] != target) continue;
+    Op* matmul = foldable_matmul(g, uses, add.in[1 - k], at);
+    if (!matmul || matmul->attrs.find("bias") || !same(g.shape(add.in[1 - k]), g.shape(target))) continue;
+    matmul->in.push_back(target);
+    matmul->attrs.set(attr("accumulate", true));
+    take_place(g, *matmul, assign);
+    g.ops()[static_cast<size_t>(at)] = Op{};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void fold_matmul(Graph& g) {
+  for (int32_t i = 0; i < static_cast<int32_t>(g.ops().size()); ++i) {
+    const Op& op = g.ops()[static_cast<size_t>(i)];
+    if (op.name != "map" || op.map.instrs.size() != 1) continue;
+    const Uses uses(g);
+    const uint32_t code = op.map.instrs[0].op;
+    if (code == PLAIT_MAP_ADD)
+      fold_bias(g, uses, i);
+    else if (code == PLAIT_MAP_COPY)
+      fold_accumulate(g, uses, i);
+    else if (op.in.size() == 1)
+      fold_activation(g, uses, i);
+  }
+  finish(g);
+}
+
+void finish(Graph& g) {
+  auto& ops = g.ops();
+  const Uses uses(g);
+  std::vector<char> live(ops.size(), 0);
+  std::vector<char> needed(g.n_values(), 0);
+  for (size_t i = ops.size(); i-- > 0;) {
+    for (ValueId v : ops[i].out) live[i] = live[i] || needed[v] || uses.is_output(v);
+    if (live[i])
+      for (ValueId v : ops[i].in) needed[v] = 1;
+  }
+  size_t n = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (!live[i]) continue;
+    if (n != i) ops[n] = std::move(ops[i]);
+    Op& op = ops[n];
+    op.alias.clear();
+    for (ValueId v : op.out) {
+      g.value(v).producer = static_cast<int32_t>(n);
+      const ValueId target = op.rule->is_view ? 0 : g.value(v).same_as;
+      const auto at = std::find(op.in.begin(), op.in.end(), target);
+      op.alias.push_back(target && at != op.in.end() ? static_cast<int32_t>(at - op.in.begin()) : -1);
+    }
+    ++n;
+  }
+  ops.resize(n);
+}
+
+}  // namespace plait::program

@@ -1,0 +1,31 @@
+// Rewrites of a finished program. Order: fold_matmul, fuse_maps, remove_dead (each leaves a valid program behind).
+#pragma once
+
+#include "engine/program/graph.hpp"
+
+namespace plait::program {
+
+// Folds a bias, an activation whose operand nobody else reads, and an accumulation into the matmul before it.
+void fold_matmul(Graph& g);
+
+// Joins element-wise ops of one shape into one `map`, and scalar arithmetic into whoever reads it.
+void fuse_maps(Graph& g);
+
+// Drops ops whose results nobody reads; sets Op::alias of in-place results.
+void finish(Graph& g);
+
+// What the passes need to know of who reads what.
+class Uses {
+ public:
+  explicit Uses(const Graph& g);
+  // Ops that read the value itself, ascending. Views count as readers.
+  const std::vector<int32_t>& readers(ValueId v) const { return readers_[v]; }
+  // The value's memory lies outside the program: it must be written whoever reads it.
+  bool is_output(ValueId v) const;
+
+ private:
+  const Graph& g_;
+  std::vector<std::vector<int32_t>> readers_;
+};
+
+}  // namespace plait::program

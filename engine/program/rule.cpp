@@ -1,0 +1,39 @@
+#include "engine/program/rule.hpp"
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::program {
+
+void Application::arity(size_t min, size_t max) const {
+  if (in.size() < min || in.size() > max)
+    fail_invalid(where() + strf(" takes %zu to %zu inputs, found %zu", min, max, in.size()));
+}
+
+ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b) { return g.apply1(name, {a, b}); }
+
+ValueId scaled(Graph& g, ValueId a, double factor) { return g.apply1("mul", {a, g.constant(factor)}); }
+
+ValueId reshaped(Graph& g, ValueId v, const Dims& dims) {
+  if (dims_of(g.shape(v)) == dims) return v;
+  return g.apply1("reshape", {v}, {attr("shape", std::vector<int64_t>(dims))});
+}
+
+ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape) {
+  const plait_shape& from = g.shape(v);
+  if (same_dims(from, shape)) return v;
+  std::vector<int64_t> axes;
+  for (uint32_t i = 0; i < from.rank; ++i) {
+    const int64_t target = i + shape.rank >= from.rank ? shape.dims[i + shape.rank - from.rank] : 1;
+    if (target == 1 && from.dims[i] != 1) axes.push_back(i);
+  }
+  if (!axes.empty())
+    v = g.apply1("reduce", {v}, {attr("kind", std::string("sum")), attr("axes", axes), attr("keep", true)});
+  return reshaped(g, v, dims_of(shape));
+}
+
+ValueId filled(Graph& g, const plait_shape& shape, double fill) {
+  return g.apply1("fill", {}, {attr("value", fill), attr("shape", dims_of(shape))});
+}
+
+}  // namespace plait::program

@@ -1,0 +1,65 @@
+// What the engine knows of an op: how shapes follow, how gradients follow, what it costs. One file per family in rules/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/program/graph.hpp"
+
+namespace plait::program {
+
+// One op application before it exists: what a shape rule sees.
+struct Application {
+  const std::string& op;
+  const std::vector<plait_shape>& in;
+  const Attrs& attrs;
+  const std::string& scope;
+  // "[model.fc1] matmul:" - opens every message.
+  std::string where() const { return "[" + scope + "] " + op + ":"; }
+  // Throws when the number of inputs is not within [min, max].
+  void arity(size_t min, size_t max) const;
+};
+
+// An op of the forward program as its gradient rule sees it. d_out[i] is 0 where output i has no gradient.
+// `wanted[i]` says whether the gradient of input i is needed; results go to d_in.
+struct Use {
+  Graph& g;
+  const Op op;  // a copy: rules append ops, which moves the graph's own
+  const std::vector<ValueId>& d_out;
+  const std::vector<char>& wanted;
+  std::vector<ValueId> d_in;
+};
+
+struct Rule {
+  const char* name;
+  std::vector<plait_shape> (*infer)(const Application&);
+  // nullptr: gradients do not pass through this op.
+  void (*gradient)(Use&);
+  // Floating-point operations, or nullptr: one per output element.
+  double (*flops)(const Graph&, const Op&) = nullptr;
+  bool is_view = false;  // no kernel: the output is the input's memory
+  const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
+  const plait_host* host = nullptr;
+};
+
+// The engine's own rules. Element-wise names (add, tanh, ...) are not rules: apply() turns them into `map`.
+const std::vector<const Rule*>& core_rules();
+// Instruction and number of operands of an element-wise builder name; operands = 0 when it is none.
+struct Elementwise {
+  uint32_t code = 0;
+  uint32_t operands = 0;
+};
+Elementwise elementwise(std::string_view name);
+std::vector<std::string> elementwise_names();
+void map_gradient(Use& use);
+
+// Helpers for gradient rules.
+ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b);
+ValueId scaled(Graph& g, ValueId a, double factor);
+ValueId reshaped(Graph& g, ValueId v, const Dims& dims);
+// Sums `v` down to `shape`, undoing a broadcast.
+ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape);
+// A value of zeros (or `fill`) with that shape.
+ValueId filled(Graph& g, const plait_shape& shape, double fill);
+
+}  // namespace plait::program

@@ -1,0 +1,88 @@
+#include "engine/program/shape.hpp"
+
+#include "engine/base/checked.hpp"
+#include "engine/base/error.hpp"
+
+namespace plait::program {
+
+uint64_t dtype_bytes(uint32_t dtype) {
+  switch (dtype) {
+    case PLAIT_F32:
+    case PLAIT_I32:
+      return 4;
+    case PLAIT_F64:
+    case PLAIT_I64:
+      return 8;
+    case PLAIT_BF16:
+    case PLAIT_F16:
+      return 2;
+    case PLAIT_U8:
+    case PLAIT_BOOL:
+      return 1;
+    default:
+      fail_invalid("[shape] unknown element type " + std::to_string(dtype));
+  }
+}
+
+const char* dtype_name(uint32_t dtype) {
+  static const char* const kNames[] = {"?", "f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};
+  return dtype < std::size(kNames) ? kNames[dtype] : "?";
+}
+
+bool is_float(uint32_t dtype) { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16; }
+
+plait_shape make_shape(uint32_t dtype, const Dims& dims) {
+  dtype_bytes(dtype);
+  if (dims.size() > PLAIT_MAX_RANK)
+    fail_invalid("[shape] " + std::to_string(dims.size()) + " dimensions, at most 8 are supported");
+  plait_shape s{dtype, static_cast<uint32_t>(dims.size()), {}};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 0) fail_invalid("[shape] negative extent " + std::to_string(dims[i]));
+    s.dims[i] = dims[i];
+  }
+  bytes(s);  // refuses sizes that overflow
+  return s;
+}
+
+Dims dims_of(const plait_shape& s) { return Dims(s.dims, s.dims + s.rank); }
+
+int64_t elements(const plait_shape& s) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < s.rank; ++i) n = checked_mul<int64_t>(n, s.dims[i], "[shape] elements");
+  return n;
+}
+
+uint64_t bytes(const plait_shape& s) {
+  return checked_mul<uint64_t>(static_cast<uint64_t>(elements(s)), dtype_bytes(s.dtype), "[shape] bytes");
+}
+
+bool same_dims(const plait_shape& a, const plait_shape& b) {
+  if (a.rank != b.rank) return false;
+  for (uint32_t i = 0; i < a.rank; ++i)
+    if (a.dims[i] != b.dims[i]) return false;
+  return true;
+}
+
+bool same(const plait_shape& a, const plait_shape& b) { return a.dtype == b.dtype && same_dims(a, b); }
+
+std::string text(const plait_shape& s) {
+  std::string t = std::string(dtype_name(s.dtype)) + " (";
+  for (uint32_t i = 0; i < s.rank; ++i) t += (i ? ", " : "") + std::to_string(s.dims[i]);
+  return t + ")";
+}
+
+Dims broadcast(const plait_shape& a, const plait_shape& b, const std::string& where) {
+  const uint32_t rank = a.rank > b.rank ? a.rank : b.rank;
+  Dims out(rank);
+  for (uint32_t i = 0; i < rank; ++i) {
+    const int64_t da = i + a.rank >= rank ? a.dims[i + a.rank - rank] : 1;
+    const int64_t db = i + b.rank >= rank ? b.dims[i + b.rank - rank] : 1;
+    if (da != db && da != 1 && db != 1)
+      fail_invalid(where + " shapes " + text(a) + " and " + text(b) + " do not broadcast: extents " +
+                   std::to_string(da) + " and " + std::to_string(db) + " differ and neither is 1");
+    out[i] = da == 1 ? db : da;
+  }
+  return out;
+}
+
+}  // namespace plait::program

@@ -1,0 +1,33 @@
+// Shapes inside the engine: plait_shape plus the small arithmetic that rules need.
+#pragma once
+
+#include <plait/tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plait::program {
+
+using Dims = std::vector<int64_t>;
+
+// Bytes of one element; throws PLAIT_ERR_INVALID for an unknown type.
+uint64_t dtype_bytes(uint32_t dtype);
+const char* dtype_name(uint32_t dtype);  // "f32"
+bool is_float(uint32_t dtype);
+
+// Throws when there are more than PLAIT_MAX_RANK extents, or a negative one.
+plait_shape make_shape(uint32_t dtype, const Dims& dims);
+Dims dims_of(const plait_shape& s);
+// Overflow-checked products.
+int64_t elements(const plait_shape& s);
+uint64_t bytes(const plait_shape& s);
+bool same_dims(const plait_shape& a, const plait_shape& b);
+bool same(const plait_shape& a, const plait_shape& b);
+// "f32 (32, 784)".
+std::string text(const plait_shape& s);
+
+// The common shape of two operands, aligned right; `where` opens the message when they do not fit.
+Dims broadcast(const plait_shape& a, const plait_shape& b, const std::string& where);
+
+}  // namespace plait::program

@@ -1,0 +1,98 @@
+// A plan's programs on a device: one arena, prepared kernels, captured graphs. After construction a launch neither allocates nor
+// looks anything up.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+
+namespace plait::runtime {
+
+// An opened device. Shared: a view of its memory may outlive the session.
+class Device {
+ public:
+  Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name, const config::OptionSet& options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  const plait_device_item& item() const { return item_; }
+  plait_device* handle() const { return handle_; }
+  const plait_device_info& info() const { return info_; }
+  const std::string& plugin() const { return plugin_; }
+
+ private:
+  std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
+  const plait_device_item& item_;
+  std::string plugin_;
+  plait_device* handle_ = nullptr;
+  plait_device_info info_{};
+};
+
+// One allocation of device memory, zero at first.
+class Arena {
+ public:
+  Arena(std::shared_ptr<Device> device, uint64_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+  uint64_t bytes() const { return bytes_; }
+  const Device& device() const { return *device_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  void* data_ = nullptr;
+  uint64_t bytes_;
+};
+
+enum class Step { kBegin, kMicro, kUpdate, kEvaluate };
+
+// Owner thread only.
+class Executor {
+ public:
+  explicit Executor(std::shared_ptr<const plan::Plan> plan);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  void launch(Step step);
+  // Host memory to a place and back; ordered with launches. read() waits.
+  void write(plan::Place at, const void* data, uint64_t bytes);
+  void read(plan::Place at, void* data, uint64_t bytes);
+  void sync();
+  // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
+  // "" when all are. Slow; for the error message of a run that stops.
+  std::string first_non_finite(Step step);
+
+  char* address(plan::Place at) const;  // device memory; a host pointer where the device says so
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
+  const Device& device() const { return *device_; }
+
+ private:
+  struct Prepared {
+    const plait_kernel_item* item;
+    plait_kernel* kernel;
+    std::vector<void*> operands;
+    void* workspace;
+  };
+  struct Loaded {
+    const plan::Program* program = nullptr;
+    std::vector<Prepared> calls;
+    plait_graph* graph = nullptr;
+  };
+  void load(Loaded& into, const plan::Program& program);
+  void enqueue(const Loaded& program, const Prepared& call);
+  void release() noexcept;
+  void check(plait_error* e, const char* call) const;
+
+  std::shared_ptr<const plan::Plan> plan_;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Arena> arena_;
+  char* transient_ = nullptr;
+  plait_queue* queue_ = nullptr;
+  std::array<Loaded, 4> programs_;
+};
+
+}  // namespace plait::runtime

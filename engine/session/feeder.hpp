@@ -1,0 +1,46 @@
+// Samples on their way into a program: from a loader's batch, or from tensors that the host brings.
+//   G samples of a global batch, B of a micro-batch
+#pragma once
+
+#include <plait/tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/data/loader.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/executor.hpp"
+
+namespace plait::session {
+
+// A field that the host brings; the tensor is borrowed for the call.
+struct HostField {
+  std::string name;
+  const plait_dl_tensor* tensor = nullptr;
+};
+
+class Feeder {
+ public:
+  // global: samples that one stage() holds.
+  Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global);
+
+  // Takes what a loader delivered; borrowed until the next stage().
+  void stage(const data::Batch& batch);
+  // Copies the host's tensors; returns the number of samples. Fields that are not given are zero when `partial`.
+  // Errors: PLAIT_ERR_INVALID naming the field, what was found and what is expected.
+  int64_t stage(const std::vector<HostField>& fields, bool partial);
+  // Writes micro-batch m of what was staged into the program's inputs.
+  void feed(runtime::Executor& executor, int64_t m) const;
+
+ private:
+  int64_t samples_of(const HostField& f, const plait_shape& sample) const;
+
+  const plan::Feed& feed_;
+  int64_t global_;
+  std::vector<std::vector<char>> own_;  // (G, sample) of each field of the feed, made when the host first feeds
+  std::vector<float> own_weight_;       // (G)
+  std::vector<const char*> staged_;     // per field of the feed
+  const float* weight_ = nullptr;
+};
+
+}  // namespace plait::session

@@ -1,0 +1,60 @@
+#include "engine/session/run_files.hpp"
+
+#include "engine/base/clock.hpp"
+#include "engine/session/session.hpp"
+
+namespace plait::session {
+namespace {
+
+observe::Environment environment(const plan::Plan& plan, const Settings& settings) {
+  observe::Environment e;
+  e.engine_version = PLAIT_VERSION;
+  e.abi = PLAIT_ABI_VERSION;
+  e.device = plan.device;
+  if (!settings.command.empty()) e.arguments = {settings.command};
+  for (const auto& entry : plan.registry->report().entries)
+    if (entry.outcome == plugin::Outcome::kLoaded) e.plugins.push_back({entry.name, entry.version, entry.path});
+  return e;
+}
+
+observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileSystem& files) {
+  const auto& run = plan.experiment.run;
+  if (settings.run_dir.empty())
+    return observe::RunDir::create(files, run.out, run.name, settings.resolved_toml, settings.overrides,
+                                   environment(plan, settings));
+  if (files.info(settings.run_dir + "/run.toml").kind != FileKind::kNone)
+    return observe::RunDir::reopen(files, settings.run_dir, environment(plan, settings));
+  return observe::RunDir::create_at(files, settings.run_dir, settings.resolved_toml, settings.overrides,
+                                    environment(plan, settings));
+}
+
+}  // namespace
+
+RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log)
+    : dir_(open_dir(plan, settings, files)),
+      lock_(files, dir_.path()),
+      metrics_(files, dir_.metrics_path(), dir_.id()),
+      events_(files, dir_.path(), unix_seconds()),
+      checkpoints_(files, dir_.checkpoint_folder(), static_cast<int>(plan.experiment.checkpoint.keep), log) {
+  events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
+}
+
+bool RunFiles::event_due(double now) {
+  if (now - last_event_ < 0.05) return false;
+  last_event_ = now;
+  return true;
+}
+
+std::string newest_run(const plan::Plan& plan, FileSystem& files) {
+  const std::string folder = plan.experiment.run.out + "/" + plan.experiment.run.name;
+  if (files.info(folder).kind != FileKind::kDirectory) return "";
+  const auto names = files.list(folder);
+  // Names begin with a time stamp, so the last is the newest.
+  for (size_t i = names.size(); i-- > 0;) {
+    const std::string run = folder + "/" + names[i];
+    if (!checkpoint::list_checkpoints(files, run + "/ckpt").empty()) return run;
+  }
+  return "";
+}
+
+}  // namespace plait::session

@@ -1,0 +1,46 @@
+// What a run writes while it runs: its directory, metrics, events, progress, log and checkpoints.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "engine/observe/metrics.hpp"
+#include "engine/observe/progress.hpp"
+#include "engine/observe/run_dir.hpp"
+#include "engine/observe/tensorboard.hpp"
+#include "engine/plan/plan.hpp"
+
+namespace plait::session {
+
+struct Settings;
+
+// Owner thread only.
+class RunFiles {
+ public:
+  // Makes a new run directory, or continues `settings.run_dir` when that exists. Takes its lock.
+  RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log);
+
+  const observe::RunDir& dir() const { return dir_; }
+  observe::NdjsonWriter& metrics() { return metrics_; }
+  observe::TensorBoardWriter& events() { return events_; }
+  checkpoint::Writer& checkpoints() { return checkpoints_; }
+  void status(const observe::RunStatus& s) const { dir_.write_status(s); }
+  // True at most 20 times a second: when a step is worth an event record.
+  bool event_due(double now);
+
+ private:
+  observe::RunDir dir_;
+  checkpoint::RunLock lock_;
+  observe::NdjsonWriter metrics_;
+  observe::TensorBoardWriter events_;
+  checkpoint::Writer checkpoints_;
+  double last_event_ = 0;
+};
+
+// The newest run directory of this experiment that holds a checkpoint, "" when there is none.
+std::string newest_run(const plan::Plan& plan, FileSystem& files);
+
+}  // namespace plait::session

@@ -1,0 +1,30 @@
+// Learning-rate schedules of the groups, opened from plugins.
+#pragma once
+
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+
+namespace plait::session {
+
+class Schedules {
+ public:
+  explicit Schedules(const plan::Plan& plan);
+  ~Schedules();
+  Schedules(const Schedules&) = delete;
+  Schedules& operator=(const Schedules&) = delete;
+  // What group g's base rate is multiplied with at a step, which counts from 1.
+  double factor(size_t g, int64_t step) const {
+    return open_[g].item ? open_[g].item->factor(open_[g].state, step) : 1.0;
+  }
+
+ private:
+  struct Open {
+    const plait_schedule_item* item = nullptr;
+    void* state = nullptr;
+  };
+  void close() noexcept;
+  std::vector<Open> open_;
+};
+
+}  // namespace plait::session

@@ -1,0 +1,215 @@
+#include "engine/session/session.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/base/error.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/rule.hpp"
+#include "engine/session/initialize.hpp"
+
+namespace plait::session {
+namespace {
+
+int32_t segment_named(const plan::Plan& plan, const std::string& name) {
+  const auto& all = plan.storage.segments();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].name == name) return static_cast<int32_t>(i);
+  fail_internal("[session] the plan has no segment '" + name + "'");
+}
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log, FileSystem& files)
+    : plan_(std::move(plan)),
+      settings_(std::move(settings)),
+      log_(log),
+      files_(files),
+      executor_(plan_),
+      schedules_(*plan_),
+      train_feeder_(plan_->train_feed, *plan_->dataset("train"), plan_->experiment.batch.global) {
+  scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->counter.segment)].bytes);
+  results_segment_ = segment_named(*plan_, "results");
+  results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes / sizeof(float));
+  initialize_parameters();
+  resume();
+}
+
+Session::~Session() = default;
+
+void Session::initialize_parameters() {
+  std::vector<float> values;
+  for (const plan::Parameter& p : plan_->parameters) {
+    values.resize(static_cast<size_t>(program::elements(p.shape)));
+    initialize(p, static_cast<uint64_t>(plan_->experiment.run.seed), 0, values);
+    executor_.write(p.value, values.data(), values.size() * sizeof(float));
+    executor_.sync();
+  }
+  for (const plan::Group& g : plan_->groups)
+    for (const plan::State& s : g.states) {
+      if (s.initial == 0) continue;  // the arena is zero
+      // Padding stays zero: only the elements of parameters get the initial value.
+      for (const plan::Parameter& p : plan_->parameters) {
+        if (p.group < 0 || &plan_->groups[static_cast<size_t>(p.group)] != &g) continue;
+        values.assign(static_cast<size_t>(program::elements(p.shape)), static_cast<float>(s.initial));
+        executor_.write({s.segment, p.value.offset}, values.data(), values.size() * sizeof(float));
+        executor_.sync();
+      }
+    }
+  for (const auto& model : plan_->experiment.models)
+    if (!model.load.empty()) load_weights(model);
+}
+
+data::LoaderConfig Session::loader_config(const std::string& dataset, bool training) const {
+  const config::DatasetConfig& c = *plan_->experiment.dataset(dataset);
+  data::LoaderConfig l;
+  l.batch = training ? plan_->experiment.batch.global : plan_->experiment.batch.eval;
+  l.seed = static_cast<uint64_t>(plan_->experiment.run.seed);
+  l.shuffle = training && c.shuffle;
+  l.limit = c.limit;
+  l.prefetch = static_cast<int>(c.prefetch);
+  l.endless = training;
+  return l;
+}
+
+data::Loader& Session::train_loader() {
+  if (!train_loader_) {
+    data::LoaderConfig l = loader_config("train", true);
+    l.first_batch = next_batch_;
+    const plan::Dataset& d = *plan_->dataset("train");
+    train_loader_.emplace(data::Source{&d.item(), d.handle(), "train"}, l);
+  }
+  return *train_loader_;
+}
+
+StepResult Session::step() {
+  const data::Batch* batch = train_loader().next();
+  if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
+  train_feeder_.stage(*batch);
+  const StepResult r = run_step(batch->epoch, batch->valid);
+  next_batch_ = batch->index + 1;
+  return r;
+}
+
+StepResult Session::step(const std::vector<HostField>& fields) {
+  const int64_t n = train_feeder_.stage(fields, false);
+  return run_step(0, n);
+}
+
+// Rates and counters of this step, as one block. Places of scalars all lie in one segment.
+void Session::write_scalars(int64_t first_sample) {
+  auto set = [&](plan::Place at, auto v) { std::memcpy(scalars_.data() + at.offset, &v, sizeof v); };
+  const int64_t counter[2] = {step_ + 1, first_sample};
+  std::memcpy(scalars_.data() + plan_->counter.offset, counter, sizeof counter);
+  set(plan_->step, static_cast<float>(updates_ + 1));
+  for (size_t g = 0; g < plan_->groups.size(); ++g) {
+    const double factor = schedules_.factor(g, step_ + 1);
+    set(plan_->groups[g].rate_at, static_cast<float>(plan_->groups[g].rate * factor));
+    set(plan_->groups[g].factor_at, static_cast<float>(factor));
+  }
+  executor_.write({plan_->counter.segment, 0}, scalars_.data(), scalars_.size());
+}
+
+StepResult Session::run_step(int64_t epoch, int64_t samples) {
+  const uint64_t start = monotonic_ns();
+  if (plan_->accumulation > 1) executor_.launch(runtime::Step::kBegin);
+  for (int64_t m = 0; m < plan_->accumulation; ++m) {
+    write_scalars(m * plan_->train_feed.batch);
+    train_feeder_.feed(executor_, m);
+    executor_.launch(runtime::Step::kMicro);
+  }
+  executor_.launch(runtime::Step::kUpdate);
+  StepResult r;
+  read_results(r);
+  ++step_;
+  samples_ += samples;
+  if (!r.skipped) ++updates_;
+  r.step = step_;
+  r.epoch = epoch;
+  r.samples = samples_;
+  r.rate = plan_->groups.empty() ? 0 : plan_->groups[0].rate * schedules_.factor(0, step_);
+  r.seconds = static_cast<double>(monotonic_ns() - start) * 1e-9;
+  r.finished = plan_->total_steps > 0 && step_ >= plan_->total_steps;
+  guard_numerics(r);
+  return r;
+}
+
+void Session::read_results(StepResult& r) {
+  executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
+  double squares = 0;
+  for (const plan::Model& m : plan_->models) {
+    if (!m.trained) continue;
+    auto at = [&](plan::Place p) { return results_[p.offset / sizeof(float)]; };
+    r.loss += at(m.loss);
+    squares += static_cast<double>(at(m.norm)) * at(m.norm);
+    r.skipped = r.skipped || at(m.finite) == 0;
+  }
+  r.grad_norm = std::sqrt(squares);
+}
+
+void Session::guard_numerics(const StepResult& r) {
+  skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (!r.skipped) return;
+  const int64_t limit = plan_->experiment.guard.nonfinite_limit;
+  log_.warn(strf("[session] step %ld is not finite (loss %g, gradient norm %g): skipped, %ld in a row", static_cast<long>(r.step),
+                 r.loss, r.grad_norm, static_cast<long>(skipped_in_a_row_)));
+  if (limit <= 0 || skipped_in_a_row_ < limit) return;
+  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look.
+  std::string op = executor_.first_non_finite(runtime::Step::kMicro);
+  if (op.empty()) op = executor_.first_non_finite(runtime::Step::kUpdate);
+  fail(PLAIT_ERR_NUMERIC,
+       strf("[session] %ld steps in a row were not finite, up to step %ld; the first value that is not finite comes from %s; "
+            "lower the learning rate, set optimizer.clip, or look at the data; [guard] nonfinite_limit sets the patience",
+            static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step), op.empty() ? "an earlier micro-batch" : op.c_str()));
+}
+
+const plan::Parameter& Session::parameter(const std::string& name) const {
+  if (const plan::Parameter* p = plan_->parameter(name)) return *p;
+  std::vector<std::string> names;
+  for (const auto& p : plan_->parameters) names.push_back(p.name);
+  fail_not_found("[session] there is no parameter '" + name + "'" + did_you_mean(nearest(name, names)) +
+                 "; there are: " + join(names));
+}
+
+namespace {
+void check_bytes(const plan::Parameter& p, uint64_t bytes) {
+  if (bytes != program::bytes(p.shape))
+    fail_invalid(strf("[session] parameter '%s' is %s, %lu bytes; the call gives %lu", p.name.c_str(),
+                      program::text(p.shape).c_str(), static_cast<unsigned long>(program::bytes(p.shape)),
+                      static_cast<unsigned long>(bytes)));
+}
+}  // namespace
+
+void Session::read(const std::string& name, void* data, uint64_t bytes) {
+  const plan::Parameter& p = parameter(name);
+  check_bytes(p, bytes);
+  executor_.read(p.value, data, bytes);
+}
+
+void Session::write(const std::string& name, const void* data, uint64_t bytes) {
+  const plan::Parameter& p = parameter(name);
+  check_bytes(p, bytes);
+  executor_.write(p.value, data, bytes);
+  executor_.sync();
+}
+
+std::string Session::describe() const {
+  JsonWriter w;
+  w.object().field("schema", 1).field("step", step_).field("samples", samples_);
+  w.field("run_dir", run_files_ ? run_files_->dir().path() : std::string());
+  w.field("device", plan_->device).field("device_summary", executor_.device().info().summary);
+  w.field("arena_bytes", executor_.arena()->bytes());
+  w.key("parameters").array();
+  for (const auto& p : plan_->parameters) {
+    w.object().field("name", p.name).field("dtype", program::dtype_name(p.shape.dtype)).key("shape").array();
+    for (uint32_t i = 0; i < p.shape.rank; ++i) w.value(p.shape.dims[i]);
+    w.end_array().field("group", p.group < 0 ? std::string("frozen") : plan_->groups[static_cast<size_t>(p.group)].name);
+    w.end_object();
+  }
+  w.end_array().end_object();
+  return w.text();
+}
+
+}  // namespace plait::session

@@ -1,0 +1,119 @@
+// A session: a plan brought to life. Steps, evaluation, parameters, checkpoints; the loop itself is trainer.cpp.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/clock.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "engine/data/loader.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/executor.hpp"
+#include "engine/session/feeder.hpp"
+#include "engine/session/run_files.hpp"
+#include "engine/session/schedules.hpp"
+
+namespace plait::session {
+
+// Figures are those of the whole global batch.
+struct StepResult {
+  int64_t step = 0, epoch = 0, samples = 0;
+  double loss = 0;       // weighted mean; of several models the sum
+  double grad_norm = 0;  // global, before clipping
+  double rate = 0;       // of the first group
+  double seconds = 0;
+  bool skipped = false, finished = false;
+};
+
+struct Evaluation {
+  std::string dataset;
+  int64_t samples = 0;
+  double loss = 0, seconds = 0;
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+enum class Resume { kConfig, kNever, kAuto, kMust };
+
+struct Settings {
+  std::string run_dir;  // "": a new one
+  bool no_files = false;
+  Resume resume = Resume::kConfig;
+  bool progress = false;
+  std::function<bool(const StepResult&)> on_step;  // true: stop after a save
+  std::string command;
+  std::vector<std::string> overrides;
+  std::string resolved_toml;
+};
+
+// Owner thread only, but for cancel().
+class Session {
+ public:
+  Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log, FileSystem& files);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  StepResult step();  // the next batch of [data.train]
+  StepResult step(const std::vector<HostField>& fields);
+  StepResult run();  // to the end; see trainer.cpp
+  Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);
+  // Rows of a named value for the host's samples. bytes = samples * row size.
+  void predict(const std::vector<HostField>& fields, const std::string& value, void* out, uint64_t bytes);
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+
+  // path "": into the run directory. Returns the checkpoint's path.
+  std::string save(const std::string& path);
+  void load(const std::string& path);
+
+  void read(const std::string& parameter, void* data, uint64_t bytes);
+  void write(const std::string& parameter, const void* data, uint64_t bytes);
+  const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
+  const std::shared_ptr<runtime::Arena>& arena() const { return executor_.arena(); }
+  char* address(plan::Place at) const { return executor_.address(at); }
+  bool host_visible() const { return executor_.device().info().host_visible != 0; }
+  std::string describe() const;
+  const plan::Plan& plan() const { return *plan_; }
+
+ private:
+  friend class Trainer;
+  void initialize_parameters();
+  void load_weights(const config::ModelConfig& model);
+  void resume();
+  data::Loader& train_loader();
+  StepResult run_step(int64_t epoch, int64_t samples);
+  void write_scalars(int64_t first_sample);
+  void read_results(StepResult& result);
+  void guard_numerics(const StepResult& result);
+  void restore(const checkpoint::Checkpoint& c);
+  data::LoaderConfig loader_config(const std::string& dataset, bool training) const;
+
+  std::shared_ptr<const plan::Plan> plan_;
+  Settings settings_;
+  Log& log_;
+  FileSystem& files_;
+  runtime::Executor executor_;
+  Schedules schedules_;
+  Feeder train_feeder_;
+  std::optional<data::Loader> train_loader_;
+  std::unique_ptr<RunFiles> run_files_;  // null with no_files
+  std::vector<char> scalars_;            // host copy of the scalars segment
+  std::vector<float> results_;           // host copy of the results segment
+  int32_t results_segment_ = -1;
+  int64_t step_ = 0;     // steps made
+  int64_t updates_ = 0;  // of them, those that were applied
+  int64_t samples_ = 0;
+  int64_t next_batch_ = 0;
+  int64_t skipped_in_a_row_ = 0;
+  double best_ = 0;  // of early stopping
+  int64_t evaluations_without_gain_ = -1;  // -1: none yet
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace plait::session

@@ -1,0 +1,177 @@
+// The loop: step, log, evaluate, save, stop.
+#include <cmath>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/observe/progress.hpp"
+#include "engine/session/session.hpp"
+
+namespace plait::session {
+
+// One call of Session::run().
+class Trainer {
+ public:
+  explicit Trainer(Session& s)
+      : s_(s), experiment_(s.plan_->experiment), first_step_(s.step_), progress_(progress_config()) {}
+
+  StepResult run();
+
+ private:
+  observe::ProgressConfig progress_config() const {
+    observe::ProgressConfig c = observe::progress_config_for_stderr();
+    c.enabled = s_.settings_.progress && experiment_.run.progress;
+    return c;
+  }
+  void log_step(const StepResult& r);
+  bool evaluate(const StepResult& r);  // true: early stopping
+  void save(const StepResult& r);
+  void status(const char* state, const StepResult& r, const std::string& message = {});
+  StepResult loop();
+
+  Session& s_;
+  const config::Experiment& experiment_;
+  int64_t first_step_;
+  observe::Progress progress_;
+  Stopwatch watch_;
+  int64_t evaluated_at_ = -1, saved_at_ = -1;
+  std::string checkpoint_;
+  double last_status_ = 0;
+};
+
+void Trainer::status(const char* state, const StepResult& r, const std::string& message) {
+  if (!s_.run_files_) return;
+  s_.run_files_->status({state, r.step, s_.plan_->total_steps, r.loss, message, checkpoint_});
+}
+
+void Trainer::log_step(const StepResult& r) {
+  const double elapsed = watch_.seconds();
+  const double rate = r.seconds > 0 ? static_cast<double>(experiment_.batch.global) / r.seconds : 0;
+  if (s_.run_files_ && (r.step % experiment_.run.log_every == 0 || r.finished || r.skipped)) {
+    const double now = unix_seconds();
+    observe::StepRecord record;
+    record.step = r.step;
+    record.samples = r.samples;
+    record.time = now;
+    record.elapsed_s = elapsed;
+    record.loss = r.loss;
+    record.lr = r.rate;
+    record.grad_norm = r.grad_norm;
+    record.step_ms = r.seconds * 1e3;
+    record.samples_per_s = rate;
+    record.skipped = r.skipped;
+    s_.run_files_->metrics().step(record);
+    if (s_.run_files_->event_due(now) || r.finished) {
+      auto& events = s_.run_files_->events();
+      events.scalar("train/loss", r.step, now, r.loss);
+      events.scalar("train/lr", r.step, now, r.rate);
+      events.scalar("train/grad_norm", r.step, now, r.grad_norm);
+      events.scalar("train/samples_per_s", r.step, now, rate);
+    }
+  }
+  observe::ProgressState p;
+  p.step = r.step;
+  p.steps = s_.plan_->total_steps;
+  p.loss = r.loss;
+  p.lr = r.rate;
+  p.samples_per_s = elapsed > 0 ? static_cast<double>((r.step - first_step_) * experiment_.batch.global) / elapsed : 0;
+  p.elapsed_s = elapsed;
+  p.first_step = first_step_;
+  progress_.update(p);
+}
+
+bool Trainer::evaluate(const StepResult& r) {
+  if (!s_.plan_->dataset("eval")) return false;
+  evaluated_at_ = r.step;
+  const Evaluation e = s_.evaluate("eval", experiment_.evaluate.batches);
+  std::vector<observe::NamedValue> values{{"loss", e.loss}};
+  for (const auto& [name, v] : e.metrics) values.push_back({name, v});
+  const double now = unix_seconds();
+  if (s_.run_files_) {
+    s_.run_files_->metrics().event("evaluate", r.step, now, values, "dataset", "eval");
+    for (const auto& v : values) s_.run_files_->events().scalar("eval/" + std::string(v.name), r.step, now, v.value);
+    s_.run_files_->events().flush();
+  }
+  std::string text = strf("[evaluate] step %ld: loss %.4f", static_cast<long>(r.step), e.loss);
+  for (const auto& [name, v] : e.metrics) text += strf(", %s %.4f", name.c_str(), v);
+  s_.log_.info(text + strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds));
+
+  const auto& stop = experiment_.evaluate;
+  if (stop.stop_metric.empty()) return false;
+  double value = e.loss;
+  bool higher = false;
+  for (size_t k = 0; k < e.metrics.size(); ++k) {
+    if (e.metrics[k].first != stop.stop_metric) continue;
+    value = e.metrics[k].second;
+    higher = s_.plan_->metrics[k].item->higher_is_better != 0;
+  }
+  const double gain = higher ? value - s_.best_ : s_.best_ - value;
+  if (s_.evaluations_without_gain_ < 0 || gain > stop.min_delta) {
+    s_.best_ = value;
+    s_.evaluations_without_gain_ = 0;
+    return false;
+  }
+  if (++s_.evaluations_without_gain_ <= stop.patience) return false;
+  s_.log_.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluations", stop.stop_metric.c_str(), s_.best_,
+                    static_cast<long>(s_.evaluations_without_gain_)));
+  return true;
+}
+
+void Trainer::save(const StepResult& r) {
+  if (!s_.run_files_ || saved_at_ == r.step) return;
+  checkpoint_ = s_.save("");
+  saved_at_ = r.step;
+  s_.run_files_->metrics().event("checkpoint", r.step, unix_seconds(), {}, "path", checkpoint_);
+  status("running", r);
+}
+
+StepResult Trainer::loop() {
+  StepResult r;
+  r.step = s_.step_;
+  r.samples = s_.samples_;
+  const int64_t total = s_.plan_->total_steps;
+  if (total == 0) fail_config("[run] neither steps nor epochs is set, so the run has no end; set one of them");
+  status("running", r);
+  while (s_.step_ < total) {
+    r = s_.step();
+    log_step(r);
+    const bool host_stops = s_.settings_.on_step && s_.settings_.on_step(r);
+    if (host_stops || s_.cancelled_.load(std::memory_order_relaxed)) {
+      save(r);
+      status("interrupted", r);
+      fail(PLAIT_ERR_CANCELLED, strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
+                                    (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
+                                                         : "; saved as " + checkpoint_));
+    }
+    const int64_t every = experiment_.evaluate.every;
+    if (every > 0 && r.step % every == 0 && evaluate(r)) {
+      r.finished = true;
+      break;
+    }
+    if (experiment_.checkpoint.every > 0 && r.step % experiment_.checkpoint.every == 0) save(r);
+  }
+  if (evaluated_at_ != r.step) evaluate(r);
+  if (experiment_.checkpoint.at_end) save(r);
+  status("done", r);
+  return r;
+}
+
+StepResult Trainer::run() {
+  try {
+    const StepResult r = loop();
+    if (s_.run_files_) s_.run_files_->events().flush();
+    progress_.finish();
+    return r;
+  } catch (const Error& e) {
+    progress_.finish();
+    if (e.code() != PLAIT_ERR_CANCELLED) {
+      StepResult at;
+      at.step = s_.step_;
+      status(e.code() == PLAIT_ERR_NUMERIC ? "aborted" : "failed", at, e.text());
+    }
+    throw;
+  }
+}
+
+StepResult Session::run() { return Trainer(*this).run(); }
+
+}  // namespace plait::session
