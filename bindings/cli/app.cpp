@@ -10,14 +10,17 @@ namespace plait::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done, 1 failed, 2 command line or experiment file, 3 something is missing on this machine,\n"
+    "Exit codes: 0 done, 1 failed, 2 command line or experiment file, 3 something is missing on "
+    "this machine,\n"
     "4 interrupted and saved, 5 stopped because values were not finite.\n"
     "First steps: plait new demo --from tiny && plait run demo";
 
 void add_common(CLI::App& app, Context& context) {
   app.add_flag("--json", context.terminal.json, "results as JSON, a value a line");
-  app.add_option("--data", context.data, "folder where relative data paths are looked for first")->type_name("DIR");
-  app.add_option("--plugins", context.plugins, "plugin file, or a folder of them, searched first; may be repeated")
+  app.add_option("--data", context.data, "folder where relative data paths are looked for first")
+      ->type_name("DIR");
+  app.add_option("--plugins", context.plugins,
+                 "plugin file, or a folder of them, searched first; may be repeated")
       ->type_name("PATH")
       ->allow_extra_args(false);
   app.add_flag("-q,--quiet", context.terminal.quiet, "only results, warnings and errors");
@@ -29,7 +32,8 @@ void set_up(CLI::App& app, Context& context) {
   app.fallthrough();
   app.require_subcommand(0, 1);  // none: told below, with the list of verbs
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("plait ") + plait_version() + " (ABI " + std::to_string(plait_abi_version()) + ")");
+  app.set_version_flag("--version", std::string("plait ") + plait_version() + " (ABI " +
+                                        std::to_string(plait_abi_version()) + ")");
   add_common(app, context);
   add_run(app, context);
   add_check(app, context);
@@ -43,13 +47,16 @@ void set_up(CLI::App& app, Context& context) {
   add_completion(app, context);
   for (CLI::App* verb : app.get_subcommands({})) {
     verb->fallthrough();
-    verb->footer("Every verb takes --json, --data, --plugins, --quiet, --verbose and --yes, too: see plait --help.");
+    verb->footer(
+        "Every verb takes --json, --data, --plugins, --quiet, --verbose and --yes, too: see plait "
+        "--help.");
   }
 }
 
 std::vector<std::string> verb_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
   return names;
 }
 
@@ -69,7 +76,8 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
     const std::string_view before = argv[i - 1];
     if (before == "--data" || before == "--plugins") continue;
     const std::string near = nearest(word, verbs);
-    return "[cli] there is no verb '" + word + "'" + (near.empty() ? "" : ", did you mean '" + near + "'?") +
+    return "[cli] there is no verb '" + word + "'" +
+           (near.empty() ? "" : ", did you mean '" + near + "'?") +
            "; verbs are: " + joined(verbs, ", ");
   }
   std::string verb;
@@ -79,7 +87,8 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
 
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
   context.terminal.error(text);
-  context.terminal.record({{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
+  context.terminal.record(
+      {{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
   return exit;
 }
 

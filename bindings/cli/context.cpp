@@ -35,18 +35,24 @@ std::vector<std::string> environment_overrides() {
 
 int exit_code(uint32_t code) {
   switch (code) {
-    case PLAIT_OK: return kOk;
+    case PLAIT_OK:
+      return kOk;
     case PLAIT_ERR_INVALID:
     case PLAIT_ERR_CONFIG:
-    case PLAIT_ERR_NOT_FOUND: return kUsage;
+    case PLAIT_ERR_NOT_FOUND:
+      return kUsage;
     case PLAIT_ERR_UNIMPLEMENTED:
     case PLAIT_ERR_IO:
     case PLAIT_ERR_PLUGIN:
     case PLAIT_ERR_MEMORY:
-    case PLAIT_ERR_DEVICE: return kEnvironment;
-    case PLAIT_ERR_CANCELLED: return kInterrupted;
-    case PLAIT_ERR_NUMERIC: return kNumeric;
-    default: return kFailed;
+    case PLAIT_ERR_DEVICE:
+      return kEnvironment;
+    case PLAIT_ERR_CANCELLED:
+      return kInterrupted;
+    case PLAIT_ERR_NUMERIC:
+      return kNumeric;
+    default:
+      return kFailed;
   }
 }
 
@@ -55,8 +61,11 @@ std::string FileArguments::path() const {
   if (!fs::is_directory(given, ignored)) return given;
   for (const char* name : {"experiment.toml", "run.toml"})
     if (const fs::path inside = fs::path(given) / name; fs::exists(inside, ignored)) return inside;
-  throw Fault(kUsage, "[cli] '" + given + "' is a folder without an experiment.toml; name the file, or start one with: plait new " +
-                          quoted(given));
+  throw Fault(
+      kUsage,
+      "[cli] '" + given +
+          "' is a folder without an experiment.toml; name the file, or start one with: plait new " +
+          quoted(given));
 }
 
 std::vector<std::string> FileArguments::overrides() const {
@@ -75,7 +84,8 @@ Engine Context::open_engine() {
   if (!data.empty()) {
     std::error_code ignored;
     if (!fs::is_directory(data, ignored))
-      throw Fault(kUsage, "[cli] --data '" + data + "' is no folder; name the one that holds the data files");
+      throw Fault(kUsage, "[cli] --data '" + data +
+                              "' is no folder; name the one that holds the data files");
     settings.data_folder = fs::absolute(data, ignored);
   }
   return Engine(std::move(settings));
@@ -88,9 +98,13 @@ std::string Context::data_folder() const {
 }
 
 void add_file(CLI::App& verb, FileArguments& to) {
-  verb.add_option("FILE", to.given, "experiment file, or a folder with an experiment.toml")->required();
-  verb.add_option("key=value", to.positional, "values in place of the file's, as in optimizer.rate=0.1; ~key removes one");
-  verb.add_option("--set", to.set, "the same, as an option")->allow_extra_args(false)->type_name("key=value");
+  verb.add_option("FILE", to.given, "experiment file, or a folder with an experiment.toml")
+      ->required();
+  verb.add_option("key=value", to.positional,
+                  "values in place of the file's, as in optimizer.rate=0.1; ~key removes one");
+  verb.add_option("--set", to.set, "the same, as an option")
+      ->allow_extra_args(false)
+      ->type_name("key=value");
 }
 
 }  // namespace plait::cli

@@ -18,8 +18,9 @@ std::string figure(double value) {
 }
 
 void show_figures(Terminal& terminal, const Json& evaluation) {
-  terminal.line(strf("evaluated on [data.%s]: %lld samples in %.2f s", evaluation.value("dataset", "eval").c_str(),
-                     evaluation.value("samples", 0LL), number(evaluation.value("seconds", Json(0)))));
+  terminal.line(strf("evaluated on [data.%s]: %lld samples in %.2f s",
+                     evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
+                     number(evaluation.value("seconds", Json(0)))));
   terminal.line("loss " + figure(number(evaluation.value("loss", Json()))));
   for (const auto& [name, value] : evaluation.value("metrics", Json::object()).items())
     terminal.line(terminal.bold(name + " " + figure(number(value))));

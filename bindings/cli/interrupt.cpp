@@ -19,7 +19,8 @@ void on_signal(int signal) {
   sigaction(SIGINT, &normal, nullptr);
   sigaction(SIGTERM, &normal, nullptr);
   if (plait_session* session = current.load()) plait_session_cancel(session);
-  constexpr char kText[] = "\n[cli] stopping after this step and saving; once more to stop at once\n";
+  constexpr char kText[] =
+      "\n[cli] stopping after this step and saving; once more to stop at once\n";
   if (signal == SIGINT && write(STDERR_FILENO, kText, sizeof kText - 1) < 0) errno = kept;
   errno = kept;
 }

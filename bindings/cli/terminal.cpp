@@ -27,7 +27,9 @@ std::string styled(bool on, const char* code, std::string_view text) {
 }  // namespace
 
 Terminal::Terminal()
-    : stderr_terminal_(isatty(STDERR_FILENO) != 0), color_out_(wants_color(STDOUT_FILENO)), color_err_(wants_color(STDERR_FILENO)) {}
+    : stderr_terminal_(isatty(STDERR_FILENO) != 0),
+      color_out_(wants_color(STDOUT_FILENO)),
+      color_err_(wants_color(STDERR_FILENO)) {}
 
 uint32_t Terminal::log_level() const {
   if (quiet) return PLAIT_LOG_WARN;
@@ -61,7 +63,9 @@ void Terminal::note(std::string_view text) {
 
 void Terminal::log(uint32_t level, std::string_view text) {
   const char* color = level >= PLAIT_LOG_ERROR ? "31" : level == PLAIT_LOG_WARN ? "33" : "2";
-  const std::string word = level == PLAIT_LOG_WARN ? "warning: " : level >= PLAIT_LOG_ERROR ? "error: " : "";
+  const std::string word = level == PLAIT_LOG_WARN    ? "warning: "
+                           : level >= PLAIT_LOG_ERROR ? "error: "
+                                                      : "";
   to_stderr(styled(color_err_, color, word + std::string(text)));
 }
 
@@ -75,7 +79,10 @@ std::string Terminal::bold(std::string_view text) const { return styled(color_ou
 std::string Terminal::dim(std::string_view text) const { return styled(color_out_, "2", text); }
 
 std::string quoted(std::string_view text) {
-  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_-./=,:+@%").find(c) != std::string_view::npos; };
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string_view("_-./=,:+@%").find(c) != std::string_view::npos;
+  };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
   std::string all = "'";
   for (const char c : text) all += c == '\'' ? std::string("'\\''") : std::string(1, c);

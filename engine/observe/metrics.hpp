@@ -29,7 +29,7 @@ struct StepRecord {
   double step_ms = 0;
   double samples_per_s = 0;
   bool skipped = false;  // written only when true: the step was not finite and changed nothing
-  std::span<const NamedValue> more;
+  std::span<const NamedValue> more = {};
 };
 
 // {"schema":1,"run":...,"step":...,"samples":...,"time":...,"elapsed_s":...,"loss":...,"lr":...,"grad_norm":...,"step_ms":...,

@@ -27,11 +27,11 @@ struct Environment {
 };
 
 struct RunStatus {
-  std::string state;  // "running", "done", "failed", "interrupted", "aborted"
+  std::string state = {};  // "running", "done", "failed", "interrupted", "aborted"
   int64_t step = 0, steps = 0;
   double loss = 0;
-  std::string message;     // of the error
-  std::string checkpoint;  // newest commit
+  std::string message = {};     // of the error
+  std::string checkpoint = {};  // newest commit
 };
 
 // True for one path component that is safe as a folder name: letters, digits, `-`, `_`, `.`, starting with none of `-.`, 1 to 128
@@ -47,8 +47,9 @@ class RunDir {
                        std::string_view resolved_toml, const std::vector<std::string>& overrides,
                        const Environment& environment);
   // The same in a folder that somebody named: absent or empty. Errors: PLAIT_ERR_STATE when it holds something else.
-  static RunDir create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
-                          const std::vector<std::string>& overrides, const Environment& environment);
+  static RunDir create_at(FileSystem& files, const std::string& path,
+                          std::string_view resolved_toml, const std::vector<std::string>& overrides,
+                          const Environment& environment);
   // One that exists, to go on in it. env.json is kept and env-2.json, env-3.json, ... added.
   static RunDir reopen(FileSystem& files, const std::string& path, const Environment& environment);
 

@@ -61,17 +61,19 @@ ValueId Tracer::named(const std::string& name) {
                  did_you_mean(nearest(name, names)) + "; there are: " + join(names));
 }
 
-// The stream is the layer's name and how many random values it has asked for; the element counter starts at the first sample of
-// the micro-batch, so that masks do not depend on how a batch is split.
+// The stream is the layer's name and how many random values it has asked for. Numbers are counted within a sample, and the counter
+// tells the first sample of the micro-batch: masks do not depend on how a batch is split.
 ValueId Tracer::random_uniform(ValueId like) {
   const plait_shape s = graph_->shape(like);
   const int k = random_streams_[graph_->scope]++;
   const uint64_t stream = name_hash(graph_->scope + "#" + std::to_string(k));
-  const int64_t stride = s.rank > 0 && s.dims[0] > 0 ? program::elements(s) / s.dims[0] : program::elements(s);
-  return graph_->apply1("random", {counter_},
-                        {attr("kind", std::string("uniform")), attr("shape", program::dims_of(s)),
-                         attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream)),
-                         attr("stride", stride)});
+  program::Dims dims = program::dims_of(s);
+  const int64_t n = program::elements(s);
+  if ((dims.empty() || dims[0] != feed_.batch) && n % feed_.batch == 0) dims = {feed_.batch, n / feed_.batch};
+  const ValueId numbers = graph_->apply1("random", {counter_},
+                                         {attr("kind", std::string("uniform")), attr("shape", dims),
+                                          attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream))});
+  return program::reshaped(*graph_, numbers, program::dims_of(s));
 }
 
 int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& parameter) {

@@ -15,17 +15,20 @@ int bind(Context& context, const FileArguments& file) {
   if (context.terminal.human())
     context.terminal.raw(toml);
   else
-    context.terminal.record({{"schema", 1}, {"toml", toml}, {"values", Json::parse(experiment.describe())}});
+    context.terminal.record(
+        {{"schema", 1}, {"toml", toml}, {"values", Json::parse(experiment.describe())}});
   return kOk;
 }
 
 }  // namespace
 
 void add_bind(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand("bind", "prints FILE complete: every key with its value, default and meaning");
+  CLI::App* verb = app.add_subcommand(
+      "bind", "prints FILE complete: every key with its value, default and meaning");
   const auto file = std::make_shared<FileArguments>();
   add_file(*verb, *file);
-  verb->callback([&context, file] { context.chosen = [&context, file] { return bind(context, *file); }; });
+  verb->callback(
+      [&context, file] { context.chosen = [&context, file] { return bind(context, *file); }; });
 }
 
 }  // namespace plait::cli

@@ -10,7 +10,8 @@ namespace {
 
 std::string problem_text(const Json& p) {
   std::string text = p.value("file", "");
-  if (const int line = p.value("line", 0); line > 0) text += strf(":%d:%d", line, p.value("column", 0));
+  if (const int line = p.value("line", 0); line > 0)
+    text += strf(":%d:%d", line, p.value("column", 0));
   text += ": ";
   if (const std::string path = p.value("path", ""); !path.empty()) text += path + ": ";
   text += p.value("message", "");
@@ -35,10 +36,12 @@ int check(Context& context, const FileArguments& file) {
 }  // namespace
 
 void add_check(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand("check", "lists every problem of FILE with its place and what to do");
+  CLI::App* verb =
+      app.add_subcommand("check", "lists every problem of FILE with its place and what to do");
   const auto file = std::make_shared<FileArguments>();
   add_file(*verb, *file);
-  verb->callback([&context, file] { context.chosen = [&context, file] { return check(context, *file); }; });
+  verb->callback(
+      [&context, file] { context.chosen = [&context, file] { return check(context, *file); }; });
 }
 
 }  // namespace plait::cli

@@ -21,7 +21,8 @@ struct RunArguments {
 
 class Run {
  public:
-  Run(Context& context, const RunArguments& arguments) : context_(context), terminal_(context.terminal), arguments_(arguments) {}
+  Run(Context& context, const RunArguments& arguments)
+      : context_(context), terminal_(context.terminal), arguments_(arguments) {}
   int run();
 
  private:
@@ -43,8 +44,10 @@ class Run {
 };
 
 uint32_t resume_mode(const std::string& word) {
-  const std::map<std::string, uint32_t> modes = {
-      {"", PLAIT_RESUME_CONFIG}, {"never", PLAIT_RESUME_NEVER}, {"auto", PLAIT_RESUME_AUTO}, {"must", PLAIT_RESUME_MUST}};
+  const std::map<std::string, uint32_t> modes = {{"", PLAIT_RESUME_CONFIG},
+                                                 {"never", PLAIT_RESUME_NEVER},
+                                                 {"auto", PLAIT_RESUME_AUTO},
+                                                 {"must", PLAIT_RESUME_MUST}};
   return modes.at(word);
 }
 
@@ -59,12 +62,17 @@ SessionSettings Run::settings() {
 }
 
 void Run::announce(const Json& plan, const Json& session) {
-  terminal_.record({{"event", "start"}, {"schema", 1}, {"run_dir", session.value("run_dir", "")}, {"step", session.value("step", 0LL)},
-                    {"steps", plan.value("steps", 0LL)}, {"parameter_count", plan.value("parameter_count", 0LL)},
+  terminal_.record({{"event", "start"},
+                    {"schema", 1},
+                    {"run_dir", session.value("run_dir", "")},
+                    {"step", session.value("step", 0LL)},
+                    {"steps", plan.value("steps", 0LL)},
+                    {"parameter_count", plan.value("parameter_count", 0LL)},
                     {"device", plan.value("device", "")}});
   if (terminal_.quiet) return;
-  terminal_.line(strf("%s: %lld parameters on %s (%lld threads), %lld steps of %lld samples", plan.value("name", "").c_str(),
-                      plan.value("parameter_count", 0LL), plan.value("device", "").c_str(), plan.value("threads", 0LL),
+  terminal_.line(strf("%s: %lld parameters on %s (%lld threads), %lld steps of %lld samples",
+                      plan.value("name", "").c_str(), plan.value("parameter_count", 0LL),
+                      plan.value("device", "").c_str(), plan.value("threads", 0LL),
                       plan.value("steps", 0LL), plan.value("global_batch", 0LL)));
   terminal_.line("run directory " + session.value("run_dir", ""));
 }
@@ -73,8 +81,15 @@ bool Run::on_step(const plait_step_result& r) {
   last_step_ = Clock::now();
   last_samples_ = r.samples;
   if (terminal_.json && (r.step % log_every_ == 0 || r.finished || r.skipped))
-    terminal_.record({{"event", "step"}, {"step", r.step}, {"epoch", r.epoch}, {"samples", r.samples}, {"loss", r.loss},
-                      {"grad_norm", r.grad_norm}, {"lr", r.rate}, {"seconds", r.seconds}, {"skipped", r.skipped != 0}});
+    terminal_.record({{"event", "step"},
+                      {"step", r.step},
+                      {"epoch", r.epoch},
+                      {"samples", r.samples},
+                      {"loss", r.loss},
+                      {"grad_norm", r.grad_norm},
+                      {"lr", r.rate},
+                      {"seconds", r.seconds},
+                      {"skipped", r.skipped != 0}});
   return false;
 }
 
@@ -87,10 +102,15 @@ void Run::report(Session& session, const plait_step_result& last) {
   const std::string run_dir = Json::parse(session.describe()).value("run_dir", "");
   Json evaluation;
   if (values_.contains("data.eval.type")) evaluation = Json::parse(session.evaluate());
-  terminal_.record({{"event", "done"}, {"run_dir", run_dir}, {"step", last.step}, {"loss", last.loss},
-                    {"samples_per_s", samples_per_second()}, {"evaluation", evaluation}});
+  terminal_.record({{"event", "done"},
+                    {"run_dir", run_dir},
+                    {"step", last.step},
+                    {"loss", last.loss},
+                    {"samples_per_s", samples_per_second()},
+                    {"evaluation", evaluation}});
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
-  terminal_.line(strf("done after step %lld: training loss %s", static_cast<long long>(last.step), figure(last.loss).c_str()));
+  terminal_.line(strf("done after step %lld: training loss %s", static_cast<long long>(last.step),
+                      figure(last.loss).c_str()));
   if (last_samples_ > first_samples_)
     terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
   if (!evaluation.is_null()) show_figures(terminal_, evaluation);
@@ -106,7 +126,8 @@ int Run::interrupted(const Json& session, const HostError& e) {
   for (const std::string& one : context_.plugins) command += " --plugins " + quoted(one);
   if (!context_.data.empty()) command += " --data " + quoted(context_.data);
   command += " --run-dir " + quoted(run_dir) + " --resume must";
-  terminal_.record({{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
+  terminal_.record(
+      {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
   terminal_.error(std::string(e.what()) + "\nto go on: " + command);
   return kInterrupted;
 }
@@ -114,9 +135,11 @@ int Run::interrupted(const Json& session, const HostError& e) {
 int Run::run() {
   signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to lose a run
   Engine engine = context_.open_engine();
-  const Experiment experiment = Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
+  const Experiment experiment =
+      Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
   values_ = Json::parse(experiment.describe());
-  if (const auto every = values_.find("run.log_every"); every != values_.end()) log_every_ = std::max<int64_t>(1, every->value("value", 1));
+  if (const auto every = values_.find("run.log_every"); every != values_.end())
+    log_every_ = std::max<int64_t>(1, every->value("value", 1));
   const Plan plan(experiment);
   Session session(plan, settings());
   const Json facts = Json::parse(session.describe());
@@ -143,10 +166,15 @@ void add_run(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand("run", "trains: FILE, changed by key=value...");
   const auto arguments = std::make_shared<RunArguments>();
   add_file(*verb, arguments->file);
-  verb->add_option("--run-dir", arguments->run_dir, "folder for this run's files; a new one below [run] out otherwise")->type_name("DIR");
-  verb->add_option("--resume", arguments->resume, "go on from the newest checkpoint: if there is one, never, or fail without one")
+  verb->add_option("--run-dir", arguments->run_dir,
+                   "folder for this run's files; a new one below [run] out otherwise")
+      ->type_name("DIR");
+  verb->add_option("--resume", arguments->resume,
+                   "go on from the newest checkpoint: if there is one, never, or fail without one")
       ->check(CLI::IsMember({"auto", "never", "must"}));
-  verb->callback([&context, arguments] { context.chosen = [&context, arguments] { return Run(context, *arguments).run(); }; });
+  verb->callback([&context, arguments] {
+    context.chosen = [&context, arguments] { return Run(context, *arguments).run(); };
+  });
 }
 
 }  // namespace plait::cli

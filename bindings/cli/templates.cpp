@@ -1,0 +1,189 @@
+#include "bindings/cli/templates.hpp"
+
+namespace plait::cli {
+namespace {
+
+// mnist_mlp and mnist_adamw are the examples of those names; a test compares them.
+constexpr const char* kTiny =
+    R"toml(# Made-up samples that can be learned: runs anywhere in a second, and is a place to try things out.
+# `plait bind` shows every key there is, `plait plugins` every layer, loss, optimizer and dataset.
+
+[run]
+name = "@NAME@"
+steps = 300
+seed = 42
+log_every = 10
+
+[batch]
+global = 64
+
+[evaluate]
+every = 100
+
+[data.train]
+type = "synthetic"
+samples = 4096
+shape = [16]
+classes = 4
+
+[data.eval]
+type = "synthetic"
+samples = 1024
+shape = [16]
+classes = 4
+first = 4096   # samples that training has not seen
+
+[[model.layers]]
+type = "linear"
+out = 32
+
+[[model.layers]]
+type = "relu"
+
+[[model.layers]]
+type = "linear"
+out = 4
+
+[loss]
+type = "cross_entropy"
+
+[[metrics]]
+type = "accuracy"
+
+[optimizer]
+type = "adamw"
+rate = 0.01
+)toml";
+
+constexpr const char* kMnistMlp =
+    R"toml(# A multi-layer perceptron that reads handwritten digits: 784-120-84-10.
+# The four files lie in a folder that --data or PLAIT_DATA names; `plait data get mnist` fetches them.
+
+[run]
+name = "@NAME@"
+epochs = 4
+seed = 42
+log_every = 100
+
+[batch]
+global = 32
+eval = 1000
+
+[data.train]
+type = "idx"
+images = "train-images-idx3-ubyte.gz"
+labels = "train-labels-idx1-ubyte.gz"
+normalize.image = {divide = 255}
+
+[data.eval]
+type = "idx"
+images = "t10k-images-idx3-ubyte.gz"
+labels = "t10k-labels-idx1-ubyte.gz"
+normalize.image = {divide = 255}
+
+[[model.layers]]
+type = "flatten"
+
+[[model.layers]]
+type = "linear"
+out = 120
+
+[[model.layers]]
+type = "relu"
+
+[[model.layers]]
+type = "linear"
+out = 84
+
+[[model.layers]]
+type = "relu"
+
+[[model.layers]]
+type = "linear"
+out = 10
+
+[loss]
+type = "cross_entropy"
+
+[[metrics]]
+type = "accuracy"
+
+[optimizer]
+type = "sgd"
+rate = 0.01
+)toml";
+
+constexpr const char* kMnistAdamw =
+    R"toml(# Four hidden layers of 128, AdamW with a cosine schedule, gradients clipped: 1000 steps of 256 digits.
+# The four files lie in a folder that --data or PLAIT_DATA names; `plait data get mnist` fetches them.
+
+[run]
+name = "@NAME@"
+steps = 1000
+seed = 42
+log_every = 50
+
+[batch]
+global = 256
+eval = 1000
+
+[evaluate]
+every = 250
+
+[data.train]
+type = "idx"
+images = "train-images-idx3-ubyte.gz"
+labels = "train-labels-idx1-ubyte.gz"
+normalize.image = {divide = 255, mean = 0.5, std = 0.5}
+
+[data.eval]
+type = "idx"
+images = "t10k-images-idx3-ubyte.gz"
+labels = "t10k-labels-idx1-ubyte.gz"
+normalize.image = {divide = 255, mean = 0.5, std = 0.5}
+
+[model]
+layers = [
+  {type = "flatten"},
+  {type = "linear", out = 128, init = "xavier_normal"},
+  {type = "relu"},
+  {type = "linear", out = 128, init = "xavier_normal"},
+  {type = "relu"},
+  {type = "linear", out = 128, init = "xavier_normal"},
+  {type = "relu"},
+  {type = "linear", out = 128, init = "xavier_normal"},
+  {type = "relu"},
+  {type = "linear", out = 10, init = "xavier_normal"},
+]
+
+[loss]
+type = "cross_entropy"
+
+[[metrics]]
+type = "accuracy"
+
+[optimizer]
+type = "adamw"
+rate = 0.01
+decay = 1e-4
+clip = 1.0
+beta1 = 0.9
+beta2 = 0.95
+schedule = {type = "cosine"}
+)toml";
+
+constexpr const char* kNeedsMnist =
+    "fetch the data first: plait data get mnist, then name its folder with --data";
+
+constexpr Template kTemplates[] = {
+    {"tiny", "a small classifier on made-up data; needs nothing, takes a second", kTiny, ""},
+    {"mnist_mlp", "digits with 784-120-84-10 and plain SGD", kMnistMlp, kNeedsMnist},
+    {"mnist_adamw", "digits with four hidden layers of 128, AdamW and a cosine schedule",
+     kMnistAdamw, kNeedsMnist},
+};
+
+}  // namespace
+
+std::span<const Template> templates() { return kTemplates; }
+
+}  // namespace plait::cli

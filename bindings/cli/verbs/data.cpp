@@ -1,0 +1,201 @@
+// plait data: get a public data set with its checksum verified; show what is there.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/data/fetch.hpp"
+#include "bindings/cli/data/sets.hpp"
+#include "bindings/cli/data/verify.hpp"
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+struct DataArguments {
+  std::string set, to;
+  std::vector<std::string> from;
+};
+
+const DataSet& chosen_set(const std::string& name) {
+  if (const DataSet* set = find_data_set(name)) return *set;
+  std::vector<std::string> names;
+  std::string all;
+  for (const DataSet& one : data_sets()) {
+    names.emplace_back(one.name);
+    all += std::string(all.empty() ? "" : ", ") + one.name;
+  }
+  const std::string near = nearest(name, names);
+  throw Fault(kUsage, "[data] there is no data set '" + name + "'" +
+                          (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                          "; there are: " + all);
+}
+
+// Where a set's files lie: --to, else its own folder in the data folder, or that folder itself where it is called like the set.
+fs::path folder_of(const Context& context, const std::string& to, const std::string& set) {
+  if (!to.empty()) return to;
+  const std::string data = context.data_folder();
+  const fs::path folder = data.empty() ? "data" : data;
+  return folder.filename() == set ? folder : folder / set;
+}
+
+class Get {
+ public:
+  Get(Context& context, const DataArguments& arguments)
+      : context_(context),
+        terminal_(context.terminal),
+        set_(chosen_set(arguments.set)),
+        folder_(folder_of(context, arguments.to, arguments.set)) {
+    for (std::string url : arguments.from) mirrors_.push_back(url.ends_with('/') ? url : url + "/");
+    if (mirrors_.empty()) mirrors_.assign(set_.mirrors.begin(), set_.mirrors.end());
+  }
+  int run();
+
+ private:
+  void get(const SetFile& file);
+  bool present(const SetFile& file, const fs::path& path);
+  // "" when the file is in place; else why this mirror did not do.
+  std::string from_mirror(const std::string& mirror, const SetFile& file, const fs::path& path);
+  FetchProgress bar(const SetFile& file) const;
+  void tell(const SetFile& file, const fs::path& path, const char* status);
+
+  Context& context_;
+  Terminal& terminal_;
+  const DataSet& set_;
+  fs::path folder_;
+  std::vector<std::string> mirrors_;
+};
+
+void Get::tell(const SetFile& file, const fs::path& path, const char* status) {
+  terminal_.line(std::string(file.name) + ": " + status);
+  terminal_.record({{"event", "file"},
+                    {"path", path.string()},
+                    {"status", status},
+                    {"sha256_decoded", file.sha256}});
+}
+
+bool Get::present(const SetFile& file, const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return false;
+  const std::string fault = verify(path, file);
+  if (fault.empty()) {
+    tell(file, path, "already there");
+    return true;
+  }
+  if (!context_.yes)
+    throw Fault(kEnvironment, "[data] '" + path.string() + "' " + fault +
+                                  "; move it away, or replace it with --yes");
+  return false;
+}
+
+FetchProgress Get::bar(const SetFile& file) const {
+  if (terminal_.quiet || !terminal_.stderr_is_terminal()) return {};
+  return [name = std::string(file.name)](uint64_t done, uint64_t total) {
+    std::fprintf(stderr, "\r\033[K%s %s%s", name.c_str(),
+                 bytes_text(static_cast<double>(done)).c_str(),
+                 total ? (" of " + bytes_text(static_cast<double>(total))).c_str() : "");
+  };
+}
+
+std::string Get::from_mirror(const std::string& mirror, const SetFile& file, const fs::path& path) {
+  const std::string part = path.string() + ".part", url = mirror + file.name;
+  std::error_code ignored;
+  // Twice: the second time from the start, in case what lay there was of another mirror or damaged.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const bool resumed = fs::exists(part, ignored) && fs::file_size(part, ignored) > 0;
+    if (resumed) terminal_.note("[data] going on with " + part);
+    const FetchResult result = fetch(url, part, bar(file));
+    if (terminal_.stderr_is_terminal() && !terminal_.quiet) std::fputs("\r\033[K", stderr);
+    if (result.outcome == Fetched::kLocal)
+      throw Fault(kEnvironment, "[data] cannot write '" + part + "': " + result.reason);
+    if (result.outcome == Fetched::kTransport) return url + ": " + result.reason;
+    // A server that refuses the range may do so because everything is there.
+    const std::string fault = verify(part, file);
+    if (fault.empty()) {
+      if (const std::string reason = commit(part, path); !reason.empty())
+        throw Fault(kEnvironment, "[data] cannot put '" + path.string() + "' in place: " + reason);
+      tell(file, path, "downloaded");
+      return "";
+    }
+    fs::remove(part, ignored);
+    if (!resumed) return url + ": what it sent " + fault;
+  }
+  return url + ": cannot go on in the middle of the file";
+}
+
+void Get::get(const SetFile& file) {
+  const fs::path path = folder_ / file.name;
+  if (present(file, path)) return;
+  std::string reasons;
+  for (const std::string& mirror : mirrors_) {
+    const std::string reason = from_mirror(mirror, file, path);
+    if (reason.empty()) return;
+    reasons += "\n" + reason;
+  }
+  std::string advice =
+      "\ncheck the network and try again: what has arrived is kept; or name another place with "
+      "--from URL";
+  if (std::string_view(set_.name) == "fashion-mnist")
+    advice += "; Debian has the files, too: apt-get install dataset-fashion-mnist";
+  throw Fault(kEnvironment, "[data] '" + std::string(file.name) +
+                                "' could not be had from any place" + reasons + advice);
+}
+
+int Get::run() {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error)
+    throw Fault(kEnvironment,
+                "[data] cannot make the folder '" + folder_.string() + "': " + error.message());
+  for (const SetFile& file : set_.files) get(file);
+  terminal_.record({{"event", "done"}, {"set", set_.name}, {"folder", folder_.string()}});
+  terminal_.line(std::string(set_.name) + " (" + set_.licence + ") is in " + folder_.string());
+  terminal_.line("use it with --data " + quoted(folder_.string()));
+  return kOk;
+}
+
+int show(Context& context) {
+  for (const DataSet& set : data_sets()) {
+    const fs::path folder = folder_of(context, "", set.name);
+    size_t there = 0;
+    std::error_code ignored;
+    for (const SetFile& file : set.files) there += fs::exists(folder / file.name, ignored) ? 1 : 0;
+    const std::string state = there == set.files.size() ? "complete" : there ? "in part" : "absent";
+    context.terminal.line(strf("%-14s %-9s %s", set.name, state.c_str(), folder.c_str()));
+    context.terminal.line(strf("%-24s %s", "", set.help));
+    context.terminal.record({{"set", set.name},
+                             {"help", set.help},
+                             {"licence", set.licence},
+                             {"folder", folder.string()},
+                             {"files", set.files.size()},
+                             {"present", there}});
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand("data", "gets public data sets, shows which are there");
+  verb->require_subcommand(1);
+  const auto arguments = std::make_shared<DataArguments>();
+  CLI::App* get =
+      verb->add_subcommand("get", "downloads a set, with checksums; goes on where it stopped");
+  get->fallthrough();
+  get->add_option("SET", arguments->set, "mnist or fashion-mnist")->required();
+  get->add_option("--to", arguments->to, "folder for the files; otherwise SET in the data folder")
+      ->type_name("DIR");
+  get->add_option("--from", arguments->from,
+                  "URL of a folder that has the files, in place of the usual ones; may be repeated")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+  get->callback([&context, arguments] {
+    context.chosen = [&context, arguments] { return Get(context, *arguments).run(); };
+  });
+  CLI::App* there = verb->add_subcommand("show", "lists the sets and where they lie");
+  there->fallthrough();
+  there->callback([&context] { context.chosen = [&context] { return show(context); }; });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,127 @@
+// plait env: what a bug report needs to say.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/machine.hpp"
+#include "bindings/cli/table.hpp"
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+Json devices_of(const Json& registry) {
+  Json all = Json::array();
+  for (const Json& plugin : registry.value("plugins", Json::array()))
+    for (const Json& item : plugin.value("items", Json::array()))
+      if (item.value("kind", "").find(".device/") != std::string::npos)
+        all.push_back({{"name", item.value("name", "")},
+                       {"help", item.value("help", "")},
+                       {"plugin", plugin.value("name", "")}});
+  return all;
+}
+
+// Folders in which plugin files were found, with how many were loaded.
+Json places_of(const Json& registry) {
+  std::vector<std::string> order;
+  Json by_folder = Json::object();
+  for (const Json& entry : registry.value("report", Json::array())) {
+    const std::string folder = fs::path(entry.value("path", "")).parent_path();
+    if (!by_folder.contains(folder))
+      by_folder[folder] = {
+          {"folder", folder}, {"source", entry.value("source", "")}, {"loaded", 0}, {"refused", 0}};
+    Json& place = by_folder[folder];
+    const char* key = entry.value("outcome", "") == "loaded" ? "loaded" : "refused";
+    place[key] = place[key].get<int>() + 1;
+  }
+  Json all = Json::array();
+  for (const auto& [folder, place] : by_folder.items()) all.push_back(place);
+  return all;
+}
+
+Json variables() {
+  Json all = Json::object();
+  for (const char* name :
+       {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "OMP_NUM_THREADS", "NO_COLOR"})
+    if (const char* value = std::getenv(name)) all[name] = value;
+  return all;
+}
+
+Json facts(Context& context) {
+  Engine engine = context.open_engine();
+  const Json engine_facts = Json::parse(engine.describe());
+  const Json registry = engine_facts.value("registry", Json::object());
+  const Machine m = machine();
+  Json plugins = Json::array();
+  for (const Json& plugin : registry.value("plugins", Json::array()))
+    plugins.push_back(
+        {{"name", plugin.value("name", "")}, {"version", plugin.value("version", "")}});
+  return {{"schema", 1},
+          {"version", plait_version()},
+          {"abi", plait_abi_version()},
+          {"system", m.system},
+          {"distribution", m.distribution},
+          {"cpu", m.cpu},
+          {"features", m.features},
+          {"cores", m.cores},
+          {"memory_bytes", m.memory},
+          {"devices", devices_of(registry)},
+          {"plugin_places", places_of(registry)},
+          {"plugins", plugins},
+          {"data_folder", context.data_folder()},
+          {"variables", variables()},
+          {"launcher", "single process"}};
+}
+
+std::string words(const Json& list, const char* key) {
+  std::string all;
+  for (const Json& one : list)
+    all += (all.empty() ? "" : " ") + (key ? one.value(key, "") : one.get<std::string>());
+  return all;
+}
+
+void show(Terminal& t, const Json& f) {
+  Table table("ll");
+  table.row({"plait", f.value("version", "") + ", ABI " + f["abi"].dump()});
+  table.row({"system",
+             f.value("system", "") +
+                 (f.value("distribution", "").empty() ? "" : ", " + f.value("distribution", ""))});
+  table.row({"cpu", f.value("cpu", "") + strf(", %d cores to use", f.value("cores", 0))});
+  table.row({"features", words(f["features"], nullptr)});
+  table.row({"memory", bytes_text(f.value("memory_bytes", 0.0))});
+  table.row({"devices", words(f["devices"], "name")});
+  for (const Json& place : f["plugin_places"])
+    table.row({"plugins from", place.value("folder", "") + strf(" (%s): %d loaded, %d not",
+                                                                place.value("source", "").c_str(),
+                                                                place.value("loaded", 0),
+                                                                place.value("refused", 0))});
+  table.row({"plugins", words(f["plugins"], "name")});
+  table.row({"data folder", f.value("data_folder", "").empty()
+                                ? "none; --data or PLAIT_DATA names one"
+                                : f.value("data_folder", "")});
+  for (const auto& [name, value] : f["variables"].items())
+    table.row({name, value.get<std::string>()});
+  table.row({"launcher", f.value("launcher", "") + ": no launcher's variables are read yet"});
+  t.raw(table.text());
+}
+
+int env(Context& context) {
+  const Json f = facts(context);
+  context.terminal.record(f);
+  if (context.terminal.human()) show(context.terminal, f);
+  return kOk;
+}
+
+}  // namespace
+
+void add_env(CLI::App& app, Context& context) {
+  CLI::App* verb =
+      app.add_subcommand("env", "shows versions, machine, devices and places: for bug reports");
+  verb->callback([&context] { context.chosen = [&context] { return env(context); }; });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,116 @@
+// plait new: a folder with an experiment to start from.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/templates.hpp"
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+struct NewArguments {
+  std::string name, from = "tiny";
+  bool list = false;
+};
+
+const Template& find_template(const std::string& name) {
+  std::vector<std::string> names;
+  std::string all;
+  for (const Template& one : templates()) {
+    if (name == one.name) return one;
+    names.emplace_back(one.name);
+    all += std::string(all.empty() ? "" : ", ") + one.name;
+  }
+  const std::string near = nearest(name, names);
+  throw Fault(kUsage, "[cli] there is no template '" + name + "'" +
+                          (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                          "; there are: " + all);
+}
+
+// Names the run directory, too, so what a folder there may be called is what counts.
+std::string run_name(const fs::path& folder) {
+  const std::string name = folder.filename();
+  const auto safe = [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  };
+  if (name.empty() || name.size() > 128 || name[0] == '.' ||
+      !std::all_of(name.begin(), name.end(), safe))
+    throw Fault(kUsage, "[cli] '" + name +
+                            "' can't name an experiment; use letters, digits, '-', '_' and '.', "
+                            "and begin with none of '.'");
+  return name;
+}
+
+void write_file(const fs::path& path, const std::string& text, bool replace) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !replace)
+    throw Fault(kUsage, "[cli] '" + path.string() +
+                            "' is there already; choose another name, or replace it with --yes");
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file)
+    throw Fault(kEnvironment,
+                "[cli] cannot write '" + path.string() + "': " + std::strerror(errno));
+}
+
+std::string filled(std::string text, const std::string& name) {
+  constexpr std::string_view kMark = "@NAME@";
+  for (size_t at = text.find(kMark); at != std::string::npos; at = text.find(kMark))
+    text.replace(at, kMark.size(), name);
+  return text;
+}
+
+int list(Context& context) {
+  for (const Template& one : templates()) {
+    context.terminal.line(strf("%-12s %s", one.name, one.help));
+    context.terminal.record({{"name", one.name}, {"help", one.help}});
+  }
+  return kOk;
+}
+
+int make(Context& context, const NewArguments& arguments) {
+  if (arguments.list) return list(context);
+  if (arguments.name.empty())
+    throw Fault(
+        kUsage,
+        "[cli] plait new needs the NAME of a folder to make; plait new --list shows the templates");
+  const Template& from = find_template(arguments.from);
+  fs::path folder = fs::path(arguments.name).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const std::string name = run_name(folder);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw Fault(kEnvironment,
+                "[cli] cannot make the folder '" + folder.string() + "': " + error.message());
+  const fs::path file = folder / "experiment.toml";
+  write_file(file, filled(from.toml, name), context.yes);
+  context.terminal.record({{"schema", 1}, {"file", file.string()}, {"from", from.name}});
+  context.terminal.line("made " + file.string());
+  if (*from.next) context.terminal.line(from.next);
+  context.terminal.line("train it: plait run " + quoted(folder.string()));
+  return kOk;
+}
+
+}  // namespace
+
+void add_new(CLI::App& app, Context& context) {
+  CLI::App* verb =
+      app.add_subcommand("new", "makes the folder NAME with an experiment to start from");
+  const auto arguments = std::make_shared<NewArguments>();
+  verb->add_option("NAME", arguments->name, "folder to make; its last part names the run");
+  verb->add_option("--from", arguments->from, "template")
+      ->type_name("TEMPLATE")
+      ->capture_default_str();
+  verb->add_flag("--list", arguments->list, "list the templates");
+  verb->callback([&context, arguments] {
+    context.chosen = [&context, arguments] { return make(context, *arguments); };
+  });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,122 @@
+// plait plugins: what is loaded, what was refused and why, what an item can do, what a file says of itself.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/table.hpp"
+
+namespace plait::cli {
+namespace {
+
+struct PluginsArguments {
+  std::vector<std::string> words;
+  bool report = false;
+};
+
+// "layer" of "plait.layer/1".
+std::string kind_word(const std::string& kind) {
+  const size_t dot = kind.find('.') + 1;
+  return kind.substr(dot, kind.find('/') - dot);
+}
+
+std::string item_title(const Json& item) {
+  return kind_word(item.value("kind", "")) + " " + item.value("name", "");
+}
+
+void show_list(Terminal& t, const Json& registry) {
+  for (const Json& plugin : registry.value("plugins", Json::array())) {
+    t.line(t.bold(plugin.value("name", "")) + " " + plugin.value("version", "") + "  " +
+           plugin.value("summary", "") + "  " + t.dim(plugin.value("path", "")));
+    Table table("ll");
+    for (const Json& item : plugin.value("items", Json::array()))
+      if (kind_word(item.value("kind", "")) != "kernel")
+        table.row({item_title(item), item.value("help", "")});
+    t.raw(table.text("  "));
+  }
+}
+
+void show_report(Terminal& t, const Json& registry) {
+  for (const Json& entry : registry.value("report", Json::array())) {
+    t.line(entry.value("outcome", "") + "  " + entry.value("path", "") + "  (" +
+           entry.value("source", "") + ")");
+    if (const std::string reason = entry.value("reason", ""); !reason.empty())
+      t.line("    " + reason);
+    if (const std::string fix = entry.value("fix", ""); !fix.empty()) t.line("    " + fix);
+  }
+}
+
+void show_item(Terminal& t, const Json& plugin, const Json& item) {
+  t.line(t.bold(item_title(item)) + ": " + item.value("help", "") + "  (" +
+         plugin.value("name", "") + " " + plugin.value("version", "") + ")");
+  for (const Json& option : item.value("options", Json::array()))
+    t.line("  " + option.value("text", option.value("name", "")));
+  if (item.value("options", Json::array()).empty()) t.line("  no options of its own");
+}
+
+int show_items(Context& context, const Json& registry, const std::string& wanted) {
+  std::vector<std::string> names;
+  bool found = false;
+  for (const Json& plugin : registry.value("plugins", Json::array()))
+    for (const Json& item : plugin.value("items", Json::array())) {
+      names.push_back(item.value("name", ""));
+      if (names.back() != wanted && plugin.value("name", "") != wanted) continue;
+      if (kind_word(item.value("kind", "")) == "kernel") continue;
+      found = true;
+      show_item(context.terminal, plugin, item);
+      Json record = item;
+      record["plugin"] = plugin.value("name", "");
+      context.terminal.record(record);
+    }
+  if (found) return kOk;
+  const std::string near = nearest(wanted, names);
+  throw Fault(
+      kUsage,
+      "[cli] no loaded plugin has an item '" + wanted + "'" +
+          (near.empty() ? "" : ", did you mean '" + near + "'?") +
+          "; plait plugins lists them, plait plugins --report says what could not be loaded");
+}
+
+int inspect(Context& context, const std::string& path) {
+  const Json facts = Json::parse(inspect_plugin(path));
+  context.terminal.record(facts);
+  Table table("ll");
+  for (const auto& [key, value] : facts.items())
+    table.row({key, value.is_string() ? value.get<std::string>() : value.dump()});
+  if (context.terminal.human()) context.terminal.raw(table.text());
+  return kOk;
+}
+
+int plugins(Context& context, const PluginsArguments& arguments) {
+  const auto& words = arguments.words;
+  if (!words.empty() && words[0] == "inspect") {
+    if (words.size() != 2) throw Fault(kUsage, "[cli] write it as: plait plugins inspect FILE");
+    return inspect(context, words[1]);
+  }
+  Engine engine = context.open_engine();
+  const Json registry = Json::parse(engine.describe()).value("registry", Json::object());
+  for (const std::string& word : words) show_items(context, registry, word);
+  if (!words.empty()) return kOk;
+  context.terminal.record(registry);
+  if (!context.terminal.human()) return kOk;
+  if (arguments.report)
+    show_report(context.terminal, registry);
+  else
+    show_list(context.terminal, registry);
+  return kOk;
+}
+
+}  // namespace
+
+void add_plugins(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand(
+      "plugins", "lists plugins and items; ITEM: its options; inspect FILE: a file, unloaded");
+  const auto arguments = std::make_shared<PluginsArguments>();
+  verb->add_option("WORDS", arguments->words, "an item or plugin to explain, or: inspect FILE");
+  verb->add_flag("--report", arguments->report, "every file that was tried, with reason and fix");
+  verb->callback([&context, arguments] {
+    context.chosen = [&context, arguments] { return plugins(context, *arguments); };
+  });
+}
+
+}  // namespace plait::cli

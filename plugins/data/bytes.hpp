@@ -1,0 +1,131 @@
+// Bytes of a file in memory, for the data plugins. Sizes are those of real files: nothing here is allocated because a header
+// says so.
+#pragma once
+
+#include <plait/plugin.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+static_assert(std::endian::native == std::endian::little,
+              "the data plugins read little-endian numbers in place");
+
+namespace plait::data {
+
+// A growing buffer. It grows by realloc, which moves pages and not bytes where the buffer is large.
+class Bytes {
+ public:
+  Bytes() = default;
+  explicit Bytes(size_t size) { resize(size); }
+  Bytes(Bytes&& o) noexcept { swap(o); }
+  Bytes& operator=(Bytes&& o) noexcept {
+    swap(o);
+    return *this;
+  }
+  ~Bytes() { std::free(data_); }
+
+  uint8_t* data() { return data_; }
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<const uint8_t> span() const { return {data_, size_}; }
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
+
+  // New bytes are not set.
+  void resize(size_t size) {
+    if (size > capacity_) {
+      const size_t capacity = size > 2 * capacity_ ? size : 2 * capacity_;
+      void* p = std::realloc(data_, capacity);
+      if (!p)
+        fail(PLAIT_ERR_MEMORY,
+             "[data] out of memory: " + std::to_string(capacity) + " bytes were asked for");
+      data_ = static_cast<uint8_t*>(p);
+      capacity_ = capacity;
+    }
+    size_ = size;
+  }
+  void shrink() {
+    if (size_ == 0 || size_ == capacity_) return;
+    if (void* p = std::realloc(data_, size_)) {
+      data_ = static_cast<uint8_t*>(p);
+      capacity_ = size_;
+    }
+  }
+  template <class T>
+  void push(T value) {
+    resize(size_ + sizeof(T));
+    std::memcpy(data_ + size_ - sizeof(T), &value, sizeof(T));
+  }
+
+ private:
+  void swap(Bytes& o) noexcept {
+    std::swap(data_, o.data_);
+    std::swap(size_, o.size_);
+    std::swap(capacity_, o.capacity_);
+  }
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0, capacity_ = 0;
+};
+
+// A file being read: its name in messages is "[data.csv] path 'x.csv'".
+struct Place {
+  std::string part, option, path;
+  std::string text() const { return "[" + part + "] " + option + " '" + path + "'"; }
+  // `found` and what to do about it, at a byte of the file.
+  [[noreturn]] void bad(uint64_t offset, const std::string& found) const {
+    fail(PLAIT_ERR_DATA, text() + ", offset " + std::to_string(offset) + ": " + found);
+  }
+};
+
+// The whole file. Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason, PLAIT_ERR_DATA when it shrinks while
+// it is read.
+inline Bytes read_file(const Place& place) {
+  struct Fd {
+    int fd;
+    ~Fd() {
+      if (fd >= 0) ::close(fd);
+    }
+  };
+  const auto refuse = [&](const char* what) {
+    const int reason = errno;
+    fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
+         place.text() + ": " + what + ": " + std::strerror(reason) +
+             "; relative paths start at the data folder, else at the experiment file");
+  };
+  const Fd file{::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+  if (file.fd < 0) refuse("cannot open it");
+  struct stat s {};
+  if (::fstat(file.fd, &s) != 0) refuse("cannot ask for its size");
+  if (!S_ISREG(s.st_mode))
+    fail(PLAIT_ERR_IO, place.text() + ": is no regular file; give the path of a file");
+  Bytes bytes(static_cast<size_t>(s.st_size));
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t n = ::read(file.fd, bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) refuse("cannot read it");
+    if (n == 0)
+      place.bad(at, "the file ended while it was read, " + std::to_string(bytes.size()) +
+                        " bytes were there before; something else is writing it");
+    at += static_cast<size_t>(n);
+  }
+  return bytes;
+}
+
+// a * b, or false where it does not fit.
+inline bool multiply(uint64_t a, uint64_t b, uint64_t& out) {
+  return !__builtin_mul_overflow(a, b, &out);
+}
+
+}  // namespace plait::data

@@ -1,0 +1,69 @@
+#include "plugins/data/csv/csv_cells.hpp"
+
+namespace plait::data::csv {
+
+void Cells::bad(const std::string& text) const {
+  fail(PLAIT_ERR_DATA, place_.text() + ", line " + std::to_string(cell_line_) + ", column " +
+                           std::to_string(columns_read_) + ": " + text);
+}
+
+bool Cells::at_line_end() const {
+  if (at_ == text_.size() || text_[at_] == '\n') return true;
+  return text_[at_] == '\r' && (at_ + 1 == text_.size() || text_[at_ + 1] == '\n');
+}
+
+void Cells::skip_line_end() {
+  if (at_ < text_.size() && text_[at_] == '\r') ++at_;
+  if (at_ < text_.size() && text_[at_] == '\n') {
+    ++at_;
+    ++line_;
+  }
+}
+
+bool Cells::next_line() {
+  columns_read_ = 0;
+  while (at_ < text_.size() && at_line_end()) skip_line_end();
+  cell_line_ = line_;
+  more_ = at_ < text_.size();
+  return more_;
+}
+
+bool Cells::next_cell(std::string_view& cell) {
+  if (!more_) return false;
+  ++columns_read_;
+  cell_line_ = line_;
+  if (at_ < text_.size() && text_[at_] == '"') {
+    cell = quoted();
+  } else {
+    const size_t begin = at_;
+    while (!at_line_end() && text_[at_] != separator_) ++at_;
+    cell = text_.substr(begin, at_ - begin);
+  }
+  more_ = !at_line_end();
+  if (more_)
+    ++at_;  // the separator
+  else
+    skip_line_end();
+  return true;
+}
+
+std::string_view Cells::quoted() {
+  scratch_.clear();
+  size_t begin = ++at_;
+  while (true) {
+    const size_t end = text_.find('"', begin);
+    if (end == std::string_view::npos)
+      bad("a quote opens here and never closes; close it, or double it to mean itself");
+    for (size_t i = begin; i < end; ++i) line_ += text_[i] == '\n';
+    scratch_.append(text_, begin, end - begin);
+    at_ = end + 1;
+    if (at_ == text_.size() || text_[at_] != '"') break;
+    scratch_ += '"';
+    begin = at_ + 1;
+  }
+  if (!at_line_end() && text_[at_] != separator_)
+    bad("text follows the closing quote, expected the separator or the end of the line");
+  return scratch_;
+}
+
+}  // namespace plait::data::csv

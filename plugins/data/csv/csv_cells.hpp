@@ -1,0 +1,42 @@
+// Cuts a CSV text into cells.
+#pragma once
+
+#include "plugins/data/csv/csv_file.hpp"
+
+namespace plait::data::csv {
+
+class Cells {
+ public:
+  Cells(const Place& place, std::string_view text, char separator)
+      : place_(place), text_(text), separator_(separator) {
+    rewind();
+  }
+  void rewind() {
+    at_ = text_.starts_with("\xef\xbb\xbf") ? 3 : 0;  // after a byte order mark
+    line_ = 1;
+  }
+
+  // The next line with anything in it, or false at the end.
+  bool next_line();
+  // The next cell of this line, or false when the line is over. The view lives until the next call.
+  bool next_cell(std::string_view& cell);
+
+  int64_t line() const { return cell_line_; }      // of the last cell, from 1
+  size_t column() const { return columns_read_; }  // of the last cell, from 1
+  [[noreturn]] void bad(const std::string& text) const;
+
+ private:
+  std::string_view quoted();
+  bool at_line_end() const;
+  void skip_line_end();
+
+  const Place& place_;
+  std::string_view text_;
+  char separator_;
+  size_t at_ = 0, columns_read_ = 0;
+  int64_t line_ = 1, cell_line_ = 1;
+  bool more_ = false;    // the line has another cell
+  std::string scratch_;  // a quoted cell with "" made "
+};
+
+}  // namespace plait::data::csv

@@ -1,0 +1,20 @@
+// NumPy's .npy, versions 1 to 3: magic, version, length of a header that is a Python dict, then the values.
+#pragma once
+
+#include "plugins/data/bytes.hpp"
+
+#include <vector>
+
+namespace plait::data::npy {
+
+// What a header says, checked against the size of the file.
+struct Header {
+  uint32_t dtype = 0;  // of the file's values; bool is PLAIT_U8
+  std::vector<int64_t> dims;
+  size_t offset = 0;  // of the first value
+};
+
+// Reads little-endian, row-major files of f4, f8, i4, i8, u1 and b1. Errors: PLAIT_ERR_DATA.
+Header parse(const Place& place, std::span<const uint8_t> file);
+
+}  // namespace plait::data::npy

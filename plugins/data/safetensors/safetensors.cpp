@@ -1,0 +1,87 @@
+// data-safetensors: tensors of a safetensors file, samples along the first axis. Fields have the tensors' names; F64 becomes
+// f32.
+#include "plugins/support/safetensors.hpp"
+#include "plugins/data/memory_dataset.hpp"
+
+namespace {
+using namespace plait;
+using support::SafetensorsEntry;
+
+constexpr plait_option kSafetensors[] = {
+    opt_path("path", nullptr, "the file"),
+    opt_texts("input", "[\"input\"]", "names of the tensors that are inputs, (samples, …)"),
+    opt_texts("target", "[\"target\"]", "names of the tensors that are targets, (samples, …)"),
+    opt_text("weight", "\"\"",
+             "name of the tensor of the samples' weights, (samples), real numbers; empty: all 1"),
+};
+
+class Safetensors : public data::MemoryDataset {
+ public:
+  Safetensors(const Host&, const Options& o)
+      : MemoryDataset("data.safetensors"),
+        place_{"data.safetensors", "path", std::string(o.text("path"))},
+        file_(data::read_file(place_)),
+        entries_(support::read_safetensors(place_.text(), file_.span())) {
+    const std::vector<std::string> inputs = o.texts("input");
+    if (inputs.empty())
+      fail(PLAIT_ERR_CONFIG,
+           std::string("[data.safetensors] input is empty, expected a tensor's name; set at ") +
+               o.origin("input"));
+    for (const std::string& name : inputs) add_tensor(name, PLAIT_FIELD_INPUT, "input");
+    for (const std::string& name : o.texts("target"))
+      add_tensor(name, PLAIT_FIELD_TARGET, "target");
+    if (const std::string name(o.text("weight")); !name.empty()) {
+      add_tensor(name, PLAIT_FIELD_WEIGHT, "weight");
+      check_weights(place_);
+    }
+    file_ = data::Bytes();
+    entries_.clear();
+  }
+
+ private:
+  [[noreturn]] void absent(const std::string& name, const char* option) const {
+    std::string known;
+    for (size_t i = 0; i < entries_.size() && i < 20; ++i)
+      known += (i ? ", '" : "'") + entries_[i].name + "'";
+    if (entries_.size() > 20) known += ", …";
+    fail(PLAIT_ERR_CONFIG, place_.text() + ": " + option + " names tensor '" + name +
+                               "', which is not there; the tensors are " + known);
+  }
+
+  void add_tensor(const std::string& name, uint32_t role, const char* option) {
+    const SafetensorsEntry* e = nullptr;
+    for (const SafetensorsEntry& candidate : entries_)
+      if (candidate.name == name) e = &candidate;
+    if (!e) absent(name, option);
+    uint32_t dtype = support::safetensors_dtype(e->dtype);
+    if (dtype == 0)
+      place_.bad(e->begin, "tensor '" + name + "' is " + e->dtype +
+                               ", expected F32 F64 F16 BF16 I32 I64 U8 or BOOL; convert it");
+    if (e->shape.empty() || e->shape.size() > PLAIT_MAX_RANK)
+      place_.bad(e->begin, "tensor '" + name + "' has " + std::to_string(e->shape.size()) +
+                               " axes, expected 1 to 8, the samples first");
+    data::Bytes bytes(e->end - e->begin);
+    if (bytes.size()) std::memcpy(bytes.data(), file_.data() + e->begin, bytes.size());
+    if (dtype == PLAIT_F64) {
+      data::narrow_f64(bytes, 0);
+      dtype = PLAIT_F32;
+    }
+    const Shape sample({e->shape.begin() + 1, e->shape.end()}, dtype);
+    if (role == PLAIT_FIELD_WEIGHT && (sample.rank() != 0 || dtype != PLAIT_F32))
+      place_.bad(e->begin, "tensor '" + name + "' has the weights as " +
+                               Shape(e->shape, dtype).typed_text() +
+                               ", expected F32 or F64 of shape (samples)");
+    add(name.c_str(), role, sample, e->shape[0], std::move(bytes));
+  }
+
+  data::Place place_;
+  data::Bytes file_;
+  std::vector<SafetensorsEntry> entries_;
+};
+}  // namespace
+
+PLAIT_PLUGIN("data-safetensors", "0.1.0", "Apache-2.0", "Tensors of a safetensors file") {
+  static const auto safetensors = dataset<Safetensors>(
+      "safetensors", "tensors of a safetensors file, samples along the first axis", kSafetensors);
+  host.add(safetensors);
+}

@@ -1,0 +1,35 @@
+// The device `cpu`: memory, threads and options. Work runs at once, in the caller's thread and the OpenMP pool behind it.
+#pragma once
+
+#include <string>
+
+#include <plait/plugin.hpp>
+
+#include "plugins/devices/cpu/memory.hpp"
+#include "plugins/devices/cpu/threads.hpp"
+
+namespace plait::cpu {
+
+class CpuDevice {
+ public:
+  static std::span<const plait_option> options();
+  // What kernels get: the option, or all allowed cores.
+  static uint32_t threads(const Options& o);
+
+  CpuDevice(const Host& host, const Options& o);
+  void info(plait_device_info& out) const;
+  void* alloc(uint64_t bytes) { return memory_.alloc(bytes); }
+  void free(void* p) noexcept { memory_.free(p); }
+  void enter() noexcept { binding_.enter(); }
+
+ private:
+  uint32_t threads_;
+  Memory memory_;
+  Binding binding_;
+  std::string summary_;
+};
+
+// The kernels, best first within each op; see kernels/.
+std::vector<plait_kernel_item> kernels();
+
+}  // namespace plait::cpu

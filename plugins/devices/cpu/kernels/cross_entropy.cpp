@@ -1,0 +1,192 @@
+// cross_entropy and its gradient on f32 logits. R rows of C logits.
+//
+// Rows are taken kBlock at a time: first the greatest element and the sum of exponentials of each, then the logarithms of all
+// sums at once, since with ten classes a logarithm costs as much as the rest of the row.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/cross_entropy.cpp"
+#include "plugins/devices/cpu/kernels/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+#include "plugins/devices/cpu/kernels/cross_entropy_args.hpp"
+#include "plugins/devices/cpu/kernels/simd-inl.hpp"
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+struct AddExp {
+  VF shift;
+  HWY_INLINE VF operator()(VF acc, VF x) const { return hn::Add(acc, exp(hn::Sub(x, shift))); }
+  HWY_INLINE VF join(VF a, VF b) const { return hn::Add(a, b); }
+};
+
+struct Add {
+  HWY_INLINE VF operator()(VF acc, VF x) const { return hn::Add(acc, x); }
+  HWY_INLINE VF join(VF a, VF b) const { return hn::Add(a, b); }
+};
+
+constexpr int64_t kBlock = 64;
+
+// lse[i] = most[i] + log(sum[i]), i in [0, n); both arrays may be read up to kBlock.
+HWY_INLINE void log_block(const float* most, const float* sum, float* lse, int64_t n) {
+  const F32 d;
+  const int64_t w = lanes();
+  for (int64_t i = 0; i < n; i += w) {
+    const VF s = hn::Load(d, sum + i);
+    const VF log = hn::IfThenElse(hn::IsNaN(s), s, hn::Log(d, s));
+    const VF v = hn::Add(hn::Load(d, most + i), log);
+    if (i + w <= n)
+      hn::StoreU(v, d, lse + i);
+    else
+      store_n(v, lse + i, n - i);
+  }
+}
+
+template <class Label>
+HWY_INLINE void forward(const CrossEntropyArgs& a, int64_t first, int64_t last) {
+  const F32 d;
+  const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const int64_t c = a.cols, w = lanes();
+  const auto* labels = static_cast<const Label*>(a.labels);
+  const float keep = 1 - a.smoothing, spread = a.smoothing / static_cast<float>(c);
+  HWY_ALIGN float most[kBlock], sum[kBlock];
+  for (float& s : sum) s = 1;
+  for (float& m : most) m = 0;
+  for (int64_t block = first; block < last; block += kBlock) {
+    const int64_t n = std::min(kBlock, last - block);
+    for (int64_t i = 0; i < n; ++i) {
+      const float* x = a.logits + (block + i) * c;
+      if (c <= w) {  // the row is one vector
+        const VF v = c == w ? hn::LoadU(d, x) : load_n(x, c, least);
+        const VF m = hn::MaxOfLanes(d, v);
+        most[i] = hn::GetLane(m);
+        sum[i] = sum_lanes(exp(hn::Sub(v, m)));
+      } else {
+        const VF m = row_max(x, c);
+        most[i] = hn::GetLane(m);
+        sum[i] = sum_lanes(fold(x, c, hn::Zero(d), least, AddExp{m}));
+      }
+    }
+    log_block(most, sum, a.lse + block, n);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto label = static_cast<int64_t>(labels[block + i]);
+      const float* x = a.logits + (block + i) * c;
+      float loss = 0;
+      if (label >= c) {
+        loss = std::numeric_limits<float>::quiet_NaN();
+      } else if (label >= 0) {
+        loss = a.lse[block + i] - keep * x[label];
+        if (spread > 0) loss -= spread * sum_lanes(fold(x, c, hn::Zero(d), hn::Zero(d), Add()));
+      }
+      a.loss[block + i] = loss;
+    }
+  }
+}
+
+// dlogits = dloss * (exp(x - lse) - s/C), less dloss * (1-s) at the label.
+template <class Label>
+HWY_INLINE void backward(const CrossEntropyArgs& a, int64_t first, int64_t last) {
+  const F32 d;
+  const int64_t c = a.cols, w = lanes();
+  const auto* labels = static_cast<const Label*>(a.labels);
+  const VF spread = hn::Set(d, a.smoothing / static_cast<float>(c));
+  for (int64_t r = first; r < last; ++r) {
+    const auto label = static_cast<int64_t>(labels[r]);
+    const float* x = a.logits + r * c;
+    float* dx = a.dlogits + r * c;
+    if (label < 0 || label >= c) {
+      const float fill = label < 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
+      for (int64_t i = 0; i < c; ++i) dx[i] = fill;
+      continue;
+    }
+    const VF lse = hn::Set(d, a.lse[r]), dloss = hn::Set(d, a.dloss[r]);
+    const auto f = [&](VF v) HWY_ATTR { return hn::Mul(dloss, hn::Sub(exp(hn::Sub(v, lse)), spread)); };
+    // Rounded once at the label, as elsewhere: exp(x - lse) - target there can cancel to almost nothing.
+    const float at_label = a.dloss[r] * (std::exp(x[label] - a.lse[r]) - (1 - a.smoothing) - a.smoothing / static_cast<float>(c));
+    int64_t i = 0;
+    for (; i + w <= c; i += w) hn::StoreU(f(hn::LoadU(d, x + i)), d, dx + i);
+    if (i < c) store_n(f(load_n(x + i, c - i)), dx + i, c - i);
+    dx[label] = at_label;
+  }
+}
+
+}  // namespace
+
+#define PLAIT_CROSS_ENTROPY(suffix, Label)                                                          \
+  void loss_##suffix(const CrossEntropyArgs& a, int64_t first, int64_t last) { forward<Label>(a, first, last); } \
+  void grad_##suffix(const CrossEntropyArgs& a, int64_t first, int64_t last) { backward<Label>(a, first, last); }
+PLAIT_CROSS_ENTROPY(u8, uint8_t)
+PLAIT_CROSS_ENTROPY(i32, int32_t)
+PLAIT_CROSS_ENTROPY(i64, int64_t)
+#undef PLAIT_CROSS_ENTROPY
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/kernels/simd.hpp"
+
+namespace plait::cpu {
+namespace {
+
+HWY_EXPORT(loss_u8);
+HWY_EXPORT(loss_i32);
+HWY_EXPORT(loss_i64);
+HWY_EXPORT(grad_u8);
+HWY_EXPORT(grad_i32);
+HWY_EXPORT(grad_i64);
+
+using RowsFunction = void (*)(const CrossEntropyArgs&, int64_t, int64_t);
+
+RowsFunction pick(uint32_t label, bool grad) {
+  if (label == PLAIT_U8) return grad ? PLAIT_PICK(grad_u8) : PLAIT_PICK(loss_u8);
+  if (label == PLAIT_I32) return grad ? PLAIT_PICK(grad_i32) : PLAIT_PICK(loss_i32);
+  return grad ? PLAIT_PICK(grad_i64) : PLAIT_PICK(loss_i64);
+}
+
+constexpr double kNanosecondsPerElement = 0.6;
+
+template <bool kGrad>
+class CpuCrossEntropy {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const support::CrossEntropy s = support::parse_cross_entropy(d, kGrad);
+    if (!all_f32(d, why)) return false;
+    choice.workspace = 0;
+    why = variant("row by row", team(s, d.threads));
+    return true;
+  }
+  CpuCrossEntropy(plait_device*, const plait_op_desc& d)
+      : shape_(support::parse_cross_entropy(d, kGrad)), team_(team(shape_, d.threads)), rows_(pick(shape_.label, kGrad)) {}
+  void run(plait_queue*, void* const* operands, void*) const {
+    const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]); };
+    CrossEntropyArgs a{f32(0), operands[1], shape_.x.cols, static_cast<float>(shape_.smoothing)};
+    if (kGrad) {
+      a.lse = f32(2), a.dloss = f32(3), a.dlogits = f32(4);
+    } else {
+      a.loss = f32(2), a.lse = f32(3);
+    }
+    in_parallel(team_, shape_.x.rows, [&](int64_t first, int64_t last) { rows_(a, first, last); });
+  }
+
+ private:
+  static int team(const support::CrossEntropy& s, uint32_t threads) {
+    const double work = static_cast<double>(s.x.rows) * (static_cast<double>(s.x.cols) + 16) * kNanosecondsPerElement;
+    return team_size(threads, work, s.x.rows);
+  }
+  support::CrossEntropy shape_;
+  int team_;
+  RowsFunction rows_;
+};
+
+}  // namespace
+
+void add_cross_entropy(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<CpuCrossEntropy<false>>("simd", "cross_entropy", kDevice, kFastRank));
+  out.push_back(kernel<CpuCrossEntropy<true>>("simd", "cross_entropy_grad", kDevice, kFastRank));
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,20 @@
+// Operands of the cross-entropy rows; apart, because the vectorised code is compiled several times.
+#pragma once
+
+#include <cstdint>
+
+namespace plait::cpu {
+
+// R rows of C logits. Forward writes loss (R) and lse (R); backward reads lse and dloss (R) and writes dlogits (R, C).
+struct CrossEntropyArgs {
+  const float* logits;
+  const void* labels;  // (R) u8, i32 or i64
+  int64_t cols;
+  float smoothing;
+  float* loss = nullptr;
+  float* lse = nullptr;
+  const float* dloss = nullptr;
+  float* dlogits = nullptr;
+};
+
+}  // namespace plait::cpu

@@ -1,0 +1,115 @@
+// gather of any type and scatter_add of f32, with threads. V rows of a table, W elements per row, N indices. Rows are moved and
+// added as a whole; the compiler vectorises that as well as memory allows.
+#include <cstring>
+#include <limits>
+
+#include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/support/dtype.hpp"
+#include "plugins/support/elements.hpp"
+#include "plugins/support/op_shape.hpp"
+
+namespace plait::cpu {
+namespace {
+
+using support::Gather;
+
+constexpr double kNanosecondsPerByte = 0.1;
+
+double cost(const Gather& g, uint64_t size) {
+  return static_cast<double>(g.count) * static_cast<double>(g.width) * static_cast<double>(size) * kNanosecondsPerByte;
+}
+
+std::string variant(const char* what, int team) {
+  return what + (team > 1 ? ", " + std::to_string(team) + " threads" : std::string());
+}
+
+class CpuGather {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const Gather g = support::parse_gather(d);
+    const int team = team_of(g, d);
+    if (team == 1) {
+      why = "too small for threads";
+      return false;
+    }
+    choice.workspace = 0;
+    why = variant("rows copied", team);
+    return true;
+  }
+  CpuGather(plait_device*, const plait_op_desc& d)
+      : g_(support::parse_gather(d)), type_(d.inputs[0].dtype), team_(team_of(g_, d)) {}
+  void run(plait_queue*, void* const* operands, void*) const {
+    const auto* table = static_cast<const char*>(operands[0]);
+    auto* y = static_cast<char*>(operands[2]);
+    const int64_t size = static_cast<int64_t>(support::dtype_bytes(type_)) * g_.width;
+    const double nan = support::is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
+    in_parallel(team_, g_.count, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t row = support::read_index(g_.index, operands[1], i);
+        if (row >= 0 && row < g_.rows)
+          std::memcpy(y + i * size, table + row * size, static_cast<size_t>(size));
+        else
+          for (int64_t j = 0; j < g_.width; ++j) support::write_element(type_, y, i * g_.width + j, nan);
+      }
+    });
+  }
+
+ private:
+  static int team_of(const Gather& g, const plait_op_desc& d) {
+    return team_size(d.threads, cost(g, support::dtype_bytes(d.inputs[0].dtype)), g.count);
+  }
+  Gather g_;
+  uint32_t type_;
+  int team_;
+};
+
+// Threads share the columns, so each element still gets its addends in the order of the indices.
+class CpuScatterAdd {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const Gather g = support::parse_scatter_add(d);
+    if (d.inputs[0].dtype != PLAIT_F32) {
+      why = std::string("takes f32 only, found ") + support::dtype_name(d.inputs[0].dtype);
+      return false;
+    }
+    choice.workspace = 0;
+    why = variant("rows added in place", team_of(g, d));
+    return true;
+  }
+  CpuScatterAdd(plait_device*, const plait_op_desc& d) : g_(support::parse_scatter_add(d)), team_(team_of(g_, d)) {}
+  void run(plait_queue*, void* const* operands, void*) const {
+    const auto* dy = static_cast<const float*>(operands[0]);
+    auto* y = static_cast<float*>(operands[2]);
+    in_parallel(team_, g_.width, [&](int64_t first, int64_t last) {
+      const int64_t n = last - first;
+      if (n == 0) return;
+      for (int64_t v = 0; v < g_.rows; ++v) std::memset(y + v * g_.width + first, 0, static_cast<size_t>(n) * sizeof(float));
+      for (int64_t i = 0; i < g_.count; ++i) {
+        const int64_t row = support::read_index(g_.index, operands[1], i);
+        if (row >= 0 && row < g_.rows) add_row(y + row * g_.width + first, dy + i * g_.width + first, n);
+      }
+    });
+  }
+
+ private:
+  static void add_row(float* __restrict to, const float* __restrict from, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) to[j] += from[j];
+  }
+  // At least a cache line each, so that threads don't share one.
+  static int team_of(const Gather& g, const plait_op_desc& d) {
+    const double zeroing = static_cast<double>(g.rows) * static_cast<double>(g.width) * sizeof(float) * kNanosecondsPerByte;
+    return team_size(d.threads, 3 * cost(g, sizeof(float)) + zeroing, g.width / 64);
+  }
+  Gather g_;
+  int team_;
+};
+
+}  // namespace
+
+void add_gather(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<CpuGather>("parallel", "gather", kDevice, kFastRank));
+  out.push_back(kernel<CpuScatterAdd>("rows", "scatter_add", kDevice, kFastRank));
+}
+
+}  // namespace plait::cpu

@@ -1,0 +1,152 @@
+// random on f32: Philox blocks, one per 64-bit lane. Which number an element gets is in plugins/support/philox.hpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/random.cpp"
+#include "plugins/devices/cpu/kernels/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+#include "plugins/devices/cpu/kernels/simd-inl.hpp"
+#include "plugins/support/philox.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+using U64 = hn::ScalableTag<uint64_t>;
+using VU = hn::Vec<U64>;
+
+// 32-bit factors in the low halves; the upper halves of the operands are not looked at.
+HWY_INLINE VU product(VU a, VU b) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(U64(), (hn::GetLane(a) & 0xffffffffu) * (hn::GetLane(b) & 0xffffffffu));
+#else
+  const hn::Repartition<uint32_t, U64> d;
+  return hn::MulEven(hn::BitCast(d, a), hn::BitCast(d, b));
+#endif
+}
+
+}  // namespace
+
+// words[4 * i + w] = word w of block (first + i, high, step, stream), i in [0, blocks); blocks is a multiple of the lanes of
+// U64. A negative `high` stands for the high half of the block's own number.
+void philox_words(uint64_t first, int64_t high, uint32_t step, uint32_t stream, uint32_t key0, uint32_t key1, int64_t blocks,
+                  uint32_t* words) {
+  const U64 d;
+  const auto w = static_cast<int64_t>(hn::Lanes(d));
+  const VU low = hn::Set(d, 0xffffffffu);
+  const VU m0 = hn::Set(d, support::kPhiloxMul0), m1 = hn::Set(d, support::kPhiloxMul1);
+  for (int64_t i = 0; i < blocks; i += w) {
+    const VU q = hn::Iota(d, first + static_cast<uint64_t>(i));
+    VU c0 = hn::And(q, low), c1 = high < 0 ? hn::ShiftRight<32>(q) : hn::Set(d, static_cast<uint64_t>(high));
+    VU c2 = hn::Set(d, step), c3 = hn::Set(d, stream);
+    uint32_t k0 = key0, k1 = key1;
+    for (int round = 0; round < support::kPhiloxRounds; ++round) {
+      const VU a = product(m0, c0), b = product(m1, c2);
+      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(b), c1), hn::Set(d, k0));
+      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(a), c3), hn::Set(d, k1));
+      c1 = hn::And(b, low);
+      c3 = hn::And(a, low);
+      k0 += support::kPhiloxKey0;
+      k1 += support::kPhiloxKey1;
+    }
+    // Words 0 and 1, and 2 and 3, side by side in one lane each; then pairs in turn.
+    const VU even = hn::Or(c0, hn::ShiftLeft<32>(c1)), odd = hn::Or(c2, hn::ShiftLeft<32>(c3));
+    hn::StoreInterleaved2(even, odd, d, reinterpret_cast<uint64_t*>(words + 4 * i));
+  }
+}
+
+// to[i] = words[i] as a number in [0, 1).
+void uniform_of(const uint32_t* words, float* to, int64_t n) {
+  const F32 d;
+  const hn::RebindToSigned<F32> di;
+  const hn::RebindToUnsigned<F32> du;
+  const auto scale = hn::Set(d, 0x1p-24f);
+  const int64_t w = lanes();
+  int64_t i = 0;
+  for (; i + w <= n; i += w) {
+    const auto top = hn::ShiftRight<8>(hn::LoadU(du, words + i));
+    hn::StoreU(hn::Mul(hn::ConvertTo(d, hn::BitCast(di, top)), scale), d, to + i);
+  }
+  for (; i < n; ++i) to[i] = support::to_uniform(words[i]);
+}
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/kernels/simd.hpp"
+
+namespace plait::cpu {
+namespace {
+
+HWY_EXPORT(philox_words);
+HWY_EXPORT(uniform_of);
+
+constexpr int64_t kBlocks = 64;  // drawn at a time: more than any vector holds, and a power of two
+constexpr double kUniformNanoseconds = 1, kNormalNanoseconds = 15;
+
+class CpuRandom {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const support::Random r = support::parse_random(d);
+    if (d.outputs[0].dtype != PLAIT_F32) {
+      why = std::string("takes f32 only, found ") + support::dtype_name(d.outputs[0].dtype);
+      return false;
+    }
+    choice.workspace = 0;
+    why = variant(r.normal ? "words vectorised, normal one by one" : "words vectorised", team(r, d.threads));
+    return true;
+  }
+  CpuRandom(plait_device*, const plait_op_desc& d)
+      : r_(support::parse_random(d)),
+        team_(team(r_, d.threads)),
+        words_(PLAIT_PICK(philox_words)),
+        uniform_(PLAIT_PICK(uniform_of)) {}
+
+  void run(plait_queue*, void* const* operands, void*) const {
+    const auto* counter = static_cast<const int64_t*>(operands[0]);
+    auto* y = static_cast<float*>(operands[1]);
+    const auto step = static_cast<uint32_t>(counter[0]);
+    const int64_t pieces = pieces_of(r_);
+    in_parallel(team_, r_.samples * pieces, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t sample = i / pieces, at = i % pieces * kBlocks * 4;
+        const int64_t high = r_.by_sample ? static_cast<uint32_t>(counter[1] + sample) : -1;
+        piece(at, std::min(kBlocks * 4, r_.per_sample - at), high, step, y + sample * r_.per_sample + at);
+      }
+    });
+  }
+
+ private:
+  static int64_t pieces_of(const support::Random& r) { return (r.per_sample + kBlocks * 4 - 1) / (kBlocks * 4); }
+  static int team(const support::Random& r, uint32_t threads) {
+    const double work = static_cast<double>(r.samples) * static_cast<double>(r.per_sample);
+    return team_size(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds), r.samples * pieces_of(r));
+  }
+
+  void piece(int64_t at, int64_t n, int64_t high, uint32_t step, float* to) const {
+    alignas(64) uint32_t words[kBlocks * 4];
+    const int64_t blocks = n > kBlocks * 2 ? kBlocks : std::max<int64_t>((n + 31) / 32 * 8, 8);
+    words_(static_cast<uint64_t>(at) / 4, high, step, r_.stream, r_.key0, r_.key1, blocks, words);
+    if (!r_.normal) return uniform_(words, to, n);
+    for (int64_t i = 0; i < n; i += 2) {
+      const auto pair = support::to_normal(words[i], words[i + 1]);
+      to[i] = static_cast<float>(pair[0]);
+      if (i + 1 < n) to[i + 1] = static_cast<float>(pair[1]);
+    }
+  }
+
+  support::Random r_;
+  int team_;
+  void (*words_)(uint64_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t, int64_t, uint32_t*);
+  void (*uniform_)(const uint32_t*, float*, int64_t);
+};
+
+}  // namespace
+
+void add_random(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<CpuRandom>("simd", "random", kDevice, kFastRank));
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE

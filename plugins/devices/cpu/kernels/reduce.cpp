@@ -1,0 +1,256 @@
+// reduce on f32: sum, max and sum of squares. Up to two passes: `inner` folds rows that lie together, `outer` folds whole rows
+// into one, as for a bias gradient.
+//
+// Order of a sum: rows of more than kLong elements are cut into parts of that size, tall stacks into kTall rows; parts are
+// folded on their own and joined in order. It follows from the shape, never from the number of threads.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/reduce.cpp"
+#include "plugins/devices/cpu/kernels/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+#include "plugins/devices/cpu/kernels/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+struct Sum {
+  static constexpr float kInitial = 0;
+  HWY_INLINE VF operator()(VF acc, VF x) const { return hn::Add(acc, x); }
+  HWY_INLINE VF join(VF a, VF b) const { return hn::Add(a, b); }
+  static HWY_INLINE float across(VF v) { return sum_lanes(v); }
+};
+
+struct SumSquares : Sum {
+  HWY_INLINE VF operator()(VF acc, VF x) const { return hn::MulAdd(x, x, acc); }
+};
+
+// NaN, once met, stays.
+struct MaxNan {
+  static constexpr float kInitial = -std::numeric_limits<float>::infinity();
+  HWY_INLINE VF operator()(VF acc, VF x) const {
+    return hn::IfThenElse(hn::Or(hn::Le(x, acc), hn::IsNaN(acc)), acc, x);
+  }
+  HWY_INLINE VF join(VF a, VF b) const { return (*this)(a, b); }
+  static HWY_INLINE float across(VF v) {
+    HWY_ALIGN float all[HWY_MAX_BYTES / sizeof(float)];
+    hn::Store(v, F32(), all);
+    float m = all[0];
+    for (int64_t i = 1; i < lanes(); ++i) m = m != m || all[i] <= m ? m : all[i];
+    return m;
+  }
+};
+
+// y[r] = fold of x[r, 0..n), rows [first, last) with `stride` elements from one to the next.
+template <class F>
+HWY_INLINE void inner(const float* x, int64_t n, int64_t stride, float* y, int64_t first, int64_t last) {
+  const VF initial = hn::Set(F32(), F::kInitial);
+  for (int64_t r = first; r < last; ++r) y[r] = F::across(fold(x + r * stride, n, initial, initial, F()));
+}
+
+// y[c] = fold over r in [0, rows) of x[r * stride + c], c in [0, kVectors * lanes), or the last vector `tail` wide.
+template <class F, int kVectors>
+HWY_INLINE void panel(const float* x, int64_t rows, int64_t stride, float* y, int64_t tail) {
+  const F32 d;
+  const F f;
+  const int64_t w = lanes();
+  VF acc[kVectors];
+  for (VF& a : acc) a = hn::Set(d, F::kInitial);
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    for (int v = 0; v + 1 < kVectors; ++v) acc[v] = f(acc[v], hn::LoadU(d, x + v * w));
+    const float* end = x + (kVectors - 1) * w;
+    acc[kVectors - 1] = f(acc[kVectors - 1], tail == w ? hn::LoadU(d, end) : load_n(end, tail));
+  }
+  for (int v = 0; v + 1 < kVectors; ++v) hn::StoreU(acc[v], d, y + v * w);
+  if (tail == w)
+    hn::StoreU(acc[kVectors - 1], d, y + (kVectors - 1) * w);
+  else
+    store_n(acc[kVectors - 1], y + (kVectors - 1) * w, tail);
+}
+
+// y[c] for c in [0, cols).
+template <class F>
+HWY_INLINE void outer(const float* x, int64_t rows, int64_t cols, int64_t stride, float* y) {
+  const int64_t w = lanes();
+  for (int64_t c = 0; c < cols;) {
+    const int64_t vectors = std::min<int64_t>((cols - c + w - 1) / w, 8);
+    const int64_t tail = std::min(w, cols - c - (vectors - 1) * w);
+    switch (vectors) {
+      case 1: panel<F, 1>(x + c, rows, stride, y + c, tail); break;
+      case 2: panel<F, 2>(x + c, rows, stride, y + c, tail); break;
+      case 3: panel<F, 3>(x + c, rows, stride, y + c, tail); break;
+      case 4: panel<F, 4>(x + c, rows, stride, y + c, tail); break;
+      case 5: panel<F, 5>(x + c, rows, stride, y + c, tail); break;
+      case 6: panel<F, 6>(x + c, rows, stride, y + c, tail); break;
+      case 7: panel<F, 7>(x + c, rows, stride, y + c, tail); break;
+      default: panel<F, 8>(x + c, rows, stride, y + c, tail);
+    }
+    c += vectors * w;
+  }
+}
+
+}  // namespace
+
+#define PLAIT_REDUCE(name, F)                                                                                   \
+  void inner_##name(const float* x, int64_t n, int64_t stride, float* y, int64_t first, int64_t last) {         \
+    inner<F>(x, n, stride, y, first, last);                                                                     \
+  }                                                                                                             \
+  void outer_##name(const float* x, int64_t rows, int64_t cols, int64_t stride, float* y) {                     \
+    outer<F>(x, rows, cols, stride, y);                                                                         \
+  }
+PLAIT_REDUCE(sum, Sum)
+PLAIT_REDUCE(squares, SumSquares)
+PLAIT_REDUCE(max, MaxNan)
+#undef PLAIT_REDUCE
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/kernels/simd.hpp"
+
+namespace plait::cpu {
+namespace {
+
+HWY_EXPORT(inner_sum);
+HWY_EXPORT(inner_squares);
+HWY_EXPORT(inner_max);
+HWY_EXPORT(outer_sum);
+HWY_EXPORT(outer_squares);
+HWY_EXPORT(outer_max);
+
+using support::ReduceKind;
+using Inner = void (*)(const float*, int64_t, int64_t, float*, int64_t, int64_t);
+using Outer = void (*)(const float*, int64_t, int64_t, int64_t, float*);
+
+Inner inner_of(ReduceKind kind) {
+  if (kind == ReduceKind::max) return PLAIT_PICK(inner_max);
+  return kind == ReduceKind::sum ? PLAIT_PICK(inner_sum) : PLAIT_PICK(inner_squares);
+}
+Outer outer_of(ReduceKind kind) {
+  if (kind == ReduceKind::max) return PLAIT_PICK(outer_max);
+  return kind == ReduceKind::sum ? PLAIT_PICK(outer_sum) : PLAIT_PICK(outer_squares);
+}
+
+constexpr int64_t kLong = 16384, kTall = 512;
+constexpr double kNanosecondsPerElement = 0.1;
+
+// The passes. With both, the inner one leaves (tall, wide) in the workspace for the outer one.
+struct Plan {
+  int64_t rows = 0, n = 0;                        // inner: rows of n elements
+  int64_t batch = 0, tall = 0, wide = 0;          // outer: (batch, tall, wide) to (batch, wide)
+  int64_t parts = 1, stacks = 1;                  // pieces of a long row; of a tall stack
+  int64_t between = 0;                            // floats of the workspace that hold the inner result
+  int team_inner = 1, team_outer = 1;
+  std::string what;
+
+  uint64_t workspace() const {
+    const int64_t pieces = std::max(parts > 1 ? rows * parts : 0, stacks > 1 ? batch * stacks * wide : 0);
+    return static_cast<uint64_t>(between + pieces) * sizeof(float);
+  }
+};
+
+// `what` stays empty when the axes make no pattern of these.
+Plan plan_of(const support::Reduce& r, uint32_t threads) {
+  Plan p;
+  const size_t n = r.dims.size();
+  const auto extent = [&](size_t i) { return r.dims[i].extent; };
+  if (n == 0 || (n == 1 && !r.reduced[0])) {
+    p.rows = r.kept, p.n = r.summed, p.what = "copy";
+  } else if (n == 1) {
+    p.rows = 1, p.n = extent(0), p.what = "everything";
+  } else if (n == 2 && r.reduced[1]) {
+    p.rows = extent(0), p.n = extent(1), p.what = "rows";
+  } else if (n == 2) {
+    p.batch = 1, p.tall = extent(0), p.wide = extent(1), p.what = "columns";
+  } else if (n == 3 && r.reduced[1]) {
+    p.batch = extent(0), p.tall = extent(1), p.wide = extent(2), p.what = "middle";
+  } else if (n == 3) {
+    p.rows = extent(0) * extent(1), p.n = extent(2), p.what = "rows, then columns";
+    p.batch = 1, p.tall = extent(0), p.wide = extent(1);
+    p.between = p.rows;
+  }
+  if (p.n > 2 * kLong) p.parts = (p.n + kLong - 1) / kLong;
+  if (p.tall > 2 * kTall) p.stacks = (p.tall + kTall - 1) / kTall;
+  const auto cost = [](int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b) * kNanosecondsPerElement; };
+  p.team_inner = team_size(threads, cost(p.rows, p.n), p.rows * p.parts);
+  p.team_outer = team_size(threads, cost(p.batch * p.tall, p.wide), p.batch * p.stacks);
+  return p;
+}
+
+class CpuReduce {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const support::Reduce r = support::parse_reduce(d);
+    if (!all_f32(d, why)) return false;
+    const Plan p = plan_of(r, d.threads);
+    if (p.what.empty()) {
+      why = "the axes make more than three groups";
+      return false;
+    }
+    choice.workspace = p.workspace();
+    why = variant(p.what, std::max(p.team_inner, p.team_outer));
+    return true;
+  }
+  CpuReduce(plait_device*, const plait_op_desc& d)
+      : kind_(support::parse_reduce(d).kind), p_(plan_of(support::parse_reduce(d), d.threads)) {
+    const ReduceKind join = kind_ == ReduceKind::max ? kind_ : ReduceKind::sum;
+    inner_ = inner_of(kind_);
+    inner_join_ = inner_of(join);
+    outer_ = outer_of(p_.n || p_.rows ? join : kind_);
+    outer_join_ = outer_of(join);
+  }
+
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    const auto* x = static_cast<const float*>(operands[0]);
+    auto* y = static_cast<float*>(operands[1]);
+    auto* scratch = static_cast<float*>(workspace);
+    if (p_.rows) {
+      float* to = p_.batch ? scratch : y;
+      run_inner(x, to, scratch + p_.between);
+      x = to;
+    }
+    if (p_.batch) run_outer(x, y, scratch + p_.between);
+  }
+
+ private:
+  void run_inner(const float* x, float* y, float* pieces) const {
+    if (p_.parts == 1)
+      return in_parallel(p_.team_inner, p_.rows,
+                         [&](int64_t first, int64_t last) { inner_(x, p_.n, p_.n, y, first, last); });
+    in_parallel(p_.team_inner, p_.rows * p_.parts, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t at = i % p_.parts * kLong;
+        inner_(x + i / p_.parts * p_.n + at, std::min(kLong, p_.n - at), 0, pieces + i, 0, 1);
+      }
+    });
+    inner_join_(pieces, p_.parts, p_.parts, y, 0, p_.rows);
+  }
+  void run_outer(const float* x, float* y, float* pieces) const {
+    float* to = p_.stacks == 1 ? y : pieces;
+    in_parallel(p_.team_outer, p_.batch * p_.stacks, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t at = i % p_.stacks * kTall, rows = p_.stacks == 1 ? p_.tall : std::min(kTall, p_.tall - at);
+        outer_(x + (i / p_.stacks * p_.tall + at) * p_.wide, rows, p_.wide, p_.wide, to + i * p_.wide);
+      }
+    });
+    if (p_.stacks == 1) return;
+    for (int64_t b = 0; b < p_.batch; ++b)
+      outer_join_(pieces + b * p_.stacks * p_.wide, p_.stacks, p_.wide, p_.wide, y + b * p_.wide);
+  }
+
+  ReduceKind kind_;
+  Plan p_;
+  Inner inner_, inner_join_;
+  Outer outer_, outer_join_;
+};
+
+}  // namespace
+
+void add_reduce(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<CpuReduce>("simd", "reduce", kDevice, kFastRank));
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE

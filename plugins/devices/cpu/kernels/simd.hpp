@@ -1,0 +1,42 @@
+// Vectorised kernels, the part that is compiled once: picking a function, and texts for select().
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <string>
+
+#include "plugins/support/dtype.hpp"
+#include "plugins/support/op_shape.hpp"
+
+namespace plait::cpu {
+
+// "avx512", "avx2", ...: for the texts of select().
+inline const char* simd_name() {
+  const auto targets = hwy::SupportedTargets();
+  if (targets & (HWY_AVX3 | HWY_AVX3_DL)) return "simd avx512";
+  if (targets & HWY_AVX2) return "simd avx2";
+  if (targets & HWY_SSE4) return "simd sse4";
+  return "simd";
+}
+
+// 1 when all operands but those of integer type are f32; else sets `why`.
+inline bool all_f32(const plait_op_desc& d, std::string& why) {
+  for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
+    const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
+    if (support::is_float(type) && type != PLAIT_F32) {
+      why = std::string("takes f32 only, found ") + support::dtype_name(type);
+      return false;
+    }
+  }
+  return true;
+}
+
+inline std::string variant(const std::string& what, int team) {
+  return std::string(simd_name()) + ", " + what + (team > 1 ? ", " + std::to_string(team) + " threads" : "");
+}
+
+}  // namespace plait::cpu
+
+// The function exported with HWY_EXPORT for this machine, as a plain pointer.
+#define PLAIT_PICK(function) \
+  (hwy::GetChosenTarget().Update(hwy::SupportedTargets()), &HWY_DYNAMIC_DISPATCH(function))

@@ -1,0 +1,38 @@
+// The checked and simplified form of a plait_map, and the names of its operations.
+#pragma once
+
+#include <plait/map.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/devices/cpu/map/map.hpp"
+
+namespace plait::cpu {
+
+// Same register numbering as plait_map: inputs first, then one register per instruction. No COPY is left, every
+// instruction is used, and powers with simple constant exponents are products.
+struct Expr {
+  uint32_t n_inputs = 0;
+  std::vector<plait_map_instr> instrs;
+  std::vector<uint32_t> outputs;  // registers
+
+  uint32_t n_registers() const { return n_inputs + static_cast<uint32_t>(instrs.size()); }
+};
+
+inline constexpr uint32_t kMapOps = PLAIT_MAP_NOT + 1;
+
+// "add" for PLAIT_MAP_ADD; op < kMapOps.
+const char* map_op_name(uint32_t op);
+// Number of registers that `op` reads, 0 to 3; op < kMapOps.
+int map_op_arity(uint32_t op);
+// Bytes of one element, 0 for an unknown dtype.
+size_t dtype_bytes(uint32_t dtype);
+
+// Checks the expression of `desc` and the number and dtypes of its operands. Throws plait::Error (PLAIT_ERR_INVALID).
+Expr read_expr(const MapDesc& desc);
+
+[[noreturn]] void fail_map(uint32_t code, const std::string& text);
+
+}  // namespace plait::cpu

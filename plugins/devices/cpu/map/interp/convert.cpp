@@ -1,0 +1,136 @@
+#include "plugins/devices/cpu/map/interp/convert.hpp"
+
+#include <plait/tensor.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace plait::cpu::interp {
+namespace {
+
+float from_bf16(uint16_t h) { return std::bit_cast<float>(static_cast<uint32_t>(h) << 16); }
+
+uint16_t to_bf16(float f) {
+  const uint32_t u = std::bit_cast<uint32_t>(f);
+  if (f != f) return static_cast<uint16_t>((u >> 16) | 0x40);
+  return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+
+float from_f16(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
+  const uint32_t rest = h & 0x7fff;
+  if (rest >= 0x7c00)  // infinity, or NaN made quiet
+    return std::bit_cast<float>(sign | 0x7f800000u | (rest & 0x3ff) << 13 |
+                                (rest > 0x7c00 ? 0x400000u : 0u));
+  // As an f32 of the same bits this is 2^112 too small, denormals included.
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f));
+}
+
+uint16_t to_f16(float f) {
+  const uint32_t u = std::bit_cast<uint32_t>(f);
+  const uint32_t sign = (u >> 16) & 0x8000, rest = u & 0x7fffffff;
+  uint32_t h;
+  if (rest > 0x7f800000) {
+    h = 0x7e00 | ((rest >> 13) & 0x3ff);
+  } else if (rest >= 0x477ff000) {  // rounds beyond the largest
+    h = 0x7c00;
+  } else if (rest < 0x38800000) {  // denormal: let an addition round at the right bit
+    h = std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - 0x3f000000;
+  } else {
+    h = (rest - 0x38000000 + 0xfff + ((rest >> 13) & 1)) >> 13;
+  }
+  return static_cast<uint16_t>(sign | h);
+}
+
+float narrow(float f) { return f; }
+
+// Rounds to odd, so that a second rounding to 16 bits is as good as one.
+float narrow(double d) {
+  const float f = static_cast<float>(d);
+  if (static_cast<double>(f) == d || f != f) return f;
+  uint32_t u = std::bit_cast<uint32_t>(f);
+  if (std::abs(static_cast<double>(f)) > std::abs(d)) --u;
+  return std::bit_cast<float>(u | 1);
+}
+
+// Toward zero, saturated, NaN to 0. The limits are powers of two (or 255), so exact in T.
+template <class I, class T>
+I to_integer(T v) {
+  if (v != v) return 0;
+  if (v <= static_cast<T>(std::numeric_limits<I>::min())) return std::numeric_limits<I>::min();
+  if (v >= static_cast<T>(std::numeric_limits<I>::max())) {
+    // i32 from f32: the largest f32 below 2^31, as generated code clamps.
+    if constexpr (std::is_same_v<I, int32_t> && std::is_same_v<T, float>) return 2147483520;
+    return std::numeric_limits<I>::max();
+  }
+  return static_cast<I>(v);
+}
+
+template <class From, class T, class F>
+void each_in(const void* src, T* dst, size_t n, F f) {
+  const From* s = static_cast<const From*>(src);
+  for (size_t i = 0; i < n; ++i) dst[i] = static_cast<T>(f(s[i]));
+}
+
+template <class To, class T, class F>
+void each_out(const T* src, void* dst, size_t n, F f) {
+  To* d = static_cast<To*>(dst);
+  for (size_t i = 0; i < n; ++i) d[i] = static_cast<To>(f(src[i]));
+}
+
+}  // namespace
+
+template <class T>
+void load_elements(uint32_t dtype, const void* src, T* dst, size_t n) {
+  const auto same = [](auto v) { return v; };
+  switch (dtype) {
+    case PLAIT_F32:
+      return each_in<float>(src, dst, n, same);
+    case PLAIT_F64:
+      return each_in<double>(src, dst, n, same);
+    case PLAIT_BF16:
+      return each_in<uint16_t>(src, dst, n, from_bf16);
+    case PLAIT_F16:
+      return each_in<uint16_t>(src, dst, n, from_f16);
+    case PLAIT_I32:
+      return each_in<int32_t>(src, dst, n, same);
+    case PLAIT_I64:
+      return each_in<int64_t>(src, dst, n, same);
+    case PLAIT_U8:
+      return each_in<uint8_t>(src, dst, n, same);
+    case PLAIT_BOOL:
+      return each_in<uint8_t>(src, dst, n, [](uint8_t v) { return v != 0; });
+  }
+}
+
+template <class T>
+void store_elements(uint32_t dtype, const T* src, void* dst, size_t n) {
+  switch (dtype) {
+    case PLAIT_F32:
+      return each_out<float>(src, dst, n, [](T v) { return static_cast<float>(v); });
+    case PLAIT_F64:
+      return each_out<double>(src, dst, n, [](T v) { return v; });
+    case PLAIT_BF16:
+      return each_out<uint16_t>(src, dst, n, [](T v) { return to_bf16(narrow(v)); });
+    case PLAIT_F16:
+      return each_out<uint16_t>(src, dst, n, [](T v) { return to_f16(narrow(v)); });
+    case PLAIT_I32:
+      return each_out<int32_t>(src, dst, n, to_integer<int32_t, T>);
+    case PLAIT_I64:
+      return each_out<int64_t>(src, dst, n, to_integer<int64_t, T>);
+    case PLAIT_U8:
+      return each_out<uint8_t>(src, dst, n, to_integer<uint8_t, T>);
+    case PLAIT_BOOL:
+      return each_out<uint8_t>(src, dst, n, [](T v) { return v != 0; });
+  }
+}
+
+template void load_elements<float>(uint32_t, const void*, float*, size_t);
+template void load_elements<double>(uint32_t, const void*, double*, size_t);
+template void store_elements<float>(uint32_t, const float*, void*, size_t);
+template void store_elements<double>(uint32_t, const double*, void*, size_t);
+
+}  // namespace plait::cpu::interp

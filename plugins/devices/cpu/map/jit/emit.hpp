@@ -1,0 +1,101 @@
+// Machine code of one map: vector-level steps to x86-64 (System V), for vectors of 8 (AVX2) or 16 (AVX-512) f32.
+//
+// Registers: rdi the arguments, rax the element in the row, rcx the row's length, rdx and rsi free, the other ten hold
+// operand pointers. The highest vector register is scratch; AVX2 keeps the tail mask in the one below, AVX-512 in k7.
+#pragma once
+
+#include <xbyak/xbyak.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plugins/devices/cpu/map/jit/allocate.hpp"
+
+namespace plait::cpu::jit {
+
+inline constexpr int kMaxOperands = 32;
+
+// What the generated function gets. It moves the pointers as it walks the rows.
+struct CallArgs {
+  int64_t n, rows;
+  void* operands[kMaxOperands];
+};
+
+// How the code reaches one operand.
+struct OperandAccess {
+  Level level = Level::kBody;  // how often an input is read; outputs: kBody
+  uint8_t bytes = 4;           // of an element: 1, 2 or 4
+  bool is_f16 = false;
+  bool is_output = false;
+  int64_t row_bytes = 0;  // from one row to the next
+};
+
+class Emitter : private Xbyak::CodeGenerator {
+ public:
+  using Function = void (*)(CallArgs*);
+
+  // Uses `program` and `operands` until it returns. Throws Xbyak::Error when memory for code can't be had.
+  Emitter(const Program& program, std::span<const OperandAccess> operands, Isa isa, bool many_rows);
+
+  Function function() const { return getCode<Function>(); }
+
+  // Vector registers that a program may use.
+  static int usable_registers(Isa isa) { return isa == Isa::kAvx512 ? 31 : 14; }
+  // Operands with bytes < 4 that AVX2 can take; their pointers must be in registers.
+  static constexpr int kPointerRegisters = 10;
+
+ private:
+  // Which vector of the row a copy of the body works on.
+  struct Spot {
+    int vector = 0;
+    bool tail = false;
+  };
+
+  // emit.cpp: the loops
+  void emit();
+  void prologue();
+  void epilogue();
+  void make_tail_mask();
+  void assign_pointers();
+  void load_pointers();
+  void row_loops();
+  void tail();
+  void advance_row();
+  void data();
+
+  // emit_step.cpp: arithmetic
+  void steps(const std::vector<Step>& list, Spot spot);
+  void compute(const Step& s);
+  void multiply_add(const Step& s);
+  void select(const Step& s);
+  void move(int to, Place from);
+
+  // emit_memory.cpp: operands
+  void load(const Step& s, Spot spot);
+  void load_once(const OperandAccess& o, int operand, int to);
+  void store(const Step& s, Spot spot);
+  void stage(bool outputs);
+  Xbyak::Address element(int operand, Spot spot);
+  Xbyak::Reg64 pointer(int operand);
+  Xbyak::Address frame(const Place& p, bool broadcast);
+  Xbyak::Address staged(int operand);
+
+  bool wide() const { return isa_ == Isa::kAvx512; }
+  int lanes() const { return wide() ? 16 : 8; }
+  Xbyak::Xmm vec(int i) const {
+    return Xbyak::Xmm(wide() ? Xbyak::Operand::ZMM : Xbyak::Operand::YMM, i);
+  }
+  Xbyak::Xmm scratch() const { return vec(wide() ? 31 : 15); }
+  Xbyak::Xmm tail_mask() const { return vec(14); }
+
+  const Program& program_;
+  std::span<const OperandAccess> operands_;
+  const Isa isa_;
+  const bool many_rows_;
+  std::vector<int> pointer_register_;  // index of the general register, or -1
+  int slots_at_ = 0, spills_at_ = 0, stage_at_ = 0, frame_bytes_ = 0;
+  Xbyak::Label literals_, mask_table_;
+};
+
+}  // namespace plait::cpu::jit

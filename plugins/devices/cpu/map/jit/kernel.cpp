@@ -1,0 +1,162 @@
+#include "plugins/devices/cpu/map/jit/kernel.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#if defined(__x86_64__) && !defined(_WIN32)
+#include <xbyak/xbyak_util.h>
+
+#include "plugins/devices/cpu/map/jit/allocate.hpp"
+#include "plugins/devices/cpu/map/jit/emit.hpp"
+#include "plugins/devices/cpu/map/jit/lower.hpp"
+
+namespace plait::cpu::jit {
+namespace {
+
+// Asking the processor is slow on virtual machines: once, and never changed afterwards.
+bool machine_has(Isa isa) {
+  using Xbyak::util::Cpu;
+  static const Cpu cpu;
+  if (isa == Isa::kAvx2) return cpu.has(Cpu::tAVX2) && cpu.has(Cpu::tFMA) && cpu.has(Cpu::tF16C);
+  return cpu.has(Cpu::tAVX512F) && cpu.has(Cpu::tAVX512DQ) && cpu.has(Cpu::tAVX512BW) &&
+         cpu.has(Cpu::tAVX512VL) && cpu.has(Cpu::tBMI2);
+}
+
+class JitKernel final : public MapKernel {
+ public:
+  JitKernel(Isa isa, const MapDesc& desc, const Expr& expr, Layout layout)
+      : layout_(std::move(layout)), isa_(isa), threads_(useful_threads(layout_, desc.threads)) {
+    std::vector<uint32_t> dtypes;
+    std::vector<Level> levels;
+    std::vector<OperandAccess> accesses;
+    const size_t n = desc.inputs.size() + desc.outputs.size();
+    for (size_t o = 0; o < n; ++o) {
+      const bool is_output = o >= desc.inputs.size();
+      dtypes.push_back((is_output ? desc.outputs[o - desc.inputs.size()] : desc.inputs[o]).dtype);
+      accesses.push_back(access(o, dtypes.back(), is_output));
+      levels.push_back(accesses.back().level);
+    }
+    for (const OperandAccess& a : accesses) bytes_.push_back(a.bytes);
+    const Program program =
+        allocate(lower(expr, dtypes, levels, isa), Emitter::usable_registers(isa));
+    code_ = std::make_unique<Emitter>(program, accesses, isa, layout_.rank > 1);
+    function_ = code_->function();
+  }
+
+  void run(void* const* operands, void*) const override {
+    if (layout_.total == 0) return;
+    if (threads_ == 1) return run_part(operands, 0, 1);
+#pragma omp parallel num_threads(threads_)
+    run_part(operands, omp_get_thread_num(), omp_get_num_threads());
+  }
+
+  std::string_view name() const override {
+    return isa_ == Isa::kAvx512 ? "jit_avx512" : "jit_avx2";
+  }
+  size_t workspace_bytes() const override { return 0; }
+
+ private:
+  OperandAccess access(size_t o, uint32_t dtype, bool is_output) const {
+    const Layout::Strides& strides = layout_.strides[o];
+    const int last = layout_.rank - 1;
+    OperandAccess a;
+    a.bytes = static_cast<uint8_t>(dtype_bytes(dtype));
+    a.is_f16 = dtype == PLAIT_F16;
+    a.is_output = is_output;
+    const int64_t row_stride = last > 0 ? strides[last - 1] : 0;
+    a.row_bytes = row_stride * a.bytes;
+    if (!is_output && strides[last] == 0) a.level = row_stride ? Level::kRow : Level::kCall;
+    return a;
+  }
+
+  // Few long rows are cut across, many rows are dealt out.
+  void run_part(void* const* operands, int part, int parts) const {
+    const int64_t rows = layout_.rows();
+    constexpr int64_t kGrain = 64;  // elements: a cache line of the smallest type
+    const bool cut = rows < parts;
+    const Range r = cut ? Range{0, rows} : split(rows, 1, part, parts);
+    const Range c = cut ? split(layout_.row(), kGrain, part, parts) : Range{0, layout_.row()};
+    if (r.begin >= r.end || c.begin >= c.end) return;
+
+    // The code walks the rows of one block; blocks differ in the dims further out.
+    const int64_t block = layout_.rank > 1 ? layout_.dims[layout_.rank - 2] : 1;
+    for (int64_t row = r.begin; row < r.end;) {
+      CallArgs args;
+      args.n = c.end - c.begin;
+      args.rows = std::min(block - row % block, r.end - row);
+      for (size_t o = 0; o < bytes_.size(); ++o) {
+        const int64_t column = layout_.strides[o][layout_.rank - 1] ? c.begin : 0;
+        const int64_t offset = (layout_.row_offset(o, row) + column) * bytes_[o];
+        // As a number: an input that the expression does not read may be null.
+        args.operands[o] =
+            reinterpret_cast<void*>(reinterpret_cast<intptr_t>(operands[o]) + offset);
+      }
+      const int64_t done = args.rows;  // the code counts args.rows down
+      function_(&args);
+      row += done;
+    }
+  }
+
+  Layout layout_;
+  Isa isa_;
+  int threads_;
+  std::vector<int64_t> bytes_;  // of an element, by operand
+  std::unique_ptr<Emitter> code_;
+  Emitter::Function function_ = nullptr;
+};
+
+}  // namespace
+
+std::string refusal(Isa isa, const MapDesc& desc) {
+  const std::string name = isa == Isa::kAvx512 ? "jit_avx512" : "jit_avx2";
+  if (!machine_has(isa))
+    return name + " needs " +
+           (isa == Isa::kAvx512 ? "AVX-512 F, DQ, BW and VL" : "AVX2, FMA and F16C");
+  size_t narrow = 0;
+  for (const auto& side : {desc.inputs, desc.outputs}) {
+    for (const MapTensor& t : side) {
+      if (dtype_bytes(t.dtype) == 8)
+        return name + " computes in f32, an operand has type " +
+               (t.dtype == PLAIT_F64 ? "f64" : "i64");
+      narrow += dtype_bytes(t.dtype) < 4;
+    }
+  }
+  const size_t n = desc.inputs.size() + desc.outputs.size();
+  if (n > kMaxOperands)
+    return name + " takes " + std::to_string(kMaxOperands) + " operands, found " +
+           std::to_string(n);
+  if (isa == Isa::kAvx2 && narrow > Emitter::kPointerRegisters)
+    return name + " takes " + std::to_string(Emitter::kPointerRegisters) +
+           " operands of 1 or 2 bytes, found " + std::to_string(narrow);
+  return {};
+}
+
+std::unique_ptr<MapKernel> make_kernel(Isa isa, const MapDesc& desc, const Expr& expr,
+                                       Layout layout) {
+  try {
+    return std::make_unique<JitKernel>(isa, desc, expr, std::move(layout));
+  } catch (const Xbyak::Error& e) {
+    fail_map(PLAIT_ERR_INTERNAL, std::string("the code generator failed: ") + e.what());
+  }
+}
+
+}  // namespace plait::cpu::jit
+
+#else
+
+namespace plait::cpu::jit {
+
+std::string refusal(Isa, const MapDesc&) {
+  return "generated code needs x86-64 with System V calls";
+}
+
+std::unique_ptr<MapKernel> make_kernel(Isa, const MapDesc& desc, const Expr&, Layout) {
+  fail_map(PLAIT_ERR_UNIMPLEMENTED, refusal(Isa::kAvx2, desc));
+}
+
+}  // namespace plait::cpu::jit
+
+#endif

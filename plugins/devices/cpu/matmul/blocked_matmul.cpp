@@ -1,0 +1,153 @@
+// Large products: blocks of A and panels of B are packed and run against each other (see blocked_plan.hpp).
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+
+#include "plugins/devices/cpu/matmul/activation.hpp"
+#include "plugins/devices/cpu/matmul/blocked_plan.hpp"
+#include "plugins/devices/cpu/matmul/candidates.hpp"
+#include "plugins/devices/cpu/matmul/isa.hpp"
+#include "plugins/devices/cpu/matmul/jit_kernel.hpp"
+#include "plugins/devices/cpu/matmul/pack.hpp"
+
+namespace plait::cpu {
+namespace {
+
+/// The function for (last panel or not, block of k) is at [block * 2 + last].
+std::vector<KernelSpec> all_specs(const BlockedPlan& plan) {
+  std::vector<KernelSpec> specs;
+  for (size_t block = 0; block < plan.k_blocks.size(); ++block) {
+    for (const bool last : {false, true}) specs.push_back(blocked_spec(plan, last, block));
+  }
+  return specs;
+}
+
+class BlockedMatmul final : public MatmulKernel {
+ public:
+  explicit BlockedMatmul(BlockedPlan plan)
+      : plan_(std::move(plan)),
+        code_(all_specs(plan_)),
+        pack_(pack_functions(plan_.isa)),
+        activate_(plan_.desc.activation == Activation::relu
+                      ? nullptr
+                      : activation_function(plan_.desc.activation, plan_.isa)) {}
+
+  void run(const MatmulArgs& args) const override {
+    if (plan_.threads == 1) {
+      run_share(args, plan_.share(0, 1), 0);
+      return;
+    }
+#pragma omp parallel num_threads(plan_.threads)
+    {
+      const int thread = omp_get_thread_num();
+      run_share(args, plan_.share(thread, omp_get_num_threads()), static_cast<size_t>(thread));
+    }
+  }
+
+  std::string_view name() const override {
+    return plan_.isa == Isa::avx512 ? "jit_avx512_blocked" : "jit_avx2_blocked";
+  }
+  size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
+
+ private:
+  struct Operands {
+    const float* a;
+    const float* b;
+    const float* bias;
+    float* c;
+    float* packed_a;
+    float* packed_b;
+  };
+
+  void run_share(const MatmulArgs& args, const BlockedShare& share, size_t thread) const {
+    float* workspace = static_cast<float*>(args.workspace) + thread * (plan_.a_floats() + plan_.b_floats());
+    const MatmulDesc& d = plan_.desc;
+    for (int64_t item = share.first_item; item < share.last_item; ++item) {
+      const Operands operands = {args.a + item * d.batch_stride_a,
+                                 args.b + item * d.batch_stride_b,
+                                 args.bias,
+                                 args.c + item * d.batch_stride_c,
+                                 workspace,
+                                 workspace + plan_.a_floats()};
+      for (int64_t tile = share.first_tile; tile < share.last_tile; tile += plan_.tiles_per_block) {
+        const int64_t last = std::min(tile + plan_.tiles_per_block, share.last_tile);
+        for (size_t block = 0; block < plan_.k_blocks.size(); ++block) {
+          pack_a(operands, tile, last, block);
+          run_block(operands, share, tile, last, block);
+        }
+      }
+    }
+  }
+
+  void pack_a(const Operands& o, int64_t first, int64_t last, size_t block) const {
+    const MatmulDesc& d = plan_.desc;
+    const KBlock& k = plan_.k_blocks[block];
+    for (int64_t tile = first; tile < last; ++tile) {
+      const int64_t row = plan_.first_row(tile);
+      // Slots beyond the tile's rows may hold the next tile's: they are never read.
+      const int64_t rows = std::min<int64_t>(plan_.slots, d.m - row);
+      float* to = o.packed_a + (tile - first) * plan_.slots * k.size;
+      if (d.transpose_a) {
+        pack_.copy_in(o.a + k.first * d.m + row, d.m, rows, k.size, plan_.slots, to);
+      } else {
+        pack_.transpose_in(o.a + row * d.k + k.first, d.k, rows, k.size, plan_.slots, to);
+      }
+    }
+  }
+
+  void run_block(const Operands& o, const BlockedShare& share, int64_t first_tile, int64_t last_tile,
+                 size_t block) const {
+    const MatmulDesc& d = plan_.desc;
+    const KBlock& k = plan_.k_blocks[block];
+    const int64_t row = plan_.first_row(first_tile);
+    PanelArgs call;
+    call.p = o.packed_a;
+    call.q = o.packed_b;
+    call.tiles_hi = std::min(last_tile, plan_.tiles_hi) - std::min(first_tile, plan_.tiles_hi);
+    call.tiles_lo = last_tile - first_tile - call.tiles_hi;
+    for (int64_t panel = share.first_panel; panel < share.last_panel; ++panel) {
+      const bool last = panel + 1 == plan_.panels;
+      const int64_t lanes = last ? plan_.last_panel_lanes : plan_.panel_lanes;
+      const int64_t vector = lanes_of(plan_.isa);
+      const int64_t width = (lanes + vector - 1) / vector * vector;
+      const int64_t column = panel * plan_.panel_lanes;
+      if (d.transpose_b) {
+        pack_.transpose_in(o.b + column * d.k + k.first, d.k, lanes, k.size, width, o.packed_b);
+      } else {
+        pack_.copy_in(o.b + k.first * d.n + column, d.n, lanes, k.size, width, o.packed_b);
+      }
+      call.d = o.c + row * d.n + column;
+      if (d.bias) call.bias = o.bias + column;
+      code_.function(block * 2 + (last ? 1 : 0))(&call);
+      if (activate_ != nullptr && block + 1 == plan_.k_blocks.size()) {
+        const int64_t rows = plan_.first_row(last_tile) - row;
+        for (int64_t i = 0; i < rows; ++i) activate_(call.d + i * d.n, lanes);
+      }
+    }
+  }
+
+  const BlockedPlan plan_;
+  const JitCode code_;
+  const PackFunctions pack_;
+  const ActivationFunction activate_;
+};
+
+}  // namespace
+
+Offer offer_blocked(const MatmulDesc& desc, Isa isa) {
+  Offer offer;
+  offer.refusal = unsupported(isa);
+  if (!offer.refusal.empty()) return offer;
+  const BlockedPlan plan = plan_blocked(desc, isa);
+  offer.refusal = plan.refusal;
+  if (offer.refusal.empty()) offer.workspace_bytes = plan.workspace_bytes();
+  return offer;
+}
+
+std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa) {
+  return std::make_unique<BlockedMatmul>(plan_blocked(desc, isa));
+}
+
+}  // namespace plait::cpu

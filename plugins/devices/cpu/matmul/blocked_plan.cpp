@@ -1,0 +1,114 @@
+#include "plugins/devices/cpu/matmul/blocked_plan.hpp"
+
+#include <algorithm>
+
+#include "plugins/devices/cpu/matmul/cost.hpp"
+#include "plugins/devices/cpu/matmul/isa.hpp"
+
+namespace plait::cpu {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+constexpr int kVecs = 2;
+constexpr int64_t kLongestBlock = 256;  // a panel of B then takes 32 KiB with AVX-512, 16 with AVX2
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+int64_t BlockedPlan::first_row(int64_t tile) const {
+  return std::min(tile, tiles_hi) * rows_hi + std::max<int64_t>(tile - tiles_hi, 0) * rows_lo;
+}
+
+BlockedShare BlockedPlan::share(int thread, int of_threads) const {
+  BlockedShare all{0, desc.batch, 0, tiles(), 0, panels};
+  const auto cut = [=](int64_t& first, int64_t& last) {
+    const int64_t count = last;
+    first = count * thread / of_threads;
+    last = count * (thread + 1) / of_threads;
+  };
+  // Cutting the columns packs A once per thread, cutting the rows B.
+  if (desc.batch >= of_threads) {
+    cut(all.first_item, all.last_item);
+  } else if (desc.n >= desc.m) {
+    cut(all.first_panel, all.last_panel);
+  } else {
+    cut(all.first_tile, all.last_tile);
+  }
+  return all;
+}
+
+size_t BlockedPlan::a_floats() const {
+  return static_cast<size_t>(tiles_per_block * slots * k_blocks.front().size);
+}
+
+size_t BlockedPlan::b_floats() const {
+  return static_cast<size_t>(panel_lanes * k_blocks.front().size);
+}
+
+BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
+  BlockedPlan plan;
+  plan.refusal = jit_refusal(desc);
+  if (!plan.refusal.empty()) return plan;
+  const int lanes = lanes_of(isa);
+  plan.desc = desc;
+  plan.isa = isa;
+  const int64_t tiles = ceil_div(desc.m, max_rows(isa, kVecs));
+  plan.rows_lo = static_cast<int>(desc.m / tiles);
+  plan.tiles_hi = desc.m % tiles;
+  plan.tiles_lo = tiles - plan.tiles_hi;
+  plan.rows_hi = plan.rows_lo + (plan.tiles_hi > 0 ? 1 : 0);
+  plan.slots = lanes;
+  plan.panel_lanes = kVecs * lanes;
+  plan.panels = ceil_div(desc.n, plan.panel_lanes);
+  plan.last_panel_lanes = desc.n - (plan.panels - 1) * plan.panel_lanes;
+
+  const int64_t blocks = ceil_div(desc.k, kLongestBlock);
+  const int64_t size = ceil_div(ceil_div(desc.k, blocks), lanes) * lanes;
+  for (int64_t first = 0; first < desc.k; first += size) {
+    plan.k_blocks.push_back({first, std::min(size, desc.k - first)});
+  }
+  const int64_t tile_bytes = plan.slots * size * kFloat;
+  plan.tiles_per_block = std::clamp<int64_t>(second_level_cache_bytes() * 5 / 8 / tile_bytes, 4, tiles);
+
+  const int64_t units = desc.batch > 1 ? desc.batch : std::max(plan.panels, tiles);
+  constexpr int64_t kProductsWorthAThread = 1 << 20;
+  const int64_t products = desc.batch * ceil_div(desc.m * desc.n, kProductsWorthAThread) * desc.k;
+  plan.threads = static_cast<int>(std::clamp<int64_t>(std::min(units, products), 1, desc.threads));
+
+  const double k = static_cast<double>(desc.k);
+  const double m = static_cast<double>(desc.m);
+  const double n = static_cast<double>(desc.n);
+  const double a_passes = static_cast<double>(ceil_div(tiles, plan.tiles_per_block));
+  const double pack = k * (m / plan.rows_lo + n / lanes * a_passes) * pack_cycles(isa, true);
+  const double run = static_cast<double>(plan.panels * tiles * static_cast<int64_t>(plan.k_blocks.size())) *
+                     tile_cycles(isa, plan.rows_lo, kVecs, size, {});
+  plan.cycles = (pack + run) * static_cast<double>(desc.batch) / plan.threads;
+  return plan;
+}
+
+KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block) {
+  const int lanes = lanes_of(plan.isa);
+  const int64_t width = last_panel ? plan.last_panel_lanes : plan.panel_lanes;
+  const bool last_block = k_block + 1 == plan.k_blocks.size();
+  KernelSpec spec;
+  spec.isa = plan.isa;
+  spec.rows_hi = plan.rows_hi;
+  spec.rows_lo = plan.rows_lo;
+  spec.vecs = static_cast<int>(ceil_div(width, lanes));
+  spec.last_lanes = static_cast<int>(width - int64_t{spec.vecs - 1} * lanes);
+  spec.k = plan.k_blocks[k_block].size;
+  spec.p_row = kFloat;
+  spec.p_k = plan.slots * kFloat;
+  spec.p_tile = spec.p_k * spec.k;
+  spec.q_k = int64_t{spec.vecs} * lanes * kFloat;
+  spec.d_row = plan.desc.n * kFloat;
+  spec.mask_d = spec.last_lanes < lanes;
+  spec.add = k_block > 0 || plan.desc.accumulate;
+  spec.bias = last_block && plan.desc.bias;
+  spec.relu = last_block && plan.desc.activation == Activation::relu;
+  spec.prefetch = true;
+  return spec;
+}
+
+}  // namespace plait::cpu

@@ -1,0 +1,40 @@
+#include "plugins/devices/cpu/matmul/isa.hpp"
+
+#include <xbyak/xbyak_util.h>
+
+#include <algorithm>
+
+namespace plait::cpu {
+
+Isa machine_isa() {
+  using Xbyak::util::Cpu;
+  static const Isa isa = [] {
+    const Cpu cpu;
+    // The packing code uses DQ, BW and VL forms besides the foundation.
+    if (cpu.has(Cpu::tAVX512F) && cpu.has(Cpu::tAVX512DQ) && cpu.has(Cpu::tAVX512BW) &&
+        cpu.has(Cpu::tAVX512VL)) {
+      return Isa::avx512;
+    }
+    return cpu.has(Cpu::tAVX2) && cpu.has(Cpu::tFMA) ? Isa::avx2 : Isa::plain;
+  }();
+  return isa;
+}
+
+Isa limit_isa(Isa max_isa) { return std::min(max_isa, machine_isa()); }
+
+std::string unsupported(Isa isa) {
+  if (limit_isa(isa) == isa) return {};
+  return isa == Isa::avx512 ? "the machine has no AVX-512 (F, DQ, BW, VL)"
+                            : "the machine has no AVX2 with FMA";
+}
+
+int64_t second_level_cache_bytes() {
+  static const int64_t bytes = [] {
+    const Xbyak::util::Cpu cpu;
+    constexpr int64_t kUnknown = 512 * 1024;
+    return cpu.getDataCacheLevels() > 1 ? int64_t{cpu.getDataCacheSize(1)} : kUnknown;
+  }();
+  return bytes;
+}
+
+}  // namespace plait::cpu

@@ -1,0 +1,172 @@
+// The generated kernels as a MatmulKernel: packs, calls the panel functions, turns swapped results round.
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "plugins/devices/cpu/matmul/activation.hpp"
+#include "plugins/devices/cpu/matmul/candidates.hpp"
+#include "plugins/devices/cpu/matmul/isa.hpp"
+#include "plugins/devices/cpu/matmul/jit_kernel.hpp"
+#include "plugins/devices/cpu/matmul/pack.hpp"
+#include "plugins/devices/cpu/matmul/plan.hpp"
+
+namespace plait::cpu {
+namespace {
+
+/// All specs of a plan, equal ones once, and which one each (kind of panel, block of k) uses.
+struct SpecTable {
+  std::vector<KernelSpec> specs;
+  std::vector<size_t> index;  // [kind * blocks + block]
+
+  explicit SpecTable(const JitPlan& plan) {
+    const size_t blocks = plan.k_blocks.size();
+    index.resize(static_cast<size_t>(plan.kinds) * blocks);
+    for (const Panel& panel : plan.panels) {
+      for (size_t block = 0; block < blocks; ++block) {
+        const KernelSpec spec = kernel_spec(plan, panel, block);
+        const auto found = std::find(specs.begin(), specs.end(), spec);
+        index[static_cast<size_t>(panel.kind) * blocks + block] =
+            static_cast<size_t>(found - specs.begin());
+        if (found == specs.end()) specs.push_back(spec);
+      }
+    }
+  }
+};
+
+class JitMatmul final : public MatmulKernel {
+ public:
+  explicit JitMatmul(JitPlan plan)
+      : plan_(std::move(plan)),
+        table_(plan_),
+        code_(table_.specs),
+        pack_(pack_functions(plan_.isa)),
+        activate_(plan_.desc.activation == Activation::relu
+                      ? nullptr
+                      : activation_function(plan_.desc.activation, plan_.isa)) {}
+
+  void run(const MatmulArgs& args) const override {
+    if (plan_.threads == 1) {
+      run_tasks(args, 0, tasks(), 0);
+      return;
+    }
+#pragma omp parallel num_threads(plan_.threads)
+    {
+      // The pool may grant fewer threads than asked for; every task has its own part of C either way.
+      const int64_t granted = omp_get_num_threads();
+      const int64_t thread = omp_get_thread_num();
+      run_tasks(args, tasks() * thread / granted, tasks() * (thread + 1) / granted,
+                static_cast<size_t>(thread));
+    }
+  }
+
+  std::string_view name() const override {
+    return plan_.isa == Isa::avx512 ? "jit_avx512" : "jit_avx2";
+  }
+  size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
+
+ private:
+  /// A part of a panel: its tiles and where its rows begin.
+  struct Part {
+    int64_t first_row;
+    int64_t rows;
+    int64_t tiles_hi;
+    int64_t tiles_lo;
+  };
+
+  int64_t tasks() const {
+    return plan_.desc.batch * static_cast<int64_t>(plan_.panels.size()) * plan_.row_splits;
+  }
+
+  void run_tasks(const MatmulArgs& args, int64_t first, int64_t last, size_t thread) const {
+    float* pack = static_cast<float*>(args.workspace);
+    if (pack != nullptr) pack += thread * (plan_.pack_floats + plan_.scratch_floats);
+    const int64_t panels = static_cast<int64_t>(plan_.panels.size());
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t split = task % plan_.row_splits;
+      const Panel& panel = plan_.panels[static_cast<size_t>(task / plan_.row_splits % panels)];
+      const int64_t item = task / plan_.row_splits / panels;
+      run_panel(args, item, panel, part_of(panel, split), pack);
+    }
+  }
+
+  Part part_of(const Panel& panel, int64_t split) const {
+    const int64_t all = panel.tiles_hi + panel.tiles_lo;
+    const int64_t first = all * split / plan_.row_splits;
+    const int64_t last = all * (split + 1) / plan_.row_splits;
+    const auto row_of = [&panel](int64_t tile) {
+      return std::min(tile, panel.tiles_hi) * panel.rows_hi +
+             std::max<int64_t>(tile - panel.tiles_hi, 0) * panel.rows_lo;
+    };
+    const int64_t hi = std::min(last, panel.tiles_hi) - std::min(first, panel.tiles_hi);
+    return {row_of(first), row_of(last) - row_of(first), hi, last - first - hi};
+  }
+
+  void run_panel(const MatmulArgs& args, int64_t item, const Panel& panel, const Part& part,
+                 float* pack) const {
+    if (part.rows == 0) return;
+    const MatmulDesc& desc = plan_.desc;
+    const float* a = args.a + item * desc.batch_stride_a;
+    const float* b = args.b + item * desc.batch_stride_b;
+    float* c = args.c + item * desc.batch_stride_c;
+    const float* p = (plan_.swapped ? b : a) + part.first_row * plan_.p_row;
+    const float* q = (plan_.swapped ? a : b) + panel.first_lane * plan_.q_lane;
+    const int64_t width = int64_t{panel.vecs} * lanes_of(plan_.isa);
+
+    PanelArgs call;
+    call.d = plan_.swapped ? pack + plan_.pack_floats
+                           : c + part.first_row * desc.n + panel.first_lane;
+    call.tiles_hi = part.tiles_hi;
+    call.tiles_lo = part.tiles_lo;
+    if (desc.bias) call.bias = args.bias + (plan_.swapped ? part.first_row : panel.first_lane);
+
+    const size_t blocks = plan_.k_blocks.size();
+    for (size_t block = 0; block < blocks; ++block) {
+      const KBlock& k = plan_.k_blocks[block];
+      const float* source = q + k.first * plan_.q_k;
+      call.p = p + k.first * plan_.p_k;
+      call.q = source;
+      if (plan_.packing == Packing::transpose) {
+        pack_.transpose_in(source, plan_.q_lane, panel.lanes, k.size, width, pack);
+        call.q = pack;
+      } else if (plan_.packing == Packing::copy) {
+        pack_.copy_in(source, plan_.q_k, panel.lanes, k.size, width, pack);
+        call.q = pack;
+      }
+      code_.function(table_.index[static_cast<size_t>(panel.kind) * blocks + block])(&call);
+    }
+    if (plan_.swapped) {
+      float* target = c + panel.first_lane * desc.n + part.first_row;
+      pack_.transpose_out(call.d, part.rows, panel.lanes, width, desc.accumulate, target, desc.n);
+      if (activate_ != nullptr) {
+        for (int64_t i = 0; i < panel.lanes; ++i) activate_(target + i * desc.n, part.rows);
+      }
+    } else if (activate_ != nullptr) {
+      for (int64_t i = 0; i < part.rows; ++i) activate_(call.d + i * desc.n, panel.lanes);
+    }
+  }
+
+  const JitPlan plan_;
+  const SpecTable table_;
+  const JitCode code_;
+  const PackFunctions pack_;
+  const ActivationFunction activate_;
+};
+
+}  // namespace
+
+Offer offer_jit(const MatmulDesc& desc, Isa isa) {
+  Offer offer;
+  offer.refusal = unsupported(isa);
+  if (!offer.refusal.empty()) return offer;
+  const JitPlan plan = plan_jit(desc, isa);
+  offer.refusal = plan.refusal;
+  if (offer.refusal.empty()) offer.workspace_bytes = plan.workspace_bytes();
+  return offer;
+}
+
+std::unique_ptr<MatmulKernel> make_jit(const MatmulDesc& desc, Isa isa) {
+  return std::make_unique<JitMatmul>(plan_jit(desc, isa));
+}
+
+}  // namespace plait::cpu

@@ -1,0 +1,172 @@
+// oneDNN's matmul as a MatmulKernel. Bias and relu are fused (both exact); other activations follow as a
+// pass of our own, because oneDNN's approximations differ from ours. Builds against oneDNN 2.6 and 3.x.
+
+#include <omp.h>
+
+#include <array>
+#include <dnnl.hpp>
+
+#include "plugins/devices/cpu/matmul/activation.hpp"
+#include "plugins/devices/cpu/matmul/candidates.hpp"
+#include "plugins/devices/cpu/matmul/isa.hpp"
+#include "plugins/devices/cpu/matmul/plain.hpp"
+
+namespace plait::cpu {
+namespace {
+
+using dnnl::memory;
+
+/// oneDNN takes the number of threads from the calling thread's OpenMP setting, when it prepares and when
+/// it runs.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) { set(threads); }
+  ~ThreadLimit() { set(before_); }
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+
+ private:
+  void set(int threads) const {
+    if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+  }
+  const int before_;
+};
+
+memory::desc matrix(const MatmulDesc& d, int64_t rows, int64_t columns, bool transposed,
+                    int64_t batch_stride) {
+  const int64_t row = transposed ? 1 : columns;
+  const int64_t column = transposed ? rows : 1;
+  constexpr auto kType = memory::data_type::f32;
+  if (d.batch == 1) return {memory::dims{rows, columns}, kType, memory::dims{row, column}};
+  const bool shared = batch_stride == 0;  // a batch of one is repeated for all
+  return {memory::dims{shared ? 1 : d.batch, rows, columns}, kType,
+          memory::dims{shared ? rows * columns : batch_stride, row, column}};
+}
+
+memory::desc bias_of(const MatmulDesc& d) {
+  constexpr auto kType = memory::data_type::f32;
+  if (!d.bias) return {};
+  if (d.batch == 1) return {memory::dims{1, d.n}, kType, memory::dims{d.n, 1}};
+  return {memory::dims{1, 1, d.n}, kType, memory::dims{d.n, d.n, 1}};
+}
+
+dnnl::primitive_attr attributes(const MatmulDesc& d) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops ops;
+  if (d.accumulate) ops.append_sum(1.0f);
+  if (d.activation == Activation::relu) {
+#if DNNL_VERSION_MAJOR >= 3
+    ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#else
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#endif
+  }
+  attr.set_post_ops(ops);
+  return attr;
+}
+
+/// Throws dnnl::error where oneDNN has no implementation.
+dnnl::matmul::primitive_desc describe(const MatmulDesc& d, const dnnl::engine& engine) {
+  const ThreadLimit limit(d.threads);
+  const memory::desc a = matrix(d, d.m, d.k, d.transpose_a, d.batch_stride_a);
+  const memory::desc b = matrix(d, d.k, d.n, d.transpose_b, d.batch_stride_b);
+  const memory::desc c = matrix(d, d.m, d.n, false, d.batch_stride_c);
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, a, b, bias_of(d), c, attributes(d)};
+#else
+  return {dnnl::matmul::desc(a, b, bias_of(d), c), attributes(d), engine};
+#endif
+}
+
+class OneDnnMatmul final : public MatmulKernel {
+ public:
+  explicit OneDnnMatmul(const MatmulDesc& desc)
+      : desc_(desc),
+        engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_),
+        description_(describe(desc, engine_)),
+        activate_(desc.activation == Activation::relu
+                      ? nullptr
+                      : activation_function(desc.activation, machine_isa())) {
+    const ThreadLimit limit(desc.threads);
+    primitive_ = dnnl::matmul(description_);
+    add_operand(DNNL_ARG_SRC, description_.src_desc());
+    add_operand(DNNL_ARG_WEIGHTS, description_.weights_desc());
+    add_operand(DNNL_ARG_DST, description_.dst_desc());
+    add_operand(DNNL_ARG_SCRATCHPAD, description_.scratchpad_desc());
+    if (desc.bias) add_operand(DNNL_ARG_BIAS, bias_of(desc));
+  }
+
+  void run(const MatmulArgs& args) const override {
+    const ThreadLimit limit(desc_.threads);
+    const std::array<const void*, 5> data = {args.a, args.b, args.c, args.workspace, args.bias};
+    bool done = true;
+    for (size_t i = 0; i < count_; ++i) {
+      // The C functions: the C++ ones build a map for each call. Inputs are only read.
+      done = done && dnnl_memory_set_data_handle(operands_[i].memory, const_cast<void*>(data[i])) ==
+                         dnnl_success;
+    }
+    done = done && dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(count_),
+                                          operands_.data()) == dnnl_success;
+    if (!done) {  // out of memory inside the library: slow but right
+      matmul_plain(desc_, args.a, args.b, args.bias, args.c);
+      return;
+    }
+    if (activate_ != nullptr) activate(args.c);
+  }
+
+  std::string_view name() const override { return "onednn"; }
+  size_t workspace_bytes() const override { return description_.scratchpad_desc().get_size(); }
+
+ private:
+  void add_operand(int which, const memory::desc& desc) {
+    memories_[count_] = memory(desc, engine_, DNNL_MEMORY_NONE);
+    operands_[count_] = {which, memories_[count_].get()};
+    ++count_;
+  }
+
+  void activate(float* c) const {
+    const int64_t rows = desc_.batch * desc_.m;
+#pragma omp parallel for num_threads(desc_.threads) if (desc_.threads > 1)
+    for (int64_t row = 0; row < rows; ++row) {
+      activate_(c + row / desc_.m * desc_.batch_stride_c + row % desc_.m * desc_.n, desc_.n);
+    }
+  }
+
+  const MatmulDesc desc_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::matmul::primitive_desc description_;
+  ActivationFunction activate_;
+  dnnl::matmul primitive_;
+  std::array<memory, 5> memories_;
+  std::array<dnnl_exec_arg_t, 5> operands_{};
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+Offer offer_onednn(const MatmulDesc& desc) {
+  if (desc.batch == 0 || desc.m == 0 || desc.n == 0) return {"the result is empty", 0};
+  if (desc.k == 0) return {"nothing is summed", 0};
+  if (desc.batch > 1 && desc.batch_stride_a == 0 && desc.batch_stride_b == 0) {
+    return {"oneDNN can't share both operands of a batch", 0};
+  }
+  try {
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    const auto description = describe(desc, engine);
+    if (std::string_view(description.impl_info_str()).starts_with("ref")) {
+      return {"oneDNN has only its reference loops for this", 0};
+    }
+    return {{}, description.scratchpad_desc().get_size()};
+  } catch (const dnnl::error& error) {
+    return {std::string("oneDNN says ") + error.what(), 0};
+  }
+}
+
+std::unique_ptr<MatmulKernel> make_onednn(const MatmulDesc& desc) {
+  return std::make_unique<OneDnnMatmul>(desc);
+}
+
+}  // namespace plait::cpu

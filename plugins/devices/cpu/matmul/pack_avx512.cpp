@@ -1,0 +1,201 @@
+#include <immintrin.h>
+
+#include <algorithm>
+
+// gcc 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#include "plugins/devices/cpu/matmul/pack.hpp"
+
+#define PLAIT_AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
+#define PLAIT_AVX512_INLINE \
+  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), always_inline)) inline
+
+namespace plait::cpu {
+namespace {
+
+constexpr int kLanes = 16;
+
+PLAIT_AVX512_INLINE __mmask16 first_lanes(int64_t count) {
+  return static_cast<__mmask16>((1u << std::clamp<int64_t>(count, 0, kLanes)) - 1);
+}
+
+/// Four vectors, named so that they stay in registers at every level of optimisation.
+struct Four {
+  __m512 v0, v1, v2, v3;
+};
+
+/// From vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four each) at four
+/// columns, to vectors with one column each.
+PLAIT_AVX512_INLINE Four turn_quarters(const Four& in) {
+  const __m512 low01 = _mm512_unpacklo_ps(in.v0, in.v1);
+  const __m512 high01 = _mm512_unpackhi_ps(in.v0, in.v1);
+  const __m512 low23 = _mm512_unpacklo_ps(in.v2, in.v3);
+  const __m512 high23 = _mm512_unpackhi_ps(in.v2, in.v3);
+  return {_mm512_shuffle_ps(low01, low23, 0x44), _mm512_shuffle_ps(low01, low23, 0xee),
+          _mm512_shuffle_ps(high01, high23, 0x44), _mm512_shuffle_ps(high01, high23, 0xee)};
+}
+
+/// The quarters of rows i, i+4, i+8 and i+12 at one column, merged while loading: no shuffle is needed.
+PLAIT_AVX512_INLINE __m512 gather_quarters(const float* from, int64_t stride) {
+  __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(from));
+  v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(from + 4 * stride));
+  v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(from + 8 * stride));
+  return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(from + 12 * stride));
+}
+
+PLAIT_AVX512_INLINE Four gather_16x4(const float* from, int64_t stride) {
+  return {gather_quarters(from, stride), gather_quarters(from + stride, stride),
+          gather_quarters(from + 2 * stride, stride), gather_quarters(from + 3 * stride, stride)};
+}
+
+PLAIT_AVX512_INLINE void store_turned(const Four& in, float* to, int64_t width) {
+  const Four turned = turn_quarters(in);
+  _mm512_storeu_ps(to, turned.v0);
+  _mm512_storeu_ps(to + width, turned.v1);
+  _mm512_storeu_ps(to + 2 * width, turned.v2);
+  _mm512_storeu_ps(to + 3 * width, turned.v3);
+}
+
+/// 16 rows and 4 columns at `from` become 4 rows of 16 lanes at `to`.
+PLAIT_AVX512_INLINE void turn_16x4(const float* from, int64_t stride, float* to, int64_t width) {
+  store_turned(gather_16x4(from, stride), to, width);
+}
+
+/// Merges 16 columns of a row into the quarter of four vectors that `mask` names.
+template <__mmask16 mask>
+PLAIT_AVX512_INLINE void merge_row(const float* row, __m512& v0, __m512& v1, __m512& v2, __m512& v3) {
+  v0 = _mm512_mask_broadcast_f32x4(v0, mask, _mm_loadu_ps(row));
+  v1 = _mm512_mask_broadcast_f32x4(v1, mask, _mm_loadu_ps(row + 4));
+  v2 = _mm512_mask_broadcast_f32x4(v2, mask, _mm_loadu_ps(row + 8));
+  v3 = _mm512_mask_broadcast_f32x4(v3, mask, _mm_loadu_ps(row + 12));
+}
+
+template <__mmask16 mask>
+PLAIT_AVX512_INLINE void merge_rows(const float* from, int64_t stride, Four& c0, Four& c1, Four& c2,
+                                    Four& c3) {
+  merge_row<mask>(from, c0.v0, c1.v0, c2.v0, c3.v0);
+  merge_row<mask>(from + stride, c0.v1, c1.v1, c2.v1, c3.v1);
+  merge_row<mask>(from + 2 * stride, c0.v2, c1.v2, c2.v2, c3.v2);
+  merge_row<mask>(from + 3 * stride, c0.v3, c1.v3, c2.v3, c3.v3);
+}
+
+/// The first quarters of four vectors: 16 columns of a row.
+PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m512& v2, __m512& v3) {
+  v0 = _mm512_castps128_ps512(_mm_loadu_ps(row));
+  v1 = _mm512_castps128_ps512(_mm_loadu_ps(row + 4));
+  v2 = _mm512_castps128_ps512(_mm_loadu_ps(row + 8));
+  v3 = _mm512_castps128_ps512(_mm_loadu_ps(row + 12));
+}
+
+/// As turn_16x4 for 16 columns, touching every line of the source once: rows a power of two apart share a
+/// set of the cache that can't hold all sixteen.
+PLAIT_AVX512_INLINE void turn_16x16(const float* from, int64_t stride, float* to, int64_t width) {
+  Four c0, c1, c2, c3;
+  first_row(from, c0.v0, c1.v0, c2.v0, c3.v0);
+  first_row(from + stride, c0.v1, c1.v1, c2.v1, c3.v1);
+  first_row(from + 2 * stride, c0.v2, c1.v2, c2.v2, c3.v2);
+  first_row(from + 3 * stride, c0.v3, c1.v3, c2.v3, c3.v3);
+  merge_rows<0x00f0>(from + 4 * stride, stride, c0, c1, c2, c3);
+  merge_rows<0x0f00>(from + 8 * stride, stride, c0, c1, c2, c3);
+  merge_rows<0xf000>(from + 12 * stride, stride, c0, c1, c2, c3);
+  store_turned(c0, to, width);
+  store_turned(c1, to + 4 * width, width);
+  store_turned(c2, to + 8 * width, width);
+  store_turned(c3, to + 12 * width, width);
+}
+
+/// Whole groups of 16 columns; returns how many columns were done.
+PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, float* out, int64_t w) {
+  int64_t column = 0;
+  for (; column + 16 <= k; column += 16) turn_16x16(rows + column, stride, out + column * w, w);
+  for (; column + 4 <= k; column += 4) turn_16x4(rows + column, stride, out + column * w, w);
+  return column;
+}
+
+/// As turn_16x4 for fewer rows: the last one stands for those that are missing.
+PLAIT_AVX512 void turn_ragged(const float* from, int64_t stride, int64_t rows, float* to, int64_t width) {
+  const auto row = [=](int64_t i) { return _mm_loadu_ps(from + std::min(i, rows - 1) * stride); };
+  alignas(64) float quarters[4][kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) _mm_store_ps(&quarters[i % 4][i / 4 * 4], row(i));
+  store_turned({_mm512_load_ps(quarters[0]), _mm512_load_ps(quarters[1]), _mm512_load_ps(quarters[2]),
+                _mm512_load_ps(quarters[3])},
+               to, width);
+}
+
+/// The last columns, fewer than four.
+PLAIT_AVX512 void turn_columns(const float* rows, int64_t stride, int64_t used, int64_t k, int64_t w,
+                               float* out) {
+  for (int64_t column = 0; column < k; ++column) {
+    alignas(64) float lanes[kLanes] = {};
+    for (int64_t row = 0; row < used; ++row) lanes[row] = rows[row * stride + column];
+    _mm512_storeu_ps(out + column * w, _mm512_load_ps(lanes));
+  }
+}
+
+PLAIT_AVX512 void transpose_in(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w,
+                               float* panel) {
+  for (int64_t lane = 0; lane < w; lane += kLanes) {
+    const int64_t used = std::min<int64_t>(l - lane, kLanes);
+    if (used <= 0) break;
+    const float* rows = source + lane * stride;
+    float* out = panel + lane;
+    int64_t column = used == kLanes ? turn_16xk(rows, stride, k, out, w) : 0;
+    for (; column + 4 <= k; column += 4) turn_ragged(rows + column, stride, used, out + column * w, w);
+    turn_columns(rows + column, stride, used, k - column, w, out + column * w);
+  }
+}
+
+PLAIT_AVX512 void copy_in(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w,
+                          float* panel) {
+  const __mmask16 last = first_lanes(l - (w - kLanes));
+  for (int64_t row = 0; row < k; ++row) {
+    const float* from = source + row * stride;
+    float* to = panel + row * w;
+    int64_t lane = 0;
+    for (; lane + kLanes < w; lane += kLanes) _mm512_storeu_ps(to + lane, _mm512_loadu_ps(from + lane));
+    _mm512_storeu_ps(to + lane, _mm512_maskz_loadu_ps(last, from + lane));
+  }
+}
+
+PLAIT_AVX512_INLINE void put(float* to, __mmask16 mask, __m512 value, bool add) {
+  if (add) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, to));
+  _mm512_mask_storeu_ps(to, mask, value);
+}
+
+PLAIT_AVX512 Four gather_ragged(const float* from, int64_t rows, int64_t stride) {
+  alignas(64) float quarters[4][kLanes] = {};
+  for (int64_t i = 0; i < rows; ++i) {
+    _mm_store_ps(&quarters[i % 4][i / 4 * 4], _mm_loadu_ps(from + i * stride));
+  }
+  return {_mm512_load_ps(quarters[0]), _mm512_load_ps(quarters[1]), _mm512_load_ps(quarters[2]),
+          _mm512_load_ps(quarters[3])};
+}
+
+PLAIT_AVX512 void transpose_out(const float* panel, int64_t r, int64_t l, int64_t w, bool add,
+                                float* target, int64_t stride) {
+  // Sixteen rows of the panel make one vector of the target; four lanes are turned at a time.
+  for (int64_t row = 0; row < r; row += kLanes) {
+    const int64_t rows = std::min<int64_t>(kLanes, r - row);
+    const __mmask16 mask = first_lanes(rows);
+    for (int64_t lane = 0; lane < l; lane += 4) {
+      const float* from = panel + row * w + lane;
+      const Four turned =
+          turn_quarters(rows == kLanes ? gather_16x4(from, w) : gather_ragged(from, rows, w));
+      float* to = target + lane * stride + row;
+      put(to, mask, turned.v0, add);
+      if (lane + 1 < l) put(to + stride, mask, turned.v1, add);
+      if (lane + 2 < l) put(to + 2 * stride, mask, turned.v2, add);
+      if (lane + 3 < l) put(to + 3 * stride, mask, turned.v3, add);
+    }
+  }
+}
+
+}  // namespace
+
+PackFunctions pack_functions_avx512() { return {transpose_in, copy_in, transpose_out}; }
+
+}  // namespace plait::cpu

@@ -1,0 +1,57 @@
+#include "plugins/devices/cpu/matmul/plain.hpp"
+
+#include <cmath>
+
+namespace plait::cpu {
+
+template <typename T>
+T activate_plain(Activation activation, T x) {
+  constexpr T kSqrtHalf = T(0.70710678118654752440);
+  constexpr T kSqrtTwoOverPi = T(0.79788456080286535588);
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x < T(0) ? T(0) : x;
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return T(1) / (T(1) + std::exp(-x));
+    case Activation::gelu:
+      return T(0.5) * x * std::erfc(-x * kSqrtHalf);
+    case Activation::gelu_tanh:  // x * sigmoid(2u): no cancellation for negative x
+      return x / (T(1) + std::exp(T(-2) * kSqrtTwoOverPi * (x + T(0.044715) * x * x * x)));
+    case Activation::silu:
+      return x / (T(1) + std::exp(-x));
+  }
+  return x;
+}
+
+template <typename T>
+void matmul_plain(const MatmulDesc& d, const T* a, const T* b, const T* bias, T* c) {
+  const int64_t a_i = d.transpose_a ? 1 : d.k;
+  const int64_t a_p = d.transpose_a ? d.m : 1;
+  const int64_t b_p = d.transpose_b ? 1 : d.n;
+  const int64_t b_j = d.transpose_b ? d.k : 1;
+  for (int64_t item = 0; item < d.batch; ++item) {
+    const T* a_item = a + item * d.batch_stride_a;
+    const T* b_item = b + item * d.batch_stride_b;
+    T* c_item = c + item * d.batch_stride_c;
+    for (int64_t i = 0; i < d.m; ++i) {
+      for (int64_t j = 0; j < d.n; ++j) {
+        T sum = 0;
+        for (int64_t p = 0; p < d.k; ++p) sum += a_item[i * a_i + p * a_p] * b_item[p * b_p + j * b_j];
+        if (d.bias) sum += bias[j];
+        T& out = c_item[i * d.n + j];
+        out = d.accumulate ? out + sum : activate_plain(d.activation, sum);
+      }
+    }
+  }
+}
+
+template float activate_plain(Activation, float);
+template double activate_plain(Activation, double);
+template void matmul_plain(const MatmulDesc&, const float*, const float*, const float*, float*);
+template void matmul_plain(const MatmulDesc&, const double*, const double*, const double*, double*);
+
+}  // namespace plait::cpu

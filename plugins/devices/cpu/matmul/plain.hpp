@@ -1,0 +1,17 @@
+#pragma once
+// Plain loops for f32 and f64: the last entry of every list, without intrinsics, and the check of the others.
+
+#include "plugins/devices/cpu/matmul/matmul.hpp"
+
+namespace plait::cpu {
+
+/// C = act(op(A)*op(B) + bias), as MatmulDesc says, on one thread. Sums are kept in T, k ascending.
+/// Instantiated for float and double. [thread: compute] [alloc: no] [throws: no]
+template <typename T>
+void matmul_plain(const MatmulDesc& desc, const T* a, const T* b, const T* bias, T* c);
+
+/// The value of an activation. Instantiated for float and double.
+template <typename T>
+T activate_plain(Activation activation, T x);
+
+}  // namespace plait::cpu

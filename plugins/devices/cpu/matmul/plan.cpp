@@ -1,0 +1,221 @@
+#include "plugins/devices/cpu/matmul/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plugins/devices/cpu/matmul/cost.hpp"
+#include "plugins/devices/cpu/matmul/isa.hpp"
+
+namespace plait::cpu {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kMaxDisplacement = int64_t{1} << 30;
+constexpr double kThreadStartCycles = 6000;  // waking the pool and joining it again
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+size_t round_up(int64_t a, int64_t b) { return static_cast<size_t>(ceil_div(a, b) * b); }
+
+/// Rows cut into tiles of nearly equal height.
+void cut_rows(Panel& panel, Isa isa, int64_t rows) {
+  const int64_t tiles = ceil_div(rows, max_rows(isa, panel.vecs));
+  panel.rows_lo = static_cast<int>(rows / tiles);
+  panel.tiles_hi = rows % tiles;
+  panel.tiles_lo = tiles - panel.tiles_hi;
+  panel.rows_hi = panel.rows_lo + (panel.tiles_hi > 0 ? 1 : 0);
+}
+
+double panel_cycles(const Panel& panel, Isa isa, int64_t k, const QCost& q) {
+  double cycles = 0;
+  if (panel.tiles_hi > 0) {
+    cycles += static_cast<double>(panel.tiles_hi) * tile_cycles(isa, panel.rows_hi, panel.vecs, k, q);
+  }
+  return cycles + static_cast<double>(panel.tiles_lo) * tile_cycles(isa, panel.rows_lo, panel.vecs, k, q);
+}
+
+QCost q_cost(const JitPlan& plan, int vecs) {
+  if (plan.packing != Packing::none) return {};
+  const int64_t row_bytes = plan.q_k * kFloat;
+  const int64_t vector_bytes = lanes_of(plan.isa) * kFloat;
+  // A row start is aligned once in (vector / gcd) rows; the other vectors cross a line.
+  const int64_t step = row_bytes % vector_bytes;
+  QCost cost;
+  if (step != 0) {
+    int64_t cycle = 1;
+    while ((cycle * step) % vector_bytes != 0) ++cycle;
+    cost.loads = 2.0 - 1.0 / static_cast<double>(cycle);
+  }
+  if (plan.k > k_limit(plan.isa, vecs, row_bytes)) cost.stall = 0.4;
+  return cost;
+}
+
+/// Chooses the widths of the panels so that the estimate is least.
+double choose_panels(JitPlan& plan) {
+  const int lanes = lanes_of(plan.isa);
+  const int64_t vectors = ceil_div(plan.lanes, lanes);
+  const int widest = max_vecs(plan.isa);
+  std::vector<double> cost_of(static_cast<size_t>(widest) + 1);
+  for (int vecs = 1; vecs <= widest; ++vecs) {
+    Panel panel;
+    panel.vecs = vecs;
+    cut_rows(panel, plan.isa, plan.rows);
+    cost_of[vecs] = panel_cycles(panel, plan.isa, plan.k, q_cost(plan, vecs));
+  }
+  std::vector<double> best(static_cast<size_t>(vectors) + 1, std::numeric_limits<double>::max());
+  std::vector<int> choice(best.size(), 0);
+  best[0] = 0;
+  for (int64_t total = 1; total <= vectors; ++total) {
+    for (int vecs = 1; vecs <= std::min<int64_t>(widest, total); ++vecs) {
+      const double cost = best[total - vecs] + cost_of[vecs];
+      if (cost < best[total]) {
+        best[total] = cost;
+        choice[total] = vecs;
+      }
+    }
+  }
+  std::vector<int> widths;
+  for (int64_t left = vectors; left > 0; left -= choice[left]) widths.push_back(choice[left]);
+  std::sort(widths.rbegin(), widths.rend());
+  int64_t first = 0;
+  for (const int vecs : widths) {
+    Panel panel;
+    panel.vecs = vecs;
+    panel.first_lane = first;
+    panel.lanes = std::min<int64_t>(int64_t{vecs} * lanes, plan.lanes - first);
+    cut_rows(panel, plan.isa, plan.rows);
+    const bool same = !plan.panels.empty() && plan.panels.back().vecs == vecs &&
+                      plan.panels.back().lanes == panel.lanes;
+    panel.kind = same ? plan.kinds - 1 : plan.kinds++;
+    plan.panels.push_back(panel);
+    first += panel.lanes;
+  }
+  return best[vectors];
+}
+
+void cut_k(JitPlan& plan) {
+  int64_t limit = plan.k;
+  for (const Panel& panel : plan.panels) {
+    limit = std::min(limit, k_limit(plan.isa, panel.vecs, 0));
+  }
+  const int64_t blocks = ceil_div(plan.k, std::max<int64_t>(limit, 64));
+  const int64_t size = static_cast<int64_t>(round_up(ceil_div(plan.k, blocks), 16));
+  for (int64_t first = 0; first < plan.k; first += size) {
+    plan.k_blocks.push_back({first, std::min(size, plan.k - first)});
+  }
+}
+
+/// Shares the work between threads: by whole panels and products of the batch, or by rows of each panel.
+void share(JitPlan& plan, double product_cycles, double per_panel_extra) {
+  const int64_t units = plan.desc.batch * static_cast<int64_t>(plan.panels.size());
+  const double all = (product_cycles + per_panel_extra) * static_cast<double>(plan.desc.batch);
+  plan.cycles = all;
+  for (int threads = 2; threads <= plan.desc.threads; ++threads) {
+    const double by_unit = all * static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
+    int64_t tiles = std::numeric_limits<int64_t>::max();
+    for (const Panel& panel : plan.panels) tiles = std::min(tiles, panel.tiles_hi + panel.tiles_lo);
+    const double share_of_rows =
+        static_cast<double>(ceil_div(tiles, threads)) / static_cast<double>(tiles);
+    const double by_rows = (product_cycles * share_of_rows + per_panel_extra) *
+                           static_cast<double>(plan.desc.batch);
+    const double best = std::min(by_unit, by_rows) + kThreadStartCycles;
+    if (best >= plan.cycles) continue;
+    plan.cycles = best;
+    plan.threads = threads;
+    plan.row_splits = by_unit <= by_rows ? 1 : threads;
+  }
+}
+
+JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool swapped, bool copy) {
+  JitPlan plan;
+  plan.desc = desc;
+  plan.isa = isa;
+  plan.swapped = swapped;
+  plan.k = desc.k;
+  const int64_t a_m = desc.transpose_a ? 1 : desc.k;
+  const int64_t a_k = desc.transpose_a ? desc.m : 1;
+  const int64_t b_n = desc.transpose_b ? desc.k : 1;
+  const int64_t b_k = desc.transpose_b ? 1 : desc.n;
+  plan.rows = swapped ? desc.n : desc.m;
+  plan.lanes = swapped ? desc.m : desc.n;
+  plan.p_row = swapped ? b_n : a_m;
+  plan.p_k = swapped ? b_k : a_k;
+  plan.q_k = swapped ? a_k : b_k;
+  plan.q_lane = swapped ? a_m : b_n;
+  plan.packing = plan.q_lane != 1 ? Packing::transpose : copy ? Packing::copy : Packing::none;
+
+  const int lanes = lanes_of(isa);
+  const double product_cycles = choose_panels(plan);
+  cut_k(plan);
+  const double vectors = static_cast<double>(ceil_div(plan.lanes, lanes));
+  double extra = 0;
+  if (plan.packing != Packing::none) {
+    extra += vectors * static_cast<double>(plan.k) *
+             pack_cycles(isa, plan.packing == Packing::transpose);
+  }
+  if (swapped) extra += vectors * static_cast<double>(plan.rows) * pack_cycles(isa, true);
+  share(plan, product_cycles, extra);
+
+  int64_t widest = 0;
+  for (const Panel& panel : plan.panels) widest = std::max<int64_t>(widest, panel.vecs);
+  const int64_t line_floats = 16;
+  if (plan.packing != Packing::none) {
+    plan.pack_floats = round_up(plan.k_blocks.front().size * widest * lanes, line_floats);
+  }
+  if (swapped) plan.scratch_floats = round_up(plan.rows * widest * lanes, line_floats);
+  return plan;
+}
+
+}  // namespace
+
+std::string jit_refusal(const MatmulDesc& d) {
+  if (d.batch == 0 || d.m == 0 || d.n == 0) return "the result is empty";
+  if (d.k == 0) return "nothing is summed";
+  constexpr int64_t kTallest = 64;
+  if (std::max({d.m, d.n, d.k}) > kMaxDisplacement / kFloat / kTallest) {
+    return "a stride exceeds an address displacement";
+  }
+  return {};
+}
+
+JitPlan plan_jit(const MatmulDesc& desc, Isa isa) {
+  JitPlan best;
+  best.refusal = jit_refusal(desc);
+  if (!best.refusal.empty()) return best;
+  best = plan_one(desc, isa, false, false);
+  const auto offer = [&best](JitPlan plan) {
+    if (plan.cycles < best.cycles) best = std::move(plan);
+  };
+  if (best.packing == Packing::none) offer(plan_one(desc, isa, false, true));
+  offer(plan_one(desc, isa, true, false));
+  return best;
+}
+
+KernelSpec kernel_spec(const JitPlan& plan, const Panel& panel, size_t k_block) {
+  const bool first = k_block == 0;
+  const bool last = k_block + 1 == plan.k_blocks.size();
+  const int64_t panel_width = int64_t{panel.vecs} * lanes_of(plan.isa);
+  KernelSpec spec;
+  spec.isa = plan.isa;
+  spec.rows_hi = panel.rows_hi;
+  spec.rows_lo = panel.rows_lo;
+  spec.vecs = panel.vecs;
+  spec.last_lanes = static_cast<int>(panel.lanes - int64_t{panel.vecs - 1} * lanes_of(plan.isa));
+  spec.k = plan.k_blocks[k_block].size;
+  spec.p_row = plan.p_row * kFloat;
+  spec.p_k = plan.p_k * kFloat;
+  const bool packed = plan.packing != Packing::none;
+  const bool partial = spec.last_lanes < lanes_of(plan.isa);
+  spec.q_k = (packed ? panel_width : plan.q_k) * kFloat;
+  spec.d_row = (plan.swapped ? panel_width : plan.desc.n) * kFloat;
+  spec.mask_q = partial && !packed;
+  spec.mask_d = partial && !plan.swapped;
+  // Swapped sums meet C only when they are turned round.
+  spec.add = !first || (plan.desc.accumulate && !plan.swapped);
+  spec.bias = last && plan.desc.bias;
+  spec.bias_per_row = plan.swapped;
+  spec.relu = last && plan.desc.activation == Activation::relu;
+  return spec;
+}
+
+}  // namespace plait::cpu

@@ -1,0 +1,101 @@
+#pragma once
+// How a product is cut for the generated kernels: a pure function of the desc and the instruction set.
+//
+// A generated kernel computes D[rows,lanes] += P[rows,k] * Q[k,lanes]: it broadcasts single elements of P
+// and multiplies them with vectors of Q, holding a tile of D in registers. The product C = A*B maps on it
+//   directly: P = A, Q = B, D = C; or
+//   swapped:  P = B^T, Q = A^T, D = C^T, with D in the workspace and turned round at the end.
+// Q must have its lanes side by side. Where the operand is stored the other way it is packed, block of k
+// by block of k, just before use. Swapping wins when A is the smaller operand to turn.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/devices/cpu/matmul/matmul.hpp"
+
+namespace plait::cpu {
+
+/// One generated function: walks down a panel of `vecs` vectors, tile by tile, over one block of k.
+/// Strides are in bytes.
+struct KernelSpec {
+  Isa isa = Isa::avx512;
+  int rows_hi = 0;  ///< rows of the taller tiles, which come first
+  int rows_lo = 0;  ///< rows of the others
+  int vecs = 0;
+  int last_lanes = 0;  ///< lanes in use in the last vector of the panel, 1..lanes_of(isa)
+  int64_t k = 0;
+  int64_t p_row = 0;
+  int64_t p_k = 0;
+  int64_t q_k = 0;
+  int64_t d_row = 0;
+  int64_t p_tile = 0;  ///< from a tile's P to the next one's; 0 when the rows simply go on
+  bool mask_q = false;  ///< Q must not be read beyond last_lanes
+  bool mask_d = false;  ///< D must not be touched beyond last_lanes
+  bool add = false;       ///< D += instead of D =
+  bool bias = false;
+  bool bias_per_row = false;
+  bool relu = false;
+  bool prefetch = false;  ///< P and D lie beyond the first-level cache, P in reading order
+
+  bool operator==(const KernelSpec&) const = default;
+};
+
+enum class Packing { none, copy, transpose };
+
+struct Panel {
+  int64_t first_lane = 0;
+  int64_t lanes = 0;
+  int vecs = 0;
+  int rows_hi = 0;
+  int rows_lo = 0;
+  int64_t tiles_hi = 0;
+  int64_t tiles_lo = 0;
+  int kind = 0;  ///< panels of one kind share their generated functions
+};
+
+struct KBlock {
+  int64_t first = 0;
+  int64_t size = 0;
+};
+
+struct JitPlan {
+  std::string refusal;  ///< empty when the plan is usable
+
+  MatmulDesc desc;
+  Isa isa = Isa::plain;
+  bool swapped = false;
+  Packing packing = Packing::none;
+  int64_t rows = 0;   ///< rows of P and D
+  int64_t lanes = 0;  ///< columns of Q and D
+  int64_t k = 0;
+  int64_t p_row = 0;  ///< strides of P and Q in elements
+  int64_t p_k = 0;
+  int64_t q_k = 0;
+  int64_t q_lane = 0;
+  std::vector<Panel> panels;
+  int kinds = 0;
+  std::vector<KBlock> k_blocks;
+
+  int threads = 1;
+  int row_splits = 1;         ///< pieces every panel is cut into, for the threads
+  size_t pack_floats = 0;     ///< per thread
+  size_t scratch_floats = 0;  ///< per thread, for D when swapped
+  double cycles = 0;          ///< estimate, for comparing plans
+
+  size_t workspace_bytes() const {
+    return static_cast<size_t>(threads) * (pack_floats + scratch_floats) * sizeof(float);
+  }
+};
+
+/// Why generated kernels of any kind refuse the desc; empty if they don't.
+std::string jit_refusal(const MatmulDesc& desc);
+
+/// The best plan for the desc, or one with `refusal` set. `isa` must be avx2 or avx512.
+/// The desc must have been checked; empty products are refused.
+JitPlan plan_jit(const MatmulDesc& desc, Isa isa);
+
+/// The spec of the function for one kind of panel and one block of k.
+KernelSpec kernel_spec(const JitPlan& plan, const Panel& panel, size_t k_block);
+
+}  // namespace plait::cpu

@@ -1,0 +1,24 @@
+// layer-dropout: zeroes a random share of the values while training. The mask depends on (seed, step, layer's name, index of
+// the value) alone, so it is the same however the run is split.
+#include <plait/plugin.hpp>
+
+namespace {
+using namespace plait;
+
+constexpr plait_option kDropout[] = {
+    below(at_least(opt_real("p", "0.1", "share of the values that become 0"), 0), 1)};
+
+Value build_dropout(Builder& b, const Options& o, std::span<const Value> in) {
+  const double p = o.real("p");
+  if (!b.training() || p == 0) return in[0];
+  const Value uniform = b.op("random_uniform", {in[0]});  // the engine adds seed, stream and step
+  return in[0] * ((uniform >= p) * (1 / (1 - p)));
+}
+}  // namespace
+
+PLAIT_PLUGIN("layer-dropout", "0.1.0", "Apache-2.0", "Dropout") {
+  static const auto dropout = layer<build_dropout>(
+      "dropout", "in training, each value is 0 with probability p, else divided by 1 - p",
+      kDropout);
+  host.add(dropout);
+}

@@ -1,0 +1,27 @@
+// optimizer-adamw: Adam with decay apart from the gradient (Loshchilov and Hutter).
+#include "plugins/optimizers/moments.hpp"
+
+namespace {
+using namespace plait;
+
+constexpr plait_option kAdamW[] = {
+    moments::kOptions[0],
+    moments::kOptions[1],
+    moments::kOptions[2],
+    opt_bool(
+        "independent_decay", "false",
+        "decay by schedule·decay each step, not by rate·decay: changing the rate leaves it alone"),
+};
+
+Value build_adamw(Builder& b, const Options& o, const Update& u) {
+  const Value share = (o.flag("independent_decay") ? u.factor : u.rate) * u.decay;
+  const Value decayed = u.parameter * (1.0 - share);
+  return decayed - moments::change(b, o, u, u.gradient);
+}
+}  // namespace
+
+PLAIT_PLUGIN("optimizer-adamw", "0.1.0", "Apache-2.0", "AdamW") {
+  static const auto adamw = optimizer<build_adamw>(
+      "adamw", "Adam; decay shrinks the parameter directly", 1e-3, 0.01, kAdamW);
+  host.add(adamw);
+}

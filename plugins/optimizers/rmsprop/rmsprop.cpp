@@ -1,0 +1,39 @@
+// optimizer-rmsprop: the gradient divided by the root of its running mean square. Decay is added to the gradient (L2).
+#include <plait/plugin.hpp>
+
+namespace {
+using namespace plait;
+
+constexpr plait_option kRmsprop[] = {
+    below(at_least(opt_real("alpha", "0.99", "how much of the mean square is kept each step"), 0),
+          1),
+    above(opt_real("eps", "1e-8", "added to the root of the mean square"), 0),
+    below(at_least(opt_real("momentum", "0.0", "how much of the last change is kept"), 0), 1),
+    opt_bool("centered", "false",
+             "divides by the standard deviation in place of the root mean square"),
+};
+
+Value build_rmsprop(Builder& b, const Options& o, const Update& u) {
+  const double alpha = o.real("alpha"), momentum = o.real("momentum");
+  const Value g = u.gradient + u.decay * u.parameter;
+  const Value square = alpha * b.state("square") + (1 - alpha) * (g * g);
+  b.set_state("square", square);
+  Value variance = square;
+  if (o.flag("centered")) {
+    const Value mean = alpha * b.state("mean") + (1 - alpha) * g;
+    b.set_state("mean", mean);
+    variance = max(square - mean * mean, 0.0);  // rounding may push it below 0
+  }
+  const Value scaled = g / (sqrt(variance) + o.real("eps"));
+  if (momentum == 0) return u.parameter - u.rate * scaled;
+  const Value velocity = momentum * b.state("momentum") + scaled;
+  b.set_state("momentum", velocity);
+  return u.parameter - u.rate * velocity;
+}
+}  // namespace
+
+PLAIT_PLUGIN("optimizer-rmsprop", "0.1.0", "Apache-2.0", "RMSprop") {
+  static const auto rmsprop = optimizer<build_rmsprop>(
+      "rmsprop", "gradient over the root of its running mean square", 0.01, 0, kRmsprop);
+  host.add(rmsprop);
+}

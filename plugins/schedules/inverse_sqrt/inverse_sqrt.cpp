@@ -1,0 +1,30 @@
+// schedule-inverse_sqrt: sqrt(W/(s - D)) after warmup, with W at least 1; never below `minimum`, without an end.
+#include "plugins/schedules/common.hpp"
+
+namespace {
+using namespace plait;
+
+constexpr plait_option kOptions[] = {schedules::kWarmup, schedules::kDelay, schedules::kMinimum};
+
+class InverseSqrt {
+ public:
+  InverseSqrt(const Options& o, int64_t)
+      : start_(o),
+        scale_(static_cast<double>(std::max<int64_t>(start_.warmup(), 1))),
+        minimum_(o.real("minimum")) {}
+  double factor(int64_t step) const noexcept {
+    if (step <= start_.end()) return start_.factor(step);
+    return std::max(minimum_, std::sqrt(scale_ / static_cast<double>(step - start_.delay())));
+  }
+
+ private:
+  schedules::Start start_;
+  double scale_, minimum_;
+};
+}  // namespace
+
+PLAIT_PLUGIN("schedule-inverse_sqrt", "0.1.0", "Apache-2.0", "Inverse square root decay") {
+  static const auto item = schedule<InverseSqrt>(
+      "inverse_sqrt", "falls with the root of the steps since the warmup", kOptions);
+  host.add(item);
+}

@@ -1,0 +1,18 @@
+// schedule-linear: after warmup the rate falls in a straight line to `minimum`.
+#include "plugins/schedules/common.hpp"
+
+namespace {
+using namespace plait;
+
+class Linear : public schedules::Decay {
+ public:
+  Linear(const Options& o, int64_t total_steps)
+      : Decay(o, total_steps, "linear", schedules::linear) {}
+};
+}  // namespace
+
+PLAIT_PLUGIN("schedule-linear", "0.1.0", "Apache-2.0", "Linear decay") {
+  static const auto item = schedule<Linear>("linear", "falls in a straight line to the minimum",
+                                            schedules::kDecayOptions);
+  host.add(item);
+}

@@ -1,0 +1,77 @@
+#include "plugins/support/elements.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "plugins/support/dtype.hpp"
+
+namespace plait::support {
+namespace {
+
+template <class T, class Convert>
+void read_as(const void* from, int64_t first, int64_t stride, int64_t n, double* to, Convert convert) {
+  const T* p = static_cast<const T*>(from) + first;
+  for (int64_t i = 0; i < n; ++i) to[i] = convert(p[i * stride]);
+}
+
+template <class T, class Convert>
+void write_as(void* to, int64_t first, int64_t stride, int64_t n, const double* from, Convert convert) {
+  T* p = static_cast<T*>(to) + first;
+  for (int64_t i = 0; i < n; ++i) p[i * stride] = convert(from[i]);
+}
+
+template <class T>
+T saturate(double v) {
+  if (std::isnan(v)) return 0;
+  // The upper limit of i64 is no double; 2^63 is, and stands for it.
+  if (v >= -2.0 * static_cast<double>(std::numeric_limits<T>::min() / 2) && sizeof(T) == 8)
+    return std::numeric_limits<T>::max();
+  if (v >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  if (v <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  return static_cast<T>(v);
+}
+
+}  // namespace
+
+void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stride, int64_t n, double* to) {
+  const auto plain = [](auto v) { return static_cast<double>(v); };
+  switch (dtype) {
+    case PLAIT_F32:
+      return read_as<float>(from, first, stride, n, to, plain);
+    case PLAIT_F64:
+      return read_as<double>(from, first, stride, n, to, plain);
+    case PLAIT_BF16:
+      return read_as<uint16_t>(from, first, stride, n, to, [](uint16_t v) { return double{from_bf16(v)}; });
+    case PLAIT_F16:
+      return read_as<uint16_t>(from, first, stride, n, to, [](uint16_t v) { return double{from_f16(v)}; });
+    case PLAIT_I32:
+      return read_as<int32_t>(from, first, stride, n, to, plain);
+    case PLAIT_I64:
+      return read_as<int64_t>(from, first, stride, n, to, plain);
+    default:
+      return read_as<uint8_t>(from, first, stride, n, to, plain);
+  }
+}
+
+void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int64_t n, const double* from) {
+  switch (dtype) {
+    case PLAIT_F32:
+      return write_as<float>(to, first, stride, n, from, [](double v) { return static_cast<float>(v); });
+    case PLAIT_F64:
+      return write_as<double>(to, first, stride, n, from, [](double v) { return v; });
+    case PLAIT_BF16:
+      return write_as<uint16_t>(to, first, stride, n, from, [](double v) { return to_bf16(static_cast<float>(v)); });
+    case PLAIT_F16:
+      return write_as<uint16_t>(to, first, stride, n, from, [](double v) { return to_f16(static_cast<float>(v)); });
+    case PLAIT_I32:
+      return write_as<int32_t>(to, first, stride, n, from, saturate<int32_t>);
+    case PLAIT_I64:
+      return write_as<int64_t>(to, first, stride, n, from, saturate<int64_t>);
+    case PLAIT_U8:
+      return write_as<uint8_t>(to, first, stride, n, from, saturate<uint8_t>);
+    default:
+      return write_as<uint8_t>(to, first, stride, n, from, [](double v) { return static_cast<uint8_t>(v != 0); });
+  }
+}
+
+}  // namespace plait::support

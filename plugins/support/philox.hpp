@@ -1,0 +1,51 @@
+// Counter-based random numbers for the op `random`: Philox4x32 with 10 rounds (Salmon et al., SC 2011).
+//
+// Which number an element gets is part of the op's contract, the same on every device. Key: the seed's low and high word.
+// Counter of block q (elements 4q to 4q+3):
+//   (q low, q high or sample, step low, stream low ^ rotl(stream high, 16))
+// Where the op is told the step alone, elements are counted over the whole output and word 1 is q's high half. Where it is
+// also told the index of its first sample, they are counted within a sample (a row of the leading dim) and word 1 is the
+// sample's index, so that a micro-batch draws what the whole batch would.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace plait::support {
+
+using PhiloxBlock = std::array<uint32_t, 4>;
+
+constexpr uint32_t kPhiloxMul0 = 0xD2511F53u, kPhiloxMul1 = 0xCD9E8D57u;
+constexpr uint32_t kPhiloxKey0 = 0x9E3779B9u, kPhiloxKey1 = 0xBB67AE85u;
+constexpr int kPhiloxRounds = 10;
+
+constexpr PhiloxBlock philox(PhiloxBlock c, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t a = uint64_t{kPhiloxMul0} * c[0], b = uint64_t{kPhiloxMul1} * c[2];
+    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0, static_cast<uint32_t>(b),
+         static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1, static_cast<uint32_t>(a)};
+    key0 += kPhiloxKey0;
+    key1 += kPhiloxKey1;
+  }
+  return c;
+}
+
+constexpr uint32_t stream_word(int64_t stream) {
+  const auto s = static_cast<uint64_t>(stream);
+  return static_cast<uint32_t>(s) ^ std::rotl(static_cast<uint32_t>(s >> 32), 16);
+}
+
+// In [0, 1), a multiple of 2^-24.
+constexpr float to_uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+// Two standard normal numbers from two words (Box and Muller).
+inline std::array<double, 2> to_normal(uint32_t w0, uint32_t w1) {
+  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(w0 >> 8) + 1.0) * 0x1p-24));
+  const double angle = 2.0 * std::numbers::pi * (static_cast<double>(w1 >> 8) * 0x1p-24);
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+}  // namespace plait::support

@@ -1,0 +1,100 @@
+// gather, scatter_add and one_hot. V rows of a table, W elements per row, N indices.
+#include <cstring>
+#include <limits>
+
+#include "plugins/support/dtype.hpp"
+#include "plugins/support/plain/operand.hpp"
+#include "plugins/support/plain/plain.hpp"
+
+namespace plait::support {
+namespace {
+
+// Rows are moved byte by byte. An index outside [0, V) gives a row of NaN, or of zeros where the type has no NaN.
+class PlainGather {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    parse_gather(d);
+    choice.workspace = 0;
+    why = "plain loops";
+    return true;
+  }
+  PlainGather(plait_device*, const plait_op_desc& d) : shape_(parse_gather(d)), type_(d.inputs[0].dtype) {}
+  void run(plait_queue*, void* const* operands, void*) const {
+    const auto size = static_cast<int64_t>(dtype_bytes(type_)) * shape_.width;
+    const auto* table = static_cast<const char*>(operands[0]);
+    auto* y = static_cast<char*>(operands[2]);
+    for (int64_t i = 0; i < shape_.count; ++i) {
+      const int64_t row = read_index(shape_.index, operands[1], i);
+      if (row >= 0 && row < shape_.rows) {
+        if (size) std::memcpy(y + i * size, table + row * size, static_cast<size_t>(size));
+      } else {
+        const double nan = is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
+        for (int64_t j = 0; j < shape_.width; ++j) write_element(type_, y, i * shape_.width + j, nan);
+      }
+    }
+  }
+
+ private:
+  Gather shape_;
+  uint32_t type_;
+};
+
+// Column by column, so that sums are kept in double; in the order of the indices. An index outside [0, V) is ignored.
+class PlainScatterAdd {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    choice.workspace = Scratch::bytes(parse_scatter_add(d).rows);
+    why = "plain loops in double";
+    return true;
+  }
+  PlainScatterAdd(plait_device*, const plait_op_desc& d) : shape_(parse_scatter_add(d)), type_(d.inputs[0].dtype) {}
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    const auto column = Scratch(workspace).row(shape_.rows);
+    for (int64_t j = 0; j < shape_.width; ++j) {
+      for (double& v : column) v = 0;
+      for (int64_t i = 0; i < shape_.count; ++i) {
+        const int64_t row = read_index(shape_.index, operands[1], i);
+        if (row >= 0 && row < shape_.rows)
+          column[static_cast<size_t>(row)] += read_element(type_, operands[0], i * shape_.width + j);
+      }
+      write_elements(type_, operands[2], j, shape_.width, shape_.rows, column.data());
+    }
+  }
+
+ private:
+  Gather shape_;
+  uint32_t type_;
+};
+
+class PlainOneHot {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    parse_one_hot(d);
+    choice.workspace = 0;
+    why = "plain loops";
+    return true;
+  }
+  PlainOneHot(plait_device*, const plait_op_desc& d) : shape_(parse_one_hot(d)), type_(d.outputs[0].dtype) {}
+  void run(plait_queue*, void* const* operands, void*) const {
+    const auto size = dtype_bytes(type_) * static_cast<uint64_t>(shape_.count * shape_.width);
+    if (size) std::memset(operands[1], 0, size);
+    for (int64_t i = 0; i < shape_.count; ++i) {
+      const int64_t hot = read_index(shape_.index, operands[0], i);
+      if (hot >= 0 && hot < shape_.width) write_element(type_, operands[1], i * shape_.width + hot, 1);
+    }
+  }
+
+ private:
+  Gather shape_;
+  uint32_t type_;
+};
+
+}  // namespace
+
+void add_plain_gather(std::vector<plait_kernel_item>& out, const char* device) {
+  out.push_back(kernel<PlainGather>("plain", "gather", device, 0));
+  out.push_back(kernel<PlainScatterAdd>("plain", "scatter_add", device, 0));
+  out.push_back(kernel<PlainOneHot>("plain", "one_hot", device, 0));
+}
+
+}  // namespace plait::support

@@ -1,0 +1,21 @@
+// The null plugin's parts: one function per file that adds that file's items.
+#pragma once
+
+#include <plait/plugin.hpp>
+
+#include <string>
+
+namespace plait::null {
+
+// What every function here says until you write it. Exceptions end at the border: the host gets this as a plait_error.
+[[noreturn]] inline void unimplemented(const char* what, const char* where) {
+  fail(PLAIT_ERR_UNIMPLEMENTED,
+       std::string("[template] ") + what + " is unimplemented; write it in " + where);
+}
+
+void add_model_items(const Host& host);   // model_items.cpp: layer, loss, metric
+void add_train_items(const Host& host);   // train_items.cpp: optimizer, schedule, dataset
+void add_op_and_kernel(const Host& host);  // op.cpp
+void add_device(const Host& host);        // device.cpp
+
+}  // namespace plait::null

@@ -1,0 +1,54 @@
+// An optimizer, a schedule, a dataset.
+#include "plugins/template/template.hpp"
+
+namespace plait::null {
+namespace {
+
+constexpr plait_option kOptimizerOptions[] = {
+    below(at_least(opt_real("momentum", "0.0", "how much of the last change is kept"), 0), 1),
+};
+
+// One update of N parameters, element by element: `return u.parameter - u.rate * u.gradient;`
+// b.state() and b.set_state() keep a tensor of the same shape from step to step.
+Value build_optimizer(Builder&, const Options&, const Update&) {
+  unimplemented("optimizer 'template.optimizer'", "build_optimizer()");
+}
+
+constexpr plait_option kScheduleOptions[] = {
+    at_least(opt_int("warmup", "0", "steps until the full rate"), 0),
+};
+
+// factor(step), with steps from 1, multiplies the learning rate. Pure: a resumed run asks again.
+class Schedule {
+ public:
+  Schedule(const Options&, int64_t) { unimplemented("schedule 'template.schedule'", "class Schedule"); }
+  double factor(int64_t) const noexcept { return 1; }
+};
+
+constexpr plait_option kDatasetOptions[] = {
+    opt_path("file", nullptr, "where the samples are"),
+};
+
+// Samples by index. info() says how many and which fields; read() copies and must not allocate.
+class Dataset {
+ public:
+  Dataset(const Host&, const Options&) { unimplemented("dataset 'template.dataset'", "class Dataset"); }
+  void info(plait_dataset_info&) const {}
+  void read(std::span<const int64_t>, void* const*) const {}
+};
+
+}  // namespace
+
+void add_train_items(const Host& host) {
+  static const auto optimizer =
+      plait::optimizer<build_optimizer>("template.optimizer", "what the optimizer does, in one line", 0.01, 0, kOptimizerOptions);
+  static const auto schedule =
+      plait::schedule<Schedule>("template.schedule", "how the rate goes, in one line", kScheduleOptions);
+  static const auto dataset =
+      plait::dataset<Dataset>("template.dataset", "what the samples are, in one line", kDatasetOptions);
+  host.add(optimizer);
+  host.add(schedule);
+  host.add(dataset);
+}
+
+}  // namespace plait::null

@@ -1,0 +1,99 @@
+// A tiny host for device plugins: loads one file, takes its items, hands out options. It knows abi/ and nothing of the engine.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <plait/plugin.hpp>
+
+namespace conformance {
+
+// Throws std::runtime_error with the text of an error of the host, and frees it.
+void check(plait_error* e);
+// The text of an error, freed; empty when there is none.
+std::string take(plait_error* e);
+// Errors made and not yet freed, of all hosts: to find leaks.
+long live_errors();
+
+// Option values by name in TOML syntax; what is not named has the declared default.
+using OptionValues = std::map<std::string, std::string>;
+
+// One loaded plugin with one device.
+class Plugin {
+ public:
+  explicit Plugin(const std::string& path);
+  ~Plugin();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  const plait_host* host() const { return &host_; }
+  const plait_device_item& device() const { return *device_; }
+  std::string name() const { return device_->name; }
+  // Kernels of an op, best first.
+  std::vector<const plait_kernel_item*> kernels(std::string_view op) const;
+  const std::vector<const plait_kernel_item*>& all_kernels() const { return kernels_; }
+
+ private:
+  static plait_error* add(const plait_host* host, const char* kind, const void* item);
+
+  plait_host host_{};  // first, so that add() finds the plugin
+  void* library_ = nullptr;
+  const plait_plugin* table_ = nullptr;
+  void* state_ = nullptr;
+  const plait_device_item* device_ = nullptr;
+  std::vector<const plait_kernel_item*> kernels_;
+};
+
+// An open device with one queue.
+class Device {
+ public:
+  explicit Device(const Plugin& plugin, const OptionValues& options = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Plugin& plugin() const { return plugin_; }
+  const plait_device_item& item() const { return plugin_.device(); }
+  plait_device* get() const { return device_; }
+  plait_queue* queue() const { return queue_; }
+  uint32_t threads() const { return threads_; }
+
+ private:
+  const Plugin& plugin_;
+  plait_device* device_ = nullptr;
+  plait_queue* queue_ = nullptr;
+  uint32_t threads_ = 0;
+};
+
+// Device memory between two guards, to notice writes beyond either end. Content poisoned where nothing was put.
+class Buffer {
+ public:
+  Buffer(const Device& device, uint64_t bytes);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  void put(const std::vector<unsigned char>& bytes);
+  void poison();
+  std::vector<unsigned char> get() const;
+  bool guards_intact() const;
+
+ private:
+  std::vector<unsigned char> read(const void* from, uint64_t bytes) const;
+  const Device& device_;
+  uint64_t bytes_;
+  void* base_ = nullptr;
+  void* data_ = nullptr;
+};
+
+// The plugins under test: the first is the reference.
+const Plugin& reference();
+const std::vector<std::unique_ptr<Plugin>>& plugins();
+void load_plugins(const std::string& reference, const std::vector<std::string>& others);
+void unload_plugins();
+
+}  // namespace conformance

@@ -1,0 +1,101 @@
+// Every case on every kernel of every plugin: against the reference, over threads, captured, in place.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tests/conformance/runner.hpp"
+
+namespace conformance {
+namespace {
+
+// All that must hold of one kernel on one case.
+void check_kernel(const Device& device, const plait_kernel_item& kernel, const Case& c, const std::vector<Bytes>& wanted) {
+  CAPTURE(kernel.name);
+  const auto one = run(device, kernel, c, 1, Way::direct);
+  CHECK_MESSAGE(difference(c, one, wanted) == "", difference(c, one, wanted));
+  CHECK_MESSAGE(run(device, kernel, c, 1, Way::captured) == one, "captured and direct runs differ");
+  for (uint32_t threads : {2u, 3u})
+    if (select(kernel, Desc(c, threads)).taken)
+      CHECK_MESSAGE(run(device, kernel, c, threads, Way::direct) == one, threads << " threads change the result");
+  if (!c.in_place.empty())
+    CHECK_MESSAGE(run(device, kernel, c, 1, Way::in_place) == one, "in place the result differs");
+}
+
+// A kernel may take a case for several threads only.
+bool takes_parallel(const plait_kernel_item& kernel, const Case& c) {
+  return !select(kernel, Desc(c, 1)).taken && select(kernel, Desc(c, 2)).taken;
+}
+
+TEST_CASE("every kernel agrees with the reference") {
+  const Device oracle(reference());
+  for (const auto& plugin : plugins()) {
+    CAPTURE(plugin->name());
+    const Device device(*plugin, {{"threads", "2"}, {"bind", "false"}});
+    for (const Case& c : all_cases()) {
+      CAPTURE(c.name);
+      const auto wanted = expected(oracle, c);
+      int taken = 0;
+      for (const auto* kernel : plugin->kernels(c.op)) {
+        try {
+          if (select(*kernel, Desc(c, 1)).taken) {
+            ++taken;
+            check_kernel(device, *kernel, c, wanted);
+          } else if (takes_parallel(*kernel, c)) {
+            CAPTURE(kernel->name);
+            CHECK(difference(c, run(device, *kernel, c, 2, Way::direct), wanted) == "");
+          }
+        } catch (const std::exception& e) {
+          FAIL_CHECK(kernel->name << ": " << e.what());
+        }
+      }
+      CHECK_MESSAGE(taken > 0, "no kernel takes it");
+    }
+  }
+}
+
+TEST_CASE("every list of kernels ends in a plain one that takes all cases") {
+  for (const auto& plugin : plugins())
+    for (const Case& c : all_cases()) {
+      CAPTURE(plugin->name());
+      CAPTURE(c.name);
+      const auto list = plugin->kernels(c.op);
+      REQUIRE(!list.empty());
+      CHECK(list.back()->rank == 0);
+      const Selection s = select(*list.back(), Desc(c, 1));
+      CHECK_MESSAGE(s.taken, s.detail);
+    }
+}
+
+TEST_CASE("a kernel says what it chose, or why it refuses") {
+  for (const auto& plugin : plugins())
+    for (const Case& c : all_cases())
+      for (const auto* kernel : plugin->kernels(c.op)) {
+        CAPTURE(c.name);
+        CAPTURE(kernel->name);
+        CHECK(select(*kernel, Desc(c, 2)).detail != "");
+      }
+}
+
+TEST_CASE("a desc that breaks the op's contract is refused with a reason, by every kernel") {
+  for (const auto& plugin : plugins())
+    for (Case c : all_cases()) {
+      CAPTURE(c.name);
+      c.outputs.push_back(c.outputs[0]);
+      c.outputs.push_back(c.outputs[0]);
+      for (const auto* kernel : plugin->kernels(c.op)) {
+        const Selection s = select(*kernel, Desc(c, 1));
+        CHECK(!s.taken);
+        CHECK(s.detail != "");
+      }
+    }
+}
+
+TEST_CASE("kernels of one op and device have different names") {
+  for (const auto& plugin : plugins()) {
+    std::set<std::string> seen;
+    for (const auto* k : plugin->all_kernels()) CHECK(seen.insert(std::string(k->op) + "/" + k->name).second);
+  }
+}
+
+}  // namespace
+}  // namespace conformance

@@ -1,0 +1,186 @@
+"""Reads the tree as text and fails where a wall is broken.
+
+    check_structure.py ROOT     prints one line per fault, file:line first; exit 1 when there is any
+
+1. Includes go downward only: WALLS says which room may use which (ARCHITECTURE.md explains the rooms).
+2. No source file is longer than 800 lines.
+3. engine/ names no item of a plugin: the engine knows layers, optimizers, devices only through tables.
+"""
+
+import pathlib
+import re
+import sys
+
+SHELVES = ("devices", "layers", "optimizers", "schedules", "data", "metrics", "comm", "peft")
+PLUGIN_MAY = ("abi", "bindings/cpp", "plugins/support")
+
+# room -> rooms it may include, besides itself. Order is from the ground up; an arrow that points up is a fault.
+WALLS = {
+    "abi": (),
+    "bindings/cpp": ("abi",),
+    "plugins/support": ("abi", "bindings/cpp"),
+    "engine/base": ("abi",),
+    "engine/config": ("base",),
+    "engine/plugin": ("base", "config"),
+    "engine/program": ("base", "plugin"),
+    "engine/topology": ("base", "config"),
+    "engine/plan": ("base", "config", "plugin", "program", "topology", "data"),
+    "engine/runtime": ("base", "config", "plugin", "program", "topology", "plan"),
+    "engine/data": ("base", "config", "topology"),
+    "engine/checkpoint": ("base", "config", "topology"),
+    "engine/observe": ("base", "config", "topology"),
+    "engine/session": ("base", "config", "plugin", "program", "topology", "plan", "runtime", "data", "checkpoint",
+                       "observe"),
+    "engine/capi": ("base", "config", "plugin", "program", "topology", "plan", "runtime", "data", "checkpoint", "observe",
+                    "session"),
+    "bindings/cli": ("abi", "bindings/cpp"),
+    "bindings/python": ("abi", "bindings/cpp"),
+    "bindings/rust": ("abi", "bindings/cpp"),
+}
+
+# Names of items that live in plugins and mean nothing else inside the engine.
+ITEMS = {
+    "linear", "attention", "transformer", "embedding_layer", "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "lora",
+    "dora", "cpu", "cuda", "reference", "onednn", "gloo", "nccl", "shm", "idx", "csv", "npy", "synthetic", "accuracy",
+    "top_k", "perplexity", "cosine", "inverse_sqrt", "mnist",
+}
+
+SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc"}
+LONGEST = 800
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+TREES = ("abi", "bindings", "engine", "plugins", "tests", "examples", "tools")
+
+
+def room_of(path):
+    """The room a file of the tree (relative, with '/') belongs to, or None where there are no walls."""
+    parts = path.split("/")
+    if parts[0] == "abi":
+        return "abi"
+    if parts[0] == "plugins" and len(parts) > 3 and parts[1] in SHELVES:
+        return "/".join(parts[:3])
+    if parts[0] in ("plugins", "engine", "bindings") and len(parts) > 2:
+        return "/".join(parts[:2])
+    return None
+
+
+def allowed(room):
+    """Rooms that `room` may include, itself among them; None when nobody has said what it may use."""
+    if room in WALLS:
+        may = WALLS[room]
+        if room.startswith("engine/"):
+            may = tuple("engine/" + name for name in may) + ("abi",)
+        return may + (room,)
+    if room.startswith("plugins/"):
+        return PLUGIN_MAY + (room,)
+    return None
+
+
+def target_of(root, form, name):
+    """The room that an include leads to; None for a foreign header; a text in a list when it leads nowhere good."""
+    if name.startswith("plait/"):
+        if (root / "abi" / name).exists() and form == "<":
+            return "abi"
+        if (root / "bindings/cpp" / name).exists() and form == "<":
+            return "bindings/cpp"
+        return ["no such header under abi/ or bindings/cpp/, or not written as <plait/...>"]
+    if form == "<":
+        return None
+    room = room_of(name)
+    if (root / name).exists() and room is not None:
+        return room
+    if name.split("/")[0] in TREES and (root / name).exists():
+        return ["leads out of the rooms"]
+    return ["no such file; write the path from the root of the tree"]
+
+
+def include_faults(root, path, lines):
+    room = room_of(path)
+    if room is None:
+        if path.split("/")[0] in ("abi", "bindings", "engine", "plugins"):
+            yield 1, "lies in no room; move it into one"
+        return
+    may = allowed(room)
+    if may is None:
+        yield 1, f"room {room} is unknown; say in tests/structure/check_structure.py what it may use"
+        return
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = target_of(root, match[1], match[2])
+        if isinstance(target, list):
+            yield number, f"include {match[2]}: {target[0]}"
+        elif target is not None and target not in may:
+            yield number, f"{room} may not use {target} (include {match[2]}); it may use: {', '.join(may)}"
+        elif room == "abi" and target is None and match[2] not in ("stddef.h", "stdint.h", "stdbool.h"):
+            yield number, f"abi may use C's own headers and its own only, found {match[2]}"
+
+
+def example_faults(lines):
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if match and match[2].split("/")[0] in ("engine", "plugins", "abi", "bindings"):
+            yield number, f"an example stands on the installed package alone, found {match[2]}"
+
+
+def conformance_faults(lines):
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if match and match[2].split("/")[0] in ("engine", "plugins"):
+            yield number, f"conformance knows only abi/, found {match[2]}"
+
+
+def without_comments(text):
+    """The text with comments blanked, line numbers kept. Strings stay."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
+    return pattern.sub(lambda m: m[0] if m[0].startswith('"') else re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def name_faults(text):
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        if INCLUDE.match(line):
+            continue
+        for literal in STRING.findall(line):
+            if literal in ITEMS:
+                yield number, f'the engine names the plugin item "{literal}"; let the item declare what is needed'
+
+
+def faults(root):
+    root = pathlib.Path(root)
+    for tree in TREES:
+        for file in sorted((root / tree).rglob("*")):
+            if file.suffix not in SOURCES or not file.is_file():
+                continue
+            path = file.relative_to(root).as_posix()
+            text = file.read_text(encoding="utf-8", errors="replace")
+            lines = text.split("\n")
+            if len(lines) - 1 > LONGEST:
+                yield path, LONGEST + 1, f"{len(lines) - 1} lines; no file has more than {LONGEST}: find its two ideas"
+            found = []
+            if tree == "examples":
+                found += example_faults(lines)
+            elif path.startswith("tests/conformance/"):
+                found += conformance_faults(lines)
+            elif tree not in ("tests", "tools"):
+                found += include_faults(root, path, lines)
+            if tree == "engine":
+                found += name_faults(text)
+            for number, what in found:
+                yield path, number, what
+
+
+def main():
+    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1], "abi").is_dir():
+        print("usage: check_structure.py ROOT (a checkout)", file=sys.stderr)
+        return 2
+    count = 0
+    for path, line, what in faults(sys.argv[1]):
+        print(f"{path}:{line}: {what}")
+        count += 1
+    print(f"{count} faults")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

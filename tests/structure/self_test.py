@@ -1,0 +1,78 @@
+"""Proves that check_structure.py can fail: plants each fault it claims to find in a small tree of its own."""
+
+import pathlib
+import sys
+import tempfile
+
+import check_structure
+
+GOOD = {
+    "abi/plait/base.h": "#include <stdint.h>\n",
+    "abi/plait/plugin.h": "#include <plait/base.h>\n",
+    "bindings/cpp/plait/plugin.hpp": "#include <plait/plugin.h>\n#include <string>\n",
+    "bindings/cli/main.cpp": '#include "bindings/cli/verbs.hpp"\n#include <plait/base.h>\n#include <CLI/CLI.hpp>\n',
+    "bindings/cli/verbs.hpp": "",
+    "engine/base/error.hpp": "#include <plait/base.h>\n",
+    "engine/config/config.hpp": '#include "engine/base/error.hpp"\n',
+    "engine/session/loop.cpp": '#include "engine/config/config.hpp"\nconst char *help = "sgd is one"; // not "sgd"\n',
+    "plugins/support/simd.hpp": "#include <plait/plugin.hpp>\n",
+    "plugins/layers/dense/dense.cpp": '#include "plugins/support/simd.hpp"\nconst char *name = "linear";\n',
+    "plugins/layers/norm/norm.hpp": "",
+    "examples/embed_c/main.c": "#include <plait/base.h>\n",
+    "tests/unit/base/x_test.cpp": '#include "engine/base/error.hpp"\n',
+}
+
+# path, content, words the fault must contain
+PLANTED = [
+    ("engine/base/up.hpp", '#include "engine/config/config.hpp"\n', "engine/base may not use engine/config"),
+    ("engine/config/up.cpp", '\n\n#  include "engine/session/loop.hpp"\n', ":3: include engine/session/loop.hpp: no such"),
+    ("engine/base/cpp.hpp", "#include <plait/plugin.hpp>\n", "engine/base may not use bindings/cpp"),
+    ("engine/data/plug.cpp", '#include "plugins/support/simd.hpp"\n', "engine/data may not use plugins/support"),
+    ("plugins/layers/dense/a.cpp", '#include "engine/base/error.hpp"\n', "plugins/layers/dense may not use engine/base"),
+    ("plugins/layers/dense/b.cpp", '#include "plugins/layers/norm/norm.hpp"\n', "may not use plugins/layers/norm"),
+    ("plugins/support/c.cpp", '#include "plugins/layers/norm/norm.hpp"\n', "plugins/support may not use"),
+    ("bindings/cli/d.cpp", '#include "engine/base/error.hpp"\n', "bindings/cli may not use engine/base"),
+    ("bindings/cpp/plait/e.hpp", '#include "engine/base/error.hpp"\n', "bindings/cpp may not use engine/base"),
+    ("abi/plait/f.h", "#include <plait/plugin.hpp>\n", "abi may not use bindings/cpp"),
+    ("abi/plait/g.h", "#include <stdio.h>\n", "abi may use C's own headers"),
+    ("engine/base/h.cpp", '#include "error.hpp"\n', "write the path from the root"),
+    ("engine/base/i.cpp", '#include "plait/base.h"\n', "not written as <plait/...>"),
+    ("engine/cellar/j.cpp", "", "room engine/cellar is unknown"),
+    ("engine/k.cpp", "", "lies in no room"),
+    ("engine/base/l.cpp", "int x;\n" * 801, "801 lines"),
+    ("engine/base/m.cpp", '/* "sgd"\n */ f("adamw");\n', ':2: the engine names the plugin item "adamw"'),
+    ("examples/embed_c/n.c", '#include "engine/base/error.hpp"\n', "an example stands on the installed package"),
+    ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
+]
+
+
+def plant(root, files):
+    for path, content in files:
+        file = pathlib.Path(root, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+
+def lines_of(root):
+    return [f"{path}:{line}: {what}" for path, line, what in check_structure.faults(root)]
+
+
+def main():
+    failures = []
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, GOOD.items())
+        failures += [f"a good tree is refused: {line}" for line in lines_of(root)]
+    for path, content, words in PLANTED:
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, list(GOOD.items()) + [(path, content)])
+            found = lines_of(root)
+            if len(found) != 1 or not found[0].startswith(path + ":") or words not in found[0]:
+                failures.append(f"planted in {path}: expected one fault with '{words}', found {found}")
+    for failure in failures:
+        print(failure)
+    print(f"{len(PLANTED)} planted faults, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

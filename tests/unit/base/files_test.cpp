@@ -1,0 +1,146 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/hash.hpp"
+
+using namespace plait;
+
+namespace {
+
+// A folder that goes when the test does.
+struct Scratch {
+  FileSystem& files = FileSystem::posix();
+  std::string folder;
+  Scratch() {
+    char name[] = "./plait-files-XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    folder = files.real_path(name);
+  }
+  ~Scratch() { files.remove_all(folder); }
+  std::string operator/(const std::string& name) const { return folder + "/" + name; }
+};
+
+template <class F>
+Error error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e;
+  }
+  return Error(PLAIT_OK, "no error");
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("files are written, read, mapped, hashed and removed") {
+  const Scratch at;
+  const std::string path = at / "a";
+  auto file = at.files.open(path, OpenMode::kCreate);
+  file->write("hello");
+  file->write_at(0, "J", 1);
+  file->sync();
+  file->close();
+  CHECK(at.files.read_all(path, 100) == "Jello");
+  CHECK(at.files.map(path)->text() == "Jello");
+  CHECK(hash128_file(at.files, path) == hash128("Jello"));
+  CHECK(at.files.info(path).kind == FileKind::kRegular);
+  CHECK(at.files.info(path).size == 5);
+  at.files.open(path, OpenMode::kAppend)->write("!");
+  CHECK(at.files.read_all(path, 100) == "Jello!");
+  at.files.open(path, OpenMode::kReplace)->write("");
+  CHECK(at.files.map(path)->size() == 0);
+  CHECK(at.files.map(path)->data() == nullptr);
+  at.files.remove(path);
+  CHECK_FALSE(at.files.exists(path));
+}
+
+TEST_CASE("replace leaves the new content and nothing else") {
+  const Scratch at;
+  at.files.replace(at / "s", "one");
+  at.files.replace(at / "s", "two");
+  CHECK(at.files.read_all(at / "s", 10) == "two");
+  CHECK(at.files.list(at.folder) == std::vector<std::string>{"s"});
+}
+
+TEST_CASE("folders: made with parents, listed in order, removed as a tree") {
+  const Scratch at;
+  at.files.make_folders(at / "x/y/z");
+  at.files.make_folders(at / "x/y/z");
+  at.files.replace(at / "x/b", "");
+  at.files.replace(at / "x/a", "");
+  CHECK(at.files.list(at / "x") == std::vector<std::string>{"a", "b", "y"});
+  at.files.sync_folder(at / "x");
+  at.files.rename(at / "x", at / "w");
+  CHECK(at.files.is_folder(at / "w/y"));
+  CHECK(at.files.free_bytes(at.folder) > 0);
+  at.files.remove_all(at / "w");
+  at.files.remove_all(at / "w");
+  CHECK_FALSE(at.files.exists(at / "w"));
+}
+
+TEST_CASE("remove_all takes a link away and leaves what it leads to") {
+  const Scratch at;
+  at.files.make_folders(at / "kept");
+  at.files.replace(at / "kept/file", "x");
+  at.files.make_folders(at / "tree");
+  REQUIRE(symlink((at / "kept").c_str(), (at / "tree/link").c_str()) == 0);
+  REQUIRE(symlink("nowhere", (at / "tree/dangling").c_str()) == 0);
+  at.files.remove_all(at / "tree");
+  CHECK_FALSE(at.files.exists(at / "tree"));
+  CHECK(at.files.exists(at / "kept/file"));
+}
+
+TEST_CASE("errors name the path and the reason") {
+  const Scratch at;
+  Error e = error_of([&] { at.files.read_all(at / "none", 10); });
+  CHECK(e.code() == PLAIT_ERR_NOT_FOUND);
+  CHECK(contains(e.text(), "none'"));
+  at.files.replace(at / "big", std::string(100, 'x'));
+  e = error_of([&] { at.files.read_all(at / "big", 99); });
+  CHECK(e.code() == PLAIT_ERR_DATA);
+  CHECK(contains(e.text(), "at most") == false);
+  CHECK(contains(e.text(), "more than the 99 B"));
+  e = error_of([&] { at.files.map(at / "big", 99); });
+  CHECK(e.code() == PLAIT_ERR_DATA);
+  CHECK(contains(e.text(), "has 100 B, at most 99 B"));
+  CHECK(error_of([&] { at.files.map(at.folder); }).code() == PLAIT_ERR_IO);
+  CHECK(error_of([&] { at.files.open(at / "big", OpenMode::kCreate); }).code() == PLAIT_ERR_IO);
+  CHECK(error_of([&] { at.files.make_folder(at.folder); }).code() == PLAIT_ERR_IO);
+  CHECK(error_of([&] { at.files.open(at / "no/such", OpenMode::kReplace); }).code() == PLAIT_ERR_NOT_FOUND);
+  e = error_of([&] { at.files.rename(at / "p", at / "q"); });
+  CHECK(contains(e.text(), "/p'"));
+  CHECK(contains(e.text(), "/q'"));
+  e = error_of([&] { at.files.replace(at / "no/such", "x"); });
+  CHECK(contains(e.text(), "no/such"));
+}
+
+TEST_CASE("a lock is held by one") {
+  const Scratch at;
+  auto first = at.files.lock(at / "lock");
+  CHECK(error_of([&] { at.files.lock(at / "lock"); }).code() == PLAIT_ERR_STATE);
+  first.reset();
+  CHECK_NOTHROW(at.files.lock(at / "lock"));
+}
+
+TEST_CASE("texts of paths") {
+  CHECK(join_path("a", "b") == "a/b");
+  CHECK(join_path("a/", "b") == "a/b");
+  CHECK(join_path("", "b") == "b");
+  CHECK(join_path("a", "/b") == "/b");
+  CHECK(folder_of("a/b") == "a");
+  CHECK(folder_of("b") == ".");
+  CHECK(folder_of("/b") == "/");
+  CHECK(folder_of("a/b/") == "a");
+  CHECK(folder_of("/") == "/");
+  CHECK(name_of("a/b") == "b");
+  CHECK(name_of("b/") == "b");
+  CHECK(name_of("/") == "/");
+}

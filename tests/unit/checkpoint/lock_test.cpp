@@ -1,0 +1,59 @@
+// On the machine's own file system: the lock of a run directory, and a save and load of real files.
+#include <plait/base.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "tests/unit/checkpoint/sample.hpp"
+
+namespace {
+
+struct Folder {
+  std::string path;
+  Folder() {
+    const char* base = getenv("TMPDIR");
+    path = std::string(base && *base ? base : "/tmp") + "/plait-test-XXXXXX";
+    if (!mkdtemp(path.data())) path.clear();
+  }
+  ~Folder() { plait::FileSystem::posix().remove_all(path); }
+};
+
+}  // namespace
+
+TEST_CASE("a run directory has one holder, and the second learns its name") {
+  const Folder folder;
+  auto& files = plait::FileSystem::posix();
+  {
+    const plait::checkpoint::RunLock lock(files, folder.path);
+    for (int i = 0; i < 50; ++i) {
+      try {
+        const plait::checkpoint::RunLock second(files, folder.path);
+        FAIL("two holders");
+      } catch (const plait::Error& e) {
+        CHECK(e.code() == PLAIT_ERR_STATE);
+        CHECK(e.text().find("is in use by host ") != std::string::npos);
+        CHECK(e.text().find(plait::strf("process %d", getpid())) != std::string::npos);
+      }
+    }
+  }
+  const plait::checkpoint::RunLock again(files, folder.path);
+}
+
+TEST_CASE("save and load on real files") {
+  const Folder folder;
+  auto& files = plait::FileSystem::posix();
+  Lines lines;
+  const std::string ckpt = plait::join_path(folder.path, "a/ckpt");
+  for (int64_t step = 1; step <= 4; ++step) {
+    const Sample sample(step, 70000);
+    plait::checkpoint::Writer(files, ckpt, 2, lines.log).save(sample.state(), sample.tensors());
+  }
+  CHECK(plait::checkpoint::list_checkpoints(files, ckpt).size() == 2);
+  CHECK(Sample(4, 70000).equals(
+      *plait::checkpoint::open_checkpoint(files, plait::join_path(folder.path, "a"), lines.log)));
+  for (const std::string& line : lines.all) CHECK(line == "");
+}

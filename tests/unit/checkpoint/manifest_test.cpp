@@ -1,0 +1,137 @@
+#include "engine/checkpoint/manifest.hpp"
+
+#include <plait/base.h>
+#include <plait/tensor.h>
+
+#include <doctest/doctest.h>
+
+#include "engine/base/error.hpp"
+
+namespace {
+
+using namespace plait::checkpoint;
+
+Manifest sample() {
+  Manifest m;
+  m.state.step = 1000;
+  m.state.samples = 32000;
+  m.state.world = {4, 2, 1};
+  m.state.seed = UINT64_MAX;
+  m.state.random_step = 7;
+  m.state.cursors = {{"train", 12}};
+  m.state.config_hash = "abc";
+  m.state.engine_version = "0.1.0";
+  m.state.extra = "{\"z\":1,\"a\":[0.1,\"x\"]}";
+  m.files = {{"model.safetensors", 123, {1, 2}}};
+  m.tensors = {{"w",
+                PLAIT_F32,
+                {4, 3},
+                {{"model.safetensors", "w#0", {0, 0}, {2, 3}, {3, 4}},
+                 {"model.safetensors", "w#1", {2, 0}, {2, 3}, {5, 6}}}}};
+  return m;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+// The refusal of the sample with one change, under a checksum that fits.
+std::string refusal(const std::string& from, const std::string& to,
+                    uint32_t code = PLAIT_ERR_DATA) {
+  const std::string body(unseal_manifest(manifest_text(sample()), "m"));
+  try {
+    parse_manifest(seal_manifest(replaced(body, from, to)), "m");
+  } catch (const plait::Error& e) {
+    CHECK(e.code() == code);
+    return e.text();
+  }
+  FAIL("accepted " << to);
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a manifest comes back as it was written, byte by byte") {
+  const std::string text = manifest_text(sample());
+  const Manifest m = parse_manifest(text, "m");
+  CHECK(manifest_text(m) == text);
+  CHECK(m.state.seed == UINT64_MAX);
+  CHECK(m.state.world.tensor == 2);
+  CHECK(m.state.cursors.at("train") == 12);
+  CHECK(m.state.extra == "{\"z\":1,\"a\":[0.1,\"x\"]}");
+  REQUIRE(m.find("w"));
+  CHECK(m.find("w")->slices[1].offset == std::vector<int64_t>{2, 0});
+  CHECK(m.find("w")->slices[1].hash == plait::Hash128{5, 6});
+  CHECK(m.find("v") == nullptr);
+}
+
+TEST_CASE("every flipped bit and every truncation of a manifest is noticed") {
+  const std::string text = manifest_text(sample());
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = text;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      CHECK_THROWS_AS(parse_manifest(bad, "m"), plait::Error);
+    }
+    CHECK_THROWS_AS(parse_manifest(text.substr(0, i), "m"), plait::Error);
+  }
+  CHECK_THROWS_AS(parse_manifest(text + " ", "m"), plait::Error);
+}
+
+TEST_CASE("an intact manifest of a newer format is refused clearly") {
+  const std::string text =
+      refusal("\"format_version\": 1", "\"format_version\": 2", PLAIT_ERR_UNIMPLEMENTED);
+  CHECK(text.find("format version 2, this engine reads up to 1") != std::string::npos);
+  refusal("\"format_version\": 1", "\"format_version\": 0");
+}
+
+TEST_CASE("manifests that make no sense are refused by key") {
+  CHECK(refusal("\"samples\"", "\"sample\"").find("'samples'") != std::string::npos);
+  CHECK(refusal("\"samples\": 32000", "\"samples\": -1").find("a whole number from 0") !=
+        std::string::npos);
+  CHECK(refusal("\"samples\": 32000", "\"samples\": 1e3").find("'samples'") != std::string::npos);
+  CHECK(refusal("\"step\": 1000", "\"step\": 9223372036854775808").find("'step'") !=
+        std::string::npos);
+  CHECK(refusal("\"name\": \"model.safetensors\"", "\"name\": \"../m\"").find("same folder") !=
+        std::string::npos);
+  CHECK(refusal("\"name\": \"model.safetensors\"", "\"name\": \"..\"").find("same folder") !=
+        std::string::npos);
+  CHECK(refusal("\"file\": \"model.safetensors\"", "\"file\": \"/etc/passwd\"")
+            .find("tensors.w.slices.file") != std::string::npos);
+  CHECK(refusal("\"dtype\": \"F32\"", "\"dtype\": \"F8_E4M3\"").find("'tensors.dtype'") !=
+        std::string::npos);
+  CHECK(refusal("00000000000000010000000000000002", "0000000000000001000000000000000X")
+            .find("hexadecimal") != std::string::npos);
+  CHECK(refusal("\"extra\": {", "\"extra\": 1, \"e\": {").find("'extra.' ") == std::string::npos);
+  CHECK(refusal("\"world\": {", "\"world\": 1, \"w\": {").find("must be an object") !=
+        std::string::npos);
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "{\"a\":";
+  deep += "1" + std::string(100, '}');
+  CHECK(refusal("\"extra\": {", "\"extra\": " + deep + ", \"e\": {").find("nested too deep") !=
+        std::string::npos);
+}
+
+TEST_CASE("slices must tile the tensor") {
+  const auto bad = [](const std::vector<SliceRecord>& slices, std::vector<int64_t> shape = {4, 3}) {
+    Manifest m = sample();
+    m.tensors[0].shape = shape;
+    m.tensors[0].slices = slices;
+    CHECK_THROWS_AS(parse_manifest(manifest_text(m), "m"), plait::Error);
+  };
+  const SliceRecord top{"f", "k", {0, 0}, {2, 3}, {}}, bottom{"f", "k", {2, 0}, {2, 3}, {}};
+  bad({});
+  bad({top});
+  bad({top, top});
+  bad({top, bottom, {"f", "k", {0, 0}, {0, 3}, {}}, top});
+  bad({top, {"f", "k", {3, 0}, {2, 3}, {}}});
+  bad({top, {"f", "k", {2}, {2}, {}}});
+  bad({{"f", "k", {0, 0}, {INT64_MAX, INT64_MAX}, {}}}, {INT64_MAX, INT64_MAX});
+  bad({{"f", "k", {INT64_MAX, 0}, {4, 3}, {}}});
+  Manifest scalar = sample();
+  scalar.tensors[0].shape = {};
+  scalar.tensors[0].slices = {{"f", "k", {}, {}, {}}};
+  CHECK(parse_manifest(manifest_text(scalar), "m").tensors[0].shape.empty());
+}

@@ -1,0 +1,123 @@
+#include <doctest/doctest.h>
+
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/config/document.hpp"
+#include "engine/config/key_scan.hpp"
+#include "tests/unit/config/fake_catalog.hpp"
+
+using namespace plait;
+using namespace plait::config;
+
+namespace {
+
+Document parse(std::string_view text) {
+  Problems problems;
+  Document document = Document::parse(text, "a/x.toml", problems);
+  CAPTURE(problems.text());
+  REQUIRE(problems.empty());
+  return document;
+}
+
+std::string problem_of(std::string_view text) {
+  Problems problems;
+  Document::parse(text, "x.toml", problems);
+  return problems.text();
+}
+
+}  // namespace
+
+TEST_CASE("values keep kind, order and place") {
+  const Document d = parse("z = 1\n[b]\n  t = \"text\"\n  r = 0.5\n  l = [1, [2]]\n  o = true\n[a]\nx = {y = -3}\n");
+  CHECK(d.folder == "a");
+  CHECK(d.root.keys() == std::vector<std::string>{"z", "b", "a"});
+  const Node& b = d.root["b"];
+  CHECK(b["t"].as_text() == "text");
+  CHECK(b["t"].origin().text() == "a/x.toml:3:7");
+  CHECK(b.entries()[0].origin.text() == "a/x.toml:3:3");
+  CHECK(b["r"].as_real() == 0.5);
+  CHECK(b["o"].as_bool());
+  CHECK(b["l"].items()[1].items()[0].as_int() == 2);
+  CHECK(d.root["a"]["x"]["y"].as_int() == -3);
+  CHECK(d.root["none"]["at"]["all"].absent());
+  CHECK(d.root.toml() == "{z = 1, b = {t = \"text\", r = 0.5, l = [1, [2]], o = true}, a = {x = {y = -3}}}");
+  CHECK_THROWS_AS(b["t"].as_int(), Error);
+}
+
+TEST_CASE("an integer may be read as a real") { CHECK(parse("x = 3").root["x"].as_real() == 3.0); }
+
+TEST_CASE("texts and keys are quoted so that they read back") {
+  for (const std::string text : {"plain", "q\"uo\\te", "line\nbreak\ttab", "\x01 \x7f", "ä", ""}) {
+    const Document d = parse(toml_key(text) + " = " + toml_text(text));
+    CHECK(d.root.keys() == std::vector<std::string>{text});
+    CHECK(d.root[text].as_text() == text);
+  }
+}
+
+TEST_CASE("syntax errors are problems with line and column") {
+  CHECK(contains(problem_of("a = 1\nb = \n"), "x.toml:2:"));
+  CHECK(contains(problem_of("a = 1\nb = \n"), "not TOML"));
+  CHECK(contains(problem_of("a = 1\na = 2\n"), "x.toml:2:"));
+  CHECK(contains(problem_of("\xff\xfe"), "not TOML"));
+  CHECK(contains(problem_of("a = 99999999999999999999"), "not TOML"));
+  CHECK(contains(problem_of("[a\n"), "x.toml:1:"));
+}
+
+TEST_CASE("depth is bounded, in values and in keys, and in both together") {
+  CHECK(problem_of("a = " + std::string(60, '[') + std::string(60, ']')).empty());
+  CHECK(contains(problem_of("a = " + std::string(70, '[') + std::string(70, ']')), "x.toml:1:"));
+  CHECK(contains(problem_of("a = " + std::string(2000000, '[')), "not TOML"));
+  std::string key = "a";
+  for (int i = 1; i < kMaxKeyParts; ++i) key += ".a";
+  CHECK(problem_of(key + " = 1").empty());
+  CHECK(contains(problem_of("b = 1\n  " + key + ".a = 1"), "x.toml:2:3: a key of more than 32 parts"));
+  CHECK(contains(problem_of("[" + key + " . a]"), "a key of more than 32 parts"));
+  std::string huge;
+  for (int i = 0; i < 1000000; ++i) huge += "a.";
+  CHECK(contains(problem_of(huge + "a = 1"), "a key of more than 32 parts"));
+  // The deepest that gets through: 60 inline tables under keys of 32 parts each.
+  std::string deep;
+  for (int i = 0; i < 60; ++i) deep += (i ? "{" : "") + key + " = ";
+  CHECK(problem_of(deep + "1" + std::string(59, '}')).empty());
+}
+
+TEST_CASE("dots in texts, comments and numbers do not count as parts of a key") {
+  const std::string dots(200, '.');
+  CHECK(problem_of("a = \"" + dots + "\" # " + dots + "\nb = '" + dots + "'\nc = \"\"\"\n" + dots + "\\\"\"\"\"\"\n").empty());
+  CHECK(problem_of("a = '''" + dots + "\n'" + dots + "'''\n").empty());
+  std::string list = "a = [";
+  for (int i = 0; i < 100; ++i) list += "1.5, ";
+  CHECK(problem_of(list + "]").empty());
+  CHECK(scan_keys("\n \"a.b\".'c'.d = 1", 3).too_long == false);
+  const KeyScan scan = scan_keys("\n \"a.b\".'c'.d.e = 1", 3);
+  CHECK(scan.too_long);
+  CHECK(scan.line == 2);
+  CHECK(scan.column == 2);
+}
+
+TEST_CASE("a file that is absent or too large is a problem") {
+  Problems problems;
+  Document::read(FileSystem::posix(), "no-such-file.toml", problems);
+  CHECK(contains(problems.text(), "no-such-file.toml"));
+  CHECK(contains(problems.text(), "there is no such file"));
+  CHECK(contains(problem_of(std::string(kMaxFileBytes + 1, ' ')), "at most 4.00 MiB are read"));
+}
+
+TEST_CASE("single values: TOML, or else a text") {
+  Problems problems;
+  const Origin origin{"here", 0, 0};
+  const auto read = [&](const char* text) { return parse_value(text, origin, problems).toml(); };
+  CHECK(read("1") == "1");
+  CHECK(read("[1, 2]") == "[1, 2]");
+  CHECK(read("adam") == "\"adam\"");
+  CHECK(read("a b = c") == "\"a b = c\"");
+  CHECK(read("runs/x.1") == "\"runs/x.1\"");
+  CHECK(read("true") == "true");
+  CHECK(read("1e-3") == "0.001");
+  CHECK(read("1\nb = 2") == "\"1\\nb = 2\"");
+  CHECK(problems.empty());
+  read("[1, 2");
+  read("\"open");
+  CHECK(problems.size() == 2);
+  CHECK(contains(problems.text(), "here: not a TOML value"));
+}

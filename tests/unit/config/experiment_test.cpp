@@ -1,0 +1,301 @@
+#include <doctest/doctest.h>
+
+#include "engine/config/schema.hpp"
+#include "tests/unit/config/fake_catalog.hpp"
+
+using namespace plait;
+using namespace plait::config;
+
+namespace {
+
+struct Loaded {
+  Experiment experiment;
+  std::string problems;
+};
+
+const FakeCatalog& catalog() {
+  static const FakeCatalog kCatalog;
+  return kCatalog;
+}
+
+Loaded load(const std::string& text) {
+  Problems problems;
+  const Document document = Document::parse(text, "x.toml", problems);
+  Experiment experiment = load_experiment(document, catalog(), PathResolver(), problems);
+  return {std::move(experiment), problems.text()};
+}
+
+constexpr char kSmall[] = R"(
+[run]
+epochs = 4
+[batch]
+global = 32
+[data.train]
+type = "table"
+file = "a.csv"
+normalize.image = {divide = 255, mean = 0.1}
+[data.eval]
+type = "table"
+file = "b.csv"
+[[model.layers]]
+type = "dense"
+out = 120
+parallel = "column"
+[[model.layers]]
+type = "ramp"
+[[model.layers]]
+type = "dense"
+name = "head"
+out = 10
+from = "h"
+as = ["logits"]
+tie = {weight = "model.dense1.weight"}
+[loss]
+type = "squared"
+weight = 2
+[[metrics]]
+type = "hits"
+[[metrics]]
+type = "hits"
+k = 5
+[optimizer]
+type = "descent"
+rate = 0.1
+clip = 1.0
+schedule = {type = "slope", warmup = 3}
+[[optimizer.groups]]
+match = ["*.bias"]
+decay = 0.0
+[[optimizer.groups]]
+match = "head.*"
+rate = 1
+frozen = true
+schedule.type = "slope"
+[evaluate]
+early_stop = {metric = "hits2", patience = 2}
+[device]
+pin = false
+)";
+
+}  // namespace
+
+TEST_CASE("a whole experiment is read") {
+  const Loaded l = load(kSmall);
+  CAPTURE(l.problems);
+  REQUIRE(l.problems.empty());
+  const Experiment& e = l.experiment;
+  CHECK(e.run.epochs == 4);
+  CHECK(e.run.steps == 0);
+  CHECK(e.run.seed == 42);
+  CHECK(e.run.device == "auto");
+  CHECK(e.batch.micro == 32);
+  CHECK(e.batch.eval == 32);
+  CHECK(e.evaluate.stop_metric == "hits2");
+  CHECK(e.evaluate.patience == 2);
+  CHECK(e.checkpoint.keep == 3);
+  CHECK(e.guard.nonfinite_limit == 10);
+
+  REQUIRE(e.datasets.size() == 2);
+  CHECK(e.datasets[0].shuffle);
+  CHECK_FALSE(e.datasets[1].shuffle);
+  CHECK(e.datasets[0].options.get_text("file") == "a.csv");
+  REQUIRE(e.datasets[0].normalize.size() == 1);
+  CHECK(e.datasets[0].normalize[0].field == "image");
+  CHECK(e.datasets[0].normalize[0].divide == 255);
+  CHECK(e.dataset("eval")->prefetch == 4);
+  CHECK(e.dataset("none") == nullptr);
+
+  REQUIRE(e.models.size() == 1);
+  const ModelConfig& m = *e.model("model");
+  REQUIRE(m.layers.size() == 3);
+  CHECK(m.layers[0].name == "dense1");
+  CHECK(m.layers[0].parallel == "column");
+  CHECK(m.layers[0].options.get_text("parallel") == "column");
+  CHECK(m.layers[1].name == "ramp1");
+  CHECK(m.layers[2].name == "head");
+  CHECK(m.layers[2].path == "model.layers[2]");
+  CHECK(m.layers[2].from == std::vector<std::string>{"h"});
+  CHECK(m.layers[2].tie[0].second == "model.dense1.weight");
+  CHECK(m.losses[0].weight == 2);
+  CHECK(m.losses[0].name == "squared");
+  CHECK(m.metrics[1].name == "hits2");
+  CHECK(m.metrics[1].options.get_int("k") == 5);
+  REQUIRE(m.optimizer);
+  CHECK(m.optimizer->rate == 0.1);
+  CHECK(m.optimizer->decay == 0.5);  // the item's default
+  CHECK(m.optimizer->clip == 1);
+  CHECK(m.optimizer->schedule->options.get_int("warmup") == 3);
+  REQUIRE(m.optimizer->groups.size() == 2);
+  CHECK(m.optimizer->groups[0].rate == 0.1);
+  CHECK(m.optimizer->groups[0].decay == 0);
+  CHECK(m.optimizer->groups[0].schedule->options.get_int("warmup") == 3);
+  CHECK(m.optimizer->groups[1].rate == 1);
+  CHECK(m.optimizer->groups[1].decay == 0.5);
+  CHECK(m.optimizer->groups[1].frozen);
+  CHECK(m.optimizer->groups[1].schedule->options.get_int("warmup") == 0);
+
+  Problems problems;
+  const OptionSet device = device_options(e, catalog(), "abacus", PathResolver(), problems);
+  CHECK(problems.empty());
+  CHECK_FALSE(device.get_bool("pin"));
+  CHECK(device.get_int("threads") == 0);
+}
+
+TEST_CASE("a bound experiment reads back as the same one") {
+  const Loaded first = load(kSmall);
+  const std::string text = bind(first.experiment, catalog());
+  const Loaded second = load(text);
+  CAPTURE(text);
+  CHECK(second.problems.empty());
+  CHECK(bind(second.experiment, catalog()) == text);
+  // The same values; only their origins differ.
+  const auto values = [](const Experiment& e) {
+    std::string json = describe_json(e);
+    for (size_t at; (at = json.find(", \"origin\": \"")) != std::string::npos;) json.erase(at, json.find('"', at + 13) - at + 1);
+    return json;
+  };
+  CHECK(values(first.experiment) == values(second.experiment));
+  CHECK(contains(values(first.experiment), "\"model.layers[0].out\": {\"value\": 120"));
+  CHECK(contains(describe_json(first.experiment), "\"run.epochs\": {\"value\": 4, \"origin\": \"x.toml:3:10\"}"));
+  CHECK(contains(text, "# decides initial values, order of samples and dropout\n# integer >= 0\nseed = 42\n"));
+}
+
+TEST_CASE("several models, one of them frozen") {
+  const Loaded l = load(R"(
+[batch]
+global = 8
+[models.teacher]
+frozen = true
+load = "t.safetensors"
+[[models.teacher.layers]]
+type = "ramp"
+[[models.student.layers]]
+type = "ramp"
+[models.student.loss]
+type = "squared"
+from = ["a", "b"]
+[models.student.optimizer]
+type = "descent"
+)");
+  CAPTURE(l.problems);
+  REQUIRE(l.problems.empty());
+  REQUIRE(l.experiment.models.size() == 2);
+  CHECK(l.experiment.models[0].frozen);
+  CHECK(l.experiment.models[0].load == "t.safetensors");
+  CHECK(l.experiment.models[1].losses[0].from.size() == 2);
+  const std::string text = bind(l.experiment, catalog());
+  const Loaded again = load(text);
+  CHECK(again.problems.empty());
+  CHECK(bind(again.experiment, catalog()) == text);
+}
+
+TEST_CASE("problems name the key, the place and the way out") {
+  struct Case {
+    const char *what, *from, *to, *problem;
+  };
+  const Case cases[] = {
+      {"unknown section", "[device]", "[devcie]", "devcie: unknown key 'devcie' (did you mean 'device'?)"},
+      {"unknown key", "epochs = 4", "epoch = 4", "x.toml:3:1: run.epoch: unknown key 'epoch' (did you mean 'epochs'?)"},
+      {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2", "run.steps: given together with run.epochs (x.toml:3:10)"},
+      {"no batch", "global = 32", "", "batch.global: required key is missing"},
+      {"micro", "global = 32", "global = 32\nmicro = 5", "batch.micro: 5 does not divide a rank's share of 32 samples"},
+      {"replicas", "[batch]", "[topology]\ndata = 3\n[batch]", "32 samples cannot be shared by 3 replicas"},
+      {"unknown item", "\"ramp\"", "\"rmap\"",
+       "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, dense, ramp; plugins loaded: fake; "
+       "rejected: other (old)"},
+      {"unknown option", "out = 120", "ot = 120", "model.layers[0].ot: unknown key 'ot' (did you mean 'out'?)"},
+      {"missing option", "out = 120", "", "model.layers[0].out: required key is missing"},
+      {"marker", "out = 120", "out = \"???\"", "model.layers[0].out: required value not set"},
+      {"no type", "type = \"ramp\"", "", "model.layers[1].type: required key is missing"},
+      {"bad choice", "\"column\"", "\"colunm\"", "(did you mean 'column'?)"},
+      {"two of a name", "name = \"head\"", "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
+       "a second layer named 'head', the first is at"},
+      {"name", "name = \"head\"", "name = \"he.ad\"", "'he.ad' cannot be a name"},
+      {"tie", "tie = {weight", "tie = 3 #", "model.layers[2].tie: expected a table, found an integer"},
+      {"tie value", "\"model.dense1.weight\"", "3", "tie.weight: expected the full name of a parameter"},
+      {"no loss", "[loss]\ntype = \"squared\"\nweight = 2", "", "the model has no loss"},
+      {"loss twice", "[loss]", "[model.loss]\ntype = \"squared\"\n[loss]", "given twice, here and as model.loss"},
+      {"loss weight", "weight = 2", "weigth = 2", "loss.weigth: unknown key 'weigth' (did you mean 'weight'?)"},
+      {"optimizer", "\"descent\"", "\"descend\"", "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
+      {"rate", "rate = 0.1", "rate = -1", "optimizer.rate: expected number >= 0.0, found -1"},
+      {"schedule", "schedule = {type = \"slope\", warmup = 3}", "schedule = \"slope\"", "optimizer.schedule: expected a table, found a text"},
+      {"group", "match = [\"*.bias\"]", "", "optimizer.groups[0].match: required key is missing"},
+      {"empty group", "match = [\"*.bias\"]", "match = []", "an empty list matches no parameter"},
+      {"dataset", "file = \"a.csv\"", "", "data.train.file: required key is missing"},
+      {"normalize", "divide = 255", "divide = 0", "data.train.normalize.image.divide: expected number > 0.0, found 0"},
+      {"normalize key", "divide = 255", "scale = 255", "data.train.normalize.image.scale: unknown key"},
+      {"stop", "\"hits2\"", "\"hit2\"", "there is no figure 'hit2' (did you mean 'hits'?); known are: hits, hits2, loss"},
+      {"device", "epochs = 4", "epochs = 4\ndevice = \"abakus\"", "run.device: unknown device 'abakus' (did you mean 'abacus'?)"},
+      {"device option", "epochs = 4\n", "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
+      {"both models", "[device]", "[models.a]\n[device]", "given together with [model]"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    std::string text = kSmall;
+    if (std::string(c.what) == "device option") text.erase(text.find("[device]"));
+    const size_t at = text.find(c.from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, std::string(c.from).size(), c.to);
+    const std::string problems = load(text).problems;
+    CAPTURE(problems);
+    CHECK(contains(problems, c.problem));
+  }
+}
+
+TEST_CASE("an empty file, and values of the wrong kind everywhere, give problems and nothing worse") {
+  CHECK(contains(load("").problems, "model: there is no model"));
+  CHECK(contains(load("").problems, "batch.global: required key is missing"));
+  for (const char* key : {"run", "topology", "batch", "model", "models", "optimizer", "loss", "losses", "metrics", "data", "device",
+                          "evaluate", "plugins", "model.layers", "model.optimizer", "data.train", "evaluate.early_stop",
+                          "model.optimizer.groups", "model.optimizer.schedule", "data.train.normalize", "models.a"})
+    for (const char* value : {"1", "\"x\"", "[]", "[1]", "[[]]", "{}", "[{}]", "true", "{a = 1}", "1979-05-27"}) {
+      CAPTURE(key);
+      CAPTURE(value);
+      CHECK_FALSE(load(std::string(key) + " = " + value).problems.empty());
+    }
+}
+
+TEST_CASE("plugins are known before the rest") {
+  Problems problems;
+  const Document d = Document::parse("[plugins]\npaths = [\"mine\", \"/abs\"]\nallow = [\"a\"]\n[batch]\nglobal = 0", "dir/x.toml", problems);
+  const PluginsConfig plugins = plugins_config(d, problems);
+  CHECK(problems.empty());
+  CHECK(plugins.paths == std::vector<std::string>{"dir/mine", "/abs"});
+  CHECK(plugins.allow == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("problems are sorted by place, and come as JSON and as one error") {
+  Problems problems;
+  problems.add({"b", 1, 1}, "p", "later");
+  problems.add({"a", 9, 1}, "q", "m", "h");
+  problems.add({"a", 2, 5}, "", "first");
+  CHECK(problems.text() == "a:2:5: first\na:9:1: q: m; h\nb:1:1: p: later");
+  CHECK(contains(problems.json(), R"([{"file": "a", "line": 2, "column": 5, "path": "", "message": "first", "hint": ""}, {)"));
+  try {
+    problems.raise_if_any();
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.code() == PLAIT_ERR_CONFIG);
+    CHECK(contains(e.text(), "[config] 3 problems in the experiment:\na:2:5: first"));
+  }
+}
+
+TEST_CASE("templates of items parse, and mark what must be set") {
+  const std::string text = item_template(catalog(), PLAIT_KIND_LAYER, "dense");
+  CHECK(contains(text, "[[model.layers]]\n"));
+  CHECK(contains(text, "# integer >= 1\nout = \"???\"\n"));
+  CHECK(contains(text, "type = \"dense\"\n"));
+  Problems problems;
+  for (const auto& [kind, name] : {std::pair{PLAIT_KIND_LOSS, "squared"}, {PLAIT_KIND_OPTIMIZER, "descent"}, {PLAIT_KIND_DATASET, "table"},
+                                   {PLAIT_KIND_DEVICE, "abacus"}, {PLAIT_KIND_SCHEDULE, "slope"}, {PLAIT_KIND_METRIC, "hits"}})
+    Document::parse(item_template(catalog(), kind, name), "t", problems);
+  CHECK(problems.text() == "");
+  CHECK_THROWS_AS(item_template(catalog(), PLAIT_KIND_LAYER, "dens"), Error);
+}
+
+TEST_CASE("the engine's own tables are well-formed") {
+  for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
+  for (const OptionView& keys : {layer_keys(), loss_keys(), metric_keys(), optimizer_keys(), schedule_keys(), group_keys(), dataset_keys(),
+                                 normalize_keys(), model_keys()})
+    CHECK(defect_of(keys) == "");
+}

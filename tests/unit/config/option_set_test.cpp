@@ -1,0 +1,246 @@
+#include <doctest/doctest.h>
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/config/option_set.hpp"
+#include "tests/unit/config/fake_catalog.hpp"
+
+using namespace plait;
+using namespace plait::config;
+
+namespace {
+
+const std::vector<plait_option>& declared() {
+  static const std::vector<plait_option> all = {
+      make_option(PLAIT_OPT_BOOL, "flag", "true"),
+      at_most(at_least(make_option(PLAIT_OPT_INT, "count", "3"), 1), 10),
+      at_most(at_least(make_option(PLAIT_OPT_REAL, "share", "0.5"), 0, true), 1, true),
+      with_choices(make_option(PLAIT_OPT_TEXT, "kind", "\"sum\""), "sum|mean|none"),
+      at_least(make_option(PLAIT_OPT_INTS, "sizes", "[1, 2]"), 0),
+      make_option(PLAIT_OPT_REALS, "betas", "[]"),
+      make_option(PLAIT_OPT_TEXTS, "names", "[\"a\"]"),
+      make_option(PLAIT_OPT_PATH, "file", "\"\""),
+  };
+  return all;
+}
+
+struct Checked {
+  OptionSet set;
+  std::string problems;
+};
+
+Checked check(const std::string& text, const std::vector<plait_option>& options = declared()) {
+  Problems problems;
+  const Document document = Document::parse(text, "x.toml", problems);
+  constexpr std::array<std::string_view, 1> kEngine = {"type"};
+  OptionSet set = OptionSet::check(document.root, OptionView(options), kEngine, "model.layers[2]", PathResolver(), problems);
+  return {std::move(set), problems.text()};
+}
+
+}  // namespace
+
+TEST_CASE("defaults fill what is left out") {
+  const Checked c = check("type = \"x\"");
+  CHECK(c.problems.empty());
+  CHECK(c.set.get_bool("flag"));
+  CHECK(c.set.get_int("count") == 3);
+  CHECK(c.set.get_real("share") == 0.5);
+  CHECK(c.set.get_text("kind") == "sum");
+  CHECK(c.set.get_ints("sizes") == std::vector<int64_t>{1, 2});
+  CHECK(c.set.get_reals("betas").empty());
+  CHECK(c.set.get_texts("names") == std::vector<std::string>{"a"});
+  CHECK_FALSE(c.set.given("count"));
+  CHECK(c.set.origin("count").text() == "default");
+}
+
+TEST_CASE("given values are read, with their origin") {
+  const Checked c = check("flag = false\ncount = 10\nshare = 0.25\nkind = \"mean\"\nsizes = 4\nbetas = [1, 0.5]\nnames = []\n");
+  CHECK(c.problems.empty());
+  CHECK_FALSE(c.set.get_bool("flag"));
+  CHECK(c.set.get_int("count") == 10);
+  CHECK(c.set.get_ints("sizes") == std::vector<int64_t>{4});  // one stands for a list of one
+  CHECK(c.set.get_reals("betas") == std::vector<double>{1, 0.5});
+  CHECK(c.set.get_texts("names").empty());
+  CHECK(c.set.origin("count").text() == "x.toml:2:9");
+  CHECK(c.set.given("count"));
+}
+
+TEST_CASE("each defect is a problem with place, path and what was expected") {
+  struct Case {
+    const char *text, *problem;
+  };
+  const Case cases[] = {
+      {"flag = 1", "x.toml:1:8: model.layers[2].flag: expected true or false, found 1"},
+      {"count = 0", "model.layers[2].count: expected integer >= 1 and <= 10, found 0"},
+      {"count = 11", "found 11"},
+      {"count = 2.0", "expected integer >= 1 and <= 10, found 2.0"},
+      {"count = \"2\"", "found \"2\""},
+      {"share = 0", "expected number > 0.0 and < 1.0, found 0"},
+      {"share = 1.0", "found 1.0"},
+      {"share = nan", "found nan"},
+      {"share = [0.5]", "found a list"},
+      {"kind = \"mena\"", "expected text: \"sum\" | \"mean\" | \"none\", found \"mena\" (did you mean 'mean'?)"},
+      {"sizes = [1, -1]", "element 1: expected list of integers >= 0, found -1"},
+      {"names = [1]", "element 0: expected list of texts, found 1"},
+      {"file = 3", "expected path, found 3"},
+      {"kind = \"a\\u0000b\"", "expected text"},
+      {"names = \"a\\u0000b\"", "NUL"},
+      {"count = 2020-01-01", "found a date or time"},
+      {"cuont = 3", "x.toml:1:1: model.layers[2].cuont: unknown key 'cuont' (did you mean 'count'?); known keys: betas, count"},
+      {"tpye = 3", "(did you mean 'type'?)"},
+      {"count = \"???\"", "x.toml:1:9: model.layers[2].count: required value not set; replace \"???\" by a value: integer"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    const std::string found = check(c.text).problems;
+    CAPTURE(found);
+    CHECK(contains(found, c.problem));
+  }
+}
+
+TEST_CASE("all problems are reported, not the first alone") {
+  const Checked c = check("flag = 1\ncount = 0\nother = 1\n");
+  CHECK(std::count(c.problems.begin(), c.problems.end(), '\n') == 2);
+}
+
+TEST_CASE("a required option that is missing") {
+  const Checked c = check("", {make_option(PLAIT_OPT_INT, "out", nullptr)});
+  CHECK(contains(c.problems, "model.layers[2].out: required key is missing; add out = <integer>"));
+}
+
+TEST_CASE("getters of the wrong name or type are the caller's bug") {
+  const Checked c = check("");
+  const auto text_of = [](auto&& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      CHECK(e.code() == PLAIT_ERR_INVALID);
+      return e.text();
+    }
+    return std::string();
+  };
+  CHECK(contains(text_of([&] { c.set.get_int("cout"); }), "'cout' is not declared (did you mean 'count'?)"));
+  CHECK(contains(text_of([&] { c.set.get_int("share"); }), "declared as number and was asked for as integer"));
+}
+
+TEST_CASE("the C table reads the same values and leaves outputs alone on error") {
+  const Checked c = check("names = [\"p\", \"q\"]\nsizes = [5]");
+  const plait_options* o = &c.set;
+  const plait_options_table& t = *o->table;
+  uint32_t flag = 7;
+  CHECK(t.get_bool(o, "flag", &flag) == nullptr);
+  CHECK(flag == 1);
+  int64_t n = 99;
+  CHECK(t.get_int(o, "count", &n) == nullptr);
+  CHECK(n == 3);
+  n = 99;
+  plait_error* e = t.get_int(o, "flag", &n);
+  REQUIRE(e != nullptr);
+  CHECK(e->code == PLAIT_ERR_INVALID);
+  free_c_error(e);
+  CHECK(n == 99);
+  double r = 0;
+  CHECK(t.get_real(o, "share", &r) == nullptr);
+  CHECK(r == 0.5);
+  const char* text = nullptr;
+  uint64_t size = 0, total = 0;
+  CHECK(t.get_text(o, "kind", &text, &size) == nullptr);
+  CHECK(std::string(text, size) == "sum");
+  const int64_t* ints = nullptr;
+  CHECK(t.get_ints(o, "sizes", &ints, &size) == nullptr);
+  CHECK(size == 1);
+  CHECK(ints[0] == 5);
+  const double* reals = nullptr;
+  CHECK(t.get_reals(o, "betas", &reals, &size) == nullptr);
+  CHECK(size == 0);
+  CHECK(t.get_texts(o, "names", 1, &text, &size, &total) == nullptr);
+  CHECK(std::string(text, size) == "q");
+  CHECK(total == 2);
+  CHECK(t.get_texts(o, "names", 2, &text, &size, &total) == nullptr);
+  CHECK(text == nullptr);
+  CHECK(std::string(t.origin(o, "sizes")) == "x.toml:2:9");
+  CHECK(std::string(t.origin(o, "flag")) == "default");
+  CHECK(std::string(t.origin(o, "nothing")) == "undeclared option");
+}
+
+TEST_CASE("a copy stands on its own") {
+  OptionSet copy;
+  {
+    const Checked c = check("names = [\"p\"]");
+    copy = c.set;
+  }
+  CHECK(copy.get_texts("names")[0] == "p");
+  copy.set_int("count", 8, Origin{"engine", 0, 0});
+  CHECK(copy.get_int("count") == 8);
+  CHECK(copy.origin("count").text() == "engine");
+}
+
+TEST_CASE("options may be larger in a newer plugin") {
+  struct Larger {
+    plait_option option;
+    uint64_t added;
+  };
+  Larger options[2] = {{make_option(PLAIT_OPT_INT, "a", "1"), 5}, {make_option(PLAIT_OPT_INT, "b", "2"), 6}};
+  for (Larger& one : options) one.option.struct_size = sizeof(Larger);
+  const OptionView view(&options[0].option, 2);
+  CHECK(view.names() == std::vector<std::string>{"a", "b"});
+  CHECK(defect_of(view).empty());
+}
+
+TEST_CASE("malformed declarations are found") {
+  const auto defect = [](plait_option o) { return defect_of(OptionView(&o, 1)); };
+  plait_option o = make_option(PLAIT_OPT_INT, "n", "1");
+  CHECK(defect(o).empty());
+  o.struct_size = 8;
+  CHECK(contains(defect(o), "struct_size 8, expected at least 72"));
+  CHECK(contains(defect(make_option(PLAIT_OPT_INT, "Bad", "1")), "snake_case"));
+  CHECK(contains(defect(make_option(99, "n", "1")), "has type 99"));
+  CHECK(contains(defect(make_option(PLAIT_OPT_INT, "n", "x")), "breaks its own declaration"));
+  CHECK(contains(defect(at_least(make_option(PLAIT_OPT_INT, "n", "0"), 1)), "breaks its own declaration"));
+  o = make_option(PLAIT_OPT_INT, "n", "1");
+  o.help = nullptr;
+  CHECK(contains(defect(o), "no help"));
+  const plait_option twice[] = {make_option(PLAIT_OPT_INT, "n", "1"), make_option(PLAIT_OPT_INT, "n", "1")};
+  CHECK(contains(defect_of(OptionView(twice)), "declared twice"));
+}
+
+TEST_CASE("paths: data folder first, then beside the experiment") {
+  FileSystem& files = FileSystem::posix();
+  char name[] = "./plait-paths-XXXXXX";
+  REQUIRE(mkdtemp(name) != nullptr);
+  const std::string folder = files.real_path(name);
+  files.make_folders(folder + "/data");
+  files.make_folders(folder + "/exp");
+  for (const char* file : {"/data/a", "/exp/a", "/exp/b"}) files.replace(folder + file, "");
+  const PathResolver resolver{&files, folder + "/data", folder + "/exp"};
+  CHECK(resolver.resolve("a") == folder + "/data/a");
+  CHECK(resolver.resolve("b") == folder + "/exp/b");
+  CHECK(resolver.resolve("c") == "c");
+  CHECK(resolver.resolve("/abs") == "/abs");
+  CHECK(resolver.resolve("") == "");
+
+  Problems problems;
+  const Document document = Document::parse("file = \"c\"", "x.toml", problems);
+  const OptionSet set = OptionSet::check(document.root, OptionView(declared()), {}, "data.train", resolver, problems);
+  CHECK(set.get_text("file") == "c");
+  CHECK(set.missing_paths(resolver) ==
+        "looked for 'c' (option 'file', x.toml:1:8) in: " + folder + "/data/c, " + folder + "/exp/c");
+  files.remove_all(folder);
+}
+
+TEST_CASE("options become TOML again") {
+  const Checked c = check("kind = \"mean\"");
+  const std::string text = c.set.to_toml(true);
+  CHECK(contains(text, "# a help text\n# integer >= 1 and <= 10\ncount = 3\n"));
+  CHECK(contains(text, "# text: \"sum\" | \"mean\" | \"none\"\nkind = \"mean\"\n"));
+  const Checked again = check(text);
+  CHECK(again.problems.empty());
+  CHECK(again.set.to_toml(true) == text);
+  constexpr std::string_view kSkip[] = {"kind"};
+  CHECK_FALSE(contains(c.set.to_toml(false, kSkip), "kind"));
+}

@@ -1,0 +1,354 @@
+// Every kernel of the CPU device's matmul against a plain loop in double.
+
+#include "plugins/devices/cpu/matmul/matmul.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plugins/devices/cpu/matmul/plain.hpp"
+
+namespace plait::cpu {
+namespace {
+
+/// 64-byte aligned floats between guards, so that writes outside are seen.
+class Buffer {
+ public:
+  explicit Buffer(int64_t count) : count_(static_cast<size_t>(count)), storage_(count_ + 3 * kGuard, kFence) {
+    auto address = reinterpret_cast<uintptr_t>(storage_.data() + kGuard);
+    offset_ = kGuard + (64 - address % 64) % 64 / sizeof(float);
+  }
+  float* data() { return storage_.data() + offset_; }
+  const float* data() const { return storage_.data() + offset_; }
+  size_t size() const { return count_; }
+  bool fences_stand() const {
+    const auto is_fence = [](float x) { return x == kFence; };
+    return std::all_of(storage_.begin(), storage_.begin() + static_cast<ptrdiff_t>(offset_), is_fence) &&
+           std::all_of(storage_.begin() + static_cast<ptrdiff_t>(offset_ + count_), storage_.end(), is_fence);
+  }
+  void fill(std::mt19937& random) {
+    std::uniform_real_distribution<float> values(-1.0f, 1.0f);
+    for (size_t i = 0; i < count_; ++i) data()[i] = values(random);
+  }
+
+ private:
+  static constexpr size_t kGuard = 32;
+  static constexpr float kFence = 12345.0f;
+  size_t count_;
+  std::vector<float> storage_;
+  size_t offset_;
+};
+
+int64_t span(int64_t batch, int64_t stride, int64_t size) { return stride * std::max<int64_t>(batch - 1, 0) + size; }
+
+const std::vector<std::string> kKernels = {"jit_avx512", "jit_avx512_blocked", "jit_avx2", "jit_avx2_blocked",
+                                           "onednn", "plain"};
+
+bool available(const std::string& kernel) {
+  if (kernel.starts_with("jit_avx512")) return machine_isa() == Isa::avx512;
+  if (kernel.starts_with("jit_avx2")) return machine_isa() >= Isa::avx2;
+  return true;
+}
+
+std::string text(const MatmulDesc& d, const std::string& kernel) {
+  return kernel + " batch " + std::to_string(d.batch) + " m " + std::to_string(d.m) + " n " +
+         std::to_string(d.n) + " k " + std::to_string(d.k) + " ta " + std::to_string(d.transpose_a) + " tb " +
+         std::to_string(d.transpose_b) + " add " + std::to_string(d.accumulate) + " bias " +
+         std::to_string(d.bias) + " act " + std::to_string(static_cast<int>(d.activation)) + " threads " +
+         std::to_string(d.threads);
+}
+
+struct Operands {
+  Operands(const MatmulDesc& d, uint32_t seed)
+      : a(span(d.batch, d.batch_stride_a, d.m * d.k)),
+        b(span(d.batch, d.batch_stride_b, d.k * d.n)),
+        bias(d.n),
+        c(span(d.batch, d.batch_stride_c, d.m * d.n)) {
+    std::mt19937 random(seed);
+    for (Buffer* buffer : {&a, &b, &bias, &c}) buffer->fill(random);
+  }
+  Buffer a, b, bias, c;
+};
+
+/// The result and, per element, the sum of absolute products, which bounds the rounding.
+struct Expected {
+  std::vector<double> value;
+  std::vector<double> size;
+};
+
+Expected expect(const MatmulDesc& d, const Operands& in) {
+  const auto widen = [](const Buffer& from, bool magnitude) {
+    std::vector<double> to(from.data(), from.data() + from.size());
+    if (magnitude) {
+      for (double& x : to) x = std::fabs(x);
+    }
+    return to;
+  };
+  Expected out;
+  out.value = widen(in.c, false);
+  matmul_plain(d, widen(in.a, false).data(), widen(in.b, false).data(), widen(in.bias, false).data(),
+               out.value.data());
+  MatmulDesc linear = d;
+  linear.activation = Activation::none;
+  out.size = widen(in.c, true);
+  matmul_plain(linear, widen(in.a, true).data(), widen(in.b, true).data(), widen(in.bias, true).data(),
+               out.size.data());
+  return out;
+}
+
+/// Largest error as a multiple of what rounding may cause.
+double worst_error(const MatmulDesc& d, const Operands& got, const Expected& expected) {
+  constexpr double kEps = std::numeric_limits<float>::epsilon();
+  double worst = 0;
+  for (size_t i = 0; i < got.c.size(); ++i) {
+    // Slopes of the activations stay below 1.2; their own error is bounded in activation_test.cpp.
+    const double bound = 1.2 * static_cast<double>(d.k + 4) * kEps * (expected.size[i] + 1e-3) +
+                         4e-6 * std::fabs(expected.value[i]);
+    worst = std::max(worst, std::fabs(got.c.data()[i] - expected.value[i]) / bound);
+  }
+  return worst;
+}
+
+void run_once(const MatmulKernel& kernel, const Operands& in, Buffer& c) {
+  Buffer workspace(static_cast<int64_t>(kernel.workspace_bytes() / sizeof(float) + 1));
+  kernel.run({in.a.data(), in.b.data(), in.bias.data(), c.data(), workspace.data()});
+  CHECK(workspace.fences_stand());
+}
+
+void check_kernel(const MatmulDesc& d, const std::string& name) {
+  const std::string what = text(d, name);
+  CAPTURE(what);
+  Operands got(d, 7);
+  const Expected expected = expect(d, got);
+  const auto kernel = make_matmul(d, name);
+  REQUIRE(kernel->name() == name);
+  Buffer before = got.c;
+  run_once(*kernel, got, got.c);
+  CHECK(worst_error(d, got, expected) < 1.0);
+  CHECK(got.c.fences_stand());
+  run_once(*kernel, got, before);
+  CHECK(std::memcmp(before.data(), got.c.data(), got.c.size() * sizeof(float)) == 0);
+}
+
+void check_all(const MatmulDesc& d) {
+  // oneDNN can't share both operands of a batch.
+  const bool one_product = d.batch > 1 && d.batch_stride_a == 0 && d.batch_stride_b == 0;
+  for (const std::string& kernel : kKernels) {
+    if (kernel == "onednn" && one_product) continue;
+    if (available(kernel)) check_kernel(d, kernel);
+  }
+}
+
+MatmulDesc shape(int64_t m, int64_t n, int64_t k) {
+  MatmulDesc d;
+  d.m = m;
+  d.n = n;
+  d.k = k;
+  return d;
+}
+
+const int64_t kEdges[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 64, 100};
+
+}  // namespace
+
+TEST_CASE("matmul: every edge of m, n and k, in every layout") {
+  int turn = 0;
+  for (const int64_t m : kEdges) {
+    for (const int64_t n : kEdges) {
+      for (const int64_t k : kEdges) {
+        // All four layouts; what follows the sum and which kernels run rotates through the table.
+        for (int layout = 0; layout < 4; ++layout) {
+          MatmulDesc d = shape(m, n, k);
+          d.transpose_a = (layout & 1) != 0;
+          d.transpose_b = (layout & 2) != 0;
+          switch (turn++ % 5) {
+            case 0:
+              d.accumulate = true;
+              break;
+            case 1:
+              d.bias = true;
+              break;
+            case 2:
+              d.bias = true;
+              d.activation = Activation::relu;
+              break;
+            case 3:
+              d.activation = Activation::silu;
+              break;
+            default:
+              break;
+          }
+          const bool blocked = turn % 4 == 0;
+          for (const char* name : {blocked ? "jit_avx512_blocked" : "jit_avx512", blocked ? "jit_avx2_blocked" : "jit_avx2"}) {
+            if (available(name)) check_kernel(d, name);
+          }
+          if (turn % 41 == 0) check_all(d);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("matmul: every activation, with and without bias, in every layout") {
+  for (int activation = 0; activation <= static_cast<int>(Activation::silu); ++activation) {
+    for (int flags = 0; flags < 8; ++flags) {
+      MatmulDesc d = shape(33, 50, 20);
+      d.activation = static_cast<Activation>(activation);
+      d.bias = (flags & 1) != 0;
+      d.transpose_a = (flags & 2) != 0;
+      d.transpose_b = (flags & 4) != 0;
+      check_all(d);
+    }
+  }
+}
+
+TEST_CASE("matmul: k in several blocks, wide and tall problems") {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {32, 120, 784}, {120, 784, 32}, {3, 5, 2000}, {70, 40, 1030}, {300, 9, 300}, {5, 700, 130}, {400, 70, 520}}) {
+    for (int flags = 0; flags < 8; ++flags) {
+      MatmulDesc d = shape(m, n, k);
+      d.transpose_a = (flags & 1) != 0;
+      d.transpose_b = (flags & 2) != 0;
+      d.accumulate = (flags & 4) != 0;
+      d.bias = !d.accumulate;
+      if (d.bias) d.activation = Activation::relu;
+      check_all(d);
+    }
+  }
+}
+
+TEST_CASE("matmul: batches, shared operands and gaps between them") {
+  for (int layout = 0; layout < 4; ++layout) {
+    for (int shared = 0; shared < 4; ++shared) {
+      MatmulDesc d = shape(17, 20, 33);
+      d.batch = 5;
+      d.transpose_a = (layout & 1) != 0;
+      d.transpose_b = (layout & 2) != 0;
+      d.batch_stride_a = (shared & 1) != 0 ? 0 : d.m * d.k;
+      d.batch_stride_b = (shared & 2) != 0 ? 0 : d.k * d.n + 3;
+      d.batch_stride_c = d.m * d.n;
+      d.bias = true;
+      d.activation = Activation::tanh;
+      check_all(d);
+    }
+  }
+}
+
+TEST_CASE("matmul: the bits don't depend on the number of threads") {
+  for (const auto& [m, n, k] :
+       std::vector<std::array<int64_t, 3>>{{96, 400, 300}, {400, 96, 300}, {64, 64, 2000}, {20, 2000, 100}}) {
+    for (int layout = 0; layout < 4; ++layout) {
+      MatmulDesc d = shape(m, n, k);
+      d.transpose_a = (layout & 1) != 0;
+      d.transpose_b = (layout & 2) != 0;
+      d.threads = 2;
+      check_all(d);
+    }
+  }
+}
+
+TEST_CASE("matmul: nothing summed leaves bias and activation, nothing wanted is left alone") {
+  MatmulDesc d = shape(3, 4, 0);
+  d.bias = true;
+  d.activation = Activation::sigmoid;
+  Operands in(d, 3);
+  const auto kernel = make_matmul(d);
+  CHECK(kernel->name() == "plain");
+  run_once(*kernel, in, in.c);
+  for (int i = 0; i < 12; ++i) {
+    CHECK(in.c.data()[i] == doctest::Approx(1.0 / (1.0 + std::exp(-in.bias.data()[i % 4]))));
+  }
+  d = shape(3, 4, 0);
+  d.accumulate = true;
+  Operands kept(d, 4);
+  const Buffer before = kept.c;
+  run_once(*make_matmul(d), kept, kept.c);
+  CHECK(std::memcmp(before.data(), kept.c.data(), 12 * sizeof(float)) == 0);
+  for (const MatmulDesc& empty : {shape(0, 4, 5), shape(4, 0, 5), shape(0, 0, 0)}) {
+    make_matmul(empty)->run({});
+  }
+}
+
+TEST_CASE("matmul: a value that is not a number reaches the result through relu") {
+  for (const std::string& name : kKernels) {
+    if (!available(name) || name == "onednn") continue;  // oneDNN's relu makes it 0
+    for (const bool transpose_b : {false, true}) {
+      MatmulDesc d = shape(20, 20, 20);
+      d.transpose_b = transpose_b;
+      d.activation = Activation::relu;
+      Operands in(d, 5);
+      in.a.data()[0] = std::numeric_limits<float>::quiet_NaN();
+      run_once(*make_matmul(d, name), in, in.c);
+      CHECK(std::isnan(in.c.data()[0]));
+      CHECK(!std::isnan(in.c.data()[20]));
+    }
+  }
+}
+
+TEST_CASE("matmul: the choice is stable, explained, and what make_matmul builds") {
+  MatmulDesc small = shape(32, 120, 784);
+  small.transpose_b = true;
+  const Choice choice = choose_matmul(small);
+  CHECK(choose_matmul(small).kernel == choice.kernel);
+  CHECK(choose_matmul(small).workspace_bytes == choice.workspace_bytes);
+  const auto kernel = make_matmul(small);
+  CHECK(kernel->name() == choice.kernel);
+  CHECK(kernel->workspace_bytes() == choice.workspace_bytes);
+  if (machine_isa() == Isa::avx512) {
+    CHECK(choice.kernel == "jit_avx512");
+    CHECK(choice.why.empty());
+  }
+  if (machine_isa() >= Isa::avx2) {
+    const Choice limited = choose_matmul(small, Isa::avx2);
+    CHECK(limited.kernel == "jit_avx2");
+    CHECK(limited.why == "jit_avx512: excluded by the caller");
+  }
+  const Choice plain = choose_matmul(small, Isa::plain);
+  CHECK(plain.kernel == "plain");
+  CHECK(plain.why ==
+        "jit_avx512: excluded by the caller; jit_avx2: excluded by the caller; onednn: excluded by the caller");
+
+  const Choice large = choose_matmul(shape(1024, 2048, 2048));
+  CHECK(make_matmul(shape(1024, 2048, 2048))->workspace_bytes() == large.workspace_bytes);
+}
+
+TEST_CASE("matmul: contradictions are refused with what was found and expected") {
+  const auto message = [](const MatmulDesc& d, const char* kernel) -> std::string {
+    try {
+      if (kernel != nullptr) {
+        make_matmul(d, kernel);
+      } else {
+        make_matmul(d);
+      }
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  MatmulDesc d = shape(2, 3, -4);
+  CHECK(message(d, nullptr) == "[matmul] negative size in 1 x (2,-4)*(-4,3); expected sizes >= 0");
+  d = shape(2, 3, 4);
+  d.accumulate = d.bias = true;
+  CHECK(message(d, nullptr) ==
+        "[matmul] accumulate with bias or activation in 1 x (2,4)*(4,3); expected one or the other");
+  d = shape(2, 3, 4);
+  d.batch = 2;
+  CHECK(message(d, nullptr).find("batch stride of C 0") != std::string::npos);
+  d = shape(2, 3, 4);
+  d.threads = 0;
+  CHECK(message(d, nullptr).find("threads = 0") != std::string::npos);
+  d = shape(int64_t{1} << 40, int64_t{1} << 40, 1);
+  CHECK(message(d, nullptr).find("matrix too large") != std::string::npos);
+  CHECK(message(shape(2, 3, 4), "fastest").find("known are jit_avx512") != std::string::npos);
+  CHECK(message(shape(2, 3, 0), "onednn").find("nothing is summed") != std::string::npos);
+}
+
+}  // namespace plait::cpu

@@ -1,0 +1,129 @@
+#include "engine/observe/metrics.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "tests/unit/observe/temp_folder.hpp"
+
+namespace {
+
+using plait::observe::NamedValue;
+using plait::observe::NdjsonWriter;
+using plait::observe::StepRecord;
+
+StepRecord record(int64_t step) {
+  return {.step = step,
+          .samples = step * 32,
+          .time = 1.7e9,
+          .elapsed_s = 0.25,
+          .loss = 2.5,
+          .lr = 0.01,
+          .grad_norm = 1.5,
+          .step_ms = 0.5,
+          .samples_per_s = 64000};
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& text) {
+  std::vector<nlohmann::json> all;
+  for (const std::string& line : plait::split(text, '\n'))
+    if (!line.empty()) all.push_back(nlohmann::json::parse(line));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a step is one line with the fixed keys in their order") {
+  const TempFolder folder;
+  {
+    NdjsonWriter writer(folder.files(), folder / "m", "mnist/x");
+    writer.step(record(1));
+  }
+  CHECK(folder.read("m") ==
+        "{\"schema\":1,\"run\":\"mnist/"
+        "x\",\"step\":1,\"samples\":32,\"time\":1.7e+09,\"elapsed_s\":0.25,\"loss\":2.5,"
+        "\"lr\":0.01,\"grad_norm\":1.5,\"step_ms\":0.5,\"samples_per_s\":64000}\n");
+}
+
+TEST_CASE("without gathering each line is in the file at once") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  for (int64_t step = 1; step <= 5; ++step) {
+    writer.step(record(step));
+    CHECK(lines_of(folder.read("m")).size() == static_cast<size_t>(step));
+  }
+}
+
+TEST_CASE("gathered lines go out on flush and at the end") {
+  const TempFolder folder;
+  {
+    NdjsonWriter writer(folder.files(), folder / "m", "r", 3'600'000);
+    writer.step(record(1));
+    CHECK(folder.read("m").empty());
+    writer.flush();
+    CHECK(lines_of(folder.read("m")).size() == 1);
+    for (int64_t step = 2; step <= 3000; ++step) writer.step(record(step));
+  }
+  const auto lines = lines_of(folder.read("m"));
+  REQUIRE(lines.size() == 3000);
+  for (size_t i = 0; i < lines.size(); ++i) CHECK(lines[i].at("step") == i + 1);
+}
+
+TEST_CASE(
+    "values that are not finite are texts, skipped steps say so, and there may be more values") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  StepRecord r = record(7);
+  r.loss = std::numeric_limits<double>::quiet_NaN();
+  r.grad_norm = -std::numeric_limits<double>::infinity();
+  r.skipped = true;
+  const NamedValue more[] = {{"student.loss", 0.5}};
+  r.more = more;
+  writer.step(r);
+  const auto line = lines_of(folder.read("m")).at(0);
+  CHECK(line.at("loss") == "nan");
+  CHECK(line.at("grad_norm") == "-inf");
+  CHECK(line.at("skipped") == true);
+  CHECK(line.at("student.loss") == 0.5);
+}
+
+TEST_CASE("events have a name") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  const NamedValue values[] = {{"loss", 0.25}, {"accuracy", 0.975}};
+  writer.event("evaluate", 100, 1.5e9, values);
+  writer.event("stop", 101, 1.5e9, {}, "reason", "a \"signal\"");
+  writer.resume(90, 1.5e9);
+  const auto lines = lines_of(folder.read("m"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].at("event") == "evaluate");
+  CHECK(lines[0].at("accuracy") == 0.975);
+  CHECK(lines[1].at("reason") == "a \"signal\"");
+  CHECK(lines[2].at("event") == "resume");
+  CHECK(lines[2].at("from_step") == 90);
+}
+
+TEST_CASE("a new writer appends, after a torn line on a line of its own") {
+  const TempFolder folder;
+  folder.files().replace(folder / "m", "{\"step\":1}\n{\"st");
+  { NdjsonWriter(folder.files(), folder / "m", "r").step(record(2)); }
+  { NdjsonWriter(folder.files(), folder / "m", "r").step(record(3)); }
+  const auto lines = plait::split(folder.read("m"), '\n');
+  REQUIRE(lines.size() >= 4);
+  CHECK(lines[1] == "{\"st");
+  CHECK(nlohmann::json::parse(lines[2]).at("step") == 2);
+  CHECK(nlohmann::json::parse(lines[3]).at("step") == 3);
+}
+
+TEST_CASE("a line that is too long is refused, the next one goes through") {
+  const TempFolder folder;
+  NdjsonWriter writer(folder.files(), folder / "m", "r");
+  const std::string huge(20000, 'x');
+  CHECK_THROWS_AS(writer.event("stop", 1, 0, {}, "reason", huge), plait::Error);
+  writer.step(record(1));
+  CHECK(lines_of(folder.read("m")).size() == 1);
+}

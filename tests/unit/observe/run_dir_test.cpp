@@ -1,0 +1,115 @@
+#include "engine/observe/run_dir.hpp"
+
+#include <plait/base.h>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.hpp"
+#include "engine/base/hash.hpp"
+#include "tests/unit/observe/temp_folder.hpp"
+
+namespace {
+
+using plait::observe::Environment;
+using plait::observe::RunDir;
+
+Environment environment() {
+  Environment e;
+  e.engine_version = "0.1.0";
+  e.abi = 1;
+  e.device = "cpu";
+  e.arguments = {"plait", "run", "a b.toml"};
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("safe names are one plain folder") {
+  using plait::observe::is_safe_name;
+  for (const char* good : {"a", "mnist", "run-1_b.2", "A", "0"}) CHECK(is_safe_name(good));
+  for (const char* bad :
+       {"", ".", "..", ".hidden", "-rf", "a/b", "a b", "a\nb", "a\\b", "~", "\xC3\xA9", "a:b"})
+    CHECK_FALSE(is_safe_name(bad));
+  CHECK(is_safe_name(std::string(128, 'a')));
+  CHECK_FALSE(is_safe_name(std::string(129, 'a')));
+}
+
+TEST_CASE("a run directory holds the experiment, the overrides and the environment") {
+  const TempFolder folder;
+  auto e = environment();
+  folder.files().replace(folder / "p.so", "plugin");
+  e.plugins = {{"p", "1.0", folder / "p.so"}, {"gone", "1.0", folder / "gone.so"}};
+  const RunDir run =
+      RunDir::create(folder.files(), folder / "runs", "mnist", "a = 1\n", {"a=1", "b.c=2"}, e);
+  REQUIRE(run.path().size() == (folder / "runs/mnist/20260131-235959-0a1b2c").size());
+  CHECK(run.id() == "mnist/" + run.path().substr(run.path().rfind('/') + 1));
+  const auto read = [&](const std::string& name) {
+    return folder.files().read_all(run.path() + "/" + name, 1u << 20);
+  };
+  CHECK(read("run.toml") == "a = 1\n");
+  CHECK((folder.files().info(run.path() + "/run.toml").mode & 0777u) == 0444u);
+  CHECK(read("overrides.txt") == "a=1\nb.c=2\n");
+  const auto env = nlohmann::json::parse(read("env.json"));
+  CHECK(env.at("arguments").at(2) == "a b.toml");
+  CHECK(env.at("device") == "cpu");
+  CHECK(env.at("plugins").at(0).at("xxh3_128") == plait::hash128("plugin").hex());
+  CHECK(env.at("plugins").at(1).at("xxh3_128").is_null());
+  CHECK(folder.files().is_folder(run.checkpoint_folder()));
+  CHECK(run.metrics_path() == run.path() + "/metrics.ndjson");
+  CHECK(run.log_path(3) == run.path() + "/log/rank-3.log");
+
+  run.write_status({.state = "running", .step = 5, .steps = 10, .loss = 0.5});
+  run.write_status({.state = "failed", .step = 6, .message = "line \"1\"\nline 2"});
+  const auto status = nlohmann::json::parse(read("status.json"));
+  CHECK(status.at("state") == "failed");
+  CHECK(status.at("step") == 6);
+  CHECK(status.at("message") == "line \"1\"\nline 2");
+
+  const RunDir again = RunDir::reopen(folder.files(), run.path(), environment());
+  CHECK(again.id() == run.id());
+  CHECK(nlohmann::json::parse(read("env-2.json")).at("abi") == 1);
+  CHECK_THROWS_AS(RunDir::reopen(folder.files(), folder.path(), environment()), plait::Error);
+}
+
+TEST_CASE("two runs never share a directory") {
+  const TempFolder folder;
+  const auto make = [&] {
+    return RunDir::create(folder.files(), folder.path(), "a/b", "", {}, environment());
+  };
+  const RunDir one = make(), two = make();
+  CHECK(one.path() != two.path());
+  CHECK(one.id().find("a/b/") == 0);
+}
+
+TEST_CASE("a run name can't lead out of the folder") {
+  const TempFolder folder;
+  for (const char* name :
+       {"", "..", "../x", "a/../../x", "/etc", "a//b", "a/", ".x", "a\tb", "$(x)", "a;b"}) {
+    try {
+      RunDir::create(folder.files(), folder / "runs", name, "", {}, environment());
+      FAIL("accepted " << name);
+    } catch (const plait::Error& e) {
+      CHECK(e.code() == PLAIT_ERR_CONFIG);
+      CHECK(e.text().find("change run.name") != std::string::npos);
+    }
+  }
+  CHECK(folder.files().list(folder.path()).empty());
+}
+
+TEST_CASE("log files have time, level and no control characters") {
+  const TempFolder folder;
+  {
+    plait::observe::LogFile log(folder.files(), folder / "rank-0.log");
+    log.line(PLAIT_LOG_WARN, "beware \x1b[2J");
+    log.line(PLAIT_LOG_INFO, "two\nlines");
+    log.line(99, "");
+    CHECK(log.failure().empty());
+  }
+  const std::string text = folder.read("rank-0.log");
+  CHECK(text.find(" warn  beware \\x1b[2J\n") != std::string::npos);
+  CHECK(text.find(" info  two\n  lines\n") != std::string::npos);
+  CHECK(text.find(" error ") != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+}

@@ -1,0 +1,154 @@
+#include "engine/observe/tensorboard.hpp"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/unit/observe/temp_folder.hpp"
+
+namespace {
+
+using plait::observe::crc32c;
+using plait::observe::masked_crc32c;
+using plait::observe::TensorBoardWriter;
+
+template <class T>
+T word_at(const std::string& text, size_t at) {
+  REQUIRE(at + sizeof(T) <= text.size());
+  T v;
+  std::memcpy(&v, text.data() + at, sizeof v);
+  return v;
+}
+
+// The payloads of a file whose checksums are right.
+std::vector<std::string> records_of(const std::string& file) {
+  std::vector<std::string> all;
+  for (size_t at = 0; at < file.size();) {
+    const auto size = word_at<uint64_t>(file, at);
+    CHECK(word_at<uint32_t>(file, at + 8) == masked_crc32c(file.data() + at, 8));
+    REQUIRE(at + 16 + size <= file.size());
+    all.push_back(file.substr(at + 12, size));
+    CHECK(word_at<uint32_t>(file, at + 12 + size) == masked_crc32c(all.back().data(), size));
+    at += 16 + size;
+  }
+  return all;
+}
+
+struct Field {
+  uint32_t number = 0, wire = 0;
+  uint64_t number_value = 0;  // varint and fixed
+  std::string bytes;
+};
+
+uint64_t varint(const std::string& text, size_t* at) {
+  uint64_t v = 0;
+  for (int shift = 0;; shift += 7) {
+    REQUIRE(*at < text.size());
+    const auto c = static_cast<uint8_t>(text[(*at)++]);
+    v |= uint64_t{c & 127u} << shift;
+    if (c < 128) return v;
+  }
+}
+
+std::vector<Field> fields_of(const std::string& message) {
+  std::vector<Field> all;
+  for (size_t at = 0; at < message.size();) {
+    const uint64_t tag = varint(message, &at);
+    Field f{static_cast<uint32_t>(tag >> 3), static_cast<uint32_t>(tag & 7), 0, ""};
+    if (f.wire == 0) {
+      f.number_value = varint(message, &at);
+    } else if (f.wire == 1) {
+      f.number_value = word_at<uint64_t>(message, at);
+      at += 8;
+    } else if (f.wire == 5) {
+      f.number_value = word_at<uint32_t>(message, at);
+      at += 4;
+    } else {
+      REQUIRE(f.wire == 2);
+      const uint64_t size = varint(message, &at);
+      REQUIRE(at + size <= message.size());
+      f.bytes = message.substr(at, size);
+      at += size;
+    }
+    all.push_back(f);
+  }
+  return all;
+}
+
+Field field(const std::string& message, uint32_t number) {
+  for (const Field& f : fields_of(message))
+    if (f.number == number) return f;
+  FAIL("no field " << number);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("crc32c matches the vectors of its standard and of the record format") {
+  CHECK(crc32c("123456789", 9) == 0xE3069283u);
+  CHECK(crc32c("", 0) == 0);
+  const std::string zeros(32, '\0');
+  CHECK(crc32c(zeros.data(), 32) == 0x8A9136AAu);
+  CHECK(crc32c("56789", 5, crc32c("1234", 4)) == 0xE3069283u);
+  const std::string payload =
+      "\x1A\x11"
+      "CRC test, one two";
+  CHECK(masked_crc32c(payload.data(), payload.size()) == 0x5794d08au);
+}
+
+TEST_CASE("an event file begins with its version and holds scalars") {
+  const TempFolder folder;
+  std::string path;
+  {
+    TensorBoardWriter writer(folder.files(), folder.path(), 1700000000.5);
+    path = writer.path();
+    CHECK(path.find("/events.out.tfevents.1700000000.") != std::string::npos);
+    writer.scalar("train/loss", 300, 1700000001.25, 0.5);
+    writer.scalar("train/lr", 0, std::numeric_limits<double>::quiet_NaN(), -2.0);
+  }
+  const auto records = records_of(folder.files().read_all(path, 1u << 20));
+  REQUIRE(records.size() == 3);
+  CHECK(field(records[0], 3).bytes == "brain.Event:2");
+  CHECK(std::bit_cast<double>(field(records[0], 1).number_value) == 1700000000.5);
+  CHECK(std::bit_cast<double>(field(records[1], 1).number_value) == 1700000001.25);
+  CHECK(field(records[1], 2).number_value == 300);
+  const std::string value = field(field(records[1], 5).bytes, 1).bytes;
+  CHECK(field(value, 1).bytes == "train/loss");
+  CHECK(std::bit_cast<float>(static_cast<uint32_t>(field(value, 2).number_value)) == 0.5f);
+  CHECK(std::bit_cast<double>(field(records[2], 1).number_value) == 0.0);
+}
+
+TEST_CASE("long tags and texts are encoded with lengths of several bytes") {
+  const TempFolder folder;
+  TensorBoardWriter writer(folder.files(), folder.path(), 1.0);
+  const std::string tag(300, 't'), code = "a = 1\nb = \"```\"\n";
+  writer.scalar(tag, 1, 1.0, 1.0);
+  writer.fenced("experiment", 0, 1.0, "toml", code);
+  writer.flush();
+  const auto records = records_of(folder.files().read_all(writer.path(), 1u << 20));
+  REQUIRE(records.size() == 3);
+  CHECK(field(field(field(records[1], 5).bytes, 1).bytes, 1).bytes == tag);
+  const std::string value = field(field(records[2], 5).bytes, 1).bytes;
+  CHECK(field(value, 1).bytes == "experiment");
+  const std::string tensor = field(value, 8).bytes;
+  CHECK(field(tensor, 1).number_value == 7);
+  CHECK(field(tensor, 2).bytes.empty());
+  CHECK(field(tensor, 8).bytes == "````toml\na = 1\nb = \"```\"\n````");
+  const std::string metadata = field(value, 9).bytes;
+  CHECK(field(field(metadata, 1).bytes, 1).bytes == "text");
+  CHECK(field(metadata, 4).number_value == 2);
+}
+
+TEST_CASE("records go out after a hundred, and each writer has a file of its own") {
+  const TempFolder folder;
+  TensorBoardWriter a(folder.files(), folder.path(), 5.0), b(folder.files(), folder.path(), 5.0);
+  CHECK(a.path() != b.path());
+  for (int i = 0; i < 250; ++i) a.scalar("x", i, 5.0, i);
+  CHECK(records_of(folder.files().read_all(a.path(), 1u << 20)).size() >= 201);
+  a.flush();
+  CHECK(records_of(folder.files().read_all(a.path(), 1u << 20)).size() == 251);
+}

@@ -1,0 +1,40 @@
+#include "tests/unit/support/golden.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "plugins/support/safetensors.hpp"
+
+namespace plait::fake {
+
+std::map<std::string, Tensor> read_golden(const std::string& file) {
+  const auto path =
+      std::filesystem::path(__FILE__).parent_path() / "../../golden" / (file + ".safetensors");
+  std::ifstream in(path, std::ios::binary);
+  const std::vector<char> chars(std::istreambuf_iterator<char>(in), {});
+  const std::vector<uint8_t> bytes(chars.begin(), chars.end());
+  std::map<std::string, Tensor> all;
+  for (const auto& e : support::read_safetensors(path.string(), bytes)) {
+    std::vector<double> values((e.end - e.begin) / 8);
+    for (size_t i = 0; i < values.size(); ++i) {
+      int64_t integer;
+      std::memcpy(&values[i], bytes.data() + e.begin + 8 * i, 8);
+      std::memcpy(&integer, bytes.data() + e.begin + 8 * i, 8);
+      if (e.dtype == "I64") values[i] = static_cast<double>(integer);
+    }
+    all[e.name] = Tensor(e.shape, values, e.dtype == "I64" ? PLAIT_I64 : PLAIT_F32);
+  }
+  return all;
+}
+
+bool close(const Tensor& a, const Tensor& b, double tolerance) {
+  if (a.dims != b.dims) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a.v[i] - b.v[i]) <= tolerance * (1 + std::abs(b.v[i])))) return false;
+  return true;
+}
+
+}  // namespace plait::fake
