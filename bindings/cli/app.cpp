@@ -111,7 +111,7 @@ int call_verb(Context& context) {
 int run_app(int argc, char** argv) {
   Context context;
   std::vector<std::string> words;
-  for (int i = 0; i < argc; ++i) words.push_back(quoted(argv[i]));
+  for (int i = 0; i < argc; ++i) words.push_back(shell_quoted(argv[i]));
   context.command = joined(words, " ");
   CLI::App app("Trains neural networks from a TOML file.", "plait");
   set_up(app, context);

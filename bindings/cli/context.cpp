@@ -65,7 +65,7 @@ std::string FileArguments::path() const {
       kUsage,
       "[cli] '" + given +
           "' is a folder without an experiment.toml; name the file, or start one with: plait new " +
-          quoted(given));
+          shell_quoted(given));
 }
 
 std::vector<std::string> FileArguments::overrides() const {

@@ -22,7 +22,8 @@ void show_figures(Terminal& terminal, const Json& evaluation) {
                      evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
                      number(evaluation.value("seconds", Json(0)))));
   terminal.line("loss " + figure(number(evaluation.value("loss", Json()))));
-  for (const auto& [name, value] : evaluation.value("metrics", Json::object()).items())
+  const Json metrics = evaluation.value("metrics", Json::object());
+  for (const auto& [name, value] : metrics.items())
     terminal.line(terminal.bold(name + " " + figure(number(value))));
 }
 

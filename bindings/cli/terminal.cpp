@@ -78,7 +78,7 @@ void Terminal::error(std::string_view text) {
 std::string Terminal::bold(std::string_view text) const { return styled(color_out_, "1", text); }
 std::string Terminal::dim(std::string_view text) const { return styled(color_out_, "2", text); }
 
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) ||
            std::string_view("_-./=,:+@%").find(c) != std::string_view::npos;

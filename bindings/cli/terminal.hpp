@@ -44,7 +44,7 @@ class Terminal {
 };
 
 // For a shell: unchanged where nothing in it is special, else in single quotes.
-std::string quoted(std::string_view text);
+std::string shell_quoted(std::string_view text);
 // printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);
 // "1.5 MiB".

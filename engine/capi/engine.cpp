@@ -30,7 +30,8 @@ std::shared_ptr<EngineState> open_engine(const plait_engine_options& o) {
     state->data_folder = folder;
   plugin::RegistrySettings settings;
   settings.unload = o.keep_plugins_loaded == 0;
-  state->registry = std::make_unique<plugin::Registry>(state->log, state->files, plugin::Extensions{}, settings);
+  state->registry =
+      std::make_unique<plugin::Registry>(state->log, state->files, plugin::Extensions{}, settings);
   std::vector<std::string> given;
   for (uint32_t i = 0; i < o.n_plugin_paths; ++i) given.emplace_back(o.plugin_paths[i]);
   auto places = plugin::named_places(given, "given", current_folder());
@@ -47,7 +48,8 @@ extern "C" {
 plait_error* plait_engine_open(const plait_engine_options* options, plait_engine** out) {
   return guard_c([&] {
     require(out, "out");
-    *out = new plait_engine{open_engine(read_options(options, sizeof(plait_engine_options), "plait_engine_options"))};
+    *out = new plait_engine{
+        open_engine(read_options(options, sizeof(plait_engine_options), "plait_engine_options"))};
   });
 }
 
@@ -57,7 +59,8 @@ plait_error* plait_engine_load(plait_engine* engine, const char* path, uint64_t 
   return guard_c([&] {
     require(engine, "engine");
     std::error_code ignored;
-    engine->state->registry->load(std::filesystem::absolute(text_argument(path, size, "path"), ignored).string());
+    engine->state->registry->load(
+        std::filesystem::absolute(text_argument(path, size, "path"), ignored).string());
   });
 }
 
@@ -76,7 +79,8 @@ plait_error* plait_engine_describe(plait_engine* engine, plait_text** json) {
 plait_error* plait_plugin_inspect(const char* path, uint64_t size, plait_text** json) {
   return guard_c([&] {
     require(json, "json");
-    *json = new_text(plugin::inspect_file(FileSystem::posix(), text_argument(path, size, "path")).json());
+    *json = new_text(
+        plugin::inspect_file(FileSystem::posix(), text_argument(path, size, "path")).json());
   });
 }
 

@@ -20,7 +20,8 @@ struct Loaded {
 // Overrides, the experiment's own plugins, then the check of everything.
 Loaded load(EngineState& engine, config::Document document, const plait_experiment_options* options,
             config::Problems& problems) {
-  const auto o = read_options(options, sizeof(plait_experiment_options), "plait_experiment_options");
+  const auto o =
+      read_options(options, sizeof(plait_experiment_options), "plait_experiment_options");
   Loaded l;
   for (uint32_t i = 0; i < o.n_overrides; ++i) {
     require(o.overrides[i], "override");
@@ -31,22 +32,26 @@ Loaded load(EngineState& engine, config::Document document, const plait_experime
   if (problems.empty() && !plugins.paths.empty())
     engine.registry->load_all(plugin::named_places(plugins.paths, "experiment", document.folder));
   l.resolver = {&engine.files, engine.data_folder, document.folder};
-  if (problems.empty()) l.experiment = config::load_experiment(document, *engine.registry, l.resolver, problems);
+  if (problems.empty())
+    l.experiment = config::load_experiment(document, *engine.registry, l.resolver, problems);
   l.document = std::move(document);
   return l;
 }
 
-std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine, const config::Experiment& experiment,
-                                    const config::PathResolver& resolver, config::Problems& problems) {
+std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
+                                    const config::Experiment& experiment,
+                                    const config::PathResolver& resolver,
+                                    config::Problems& problems) {
   return plan::make_plan(experiment, {shared_registry(engine), &engine->log, resolver}, problems);
 }
 
-void make_experiment(plait_engine* engine, config::Document document, const plait_experiment_options* options,
-                     config::Problems& problems, plait_experiment** out) {
+void make_experiment(plait_engine* engine, config::Document document,
+                     const plait_experiment_options* options, config::Problems& problems,
+                     plait_experiment** out) {
   Loaded l = load(*engine->state, std::move(document), options, problems);
   problems.raise_if_any();
-  *out = new plait_experiment{engine->state, std::move(l.document), std::move(l.experiment), std::move(l.resolver),
-                              std::move(l.overrides)};
+  *out = new plait_experiment{engine->state, std::move(l.document), std::move(l.experiment),
+                              std::move(l.resolver), std::move(l.overrides)};
 }
 
 }  // namespace
@@ -54,23 +59,27 @@ void make_experiment(plait_engine* engine, config::Document document, const plai
 extern "C" {
 
 plait_error* plait_experiment_read(plait_engine* engine, const char* path, uint64_t size,
-                                   const plait_experiment_options* options, plait_experiment** out) {
+                                   const plait_experiment_options* options,
+                                   plait_experiment** out) {
   return guard_c([&] {
     require(engine, "engine");
     require(out, "out");
     config::Problems problems;
-    auto document = config::Document::read(engine->state->files, text_argument(path, size, "path"), problems);
+    auto document =
+        config::Document::read(engine->state->files, text_argument(path, size, "path"), problems);
     make_experiment(engine, std::move(document), options, problems, out);
   });
 }
 
-plait_error* plait_experiment_parse(plait_engine* engine, const char* toml, uint64_t size, const char* name,
-                                    const plait_experiment_options* options, plait_experiment** out) {
+plait_error* plait_experiment_parse(plait_engine* engine, const char* toml, uint64_t size,
+                                    const char* name, const plait_experiment_options* options,
+                                    plait_experiment** out) {
   return guard_c([&] {
     require(engine, "engine");
     require(out, "out");
     config::Problems problems;
-    auto document = config::Document::parse(text_argument(toml, size, "toml"), name ? name : "experiment", problems);
+    auto document = config::Document::parse(text_argument(toml, size, "toml"),
+                                            name ? name : "experiment", problems);
     make_experiment(engine, std::move(document), options, problems, out);
   });
 }
@@ -82,7 +91,8 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
     require(json, "json");
     config::Problems problems;
     const std::string file = text_argument(path, size, "path");
-    Loaded l = load(*engine->state, config::Document::read(engine->state->files, file, problems), options, problems);
+    Loaded l = load(*engine->state, config::Document::read(engine->state->files, file, problems),
+                    options, problems);
     if (problems.empty()) {
       // Whatever tracing and planning still find becomes a problem of the file as well.
       try {

@@ -27,7 +27,8 @@ struct EngineState {
   std::string data_folder;
 };
 
-inline std::shared_ptr<plugin::Registry> shared_registry(const std::shared_ptr<EngineState>& state) {
+inline std::shared_ptr<plugin::Registry> shared_registry(
+    const std::shared_ptr<EngineState>& state) {
   return {state, state->registry.get()};
 }
 
@@ -44,8 +45,9 @@ Options read_options(const Options* given, size_t v1_size, const char* what) {
   all.struct_size = sizeof all;
   if (!given) return all;
   if (given->struct_size < v1_size)
-    fail_invalid(std::string("[capi] ") + what + ".struct_size is " + std::to_string(given->struct_size) +
-                 ", the smallest ever valid is " + std::to_string(v1_size) + "; set it to sizeof");
+    fail_invalid(std::string("[capi] ") + what + ".struct_size is " +
+                 std::to_string(given->struct_size) + ", the smallest ever valid is " +
+                 std::to_string(v1_size) + "; set it to sizeof");
   const size_t n = given->struct_size < sizeof all ? given->struct_size : sizeof all;
   __builtin_memcpy(&all, given, n);
   all.struct_size = sizeof all;

@@ -23,8 +23,9 @@ void fill(const session::StepResult& r, plait_step_result& out) {
 void deliver(const session::StepResult& r, plait_step_result* out) {
   if (!out) return;
   if (out->struct_size < sizeof(plait_step_result))
-    fail_invalid("[capi] plait_step_result.struct_size is " + std::to_string(out->struct_size) + ", expected at least " +
-                 std::to_string(sizeof(plait_step_result)) + "; set it to sizeof before the call");
+    fail_invalid("[capi] plait_step_result.struct_size is " + std::to_string(out->struct_size) +
+                 ", expected at least " + std::to_string(sizeof(plait_step_result)) +
+                 "; set it to sizeof before the call");
   fill(r, *out);
 }
 
@@ -32,7 +33,8 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
   session::Settings s;
   if (o.run_dir) s.run_dir = o.run_dir;
   s.no_files = o.no_files != 0;
-  if (o.resume > PLAIT_RESUME_MUST) fail_invalid("[capi] plait_session_options.resume is " + std::to_string(o.resume));
+  if (o.resume > PLAIT_RESUME_MUST)
+    fail_invalid("[capi] plait_session_options.resume is " + std::to_string(o.resume));
   s.resume = static_cast<session::Resume>(o.resume);
   s.progress = o.progress != 0;
   if (o.on_step)
@@ -44,7 +46,8 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
     };
   if (o.command) s.command = o.command;
   s.overrides = plan.overrides;
-  if (!s.no_files) s.resolved_toml = config::bind(plan.plan->experiment, *plan.engine->registry, true);
+  if (!s.no_files)
+    s.resolved_toml = config::bind(plan.plan->experiment, *plan.engine->registry, true);
   return s;
 }
 
@@ -69,7 +72,9 @@ struct View {
 
 plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   const plan::Parameter& p = s.parameter(name);
-  if (!s.host_visible()) fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] the device's memory is not visible to the host; read() copies it");
+  if (!s.host_visible())
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[capi] the device's memory is not visible to the host; read() copies it");
   auto view = std::make_unique<View>();
   view->arena = s.arena();
   view->shape.assign(p.shape.dims, p.shape.dims + p.shape.rank);
@@ -91,7 +96,11 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
 
 std::string evaluation_json(const session::Evaluation& e) {
   JsonWriter w;
-  w.object().field("schema", 1).field("dataset", e.dataset).field("samples", e.samples).field("loss", e.loss);
+  w.object()
+      .field("schema", 1)
+      .field("dataset", e.dataset)
+      .field("samples", e.samples)
+      .field("loss", e.loss);
   w.field("seconds", e.seconds).key("metrics").object();
   for (const auto& [name, v] : e.metrics) w.field(name, v);
   w.end_object().end_object();
@@ -102,15 +111,16 @@ std::string evaluation_json(const session::Evaluation& e) {
 
 extern "C" {
 
-plait_error* plait_session_open(plait_plan* plan, const plait_session_options* options, plait_session** out) {
+plait_error* plait_session_open(plait_plan* plan, const plait_session_options* options,
+                                plait_session** out) {
   return guard_c([&] {
     require(plan, "plan");
     require(out, "out");
     const auto o = read_options(options, sizeof(plait_session_options), "plait_session_options");
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
-    session->session = std::make_unique<session::Session>(plan->plan, settings_of(*plan, o), plan->engine->log,
-                                                          plan->engine->files);
+    session->session = std::make_unique<session::Session>(plan->plan, settings_of(*plan, o),
+                                                          plan->engine->log, plan->engine->files);
     *out = session.release();
   });
 }
@@ -135,7 +145,8 @@ plait_error* plait_session_step(plait_session* session, const plait_feed* feeds,
   });
 }
 
-plait_error* plait_session_evaluate(plait_session* session, const char* dataset, plait_text** json) {
+plait_error* plait_session_evaluate(plait_session* session, const char* dataset,
+                                    plait_text** json) {
   return guard_c([&] {
     require(session, "session");
     require(json, "json");
@@ -143,8 +154,8 @@ plait_error* plait_session_evaluate(plait_session* session, const char* dataset,
   });
 }
 
-plait_error* plait_session_predict(plait_session* session, const plait_feed* feeds, uint32_t n_feeds, const char* value,
-                                   void* out, uint64_t bytes) {
+plait_error* plait_session_predict(plait_session* session, const plait_feed* feeds,
+                                   uint32_t n_feeds, const char* value, void* out, uint64_t bytes) {
   return guard_c([&] {
     require(session, "session");
     require(feeds, "feeds");
@@ -181,7 +192,8 @@ plait_error* plait_session_describe(plait_session* session, plait_text** json) {
   });
 }
 
-plait_error* plait_session_read(plait_session* session, const char* parameter, void* data, uint64_t bytes) {
+plait_error* plait_session_read(plait_session* session, const char* parameter, void* data,
+                                uint64_t bytes) {
   return guard_c([&] {
     require(session, "session");
     require(data, "data");
@@ -189,7 +201,8 @@ plait_error* plait_session_read(plait_session* session, const char* parameter, v
   });
 }
 
-plait_error* plait_session_write(plait_session* session, const char* parameter, const void* data, uint64_t bytes) {
+plait_error* plait_session_write(plait_session* session, const char* parameter, const void* data,
+                                 uint64_t bytes) {
   return guard_c([&] {
     require(session, "session");
     require(data, "data");
@@ -197,7 +210,8 @@ plait_error* plait_session_write(plait_session* session, const char* parameter, 
   });
 }
 
-plait_error* plait_session_view(plait_session* session, const char* parameter, plait_dl_managed** out) {
+plait_error* plait_session_view(plait_session* session, const char* parameter,
+                                plait_dl_managed** out) {
   return guard_c([&] {
     require(session, "session");
     require(out, "out");

@@ -2,7 +2,6 @@
 
 #include <plait/device.h>
 
-#include "engine/base/files.hpp"
 #include "engine/config/loader.hpp"
 #include "engine/config/schema.hpp"
 
@@ -28,9 +27,7 @@ Experiment load_experiment(const Document& document, const Catalog& catalog, con
 PluginsConfig plugins_config(const Document& document, Problems& problems) {
   const OptionSet set = OptionSet::read(document.root.find("plugins"), section("plugins").options, "plugins",
                                         PathResolver(), problems);
-  PluginsConfig plugins{set.get_texts("paths"), set.get_texts("allow")};
-  for (std::string& path : plugins.paths) path = join_path(document.folder, path);
-  return plugins;
+  return {set.get_texts("paths"), set.get_texts("allow")};
 }
 
 OptionSet device_options(const Experiment& experiment, const Catalog& catalog, const std::string& device,

@@ -157,7 +157,7 @@ struct Experiment {
 Experiment load_experiment(const Document& document, const Catalog& catalog, const PathResolver& resolver,
                            Problems& problems);
 
-// [plugins] alone: it must be known before plugins are loaded. Relative paths lie beside the experiment file.
+// [plugins] alone: it must be known before plugins are loaded. Paths as written: relative ones lie in document.folder.
 PluginsConfig plugins_config(const Document& document, Problems& problems);
 
 // Options of the device that was chosen. Where the item declares "threads" and [device] does not set it, run.threads does.

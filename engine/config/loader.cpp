@@ -106,6 +106,7 @@ void Loader::read_sections(Experiment& to) {
   to.checkpoint = {checkpoint.get_int("every"), checkpoint.get_int("keep"), checkpoint.get_bool("at_end")};
   to.guard = {of("guard").get_int("nonfinite_limit")};
   to.plugins = {of("plugins").get_texts("paths"), of("plugins").get_texts("allow")};
+  allow_ = to.plugins.allow;
   check_numbers(to);
 }
 
@@ -137,6 +138,12 @@ void Loader::check_numbers(Experiment& to) {
                       std::to_string(share) + " samples", "use a divisor of " + std::to_string(share));
 }
 
+void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path) {
+  if (allow_.empty() || std::find(allow_.begin(), allow_.end(), item.plugin) != allow_.end()) return;
+  problems_.add(origin, path, "'" + item.name + "' comes from plugin '" + item.plugin + "', which plugins.allow does not name",
+                "add it there: allowed are " + join(allow_));
+}
+
 void Loader::check_device(const Experiment& of) {
   const Node& device = of.device;
   if (device && !device.is(Kind::kTable))
@@ -144,14 +151,15 @@ void Loader::check_device(const Experiment& of) {
                          "name the device with run.device");
   if (of.run.device == "auto" || of.run.device.empty()) return;
   CatalogItem item;
+  Origin at = Origin::none();
+  for (const auto& [path, set] : of.sections)
+    if (path == "run") at = set.origin("device");
   if (catalog_.find_item(PLAIT_KIND_DEVICE, of.run.device, item)) {
+    check_allowed(item, at, "run.device");
     device_options(of, catalog_, of.run.device, resolver_, problems_);
     return;
   }
   const std::vector<std::string> names = catalog_.item_names(PLAIT_KIND_DEVICE);
-  Origin at = Origin::none();
-  for (const auto& [path, set] : of.sections)
-    if (path == "run") at = set.origin("device");
   problems_.add(at, "run.device", "unknown device '" + of.run.device + "'" + did_you_mean(nearest(of.run.device, names)),
                 "known devices: " + join(names) + "; plugins " + catalog_.load_summary());
 }

@@ -59,6 +59,9 @@ class Loader {
   void read_tie(const Place& layer, LayerConfig& to);
   void name_layers(const std::vector<Place>& places, std::vector<LayerConfig>& layers);
 
+  // A plugin that was loaded for everybody may still be forbidden in this experiment.
+  void check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path);
+
   // Names that become parts of parameter names and file names.
   bool good_name(const std::string& name) const;
 
@@ -66,6 +69,7 @@ class Loader {
   const Catalog& catalog_;
   const PathResolver& resolver_;
   Problems& problems_;
+  std::vector<std::string> allow_;  // [plugins].allow
 };
 
 std::string key_path(const std::string& path, std::string_view key);  // "a.b"

@@ -36,6 +36,7 @@ void Loader::read_item(const Place& place, std::string_view kind, const OptionVi
                   "known are: " + (names.empty() ? "none" : join(names)) + "; plugins " + catalog_.load_summary());
     return;
   }
+  check_allowed(found, to.keys.origin("type"), key_path(place.path, "type"));
   std::vector<std::string_view> engine_keys(tables.begin(), tables.end());
   for (uint32_t i = 0; i < keys.size(); ++i) engine_keys.emplace_back(keys[i].name);
   to.options = OptionSet::check(*place.node, found.options, engine_keys, place.path, resolver_, problems_);

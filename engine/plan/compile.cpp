@@ -29,7 +29,8 @@ Call choose(const Graph& g, int32_t index, const Plan& plan) {
   const program::Desc desc(g, op, plan.threads);
   Call call;
   call.op = index;
-  call.flops = op.rule->flops ? op.rule->flops(g, op) : static_cast<double>(program::elements(g.shape(op.out[0])));
+  call.flops = op.rule->flops ? op.rule->flops(g, op)
+                              : static_cast<double>(program::elements(g.shape(op.out[0])));
   char detail[256];
   for (const plait_kernel_item* kernel : plan.registry->kernels(op.name, plan.device)) {
     detail[0] = 0;
@@ -42,9 +43,10 @@ Call choose(const Graph& g, int32_t index, const Plan& plan) {
     }
     call.refused += (call.refused.empty() ? "" : "; ") + std::string(kernel->name) + ": " + detail;
   }
-  fail(PLAIT_ERR_UNIMPLEMENTED,
-       "[" + op.scope + "] device '" + plan.device + "' has no kernel for " + signature(g, op) +
-           (call.refused.empty() ? "; no plugin brought one for this op" : "; refused by " + call.refused));
+  fail(PLAIT_ERR_UNIMPLEMENTED, "[" + op.scope + "] device '" + plan.device +
+                                    "' has no kernel for " + signature(g, op) +
+                                    (call.refused.empty() ? "; no plugin brought one for this op"
+                                                          : "; refused by " + call.refused));
 }
 
 // When each transient root is first written and last read.
@@ -96,8 +98,9 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];
     if (op.rule->is_view) continue;
-    const bool nothing = std::all_of(op.out.begin(), op.out.end(),
-                                     [&](ValueId v) { return program::elements(p.graph->shape(v)) == 0; });
+    const bool nothing = std::all_of(op.out.begin(), op.out.end(), [&](ValueId v) {
+      return program::elements(p.graph->shape(v)) == 0;
+    });
     if (nothing) continue;
     p.calls.push_back(choose(*p.graph, static_cast<int32_t>(i), plan));
     p.flops += p.calls.back().flops;

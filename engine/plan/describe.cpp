@@ -40,7 +40,8 @@ void memory(JsonWriter& w, const Plan& plan) {
   for (const Segment& s : plan.storage.segments()) arena += s.bytes;
   w.key("memory").object();
   for (int c = 0; c < kCategories; ++c)
-    w.field(category_name(static_cast<Category>(c)), plan.storage.bytes_of(static_cast<Category>(c)));
+    w.field(category_name(static_cast<Category>(c)),
+            plan.storage.bytes_of(static_cast<Category>(c)));
   w.field("transient", plan.transient_bytes);
   w.field("arena", arena);
   w.field("dataset", dataset_bytes(plan));
@@ -51,7 +52,10 @@ void memory(JsonWriter& w, const Plan& plan) {
 
 void program(JsonWriter& w, const Program& p) {
   if (p.empty()) return;
-  w.object().field("name", p.name).field("flops", p.flops).field("transient_bytes", p.transient_bytes);
+  w.object()
+      .field("name", p.name)
+      .field("flops", p.flops)
+      .field("transient_bytes", p.transient_bytes);
   w.key("kernels").array();
   for (const Call& c : p.calls) {
     const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
@@ -74,19 +78,23 @@ std::string describe(const Plan& plan) {
   int64_t total = 0, trained = 0;
   w.object().field("schema", 1).field("name", plan.experiment.run.name);
   w.field("device", plan.device).field("threads", plan.threads).field("steps", plan.total_steps);
-  w.field("global_batch", plan.experiment.batch.global).field("micro_batch", plan.experiment.batch.micro);
+  w.field("global_batch", plan.experiment.batch.global)
+      .field("micro_batch", plan.experiment.batch.micro);
   w.field("accumulation", plan.accumulation);
   w.key("parameters").array();
   for (const Parameter& p : plan.parameters) {
     w.object().field("name", p.name);
     shape(w, p.shape);
-    w.field("group", p.group < 0 ? std::string("frozen") : plan.groups[static_cast<size_t>(p.group)].name).end_object();
+    w.field("group",
+            p.group < 0 ? std::string("frozen") : plan.groups[static_cast<size_t>(p.group)].name)
+        .end_object();
     total += program::elements(p.shape);
     trained += p.group < 0 ? 0 : program::elements(p.shape);
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
   memory(w, plan);
-  w.field("flops_per_step", plan.micro.flops * static_cast<double>(plan.accumulation) + plan.update.flops);
+  w.field("flops_per_step",
+          plan.micro.flops * static_cast<double>(plan.accumulation) + plan.update.flops);
   w.key("programs").array();
   for (const Program* p : {&plan.begin, &plan.micro, &plan.update, &plan.evaluate}) program(w, *p);
   w.end_array().end_object();

@@ -30,7 +30,8 @@ const Parameter* Plan::parameter(const std::string& name) const {
 
 uint64_t Plan::hash() const {
   Hasher h;
-  for (const Parameter& p : parameters) h.update(p.name + program::text(p.shape) + std::to_string(p.group));
+  for (const Parameter& p : parameters)
+    h.update(p.name + program::text(p.shape) + std::to_string(p.group));
   for (const Group& g : groups) {
     h.update(g.name);
     for (const State& s : g.states) h.update(s.name);
@@ -57,8 +58,8 @@ void choose_device(Plan& plan, const Context& context, config::Problems& problem
       fail_not_found("[plan] no device plugin is loaded; " + plan.registry->load_summary());
   }
   const plait_device_item& item = plan.registry->device(plan.device);
-  plan.device_options =
-      config::device_options(plan.experiment, *plan.registry, plan.device, context.resolver, problems);
+  plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,
+                                               context.resolver, problems);
   plan.threads = std::max(1u, item.threads(&plan.device_options));
 }
 
@@ -93,8 +94,8 @@ void make_results(Plan& plan) {
     Model model;
     model.name = m.name;
     model.trained = !m.frozen && !m.losses.empty();
-    for (Place* p : {&model.loss_sum, &model.weight_sum, &model.loss, &model.norm, &model.finite, &model.eval_loss_sum,
-                     &model.eval_weight_sum})
+    for (Place* p : {&model.loss_sum, &model.weight_sum, &model.loss, &model.norm, &model.finite,
+                     &model.eval_loss_sum, &model.eval_weight_sum})
       *p = plan.storage.take(results, 4, 4);
     plan.models.push_back(model);
   }
@@ -109,7 +110,8 @@ Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
 }
 
 // Adds a micro-batch's value to what the step has so far, or sets it when there is only one micro-batch.
-void deliver(program::Graph& g, const Plan& plan, const std::string& name, program::ValueId v, Place place) {
+void deliver(program::Graph& g, const Plan& plan, const std::string& name, program::ValueId v,
+             Place place) {
   if (plan.accumulation == 1) {
     g.bind(v, place);
     return;
@@ -143,7 +145,8 @@ std::unique_ptr<program::Graph> write_micro(Plan& plan, const Context& context) 
     if (gradients[i])
       deliver(g, plan, trained[i]->name + ".gradient", gradients[i], trained[i]->gradient);
     else if (context.log)
-      context.log->warn("[plan] no loss depends on parameter '" + trained[i]->name + "'; only weight decay will change it");
+      context.log->warn("[plan] no loss depends on parameter '" + trained[i]->name +
+                        "'; only weight decay will change it");
   }
   return tracer.take_graph();
 }
@@ -161,12 +164,14 @@ std::unique_ptr<program::Graph> write_evaluate(Plan& plan) {
     g.bind(r.weight_sum, plan.models[m].eval_weight_sum);
   }
   for (const auto& s : tracer.metric_states()) {
-    plan.metrics.push_back({s.name, s.item, plan.storage.take(segment, program::bytes(g.shape(s.state)))});
+    plan.metrics.push_back(
+        {s.name, s.item, plan.storage.take(segment, program::bytes(g.shape(s.state)))});
     g.bind(s.state, plan.metrics.back().state);
   }
   for (const auto& [name, v] : tracer.outputs()) {
     const plait_shape& shape = g.shape(v);
-    if (shape.rank < 1 || shape.dims[0] != plan.eval_feed.batch) continue;  // not one row per sample
+    if (shape.rank < 1 || shape.dims[0] != plan.eval_feed.batch)
+      continue;  // not one row per sample
     plan.outputs.push_back({name, shape, plan.storage.take(segment, program::bytes(shape))});
     g.bind(v, plan.outputs.back().place);
   }
@@ -175,7 +180,8 @@ std::unique_ptr<program::Graph> write_evaluate(Plan& plan) {
 
 void make_scalars(Plan& plan, int32_t segment) {
   for (Group& g : plan.groups) {
-    g.elements = static_cast<int64_t>(plan.storage.segments()[static_cast<size_t>(g.parameters)].bytes / 4);
+    g.elements =
+        static_cast<int64_t>(plan.storage.segments()[static_cast<size_t>(g.parameters)].bytes / 4);
     g.elements = (g.elements + 15) / 16 * 16;  // as lay_out() rounds the segment up
     g.rate_at = plan.storage.take(segment, 4, 4);
     g.factor_at = plan.storage.take(segment, 4, 4);
@@ -191,9 +197,12 @@ void check_groups(const Plan& plan, config::Problems& problems) {
         std::vector<std::string> names;
         for (const auto& p : plan.parameters)
           if (p.model == model.name) names.push_back(p.name);
-        if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return glob_match(pattern, n); }))
-          problems.add(group.origin, group.path, "pattern '" + pattern + "' matches no parameter of model '" + model.name + "'",
-                       "the parameters are: " + join(names));
+        if (std::none_of(names.begin(), names.end(),
+                         [&](const auto& n) { return glob_match(pattern, n); }))
+          problems.add(
+              group.origin, group.path,
+              "pattern '" + pattern + "' matches no parameter of model '" + model.name + "'",
+              "the parameters are: " + join(names));
       }
   }
 }
@@ -204,8 +213,9 @@ void explain(const Plan& plan, Log* log) {
   for (const Program* p : {&plan.begin, &plan.micro, &plan.update, &plan.evaluate})
     for (const Call& c : p->calls) {
       const program::Op& op = p->graph->ops()[static_cast<size_t>(c.op)];
-      log->info("[explain] " + p->name + " " + op.scope + " " + op.name + " " + program::text(p->graph->shape(op.out[0])) +
-                ": " + c.kernel->name + (c.detail.empty() ? "" : " (" + c.detail + ")") +
+      log->info("[explain] " + p->name + " " + op.scope + " " + op.name + " " +
+                program::text(p->graph->shape(op.out[0])) + ": " + c.kernel->name +
+                (c.detail.empty() ? "" : " (" + c.detail + ")") +
                 (c.refused.empty() ? "" : "; refused: " + c.refused));
     }
 }
@@ -231,28 +241,36 @@ void add_problem(const config::Experiment& e, const Error& error, config::Proble
 
 }  // namespace
 
-std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context, config::Problems& problems) {
+std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context,
+                                config::Problems& problems) {
   auto plan = std::make_unique<Plan>();
   plan->experiment = experiment;
   plan->registry = context.registry;
   plan->rules = std::make_unique<program::RuleBook>(*plan->registry);
   const auto& topology = experiment.topology;
   if (topology.data * topology.tensor * topology.pipeline != 1)
-    fail(PLAIT_ERR_UNIMPLEMENTED, strf("[topology] data=%ld tensor=%ld pipeline=%ld asks for %ld ranks; this version runs one",
-                                       static_cast<long>(topology.data), static_cast<long>(topology.tensor),
-                                       static_cast<long>(topology.pipeline),
-                                       static_cast<long>(topology.data * topology.tensor * topology.pipeline)));
+    fail(
+        PLAIT_ERR_UNIMPLEMENTED,
+        strf(
+            "[topology] data=%ld tensor=%ld pipeline=%ld asks for %ld ranks; this version runs one",
+            static_cast<long>(topology.data), static_cast<long>(topology.tensor),
+            static_cast<long>(topology.pipeline),
+            static_cast<long>(topology.data * topology.tensor * topology.pipeline)));
   choose_device(*plan, context, problems);
   open_datasets(*plan, context);
-  if (!plan->dataset("train")) fail_config("[data] there is no [data.train]; it also tells the shapes of what a host feeds");
+  if (!plan->dataset("train"))
+    fail_config("[data] there is no [data.train]; it also tells the shapes of what a host feeds");
   count_steps(*plan);
 
   const int32_t scalars = plan->storage.add("scalars", Category::kInputs);
   plan->counter = plan->storage.take(scalars, 16);
   plan->step = plan->storage.take(scalars, 4, 4);
   make_results(*plan);
-  if (std::none_of(plan->models.begin(), plan->models.end(), [](const Model& m) { return m.trained; }))
-    fail_config("[plan] no model has a loss and an optimizer, so there is nothing to train; add [loss] and [optimizer]");
+  if (std::none_of(plan->models.begin(), plan->models.end(),
+                   [](const Model& m) { return m.trained; }))
+    fail_config(
+        "[plan] no model has a loss and an optimizer, so there is nothing to train; add [loss] and "
+        "[optimizer]");
   plan->train_feed = make_feed(*plan, "train inputs", experiment.batch.micro);
   plan->eval_feed = make_feed(*plan, "evaluation inputs", experiment.batch.eval);
   try {

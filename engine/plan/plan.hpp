@@ -20,7 +20,7 @@ using program::Place;
 
 // One logical parameter. Its name identifies it for ever.
 struct Parameter {
-  std::string name;   // "model.linear1.weight"
+  std::string name;  // "model.linear1.weight"
   std::string model;
   plait_shape shape{};
   uint32_t init = 0;
@@ -43,8 +43,8 @@ struct Group {
   int32_t model = 0;
   double rate = 0, decay = 0;
   const config::ItemConfig* schedule = nullptr;  // of the experiment; nullptr: constant
-  int64_t elements = 0;  // N, padding included
-  int32_t parameters = -1, gradients = -1;  // segments
+  int64_t elements = 0;                          // N, padding included
+  int32_t parameters = -1, gradients = -1;       // segments
   std::vector<State> states;
   Place rate_at, factor_at;  // scalars f32, written before each step
 };
@@ -53,8 +53,8 @@ struct Group {
 struct Model {
   std::string name;
   bool trained = false;
-  Place loss_sum, weight_sum;     // sums over the step's micro-batches
-  Place loss, norm, finite;       // after the update program; finite is 1 or 0
+  Place loss_sum, weight_sum;  // sums over the step's micro-batches
+  Place loss, norm, finite;    // after the update program; finite is 1 or 0
   Place eval_loss_sum, eval_weight_sum;
 };
 
@@ -129,13 +129,14 @@ struct Plan {
 
   Feed train_feed, eval_feed;
   int64_t accumulation = 1;
-  int64_t total_steps = 0;  // 0: the host decides
+  int64_t total_steps = 0;                 // 0: the host decides
   Program begin, micro, update, evaluate;  // begin: empty unless accumulation > 1
-  uint64_t transient_bytes = 0;  // the largest of the programs
+  uint64_t transient_bytes = 0;            // the largest of the programs
 
   const Dataset* dataset(const std::string& name) const;
   const Parameter* parameter(const std::string& name) const;
-  uint64_t hash() const;  // of what must agree between runs that share checkpoints: parameters and groups
+  uint64_t hash()
+      const;  // of what must agree between runs that share checkpoints: parameters and groups
 };
 
 struct Context {
@@ -145,7 +146,8 @@ struct Context {
 };
 
 // Makes the plan. Defects of the experiment that only tracing shows are added to `problems`; null when there are any.
-std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context, config::Problems& problems);
+std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context,
+                                config::Problems& problems);
 
 // JSON for `plait plan`.
 std::string describe(const Plan& plan);

@@ -13,7 +13,8 @@ namespace plait::plan {
 using program::attr;
 using program::make_shape;
 
-Tracer::Tracer(Plan& plan, Feed& feed, const Dataset& dataset, const config::DatasetConfig& data_config, bool training)
+Tracer::Tracer(Plan& plan, Feed& feed, const Dataset& dataset,
+               const config::DatasetConfig& data_config, bool training)
     : plan_(plan),
       feed_(feed),
       dataset_(dataset),
@@ -46,7 +47,8 @@ void Tracer::trace_model(size_t m) {
   if (!last_.empty()) {
     results_[m].output = last_[0];
     values_[model.name + ".output"] = last_[0];
-    outputs_.emplace_back(plan_.experiment.models.size() == 1 ? "output" : model.name + ".output", last_[0]);
+    outputs_.emplace_back(plan_.experiment.models.size() == 1 ? "output" : model.name + ".output",
+                          last_[0]);
   }
   hooks_.parameter = nullptr;
   trace_losses(m);
@@ -62,7 +64,8 @@ void at_entry(const config::ItemConfig& entry, const std::string& scope, F&& cal
     call();
   } catch (const Error& e) {
     throw Error(e.code() == PLAIT_ERR_INVALID ? static_cast<uint32_t>(PLAIT_ERR_CONFIG) : e.code(),
-                entry.origin.text() + ": " + entry.path + ": " + entry.type + " '" + scope + "' cannot be built",
+                entry.origin.text() + ": " + entry.path + ": " + entry.type + " '" + scope +
+                    "' cannot be built",
                 std::make_shared<const Error>(e));
   }
 }
@@ -83,28 +86,36 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
       for (const auto& f : dataset_.fields())
         if (f.role == PLAIT_FIELD_INPUT && first.empty()) first.push_back(field_value(f.name));
       if (first.empty() && layer.from.empty())
-        fail_config("[data." + dataset_.name() + "] has no input field for the first layer; name one with `from`");
+        fail_config("[data." + dataset_.name() +
+                    "] has no input field for the first layer; name one with `from`");
     }
     const std::vector<ValueId> in = inputs(layer.from, last_.empty() ? first : last_);
     if (in.size() < item.min_inputs || in.size() > item.max_inputs)
-      fail_config(strf("[%s] takes %u%s inputs, found %zu; name them with from = [...]", layer.type.c_str(), item.min_inputs,
+      fail_config(strf("[%s] takes %u%s inputs, found %zu; name them with from = [...]",
+                       layer.type.c_str(), item.min_inputs,
                        item.max_inputs == item.min_inputs ? "" : " or more", in.size()));
     std::vector<ValueId> out(item.n_outputs, 0);
     program::CBuilder builder(*graph_, hooks_);
-    build(item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()), out.data()));
+    build(item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()),
+                     out.data()));
     if (std::find(out.begin(), out.end(), 0u) != out.end())
-      fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" + layer.type + "' left an output unset");
+      fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" +
+                                 layer.type + "' left an output unset");
     if (layer.as.size() > out.size())
-      fail_config(strf("`as` names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
+      fail_config(
+          strf("`as` names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
     for (size_t i = 0; i < layer.as.size(); ++i) {
       values_[model.name + "." + layer.as[i]] = out[i];
-      outputs_.emplace_back(plan_.experiment.models.size() == 1 ? layer.as[i] : model.name + "." + layer.as[i], out[i]);
+      outputs_.emplace_back(
+          plan_.experiment.models.size() == 1 ? layer.as[i] : model.name + "." + layer.as[i],
+          out[i]);
     }
     last_ = out;
   });
 }
 
-std::vector<ValueId> Tracer::inputs(const std::vector<std::string>& from, const std::vector<ValueId>& fallback) {
+std::vector<ValueId> Tracer::inputs(const std::vector<std::string>& from,
+                                    const std::vector<ValueId>& fallback) {
   if (from.empty()) return fallback;
   std::vector<ValueId> values;
   for (const std::string& name : from) values.push_back(named(name));
@@ -114,7 +125,8 @@ std::vector<ValueId> Tracer::inputs(const std::vector<std::string>& from, const 
 ValueId Tracer::default_target() {
   for (const auto& f : dataset_.fields())
     if (f.role == PLAIT_FIELD_TARGET) return field_value(f.name);
-  fail_config("[data." + dataset_.name() + "] has no target field to compare with; name one with from = [...]");
+  fail_config("[data." + dataset_.name() +
+              "] has no target field to compare with; name one with from = [...]");
 }
 
 void Tracer::trace_losses(size_t m) {
@@ -125,24 +137,28 @@ void Tracer::trace_losses(size_t m) {
     at_entry(loss, graph_->scope, [&] {
       std::vector<ValueId> in;
       if (loss.from.empty()) {
-        if (last_.empty()) fail_config("the model has no layers, so there is no output to judge; use from = [...]");
+        if (last_.empty())
+          fail_config("the model has no layers, so there is no output to judge; use from = [...]");
         in = {last_[0], default_target()};
       } else {
         in = inputs(loss.from, {});
       }
       ValueId out[2] = {0, 0};
       program::CBuilder builder(*graph_, hooks_);
-      build(item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()), out));
+      build(item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
+                       out));
       for (ValueId v : out)
         if (v == 0 || program::elements(graph_->shape(v)) != 1)
-          fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] loss '" + loss.type +
-                                     "' must set two scalars: the sum of weighted losses and the sum of weights");
+          fail(PLAIT_ERR_PLUGIN,
+               "[plugin " + plan_.registry->plugin_of(&item) + "] loss '" + loss.type +
+                   "' must set two scalars: the sum of weighted losses and the sum of weights");
       Result& r = results_[m];
       const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
       r.loss_sum = r.loss_sum ? program::operator_(*graph_, "add", r.loss_sum, sum) : sum;
       // One normaliser per model: the step divides by the weights of the whole global batch, which must mean one thing.
       if (r.weight_sum && r.weight_sum != out[1])
-        fail_config("losses of one model must count the same weights; '" + loss.name + "' counts others than the first");
+        fail_config("losses of one model must count the same weights; '" + loss.name +
+                    "' counts others than the first");
       r.weight_sum = out[1];
     });
   }
@@ -154,17 +170,21 @@ void Tracer::trace_metrics(size_t m) {
     const plait_metric_item& item = plan_.registry->metric(metric.type);
     graph_->scope = model.name + "." + metric.name;
     at_entry(metric, graph_->scope, [&] {
-      std::vector<ValueId> in =
-          metric.from.empty() ? std::vector<ValueId>{last_.at(0), default_target()} : inputs(metric.from, {});
+      std::vector<ValueId> in = metric.from.empty()
+                                    ? std::vector<ValueId>{last_.at(0), default_target()}
+                                    : inputs(metric.from, {});
       ValueId state = 0;
       program::CBuilder builder(*graph_, hooks_);
-      build(item.build(builder.get(), &metric.options, in.data(), static_cast<uint32_t>(in.size()), &state));
+      build(item.build(builder.get(), &metric.options, in.data(), static_cast<uint32_t>(in.size()),
+                       &state));
       if (state == 0 || program::elements(graph_->shape(state)) != item.n_state ||
           graph_->shape(state).dtype != PLAIT_F32)
-        fail(PLAIT_ERR_PLUGIN, strf("[plugin %s] metric '%s' must set a state of %u f32",
-                                    plan_.registry->plugin_of(&item).c_str(), metric.type.c_str(), item.n_state));
+        fail(PLAIT_ERR_PLUGIN,
+             strf("[plugin %s] metric '%s' must set a state of %u f32",
+                  plan_.registry->plugin_of(&item).c_str(), metric.type.c_str(), item.n_state));
       const bool alone = plan_.experiment.models.size() == 1;
-      metric_states_.push_back({alone ? metric.name : model.name + "." + metric.name, &item, state});
+      metric_states_.push_back(
+          {alone ? metric.name : model.name + "." + metric.name, &item, state});
     });
   }
 }

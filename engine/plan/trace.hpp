@@ -16,7 +16,8 @@ using program::ValueId;
 // One pass over all models, for training or for evaluation. Parameters are registered in the plan when they are first met.
 class Tracer {
  public:
-  Tracer(Plan& plan, Feed& feed, const Dataset& dataset, const config::DatasetConfig& data_config, bool training);
+  Tracer(Plan& plan, Feed& feed, const Dataset& dataset, const config::DatasetConfig& data_config,
+         bool training);
 
   // Traces every model; a failure is thrown as an Error whose text begins with the entry's place in the file.
   void run();
@@ -51,9 +52,11 @@ class Tracer {
   ValueId named(const std::string& name);
   ValueId default_target();
   ValueId random_uniform(ValueId like);
-  ValueId parameter(const plait_parameter& p, const config::ModelConfig& model, const config::LayerConfig& layer);
+  ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
+                    const config::LayerConfig& layer);
   int32_t group_of(const config::ModelConfig& model, const std::string& parameter);
-  std::vector<ValueId> inputs(const std::vector<std::string>& from, const std::vector<ValueId>& fallback);
+  std::vector<ValueId> inputs(const std::vector<std::string>& from,
+                              const std::vector<ValueId>& fallback);
   std::vector<std::string> known_names() const;
 
   Plan& plan_;
@@ -63,7 +66,7 @@ class Tracer {
   bool training_;
   std::unique_ptr<Graph> graph_;
   program::BuildHooks hooks_;
-  std::string model_;  // the one being traced
+  std::string model_;                          // the one being traced
   std::map<std::string, ValueId> values_;      // "model.name", and fields by their bare name
   std::map<std::string, ValueId> parameters_;  // by full name
   std::map<std::string, int> random_streams_;  // how many a scope has used

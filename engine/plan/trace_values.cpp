@@ -15,7 +15,8 @@ using program::make_shape;
 ValueId Tracer::field_value(const std::string& name) {
   if (auto it = values_.find(name); it != values_.end()) return it->second;
   const auto& fields = dataset_.fields();
-  const auto at = std::find_if(fields.begin(), fields.end(), [&](const plait_field& f) { return name == f.name; });
+  const auto at = std::find_if(fields.begin(), fields.end(),
+                               [&](const plait_field& f) { return name == f.name; });
   if (at == fields.end()) return 0;
   program::Dims dims{feed_.batch};
   for (uint32_t i = 0; i < at->shape.rank; ++i) dims.push_back(at->shape.dims[i]);
@@ -69,10 +70,12 @@ ValueId Tracer::random_uniform(ValueId like) {
   const uint64_t stream = name_hash(graph_->scope + "#" + std::to_string(k));
   program::Dims dims = program::dims_of(s);
   const int64_t n = program::elements(s);
-  if ((dims.empty() || dims[0] != feed_.batch) && n % feed_.batch == 0) dims = {feed_.batch, n / feed_.batch};
-  const ValueId numbers = graph_->apply1("random", {counter_},
-                                         {attr("kind", std::string("uniform")), attr("shape", dims),
-                                          attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream))});
+  if ((dims.empty() || dims[0] != feed_.batch) && n % feed_.batch == 0)
+    dims = {feed_.batch, n / feed_.batch};
+  const ValueId numbers = graph_->apply1(
+      "random", {counter_},
+      {attr("kind", std::string("uniform")), attr("shape", dims),
+       attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream))});
   return program::reshaped(*graph_, numbers, program::dims_of(s));
 }
 
@@ -85,12 +88,14 @@ int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& pa
                                  [&](const std::string& p) { return glob_match(p, parameter); });
     if (!hit) continue;
     if (found >= 0)
-      fail_config("parameter '" + parameter + "' belongs to two groups, " + groups[static_cast<size_t>(found)].path + " and " +
-                  groups[i].path + "; make their patterns exclude each other");
+      fail_config("parameter '" + parameter + "' belongs to two groups, " +
+                  groups[static_cast<size_t>(found)].path + " and " + groups[i].path +
+                  "; make their patterns exclude each other");
     found = static_cast<int>(i);
   }
   if (found >= 0 && groups[static_cast<size_t>(found)].frozen) return -1;
-  const std::string name = found < 0 ? model.path + ".default" : groups[static_cast<size_t>(found)].path;
+  const std::string name =
+      found < 0 ? model.path + ".default" : groups[static_cast<size_t>(found)].path;
   for (size_t g = 0; g < plan_.groups.size(); ++g)
     if (plan_.groups[g].name == name) return static_cast<int32_t>(g);
 
@@ -109,7 +114,8 @@ int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& pa
   return static_cast<int32_t>(plan_.groups.size() - 1);
 }
 
-ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model, const config::LayerConfig& layer) {
+ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model,
+                          const config::LayerConfig& layer) {
   std::string name = graph_->scope + "." + p.name;
   bool tied = false;
   for (const auto& [local, full] : layer.tie) {
@@ -118,7 +124,8 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     tied = true;
   }
   const plait_shape shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
-  auto known = std::find_if(plan_.parameters.begin(), plan_.parameters.end(), [&](const Parameter& q) { return q.name == name; });
+  auto known = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
+                            [&](const Parameter& q) { return q.name == name; });
   if (known == plan_.parameters.end()) {
     if (tied) {
       std::vector<std::string> names;
@@ -126,7 +133,9 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
       fail_config("[" + graph_->scope + "] tie: there is no parameter '" + name + "' so far" +
                   did_you_mean(nearest(name, names)));
     }
-    Parameter q{name, model.name, shape, p.init, p.init_a, p.init_b, p.partition, group_of(model, name), {}, {}};
+    Parameter q{name,     model.name, shape,       p.init,
+                p.init_a, p.init_b,   p.partition, group_of(model, name),
+                {},       {}};
     if (q.group < 0) {
       int32_t segment = -1;
       const auto& all = plan_.storage.segments();
@@ -143,8 +152,10 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     known = plan_.parameters.end() - 1;
   }
   if (!program::same(known->shape, shape))
-    fail_config("[" + graph_->scope + "] parameter '" + name + "' has shape " + program::text(known->shape) +
-                (tied ? " where it is defined, this layer needs " : " in training, here it is ") + program::text(shape));
+    fail_config("[" + graph_->scope + "] parameter '" + name + "' has shape " +
+                program::text(known->shape) +
+                (tied ? " where it is defined, this layer needs " : " in training, here it is ") +
+                program::text(shape));
   ValueId& v = parameters_[name];
   if (v == 0) {
     v = graph_->persistent(name, shape, known->value);

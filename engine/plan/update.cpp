@@ -32,8 +32,9 @@ Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gr
   g.scope = model.name + ".optimizer";
   ValueId sum = 0;
   for (ValueId v : gradients) {
-    const ValueId s = g.apply1("reduce", {v}, {attr("kind", std::string("sum_squares")),
-                                               attr("axes", std::vector<int64_t>{0}), attr("keep", false)});
+    const ValueId s = g.apply1("reduce", {v},
+                               {attr("kind", std::string("sum_squares")),
+                                attr("axes", std::vector<int64_t>{0}), attr("keep", false)});
     sum = sum ? operator_(g, "add", sum, s) : s;
   }
   const ValueId loss_sum = g.persistent("loss_sum", kScalar, model.loss_sum);
@@ -41,11 +42,13 @@ Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gr
   const ValueId inverse = g.apply1("recip", {weight_sum});
   const ValueId norm = operator_(g, "mul", g.apply1("sqrt", {sum}), inverse);
   const ValueId loss = operator_(g, "mul", loss_sum, inverse);
-  const ValueId finite = operator_(g, "and", g.apply1("is_finite", {norm}), g.apply1("is_finite", {loss}));
+  const ValueId finite =
+      operator_(g, "and", g.apply1("is_finite", {norm}), g.apply1("is_finite", {loss}));
   ValueId scale = inverse;
   if (const double clip = plan.experiment.models[m].optimizer->clip; clip > 0) {
     // As everybody defines it: gradients * min(1, clip / (norm + 1e-6)).
-    const ValueId ratio = operator_(g, "div", g.constant(clip), operator_(g, "add", norm, g.constant(1e-6)));
+    const ValueId ratio =
+        operator_(g, "div", g.constant(clip), operator_(g, "add", norm, g.constant(1e-6)));
     scale = operator_(g, "mul", inverse, operator_(g, "min", g.constant(1), ratio));
   }
   g.bind(loss, model.loss);
@@ -55,7 +58,8 @@ Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gr
 }
 
 void write_group(Graph& g, Plan& plan, Group& group, ValueId gradient, const Common& common) {
-  const config::OptimizerConfig& config = *plan.experiment.models[static_cast<size_t>(group.model)].optimizer;
+  const config::OptimizerConfig& config =
+      *plan.experiment.models[static_cast<size_t>(group.model)].optimizer;
   const plait_optimizer_item& item = plan.registry->optimizer(config.type);
   g.scope = group.name;
   const ValueId parameter = flat(g, group.name + ".parameters", group.elements, group.parameters);
@@ -89,11 +93,16 @@ void write_group(Graph& g, Plan& plan, Group& group, ValueId gradient, const Com
                             g.persistent("step", kScalar, plan.step),
                             g.constant(group.decay)};
   ValueId out = 0;
-  check_plugin(item.build(builder.get(), &config.options, &update, &out), plan.registry->plugin_of(&item),
+  check_plugin(item.build(builder.get(), &config.options, &update, &out),
+               plan.registry->plugin_of(&item),
                "building optimizer '" + config.type + "' (" + config.origin.text() + ")");
-  if (out == 0) fail(PLAIT_ERR_PLUGIN, "[plugin " + plan.registry->plugin_of(&item) + "] optimizer left the parameter unset");
+  if (out == 0)
+    fail(PLAIT_ERR_PLUGIN,
+         "[plugin " + plan.registry->plugin_of(&item) + "] optimizer left the parameter unset");
   // A step that is not finite changes nothing, on every rank alike.
-  auto apply = [&](ValueId target, ValueId v) { g.assign(target, g.apply1("select", {common.finite, v, target})); };
+  auto apply = [&](ValueId target, ValueId v) {
+    g.assign(target, g.apply1("select", {common.finite, v, target}));
+  };
   apply(parameter, out);
   for (size_t i = 0; i < group.states.size(); ++i)
     if (next[i]) apply(current[i], next[i]);
@@ -108,11 +117,13 @@ std::unique_ptr<Graph> write_update(Plan& plan) {
     std::vector<ValueId> gradients;
     for (const Group& group : plan.groups)
       if (group.model == static_cast<int32_t>(m))
-        gradients.push_back(flat(*graph, group.name + ".gradients", group.elements, group.gradients));
+        gradients.push_back(
+            flat(*graph, group.name + ".gradients", group.elements, group.gradients));
     const Common common = write_norm(*graph, plan, m, gradients);
     size_t k = 0;
     for (Group& group : plan.groups)
-      if (group.model == static_cast<int32_t>(m)) write_group(*graph, plan, group, gradients[k++], common);
+      if (group.model == static_cast<int32_t>(m))
+        write_group(*graph, plan, group, gradients[k++], common);
   }
   return graph;
 }

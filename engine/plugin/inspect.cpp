@@ -3,6 +3,7 @@
 #include <plait/plugin.h>
 
 #include <charconv>
+#include <system_error>
 
 #include "engine/base/files.hpp"
 #include "engine/base/json.hpp"
@@ -60,8 +61,11 @@ Note parse_note(const std::string& text, const std::string& path) {
     if (key == "name") note.name = value;
     if (key == "version") note.version = value;
     if (key == "sanitizer") note.sanitizer = value;
-    if (key == "abi")
-      has_abi = std::from_chars(value.data(), value.data() + value.size(), note.abi).ptr == value.data() + value.size();
+    if (key == "abi") {
+      const char* end = value.data() + value.size();
+      const auto [last, error] = std::from_chars(value.data(), end, note.abi);
+      has_abi = error == std::errc() && last == end;
+    }
   }
   if (!has_abi || note.name.empty())
     throw Refusal(path, "found a Plait note \"" + printable(text) + "\", expected abi=NUMBER;name=NAME;version=...",

@@ -83,7 +83,10 @@ void option_json(JsonWriter& json, const plait_option& option) {
     json.field(option.flags & PLAIT_OPT_MAX_EXCLUSIVE ? "below" : "max", option.max);
   if (option.choices) json.texts("choices", split(option.choices, '|'));
   if (option.unit) json.field("unit", option.unit);
-  json.field("text", config::describe_option(option)).end_object();
+  // The whole option in one line, for tables made for people.
+  const std::string initial = option.initial ? std::string("default ") + option.initial : "required";
+  json.field("text", std::string(option.name) + ": " + config::describe_option(option) + "; " + initial + "; " + option.help);
+  json.end_object();
 }
 
 void item_json(JsonWriter& json, const ItemHead& head) {

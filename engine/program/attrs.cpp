@@ -8,7 +8,9 @@ namespace plait::program {
 Attr attr(std::string name, int64_t v) { return {std::move(name), PLAIT_OPT_INT, v, 0, {}, {}}; }
 Attr attr(std::string name, bool v) { return {std::move(name), PLAIT_OPT_BOOL, v, 0, {}, {}}; }
 Attr attr(std::string name, double v) { return {std::move(name), PLAIT_OPT_REAL, 0, v, {}, {}}; }
-Attr attr(std::string name, std::string t) { return {std::move(name), PLAIT_OPT_TEXT, 0, 0, std::move(t), {}}; }
+Attr attr(std::string name, std::string t) {
+  return {std::move(name), PLAIT_OPT_TEXT, 0, 0, std::move(t), {}};
+}
 Attr attr(std::string name, std::vector<int64_t> v) {
   return {std::move(name), PLAIT_OPT_INTS, 0, 0, {}, std::move(v)};
 }
@@ -21,8 +23,9 @@ Attrs Attrs::copy(const plait_attr* attrs, uint32_t n) {
     Attr copy{a.name, a.type, a.i, a.f, a.text ? a.text : "", {}};
     if (a.type == PLAIT_OPT_INTS) copy.ints.assign(a.ints, a.ints + a.n);
     if (a.type < PLAIT_OPT_BOOL || a.type > PLAIT_OPT_INTS)
-      fail_invalid(strf("[program] attribute '%s' has type %u, which is none of PLAIT_OPT_BOOL to _INTS", a.name,
-                        a.type));
+      fail_invalid(
+          strf("[program] attribute '%s' has type %u, which is none of PLAIT_OPT_BOOL to _INTS",
+               a.name, a.type));
     all.set(std::move(copy));
   }
   return all;
@@ -82,8 +85,13 @@ Desc::Desc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs) : 
   desc_.threads = threads;
   if (!alias_.empty()) desc_.alias = alias_.data();
   if (!map_outputs_.empty()) {
-    map_ = {sizeof(plait_map), static_cast<uint32_t>(inputs_.size()), static_cast<uint32_t>(instrs_.size()),
-            static_cast<uint32_t>(map_outputs_.size()), 0, instrs_.data(), map_outputs_.data()};
+    map_ = {sizeof(plait_map),
+            static_cast<uint32_t>(inputs_.size()),
+            static_cast<uint32_t>(instrs_.size()),
+            static_cast<uint32_t>(map_outputs_.size()),
+            0,
+            instrs_.data(),
+            map_outputs_.data()};
     desc_.map = &map_;
   }
 }
@@ -96,8 +104,8 @@ Desc::Desc(const std::string& name, const std::vector<plait_shape>& inputs, cons
 void Desc::fill_attrs(const Attrs& attrs) {
   attr_storage_ = attrs.all();
   for (const Attr& a : attr_storage_)
-    attrs_.push_back({a.name.c_str(), a.type, static_cast<uint32_t>(a.ints.size()), a.i, a.f, a.text.c_str(),
-                      a.ints.data()});
+    attrs_.push_back({a.name.c_str(), a.type, static_cast<uint32_t>(a.ints.size()), a.i, a.f,
+                      a.text.c_str(), a.ints.data()});
   desc_.struct_size = sizeof(plait_op_desc);
   desc_.op = name_.c_str();
   desc_.n_inputs = static_cast<uint32_t>(inputs_.size());

@@ -14,31 +14,36 @@ Face& face(plait_builder* b) { return *reinterpret_cast<Face*>(b); }
 
 void check_value(const Face& f, plait_value v, const char* call) {
   if (v == 0 || v >= f.g->n_values())
-    fail_invalid("[" + f.g->scope + "] " + call + ": " + std::to_string(v) + " is no value of this program");
+    fail_invalid("[" + f.g->scope + "] " + call + ": " + std::to_string(v) +
+                 " is no value of this program");
 }
 
 template <class Hook>
 const Hook& need(const Face& f, const Hook& hook, const char* call) {
-  if (!hook) fail(PLAIT_ERR_STATE, "[" + f.g->scope + "] " + call + "() is not offered to this kind of item");
+  if (!hook)
+    fail(PLAIT_ERR_STATE,
+         "[" + f.g->scope + "] " + call + "() is not offered to this kind of item");
   return hook;
 }
 
-plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint32_t n_in, const plait_attr* attrs,
-                uint32_t n_attrs, plait_value* out, uint32_t n_out) {
+plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint32_t n_in,
+                const plait_attr* attrs, uint32_t n_attrs, plait_value* out, uint32_t n_out) {
   return guard_c([&] {
     Face& f = face(b);
     std::vector<ValueId> inputs(in, in + n_in);
     std::vector<ValueId> outputs;
     if (std::strcmp(name, "random_uniform") == 0) {
-      if (n_in != 1) fail_invalid("[" + f.g->scope + "] random_uniform takes 1 input, the value whose shape to follow");
+      if (n_in != 1)
+        fail_invalid("[" + f.g->scope +
+                     "] random_uniform takes 1 input, the value whose shape to follow");
       check_value(f, in[0], name);
       outputs = {need(f, f.hooks->random_uniform, name)(in[0])};
     } else {
       outputs = f.g->apply(name, std::move(inputs), Attrs::copy(attrs, n_attrs));
     }
     if (n_out > outputs.size())
-      fail_invalid("[" + f.g->scope + "] " + name + ": " + std::to_string(n_out) + " outputs asked for, it has " +
-                   std::to_string(outputs.size()));
+      fail_invalid("[" + f.g->scope + "] " + name + ": " + std::to_string(n_out) +
+                   " outputs asked for, it has " + std::to_string(outputs.size()));
     std::copy_n(outputs.begin(), n_out, out);
   });
 }
@@ -57,7 +62,8 @@ plait_error* shape(plait_builder* b, plait_value v, plait_shape* out) {
 plait_error* parameter(plait_builder* b, const plait_parameter* p, plait_value* out) {
   return guard_c([&] {
     const Face& f = face(b);
-    if (p->struct_size < sizeof(plait_parameter) || !p->name) fail_invalid("[" + f.g->scope + "] malformed plait_parameter");
+    if (p->struct_size < sizeof(plait_parameter) || !p->name)
+      fail_invalid("[" + f.g->scope + "] malformed plait_parameter");
     *out = need(f, f.hooks->parameter, "parameter")(*p);
   });
 }
@@ -84,8 +90,16 @@ plait_error* fail_with(plait_builder*, uint32_t code, const char* text, uint64_t
   return new_c_error(code, text, size, nullptr);
 }
 
-const plait_build_table kTable = {sizeof(plait_build_table), op,       constant, shape, parameter,
-                                  named,                     training, scope,    state, set_state,
+const plait_build_table kTable = {sizeof(plait_build_table),
+                                  op,
+                                  constant,
+                                  shape,
+                                  parameter,
+                                  named,
+                                  training,
+                                  scope,
+                                  state,
+                                  set_state,
                                   fail_with};
 
 }  // namespace

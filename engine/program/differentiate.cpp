@@ -31,7 +31,8 @@ void plugin_gradient(Use& use) {
 }  // namespace
 
 std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<ValueId>& targets) {
-  if (elements(g.shape(loss)) != 1) fail_invalid("[program] the loss must be a scalar, found " + text(g.shape(loss)));
+  if (elements(g.shape(loss)) != 1)
+    fail_invalid("[program] the loss must be a scalar, found " + text(g.shape(loss)));
   const size_t n_ops = g.ops().size();
   std::vector<ValueId> gradient(g.n_values(), 0);  // of forward values only
   if (!g.value(loss).wants_gradient) return std::vector<ValueId>(targets.size(), 0);
@@ -52,9 +53,11 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     }
     if (!any_out || !any_in) continue;
     g.scope = op.scope;
-    const bool has_rule = op.rule->item ? op.rule->item->gradient != nullptr : op.rule->gradient != nullptr;
+    const bool has_rule =
+        op.rule->item ? op.rule->item->gradient != nullptr : op.rule->gradient != nullptr;
     if (!has_rule)
-      fail(PLAIT_ERR_UNIMPLEMENTED, "[" + op.scope + "] op '" + op.name + "' has no gradient, but the loss depends on it");
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[" + op.scope + "] op '" + op.name + "' has no gradient, but the loss depends on it");
     Use use{g, op, d_out, wanted, std::vector<ValueId>(op.in.size(), 0)};
     if (op.rule->item)
       plugin_gradient(use);
@@ -64,8 +67,8 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
       const ValueId d = use.d_in[k];
       if (!wanted[k] || !d) continue;
       if (!same_dims(g.shape(d), g.shape(op.in[k])))
-        fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " + text(g.shape(d)) + ", its input " +
-                      text(g.shape(op.in[k])));
+        fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " +
+                      text(g.shape(d)) + ", its input " + text(g.shape(op.in[k])));
       ValueId& sum = gradient[op.in[k]];
       sum = sum ? operator_(g, "add", sum, d) : d;
     }

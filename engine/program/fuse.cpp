@@ -33,7 +33,9 @@ bool may_move(const Graph& g, const Uses& uses, size_t i, size_t j) {
     for (ValueId v : p.out) {
       if (!uses.is_output(v)) continue;
       const auto touches = [&](ValueId x) { return g.root(x) == g.root(v); };
-      if (std::any_of(op.in.begin(), op.in.end(), touches) || std::any_of(op.out.begin(), op.out.end(), touches)) return false;
+      if (std::any_of(op.in.begin(), op.in.end(), touches) ||
+          std::any_of(op.out.begin(), op.out.end(), touches))
+        return false;
     }
   }
   return true;
@@ -45,9 +47,11 @@ bool keeps_precision(const Graph& g, ValueId v) {
 }
 
 bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
+  if (p.in.empty()) return true;  // constants
   auto wide = [&](const Op& op) {
     auto is = [&](ValueId v) { return g.shape(v).dtype == PLAIT_F64; };
-    return std::any_of(op.in.begin(), op.in.end(), is) || std::any_of(op.out.begin(), op.out.end(), is);
+    return std::any_of(op.in.begin(), op.in.end(), is) ||
+           std::any_of(op.out.begin(), op.out.end(), is);
   };
   return wide(p) == wide(c);
 }
@@ -58,16 +62,21 @@ Op join(const Op& p, const Op& c, const std::vector<ValueId>& kept) {
   joined.name = c.name;
   joined.rule = c.rule;
   joined.scope = c.scope;
-  auto made_by_p = [&](ValueId v) { return std::find(p.out.begin(), p.out.end(), v) != p.out.end(); };
+  auto made_by_p = [&](ValueId v) {
+    return std::find(p.out.begin(), p.out.end(), v) != p.out.end();
+  };
   for (const Op* op : {&p, &c})
     for (ValueId v : op->in)
-      if (!made_by_p(v) && std::find(joined.in.begin(), joined.in.end(), v) == joined.in.end()) joined.in.push_back(v);
+      if (!made_by_p(v) && std::find(joined.in.begin(), joined.in.end(), v) == joined.in.end())
+        joined.in.push_back(v);
   const auto n_in = static_cast<uint32_t>(joined.in.size());
   auto input = [&](ValueId v) {
-    return static_cast<uint32_t>(std::find(joined.in.begin(), joined.in.end(), v) - joined.in.begin());
+    return static_cast<uint32_t>(std::find(joined.in.begin(), joined.in.end(), v) -
+                                 joined.in.begin());
   };
 
-  std::vector<uint32_t> p_register(p.in.size() + p.map.instrs.size()), c_register(c.in.size() + c.map.instrs.size());
+  std::vector<uint32_t> p_register(p.in.size() + p.map.instrs.size()),
+      c_register(c.in.size() + c.map.instrs.size());
   auto append = [&](const Op& op, std::vector<uint32_t>& renamed) {
     for (size_t k = 0; k < op.map.instrs.size(); ++k) {
       plait_map_instr instr = op.map.instrs[k];
@@ -86,7 +95,8 @@ Op join(const Op& p, const Op& c, const std::vector<ValueId>& kept) {
     const auto at = std::find(p.out.begin(), p.out.end(), v) - p.out.begin();
     return p_register[p.map.outputs[static_cast<size_t>(at)]];
   };
-  for (size_t k = 0; k < c.in.size(); ++k) c_register[k] = made_by_p(c.in[k]) ? p_result(c.in[k]) : input(c.in[k]);
+  for (size_t k = 0; k < c.in.size(); ++k)
+    c_register[k] = made_by_p(c.in[k]) ? p_result(c.in[k]) : input(c.in[k]);
   append(c, c_register);
 
   joined.out = c.out;
@@ -99,7 +109,8 @@ Op join(const Op& p, const Op& c, const std::vector<ValueId>& kept) {
 }
 
 bool fits(const Op& joined) {
-  return joined.in.size() + joined.out.size() <= kMaxOperands && joined.map.instrs.size() <= kMaxInstrs;
+  return joined.in.size() + joined.out.size() <= kMaxOperands &&
+         joined.map.instrs.size() <= kMaxInstrs;
 }
 
 // Tries to swallow the producer of input k of the op at j. True when the program changed.
@@ -124,7 +135,8 @@ bool swallow(Graph& g, size_t j, size_t k) {
   for (ValueId out : p.out) {
     const auto& readers = uses.readers(out);
     if (!readers.empty() && readers.front() < static_cast<int32_t>(j)) return false;
-    const bool others = std::any_of(readers.begin(), readers.end(), [&](int32_t r) { return r != static_cast<int32_t>(j); });
+    const bool others = std::any_of(readers.begin(), readers.end(),
+                                    [&](int32_t r) { return r != static_cast<int32_t>(j); });
     if (others || uses.is_output(out)) kept.push_back(out);
   }
   Op joined = join(p, c, kept);
@@ -133,6 +145,35 @@ bool swallow(Graph& g, size_t j, size_t k) {
   c = std::move(joined);
   g.ops()[i] = Op{};
   return true;
+}
+
+// An in-place update takes along an earlier map of its shape that reads the same tensor: one pass over memory instead of two, and
+// the way is free for the update that waits for that map's result.
+bool take_sibling(Graph& g, size_t j) {
+  const Op& c = g.ops()[j];
+  if (std::none_of(c.out.begin(), c.out.end(), [&](ValueId v) { return g.value(v).same_as != 0; }))
+    return false;
+  for (size_t i = j; i-- > 0;) {
+    const Op& p = g.ops()[i];
+    if (!is_map(p) || p.in.empty() || !same_dims(g.shape(p.out[0]), g.shape(c.out[0])) ||
+        !same_arithmetic(g, p, c))
+      continue;
+    const bool shares = std::any_of(p.in.begin(), p.in.end(), [&](ValueId v) {
+      return !single_element(g, v) && std::find(c.in.begin(), c.in.end(), v) != c.in.end();
+    });
+    const Uses uses(g);
+    const bool early_reader = std::any_of(p.out.begin(), p.out.end(), [&](ValueId v) {
+      return !uses.readers(v).empty() && uses.readers(v).front() <= static_cast<int32_t>(j);
+    });
+    if (!shares || early_reader || !may_move(g, uses, i, j)) continue;
+    Op joined = join(p, c, p.out);
+    if (!fits(joined)) continue;
+    for (ValueId v : joined.out) g.value(v).producer = static_cast<int32_t>(j);
+    g.ops()[j] = std::move(joined);
+    g.ops()[i] = Op{};
+    return true;
+  }
+  return false;
 }
 
 // A joined op may hold the same instruction twice (scalars that several parts read): keep the first.
@@ -164,8 +205,9 @@ void merge_equal_instrs(Op& op) {
 void fuse_maps(Graph& g) {
   for (size_t j = 0; j < g.ops().size(); ++j) {
     if (!is_map(g.ops()[j])) continue;
-    for (size_t k = 0; k < g.ops()[j].in.size();)
-      k = swallow(g, j, k) ? 0 : k + 1;
+    for (size_t k = 0; k < g.ops()[j].in.size();) k = swallow(g, j, k) ? 0 : k + 1;
+    while (take_sibling(g, j)) {
+    }
     merge_equal_instrs(g.ops()[j]);
   }
   finish(g);

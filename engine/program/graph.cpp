@@ -44,7 +44,9 @@ uint32_t arithmetic_dtype(const std::vector<plait_shape>& in) {
   return best == 0 ? static_cast<uint32_t>(PLAIT_F32) : best;
 }
 
-std::string where(const Graph& g, std::string_view op) { return "[" + g.scope + "] " + std::string(op) + ":"; }
+std::string where(const Graph& g, std::string_view op) {
+  return "[" + g.scope + "] " + std::string(op) + ":";
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
   std::string key(name);
   for (ValueId v : in) {
     if (v == 0 || v >= values_.size())
-      fail_invalid(where(*this, name) + " input " + std::to_string(v) + " is no value of this program");
+      fail_invalid(where(*this, name) + " input " + std::to_string(v) +
+                   " is no value of this program");
     key += "|" + std::to_string(v);
   }
   key += attrs.key();
@@ -73,10 +76,12 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
     op.attrs = {};
   } else if (e.operands > 0) {
     if (op.in.size() != e.operands)
-      fail_invalid(where(*this, name) + strf(" takes %u inputs, found %zu", e.operands, op.in.size()));
+      fail_invalid(where(*this, name) +
+                   strf(" takes %u inputs, found %zu", e.operands, op.in.size()));
     plait_shape out = shapes[0];
     for (const auto& s : shapes) out = make_shape(PLAIT_F32, broadcast(out, s, where(*this, name)));
-    out.dtype = name == "cast" ? static_cast<uint32_t>(op.attrs.integer("dtype", PLAIT_F32)) : arithmetic_dtype(shapes);
+    out.dtype = name == "cast" ? static_cast<uint32_t>(op.attrs.integer("dtype", PLAIT_F32))
+                               : arithmetic_dtype(shapes);
     dtype_bytes(out.dtype);
     op.name = "map";
     op.map.instrs = {{e.code, 0, e.operands > 1 ? 1u : 0u, e.operands > 2 ? 2u : 0u, 0}};
@@ -88,7 +93,8 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
     if (op.rule->item) {
       const Desc desc(op.name, shapes, op.attrs);
       outputs.assign(op.rule->item->n_outputs, make_shape(PLAIT_F32, {}));
-      check_plugin(op.rule->item->infer(op.rule->host, desc.get(), outputs.data()), op.name, "infer");
+      check_plugin(op.rule->item->infer(op.rule->host, desc.get(), outputs.data()), op.name,
+                   "infer");
     } else {
       outputs = op.rule->infer({op.name, shapes, op.attrs, scope});
     }

@@ -35,10 +35,10 @@ struct Place {
 struct Value {
   plait_shape shape{};
   Role role = Role::kTransient;
-  Place place;          // of a persistent value
-  std::string name;     // of inputs and parameters, for messages
+  Place place;            // of a persistent value
+  std::string name;       // of inputs and parameters, for messages
   int32_t producer = -1;  // index of the op that makes it, -1: it comes from outside
-  ValueId same_as = 0;  // the value whose memory this one shares (reshape, in-place result)
+  ValueId same_as = 0;    // the value whose memory this one shares (reshape, in-place result)
   bool wants_gradient = false;
 };
 
@@ -87,9 +87,9 @@ struct Op {
   const Rule* rule = nullptr;
   std::vector<ValueId> in, out;
   Attrs attrs;
-  MapExpr map;              // of op "map"
+  MapExpr map;                 // of op "map"
   std::vector<int32_t> alias;  // per output: input index it works in place on, or -1; empty: none
-  std::string scope;        // layer that wrote it, for messages and reports
+  std::string scope;           // layer that wrote it, for messages and reports
 };
 
 // Finds rules by op name; the engine's own and those of plugins.
@@ -136,7 +136,7 @@ class Graph {
   std::vector<ValueId> add(Op op, const std::vector<plait_shape>& outputs);
 
   const Rules* rules_;
-  std::vector<Value> values_;
+  std::deque<Value> values_;  // a deque: references to shapes stay good while ops are added
   std::vector<Op> ops_;
   std::unordered_map<std::string, std::vector<ValueId>> known_;  // what apply() made before
 };

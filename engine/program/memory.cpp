@@ -29,9 +29,10 @@ uint64_t place_blocks(std::vector<Block>& blocks) {
     }
     block.offset = at;
     peak = std::max(peak, checked_add<uint64_t>(at, block.bytes, "[program] bytes of the arena"));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](size_t a, size_t b) { return blocks[a].offset < blocks[b].offset; }),
-                  i);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i,
+                         [&](size_t a, size_t b) { return blocks[a].offset < blocks[b].offset; }),
+        i);
   }
   return peak;
 }

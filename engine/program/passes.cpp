@@ -22,14 +22,16 @@ namespace {
 constexpr struct {
   uint32_t code;
   const char* name;
-} kActivations[] = {{PLAIT_MAP_RELU, "relu"}, {PLAIT_MAP_TANH, "tanh"}, {PLAIT_MAP_SIGMOID, "sigmoid"}};
+} kActivations[] = {
+    {PLAIT_MAP_RELU, "relu"}, {PLAIT_MAP_TANH, "tanh"}, {PLAIT_MAP_SIGMOID, "sigmoid"}};
 
 // The matmul that makes `v`, if folding into op `reader` loses nothing: plain, read once, and not an output.
 Op* foldable_matmul(Graph& g, const Uses& uses, ValueId v, int32_t reader) {
   const Value& value = g.value(v);
   if (value.producer < 0 || uses.is_output(v) || value.same_as) return nullptr;
   Op& op = g.ops()[static_cast<size_t>(value.producer)];
-  if (op.name != "matmul" || op.attrs.find("activation") || op.attrs.find("accumulate")) return nullptr;
+  if (op.name != "matmul" || op.attrs.find("activation") || op.attrs.find("accumulate"))
+    return nullptr;
   return uses.readers(v) == std::vector<int32_t>{reader} ? &op : nullptr;
 }
 
@@ -49,8 +51,9 @@ bool fold_bias(Graph& g, const Uses& uses, int32_t i) {
     const ValueId y = add.in[k], bias = add.in[1 - k];
     Op* matmul = foldable_matmul(g, uses, y, i);
     const plait_shape &sy = g.shape(y), &sb = g.shape(bias);
-    if (!matmul || matmul->attrs.find("bias") || sb.rank != 1 || sb.dims[0] != sy.dims[sy.rank - 1] ||
-        !same(sy, g.shape(add.out[0])) || sb.dtype != sy.dtype)
+    if (!matmul || matmul->attrs.find("bias") || sb.rank != 1 ||
+        sb.dims[0] != sy.dims[sy.rank - 1] || !same(sy, g.shape(add.out[0])) ||
+        sb.dtype != sy.dtype)
       continue;
     matmul->in.push_back(bias);
     matmul->attrs.set(attr("bias", true));
@@ -81,11 +84,13 @@ bool fold_accumulate(Graph& g, const Uses& uses, int32_t i) {
   if (!target || g.value(sum).producer < 0 || uses.readers(sum).size() != 1) return false;
   const int32_t at = g.value(sum).producer;
   Op& add = g.ops()[static_cast<size_t>(at)];
-  if (add.name != "map" || add.map.instrs.size() != 1 || add.map.instrs[0].op != PLAIT_MAP_ADD) return false;
+  if (add.name != "map" || add.map.instrs.size() != 1 || add.map.instrs[0].op != PLAIT_MAP_ADD)
+    return false;
   for (size_t k = 0; k < 2; ++k) {
     if (add.in[k] != target) continue;
     Op* matmul = foldable_matmul(g, uses, add.in[1 - k], at);
-    if (!matmul || matmul->attrs.find("bias") || !same(g.shape(add.in[1 - k]), g.shape(target))) continue;
+    if (!matmul || matmul->attrs.find("bias") || !same(g.shape(add.in[1 - k]), g.shape(target)))
+      continue;
     matmul->in.push_back(target);
     matmul->attrs.set(attr("accumulate", true));
     take_place(g, *matmul, assign);
@@ -133,7 +138,8 @@ void finish(Graph& g) {
       g.value(v).producer = static_cast<int32_t>(n);
       const ValueId target = op.rule->is_view ? 0 : g.value(v).same_as;
       const auto at = std::find(op.in.begin(), op.in.end(), target);
-      op.alias.push_back(target && at != op.in.end() ? static_cast<int32_t>(at - op.in.begin()) : -1);
+      op.alias.push_back(target && at != op.in.end() ? static_cast<int32_t>(at - op.in.begin())
+                                                     : -1);
     }
     ++n;
   }

@@ -10,9 +10,13 @@ void Application::arity(size_t min, size_t max) const {
     fail_invalid(where() + strf(" takes %zu to %zu inputs, found %zu", min, max, in.size()));
 }
 
-ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b) { return g.apply1(name, {a, b}); }
+ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b) {
+  return g.apply1(name, {a, b});
+}
 
-ValueId scaled(Graph& g, ValueId a, double factor) { return g.apply1("mul", {a, g.constant(factor)}); }
+ValueId scaled(Graph& g, ValueId a, double factor) {
+  return g.apply1("mul", {a, g.constant(factor)});
+}
 
 ValueId reshaped(Graph& g, ValueId v, const Dims& dims) {
   if (dims_of(g.shape(v)) == dims) return v;
@@ -28,7 +32,8 @@ ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape) {
     if (target == 1 && from.dims[i] != 1) axes.push_back(i);
   }
   if (!axes.empty())
-    v = g.apply1("reduce", {v}, {attr("kind", std::string("sum")), attr("axes", axes), attr("keep", true)});
+    v = g.apply1("reduce", {v},
+                 {attr("kind", std::string("sum")), attr("axes", axes), attr("keep", true)});
   return reshaped(g, v, dims_of(shape));
 }
 

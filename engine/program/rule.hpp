@@ -37,7 +37,7 @@ struct Rule {
   void (*gradient)(Use&);
   // Floating-point operations, or nullptr: one per output element.
   double (*flops)(const Graph&, const Op&) = nullptr;
-  bool is_view = false;  // no kernel: the output is the input's memory
+  bool is_view = false;                 // no kernel: the output is the input's memory
   const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
   const plait_host* host = nullptr;
 };

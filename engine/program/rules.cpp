@@ -17,7 +17,8 @@ const Rule* RuleBook::find(std::string_view op) const {
   std::vector<std::string> names = elementwise_names();
   for (const Rule* r : core_rules()) names.emplace_back(r->name);
   for (const std::string& name : registry_.item_names(PLAIT_KIND_OP)) names.push_back(name);
-  fail_not_found("[program] there is no op '" + std::string(op) + "'" + did_you_mean(nearest(std::string(op), names)));
+  fail_not_found("[program] there is no op '" + std::string(op) + "'" +
+                 did_you_mean(nearest(std::string(op), names)));
 }
 
 }  // namespace plait::program

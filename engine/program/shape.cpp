@@ -25,7 +25,8 @@ uint64_t dtype_bytes(uint32_t dtype) {
 }
 
 const char* dtype_name(uint32_t dtype) {
-  static const char* const kNames[] = {"?", "f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};
+  static const char* const kNames[] = {"?",   "f32", "f64", "bf16", "f16",
+                                       "i32", "i64", "u8",  "bool"};
   return dtype < std::size(kNames) ? kNames[dtype] : "?";
 }
 
@@ -53,7 +54,8 @@ int64_t elements(const plait_shape& s) {
 }
 
 uint64_t bytes(const plait_shape& s) {
-  return checked_mul<uint64_t>(static_cast<uint64_t>(elements(s)), dtype_bytes(s.dtype), "[shape] bytes");
+  return checked_mul<uint64_t>(static_cast<uint64_t>(elements(s)), dtype_bytes(s.dtype),
+                               "[shape] bytes");
 }
 
 bool same_dims(const plait_shape& a, const plait_shape& b) {
@@ -63,7 +65,9 @@ bool same_dims(const plait_shape& a, const plait_shape& b) {
   return true;
 }
 
-bool same(const plait_shape& a, const plait_shape& b) { return a.dtype == b.dtype && same_dims(a, b); }
+bool same(const plait_shape& a, const plait_shape& b) {
+  return a.dtype == b.dtype && same_dims(a, b);
+}
 
 std::string text(const plait_shape& s) {
   std::string t = std::string(dtype_name(s.dtype)) + " (";
@@ -78,8 +82,9 @@ Dims broadcast(const plait_shape& a, const plait_shape& b, const std::string& wh
     const int64_t da = i + a.rank >= rank ? a.dims[i + a.rank - rank] : 1;
     const int64_t db = i + b.rank >= rank ? b.dims[i + b.rank - rank] : 1;
     if (da != db && da != 1 && db != 1)
-      fail_invalid(where + " shapes " + text(a) + " and " + text(b) + " do not broadcast: extents " +
-                   std::to_string(da) + " and " + std::to_string(db) + " differ and neither is 1");
+      fail_invalid(where + " shapes " + text(a) + " and " + text(b) +
+                   " do not broadcast: extents " + std::to_string(da) + " and " +
+                   std::to_string(db) + " differ and neither is 1");
     out[i] = da == 1 ? db : da;
   }
   return out;

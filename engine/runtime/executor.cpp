@@ -8,9 +8,13 @@
 
 namespace plait::runtime {
 
-Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name, const config::OptionSet& options)
-    : registry_(std::move(registry)), item_(registry_->device(name)), plugin_(registry_->plugin_of(&item_)) {
-  check_plugin(item_.open(registry_->host_of(&item_), &options, &handle_), plugin_, "opening device '" + name + "'");
+Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name,
+               const config::OptionSet& options)
+    : registry_(std::move(registry)),
+      item_(registry_->device(name)),
+      plugin_(registry_->plugin_of(&item_)) {
+  check_plugin(item_.open(registry_->host_of(&item_), &options, &handle_), plugin_,
+               "opening device '" + name + "'");
   info_.struct_size = sizeof info_;
   try {
     check_plugin(item_.info(handle_, &info_), plugin_, "info() of device '" + name + "'");
@@ -22,7 +26,8 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
 
 Device::~Device() { item_.close(handle_); }
 
-Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes) : device_(std::move(device)), bytes_(bytes) {
+Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes)
+    : device_(std::move(device)), bytes_(bytes) {
   check_plugin(device_->item().alloc(device_->handle(), bytes, &data_), device_->plugin(),
                "allocating the arena of " + human_bytes(bytes));
 }
@@ -33,7 +38,8 @@ namespace {
 
 uint64_t arena_bytes(const plan::Plan& plan) {
   uint64_t bytes = plan.transient_bytes;
-  for (const auto& s : plan.storage.segments()) bytes = checked_add(bytes, s.bytes, "[runtime] bytes of the arena");
+  for (const auto& s : plan.storage.segments())
+    bytes = checked_add(bytes, s.bytes, "[runtime] bytes of the arena");
   return bytes;
 }
 
@@ -68,11 +74,14 @@ void Executor::release() noexcept {
   queue_ = nullptr;
 }
 
-void Executor::check(plait_error* e, const char* call) const { check_plugin(e, device_->plugin(), call); }
+void Executor::check(plait_error* e, const char* call) const {
+  check_plugin(e, device_->plugin(), call);
+}
 
 char* Executor::address(plan::Place at) const {
   if (at.segment == plan::kTransient) return transient_ + at.offset;
-  return arena_->data() + plan_->storage.segments()[static_cast<size_t>(at.segment)].offset + at.offset;
+  return arena_->data() + plan_->storage.segments()[static_cast<size_t>(at.segment)].offset +
+         at.offset;
 }
 
 void Executor::load(Loaded& into, const plan::Program& program) {
@@ -81,10 +90,13 @@ void Executor::load(Loaded& into, const plan::Program& program) {
   for (const plan::Call& call : program.calls) {
     const program::Op& op = program.graph->ops()[static_cast<size_t>(call.op)];
     const program::Desc desc(*program.graph, op, plan_->threads);
-    Prepared p{call.kernel, nullptr, {}, call.workspace_bytes ? transient_ + call.workspace : nullptr};
+    Prepared p{
+        call.kernel, nullptr, {}, call.workspace_bytes ? transient_ + call.workspace : nullptr};
     for (const plan::Place& at : call.operands) p.operands.push_back(address(at));
-    check_plugin(call.kernel->prepare(plan_->registry->host_of(call.kernel), device_->handle(), desc.get(), &p.kernel),
-                 plan_->registry->plugin_of(call.kernel), "preparing " + op.name + " of " + op.scope);
+    check_plugin(call.kernel->prepare(plan_->registry->host_of(call.kernel), device_->handle(),
+                                      desc.get(), &p.kernel),
+                 plan_->registry->plugin_of(call.kernel),
+                 "preparing " + op.name + " of " + op.scope);
     into.calls.push_back(std::move(p));
   }
   check(device_->item().capture_begin(queue_), "capture_begin");
@@ -93,10 +105,12 @@ void Executor::load(Loaded& into, const plan::Program& program) {
 }
 
 void Executor::enqueue(const Loaded& program, const Prepared& call) {
-  if (plait_error* e = device_->item().enqueue(queue_, call.item, call.kernel, call.operands.data(),
-                                               static_cast<uint32_t>(call.operands.size()), call.workspace)) {
+  if (plait_error* e =
+          device_->item().enqueue(queue_, call.item, call.kernel, call.operands.data(),
+                                  static_cast<uint32_t>(call.operands.size()), call.workspace)) {
     const auto index = static_cast<size_t>(&call - program.calls.data());
-    const auto& op = program.program->graph->ops()[static_cast<size_t>(program.program->calls[index].op)];
+    const auto& op =
+        program.program->graph->ops()[static_cast<size_t>(program.program->calls[index].op)];
     check_plugin(e, device_->plugin(), "running " + op.name + " of " + op.scope);
   }
 }
@@ -127,9 +141,11 @@ std::string Executor::first_non_finite(Step step) {
       const plait_shape& s = p.program->graph->shape(op.out[k]);
       if (s.dtype != PLAIT_F32) continue;
       values.resize(static_cast<size_t>(program::elements(s)));
-      read(p.program->calls[i].operands[op.in.size() + k], values.data(), values.size() * sizeof(float));
+      read(p.program->calls[i].operands[op.in.size() + k], values.data(),
+           values.size() * sizeof(float));
       for (float v : values)
-        if (!std::isfinite(v)) return op.scope + " (op " + op.name + ", result " + program::text(s) + ")";
+        if (!std::isfinite(v))
+          return op.scope + " (op " + op.name + ", result " + program::text(s) + ")";
     }
   }
   return "";

@@ -13,7 +13,8 @@ namespace plait::runtime {
 // An opened device. Shared: a view of its memory may outlive the session.
 class Device {
  public:
-  Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name, const config::OptionSet& options);
+  Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name,
+         const config::OptionSet& options);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

@@ -13,7 +13,8 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   if (!d) {
     std::vector<std::string> names;
     for (const auto& c : plan_->experiment.datasets) names.push_back(c.name);
-    fail_not_found("[session] there is no [data." + name + "]" + did_you_mean(nearest(name, names)) + "; there are: " + join(names));
+    fail_not_found("[session] there is no [data." + name + "]" +
+                   did_you_mean(nearest(name, names)) + "; there are: " + join(names));
   }
   const Stopwatch watch;
   Feeder feeder(plan_->eval_feed, *d, plan_->eval_feed.batch);
@@ -47,27 +48,32 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   for (size_t m = 0; m < plan_->models.size(); ++m)
     if (weight[m] > 0) e.loss += loss[m] / weight[m];
   for (size_t k = 0; k < states.size(); ++k)
-    e.metrics.emplace_back(plan_->metrics[k].name, plan_->metrics[k].item->finish(states[k].data()));
+    e.metrics.emplace_back(plan_->metrics[k].name,
+                           plan_->metrics[k].item->finish(states[k].data()));
   e.seconds = watch.seconds();
   return e;
 }
 
-void Session::predict(const std::vector<HostField>& fields, const std::string& value, void* out, uint64_t bytes) {
+void Session::predict(const std::vector<HostField>& fields, const std::string& value, void* out,
+                      uint64_t bytes) {
   const auto at = std::find_if(plan_->outputs.begin(), plan_->outputs.end(),
                                [&](const plan::Named& n) { return n.name == value; });
   if (at == plan_->outputs.end()) {
     std::vector<std::string> names;
     for (const auto& n : plan_->outputs) names.push_back(n.name);
-    fail_not_found("[session] there is no value '" + value + "' to predict" + did_you_mean(nearest(value, names)) +
-                   "; there are: " + join(names));
+    fail_not_found("[session] there is no value '" + value + "' to predict" +
+                   did_you_mean(nearest(value, names)) + "; there are: " + join(names));
   }
-  const plan::Dataset* d = plan_->dataset("eval") ? plan_->dataset("eval") : plan_->dataset("train");
+  const plan::Dataset* d =
+      plan_->dataset("eval") ? plan_->dataset("eval") : plan_->dataset("train");
   Feeder feeder(plan_->eval_feed, *d, plan_->eval_feed.batch);
   const int64_t n = feeder.stage(fields, true);
   const uint64_t row = program::bytes(at->shape) / static_cast<uint64_t>(plan_->eval_feed.batch);
   if (bytes != static_cast<uint64_t>(n) * row)
-    fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu", value.c_str(), static_cast<long>(n),
-                      static_cast<unsigned long>(static_cast<uint64_t>(n) * row), static_cast<unsigned long>(bytes)));
+    fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu",
+                      value.c_str(), static_cast<long>(n),
+                      static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
+                      static_cast<unsigned long>(bytes)));
   feeder.feed(executor_, 0);
   executor_.launch(runtime::Step::kEvaluate);
   executor_.read(at->place, out, bytes);

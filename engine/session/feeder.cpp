@@ -15,8 +15,8 @@ Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t glo
     if (f.index < dataset.fields().size() && f.name == dataset.fields()[f.index].name &&
         program::bytes(dataset.fields()[f.index].shape) == f.sample_bytes)
       continue;
-    fail_config("[data." + dataset.name() + "] does not offer field '" + f.name + "' as " + program::text(f.shape) +
-                " rows, which the program was planned for");
+    fail_config("[data." + dataset.name() + "] does not offer field '" + f.name + "' as " +
+                program::text(f.shape) + " rows, which the program was planned for");
   }
 }
 
@@ -30,7 +30,8 @@ namespace {
 
 uint32_t from_dl(const plait_dl_dtype& t) {
   if (t.lanes != 1) return 0;
-  if (t.code == 2) return t.bits == 32 ? PLAIT_F32 : t.bits == 64 ? PLAIT_F64 : t.bits == 16 ? PLAIT_F16 : 0;
+  if (t.code == 2)
+    return t.bits == 32 ? PLAIT_F32 : t.bits == 64 ? PLAIT_F64 : t.bits == 16 ? PLAIT_F16 : 0;
   if (t.code == 4 && t.bits == 16) return PLAIT_BF16;
   if (t.code == 0) return t.bits == 32 ? PLAIT_I32 : t.bits == 64 ? PLAIT_I64 : 0;
   if (t.code == 1 && t.bits == 8) return PLAIT_U8;
@@ -52,9 +53,12 @@ bool is_row_major(const plait_dl_tensor& t) {
 int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
   const plait_dl_tensor& t = *f.tensor;
   const std::string where = "[feed] field '" + f.name + "'";
-  if (t.device.type != 1) fail_invalid(where + " is not in host memory (device type " + std::to_string(t.device.type) + ")");
+  if (t.device.type != 1)
+    fail_invalid(where + " is not in host memory (device type " + std::to_string(t.device.type) +
+                 ")");
   if (from_dl(t.dtype) != row.dtype)
-    fail_invalid(where + strf(" has element type code %u, %u bits; expected ", t.dtype.code, t.dtype.bits) +
+    fail_invalid(where +
+                 strf(" has element type code %u, %u bits; expected ", t.dtype.code, t.dtype.bits) +
                  program::dtype_name(row.dtype));
   bool fits = t.ndim == static_cast<int32_t>(row.rank);
   for (int32_t i = 1; fits && i < t.ndim; ++i) fits = t.shape[i] == row.dims[i];
@@ -72,32 +76,37 @@ int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
 
 int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
   if (own_.empty()) {
-    for (const plan::Field& f : feed_.fields) own_.emplace_back(static_cast<size_t>(global_) * f.sample_bytes);
+    for (const plan::Field& f : feed_.fields)
+      own_.emplace_back(static_cast<size_t>(global_) * f.sample_bytes);
     own_weight_.resize(static_cast<size_t>(global_));
   }
   for (const HostField& h : fields) {
-    const bool known = h.name == "weight" || std::any_of(feed_.fields.begin(), feed_.fields.end(),
-                                                         [&](const plan::Field& f) { return f.name == h.name; });
+    const bool known =
+        h.name == "weight" || std::any_of(feed_.fields.begin(), feed_.fields.end(),
+                                          [&](const plan::Field& f) { return f.name == h.name; });
     std::vector<std::string> names{"weight"};
     for (const plan::Field& f : feed_.fields) names.push_back(f.name);
     if (!known)
-      fail_invalid("[feed] the program reads no field '" + h.name + "'" + did_you_mean(nearest(h.name, names)) +
-                   "; it reads: " + join(names));
+      fail_invalid("[feed] the program reads no field '" + h.name + "'" +
+                   did_you_mean(nearest(h.name, names)) + "; it reads: " + join(names));
   }
   auto given = [&](const std::string& name) {
-    return std::find_if(fields.begin(), fields.end(), [&](const HostField& h) { return h.name == name; });
+    return std::find_if(fields.begin(), fields.end(),
+                        [&](const HostField& h) { return h.name == name; });
   };
   int64_t n = -1;
   for (const plan::Field& f : feed_.fields) {
     const auto h = given(f.name);
     if (h == fields.end()) {
-      if (!partial) fail_invalid("[feed] field '" + f.name + "' is missing; expected up to " + program::text(f.shape));
+      if (!partial)
+        fail_invalid("[feed] field '" + f.name + "' is missing; expected up to " +
+                     program::text(f.shape));
       continue;
     }
     const int64_t samples = samples_of(*h, f.shape);
     if (n >= 0 && n != samples)
-      fail_invalid(strf("[feed] field '%s' has %ld samples, another has %ld", f.name.c_str(), static_cast<long>(samples),
-                        static_cast<long>(n)));
+      fail_invalid(strf("[feed] field '%s' has %ld samples, another has %ld", f.name.c_str(),
+                        static_cast<long>(samples), static_cast<long>(n)));
     n = samples;
   }
   if (n < 0) fail_invalid("[feed] no field was given");
@@ -105,7 +114,8 @@ int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
     std::fill(own_[i].begin(), own_[i].end(), char{0});
     const uint64_t bytes = static_cast<uint64_t>(n) * feed_.fields[i].sample_bytes;
     if (const auto h = given(feed_.fields[i].name); h != fields.end() && bytes)
-      std::memcpy(own_[i].data(), static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset, bytes);
+      std::memcpy(own_[i].data(),
+                  static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset, bytes);
     staged_[i] = own_[i].data();
   }
   std::fill(own_weight_.begin(), own_weight_.end(), 0.0f);
@@ -113,7 +123,8 @@ int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
   if (const auto h = given("weight"); h != fields.end()) {
     const plait_shape row = program::make_shape(PLAIT_F32, {global_});
     if (samples_of(*h, row) != n) fail_invalid("[feed] 'weight' must have one number per sample");
-    std::memcpy(own_weight_.data(), static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset,
+    std::memcpy(own_weight_.data(),
+                static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset,
                 static_cast<size_t>(n) * sizeof(float));
   }
   weight_ = own_weight_.data();

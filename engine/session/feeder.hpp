@@ -37,9 +37,10 @@ class Feeder {
 
   const plan::Feed& feed_;
   int64_t global_;
-  std::vector<std::vector<char>> own_;  // (G, sample) of each field of the feed, made when the host first feeds
-  std::vector<float> own_weight_;       // (G)
-  std::vector<const char*> staged_;     // per field of the feed
+  std::vector<std::vector<char>>
+      own_;  // (G, sample) of each field of the feed, made when the host first feeds
+  std::vector<float> own_weight_;    // (G)
+  std::vector<const char*> staged_;  // per field of the feed
   const float* weight_ = nullptr;
 };
 

@@ -41,13 +41,14 @@ void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, std::spa
       case PLAIT_INIT_TRUNCATED: {
         // Redraws come from streams of their own, so that neighbours are not shifted.
         double z = 3;
-        for (uint64_t draw = 0; std::abs(z) > 2; ++draw) z = normal(e, stream + draw * 0x9E3779B97F4A7C15u, seed);
+        for (uint64_t draw = 0; std::abs(z) > 2; ++draw)
+          z = normal(e, stream + draw * 0x9E3779B97F4A7C15u, seed);
         v = a + b * z;
         break;
       }
       default:
-        fail(PLAIT_ERR_PLUGIN, "[session] parameter '" + p.name + "' asks for initialiser " + std::to_string(p.init) +
-                                   ", known are 1 to 4 (PLAIT_INIT_*)");
+        fail(PLAIT_ERR_PLUGIN, "[session] parameter '" + p.name + "' asks for initialiser " +
+                                   std::to_string(p.init) + ", known are 1 to 4 (PLAIT_INIT_*)");
     }
     out[i] = static_cast<float>(v);
   }

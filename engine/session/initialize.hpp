@@ -9,6 +9,7 @@
 namespace plait::session {
 
 // Fills elements [first, first + out.size()) of the global tensor, row-major. Any rank that holds a part asks for its part.
-void initialize(const plan::Parameter& parameter, uint64_t seed, int64_t first, std::span<float> out);
+void initialize(const plan::Parameter& parameter, uint64_t seed, int64_t first,
+                std::span<float> out);
 
 }  // namespace plait::session

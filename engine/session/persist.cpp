@@ -28,11 +28,14 @@ void for_each_tensor(const plan::Plan& plan, Visit&& visit) {
 
 std::string Session::save(const std::string& path) {
   if (path.empty() && !run_files_)
-    fail(PLAIT_ERR_STATE, "[session] this session has no run directory; give save() a folder, or open it with files");
+    fail(
+        PLAIT_ERR_STATE,
+        "[session] this session has no run directory; give save() a folder, or open it with files");
   executor_.sync();
   std::vector<std::vector<char>> copies;  // only where device memory cannot be read in place
   std::vector<checkpoint::SaveTensor> tensors;
-  for_each_tensor(*plan_, [&](const std::string& name, const plan::Parameter& p, plan::Place at, bool optimizer) {
+  for_each_tensor(*plan_, [&](const std::string& name, const plan::Parameter& p, plan::Place at,
+                              bool optimizer) {
     const void* data = executor_.address(at);
     if (!host_visible()) {
       copies.emplace_back(program::bytes(p.shape));
@@ -70,16 +73,21 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::State& s = c.state();
   // First read everything, then change the session: a checkpoint that does not fit leaves it as it was.
   std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
-  for_each_tensor(*plan_, [&](const std::string& name, const plan::Parameter& p, plan::Place at, bool) {
-    std::vector<char> bytes(program::bytes(p.shape));
-    c.read(name, p.shape.dtype, dims(p), bytes.data());
-    loaded.emplace_back(at, std::move(bytes));
-  });
+  for_each_tensor(*plan_,
+                  [&](const std::string& name, const plan::Parameter& p, plan::Place at, bool) {
+                    std::vector<char> bytes(program::bytes(p.shape));
+                    c.read(name, p.shape.dtype, dims(p), bytes.data());
+                    loaded.emplace_back(at, std::move(bytes));
+                  });
   const auto extra = nlohmann::json::parse(s.extra, nullptr, false);
-  if (extra.is_discarded() || !extra.is_object()) fail_data("[session] the state in '" + c.path() + "' is not a JSON object");
+  if (extra.is_discarded() || !extra.is_object())
+    fail_data("[session] the state in '" + c.path() + "' is not a JSON object");
   if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))
-    log_.warn(strf("[session] '%s' was written with run.seed = %lu, this run has %ld: order and random numbers go on with the latter",
-                   c.path().c_str(), static_cast<unsigned long>(s.seed), static_cast<long>(plan_->experiment.run.seed)));
+    log_.warn(
+        strf("[session] '%s' was written with run.seed = %lu, this run has %ld: order and random "
+             "numbers go on with the latter",
+             c.path().c_str(), static_cast<unsigned long>(s.seed),
+             static_cast<long>(plan_->experiment.run.seed)));
   for (const auto& [at, bytes] : loaded) executor_.write(at, bytes.data(), bytes.size());
   executor_.sync();
   step_ = s.step;
@@ -100,14 +108,16 @@ void Session::resume() {
     const std::string& text = plan_->experiment.run.resume;
     mode = text == "must" ? Resume::kMust : text == "auto" ? Resume::kAuto : Resume::kNever;
   }
-  if (mode != Resume::kNever && settings_.run_dir.empty()) settings_.run_dir = newest_run(*plan_, files_);
+  if (mode != Resume::kNever && settings_.run_dir.empty())
+    settings_.run_dir = newest_run(*plan_, files_);
   std::unique_ptr<checkpoint::Checkpoint> c;
   if (mode != Resume::kNever && !settings_.run_dir.empty())
     c = checkpoint::open_newest(files_, settings_.run_dir + "/ckpt", log_);
   if (!c && mode == Resume::kMust)
     fail_not_found("[session] there is no checkpoint to resume from in '" +
-                   (settings_.run_dir.empty() ? plan_->experiment.run.out + "/" + plan_->experiment.run.name
-                                              : settings_.run_dir) +
+                   (settings_.run_dir.empty()
+                        ? plan_->experiment.run.out + "/" + plan_->experiment.run.name
+                        : settings_.run_dir) +
                    "'; start without resume, or name the run directory");
   if (!settings_.no_files) run_files_ = std::make_unique<RunFiles>(*plan_, settings_, files_, log_);
   if (!c) return;
@@ -126,14 +136,15 @@ void Session::load_weights(const config::ModelConfig& model) {
     if (!entry) {
       std::vector<std::string> names;
       for (const auto& t : file.header().tensors) names.push_back(t.name);
-      fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" + p.name + "'" +
-                did_you_mean(nearest(p.name, names)));
+      fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" +
+                p.name + "'" + did_you_mean(nearest(p.name, names)));
     }
     if (entry->dtype != p.shape.dtype || entry->shape != dims(p)) {
       std::string found = entry->dtype_text + " (";
-      for (size_t i = 0; i < entry->shape.size(); ++i) found += (i ? ", " : "") + std::to_string(entry->shape[i]);
-      fail_data("[session] tensor '" + entry->name + "' of '" + model.load + "' is " + found + "), expected " +
-                program::text(p.shape));
+      for (size_t i = 0; i < entry->shape.size(); ++i)
+        found += (i ? ", " : "") + std::to_string(entry->shape[i]);
+      fail_data("[session] tensor '" + entry->name + "' of '" + model.load + "' is " + found +
+                "), expected " + program::text(p.shape));
     }
     const auto data = file.bytes(*entry);
     executor_.write(p.value, data.data(), data.size());

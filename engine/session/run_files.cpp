@@ -13,19 +13,20 @@ observe::Environment environment(const plan::Plan& plan, const Settings& setting
   e.device = plan.device;
   if (!settings.command.empty()) e.arguments = {settings.command};
   for (const auto& entry : plan.registry->report().entries)
-    if (entry.outcome == plugin::Outcome::kLoaded) e.plugins.push_back({entry.name, entry.version, entry.path});
+    if (entry.outcome == plugin::Outcome::kLoaded)
+      e.plugins.push_back({entry.name, entry.version, entry.path});
   return e;
 }
 
 observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileSystem& files) {
   const auto& run = plan.experiment.run;
   if (settings.run_dir.empty())
-    return observe::RunDir::create(files, run.out, run.name, settings.resolved_toml, settings.overrides,
-                                   environment(plan, settings));
+    return observe::RunDir::create(files, run.out, run.name, settings.resolved_toml,
+                                   settings.overrides, environment(plan, settings));
   if (files.info(settings.run_dir + "/run.toml").kind != FileKind::kNone)
     return observe::RunDir::reopen(files, settings.run_dir, environment(plan, settings));
-  return observe::RunDir::create_at(files, settings.run_dir, settings.resolved_toml, settings.overrides,
-                                    environment(plan, settings));
+  return observe::RunDir::create_at(files, settings.run_dir, settings.resolved_toml,
+                                    settings.overrides, environment(plan, settings));
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       lock_(files, dir_.path()),
       metrics_(files, dir_.metrics_path(), dir_.id()),
       events_(files, dir_.path(), unix_seconds()),
-      checkpoints_(files, dir_.checkpoint_folder(), static_cast<int>(plan.experiment.checkpoint.keep), log) {
+      checkpoints_(files, dir_.checkpoint_folder(),
+                   static_cast<int>(plan.experiment.checkpoint.keep), log) {
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
 }
 

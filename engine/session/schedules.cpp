@@ -10,9 +10,11 @@ Schedules::Schedules(const plan::Plan& plan) {
       open_.push_back({});
       if (!g.schedule) continue;
       const plait_schedule_item& item = plan.registry->schedule(g.schedule->type);
-      check_plugin(item.open(plan.registry->host_of(&item), &g.schedule->options, plan.total_steps, &open_.back().state),
-                   plan.registry->plugin_of(&item), "opening schedule '" + g.schedule->type + "' (" +
-                                                        g.schedule->origin.text() + ")");
+      check_plugin(
+          item.open(plan.registry->host_of(&item), &g.schedule->options, plan.total_steps,
+                    &open_.back().state),
+          plan.registry->plugin_of(&item),
+          "opening schedule '" + g.schedule->type + "' (" + g.schedule->origin.text() + ")");
       open_.back().item = &item;
     }
   } catch (...) {

@@ -22,7 +22,8 @@ int32_t segment_named(const plan::Plan& plan, const std::string& name) {
 
 }  // namespace
 
-Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log, FileSystem& files)
+Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log,
+                 FileSystem& files)
     : plan_(std::move(plan)),
       settings_(std::move(settings)),
       log_(log),
@@ -32,7 +33,8 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       train_feeder_(plan_->train_feed, *plan_->dataset("train"), plan_->experiment.batch.global) {
   scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->counter.segment)].bytes);
   results_segment_ = segment_named(*plan_, "results");
-  results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes / sizeof(float));
+  results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
+                  sizeof(float));
   initialize_parameters();
   resume();
 }
@@ -53,7 +55,8 @@ void Session::initialize_parameters() {
       // Padding stays zero: only the elements of parameters get the initial value.
       for (const plan::Parameter& p : plan_->parameters) {
         if (p.group < 0 || &plan_->groups[static_cast<size_t>(p.group)] != &g) continue;
-        values.assign(static_cast<size_t>(program::elements(p.shape)), static_cast<float>(s.initial));
+        values.assign(static_cast<size_t>(program::elements(p.shape)),
+                      static_cast<float>(s.initial));
         executor_.write({s.segment, p.value.offset}, values.data(), values.size() * sizeof(float));
         executor_.sync();
       }
@@ -100,7 +103,9 @@ StepResult Session::step(const std::vector<HostField>& fields) {
 
 // Rates and counters of this step, as one block. Places of scalars all lie in one segment.
 void Session::write_scalars(int64_t first_sample) {
-  auto set = [&](plan::Place at, auto v) { std::memcpy(scalars_.data() + at.offset, &v, sizeof v); };
+  auto set = [&](plan::Place at, auto v) {
+    std::memcpy(scalars_.data() + at.offset, &v, sizeof v);
+  };
   const int64_t counter[2] = {step_ + 1, first_sample};
   std::memcpy(scalars_.data() + plan_->counter.offset, counter, sizeof counter);
   set(plan_->step, static_cast<float>(updates_ + 1));
@@ -153,31 +158,35 @@ void Session::guard_numerics(const StepResult& r) {
   skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
   if (!r.skipped) return;
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
-  log_.warn(strf("[session] step %ld is not finite (loss %g, gradient norm %g): skipped, %ld in a row", static_cast<long>(r.step),
-                 r.loss, r.grad_norm, static_cast<long>(skipped_in_a_row_)));
+  log_.warn(
+      strf("[session] step %ld is not finite (loss %g, gradient norm %g): skipped, %ld in a row",
+           static_cast<long>(r.step), r.loss, r.grad_norm, static_cast<long>(skipped_in_a_row_)));
   if (limit <= 0 || skipped_in_a_row_ < limit) return;
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look.
   std::string op = executor_.first_non_finite(runtime::Step::kMicro);
   if (op.empty()) op = executor_.first_non_finite(runtime::Step::kUpdate);
-  fail(PLAIT_ERR_NUMERIC,
-       strf("[session] %ld steps in a row were not finite, up to step %ld; the first value that is not finite comes from %s; "
-            "lower the learning rate, set optimizer.clip, or look at the data; [guard] nonfinite_limit sets the patience",
-            static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step), op.empty() ? "an earlier micro-batch" : op.c_str()));
+  fail(PLAIT_ERR_NUMERIC, strf("[session] %ld steps in a row were not finite, up to step %ld; the "
+                               "first value that is not finite comes from %s; "
+                               "lower the learning rate, set optimizer.clip, or look at the data; "
+                               "[guard] nonfinite_limit sets the patience",
+                               static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step),
+                               op.empty() ? "an earlier micro-batch" : op.c_str()));
 }
 
 const plan::Parameter& Session::parameter(const std::string& name) const {
   if (const plan::Parameter* p = plan_->parameter(name)) return *p;
   std::vector<std::string> names;
   for (const auto& p : plan_->parameters) names.push_back(p.name);
-  fail_not_found("[session] there is no parameter '" + name + "'" + did_you_mean(nearest(name, names)) +
-                 "; there are: " + join(names));
+  fail_not_found("[session] there is no parameter '" + name + "'" +
+                 did_you_mean(nearest(name, names)) + "; there are: " + join(names));
 }
 
 namespace {
 void check_bytes(const plan::Parameter& p, uint64_t bytes) {
   if (bytes != program::bytes(p.shape))
-    fail_invalid(strf("[session] parameter '%s' is %s, %lu bytes; the call gives %lu", p.name.c_str(),
-                      program::text(p.shape).c_str(), static_cast<unsigned long>(program::bytes(p.shape)),
+    fail_invalid(strf("[session] parameter '%s' is %s, %lu bytes; the call gives %lu",
+                      p.name.c_str(), program::text(p.shape).c_str(),
+                      static_cast<unsigned long>(program::bytes(p.shape)),
                       static_cast<unsigned long>(bytes)));
 }
 }  // namespace
@@ -203,9 +212,14 @@ std::string Session::describe() const {
   w.field("arena_bytes", executor_.arena()->bytes());
   w.key("parameters").array();
   for (const auto& p : plan_->parameters) {
-    w.object().field("name", p.name).field("dtype", program::dtype_name(p.shape.dtype)).key("shape").array();
+    w.object()
+        .field("name", p.name)
+        .field("dtype", program::dtype_name(p.shape.dtype))
+        .key("shape")
+        .array();
     for (uint32_t i = 0; i < p.shape.rank; ++i) w.value(p.shape.dims[i]);
-    w.end_array().field("group", p.group < 0 ? std::string("frozen") : plan_->groups[static_cast<size_t>(p.group)].name);
+    w.end_array().field("group", p.group < 0 ? std::string("frozen")
+                                             : plan_->groups[static_cast<size_t>(p.group)].name);
     w.end_object();
   }
   w.end_array().end_object();

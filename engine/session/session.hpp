@@ -65,7 +65,8 @@ class Session {
   StepResult run();  // to the end; see trainer.cpp
   Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);
   // Rows of a named value for the host's samples. bytes = samples * row size.
-  void predict(const std::vector<HostField>& fields, const std::string& value, void* out, uint64_t bytes);
+  void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
+               uint64_t bytes);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   // path "": into the run directory. Returns the checkpoint's path.
@@ -111,7 +112,7 @@ class Session {
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;
   int64_t skipped_in_a_row_ = 0;
-  double best_ = 0;  // of early stopping
+  double best_ = 0;                        // of early stopping
   int64_t evaluations_without_gain_ = -1;  // -1: none yet
   std::atomic<bool> cancelled_{false};
 };

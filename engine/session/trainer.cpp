@@ -12,7 +12,10 @@ namespace plait::session {
 class Trainer {
  public:
   explicit Trainer(Session& s)
-      : s_(s), experiment_(s.plan_->experiment), first_step_(s.step_), progress_(progress_config()) {}
+      : s_(s),
+        experiment_(s.plan_->experiment),
+        first_step_(s.step_),
+        progress_(progress_config()) {}
 
   StepResult run();
 
@@ -73,7 +76,9 @@ void Trainer::log_step(const StepResult& r) {
   p.steps = s_.plan_->total_steps;
   p.loss = r.loss;
   p.lr = r.rate;
-  p.samples_per_s = elapsed > 0 ? static_cast<double>((r.step - first_step_) * experiment_.batch.global) / elapsed : 0;
+  p.samples_per_s =
+      elapsed > 0 ? static_cast<double>((r.step - first_step_) * experiment_.batch.global) / elapsed
+                  : 0;
   p.elapsed_s = elapsed;
   p.first_step = first_step_;
   progress_.update(p);
@@ -88,7 +93,8 @@ bool Trainer::evaluate(const StepResult& r) {
   const double now = unix_seconds();
   if (s_.run_files_) {
     s_.run_files_->metrics().event("evaluate", r.step, now, values, "dataset", "eval");
-    for (const auto& v : values) s_.run_files_->events().scalar("eval/" + std::string(v.name), r.step, now, v.value);
+    for (const auto& v : values)
+      s_.run_files_->events().scalar("eval/" + std::string(v.name), r.step, now, v.value);
     s_.run_files_->events().flush();
   }
   std::string text = strf("[evaluate] step %ld: loss %.4f", static_cast<long>(r.step), e.loss);
@@ -111,7 +117,8 @@ bool Trainer::evaluate(const StepResult& r) {
     return false;
   }
   if (++s_.evaluations_without_gain_ <= stop.patience) return false;
-  s_.log_.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluations", stop.stop_metric.c_str(), s_.best_,
+  s_.log_.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluations",
+                    stop.stop_metric.c_str(), s_.best_,
                     static_cast<long>(s_.evaluations_without_gain_)));
   return true;
 }
@@ -129,7 +136,8 @@ StepResult Trainer::loop() {
   r.step = s_.step_;
   r.samples = s_.samples_;
   const int64_t total = s_.plan_->total_steps;
-  if (total == 0) fail_config("[run] neither steps nor epochs is set, so the run has no end; set one of them");
+  if (total == 0)
+    fail_config("[run] neither steps nor epochs is set, so the run has no end; set one of them");
   status("running", r);
   while (s_.step_ < total) {
     r = s_.step();
@@ -138,9 +146,10 @@ StepResult Trainer::loop() {
     if (host_stops || s_.cancelled_.load(std::memory_order_relaxed)) {
       save(r);
       status("interrupted", r);
-      fail(PLAIT_ERR_CANCELLED, strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
-                                    (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
-                                                         : "; saved as " + checkpoint_));
+      fail(PLAIT_ERR_CANCELLED,
+           strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
+               (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
+                                    : "; saved as " + checkpoint_));
     }
     const int64_t every = experiment_.evaluate.every;
     if (every > 0 && r.step % every == 0 && evaluate(r)) {

@@ -50,7 +50,9 @@ struct Case {
   double scale = 1;
   // Output `i` may lie on input in_place[i]; -1: not.
   std::vector<int32_t> in_place = {};
-  // That is part of the op, not only allowed (matmul that accumulates).
+  // Any number of threads gives the same bits. A product may be cut into other blocks for more threads, all else may not.
+  bool same_over_threads = true;
+  // The aliases are part of the op, not only allowed (matmul that accumulates).
   bool must_alias = false;
 };
 

@@ -151,7 +151,7 @@ int Get::run() {
   for (const SetFile& file : set_.files) get(file);
   terminal_.record({{"event", "done"}, {"set", set_.name}, {"folder", folder_.string()}});
   terminal_.line(std::string(set_.name) + " (" + set_.licence + ") is in " + folder_.string());
-  terminal_.line("use it with --data " + quoted(folder_.string()));
+  terminal_.line("use it with --data " + shell_quoted(folder_.string()));
   return kOk;
 }
 

@@ -30,6 +30,7 @@ Json places_of(const Json& registry) {
   std::vector<std::string> order;
   Json by_folder = Json::object();
   for (const Json& entry : registry.value("report", Json::array())) {
+    if (entry.value("outcome", "") == "absent") continue;
     const std::string folder = fs::path(entry.value("path", "")).parent_path();
     if (!by_folder.contains(folder))
       by_folder[folder] = {

@@ -93,7 +93,7 @@ int make(Context& context, const NewArguments& arguments) {
   context.terminal.record({{"schema", 1}, {"file", file.string()}, {"from", from.name}});
   context.terminal.line("made " + file.string());
   if (*from.next) context.terminal.line(from.next);
-  context.terminal.line("train it: plait run " + quoted(folder.string()));
+  context.terminal.line("train it: plait run " + shell_quoted(folder.string()));
   return kOk;
 }
 

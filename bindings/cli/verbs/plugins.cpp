@@ -49,9 +49,19 @@ void show_report(Terminal& t, const Json& registry) {
 void show_item(Terminal& t, const Json& plugin, const Json& item) {
   t.line(t.bold(item_title(item)) + ": " + item.value("help", "") + "  (" +
          plugin.value("name", "") + " " + plugin.value("version", "") + ")");
-  for (const Json& option : item.value("options", Json::array()))
-    t.line("  " + option.value("text", option.value("name", "")));
-  if (item.value("options", Json::array()).empty()) t.line("  no options of its own");
+  Table table("lll");
+  for (const Json& option : item.value("options", Json::array())) {
+    const bool required = !option.contains("default") || option["default"].is_null();
+    std::string what = option.value("help", "");
+    if (const std::string unit = option.value("unit", ""); !unit.empty()) what += " [" + unit + "]";
+    table.row({option.value("name", "") +
+                   (required ? " (required)" : " = " + option.value("default", "")),
+               option.value("text", ""), what});
+  }
+  if (item.contains("rate"))
+    table.row({"rate, decay", "number >= 0",
+               "by default " + item["rate"].dump() + " and " + item["decay"].dump()});
+  t.raw(table.empty() ? "  no options of its own\n" : table.text("  "));
 }
 
 int show_items(Context& context, const Json& registry, const std::string& wanted) {
@@ -63,7 +73,7 @@ int show_items(Context& context, const Json& registry, const std::string& wanted
       if (names.back() != wanted && plugin.value("name", "") != wanted) continue;
       if (kind_word(item.value("kind", "")) == "kernel") continue;
       found = true;
-      show_item(context.terminal, plugin, item);
+      if (context.terminal.human()) show_item(context.terminal, plugin, item);
       Json record = item;
       record["plugin"] = plugin.value("name", "");
       context.terminal.record(record);

@@ -120,12 +120,12 @@ void Run::report(Session& session, const plait_step_result& last) {
 
 int Run::interrupted(const Json& session, const HostError& e) {
   const std::string run_dir = session.value("run_dir", "");
-  std::string command = "plait run " + quoted(arguments_.file.given);
-  for (const std::string& one : arguments_.file.set) command += " --set " + quoted(one);
-  for (const std::string& one : arguments_.file.positional) command += " " + quoted(one);
-  for (const std::string& one : context_.plugins) command += " --plugins " + quoted(one);
-  if (!context_.data.empty()) command += " --data " + quoted(context_.data);
-  command += " --run-dir " + quoted(run_dir) + " --resume must";
+  std::string command = "plait run " + shell_quoted(arguments_.file.given);
+  for (const std::string& one : arguments_.file.set) command += " --set " + shell_quoted(one);
+  for (const std::string& one : arguments_.file.positional) command += " " + shell_quoted(one);
+  for (const std::string& one : context_.plugins) command += " --plugins " + shell_quoted(one);
+  if (!context_.data.empty()) command += " --data " + shell_quoted(context_.data);
+  command += " --run-dir " + shell_quoted(run_dir) + " --resume must";
   terminal_.record(
       {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
   terminal_.error(std::string(e.what()) + "\nto go on: " + command);

@@ -7,14 +7,17 @@ namespace {
 
 void check_operands(const Application& a) {
   const plait_shape &x = a.in[0], &label = a.in[1];
-  if (x.rank < 1 || !is_float(x.dtype)) fail_invalid(a.where() + " needs float logits (R.., C), found " + text(x));
-  if (is_float(label.dtype)) fail_invalid(a.where() + " needs integer class indices, found " + text(label));
+  if (x.rank < 1 || !is_float(x.dtype))
+    fail_invalid(a.where() + " needs float logits (R.., C), found " + text(x));
+  if (is_float(label.dtype))
+    fail_invalid(a.where() + " needs integer class indices, found " + text(label));
   Dims rows(x.dims, x.dims + x.rank - 1);
   if (dims_of(label) != rows)
     fail_invalid(a.where() + " labels have shape " + text(label) + ", logits " + text(x) +
                  " need one label per row of " + std::to_string(x.dims[x.rank - 1]) + " classes");
   const double s = a.attrs.real("smoothing", 0);
-  if (!(s >= 0 && s < 1)) fail_invalid(a.where() + " smoothing must be in [0, 1), found " + std::to_string(s));
+  if (!(s >= 0 && s < 1))
+    fail_invalid(a.where() + " smoothing must be in [0, 1), found " + std::to_string(s));
 }
 
 std::vector<plait_shape> infer(const Application& a) {
@@ -32,10 +35,13 @@ std::vector<plait_shape> infer_grad(const Application& a) {
 
 void gradient(Use& u) {
   if (!u.d_out[0]) return;
-  u.d_in[0] = u.g.apply1("cross_entropy_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]}, u.op.attrs);
+  u.d_in[0] = u.g.apply1("cross_entropy_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]},
+                         u.op.attrs);
 }
 
-double flops(const Graph& g, const Op& op) { return 5.0 * static_cast<double>(elements(g.shape(op.in[0]))); }
+double flops(const Graph& g, const Op& op) {
+  return 5.0 * static_cast<double>(elements(g.shape(op.in[0])));
+}
 
 }  // namespace
 

@@ -19,7 +19,8 @@ std::vector<plait_shape> infer_gather(const Application& a) {
   return {make_shape(a.in[0].dtype, dims)};
 }
 void gradient_gather(Use& u) {
-  u.d_in[0] = u.g.apply1("scatter_add", {u.d_out[0], u.op.in[1]}, {attr("rows", u.g.shape(u.op.in[0]).dims[0])});
+  u.d_in[0] = u.g.apply1("scatter_add", {u.d_out[0], u.op.in[1]},
+                         {attr("rows", u.g.shape(u.op.in[0]).dims[0])});
 }
 
 std::vector<plait_shape> infer_scatter(const Application& a) {
@@ -28,7 +29,9 @@ std::vector<plait_shape> infer_scatter(const Application& a) {
   const plait_shape &d = a.in[0], &index = a.in[1];
   bool fits = d.rank >= index.rank;
   for (uint32_t i = 0; fits && i < index.rank; ++i) fits = d.dims[i] == index.dims[i];
-  if (!fits) fail_invalid(a.where() + " " + text(d) + " must begin with the extents of the indices " + text(index));
+  if (!fits)
+    fail_invalid(a.where() + " " + text(d) + " must begin with the extents of the indices " +
+                 text(index));
   Dims dims{a.attrs.integer("rows", 0)};
   for (uint32_t i = index.rank; i < d.rank; ++i) dims.push_back(d.dims[i]);
   return {make_shape(d.dtype, dims)};

@@ -11,11 +11,13 @@ std::vector<plait_shape> infer_reshape(const Application& a) {
   a.arity(1, 1);
   const plait_shape out = make_shape(a.in[0].dtype, a.attrs.ints("shape"));
   if (elements(out) != elements(a.in[0]))
-    fail_invalid(a.where() + " " + text(a.in[0]) + " has " + std::to_string(elements(a.in[0])) + " elements, " + text(out) +
-                 " has " + std::to_string(elements(out)));
+    fail_invalid(a.where() + " " + text(a.in[0]) + " has " + std::to_string(elements(a.in[0])) +
+                 " elements, " + text(out) + " has " + std::to_string(elements(out)));
   return {out};
 }
-void gradient_reshape(Use& u) { u.d_in[0] = reshaped(u.g, u.d_out[0], dims_of(u.g.shape(u.op.in[0]))); }
+void gradient_reshape(Use& u) {
+  u.d_in[0] = reshaped(u.g, u.d_out[0], dims_of(u.g.shape(u.op.in[0])));
+}
 
 std::vector<plait_shape> infer_transpose(const Application& a) {
   a.arity(1, 1);
@@ -23,7 +25,8 @@ std::vector<plait_shape> infer_transpose(const Application& a) {
   std::vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   bool is_perm = perm.size() == a.in[0].rank;
-  for (size_t i = 0; is_perm && i < sorted.size(); ++i) is_perm = sorted[i] == static_cast<int64_t>(i);
+  for (size_t i = 0; is_perm && i < sorted.size(); ++i)
+    is_perm = sorted[i] == static_cast<int64_t>(i);
   if (!is_perm) fail_invalid(a.where() + " perm must name each axis of " + text(a.in[0]) + " once");
   Dims dims;
   for (int64_t p : perm) dims.push_back(a.in[0].dims[p]);
@@ -32,37 +35,42 @@ std::vector<plait_shape> infer_transpose(const Application& a) {
 void gradient_transpose(Use& u) {
   const auto& perm = u.op.attrs.ints("perm");
   std::vector<int64_t> back(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < perm.size(); ++i)
+    back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
   u.d_in[0] = u.g.apply1("transpose", {u.d_out[0]}, {attr("perm", back)});
 }
 
 int64_t axis_of(const Application& a) {
   const int64_t axis = a.attrs.integer("axis", 0);
   if (axis < 0 || axis >= static_cast<int64_t>(a.in[0].rank))
-    fail_invalid(a.where() + " axis " + std::to_string(axis) + " is not within the rank of " + text(a.in[0]));
+    fail_invalid(a.where() + " axis " + std::to_string(axis) + " is not within the rank of " +
+                 text(a.in[0]));
   return axis;
 }
 
 std::vector<plait_shape> infer_slice(const Application& a) {
   a.arity(1, 1);
-  const int64_t axis = axis_of(a), start = a.attrs.integer("start", 0), stop = a.attrs.integer("stop", 0);
+  const int64_t axis = axis_of(a), start = a.attrs.integer("start", 0),
+                stop = a.attrs.integer("stop", 0);
   if (start < 0 || stop < start || stop > a.in[0].dims[axis])
-    fail_invalid(a.where() + " [" + std::to_string(start) + ", " + std::to_string(stop) + ") is not within axis " +
-                 std::to_string(axis) + " of " + text(a.in[0]));
+    fail_invalid(a.where() + " [" + std::to_string(start) + ", " + std::to_string(stop) +
+                 ") is not within axis " + std::to_string(axis) + " of " + text(a.in[0]));
   Dims dims = dims_of(a.in[0]);
   dims[static_cast<size_t>(axis)] = stop - start;
   return {make_shape(a.in[0].dtype, dims)};
 }
 void gradient_slice(Use& u) {
   const int64_t axis = u.op.attrs.integer("axis", 0);
-  u.d_in[0] = u.g.apply1("pad", {u.d_out[0]},
-                         {attr("axis", axis), attr("before", u.op.attrs.integer("start", 0)),
-                          attr("after", u.g.shape(u.op.in[0]).dims[axis] - u.op.attrs.integer("stop", 0))});
+  u.d_in[0] =
+      u.g.apply1("pad", {u.d_out[0]},
+                 {attr("axis", axis), attr("before", u.op.attrs.integer("start", 0)),
+                  attr("after", u.g.shape(u.op.in[0]).dims[axis] - u.op.attrs.integer("stop", 0))});
 }
 
 std::vector<plait_shape> infer_pad(const Application& a) {
   a.arity(1, 1);
-  const int64_t axis = axis_of(a), before = a.attrs.integer("before", 0), after = a.attrs.integer("after", 0);
+  const int64_t axis = axis_of(a), before = a.attrs.integer("before", 0),
+                after = a.attrs.integer("after", 0);
   if (before < 0 || after < 0) fail_invalid(a.where() + " before and after must not be negative");
   Dims dims = dims_of(a.in[0]);
   dims[static_cast<size_t>(axis)] += before + after;
@@ -83,7 +91,8 @@ std::vector<plait_shape> infer_concat(const Application& a) {
     plait_shape rest = a.in[i], first = a.in[0];
     if (rest.rank == first.rank) rest.dims[axis] = first.dims[axis] = 0;
     if (!same(rest, first))
-      fail_invalid(a.where() + " " + text(a.in[0]) + " and " + text(a.in[i]) + " differ beyond axis " + std::to_string(axis));
+      fail_invalid(a.where() + " " + text(a.in[0]) + " and " + text(a.in[i]) +
+                   " differ beyond axis " + std::to_string(axis));
     dims[static_cast<size_t>(axis)] += a.in[i].dims[axis];
   }
   return {make_shape(a.in[0].dtype, dims)};
@@ -94,7 +103,8 @@ void gradient_concat(Use& u) {
   for (size_t i = 0; i < u.op.in.size(); ++i) {
     const int64_t n = u.g.shape(u.op.in[i]).dims[axis];
     if (u.wanted[i])
-      u.d_in[i] = u.g.apply1("slice", {u.d_out[0]}, {attr("axis", axis), attr("start", start), attr("stop", start + n)});
+      u.d_in[i] = u.g.apply1("slice", {u.d_out[0]},
+                             {attr("axis", axis), attr("start", start), attr("stop", start + n)});
     start += n;
   }
 }

@@ -3,16 +3,33 @@
 
 namespace plait::program {
 
-extern const Rule kMap, kMatmul, kReduce, kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad, kCrossEntropy,
-    kCrossEntropyGrad, kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad, kGather, kScatterAdd, kOneHot, kReshape,
-    kTranspose, kSlice, kPad, kConcat, kRandom;
+extern const Rule kMap, kMatmul, kReduce, kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad,
+    kCrossEntropy, kCrossEntropyGrad, kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad, kGather,
+    kScatterAdd, kOneHot, kReshape, kTranspose, kSlice, kPad, kConcat, kRandom;
 
 const std::vector<const Rule*>& core_rules() {
-  static const std::vector<const Rule*> kRules = {
-      &kMap,          &kMatmul,           &kReduce,    &kSoftmax,       &kLogSoftmax, &kSoftmaxGrad, &kLogSoftmaxGrad,
-      &kCrossEntropy, &kCrossEntropyGrad, &kLayerNorm, &kLayerNormGrad, &kRmsNorm,    &kRmsNormGrad, &kGather,
-      &kScatterAdd,   &kOneHot,           &kReshape,   &kTranspose,     &kSlice,      &kPad,         &kConcat,
-      &kRandom};
+  static const std::vector<const Rule*> kRules = {&kMap,
+                                                  &kMatmul,
+                                                  &kReduce,
+                                                  &kSoftmax,
+                                                  &kLogSoftmax,
+                                                  &kSoftmaxGrad,
+                                                  &kLogSoftmaxGrad,
+                                                  &kCrossEntropy,
+                                                  &kCrossEntropyGrad,
+                                                  &kLayerNorm,
+                                                  &kLayerNormGrad,
+                                                  &kRmsNorm,
+                                                  &kRmsNormGrad,
+                                                  &kGather,
+                                                  &kScatterAdd,
+                                                  &kOneHot,
+                                                  &kReshape,
+                                                  &kTranspose,
+                                                  &kSlice,
+                                                  &kPad,
+                                                  &kConcat,
+                                                  &kRandom};
   return kRules;
 }
 

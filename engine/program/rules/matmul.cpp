@@ -12,26 +12,30 @@ struct Sizes {
 };
 
 Sizes sizes(const Application& a) {
-  const bool ta = a.attrs.integer("transpose_a", 0) != 0, tb = a.attrs.integer("transpose_b", 0) != 0;
+  const bool ta = a.attrs.integer("transpose_a", 0) != 0,
+             tb = a.attrs.integer("transpose_b", 0) != 0;
   const plait_shape &x = a.in[0], &w = a.in[1];
   if (x.rank < 2 || w.rank < 2)
     fail_invalid(a.where() + " needs matrices, found " + text(x) + " and " + text(w));
   if (!is_float(x.dtype) || x.dtype != w.dtype)
-    fail_invalid(a.where() + " needs two operands of one float type, found " + text(x) + " and " + text(w));
+    fail_invalid(a.where() + " needs two operands of one float type, found " + text(x) + " and " +
+                 text(w));
   Sizes s;
   s.m = x.dims[x.rank - (ta ? 1 : 2)];
   s.k = x.dims[x.rank - (ta ? 2 : 1)];
   s.n = w.dims[w.rank - (tb ? 2 : 1)];
   const int64_t kw = w.dims[w.rank - (tb ? 1 : 2)];
   if (s.k != kw)
-    fail_invalid(a.where() + " inner extents differ: " + std::to_string(s.k) + " in " + text(x) + (ta ? " transposed" : "") +
-                 ", " + std::to_string(kw) + " in " + text(w) + (tb ? " transposed" : ""));
+    fail_invalid(a.where() + " inner extents differ: " + std::to_string(s.k) + " in " + text(x) +
+                 (ta ? " transposed" : "") + ", " + std::to_string(kw) + " in " + text(w) +
+                 (tb ? " transposed" : ""));
   s.lead = Dims(x.dims, x.dims + x.rank - 2);
   s.shared_b = w.rank == 2;
   if (!s.shared_b && Dims(w.dims, w.dims + w.rank - 2) != s.lead)
     fail_invalid(a.where() + " leading extents differ: " + text(x) + " and " + text(w));
   if (s.shared_b && x.rank > 2 && ta)
-    fail_invalid(a.where() + " transpose_a with one shared matrix b is not defined: reshape a first");
+    fail_invalid(a.where() +
+                 " transpose_a with one shared matrix b is not defined: reshape a first");
   return s;
 }
 
@@ -40,7 +44,8 @@ std::vector<plait_shape> infer(const Application& a) {
   a.arity(bias ? 3 : 2, bias ? 3 : 2);
   Sizes s = sizes(a);
   if (bias && (a.in[2].rank != 1 || a.in[2].dims[0] != s.n))
-    fail_invalid(a.where() + " bias has shape " + text(a.in[2]) + ", expected (" + std::to_string(s.n) + ")");
+    fail_invalid(a.where() + " bias has shape " + text(a.in[2]) + ", expected (" +
+                 std::to_string(s.n) + ")");
   Dims out = s.lead;
   out.push_back(s.m);
   out.push_back(s.n);
@@ -50,7 +55,8 @@ std::vector<plait_shape> infer(const Application& a) {
 // d(op(a)) = d * op(b)^T and d(op(b)) = op(a)^T * d, each returned in its stored orientation.
 void gradient(Use& u) {
   Graph& g = u.g;
-  const bool ta = u.op.attrs.integer("transpose_a", 0) != 0, tb = u.op.attrs.integer("transpose_b", 0) != 0;
+  const bool ta = u.op.attrs.integer("transpose_a", 0) != 0,
+             tb = u.op.attrs.integer("transpose_b", 0) != 0;
   const ValueId a = u.op.in[0], b = u.op.in[1], d = u.d_out[0];
   auto mm = [&](ValueId x, bool tx, ValueId y, bool ty) {
     return g.apply1("matmul", {x, y}, {attr("transpose_a", tx), attr("transpose_b", ty)});

@@ -7,10 +7,12 @@ namespace {
 
 void check_channels(const Application& a, size_t i, const char* what) {
   const plait_shape& x = a.in[0];
-  if (x.rank < 1 || !is_float(x.dtype)) fail_invalid(a.where() + " needs rows of floats, found " + text(x));
+  if (x.rank < 1 || !is_float(x.dtype))
+    fail_invalid(a.where() + " needs rows of floats, found " + text(x));
   const int64_t c = x.dims[x.rank - 1];
   if (a.in[i].rank != 1 || a.in[i].dims[0] != c)
-    fail_invalid(a.where() + " " + what + " has shape " + text(a.in[i]) + ", rows have " + std::to_string(c) + " channels");
+    fail_invalid(a.where() + " " + what + " has shape " + text(a.in[i]) + ", rows have " +
+                 std::to_string(c) + " channels");
 }
 
 plait_shape row_shape(const plait_shape& x) {
@@ -30,7 +32,8 @@ std::vector<plait_shape> infer_layer_grad(const Application& a) {
 }
 void gradient_layer(Use& u) {
   if (!u.d_out[0]) return;
-  const auto d = u.g.apply("layer_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.op.out[2], u.d_out[0]});
+  const auto d =
+      u.g.apply("layer_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.op.out[2], u.d_out[0]});
   u.d_in = {d[0], d[1], d[2]};
 }
 
@@ -50,7 +53,9 @@ void gradient_rms(Use& u) {
   u.d_in = {d[0], d[1]};
 }
 
-double flops(const Graph& g, const Op& op) { return 8.0 * static_cast<double>(elements(g.shape(op.in[0]))); }
+double flops(const Graph& g, const Op& op) {
+  return 8.0 * static_cast<double>(elements(g.shape(op.in[0])));
+}
 
 }  // namespace
 

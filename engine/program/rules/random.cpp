@@ -11,7 +11,8 @@ std::vector<plait_shape> infer(const Application& a) {
   if (a.in[0].dtype != PLAIT_I64 || elements(a.in[0]) != 2)
     fail_invalid(a.where() + " counter must be i64 (2), found " + text(a.in[0]));
   const std::string kind = a.attrs.text("kind", "uniform");
-  if (kind != "uniform" && kind != "normal") fail_invalid(a.where() + " kind '" + kind + "' is neither uniform nor normal");
+  if (kind != "uniform" && kind != "normal")
+    fail_invalid(a.where() + " kind '" + kind + "' is neither uniform nor normal");
   return {make_shape(PLAIT_F32, a.attrs.ints("shape"))};
 }
 

@@ -40,8 +40,9 @@ void gradient_reduce(Use& u) {
   } else if (kind == "max") {
     // Ties share the gradient evenly, which is one of the valid subgradients and does not depend on order.
     const ValueId hit = operator_(g, "eq", x, reshaped(g, u.op.out[0], kept));
-    const ValueId count = g.apply1("reduce", {hit}, {attr("kind", std::string("sum")),
-                                                     attr("axes", u.op.attrs.ints("axes")), attr("keep", true)});
+    const ValueId count = g.apply1("reduce", {hit},
+                                   {attr("kind", std::string("sum")),
+                                    attr("axes", u.op.attrs.ints("axes")), attr("keep", true)});
     u.d_in[0] = operator_(g, "mul", hit, operator_(g, "div", d, count));
   } else {
     u.d_in[0] = operator_(g, "add", filled(g, g.shape(x), 0), d);
@@ -51,17 +52,24 @@ void gradient_reduce(Use& u) {
 std::vector<plait_shape> infer_rows(const Application& a) {
   const size_t n = a.op == "softmax" || a.op == "log_softmax" ? 1 : 2;
   a.arity(n, n);
-  if (a.in[0].rank < 1 || !is_float(a.in[0].dtype)) fail_invalid(a.where() + " needs rows of floats, found " + text(a.in[0]));
+  if (a.in[0].rank < 1 || !is_float(a.in[0].dtype))
+    fail_invalid(a.where() + " needs rows of floats, found " + text(a.in[0]));
   if (n == 2 && !same(a.in[0], a.in[1]))
     fail_invalid(a.where() + " shapes differ: " + text(a.in[0]) + " and " + text(a.in[1]));
   return {a.in[0]};
 }
 
 void gradient_softmax(Use& u) { u.d_in[0] = u.g.apply1("softmax_grad", {u.op.out[0], u.d_out[0]}); }
-void gradient_log_softmax(Use& u) { u.d_in[0] = u.g.apply1("log_softmax_grad", {u.op.out[0], u.d_out[0]}); }
+void gradient_log_softmax(Use& u) {
+  u.d_in[0] = u.g.apply1("log_softmax_grad", {u.op.out[0], u.d_out[0]});
+}
 
-double row_flops(const Graph& g, const Op& op) { return 5.0 * static_cast<double>(elements(g.shape(op.in[0]))); }
-double in_flops(const Graph& g, const Op& op) { return static_cast<double>(elements(g.shape(op.in[0]))); }
+double row_flops(const Graph& g, const Op& op) {
+  return 5.0 * static_cast<double>(elements(g.shape(op.in[0])));
+}
+double in_flops(const Graph& g, const Op& op) {
+  return static_cast<double>(elements(g.shape(op.in[0])));
+}
 
 }  // namespace
 

@@ -8,7 +8,8 @@ using namespace plait;
 
 namespace {
 constexpr uint64_t kMaxU = std::numeric_limits<uint64_t>::max();
-constexpr int64_t kMaxI = std::numeric_limits<int64_t>::max(), kMinI = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMaxI = std::numeric_limits<int64_t>::max(),
+                  kMinI = std::numeric_limits<int64_t>::min();
 }  // namespace
 
 TEST_CASE("checked arithmetic gives the result where it fits") {
@@ -40,6 +41,8 @@ TEST_CASE("the error names what was computed, and has the code asked for") {
     FAIL("no error");
   } catch (const Error& e) {
     CHECK(e.code() == PLAIT_ERR_DATA);
-    CHECK(e.text() == "[size] bytes of 'w': 1099511627776 * 1099511627776 is out of range; use a smaller value");
+    CHECK(
+        e.text() ==
+        "[size] bytes of 'w': 1099511627776 * 1099511627776 is out of range; use a smaller value");
   }
 }

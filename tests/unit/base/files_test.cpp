@@ -36,7 +36,9 @@ Error error_of(F&& f) {
   return Error(PLAIT_OK, "no error");
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -114,7 +116,8 @@ TEST_CASE("errors name the path and the reason") {
   CHECK(error_of([&] { at.files.map(at.folder); }).code() == PLAIT_ERR_IO);
   CHECK(error_of([&] { at.files.open(at / "big", OpenMode::kCreate); }).code() == PLAIT_ERR_IO);
   CHECK(error_of([&] { at.files.make_folder(at.folder); }).code() == PLAIT_ERR_IO);
-  CHECK(error_of([&] { at.files.open(at / "no/such", OpenMode::kReplace); }).code() == PLAIT_ERR_NOT_FOUND);
+  CHECK(error_of([&] { at.files.open(at / "no/such", OpenMode::kReplace); }).code() ==
+        PLAIT_ERR_NOT_FOUND);
   e = error_of([&] { at.files.rename(at / "p", at / "q"); });
   CHECK(contains(e.text(), "/p'"));
   CHECK(contains(e.text(), "/q'"));

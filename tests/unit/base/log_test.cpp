@@ -11,7 +11,9 @@ using namespace plait;
 
 TEST_CASE("the log passes lines of its level on, without the newline") {
   std::vector<std::string> lines;
-  Log log([&](uint32_t level, std::string_view text) { lines.push_back(std::to_string(level) + " " + std::string(text)); });
+  Log log([&](uint32_t level, std::string_view text) {
+    lines.push_back(std::to_string(level) + " " + std::string(text));
+  });
   log.debug("no");
   log.info("yes\n");
   log.set_level(PLAIT_LOG_ERROR);

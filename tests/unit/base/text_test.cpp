@@ -29,11 +29,20 @@ TEST_CASE("glob_match") {
     bool match;
   };
   const Case cases[] = {
-      {"*", "", true},           {"*", "model.fc1.weight", true}, {"*.bias", "model.fc1.bias", true},
-      {"*.bias", "bias", false}, {"model.*.w*", "model.a.b.weight", true},
-      {"a?c", "abc", true},      {"a?c", "ac", false},            {"", "", true},
-      {"", "a", false},          {"a", "", false},                {"**", "abc", true},
-      {"a*b*c", "aXbYbZc", true}, {"a*b*c", "aXcYb", false},      {"a.b", "axb", false},
+      {"*", "", true},
+      {"*", "model.fc1.weight", true},
+      {"*.bias", "model.fc1.bias", true},
+      {"*.bias", "bias", false},
+      {"model.*.w*", "model.a.b.weight", true},
+      {"a?c", "abc", true},
+      {"a?c", "ac", false},
+      {"", "", true},
+      {"", "a", false},
+      {"a", "", false},
+      {"**", "abc", true},
+      {"a*b*c", "aXbYbZc", true},
+      {"a*b*c", "aXcYb", false},
+      {"a.b", "axb", false},
   };
   for (const Case& c : cases) {
     CAPTURE(c.pattern);
@@ -57,7 +66,9 @@ TEST_CASE("real_text reads back as the same number and always looks like a real"
     CHECK(std::strtod(real_text(v).c_str(), nullptr) == v);
 }
 
-TEST_CASE("printable shows control characters") { CHECK(printable("a\x1b[1m\n") == "a\\x1b[1m\\x0a"); }
+TEST_CASE("printable shows control characters") {
+  CHECK(printable("a\x1b[1m\n") == "a\\x1b[1m\\x0a");
+}
 
 TEST_CASE("json_quote escapes, and repairs what is no UTF-8") {
   CHECK(json_quote("a\"b\\c\n") == R"("a\"b\\c\n")");
@@ -71,8 +82,14 @@ TEST_CASE("json_quote escapes, and repairs what is no UTF-8") {
 TEST_CASE("JsonWriter puts commas where they belong") {
   JsonWriter json;
   json.object().field("a", 1).key("b").array().value(1.5).value("x").value(true).null().end_array();
-  json.key("c").object().end_object().texts("d", std::vector<std::string>{"p", "q"}).field("e", NAN).end_object();
-  CHECK(json.text() == R"({"a": 1, "b": [1.5, "x", true, null], "c": {}, "d": ["p", "q"], "e": "nan"})");
+  json.key("c")
+      .object()
+      .end_object()
+      .texts("d", std::vector<std::string>{"p", "q"})
+      .field("e", NAN)
+      .end_object();
+  CHECK(json.text() ==
+        R"({"a": 1, "b": [1.5, "x", true, null], "c": {}, "d": ["p", "q"], "e": "nan"})");
 }
 
 TEST_CASE("JsonWriter, pretty") {

@@ -104,7 +104,7 @@ TEST_CASE("manifests that make no sense are refused by key") {
         std::string::npos);
   CHECK(refusal("00000000000000010000000000000002", "0000000000000001000000000000000X")
             .find("hexadecimal") != std::string::npos);
-  CHECK(refusal("\"extra\": {", "\"extra\": 1, \"e\": {").find("'extra.' ") == std::string::npos);
+  CHECK(refusal("\"extra\": {", "\"extra\": 1, \"e\": {").find("'extra.' ") != std::string::npos);
   CHECK(refusal("\"world\": {", "\"world\": 1, \"w\": {").find("must be an object") !=
         std::string::npos);
   std::string deep;

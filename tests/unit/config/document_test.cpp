@@ -28,7 +28,8 @@ std::string problem_of(std::string_view text) {
 }  // namespace
 
 TEST_CASE("values keep kind, order and place") {
-  const Document d = parse("z = 1\n[b]\n  t = \"text\"\n  r = 0.5\n  l = [1, [2]]\n  o = true\n[a]\nx = {y = -3}\n");
+  const Document d = parse(
+      "z = 1\n[b]\n  t = \"text\"\n  r = 0.5\n  l = [1, [2]]\n  o = true\n[a]\nx = {y = -3}\n");
   CHECK(d.folder == "a");
   CHECK(d.root.keys() == std::vector<std::string>{"z", "b", "a"});
   const Node& b = d.root["b"];
@@ -40,7 +41,8 @@ TEST_CASE("values keep kind, order and place") {
   CHECK(b["l"].items()[1].items()[0].as_int() == 2);
   CHECK(d.root["a"]["x"]["y"].as_int() == -3);
   CHECK(d.root["none"]["at"]["all"].absent());
-  CHECK(d.root.toml() == "{z = 1, b = {t = \"text\", r = 0.5, l = [1, [2]], o = true}, a = {x = {y = -3}}}");
+  CHECK(d.root.toml() ==
+        "{z = 1, b = {t = \"text\", r = 0.5, l = [1, [2]], o = true}, a = {x = {y = -3}}}");
   CHECK_THROWS_AS(b["t"].as_int(), Error);
 }
 
@@ -70,7 +72,8 @@ TEST_CASE("depth is bounded, in values and in keys, and in both together") {
   std::string key = "a";
   for (int i = 1; i < kMaxKeyParts; ++i) key += ".a";
   CHECK(problem_of(key + " = 1").empty());
-  CHECK(contains(problem_of("b = 1\n  " + key + ".a = 1"), "x.toml:2:3: a key of more than 32 parts"));
+  CHECK(contains(problem_of("b = 1\n  " + key + ".a = 1"),
+                 "x.toml:2:3: a key of more than 32 parts"));
   CHECK(contains(problem_of("[" + key + " . a]"), "a key of more than 32 parts"));
   std::string huge;
   for (int i = 0; i < 1000000; ++i) huge += "a.";
@@ -83,7 +86,9 @@ TEST_CASE("depth is bounded, in values and in keys, and in both together") {
 
 TEST_CASE("dots in texts, comments and numbers do not count as parts of a key") {
   const std::string dots(200, '.');
-  CHECK(problem_of("a = \"" + dots + "\" # " + dots + "\nb = '" + dots + "'\nc = \"\"\"\n" + dots + "\\\"\"\"\"\"\n").empty());
+  CHECK(problem_of("a = \"" + dots + "\" # " + dots + "\nb = '" + dots + "'\nc = \"\"\"\n" + dots +
+                   "\\\"\"\"\"\"\n")
+            .empty());
   CHECK(problem_of("a = '''" + dots + "\n'" + dots + "'''\n").empty());
   std::string list = "a = [";
   for (int i = 0; i < 100; ++i) list += "1.5, ";

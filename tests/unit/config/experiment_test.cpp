@@ -151,13 +151,16 @@ TEST_CASE("a bound experiment reads back as the same one") {
   // The same values; only their origins differ.
   const auto values = [](const Experiment& e) {
     std::string json = describe_json(e);
-    for (size_t at; (at = json.find(", \"origin\": \"")) != std::string::npos;) json.erase(at, json.find('"', at + 13) - at + 1);
+    for (size_t at; (at = json.find(", \"origin\": \"")) != std::string::npos;)
+      json.erase(at, json.find('"', at + 13) - at + 1);
     return json;
   };
   CHECK(values(first.experiment) == values(second.experiment));
   CHECK(contains(values(first.experiment), "\"model.layers[0].out\": {\"value\": 120"));
-  CHECK(contains(describe_json(first.experiment), "\"run.epochs\": {\"value\": 4, \"origin\": \"x.toml:3:10\"}"));
-  CHECK(contains(text, "# decides initial values, order of samples and dropout\n# integer >= 0\nseed = 42\n"));
+  CHECK(contains(describe_json(first.experiment),
+                 "\"run.epochs\": {\"value\": 4, \"origin\": \"x.toml:3:10\"}"));
+  CHECK(contains(
+      text, "# decides initial values, order of samples and dropout\n# integer >= 0\nseed = 42\n"));
 }
 
 TEST_CASE("several models, one of them frozen") {
@@ -194,39 +197,60 @@ TEST_CASE("problems name the key, the place and the way out") {
     const char *what, *from, *to, *problem;
   };
   const Case cases[] = {
-      {"unknown section", "[device]", "[devcie]", "devcie: unknown key 'devcie' (did you mean 'device'?)"},
-      {"unknown key", "epochs = 4", "epoch = 4", "x.toml:3:1: run.epoch: unknown key 'epoch' (did you mean 'epochs'?)"},
-      {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2", "run.steps: given together with run.epochs (x.toml:3:10)"},
+      {"unknown section", "[device]", "[devcie]",
+       "devcie: unknown key 'devcie' (did you mean 'device'?)"},
+      {"unknown key", "epochs = 4", "epoch = 4",
+       "x.toml:3:1: run.epoch: unknown key 'epoch' (did you mean 'epochs'?)"},
+      {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2",
+       "run.steps: given together with run.epochs (x.toml:3:10)"},
       {"no batch", "global = 32", "", "batch.global: required key is missing"},
-      {"micro", "global = 32", "global = 32\nmicro = 5", "batch.micro: 5 does not divide a rank's share of 32 samples"},
-      {"replicas", "[batch]", "[topology]\ndata = 3\n[batch]", "32 samples cannot be shared by 3 replicas"},
+      {"micro", "global = 32", "global = 32\nmicro = 5",
+       "batch.micro: 5 does not divide a rank's share of 32 samples"},
+      {"replicas", "[batch]", "[topology]\ndata = 3\n[batch]",
+       "32 samples cannot be shared by 3 replicas"},
       {"unknown item", "\"ramp\"", "\"rmap\"",
-       "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, dense, ramp; plugins loaded: fake; "
+       "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, "
+       "dense, ramp; plugins loaded: fake; "
        "rejected: other (old)"},
-      {"unknown option", "out = 120", "ot = 120", "model.layers[0].ot: unknown key 'ot' (did you mean 'out'?)"},
+      {"unknown option", "out = 120", "ot = 120",
+       "model.layers[0].ot: unknown key 'ot' (did you mean 'out'?)"},
       {"missing option", "out = 120", "", "model.layers[0].out: required key is missing"},
       {"marker", "out = 120", "out = \"???\"", "model.layers[0].out: required value not set"},
       {"no type", "type = \"ramp\"", "", "model.layers[1].type: required key is missing"},
       {"bad choice", "\"column\"", "\"colunm\"", "(did you mean 'column'?)"},
-      {"two of a name", "name = \"head\"", "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
+      {"two of a name", "name = \"head\"",
+       "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
        "a second layer named 'head', the first is at"},
       {"name", "name = \"head\"", "name = \"he.ad\"", "'he.ad' cannot be a name"},
-      {"tie", "tie = {weight", "tie = 3 #", "model.layers[2].tie: expected a table, found an integer"},
-      {"tie value", "\"model.dense1.weight\"", "3", "tie.weight: expected the full name of a parameter"},
+      {"tie", "tie = {weight", "tie = 3 #",
+       "model.layers[2].tie: expected a table, found an integer"},
+      {"tie value", "\"model.dense1.weight\"", "3",
+       "tie.weight: expected the full name of a parameter"},
       {"no loss", "[loss]\ntype = \"squared\"\nweight = 2", "", "the model has no loss"},
-      {"loss twice", "[loss]", "[model.loss]\ntype = \"squared\"\n[loss]", "given twice, here and as model.loss"},
-      {"loss weight", "weight = 2", "weigth = 2", "loss.weigth: unknown key 'weigth' (did you mean 'weight'?)"},
-      {"optimizer", "\"descent\"", "\"descend\"", "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
+      {"loss twice", "[loss]", "[model.loss]\ntype = \"squared\"\n[loss]",
+       "given twice, here and as model.loss"},
+      {"loss weight", "weight = 2", "weigth = 2",
+       "loss.weigth: unknown key 'weigth' (did you mean 'weight'?)"},
+      {"optimizer", "\"descent\"", "\"descend\"",
+       "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
       {"rate", "rate = 0.1", "rate = -1", "optimizer.rate: expected number >= 0.0, found -1"},
-      {"schedule", "schedule = {type = \"slope\", warmup = 3}", "schedule = \"slope\"", "optimizer.schedule: expected a table, found a text"},
+      {"schedule", "schedule = {type = \"slope\", warmup = 3}", "schedule = \"slope\"",
+       "optimizer.schedule: expected a table, found a text"},
       {"group", "match = [\"*.bias\"]", "", "optimizer.groups[0].match: required key is missing"},
       {"empty group", "match = [\"*.bias\"]", "match = []", "an empty list matches no parameter"},
       {"dataset", "file = \"a.csv\"", "", "data.train.file: required key is missing"},
-      {"normalize", "divide = 255", "divide = 0", "data.train.normalize.image.divide: expected number > 0.0, found 0"},
-      {"normalize key", "divide = 255", "scale = 255", "data.train.normalize.image.scale: unknown key"},
-      {"stop", "\"hits2\"", "\"hit2\"", "there is no figure 'hit2' (did you mean 'hits'?); known are: hits, hits2, loss"},
-      {"device", "epochs = 4", "epochs = 4\ndevice = \"abakus\"", "run.device: unknown device 'abakus' (did you mean 'abacus'?)"},
-      {"device option", "epochs = 4\n", "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
+      {"normalize", "divide = 255", "divide = 0",
+       "data.train.normalize.image.divide: expected number > 0.0, found 0"},
+      {"normalize key", "divide = 255", "scale = 255",
+       "data.train.normalize.image.scale: unknown key"},
+      {"stop", "\"hits2\"", "\"hit2\"",
+       "there is no figure 'hit2' (did you mean 'hits'?); known are: hits, hits2, loss"},
+      {"device", "epochs = 4", "epochs = 4\ndevice = \"abakus\"",
+       "run.device: unknown device 'abakus' (did you mean 'abacus'?)"},
+      {"device option", "epochs = 4\n",
+       "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
+      {"forbidden", "[device]", "[plugins]\nallow = [\"other\"]\n[device]",
+       "model.layers[1].type: 'ramp' comes from plugin 'fake', which plugins.allow does not name; add it there: allowed are other"},
       {"both models", "[device]", "[models.a]\n[device]", "given together with [model]"},
   };
   for (const Case& c : cases) {
@@ -242,13 +266,33 @@ TEST_CASE("problems name the key, the place and the way out") {
   }
 }
 
-TEST_CASE("an empty file, and values of the wrong kind everywhere, give problems and nothing worse") {
+TEST_CASE(
+    "an empty file, and values of the wrong kind everywhere, give problems and nothing worse") {
   CHECK(contains(load("").problems, "model: there is no model"));
   CHECK(contains(load("").problems, "batch.global: required key is missing"));
-  for (const char* key : {"run", "topology", "batch", "model", "models", "optimizer", "loss", "losses", "metrics", "data", "device",
-                          "evaluate", "plugins", "model.layers", "model.optimizer", "data.train", "evaluate.early_stop",
-                          "model.optimizer.groups", "model.optimizer.schedule", "data.train.normalize", "models.a"})
-    for (const char* value : {"1", "\"x\"", "[]", "[1]", "[[]]", "{}", "[{}]", "true", "{a = 1}", "1979-05-27"}) {
+  for (const char* key : {"run",
+                          "topology",
+                          "batch",
+                          "model",
+                          "models",
+                          "optimizer",
+                          "loss",
+                          "losses",
+                          "metrics",
+                          "data",
+                          "device",
+                          "evaluate",
+                          "plugins",
+                          "model.layers",
+                          "model.optimizer",
+                          "data.train",
+                          "evaluate.early_stop",
+                          "model.optimizer.groups",
+                          "model.optimizer.schedule",
+                          "data.train.normalize",
+                          "models.a"})
+    for (const char* value :
+         {"1", "\"x\"", "[]", "[1]", "[[]]", "{}", "[{}]", "true", "{a = 1}", "1979-05-27"}) {
       CAPTURE(key);
       CAPTURE(value);
       CHECK_FALSE(load(std::string(key) + " = " + value).problems.empty());
@@ -257,10 +301,12 @@ TEST_CASE("an empty file, and values of the wrong kind everywhere, give problems
 
 TEST_CASE("plugins are known before the rest") {
   Problems problems;
-  const Document d = Document::parse("[plugins]\npaths = [\"mine\", \"/abs\"]\nallow = [\"a\"]\n[batch]\nglobal = 0", "dir/x.toml", problems);
+  const Document d = Document::parse(
+      "[plugins]\npaths = [\"mine\", \"/abs\"]\nallow = [\"a\"]\n[batch]\nglobal = 0", "dir/x.toml",
+      problems);
   const PluginsConfig plugins = plugins_config(d, problems);
   CHECK(problems.empty());
-  CHECK(plugins.paths == std::vector<std::string>{"dir/mine", "/abs"});
+  CHECK(plugins.paths == std::vector<std::string>{"mine", "/abs"});
   CHECK(plugins.allow == std::vector<std::string>{"a"});
 }
 
@@ -270,7 +316,9 @@ TEST_CASE("problems are sorted by place, and come as JSON and as one error") {
   problems.add({"a", 9, 1}, "q", "m", "h");
   problems.add({"a", 2, 5}, "", "first");
   CHECK(problems.text() == "a:2:5: first\na:9:1: q: m; h\nb:1:1: p: later");
-  CHECK(contains(problems.json(), R"([{"file": "a", "line": 2, "column": 5, "path": "", "message": "first", "hint": ""}, {)"));
+  CHECK(contains(
+      problems.json(),
+      R"([{"file": "a", "line": 2, "column": 5, "path": "", "message": "first", "hint": ""}, {)"));
   try {
     problems.raise_if_any();
     FAIL("no error");
@@ -286,8 +334,12 @@ TEST_CASE("templates of items parse, and mark what must be set") {
   CHECK(contains(text, "# integer >= 1\nout = \"???\"\n"));
   CHECK(contains(text, "type = \"dense\"\n"));
   Problems problems;
-  for (const auto& [kind, name] : {std::pair{PLAIT_KIND_LOSS, "squared"}, {PLAIT_KIND_OPTIMIZER, "descent"}, {PLAIT_KIND_DATASET, "table"},
-                                   {PLAIT_KIND_DEVICE, "abacus"}, {PLAIT_KIND_SCHEDULE, "slope"}, {PLAIT_KIND_METRIC, "hits"}})
+  for (const auto& [kind, name] : {std::pair{PLAIT_KIND_LOSS, "squared"},
+                                   {PLAIT_KIND_OPTIMIZER, "descent"},
+                                   {PLAIT_KIND_DATASET, "table"},
+                                   {PLAIT_KIND_DEVICE, "abacus"},
+                                   {PLAIT_KIND_SCHEDULE, "slope"},
+                                   {PLAIT_KIND_METRIC, "hits"}})
     Document::parse(item_template(catalog(), kind, name), "t", problems);
   CHECK(problems.text() == "");
   CHECK_THROWS_AS(item_template(catalog(), PLAIT_KIND_LAYER, "dens"), Error);
@@ -295,7 +347,8 @@ TEST_CASE("templates of items parse, and mark what must be set") {
 
 TEST_CASE("the engine's own tables are well-formed") {
   for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
-  for (const OptionView& keys : {layer_keys(), loss_keys(), metric_keys(), optimizer_keys(), schedule_keys(), group_keys(), dataset_keys(),
-                                 normalize_keys(), model_keys()})
+  for (const OptionView& keys :
+       {layer_keys(), loss_keys(), metric_keys(), optimizer_keys(), schedule_keys(), group_keys(),
+        dataset_keys(), normalize_keys(), model_keys()})
     CHECK(defect_of(keys) == "");
 }

@@ -38,7 +38,8 @@ Checked check(const std::string& text, const std::vector<plait_option>& options 
   Problems problems;
   const Document document = Document::parse(text, "x.toml", problems);
   constexpr std::array<std::string_view, 1> kEngine = {"type"};
-  OptionSet set = OptionSet::check(document.root, OptionView(options), kEngine, "model.layers[2]", PathResolver(), problems);
+  OptionSet set = OptionSet::check(document.root, OptionView(options), kEngine, "model.layers[2]",
+                                   PathResolver(), problems);
   return {std::move(set), problems.text()};
 }
 
@@ -59,7 +60,9 @@ TEST_CASE("defaults fill what is left out") {
 }
 
 TEST_CASE("given values are read, with their origin") {
-  const Checked c = check("flag = false\ncount = 10\nshare = 0.25\nkind = \"mean\"\nsizes = 4\nbetas = [1, 0.5]\nnames = []\n");
+  const Checked c = check(
+      "flag = false\ncount = 10\nshare = 0.25\nkind = \"mean\"\nsizes = 4\nbetas = [1, 0.5]\nnames "
+      "= []\n");
   CHECK(c.problems.empty());
   CHECK_FALSE(c.set.get_bool("flag"));
   CHECK(c.set.get_int("count") == 10);
@@ -84,16 +87,21 @@ TEST_CASE("each defect is a problem with place, path and what was expected") {
       {"share = 1.0", "found 1.0"},
       {"share = nan", "found nan"},
       {"share = [0.5]", "found a list"},
-      {"kind = \"mena\"", "expected text: \"sum\" | \"mean\" | \"none\", found \"mena\" (did you mean 'mean'?)"},
+      {"kind = \"mena\"",
+       "expected text: \"sum\" | \"mean\" | \"none\", found \"mena\" (did you mean 'mean'?)"},
       {"sizes = [1, -1]", "element 1: expected list of integers >= 0, found -1"},
       {"names = [1]", "element 0: expected list of texts, found 1"},
       {"file = 3", "expected path, found 3"},
       {"kind = \"a\\u0000b\"", "expected text"},
       {"names = \"a\\u0000b\"", "NUL"},
       {"count = 2020-01-01", "found a date or time"},
-      {"cuont = 3", "x.toml:1:1: model.layers[2].cuont: unknown key 'cuont' (did you mean 'count'?); known keys: betas, count"},
+      {"cuont = 3",
+       "x.toml:1:1: model.layers[2].cuont: unknown key 'cuont' (did you mean 'count'?); known "
+       "keys: betas, count"},
       {"tpye = 3", "(did you mean 'type'?)"},
-      {"count = \"???\"", "x.toml:1:9: model.layers[2].count: required value not set; replace \"???\" by a value: integer"},
+      {"count = \"???\"",
+       "x.toml:1:9: model.layers[2].count: required value not set; replace \"???\" by a value: "
+       "integer"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.text);
@@ -124,8 +132,10 @@ TEST_CASE("getters of the wrong name or type are the caller's bug") {
     }
     return std::string();
   };
-  CHECK(contains(text_of([&] { c.set.get_int("cout"); }), "'cout' is not declared (did you mean 'count'?)"));
-  CHECK(contains(text_of([&] { c.set.get_int("share"); }), "declared as number and was asked for as integer"));
+  CHECK(contains(text_of([&] { c.set.get_int("cout"); }),
+                 "'cout' is not declared (did you mean 'count'?)"));
+  CHECK(contains(text_of([&] { c.set.get_int("share"); }),
+                 "declared as number and was asked for as integer"));
 }
 
 TEST_CASE("the C table reads the same values and leaves outputs alone on error") {
@@ -185,7 +195,8 @@ TEST_CASE("options may be larger in a newer plugin") {
     plait_option option;
     uint64_t added;
   };
-  Larger options[2] = {{make_option(PLAIT_OPT_INT, "a", "1"), 5}, {make_option(PLAIT_OPT_INT, "b", "2"), 6}};
+  Larger options[2] = {{make_option(PLAIT_OPT_INT, "a", "1"), 5},
+                       {make_option(PLAIT_OPT_INT, "b", "2"), 6}};
   for (Larger& one : options) one.option.struct_size = sizeof(Larger);
   const OptionView view(&options[0].option, 2);
   CHECK(view.names() == std::vector<std::string>{"a", "b"});
@@ -201,11 +212,13 @@ TEST_CASE("malformed declarations are found") {
   CHECK(contains(defect(make_option(PLAIT_OPT_INT, "Bad", "1")), "snake_case"));
   CHECK(contains(defect(make_option(99, "n", "1")), "has type 99"));
   CHECK(contains(defect(make_option(PLAIT_OPT_INT, "n", "x")), "breaks its own declaration"));
-  CHECK(contains(defect(at_least(make_option(PLAIT_OPT_INT, "n", "0"), 1)), "breaks its own declaration"));
+  CHECK(contains(defect(at_least(make_option(PLAIT_OPT_INT, "n", "0"), 1)),
+                 "breaks its own declaration"));
   o = make_option(PLAIT_OPT_INT, "n", "1");
   o.help = nullptr;
   CHECK(contains(defect(o), "no help"));
-  const plait_option twice[] = {make_option(PLAIT_OPT_INT, "n", "1"), make_option(PLAIT_OPT_INT, "n", "1")};
+  const plait_option twice[] = {make_option(PLAIT_OPT_INT, "n", "1"),
+                                make_option(PLAIT_OPT_INT, "n", "1")};
   CHECK(contains(defect_of(OptionView(twice)), "declared twice"));
 }
 
@@ -226,10 +239,11 @@ TEST_CASE("paths: data folder first, then beside the experiment") {
 
   Problems problems;
   const Document document = Document::parse("file = \"c\"", "x.toml", problems);
-  const OptionSet set = OptionSet::check(document.root, OptionView(declared()), {}, "data.train", resolver, problems);
+  const OptionSet set =
+      OptionSet::check(document.root, OptionView(declared()), {}, "data.train", resolver, problems);
   CHECK(set.get_text("file") == "c");
-  CHECK(set.missing_paths(resolver) ==
-        "looked for 'c' (option 'file', x.toml:1:8) in: " + folder + "/data/c, " + folder + "/exp/c");
+  CHECK(set.missing_paths(resolver) == "looked for 'c' (option 'file', x.toml:1:8) in: " + folder +
+                                           "/data/c, " + folder + "/exp/c");
   files.remove_all(folder);
 }
 

@@ -19,14 +19,18 @@ Result apply(const char* text, std::initializer_list<const char*> overrides) {
   return {document.root.toml(), problems.text()};
 }
 
-constexpr char kBase[] = "[run]\nseed = 1\n[[model.layers]]\ntype = \"a\"\n[[model.layers]]\ntype = \"b\"\n";
+constexpr char kBase[] =
+    "[run]\nseed = 1\n[[model.layers]]\ntype = \"a\"\n[[model.layers]]\ntype = \"b\"\n";
 
 }  // namespace
 
 TEST_CASE("overrides set, add, index and remove") {
-  Result r = apply(kBase, {"run.seed=7", "run.name = demo", "batch.global=32", "model.layers[1].out=64", "~model.layers[0]"});
+  Result r = apply(kBase, {"run.seed=7", "run.name = demo", "batch.global=32",
+                           "model.layers[1].out=64", "~model.layers[0]"});
   CHECK(r.problems.empty());
-  CHECK(r.toml == "{run = {seed = 7, name = \"demo\"}, model = {layers = [{type = \"b\", out = 64}]}, batch = {global = 32}}");
+  CHECK(r.toml ==
+        "{run = {seed = 7, name = \"demo\"}, model = {layers = [{type = \"b\", out = 64}]}, batch "
+        "= {global = 32}}");
   r = apply(kBase, {"~run.seed", "data.train={type = \"t\"}", "data.train.\"odd.key\"=[1]"});
   CHECK(r.problems.empty());
   CHECK(contains(r.toml, "run = {}"));

@@ -19,7 +19,7 @@ class Exprs {
   uint32_t op(uint32_t op, uint32_t a = 0, uint32_t b = 0, uint32_t c = 0);
   uint32_t constant(double value);
   void output(uint32_t r) { outputs_.push_back(r); }
-  uint32_t n_inputs() const { return n_inputs_; }
+  uint32_t n_registers() const { return n_inputs_ + static_cast<uint32_t>(instrs_.size()); }
   // Borrows from this.
   plait_map map() const;
 

@@ -111,7 +111,7 @@ class CpuRandom {
     in_parallel(team_, r_.samples * pieces, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t sample = i / pieces, at = i % pieces * kBlocks * 4;
-        const int64_t high = r_.by_sample ? static_cast<uint32_t>(counter[1] + sample) : -1;
+        const int64_t high = r_.by_sample ? int64_t{static_cast<uint32_t>(counter[1] + sample)} : -1;
         piece(at, std::min(kBlocks * 4, r_.per_sample - at), high, step, y + sample * r_.per_sample + at);
       }
     });

@@ -1,7 +1,10 @@
-// The ranked list: generated code, oneDNN, plain loops; the first entry that takes the problem.
+// The ranked list: generated code, oneDNN, plain loops; the first entry that takes the problem. An entry may
+// step back behind oneDNN where it is known to be slower, and is still tried when oneDNN refuses.
 
+#include <iterator>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "plugins/devices/cpu/matmul/candidates.hpp"
 #include "plugins/devices/cpu/matmul/isa.hpp"
@@ -55,12 +58,100 @@ class PlainMatmul final : public MatmulKernel {
   const MatmulDesc desc_;
 };
 
-/// Products above this many multiplications per item go to oneDNN when both sides of C are wide as well:
-/// it packs both operands, which pays only there.
-bool large(const MatmulDesc& d) {
-  constexpr int64_t kWide = 256;
-  constexpr int64_t kManyProducts = int64_t{1} << 26;
-  return d.m >= kWide && d.n >= kWide && d.k >= kWide && d.m * d.n > kManyProducts / d.k;
+/// One entry of the list. `why_late` is the reason, if any, to try it only when the others have refused.
+struct Entry {
+  const char* name;
+  Isa needs;
+  Offer (*offer)(const MatmulDesc&);
+  std::unique_ptr<MatmulKernel> (*make)(const MatmulDesc&);
+  const char* (*why_late)(const MatmulDesc&);
+};
+
+bool fits_second_level(const MatmulDesc& d) {
+  const double floats = static_cast<double>(d.m) * static_cast<double>(d.k) +
+                        static_cast<double>(d.k) * static_cast<double>(d.n) +
+                        static_cast<double>(d.m) * static_cast<double>(d.n);
+  return floats * sizeof(float) <= static_cast<double>(second_level_cache_bytes());
+}
+
+// The limits below were measured; see tests/bench/cpu/matmul_bench.cpp.
+constexpr int64_t kFewRows = 96;
+constexpr int64_t kVeryFewRows = 32;
+constexpr int64_t kFewColumns = 48;
+constexpr int64_t kManyColumns = 256;
+
+const char* why_late_direct(const MatmulDesc& d) {
+  if (fits_second_level(d) || d.n < kFewColumns || d.m < kVeryFewRows) return nullptr;
+  // With few rows and B transposed the lanes run over the rows and B is only streamed.
+  if (d.m < kFewRows && d.transpose_b) return nullptr;
+  return "the operands exceed the second-level cache";
+}
+
+const char* why_late_blocked(const MatmulDesc& d) {
+  if (fits_second_level(d)) return "the operands fit the second-level cache unpacked";
+  return d.n < kManyColumns ? "too few columns to repay packing A" : nullptr;
+}
+
+const char* never_late(const MatmulDesc&) { return nullptr; }
+Offer offer_plain(const MatmulDesc&) { return {}; }
+
+constexpr Entry kEntries[] = {
+    {"jit_avx512", Isa::avx512, [](const MatmulDesc& d) { return offer_jit(d, Isa::avx512); },
+     [](const MatmulDesc& d) { return make_jit(d, Isa::avx512); }, why_late_direct},
+    {"jit_avx512_blocked", Isa::avx512, [](const MatmulDesc& d) { return offer_blocked(d, Isa::avx512); },
+     [](const MatmulDesc& d) { return make_blocked(d, Isa::avx512); }, why_late_blocked},
+    {"jit_avx2", Isa::avx2, [](const MatmulDesc& d) { return offer_jit(d, Isa::avx2); },
+     [](const MatmulDesc& d) { return make_jit(d, Isa::avx2); }, why_late_direct},
+    {"jit_avx2_blocked", Isa::avx2, [](const MatmulDesc& d) { return offer_blocked(d, Isa::avx2); },
+     [](const MatmulDesc& d) { return make_blocked(d, Isa::avx2); }, why_late_blocked},
+    {"onednn", Isa::avx2, offer_onednn, make_onednn, never_late},
+    {"plain", Isa::plain, offer_plain, make_plain, never_late},
+};
+
+struct Decision {
+  Choice choice;
+  const Entry* entry = nullptr;
+};
+
+/// Takes the entry if it wants the problem, or notes why not.
+bool take(const Entry& entry, const MatmulDesc& desc, Isa max_isa, Decision& decision) {
+  Offer offer;
+  if (entry.needs > max_isa) {
+    offer.refusal = "excluded by the caller";
+  } else {
+    offer = entry.offer(desc);
+  }
+  Choice& choice = decision.choice;
+  if (!offer.refusal.empty()) {
+    choice.why += (choice.why.empty() ? "" : "; ") + std::string(entry.name) + ": " + offer.refusal;
+    return false;
+  }
+  choice.kernel = entry.name;
+  choice.workspace_bytes = offer.workspace_bytes;
+  decision.entry = &entry;
+  return true;
+}
+
+Decision decide(const MatmulDesc& desc, Isa max_isa) {
+  check(desc);
+  Decision decision;
+  std::string& why = decision.choice.why;
+  std::vector<const Entry*> late;
+  for (const Entry& entry : kEntries) {
+    if (entry.needs == Isa::plain) break;
+    const char* reason = entry.needs <= max_isa ? entry.why_late(desc) : nullptr;
+    if (reason != nullptr) {
+      why += (why.empty() ? "" : "; ") + std::string(entry.name) + ": " + reason;
+      late.push_back(&entry);
+    } else if (take(entry, desc, max_isa, decision)) {
+      return decision;
+    }
+  }
+  for (const Entry* entry : late) {
+    if (take(*entry, desc, max_isa, decision)) return decision;
+  }
+  take(std::end(kEntries)[-1], desc, max_isa, decision);
+  return decision;
 }
 
 }  // namespace
@@ -71,72 +162,25 @@ std::unique_ptr<MatmulKernel> make_plain(const MatmulDesc& desc) {
   return std::make_unique<PlainMatmul>(desc);
 }
 
-Choice choose_matmul(const MatmulDesc& desc, Isa max_isa) {
-  check(desc);
-  Choice choice;
-  const auto refuse_entry = [&choice](const char* kernel, const std::string& reason) {
-    choice.why += (choice.why.empty() ? "" : "; ") + std::string(kernel) + ": " + reason;
-  };
-  const auto take = [&](const char* kernel, Isa needs, const Offer& offer) {
-    if (needs > max_isa) {
-      refuse_entry(kernel, "excluded by the caller");
-    } else if (!offer.refusal.empty()) {
-      refuse_entry(kernel, offer.refusal);
-    } else {
-      choice.kernel = kernel;
-      choice.workspace_bytes = offer.workspace_bytes;
-    }
-    return !choice.kernel.empty();
-  };
-  const auto take_generated = [&] {
-    return take("jit_avx512", Isa::avx512, offer_jit(desc, Isa::avx512)) ||
-           take("jit_avx2", Isa::avx2, offer_jit(desc, Isa::avx2));
-  };
-  const auto take_onednn = [&] { return take("onednn", Isa::avx2, offer_onednn(desc)); };
-
-  if (large(desc)) {
-    refuse_entry("jit_*", "wide enough on both sides for oneDNN to pack both operands");
-    if (take_onednn() || take_generated()) return choice;
-  } else if (take_generated() || take_onednn()) {
-    return choice;
-  }
-  choice.kernel = "plain";
-  return choice;
-}
-
-namespace {
-
-std::unique_ptr<MatmulKernel> make_named(const MatmulDesc& desc, std::string_view name) {
-  if (name == "jit_avx512") return make_jit(desc, Isa::avx512);
-  if (name == "jit_avx2") return make_jit(desc, Isa::avx2);
-  if (name == "jit_avx512_blocked") return make_blocked(desc, Isa::avx512);
-  if (name == "jit_avx2_blocked") return make_blocked(desc, Isa::avx2);
-  if (name == "onednn") return make_onednn(desc);
-  return make_plain(desc);
-}
-
-}  // namespace
+Choice choose_matmul(const MatmulDesc& desc, Isa max_isa) { return decide(desc, max_isa).choice; }
 
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
-  return make_named(desc, choose_matmul(desc, max_isa).kernel);
+  return decide(desc, max_isa).entry->make(desc);
 }
 
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_view kernel_name) {
   check(desc);
-  Offer offer;
-  if (kernel_name == "jit_avx512" || kernel_name == "jit_avx2") {
-    offer = offer_jit(desc, kernel_name == "jit_avx512" ? Isa::avx512 : Isa::avx2);
-  } else if (kernel_name == "jit_avx512_blocked" || kernel_name == "jit_avx2_blocked") {
-    offer = offer_blocked(desc, kernel_name == "jit_avx512_blocked" ? Isa::avx512 : Isa::avx2);
-  } else if (kernel_name == "onednn") {
-    offer = offer_onednn(desc);
-  } else if (kernel_name != "plain") {
-    offer.refusal = "no such kernel; known are jit_avx512, jit_avx2, onednn, plain";
+  std::string known;
+  for (const Entry& entry : kEntries) {
+    if (entry.name == kernel_name) {
+      const Offer offer = entry.offer(desc);
+      if (offer.refusal.empty()) return entry.make(desc);
+      refuse(desc, "kernel " + std::string(kernel_name) + " refused (" + offer.refusal + ")",
+             "a kernel that takes the problem");
+    }
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  if (!offer.refusal.empty()) {
-    refuse(desc, "kernel " + std::string(kernel_name) + " refused: " + offer.refusal, "another kernel");
-  }
-  return make_named(desc, kernel_name);
+  refuse(desc, "kernel " + std::string(kernel_name), "one of " + known);
 }
 
 }  // namespace plait::cpu

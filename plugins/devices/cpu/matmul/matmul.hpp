@@ -1,7 +1,8 @@
 #pragma once
 // Matrix products of the CPU device: C[m,n] = act(op(A)[m,k] * op(B)[k,n] + bias[n]), prepared once and
 // run many times. Kernels are tried from the fastest to the plainest: code generated for the exact shape
-// (AVX-512, then AVX2 with FMA), oneDNN, plain loops. This component knows nothing of the rest of the tree.
+// (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for large problems), oneDNN,
+// plain loops. This component knows nothing of the rest of the tree.
 //
 // Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and dense.
 
@@ -49,8 +50,8 @@ struct MatmulArgs {
   void* workspace = nullptr;
 };
 
-/// A prepared product. Immutable after creation: several threads may run one kernel at the same time,
-/// each with its own workspace.
+/// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these are immutable,
+/// and several threads may run one kernel, each with its own workspace.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel();
@@ -59,7 +60,8 @@ class MatmulKernel {
   MatmulKernel& operator=(const MatmulKernel&) = delete;
 
   /// Computes C. The order of every sum is fixed: equal inputs give equal bits.
-  /// [thread: compute] [alloc: no] [lock: no] [throws: no]
+  /// Starts OpenMP threads only where the desc allowed them and the problem repays it.
+  /// [thread: compute] [alloc: no, but oneDNN inside itself] [lock: no] [throws: no]
   virtual void run(const MatmulArgs& args) const = 0;
   virtual std::string_view name() const = 0;
   virtual size_t workspace_bytes() const = 0;
@@ -67,8 +69,8 @@ class MatmulKernel {
 
 /// What `make_matmul` would build.
 struct Choice {
-  std::string kernel;  ///< "jit_avx512", "jit_avx2", "onednn" or "plain"
-  std::string why;     ///< one clause for each faster kernel that was refused; empty if the fastest was taken
+  std::string kernel;  ///< jit_avx512, jit_avx512_blocked, jit_avx2, jit_avx2_blocked, onednn or plain
+  std::string why;     ///< "name: reason; ..." for the entries of the list before it; may be empty
   size_t workspace_bytes = 0;
 };
 

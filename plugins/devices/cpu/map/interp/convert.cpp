@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -71,12 +72,14 @@ I to_integer(T v) {
 
 template <class From, class T, class F>
 void each_in(const void* src, T* dst, size_t n, F f) {
+  if constexpr (std::is_same_v<From, T>) return void(std::memmove(dst, src, n * sizeof(T)));
   const From* s = static_cast<const From*>(src);
   for (size_t i = 0; i < n; ++i) dst[i] = static_cast<T>(f(s[i]));
 }
 
 template <class To, class T, class F>
 void each_out(const T* src, void* dst, size_t n, F f) {
+  if constexpr (std::is_same_v<To, T>) return void(std::memmove(dst, src, n * sizeof(T)));
   To* d = static_cast<To*>(dst);
   for (size_t i = 0; i < n; ++i) d[i] = static_cast<To>(f(src[i]));
 }

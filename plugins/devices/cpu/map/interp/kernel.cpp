@@ -31,7 +31,7 @@ class Interpreter final : public MapKernel {
     plan_ = plan_tiles(expr, dtypes_, layout_, sizeof(T) == 4 ? PLAIT_F32 : PLAIT_F64);
     // All buffers together should stay in the first-level cache.
     const size_t fits = 24576 / sizeof(T) / std::max<size_t>(1, plan_.n_buffers);
-    tile_ = std::clamp<size_t>(fits / 64 * 64, 128, 1024);
+    tile_ = std::clamp<size_t>(fits / 64 * 64, 128, 512);
     pointer_bytes_ = round_up(plan_.homes.size() * sizeof(T*), 64);
     thread_bytes_ = pointer_bytes_ + plan_.n_buffers * tile_ * sizeof(T);
   }

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <string>
+
+#include "plugins/devices/cpu/map/expr.hpp"
 
 namespace plait::cpu::jit {
 namespace {
 
 // r8..r15, rbx, rbp
-constexpr int kPointers[Emitter::kPointerRegisters] = {8, 9, 10, 11, 12, 13, 14, 15, 3, 5};
+constexpr int kPointers[kPointerRegisters] = {8, 9, 10, 11, 12, 13, 14, 15, 3, 5};
 constexpr int kSaved[] = {3, 5, 12, 13, 14, 15};  // that the caller expects back
 
 constexpr int kOffsetN = offsetof(CallArgs, n);
@@ -168,5 +171,17 @@ void Emitter::data() {
   L(mask_table_);
   for (int i = 0; i < 16; ++i) dd(i < 8 ? 0xffffffffu : 0u);
 }
+
+MachineCode::MachineCode(const Program& program, std::span<const OperandAccess> operands, Isa isa,
+                         bool many_rows) {
+  try {
+    emitter_ = std::make_unique<Emitter>(program, operands, isa, many_rows);
+    function_ = emitter_->function();
+  } catch (const Xbyak::Error& e) {
+    fail_map(PLAIT_ERR_INTERNAL, std::string("the code generator failed: ") + e.what());
+  }
+}
+
+MachineCode::~MachineCode() = default;
 
 }  // namespace plait::cpu::jit

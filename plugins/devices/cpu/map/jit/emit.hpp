@@ -6,44 +6,19 @@
 
 #include <xbyak/xbyak.h>
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "plugins/devices/cpu/map/jit/allocate.hpp"
+#include "plugins/devices/cpu/map/jit/machine_code.hpp"
 
 namespace plait::cpu::jit {
 
-inline constexpr int kMaxOperands = 32;
-
-// What the generated function gets. It moves the pointers as it walks the rows.
-struct CallArgs {
-  int64_t n, rows;
-  void* operands[kMaxOperands];
-};
-
-// How the code reaches one operand.
-struct OperandAccess {
-  Level level = Level::kBody;  // how often an input is read; outputs: kBody
-  uint8_t bytes = 4;           // of an element: 1, 2 or 4
-  bool is_f16 = false;
-  bool is_output = false;
-  int64_t row_bytes = 0;  // from one row to the next
-};
-
 class Emitter : private Xbyak::CodeGenerator {
  public:
-  using Function = void (*)(CallArgs*);
-
   // Uses `program` and `operands` until it returns. Throws Xbyak::Error when memory for code can't be had.
   Emitter(const Program& program, std::span<const OperandAccess> operands, Isa isa, bool many_rows);
 
-  Function function() const { return getCode<Function>(); }
-
-  // Vector registers that a program may use.
-  static int usable_registers(Isa isa) { return isa == Isa::kAvx512 ? 31 : 14; }
-  // Operands with bytes < 4 that AVX2 can take; their pointers must be in registers.
-  static constexpr int kPointerRegisters = 10;
+  MachineCode::Function function() const { return getCode<MachineCode::Function>(); }
 
  private:
   // Which vector of the row a copy of the body works on.

@@ -6,24 +6,12 @@
 #include <utility>
 #include <vector>
 
-#if defined(__x86_64__) && !defined(_WIN32)
-#include <xbyak/xbyak_util.h>
-
 #include "plugins/devices/cpu/map/jit/allocate.hpp"
-#include "plugins/devices/cpu/map/jit/emit.hpp"
 #include "plugins/devices/cpu/map/jit/lower.hpp"
+#include "plugins/devices/cpu/map/jit/machine_code.hpp"
 
 namespace plait::cpu::jit {
 namespace {
-
-// Asking the processor is slow on virtual machines: once, and never changed afterwards.
-bool machine_has(Isa isa) {
-  using Xbyak::util::Cpu;
-  static const Cpu cpu;
-  if (isa == Isa::kAvx2) return cpu.has(Cpu::tAVX2) && cpu.has(Cpu::tFMA) && cpu.has(Cpu::tF16C);
-  return cpu.has(Cpu::tAVX512F) && cpu.has(Cpu::tAVX512DQ) && cpu.has(Cpu::tAVX512BW) &&
-         cpu.has(Cpu::tAVX512VL) && cpu.has(Cpu::tBMI2);
-}
 
 class JitKernel final : public MapKernel {
  public:
@@ -40,9 +28,8 @@ class JitKernel final : public MapKernel {
       levels.push_back(accesses.back().level);
     }
     for (const OperandAccess& a : accesses) bytes_.push_back(a.bytes);
-    const Program program =
-        allocate(lower(expr, dtypes, levels, isa), Emitter::usable_registers(isa));
-    code_ = std::make_unique<Emitter>(program, accesses, isa, layout_.rank > 1);
+    const Program program = allocate(lower(expr, dtypes, levels, isa), usable_registers(isa));
+    code_ = std::make_unique<MachineCode>(program, accesses, isa, layout_.rank > 1);
     function_ = code_->function();
   }
 
@@ -104,8 +91,8 @@ class JitKernel final : public MapKernel {
   Isa isa_;
   int threads_;
   std::vector<int64_t> bytes_;  // of an element, by operand
-  std::unique_ptr<Emitter> code_;
-  Emitter::Function function_ = nullptr;
+  std::unique_ptr<MachineCode> code_;
+  MachineCode::Function function_ = nullptr;
 };
 
 }  // namespace
@@ -128,35 +115,15 @@ std::string refusal(Isa isa, const MapDesc& desc) {
   if (n > kMaxOperands)
     return name + " takes " + std::to_string(kMaxOperands) + " operands, found " +
            std::to_string(n);
-  if (isa == Isa::kAvx2 && narrow > Emitter::kPointerRegisters)
-    return name + " takes " + std::to_string(Emitter::kPointerRegisters) +
+  if (isa == Isa::kAvx2 && narrow > kPointerRegisters)
+    return name + " takes " + std::to_string(kPointerRegisters) +
            " operands of 1 or 2 bytes, found " + std::to_string(narrow);
   return {};
 }
 
 std::unique_ptr<MapKernel> make_kernel(Isa isa, const MapDesc& desc, const Expr& expr,
                                        Layout layout) {
-  try {
-    return std::make_unique<JitKernel>(isa, desc, expr, std::move(layout));
-  } catch (const Xbyak::Error& e) {
-    fail_map(PLAIT_ERR_INTERNAL, std::string("the code generator failed: ") + e.what());
-  }
+  return std::make_unique<JitKernel>(isa, desc, expr, std::move(layout));
 }
 
 }  // namespace plait::cpu::jit
-
-#else
-
-namespace plait::cpu::jit {
-
-std::string refusal(Isa, const MapDesc&) {
-  return "generated code needs x86-64 with System V calls";
-}
-
-std::unique_ptr<MapKernel> make_kernel(Isa, const MapDesc& desc, const Expr&, Layout) {
-  fail_map(PLAIT_ERR_UNIMPLEMENTED, refusal(Isa::kAvx2, desc));
-}
-
-}  // namespace plait::cpu::jit
-
-#endif

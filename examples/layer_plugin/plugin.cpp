@@ -1,0 +1,6 @@
+#include "items.hpp"
+
+PLAIT_PLUGIN("acme-layers", "1.0.0", "Apache-2.0", "Two layers of a third party") {
+  acme::add_gate(host);
+  acme::add_softsign(host);
+}

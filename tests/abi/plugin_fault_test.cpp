@@ -1,0 +1,226 @@
+// Loads plugins that break the contract, one fault each, and reads what the engine says: the file, what was found, what is supported,
+// and the way out.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/plugin/inspect.hpp"
+#include "engine/plugin/registry.hpp"
+
+using namespace plait;
+using namespace plait::plugin;
+
+namespace {
+
+const std::string kFolder = FAULT_FOLDER;
+
+std::string fault(const std::string& name) { return kFolder + "/plait-fault-" + name + ".so"; }
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct Bench {
+  std::string lines;
+  Log log{[this](uint32_t level, std::string_view text) { lines += std::to_string(level) + " " + std::string(text) + "\n"; },
+          PLAIT_LOG_WARN};
+  FileSystem& files = FileSystem::posix();
+  Registry registry;
+  explicit Bench(RegistrySettings settings = {}) : registry(log, files, {}, std::move(settings)) {}
+  // What load() says of a file; "" when it was loaded.
+  std::string refusal(const std::string& path) {
+    try {
+      registry.load(path);
+    } catch (const Error& e) {
+      return e.text();
+    }
+    return "";
+  }
+};
+
+// A folder for spoiled copies.
+struct Scratch {
+  FileSystem& files = FileSystem::posix();
+  std::string folder;
+  Scratch() {
+    char name[] = "./plait-faults-XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    folder = files.real_path(name);
+  }
+  ~Scratch() { files.remove_all(folder); }
+  std::string copy(const std::string& from, const std::string& name) const { return put(name, files.read_all(from, 1 << 26)); }
+  std::string put(const std::string& name, const std::string& content) const {
+    files.make_folders(folder_of(folder + "/" + name));
+    files.replace(folder + "/" + name, content);
+    chmod((folder + "/" + name).c_str(), 0644);
+    return folder + "/" + name;
+  }
+};
+
+// A refusal names the file, says what was found and supported, says what to do, and leaves nothing behind.
+void check_refused(const std::string& path, std::initializer_list<const char*> parts) {
+  Bench bench;
+  const std::string text = bench.refusal(path);
+  CAPTURE(text);
+  CHECK(contains(text, "[plugin] '" + path + "': "));
+  for (const char* part : parts) CHECK(contains(text, part));
+  CHECK(bench.registry.plugin_names().empty());
+  CHECK(bench.registry.item_names("plait.layer/1").empty());
+  REQUIRE(bench.registry.report().entries.size() == 1);
+  const LoadEntry& entry = bench.registry.report().entries[0];
+  CHECK(entry.outcome != Outcome::kLoaded);
+  CHECK(entry.path == path);
+  CHECK_FALSE(entry.reason.empty());
+  CHECK_FALSE(entry.fix.empty());
+}
+
+}  // namespace
+
+TEST_CASE("a plugin without a fault loads, closes and loads again") {
+  Bench bench;
+  CHECK(bench.refusal(fault("none")) == "");
+  CHECK(bench.registry.plugin_names() == std::vector<std::string>{"fault-none"});
+  CHECK_NOTHROW(bench.registry.layer("fault_layer"));
+  CHECK(bench.registry.report().entries[0].items == std::vector<std::string>{"layer fault_layer"});
+  bench.registry.close();
+  CHECK(bench.refusal(fault("none")) == "");
+  CHECK(bench.lines.empty());
+}
+
+TEST_CASE("a plugin says what it is without being loaded") {
+  const Inspection found = inspect_file(FileSystem::posix(), fault("none"));
+  CHECK(found.fits_here());
+  REQUIRE(found.note);
+  CHECK(found.note->name == "fault-none");
+  CHECK(found.note->version == "1.0.0");
+  CHECK(found.note->sanitizer == own_sanitizer());
+  CHECK(std::count(found.exports.begin(), found.exports.end(), "plait_plugin_v1") == 1);
+}
+
+TEST_CASE("missing, a folder, a text file") {
+  const Scratch at;
+  check_refused(at.folder + "/none.so", {"there is no such file", "check the path"});
+  check_refused(at.folder, {"found a folder, expected a file", "give the plugin's .so file"});
+  check_refused(at.put("text.so", "hello, I am text"), {"found no ELF file (it begins with \"hello, I am ", "expected a shared library for", "give the plugin's .so file"});
+  check_refused(at.put("empty.so", ""), {"found an empty file"});
+}
+
+TEST_CASE("a truncated file") {
+  const Scratch at;
+  const std::string whole = at.files.read_all(fault("none"), 1 << 26);
+  for (const size_t n : {size_t{16}, size_t{63}, size_t{64}, size_t{1000}, whole.size() / 2, whole.size() - 1})
+    check_refused(at.put("cut.so", whole.substr(0, n)), {"the ELF file is damaged or truncated", "build or install the plugin again"});
+}
+
+TEST_CASE("another machine") {
+  const Scratch at;
+  std::string bytes = at.files.read_all(fault("none"), 1 << 26);
+  const uint16_t other = inspect_file(at.files, fault("none")).machine == 183 ? 62 : 183;
+  bytes[18] = static_cast<char>(other);
+  bytes[19] = 0;
+  const std::string path = at.put("foreign.so", bytes);
+  check_refused(path, {"found a file for ", other == 183 ? "aarch64" : "x86-64", "this engine runs ", "build the plugin for this machine"});
+  CHECK(inspect_file(at.files, path).note->name == "fault-none");  // inspection works all the same
+}
+
+TEST_CASE("faults of the note") {
+  check_refused(fault("abi"), {"found ABI 99, this engine supports ABI 1: the engine is the older side", "use a newer engine"});
+  check_refused(fault("no_note"), {"found no Plait note (section .note.plait), expected one with abi=1", "plait_add_plugin()"});
+  check_refused(fault("sanitizer"), {"sanitizer, this engine is built with", "build both with the same one"});
+}
+
+TEST_CASE("faults of the entry and the table") {
+  check_refused(fault("no_entry"), {"found no symbol plait_plugin_v1, expected it as the one export", "define it with PLAIT_PLUGIN"});
+  check_refused(fault("null_table"), {"plait_plugin_v1 returned NULL for ABI 1, expected a plugin table", "use a newer engine"});
+  check_refused(fault("tiny_table"), {"found a table with struct_size 8, expected at least 64", "correct the plugin's table"});
+  check_refused(fault("other_name"), {"found the name 'somebody-else' in its table, expected 'fault-other_name' as in its note"});
+}
+
+TEST_CASE("faults of open()") {
+  check_refused(fault("throws"), {"open() threw an exception: nobody catches me, expected a plait_error", "report it to the plugin's author"});
+  check_refused(fault("open_fails"), {"open() failed: the moon is in the wrong place", "see the plugin's own words"});
+  check_refused(fault("tiny_item"), {"layer 'fault_layer'", "has struct_size 16, expected at least 56"});
+}
+
+TEST_CASE("a symbol that is nowhere is found when loading, not later") {
+  check_refused(fault("unbound"), {"the system cannot load it: ", "a_function_that_is_nowhere", "install what it needs"});
+}
+
+TEST_CASE("a file that others may write") {
+  const Scratch at;
+  const std::string path = at.copy(fault("none"), "x.so");
+  REQUIRE(chmod(path.c_str(), 0646) == 0);
+  check_refused(path, {"mode 0646, expected a file owned by you or root that nobody else may write", "run chmod go-w"});
+  REQUIRE(chmod(path.c_str(), 0644) == 0);
+  REQUIRE(chmod(at.folder.c_str(), 0777) == 0);
+  check_refused(path, {"its folder has ", "expected one owned by you or root that not everybody may write", "run chmod o-w"});
+  REQUIRE(chmod(at.folder.c_str(), 0755) == 0);
+  CHECK(Bench().refusal(path) == "");
+}
+
+TEST_CASE("a second plugin with an item of the same name is refused, naming both") {
+  Bench bench;
+  CHECK(bench.refusal(fault("none")) == "");
+  const std::string text = bench.refusal(fault("twin"));
+  CHECK(contains(text, "layer 'fault_layer' is offered already by plugin 'fault-none'"));
+  CHECK(contains(text, "[plugin fault-twin]"));
+  CHECK(bench.registry.plugin_names() == std::vector<std::string>{"fault-none"});
+}
+
+TEST_CASE("exporting too much is a warning") {
+  Bench bench;
+  CHECK(bench.refusal(fault("exports")) == "");
+  CHECK(contains(bench.lines, "2 [plugin] '" + fault("exports") + "' exports 1 symbols besides plait_plugin_v1: fault_helper"));
+  CHECK(contains(bench.registry.report().json(), "hide them with a version script"));
+}
+
+TEST_CASE("a library beside a plugin resolves, and is itself no plugin") {
+  Bench bench;
+  bench.registry.load_all({{kFolder + "/with_private", "given", true}});
+  const auto& entries = bench.registry.report().entries;
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].outcome == Outcome::kIgnored);
+  CHECK(entries[0].reason == "a library without a Plait note");
+  CHECK(entries[1].outcome == Outcome::kLoaded);
+  CHECK(bench.lines.empty());
+}
+
+TEST_CASE("one bad plugin of a folder is reported, and the others load") {
+  Bench bench;
+  bench.registry.load_all({{kFolder, "engine", false}});
+  CHECK(contains(bench.lines, "2 [plugin] '" + fault("abi") + "': found ABI 99"));
+  const auto names = bench.registry.plugin_names();
+  CHECK(std::count(names.begin(), names.end(), "fault-exports") == 1);
+  CHECK(contains(bench.registry.load_summary(), "fault-abi (found ABI 99"));
+}
+
+TEST_CASE("the first of a name wins; asked for by path, the second is an error") {
+  const Scratch at;
+  const std::string first = at.copy(fault("none"), "first/plait-a.so"), second = at.copy(fault("none"), "second/plait-b.so");
+  Bench bench;
+  bench.registry.load_all({{folder_of(first), "user", false}, {folder_of(second), "engine", false}});
+  const auto& entries = bench.registry.report().entries;
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].outcome == Outcome::kLoaded);
+  CHECK(entries[1].outcome == Outcome::kShadowed);
+  CHECK(contains(entries[1].reason, "a plugin named 'fault-none' is loaded already from " + first));
+  CHECK(contains(bench.refusal(second), "a plugin named 'fault-none' is loaded already from " + first));
+  CHECK(bench.refusal(first) == "");  // the very file again is fine
+}
+
+TEST_CASE("only allowed plugins are loaded") {
+  Bench bench(RegistrySettings{{"fault-exports"}, true});
+  const std::string text = bench.refusal(fault("none"));
+  CHECK(contains(text, "plugin 'fault-none' is not among the allowed ones: fault-exports; add it to [plugins].allow"));
+  CHECK(bench.refusal(fault("exports")) == "");
+}
+
+TEST_CASE("two engines load the same plugin, and one may go first") {
+  Bench one, two;
+  CHECK(one.refusal(fault("none")) == "");
+  CHECK(two.refusal(fault("none")) == "");
+  one.registry.close();
+  CHECK(std::string(two.registry.layer("fault_layer").help) == "passes its input on");
+}

@@ -1,0 +1,70 @@
+// Cases of matmul: orientations, batches, bias, activations, accumulation, empty extents.
+#include <cmath>
+
+#include "tests/conformance/case.hpp"
+
+namespace conformance {
+namespace {
+
+struct Product {
+  std::vector<int64_t> lead;
+  int64_t m, n, k;
+  bool ta = false, tb = false, shared = false;
+};
+
+Case matmul(uint32_t type, const Product& p, bool bias = false, const char* activation = "none") {
+  const auto matrix = [&](int64_t rows, int64_t cols, bool lead) {
+    std::vector<int64_t> dims = lead ? p.lead : std::vector<int64_t>();
+    dims.push_back(rows);
+    dims.push_back(cols);
+    return shape(type, dims);
+  };
+  const plait_shape a = p.ta ? matrix(p.k, p.m, true) : matrix(p.m, p.k, true);
+  const plait_shape b = p.tb ? matrix(p.n, p.k, !p.shared) : matrix(p.k, p.n, !p.shared);
+  const plait_shape y = matrix(p.m, p.n, true);
+  Case c{"matmul " + plait::Shape(a).text() + (p.ta ? "^T" : "") + " " + plait::Shape(b).text() + (p.tb ? "^T" : "") +
+             (bias ? " + bias" : "") + " " + activation,
+         "matmul", {{a, -1, 1}, {b, -1, 1}}, {y},
+         {flag("transpose_a", p.ta), flag("transpose_b", p.tb), flag("bias", bias), text("activation", activation)}};
+  if (bias) c.inputs.push_back({shape(type, {p.n}), -1, 1});
+  c.scale = 1 + std::sqrt(static_cast<double>(p.k));
+  c.same_over_threads = false;
+  return c;
+}
+
+}  // namespace
+
+void add_matmul_cases(std::vector<Case>& out) {
+  struct Size {
+    int64_t m, n, k;
+  };
+  for (const Size s : {Size{32, 120, 784}, Size{32, 84, 120}, Size{32, 10, 84}, Size{1, 1, 1}, Size{7, 17, 33}, Size{1, 1000, 7},
+                       Size{33, 1, 17}, Size{65, 130, 70}, Size{5, 3, 0}, Size{0, 3, 5}, Size{5, 0, 3}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        out.push_back(matmul(PLAIT_F32, {{}, s.m, s.n, s.k, ta, tb}));
+        out.push_back(matmul(PLAIT_F32, {{}, s.m, s.n, s.k, ta, tb}, true, "relu"));
+        Case c = matmul(PLAIT_F32, {{}, s.m, s.n, s.k, ta, tb});
+        c.name += " accumulated";
+        c.attrs.push_back(flag("accumulate", true));
+        c.inputs.push_back({c.outputs[0], -1, 1});
+        c.in_place = {2};
+        c.must_alias = true;
+        out.push_back(c);
+      }
+  for (const char* activation : {"none", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu"}) {
+    out.push_back(matmul(PLAIT_F32, {{}, 32, 84, 120, false, true}, true, activation));
+    out.push_back(matmul(PLAIT_F32, {{2}, 5, 6, 7}, false, activation));
+  }
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, ta, tb}));
+  out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, false, true, true}, true));
+  out.push_back(matmul(PLAIT_F32, {{0}, 9, 10, 11}));
+  out.push_back(matmul(PLAIT_F32, {{}, 300, 310, 320}));
+  for (uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
+    out.push_back(matmul(type, {{}, 7, 17, 33, false, true}, true, "gelu"));
+    out.push_back(matmul(type, {{2}, 7, 9, 8, true, false}));
+  }
+}
+
+}  // namespace conformance

@@ -1,0 +1,106 @@
+#include "tests/unit/data_plugins/dataset_bench.hpp"
+
+using namespace plait;
+using fake::contains;
+using fake::Dataset;
+using fake::Folder;
+using fake::little;
+using fake::open_error;
+using fake::raw;
+using Floats = std::vector<float>;
+
+namespace {
+std::string npy(const std::string& dict, const std::string& values, int version = 1) {
+  const std::string head = dict + std::string((64 - (dict.size() + 11) % 64) % 64, ' ') + "\n";
+  return "\x93NUMPY" + little(static_cast<uint64_t>(version), 1) + '\0' +
+         little(head.size(), version == 1 ? 2 : 4) + head + values;
+}
+std::string dict(const std::string& type, const std::string& shape) {
+  return "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+}
+std::string error(const std::string& bytes) {
+  const Folder folder;
+  return open_error("npy", {{"input", folder.write("x.npy", bytes)}});
+}
+}  // namespace
+
+TEST_CASE("npy reads every type and version, f8 as f32, with target and weight") {
+  const Folder folder;
+  const std::string input =
+      folder.write("x", npy(dict("<f8", "(2, 3)"), raw<double>({1, 2, 3, 4, 5, 6.5})));
+  const std::string target = folder.write("t", npy(dict("<i8", "(2,)"), raw<int64_t>({7, -8}), 2));
+  const std::string weight = folder.write("w", npy(dict("<f4", "(2,)"), raw<float>({0.5, 1}), 3));
+  const Dataset d("npy", {{"input", input}, {"target", target}, {"weight", weight}});
+  CHECK(d.info().n_samples == 2);
+  REQUIRE(d.info().n_fields == 3);
+  CHECK(d.info().fields[0].shape.dtype == PLAIT_F32);
+  CHECK(d.dims(0) == std::vector<int64_t>{3});
+  CHECK(d.read<float>(0, {1, 0}) == Floats{4, 5, 6.5, 1, 2, 3});
+  CHECK(d.info().fields[1].shape.dtype == PLAIT_I64);
+  CHECK(d.read<int64_t>(1, {1, 1, 0}) == std::vector<int64_t>{-8, -8, 7});
+  CHECK(d.info().fields[2].role == PLAIT_FIELD_WEIGHT);
+  CHECK(d.read<float>(2, {0}) == Floats{0.5});
+
+  const Dataset ints(
+      "npy", {{"input", folder.write("i", npy(dict("<i4", "(1, 1, 2)"), raw<int32_t>({3, 4})))}});
+  CHECK(ints.dims(0) == std::vector<int64_t>{1, 2});
+  CHECK(ints.read<int32_t>(0, {0}) == std::vector<int32_t>{3, 4});
+  for (const char* type : {"|u1", "|b1"}) {
+    const Dataset bytes("npy", {{"input", folder.write("b", npy(dict(type, "(2,)"), "\1\1"))}});
+    CHECK(bytes.info().fields[0].shape.dtype == PLAIT_U8);
+  }
+  const Dataset none("npy", {{"input", folder.write("n", npy(dict("<f4", "(0, 5)"), ""))}});
+  CHECK(none.info().n_samples == 0);
+}
+
+TEST_CASE("npy names what is wrong with a file") {
+  CHECK(error("hello") ==
+        "[data.npy] input 'x.npy', offset 0: this is no .npy file: it does not begin with "
+        "\\x93NUMPY and a version; check "
+        "the path");
+  CHECK(contains(error(npy(dict("<f4", "(1,)"), "abcd", 9)), "version 9, expected 1, 2 or 3"));
+  CHECK(contains(error(npy(dict("<f4", "(1,)"), "abcd", 2).substr(0, 11)),
+                 "cut off in its first bytes"));
+  CHECK(contains(error(npy(dict("<f4", "(1,)"), "").substr(0, 50)),
+                 "the header is 118 bytes long, 40 follow"));
+  CHECK(contains(error(npy(dict(">f4", "(1,)"), "abcd")),
+                 "element type '>f4', expected one of <f4 <f8 <i4 <i8 |u1 |b1"));
+  CHECK(contains(error(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}", "abcd")),
+                 "numpy.ascontiguousarray"));
+  CHECK(contains(error(npy("{'descr': '<f4', 'shape': (1,)}", "abcd")), "lacks one of"));
+  CHECK(contains(error(npy("{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", "abcd")),
+                 "comes twice"));
+  CHECK(contains(error(npy("{'evil': 1}", "abcd")), "unknown key 'evil'"));
+  CHECK(contains(error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "abcd")),
+                 "after the header's"));
+  CHECK(contains(error(npy("{'descr': '<f4", "abcd")), "never closes"));
+  CHECK(contains(error(npy("{'descr': '<f4', 'fortran_order': None, 'shape': (1,)}", "abcd")),
+                 "neither True nor False"));
+  CHECK(contains(error(npy(dict("<f4", "()"), "abcd")), "single number"));
+  CHECK(contains(error(npy(dict("<f4", "(-1,)"), "abcd")), "no number from 0 to 2^63"));
+  CHECK(
+      contains(error(npy(dict("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 1)"), "abcd")), "more than 8 axes"));
+  CHECK(contains(error(npy(dict("<f4", "(9223372036854775807, 9)"), "abcd")),
+                 "more than 2^64 bytes"));
+  CHECK(contains(error(npy(dict("<f4", "(3,)"), "abcd")),
+                 "shape (3) needs 12 bytes of values, found 4"));
+  CHECK(contains(error(npy(dict("<f4", "(1,)"), "abcdefgh")),
+                 "shape (1) needs 4 bytes of values, found 8"));
+}
+
+TEST_CASE("npy refuses weights that are not one finite number per sample") {
+  const Folder folder;
+  const auto weight_error = [&](const std::string& file) {
+    return open_error("npy",
+                      {{"input", folder.write("x", npy(dict("<f4", "(2,)"), raw<float>({1, 2})))},
+                       {"weight", folder.write("w", file)}});
+  };
+  CHECK(contains(weight_error(npy(dict("<i4", "(2,)"), raw<int32_t>({1, 1}))),
+                 "the weights are i32 (2)"));
+  CHECK(contains(weight_error(npy(dict("<f4", "(2, 1)"), raw<float>({1, 1}))),
+                 "expected one f4 or f8 per sample"));
+  CHECK(contains(weight_error(npy(dict("<f4", "(2,)"), raw<float>({1, -1}))),
+                 "the weight of sample 1 is -1"));
+  CHECK(contains(weight_error(npy(dict("<f4", "(3,)"), raw<float>({1, 1, 1}))),
+                 "do not belong together"));
+}
