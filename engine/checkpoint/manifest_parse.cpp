@@ -56,7 +56,7 @@ class Reader {
   Hash128 hash(const char* key) const;
   // The name of a file in the checkpoint's own folder: nothing that leads out of it.
   std::string file_name(const char* key) const {
-    const std::string name = text(key, 255);
+    std::string name = text(key, 255);
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos)
       wrong(key, "the name of a file in the same folder");

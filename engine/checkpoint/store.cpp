@@ -152,7 +152,7 @@ std::string Writer::save(const State& state, std::span<const SaveTensor> tensors
   const CheckpointName committed{folder_name(state.step, revision), state.step, revision};
   const std::string temporary =
       join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_suffix());
-  const std::string path = join_path(folder_, committed.name);
+  std::string path = join_path(folder_, committed.name);
   bool renamed = false;
   try {
     files_.make_folder(temporary);

@@ -39,7 +39,7 @@ struct Batch {
   int64_t valid = 0;          // of the B rows, how many are samples and no padding
   double weight_sum = 0;      // of the B rows
   std::vector<void*> fields;  // one per Loader::fields(): (B, sample shape), row-major, 64-aligned
-  float* weight = nullptr;     // (B) f32
+  float* weight = nullptr;    // (B) f32
 };
 
 // One consumer thread. Nothing is allocated after the first next(), which starts the thread.

@@ -1,5 +1,6 @@
 #include "engine/data/order.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/base/philox.hpp"
@@ -18,7 +19,7 @@ uint64_t draw(uint64_t value, uint64_t key, uint64_t range) {
 
 // The smallest r with r * r >= n.
 uint64_t root_above(uint64_t n) {
-  auto r = static_cast<uint64_t>(std::sqrt(static_cast<double>(n)));
+  auto r = std::max<uint64_t>(1, static_cast<uint64_t>(std::sqrt(static_cast<double>(n))));
   while (r * r < n) ++r;
   while (r > 1 && (r - 1) * (r - 1) >= n) --r;
   return r;

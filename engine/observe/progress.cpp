@@ -33,7 +33,7 @@ std::string short_number(double v) {
 // 0:07, 12:34, 3:02:10, 2d 03:10.
 std::string duration(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "?";
-  const auto s = static_cast<long long>(seconds + 0.5);
+  const long long s = std::llround(seconds);
   if (s >= 86400) return strf("%lldd %02lld:%02lld", s / 86400, s % 86400 / 3600, s % 3600 / 60);
   if (s >= 3600) return strf("%lld:%02lld:%02lld", s / 3600, s % 3600 / 60, s % 60);
   return strf("%lld:%02lld", s / 60, s % 60);

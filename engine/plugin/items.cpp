@@ -34,10 +34,11 @@ constexpr size_t kKernelV1 = PLAIT_V1_SIZE(plait_kernel_item, release);
 template <class T>
 const T& sized(ItemHead& head, size_t least) {
   const T& item = *static_cast<const T*>(head.table);
+  // A table too small for its kind may still be large enough to tell its name.
+  if (item.struct_size >= offsetof(T, name) + sizeof(item.name) && item.name) head.name = item.name;
   if (item.struct_size < least)
     malformed(head, "has struct_size " + std::to_string(item.struct_size) + ", expected at least " + std::to_string(least));
-  if (!item.name || !*item.name) malformed(head, "has no name");
-  head.name = item.name;
+  if (head.name.empty()) malformed(head, "has no name");
   return item;
 }
 

@@ -1,6 +1,5 @@
-// The CPU device's map beside what it should reach: memory bandwidth (a triad in the same run) and a hand-written loop.
-//   map_bench [threads]
-// Prints medians of alternating rounds.
+// The CPU device's map beside what it should reach: memory bandwidth (a triad in the same run) and
+// a hand-written loop.   map_bench [threads] Prints medians of alternating rounds.
 #include <omp.h>
 
 #include <algorithm>
@@ -145,7 +144,7 @@ __attribute__((target("avx512f"))) void adamw_by_hand(float* p, const float* g, 
     const __m512 vm = _mm512_fmadd_ps(_mm512_loadu_ps(m + i), b1, _mm512_mul_ps(vg, c1));
     const __m512 vv =
         _mm512_fmadd_ps(_mm512_loadu_ps(v + i), b2, _mm512_mul_ps(_mm512_mul_ps(vg, vg), c2));
-    const __m512 down = _mm512_add_ps(_mm512_sqrt_ps(_mm512_mul_ps(vv, f2)), eps);
+    const __m512 down = _mm512_add_ps(_mm512_maskz_sqrt_ps(0xffff, _mm512_mul_ps(vv, f2)), eps);
     const __m512 step = _mm512_div_ps(_mm512_mul_ps(vm, f1), down);
     _mm512_storeu_ps(m + i, vm);
     _mm512_storeu_ps(v + i, vv);

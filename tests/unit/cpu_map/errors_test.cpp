@@ -111,6 +111,19 @@ TEST_CASE("cpu map: the choice says why, and a named kernel is never replaced si
   CHECK(choice.workspace_bytes == make_map(desc)->workspace_bytes());
   CHECK(choice.workspace_bytes > 0);
 
+  Exprs endless(1);
+  uint32_t r = 0;
+  for (int i = 0; i < 300; ++i) r = endless.op(PLAIT_MAP_ADD, r, 0);
+  endless.output(r);
+  const plait_map long_map = endless.map();
+  const MapChoice slow = choose_map({&long_map, {&t, 1}, {&t, 1}, 1});
+  CHECK(slow.kernel == "interpreter");
+  CHECK(!slow.why.empty());
+  Tensor x(PLAIT_F32, {9}), y(PLAIT_F32, {9});
+  x.fill({0.5});
+  run_map(endless, "interpreter", {&x}, {&y});
+  CHECK(y.get(8) == 150.5);
+
   const MapTensor plain[] = {t, t};
   const MapDesc fast{&map, plain, {&t, 1}, 1};
   CHECK(choose_map(fast).kernel == make_map(fast)->name());

@@ -69,7 +69,8 @@ double reference_op(uint32_t op, double a, double b, double c);
 // a and b are within `rel` of each other or within `abs`; both NaN, or equal infinities.
 bool close(double a, double b, double rel, double abs);
 
-// Register values of the whole expression with every result rounded to f32; `inputs` are register values 0..n-1.
+// Register values of the whole expression with every result rounded to f32; `inputs` are register
+// values 0..n-1.
 std::vector<double> evaluate(const plait_map& map, const std::vector<double>& inputs);
 
 // Index in an input of shape `in` of the element that goes with flat index i of `out`.

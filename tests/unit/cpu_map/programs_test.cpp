@@ -1,4 +1,5 @@
-// Whole expressions: long ones that run out of registers, random ones, several outputs, an optimizer.
+// Whole expressions: long ones that run out of registers, random ones, several outputs, an
+// optimizer.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +11,8 @@
 namespace plait::cpu::testing {
 namespace {
 
-// Runs `e` on random inputs of the given shapes and compares with evaluate(), bit for bit but for NaN.
+// Runs `e` on random inputs of the given shapes and compares with evaluate(), bit for bit but for
+// NaN.
 void check_exact(const Exprs& e, const std::vector<std::vector<int64_t>>& shapes,
                  const std::vector<int64_t>& out_shape, uint32_t seed) {
   std::mt19937 random(seed);

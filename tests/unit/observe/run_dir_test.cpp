@@ -83,6 +83,22 @@ TEST_CASE("two runs never share a directory") {
   CHECK(one.id().find("a/b/") == 0);
 }
 
+TEST_CASE("a run directory can be made where the user says") {
+  const TempFolder folder;
+  const RunDir run =
+      RunDir::create_at(folder.files(), folder / "x/here", "a = 1\n", {}, environment());
+  CHECK(run.path() == folder / "x/here");
+  CHECK(run.id() == "x/here");
+  CHECK(folder.read("x/here/run.toml") == "a = 1\n");
+  try {
+    RunDir::create_at(folder.files(), folder / "x", "", {}, environment());
+    FAIL("accepted a folder with other things in it");
+  } catch (const plait::Error& e) {
+    CHECK(e.code() == PLAIT_ERR_STATE);
+    CHECK(e.text().find("name another folder") != std::string::npos);
+  }
+}
+
 TEST_CASE("a run name can't lead out of the folder") {
   const TempFolder folder;
   for (const char* name :

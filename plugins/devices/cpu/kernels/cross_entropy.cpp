@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include "plugins/devices/cpu/kernels/cross_entropy_args.hpp"
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
-#include <hwy/contrib/math/math-inl.h>
+#include "plugins/devices/cpu/kernels/simd_log-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
@@ -32,9 +32,7 @@ HWY_INLINE void log_block(const float* most, const float* sum, float* lse, int64
   const F32 d;
   const int64_t w = lanes();
   for (int64_t i = 0; i < n; i += w) {
-    const VF s = hn::Load(d, sum + i);
-    const VF log = hn::IfThenElse(hn::IsNaN(s), s, hn::Log(d, s));
-    const VF v = hn::Add(hn::Load(d, most + i), log);
+    const VF v = hn::Add(hn::Load(d, most + i), log(hn::Load(d, sum + i)));
     if (i + w <= n)
       hn::StoreU(v, d, lse + i);
     else

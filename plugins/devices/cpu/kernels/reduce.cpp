@@ -54,12 +54,16 @@ HWY_INLINE void panel(const float* x, int64_t rows, int64_t stride, float* y, in
   const F f;
   const int64_t w = lanes();
   VF acc[kVectors];
-  for (VF& a : acc) a = hn::Set(d, F::kInitial);
+  HWY_UNROLL(8)
+  for (int v = 0; v < kVectors; ++v) acc[v] = hn::Set(d, F::kInitial);
   for (int64_t r = 0; r < rows; ++r, x += stride) {
+    // Unrolled, or the accumulators would live in memory.
+    HWY_UNROLL(8)
     for (int v = 0; v + 1 < kVectors; ++v) acc[v] = f(acc[v], hn::LoadU(d, x + v * w));
     const float* end = x + (kVectors - 1) * w;
     acc[kVectors - 1] = f(acc[kVectors - 1], tail == w ? hn::LoadU(d, end) : load_n(end, tail));
   }
+  HWY_UNROLL(8)
   for (int v = 0; v + 1 < kVectors; ++v) hn::StoreU(acc[v], d, y + v * w);
   if (tail == w)
     hn::StoreU(acc[kVectors - 1], d, y + (kVectors - 1) * w);

@@ -4,6 +4,7 @@
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
 #include <hwy/foreach_target.h>
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
+#include "plugins/devices/cpu/kernels/simd_log-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
@@ -57,6 +58,12 @@ void softmax_rows(const float* x, const float*, float* y, int64_t c, int64_t fir
   for (int64_t r = first; r < last; ++r) {
     const float* in = x + r * c;
     float* out = y + r * c;
+    if (c < w) {  // the row is part of one vector
+      const VF v = load_n(in, c, least);
+      const VF e = exp(hn::Sub(v, hn::MaxOfLanes(d, v)));
+      store_n(hn::Div(e, hn::SumOfLanes(d, e)), out, c);
+      continue;
+    }
     const VF m = row_max(in, c);
     VF sum = hn::Zero(d);
     int64_t i = 0;
@@ -81,8 +88,7 @@ void log_softmax_rows(const float* x, const float*, float* y, int64_t c, int64_t
   const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int64_t r = first; r < last; ++r) {
     const VF m = row_max(x + r * c, c);
-    const float sum = sum_lanes(fold(x + r * c, c, hn::Zero(d), least, AddExp{m}));
-    const VF log_sum = hn::Set(d, std::log(sum));
+    const VF log_sum = log(hn::SumOfLanes(d, fold(x + r * c, c, hn::Zero(d), least, AddExp{m})));
     each(x + r * c, x + r * c, y + r * c, c, [&](VF v, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
   }
 }

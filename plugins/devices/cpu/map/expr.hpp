@@ -11,8 +11,8 @@
 
 namespace plait::cpu {
 
-// Same register numbering as plait_map: inputs first, then one register per instruction. No COPY is left, every
-// instruction is used, and powers with simple constant exponents are products.
+// Same register numbering as plait_map: inputs first, then one register per instruction. No COPY is
+// left, every instruction is used, and powers with simple constant exponents are products.
 struct Expr {
   uint32_t n_inputs = 0;
   std::vector<plait_map_instr> instrs;
@@ -30,7 +30,8 @@ int map_op_arity(uint32_t op);
 // Bytes of one element, 0 for an unknown dtype.
 size_t dtype_bytes(uint32_t dtype);
 
-// Checks the expression of `desc` and the number and dtypes of its operands. Throws plait::Error (PLAIT_ERR_INVALID).
+// Checks the expression of `desc` and the number and dtypes of its operands. Throws plait::Error
+// (PLAIT_ERR_INVALID).
 Expr read_expr(const MapDesc& desc);
 
 [[noreturn]] void fail_map(uint32_t code, const std::string& text);

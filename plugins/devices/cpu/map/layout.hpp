@@ -1,4 +1,5 @@
-// How the operands of a map lie over the outputs' elements, with as few loops as possible, and how threads share them.
+// How the operands of a map lie over the outputs' elements, with as few loops as possible, and how
+// threads share them.
 #pragma once
 
 #include <array>
@@ -9,8 +10,9 @@
 
 namespace plait::cpu {
 
-// dims[0..rank) from the outermost loop to the row; rank >= 1. strides[o][d] in elements for inputs then outputs; in the
-// row every stride is 1 (dense) or 0 (one element for the whole row). Outputs are always dense.
+// dims[0..rank) from the outermost loop to the row; rank >= 1. strides[o][d] in elements for inputs
+// then outputs; in the row every stride is 1 (dense) or 0 (one element for the whole row). Outputs
+// are always dense.
 struct Layout {
   using Strides = std::array<int64_t, PLAIT_MAX_RANK>;
 
@@ -26,7 +28,8 @@ struct Layout {
 };
 
 // Drops extents of 1 and merges neighbours over which every operand is dense, or every stride 0.
-// Throws plait::Error (PLAIT_ERR_INVALID) when outputs differ in dims, an input does not broadcast, or a size overflows.
+// Throws plait::Error (PLAIT_ERR_INVALID) when outputs differ in dims, an input does not broadcast,
+// or a size overflows.
 Layout make_layout(const MapDesc& desc);
 
 // Threads worth using for `layout`: 1 below some 16 thousand elements.

@@ -1,12 +1,13 @@
-// Coefficients shared by the generated code and the interpreter. Each polynomial is a minimax fit in relative error on the
-// range given, rounded to f32 one coefficient after the other with the rest fitted anew; lowest power first.
+// Coefficients shared by the generated code and the interpreter. Each polynomial is a minimax fit
+// in relative error on the range given, rounded to f32 one coefficient after the other with the
+// rest fitted anew; lowest power first.
 #pragma once
 
 namespace plait::cpu::poly {
 
 inline constexpr float kLog2E = 1.44269504089f;
-// ln 2 in two parts: the first has twelve bits, so n * kLn2Hi is exact for any exponent n; both are positive, so that an
-// infinite n stays infinite.
+// ln 2 in two parts: the first has twelve bits, so n * kLn2Hi is exact for any exponent n; both are
+// positive, so that an infinite n stays infinite.
 inline constexpr float kLn2Hi = 0.693115234375f;
 inline constexpr float kLn2Lo = 3.19461849453e-5f;
 

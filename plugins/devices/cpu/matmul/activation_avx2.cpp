@@ -16,8 +16,12 @@ struct Avx2 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
-  PLAIT_INLINE static F load_part(const float* p, int64_t n) { return _mm256_maskload_ps(p, part(n)); }
-  PLAIT_INLINE static void store_part(float* p, int64_t n, F a) { _mm256_maskstore_ps(p, part(n), a); }
+  PLAIT_INLINE static F load_part(const float* p, int64_t n) {
+    return _mm256_maskload_ps(p, part(n));
+  }
+  PLAIT_INLINE static void store_part(float* p, int64_t n, F a) {
+    _mm256_maskstore_ps(p, part(n), a);
+  }
   PLAIT_INLINE static F set(float a) { return _mm256_set1_ps(a); }
   PLAIT_INLINE static F add(F a, F b) { return _mm256_add_ps(a, b); }
   PLAIT_INLINE static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
@@ -50,6 +54,8 @@ struct Avx2 {
 
 }  // namespace
 
-ActivationFunction activation_avx2(Activation activation) { return activation_of<Avx2>(activation); }
+ActivationFunction activation_avx2(Activation activation) {
+  return activation_of<Avx2>(activation);
+}
 
 }  // namespace plait::cpu

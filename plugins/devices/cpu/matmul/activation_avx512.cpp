@@ -19,8 +19,12 @@ struct Avx512 {
   PLAIT_INLINE static F load(const float* p) { return _mm512_loadu_ps(p); }
   PLAIT_INLINE static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
   PLAIT_INLINE static __mmask16 part(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
-  PLAIT_INLINE static F load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(part(n), p); }
-  PLAIT_INLINE static void store_part(float* p, int64_t n, F a) { _mm512_mask_storeu_ps(p, part(n), a); }
+  PLAIT_INLINE static F load_part(const float* p, int64_t n) {
+    return _mm512_maskz_loadu_ps(part(n), p);
+  }
+  PLAIT_INLINE static void store_part(float* p, int64_t n, F a) {
+    _mm512_mask_storeu_ps(p, part(n), a);
+  }
   PLAIT_INLINE static F set(float a) { return _mm512_set1_ps(a); }
   PLAIT_INLINE static F add(F a, F b) { return _mm512_add_ps(a, b); }
   PLAIT_INLINE static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
@@ -45,6 +49,8 @@ struct Avx512 {
 
 }  // namespace
 
-ActivationFunction activation_avx512(Activation activation) { return activation_of<Avx512>(activation); }
+ActivationFunction activation_avx512(Activation activation) {
+  return activation_of<Avx512>(activation);
+}
 
 }  // namespace plait::cpu

@@ -34,7 +34,8 @@ PLAIT_INLINE typename V::F exp_of(typename V::F x) {
   const F n = V::round(V::mul(x, V::set(1.44269504f)));
   F r = V::fnma(n, V::set(0.693145752f), x);  // ln 2 in two parts
   r = V::fnma(n, V::set(1.42860677e-6f), r);
-  const F tail = polynomial<V>(r, 1.39505246e-3f, 8.36890835e-3f, 4.16662060e-2f, 1.66665187e-1f, 0.5f);
+  const F tail =
+      polynomial<V>(r, 1.39505246e-3f, 8.36890835e-3f, 4.16662060e-2f, 1.66665187e-1f, 0.5f);
   return V::scale(V::add(V::set(1.0f), V::fma(V::mul(r, r), tail, r)), n);
 }
 
@@ -112,7 +113,8 @@ PLAIT_TARGET void activation_loop(float* values, int64_t count) {
   for (; i + V::kLanes <= count; i += V::kLanes) {
     V::store(values + i, Function<V>::of(V::load(values + i)));
   }
-  if (i < count) V::store_part(values + i, count - i, Function<V>::of(V::load_part(values + i, count - i)));
+  if (i < count)
+    V::store_part(values + i, count - i, Function<V>::of(V::load_part(values + i, count - i)));
 }
 
 template <class V>

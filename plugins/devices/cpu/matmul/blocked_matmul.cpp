@@ -62,7 +62,8 @@ class BlockedMatmul final : public MatmulKernel {
   };
 
   void run_share(const MatmulArgs& args, const BlockedShare& share, size_t thread) const {
-    float* workspace = static_cast<float*>(args.workspace) + thread * (plan_.a_floats() + plan_.b_floats());
+    float* workspace =
+        static_cast<float*>(args.workspace) + thread * (plan_.a_floats() + plan_.b_floats());
     const MatmulDesc& d = plan_.desc;
     for (int64_t item = share.first_item; item < share.last_item; ++item) {
       const Operands operands = {args.a + item * d.batch_stride_a,
@@ -97,8 +98,8 @@ class BlockedMatmul final : public MatmulKernel {
     }
   }
 
-  void run_block(const Operands& o, const BlockedShare& share, int64_t first_tile, int64_t last_tile,
-                 size_t block) const {
+  void run_block(const Operands& o, const BlockedShare& share, int64_t first_tile,
+                 int64_t last_tile, size_t block) const {
     const MatmulDesc& d = plan_.desc;
     const KBlock& k = plan_.k_blocks[block];
     const int64_t row = plan_.first_row(first_tile);

@@ -69,7 +69,8 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
     plan.k_blocks.push_back({first, std::min(size, desc.k - first)});
   }
   const int64_t tile_bytes = plan.slots * size * kFloat;
-  plan.tiles_per_block = std::clamp<int64_t>(second_level_cache_bytes() * 5 / 8 / tile_bytes, 4, tiles);
+  plan.tiles_per_block =
+      std::clamp<int64_t>(second_level_cache_bytes() * 5 / 8 / tile_bytes, 4, tiles);
 
   const int64_t units = desc.batch > 1 ? desc.batch : std::max(plan.panels, tiles);
   constexpr int64_t kProductsWorthAThread = 1 << 20;
@@ -81,8 +82,9 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   const double n = static_cast<double>(desc.n);
   const double a_passes = static_cast<double>(ceil_div(tiles, plan.tiles_per_block));
   const double pack = k * (m / plan.rows_lo + n / lanes * a_passes) * pack_cycles(isa, true);
-  const double run = static_cast<double>(plan.panels * tiles * static_cast<int64_t>(plan.k_blocks.size())) *
-                     tile_cycles(isa, plan.rows_lo, kVecs, size, {});
+  const double run =
+      static_cast<double>(plan.panels * tiles * static_cast<int64_t>(plan.k_blocks.size())) *
+      tile_cycles(isa, plan.rows_lo, kVecs, size, {});
   plan.cycles = (pack + run) * static_cast<double>(desc.batch) / plan.threads;
   return plan;
 }

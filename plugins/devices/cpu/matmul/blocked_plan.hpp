@@ -29,7 +29,7 @@ struct BlockedPlan {
   int64_t tiles_hi = 0;
   int64_t tiles_lo = 0;
   int slots = 0;
-  int64_t panels = 0;          ///< of panel_lanes columns each
+  int64_t panels = 0;  ///< of panel_lanes columns each
   int64_t panel_lanes = 0;
   int64_t last_panel_lanes = 0;
   int64_t tiles_per_block = 0;  ///< tiles of A packed at a time

@@ -14,16 +14,19 @@ namespace plait::cpu {
 namespace {
 
 std::string shape_text(const MatmulDesc& d) {
-  return std::to_string(d.batch) + " x (" + std::to_string(d.m) + "," + std::to_string(d.k) + ")*(" +
-         std::to_string(d.k) + "," + std::to_string(d.n) + ")";
+  return std::to_string(d.batch) + " x (" + std::to_string(d.m) + "," + std::to_string(d.k) +
+         ")*(" + std::to_string(d.k) + "," + std::to_string(d.n) + ")";
 }
 
-[[noreturn]] void refuse(const MatmulDesc& d, const std::string& found, const std::string& expected) {
-  throw std::invalid_argument("[matmul] " + found + " in " + shape_text(d) + "; expected " + expected);
+[[noreturn]] void refuse(const MatmulDesc& d, const std::string& found,
+                         const std::string& expected) {
+  throw std::invalid_argument("[matmul] " + found + " in " + shape_text(d) + "; expected " +
+                              expected);
 }
 
 void check_product(const MatmulDesc& d, int64_t x, int64_t y) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(sizeof(float));
+  constexpr int64_t kMost =
+      std::numeric_limits<int64_t>::max() / static_cast<int64_t>(sizeof(float));
   if (y != 0 && x > kMost / y) refuse(d, "matrix too large", "byte counts below 2^63");
 }
 
@@ -98,7 +101,8 @@ Offer offer_plain(const MatmulDesc&) { return {}; }
 constexpr Entry kEntries[] = {
     {"jit_avx512", Isa::avx512, [](const MatmulDesc& d) { return offer_jit(d, Isa::avx512); },
      [](const MatmulDesc& d) { return make_jit(d, Isa::avx512); }, why_late_direct},
-    {"jit_avx512_blocked", Isa::avx512, [](const MatmulDesc& d) { return offer_blocked(d, Isa::avx512); },
+    {"jit_avx512_blocked", Isa::avx512,
+     [](const MatmulDesc& d) { return offer_blocked(d, Isa::avx512); },
      [](const MatmulDesc& d) { return make_blocked(d, Isa::avx512); }, why_late_blocked},
     {"jit_avx2", Isa::avx2, [](const MatmulDesc& d) { return offer_jit(d, Isa::avx2); },
      [](const MatmulDesc& d) { return make_jit(d, Isa::avx2); }, why_late_direct},

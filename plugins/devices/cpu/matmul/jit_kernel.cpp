@@ -13,7 +13,8 @@ namespace plait::cpu {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int kBodyInstructions = 400;  // per turn of the k loop: a good share of the decoded-code cache
+constexpr int kBodyInstructions =
+    400;  // per turn of the k loop: a good share of the decoded-code cache
 constexpr int64_t kPrefetchAhead = 2048;
 
 }  // namespace

@@ -114,8 +114,8 @@ class JitMatmul final : public MatmulKernel {
     const int64_t width = int64_t{panel.vecs} * lanes_of(plan_.isa);
 
     PanelArgs call;
-    call.d = plan_.swapped ? pack + plan_.pack_floats
-                           : c + part.first_row * desc.n + panel.first_lane;
+    call.d =
+        plan_.swapped ? pack + plan_.pack_floats : c + part.first_row * desc.n + panel.first_lane;
     call.tiles_hi = part.tiles_hi;
     call.tiles_lo = part.tiles_lo;
     if (desc.bias) call.bias = args.bias + (plan_.swapped ? part.first_row : panel.first_lane);

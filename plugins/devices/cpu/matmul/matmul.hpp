@@ -28,8 +28,8 @@ struct MatmulDesc {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  bool transpose_a = false;  ///< A is stored [m,k], or [k,m] when set
-  bool transpose_b = false;  ///< B is stored [k,n], or [n,k] when set
+  bool transpose_a = false;    ///< A is stored [m,k], or [k,m] when set
+  bool transpose_b = false;    ///< B is stored [k,n], or [n,k] when set
   int64_t batch_stride_a = 0;  ///< in elements; 0 means that all products share the matrix
   int64_t batch_stride_b = 0;
   int64_t batch_stride_c = 0;
@@ -69,8 +69,9 @@ class MatmulKernel {
 
 /// What `make_matmul` would build.
 struct Choice {
-  std::string kernel;  ///< jit_avx512, jit_avx512_blocked, jit_avx2, jit_avx2_blocked, onednn or plain
-  std::string why;     ///< "name: reason; ..." for the entries of the list before it; may be empty
+  std::string
+      kernel;       ///< jit_avx512, jit_avx512_blocked, jit_avx2, jit_avx2_blocked, onednn or plain
+  std::string why;  ///< "name: reason; ..." for the entries of the list before it; may be empty
   size_t workspace_bytes = 0;
 };
 

@@ -12,13 +12,15 @@ namespace plait::cpu {
 struct PackFunctions {
   /// panel (k,w) = the transpose of source (l,k), whose rows are `stride` floats apart. Lanes l..w become
   /// copies or 0.
-  void (*transpose_in)(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w, float* panel);
+  void (*transpose_in)(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w,
+                       float* panel);
   /// panel (k,w) = source (k,l), whose rows are `stride` floats apart. Lanes l..w become
   /// copies or 0.
-  void (*copy_in)(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w, float* panel);
+  void (*copy_in)(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w,
+                  float* panel);
   /// target (l,r), whose rows are `stride` floats apart, = the transpose of panel (r,w); += if `add`.
-  void (*transpose_out)(const float* panel, int64_t r, int64_t l, int64_t w, bool add, float* target,
-                        int64_t stride);
+  void (*transpose_out)(const float* panel, int64_t r, int64_t l, int64_t w, bool add,
+                        float* target, int64_t stride);
 };
 
 /// `isa` must be avx2 or avx512 and supported by the machine.

@@ -76,7 +76,8 @@ PLAIT_AVX2 void copy_in(const float* source, int64_t stride, int64_t l, int64_t 
     const float* from = source + row * stride;
     float* to = panel + row * w;
     int64_t lane = 0;
-    for (; lane + kLanes <= l; lane += kLanes) _mm256_storeu_ps(to + lane, _mm256_loadu_ps(from + lane));
+    for (; lane + kLanes <= l; lane += kLanes)
+      _mm256_storeu_ps(to + lane, _mm256_loadu_ps(from + lane));
     for (; lane < l; ++lane) to[lane] = from[lane];
     for (; lane < w; ++lane) to[lane] = 0.0f;
   }
@@ -92,7 +93,8 @@ PLAIT_AVX2 void transpose_out(const float* panel, int64_t r, int64_t l, int64_t 
       if (rows < kLanes) {
         for (int64_t j = 0; j < lanes; ++j) {
           float* to = target + (lane + j) * stride + row;
-          for (int64_t i = 0; i < rows; ++i) to[i] = add ? to[i] + from[i * w + j] : from[i * w + j];
+          for (int64_t i = 0; i < rows; ++i)
+            to[i] = add ? to[i] + from[i * w + j] : from[i * w + j];
         }
         continue;
       }

@@ -67,7 +67,8 @@ PLAIT_AVX512_INLINE void turn_16x4(const float* from, int64_t stride, float* to,
 
 /// Merges 16 columns of a row into the quarter of four vectors that `mask` names.
 template <__mmask16 mask>
-PLAIT_AVX512_INLINE void merge_row(const float* row, __m512& v0, __m512& v1, __m512& v2, __m512& v3) {
+PLAIT_AVX512_INLINE void merge_row(const float* row, __m512& v0, __m512& v1, __m512& v2,
+                                   __m512& v3) {
   v0 = _mm512_mask_broadcast_f32x4(v0, mask, _mm_loadu_ps(row));
   v1 = _mm512_mask_broadcast_f32x4(v1, mask, _mm_loadu_ps(row + 4));
   v2 = _mm512_mask_broadcast_f32x4(v2, mask, _mm_loadu_ps(row + 8));
@@ -84,7 +85,8 @@ PLAIT_AVX512_INLINE void merge_rows(const float* from, int64_t stride, Four& c0,
 }
 
 /// The first quarters of four vectors: 16 columns of a row.
-PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m512& v2, __m512& v3) {
+PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m512& v2,
+                                   __m512& v3) {
   v0 = _mm512_castps128_ps512(_mm_loadu_ps(row));
   v1 = _mm512_castps128_ps512(_mm_loadu_ps(row + 4));
   v2 = _mm512_castps128_ps512(_mm_loadu_ps(row + 8));
@@ -109,7 +111,8 @@ PLAIT_AVX512_INLINE void turn_16x16(const float* from, int64_t stride, float* to
 }
 
 /// Whole groups of 16 columns; returns how many columns were done.
-PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, float* out, int64_t w) {
+PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, float* out,
+                               int64_t w) {
   int64_t column = 0;
   for (; column + 16 <= k; column += 16) turn_16x16(rows + column, stride, out + column * w, w);
   for (; column + 4 <= k; column += 4) turn_16x4(rows + column, stride, out + column * w, w);
@@ -117,18 +120,19 @@ PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, flo
 }
 
 /// As turn_16x4 for fewer rows: the last one stands for those that are missing.
-PLAIT_AVX512 void turn_ragged(const float* from, int64_t stride, int64_t rows, float* to, int64_t width) {
+PLAIT_AVX512 void turn_ragged(const float* from, int64_t stride, int64_t rows, float* to,
+                              int64_t width) {
   const auto row = [=](int64_t i) { return _mm_loadu_ps(from + std::min(i, rows - 1) * stride); };
   alignas(64) float quarters[4][kLanes];
   for (int64_t i = 0; i < kLanes; ++i) _mm_store_ps(&quarters[i % 4][i / 4 * 4], row(i));
-  store_turned({_mm512_load_ps(quarters[0]), _mm512_load_ps(quarters[1]), _mm512_load_ps(quarters[2]),
-                _mm512_load_ps(quarters[3])},
+  store_turned({_mm512_load_ps(quarters[0]), _mm512_load_ps(quarters[1]),
+                _mm512_load_ps(quarters[2]), _mm512_load_ps(quarters[3])},
                to, width);
 }
 
 /// The last columns, fewer than four.
-PLAIT_AVX512 void turn_columns(const float* rows, int64_t stride, int64_t used, int64_t k, int64_t w,
-                               float* out) {
+PLAIT_AVX512 void turn_columns(const float* rows, int64_t stride, int64_t used, int64_t k,
+                               int64_t w, float* out) {
   for (int64_t column = 0; column < k; ++column) {
     alignas(64) float lanes[kLanes] = {};
     for (int64_t row = 0; row < used; ++row) lanes[row] = rows[row * stride + column];
@@ -144,7 +148,8 @@ PLAIT_AVX512 void transpose_in(const float* source, int64_t stride, int64_t l, i
     const float* rows = source + lane * stride;
     float* out = panel + lane;
     int64_t column = used == kLanes ? turn_16xk(rows, stride, k, out, w) : 0;
-    for (; column + 4 <= k; column += 4) turn_ragged(rows + column, stride, used, out + column * w, w);
+    for (; column + 4 <= k; column += 4)
+      turn_ragged(rows + column, stride, used, out + column * w, w);
     turn_columns(rows + column, stride, used, k - column, w, out + column * w);
   }
 }
@@ -156,7 +161,8 @@ PLAIT_AVX512 void copy_in(const float* source, int64_t stride, int64_t l, int64_
     const float* from = source + row * stride;
     float* to = panel + row * w;
     int64_t lane = 0;
-    for (; lane + kLanes < w; lane += kLanes) _mm512_storeu_ps(to + lane, _mm512_loadu_ps(from + lane));
+    for (; lane + kLanes < w; lane += kLanes)
+      _mm512_storeu_ps(to + lane, _mm512_loadu_ps(from + lane));
     _mm512_storeu_ps(to + lane, _mm512_maskz_loadu_ps(last, from + lane));
   }
 }

@@ -40,7 +40,8 @@ void matmul_plain(const MatmulDesc& d, const T* a, const T* b, const T* bias, T*
     for (int64_t i = 0; i < d.m; ++i) {
       for (int64_t j = 0; j < d.n; ++j) {
         T sum = 0;
-        for (int64_t p = 0; p < d.k; ++p) sum += a_item[i * a_i + p * a_p] * b_item[p * b_p + j * b_j];
+        for (int64_t p = 0; p < d.k; ++p)
+          sum += a_item[i * a_i + p * a_p] * b_item[p * b_p + j * b_j];
         if (d.bias) sum += bias[j];
         T& out = c_item[i * d.n + j];
         out = d.accumulate ? out + sum : activate_plain(d.activation, sum);

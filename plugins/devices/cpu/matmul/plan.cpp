@@ -29,9 +29,11 @@ void cut_rows(Panel& panel, Isa isa, int64_t rows) {
 double panel_cycles(const Panel& panel, Isa isa, int64_t k, const QCost& q) {
   double cycles = 0;
   if (panel.tiles_hi > 0) {
-    cycles += static_cast<double>(panel.tiles_hi) * tile_cycles(isa, panel.rows_hi, panel.vecs, k, q);
+    cycles +=
+        static_cast<double>(panel.tiles_hi) * tile_cycles(isa, panel.rows_hi, panel.vecs, k, q);
   }
-  return cycles + static_cast<double>(panel.tiles_lo) * tile_cycles(isa, panel.rows_lo, panel.vecs, k, q);
+  return cycles +
+         static_cast<double>(panel.tiles_lo) * tile_cycles(isa, panel.rows_lo, panel.vecs, k, q);
 }
 
 QCost q_cost(const JitPlan& plan, int vecs) {
@@ -111,13 +113,14 @@ void share(JitPlan& plan, double product_cycles, double per_panel_extra) {
   const double all = (product_cycles + per_panel_extra) * static_cast<double>(plan.desc.batch);
   plan.cycles = all;
   for (int threads = 2; threads <= plan.desc.threads; ++threads) {
-    const double by_unit = all * static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
+    const double by_unit =
+        all * static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
     int64_t tiles = std::numeric_limits<int64_t>::max();
     for (const Panel& panel : plan.panels) tiles = std::min(tiles, panel.tiles_hi + panel.tiles_lo);
     const double share_of_rows =
         static_cast<double>(ceil_div(tiles, threads)) / static_cast<double>(tiles);
-    const double by_rows = (product_cycles * share_of_rows + per_panel_extra) *
-                           static_cast<double>(plan.desc.batch);
+    const double by_rows =
+        (product_cycles * share_of_rows + per_panel_extra) * static_cast<double>(plan.desc.batch);
     const double best = std::min(by_unit, by_rows) + kThreadStartCycles;
     if (best >= plan.cycles) continue;
     plan.cycles = best;

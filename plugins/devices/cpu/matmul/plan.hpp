@@ -29,10 +29,10 @@ struct KernelSpec {
   int64_t p_k = 0;
   int64_t q_k = 0;
   int64_t d_row = 0;
-  int64_t p_tile = 0;  ///< from a tile's P to the next one's; 0 when the rows simply go on
+  int64_t p_tile = 0;   ///< from a tile's P to the next one's; 0 when the rows simply go on
   bool mask_q = false;  ///< Q must not be read beyond last_lanes
   bool mask_d = false;  ///< D must not be touched beyond last_lanes
-  bool add = false;       ///< D += instead of D =
+  bool add = false;     ///< D += instead of D =
   bool bias = false;
   bool bias_per_row = false;
   bool relu = false;

@@ -58,7 +58,8 @@ class Planner {
     }
   }
 
-  // An instruction may write an output itself when no later one reads an input in place: the output may lie on it.
+  // An instruction may write an output itself when no later one reads an input in place: the output
+  // may lie on it.
   void choose_direct_outputs() {
     direct_output_.assign(expr_.n_registers(), -1);
     for (size_t o = 0; o < expr_.outputs.size(); ++o) {

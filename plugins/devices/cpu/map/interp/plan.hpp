@@ -1,4 +1,5 @@
-// What the interpreter does per tile, decided once: where each register of the expression lives, and in which order.
+// What the interpreter does per tile, decided once: where each register of the expression lives,
+// and in which order.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct TilePlan {
   uint32_t n_buffers = 0;
 };
 
-// dtypes and layout of the operands, inputs then outputs; `native` is the dtype that the arithmetic runs in.
+// dtypes and layout of the operands, inputs then outputs; `native` is the dtype that the arithmetic
+// runs in.
 TilePlan plan_tiles(const Expr& expr, std::span<const uint32_t> dtypes, const Layout& layout,
                     uint32_t native);
 

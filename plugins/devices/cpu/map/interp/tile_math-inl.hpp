@@ -1,4 +1,5 @@
-// Elementary functions over f32 vectors of any width, for the interpreter. Included once per instruction set.
+// Elementary functions over f32 vectors of any width, for the interpreter. Included once per
+// instruction set.
 #if defined(PLAIT_MAP_TILE_MATH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLAIT_MAP_TILE_MATH_INL
 #undef PLAIT_MAP_TILE_MATH_INL

@@ -7,7 +7,8 @@
 
 namespace plait::cpu::interp {
 
-// dst[i] = op(a[i], b[i], c[i]); operands beyond the op's arity are not touched. dst may be one of them. Any alignment.
+// dst[i] = op(a[i], b[i], c[i]); operands beyond the op's arity are not touched. dst may be one of
+// them. Any alignment.
 template <class T>
 using TileOp = void (*)(const T* a, const T* b, const T* c, T* dst, size_t n);
 

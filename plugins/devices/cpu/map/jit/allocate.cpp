@@ -8,7 +8,8 @@
 namespace plait::cpu::jit {
 namespace {
 
-// Values computed outside the level that uses them get a slot in the frame. Returns how many there are.
+// Values computed outside the level that uses them get a slot in the frame. Returns how many there
+// are.
 int assign_slots(const Code& code, Homes& homes) {
   int n = 0;
   const auto need = [&](Value v, Level user) {
@@ -67,7 +68,8 @@ Program allocate(const Code& code, int registers) {
     homes.held[v] = static_cast<int16_t>(left);
   }
 
-  // Held registers are filled between the sections, so call and row code reads memory; it does keep off them.
+  // Held registers are filled between the sections, so call and row code reads memory; it does keep
+  // off them.
   const std::vector<int16_t> held =
       std::exchange(homes.held, std::vector<int16_t>(code.nodes.size(), -1));
   SectionAllocator call(code, Level::kCall, left, homes), row(code, Level::kRow, left, homes);

@@ -1,5 +1,6 @@
-// Registers for vector-level code: turns each loop level into a list of machine steps whose operands are registers or
-// memory. The code is straight-line, so eviction of the value needed furthest ahead is as good as it gets.
+// Registers for vector-level code: turns each loop level into a list of machine steps whose
+// operands are registers or memory. The code is straight-line, so eviction of the value needed
+// furthest ahead is as good as it gets.
 #pragma once
 
 #include <vector>
@@ -8,8 +9,8 @@
 
 namespace plait::cpu::jit {
 
-// Where a step finds an operand. Literals and slots (values of an outer level) hold one element that is broadcast; spills
-// are whole vectors of the frame.
+// Where a step finds an operand. Literals and slots (values of an outer level) hold one element
+// that is broadcast; spills are whole vectors of the frame.
 struct Place {
   enum Kind : uint8_t { kNone, kRegister, kSpill, kLiteral, kSlot, kZero };
   Kind kind = kNone;

@@ -1,7 +1,9 @@
-// Machine code of one map: vector-level steps to x86-64 (System V), for vectors of 8 (AVX2) or 16 (AVX-512) f32.
+// Machine code of one map: vector-level steps to x86-64 (System V), for vectors of 8 (AVX2) or 16
+// (AVX-512) f32.
 //
-// Registers: rdi the arguments, rax the element in the row, rcx the row's length, rdx and rsi free, the other ten hold
-// operand pointers. The highest vector register is scratch; AVX2 keeps the tail mask in the one below, AVX-512 in k7.
+// Registers: rdi the arguments, rax the element in the row, rcx the row's length, rdx and rsi free,
+// the other ten hold operand pointers. The highest vector register is scratch; AVX2 keeps the tail
+// mask in the one below, AVX-512 in k7.
 #pragma once
 
 #include <xbyak/xbyak.h>
@@ -15,7 +17,8 @@ namespace plait::cpu::jit {
 
 class Emitter : private Xbyak::CodeGenerator {
  public:
-  // Uses `program` and `operands` until it returns. Throws Xbyak::Error when memory for code can't be had.
+  // Uses `program` and `operands` until it returns. Throws Xbyak::Error when memory for code can't
+  // be had.
   Emitter(const Program& program, std::span<const OperandAccess> operands, Isa isa, bool many_rows);
 
   MachineCode::Function function() const { return getCode<MachineCode::Function>(); }

@@ -75,7 +75,8 @@ void Emitter::store(const Step& s, Spot spot) {
   vmovq(whole, low);
 }
 
-// AVX2 has no masked access to elements below 4 bytes: the last elements of a row go through the frame, one by one.
+// AVX2 has no masked access to elements below 4 bytes: the last elements of a row go through the
+// frame, one by one.
 void Emitter::stage(bool outputs) {
   for (size_t i = 0; i < operands_.size(); ++i) {
     const OperandAccess& o = operands_[i];

@@ -98,10 +98,15 @@ class JitKernel final : public MapKernel {
 }  // namespace
 
 std::string refusal(Isa isa, const MapDesc& desc) {
+  constexpr uint32_t kMaxInstrs = 256;  // indices of places in the frame have 16 bits
   const std::string name = isa == Isa::kAvx512 ? "jit_avx512" : "jit_avx2";
   if (!machine_has(isa))
     return name + " needs " +
-           (isa == Isa::kAvx512 ? "AVX-512 F, DQ, BW and VL" : "AVX2, FMA and F16C");
+           (isa == Isa::kAvx512 ? "AVX-512 F, DQ, BW and VL" : "AVX2, FMA and F16C") +
+           ", which this machine or its system lacks";
+  if (desc.map->n_instrs > kMaxInstrs)
+    return name + " takes " + std::to_string(kMaxInstrs) + " instructions, found " +
+           std::to_string(desc.map->n_instrs);
   size_t narrow = 0;
   for (const auto& side : {desc.inputs, desc.outputs}) {
     for (const MapTensor& t : side) {

@@ -1,5 +1,5 @@
-// The vector-level form between an expression and machine code: straight-line SSA over values of one vector register,
-// with the loop level at which each value is computed.
+// The vector-level form between an expression and machine code: straight-line SSA over values of
+// one vector register, with the loop level at which each value is computed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace plait::cpu::jit {
 
 enum class Isa : uint8_t { kAvx2, kAvx512 };
 
-// Where a value is computed: never (a literal), once per call, once per row, or for every vector of the row.
+// Where a value is computed: never (a literal), once per call, once per row, or for every vector of
+// the row.
 enum class Level : uint8_t { kLiteral, kCall, kRow, kBody };
 
 enum class Vop : uint8_t {

@@ -28,7 +28,8 @@ struct OperandAccess {
 
 // Vector registers that a program may use.
 inline int usable_registers(Isa isa) { return isa == Isa::kAvx512 ? 31 : 14; }
-// General registers that hold operand pointers; AVX2 takes at most this many operands below 4 bytes.
+// General registers that hold operand pointers; AVX2 takes at most this many operands below 4
+// bytes.
 inline constexpr int kPointerRegisters = 10;
 
 // Whether this machine and its system run code for `isa`.

@@ -1,5 +1,6 @@
-// Elementary functions as vector-level code, for both instruction sets. Each is good to about 2 ulp over all of f32
-// (power: 1e-6 relative), with NaN, infinities, zeros and denormals as the C library has them.
+// Elementary functions as vector-level code, for both instruction sets. Each is good to about 2 ulp
+// over all of f32 (power: 1e-6 relative), with NaN, infinities, zeros and denormals as the C
+// library has them.
 #pragma once
 
 #include "plugins/devices/cpu/map/jit/lir.hpp"
@@ -24,7 +25,8 @@ struct ExpParts {
 };
 // `low`: what is to be added to x and is small against it, or kNoValue.
 ExpParts split_exp(Builder& b, Value x, Value low = kNoValue);
-// v * 2^n for integral n in [-252, 254], rounded once even where the result is denormal; v in [1/2, 2].
+// v * 2^n for integral n in [-252, 254], rounded once even where the result is denormal; v in [1/2,
+// 2].
 Value scale_by_power(Builder& b, Value v, Value n);
 // 2^n for integral n in [-126, 127].
 Value power_of_two(Builder& b, Value n);

@@ -68,7 +68,8 @@ Value power(Builder& b, Value x, Value y) {
   const Value ax = b.abs(x);
   const auto [e, m] = split_log(b, ax, true);
 
-  // log(ax) in two parts, since the product with y blows up its error. log(1+f) = f - f^2/2 + f^3 P(f).
+  // log(ax) in two parts, since the product with y blows up its error. log(1+f) = f - f^2/2 + f^3
+  // P(f).
   const Value f = b.sub(m, one);
   const Value sq = b.mul(f, f);
   const Value minus_sq_low = b.fnma(f, f, sq);

@@ -38,8 +38,8 @@ SectionAllocator::SectionAllocator(const Code& code, Level level, int registers,
   locked_.assign(registers, false);
 }
 
-// Nodes of this level in their order; in the body also the stores, each as soon as its value exists and every input of
-// the vector has been read: an output may lie on top of an input.
+// Nodes of this level in their order; in the body also the stores, each as soon as its value exists
+// and every input of the vector has been read: an output may lie on top of an input.
 void SectionAllocator::order_items() {
   Value last_load = 0;
   const Value n = static_cast<Value>(code_.nodes.size());
@@ -163,7 +163,8 @@ void SectionAllocator::release_dead(const Node& n, int at) {
   std::fill(locked_.begin(), locked_.end(), false);
 }
 
-// Machine instructions read memory as their last operand only; swaps what may be swapped toward that.
+// Machine instructions read memory as their last operand only; swaps what may be swapped toward
+// that.
 void SectionAllocator::prefer_memory_last(Node& n) {
   const auto mem = [&](int k) { return where(n.args[k]).in_memory(); };
   if (commutes(n.op) && mem(0) && !mem(1)) std::swap(n.args[0], n.args[1]);

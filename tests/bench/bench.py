@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Runs the figures, prints a table, writes <build>/bench.json. Called by run.sh, which builds what this needs."""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import sys
+import time
+
+import figures_fixed
+import figures_speed
+from bench_common import Bench
+
+FIGURES = {
+    "neuron": figures_speed.neuron,
+    "wide": figures_speed.wide,
+    "accuracy": figures_fixed.accuracy,
+    "memory": figures_fixed.memory,
+    "allocations": figures_fixed.allocations,
+    "startup": figures_fixed.startup,
+}
+BUSY = 0.5
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    parser.add_argument("--data", required=True, type=pathlib.Path)
+    parser.add_argument("--peer-python", help="a python that has PyTorch; without it those peers are left out")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", action="append", choices=FIGURES)
+    return parser.parse_args()
+
+
+def machine():
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "cpu": names[0] if names else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "kernel": platform.release(),
+    }
+
+
+def number(value):
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if float(value) == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def print_table(rows):
+    titles = ("figure", "plait", "unit", "beside", "its value", "ratio", "bar", "")
+    lines = [titles]
+    for r in rows:
+        met = {True: "ok", False: "MISSED", None: ""}[r["met"]]
+        ratio = f"{r['ratio']:.3f}" if r["ratio"] is not None else ""
+        lines.append((r["figure"], number(r["value"]), r["unit"], r["peer"], number(r["peer_value"]), ratio, r["bar"], met))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
+    for line in lines:
+        left = (0, 2, 3, 6, 7)
+        cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths)))
+        print("  ".join(cells).rstrip())
+
+
+def main():
+    options = arguments()
+    bench = Bench(options.build, options.data, options.peer_python, options.quick)
+    about = machine()
+    print(f"{about['cpu']}, {about['cores']} cores, load {about['load']:.2f}, Linux {about['kernel']}")
+    if about["load"] > BUSY:
+        print(f"[bench] warning: the load is {about['load']:.2f}, above {BUSY}: others are running, the speeds are worth little")
+    start = time.monotonic()
+    for name in options.only or FIGURES:
+        print(f"[bench] {name} …", file=sys.stderr, flush=True)
+        FIGURES[name](bench)
+    about["load_after"] = os.getloadavg()[0]
+    print_table(bench.rows)
+    for note in bench.notes:
+        print(f"[bench] note: {note}")
+    result = dict(schema=1, machine=about, quick=options.quick, seconds=round(time.monotonic() - start, 1))
+    result |= dict(rows=bench.rows, notes=bench.notes, details=bench.details)
+    path = options.build / "bench.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"[bench] all figures with every round: {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+// The CPU device's matrix products against the machine's limit and against oneDNN, in one run.
+//
+//   matmul_bench [threads]     default 1
+//
+// Part 1: the products of one training step of the MLP 784-120-84-10 at batch 32 (weights [out,in]), each alone and
+// all eight in turn on shared operands, with the rate of a register-only FMA loop measured between the rounds.
+// Part 2: the products of a 2048-wide layer at batch 1024, our choice and oneDNN alternating.
+// Times are medians over the rounds; the limit is the fastest round of the FMA loop.
+
+#include <immintrin.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/devices/cpu/matmul/matmul.hpp"
+
+namespace {
+
+using plait::cpu::Activation;
+using plait::cpu::Isa;
+using plait::cpu::MatmulArgs;
+using plait::cpu::MatmulDesc;
+using plait::cpu::MatmulKernel;
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+/// Twelve independent chains of FMA in registers: more than latency times ports of any core so far. `sink` has
+/// room for all of them, so that none is left out.
+#define PLAIT_FMA_LOOP(TARGET, NAME, VECTOR, LANES, SET, FMA, STORE)                  \
+  __attribute__((target(TARGET), noinline)) double NAME(int64_t turns, float* sink) { \
+    VECTOR a[12];                                                                     \
+    for (int i = 0; i < 12; ++i) a[i] = SET(0.01f * static_cast<float>(i));           \
+    const VECTOR x = SET(0.999f);                                                     \
+    const VECTOR y = SET(0.0001f);                                                    \
+    const Clock::time_point start = Clock::now();                                     \
+    for (int64_t turn = 0; turn < turns; ++turn) {                                    \
+      a[0] = FMA(a[0], x, y), a[1] = FMA(a[1], x, y), a[2] = FMA(a[2], x, y);         \
+      a[3] = FMA(a[3], x, y), a[4] = FMA(a[4], x, y), a[5] = FMA(a[5], x, y);         \
+      a[6] = FMA(a[6], x, y), a[7] = FMA(a[7], x, y), a[8] = FMA(a[8], x, y);         \
+      a[9] = FMA(a[9], x, y), a[10] = FMA(a[10], x, y), a[11] = FMA(a[11], x, y);     \
+    }                                                                                 \
+    for (int i = 0; i < 12; ++i) STORE(sink + i * LANES, a[i]);                       \
+    return 12.0 * 2.0 * LANES * static_cast<double>(turns) / since(start);            \
+  }
+PLAIT_FMA_LOOP("avx512f", fma_rate_avx512, __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps,
+               _mm512_storeu_ps)
+PLAIT_FMA_LOOP("avx2,fma", fma_rate_avx2, __m256, 8, _mm256_set1_ps, _mm256_fmadd_ps,
+               _mm256_storeu_ps)
+
+/// FLOP/s of one core, measured for about 0.1 ms.
+double fma_rate() {
+  float sink[12 * 16];
+  constexpr int64_t kTurns = 20000;
+  switch (plait::cpu::machine_isa()) {
+    case Isa::avx512:
+      return fma_rate_avx512(kTurns, sink);
+    case Isa::avx2:
+      return fma_rate_avx2(kTurns, sink);
+    case Isa::plain:
+      break;
+  }
+  return 1.0;
+}
+
+/// One region on huge pages, as the engine's arena is.
+class Arena {
+ public:
+  explicit Arena(size_t bytes) : bytes_(bytes) {
+    constexpr size_t kHuge = size_t{2} << 20;
+    base_ = static_cast<char*>(std::aligned_alloc(kHuge, (bytes + kHuge - 1) / kHuge * kHuge));
+    madvise(base_, bytes, MADV_HUGEPAGE);
+  }
+  ~Arena() { std::free(base_); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  float* floats(int64_t count) {
+    float* result = reinterpret_cast<float*>(base_ + used_);
+    used_ += (static_cast<size_t>(count) * sizeof(float) + 127) / 64 * 64;
+    if (used_ > bytes_) std::abort();
+    for (int64_t i = 0; i < count; ++i)
+      result[i] = static_cast<float>(i * 2654435761u % 1000) * 1e-3f - 0.5f;
+    return result;
+  }
+
+ private:
+  size_t bytes_;
+  char* base_;
+  size_t used_ = 0;
+};
+
+struct Product {
+  const char* name;
+  MatmulDesc desc;
+  MatmulArgs args;
+  double flops() const {
+    return 2.0 * static_cast<double>(desc.m) * static_cast<double>(desc.n) *
+           static_cast<double>(desc.k);
+  }
+};
+
+MatmulDesc shape(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, int threads) {
+  MatmulDesc d;
+  d.m = m;
+  d.n = n;
+  d.k = k;
+  d.transpose_a = transpose_a;
+  d.transpose_b = transpose_b;
+  d.threads = threads;
+  return d;
+}
+
+std::vector<Product> mlp_step(Arena& arena, int threads) {
+  constexpr int64_t kBatch = 32, kIn = 784, kOne = 120, kTwo = 84, kOut = 10;
+  float* x = arena.floats(kBatch * kIn);
+  float* w1 = arena.floats(kOne * kIn);
+  float* w2 = arena.floats(kTwo * kOne);
+  float* w3 = arena.floats(kOut * kTwo);
+  float* bias = arena.floats(kOne);
+  float* y1 = arena.floats(kBatch * kOne);
+  float* y2 = arena.floats(kBatch * kTwo);
+  float* y3 = arena.floats(kBatch * kOut);
+  float* d1 = arena.floats(kBatch * kOne);
+  float* d2 = arena.floats(kBatch * kTwo);
+  float* d3 = arena.floats(kBatch * kOut);
+  float* g1 = arena.floats(kOne * kIn);
+  float* g2 = arena.floats(kTwo * kOne);
+  float* g3 = arena.floats(kOut * kTwo);
+  void* workspace = arena.floats(1 << 20);
+  const auto forward = [=](int64_t n, int64_t k, bool relu) {
+    MatmulDesc d = shape(kBatch, n, k, false, true, threads);
+    d.bias = true;
+    if (relu) d.activation = Activation::relu;
+    return d;
+  };
+  return {
+      {"y1 = relu(x W1' + b)", forward(kOne, kIn, true), {x, w1, bias, y1, workspace}},
+      {"y2 = relu(y1 W2' + b)", forward(kTwo, kOne, true), {y1, w2, bias, y2, workspace}},
+      {"y3 = y2 W3' + b", forward(kOut, kTwo, false), {y2, w3, bias, y3, workspace}},
+      {"dW3 = dY3' y2",
+       shape(kOut, kTwo, kBatch, true, false, threads),
+       {d3, y2, nullptr, g3, workspace}},
+      {"dY2 = dY3 W3",
+       shape(kBatch, kTwo, kOut, false, false, threads),
+       {d3, w3, nullptr, d2, workspace}},
+      {"dW2 = dY2' y1",
+       shape(kTwo, kOne, kBatch, true, false, threads),
+       {d2, y1, nullptr, g2, workspace}},
+      {"dY1 = dY2 W2",
+       shape(kBatch, kOne, kTwo, false, false, threads),
+       {d2, w2, nullptr, d1, workspace}},
+      {"dW1 = dY1' x",
+       shape(kOne, kIn, kBatch, true, false, threads),
+       {d1, x, nullptr, g1, workspace}},
+  };
+}
+
+std::unique_ptr<MatmulKernel> make(const MatmulDesc& desc, const std::string& kernel) {
+  return kernel == "chosen" ? plait::cpu::make_matmul(desc) : plait::cpu::make_matmul(desc, kernel);
+}
+
+/// Seconds of one run, as the median of `rounds` rounds of at least 20 us.
+double time_alone(const MatmulKernel& kernel, const Product& product, int rounds) {
+  const int64_t repeats = std::max<int64_t>(1, static_cast<int64_t>(3e6 / product.flops()));
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    const Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < repeats; ++i) kernel.run(product.args);
+    times.push_back(since(start) / static_cast<double>(repeats));
+  }
+  return median(times);
+}
+
+void bench_step(int threads) {
+  Arena arena(size_t{8} << 20);
+  const std::vector<Product> products = mlp_step(arena, threads);
+  std::vector<std::string> columns = {"chosen", "onednn"};
+  if (plait::cpu::machine_isa() == Isa::avx512) columns.insert(columns.begin() + 1, "jit_avx2");
+
+  std::printf("MLP 784-120-84-10, batch 32, %d thread(s): products of one step\n%-24s", threads,
+              "GFLOP/s alone");
+  for (const std::string& column : columns) std::printf("%12s", column.c_str());
+  std::printf("\n");
+  std::vector<std::vector<std::unique_ptr<MatmulKernel>>> kernels(columns.size());
+  double flops = 0;
+  for (const Product& product : products) {
+    flops += product.flops();
+    std::printf("%-24s", product.name);
+    for (size_t c = 0; c < columns.size(); ++c) {
+      kernels[c].push_back(make(product.desc, columns[c]));
+      const double seconds = time_alone(*kernels[c].back(), product, 301);
+      std::printf("%12.1f", product.flops() / seconds * 1e-9);
+    }
+    std::printf("   %s\n", kernels[0].back()->name().data());
+  }
+
+  // All eight in turn, the columns alternating, and the limit in between.
+  std::vector<std::vector<double>> times(columns.size());
+  std::vector<std::vector<double>> shares(columns.size());
+  double limit = 0;
+  for (int round = 0; round < 2000; ++round) {
+    for (size_t c = 0; c < columns.size(); ++c) {
+      for (int turn = 0; turn < 2;
+           ++turn) {  // the first turn brings the operands back to the cache
+        const Clock::time_point start = Clock::now();
+        for (size_t i = 0; i < products.size(); ++i) kernels[c][i]->run(products[i].args);
+        if (turn == 1) times[c].push_back(since(start));
+      }
+      const double now = fma_rate();
+      limit = std::max(limit, now);
+      shares[c].push_back(flops / times[c].back() / now / threads);
+    }
+  }
+  std::printf("FMA limit of a core: %.1f GFLOP/s; the step has %.2f MFLOP\n", limit * 1e-9,
+              flops * 1e-6);
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const double best = *std::min_element(times[c].begin(), times[c].end());
+    std::printf(
+        "%-12s step median %7.1f us, best %7.1f us; of the limit: median %5.1f %%, best %5.1f %%\n",
+        columns[c].c_str(), median(times[c]) * 1e6, best * 1e6, 100 * median(shares[c]),
+        100 * flops / best / limit / threads);
+  }
+}
+
+void bench_wide(int threads) {
+  constexpr int64_t kBatch = 1024, kWidth = 2048;
+  Arena arena(size_t{80} << 20);
+  float* x = arena.floats(kBatch * kWidth);
+  float* w = arena.floats(kWidth * kWidth);
+  float* y = arena.floats(kBatch * kWidth);
+  float* g = arena.floats(kWidth * kWidth);
+  float* bias = arena.floats(kWidth);
+  void* workspace = arena.floats(4 << 20);
+  MatmulDesc forward = shape(kBatch, kWidth, kWidth, false, true, threads);
+  forward.bias = true;
+  forward.activation = Activation::relu;
+  const Product products[] = {
+      {"y = relu(x W' + b)", forward, {x, w, bias, y, workspace}},
+      {"dX = dY W",
+       shape(kBatch, kWidth, kWidth, false, false, threads),
+       {x, w, nullptr, y, workspace}},
+      {"dW = dY' x",
+       shape(kWidth, kWidth, kBatch, true, false, threads),
+       {x, y, nullptr, g, workspace}},
+  };
+  std::printf("\n2048-wide layer, batch 1024, %d thread(s)\n", threads);
+  double limit = fma_rate();
+  for (const Product& product : products) {
+    const auto ours = make(product.desc, "chosen");
+    const auto theirs = make(product.desc, "onednn");
+    std::vector<double> our_times;
+    std::vector<double> their_times;
+    for (int round = 0; round < 15; ++round) {
+      limit = std::max(limit, fma_rate());
+      our_times.push_back(time_alone(*ours, product, 1));
+      their_times.push_back(time_alone(*theirs, product, 1));
+    }
+    const double us = product.flops() / median(our_times);
+    const double them = product.flops() / median(their_times);
+    std::printf("%-20s %-20s %6.1f GFLOP/s (%4.1f %%), oneDNN %6.1f (%4.1f %%), ratio %.3f\n",
+                product.name, ours->name().data(), us * 1e-9, 100 * us / limit / threads,
+                them * 1e-9, 100 * them / limit / threads, us / them);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
+  bench_step(threads);
+  bench_wide(threads);
+}

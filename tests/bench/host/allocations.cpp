@@ -1,0 +1,133 @@
+// Counts what the steps after the first allocate, in all threads: malloc and its family (operator new comes down to it) and
+// mmap, which this program defines in front of glibc's. Run with files (--mode files: metrics are written, through
+// plait_session_run) or without (a loop of plait_session_step). Prints one JSON line; the first callers go to stderr.
+#include <execinfo.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "common.hpp"
+
+namespace {
+
+constexpr int kDepth = 12, kKept = 4;
+std::atomic<bool> armed{false};
+std::atomic<long> allocations{0}, frees{0}, maps{0};
+void* stacks[kKept][kDepth];
+int depths[kKept];
+
+void count(std::atomic<long>& counter) noexcept {
+  if (!armed.load(std::memory_order_relaxed)) return;
+  const long n = counter.fetch_add(1);
+  if (&counter == &frees || n >= kKept) return;
+  armed = false;  // backtrace() itself must not be counted
+  depths[n] = backtrace(stacks[n], kDepth);
+  armed = true;
+}
+
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
+
+void* malloc(size_t n) { return count(allocations), __libc_malloc(n); }
+void* calloc(size_t n, size_t size) { return count(allocations), __libc_calloc(n, size); }
+void* realloc(void* p, size_t n) { return count(allocations), __libc_realloc(p, n); }
+void* memalign(size_t align, size_t n) { return count(allocations), __libc_memalign(align, n); }
+void* aligned_alloc(size_t align, size_t n) {
+  return count(allocations), __libc_memalign(align, n);
+}
+int posix_memalign(void** out, size_t align, size_t n) {
+  count(allocations);
+  void* p = __libc_memalign(align, n);
+  if (!p) return ENOMEM;
+  *out = p;
+  return 0;
+}
+void free(void* p) {
+  if (p) count(frees);
+  __libc_free(p);
+}
+void* mmap(void* at, size_t n, int protection, int flags, int file, off_t offset) {
+  count(maps);
+  return reinterpret_cast<void*>(syscall(SYS_mmap, at, n, protection, flags, file, offset));
+}
+}
+
+namespace {
+
+long page_faults() {
+  rusage use;
+  getrusage(RUSAGE_SELF, &use);
+  return use.ru_minflt;
+}
+
+// Calls what runs the steps: arm() after the first, disarm() after the last.
+struct Watch {
+  long faults = 0;
+  void arm() {
+    faults = page_faults();
+    armed = true;
+  }
+  void disarm() {
+    armed = false;
+    faults = page_faults() - faults;
+  }
+};
+
+void with_files(const plait::Plan& plan, int steps, Watch& watch) {
+  char folder[] = "/tmp/plait_bench_XXXXXX";
+  if (!mkdtemp(folder)) throw std::runtime_error("[bench] no folder can be made in /tmp");
+  {
+    plait::SessionSettings settings;
+    settings.run_dir = std::string(folder) + "/run";
+    settings.on_step = [&](const plait_step_result& r) {
+      if (r.step == 1) watch.arm();
+      if (r.step == steps) watch.disarm();
+      return false;
+    };
+    plait::Session(plan, std::move(settings)).run();
+  }
+  std::filesystem::remove_all(folder);
+}
+
+void without_files(const plait::Plan& plan, int steps, Watch& watch) {
+  plait::SessionSettings settings;
+  settings.no_files = true;
+  plait::Session session(plan, std::move(settings));
+  session.step();
+  watch.arm();
+  for (int i = 1; i < steps; ++i) session.step();
+  watch.disarm();
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  return bench::guarded([&] {
+    bench::Arguments a(count, values);
+    void* warm[1];
+    backtrace(warm, 1);  // loads the unwinder, which allocates
+    a.overrides.push_back("run.steps=" + std::to_string(a.steps));
+    const plait::Engine engine(bench::settings(a));
+    const plait::Plan plan(plait::Experiment::read(engine, a.experiment, a.overrides));
+    Watch watch;
+    a.mode == "files" ? with_files(plan, a.steps, watch) : without_files(plan, a.steps, watch);
+    std::printf(
+        R"({"files": %s, "steps": %d, "allocations": %ld, "frees": %ld, "mmaps": %ld, "page_faults": %ld})",
+        a.mode == "files" ? "true" : "false", a.steps - 1, allocations.load(), frees.load(),
+        maps.load(), watch.faults);
+    std::putchar('\n');
+    for (int i = 0; i < std::min<long>(kKept, allocations + maps); ++i) {
+      std::fprintf(stderr, "[bench] allocation %d in a step:\n", i + 1);
+      backtrace_symbols_fd(stacks[i] + 1, std::max(0, depths[i] - 1), 2);
+    }
+  });
+}

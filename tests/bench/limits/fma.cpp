@@ -1,0 +1,126 @@
+// The limit of the arithmetic: fused multiply-adds on registers alone, GFLOP/s of f32. AVX-512, AVX2 or one scalar after the
+// other, whatever this machine has.
+//   bench_fma [--threads N] [--seconds S]     a round for every line on stdin
+#include <immintrin.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+volatile float sink;
+
+// Each runs `n` times one multiply-add on every accumulator; enough of them to hide the latency (4 cycles, 2 a cycle).
+template <size_t... I>
+__attribute__((target("avx512f"))) void run_avx512(std::index_sequence<I...>, long n) {
+  __m512 sum[] = {_mm512_set1_ps(static_cast<float>(I))...};
+  const __m512 factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(0.001f);
+  for (long i = 0; i < n; ++i) ((sum[I] = _mm512_fmadd_ps(sum[I], factor, term)), ...);
+  __m512 total = _mm512_setzero_ps();
+  ((total = _mm512_add_ps(total, sum[I])), ...);
+  sink = _mm512_cvtss_f32(total);
+}
+
+template <size_t... I>
+__attribute__((target("avx2,fma"))) void run_avx2(std::index_sequence<I...>, long n) {
+  __m256 sum[] = {_mm256_set1_ps(static_cast<float>(I))...};
+  const __m256 factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(0.001f);
+  for (long i = 0; i < n; ++i) ((sum[I] = _mm256_fmadd_ps(sum[I], factor, term)), ...);
+  __m256 total = _mm256_setzero_ps();
+  ((total = _mm256_add_ps(total, sum[I])), ...);
+  sink = _mm256_cvtss_f32(total);
+}
+
+template <size_t... I>
+void run_plain(std::index_sequence<I...>, long n) {
+  float sum[] = {static_cast<float>(I)...};
+  for (long i = 0; i < n; ++i) ((sum[I] = sum[I] * 0.999f + 0.001f), ...);
+  sink = (sum[I] + ...);
+}
+
+struct Unit {
+  const char* name;
+  void (*run)(long);
+  double flops;  // of one of its n
+};
+
+Unit best_unit() {
+  constexpr size_t kWide = 24, kNarrow = 12;
+  if (__builtin_cpu_supports("avx512f"))
+    return {"avx512", [](long n) { run_avx512(std::make_index_sequence<kWide>(), n); },
+            2 * 16 * kWide};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {"avx2", [](long n) { run_avx2(std::make_index_sequence<kNarrow>(), n); },
+            2 * 8 * kNarrow};
+  return {"scalar", [](long n) { run_plain(std::make_index_sequence<kNarrow>(), n); }, 2 * kNarrow};
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<int> allowed_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &set)) cores.push_back(i);
+  return cores;
+}
+
+// GFLOP/s of one thread on one core. The best of short pieces: a limit is what nothing disturbed.
+double measure(const Unit& unit, int core, double seconds) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  constexpr long kPiece = 200000;  // about 1 ms
+  double best = 0;
+  for (const double end = now() + seconds; now() < end;) {
+    const double start = now();
+    unit.run(kPiece);
+    best = std::max(best, static_cast<double>(kPiece) * unit.flops / (now() - start) * 1e-9);
+  }
+  return best;
+}
+
+double measure_all(const Unit& unit, int threads, double seconds) {
+  const std::vector<int> cores = allowed_cores();
+  std::vector<double> rates(static_cast<size_t>(threads));
+  std::vector<std::thread> workers;
+  for (size_t i = 0; i < rates.size(); ++i)
+    workers.emplace_back([&, i] { rates[i] = measure(unit, cores[i % cores.size()], seconds); });
+  for (auto& w : workers) w.join();
+  double sum = 0;
+  for (const double r : rates) sum += r;
+  return sum;
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  int threads = 1;
+  double seconds = 0.5;
+  for (int i = 1; i + 1 < count; i += 2) {
+    if (std::strcmp(values[i], "--threads") == 0) threads = std::atoi(values[i + 1]);
+    if (std::strcmp(values[i], "--seconds") == 0) seconds = std::atof(values[i + 1]);
+  }
+  const Unit unit = best_unit();
+  std::printf("{\"ready\": true, \"unit\": \"%s\"}\n", unit.name);
+  std::fflush(stdout);
+  for (int c; (c = std::getchar()) != EOF;) {
+    if (c != '\n') continue;
+    std::printf("{\"gflops\": %.2f, \"unit\": \"%s\"}\n", measure_all(unit, threads, seconds),
+                unit.name);
+    std::fflush(stdout);
+  }
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The benchmarks: every figure beside its peer in one run. `./dev bench` builds the release preset and calls this.
+#   run.sh [--quick] [--no-peers] [--only NAME]... [--list]
+# --quick     shorter and fewer rounds
+# --no-peers  without PyTorch (nothing is installed then); the other peers need nothing
+# --only      neuron, wide, accuracy, memory, allocations or startup; may be given more than once
+# PLAIT_BENCH_BUILD names another build folder than build/release, PLAIT_DATA a folder with MNIST, PLAIT_BENCH_VENV where
+# PyTorch is or goes. The results lie in <build>/bench.json afterwards.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cd "$root"
+export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+. tools/common.sh
+. tools/packages.sh
+. tools/demo.sh
+build=$(realpath -m "${PLAIT_BENCH_BUILD:-build/release}")
+[ -e "$build/lib/libplait.so" ] || stop 3 "there is no libplait.so in $build/lib" "run ./dev bench, or ./dev build release"
+
+peers=1
+arguments=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-peers) peers=0 ;;
+    --only) arguments+=(--only "${2:?[bench] --only needs a name}"); shift ;;
+    --quick) arguments+=(--quick) ;;
+    --list) sed -n 's/^# --only *//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) stop 2 "unknown argument '$1'" "known: --quick, --no-peers, --only NAME, --list" ;;
+  esac
+  shift
+done
+
+find_data
+[ -n "$demo_data" ] || fetch_data
+logged configure-bench "the benchmarks could not be configured" cmake -G Ninja -S tests/bench -B "$build/bench" \
+  -DCMAKE_BUILD_TYPE=Release -DPLAIT_BUILD_DIR="$build"
+logged build-bench "the benchmarks could not be built" cmake --build "$build/bench"
+if [ $peers = 1 ]; then
+  python=$("$here/peers/setup.sh")
+  arguments+=(--peer-python "$python")
+  export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/plait-bench-inductor}
+fi
+exec python3 "$here/bench.py" --build "$build" --data "$(realpath "$demo_data")" "${arguments[@]}"

@@ -1,0 +1,133 @@
+"""Runs that are interrupted, continued, spoiled."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+from support import PLAIT, TIME, Case, TINY, checkpoint_files
+
+
+class Interrupted(Case):
+    STEPS = "run.steps=6000"
+
+    def interrupt(self, sent):
+        """Starts a long run, sends the signal after its first steps; returns exit code, events and stderr."""
+        run = subprocess.Popen([PLAIT, "run", "t.toml", self.STEPS, "run.log_every=50", "--run-dir", "cut", "--json"], cwd=self.folder,
+                               env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        events = []
+        for line in run.stdout:
+            events.append(json.loads(line))
+            if events[-1]["event"] == "step":
+                run.send_signal(sent)
+                break
+        rest, err = run.communicate(timeout=TIME)
+        events += [json.loads(line) for line in rest.splitlines()]
+        return run.returncode, events, err
+
+    def test_a_signal_saves_and_resuming_changes_nothing(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", self.STEPS, "--run-dir", "whole", "-q")
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            shutil.rmtree(self.folder / "cut", ignore_errors=True)
+            code, events, err = self.interrupt(sent)
+            self.assertEqual(code, 4, err)
+            self.assertEqual(events[-1]["event"], "interrupted")
+            self.assertLess(events[-2]["step"], 6000)
+            self.assertIn("to go on: plait run t.toml", err)
+            self.assertIn("--run-dir cut --resume must", err)
+            self.assertIn("cut/ckpt/step-", err)
+            self.assertEqual(json.loads((self.folder / "cut/status.json").read_text())["state"], "interrupted")
+
+            # The command it printed, as it stands.
+            words = events[-1]["resume"].split()[1:]
+            done = self.expect(0, *words, "--json")
+            self.assertEqual(done.event("done")["step"], 6000)
+            self.assertGreater(done.event("start")["step"], 0)
+            name, files = checkpoint_files(self.folder / "cut")
+            self.assertEqual(name, "step-0000006000")
+            self.assertEqual((name, files), checkpoint_files(self.folder / "whole"))
+
+    def test_a_second_signal_stops_at_once(self):
+        self.write("t.toml", TINY)
+        run = subprocess.Popen([PLAIT, "run", "t.toml", "run.steps=100000000", "--run-dir", "cut", "--json"], cwd=self.folder,
+                               env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        run.stdout.readline()
+        run.stdout.readline()
+        for _ in range(100):
+            run.send_signal(signal.SIGINT)
+            try:
+                run.wait(timeout=0.05)
+                break
+            except subprocess.TimeoutExpired:
+                pass
+        run.stdout.close()
+        self.assertIn(run.wait(timeout=TIME), (4, -signal.SIGINT))
+
+
+class Resumed(Case):
+    def test_modes(self):
+        self.write("t.toml", TINY)
+        self.fails(2, ["run", "t.toml", "--run-dir", "r", "--resume", "must"], "no checkpoint")
+        shutil.rmtree(self.folder / "r", ignore_errors=True)
+        self.assertEqual(self.expect(0, "run", "t.toml", "--run-dir", "r", "--resume", "auto", "--json").event("start")["step"], 0)
+        more = self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "auto", "--json")
+        self.assertEqual(more.event("start")["step"], 40)
+        self.assertEqual(more.event("done")["step"], 60)
+        self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "whole", "-q")
+        self.assertEqual(checkpoint_files(self.folder / "r"), checkpoint_files(self.folder / "whole"))
+
+    def test_a_run_can_be_repeated_from_its_directory(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "run.seed=5", "--run-dir", "r", "-q")
+        self.expect(0, "run", "r/run.toml", "--run-dir", "again", "-q")
+        self.assertEqual(checkpoint_files(self.folder / "r"), checkpoint_files(self.folder / "again"))
+
+
+class Checkpoints(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")
+
+    def test_wrong_ones(self):
+        self.fails(2, ["eval", "t.toml", "--checkpoint", "nowhere"], "nowhere")
+        self.fails(2, ["eval", "t.toml", "--checkpoint", "."], "no checkpoint")
+        self.fails(2, ["eval", "t.toml"], "--checkpoint is required")
+        self.fails(2, ["eval", "t.toml", "--checkpoint", "r", "--dataset", "evla"], "evla", "eval")
+        other = self.plait("eval", "t.toml", "model.layers[0].out=17", "--checkpoint", "r")
+        self.assertEqual(other.code, 1)
+        self.assertIn("model.linear1.weight", other.err)
+
+    def test_damaged_ones(self):
+        file = next((self.folder / "r/ckpt").glob("step-*/model.safetensors"))
+        good = file.read_bytes()
+        os.chmod(file, 0o644)
+        file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        self.fails(1, ["eval", "t.toml", "--checkpoint", "r"], "model.safetensors")
+        file.write_bytes(good[:-7])
+        self.fails(1, ["eval", "t.toml", "--checkpoint", file.parent], "model.safetensors")
+        (file.parent / "MANIFEST.json").unlink()
+        self.assertIn(self.plait("eval", "t.toml", "--checkpoint", file.parent).code, (1, 2))
+
+
+class Spoiled(Case):
+    def test_values_that_are_not_finite(self):
+        self.write("t.toml", TINY.replace('"adamw"', '"sgd"'))
+        outcome = self.fails(5, ["run", "t.toml", "optimizer.rate=1e30", "--run-dir", "r", "--json"], "in a row", "comes from")
+        self.assertRegex(outcome.err, r"comes from .*(matmul|map|cross_entropy|reduce)")
+        self.assertEqual(outcome.event("error")["exit"], 5)
+        self.assertEqual(json.loads((self.folder / "r/status.json").read_text())["state"], "aborted")
+
+    def test_a_folder_that_cannot_be_written(self):
+        self.write("t.toml", TINY)
+        self.write("file", "in the way")
+        outcome = self.plait("run", "t.toml", "--run-dir", "file/r")
+        self.assertEqual(outcome.code, 3)
+        self.assertIn("file", outcome.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

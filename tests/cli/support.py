@@ -1,0 +1,99 @@
+"""Running bin/plait ($PLAIT_BIN) in a scratch folder, for the tests beside this file."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PLAIT = os.environ.get("PLAIT_BIN", "plait")
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TIME = 120  # seconds for one command; sanitizers are slow
+
+# A model with dropout and an optimizer with state, so that a resume has something to get wrong.
+TINY = """\
+[run]
+name = "tiny"
+steps = 40
+[batch]
+global = 16
+[data.train]
+type = "synthetic"
+samples = 200
+shape = [8]
+classes = 3
+[data.eval]
+type = "synthetic"
+samples = 100
+shape = [8]
+classes = 3
+first = 200
+[model]
+layers = [{type = "linear", out = 16}, {type = "relu"}, {type = "dropout", p = 0.1}, {type = "linear", out = 3}]
+[loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+rate = 0.01
+"""
+
+
+class Outcome:
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def records(self):
+        """Standard output as NDJSON."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def event(self, name):
+        return [record for record in self.records if record.get("event") == name][-1]
+
+
+class Case(unittest.TestCase):
+    """Each test has a scratch folder of its own, `self.folder`, in which commands run."""
+
+    def setUp(self):
+        self._scratch = tempfile.TemporaryDirectory(prefix="plait-cli-")
+        self.addCleanup(self._scratch.cleanup)
+        self.folder = pathlib.Path(self._scratch.name)
+
+    def environment(self):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PLAIT")}
+        return {**kept, "NO_COLOR": "1"}
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return name
+
+    def plait(self, *words, env=None):
+        done = subprocess.run([PLAIT, *map(str, words)], cwd=self.folder, env={**self.environment(), **(env or {})},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
+        outcome = Outcome(done)
+        # Whatever happens: no crash, no trace of the inside.
+        self.assertGreaterEqual(outcome.code, 0, f"died of signal {-outcome.code}: {outcome.err}")
+        for word in ("terminate called", "Assertion", "Segmentation", "what():"):
+            self.assertNotIn(word, outcome.err)
+        return outcome
+
+    def expect(self, code, *words, env=None):
+        outcome = self.plait(*words, env=env)
+        self.assertEqual(outcome.code, code, f"plait {' '.join(map(str, words))}\n{outcome.out}\n{outcome.err}")
+        return outcome
+
+    def fails(self, code, words, *texts, env=None):
+        """The command fails with that code, and its message contains all texts."""
+        outcome = self.expect(code, *words, env=env)
+        for text in texts:
+            self.assertIn(text, outcome.out + outcome.err)
+        return outcome
+
+
+def checkpoint_files(run_dir):
+    """Names and bytes of the newest checkpoint's tensors."""
+    newest = sorted(path for path in (pathlib.Path(run_dir) / "ckpt").iterdir() if path.name.startswith("step-"))[-1]
+    return newest.name, {path.name: path.read_bytes() for path in newest.glob("*.safetensors")}

@@ -1,0 +1,115 @@
+"""Every verb, used as meant."""
+
+import re
+import unittest
+
+from support import Case, ROOT, TINY
+
+
+class Verbs(Case):
+    def test_version_and_help(self):
+        self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
+        top = self.expect(0, "--help").out
+        for verb in ("run", "check", "plan", "bind", "new", "eval", "plugins", "data", "env", "completion"):
+            self.assertIn(f"\n  {verb} ", top)
+            self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
+
+    def test_first_steps(self):
+        self.expect(0, "new", "demo", "--from", "tiny")
+        done = self.expect(0, "run", "demo")
+        accuracy = re.search(r"^accuracy (\d\.\d{4})$", done.out, re.M)
+        self.assertGreater(float(accuracy[1]), 0.8)
+        self.assertIn("samples/s", done.out)
+        self.assertTrue(list(self.folder.glob("runs/demo/*/metrics.ndjson")))
+
+    def test_new(self):
+        listed = self.expect(0, "new", "--list", "--json").records
+        self.assertEqual({record["name"] for record in listed}, {"tiny", "mnist_mlp", "mnist_adamw"})
+        for name in ("mnist_mlp", "mnist_adamw"):
+            self.expect(0, "new", f"sub/{name}", "--from", name)
+            made = (self.folder / "sub" / name / "experiment.toml").read_text()
+            self.assertEqual(made, (ROOT / "examples" / name / "experiment.toml").read_text())
+        self.expect(0, "new", "sub/mnist_mlp", "--yes")  # replaced by the default template
+        self.assertIn("synthetic", (self.folder / "sub/mnist_mlp/experiment.toml").read_text())
+
+    def test_check(self):
+        self.write("t.toml", TINY)
+        self.assertEqual(self.expect(0, "check", "t.toml").out, "t.toml: fine\n")
+        self.assertEqual(self.expect(0, "check", "t.toml", "--json").records, [{"schema": 1, "file": "t.toml", "problems": []}])
+
+    def test_plan(self):
+        self.write("t.toml", TINY)
+        plan = self.expect(0, "plan", "t.toml", "--json").records[0]
+        self.assertEqual(plan["parameter_count"], 8 * 16 + 16 + 16 * 3 + 3)
+        self.assertEqual(plan["steps"], 40)
+        self.assertGreater(plan["memory"]["total"], 0)
+        text = self.expect(0, "plan", "t.toml").out
+        for word in ("parameters: 195", "memory", "programs", "model.linear1.weight", "matmul", "f32 (16, 8)"):
+            self.assertIn(word, text)
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_bind_is_complete_and_stable(self):
+        self.write("t.toml", TINY)
+        first = self.expect(0, "bind", "t.toml").out
+        self.assertIn("seed = 42", first)
+        self.assertIn("momentum" if "sgd" in first else "eps = ", first)
+        self.write("bound.toml", first)
+        self.assertEqual(self.expect(0, "bind", "bound.toml").out, first)
+        record = self.expect(0, "bind", "t.toml", "run.seed=7", "--json").records[0]
+        self.assertEqual(record["values"]["run.seed"]["value"], 7)
+        self.assertEqual(record["values"]["run.steps"]["origin"], "t.toml:3:9")
+
+    def test_overrides(self):
+        self.write("t.toml", TINY)
+        values = self.expect(0, "bind", "t.toml", "run.seed=3", "--set", "run.seed=2", "--set", "run.steps=9", "~metrics", "--json",
+                             env={"PLAIT__RUN__SEED": "1", "PLAIT__RUN__NAME": "other"}).records[0]["values"]
+        self.assertEqual(values["run.seed"]["value"], 3)  # positional over --set over environment
+        self.assertEqual(values["run.steps"]["value"], 9)
+        self.assertEqual(values["run.name"]["value"], "other")
+        self.assertNotIn("model.metrics[0].type", values)
+
+    def test_run_as_json(self):
+        self.write("t.toml", TINY)
+        done = self.expect(0, "run", "t.toml", "--json", "run.log_every=10")
+        self.assertEqual([record["step"] for record in done.records if record["event"] == "step"], [10, 20, 30, 40])
+        last = done.event("done")
+        self.assertEqual(last["step"], 40)
+        self.assertEqual(last["evaluation"]["samples"], 100)
+        self.assertIn("accuracy", last["evaluation"]["metrics"])
+        self.assertEqual(self.expect(0, "run", "t.toml", "-q", "run.steps=1").err, "")
+
+    def test_eval(self):
+        self.write("t.toml", TINY)
+        trained = self.expect(0, "run", "t.toml", "--run-dir", "r", "--json").event("done")
+        for place in ("r", "r/ckpt", "r/ckpt/step-0000000040"):
+            figures = self.expect(0, "eval", "t.toml", "--checkpoint", place, "--json").records[0]
+            self.assertEqual(figures["metrics"], trained["evaluation"]["metrics"])
+            self.assertEqual(figures["step"], 40)
+        self.assertIn("accuracy ", self.expect(0, "eval", "r", "--checkpoint", "r", "--dataset", "train").out)
+
+    def test_plugins(self):
+        listed = self.expect(0, "plugins").out
+        for word in ("layer linear", "optimizer sgd", "device cpu", "dataset idx"):
+            self.assertIn(word, listed)
+        self.assertIn("loaded", self.expect(0, "plugins", "--report").out)
+        self.assertIn("out (required)", self.expect(0, "plugins", "linear").out)
+        path = next(p["path"] for p in self.expect(0, "plugins", "--json").records[0]["plugins"] if p["name"] == "layer-dense")
+        facts = self.expect(0, "plugins", "inspect", path, "--json").records[0]
+        self.assertEqual(facts["note"]["name"], "layer-dense")
+        self.assertEqual(facts["exports"], ["plait_plugin_v1"])
+
+    def test_env(self):
+        facts = self.expect(0, "env", "--json", "--data", ".").records[0]
+        self.assertEqual(facts["abi"], 1)
+        self.assertIn("cpu", [device["name"] for device in facts["devices"]])
+        self.assertEqual(facts["data_folder"], ".")
+        self.assertIn("launcher", self.expect(0, "env").out)
+
+    def test_completion(self):
+        script = self.expect(0, "completion", "bash").out
+        self.assertIn("complete -o filenames -F _plait plait", script)
+        self.assertIn("--resume", script)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,15 @@
+// The reader of plugin files on any bytes: it says what it found, or refuses.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/base/error.hpp"
+#include "engine/plugin/inspect.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    plait::plugin::inspect(std::as_bytes(std::span(data, size)), "/fuzz.so").json();
+  } catch (const plait::Error&) {
+  }
+  return 0;
+}

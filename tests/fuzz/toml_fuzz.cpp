@@ -1,0 +1,40 @@
+// The TOML layer on any bytes: parsing, overrides, the check of everything, binding. A bad text is a list of problems; a good one
+// binds to a text that reads back as itself.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/config/bind.hpp"
+#include "engine/config/document.hpp"
+#include "engine/config/experiment.hpp"
+#include "tests/unit/config/fake_catalog.hpp"
+
+using namespace plait;
+using namespace plait::config;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const FakeCatalog catalog;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  // A line of its own that begins with '!' is an override.
+  const size_t mark = text.find("\n!");
+  Problems problems;
+  Document document = Document::parse(text.substr(0, mark), "fuzz.toml", problems);
+  if (mark != std::string_view::npos) apply_override(document, text.substr(mark + 2), problems);
+  const Experiment experiment = load_experiment(document, catalog, PathResolver(), problems);
+  problems.json();
+  problems.text();
+  describe_json(experiment);
+  if (!problems.empty()) return 0;
+
+  const std::string bound = bind(experiment, catalog);
+  Problems again;
+  const Document second = Document::parse(bound, "bound.toml", again);
+  const Experiment same = load_experiment(second, catalog, PathResolver(), again);
+  if (!again.empty() || bind(same, catalog) != bound) {
+    std::fprintf(stderr, "%s\n---\n%s\n---\n%s\n", again.text().c_str(), bound.c_str(), again.empty() ? bind(same, catalog).c_str() : "");
+    std::abort();
+  }
+  return 0;
+}

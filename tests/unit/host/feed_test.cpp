@@ -1,0 +1,170 @@
+// The host's own batches, views, and the borders: two engines, untouched outputs, wrong arguments.
+#include <cmath>
+#include <cstring>
+
+#include "tests/unit/host/host.hpp"
+
+using host::Run;
+using host::small;
+
+namespace {
+
+// n samples of the synthetic data's shape (16 numbers) with labels.
+struct Batch {
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  int64_t x_shape[2], y_shape[1];
+  plait_dl_tensor tx{}, ty{};
+  plait_feed feeds[2] = {};
+  explicit Batch(int64_t n) : x(static_cast<size_t>(n) * 16), y(static_cast<size_t>(n)) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7));
+    for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<int32_t>(i % 10);
+    x_shape[0] = y_shape[0] = n;
+    x_shape[1] = 16;
+    tx = {x.data(), {1, 0}, 2, {2, 32, 1}, x_shape, nullptr, 0};
+    ty = {y.data(), {1, 0}, 1, {0, 32, 1}, y_shape, nullptr, 0};
+    feeds[0] = {sizeof(plait_feed), "x", &tx};
+    feeds[1] = {sizeof(plait_feed), "label", &ty};
+  }
+};
+
+plait_step_result step(const Run& run, const Batch& b) {
+  plait_step_result r{};
+  r.struct_size = sizeof r;
+  host::check(plait_session_step(run.session(), b.feeds, 2, &r));
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("a host trains on its own batches, smaller ones are padded with weight 0") {
+  const Run run(small());
+  Batch full(12), part(5);
+  CHECK(step(run, full).samples == 12);
+  CHECK(step(run, part).samples == 17);
+  const double first = step(run, full).loss;
+  double last = first;
+  for (int i = 0; i < 200; ++i) last = step(run, full).loss;
+  CHECK(last < 0.5 * first);
+}
+
+TEST_CASE("prediction gives the rows of the host's samples") {
+  const Run run(small());
+  Batch b(5);
+  std::vector<float> out(5 * 10, -77.0f);
+  host::check(plait_session_predict(run.session(), b.feeds, 1, "output", out.data(), out.size() * sizeof(float)));
+  // y = W2 relu(W1 x + b1) + b2, by hand.
+  const auto w1 = run.read("model.linear1.weight", 256), b1 = run.read("model.linear1.bias", 16),
+             w2 = run.read("model.linear2.weight", 160), b2 = run.read("model.linear2.bias", 10);
+  for (size_t s = 0; s < 5; ++s)
+    for (size_t o = 0; o < 10; ++o) {
+      double y = b2[o];
+      for (size_t h = 0; h < 16; ++h) {
+        double a = b1[h];
+        for (size_t i = 0; i < 16; ++i) a += double{w1[h * 16 + i]} * b.x[s * 16 + i];
+        y += w2[o * 16 + h] * std::max(a, 0.0);
+      }
+      CHECK(out[s * 10 + o] == doctest::Approx(y).epsilon(1e-4).scale(1));
+    }
+}
+
+TEST_CASE("a feed that does not fit is refused by field, found and expected") {
+  const Run run(small());
+  Batch b(12);
+  auto text = [&] {
+    return host::failure_of([&] { step(run, b); }).text;
+  };
+  b.feeds[0].field = "y";
+  CHECK(text().find("the program reads no field 'y'") != std::string::npos);
+  b.feeds[0].field = "x";
+  b.x_shape[1] = 15;
+  CHECK(text().find("has shape (12, 15)") != std::string::npos);
+  b.x_shape[1] = 16;
+  b.tx.dtype.bits = 64;
+  CHECK(text().find("expected f32") != std::string::npos);
+  b.tx.dtype.bits = 32;
+  b.x_shape[0] = 13;
+  CHECK(text().find("has shape (13, 16)") != std::string::npos);
+  b.x_shape[0] = 11;
+  CHECK(text().find("samples") != std::string::npos);
+  b.x_shape[0] = 12;
+  b.tx.device.type = 2;
+  CHECK(text().find("host memory") != std::string::npos);
+  b.tx.device.type = 1;
+  int64_t strides[2] = {1, 12};
+  b.tx.strides = strides;
+  CHECK(text().find("row-major") != std::string::npos);
+}
+
+TEST_CASE("a view shows the parameter without a copy and outlives everything it came from") {
+  plait_dl_managed* view = nullptr;
+  {
+    const Run run(small());
+    host::check(plait_session_view(run.session(), "model.linear1.weight", &view));
+    REQUIRE(view->tensor.ndim == 2);
+    CHECK(view->tensor.shape[0] == 16);
+    CHECK(view->tensor.strides[0] == 16);
+    const auto before = run.read("model.linear1.weight", 256);
+    CHECK(std::memcmp(view->tensor.data, before.data(), 1024) == 0);
+    run.step();
+    CHECK(std::memcmp(view->tensor.data, before.data(), 1024) != 0);
+  }
+  const float* data = static_cast<const float*>(view->tensor.data);
+  double sum = 0;
+  for (int i = 0; i < 256; ++i) sum += std::abs(data[i]);
+  CHECK(sum > 0);
+  view->deleter(view);
+}
+
+TEST_CASE("two engines in one process never meet") {
+  const Run a(small()), b(small());
+  const auto la = a.losses(5);
+  a.losses(20);
+  CHECK(b.losses(5) == la);
+}
+
+TEST_CASE("on error every output is untouched") {
+  auto* poison = reinterpret_cast<void*>(uintptr_t{0x5A5A5A5A});
+  plait_engine* engine = host::new_engine();
+  auto* x = static_cast<plait_experiment*>(poison);
+  auto* t = static_cast<plait_text*>(poison);
+  auto* p = static_cast<plait_plan*>(poison);
+  auto* s = static_cast<plait_session*>(poison);
+  auto* v = static_cast<plait_dl_managed*>(poison);
+  auto fails = [](plait_error* e) {
+    CHECK(e != nullptr);
+    plait_error_free(e);
+  };
+  fails(plait_experiment_parse(engine, "[run", PLAIT_NTS, "t", nullptr, &x));
+  fails(plait_experiment_read(engine, "/nonexistent/x.toml", PLAIT_NTS, nullptr, &x));
+  fails(plait_experiment_check(engine, nullptr, 0, nullptr, &t));
+  fails(plait_experiment_bind(nullptr, &t));
+  fails(plait_plan_make(nullptr, &p));
+  fails(plait_session_open(nullptr, nullptr, &s));
+  fails(plait_plugin_inspect("/nonexistent.so", PLAIT_NTS, &t));
+  const Run run(small());
+  fails(plait_session_view(run.session(), "nope", &v));
+  fails(plait_session_evaluate(run.session(), "nope", &t));
+  plait_step_result r;
+  std::memset(&r, 0x5A, sizeof r);
+  r.struct_size = 8;
+  fails(plait_session_step(run.session(), nullptr, 0, &r));
+  CHECK(r.step == 0x5A5A5A5A5A5A5A5A);
+  CHECK(static_cast<void*>(x) == poison);
+  CHECK(static_cast<void*>(t) == poison);
+  CHECK(static_cast<void*>(p) == poison);
+  CHECK(static_cast<void*>(s) == poison);
+  CHECK(static_cast<void*>(v) == poison);
+  plait_engine_close(engine);
+}
+
+TEST_CASE("releasing functions take NULL") {
+  plait_error_free(nullptr);
+  plait_text_free(nullptr);
+  plait_engine_close(nullptr);
+  plait_experiment_close(nullptr);
+  plait_plan_close(nullptr);
+  plait_session_close(nullptr);
+  plait_session_cancel(nullptr);
+  CHECK(plait_error_code(nullptr) == PLAIT_OK);
+}
