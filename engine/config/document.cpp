@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/config/key_scan.hpp"
 
-// The parser is a detail of this file: header-only, without exceptions, bounded.
+namespace plait::config {
+// Some malformed texts break what the parser promises itself. It would abort there, or, built with NDEBUG, assume that it cannot
+// happen; here it throws.
+struct ParserGaveUp {};
+constexpr void keep_promise(bool kept) {
+  if (!kept) throw ParserGaveUp();
+}
+}  // namespace plait::config
+
+// The parser is a detail of this file: header-only, errors as values, bounded, its promises checked in every build.
+#undef NDEBUG
+#define TOML_ASSERT(expression) ::plait::config::keep_promise(static_cast<bool>(expression))
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -61,6 +73,43 @@ class Converter {
   const Origin* whole_;
 };
 
+// What the parser says of a text: a table, or where and why it is none.
+struct Parsed {
+  toml::table table;
+  bool good = false, gave_up = false;
+  std::string why;
+  int line = 0, column = 0;
+};
+
+Parsed parse_text(std::string_view text, const std::string& file) {
+  Parsed parsed;
+  try {
+    toml::parse_result result = toml::parse(text, file);
+    if (result) {
+      parsed.good = true;
+      parsed.table = std::move(result).table();
+    } else {
+      parsed.why = result.error().description();
+      parsed.line = static_cast<int>(result.error().source().begin.line);
+      parsed.column = static_cast<int>(result.error().source().begin.column);
+    }
+  } catch (const ParserGaveUp&) {
+    parsed.gave_up = true;
+    parsed.why = "malformed in a way the parser has no words for";
+  }
+  return parsed;
+}
+
+// The line at which the parser gives up. It reads from front to back: once a number of lines is too much for it, more are, too.
+int line_of_giving_up(std::string_view text, const std::string& file) {
+  std::vector<size_t> ends;
+  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) ends.push_back(at + 1);
+  ends.push_back(text.size());
+  const auto fine = [&](size_t end) { return !parse_text(text.substr(0, end), file).gave_up; };
+  const auto first = std::partition_point(ends.begin(), ends.end() - 1, fine);
+  return static_cast<int>(first - ends.begin()) + 1;
+}
+
 // The parser recurses over nested keys, and frees what they made by recursion: too deep a key must not reach it.
 bool keys_are_short(std::string_view text, const std::string& file, Problems& problems) {
   const KeyScan scan = scan_keys(text, kMaxKeyParts);
@@ -83,14 +132,12 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
     return document;
   }
   if (!keys_are_short(text, file, problems)) return document;
-  toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) {
-    const auto& at = parsed.error().source().begin;
-    problems.add({file, static_cast<int>(at.line), static_cast<int>(at.column)}, "",
-                 "not TOML: " + std::string(parsed.error().description()), "see https://toml.io for the syntax");
-    return document;
-  }
-  document.root = Converter(file, nullptr).convert(parsed.table());
+  const Parsed parsed = parse_text(text, file);
+  const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text, file), 1} : Origin{file, parsed.line, parsed.column};
+  if (parsed.good)
+    document.root = Converter(file, nullptr).convert(parsed.table);
+  else
+    problems.add(at, "", "not TOML: " + parsed.why, "see https://toml.io for the syntax");
   return document;
 }
 
@@ -113,12 +160,11 @@ Node parse_value(std::string_view text, const Origin& origin, Problems& problems
   const std::string line = "v = " + std::string(text);
   const bool plain = text.size() <= kMaxFileBytes && !scan_keys(line, kMaxKeyParts).too_long;
   if (plain) {
-    toml::parse_result parsed = toml::parse(line);
+    const Parsed parsed = parse_text(line, origin.file);
     // More than one key: a line break in the text tried to say more than a value.
-    if (parsed && parsed.table().size() == 1) return Converter(origin.file, &origin).convert(*parsed.table().get("v"));
-    if (!parsed && syntax) {
-      problems.add(origin, "", "not a TOML value: " + std::string(parsed.error().description()),
-                   "check quotes and brackets");
+    if (parsed.good && parsed.table.size() == 1) return Converter(origin.file, &origin).convert(*parsed.table.get("v"));
+    if (!parsed.good && syntax) {
+      problems.add(origin, "", "not a TOML value: " + parsed.why, "check quotes and brackets");
       return {};
     }
   }

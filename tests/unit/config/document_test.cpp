@@ -65,6 +65,14 @@ TEST_CASE("syntax errors are problems with line and column") {
   CHECK(contains(problem_of("[a\n"), "x.toml:1:"));
 }
 
+// These break assertions inside the parser; see document.cpp.
+TEST_CASE("texts that the parser cannot cope with are problems of their line") {
+  CHECK(contains(problem_of("a = 1\n[\nb = 2\n"), "x.toml:2:1: not TOML: malformed"));
+  CHECK(contains(problem_of("a = 1\n\n[[\n"), "x.toml:3:1: not TOML: malformed"));
+  CHECK(contains(problem_of("a = 1\nb = {x = 1979-05-27Tp\n"), "x.toml:2:"));
+  CHECK(contains(problem_of("b = 1979-05-27TT07:32:00Z"), "x.toml:1:"));
+}
+
 TEST_CASE("depth is bounded, in values and in keys, and in both together") {
   CHECK(problem_of("a = " + std::string(60, '[') + std::string(60, ']')).empty());
   CHECK(contains(problem_of("a = " + std::string(70, '[') + std::string(70, ']')), "x.toml:1:"));

@@ -90,7 +90,7 @@ void TilePow(const float* a, const float* b, const float*, float* dst, size_t n)
 
 // One rounding, also where the instruction set has two.
 void TileFma(const float* a, const float* b, const float* c, float* dst, size_t n) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if HWY_NATIVE_FMA
   Tile<OpFma, 3>(a, b, c, dst, n);
 #else
   for (size_t i = 0; i < n; ++i) dst[i] = std::fma(a[i], b[i], c[i]);

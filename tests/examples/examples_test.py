@@ -1,0 +1,108 @@
+"""Every example as its README says, outside the tree, against an installed Plait, with few steps.
+
+$PLAIT_BUILD is installed into a scratch folder with $PLAIT_CMAKE; or $PLAIT_PREFIX is an installed Plait."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LIBDIR = os.environ.get("PLAIT_LIBDIR", "lib")
+CMAKE = os.environ.get("PLAIT_CMAKE", "cmake")
+IMAGES = "train-images-idx3-ubyte.gz"
+# Where MNIST or pictures of its shape may be, the first that has them.
+PLACES = (ROOT / "data/mnist", ROOT.parent / "shared/data/mnist", pathlib.Path("/usr/share/datasets/fashion-mnist"))
+# In place of the images where there are none: the same shapes.
+MADE_UP = '{{type = "synthetic", samples = {}, shape = [28, 28], classes = 10, first = {}}}'
+
+
+def data_folder():
+    given = os.environ.get("PLAIT_DATA")
+    places = ((pathlib.Path(given),) if given else ()) + PLACES
+    return next((place for place in places if (place / IMAGES).exists()), None)
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="plait-examples-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        cls.prefix = pathlib.Path(os.environ.get("PLAIT_PREFIX") or cls.folder / "prefix")
+        if "PLAIT_PREFIX" not in os.environ:
+            cls.call(CMAKE, "--install", os.environ["PLAIT_BUILD"], "--prefix", cls.prefix)
+
+    @classmethod
+    def call(cls, *command, **more):
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+                              cwd=more.get("cwd", cls.folder), env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"})
+        if done.returncode:
+            raise AssertionError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def copy(self, name):
+        to = self.folder / name
+        shutil.copytree(ROOT / "examples" / name, to)
+        return to
+
+    def build(self, folder):
+        self.call(CMAKE, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Release", cwd=folder)
+        self.call(CMAKE, "--build", "build", cwd=folder)
+
+    def plait(self, folder, *words):
+        """The record that ends a run."""
+        out = self.call(self.prefix / "bin/plait", *words, "--json", cwd=folder.parent)
+        return [json.loads(line) for line in out.splitlines()][-1]
+
+    def train(self, name, *words):
+        """Checks and runs an example on images, or on made-up samples where there are none; the last record, and which it was."""
+        folder, data = self.copy(name), data_folder()
+        samples = ("data.train=" + MADE_UP.format(2000, 0), "data.eval=" + MADE_UP.format(1000, 2000))
+        words += ("--data", data) if data else samples
+        self.assertTrue((folder / "README.md").exists())
+        self.call(self.prefix / "bin/plait", "check", name, *words, cwd=folder.parent)
+        return self.plait(folder, "run", name, *words), data is not None
+
+    def test_mnist_mlp(self):
+        done, _ = self.train("mnist_mlp", "run.epochs=0", "run.steps=200", "evaluate.batches=2")
+        self.assertEqual(done["step"], 200)
+        self.assertLess(done["loss"], 2.3)
+        self.assertIn("accuracy", done["evaluation"]["metrics"])
+
+    def test_mnist_adamw(self):
+        done, real = self.train("mnist_adamw", "run.steps=100", "evaluate.every=50")
+        self.assertEqual(done["step"], 100)
+        self.assertGreater(done["evaluation"]["metrics"]["accuracy"], 0.7 if real else 0.1)
+
+    def test_embed_c(self):
+        folder = self.copy("embed_c")
+        self.assertLessEqual(len((folder / "main.c").read_text().splitlines()), 150)
+        self.build(folder)
+        out = self.call("./build/embed_c", cwd=folder)
+        self.assertGreater(float(re.search(r"accuracy on 512 fresh points (\S+)", out)[1]), 0.9)
+        self.assertRegex(out, r"model.linear1.bias starts with -?\d")
+        self.assertFalse((folder / "runs").exists())
+
+    def test_layer_plugin(self):
+        folder = self.copy("layer_plugin")
+        self.build(folder)
+        plugin = folder / "build/plait-acme-layers.so"
+        losses = []
+        for device in ("cpu", "reference"):
+            done = self.plait(folder, "run", "layer_plugin", "--plugins", plugin, f"run.device={device}")
+            self.assertGreater(done["evaluation"]["metrics"]["accuracy"], 0.85)
+            losses.append(done["loss"])
+        self.assertAlmostEqual(losses[0], losses[1], delta=1e-2)
+        self.assertIn("slope = 1.0", self.call(self.prefix / "bin/plait", "plugins", "acme.gate", "--plugins", plugin))
+        # Without the plugin the message says what is missing.
+        with self.assertRaisesRegex(AssertionError, "(?s)exit 2.*unknown layer 'acme.gate'"):
+            self.plait(folder, "check", "layer_plugin")
+
+
+if __name__ == "__main__":
+    unittest.main()
