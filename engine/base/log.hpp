@@ -8,6 +8,8 @@
 #include <functional>
 #include <mutex>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace plait {
 
@@ -24,7 +26,14 @@ class Log {
   void set_sink(Sink sink);
   void set_level(uint32_t level) { level_.store(level, std::memory_order_relaxed); }
   uint32_t level() const { return level_.load(std::memory_order_relaxed); }
-  bool wants(uint32_t level) const { return level >= this->level(); }
+  bool wants(uint32_t level) const {
+    return level >= this->level() || (level >= PLAIT_LOG_INFO && n_listeners_.load(std::memory_order_relaxed) > 0);
+  }
+
+  // A second reader of every line of PLAIT_LOG_INFO and above, whatever the level for the sink (a run's log file). Returns an id for
+  // unlisten(). Called like the sink, one at a time.
+  int listen(Sink listener);
+  void unlisten(int id);
 
   // Never throws: a sink that does is switched off for that line.
   void write(uint32_t level, std::string_view text) noexcept;
@@ -36,6 +45,9 @@ class Log {
  private:
   std::mutex mutex_;
   Sink sink_;
+  std::vector<std::pair<int, Sink>> listeners_;
+  int next_listener_ = 0;
+  std::atomic<int> n_listeners_{0};
   std::atomic<uint32_t> level_{PLAIT_LOG_INFO};
 };
 

@@ -7,6 +7,10 @@
 
 namespace plait::config {
 
+Node::Node(Kind kind, Origin origin) : kind_(kind), origin_(std::move(origin)) {}
+
+Node Node::table(Origin origin) { return Node(Kind::kTable, std::move(origin)); }
+Node Node::array(Origin origin) { return Node(Kind::kArray, std::move(origin)); }
 Node Node::integer(int64_t v, Origin origin) {
   Node node(Kind::kInt, std::move(origin));
   node.int_ = v;

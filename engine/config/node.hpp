@@ -20,8 +20,8 @@ class Node {
   struct Entry;
 
   Node() = default;
-  static Node table(Origin origin) { return Node(Kind::kTable, std::move(origin)); }
-  static Node array(Origin origin) { return Node(Kind::kArray, std::move(origin)); }
+  static Node table(Origin origin);
+  static Node array(Origin origin);
   static Node integer(int64_t v, Origin origin);
   static Node real(double v, Origin origin);
   static Node boolean(bool v, Origin origin);
@@ -62,7 +62,7 @@ class Node {
   std::vector<Node>& items_mutable() { return items_; }
 
  private:
-  Node(Kind kind, Origin origin) : kind_(kind), origin_(std::move(origin)) {}
+  Node(Kind kind, Origin origin);
   [[noreturn]] void wrong_kind(const char* wanted) const;
 
   Kind kind_ = Kind::kAbsent;

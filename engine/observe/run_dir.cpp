@@ -131,10 +131,13 @@ RunDir RunDir::create(FileSystem& files, const std::string& out, const std::stri
 }
 
 RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
-                         const std::vector<std::string>& overrides, const Environment& environment) {
+                         const std::vector<std::string>& overrides,
+                         const Environment& environment) {
   files.make_folders(path);
   if (!files.list(path).empty())
-    fail(PLAIT_ERR_STATE, "[run] " + path + " is neither empty nor a run directory (it has no run.toml); name another folder");
+    fail(PLAIT_ERR_STATE,
+         "[run] " + path +
+             " is neither empty nor a run directory (it has no run.toml); name another folder");
   fill(files, path, resolved_toml, overrides, environment);
   sync_up_to(files, path, path);
   return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));

@@ -24,6 +24,23 @@ void for_each_tensor(const plan::Plan& plan, Visit&& visit) {
   }
 }
 
+// What a session keeps besides tensors and the manifest's own fields.
+struct Extra {
+  int64_t updates, skipped_in_a_row, evaluations_without_gain;
+  double best;
+};
+
+Extra parse_extra(const std::string& text, int64_t step, const std::string& where) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    return {json.value("updates", step), json.value("skipped_in_a_row", int64_t{0}),
+            json.value("evaluations_without_gain", int64_t{-1}),
+            std::strtod(json.value("best", std::string("0")).c_str(), nullptr)};
+  } catch (const nlohmann::json::exception& e) {
+    fail_data("[session] the state in '" + where + "' cannot be read: " + e.what());
+  }
+}
+
 }  // namespace
 
 std::string Session::save(const std::string& path) {
@@ -79,9 +96,7 @@ void Session::restore(const checkpoint::Checkpoint& c) {
                     c.read(name, p.shape.dtype, dims(p), bytes.data());
                     loaded.emplace_back(at, std::move(bytes));
                   });
-  const auto extra = nlohmann::json::parse(s.extra, nullptr, false);
-  if (extra.is_discarded() || !extra.is_object())
-    fail_data("[session] the state in '" + c.path() + "' is not a JSON object");
+  const Extra extra = parse_extra(s.extra, s.step, c.path());
   if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))
     log_.warn(
         strf("[session] '%s' was written with run.seed = %lu, this run has %ld: order and random "
@@ -92,10 +107,10 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   executor_.sync();
   step_ = s.step;
   samples_ = s.samples;
-  updates_ = extra.value("updates", s.step);
-  skipped_in_a_row_ = extra.value("skipped_in_a_row", int64_t{0});
-  best_ = std::strtod(extra.value("best", std::string("0")).c_str(), nullptr);
-  evaluations_without_gain_ = extra.value("evaluations_without_gain", int64_t{-1});
+  updates_ = extra.updates;
+  skipped_in_a_row_ = extra.skipped_in_a_row;
+  best_ = extra.best;
+  evaluations_without_gain_ = extra.evaluations_without_gain;
   const auto cursor = s.cursors.find("train");
   next_batch_ = cursor == s.cursors.end() ? s.step : cursor->second;
   if (train_loader_) train_loader_->seek(next_batch_);

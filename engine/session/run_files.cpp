@@ -18,12 +18,16 @@ observe::Environment environment(const plan::Plan& plan, const Settings& setting
   return e;
 }
 
+bool is_run(const std::string& folder, FileSystem& files) {
+  return !folder.empty() && files.info(folder + "/run.toml").kind != FileKind::kNone;
+}
+
 observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileSystem& files) {
   const auto& run = plan.experiment.run;
   if (settings.run_dir.empty())
     return observe::RunDir::create(files, run.out, run.name, settings.resolved_toml,
                                    settings.overrides, environment(plan, settings));
-  if (files.info(settings.run_dir + "/run.toml").kind != FileKind::kNone)
+  if (is_run(settings.run_dir, files))
     return observe::RunDir::reopen(files, settings.run_dir, environment(plan, settings));
   return observe::RunDir::create_at(files, settings.run_dir, settings.resolved_toml,
                                     settings.overrides, environment(plan, settings));
@@ -32,14 +36,20 @@ observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileS
 }  // namespace
 
 RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log)
-    : dir_(open_dir(plan, settings, files)),
-      lock_(files, dir_.path()),
+    : lock_(is_run(settings.run_dir, files) ? std::make_unique<checkpoint::RunLock>(files, settings.run_dir) : nullptr),
+      dir_(open_dir(plan, settings, files)),
       metrics_(files, dir_.metrics_path(), dir_.id()),
       events_(files, dir_.path(), unix_seconds()),
       checkpoints_(files, dir_.checkpoint_folder(),
-                   static_cast<int>(plan.experiment.checkpoint.keep), log) {
+                   static_cast<int>(plan.experiment.checkpoint.keep), log),
+      log_file_(files, dir_.log_path(0)),
+      log_(log),
+      listener_(log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); })) {
+  if (!lock_) lock_ = std::make_unique<checkpoint::RunLock>(files, dir_.path());
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
 }
+
+RunFiles::~RunFiles() { log_.unlisten(listener_); }
 
 bool RunFiles::event_due(double now) {
   if (now - last_event_ < 0.05) return false;

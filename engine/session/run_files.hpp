@@ -23,6 +23,10 @@ class RunFiles {
   // Makes a new run directory, or continues `settings.run_dir` when that exists. Takes its lock.
   RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log);
 
+  ~RunFiles();
+  RunFiles(const RunFiles&) = delete;
+  RunFiles& operator=(const RunFiles&) = delete;
+
   const observe::RunDir& dir() const { return dir_; }
   observe::NdjsonWriter& metrics() { return metrics_; }
   observe::TensorBoardWriter& events() { return events_; }
@@ -32,11 +36,14 @@ class RunFiles {
   bool event_due(double now);
 
  private:
+  std::unique_ptr<checkpoint::RunLock> lock_;  // of an existing directory: taken before anything in it changes
   observe::RunDir dir_;
-  checkpoint::RunLock lock_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;
   checkpoint::Writer checkpoints_;
+  observe::LogFile log_file_;
+  Log& log_;
+  int listener_;
   double last_event_ = 0;
 };
 

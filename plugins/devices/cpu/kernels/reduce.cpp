@@ -1,7 +1,7 @@
 // reduce on f32: sum, max and sum of squares. Up to two passes: `inner` folds rows that lie together, `outer` folds whole rows
 // into one, as for a bias gradient.
 //
-// Order of a sum: rows of more than kLong elements are cut into parts of that size, tall stacks into kTall rows; parts are
+// Order of a sum: rows of more than kLongRow elements are cut into parts of that size, tall stacks into kTallStack rows; parts are
 // folded on their own and joined in order. It follows from the shape, never from the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/reduce.cpp"
@@ -112,6 +112,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/kernels/reduce_plan.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
 
 namespace plait::cpu {
@@ -137,58 +138,12 @@ Outer outer_of(ReduceKind kind) {
   return kind == ReduceKind::sum ? PLAIT_PICK(outer_sum) : PLAIT_PICK(outer_squares);
 }
 
-constexpr int64_t kLong = 16384, kTall = 512;
-constexpr double kNanosecondsPerElement = 0.1;
-
-// The passes. With both, the inner one leaves (tall, wide) in the workspace for the outer one.
-struct Plan {
-  int64_t rows = 0, n = 0;                        // inner: rows of n elements
-  int64_t batch = 0, tall = 0, wide = 0;          // outer: (batch, tall, wide) to (batch, wide)
-  int64_t parts = 1, stacks = 1;                  // pieces of a long row; of a tall stack
-  int64_t between = 0;                            // floats of the workspace that hold the inner result
-  int team_inner = 1, team_outer = 1;
-  std::string what;
-
-  uint64_t workspace() const {
-    const int64_t pieces = std::max(parts > 1 ? rows * parts : 0, stacks > 1 ? batch * stacks * wide : 0);
-    return static_cast<uint64_t>(between + pieces) * sizeof(float);
-  }
-};
-
-// `what` stays empty when the axes make no pattern of these.
-Plan plan_of(const support::Reduce& r, uint32_t threads) {
-  Plan p;
-  const size_t n = r.dims.size();
-  const auto extent = [&](size_t i) { return r.dims[i].extent; };
-  if (n == 0 || (n == 1 && !r.reduced[0])) {
-    p.rows = r.kept, p.n = r.summed, p.what = "copy";
-  } else if (n == 1) {
-    p.rows = 1, p.n = extent(0), p.what = "everything";
-  } else if (n == 2 && r.reduced[1]) {
-    p.rows = extent(0), p.n = extent(1), p.what = "rows";
-  } else if (n == 2) {
-    p.batch = 1, p.tall = extent(0), p.wide = extent(1), p.what = "columns";
-  } else if (n == 3 && r.reduced[1]) {
-    p.batch = extent(0), p.tall = extent(1), p.wide = extent(2), p.what = "middle";
-  } else if (n == 3) {
-    p.rows = extent(0) * extent(1), p.n = extent(2), p.what = "rows, then columns";
-    p.batch = 1, p.tall = extent(0), p.wide = extent(1);
-    p.between = p.rows;
-  }
-  if (p.n > 2 * kLong) p.parts = (p.n + kLong - 1) / kLong;
-  if (p.tall > 2 * kTall) p.stacks = (p.tall + kTall - 1) / kTall;
-  const auto cost = [](int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b) * kNanosecondsPerElement; };
-  p.team_inner = team_size(threads, cost(p.rows, p.n), p.rows * p.parts);
-  p.team_outer = team_size(threads, cost(p.batch * p.tall, p.wide), p.batch * p.stacks);
-  return p;
-}
-
 class CpuReduce {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const support::Reduce r = support::parse_reduce(d);
     if (!all_f32(d, why)) return false;
-    const Plan p = plan_of(r, d.threads);
+    const ReducePlan p = plan_of(r, d.threads);
     if (p.what.empty()) {
       why = "the axes make more than three groups";
       return false;
@@ -225,8 +180,8 @@ class CpuReduce {
                          [&](int64_t first, int64_t last) { inner_(x, p_.n, p_.n, y, first, last); });
     in_parallel(p_.team_inner, p_.rows * p_.parts, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t at = i % p_.parts * kLong;
-        inner_(x + i / p_.parts * p_.n + at, std::min(kLong, p_.n - at), 0, pieces + i, 0, 1);
+        const int64_t at = i % p_.parts * kLongRow;
+        inner_(x + i / p_.parts * p_.n + at, std::min(kLongRow, p_.n - at), 0, pieces + i, 0, 1);
       }
     });
     inner_join_(pieces, p_.parts, p_.parts, y, 0, p_.rows);
@@ -235,7 +190,7 @@ class CpuReduce {
     float* to = p_.stacks == 1 ? y : pieces;
     in_parallel(p_.team_outer, p_.batch * p_.stacks, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t at = i % p_.stacks * kTall, rows = p_.stacks == 1 ? p_.tall : std::min(kTall, p_.tall - at);
+        const int64_t at = i % p_.stacks * kTallStack, rows = p_.stacks == 1 ? p_.tall : std::min(kTallStack, p_.tall - at);
         outer_(x + (i / p_.stacks * p_.tall + at) * p_.wide, rows, p_.wide, p_.wide, to + i * p_.wide);
       }
     });
@@ -245,7 +200,7 @@ class CpuReduce {
   }
 
   ReduceKind kind_;
-  Plan p_;
+  ReducePlan p_;
   Inner inner_, inner_join_;
   Outer outer_, outer_join_;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "plugins/devices/cpu/matmul/isa.hpp"
 
@@ -221,8 +222,14 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
 };
 
 JitCode::JitCode(const std::vector<KernelSpec>& specs) : generator_(std::make_unique<Generator>()) {
+  std::vector<std::pair<KernelSpec, size_t>> emitted;
   std::vector<size_t> offsets;
-  for (const KernelSpec& spec : specs) offsets.push_back(generator_->emit(spec));
+  for (const KernelSpec& spec : specs) {
+    const auto found = std::find_if(emitted.begin(), emitted.end(),
+                                    [&spec](const auto& entry) { return entry.first == spec; });
+    offsets.push_back(found != emitted.end() ? found->second : generator_->emit(spec));
+    if (found == emitted.end()) emitted.emplace_back(spec, offsets.back());
+  }
   generator_->ready(Xbyak::CodeArray::PROTECT_RE);
   for (const size_t offset : offsets) functions_.push_back(generator_->at(offset));
 }

@@ -26,7 +26,7 @@ using PanelFunction = void (*)(const PanelArgs*);
 /// A set of generated functions. Immutable once built; the functions may be called from any thread.
 class JitCode {
  public:
-  /// One function for each spec. Throws Xbyak::Error when memory can't be had.
+  /// A function for each spec; equal specs share one. Throws Xbyak::Error when memory can't be had.
   explicit JitCode(const std::vector<KernelSpec>& specs);
   ~JitCode();
   JitCode(const JitCode&) = delete;

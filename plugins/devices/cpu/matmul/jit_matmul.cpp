@@ -14,32 +14,23 @@
 namespace plait::cpu {
 namespace {
 
-/// All specs of a plan, equal ones once, and which one each (kind of panel, block of k) uses.
-struct SpecTable {
-  std::vector<KernelSpec> specs;
-  std::vector<size_t> index;  // [kind * blocks + block]
-
-  explicit SpecTable(const JitPlan& plan) {
-    const size_t blocks = plan.k_blocks.size();
-    index.resize(static_cast<size_t>(plan.kinds) * blocks);
-    for (const Panel& panel : plan.panels) {
-      for (size_t block = 0; block < blocks; ++block) {
-        const KernelSpec spec = kernel_spec(plan, panel, block);
-        const auto found = std::find(specs.begin(), specs.end(), spec);
-        index[static_cast<size_t>(panel.kind) * blocks + block] =
-            static_cast<size_t>(found - specs.begin());
-        if (found == specs.end()) specs.push_back(spec);
-      }
+/// The spec for (kind of panel, block of k) is at [kind * blocks + block].
+std::vector<KernelSpec> all_specs(const JitPlan& plan) {
+  const size_t blocks = plan.k_blocks.size();
+  std::vector<KernelSpec> specs(static_cast<size_t>(plan.kinds) * blocks);
+  for (const Panel& panel : plan.panels) {
+    for (size_t block = 0; block < blocks; ++block) {
+      specs[static_cast<size_t>(panel.kind) * blocks + block] = kernel_spec(plan, panel, block);
     }
   }
-};
+  return specs;
+}
 
 class JitMatmul final : public MatmulKernel {
  public:
   explicit JitMatmul(JitPlan plan)
       : plan_(std::move(plan)),
-        table_(plan_),
-        code_(table_.specs),
+        code_(all_specs(plan_)),
         pack_(pack_functions(plan_.isa)),
         activate_(plan_.desc.activation == Activation::relu
                       ? nullptr
@@ -133,7 +124,7 @@ class JitMatmul final : public MatmulKernel {
         pack_.copy_in(source, plan_.q_k, panel.lanes, k.size, width, pack);
         call.q = pack;
       }
-      code_.function(table_.index[static_cast<size_t>(panel.kind) * blocks + block])(&call);
+      code_.function(static_cast<size_t>(panel.kind) * blocks + block)(&call);
     }
     if (plan_.swapped) {
       float* target = c + panel.first_lane * desc.n + part.first_row;
@@ -147,7 +138,6 @@ class JitMatmul final : public MatmulKernel {
   }
 
   const JitPlan plan_;
-  const SpecTable table_;
   const JitCode code_;
   const PackFunctions pack_;
   const ActivationFunction activate_;
