@@ -6,7 +6,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
-#include "engine/config/key_scan.hpp"
+#include "engine/config/text_scan.hpp"
 
 namespace plait::config {
 // Some malformed texts break what the parser promises itself. It would abort there, or, built with NDEBUG, assume that it cannot
@@ -110,13 +110,15 @@ int line_of_giving_up(std::string_view text, const std::string& file) {
   return static_cast<int>(first - ends.begin()) + 1;
 }
 
-// The parser recurses over nested keys, and frees what they made by recursion: too deep a key must not reach it.
-bool keys_are_short(std::string_view text, const std::string& file, Problems& problems) {
-  const KeyScan scan = scan_keys(text, kMaxKeyParts);
-  if (!scan.too_long) return true;
-  problems.add({file, scan.line, scan.column}, "", "a key of more than " + std::to_string(kMaxKeyParts) + " parts",
-               "use fewer dots");
-  return false;
+// What must not reach the parser: see text_scan.hpp.
+bool may_be_parsed(std::string_view text, const std::string& file, Problems& problems) {
+  const Scan scan = scan_text(text, kMaxKeyParts);
+  const Origin at{file, scan.line, scan.column};
+  if (scan.fault == ScanFault::kLongKey)
+    problems.add(at, "", "a key of more than " + std::to_string(kMaxKeyParts) + " parts", "use fewer dots");
+  if (scan.fault == ScanFault::kForeign)
+    problems.add(at, "", "not TOML: a character beyond ASCII outside quotes", "put the text in quotes");
+  return scan.fault == ScanFault::kNone;
 }
 
 }  // namespace
@@ -131,7 +133,7 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
                                        " are read", "give an experiment file");
     return document;
   }
-  if (!keys_are_short(text, file, problems)) return document;
+  if (!may_be_parsed(text, file, problems)) return document;
   const Parsed parsed = parse_text(text, file);
   const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text, file), 1} : Origin{file, parsed.line, parsed.column};
   if (parsed.good)
@@ -158,7 +160,7 @@ Document Document::read(FileSystem& files, const std::string& path, Problems& pr
 Node parse_value(std::string_view text, const Origin& origin, Problems& problems) {
   const bool syntax = text.find_first_of("\"'[{") == 0;
   const std::string line = "v = " + std::string(text);
-  const bool plain = text.size() <= kMaxFileBytes && !scan_keys(line, kMaxKeyParts).too_long;
+  const bool plain = text.size() <= kMaxFileBytes && scan_text(line, kMaxKeyParts).fault == ScanFault::kNone;
   if (plain) {
     const Parsed parsed = parse_text(line, origin.file);
     // More than one key: a line break in the text tried to say more than a value.

@@ -11,7 +11,8 @@ namespace plait::support {
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu };
 
 constexpr std::optional<Activation> activation_named(std::string_view name) {
-  constexpr std::string_view kNames[] = {"none", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu"};
+  constexpr std::string_view kNames[] = {"none", "relu",      "tanh", "sigmoid",
+                                         "gelu", "gelu_tanh", "silu"};
   for (int i = 0; i < 7; ++i)
     if (name == kNames[i]) return static_cast<Activation>(i);
   return std::nullopt;

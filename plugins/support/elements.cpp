@@ -9,13 +9,15 @@ namespace plait::support {
 namespace {
 
 template <class T, class Convert>
-void read_as(const void* from, int64_t first, int64_t stride, int64_t n, double* to, Convert convert) {
+void read_as(const void* from, int64_t first, int64_t stride, int64_t n, double* to,
+             Convert convert) {
   const T* p = static_cast<const T*>(from) + first;
   for (int64_t i = 0; i < n; ++i) to[i] = convert(p[i * stride]);
 }
 
 template <class T, class Convert>
-void write_as(void* to, int64_t first, int64_t stride, int64_t n, const double* from, Convert convert) {
+void write_as(void* to, int64_t first, int64_t stride, int64_t n, const double* from,
+              Convert convert) {
   T* p = static_cast<T*>(to) + first;
   for (int64_t i = 0; i < n; ++i) p[i * stride] = convert(from[i]);
 }
@@ -33,7 +35,8 @@ T saturate(double v) {
 
 }  // namespace
 
-void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stride, int64_t n, double* to) {
+void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stride, int64_t n,
+                   double* to) {
   const auto plain = [](auto v) { return static_cast<double>(v); };
   switch (dtype) {
     case PLAIT_F32:
@@ -41,9 +44,11 @@ void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stri
     case PLAIT_F64:
       return read_as<double>(from, first, stride, n, to, plain);
     case PLAIT_BF16:
-      return read_as<uint16_t>(from, first, stride, n, to, [](uint16_t v) { return double{from_bf16(v)}; });
+      return read_as<uint16_t>(from, first, stride, n, to,
+                               [](uint16_t v) { return double{from_bf16(v)}; });
     case PLAIT_F16:
-      return read_as<uint16_t>(from, first, stride, n, to, [](uint16_t v) { return double{from_f16(v)}; });
+      return read_as<uint16_t>(from, first, stride, n, to,
+                               [](uint16_t v) { return double{from_f16(v)}; });
     case PLAIT_I32:
       return read_as<int32_t>(from, first, stride, n, to, plain);
     case PLAIT_I64:
@@ -53,16 +58,20 @@ void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stri
   }
 }
 
-void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int64_t n, const double* from) {
+void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int64_t n,
+                    const double* from) {
   switch (dtype) {
     case PLAIT_F32:
-      return write_as<float>(to, first, stride, n, from, [](double v) { return static_cast<float>(v); });
+      return write_as<float>(to, first, stride, n, from,
+                             [](double v) { return static_cast<float>(v); });
     case PLAIT_F64:
       return write_as<double>(to, first, stride, n, from, [](double v) { return v; });
     case PLAIT_BF16:
-      return write_as<uint16_t>(to, first, stride, n, from, [](double v) { return to_bf16(static_cast<float>(v)); });
+      return write_as<uint16_t>(to, first, stride, n, from,
+                                [](double v) { return to_bf16(static_cast<float>(v)); });
     case PLAIT_F16:
-      return write_as<uint16_t>(to, first, stride, n, from, [](double v) { return to_f16(static_cast<float>(v)); });
+      return write_as<uint16_t>(to, first, stride, n, from,
+                                [](double v) { return to_f16(static_cast<float>(v)); });
     case PLAIT_I32:
       return write_as<int32_t>(to, first, stride, n, from, saturate<int32_t>);
     case PLAIT_I64:
@@ -70,7 +79,8 @@ void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int
     case PLAIT_U8:
       return write_as<uint8_t>(to, first, stride, n, from, saturate<uint8_t>);
     default:
-      return write_as<uint8_t>(to, first, stride, n, from, [](double v) { return static_cast<uint8_t>(v != 0); });
+      return write_as<uint8_t>(to, first, stride, n, from,
+                               [](double v) { return static_cast<uint8_t>(v != 0); });
   }
 }
 

@@ -20,12 +20,34 @@ namespace plait::support {
 template <class D>
 class HostDevice {
  public:
-  static plait_device_item item(const char* name, const char* help, std::span<const plait_option> options) {
-    return {sizeof(plait_device_item), name,       help,         options.data(), static_cast<uint32_t>(options.size()), 0,
-            threads,                   open,       close,        info,           alloc,
-            free,                      queue_open, queue_close,  enqueue,        copy,
-            sync,                      event_open, event_close,  event_record,   event_wait,
-            event_query,               capture_begin, capture_end, graph_launch, graph_close};
+  static plait_device_item item(const char* name, const char* help,
+                                std::span<const plait_option> options) {
+    return {sizeof(plait_device_item),
+            name,
+            help,
+            options.data(),
+            static_cast<uint32_t>(options.size()),
+            0,
+            threads,
+            open,
+            close,
+            info,
+            alloc,
+            free,
+            queue_open,
+            queue_close,
+            enqueue,
+            copy,
+            sync,
+            event_open,
+            event_close,
+            event_record,
+            event_wait,
+            event_query,
+            capture_begin,
+            capture_end,
+            graph_launch,
+            graph_close};
   }
 
  private:
@@ -55,9 +77,11 @@ class HostDevice {
       return 1;
     }
   }
-  static plait_error* open(const plait_host* host, const plait_options* options, plait_device** out) {
-    return detail::guard(detail::maker(host),
-                         [&] { *out = reinterpret_cast<plait_device*>(new Device(host, options)); });
+  static plait_error* open(const plait_host* host, const plait_options* options,
+                           plait_device** out) {
+    return detail::guard(detail::maker(host), [&] {
+      *out = reinterpret_cast<plait_device*>(new Device(host, options));
+    });
   }
   static void close(plait_device* d) { delete of(d); }
   static plait_error* info(const plait_device* d, plait_device_info* out) {
@@ -70,29 +94,35 @@ class HostDevice {
   static void free(plait_device* d, void* memory) { of(d)->device.free(memory); }
 
   static plait_error* queue_open(plait_device* d, plait_queue** out) {
-    return detail::guard(detail::maker(of(d)->host),
-                         [&] { *out = reinterpret_cast<plait_queue*>(new Queue{of(d), nullptr}); });
+    return detail::guard(detail::maker(of(d)->host), [&] {
+      *out = reinterpret_cast<plait_queue*>(new Queue{of(d), nullptr});
+    });
   }
   static void queue_close(plait_queue* q) { delete of(q); }
 
   static plait_error* put(Queue* q, GraphStep step, void* const* operands, uint32_t n) {
-    if (q->capturing) return detail::guard(detail::maker(q->device->host), [&] { q->capturing->add(step, operands, n); });
+    if (q->capturing)
+      return detail::guard(detail::maker(q->device->host),
+                           [&] { q->capturing->add(step, operands, n); });
     q->device->device.enter();
     return step.run(step.kernel, reinterpret_cast<plait_queue*>(q), operands, step.workspace);
   }
-  static plait_error* enqueue(plait_queue* q, const plait_kernel_item* item, const plait_kernel* kernel,
-                              void* const* operands, uint32_t n, void* workspace) {
+  static plait_error* enqueue(plait_queue* q, const plait_kernel_item* item,
+                              const plait_kernel* kernel, void* const* operands, uint32_t n,
+                              void* workspace) {
     return put(of(q), {item->run, kernel, nullptr, workspace}, operands, n);
   }
   static plait_error* copy(plait_queue* q, uint32_t, void* to, const void* from, uint64_t bytes) {
-    void* const operands[] = {to, const_cast<void*>(from), reinterpret_cast<void*>(static_cast<uintptr_t>(bytes))};
+    void* const operands[] = {to, const_cast<void*>(from),
+                              reinterpret_cast<void*>(static_cast<uintptr_t>(bytes))};
     return put(of(q), {run_copy, nullptr, nullptr, nullptr}, operands, 3);
   }
   static plait_error* sync(plait_queue*) { return nullptr; }
 
   // Work is done when enqueue() returns, so an event has passed as soon as it is recorded.
   static plait_error* event_open(plait_device* d, plait_event** out) {
-    return detail::guard(detail::maker(of(d)->host), [&] { *out = reinterpret_cast<plait_event*>(new Event); });
+    return detail::guard(detail::maker(of(d)->host),
+                         [&] { *out = reinterpret_cast<plait_event*>(new Event); });
   }
   static void event_close(plait_event* e) { delete reinterpret_cast<Event*>(e); }
   static plait_error* event_record(plait_event*, plait_queue*) { return nullptr; }
@@ -103,8 +133,11 @@ class HostDevice {
   }
 
   static plait_error* capture_begin(plait_queue* q) {
-    if (of(q)->capturing) return wrong(of(q), "[device] capture_begin while the queue captures: end that capture first");
-    return detail::guard(detail::maker(of(q)->device->host), [&] { of(q)->capturing = std::make_unique<HostGraph>(); });
+    if (of(q)->capturing)
+      return wrong(of(q),
+                   "[device] capture_begin while the queue captures: end that capture first");
+    return detail::guard(detail::maker(of(q)->device->host),
+                         [&] { of(q)->capturing = std::make_unique<HostGraph>(); });
   }
   static plait_error* capture_end(plait_queue* q, plait_graph** out) {
     if (!of(q)->capturing) return wrong(of(q), "[device] capture_end without capture_begin");
@@ -113,7 +146,8 @@ class HostDevice {
     return nullptr;
   }
   static plait_error* graph_launch(plait_graph* g, plait_queue* q) {
-    if (of(q)->capturing) return wrong(of(q), "[device] graph_launch while the queue captures: end that capture first");
+    if (of(q)->capturing)
+      return wrong(of(q), "[device] graph_launch while the queue captures: end that capture first");
     of(q)->device->device.enter();
     return reinterpret_cast<const HostGraph*>(g)->launch(q);
   }

@@ -15,7 +15,8 @@ void HostGraph::finish() {
 }
 
 plait_error* run_copy(const plait_kernel*, plait_queue*, void* const* operands, void*) {
-  if (const auto bytes = reinterpret_cast<uintptr_t>(operands[2])) std::memmove(operands[0], operands[1], bytes);
+  if (const auto bytes = reinterpret_cast<uintptr_t>(operands[2]))
+    std::memmove(operands[0], operands[1], bytes);
   return nullptr;
 }
 

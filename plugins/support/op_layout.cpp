@@ -51,7 +51,8 @@ Reduce parse_reduce(const plait_op_desc& d) {
   r.kind = reduce_kind(d);
   std::vector<bool> axis(x.rank, false);
   for (int64_t a : ints_attr(d, "axes")) {
-    need(a >= 0 && a < int64_t{x.rank}, d, "axis " + std::to_string(a) + " is not within the rank of " + text(x));
+    need(a >= 0 && a < int64_t{x.rank}, d,
+         "axis " + std::to_string(a) + " is not within the rank of " + text(x));
     axis[static_cast<size_t>(a)] = true;
   }
   int64_t stride = 1;
@@ -70,7 +71,8 @@ Reduce parse_reduce(const plait_op_desc& d) {
   }
   std::reverse(r.dims.begin(), r.dims.end());
   std::reverse(r.reduced.begin(), r.reduced.end());
-  need(elements(y) == r.kept, d, "y has shape " + text(y) + ", expected " + std::to_string(r.kept) + " elements");
+  need(elements(y) == r.kept, d,
+       "y has shape " + text(y) + ", expected " + std::to_string(r.kept) + " elements");
   return r;
 }
 
@@ -81,7 +83,8 @@ Blocks parse_slice(const plait_op_desc& d) {
   const int64_t start = int_attr(d, "start", 0), stop = int_attr(d, "stop", 0);
   need_like(d, x, y, axis);
   need(start >= 0 && stop >= start && stop <= x.dims[axis] && y.dims[axis] == stop - start, d,
-       "[" + std::to_string(start) + ", " + std::to_string(stop) + ") does not take " + text(x) + " to " + text(y));
+       "[" + std::to_string(start) + ", " + std::to_string(stop) + ") does not take " + text(x) +
+           " to " + text(y));
   const int64_t inner = inner_of(x, axis + 1), length = (stop - start) * inner;
   return {outer_of(x, axis), length, false, {{start * inner, x.dims[axis] * inner, 0, length}}};
 }
@@ -95,7 +98,10 @@ Blocks parse_pad(const plait_op_desc& d) {
   need(before >= 0 && after >= 0 && y.dims[axis] == x.dims[axis] + before + after, d,
        "before and after do not take " + text(x) + " to " + text(y));
   const int64_t inner = inner_of(x, axis + 1), length = x.dims[axis] * inner;
-  return {outer_of(x, axis), y.dims[axis] * inner, before + after > 0, {{0, length, before * inner, length}}};
+  return {outer_of(x, axis),
+          y.dims[axis] * inner,
+          before + after > 0,
+          {{0, length, before * inner, length}}};
 }
 
 Blocks parse_concat(const plait_op_desc& d) {
@@ -122,13 +128,14 @@ Transpose parse_transpose(const plait_op_desc& d) {
   need_operands(d, 1, 1);
   const plait_shape &x = d.inputs[0], &y = d.outputs[0];
   const auto perm = ints_attr(d, "perm");
-  need(perm.size() == x.rank && y.rank == x.rank && x.dtype == y.dtype, d, "perm does not take " + text(x) + " to " + text(y));
+  need(perm.size() == x.rank && y.rank == x.rank && x.dtype == y.dtype, d,
+       "perm does not take " + text(x) + " to " + text(y));
   std::array<bool, PLAIT_MAX_RANK> seen{};
   Transpose t;
   for (uint32_t i = 0; i < y.rank; ++i) {
     const int64_t p = perm[i];
-    need(p >= 0 && p < int64_t{x.rank} && !seen[static_cast<size_t>(p)] && y.dims[i] == x.dims[p], d,
-         "perm does not take " + text(x) + " to " + text(y));
+    need(p >= 0 && p < int64_t{x.rank} && !seen[static_cast<size_t>(p)] && y.dims[i] == x.dims[p],
+         d, "perm does not take " + text(x) + " to " + text(y));
     seen[static_cast<size_t>(p)] = true;
     if (x.dims[p] == 1) continue;
     const int64_t stride = inner_of(x, static_cast<uint32_t>(p) + 1);

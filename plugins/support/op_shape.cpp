@@ -8,7 +8,8 @@ namespace plait::support {
 int64_t elements(const plait_shape& s) {
   int64_t n = 1;
   for (uint32_t i = 0; i < s.rank && i < PLAIT_MAX_RANK; ++i)
-    if (__builtin_mul_overflow(n, s.dims[i], &n)) fail(PLAIT_ERR_INVALID, "[shape] too many elements: " + text(s));
+    if (__builtin_mul_overflow(n, s.dims[i], &n))
+      fail(PLAIT_ERR_INVALID, "[shape] too many elements: " + text(s));
   return n;
 }
 
@@ -21,7 +22,9 @@ uint64_t bytes(const plait_shape& s) {
 
 std::string text(const plait_shape& s) { return dtype_name(s.dtype) + (" " + Shape(s).text()); }
 
-bool flag_attr(const plait_op_desc& d, const char* name, bool fallback) { return int_attr(d, name, fallback) != 0; }
+bool flag_attr(const plait_op_desc& d, const char* name, bool fallback) {
+  return int_attr(d, name, fallback) != 0;
+}
 
 void need(bool ok, const plait_op_desc& d, const std::string& what) {
   if (!ok) fail(PLAIT_ERR_INVALID, "[" + std::string(d.op) + "] " + what);
@@ -29,8 +32,8 @@ void need(bool ok, const plait_op_desc& d, const std::string& what) {
 
 void need_operands(const plait_op_desc& d, uint32_t inputs, uint32_t outputs) {
   need(d.n_inputs == inputs && d.n_outputs == outputs, d,
-       "found " + std::to_string(d.n_inputs) + " inputs and " + std::to_string(d.n_outputs) + " outputs, expected " +
-           std::to_string(inputs) + " and " + std::to_string(outputs));
+       "found " + std::to_string(d.n_inputs) + " inputs and " + std::to_string(d.n_outputs) +
+           " outputs, expected " + std::to_string(inputs) + " and " + std::to_string(outputs));
   const auto check = [&](const plait_shape& s) {
     need(dtype_bytes(s.dtype) != 0 && s.rank <= PLAIT_MAX_RANK, d, "malformed shape");
     for (uint32_t i = 0; i < s.rank; ++i) need(s.dims[i] >= 0, d, "negative extent in " + text(s));
@@ -48,13 +51,17 @@ bool same_dims(const plait_shape& a, const plait_shape& b) {
     if (a.dims[i] != b.dims[i]) return false;
   return true;
 }
-bool same(const plait_shape& a, const plait_shape& b) { return a.dtype == b.dtype && same_dims(a, b); }
+bool same(const plait_shape& a, const plait_shape& b) {
+  return a.dtype == b.dtype && same_dims(a, b);
+}
 
 void need_same(const plait_op_desc& d, const plait_shape& a, const plait_shape& b) {
   need(same(a, b), d, "shapes differ: " + text(a) + " and " + text(b));
 }
 void need_count(const plait_op_desc& d, const plait_shape& s, int64_t n, const char* what) {
-  need(elements(s) == n, d, std::string(what) + " has shape " + text(s) + ", expected " + std::to_string(n) + " elements");
+  need(elements(s) == n, d,
+       std::string(what) + " has shape " + text(s) + ", expected " + std::to_string(n) +
+           " elements");
 }
 void need_floats(const plait_op_desc& d, const plait_shape& s, const char* what) {
   need(is_float(s.dtype), d, std::string(what) + " needs floats, found " + text(s));
@@ -84,7 +91,8 @@ CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad) {
   CrossEntropy c{rows_of(x), x.dtype, label.dtype, real_attr(d, "smoothing", 0)};
   need_count(d, label, c.x.rows, "label");
   if (grad) need_same(d, d.outputs[0], x);
-  for (const plait_shape* s : {grad ? &d.inputs[2] : &d.outputs[0], grad ? &d.inputs[3] : &d.outputs[1]}) {
+  for (const plait_shape* s :
+       {grad ? &d.inputs[2] : &d.outputs[0], grad ? &d.inputs[3] : &d.outputs[1]}) {
     need_floats(d, *s, "a row operand");
     need_count(d, *s, c.x.rows, "a row operand");
   }
@@ -136,7 +144,8 @@ Gather parse_scatter_add(const plait_op_desc& d) {
   need_operands(d, 2, 1);
   const plait_shape &dy = d.inputs[0], &index = d.inputs[1], &y = d.outputs[0];
   need(is_index(index.dtype), d, "index needs i32, i64 or u8, found " + text(index));
-  need(y.rank >= 1 && y.dtype == dy.dtype, d, "y must have rows and the type of dy, found " + text(y));
+  need(y.rank >= 1 && y.dtype == dy.dtype, d,
+       "y must have rows and the type of dy, found " + text(y));
   Gather g{y.dims[0], 1, elements(index), index.dtype};
   for (uint32_t i = 1; i < y.rank; ++i) g.width *= y.dims[i];
   need_count(d, dy, g.count * g.width, "dy");
@@ -167,7 +176,8 @@ Matmul parse_matmul(const plait_op_desc& d) {
   p.m = a.dims[a.rank - (p.transpose_a ? 1 : 2)];
   p.k = a.dims[a.rank - (p.transpose_a ? 2 : 1)];
   p.n = b.dims[b.rank - (p.transpose_b ? 2 : 1)];
-  need(p.k == b.dims[b.rank - (p.transpose_b ? 1 : 2)], d, "inner extents differ: " + text(a) + " and " + text(b));
+  need(p.k == b.dims[b.rank - (p.transpose_b ? 1 : 2)], d,
+       "inner extents differ: " + text(a) + " and " + text(b));
   for (uint32_t i = 0; i + 2 < a.rank; ++i) p.batch *= a.dims[i];
   bool leads = b.rank == 2 || b.rank == a.rank;
   for (uint32_t i = 0; leads && b.rank > 2 && i + 2 < a.rank; ++i) leads = a.dims[i] == b.dims[i];
@@ -178,10 +188,12 @@ Matmul parse_matmul(const plait_op_desc& d) {
     need_count(d, d.inputs[2], p.n, "bias");
   }
   if (p.accumulate) need_same(d, d.inputs[d.n_inputs - 1], y);
-  need(!p.accumulate || (!p.bias && p.activation == "none"), d, "accumulate excludes bias and activation");
+  need(!p.accumulate || (!p.bias && p.activation == "none"), d,
+       "accumulate excludes bias and activation");
   p.stride_a = p.m * p.k;
   p.stride_b = b.rank == 2 ? 0 : p.k * p.n;
-  if (p.batch != 1 && b.rank == 2 && !p.transpose_a) {  // one shared b: the products are one tall product
+  if (p.batch != 1 && b.rank == 2 &&
+      !p.transpose_a) {  // one shared b: the products are one tall product
     p.m *= p.batch;
     p.batch = 1;
   }
@@ -206,58 +218,6 @@ Random parse_random(const plait_op_desc& d) {
   r.key1 = static_cast<uint32_t>(seed >> 32);
   r.stream = stream_word(int_attr(d, "stream", 0));
   return r;
-}
-
-int map_arity(uint32_t op) {
-  switch (op) {
-    case PLAIT_MAP_CONST:
-      return 0;
-    case PLAIT_MAP_ADD:
-    case PLAIT_MAP_SUB:
-    case PLAIT_MAP_MUL:
-    case PLAIT_MAP_DIV:
-    case PLAIT_MAP_MAX:
-    case PLAIT_MAP_MIN:
-    case PLAIT_MAP_POW:
-    case PLAIT_MAP_LT:
-    case PLAIT_MAP_LE:
-    case PLAIT_MAP_EQ:
-    case PLAIT_MAP_AND:
-    case PLAIT_MAP_OR:
-      return 2;
-    case PLAIT_MAP_SELECT:
-    case PLAIT_MAP_FMA:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
-void check_map(const plait_op_desc& d) {
-  need(d.map != nullptr, d, "has no expression");
-  need_operands(d, d.map->n_inputs, d.map->n_outputs);
-  need(d.map->n_outputs >= 1, d, "has no output");
-  const plait_shape& y = d.outputs[0];
-  for (uint32_t i = 1; i < d.n_outputs; ++i)
-    need(same_dims(d.outputs[i], y), d, "outputs differ: " + text(y) + " and " + text(d.outputs[i]));
-  for (uint32_t i = 0; i < d.n_inputs; ++i) {
-    const plait_shape& x = d.inputs[i];
-    bool fits = x.rank <= y.rank;
-    for (uint32_t j = 0; fits && j < x.rank; ++j)
-      fits = x.dims[j] == 1 || x.dims[j] == y.dims[y.rank - x.rank + j];
-    need(fits, d, "input " + text(x) + " does not broadcast to " + text(y));
-  }
-  const plait_map& m = *d.map;
-  for (uint32_t i = 0; i < m.n_instrs; ++i) {
-    const plait_map_instr& in = m.instrs[i];
-    need(in.op <= PLAIT_MAP_NOT, d, "unknown instruction " + std::to_string(in.op));
-    const uint32_t limit = m.n_inputs + i;
-    const int arity = map_arity(in.op);
-    need((arity < 1 || in.a < limit) && (arity < 2 || in.b < limit) && (arity < 3 || in.c < limit), d,
-         "instruction " + std::to_string(i) + " reads a later register");
-  }
-  for (uint32_t i = 0; i < m.n_outputs; ++i)
-    need(m.outputs[i] < m.n_inputs + m.n_instrs, d, "output " + std::to_string(i) + " names no register");
 }
 
 }  // namespace plait::support

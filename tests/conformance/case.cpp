@@ -12,9 +12,13 @@ Attr flag(const char* name, bool v) { return {name, PLAIT_OPT_BOOL, v, 0, "", {}
 Attr number(const char* name, int64_t v) { return {name, PLAIT_OPT_INT, v, 0, "", {}}; }
 Attr real(const char* name, double v) { return {name, PLAIT_OPT_REAL, 0, v, "", {}}; }
 Attr text(const char* name, const char* v) { return {name, PLAIT_OPT_TEXT, 0, 0, v, {}}; }
-Attr list(const char* name, std::vector<int64_t> v) { return {name, PLAIT_OPT_INTS, 0, 0, "", std::move(v)}; }
+Attr list(const char* name, std::vector<int64_t> v) {
+  return {name, PLAIT_OPT_INTS, 0, 0, "", std::move(v)};
+}
 
-plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims) { return plait::Shape(dims, dtype).raw(); }
+plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims) {
+  return plait::Shape(dims, dtype).raw();
+}
 
 uint64_t bytes_of(const plait_shape& s) { return plait::support::bytes(s); }
 
@@ -38,7 +42,8 @@ std::vector<std::vector<unsigned char>> fill(const Case& c) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto* add : {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases, add_layout_cases, add_random_cases})
+  for (auto* add : {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases,
+                    add_layout_cases, add_random_cases})
     add(all);
   return all;
 }

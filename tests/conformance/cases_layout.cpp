@@ -6,27 +6,47 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
-std::string named(const char* op, const plait_shape& s) { return std::string(op) + " " + std::to_string(s.dtype) + " " + plait::Shape(s).text(); }
+std::string named(const char* op, const plait_shape& s) {
+  return std::string(op) + " " + std::to_string(s.dtype) + " " + plait::Shape(s).text();
+}
 
 void transpose(std::vector<Case>& out, uint32_t type, const Dims& dims, const Dims& perm) {
   Dims to;
   for (int64_t p : perm) to.push_back(dims[static_cast<size_t>(p)]);
   const plait_shape x = shape(type, dims);
-  out.push_back({named("transpose", x), "transpose", {{x, 0, 100}}, {shape(type, to)}, {list("perm", perm)}, {}, 0});
+  out.push_back({named("transpose", x),
+                 "transpose",
+                 {{x, 0, 100}},
+                 {shape(type, to)},
+                 {list("perm", perm)},
+                 {},
+                 0});
 }
 
-void slice(std::vector<Case>& out, uint32_t type, Dims dims, int64_t axis, int64_t start, int64_t stop) {
+void slice(std::vector<Case>& out, uint32_t type, Dims dims, int64_t axis, int64_t start,
+           int64_t stop) {
   const plait_shape x = shape(type, dims);
   dims[static_cast<size_t>(axis)] = stop - start;
-  out.push_back({named("slice", x), "slice", {{x, 0, 100}}, {shape(type, dims)},
-                 {number("axis", axis), number("start", start), number("stop", stop)}, {}, 0});
+  out.push_back({named("slice", x),
+                 "slice",
+                 {{x, 0, 100}},
+                 {shape(type, dims)},
+                 {number("axis", axis), number("start", start), number("stop", stop)},
+                 {},
+                 0});
 }
 
-void pad(std::vector<Case>& out, uint32_t type, Dims dims, int64_t axis, int64_t before, int64_t after) {
+void pad(std::vector<Case>& out, uint32_t type, Dims dims, int64_t axis, int64_t before,
+         int64_t after) {
   const plait_shape x = shape(type, dims);
   dims[static_cast<size_t>(axis)] += before + after;
-  out.push_back({named("pad", x), "pad", {{x, 0, 100}}, {shape(type, dims)},
-                 {number("axis", axis), number("before", before), number("after", after)}, {}, 0});
+  out.push_back({named("pad", x),
+                 "pad",
+                 {{x, 0, 100}},
+                 {shape(type, dims)},
+                 {number("axis", axis), number("before", before), number("after", after)},
+                 {},
+                 0});
 }
 
 void concat(std::vector<Case>& out, uint32_t type, Dims dims, int64_t axis, const Dims& extents) {
@@ -43,14 +63,19 @@ void concat(std::vector<Case>& out, uint32_t type, Dims dims, int64_t axis, cons
   out.push_back(c);
 }
 
-void rows_by_index(std::vector<Case>& out, uint32_t type, uint32_t index, int64_t v, const Dims& count, int64_t width) {
+void rows_by_index(std::vector<Case>& out, uint32_t type, uint32_t index, int64_t v,
+                   const Dims& count, int64_t width) {
   Dims y = count, table = {v};
   y.push_back(width);
   table.push_back(width);
   Input i{shape(index, count), 0, static_cast<double>(v)};
   const plait_shape t = shape(type, table);
   out.push_back({named("gather", t), "gather", {{t, 0, 100}, i}, {shape(type, y)}, {}, {}, 0});
-  Case c{named("scatter_add to", t), "scatter_add", {{shape(type, y), 0, 3}, i}, {t}, {number("rows", v)}};
+  Case c{named("scatter_add to", t),
+         "scatter_add",
+         {{shape(type, y), 0, 3}, i},
+         {t},
+         {number("rows", v)}};
   c.scale = 8;
   out.push_back(c);
 }
@@ -66,7 +91,8 @@ void add_layout_cases(std::vector<Case>& out) {
     pad(out, type, {5, 6, 7}, 1, 2, 3);
     concat(out, type, {5, 0, 7}, 1, {1, 4, 0, 2});
   }
-  for (const Dims& perm : {Dims{0, 1, 2, 3}, Dims{0, 2, 1, 3}, Dims{0, 2, 3, 1}, Dims{3, 2, 1, 0}, Dims{1, 0, 3, 2}, Dims{2, 3, 0, 1}})
+  for (const Dims& perm : {Dims{0, 1, 2, 3}, Dims{0, 2, 1, 3}, Dims{0, 2, 3, 1}, Dims{3, 2, 1, 0},
+                           Dims{1, 0, 3, 2}, Dims{2, 3, 0, 1}})
     transpose(out, PLAIT_F32, {3, 18, 5, 20}, perm);
   transpose(out, PLAIT_F32, {}, {});
   transpose(out, PLAIT_F32, {0, 4}, {1, 0});
@@ -94,13 +120,32 @@ void add_layout_cases(std::vector<Case>& out) {
   rows_by_index(out, PLAIT_F64, PLAIT_I64, 10, {9}, 33);
   rows_by_index(out, PLAIT_F32, PLAIT_I64, 10, {0}, 33);
   rows_by_index(out, PLAIT_F32, PLAIT_I64, 10, {9}, 0);
-  const Input odd{shape(PLAIT_I64, {6}), 0, 9, {{0, -1}, {1, 9}, {2, 1e15}, {3, -9e15}, {4, 4294967296.0}}};
-  out.push_back({"gather of odd indices", "gather", {{f32({9, 5})}, odd}, {f32({6, 5})}, {}, {}, 0});
-  out.push_back({"gather of odd indices, whole numbers", "gather", {{shape(PLAIT_I32, {9, 5}), 1, 9}, odd}, {shape(PLAIT_I32, {6, 5})}, {}, {}, 0});
-  out.push_back({"scatter_add of odd indices", "scatter_add", {{f32({6, 5})}, odd}, {f32({9, 5})}, {number("rows", 9)}});
+  const Input odd{
+      shape(PLAIT_I64, {6}), 0, 9, {{0, -1}, {1, 9}, {2, 1e15}, {3, -9e15}, {4, 4294967296.0}}};
+  out.push_back(
+      {"gather of odd indices", "gather", {{f32({9, 5})}, odd}, {f32({6, 5})}, {}, {}, 0});
+  out.push_back({"gather of odd indices, whole numbers",
+                 "gather",
+                 {{shape(PLAIT_I32, {9, 5}), 1, 9}, odd},
+                 {shape(PLAIT_I32, {6, 5})},
+                 {},
+                 {},
+                 0});
+  out.push_back({"scatter_add of odd indices",
+                 "scatter_add",
+                 {{f32({6, 5})}, odd},
+                 {f32({9, 5})},
+                 {number("rows", 9)}});
   for (uint32_t index : {PLAIT_U8, PLAIT_I32, PLAIT_I64})
-    out.push_back({"one_hot", "one_hot", {{shape(index, {5, 6}), 0, 12}}, {f32({5, 6, 10})}, {number("depth", 10)}, {}, 0});
-  out.push_back({"one_hot of odd indices", "one_hot", {odd}, {f32({6, 9})}, {number("depth", 9)}, {}, 0});
+    out.push_back({"one_hot",
+                   "one_hot",
+                   {{shape(index, {5, 6}), 0, 12}},
+                   {f32({5, 6, 10})},
+                   {number("depth", 10)},
+                   {},
+                   0});
+  out.push_back(
+      {"one_hot of odd indices", "one_hot", {odd}, {f32({6, 9})}, {number("depth", 9)}, {}, 0});
 }
 
 }  // namespace conformance

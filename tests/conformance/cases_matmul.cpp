@@ -22,10 +22,13 @@ Case matmul(uint32_t type, const Product& p, bool bias = false, const char* acti
   const plait_shape a = p.ta ? matrix(p.k, p.m, true) : matrix(p.m, p.k, true);
   const plait_shape b = p.tb ? matrix(p.n, p.k, !p.shared) : matrix(p.k, p.n, !p.shared);
   const plait_shape y = matrix(p.m, p.n, true);
-  Case c{"matmul " + plait::Shape(a).text() + (p.ta ? "^T" : "") + " " + plait::Shape(b).text() + (p.tb ? "^T" : "") +
-             (bias ? " + bias" : "") + " " + activation,
-         "matmul", {{a, -1, 1}, {b, -1, 1}}, {y},
-         {flag("transpose_a", p.ta), flag("transpose_b", p.tb), flag("bias", bias), text("activation", activation)}};
+  Case c{"matmul " + plait::Shape(a).text() + (p.ta ? "^T" : "") + " " + plait::Shape(b).text() +
+             (p.tb ? "^T" : "") + (bias ? " + bias" : "") + " " + activation,
+         "matmul",
+         {{a, -1, 1}, {b, -1, 1}},
+         {y},
+         {flag("transpose_a", p.ta), flag("transpose_b", p.tb), flag("bias", bias),
+          text("activation", activation)}};
   if (bias) c.inputs.push_back({shape(type, {p.n}), -1, 1});
   c.scale = 1 + std::sqrt(static_cast<double>(p.k));
   c.same_over_threads = false;
@@ -38,8 +41,9 @@ void add_matmul_cases(std::vector<Case>& out) {
   struct Size {
     int64_t m, n, k;
   };
-  for (const Size s : {Size{32, 120, 784}, Size{32, 84, 120}, Size{32, 10, 84}, Size{1, 1, 1}, Size{7, 17, 33}, Size{1, 1000, 7},
-                       Size{33, 1, 17}, Size{65, 130, 70}, Size{5, 3, 0}, Size{0, 3, 5}, Size{5, 0, 3}})
+  for (const Size s : {Size{32, 120, 784}, Size{32, 84, 120}, Size{32, 10, 84}, Size{1, 1, 1},
+                       Size{7, 17, 33}, Size{1, 1000, 7}, Size{33, 1, 17}, Size{65, 130, 70},
+                       Size{5, 3, 0}, Size{0, 3, 5}, Size{5, 0, 3}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
         out.push_back(matmul(PLAIT_F32, {{}, s.m, s.n, s.k, ta, tb}));
@@ -57,7 +61,8 @@ void add_matmul_cases(std::vector<Case>& out) {
     out.push_back(matmul(PLAIT_F32, {{2}, 5, 6, 7}, false, activation));
   }
   for (const bool ta : {false, true})
-    for (const bool tb : {false, true}) out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, ta, tb}));
+    for (const bool tb : {false, true})
+      out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, ta, tb}));
   out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, false, true, true}, true));
   out.push_back(matmul(PLAIT_F32, {{0}, 9, 10, 11}));
   out.push_back(matmul(PLAIT_F32, {{}, 300, 310, 320}));

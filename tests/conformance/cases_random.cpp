@@ -4,20 +4,29 @@
 namespace conformance {
 namespace {
 
-Case random(const char* kind, uint32_t type, std::vector<int64_t> dims, std::vector<double> counter, int64_t seed, int64_t stream) {
+Case random(const char* kind, uint32_t type, std::vector<int64_t> dims, std::vector<double> counter,
+            int64_t seed, int64_t stream) {
   const plait_shape y = shape(type, dims);
-  Input in{shape(PLAIT_I64, counter.size() == 1 ? std::vector<int64_t>() : std::vector<int64_t>{2})};
-  for (size_t i = 0; i < counter.size(); ++i) in.set.push_back({static_cast<int64_t>(i), counter[i]});
+  Input in{
+      shape(PLAIT_I64, counter.size() == 1 ? std::vector<int64_t>() : std::vector<int64_t>{2})};
+  for (size_t i = 0; i < counter.size(); ++i)
+    in.set.push_back({static_cast<int64_t>(i), counter[i]});
   const bool normal = std::string(kind) == "normal";
-  return {std::string("random ") + kind + " " + plait::Shape(y).text(), "random", {in}, {y},
-          {text("kind", kind), number("seed", seed), number("stream", stream), list("shape", dims)}, {}, normal ? 1e-6 : 0.0};
+  return {std::string("random ") + kind + " " + plait::Shape(y).text(),
+          "random",
+          {in},
+          {y},
+          {text("kind", kind), number("seed", seed), number("stream", stream), list("shape", dims)},
+          {},
+          normal ? 1e-6 : 0.0};
 }
 
 }  // namespace
 
 void add_random_cases(std::vector<Case>& out) {
   for (const char* kind : {"uniform", "normal"}) {
-    for (int64_t n : {0, 1, 3, 4, 5, 7, 33, 255, 256, 257, 5000}) out.push_back(random(kind, PLAIT_F32, {n}, {7}, 42, 1));
+    for (int64_t n : {0, 1, 3, 4, 5, 7, 33, 255, 256, 257, 5000})
+      out.push_back(random(kind, PLAIT_F32, {n}, {7}, 42, 1));
     out.push_back(random(kind, PLAIT_F32, {3, 5, 7}, {0, 0}, -1, 0x123456789abcdef0));
     out.push_back(random(kind, PLAIT_F32, {6, 300}, {5e9, 1000}, 1LL << 40, -5));
     out.push_back(random(kind, PLAIT_F32, {300, 400}, {1, 2}, 3, 4));

@@ -13,7 +13,8 @@ TEST_CASE("memory is zero, aligned, and of any size") {
   for (const auto& plugin : plugins()) {
     CAPTURE(plugin->name());
     const Device d(*plugin);
-    for (uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{5} << 20, (uint64_t{9} << 20) + 1}) {
+    for (uint64_t bytes :
+         {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{5} << 20, (uint64_t{9} << 20) + 1}) {
       void* p = nullptr;
       check(d.item().alloc(d.get(), bytes, &p));
       REQUIRE(p != nullptr);

@@ -47,7 +47,8 @@ struct Options {
 plait_error* find(const plait_options* o, const char* name, const std::string** out) {
   const auto& values = reinterpret_cast<const Options*>(o)->values;
   const auto it = values.find(name);
-  if (it == values.end()) return error_new(PLAIT_ERR_INVALID, "undeclared option", PLAIT_NTS, nullptr);
+  if (it == values.end())
+    return error_new(PLAIT_ERR_INVALID, "undeclared option", PLAIT_NTS, nullptr);
   *out = &it->second;
   return nullptr;
 }
@@ -63,7 +64,8 @@ plait_error* get_bool(const plait_options* o, const char* name, uint32_t* out) {
   return get(o, name, out, [](const std::string& v) { return v == "true" ? 1u : 0u; });
 }
 plait_error* get_int(const plait_options* o, const char* name, int64_t* out) {
-  return get(o, name, out, [](const std::string& v) { return static_cast<int64_t>(std::stoll(v)); });
+  return get(o, name, out,
+             [](const std::string& v) { return static_cast<int64_t>(std::stoll(v)); });
 }
 plait_error* get_real(const plait_options* o, const char* name, double* out) {
   return get(o, name, out, [](const std::string& v) { return std::stod(v); });
@@ -82,19 +84,22 @@ plait_error* get_none(const plait_options*, const char*, const T** out, uint64_t
   *n = 0;
   return nullptr;
 }
-plait_error* get_texts(const plait_options*, const char*, uint64_t, const char** out, uint64_t* size, uint64_t* n) {
+plait_error* get_texts(const plait_options*, const char*, uint64_t, const char** out,
+                       uint64_t* size, uint64_t* n) {
   *out = nullptr;
   *size = *n = 0;
   return nullptr;
 }
 const char* origin(const plait_options*, const char*) { return "default"; }
 
-const plait_options_table kTable = {sizeof(plait_options_table), get_bool, get_int, get_real, get_text,
-                                    get_none<int64_t>,           get_none<double>, get_texts, origin};
+const plait_options_table kTable = {
+    sizeof(plait_options_table), get_bool,         get_int,   get_real, get_text,
+    get_none<int64_t>,           get_none<double>, get_texts, origin};
 
 Options options_of(const plait_device_item& item, const OptionValues& given) {
   Options o{{&kTable}, {}};
-  for (uint32_t i = 0; i < item.n_options; ++i) o.values[item.options[i].name] = item.options[i].initial;
+  for (uint32_t i = 0; i < item.n_options; ++i)
+    o.values[item.options[i].name] = item.options[i].initial;
   for (const auto& [name, value] : given)
     if (o.values.count(name)) o.values[name] = value;
   return o;
@@ -125,7 +130,8 @@ Plugin::Plugin(const std::string& path) {
   if (!entry) throw std::runtime_error(path + " exports no " PLAIT_PLUGIN_ENTRY);
   table_ = entry(PLAIT_ABI_VERSION);
   if (!table_) throw std::runtime_error(path + " serves another ABI");
-  host_ = {sizeof(plait_host), PLAIT_ABI_VERSION, 0, error_new, error_code, error_text, error_free, log, add, extension};
+  host_ = {sizeof(plait_host), PLAIT_ABI_VERSION, 0,   error_new, error_code,
+           error_text,         error_free,        log, add,       extension};
   check(table_->open(&host_, path.c_str(), &state_));
   if (!device_) throw std::runtime_error(path + " offers no device");
 }
@@ -137,8 +143,10 @@ Plugin::~Plugin() {
 
 plait_error* Plugin::add(const plait_host* host, const char* kind, const void* item) {
   auto* self = reinterpret_cast<Plugin*>(const_cast<plait_host*>(host));
-  if (std::strcmp(kind, PLAIT_KIND_DEVICE) == 0) self->device_ = static_cast<const plait_device_item*>(item);
-  if (std::strcmp(kind, PLAIT_KIND_KERNEL) == 0) self->kernels_.push_back(static_cast<const plait_kernel_item*>(item));
+  if (std::strcmp(kind, PLAIT_KIND_DEVICE) == 0)
+    self->device_ = static_cast<const plait_device_item*>(item);
+  if (std::strcmp(kind, PLAIT_KIND_KERNEL) == 0)
+    self->kernels_.push_back(static_cast<const plait_kernel_item*>(item));
   return nullptr;
 }
 
@@ -179,7 +187,8 @@ Buffer::Buffer(const Device& device, uint64_t bytes) : device_(device), bytes_(b
 Buffer::~Buffer() { device_.item().free(device_.get(), base_); }
 
 void Buffer::put(const std::vector<unsigned char>& bytes) {
-  check(device_.item().copy(device_.queue(), PLAIT_COPY_TO_DEVICE, data_, bytes.data(), bytes.size()));
+  check(device_.item().copy(device_.queue(), PLAIT_COPY_TO_DEVICE, data_, bytes.data(),
+                            bytes.size()));
   check(device_.item().sync(device_.queue()));
 }
 
@@ -197,7 +206,8 @@ std::vector<unsigned char> Buffer::get() const { return read(data_, bytes_); }
 bool Buffer::guards_intact() const {
   const auto all = read(base_, bytes_ + 2 * kGuard);
   const auto good = [](unsigned char c) { return c == kGuardByte; };
-  return std::all_of(all.begin(), all.begin() + kGuard, good) && std::all_of(all.end() - kGuard, all.end(), good);
+  return std::all_of(all.begin(), all.begin() + kGuard, good) &&
+         std::all_of(all.end() - kGuard, all.end(), good);
 }
 
 const Plugin& reference() { return *the_reference; }

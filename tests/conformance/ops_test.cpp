@@ -9,7 +9,8 @@ namespace conformance {
 namespace {
 
 // All that must hold of one kernel on one case.
-void check_kernel(const Device& device, const plait_kernel_item& kernel, const Case& c, const std::vector<Bytes>& wanted) {
+void check_kernel(const Device& device, const plait_kernel_item& kernel, const Case& c,
+                  const std::vector<Bytes>& wanted) {
   CAPTURE(std::string(kernel.name));
   const auto one = run(device, kernel, c, 1, Way::direct);
   CHECK_MESSAGE(difference(c, one, wanted) == "", difference(c, one, wanted));
@@ -99,7 +100,8 @@ TEST_CASE("a desc that breaks the op's contract is refused with a reason, by eve
 TEST_CASE("kernels of one op and device have different names") {
   for (const auto& plugin : plugins()) {
     std::set<std::string> seen;
-    for (const auto* k : plugin->all_kernels()) CHECK(seen.insert(std::string(k->op) + "/" + k->name).second);
+    for (const auto* k : plugin->all_kernels())
+      CHECK(seen.insert(std::string(k->op) + "/" + k->name).second);
   }
 }
 

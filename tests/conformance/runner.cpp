@@ -11,12 +11,26 @@ namespace conformance {
 Desc::Desc(const Case& c, uint32_t threads, bool in_place) {
   for (const Input& in : c.inputs) inputs_.push_back(in.shape);
   for (const Attr& a : c.attrs)
-    attrs_.push_back({a.name.c_str(), a.type, static_cast<uint32_t>(a.ints.size()), a.i, a.f, a.text.c_str(), a.ints.data()});
-  map_ = {sizeof(plait_map), static_cast<uint32_t>(inputs_.size()), static_cast<uint32_t>(c.map.instrs.size()),
-          static_cast<uint32_t>(c.map.outputs.size()), 0, c.map.instrs.data(), c.map.outputs.data()};
-  desc_ = {sizeof(plait_op_desc), c.op.c_str(), static_cast<uint32_t>(inputs_.size()), static_cast<uint32_t>(c.outputs.size()),
-           static_cast<uint32_t>(attrs_.size()), threads, inputs_.data(), c.outputs.data(), attrs_.data(),
-           in_place && !c.in_place.empty() ? c.in_place.data() : nullptr, c.map.outputs.empty() ? nullptr : &map_};
+    attrs_.push_back({a.name.c_str(), a.type, static_cast<uint32_t>(a.ints.size()), a.i, a.f,
+                      a.text.c_str(), a.ints.data()});
+  map_ = {sizeof(plait_map),
+          static_cast<uint32_t>(inputs_.size()),
+          static_cast<uint32_t>(c.map.instrs.size()),
+          static_cast<uint32_t>(c.map.outputs.size()),
+          0,
+          c.map.instrs.data(),
+          c.map.outputs.data()};
+  desc_ = {sizeof(plait_op_desc),
+           c.op.c_str(),
+           static_cast<uint32_t>(inputs_.size()),
+           static_cast<uint32_t>(c.outputs.size()),
+           static_cast<uint32_t>(attrs_.size()),
+           threads,
+           inputs_.data(),
+           c.outputs.data(),
+           attrs_.data(),
+           in_place && !c.in_place.empty() ? c.in_place.data() : nullptr,
+           c.map.outputs.empty() ? nullptr : &map_};
 }
 
 Selection select(const plait_kernel_item& kernel, const Desc& desc) {
@@ -36,11 +50,14 @@ struct Prepared {
   const Device& device;
   const plait_kernel_item& item;
   plait_kernel* kernel = nullptr;
-  std::vector<std::unique_ptr<Buffer>> inputs, outputs;  // outputs[i] is null where it lies on an input
+  std::vector<std::unique_ptr<Buffer>> inputs,
+      outputs;  // outputs[i] is null where it lies on an input
   std::unique_ptr<Buffer> workspace;
   std::vector<void*> operands;
 
-  Prepared(const Device& d, const plait_kernel_item& k, const Case& c, uint32_t threads, bool in_place) : device(d), item(k) {
+  Prepared(const Device& d, const plait_kernel_item& k, const Case& c, uint32_t threads,
+           bool in_place)
+      : device(d), item(k) {
     const Desc desc(c, threads, in_place);
     const Selection s = select(k, desc);
     check(k.prepare(d.plugin().host(), d.get(), &desc.get(), &kernel));
@@ -61,8 +78,8 @@ struct Prepared {
   Prepared& operator=(const Prepared&) = delete;
 
   void enqueue() {
-    check(device.item().enqueue(device.queue(), &item, kernel, operands.data(), static_cast<uint32_t>(operands.size()),
-                                workspace->data()));
+    check(device.item().enqueue(device.queue(), &item, kernel, operands.data(),
+                                static_cast<uint32_t>(operands.size()), workspace->data()));
   }
   void poison() {
     for (auto& o : outputs)
@@ -86,7 +103,8 @@ void run_captured(Prepared& p) {
 
 }  // namespace
 
-std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c, uint32_t threads, Way way) {
+std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c,
+                       uint32_t threads, Way way) {
   const bool in_place = way == Way::in_place || c.must_alias;
   Prepared p(device, kernel, c, threads, in_place);
   if (way == Way::captured && !in_place) {
@@ -106,8 +124,10 @@ std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, co
   }
   const auto before = fill(c);
   for (size_t i = 0; i < before.size(); ++i) {
-    if (!written[i] && p.inputs[i]->get() != before[i]) throw std::runtime_error("changes input " + std::to_string(i));
-    if (!p.inputs[i]->guards_intact()) throw std::runtime_error("writes outside of input " + std::to_string(i));
+    if (!written[i] && p.inputs[i]->get() != before[i])
+      throw std::runtime_error("changes input " + std::to_string(i));
+    if (!p.inputs[i]->guards_intact())
+      throw std::runtime_error("writes outside of input " + std::to_string(i));
   }
   if (!p.workspace->guards_intact()) throw std::runtime_error("writes outside of its workspace");
   return found;
@@ -124,16 +144,21 @@ namespace {
 // What one rounding to the type may add, relative.
 double precision(uint32_t dtype) {
   switch (dtype) {
-    case PLAIT_F64: return 1e-7;  // of the f32 tolerance
-    case PLAIT_BF16: return 2000;
-    case PLAIT_F16: return 250;
-    default: return 1;
+    case PLAIT_F64:
+      return 1e-7;  // of the f32 tolerance
+    case PLAIT_BF16:
+      return 2000;
+    case PLAIT_F16:
+      return 250;
+    default:
+      return 1;
   }
 }
 
 }  // namespace
 
-std::string difference(const Case& c, const std::vector<Bytes>& found, const std::vector<Bytes>& wanted) {
+std::string difference(const Case& c, const std::vector<Bytes>& found,
+                       const std::vector<Bytes>& wanted) {
   for (size_t o = 0; o < c.outputs.size(); ++o) {
     const uint32_t type = c.outputs[o].dtype;
     const int64_t n = plait::support::elements(c.outputs[o]);
@@ -143,8 +168,9 @@ std::string difference(const Case& c, const std::vector<Bytes>& found, const std
       const bool same = got == want || (std::isnan(got) && std::isnan(want));
       const double allowed = c.tolerance * precision(type) * std::max(c.scale, std::fabs(want));
       if (!same && !(std::fabs(got - want) <= allowed))
-        return "output " + std::to_string(o) + " element " + std::to_string(i) + " is " + std::to_string(got) + ", expected " +
-               std::to_string(want) + " within " + std::to_string(allowed);
+        return "output " + std::to_string(o) + " element " + std::to_string(i) + " is " +
+               std::to_string(got) + ", expected " + std::to_string(want) + " within " +
+               std::to_string(allowed);
     }
   }
   return "";

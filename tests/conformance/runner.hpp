@@ -36,12 +36,14 @@ Selection select(const plait_kernel_item& kernel, const Desc& desc);
 enum class Way { direct, captured, in_place };
 
 // Outputs of the case. Throws std::runtime_error when a call fails, an input changed, or memory outside was written.
-std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c, uint32_t threads, Way way);
+std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c,
+                       uint32_t threads, Way way);
 
 // The outputs by the reference device.
 std::vector<Bytes> expected(const Device& reference, const Case& c);
 
 // Empty when `found` is within the case's tolerance of `wanted`, else where and by how much it is not.
-std::string difference(const Case& c, const std::vector<Bytes>& found, const std::vector<Bytes>& wanted);
+std::string difference(const Case& c, const std::vector<Bytes>& found,
+                       const std::vector<Bytes>& wanted);
 
 }  // namespace conformance

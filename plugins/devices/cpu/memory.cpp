@@ -32,10 +32,12 @@ void* Memory::alloc(uint64_t bytes) {
   if (bytes < (uint64_t{1} << 62)) {
     size = round_up(std::max<uint64_t>(bytes, 1), align);
     // Mapped with room to align, and the rest given back.
-    raw = mmap(nullptr, size + align - kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    raw = mmap(nullptr, size + align - kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+               -1, 0);
   }
   if (raw == MAP_FAILED)
-    fail(PLAIT_ERR_MEMORY, "[cpu] no memory for " + std::to_string(bytes) + " bytes: " + std::strerror(errno) +
+    fail(PLAIT_ERR_MEMORY, "[cpu] no memory for " + std::to_string(bytes) +
+                               " bytes: " + std::strerror(errno) +
                                "; use a smaller micro-batch or recomputation");
   auto* first = static_cast<char*>(raw);
   auto* p = reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(first), align));

@@ -32,7 +32,8 @@ Binding::Binding(int threads, int64_t first_core, bool workers, bool caller) : c
   const bool whole = threads == n;
   active_ = ((workers && threads > 1) || caller) && (first_core >= 0 || whole) && threads <= n;
   if (first_core < 0) first_core = 0;
-  for (int64_t i = 0; i < threads; ++i) cores_.push_back(allowed[static_cast<size_t>((first_core + i) % n)]);
+  for (int64_t i = 0; i < threads; ++i)
+    cores_.push_back(allowed[static_cast<size_t>((first_core + i) % n)]);
 }
 
 void Binding::enter_slow() noexcept {
@@ -47,7 +48,8 @@ void Binding::enter_slow() noexcept {
     const int i = omp_get_thread_num();
     if (i > 0 || caller) bind_self(cores[i]);
   }
-  for (size_t i = std::size(seen_); i-- > 1;) seen_[i].store(seen_[i - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  for (size_t i = std::size(seen_); i-- > 1;)
+    seen_[i].store(seen_[i - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
   seen_[0].store(self, std::memory_order_relaxed);
 }
 

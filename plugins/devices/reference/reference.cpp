@@ -36,7 +36,8 @@ class Reference {
 
 PLAIT_PLUGIN("device-reference", "0.1.0", "Apache-2.0", "Reference device: plain loops in double") {
   static const auto device = plait::support::HostDevice<Reference>::item(
-      "reference", "plain loops in double on one thread: slow, and what other devices are compared with", {});
+      "reference",
+      "plain loops in double on one thread: slow, and what other devices are compared with", {});
   static const auto kernels = plait::support::plain_kernels("reference");
   host.add(device);
   for (const auto& k : kernels) host.add(k);

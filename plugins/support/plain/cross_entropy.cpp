@@ -45,7 +45,8 @@ class PlainCrossEntropy {
     if (label >= c)
       loss = kNan;
     else if (label >= 0)
-      loss = lse - (1 - s) * x[static_cast<size_t>(label)] - (s > 0 ? s / static_cast<double>(c) * total : 0);
+      loss = lse - (1 - s) * x[static_cast<size_t>(label)] -
+             (s > 0 ? s / static_cast<double>(c) * total : 0);
     op.set(2, r, loss);
     op.set(3, r, lse);
   }

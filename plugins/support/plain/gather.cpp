@@ -18,7 +18,8 @@ class PlainGather {
     why = "plain loops";
     return true;
   }
-  PlainGather(plait_device*, const plait_op_desc& d) : shape_(parse_gather(d)), type_(d.inputs[0].dtype) {}
+  PlainGather(plait_device*, const plait_op_desc& d)
+      : shape_(parse_gather(d)), type_(d.inputs[0].dtype) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto size = static_cast<int64_t>(dtype_bytes(type_)) * shape_.width;
     const auto* table = static_cast<const char*>(operands[0]);
@@ -29,7 +30,8 @@ class PlainGather {
         if (size) std::memcpy(y + i * size, table + row * size, static_cast<size_t>(size));
       } else {
         const double nan = is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
-        for (int64_t j = 0; j < shape_.width; ++j) write_element(type_, y, i * shape_.width + j, nan);
+        for (int64_t j = 0; j < shape_.width; ++j)
+          write_element(type_, y, i * shape_.width + j, nan);
       }
     }
   }
@@ -47,7 +49,8 @@ class PlainScatterAdd {
     why = "plain loops in double";
     return true;
   }
-  PlainScatterAdd(plait_device*, const plait_op_desc& d) : shape_(parse_scatter_add(d)), type_(d.inputs[0].dtype) {}
+  PlainScatterAdd(plait_device*, const plait_op_desc& d)
+      : shape_(parse_scatter_add(d)), type_(d.inputs[0].dtype) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const auto column = Scratch(workspace).row(shape_.rows);
     for (int64_t j = 0; j < shape_.width; ++j) {
@@ -55,7 +58,8 @@ class PlainScatterAdd {
       for (int64_t i = 0; i < shape_.count; ++i) {
         const int64_t row = read_index(shape_.index, operands[1], i);
         if (row >= 0 && row < shape_.rows)
-          column[static_cast<size_t>(row)] += read_element(type_, operands[0], i * shape_.width + j);
+          column[static_cast<size_t>(row)] +=
+              read_element(type_, operands[0], i * shape_.width + j);
       }
       write_elements(type_, operands[2], j, shape_.width, shape_.rows, column.data());
     }
@@ -74,13 +78,15 @@ class PlainOneHot {
     why = "plain loops";
     return true;
   }
-  PlainOneHot(plait_device*, const plait_op_desc& d) : shape_(parse_one_hot(d)), type_(d.outputs[0].dtype) {}
+  PlainOneHot(plait_device*, const plait_op_desc& d)
+      : shape_(parse_one_hot(d)), type_(d.outputs[0].dtype) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto size = dtype_bytes(type_) * static_cast<uint64_t>(shape_.count * shape_.width);
     if (size) std::memset(operands[1], 0, size);
     for (int64_t i = 0; i < shape_.count; ++i) {
       const int64_t hot = read_index(shape_.index, operands[0], i);
-      if (hot >= 0 && hot < shape_.width) write_element(type_, operands[1], i * shape_.width + hot, 1);
+      if (hot >= 0 && hot < shape_.width)
+        write_element(type_, operands[1], i * shape_.width + hot, 1);
     }
   }
 

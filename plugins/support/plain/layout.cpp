@@ -28,7 +28,8 @@ class PlainBlocks {
         const BlockCopy& c = blocks_.copies[i];
         const auto* x = static_cast<const char*>(operands[i]);
         if (c.length > 0)
-          std::memcpy(y + (o * blocks_.to_step + c.to) * size_, x + (o * c.from_step + c.from) * size_,
+          std::memcpy(y + (o * blocks_.to_step + c.to) * size_,
+                      x + (o * c.from_step + c.from) * size_,
                       static_cast<size_t>(c.length * size_));
       }
   }
@@ -47,7 +48,9 @@ class PlainTranspose {
     return true;
   }
   PlainTranspose(plait_device*, const plait_op_desc& d)
-      : shape_(parse_transpose(d)), count_(elements(d.outputs[0])), size_(dtype_bytes(d.outputs[0].dtype)) {}
+      : shape_(parse_transpose(d)),
+        count_(elements(d.outputs[0])),
+        size_(dtype_bytes(d.outputs[0].dtype)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* x = static_cast<const char*>(operands[0]);
     auto* y = static_cast<char*>(operands[1]);
@@ -55,7 +58,8 @@ class PlainTranspose {
       int64_t at = 0, rest = i;
       for (size_t j = shape_.extents.size(); j-- > 0; rest /= shape_.extents[j])
         at += rest % shape_.extents[j] * shape_.strides[j];
-      std::memcpy(y + static_cast<uint64_t>(i) * size_, x + static_cast<uint64_t>(at) * size_, size_);
+      std::memcpy(y + static_cast<uint64_t>(i) * size_, x + static_cast<uint64_t>(at) * size_,
+                  size_);
     }
   }
 

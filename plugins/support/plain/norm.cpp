@@ -20,7 +20,8 @@ class PlainNorm {
     why = "plain loops in double";
     return true;
   }
-  PlainNorm(plait_device*, const plait_op_desc& d) : shape_(parse_norm(d, kLayer, false)), types_(operand_types(d)) {}
+  PlainNorm(plait_device*, const plait_op_desc& d)
+      : shape_(parse_norm(d, kLayer, false)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const Operands op(types_, operands);
     Scratch scratch(workspace);
@@ -40,7 +41,8 @@ class PlainNorm {
       for (double v : x) square += (v - mean) * (v - mean);
       const double rstd = 1 / std::sqrt(square / static_cast<double>(c) + shape_.eps);
       op.set(y + 1 + kLayer, r, rstd);
-      for (size_t i = 0; i < x.size(); ++i) x[i] = (x[i] - mean) * rstd * gain[i] + (kLayer ? bias[i] : 0);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = (x[i] - mean) * rstd * gain[i] + (kLayer ? bias[i] : 0);
       op.write(y, r * c, x);
     }
   }
@@ -58,7 +60,8 @@ class PlainNormGrad {
     why = "plain loops in double";
     return true;
   }
-  PlainNormGrad(plait_device*, const plait_op_desc& d) : shape_(parse_norm(d, kLayer, true)), types_(operand_types(d)) {}
+  PlainNormGrad(plait_device*, const plait_op_desc& d)
+      : shape_(parse_norm(d, kLayer, true)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const Operands op(types_, operands);
     Scratch scratch(workspace);
@@ -83,7 +86,8 @@ class PlainNormGrad {
       }
       mean_g = kLayer ? mean_g / static_cast<double>(c) : 0;
       mean_gx /= static_cast<double>(c);
-      for (size_t i = 0; i < x.size(); ++i) x[i] = rstd * (dy[i] * gain[i] - mean_g - x[i] * mean_gx);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = rstd * (dy[i] * gain[i] - mean_g - x[i] * mean_gx);
       op.write(dx, r * c, x);
     }
     op.write(dx + 1, 0, dgain);

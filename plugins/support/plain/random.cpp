@@ -14,7 +14,8 @@ class PlainRandom {
     why = "plain loops";
     return true;
   }
-  PlainRandom(plait_device*, const plait_op_desc& d) : shape_(parse_random(d)), types_(operand_types(d)) {}
+  PlainRandom(plait_device*, const plait_op_desc& d)
+      : shape_(parse_random(d)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const Operands op(types_, operands);
     const int64_t step = op.index(0, 0), first = shape_.by_sample ? op.index(0, 1) : 0;
@@ -26,9 +27,11 @@ class PlainRandom {
  private:
   double number(uint64_t e, int64_t step, int64_t sample) const {
     const uint64_t q = e / 4;
-    const auto high = shape_.by_sample ? static_cast<uint32_t>(sample) : static_cast<uint32_t>(q >> 32);
-    const PhiloxBlock block = philox({static_cast<uint32_t>(q), high, static_cast<uint32_t>(step), shape_.stream},
-                                     shape_.key0, shape_.key1);
+    const auto high =
+        shape_.by_sample ? static_cast<uint32_t>(sample) : static_cast<uint32_t>(q >> 32);
+    const PhiloxBlock block =
+        philox({static_cast<uint32_t>(q), high, static_cast<uint32_t>(step), shape_.stream},
+               shape_.key0, shape_.key1);
     if (!shape_.normal) return double{to_uniform(block[e % 4])};
     return to_normal(block[e % 4 / 2 * 2], block[e % 4 / 2 * 2 + 1])[e % 2];
   }

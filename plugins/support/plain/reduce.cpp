@@ -16,10 +16,12 @@ class PlainReduce {
     why = "plain loops in double";
     return true;
   }
-  PlainReduce(plait_device*, const plait_op_desc& d) : types_(operand_types(d)), kind_(parse_reduce(d).kind) {
+  PlainReduce(plait_device*, const plait_op_desc& d)
+      : types_(operand_types(d)), kind_(parse_reduce(d).kind) {
     const Reduce r = parse_reduce(d);
     outputs_ = r.kept;
-    for (size_t i = 0; i < r.dims.size(); ++i) (r.reduced[i] ? summed_ : kept_).push_back(r.dims[i]);
+    for (size_t i = 0; i < r.dims.size(); ++i)
+      (r.reduced[i] ? summed_ : kept_).push_back(r.dims[i]);
   }
   void run(plait_queue*, void* const* operands, void*) const {
     const Operands op(types_, operands);
@@ -30,10 +32,13 @@ class PlainReduce {
   // Where element i of a row-major tensor of these dims lies in x.
   static int64_t offset(const std::vector<Reduce::Dim>& dims, int64_t i) {
     int64_t at = 0;
-    for (size_t j = dims.size(); j-- > 0; i /= dims[j].extent) at += i % dims[j].extent * dims[j].stride;
+    for (size_t j = dims.size(); j-- > 0; i /= dims[j].extent)
+      at += i % dims[j].extent * dims[j].stride;
     return at;
   }
-  double initial() const { return kind_ == ReduceKind::max ? -std::numeric_limits<double>::infinity() : 0; }
+  double initial() const {
+    return kind_ == ReduceKind::max ? -std::numeric_limits<double>::infinity() : 0;
+  }
   double join(double a, double b) const {
     if (kind_ != ReduceKind::max) return a + b;
     return std::isnan(a) || a >= b ? a : b;  // NaN wins

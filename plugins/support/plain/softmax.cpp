@@ -53,7 +53,8 @@ class PlainRows {
     why = "plain loops in double";
     return true;
   }
-  PlainRows(plait_device*, const plait_op_desc& d) : shape_(parse_softmax(d, kInputs)), types_(operand_types(d)) {}
+  PlainRows(plait_device*, const plait_op_desc& d)
+      : shape_(parse_softmax(d, kInputs)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const Operands op(types_, operands);
     Scratch scratch(workspace);

@@ -2,8 +2,9 @@
 //
 //   matmul_bench [threads]     default 1
 //
-// Part 1: the products of one training step of the MLP 784-120-84-10 at batch 32 (weights [out,in]), each alone and
-// all eight in turn on shared operands, with the rate of a register-only FMA loop measured between the rounds.
+// Part 1: the products of one training step of the MLP 784-120-84-10 at batch 32 (weights
+// [out,in]), each alone and all eight in turn on shared operands, with the rate of a register-only
+// FMA loop measured between the rounds.
 // Part 2: the products of a 2048-wide layer at batch 1024, our choice and oneDNN alternating.
 // Times are medians over the rounds; the limit is the fastest round of the FMA loop.
 
@@ -39,8 +40,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Twelve independent chains of FMA in registers: more than latency times ports of any core so far. `sink` has
-/// room for all of them, so that none is left out.
+/// Twelve independent chains of FMA in registers: more than latency times ports of any core so far.
+/// `sink` has room for all of them, so that none is left out.
 #define PLAIT_FMA_LOOP(TARGET, NAME, VECTOR, LANES, SET, FMA, STORE)                  \
   __attribute__((target(TARGET), noinline)) double NAME(int64_t turns, float* sink) { \
     VECTOR a[12];                                                                     \

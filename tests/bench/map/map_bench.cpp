@@ -55,7 +55,9 @@ void race(std::vector<Contender> contenders, double unit, const char* unit_name)
       times[c].push_back(seconds_of(contenders[c].run, repeats[c]));
   for (size_t c = 0; c < contenders.size(); ++c) {
     const double t = median(times[c]);
-    std::printf("  %-22s %10.3f %s", contenders[c].name.c_str(), t / unit, unit_name);
+    const double best = *std::min_element(times[c].begin(), times[c].end());
+    std::printf("  %-22s %10.3f %s (best %10.3f)", contenders[c].name.c_str(), t / unit, unit_name,
+                best / unit);
     if (contenders[c].bytes > 0) std::printf("  %7.1f GB/s", contenders[c].bytes / t * 1e-9);
     std::printf("\n");
   }

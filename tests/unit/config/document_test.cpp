@@ -3,7 +3,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/config/document.hpp"
-#include "engine/config/key_scan.hpp"
+#include "engine/config/text_scan.hpp"
 #include "tests/unit/config/fake_catalog.hpp"
 
 using namespace plait;
@@ -61,6 +61,7 @@ TEST_CASE("syntax errors are problems with line and column") {
   CHECK(contains(problem_of("a = 1\nb = \n"), "not TOML"));
   CHECK(contains(problem_of("a = 1\na = 2\n"), "x.toml:2:"));
   CHECK(contains(problem_of("\xff\xfe"), "not TOML"));
+  CHECK(contains(problem_of("a = \"\xff\xfe\""), "not TOML"));
   CHECK(contains(problem_of("a = 99999999999999999999"), "not TOML"));
   CHECK(contains(problem_of("[a\n"), "x.toml:1:"));
 }
@@ -71,6 +72,12 @@ TEST_CASE("texts that the parser cannot cope with are problems of their line") {
   CHECK(contains(problem_of("a = 1\n\n[[\n"), "x.toml:3:1: not TOML: malformed"));
   CHECK(contains(problem_of("a = 1\nb = {x = 1979-05-27Tp\n"), "x.toml:2:"));
   CHECK(contains(problem_of("b = 1979-05-27TT07:32:00Z"), "x.toml:1:"));
+}
+
+TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
+  CHECK(parse("\xEF\xBB\xBF" "a = \"ä\" # ö\n'ü' = '''日\n本'''").root.keys() == std::vector<std::string>{"a", "ü"});
+  CHECK(contains(problem_of("a = 1\nbä = 2"), "x.toml:2:2: not TOML: a character beyond ASCII outside quotes"));
+  CHECK(contains(problem_of("a = 1 \xc2\xa0"), "x.toml:1:7: not TOML: a character beyond ASCII"));
 }
 
 TEST_CASE("depth is bounded, in values and in keys, and in both together") {
@@ -101,9 +108,9 @@ TEST_CASE("dots in texts, comments and numbers do not count as parts of a key") 
   std::string list = "a = [";
   for (int i = 0; i < 100; ++i) list += "1.5, ";
   CHECK(problem_of(list + "]").empty());
-  CHECK(scan_keys("\n \"a.b\".'c'.d = 1", 3).too_long == false);
-  const KeyScan scan = scan_keys("\n \"a.b\".'c'.d.e = 1", 3);
-  CHECK(scan.too_long);
+  CHECK(scan_text("\n \"a.b\".'c'.d = 1", 3).fault == ScanFault::kNone);
+  const Scan scan = scan_text("\n \"a.b\".'c'.d.e = 1", 3);
+  CHECK(scan.fault == ScanFault::kLongKey);
   CHECK(scan.line == 2);
   CHECK(scan.column == 2);
 }
@@ -123,6 +130,7 @@ TEST_CASE("single values: TOML, or else a text") {
   CHECK(read("1") == "1");
   CHECK(read("[1, 2]") == "[1, 2]");
   CHECK(read("adam") == "\"adam\"");
+  CHECK(read("größe") == "\"größe\"");
   CHECK(read("a b = c") == "\"a b = c\"");
   CHECK(read("runs/x.1") == "\"runs/x.1\"");
   CHECK(read("true") == "true");

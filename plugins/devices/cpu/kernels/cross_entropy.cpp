@@ -5,7 +5,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/cross_entropy.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
 #include <hwy/foreach_target.h>
+
 #include "plugins/devices/cpu/kernels/cross_entropy_args.hpp"
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
 #include "plugins/devices/cpu/kernels/simd_log-inl.hpp"
@@ -98,9 +100,11 @@ HWY_INLINE void backward(const CrossEntropyArgs& a, int64_t first, int64_t last)
       continue;
     }
     const VF lse = hn::Set(d, a.lse[r]), dloss = hn::Set(d, a.dloss[r]);
-    const auto f = [&](VF v) HWY_ATTR { return hn::Mul(dloss, hn::Sub(exp(hn::Sub(v, lse)), spread)); };
+    const auto f = [&](VF v)
+                       HWY_ATTR { return hn::Mul(dloss, hn::Sub(exp(hn::Sub(v, lse)), spread)); };
     // Rounded once at the label, as elsewhere: exp(x - lse) - target there can cancel to almost nothing.
-    const float at_label = a.dloss[r] * (std::exp(x[label] - a.lse[r]) - (1 - a.smoothing) - a.smoothing / static_cast<float>(c));
+    const float at_label = a.dloss[r] * (std::exp(x[label] - a.lse[r]) - (1 - a.smoothing) -
+                                         a.smoothing / static_cast<float>(c));
     int64_t i = 0;
     for (; i + w <= c; i += w) hn::StoreU(f(hn::LoadU(d, x + i)), d, dx + i);
     if (i < c) store_n(f(load_n(x + i, c - i)), dx + i, c - i);
@@ -110,9 +114,13 @@ HWY_INLINE void backward(const CrossEntropyArgs& a, int64_t first, int64_t last)
 
 }  // namespace
 
-#define PLAIT_CROSS_ENTROPY(suffix, Label)                                                          \
-  void loss_##suffix(const CrossEntropyArgs& a, int64_t first, int64_t last) { forward<Label>(a, first, last); } \
-  void grad_##suffix(const CrossEntropyArgs& a, int64_t first, int64_t last) { backward<Label>(a, first, last); }
+#define PLAIT_CROSS_ENTROPY(suffix, Label)                                     \
+  void loss_##suffix(const CrossEntropyArgs& a, int64_t first, int64_t last) { \
+    forward<Label>(a, first, last);                                            \
+  }                                                                            \
+  void grad_##suffix(const CrossEntropyArgs& a, int64_t first, int64_t last) { \
+    backward<Label>(a, first, last);                                           \
+  }
 PLAIT_CROSS_ENTROPY(u8, uint8_t)
 PLAIT_CROSS_ENTROPY(i32, int32_t)
 PLAIT_CROSS_ENTROPY(i64, int64_t)
@@ -157,7 +165,9 @@ class CpuCrossEntropy {
     return true;
   }
   CpuCrossEntropy(plait_device*, const plait_op_desc& d)
-      : shape_(support::parse_cross_entropy(d, kGrad)), team_(team(shape_, d.threads)), rows_(pick(shape_.label, kGrad)) {}
+      : shape_(support::parse_cross_entropy(d, kGrad)),
+        team_(team(shape_, d.threads)),
+        rows_(pick(shape_.label, kGrad)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]); };
     CrossEntropyArgs a{f32(0), operands[1], shape_.x.cols, static_cast<float>(shape_.smoothing)};
@@ -171,7 +181,8 @@ class CpuCrossEntropy {
 
  private:
   static int team(const support::CrossEntropy& s, uint32_t threads) {
-    const double work = static_cast<double>(s.x.rows) * (static_cast<double>(s.x.cols) + 16) * kNanosecondsPerElement;
+    const double work = static_cast<double>(s.x.rows) * (static_cast<double>(s.x.cols) + 16) *
+                        kNanosecondsPerElement;
     return team_size(threads, work, s.x.rows);
   }
   support::CrossEntropy shape_;

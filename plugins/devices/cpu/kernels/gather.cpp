@@ -17,7 +17,8 @@ using support::Gather;
 constexpr double kNanosecondsPerByte = 0.1;
 
 double cost(const Gather& g, uint64_t size) {
-  return static_cast<double>(g.count) * static_cast<double>(g.width) * static_cast<double>(size) * kNanosecondsPerByte;
+  return static_cast<double>(g.count) * static_cast<double>(g.width) * static_cast<double>(size) *
+         kNanosecondsPerByte;
 }
 
 std::string variant(const char* what, int team) {
@@ -50,7 +51,8 @@ class CpuGather {
         if (row >= 0 && row < g_.rows)
           std::memcpy(y + i * size, table + row * size, static_cast<size_t>(size));
         else
-          for (int64_t j = 0; j < g_.width; ++j) support::write_element(type_, y, i * g_.width + j, nan);
+          for (int64_t j = 0; j < g_.width; ++j)
+            support::write_element(type_, y, i * g_.width + j, nan);
       }
     });
   }
@@ -77,17 +79,20 @@ class CpuScatterAdd {
     why = variant("rows added in place", team_of(g, d));
     return true;
   }
-  CpuScatterAdd(plait_device*, const plait_op_desc& d) : g_(support::parse_scatter_add(d)), team_(team_of(g_, d)) {}
+  CpuScatterAdd(plait_device*, const plait_op_desc& d)
+      : g_(support::parse_scatter_add(d)), team_(team_of(g_, d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* dy = static_cast<const float*>(operands[0]);
     auto* y = static_cast<float*>(operands[2]);
     in_parallel(team_, g_.width, [&](int64_t first, int64_t last) {
       const int64_t n = last - first;
       if (n == 0) return;
-      for (int64_t v = 0; v < g_.rows; ++v) std::memset(y + v * g_.width + first, 0, static_cast<size_t>(n) * sizeof(float));
+      for (int64_t v = 0; v < g_.rows; ++v)
+        std::memset(y + v * g_.width + first, 0, static_cast<size_t>(n) * sizeof(float));
       for (int64_t i = 0; i < g_.count; ++i) {
         const int64_t row = support::read_index(g_.index, operands[1], i);
-        if (row >= 0 && row < g_.rows) add_row(y + row * g_.width + first, dy + i * g_.width + first, n);
+        if (row >= 0 && row < g_.rows)
+          add_row(y + row * g_.width + first, dy + i * g_.width + first, n);
       }
     });
   }
@@ -98,7 +103,8 @@ class CpuScatterAdd {
   }
   // At least a cache line each, so that threads don't share one.
   static int team_of(const Gather& g, const plait_op_desc& d) {
-    const double zeroing = static_cast<double>(g.rows) * static_cast<double>(g.width) * sizeof(float) * kNanosecondsPerByte;
+    const double zeroing = static_cast<double>(g.rows) * static_cast<double>(g.width) *
+                           sizeof(float) * kNanosecondsPerByte;
     return team_size(d.threads, 3 * cost(g, sizeof(float)) + zeroing, g.width / 64);
   }
   Gather g_;

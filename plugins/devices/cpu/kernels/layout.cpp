@@ -72,17 +72,26 @@ class CpuTranspose {
     const Walk w = walk_of(support::parse_transpose(d));
     choice.workspace = 0;
     why = w.copied ? "rows copied" : "tiles of 16 by 16";
-    if (const int team = team_for(d.threads, d.outputs[0], parts(w)); team > 1) why += ", " + std::to_string(team) + " threads";
+    if (const int team = team_for(d.threads, d.outputs[0], parts(w)); team > 1)
+      why += ", " + std::to_string(team) + " threads";
     return true;
   }
   CpuTranspose(plait_device*, const plait_op_desc& d)
-      : w_(walk_of(support::parse_transpose(d))), team_(team_for(d.threads, d.outputs[0], parts(w_))) {
+      : w_(walk_of(support::parse_transpose(d))),
+        team_(team_for(d.threads, d.outputs[0], parts(w_))) {
     if (support::elements(d.outputs[0]) == 0) return;
     switch (support::dtype_bytes(d.outputs[0].dtype)) {
-      case 8: part_ = &CpuTranspose::part<uint64_t>; break;
-      case 4: part_ = &CpuTranspose::part<uint32_t>; break;
-      case 2: part_ = &CpuTranspose::part<uint16_t>; break;
-      default: part_ = &CpuTranspose::part<uint8_t>;
+      case 8:
+        part_ = &CpuTranspose::part<uint64_t>;
+        break;
+      case 4:
+        part_ = &CpuTranspose::part<uint32_t>;
+        break;
+      case 2:
+        part_ = &CpuTranspose::part<uint16_t>;
+        break;
+      default:
+        part_ = &CpuTranspose::part<uint8_t>;
     }
   }
   void run(plait_queue*, void* const* operands, void*) const {
@@ -113,8 +122,8 @@ class CpuTranspose {
     }
     const int64_t cols = std::min(kTile, w_.cols - col);
     for (int64_t r = 0; r < w_.rows; r += kTile)
-      turn_tile(in + r * w_.from_row + col, w_.from_row, out + col * w_.to_row + r, w_.to_row, std::min(kTile, w_.rows - r),
-                cols);
+      turn_tile(in + r * w_.from_row + col, w_.from_row, out + col * w_.to_row + r, w_.to_row,
+                std::min(kTile, w_.rows - r), cols);
   }
 
   Walk w_;
@@ -144,12 +153,14 @@ class CpuBlocks {
     in_parallel(team_, blocks_.outer, [&](int64_t first, int64_t last) {
       auto* y = static_cast<char*>(operands[blocks_.copies.size()]);
       const int64_t step = blocks_.to_step * size_;
-      if (blocks_.zero && last > first) std::memset(y + first * step, 0, static_cast<size_t>((last - first) * step));
+      if (blocks_.zero && last > first)
+        std::memset(y + first * step, 0, static_cast<size_t>((last - first) * step));
       for (int64_t o = first; o < last; ++o)
         for (size_t i = 0; i < blocks_.copies.size(); ++i) {
           const support::BlockCopy& c = blocks_.copies[i];
           if (c.length > 0)
-            std::memcpy(y + o * step + c.to * size_, static_cast<const char*>(operands[i]) + (o * c.from_step + c.from) * size_,
+            std::memcpy(y + o * step + c.to * size_,
+                        static_cast<const char*>(operands[i]) + (o * c.from_step + c.from) * size_,
                         static_cast<size_t>(c.length * size_));
         }
     });

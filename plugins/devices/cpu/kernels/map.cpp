@@ -42,7 +42,9 @@ class CpuMap {
     return true;
   }
   CpuMap(plait_device*, const plait_op_desc& d) : kernel_(make_map(OwnedDesc(d).desc)) {}
-  void run(plait_queue*, void* const* operands, void* workspace) const { kernel_->run(operands, workspace); }
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    kernel_->run(operands, workspace);
+  }
 
  private:
   std::unique_ptr<MapKernel> kernel_;
@@ -50,6 +52,8 @@ class CpuMap {
 
 }  // namespace
 
-void add_map(std::vector<plait_kernel_item>& out) { out.push_back(kernel<CpuMap>("fast", "map", kDevice, kFastRank)); }
+void add_map(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<CpuMap>("fast", "map", kDevice, kFastRank));
+}
 
 }  // namespace plait::cpu

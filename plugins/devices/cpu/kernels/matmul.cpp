@@ -43,7 +43,8 @@ class CpuMatmul {
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const MatmulDesc m = desc_of(d);
     for (uint32_t i = 0; i <= d.n_inputs; ++i)
-      if (const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[0]).dtype; type != PLAIT_F32) {
+      if (const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[0]).dtype;
+          type != PLAIT_F32) {
         why = std::string("takes f32 only, found ") + support::dtype_name(type);
         return false;
       }
@@ -63,7 +64,8 @@ class CpuMatmul {
     args.bias = bias_ ? static_cast<const float*>(operands[2]) : nullptr;
     args.c = static_cast<float*>(operands[y_]);
     args.workspace = workspace;
-    if (add_to_ && operands[y_ - 1] != operands[y_]) std::memcpy(operands[y_], operands[y_ - 1], add_to_);
+    if (add_to_ && operands[y_ - 1] != operands[y_])
+      std::memcpy(operands[y_], operands[y_ - 1], add_to_);
     kernel_->run(args);
   }
 

@@ -5,7 +5,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/norm.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
 #include <hwy/foreach_target.h>
+
 #include "plugins/devices/cpu/kernels/norm_args.hpp"
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
 
@@ -21,7 +23,9 @@ HWY_INLINE void vectors(int64_t c, const F& f) {
   for (; i + w <= c; i += w) f(i, w, true);
   if (i < c) f(i, c - i, false);
 }
-HWY_INLINE VF get(const float* p, int64_t n, bool whole) { return whole ? hn::LoadU(F32(), p) : load_n(p, n); }
+HWY_INLINE VF get(const float* p, int64_t n, bool whole) {
+  return whole ? hn::LoadU(F32(), p) : load_n(p, n);
+}
 HWY_INLINE void put(VF v, float* p, int64_t n, bool whole) {
   if (whole)
     hn::StoreU(v, F32(), p);
@@ -59,8 +63,10 @@ HWY_INLINE void forward(const NormArgs& a, int64_t first, int64_t last) {
     a.rstd[r] = 1 / std::sqrt(square / static_cast<float>(c) + a.eps);
     const VF rstd = hn::Set(d, a.rstd[r]);
     vectors(c, [&](int64_t i, int64_t n, bool whole) HWY_ATTR {
-      const VF xh = hn::Mul(hn::Sub(get(x + i, n, whole), mean), rstd), gain = get(a.gain + i, n, whole);
-      put(kLayer ? hn::MulAdd(xh, gain, get(a.bias + i, n, whole)) : hn::Mul(xh, gain), a.y + r * c + i, n, whole);
+      const VF xh = hn::Mul(hn::Sub(get(x + i, n, whole), mean), rstd),
+               gain = get(a.gain + i, n, whole);
+      put(kLayer ? hn::MulAdd(xh, gain, get(a.bias + i, n, whole)) : hn::Mul(xh, gain),
+          a.y + r * c + i, n, whole);
     });
   }
 }
@@ -95,10 +101,16 @@ HWY_INLINE void backward(const NormArgs& a, int64_t first, int64_t last, float* 
 
 }  // namespace
 
-void layer_forward(const NormArgs& a, int64_t first, int64_t last) { forward<true>(a, first, last); }
+void layer_forward(const NormArgs& a, int64_t first, int64_t last) {
+  forward<true>(a, first, last);
+}
 void rms_forward(const NormArgs& a, int64_t first, int64_t last) { forward<false>(a, first, last); }
-void layer_backward(const NormArgs& a, int64_t first, int64_t last, float* sums) { backward<true>(a, first, last, sums); }
-void rms_backward(const NormArgs& a, int64_t first, int64_t last, float* sums) { backward<false>(a, first, last, sums); }
+void layer_backward(const NormArgs& a, int64_t first, int64_t last, float* sums) {
+  backward<true>(a, first, last, sums);
+}
+void rms_backward(const NormArgs& a, int64_t first, int64_t last, float* sums) {
+  backward<false>(a, first, last, sums);
+}
 
 }  // namespace plait::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -191,7 +203,9 @@ class CpuNormGrad {
   }
 
  private:
-  static int64_t chunks(const support::Rows& r) { return std::clamp<int64_t>(r.rows / kRowsPerChunk, 1, kMostChunks); }
+  static int64_t chunks(const support::Rows& r) {
+    return std::clamp<int64_t>(r.rows / kRowsPerChunk, 1, kMostChunks);
+  }
   static int64_t sums(const support::Rows& r) { return (kLayer ? 2 : 1) * r.cols; }
 
   support::Norm shape_;

@@ -10,7 +10,7 @@ struct NormArgs {
   int64_t cols;
   float eps;
   const float* x;
-  const float* gain;           // (C)
+  const float* gain;            // (C)
   const float* bias = nullptr;  // (C)
   const float* dy = nullptr;    // (R, C), backward
   float* mean = nullptr;        // (R)

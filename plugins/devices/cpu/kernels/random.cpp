@@ -2,7 +2,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/random.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
 #include <hwy/foreach_target.h>
+
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
 #include "plugins/support/philox.hpp"
 
@@ -27,8 +29,8 @@ HWY_INLINE VU product(VU a, VU b) {
 
 // words[4 * i + w] = word w of block (first + i, high, step, stream), i in [0, blocks); blocks is a multiple of the lanes of
 // U64. A negative `high` stands for the high half of the block's own number.
-void philox_words(uint64_t first, int64_t high, uint32_t step, uint32_t stream, uint32_t key0, uint32_t key1, int64_t blocks,
-                  uint32_t* words) {
+void philox_words(uint64_t first, int64_t high, uint32_t step, uint32_t stream, uint32_t key0,
+                  uint32_t key1, int64_t blocks, uint32_t* words) {
   const U64 d;
   const auto w = static_cast<int64_t>(hn::Lanes(d));
   const VU low = hn::Set(d, 0xffffffffu);
@@ -99,7 +101,8 @@ class CpuRandom {
       return false;
     }
     choice.workspace = 0;
-    why = variant(r.normal ? "words vectorised, normal one by one" : "words vectorised", team(r, d.threads));
+    why = variant(r.normal ? "words vectorised, normal one by one" : "words vectorised",
+                  team(r, d.threads));
     return true;
   }
   CpuRandom(plait_device*, const plait_op_desc& d)
@@ -116,17 +119,22 @@ class CpuRandom {
     in_parallel(team_, r_.samples * pieces, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t sample = i / pieces, at = i % pieces * kBlocks * 4;
-        const int64_t high = r_.by_sample ? int64_t{static_cast<uint32_t>(counter[1] + sample)} : -1;
-        piece(at, std::min(kBlocks * 4, r_.per_sample - at), high, step, y + sample * r_.per_sample + at);
+        const int64_t high =
+            r_.by_sample ? int64_t{static_cast<uint32_t>(counter[1] + sample)} : -1;
+        piece(at, std::min(kBlocks * 4, r_.per_sample - at), high, step,
+              y + sample * r_.per_sample + at);
       }
     });
   }
 
  private:
-  static int64_t pieces_of(const support::Random& r) { return (r.per_sample + kBlocks * 4 - 1) / (kBlocks * 4); }
+  static int64_t pieces_of(const support::Random& r) {
+    return (r.per_sample + kBlocks * 4 - 1) / (kBlocks * 4);
+  }
   static int team(const support::Random& r, uint32_t threads) {
     const double work = static_cast<double>(r.samples) * static_cast<double>(r.per_sample);
-    return team_size(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds), r.samples * pieces_of(r));
+    return team_size(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds),
+                     r.samples * pieces_of(r));
   }
 
   void piece(int64_t at, int64_t n, int64_t high, uint32_t step, float* to) const {

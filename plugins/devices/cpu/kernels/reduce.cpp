@@ -6,7 +6,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/reduce.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
 #include <hwy/foreach_target.h>
+
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,9 +44,11 @@ struct MaxNan {
 
 // y[r] = fold of x[r, 0..n), rows [first, last) with `stride` elements from one to the next.
 template <class F>
-HWY_INLINE void inner(const float* x, int64_t n, int64_t stride, float* y, int64_t first, int64_t last) {
+HWY_INLINE void inner(const float* x, int64_t n, int64_t stride, float* y, int64_t first,
+                      int64_t last) {
   const VF initial = hn::Set(F32(), F::kInitial);
-  for (int64_t r = first; r < last; ++r) y[r] = F::across(fold(x + r * stride, n, initial, initial, F()));
+  for (int64_t r = first; r < last; ++r)
+    y[r] = F::across(fold(x + r * stride, n, initial, initial, F()));
 }
 
 // y[c] = fold over r in [0, rows) of x[r * stride + c], c in [0, kVectors * lanes), or the last vector `tail` wide.
@@ -79,14 +83,29 @@ HWY_INLINE void outer(const float* x, int64_t rows, int64_t cols, int64_t stride
     const int64_t vectors = std::min<int64_t>((cols - c + w - 1) / w, 8);
     const int64_t tail = std::min(w, cols - c - (vectors - 1) * w);
     switch (vectors) {
-      case 1: panel<F, 1>(x + c, rows, stride, y + c, tail); break;
-      case 2: panel<F, 2>(x + c, rows, stride, y + c, tail); break;
-      case 3: panel<F, 3>(x + c, rows, stride, y + c, tail); break;
-      case 4: panel<F, 4>(x + c, rows, stride, y + c, tail); break;
-      case 5: panel<F, 5>(x + c, rows, stride, y + c, tail); break;
-      case 6: panel<F, 6>(x + c, rows, stride, y + c, tail); break;
-      case 7: panel<F, 7>(x + c, rows, stride, y + c, tail); break;
-      default: panel<F, 8>(x + c, rows, stride, y + c, tail);
+      case 1:
+        panel<F, 1>(x + c, rows, stride, y + c, tail);
+        break;
+      case 2:
+        panel<F, 2>(x + c, rows, stride, y + c, tail);
+        break;
+      case 3:
+        panel<F, 3>(x + c, rows, stride, y + c, tail);
+        break;
+      case 4:
+        panel<F, 4>(x + c, rows, stride, y + c, tail);
+        break;
+      case 5:
+        panel<F, 5>(x + c, rows, stride, y + c, tail);
+        break;
+      case 6:
+        panel<F, 6>(x + c, rows, stride, y + c, tail);
+        break;
+      case 7:
+        panel<F, 7>(x + c, rows, stride, y + c, tail);
+        break;
+      default:
+        panel<F, 8>(x + c, rows, stride, y + c, tail);
     }
     c += vectors * w;
   }
@@ -94,12 +113,13 @@ HWY_INLINE void outer(const float* x, int64_t rows, int64_t cols, int64_t stride
 
 }  // namespace
 
-#define PLAIT_REDUCE(name, F)                                                                                   \
-  void inner_##name(const float* x, int64_t n, int64_t stride, float* y, int64_t first, int64_t last) {         \
-    inner<F>(x, n, stride, y, first, last);                                                                     \
-  }                                                                                                             \
-  void outer_##name(const float* x, int64_t rows, int64_t cols, int64_t stride, float* y) {                     \
-    outer<F>(x, rows, cols, stride, y);                                                                         \
+#define PLAIT_REDUCE(name, F)                                                               \
+  void inner_##name(const float* x, int64_t n, int64_t stride, float* y, int64_t first,     \
+                    int64_t last) {                                                         \
+    inner<F>(x, n, stride, y, first, last);                                                 \
+  }                                                                                         \
+  void outer_##name(const float* x, int64_t rows, int64_t cols, int64_t stride, float* y) { \
+    outer<F>(x, rows, cols, stride, y);                                                     \
   }
 PLAIT_REDUCE(sum, Sum)
 PLAIT_REDUCE(squares, SumSquares)
@@ -176,8 +196,9 @@ class CpuReduce {
  private:
   void run_inner(const float* x, float* y, float* pieces) const {
     if (p_.parts == 1)
-      return in_parallel(p_.team_inner, p_.rows,
-                         [&](int64_t first, int64_t last) { inner_(x, p_.n, p_.n, y, first, last); });
+      return in_parallel(p_.team_inner, p_.rows, [&](int64_t first, int64_t last) {
+        inner_(x, p_.n, p_.n, y, first, last);
+      });
     in_parallel(p_.team_inner, p_.rows * p_.parts, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t at = i % p_.parts * kLongRow;
@@ -190,8 +211,10 @@ class CpuReduce {
     float* to = p_.stacks == 1 ? y : pieces;
     in_parallel(p_.team_outer, p_.batch * p_.stacks, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t at = i % p_.stacks * kTallStack, rows = p_.stacks == 1 ? p_.tall : std::min(kTallStack, p_.tall - at);
-        outer_(x + (i / p_.stacks * p_.tall + at) * p_.wide, rows, p_.wide, p_.wide, to + i * p_.wide);
+        const int64_t at = i % p_.stacks * kTallStack,
+                      rows = p_.stacks == 1 ? p_.tall : std::min(kTallStack, p_.tall - at);
+        outer_(x + (i / p_.stacks * p_.tall + at) * p_.wide, rows, p_.wide, p_.wide,
+               to + i * p_.wide);
       }
     });
     if (p_.stacks == 1) return;

@@ -14,15 +14,16 @@ constexpr double kReduceNanoseconds = 0.1;
 
 // The passes. With both, the inner one leaves (tall, wide) in the workspace for the outer one.
 struct ReducePlan {
-  int64_t rows = 0, n = 0;                        // inner: rows of n elements
-  int64_t batch = 0, tall = 0, wide = 0;          // outer: (batch, tall, wide) to (batch, wide)
-  int64_t parts = 1, stacks = 1;                  // pieces of a long row; of a tall stack
-  int64_t between = 0;                            // floats of the workspace that hold the inner result
+  int64_t rows = 0, n = 0;                // inner: rows of n elements
+  int64_t batch = 0, tall = 0, wide = 0;  // outer: (batch, tall, wide) to (batch, wide)
+  int64_t parts = 1, stacks = 1;          // pieces of a long row; of a tall stack
+  int64_t between = 0;                    // floats of the workspace that hold the inner result
   int team_inner = 1, team_outer = 1;
   std::string what;
 
   uint64_t workspace() const {
-    const int64_t pieces = std::max(parts > 1 ? rows * parts : 0, stacks > 1 ? batch * stacks * wide : 0);
+    const int64_t pieces =
+        std::max(parts > 1 ? rows * parts : 0, stacks > 1 ? batch * stacks * wide : 0);
     return static_cast<uint64_t>(between + pieces) * sizeof(float);
   }
 };
@@ -49,7 +50,9 @@ inline ReducePlan plan_of(const support::Reduce& r, uint32_t threads) {
   }
   if (p.n > 2 * kLongRow) p.parts = (p.n + kLongRow - 1) / kLongRow;
   if (p.tall > 2 * kTallStack) p.stacks = (p.tall + kTallStack - 1) / kTallStack;
-  const auto cost = [](int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b) * kReduceNanoseconds; };
+  const auto cost = [](int64_t a, int64_t b) {
+    return static_cast<double>(a) * static_cast<double>(b) * kReduceNanoseconds;
+  };
   p.team_inner = team_size(threads, cost(p.rows, p.n), p.rows * p.parts);
   p.team_outer = team_size(threads, cost(p.batch * p.tall, p.wide), p.batch * p.stacks);
   return p;

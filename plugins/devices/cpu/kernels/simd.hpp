@@ -32,7 +32,8 @@ inline bool all_f32(const plait_op_desc& d, std::string& why) {
 }
 
 inline std::string variant(const std::string& what, int team) {
-  return std::string(simd_name()) + ", " + what + (team > 1 ? ", " + std::to_string(team) + " threads" : "");
+  return std::string(simd_name()) + ", " + what +
+         (team > 1 ? ", " + std::to_string(team) + " threads" : "");
 }
 
 }  // namespace plait::cpu

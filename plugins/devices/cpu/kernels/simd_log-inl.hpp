@@ -17,7 +17,8 @@ namespace plait::cpu::HWY_NAMESPACE {
 HWY_INLINE VF log(VF x) {
   const F32 d;
   const VF y = hn::IfThenElse(hn::IsNaN(x), x, hn::Log(d, x));
-  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -std::numeric_limits<float>::infinity()), y);
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -std::numeric_limits<float>::infinity()),
+                        y);
 }
 
 }  // namespace plait::cpu::HWY_NAMESPACE

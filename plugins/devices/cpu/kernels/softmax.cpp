@@ -2,7 +2,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/softmax.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
 #include <hwy/foreach_target.h>
+
 #include "plugins/devices/cpu/kernels/simd-inl.hpp"
 #include "plugins/devices/cpu/kernels/simd_log-inl.hpp"
 
@@ -83,28 +85,34 @@ void softmax_rows(const float* x, const float*, float* y, int64_t c, int64_t fir
   }
 }
 
-void log_softmax_rows(const float* x, const float*, float* y, int64_t c, int64_t first, int64_t last) {
+void log_softmax_rows(const float* x, const float*, float* y, int64_t c, int64_t first,
+                      int64_t last) {
   const F32 d;
   const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int64_t r = first; r < last; ++r) {
     const VF m = row_max(x + r * c, c);
     const VF log_sum = log(hn::SumOfLanes(d, fold(x + r * c, c, hn::Zero(d), least, AddExp{m})));
-    each(x + r * c, x + r * c, y + r * c, c, [&](VF v, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
+    each(x + r * c, x + r * c, y + r * c, c,
+         [&](VF v, VF) HWY_ATTR { return hn::Sub(hn::Sub(v, m), log_sum); });
   }
 }
 
-void softmax_grad_rows(const float* y, const float* dy, float* dx, int64_t c, int64_t first, int64_t last) {
+void softmax_grad_rows(const float* y, const float* dy, float* dx, int64_t c, int64_t first,
+                       int64_t last) {
   for (int64_t r = first; r < last; ++r) {
     const VF sum = hn::Set(F32(), dot(y + r * c, dy + r * c, c));
-    each(y + r * c, dy + r * c, dx + r * c, c, [&](VF p, VF g) HWY_ATTR { return hn::Mul(p, hn::Sub(g, sum)); });
+    each(y + r * c, dy + r * c, dx + r * c, c,
+         [&](VF p, VF g) HWY_ATTR { return hn::Mul(p, hn::Sub(g, sum)); });
   }
 }
 
-void log_softmax_grad_rows(const float* y, const float* dy, float* dx, int64_t c, int64_t first, int64_t last) {
+void log_softmax_grad_rows(const float* y, const float* dy, float* dx, int64_t c, int64_t first,
+                           int64_t last) {
   const F32 d;
   for (int64_t r = first; r < last; ++r) {
     const VF sum = hn::SumOfLanes(d, fold(dy + r * c, c, hn::Zero(d), hn::Zero(d), Add()));
-    each(y + r * c, dy + r * c, dx + r * c, c, [&](VF p, VF g) HWY_ATTR { return hn::NegMulAdd(exp(p), sum, g); });
+    each(y + r * c, dy + r * c, dx + r * c, c,
+         [&](VF p, VF g) HWY_ATTR { return hn::NegMulAdd(exp(p), sum, g); });
   }
 }
 
@@ -145,12 +153,14 @@ class CpuRows {
     const auto* a = static_cast<const float*>(operands[0]);
     const auto* b = static_cast<const float*>(operands[kInputs - 1]);
     auto* y = static_cast<float*>(operands[kInputs]);
-    in_parallel(team_, shape_.rows, [&](int64_t first, int64_t last) { rows_(a, b, y, shape_.cols, first, last); });
+    in_parallel(team_, shape_.rows,
+                [&](int64_t first, int64_t last) { rows_(a, b, y, shape_.cols, first, last); });
   }
 
  private:
   static int team(const support::Rows& r, uint32_t threads) {
-    const double work = static_cast<double>(r.rows) * (static_cast<double>(r.cols) + 32) * kNanosecondsPerElement;
+    const double work =
+        static_cast<double>(r.rows) * (static_cast<double>(r.cols) + 32) * kNanosecondsPerElement;
     return team_size(threads, work, r.rows);
   }
   support::Rows shape_;
@@ -169,7 +179,8 @@ void add_softmax(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuRows<pick_softmax, 1>>("simd", "softmax", kDevice, kFastRank));
   out.push_back(kernel<CpuRows<pick_log_softmax, 1>>("simd", "log_softmax", kDevice, kFastRank));
   out.push_back(kernel<CpuRows<pick_softmax_grad, 2>>("simd", "softmax_grad", kDevice, kFastRank));
-  out.push_back(kernel<CpuRows<pick_log_softmax_grad, 2>>("simd", "log_softmax_grad", kDevice, kFastRank));
+  out.push_back(
+      kernel<CpuRows<pick_log_softmax_grad, 2>>("simd", "log_softmax_grad", kDevice, kFastRank));
 }
 
 }  // namespace plait::cpu

@@ -1,7 +1,8 @@
 #pragma once
 // Activations over rows of f32 results, for the kernels that can't apply them in registers.
-// Accuracy, for every x whose result is at least 1e-9: relative error below 5e-7, and below 2e-6 for gelu_tanh,
-// whose exponent is rounded; smaller results are off by less than 1e-14. What is not a number stays so.
+// Accuracy, for every x whose result is at least 1e-9: relative error below 5e-7, and below 2e-6
+// for gelu_tanh, whose exponent is rounded; smaller results are off by less than 1e-14. What is not
+// a number stays so.
 
 #include <cstdint>
 

@@ -1,9 +1,10 @@
 #pragma once
-// Activations on vectors, written once for every instruction set. The including file defines
-// PLAIT_TARGET (the function attribute that names the set) before, and gives the loops a class V with
-//   type F, width kLanes, load, store, set, add, sub, mul, fma (a*b+c), fnma (c-a*b), div, min, max, abs,
-//   sign_of (magnitude, sign), less_select (a < b ? x : y), round, scale (x * 2^n), load_part, store_part.
-// Each set gets its own V, hence its own instantiations: no code for one set can reach another.
+// Activations on vectors, written once for every instruction set. The including file first defines
+// PLAIT_TARGET, the function attribute that names the set, and gives the loops a class V with
+//   the type F, the width kLanes, load, store, load_part, store_part, set,
+//   add, sub, mul, div, min, max, abs, round, fma (a*b+c), fnma (c-a*b), scale (x * 2^n),
+//   sign_of (magnitude, sign), less_select (a < b ? x : y).
+// Each set has its own V, hence its own instantiations: no code for one set can reach another.
 
 #ifndef PLAIT_TARGET
 #error "define PLAIT_TARGET before this header"

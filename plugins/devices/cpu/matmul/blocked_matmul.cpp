@@ -1,4 +1,5 @@
-// Large products: blocks of A and panels of B are packed and run against each other (see blocked_plan.hpp).
+// Large products: blocks of A and panels of B are packed and run against each other (see
+// blocked_plan.hpp).
 
 #include <omp.h>
 

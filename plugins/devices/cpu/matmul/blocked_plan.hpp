@@ -1,7 +1,7 @@
 #pragma once
-// How a large product is cut: blocks of k; within each, a block of rows of A is packed to stay in the
-// second-level cache, and panels of B, packed one after another to stay in the first, are run against it
-// by the functions of jit_kernel.hpp (P = A, Q = B, D = C). Pure.
+// How a large product is cut: blocks of k; within each, a block of rows of A is packed to stay in
+// the second-level cache, and panels of B, packed one after another to stay in the first, are run
+// against it by the functions of jit_kernel.hpp (P = A, Q = B, D = C). Pure.
 //
 // A packed tile of A is (k, slots): `slots` floats for each k, of which the tile's rows are used.
 

@@ -1,5 +1,6 @@
-// The ranked list: generated code, oneDNN, plain loops; the first entry that takes the problem. An entry may
-// step back behind oneDNN where it is known to be slower, and is still tried when oneDNN refuses.
+// The ranked list: generated code, oneDNN, plain loops; the first entry that takes the problem. An
+// entry may step back behind oneDNN where it is known to be slower, and is still tried when oneDNN
+// refuses.
 
 #include <iterator>
 #include <limits>
@@ -61,7 +62,8 @@ class PlainMatmul final : public MatmulKernel {
   const MatmulDesc desc_;
 };
 
-/// One entry of the list. `why_late` is the reason, if any, to try it only when the others have refused.
+/// One entry of the list. `why_late` is the reason, if any, to try it only when the others have
+/// refused.
 struct Entry {
   const char* name;
   Isa needs;

@@ -13,7 +13,8 @@ struct QCost {
   double stall = 0;  ///< extra cycles per vector of Q: sets of the cache that are too full
 };
 
-/// Most rows a tile of `vecs` vectors may have: accumulators + Q vectors + one broadcast (+ one mask on AVX2).
+/// Most rows a tile of `vecs` vectors may have: accumulators + Q vectors + one broadcast (+ one
+/// mask on AVX2).
 int max_rows(Isa isa, int vecs);
 
 /// Widest tile worth generating.
@@ -25,8 +26,8 @@ double tile_cycles(Isa isa, int rows, int vecs, int64_t k, const QCost& q);
 /// Cycles to bring one vector of Q into the pack buffer.
 double pack_cycles(Isa isa, bool transpose);
 
-/// Lines of Q a panel may keep in the first-level cache, as a limit for the block of k. `q_k_bytes` is the
-/// distance of two rows of Q; 0 for a packed panel.
+/// Lines of Q a panel may keep in the first-level cache, as a limit for the block of k. `q_k_bytes`
+/// is the distance of two rows of Q; 0 for a packed panel.
 int64_t k_limit(Isa isa, int vecs, int64_t q_k_bytes);
 
 }  // namespace plait::cpu

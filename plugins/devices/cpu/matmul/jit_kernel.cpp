@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "plugins/devices/cpu/matmul/isa.hpp"
@@ -61,7 +63,8 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   }
 
  private:
-  // Registers: accumulators first, then the vectors of Q, then broadcasts of P; AVX2 keeps its mask last.
+  // Registers: accumulators first, then the vectors of Q, then broadcasts of P; AVX2 keeps its mask
+  // last.
   Xbyak::Xmm vector(int index) const {
     return {spec_->isa == Isa::avx512 ? Xbyak::Operand::ZMM : Xbyak::Operand::YMM, index};
   }
@@ -100,8 +103,8 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     L(done);
   }
 
-  /// One row of the tile of D per turn of the k loop, into the second-level cache: rows of D a power of two
-  /// apart would drive each other out of the first.
+  /// One row of the tile of D per turn of the k loop, into the second-level cache: rows of D a
+  /// power of two apart would drive each other out of the first.
   void prefetch_d_row() {
     for (int vec = 0; vec < spec_->vecs; ++vec) prefetcht1(ptr[d_ahead_ + vec * vector_bytes()]);
     add(d_ahead_, static_cast<uint32_t>(spec_->d_row));
@@ -221,7 +224,8 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_ahead_;
 };
 
-JitCode::JitCode(const std::vector<KernelSpec>& specs) : generator_(std::make_unique<Generator>()) {
+JitCode::JitCode(const std::vector<KernelSpec>& specs) try
+    : generator_(std::make_unique<Generator>()) {
   std::vector<std::pair<KernelSpec, size_t>> emitted;
   std::vector<size_t> offsets;
   for (const KernelSpec& spec : specs) {
@@ -232,6 +236,9 @@ JitCode::JitCode(const std::vector<KernelSpec>& specs) : generator_(std::make_un
   }
   generator_->ready(Xbyak::CodeArray::PROTECT_RE);
   for (const size_t offset : offsets) functions_.push_back(generator_->at(offset));
+} catch (const Xbyak::Error& error) {
+  throw std::runtime_error(std::string("[matmul] generating code failed: ") + error.what() +
+                           "; let the process map executable memory, or limit it to plain kernels");
 }
 
 JitCode::~JitCode() = default;

@@ -1,6 +1,6 @@
 #pragma once
-// Generates the inner loops (see plan.hpp for what they compute). Code pages are written first and made
-// executable afterwards, never both at once.
+// Generates the inner loops (see plan.hpp for what they compute). Code pages are written first and
+// made executable afterwards, never both at once.
 
 #include <cstdint>
 #include <memory>
@@ -10,8 +10,9 @@
 
 namespace plait::cpu {
 
-/// Arguments of a generated function. Pointers are to the first row of the panel's part; Q and D are at
-/// the panel's first lane. `bias` is at the first lane, or at the first row when bias_per_row.
+/// Arguments of a generated function. Pointers are to the first row of the panel's part; Q and D
+/// are at the panel's first lane. `bias` is at the first lane, or at the first row when
+/// bias_per_row.
 struct PanelArgs {
   const float* p = nullptr;
   const float* q = nullptr;
@@ -26,7 +27,8 @@ using PanelFunction = void (*)(const PanelArgs*);
 /// A set of generated functions. Immutable once built; the functions may be called from any thread.
 class JitCode {
  public:
-  /// A function for each spec; equal specs share one. Throws Xbyak::Error when memory can't be had.
+  /// A function for each spec; equal specs share one. Throws std::runtime_error when
+  /// executable memory can't be had.
   explicit JitCode(const std::vector<KernelSpec>& specs);
   ~JitCode();
   JitCode(const JitCode&) = delete;

@@ -1,4 +1,5 @@
-// The generated kernels as a MatmulKernel: packs, calls the panel functions, turns swapped results round.
+// The generated kernels as a MatmulKernel: packs, calls the panel functions, turns swapped results
+// round.
 
 #include <omp.h>
 
@@ -43,7 +44,8 @@ class JitMatmul final : public MatmulKernel {
     }
 #pragma omp parallel num_threads(plan_.threads)
     {
-      // The pool may grant fewer threads than asked for; every task has its own part of C either way.
+      // The pool may grant fewer threads than asked for; every task has its own part of C either
+      // way.
       const int64_t granted = omp_get_num_threads();
       const int64_t thread = omp_get_thread_num();
       run_tasks(args, tasks() * thread / granted, tasks() * (thread + 1) / granted,

@@ -1,10 +1,11 @@
 #pragma once
-// Matrix products of the CPU device: C[m,n] = act(op(A)[m,k] * op(B)[k,n] + bias[n]), prepared once and
-// run many times. Kernels are tried from the fastest to the plainest: code generated for the exact shape
-// (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for large problems), oneDNN,
-// plain loops. This component knows nothing of the rest of the tree.
+// Matrix products of the CPU device: C[m,n] = act(op(A)[m,k] * op(B)[k,n] + bias[n]), prepared once
+// and run many times. Kernels are tried from the fastest to the plainest: code generated for the
+// exact shape (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for
+// large problems), oneDNN, plain loops. This component knows nothing of the rest of the tree.
 //
-// Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and dense.
+// Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and
+// dense.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,9 +40,9 @@ struct MatmulDesc {
   int threads = 1;  ///< most threads `run` may use; a small problem uses fewer
 };
 
-/// Operands of one run. Borrowed; C must not overlap the others. `bias` is read only if the desc has it.
-/// `workspace` has `workspace_bytes()` bytes, 64-byte aligned, and may be null when that is 0.
-/// Best speed when a, b and c are 64-byte aligned; 4 is enough.
+/// Operands of one run. Borrowed; C must not overlap the others. `bias` is read only if the desc
+/// has it. `workspace` has `workspace_bytes()` bytes, 64-byte aligned, and may be null when that is
+/// 0. Best speed when a, b and c are 64-byte aligned; 4 is enough.
 struct MatmulArgs {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -50,8 +51,8 @@ struct MatmulArgs {
   void* workspace = nullptr;
 };
 
-/// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these are immutable,
-/// and several threads may run one kernel, each with its own workspace.
+/// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these
+/// are immutable, and several threads may run one kernel, each with its own workspace.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel();
@@ -75,16 +76,17 @@ struct Choice {
   size_t workspace_bytes = 0;
 };
 
-/// Decides without building: pure, and the same for a desc on a machine. Throws std::invalid_argument when
-/// the desc contradicts itself (negative size, accumulate with bias or activation, overflow).
+/// Decides without building: pure, and the same for a desc on a machine. Throws
+/// std::invalid_argument when the desc contradicts itself (negative size, accumulate with bias or
+/// activation, overflow).
 Choice choose_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 
-/// Builds the kernel that `choose_matmul` names. Throws as it does; std::runtime_error when the code
-/// memory can't be had.
+/// Builds the kernel that `choose_matmul` names. Throws as it does; std::runtime_error when the
+/// code memory can't be had.
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 
-/// Builds a named kernel, for tests and benchmarks. Throws std::invalid_argument with the reason when that
-/// kernel refuses the problem or the name is unknown.
+/// Builds a named kernel, for tests and benchmarks. Throws std::invalid_argument with the reason
+/// when that kernel refuses the problem or the name is unknown.
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_view kernel_name);
 
 }  // namespace plait::cpu

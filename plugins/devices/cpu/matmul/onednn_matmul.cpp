@@ -1,5 +1,6 @@
-// oneDNN's matmul as a MatmulKernel. Bias and relu are fused (both exact); other activations follow as a
-// pass of our own, because oneDNN's approximations differ from ours. Builds against oneDNN 2.6 and 3.x.
+// oneDNN's matmul as a MatmulKernel. Bias and relu are fused (both exact); other activations follow
+// as a pass of our own, because oneDNN's approximations differ from ours. Builds against oneDNN 2.6
+// and 3.x.
 
 #include <omp.h>
 
@@ -16,8 +17,8 @@ namespace {
 
 using dnnl::memory;
 
-/// oneDNN takes the number of threads from the calling thread's OpenMP setting, when it prepares and when
-/// it runs.
+/// oneDNN takes the number of threads from the calling thread's OpenMP setting, when it prepares
+/// and when it runs.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) { set(threads); }

@@ -28,8 +28,8 @@ struct Four {
   __m512 v0, v1, v2, v3;
 };
 
-/// From vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four each) at four
-/// columns, to vectors with one column each.
+/// From vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four each)
+/// at four columns, to vectors with one column each.
 PLAIT_AVX512_INLINE Four turn_quarters(const Four& in) {
   const __m512 low01 = _mm512_unpacklo_ps(in.v0, in.v1);
   const __m512 high01 = _mm512_unpackhi_ps(in.v0, in.v1);
@@ -39,7 +39,8 @@ PLAIT_AVX512_INLINE Four turn_quarters(const Four& in) {
           _mm512_shuffle_ps(high01, high23, 0x44), _mm512_shuffle_ps(high01, high23, 0xee)};
 }
 
-/// The quarters of rows i, i+4, i+8 and i+12 at one column, merged while loading: no shuffle is needed.
+/// The quarters of rows i, i+4, i+8 and i+12 at one column, merged while loading: no shuffle is
+/// needed.
 PLAIT_AVX512_INLINE __m512 gather_quarters(const float* from, int64_t stride) {
   __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(from));
   v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(from + 4 * stride));
@@ -93,8 +94,8 @@ PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m
   v3 = _mm512_castps128_ps512(_mm_loadu_ps(row + 12));
 }
 
-/// As turn_16x4 for 16 columns, touching every line of the source once: rows a power of two apart share a
-/// set of the cache that can't hold all sixteen.
+/// As turn_16x4 for 16 columns, touching every line of the source once: rows a power of two apart
+/// share a set of the cache that can't hold all sixteen.
 PLAIT_AVX512_INLINE void turn_16x16(const float* from, int64_t stride, float* to, int64_t width) {
   Four c0, c1, c2, c3;
   first_row(from, c0.v0, c1.v0, c2.v0, c3.v0);

@@ -1,5 +1,6 @@
 #pragma once
-// Plain loops for f32 and f64: the last entry of every list, without intrinsics, and the check of the others.
+// Plain loops for f32 and f64: the last entry of every list, without intrinsics, and the check of
+// the others.
 
 #include "plugins/devices/cpu/matmul/matmul.hpp"
 

@@ -107,7 +107,8 @@ void cut_k(JitPlan& plan) {
   }
 }
 
-/// Shares the work between threads: by whole panels and products of the batch, or by rows of each panel.
+/// Shares the work between threads: by whole panels and products of the batch, or by rows of each
+/// panel.
 void share(JitPlan& plan, double product_cycles, double per_panel_extra) {
   const int64_t units = plan.desc.batch * static_cast<int64_t>(plan.panels.size());
   const double all = (product_cycles + per_panel_extra) * static_cast<double>(plan.desc.batch);

@@ -1,12 +1,14 @@
 #pragma once
-// How a product is cut for the generated kernels: a pure function of the desc and the instruction set.
+// How a product is cut for the generated kernels: a pure function of the desc and the instruction
+// set.
 //
-// A generated kernel computes D[rows,lanes] += P[rows,k] * Q[k,lanes]: it broadcasts single elements of P
-// and multiplies them with vectors of Q, holding a tile of D in registers. The product C = A*B maps on it
+// A generated kernel computes D[rows,lanes] += P[rows,k] * Q[k,lanes]: it broadcasts single
+// elements of P and multiplies them with vectors of Q, holding a tile of D in registers. The
+// product C = A*B maps on it
 //   directly: P = A, Q = B, D = C; or
 //   swapped:  P = B^T, Q = A^T, D = C^T, with D in the workspace and turned round at the end.
-// Q must have its lanes side by side. Where the operand is stored the other way it is packed, block of k
-// by block of k, just before use. Swapping wins when A is the smaller operand to turn.
+// Q must have its lanes side by side. Where the operand is stored the other way it is packed, block
+// of k by block of k, just before use. Swapping wins when A is the smaller operand to turn.
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "engine/config/key_scan.hpp"
+#include "engine/config/text_scan.hpp"
 
 #include <cstddef>
 
@@ -9,8 +9,9 @@ class Scanner {
  public:
   Scanner(std::string_view text, int max_parts) : text_(text), max_parts_(max_parts) {}
 
-  KeyScan run() {
-    while (at_ < text_.size() && !found_.too_long) step();
+  Scan run() {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_begin_ = 3;  // a byte order mark may begin a file
+    while (at_ < text_.size() && found_.fault == ScanFault::kNone) step();
     return found_;
   }
 
@@ -25,15 +26,19 @@ class Scanner {
     } else if (c == '.') {
       begin_part();
       dots_ += 1;
-      if (dots_ >= max_parts_) found_ = {true, line_, column_of_run_};
+      if (dots_ >= max_parts_) found_ = {ScanFault::kLongKey, line_, column_of_run_};
       advance();
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      found_ = {ScanFault::kForeign, line_, static_cast<int>(at_ - line_begin_) + 1};
     } else if (c == ' ' || c == '\t') {
       advance();  // blanks may stand around the dots of a key
     } else {
       const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                        c == '-' || static_cast<unsigned char>(c) >= 0x80;
-      if (part) begin_part();
-      else dots_ = -1;
+                        c == '-';
+      if (part)
+        begin_part();
+      else
+        dots_ = -1;
       advance();
     }
   }
@@ -91,11 +96,11 @@ class Scanner {
   int max_parts_;
   size_t at_ = 0, line_begin_ = 0;
   int line_ = 1, column_of_run_ = 1, dots_ = -1;
-  KeyScan found_;
+  Scan found_;
 };
 
 }  // namespace
 
-KeyScan scan_keys(std::string_view text, int max_parts) { return Scanner(text, max_parts).run(); }
+Scan scan_text(std::string_view text, int max_key_parts) { return Scanner(text, max_key_parts).run(); }
 
 }  // namespace plait::config
