@@ -96,7 +96,13 @@ int call_verb(Context& context) {
   try {
     return context.chosen();
   } catch (const HostError& e) {
-    return fail(context, exit_code(e.code()), "engine", e.code(), e.what());
+    const int exit = fail(context, exit_code(e.code()), "engine", e.code(), e.what());
+    if (context.data_folder().empty() &&
+        std::string_view(e.what()).find("the data folder") != std::string_view::npos)
+      context.terminal.note(
+          "no data folder is set: --data DIR or PLAIT_DATA names one; plait data get fetches known "
+          "sets");
+    return exit;
   } catch (const Fault& e) {
     return fail(context, e.code(), "cli", 0, e.what());
   } catch (const std::bad_alloc&) {

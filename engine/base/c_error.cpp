@@ -24,12 +24,14 @@ plait_error* out_of_memory() noexcept {
 
 namespace plait {
 
-plait_error* new_c_error(uint32_t code, const char* text, uint64_t size, plait_error* cause) noexcept {
+plait_error* new_c_error(uint32_t code, const char* text, uint64_t size,
+                         plait_error* cause) noexcept {
   std::unique_ptr<plait_error> chain(cause == out_of_memory() ? nullptr : cause);
   try {
     auto error = std::make_unique<plait_error>();
     error->code = code == PLAIT_OK ? PLAIT_ERR_INTERNAL : code;
-    if (text) error->text.assign(text, size == PLAIT_NTS ? std::strlen(text) : static_cast<size_t>(size));
+    if (text)
+      error->text.assign(text, size == PLAIT_NTS ? std::strlen(text) : static_cast<size_t>(size));
     if (cause && !chain) {
       chain = std::make_unique<plait_error>();
       chain->code = cause->code;
@@ -63,7 +65,8 @@ Error from_c(plait_error* error) {
   // From the last cause to the first; no sane chain is longer than this, and an insane one must not become a recursion.
   constexpr size_t kMaxLinks = 64;
   std::vector<const plait_error*> links;
-  for (const plait_error* e = error; e && links.size() < kMaxLinks; e = e->cause.get()) links.push_back(e);
+  for (const plait_error* e = error; e && links.size() < kMaxLinks; e = e->cause.get())
+    links.push_back(e);
   std::shared_ptr<const Error> cause;
   for (size_t i = links.size(); i-- > 1;)
     cause = std::make_shared<const Error>(links[i]->code, links[i]->text, std::move(cause));
@@ -87,7 +90,8 @@ plait_error* current_c_error() noexcept {
   } catch (const std::exception& e) {
     return new_c_error(PLAIT_ERR_INTERNAL, e.what(), PLAIT_NTS, nullptr);
   } catch (...) {
-    return new_c_error(PLAIT_ERR_INTERNAL, "[engine] an exception that is no std::exception", PLAIT_NTS, nullptr);
+    return new_c_error(PLAIT_ERR_INTERNAL, "[engine] an exception that is no std::exception",
+                       PLAIT_NTS, nullptr);
   }
 }
 

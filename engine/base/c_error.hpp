@@ -20,7 +20,8 @@ struct plait_error {
 namespace plait {
 
 // Never NULL: when memory is short it returns one static error (PLAIT_ERR_MEMORY), which free_c_error() knows.
-plait_error* new_c_error(uint32_t code, const char* text, uint64_t size, plait_error* cause) noexcept;
+plait_error* new_c_error(uint32_t code, const char* text, uint64_t size,
+                         plait_error* cause) noexcept;
 plait_error* to_c(const Error& error) noexcept;
 void free_c_error(plait_error* error) noexcept;  // NULL is fine
 

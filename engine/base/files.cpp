@@ -66,7 +66,8 @@ std::string folder_of(std::string_view path) {
 std::string name_of(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
   const size_t slash = path.rfind('/');
-  return std::string(slash == std::string_view::npos || path == "/" ? path : path.substr(slash + 1));
+  return std::string(slash == std::string_view::npos || path == "/" ? path
+                                                                    : path.substr(slash + 1));
 }
 
 }  // namespace plait

@@ -35,7 +35,9 @@ class MappedFile {
   virtual ~MappedFile() = default;
   virtual const std::byte* data() const = 0;  // NULL when empty
   virtual uint64_t size() const = 0;
-  std::string_view text() const { return {reinterpret_cast<const char*>(data()), static_cast<size_t>(size())}; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(data()), static_cast<size_t>(size())};
+  }
 };
 
 // An advisory lock on a file, held while this lives.
@@ -59,7 +61,8 @@ class FileSystem {
 
   virtual std::unique_ptr<OutputFile> open(const std::string& path, OpenMode mode) = 0;
   // max_bytes: more is PLAIT_ERR_DATA, before anything is allocated.
-  virtual std::unique_ptr<MappedFile> map(const std::string& path, uint64_t max_bytes = UINT64_MAX) = 0;
+  virtual std::unique_ptr<MappedFile> map(const std::string& path,
+                                          uint64_t max_bytes = UINT64_MAX) = 0;
   virtual std::string read_all(const std::string& path, uint64_t max_bytes) = 0;
   // What is at `path`, links followed; kind kNone when nothing is.
   virtual FileInfo info(const std::string& path) = 0;
@@ -83,7 +86,8 @@ class FileSystem {
   bool is_folder(const std::string& path) { return info(path).kind == FileKind::kDirectory; }
   bool is_file(const std::string& path) { return info(path).kind == FileKind::kRegular; }
   void make_folders(const std::string& path);  // with parents; fine when it exists
-  void remove_all(const std::string& path);    // a tree; links are removed, not followed; fine when absent
+  void remove_all(
+      const std::string& path);  // a tree; links are removed, not followed; fine when absent
   // Replaces `path` so that a reader sees the old or the new content, and the new one survives a crash.
   void replace(const std::string& path, std::string_view content);
 
@@ -92,8 +96,9 @@ class FileSystem {
 };
 
 // Texts of paths.
-std::string join_path(std::string_view folder, std::string_view name);  // an absolute name stands alone
-std::string folder_of(std::string_view path);                            // "." when there is none
+std::string join_path(std::string_view folder,
+                      std::string_view name);  // an absolute name stands alone
+std::string folder_of(std::string_view path);  // "." when there is none
 std::string name_of(std::string_view path);
 bool is_absolute(std::string_view path);
 

@@ -59,7 +59,8 @@ class Descriptor {
 
 class PosixOutput final : public OutputFile {
  public:
-  PosixOutput(const std::string& path, int flags) : file_(path, O_WRONLY | O_CREAT | flags, "open for writing") {}
+  PosixOutput(const std::string& path, int flags)
+      : file_(path, O_WRONLY | O_CREAT | flags, "open for writing") {}
   void write(const void* data, size_t size) override {
     put(data, size, [this](const char* p, size_t n, size_t) { return ::write(file_.get(), p, n); });
   }
@@ -92,14 +93,16 @@ class PosixOutput final : public OutputFile {
 
 class PosixMapped final : public MappedFile {
  public:
-  PosixMapped(const std::string& path, uint64_t max_bytes) : file_(path, O_RDONLY | O_NONBLOCK, "open") {
+  PosixMapped(const std::string& path, uint64_t max_bytes)
+      : file_(path, O_RDONLY | O_NONBLOCK, "open") {
     const struct stat s = file_.status();
     if (S_ISDIR(s.st_mode)) fail_path("read", path, EISDIR);
-    if (!S_ISREG(s.st_mode)) fail_data("[files] '" + path + "' is no regular file; give a plain file");
+    if (!S_ISREG(s.st_mode))
+      fail_data("[files] '" + path + "' is no regular file; give a plain file");
     size_ = static_cast<uint64_t>(s.st_size);
     if (size_ > max_bytes)
-      fail_data("[files] '" + path + "' has " + human_bytes(size_) + ", at most " + human_bytes(max_bytes) +
-                " are accepted here; check that it is the right file");
+      fail_data("[files] '" + path + "' has " + human_bytes(size_) + ", at most " +
+                human_bytes(max_bytes) + " are accepted here; check that it is the right file");
     if (size_ == 0) return;
     data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.get(), 0);
     if (data_ == MAP_FAILED) {
@@ -125,7 +128,9 @@ class PosixLock final : public FileLock {
   explicit PosixLock(const std::string& path) : file_(path, O_RDWR | O_CREAT, "open the lock") {
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK) fail_path("lock", path, errno);
-    fail(PLAIT_ERR_STATE, "[files] '" + path + "' is locked by another process; wait for it, or choose another folder");
+    fail(PLAIT_ERR_STATE,
+         "[files] '" + path +
+             "' is locked by another process; wait for it, or choose another folder");
   }
 
  private:
@@ -151,7 +156,9 @@ std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
 class PosixFiles final : public FileSystem {
  public:
   std::unique_ptr<OutputFile> open(const std::string& path, OpenMode mode) override {
-    const int flags = mode == OpenMode::kCreate ? O_EXCL : mode == OpenMode::kReplace ? O_TRUNC : O_APPEND;
+    const int flags = mode == OpenMode::kCreate    ? O_EXCL
+                      : mode == OpenMode::kReplace ? O_TRUNC
+                                                   : O_APPEND;
     return std::make_unique<PosixOutput>(path, flags);
   }
   std::unique_ptr<MappedFile> map(const std::string& path, uint64_t max_bytes) override {
@@ -167,7 +174,9 @@ class PosixFiles final : public FileSystem {
       fail_path("examine", path, errno);
     }
     FileInfo info;
-    info.kind = S_ISREG(s.st_mode) ? FileKind::kRegular : S_ISDIR(s.st_mode) ? FileKind::kDirectory : FileKind::kOther;
+    info.kind = S_ISREG(s.st_mode)   ? FileKind::kRegular
+                : S_ISDIR(s.st_mode) ? FileKind::kDirectory
+                                     : FileKind::kOther;
     info.size = static_cast<uint64_t>(s.st_size);
     info.mode = s.st_mode & 07777;
     info.owner = s.st_uid;
@@ -205,20 +214,24 @@ class PosixFiles final : public FileSystem {
     if (::remove(path.c_str()) != 0) fail_path("remove", path, errno);
   }
   void rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) fail_path(("rename to '" + to + "' what was").c_str(), from, errno);
+    if (::rename(from.c_str(), to.c_str()) != 0)
+      fail_path(("rename to '" + to + "' what was").c_str(), from, errno);
   }
   void sync_folder(const std::string& path) override {
     const Descriptor folder(path, O_RDONLY | O_DIRECTORY, "open the folder");
     if (::fsync(folder.get()) != 0) fail_path("make durable the folder", path, errno);
   }
-  std::unique_ptr<FileLock> lock(const std::string& path) override { return std::make_unique<PosixLock>(path); }
+  std::unique_ptr<FileLock> lock(const std::string& path) override {
+    return std::make_unique<PosixLock>(path);
+  }
   uint64_t free_bytes(const std::string& folder) override {
     struct statvfs s {};
     if (::statvfs(folder.c_str(), &s) != 0) fail_path("examine the space of", folder, errno);
     return static_cast<uint64_t>(s.f_bavail) * s.f_frsize;
   }
   std::string real_path(const std::string& path) override {
-    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
+    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr),
+                                                               &std::free);
     if (!resolved) fail_path("resolve", path, errno);
     return resolved.get();
   }

@@ -19,7 +19,8 @@ class Log {
   using Sink = std::function<void(uint32_t level, std::string_view text)>;
 
   Log() = default;  // no sink: lines are dropped
-  explicit Log(Sink sink, uint32_t level = PLAIT_LOG_INFO) : sink_(std::move(sink)), level_(level) {}
+  explicit Log(Sink sink, uint32_t level = PLAIT_LOG_INFO)
+      : sink_(std::move(sink)), level_(level) {}
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
@@ -27,7 +28,8 @@ class Log {
   void set_level(uint32_t level) { level_.store(level, std::memory_order_relaxed); }
   uint32_t level() const { return level_.load(std::memory_order_relaxed); }
   bool wants(uint32_t level) const {
-    return level >= this->level() || (level >= PLAIT_LOG_INFO && n_listeners_.load(std::memory_order_relaxed) > 0);
+    return level >= this->level() ||
+           (level >= PLAIT_LOG_INFO && n_listeners_.load(std::memory_order_relaxed) > 0);
   }
 
   // A second reader of every line of PLAIT_LOG_INFO and above, whatever the level for the sink (a run's log file). Returns an id for

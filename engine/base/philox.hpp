@@ -7,7 +7,8 @@
 
 namespace plait {
 
-constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
+                                         std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];
@@ -20,8 +21,8 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::a
 
 // The same from 64-bit words: counter (low, high), key.
 constexpr std::array<uint32_t, 4> philox(uint64_t low, uint64_t high, uint64_t key) {
-  return philox({static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
-                 static_cast<uint32_t>(high >> 32)},
+  return philox({static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
+                 static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)},
                 {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
 }
 

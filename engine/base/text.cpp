@@ -37,7 +37,9 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.starts_with(prefix); }
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix);
+}
 bool ends_with(std::string_view text, std::string_view suffix) { return text.ends_with(suffix); }
 
 bool glob_match(std::string_view pattern, std::string_view text) {

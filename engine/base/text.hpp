@@ -10,8 +10,9 @@ namespace plait {
 // printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);
 
-std::vector<std::string> split(std::string_view text, char separator);  // "a||b" -> a, "", b; "" -> nothing
-std::string_view trim(std::string_view text);                           // blanks at both ends
+std::vector<std::string> split(std::string_view text,
+                               char separator);  // "a||b" -> a, "", b; "" -> nothing
+std::string_view trim(std::string_view text);    // blanks at both ends
 bool starts_with(std::string_view text, std::string_view prefix);
 bool ends_with(std::string_view text, std::string_view suffix);
 

@@ -31,15 +31,19 @@ class Binder {
   void header(const std::string& path, bool of_list = false) {
     out_ += "\n" + (of_list ? "[[" + path + "]]" : "[" + path + "]") + "\n";
   }
-  void values(const OptionSet& set, const std::vector<std::string_view>& skip = {}) { out_ += set.to_toml(true, skip, absolute_); }
+  void values(const OptionSet& set, const std::vector<std::string_view>& skip = {}) {
+    out_ += set.to_toml(true, skip, absolute_);
+  }
 
   void bind_section(const std::string& path, const OptionSet& set) {
     out_ += "\n# " + std::string(section(path).help) + "\n[" + path + "]\n";
     if (path != "plugins" || !absolute_) return values(set);
     values(set, {"paths"});
     std::vector<std::string> paths;
-    for (const std::string& one : experiment_.plugins.paths) paths.push_back(toml_text(join_path(experiment_.folder, one)));
-    out_ += option_comment(*section(path).options.find("paths")) + "paths = [" + join(paths) + "]\n";
+    for (const std::string& one : experiment_.plugins.paths)
+      paths.push_back(toml_text(join_path(experiment_.folder, one)));
+    out_ +=
+        option_comment(*section(path).options.find("paths")) + "paths = [" + join(paths) + "]\n";
   }
 
   // Keys of the engine, then options of the item; "parallel" may be both.
@@ -58,8 +62,10 @@ class Binder {
       header(model.path + ".layers", true);
       item(layer);
       std::vector<std::string> ties;
-      for (const auto& [own, other] : layer.tie) ties.push_back(toml_key(own) + " = " + toml_text(other));
-      if (!ties.empty()) out_ += "# parameters that are another layer's\ntie = {" + join(ties) + "}\n";
+      for (const auto& [own, other] : layer.tie)
+        ties.push_back(toml_key(own) + " = " + toml_text(other));
+      if (!ties.empty())
+        out_ += "# parameters that are another layer's\ntie = {" + join(ties) + "}\n";
     }
     for (const LossConfig& loss : model.losses) {
       header(model.path + ".losses", true);
@@ -107,7 +113,8 @@ class Binder {
     if (known) {
       Problems none;
       // run.threads is not written here, so that it still says what "threads" is when left out.
-      const OptionSet set = OptionSet::check(experiment_.device, item.options, {}, "device", PathResolver(), none);
+      const OptionSet set =
+          OptionSet::check(experiment_.device, item.options, {}, "device", PathResolver(), none);
       std::vector<std::string_view> skip;
       if (!set.given("threads")) skip.emplace_back("threads");
       return values(set, skip);
@@ -140,17 +147,22 @@ std::string bind(const Experiment& experiment, const Catalog& catalog, bool abso
   return Binder(experiment, catalog, absolute_paths).bind();
 }
 
-std::string item_template(const Catalog& catalog, const std::string& kind, const std::string& name) {
+std::string item_template(const Catalog& catalog, const std::string& kind,
+                          const std::string& name) {
   const TemplateKind kinds[] = {
-      {PLAIT_KIND_LAYER, "[[model.layers]]", layer_keys()},     {PLAIT_KIND_LOSS, "[loss]", loss_keys()},
-      {PLAIT_KIND_METRIC, "[[metrics]]", metric_keys()},        {PLAIT_KIND_OPTIMIZER, "[optimizer]", optimizer_keys()},
-      {PLAIT_KIND_SCHEDULE, "[optimizer.schedule]", schedule_keys()}, {PLAIT_KIND_DATASET, "[data.train]", dataset_keys()},
+      {PLAIT_KIND_LAYER, "[[model.layers]]", layer_keys()},
+      {PLAIT_KIND_LOSS, "[loss]", loss_keys()},
+      {PLAIT_KIND_METRIC, "[[metrics]]", metric_keys()},
+      {PLAIT_KIND_OPTIMIZER, "[optimizer]", optimizer_keys()},
+      {PLAIT_KIND_SCHEDULE, "[optimizer.schedule]", schedule_keys()},
+      {PLAIT_KIND_DATASET, "[data.train]", dataset_keys()},
       {PLAIT_KIND_DEVICE, "[device]", OptionView()},
   };
   CatalogItem item;
   if (!catalog.find_item(kind, name, item))
     fail_not_found("[config] there is no item '" + name + "' of kind '" + kind + "'" +
-                   did_you_mean(nearest(name, catalog.item_names(kind))) + "; plugins " + catalog.load_summary());
+                   did_you_mean(nearest(name, catalog.item_names(kind))) + "; plugins " +
+                   catalog.load_summary());
   for (const TemplateKind& one : kinds) {
     if (one.kind != kind) continue;
     std::string text = "# " + printable(item.help) + "\n" + one.header + "\n";

@@ -7,9 +7,15 @@ namespace {
 
 void value_json(JsonWriter& json, const OptionValue& value) {
   switch (value.declared->type) {
-    case PLAIT_OPT_BOOL: json.value(value.integer != 0); return;
-    case PLAIT_OPT_INT: json.value(value.integer); return;
-    case PLAIT_OPT_REAL: json.value(value.real); return;
+    case PLAIT_OPT_BOOL:
+      json.value(value.integer != 0);
+      return;
+    case PLAIT_OPT_INT:
+      json.value(value.integer);
+      return;
+    case PLAIT_OPT_REAL:
+      json.value(value.real);
+      return;
     case PLAIT_OPT_INTS:
       json.array();
       for (const int64_t one : value.integers) json.value(one);
@@ -25,7 +31,8 @@ void value_json(JsonWriter& json, const OptionValue& value) {
       for (const std::string& one : value.texts) json.value(one);
       json.end_array();
       return;
-    default: json.value(value.text);
+    default:
+      json.value(value.text);
   }
 }
 
@@ -40,12 +47,14 @@ class Describer {
       list(model.path + ".layers", model.layers);
       list(model.path + ".losses", model.losses);
       list(model.path + ".metrics", model.metrics);
-      for (size_t i = 0; i < model.layers.size(); ++i) ties(model.path + ".layers[" + std::to_string(i) + "]", model.layers[i]);
+      for (size_t i = 0; i < model.layers.size(); ++i)
+        ties(model.path + ".layers[" + std::to_string(i) + "]", model.layers[i]);
       if (model.optimizer) optimizer(model.path + ".optimizer", *model.optimizer);
     }
     for (const DatasetConfig& dataset : experiment.datasets) {
       item("data." + dataset.name, dataset);
-      for (const NormalizeConfig& one : dataset.normalize) values("data." + dataset.name + ".normalize." + one.field, one.keys);
+      for (const NormalizeConfig& one : dataset.normalize)
+        values("data." + dataset.name + ".normalize." + one.field, one.keys);
     }
     return json_.end_object().text();
   }
@@ -58,7 +67,8 @@ class Describer {
   }
   void values(const std::string& path, const OptionSet& set, const OptionSet* unless = nullptr) {
     for (const OptionValue& value : set.values())
-      if (!unless || !unless->declares(value.declared->name)) field(path + "." + value.declared->name, value);
+      if (!unless || !unless->declares(value.declared->name))
+        field(path + "." + value.declared->name, value);
   }
   void item(const std::string& path, const ItemConfig& item) {
     values(path, item.keys, &item.options);
@@ -70,7 +80,11 @@ class Describer {
   }
   void ties(const std::string& path, const LayerConfig& layer) {
     for (const auto& [own, other] : layer.tie)
-      json_.key(path + ".tie." + own).object().field("value", other).field("origin", layer.origin.text()).end_object();
+      json_.key(path + ".tie." + own)
+          .object()
+          .field("value", other)
+          .field("origin", layer.origin.text())
+          .end_object();
   }
   void optimizer(const std::string& path, const OptimizerConfig& of) {
     item(path, of);

@@ -39,17 +39,24 @@ class Converter {
   Node convert(const toml::node& from) const {
     const Origin at = origin(from.source());
     switch (from.type()) {
-      case toml::node_type::table: return convert_table(*from.as_table(), at);
+      case toml::node_type::table:
+        return convert_table(*from.as_table(), at);
       case toml::node_type::array: {
         Node array = Node::array(at);
-        for (const toml::node& item : *from.as_array()) array.items_mutable().push_back(convert(item));
+        for (const toml::node& item : *from.as_array())
+          array.items_mutable().push_back(convert(item));
         return array;
       }
-      case toml::node_type::string: return Node::text(from.as_string()->get(), at);
-      case toml::node_type::integer: return Node::integer(from.as_integer()->get(), at);
-      case toml::node_type::floating_point: return Node::real(from.as_floating_point()->get(), at);
-      case toml::node_type::boolean: return Node::boolean(from.as_boolean()->get(), at);
-      default: return Node::date("a date or time", at);
+      case toml::node_type::string:
+        return Node::text(from.as_string()->get(), at);
+      case toml::node_type::integer:
+        return Node::integer(from.as_integer()->get(), at);
+      case toml::node_type::floating_point:
+        return Node::real(from.as_floating_point()->get(), at);
+      case toml::node_type::boolean:
+        return Node::boolean(from.as_boolean()->get(), at);
+      default:
+        return Node::date("a date or time", at);
     }
   }
 
@@ -58,8 +65,10 @@ class Converter {
     // The parser sorts keys by name; the file's own order is better company.
     std::vector<std::pair<toml::source_position, Node::Entry>> found;
     for (auto&& [key, value] : from)
-      found.push_back({key.source().begin, {std::string(key.str()), origin(key.source()), convert(value)}});
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      found.push_back(
+          {key.source().begin, {std::string(key.str()), origin(key.source()), convert(value)}});
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     Node table = Node::table(at);
     for (auto& [position, entry] : found) table.append(std::move(entry));
     return table;
@@ -103,7 +112,8 @@ Parsed parse_text(std::string_view text, const std::string& file) {
 // The line at which the parser gives up. It reads from front to back: once a number of lines is too much for it, more are, too.
 int line_of_giving_up(std::string_view text, const std::string& file) {
   std::vector<size_t> ends;
-  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) ends.push_back(at + 1);
+  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1))
+    ends.push_back(at + 1);
   ends.push_back(text.size());
   const auto fine = [&](size_t end) { return !parse_text(text.substr(0, end), file).gave_up; };
   const auto first = std::partition_point(ends.begin(), ends.end() - 1, fine);
@@ -115,9 +125,11 @@ bool may_be_parsed(std::string_view text, const std::string& file, Problems& pro
   const Scan scan = scan_text(text, kMaxKeyParts);
   const Origin at{file, scan.line, scan.column};
   if (scan.fault == ScanFault::kLongKey)
-    problems.add(at, "", "a key of more than " + std::to_string(kMaxKeyParts) + " parts", "use fewer dots");
+    problems.add(at, "", "a key of more than " + std::to_string(kMaxKeyParts) + " parts",
+                 "use fewer dots");
   if (scan.fault == ScanFault::kForeign)
-    problems.add(at, "", "not TOML: a character beyond ASCII outside quotes", "put the text in quotes");
+    problems.add(at, "", "not TOML: a character beyond ASCII outside quotes",
+                 "put the text in quotes");
   return scan.fault == ScanFault::kNone;
 }
 
@@ -129,13 +141,16 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
   document.folder = folder_of(file);
   document.root = Node::table({file, 1, 1});
   if (text.size() > kMaxFileBytes) {
-    problems.add({file, 0, 0}, "", "the text has " + human_bytes(text.size()) + ", at most " + human_bytes(kMaxFileBytes) +
-                                       " are read", "give an experiment file");
+    problems.add({file, 0, 0}, "",
+                 "the text has " + human_bytes(text.size()) + ", at most " +
+                     human_bytes(kMaxFileBytes) + " are read",
+                 "give an experiment file");
     return document;
   }
   if (!may_be_parsed(text, file, problems)) return document;
   const Parsed parsed = parse_text(text, file);
-  const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text, file), 1} : Origin{file, parsed.line, parsed.column};
+  const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text, file), 1}
+                                   : Origin{file, parsed.line, parsed.column};
   if (parsed.good)
     document.root = Converter(file, nullptr).convert(parsed.table);
   else
@@ -160,11 +175,13 @@ Document Document::read(FileSystem& files, const std::string& path, Problems& pr
 Node parse_value(std::string_view text, const Origin& origin, Problems& problems) {
   const bool syntax = text.find_first_of("\"'[{") == 0;
   const std::string line = "v = " + std::string(text);
-  const bool plain = text.size() <= kMaxFileBytes && scan_text(line, kMaxKeyParts).fault == ScanFault::kNone;
+  const bool plain =
+      text.size() <= kMaxFileBytes && scan_text(line, kMaxKeyParts).fault == ScanFault::kNone;
   if (plain) {
     const Parsed parsed = parse_text(line, origin.file);
     // More than one key: a line break in the text tried to say more than a value.
-    if (parsed.good && parsed.table.size() == 1) return Converter(origin.file, &origin).convert(*parsed.table.get("v"));
+    if (parsed.good && parsed.table.size() == 1)
+      return Converter(origin.file, &origin).convert(*parsed.table.get("v"));
     if (!parsed.good && syntax) {
       problems.add(origin, "", "not a TOML value: " + parsed.why, "check quotes and brackets");
       return {};

@@ -19,22 +19,24 @@ const ModelConfig* Experiment::model(std::string_view name) const {
   return nullptr;
 }
 
-Experiment load_experiment(const Document& document, const Catalog& catalog, const PathResolver& resolver,
-                           Problems& problems) {
+Experiment load_experiment(const Document& document, const Catalog& catalog,
+                           const PathResolver& resolver, Problems& problems) {
   return Loader(document, catalog, resolver, problems).load();
 }
 
 PluginsConfig plugins_config(const Document& document, Problems& problems) {
-  const OptionSet set = OptionSet::read(document.root.find("plugins"), section("plugins").options, "plugins",
-                                        PathResolver(), problems);
+  const OptionSet set = OptionSet::read(document.root.find("plugins"), section("plugins").options,
+                                        "plugins", PathResolver(), problems);
   return {set.get_texts("paths"), set.get_texts("allow")};
 }
 
-OptionSet device_options(const Experiment& experiment, const Catalog& catalog, const std::string& device,
-                         const PathResolver& resolver, Problems& problems) {
+OptionSet device_options(const Experiment& experiment, const Catalog& catalog,
+                         const std::string& device, const PathResolver& resolver,
+                         Problems& problems) {
   CatalogItem item;
   catalog.find_item(PLAIT_KIND_DEVICE, device, item);
-  OptionSet set = OptionSet::check(experiment.device, item.options, {}, "device", resolver, problems);
+  OptionSet set =
+      OptionSet::check(experiment.device, item.options, {}, "device", resolver, problems);
   const OptionValue* threads = set.find("threads");
   if (threads && threads->declared->type == PLAIT_OPT_INT && !threads->given)
     for (const auto& [path, run] : experiment.sections)

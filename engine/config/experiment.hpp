@@ -18,7 +18,7 @@ struct RunConfig {
   int64_t steps = 0, epochs = 0;  // at most one is not 0; both 0: the host decides when to stop
   int64_t seed = 0;
   std::string out;
-  std::string device;  // "auto" or a device item
+  std::string device;   // "auto" or a device item
   int64_t threads = 0;  // 0: all cores
   int64_t log_every = 1;
   bool progress = true;
@@ -40,8 +40,8 @@ struct PrecisionConfig {
 };
 
 struct EvaluateConfig {
-  int64_t every = 0;    // steps; 0: only at the end
-  int64_t batches = 0;  // 0: all
+  int64_t every = 0;        // steps; 0: only at the end
+  int64_t batches = 0;      // 0: all
   std::string stop_metric;  // "" : no early stopping
   int64_t patience = 0;
   double min_delta = 0;
@@ -71,11 +71,13 @@ struct ItemConfig {
 };
 
 struct LayerConfig : ItemConfig {
-  std::string name;                // unique within the model; "linear1" by default: type, and how many of that type so far
-  std::vector<std::string> from;   // empty: the outputs of the layer before (of the first: the first input field)
-  std::vector<std::string> as;     // names of its outputs
+  std::string
+      name;  // unique within the model; "linear1" by default: type, and how many of that type so far
+  std::vector<std::string>
+      from;  // empty: the outputs of the layer before (of the first: the first input field)
+  std::vector<std::string> as;                           // names of its outputs
   std::vector<std::pair<std::string, std::string>> tie;  // own parameter -> full name of another
-  std::string parallel;            // "none", "column", "row"
+  std::string parallel;                                  // "none", "column", "row"
 };
 
 struct LossConfig : ItemConfig {
@@ -93,15 +95,15 @@ struct GroupConfig {
   std::string path;
   Origin origin;
   OptionSet keys;
-  std::vector<std::string> match;  // patterns of full parameter names; * and ?
-  double rate = 0, decay = 0;      // the optimizer's own where the group sets none
+  std::vector<std::string> match;      // patterns of full parameter names; * and ?
+  double rate = 0, decay = 0;          // the optimizer's own where the group sets none
   std::optional<ItemConfig> schedule;  // likewise
   bool frozen = false;
 };
 
 struct OptimizerConfig : ItemConfig {
   double rate = 0, decay = 0;
-  double clip = 0;  // 0: no clipping
+  double clip = 0;                     // 0: no clipping
   std::optional<ItemConfig> schedule;  // none: constant
   std::vector<GroupConfig> groups;
 };
@@ -146,22 +148,24 @@ struct Experiment {
   PluginsConfig plugins;
   std::vector<ModelConfig> models;      // at least one
   std::vector<DatasetConfig> datasets;  // in the order of the file
-  Node device;                          // [device]: options of the device item, see device_options()
-  std::vector<std::pair<std::string, OptionSet>> sections;  // by path: the values above with their origins
+  Node device;  // [device]: options of the device item, see device_options()
+  std::vector<std::pair<std::string, OptionSet>>
+      sections;  // by path: the values above with their origins
 
   const DatasetConfig* dataset(std::string_view name) const;
   const ModelConfig* model(std::string_view name) const;
 };
 
 // Checks everything and reports every problem; the result is of use only when there was none.
-Experiment load_experiment(const Document& document, const Catalog& catalog, const PathResolver& resolver,
-                           Problems& problems);
+Experiment load_experiment(const Document& document, const Catalog& catalog,
+                           const PathResolver& resolver, Problems& problems);
 
 // [plugins] alone: it must be known before plugins are loaded. Paths as written: relative ones lie in document.folder.
 PluginsConfig plugins_config(const Document& document, Problems& problems);
 
 // Options of the device that was chosen. Where the item declares "threads" and [device] does not set it, run.threads does.
-OptionSet device_options(const Experiment& experiment, const Catalog& catalog, const std::string& device,
-                         const PathResolver& resolver, Problems& problems);
+OptionSet device_options(const Experiment& experiment, const Catalog& catalog,
+                         const std::string& device, const PathResolver& resolver,
+                         Problems& problems);
 
 }  // namespace plait::config

@@ -13,7 +13,8 @@
 namespace plait::config {
 namespace {
 
-constexpr std::string_view kTopKeys[] = {"model", "models", "optimizer", "loss", "losses", "metrics", "data", "device"};
+constexpr std::string_view kTopKeys[] = {"model",  "models",  "optimizer", "loss",
+                                         "losses", "metrics", "data",      "device"};
 
 // Names of the tables directly under section `path` that are sections too.
 std::vector<std::string_view> subsections(std::string_view path) {
@@ -31,21 +32,26 @@ std::vector<std::string_view> subsections(std::string_view path) {
 std::string key_path(const std::string& path, std::string_view key) {
   return path.empty() ? toml_key(key) : path + "." + toml_key(key);
 }
-std::string index_path(const std::string& path, size_t i) { return path + "[" + std::to_string(i) + "]"; }
+std::string index_path(const std::string& path, size_t i) {
+  return path + "[" + std::to_string(i) + "]";
+}
 
 bool Loader::good_name(const std::string& name) const {
   const auto good = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   };
   return !name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), good);
 }
 
-std::vector<Loader::Place> Loader::entries(const Node& node, const std::string& path, bool single_allowed) {
+std::vector<Loader::Place> Loader::entries(const Node& node, const std::string& path,
+                                           bool single_allowed) {
   std::vector<Place> places;
   if (node.absent()) return places;
   if (node.is(Kind::kTable) && single_allowed) return {{path, &node}};
   if (!node.is(Kind::kArray)) {
-    problems_.add(node.origin(), path, std::string("expected a list of tables, found ") + node.kind_name(),
+    problems_.add(node.origin(), path,
+                  std::string("expected a list of tables, found ") + node.kind_name(),
                   "write [[" + path + "]] above each entry");
     return places;
   }
@@ -54,14 +60,16 @@ std::vector<Loader::Place> Loader::entries(const Node& node, const std::string& 
     if (item.is(Kind::kTable))
       places.push_back({index_path(path, i), &item});
     else
-      problems_.add(item.origin(), index_path(path, i), std::string("expected a table, found ") + item.kind_name());
+      problems_.add(item.origin(), index_path(path, i),
+                    std::string("expected a table, found ") + item.kind_name());
   }
   return places;
 }
 
 Loader::Place Loader::one_of(const Place& a, const Place& b) {
   if (*a.node && *b.node)
-    problems_.add(b.node->origin(), b.path, "given twice, here and as " + a.path + " (" + a.node->origin().text() + ")",
+    problems_.add(b.node->origin(), b.path,
+                  "given twice, here and as " + a.path + " (" + a.node->origin().text() + ")",
                   "keep one of them");
   return *a.node ? a : b;
 }
@@ -72,7 +80,8 @@ void Loader::find_unknown_at_top() {
     if (std::string_view(s.path).find('.') == std::string_view::npos) known.insert(s.path);
   for (const Node::Entry& entry : document_.root.entries())
     if (!known.contains(entry.key))
-      problems_.add(entry.origin, toml_key(entry.key), "unknown key '" + entry.key + "'" + did_you_mean(nearest(entry.key, known)),
+      problems_.add(entry.origin, toml_key(entry.key),
+                    "unknown key '" + entry.key + "'" + did_you_mean(nearest(entry.key, known)),
                     "known keys: " + join(known));
 }
 
@@ -82,28 +91,34 @@ OptionSet Loader::read_section(std::string_view path) {
   // A section left out is as good as an empty one: what it must contain is missing from the file.
   const Node empty = Node::table(document_.root.origin());
   const std::vector<std::string_view> under = subsections(path);
-  return OptionSet::check(*node ? *node : empty, section(path).options, under, std::string(path), resolver_, problems_);
+  return OptionSet::check(*node ? *node : empty, section(path).options, under, std::string(path),
+                          resolver_, problems_);
 }
 
 void Loader::read_sections(Experiment& to) {
   for (const Section& s : sections()) to.sections.emplace_back(s.path, read_section(s.path));
   const auto of = [&](std::string_view path) -> const OptionSet& {
-    return std::find_if(to.sections.begin(), to.sections.end(), [&](const auto& s) { return s.first == path; })->second;
+    return std::find_if(to.sections.begin(), to.sections.end(),
+                        [&](const auto& s) { return s.first == path; })
+        ->second;
   };
   const OptionSet& run = of("run");
-  to.run = {run.get_text("name"),   run.get_int("steps"),   run.get_int("epochs"),    run.get_int("seed"),
-            run.get_text("out"),    run.get_text("device"), run.get_int("threads"),   run.get_int("log_every"),
-            run.get_bool("progress"), run.get_text("resume")};
+  to.run = {run.get_text("name"),   run.get_int("steps"),     run.get_int("epochs"),
+            run.get_int("seed"),    run.get_text("out"),      run.get_text("device"),
+            run.get_int("threads"), run.get_int("log_every"), run.get_bool("progress"),
+            run.get_text("resume")};
   const OptionSet& topology = of("topology");
-  to.topology = {topology.get_int("data"), topology.get_int("tensor"), topology.get_int("pipeline")};
+  to.topology = {topology.get_int("data"), topology.get_int("tensor"),
+                 topology.get_int("pipeline")};
   const OptionSet& batch = of("batch");
   to.batch = {batch.get_int("global"), batch.get_int("micro"), batch.get_int("eval")};
   to.precision = {of("precision").get_text("compute")};
   const OptionSet &evaluate = of("evaluate"), &stop = of("evaluate.early_stop");
-  to.evaluate = {evaluate.get_int("every"), evaluate.get_int("batches"), stop.get_text("metric"), stop.get_int("patience"),
-                 stop.get_real("min_delta")};
+  to.evaluate = {evaluate.get_int("every"), evaluate.get_int("batches"), stop.get_text("metric"),
+                 stop.get_int("patience"), stop.get_real("min_delta")};
   const OptionSet& checkpoint = of("checkpoint");
-  to.checkpoint = {checkpoint.get_int("every"), checkpoint.get_int("keep"), checkpoint.get_bool("at_end")};
+  to.checkpoint = {checkpoint.get_int("every"), checkpoint.get_int("keep"),
+                   checkpoint.get_bool("at_end")};
   to.guard = {of("guard").get_int("nonfinite_limit")};
   to.plugins = {of("plugins").get_texts("paths"), of("plugins").get_texts("allow")};
   allow_ = to.plugins.allow;
@@ -118,37 +133,48 @@ void Loader::check_numbers(Experiment& to) {
     return Origin::none();
   };
   if (to.run.steps > 0 && to.run.epochs > 0)
-    problems_.add(origin("run", "steps"), "run.steps", "given together with run.epochs (" + origin("run", "epochs").text() + ")",
+    problems_.add(origin("run", "steps"), "run.steps",
+                  "given together with run.epochs (" + origin("run", "epochs").text() + ")",
                   "keep one of them");
   if (!good_name(to.run.name) && !to.run.name.empty() && to.run.name != "???")
-    problems_.add(origin("run", "name"), "run.name", "'" + to.run.name + "' cannot name a folder", "use letters, digits, _ and -");
+    problems_.add(origin("run", "name"), "run.name", "'" + to.run.name + "' cannot name a folder",
+                  "use letters, digits, _ and -");
   BatchConfig& batch = to.batch;
   if (batch.global <= 0) return;  // reported already
   const int64_t ranks = to.topology.data;
   if (ranks <= 0) return;
   const Origin global = origin("batch", "global");
   if (batch.global % ranks != 0)
-    return problems_.add(global, "batch.global", std::to_string(batch.global) + " samples cannot be shared by " +
-                             std::to_string(ranks) + " replicas (topology.data)", "use a multiple of " + std::to_string(ranks));
+    return problems_.add(global, "batch.global",
+                         std::to_string(batch.global) + " samples cannot be shared by " +
+                             std::to_string(ranks) + " replicas (topology.data)",
+                         "use a multiple of " + std::to_string(ranks));
   const int64_t share = batch.global / ranks;
   if (batch.micro == 0) batch.micro = share;
   if (batch.eval == 0) batch.eval = batch.micro;
   if (share % batch.micro != 0)
-    problems_.add(origin("batch", "micro"), "batch.micro", std::to_string(batch.micro) + " does not divide a rank's share of " +
-                      std::to_string(share) + " samples", "use a divisor of " + std::to_string(share));
+    problems_.add(origin("batch", "micro"), "batch.micro",
+                  std::to_string(batch.micro) + " does not divide a rank's share of " +
+                      std::to_string(share) + " samples",
+                  "use a divisor of " + std::to_string(share));
 }
 
 void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path) {
-  if (allow_.empty() || std::find(allow_.begin(), allow_.end(), item.plugin) != allow_.end()) return;
-  problems_.add(origin, path, "'" + item.name + "' comes from plugin '" + item.plugin + "', which plugins.allow does not name",
+  if (allow_.empty() || std::find(allow_.begin(), allow_.end(), item.plugin) != allow_.end())
+    return;
+  problems_.add(origin, path,
+                "'" + item.name + "' comes from plugin '" + item.plugin +
+                    "', which plugins.allow does not name",
                 "add it there: allowed are " + join(allow_));
 }
 
 void Loader::check_device(const Experiment& of) {
   const Node& device = of.device;
   if (device && !device.is(Kind::kTable))
-    return problems_.add(device.origin(), "device", std::string("expected a table of the device's options, found ") + device.kind_name(),
-                         "name the device with run.device");
+    return problems_.add(
+        device.origin(), "device",
+        std::string("expected a table of the device's options, found ") + device.kind_name(),
+        "name the device with run.device");
   if (of.run.device == "auto" || of.run.device.empty()) return;
   CatalogItem item;
   Origin at = Origin::none();
@@ -160,8 +186,10 @@ void Loader::check_device(const Experiment& of) {
     return;
   }
   const std::vector<std::string> names = catalog_.item_names(PLAIT_KIND_DEVICE);
-  problems_.add(at, "run.device", "unknown device '" + of.run.device + "'" + did_you_mean(nearest(of.run.device, names)),
-                "known devices: " + join(names) + "; plugins " + catalog_.load_summary());
+  problems_.add(
+      at, "run.device",
+      "unknown device '" + of.run.device + "'" + did_you_mean(nearest(of.run.device, names)),
+      "known devices: " + join(names) + "; plugins " + catalog_.load_summary());
 }
 
 void Loader::check_stop_metric(const Experiment& of) {
@@ -180,7 +208,8 @@ void Loader::check_stop_metric(const Experiment& of) {
   for (const auto& [path, set] : of.sections)
     if (path == "evaluate.early_stop")
       problems_.add(set.origin("metric"), "evaluate.early_stop.metric",
-                    "there is no figure '" + wanted + "'" + did_you_mean(nearest(wanted, names)), "known are: " + join(names));
+                    "there is no figure '" + wanted + "'" + did_you_mean(nearest(wanted, names)),
+                    "known are: " + join(names));
 }
 
 Experiment Loader::load() {

@@ -14,7 +14,8 @@ namespace plait::config {
 // Lives for one load_experiment(). Every function adds problems and goes on with what can be read.
 class Loader {
  public:
-  Loader(const Document& document, const Catalog& catalog, const PathResolver& resolver, Problems& problems)
+  Loader(const Document& document, const Catalog& catalog, const PathResolver& resolver,
+         Problems& problems)
       : document_(document), catalog_(catalog), resolver_(resolver), problems_(problems) {}
   Experiment load();
 
@@ -39,10 +40,12 @@ class Loader {
 
   // loader_items.cpp
   // Reads the engine's keys, finds the item by `type`, checks the item's options. `tables`: engine keys that are tables.
-  void read_item(const Place& place, std::string_view kind, const OptionView& keys, std::span<const std::string_view> tables,
-                 ItemConfig& to, CatalogItem* item = nullptr);
-  void name_figure(const Place& place, const char* what, const std::string& given, const std::string& type, OptionSet& keys,
-                   std::vector<std::string>& taken, std::string& name);
+  void read_item(const Place& place, std::string_view kind, const OptionView& keys,
+                 std::span<const std::string_view> tables, ItemConfig& to,
+                 CatalogItem* item = nullptr);
+  void name_figure(const Place& place, const char* what, const std::string& given,
+                   const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
+                   std::string& name);
   std::vector<DatasetConfig> read_datasets();
   DatasetConfig read_dataset(const std::string& name, const Place& place);
   std::vector<NormalizeConfig> read_normalize(const Place& place);

@@ -20,7 +20,8 @@ std::string kind_word(std::string_view kind) {
 }  // namespace
 
 void Loader::read_item(const Place& place, std::string_view kind, const OptionView& keys,
-                       std::span<const std::string_view> tables, ItemConfig& to, CatalogItem* item) {
+                       std::span<const std::string_view> tables, ItemConfig& to,
+                       CatalogItem* item) {
   to.path = place.path;
   to.origin = place.node->origin();
   to.keys = OptionSet::read(*place.node, keys, place.path, resolver_, problems_);
@@ -33,18 +34,21 @@ void Loader::read_item(const Place& place, std::string_view kind, const OptionVi
     const std::string word = kind_word(kind);
     problems_.add(to.keys.origin("type"), key_path(place.path, "type"),
                   "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),
-                  "known are: " + (names.empty() ? "none" : join(names)) + "; plugins " + catalog_.load_summary());
+                  "known are: " + (names.empty() ? "none" : join(names)) + "; plugins " +
+                      catalog_.load_summary());
     return;
   }
   check_allowed(found, to.keys.origin("type"), key_path(place.path, "type"));
   std::vector<std::string_view> engine_keys(tables.begin(), tables.end());
   for (uint32_t i = 0; i < keys.size(); ++i) engine_keys.emplace_back(keys[i].name);
-  to.options = OptionSet::check(*place.node, found.options, engine_keys, place.path, resolver_, problems_);
+  to.options =
+      OptionSet::check(*place.node, found.options, engine_keys, place.path, resolver_, problems_);
   if (item) *item = std::move(found);
 }
 
-void Loader::name_figure(const Place& place, const char* what, const std::string& given, const std::string& type,
-                         OptionSet& keys, std::vector<std::string>& taken, std::string& name) {
+void Loader::name_figure(const Place& place, const char* what, const std::string& given,
+                         const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
+                         std::string& name) {
   name = given;
   const auto is_taken = [&] { return std::find(taken.begin(), taken.end(), name) != taken.end(); };
   if (given.empty()) {
@@ -52,10 +56,11 @@ void Loader::name_figure(const Place& place, const char* what, const std::string
     for (int n = 2; is_taken(); ++n) name = type + std::to_string(n);
     keys.set_text("name", name, Origin::none());
   } else if (!good_name(given)) {
-    problems_.add(keys.origin("name"), key_path(place.path, "name"), "'" + given + "' cannot be a name",
-                  "use letters, digits, _ and -");
+    problems_.add(keys.origin("name"), key_path(place.path, "name"),
+                  "'" + given + "' cannot be a name", "use letters, digits, _ and -");
   } else if (is_taken()) {
-    problems_.add(keys.origin("name"), key_path(place.path, "name"), std::string("a second ") + what + " named '" + given + "'",
+    problems_.add(keys.origin("name"), key_path(place.path, "name"),
+                  std::string("a second ") + what + " named '" + given + "'",
                   "give each its own name");
   }
   taken.push_back(name);
@@ -66,14 +71,16 @@ std::vector<DatasetConfig> Loader::read_datasets() {
   const Node& data = document_.root.find("data");
   if (data.absent()) return all;
   if (!data.is(Kind::kTable)) {
-    problems_.add(data.origin(), "data", std::string("expected a table of datasets, found ") + data.kind_name(),
+    problems_.add(data.origin(), "data",
+                  std::string("expected a table of datasets, found ") + data.kind_name(),
                   "write [data.train] above the keys of a dataset");
     return all;
   }
   for (const Node::Entry& entry : data.entries()) {
     const std::string path = key_path("data", entry.key);
     if (!entry.value.is(Kind::kTable))
-      problems_.add(entry.origin, path, std::string("expected a dataset, found ") + entry.value.kind_name(),
+      problems_.add(entry.origin, path,
+                    std::string("expected a dataset, found ") + entry.value.kind_name(),
                     "write [data.train] above the keys of a dataset");
     else
       all.push_back(read_dataset(entry.key, {path, &entry.value}));
@@ -86,12 +93,16 @@ DatasetConfig Loader::read_dataset(const std::string& name, const Place& place) 
   constexpr std::string_view kTables[] = {"normalize"};
   read_item(place, PLAIT_KIND_DATASET, dataset_keys(), kTables, dataset);
   dataset.name = name;
-  if (!good_name(name)) problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name", "use letters, digits, _ and -");
-  if (!dataset.keys.given("shuffle")) dataset.keys.set_bool("shuffle", name == "train", Origin::none());
+  if (!good_name(name))
+    problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name",
+                  "use letters, digits, _ and -");
+  if (!dataset.keys.given("shuffle"))
+    dataset.keys.set_bool("shuffle", name == "train", Origin::none());
   dataset.shuffle = dataset.keys.get_bool("shuffle");
   dataset.prefetch = dataset.keys.get_int("prefetch");
   dataset.limit = dataset.keys.get_int("limit");
-  dataset.normalize = read_normalize({key_path(place.path, "normalize"), &place.node->find("normalize")});
+  dataset.normalize =
+      read_normalize({key_path(place.path, "normalize"), &place.node->find("normalize")});
   return dataset;
 }
 
@@ -100,14 +111,16 @@ std::vector<NormalizeConfig> Loader::read_normalize(const Place& place) {
   const Node& node = *place.node;
   if (node.absent()) return all;
   if (!node.is(Kind::kTable)) {
-    problems_.add(node.origin(), place.path, std::string("expected a table of fields, found ") + node.kind_name(),
+    problems_.add(node.origin(), place.path,
+                  std::string("expected a table of fields, found ") + node.kind_name(),
                   "write normalize.FIELD = {divide = 255}");
     return all;
   }
   for (const Node::Entry& entry : node.entries()) {
     NormalizeConfig one;
     one.field = entry.key;
-    one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(place.path, entry.key), resolver_, problems_);
+    one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(place.path, entry.key),
+                                resolver_, problems_);
     one.divide = one.keys.get_real("divide");
     one.mean = one.keys.get_real("mean");
     one.std = one.keys.get_real("std");

@@ -22,22 +22,27 @@ std::vector<ModelConfig> Loader::read_models() {
   const Node &single = document_.root.find("model"), &several = document_.root.find("models");
   std::vector<ModelConfig> models;
   if (single && several) {
-    problems_.add(several.origin(), "models", "given together with [model] (" + single.origin().text() + ")",
+    problems_.add(several.origin(), "models",
+                  "given together with [model] (" + single.origin().text() + ")",
                   "keep one model as [model], or write [models.NAME] for each");
   } else if (several) {
     if (!several.is(Kind::kTable) || several.entries().empty())
-      problems_.add(several.origin(), "models", std::string("expected named models, found ") +
-                        (several.is(Kind::kTable) ? "none" : several.kind_name()), "write [[models.NAME.layers]]");
+      problems_.add(several.origin(), "models",
+                    std::string("expected named models, found ") +
+                        (several.is(Kind::kTable) ? "none" : several.kind_name()),
+                    "write [[models.NAME.layers]]");
     for (const Node::Entry& entry : several.entries())
       models.push_back(read_model(entry.key, {key_path("models", entry.key), &entry.value}, false));
     for (const std::string_view key : kShorthands)
       if (const Node& node = document_.root.find(key))
-        problems_.add(node.origin(), std::string(key), "stands for the one [model], and there are [models]",
+        problems_.add(node.origin(), std::string(key),
+                      "stands for the one [model], and there are [models]",
                       "write models.NAME." + std::string(key));
   } else if (single) {
     models.push_back(read_model("model", {"model", &single}, true));
   } else {
-    problems_.add(document_.root.origin(), "model", "there is no model", "add [[model.layers]] entries");
+    problems_.add(document_.root.origin(), "model", "there is no model",
+                  "add [[model.layers]] entries");
   }
   return models;
 }
@@ -48,11 +53,14 @@ ModelConfig Loader::read_model(const std::string& name, const Place& place, bool
   model.path = place.path;
   model.origin = place.node->origin();
   constexpr std::string_view kTables[] = {"layers", "optimizer", "loss", "losses", "metrics"};
-  model.keys = OptionSet::check(*place.node, model_keys(), kTables, place.path, resolver_, problems_);
+  model.keys =
+      OptionSet::check(*place.node, model_keys(), kTables, place.path, resolver_, problems_);
   model.frozen = model.keys.get_bool("frozen");
   model.load = model.keys.get_text("load");
   if (!place.node->is(Kind::kTable)) return model;
-  if (!good_name(name)) problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name", "use letters, digits, _ and -");
+  if (!good_name(name))
+    problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name",
+                  "use letters, digits, _ and -");
 
   model.layers = read_layers(place);
   model.losses = read_losses(place, only);
@@ -62,11 +70,13 @@ ModelConfig Loader::read_model(const std::string& name, const Place& place, bool
   if (*optimizer.node)
     model.optimizer = read_optimizer(optimizer);
   else if (!model.frozen)
-    problems_.add(place.node->origin(), optimizer.path, "the model has no optimizer", "add [" + optimizer.path + "], or set " +
-                      place.path + ".frozen = true");
+    problems_.add(place.node->origin(), optimizer.path, "the model has no optimizer",
+                  "add [" + optimizer.path + "], or set " + place.path + ".frozen = true");
   if (model.losses.empty() && !model.frozen)
-    problems_.add(place.node->origin(), only ? "loss" : key_path(place.path, "loss"), "the model has no loss",
-                  "add [" + (only ? "loss" : key_path(place.path, "loss")) + "], or set " + place.path + ".frozen = true");
+    problems_.add(place.node->origin(), only ? "loss" : key_path(place.path, "loss"),
+                  "the model has no loss",
+                  "add [" + (only ? "loss" : key_path(place.path, "loss")) + "], or set " +
+                      place.path + ".frozen = true");
   return model;
 }
 
@@ -75,7 +85,8 @@ std::vector<LayerConfig> Loader::read_layers(const Place& model) {
   const std::string path = key_path(model.path, "layers");
   const std::vector<Place> places = entries(node, path, false);
   if (places.empty() && !(node && !node.is(Kind::kArray)))
-    problems_.add(model.node->origin(), path, "the model has no layers", "add [[" + path + "]] entries");
+    problems_.add(model.node->origin(), path, "the model has no layers",
+                  "add [[" + path + "]] entries");
   std::vector<LayerConfig> layers;
   for (const Place& place : places) {
     LayerConfig layer;
@@ -102,8 +113,9 @@ void Loader::read_tie(const Place& layer, LayerConfig& to) {
     if (entry.value.is(Kind::kText))
       to.tie.emplace_back(entry.key, entry.value.as_text());
     else
-      problems_.add(entry.value.origin(), key_path(path, entry.key),
-                    std::string("expected the full name of a parameter, found ") + entry.value.kind_name());
+      problems_.add(
+          entry.value.origin(), key_path(path, entry.key),
+          std::string("expected the full name of a parameter, found ") + entry.value.kind_name());
   }
 }
 
@@ -116,10 +128,13 @@ void Loader::name_layers(const std::vector<Place>& places, std::vector<LayerConf
     const Origin origin = layer.keys.origin("name");
     const std::string path = key_path(places[i].path, "name");
     if (!good_name(layer.name))
-      problems_.add(origin, path, "'" + layer.name + "' cannot be a name", "use letters, digits, _ and -");
+      problems_.add(origin, path, "'" + layer.name + "' cannot be a name",
+                    "use letters, digits, _ and -");
     else if (const auto [first, fresh] = taken.emplace(layer.name, origin); !fresh)
-      problems_.add(origin, path, "a second layer named '" + layer.name + "', the first is at " + first->second.text(),
-                    "give each layer its own name, and tie parameters to share them");
+      problems_.add(
+          origin, path,
+          "a second layer named '" + layer.name + "', the first is at " + first->second.text(),
+          "give each layer its own name, and tie parameters to share them");
   }
   std::map<std::string, int> count;
   for (LayerConfig& layer : layers) {
@@ -127,7 +142,8 @@ void Loader::name_layers(const std::vector<Place>& places, std::vector<LayerConf
     const int n = ++count[layer.type];
     if (!layer.name.empty()) continue;
     layer.name = layer.type + std::to_string(n);
-    std::replace(layer.name.begin(), layer.name.end(), '.', '_');  // of a third party's "acme.scale"
+    std::replace(layer.name.begin(), layer.name.end(), '.',
+                 '_');  // of a third party's "acme.scale"
     while (taken.contains(layer.name)) layer.name += "_";
     taken.emplace(layer.name, layer.origin);
     layer.keys.set_text("name", layer.name, Origin::none());
@@ -163,7 +179,8 @@ std::vector<MetricConfig> Loader::read_metrics(const Place& model, bool only) {
     MetricConfig metric;
     read_item(entry, PLAIT_KIND_METRIC, metric_keys(), {}, metric);
     metric.from = metric.keys.get_texts("from");
-    name_figure(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken, metric.name);
+    name_figure(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken,
+                metric.name);
     metrics.push_back(std::move(metric));
   }
   return metrics;
@@ -190,25 +207,29 @@ std::optional<ItemConfig> Loader::read_schedule(const Place& owner) {
   if (node.absent()) return std::nullopt;
   ItemConfig schedule;
   if (!node.is(Kind::kTable))
-    problems_.add(node.origin(), key_path(owner.path, "schedule"), std::string("expected a table, found ") + node.kind_name(),
+    problems_.add(node.origin(), key_path(owner.path, "schedule"),
+                  std::string("expected a table, found ") + node.kind_name(),
                   "write schedule = {type = \"...\"}");
   else
-    read_item({key_path(owner.path, "schedule"), &node}, PLAIT_KIND_SCHEDULE, schedule_keys(), {}, schedule);
+    read_item({key_path(owner.path, "schedule"), &node}, PLAIT_KIND_SCHEDULE, schedule_keys(), {},
+              schedule);
   return schedule;
 }
 
 std::vector<GroupConfig> Loader::read_groups(const Place& optimizer, const OptimizerConfig& of) {
   std::vector<GroupConfig> groups;
-  for (const Place& place : entries(optimizer.node->find("groups"), key_path(optimizer.path, "groups"), false)) {
+  for (const Place& place :
+       entries(optimizer.node->find("groups"), key_path(optimizer.path, "groups"), false)) {
     GroupConfig group;
     group.path = place.path;
     group.origin = place.node->origin();
     constexpr std::string_view kTables[] = {"schedule"};
-    group.keys = OptionSet::check(*place.node, group_keys(), kTables, place.path, resolver_, problems_);
+    group.keys =
+        OptionSet::check(*place.node, group_keys(), kTables, place.path, resolver_, problems_);
     group.match = group.keys.get_texts("match");
     if (group.match.empty() && group.keys.given("match"))
-      problems_.add(group.keys.origin("match"), key_path(place.path, "match"), "an empty list matches no parameter",
-                    "name patterns, as in [\"*.bias\"]");
+      problems_.add(group.keys.origin("match"), key_path(place.path, "match"),
+                    "an empty list matches no parameter", "name patterns, as in [\"*.bias\"]");
     if (!group.keys.given("rate")) group.keys.set_real("rate", of.rate, Origin::none());
     if (!group.keys.given("decay")) group.keys.set_real("decay", of.decay, Origin::none());
     group.rate = group.keys.get_real("rate");

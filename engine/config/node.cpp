@@ -92,14 +92,22 @@ const std::string& Node::as_text() const {
 
 const char* Node::kind_name() const {
   switch (kind_) {
-    case Kind::kAbsent: return "nothing";
-    case Kind::kTable: return "a table";
-    case Kind::kArray: return "a list";
-    case Kind::kInt: return "an integer";
-    case Kind::kReal: return "a real number";
-    case Kind::kBool: return "true or false";
-    case Kind::kText: return "a text";
-    case Kind::kDate: return "a date or time";
+    case Kind::kAbsent:
+      return "nothing";
+    case Kind::kTable:
+      return "a table";
+    case Kind::kArray:
+      return "a list";
+    case Kind::kInt:
+      return "an integer";
+    case Kind::kReal:
+      return "a real number";
+    case Kind::kBool:
+      return "true or false";
+    case Kind::kText:
+      return "a text";
+    case Kind::kDate:
+      return "a date or time";
   }
   return "nothing";
 }
@@ -107,17 +115,24 @@ const char* Node::kind_name() const {
 std::string Node::toml() const {
   std::vector<std::string> parts;
   switch (kind_) {
-    case Kind::kAbsent: return "";
-    case Kind::kInt: return std::to_string(int_);
-    case Kind::kReal: return toml_real(real_);
-    case Kind::kBool: return int_ ? "true" : "false";
-    case Kind::kText: return toml_text(text_);
-    case Kind::kDate: return text_;
+    case Kind::kAbsent:
+      return "";
+    case Kind::kInt:
+      return std::to_string(int_);
+    case Kind::kReal:
+      return toml_real(real_);
+    case Kind::kBool:
+      return int_ ? "true" : "false";
+    case Kind::kText:
+      return toml_text(text_);
+    case Kind::kDate:
+      return text_;
     case Kind::kArray:
       for (const Node& item : items_) parts.push_back(item.toml());
       return "[" + join(parts) + "]";
     case Kind::kTable:
-      for (const Entry& entry : entries_) parts.push_back(toml_key(entry.key) + " = " + entry.value.toml());
+      for (const Entry& entry : entries_)
+        parts.push_back(toml_key(entry.key) + " = " + entry.value.toml());
       return "{" + join(parts) + "}";
   }
   return "";
@@ -143,9 +158,11 @@ std::string toml_text(std::string_view text) {
 
 std::string toml_key(std::string_view key) {
   const auto bare = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   };
-  return !key.empty() && std::all_of(key.begin(), key.end(), bare) ? std::string(key) : toml_text(key);
+  return !key.empty() && std::all_of(key.begin(), key.end(), bare) ? std::string(key)
+                                                                   : toml_text(key);
 }
 
 std::string toml_real(double value) { return real_text(value); }

@@ -56,7 +56,7 @@ class Node {
 
   // Changing (documents and overrides only).
   Node& set(const std::string& key, Node value, Origin key_origin);  // adds or replaces
-  void append(Entry entry);  // the key must be new
+  void append(Entry entry);                                          // the key must be new
   bool erase(std::string_view key);
   Node* find_mutable(std::string_view key);
   std::vector<Node>& items_mutable() { return items_; }

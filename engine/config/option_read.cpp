@@ -20,38 +20,52 @@ class Reader {
         if (!node.is(Kind::kBool)) return mismatch(node);
         value_.integer = node.as_bool();
         return "";
-      case PLAIT_OPT_INT: return read_int(node, value_.integer);
-      case PLAIT_OPT_REAL: return read_real(node, value_.real);
-      case PLAIT_OPT_TEXT: return read_text(node, value_.text);
-      case PLAIT_OPT_PATH: return read_path(node);
-      case PLAIT_OPT_INTS: return read_list(node, value_.integers, &Reader::read_int);
-      case PLAIT_OPT_REALS: return read_list(node, value_.reals, &Reader::read_real);
-      case PLAIT_OPT_TEXTS: return read_list(node, value_.texts, &Reader::read_text);
-      default: return "has a type this engine does not know";
+      case PLAIT_OPT_INT:
+        return read_int(node, value_.integer);
+      case PLAIT_OPT_REAL:
+        return read_real(node, value_.real);
+      case PLAIT_OPT_TEXT:
+        return read_text(node, value_.text);
+      case PLAIT_OPT_PATH:
+        return read_path(node);
+      case PLAIT_OPT_INTS:
+        return read_list(node, value_.integers, &Reader::read_int);
+      case PLAIT_OPT_REALS:
+        return read_list(node, value_.reals, &Reader::read_real);
+      case PLAIT_OPT_TEXTS:
+        return read_list(node, value_.texts, &Reader::read_text);
+      default:
+        return "has a type this engine does not know";
     }
   }
 
  private:
   std::string mismatch(const Node& node) const {
     std::string found = node.kind_name();
-    const bool scalar = node.is(Kind::kInt) || node.is(Kind::kReal) || node.is(Kind::kBool) || node.is(Kind::kText);
+    const bool scalar =
+        node.is(Kind::kInt) || node.is(Kind::kReal) || node.is(Kind::kBool) || node.is(Kind::kText);
     if (scalar) found = node.toml();
     return "expected " + describe_option(option_) + ", found " + found;
   }
   bool in_range(double v) const {
     if (std::isnan(v)) return false;
-    const bool open_below = option_.flags & PLAIT_OPT_MIN_EXCLUSIVE, open_above = option_.flags & PLAIT_OPT_MAX_EXCLUSIVE;
-    if ((option_.flags & PLAIT_OPT_HAS_MIN) && (open_below ? v <= option_.min : v < option_.min)) return false;
-    if ((option_.flags & PLAIT_OPT_HAS_MAX) && (open_above ? v >= option_.max : v > option_.max)) return false;
+    const bool open_below = option_.flags & PLAIT_OPT_MIN_EXCLUSIVE,
+               open_above = option_.flags & PLAIT_OPT_MAX_EXCLUSIVE;
+    if ((option_.flags & PLAIT_OPT_HAS_MIN) && (open_below ? v <= option_.min : v < option_.min))
+      return false;
+    if ((option_.flags & PLAIT_OPT_HAS_MAX) && (open_above ? v >= option_.max : v > option_.max))
+      return false;
     return true;
   }
   std::string read_int(const Node& node, int64_t& out) {
-    if (!node.is(Kind::kInt) || !in_range(static_cast<double>(node.as_int()))) return mismatch(node);
+    if (!node.is(Kind::kInt) || !in_range(static_cast<double>(node.as_int())))
+      return mismatch(node);
     out = node.as_int();
     return "";
   }
   std::string read_real(const Node& node, double& out) {
-    if (!(node.is(Kind::kReal) || node.is(Kind::kInt)) || !in_range(node.as_real())) return mismatch(node);
+    if (!(node.is(Kind::kReal) || node.is(Kind::kInt)) || !in_range(node.as_real()))
+      return mismatch(node);
     out = node.as_real();
     return "";
   }
@@ -73,7 +87,8 @@ class Reader {
     return wrong;
   }
   template <class T>
-  std::string read_list(const Node& node, std::vector<T>& out, std::string (Reader::*read_one)(const Node&, T&)) {
+  std::string read_list(const Node& node, std::vector<T>& out,
+                        std::string (Reader::*read_one)(const Node&, T&)) {
     std::vector<T> list;
     const auto add = [&](const Node& item) {
       T one{};
@@ -101,7 +116,8 @@ class Reader {
 
 }  // namespace
 
-std::string read_option(const Node& node, const plait_option& option, const PathResolver& resolver, OptionValue& value) {
+std::string read_option(const Node& node, const plait_option& option, const PathResolver& resolver,
+                        OptionValue& value) {
   return Reader(option, resolver, value).read(node);
 }
 

@@ -28,29 +28,32 @@ struct Calls {
   static plait_error* get_real(const plait_options* o, const char* name, double* out) {
     return guard_c([&] { *out = set(o).get_real(name); });
   }
-  static plait_error* get_text(const plait_options* o, const char* name, const char** out, uint64_t* size) {
+  static plait_error* get_text(const plait_options* o, const char* name, const char** out,
+                               uint64_t* size) {
     return guard_c([&] {
       const std::string& text = set(o).get_text(name);
       *out = text.c_str();
       *size = text.size();
     });
   }
-  static plait_error* get_ints(const plait_options* o, const char* name, const int64_t** out, uint64_t* n) {
+  static plait_error* get_ints(const plait_options* o, const char* name, const int64_t** out,
+                               uint64_t* n) {
     return guard_c([&] {
       const auto& list = set(o).get_ints(name);
       *out = list.data();
       *n = list.size();
     });
   }
-  static plait_error* get_reals(const plait_options* o, const char* name, const double** out, uint64_t* n) {
+  static plait_error* get_reals(const plait_options* o, const char* name, const double** out,
+                                uint64_t* n) {
     return guard_c([&] {
       const auto& list = set(o).get_reals(name);
       *out = list.data();
       *n = list.size();
     });
   }
-  static plait_error* get_texts(const plait_options* o, const char* name, uint64_t i, const char** out, uint64_t* size,
-                                uint64_t* n) {
+  static plait_error* get_texts(const plait_options* o, const char* name, uint64_t i,
+                                const char** out, uint64_t* size, uint64_t* n) {
     return guard_c([&] {
       const auto& list = set(o).get_texts(name);
       const bool inside = i < list.size();
@@ -65,20 +68,28 @@ struct Calls {
   }
 };
 
-const plait_options_table kTable = {sizeof(plait_options_table), Calls::get_bool, Calls::get_int,   Calls::get_real,
-                                    Calls::get_text,             Calls::get_ints, Calls::get_reals, Calls::get_texts,
+const plait_options_table kTable = {sizeof(plait_options_table),
+                                    Calls::get_bool,
+                                    Calls::get_int,
+                                    Calls::get_real,
+                                    Calls::get_text,
+                                    Calls::get_ints,
+                                    Calls::get_reals,
+                                    Calls::get_texts,
                                     Calls::origin};
 
-void set_default(const plait_option& option, const PathResolver& resolver, const std::string& path, OptionValue& value,
-                 Problems& problems) {
+void set_default(const plait_option& option, const PathResolver& resolver, const std::string& path,
+                 OptionValue& value, Problems& problems) {
   Problems own;
   const Node node = parse_value(option.initial, Origin::none(), own);
-  std::string wrong = own.empty() ? read_option(node, option, resolver, value) : own.sorted()[0].message;
-  if (!wrong.empty()) problems.add(Origin::none(), path, std::string("default ") + option.initial + ": " + wrong);
+  std::string wrong =
+      own.empty() ? read_option(node, option, resolver, value) : own.sorted()[0].message;
+  if (!wrong.empty())
+    problems.add(Origin::none(), path, std::string("default ") + option.initial + ": " + wrong);
 }
 
-OptionValue read_one(const Node& table, const plait_option& option, const std::string& path, const PathResolver& resolver,
-                     Problems& problems) {
+OptionValue read_one(const Node& table, const plait_option& option, const std::string& path,
+                     const PathResolver& resolver, Problems& problems) {
   OptionValue value;
   value.declared = &option;
   value.origin = Origin::none();
@@ -87,10 +98,12 @@ OptionValue read_one(const Node& table, const plait_option& option, const std::s
     value.given = true;
     value.origin = node.origin();
     const bool unset = node.is(Kind::kText) && node.as_text() == kMustSet;
-    const std::string wrong = unset ? "required value not set" : read_option(node, option, resolver, value);
+    const std::string wrong =
+        unset ? "required value not set" : read_option(node, option, resolver, value);
     if (!wrong.empty())
-      problems.add(node.origin(), path, wrong,
-                   unset ? "replace \"???\" by a value: " + describe_option(option) : std::string());
+      problems.add(
+          node.origin(), path, wrong,
+          unset ? "replace \"???\" by a value: " + describe_option(option) : std::string());
   } else if (option.initial) {
     set_default(option, resolver, path, value, problems);
   } else if (table.absent() || table.is(Kind::kTable)) {
@@ -101,15 +114,17 @@ OptionValue read_one(const Node& table, const plait_option& option, const std::s
   return value;
 }
 
-void find_unknown(const Node& table, const OptionView& declared, std::span<const std::string_view> engine_keys,
-                  const std::string& path, Problems& problems) {
+void find_unknown(const Node& table, const OptionView& declared,
+                  std::span<const std::string_view> engine_keys, const std::string& path,
+                  Problems& problems) {
   std::vector<std::string> known = declared.names();
   known.insert(known.end(), engine_keys.begin(), engine_keys.end());
   std::sort(known.begin(), known.end());
   for (const Node::Entry& entry : table.entries()) {
     if (std::binary_search(known.begin(), known.end(), entry.key)) continue;
     const std::string near = nearest(entry.key, known);
-    problems.add(entry.origin, key_path(path, entry.key), "unknown key '" + entry.key + "'" + did_you_mean(near),
+    problems.add(entry.origin, key_path(path, entry.key),
+                 "unknown key '" + entry.key + "'" + did_you_mean(near),
                  known.empty() ? "no keys are known here" : "known keys: " + join(known));
   }
 }
@@ -118,8 +133,9 @@ void find_unknown(const Node& table, const OptionView& declared, std::span<const
 
 OptionSet::OptionSet() : plait_options{&kTable} {}
 
-OptionSet OptionSet::check(const Node& table, const OptionView& declared, std::span<const std::string_view> engine_keys,
-                           const std::string& path, const PathResolver& resolver, Problems& problems) {
+OptionSet OptionSet::check(const Node& table, const OptionView& declared,
+                           std::span<const std::string_view> engine_keys, const std::string& path,
+                           const PathResolver& resolver, Problems& problems) {
   if (table.is(Kind::kTable)) find_unknown(table, declared, engine_keys, path, problems);
   return read(table, declared, path, resolver, problems);
 }
@@ -131,7 +147,8 @@ OptionSet OptionSet::read(const Node& table, const OptionView& declared, const s
     problems.add(table.origin(), path, std::string("expected a table, found ") + table.kind_name());
   set.values_.reserve(declared.size());
   for (uint32_t i = 0; i < declared.size(); ++i)
-    set.values_.push_back(read_one(table, declared[i], key_path(path, declared[i].name), resolver, problems));
+    set.values_.push_back(
+        read_one(table, declared[i], key_path(path, declared[i].name), resolver, problems));
   return set;
 }
 
@@ -146,22 +163,32 @@ const OptionValue& OptionSet::get(std::string_view name, uint32_t type) const {
   if (!value) {
     std::vector<std::string> names;
     for (const OptionValue& v : values_) names.emplace_back(v.declared->name);
-    fail_invalid("[options] '" + std::string(name) + "' is not declared" + did_you_mean(nearest(std::string(name), names)) +
+    fail_invalid("[options] '" + std::string(name) + "' is not declared" +
+                 did_you_mean(nearest(std::string(name), names)) +
                  "; declared are: " + join(names));
   }
   const bool path_as_text = type == PLAIT_OPT_TEXT && value->declared->type == PLAIT_OPT_PATH;
   if (value->declared->type != type && !path_as_text)
-    fail_invalid("[options] '" + std::string(name) + "' is declared as " + type_name(value->declared->type) +
-                 " and was asked for as " + type_name(type) + "; use the getter of its type");
+    fail_invalid("[options] '" + std::string(name) + "' is declared as " +
+                 type_name(value->declared->type) + " and was asked for as " + type_name(type) +
+                 "; use the getter of its type");
   return *value;
 }
 
-bool OptionSet::get_bool(std::string_view name) const { return get(name, PLAIT_OPT_BOOL).integer != 0; }
+bool OptionSet::get_bool(std::string_view name) const {
+  return get(name, PLAIT_OPT_BOOL).integer != 0;
+}
 int64_t OptionSet::get_int(std::string_view name) const { return get(name, PLAIT_OPT_INT).integer; }
 double OptionSet::get_real(std::string_view name) const { return get(name, PLAIT_OPT_REAL).real; }
-const std::string& OptionSet::get_text(std::string_view name) const { return get(name, PLAIT_OPT_TEXT).text; }
-const std::vector<int64_t>& OptionSet::get_ints(std::string_view name) const { return get(name, PLAIT_OPT_INTS).integers; }
-const std::vector<double>& OptionSet::get_reals(std::string_view name) const { return get(name, PLAIT_OPT_REALS).reals; }
+const std::string& OptionSet::get_text(std::string_view name) const {
+  return get(name, PLAIT_OPT_TEXT).text;
+}
+const std::vector<int64_t>& OptionSet::get_ints(std::string_view name) const {
+  return get(name, PLAIT_OPT_INTS).integers;
+}
+const std::vector<double>& OptionSet::get_reals(std::string_view name) const {
+  return get(name, PLAIT_OPT_REALS).reals;
+}
 const std::vector<std::string>& OptionSet::get_texts(std::string_view name) const {
   return get(name, PLAIT_OPT_TEXTS).texts;
 }
@@ -198,10 +225,13 @@ std::string OptionSet::missing_paths(const PathResolver& resolver) const {
   std::string text;
   for (const OptionValue& value : values_) {
     const bool path = value.declared->type == PLAIT_OPT_PATH && !value.given_text.empty();
-    if (!path || !resolver.files || resolver.resolve(value.given_text) != value.given_text) continue;
+    if (!path || !resolver.files || resolver.resolve(value.given_text) != value.given_text)
+      continue;
     const std::vector<std::string> tried = resolver.candidates(value.given_text);
-    if (tried.size() == 1 && tried[0] == value.given_text) continue;  // one place only: the reader's own error says it
-    text += (text.empty() ? "" : "\n") + ("looked for '" + value.given_text + "' (option '" + value.declared->name) + "', " +
+    if (tried.size() == 1 && tried[0] == value.given_text)
+      continue;  // one place only: the reader's own error says it
+    text += (text.empty() ? "" : "\n") +
+            ("looked for '" + value.given_text + "' (option '" + value.declared->name) + "', " +
             value.origin_text + ") in: " + join(tried);
   }
   return text;

@@ -23,7 +23,7 @@ struct OptionValue {
   bool given = false;       // by the file or an override; else the default
   int64_t integer = 0;      // also bool
   double real = 0;
-  std::string text;   // of a path: resolved
+  std::string text;        // of a path: resolved
   std::string given_text;  // of a path: as written
   std::vector<int64_t> integers;
   std::vector<double> reals;
@@ -40,8 +40,9 @@ class OptionSet : public plait_options {
 
   // Checks `table` (absent or a table) against what is declared. Keys in `engine_keys` are the engine's and are passed over
   // here. Every defect is a problem under `path`; after one the value is the default, or zero where there is none.
-  static OptionSet check(const Node& table, const OptionView& declared, std::span<const std::string_view> engine_keys,
-                         const std::string& path, const PathResolver& resolver, Problems& problems);
+  static OptionSet check(const Node& table, const OptionView& declared,
+                         std::span<const std::string_view> engine_keys, const std::string& path,
+                         const PathResolver& resolver, Problems& problems);
 
   // The same without looking for unknown keys: for a table that others read too.
   static OptionSet read(const Node& table, const OptionView& declared, const std::string& path,
@@ -72,7 +73,8 @@ class OptionSet : public plait_options {
 
   // The values as TOML, one "key = value" line each. comments: preceded by help, type, range, unit.
   // `skip`: names to leave out.
-  std::string to_toml(bool comments, std::span<const std::string_view> skip = {}, bool absolute_paths = false) const;
+  std::string to_toml(bool comments, std::span<const std::string_view> skip = {},
+                      bool absolute_paths = false) const;
 
  private:
   const OptionValue& get(std::string_view name, uint32_t type) const;

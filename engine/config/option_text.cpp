@@ -9,10 +9,14 @@ namespace plait::config {
 std::string value_toml(const OptionValue& value, bool absolute_path) {
   std::vector<std::string> parts;
   switch (value.declared->type) {
-    case PLAIT_OPT_BOOL: return value.integer ? "true" : "false";
-    case PLAIT_OPT_INT: return std::to_string(value.integer);
-    case PLAIT_OPT_REAL: return toml_real(value.real);
-    case PLAIT_OPT_PATH: return toml_text(absolute_path ? value.text : value.given_text);
+    case PLAIT_OPT_BOOL:
+      return value.integer ? "true" : "false";
+    case PLAIT_OPT_INT:
+      return std::to_string(value.integer);
+    case PLAIT_OPT_REAL:
+      return toml_real(value.real);
+    case PLAIT_OPT_PATH:
+      return toml_text(absolute_path ? value.text : value.given_text);
     case PLAIT_OPT_INTS:
       for (const int64_t one : value.integers) parts.push_back(std::to_string(one));
       return "[" + join(parts) + "]";
@@ -22,7 +26,8 @@ std::string value_toml(const OptionValue& value, bool absolute_path) {
     case PLAIT_OPT_TEXTS:
       for (const std::string& one : value.texts) parts.push_back(toml_text(one));
       return "[" + join(parts) + "]";
-    default: return toml_text(value.text);
+    default:
+      return toml_text(value.text);
   }
 }
 
@@ -31,10 +36,12 @@ std::string option_comment(const plait_option& option) {
   return "# " + printable(option.help) + "\n# " + printable(describe_option(option)) + "\n";
 }
 
-std::string OptionSet::to_toml(bool comments, std::span<const std::string_view> skip, bool absolute_paths) const {
+std::string OptionSet::to_toml(bool comments, std::span<const std::string_view> skip,
+                               bool absolute_paths) const {
   std::string text;
   for (const OptionValue& value : values_) {
-    if (std::find(skip.begin(), skip.end(), std::string_view(value.declared->name)) != skip.end()) continue;
+    if (std::find(skip.begin(), skip.end(), std::string_view(value.declared->name)) != skip.end())
+      continue;
     if (comments) text += option_comment(*value.declared);
     text += toml_key(value.declared->name) + " = " + value_toml(value, absolute_paths) + "\n";
   }

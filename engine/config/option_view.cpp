@@ -23,22 +23,32 @@ std::vector<std::string> OptionView::names() const {
 
 const char* type_name(uint32_t type) {
   switch (type) {
-    case PLAIT_OPT_BOOL: return "true or false";
-    case PLAIT_OPT_INT: return "integer";
-    case PLAIT_OPT_REAL: return "number";
-    case PLAIT_OPT_TEXT: return "text";
-    case PLAIT_OPT_INTS: return "list of integers";
-    case PLAIT_OPT_REALS: return "list of numbers";
-    case PLAIT_OPT_TEXTS: return "list of texts";
-    case PLAIT_OPT_PATH: return "path";
-    default: return "unknown type";
+    case PLAIT_OPT_BOOL:
+      return "true or false";
+    case PLAIT_OPT_INT:
+      return "integer";
+    case PLAIT_OPT_REAL:
+      return "number";
+    case PLAIT_OPT_TEXT:
+      return "text";
+    case PLAIT_OPT_INTS:
+      return "list of integers";
+    case PLAIT_OPT_REALS:
+      return "list of numbers";
+    case PLAIT_OPT_TEXTS:
+      return "list of texts";
+    case PLAIT_OPT_PATH:
+      return "path";
+    default:
+      return "unknown type";
   }
 }
 
 std::string describe_option(const plait_option& option) {
   std::string text = type_name(option.type);
   const auto number = [&](double v) {
-    const bool whole = (option.type == PLAIT_OPT_INT || option.type == PLAIT_OPT_INTS) && v > -1e15 && v < 1e15;
+    const bool whole =
+        (option.type == PLAIT_OPT_INT || option.type == PLAIT_OPT_INTS) && v > -1e15 && v < 1e15;
     return whole ? std::to_string(static_cast<int64_t>(v)) : real_text(v);
   };
   std::vector<std::string> limits;
@@ -49,7 +59,8 @@ std::string describe_option(const plait_option& option) {
   if (!limits.empty()) text += " " + join(limits, " and ");
   if (option.choices) {
     std::vector<std::string> quoted;
-    for (const std::string& choice : split(option.choices, '|')) quoted.push_back(toml_text(choice));
+    for (const std::string& choice : split(option.choices, '|'))
+      quoted.push_back(toml_text(choice));
     text += ": " + join(quoted, " | ");
   }
   if (option.unit && *option.unit) text += std::string(", in ") + option.unit;
@@ -62,7 +73,9 @@ namespace {
 constexpr size_t kOptionV1Size = offsetof(plait_option, help) + sizeof(plait_option::help);
 
 bool is_snake_case(std::string_view name) {
-  const auto good = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
   return !name.empty() && std::all_of(name.begin(), name.end(), good);
 }
 
@@ -75,7 +88,10 @@ std::string defect_of_one(const plait_option& option) {
   if (!option.initial) return "";
   Problems problems;
   OptionSet::check(Node(), OptionView(&option, 1), {}, "", PathResolver(), problems);
-  return problems.empty() ? "" : who + "has a default that breaks its own declaration: " + problems.sorted()[0].message;
+  return problems.empty()
+             ? ""
+             : who +
+                   "has a default that breaks its own declaration: " + problems.sorted()[0].message;
 }
 
 }  // namespace
@@ -92,7 +108,8 @@ std::string defect_of(const OptionView& options) {
     if (!options[i].name) return "option number " + std::to_string(i) + " has no name";
     const std::string defect = defect_of_one(options[i]);
     if (!defect.empty()) return defect;
-    if (options.find(options[i].name) != &options[i]) return std::string("option '") + options[i].name + "' is declared twice";
+    if (options.find(options[i].name) != &options[i])
+      return std::string("option '") + options[i].name + "' is declared twice";
   }
   return "";
 }

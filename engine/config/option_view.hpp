@@ -17,11 +17,13 @@ class OptionView {
  public:
   OptionView() = default;
   OptionView(const plait_option* first, uint32_t n) : first_(first), n_(first ? n : 0) {}
-  OptionView(std::span<const plait_option> all) : OptionView(all.data(), static_cast<uint32_t>(all.size())) {}
+  OptionView(std::span<const plait_option> all)
+      : OptionView(all.data(), static_cast<uint32_t>(all.size())) {}
 
   uint32_t size() const { return n_; }
   const plait_option& operator[](uint32_t i) const {
-    return *reinterpret_cast<const plait_option*>(reinterpret_cast<const char*>(first_) + i * first_->struct_size);
+    return *reinterpret_cast<const plait_option*>(reinterpret_cast<const char*>(first_) +
+                                                  i * first_->struct_size);
   }
   const plait_option* find(std::string_view name) const;
   std::vector<std::string> names() const;

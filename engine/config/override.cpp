@@ -29,14 +29,17 @@ class PathReader {
       steps.push_back(std::move(step));
       while (at_ < text_.size() && text_[at_] == '[')
         if (!read_index(steps)) return false;
-      if (steps.size() > static_cast<size_t>(kMaxKeyParts)) return bad("the key has too many parts");
+      if (steps.size() > static_cast<size_t>(kMaxKeyParts))
+        return bad("the key has too many parts");
     } while (at_ < text_.size() && text_[at_++] == '.');
-    return at_ == text_.size() || bad("cannot read the key after '" + std::string(text_.substr(0, at_)) + "'");
+    return at_ == text_.size() ||
+           bad("cannot read the key after '" + std::string(text_.substr(0, at_)) + "'");
   }
 
  private:
   bool bad(const std::string& message) {
-    problems_.add(origin_, std::string(text_), message, "write it as 'table.key=value' or 'list[0].key=value'");
+    problems_.add(origin_, std::string(text_), message,
+                  "write it as 'table.key=value' or 'list[0].key=value'");
     return false;
   }
   bool read_key(std::string& key) {
@@ -58,7 +61,8 @@ class PathReader {
     Step step;
     const char* first = text_.data() + at_ + 1;
     const auto [last, error] = std::from_chars(first, text_.data() + end, step.index);
-    if (error != std::errc() || last != text_.data() + end || step.index < 0) return bad("an index that is no number");
+    if (error != std::errc() || last != text_.data() + end || step.index < 0)
+      return bad("an index that is no number");
     steps.push_back(step);
     at_ = end + 1;
     return true;
@@ -73,55 +77,66 @@ class PathReader {
 std::string path_text(const std::vector<Step>& steps, size_t n) {
   std::string text;
   for (size_t i = 0; i < n; ++i)
-    text += steps[i].index >= 0 ? "[" + std::to_string(steps[i].index) + "]" : (i ? "." : "") + toml_key(steps[i].key);
+    text += steps[i].index >= 0 ? "[" + std::to_string(steps[i].index) + "]"
+                                : (i ? "." : "") + toml_key(steps[i].key);
   return text;
 }
 
 // The element steps[i] of a list, or NULL after a problem.
-Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin& origin, Problems& problems) {
+Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin& origin,
+              Problems& problems) {
   const std::string list = path_text(steps, i);
   if (!node.is(Kind::kArray)) {
-    problems.add(origin, list, std::string("is ") + node.kind_name() + ", not a list", "leave out the index");
+    problems.add(origin, list, std::string("is ") + node.kind_name() + ", not a list",
+                 "leave out the index");
     return nullptr;
   }
   const size_t n = node.items().size();
   if (static_cast<uint64_t>(steps[i].index) >= n) {
-    problems.add(origin, path_text(steps, i + 1), "the list has " + std::to_string(n) + " elements", "they count from 0");
+    problems.add(origin, path_text(steps, i + 1), "the list has " + std::to_string(n) + " elements",
+                 "they count from 0");
     return nullptr;
   }
   return &node.items_mutable()[static_cast<size_t>(steps[i].index)];
 }
 
 // The value steps[i] of `node`, or NULL. `make`: an absent table is made.
-Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, const Origin& origin, Problems& problems) {
+Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, const Origin& origin,
+              Problems& problems) {
   if (steps[i].index >= 0) return element(node, steps, i, origin, problems);
   if (!node.is(Kind::kTable)) {
     const bool list = node.is(Kind::kArray);
-    problems.add(origin, path_text(steps, i), std::string("is ") + node.kind_name() + ", not a table",
-                 list ? "name an element: " + path_text(steps, i) + "[0]." + steps[i].key : "check the key");
+    problems.add(
+        origin, path_text(steps, i), std::string("is ") + node.kind_name() + ", not a table",
+        list ? "name an element: " + path_text(steps, i) + "[0]." + steps[i].key : "check the key");
     return nullptr;
   }
   if (Node* found = node.find_mutable(steps[i].key)) return found;
   if (make) return &node.set(steps[i].key, Node::table(origin), origin);
-  problems.add(origin, path_text(steps, i + 1), "there is no such key" + did_you_mean(nearest(steps[i].key, node.keys())),
+  problems.add(origin, path_text(steps, i + 1),
+               "there is no such key" + did_you_mean(nearest(steps[i].key, node.keys())),
                "remove only what the file sets");
   return nullptr;
 }
 
 void remove(Node& node, const std::vector<Step>& steps, const Origin& origin, Problems& problems) {
   Node* parent = &node;
-  for (size_t i = 0; i + 1 < steps.size() && parent; ++i) parent = descend(*parent, steps, i, false, origin, problems);
+  for (size_t i = 0; i + 1 < steps.size() && parent; ++i)
+    parent = descend(*parent, steps, i, false, origin, problems);
   const size_t last = steps.size() - 1;
   if (!parent || !descend(*parent, steps, last, false, origin, problems)) return;
   if (steps[last].index >= 0)
-    parent->items_mutable().erase(parent->items_mutable().begin() + static_cast<ptrdiff_t>(steps[last].index));
+    parent->items_mutable().erase(parent->items_mutable().begin() +
+                                  static_cast<ptrdiff_t>(steps[last].index));
   else
     parent->erase(steps[last].key);
 }
 
-void assign(Node& node, const std::vector<Step>& steps, Node value, const Origin& origin, Problems& problems) {
+void assign(Node& node, const std::vector<Step>& steps, Node value, const Origin& origin,
+            Problems& problems) {
   Node* parent = &node;
-  for (size_t i = 0; i + 1 < steps.size() && parent; ++i) parent = descend(*parent, steps, i, true, origin, problems);
+  for (size_t i = 0; i + 1 < steps.size() && parent; ++i)
+    parent = descend(*parent, steps, i, true, origin, problems);
   if (!parent) return;
   const size_t last = steps.size() - 1;
   if (steps[last].index >= 0) {
@@ -148,16 +163,19 @@ void apply_override(Document& document, std::string_view text, Problems& problem
   const bool removing = text.starts_with('~');
   const size_t equals = removing ? text.size() : find_equals(text);
   if (equals == std::string_view::npos) {
-    problems.add(origin, "", "there is no '=' in it", "write it as 'table.key=value', or '~table.key' to remove a key");
+    problems.add(origin, "", "there is no '=' in it",
+                 "write it as 'table.key=value', or '~table.key' to remove a key");
     return;
   }
   std::vector<Step> steps;
-  if (!PathReader(trim(text.substr(removing, equals - removing)), origin, problems).read(steps)) return;
+  if (!PathReader(trim(text.substr(removing, equals - removing)), origin, problems).read(steps))
+    return;
   if (removing) return remove(document.root, steps, origin, problems);
 
   const std::string_view value_text = trim(text.substr(equals + 1));
   if (value_text.empty()) {
-    problems.add(origin, path_text(steps, steps.size()), "there is no value after '='", "write \"\" for an empty text");
+    problems.add(origin, path_text(steps, steps.size()), "there is no value after '='",
+                 "write \"\" for an empty text");
     return;
   }
   Node value = parse_value(value_text, origin, problems);

@@ -29,8 +29,11 @@ void Problems::add(Origin origin, std::string path, std::string message, std::st
 
 std::vector<Problem> Problems::sorted() const {
   std::vector<Problem> sorted = all_;
-  const auto key = [](const Problem& p) { return std::tie(p.origin.file, p.origin.line, p.origin.column); };
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Problem& a, const Problem& b) { return key(a) < key(b); });
+  const auto key = [](const Problem& p) {
+    return std::tie(p.origin.file, p.origin.line, p.origin.column);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Problem& a, const Problem& b) { return key(a) < key(b); });
   return sorted;
 }
 
@@ -44,14 +47,18 @@ std::string Problems::json() const {
   JsonWriter json;
   json.array();
   for (const Problem& p : sorted()) {
-    json.object().field("file", p.origin.file).field("line", p.origin.line).field("column", p.origin.column);
+    json.object()
+        .field("file", p.origin.file)
+        .field("line", p.origin.line)
+        .field("column", p.origin.column);
     json.field("path", p.path).field("message", p.message).field("hint", p.hint).end_object();
   }
   return json.end_array().text();
 }
 
 void Problems::raise() const {
-  const std::string count = all_.size() == 1 ? "1 problem" : std::to_string(all_.size()) + " problems";
+  const std::string count =
+      all_.size() == 1 ? "1 problem" : std::to_string(all_.size()) + " problems";
   fail_config("[config] " + count + " in the experiment:\n" + text());
 }
 

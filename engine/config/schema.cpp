@@ -13,13 +13,22 @@
 namespace plait::config {
 namespace {
 
-constexpr plait_option option(uint32_t type, const char* name, const char* initial, const char* help) {
+constexpr plait_option option(uint32_t type, const char* name, const char* initial,
+                              const char* help) {
   return {sizeof(plait_option), name, type, 0, initial, 0, 0, nullptr, nullptr, help};
 }
-constexpr plait_option flag(const char* n, const char* d, const char* h) { return option(PLAIT_OPT_BOOL, n, d, h); }
-constexpr plait_option real(const char* n, const char* d, const char* h) { return option(PLAIT_OPT_REAL, n, d, h); }
-constexpr plait_option text(const char* n, const char* d, const char* h) { return option(PLAIT_OPT_TEXT, n, d, h); }
-constexpr plait_option texts(const char* n, const char* d, const char* h) { return option(PLAIT_OPT_TEXTS, n, d, h); }
+constexpr plait_option flag(const char* n, const char* d, const char* h) {
+  return option(PLAIT_OPT_BOOL, n, d, h);
+}
+constexpr plait_option real(const char* n, const char* d, const char* h) {
+  return option(PLAIT_OPT_REAL, n, d, h);
+}
+constexpr plait_option text(const char* n, const char* d, const char* h) {
+  return option(PLAIT_OPT_TEXT, n, d, h);
+}
+constexpr plait_option texts(const char* n, const char* d, const char* h) {
+  return option(PLAIT_OPT_TEXTS, n, d, h);
+}
 constexpr plait_option choice(const char* n, const char* d, const char* choices, const char* h) {
   plait_option o = text(n, d, h);
   o.choices = choices;
@@ -40,7 +49,8 @@ constexpr plait_option above(plait_option o, double min) {
   o.flags |= PLAIT_OPT_MIN_EXCLUSIVE;
   return o;
 }
-constexpr plait_option count(const char* n, const char* d, double min, const char* unit, const char* h) {
+constexpr plait_option count(const char* n, const char* d, double min, const char* unit,
+                             const char* h) {
   plait_option o = at_least(option(PLAIT_OPT_INT, n, d, h), min);
   o.unit = unit;
   return o;
@@ -56,7 +66,8 @@ constexpr plait_option kRun[] = {
     at_most(count("threads", "0", 0, "threads", "threads that compute; 0: all cores"), 4096),
     count("log_every", "1", 1, "steps", "a line of metrics every so many steps"),
     flag("progress", "true", "show a progress bar on a terminal"),
-    choice("resume", "\"never\"", "auto|never|must", "continue from the newest checkpoint: if there is one, never, or fail"),
+    choice("resume", "\"never\"", "auto|never|must",
+           "continue from the newest checkpoint: if there is one, never, or fail"),
 };
 constexpr plait_option kTopology[] = {
     count("data", "1", 1, "ranks", "replicas that share the batch"),
@@ -77,7 +88,8 @@ constexpr plait_option kEvaluate[] = {
 };
 constexpr plait_option kEarlyStop[] = {
     text("metric", "\"\"", "figure of the evaluation to watch; empty: no early stopping"),
-    count("patience", "0", 0, "evaluations", "evaluations without improvement before the run stops"),
+    count("patience", "0", 0, "evaluations",
+          "evaluations without improvement before the run stops"),
     at_least(real("min_delta", "0.0", "least change that counts as an improvement"), 0),
 };
 constexpr plait_option kCheckpoint[] = {
@@ -86,7 +98,8 @@ constexpr plait_option kCheckpoint[] = {
     flag("at_end", "true", "save when the run ends"),
 };
 constexpr plait_option kGuard[] = {
-    count("nonfinite_limit", "10", 1, "steps", "skipped steps in a row, for values that are not finite, that stop the run"),
+    count("nonfinite_limit", "10", 1, "steps",
+          "skipped steps in a row, for values that are not finite, that stop the run"),
 };
 constexpr plait_option kPlugins[] = {
     texts("paths", "[]", "plugin files, or folders of them, searched first; relative to this file"),
@@ -107,7 +120,8 @@ const std::array<Section, 9> kSections = {{
 
 constexpr plait_option kLayer[] = {
     text("type", nullptr, "layer item"),
-    text("name", "\"\"", "name within the model, part of its parameters' names; empty: type and number"),
+    text("name", "\"\"",
+         "name within the model, part of its parameters' names; empty: type and number"),
     texts("from", "[]", "values to read, by name; empty: what the layer before wrote"),
     texts("as", "[]", "names for what it writes, for others to read"),
     choice("parallel", "\"none\"", "none|column|row", "how tensor parallelism splits it"),
@@ -115,17 +129,21 @@ constexpr plait_option kLayer[] = {
 constexpr plait_option kLoss[] = {
     text("type", nullptr, "loss item"),
     text("name", "\"\"", "name of its figure; empty: its type"),
-    texts("from", "[]", "values to read, by name; empty: the model's output and the first target field"),
+    texts("from", "[]",
+          "values to read, by name; empty: the model's output and the first target field"),
     real("weight", "1.0", "factor of this loss in the sum"),
 };
 constexpr plait_option kMetric[] = {
     text("type", nullptr, "metric item"),
     text("name", "\"\"", "name of its figure; empty: its type"),
-    texts("from", "[]", "values to read, by name; empty: the model's output and the first target field"),
+    texts("from", "[]",
+          "values to read, by name; empty: the model's output and the first target field"),
 };
 constexpr plait_option kOptimizer[] = {
     text("type", nullptr, "optimizer item"),
-    at_least(real("rate", "0.0", "learning rate before the schedule; the item has a default of its own"), 0),
+    at_least(
+        real("rate", "0.0", "learning rate before the schedule; the item has a default of its own"),
+        0),
     at_least(real("decay", "0.0", "weight decay; the item has a default of its own"), 0),
     at_least(real("clip", "0.0", "largest global norm of the gradient; 0: no clipping"), 0),
 };
@@ -133,14 +151,16 @@ constexpr plait_option kSchedule[] = {
     text("type", nullptr, "schedule item"),
 };
 constexpr plait_option kGroup[] = {
-    texts("match", nullptr, "patterns of full parameter names; * and ?; the first group that matches wins"),
+    texts("match", nullptr,
+          "patterns of full parameter names; * and ?; the first group that matches wins"),
     at_least(real("rate", "0.0", "learning rate; the optimizer's when left out"), 0),
     at_least(real("decay", "0.0", "weight decay; the optimizer's when left out"), 0),
     flag("frozen", "false", "true: these parameters stay as they are"),
 };
 constexpr plait_option kDataset[] = {
     text("type", nullptr, "dataset item"),
-    flag("shuffle", "false", "visit the samples in a new order each epoch; true for [data.train] when left out"),
+    flag("shuffle", "false",
+         "visit the samples in a new order each epoch; true for [data.train] when left out"),
     at_most(count("prefetch", "4", 0, "batches", "batches read ahead"), 1024),
     count("limit", "0", 0, "samples", "use only the first samples; 0: all"),
 };

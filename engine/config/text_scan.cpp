@@ -10,7 +10,8 @@ class Scanner {
   Scanner(std::string_view text, int max_parts) : text_(text), max_parts_(max_parts) {}
 
   Scan run() {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_begin_ = 3;  // a byte order mark may begin a file
+    if (text_.starts_with("\xEF\xBB\xBF"))
+      at_ = line_begin_ = 3;  // a byte order mark may begin a file
     while (at_ < text_.size() && found_.fault == ScanFault::kNone) step();
     return found_;
   }
@@ -33,8 +34,8 @@ class Scanner {
     } else if (c == ' ' || c == '\t') {
       advance();  // blanks may stand around the dots of a key
     } else {
-      const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                        c == '-';
+      const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') || c == '_' || c == '-';
       if (part)
         begin_part();
       else
@@ -71,7 +72,9 @@ class Scanner {
       if (text_[at_] == '\\' && quote == '"') {
         ++at_;
         if (at_ < text_.size()) advance_in_string();
-      } else if (text_[at_] == quote && (!three || text_.substr(at_, 3) == std::string_view(quote == '"' ? "\"\"\"" : "'''"))) {
+      } else if (text_[at_] == quote &&
+                 (!three ||
+                  text_.substr(at_, 3) == std::string_view(quote == '"' ? "\"\"\"" : "'''"))) {
         at_ += width;
         // Up to two quotes may stand before the closing three.
         while (three && at_ < text_.size() && text_[at_] == quote) ++at_;
@@ -101,6 +104,8 @@ class Scanner {
 
 }  // namespace
 
-Scan scan_text(std::string_view text, int max_key_parts) { return Scanner(text, max_key_parts).run(); }
+Scan scan_text(std::string_view text, int max_key_parts) {
+  return Scanner(text, max_key_parts).run();
+}
 
 }  // namespace plait::config

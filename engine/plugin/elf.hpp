@@ -37,7 +37,8 @@ class ElfFile {
   std::span<const std::byte> part(uint64_t offset, uint64_t size, const char* what) const;
   std::string_view text_at(uint64_t table, uint64_t table_size, uint64_t at) const;
   void read_sections();
-  std::string find_note(uint64_t offset, uint64_t size, std::string_view owner, uint32_t type) const;
+  std::string find_note(uint64_t offset, uint64_t size, std::string_view owner,
+                        uint32_t type) const;
 
   std::span<const std::byte> bytes_;
   std::string path_;

@@ -11,7 +11,8 @@ namespace plait::plugin {
 struct HostCalls {
   static const Host& of(const plait_host* host) { return *static_cast<const Host*>(host); }
 
-  static plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
+  static plait_error* error_new(uint32_t code, const char* text, uint64_t size,
+                                plait_error* cause) {
     return new_c_error(code, text, size, cause);
   }
   static uint32_t error_code(const plait_error* e) { return e ? e->code : PLAIT_OK; }
@@ -32,8 +33,11 @@ struct HostCalls {
     return guard_c([&] {
       const Host& self = of(host);
       if (!self.opening_)
-        fail(PLAIT_ERR_STATE, "[plugin " + self.plugin_ + "] added an item outside open(); add all items in open()");
-      if (!kind) fail(PLAIT_ERR_PLUGIN, "[plugin " + self.plugin_ + "] added an item without a kind; pass PLAIT_KIND_...");
+        fail(PLAIT_ERR_STATE,
+             "[plugin " + self.plugin_ + "] added an item outside open(); add all items in open()");
+      if (!kind)
+        fail(PLAIT_ERR_PLUGIN,
+             "[plugin " + self.plugin_ + "] added an item without a kind; pass PLAIT_KIND_...");
       self.registry_.items_.add(kind, item, self);
     });
   }
@@ -45,9 +49,9 @@ struct HostCalls {
 };
 
 Host::Host(Registry& registry, Log& log, const Extensions& extensions, std::string plugin)
-    : plait_host{sizeof(plait_host),     PLAIT_ABI_VERSION,     0,
-                 HostCalls::error_new,   HostCalls::error_code, HostCalls::error_text,
-                 HostCalls::error_free,  HostCalls::log,        HostCalls::add,
+    : plait_host{sizeof(plait_host),    PLAIT_ABI_VERSION,     0,
+                 HostCalls::error_new,  HostCalls::error_code, HostCalls::error_text,
+                 HostCalls::error_free, HostCalls::log,        HostCalls::add,
                  HostCalls::extension},
       registry_(registry),
       log_(log),

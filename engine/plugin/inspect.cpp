@@ -38,15 +38,24 @@ constexpr bool kOwnBigEndian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
 std::string machine_text(uint32_t machine) {
   switch (machine) {
-    case 3: return "x86";
-    case 21: return "ppc64";
-    case 22: return "s390";
-    case 40: return "arm";
-    case 62: return "x86-64";
-    case 183: return "aarch64";
-    case 243: return "riscv";
-    case 258: return "loongarch";
-    default: return "machine " + std::to_string(machine);
+    case 3:
+      return "x86";
+    case 21:
+      return "ppc64";
+    case 22:
+      return "s390";
+    case 40:
+      return "arm";
+    case 62:
+      return "x86-64";
+    case 183:
+      return "aarch64";
+    case 243:
+      return "riscv";
+    case 258:
+      return "loongarch";
+    default:
+      return "machine " + std::to_string(machine);
   }
 }
 
@@ -68,19 +77,24 @@ Note parse_note(const std::string& text, const std::string& path) {
     }
   }
   if (!has_abi || note.name.empty())
-    throw Refusal(path, "found a Plait note \"" + printable(text) + "\", expected abi=NUMBER;name=NAME;version=...",
-                  "write the note with PLAIT_PLUGIN_NOTE of <plait/plugin.h>");
+    throw Refusal(
+        path,
+        "found a Plait note \"" + printable(text) + "\", expected abi=NUMBER;name=NAME;version=...",
+        "write the note with PLAIT_PLUGIN_NOTE of <plait/plugin.h>");
   if (note.sanitizer.empty()) note.sanitizer = "none";
   return note;
 }
 
 }  // namespace
 
-std::string own_machine() { return machine_text(kOwnMachine) + ", " + std::to_string(kOwnBits) + " bit"; }
+std::string own_machine() {
+  return machine_text(kOwnMachine) + ", " + std::to_string(kOwnBits) + " bit";
+}
 const char* own_sanitizer() { return PLAIT_SANITIZER; }
 
 bool Inspection::fits_here() const {
-  return bits == kOwnBits && big_endian == kOwnBigEndian && (kOwnMachine == 0 || machine == kOwnMachine);
+  return bits == kOwnBits && big_endian == kOwnBigEndian &&
+         (kOwnMachine == 0 || machine == kOwnMachine);
 }
 
 Inspection inspect(std::span<const std::byte> file, const std::string& path) {
@@ -101,9 +115,12 @@ Inspection inspect(std::span<const std::byte> file, const std::string& path) {
 Inspection inspect_file(FileSystem& files, const std::string& path) {
   const FileInfo info = files.info(path);
   if (info.kind == FileKind::kNone)
-    throw Refusal(path, "there is no such file", "check the path; plugins are files named plait-NAME.so", PLAIT_ERR_NOT_FOUND);
+    throw Refusal(path, "there is no such file",
+                  "check the path; plugins are files named plait-NAME.so", PLAIT_ERR_NOT_FOUND);
   if (info.kind != FileKind::kRegular)
-    throw Refusal(path, info.kind == FileKind::kDirectory ? "found a folder, expected a file" : "found no regular file",
+    throw Refusal(path,
+                  info.kind == FileKind::kDirectory ? "found a folder, expected a file"
+                                                    : "found no regular file",
                   "give the plugin's .so file");
   const auto mapped = files.map(path, kMaxPluginBytes);
   return inspect({mapped->data(), static_cast<size_t>(mapped->size())}, path);
@@ -112,7 +129,9 @@ Inspection inspect_file(FileSystem& files, const std::string& path) {
 std::string Inspection::json() const {
   JsonWriter json;
   json.object().field("path", path).field("machine", machine_name).field("bits", bits);
-  json.field("byte_order", big_endian ? "big" : "little").field("shared_library", shared).field("fits_here", fits_here());
+  json.field("byte_order", big_endian ? "big" : "little")
+      .field("shared_library", shared)
+      .field("fits_here", fits_here());
   json.key("note");
   if (note) {
     json.object().field("abi", note->abi).field("name", note->name).field("version", note->version);

@@ -22,15 +22,15 @@ struct Note {
 
 struct Inspection {
   std::string path;
-  uint32_t bits = 0;     // 32 or 64
+  uint32_t bits = 0;  // 32 or 64
   bool big_endian = false;
-  uint32_t machine = 0;  // ELF number
+  uint32_t machine = 0;      // ELF number
   std::string machine_name;  // "x86-64", "aarch64", "machine 243"
   bool shared = false;       // a shared library (ET_DYN)
   std::optional<Note> note;
   std::vector<std::string> exports;  // defined dynamic symbols that others may bind to, sorted
 
-  bool fits_here() const;            // class, byte order and machine are this process's
+  bool fits_here() const;  // class, byte order and machine are this process's
   std::string json() const;
 };
 

@@ -27,7 +27,8 @@ constexpr size_t kKernelV1 = PLAIT_V1_SIZE(plait_kernel_item, release);
 #undef PLAIT_V1_SIZE
 
 [[noreturn]] void malformed(const ItemHead& head, const std::string& what) {
-  fail(PLAIT_ERR_PLUGIN, "[plugin " + head.host->plugin() + "] " + std::string(short_kind(head.kind)) + " '" + head.name + "' " + what +
+  fail(PLAIT_ERR_PLUGIN, "[plugin " + head.host->plugin() + "] " +
+                             std::string(short_kind(head.kind)) + " '" + head.name + "' " + what +
                              "; correct the table of the plugin");
 }
 
@@ -37,7 +38,8 @@ const T& sized(ItemHead& head, size_t least) {
   // A table too small for its kind may still be large enough to tell its name.
   if (item.struct_size >= offsetof(T, name) + sizeof(item.name) && item.name) head.name = item.name;
   if (item.struct_size < least)
-    malformed(head, "has struct_size " + std::to_string(item.struct_size) + ", expected at least " + std::to_string(least));
+    malformed(head, "has struct_size " + std::to_string(item.struct_size) + ", expected at least " +
+                        std::to_string(least));
   if (head.name.empty()) malformed(head, "has no name");
   return item;
 }
@@ -50,19 +52,22 @@ void need(const ItemHead& head, Functions... functions) {
 template <class T>
 void common(ItemHead& head, const T& item) {
   if (!item.help) malformed(head, "has no help text");
-  if (item.n_options > 1000 || (item.n_options && !item.options)) malformed(head, "has a malformed list of options");
+  if (item.n_options > 1000 || (item.n_options && !item.options))
+    malformed(head, "has a malformed list of options");
   head.help = item.help;
   head.options = config::OptionView(item.options, item.n_options);
   const std::string defect = config::defect_of(head.options);
   if (!defect.empty()) malformed(head, "is declared wrongly: " + defect);
   for (const std::string_view key : config::reserved_keys(head.kind))
-    if (head.options.find(key)) malformed(head, "declares '" + std::string(key) + "', which is a key of the engine");
+    if (head.options.find(key))
+      malformed(head, "declares '" + std::string(key) + "', which is a key of the engine");
 }
 
 template <class T>
 void inputs(const ItemHead& head, const T& item) {
   if (item.min_inputs > item.max_inputs)
-    malformed(head, "takes at least " + std::to_string(item.min_inputs) + " inputs and at most " + std::to_string(item.max_inputs));
+    malformed(head, "takes at least " + std::to_string(item.min_inputs) + " inputs and at most " +
+                        std::to_string(item.max_inputs));
 }
 
 void read_layer(ItemHead& head) {
@@ -82,19 +87,22 @@ void read_metric(ItemHead& head) {
   common(head, item);
   inputs(head, item);
   need(head, item.build, item.finish);
-  if (item.n_state == 0 || item.n_state > 65536) malformed(head, "has a state of " + std::to_string(item.n_state) + " numbers");
+  if (item.n_state == 0 || item.n_state > 65536)
+    malformed(head, "has a state of " + std::to_string(item.n_state) + " numbers");
 }
 void read_op(ItemHead& head) {
   const auto& item = sized<plait_op_item>(head, kOpV1);
   head.help = item.help ? item.help : "";
   need(head, item.infer);
-  if (item.n_outputs == 0 || item.n_outputs > 64) malformed(head, "has " + std::to_string(item.n_outputs) + " outputs");
+  if (item.n_outputs == 0 || item.n_outputs > 64)
+    malformed(head, "has " + std::to_string(item.n_outputs) + " outputs");
 }
 void read_optimizer(ItemHead& head) {
   const auto& item = sized<plait_optimizer_item>(head, kOptimizerV1);
   common(head, item);
   need(head, item.build);
-  if (!std::isfinite(item.initial_rate) || item.initial_rate < 0 || !std::isfinite(item.initial_decay) || item.initial_decay < 0)
+  if (!std::isfinite(item.initial_rate) || item.initial_rate < 0 ||
+      !std::isfinite(item.initial_decay) || item.initial_decay < 0)
     malformed(head, "has a default rate or decay below 0");
 }
 void read_schedule(ItemHead& head) {
@@ -110,13 +118,15 @@ void read_dataset(ItemHead& head) {
 void read_device(ItemHead& head) {
   const auto& item = sized<plait_device_item>(head, kDeviceV1);
   common(head, item);
-  need(head, item.threads, item.open, item.close, item.info, item.alloc, item.free, item.queue_open, item.queue_close,
-              item.enqueue, item.copy, item.sync, item.event_open, item.event_close, item.event_record, item.event_wait,
-              item.event_query, item.capture_begin, item.capture_end, item.graph_launch, item.graph_close);
+  need(head, item.threads, item.open, item.close, item.info, item.alloc, item.free, item.queue_open,
+       item.queue_close, item.enqueue, item.copy, item.sync, item.event_open, item.event_close,
+       item.event_record, item.event_wait, item.event_query, item.capture_begin, item.capture_end,
+       item.graph_launch, item.graph_close);
 }
 void read_kernel(ItemHead& head) {
   const auto& item = sized<plait_kernel_item>(head, kKernelV1);
-  if (!item.op || !*item.op || !item.device || !*item.device) malformed(head, "does not say its op and device");
+  if (!item.op || !*item.op || !item.device || !*item.device)
+    malformed(head, "does not say its op and device");
   head.name = std::string(item.device) + "/" + item.op + "/" + item.name;
   need(head, item.select, item.prepare, item.run, item.release);
 }
@@ -126,9 +136,11 @@ struct KindReader {
   void (*read)(ItemHead&);
 };
 constexpr KindReader kKinds[] = {
-    {PLAIT_KIND_LAYER, read_layer},       {PLAIT_KIND_LOSS, read_loss},         {PLAIT_KIND_METRIC, read_metric},
-    {PLAIT_KIND_OP, read_op},             {PLAIT_KIND_OPTIMIZER, read_optimizer}, {PLAIT_KIND_SCHEDULE, read_schedule},
-    {PLAIT_KIND_DATASET, read_dataset},   {PLAIT_KIND_DEVICE, read_device},     {PLAIT_KIND_KERNEL, read_kernel},
+    {PLAIT_KIND_LAYER, read_layer},         {PLAIT_KIND_LOSS, read_loss},
+    {PLAIT_KIND_METRIC, read_metric},       {PLAIT_KIND_OP, read_op},
+    {PLAIT_KIND_OPTIMIZER, read_optimizer}, {PLAIT_KIND_SCHEDULE, read_schedule},
+    {PLAIT_KIND_DATASET, read_dataset},     {PLAIT_KIND_DEVICE, read_device},
+    {PLAIT_KIND_KERNEL, read_kernel},
 };
 
 bool better(const plait_kernel_item* a, const plait_kernel_item* b) {
@@ -136,7 +148,9 @@ bool better(const plait_kernel_item* a, const plait_kernel_item* b) {
   return std::strcmp(a->name, b->name) < 0;
 }
 
-std::string kernel_key(std::string_view op, std::string_view device) { return std::string(device) + "/" + std::string(op); }
+std::string kernel_key(std::string_view op, std::string_view device) {
+  return std::string(device) + "/" + std::string(op);
+}
 
 }  // namespace
 
@@ -147,20 +161,25 @@ std::string_view short_kind(std::string_view kind) {
 
 void Items::add(std::string_view kind, const void* table, const Host& host) {
   const std::string who = "[plugin " + host.plugin() + "] ";
-  const KindReader* reader = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const KindReader& r) { return r.kind == kind; });
+  const KindReader* reader = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                          [&](const KindReader& r) { return r.kind == kind; });
   if (reader == std::end(kKinds)) {
     std::vector<std::string> known;
     for (const KindReader& one : kKinds) known.emplace_back(one.kind);
-    fail(PLAIT_ERR_PLUGIN, who + "unknown kind of item '" + printable(kind) + "'; this engine supports " + join(known) +
+    fail(PLAIT_ERR_PLUGIN, who + "unknown kind of item '" + printable(kind) +
+                               "'; this engine supports " + join(known) +
                                "; use one of them, or a newer engine");
   }
-  if (!table) fail(PLAIT_ERR_PLUGIN, who + "added NULL as a " + std::string(short_kind(kind)) + "; pass the item's table");
+  if (!table)
+    fail(PLAIT_ERR_PLUGIN,
+         who + "added NULL as a " + std::string(short_kind(kind)) + "; pass the item's table");
 
   ItemHead head{std::string(kind), "", table, &host, "", {}};
   reader->read(head);
   if (const ItemHead* old = find(kind, head.name))
-    fail(PLAIT_ERR_PLUGIN, who + std::string(short_kind(kind)) + " '" + head.name + "' is offered already by plugin '" +
-                               old->host->plugin() + "'; load only one of the two plugins, or rename the item");
+    fail(PLAIT_ERR_PLUGIN, who + std::string(short_kind(kind)) + " '" + head.name +
+                               "' is offered already by plugin '" + old->host->plugin() +
+                               "'; load only one of the two plugins, or rename the item");
   if (by_table_.contains(table)) malformed(head, "was added twice");
 
   const ItemHead& kept = kinds_[head.kind].emplace(head.name, head).first->second;
@@ -174,9 +193,11 @@ void Items::add(std::string_view kind, const void* table, const Host& host) {
 
 void Items::remove(const Host& host) {
   for (auto& [key, list] : kernels_)
-    std::erase_if(list, [&](const plait_kernel_item* kernel) { return by_table_.at(kernel)->host == &host; });
+    std::erase_if(
+        list, [&](const plait_kernel_item* kernel) { return by_table_.at(kernel)->host == &host; });
   std::erase_if(by_table_, [&](const auto& entry) { return entry.second->host == &host; });
-  for (auto& [kind, items] : kinds_) std::erase_if(items, [&](const auto& entry) { return entry.second.host == &host; });
+  for (auto& [kind, items] : kinds_)
+    std::erase_if(items, [&](const auto& entry) { return entry.second.host == &host; });
 }
 
 const ItemHead* Items::find(std::string_view kind, std::string_view name) const {
@@ -208,11 +229,13 @@ std::vector<const ItemHead*> Items::all() const {
 std::vector<std::string> Items::of(const Host& host) const {
   std::vector<std::string> names;
   for (const ItemHead* head : all())
-    if (head->host == &host) names.push_back(std::string(short_kind(head->kind)) + " " + head->name);
+    if (head->host == &host)
+      names.push_back(std::string(short_kind(head->kind)) + " " + head->name);
   return names;
 }
 
-const std::vector<const plait_kernel_item*>& Items::kernels(std::string_view op, std::string_view device) const {
+const std::vector<const plait_kernel_item*>& Items::kernels(std::string_view op,
+                                                            std::string_view device) const {
   const auto found = kernels_.find(kernel_key(op, device));
   return found == kernels_.end() ? no_kernels_ : found->second;
 }

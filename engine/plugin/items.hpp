@@ -47,16 +47,18 @@ class Items {
   const ItemHead* find(std::string_view kind, std::string_view name) const;
   const ItemHead* head_of(const void* table) const;  // NULL for a stranger
   std::vector<std::string> names(std::string_view kind) const;
-  std::vector<const ItemHead*> all() const;  // by kind, then name
+  std::vector<const ItemHead*> all() const;             // by kind, then name
   std::vector<std::string> of(const Host& host) const;  // "layer linear", ...
   // Highest rank first, then by name.
-  const std::vector<const plait_kernel_item*>& kernels(std::string_view op, std::string_view device) const;
+  const std::vector<const plait_kernel_item*>& kernels(std::string_view op,
+                                                       std::string_view device) const;
 
  private:
   using ByName = std::map<std::string, ItemHead, std::less<>>;
   std::map<std::string, ByName, std::less<>> kinds_;
   std::unordered_map<const void*, const ItemHead*> by_table_;
-  std::map<std::string, std::vector<const plait_kernel_item*>, std::less<>> kernels_;  // "device/op"
+  std::map<std::string, std::vector<const plait_kernel_item*>, std::less<>>
+      kernels_;  // "device/op"
   std::vector<const plait_kernel_item*> no_kernels_;
 };
 

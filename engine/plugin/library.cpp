@@ -9,7 +9,8 @@ namespace plait::plugin {
 Library::Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (handle_) return;
   const char* words = dlerror();
-  throw Refusal(path, std::string("the system cannot load it: ") + (words ? words : "no reason given"),
+  throw Refusal(path,
+                std::string("the system cannot load it: ") + (words ? words : "no reason given"),
                 "install what it needs; `ldd FILE` lists it");
 }
 

@@ -11,8 +11,11 @@ namespace plait::plugin {
 // Text: "[plugin] 'PATH': REASON; FIX". The reason says what was found and what is supported.
 class Refusal : public Error {
  public:
-  Refusal(const std::string& path, std::string reason, std::string fix, uint32_t code = PLAIT_ERR_PLUGIN)
-      : Error(code, "[plugin] '" + path + "': " + reason + "; " + fix), reason_(std::move(reason)), fix_(std::move(fix)) {}
+  Refusal(const std::string& path, std::string reason, std::string fix,
+          uint32_t code = PLAIT_ERR_PLUGIN)
+      : Error(code, "[plugin] '" + path + "': " + reason + "; " + fix),
+        reason_(std::move(reason)),
+        fix_(std::move(fix)) {}
   const std::string& reason() const { return reason_; }
   const std::string& fix() const { return fix_; }
 

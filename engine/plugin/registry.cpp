@@ -14,7 +14,10 @@
 namespace plait::plugin {
 
 Registry::Registry(Log& log, FileSystem& files, Extensions extensions, RegistrySettings settings)
-    : log_(log), files_(files), extensions_(std::move(extensions)), settings_(std::move(settings)) {}
+    : log_(log),
+      files_(files),
+      extensions_(std::move(extensions)),
+      settings_(std::move(settings)) {}
 
 Registry::~Registry() { close(); }
 
@@ -25,7 +28,8 @@ const Registry::Plugin* Registry::plugin_named(std::string_view name) const {
 }
 
 // Calls open() of a plugin whose table is good; after a failure nothing of it is left.
-void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table, const std::string& path) {
+void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table,
+                    const std::string& path) {
   auto plugin = std::make_unique<Plugin>(*this, log_, extensions_, table, path);
   plugin->library = std::move(library);
   std::string threw;
@@ -46,9 +50,11 @@ void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table,
   }
   items_.remove(plugin->host);
   if (!failed)
-    throw Refusal(path, "open() threw " + threw + ", expected a plait_error", "report it to the plugin's author: no exception may leave a plugin");
+    throw Refusal(path, "open() threw " + threw + ", expected a plait_error",
+                  "report it to the plugin's author: no exception may leave a plugin");
   const Error cause = from_c(failed);
-  throw Refusal(path, "open() failed: " + cause.full_text(), "see the plugin's own words", cause.code());
+  throw Refusal(path, "open() failed: " + cause.full_text(), "see the plugin's own words",
+                cause.code());
 }
 
 // The table that the library's entry function returns.
@@ -56,17 +62,20 @@ static const plait_plugin* enter(const Library& library, const std::string& path
   // POSIX lets an object pointer of dlsym() be a function's.
   const auto entry = reinterpret_cast<plait_plugin_entry>(library.symbol(PLAIT_PLUGIN_ENTRY));
   if (!entry)
-    throw Refusal(path, "found no symbol " PLAIT_PLUGIN_ENTRY ", expected it as the one export", "define it with PLAIT_PLUGIN");
+    throw Refusal(path, "found no symbol " PLAIT_PLUGIN_ENTRY ", expected it as the one export",
+                  "define it with PLAIT_PLUGIN");
   try {
     return entry(PLAIT_ABI_VERSION);
   } catch (...) {
-    throw Refusal(path, PLAIT_PLUGIN_ENTRY " threw an exception, expected a plugin table", "report it to the plugin's author");
+    throw Refusal(path, PLAIT_PLUGIN_ENTRY " threw an exception, expected a plugin table",
+                  "report it to the plugin's author");
   }
 }
 
 void Registry::load_checked(LoadEntry& entry) {
   const std::string& path = entry.path;
-  if (!is_absolute(path)) throw Refusal(path, "found a relative path, expected an absolute one", "give the full path");
+  if (!is_absolute(path))
+    throw Refusal(path, "found a relative path, expected an absolute one", "give the full path");
   const Inspection found = inspect_file(files_, path);
   const std::string real = files_.real_path(path);
   if (found.note) {
@@ -85,7 +94,8 @@ void Registry::load_checked(LoadEntry& entry) {
   if (const Plugin* first = plugin_named(entry.name)) {
     entry.outcome = Outcome::kShadowed;
     entry.reason = "a plugin named '" + entry.name + "' is loaded already from " + first->path;
-    entry.fix = first->path == real ? "" : "remove one of the two files, or name the one you want first";
+    entry.fix =
+        first->path == real ? "" : "remove one of the two files, or name the one you want first";
     return;
   }
   auto library = std::make_unique<Library>(real);
@@ -97,7 +107,8 @@ void Registry::load_checked(LoadEntry& entry) {
   if (std::vector<std::string> surplus = surplus_exports(found); !surplus.empty()) {
     const size_t n = surplus.size();
     surplus.resize(std::min<size_t>(n, 5));
-    entry.reason = "exports " + std::to_string(n) + " symbols besides " PLAIT_PLUGIN_ENTRY ": " + join(surplus);
+    entry.reason = "exports " + std::to_string(n) + " symbols besides " PLAIT_PLUGIN_ENTRY ": " +
+                   join(surplus);
     entry.fix = "hide them with a version script; plait_add_plugin() does";
     log_.warn("[plugin] '" + path + "' " + entry.reason + "; " + entry.fix);
   }
@@ -127,18 +138,21 @@ void Registry::load_file(const SearchPlace& place, const std::string& path, bool
 
   const bool named = place.must && !found_in_folder;
   if (entry.outcome == Outcome::kLoaded)
-    log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path + ": " + join(entry.items));
+    log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path + ": " +
+               join(entry.items));
   else if (failure && named)
     std::rethrow_exception(failure);
   else if (failure)
-    log_.warn("[plugin] '" + path + "': " + entry.reason + (entry.fix.empty() ? "" : "; ") + entry.fix);
+    log_.warn("[plugin] '" + path + "': " + entry.reason + (entry.fix.empty() ? "" : "; ") +
+              entry.fix);
   else if (named && !entry.fix.empty())  // without a fix it is the very file again
     throw Refusal(path, entry.reason, entry.fix);
 }
 
 bool Registry::is_no_plugin(const std::string& path) const {
   const Inspection found = inspect_file(files_, path);
-  const bool entry = std::binary_search(found.exports.begin(), found.exports.end(), std::string(PLAIT_PLUGIN_ENTRY));
+  const bool entry = std::binary_search(found.exports.begin(), found.exports.end(),
+                                        std::string(PLAIT_PLUGIN_ENTRY));
   return !found.note && !entry && !name_of(path).starts_with("plait-");
 }
 
@@ -148,11 +162,21 @@ void Registry::load_all(const std::vector<SearchPlace>& places) {
   for (const SearchPlace& place : places) {
     const bool folder = is_absolute(place.path) && files_.is_folder(place.path);
     if (!folder && !place.must && !files_.exists(place.path)) {
-      report_.entries.push_back({place.path, place.source, Outcome::kAbsent, "", "", "there is no such file or folder", "", {}});
-      if (place.source == "PLAIT_PLUGIN_PATH") log_.warn("[plugin] '" + place.path + "' of PLAIT_PLUGIN_PATH: there is no such file or folder");
+      report_.entries.push_back({place.path,
+                                 place.source,
+                                 Outcome::kAbsent,
+                                 "",
+                                 "",
+                                 "there is no such file or folder",
+                                 "",
+                                 {}});
+      if (place.source == "PLAIT_PLUGIN_PATH")
+        log_.warn("[plugin] '" + place.path +
+                  "' of PLAIT_PLUGIN_PATH: there is no such file or folder");
       continue;
     }
-    const std::vector<std::string> found = folder ? plugin_files(files_, place) : std::vector{place.path};
+    const std::vector<std::string> found =
+        folder ? plugin_files(files_, place) : std::vector{place.path};
     for (const std::string& path : found) load_file(place, path, folder);
   }
 }
@@ -161,12 +185,14 @@ void Registry::load_static(const plait_plugin& plugin) {
   const std::string path = std::string("static:") + (plugin.name ? plugin.name : "");
   Inspection found;
   found.path = path;
-  found.note = Note{PLAIT_ABI_VERSION, plugin.name ? plugin.name : "", plugin.version ? plugin.version : "", "none"};
+  found.note = Note{PLAIT_ABI_VERSION, plugin.name ? plugin.name : "",
+                    plugin.version ? plugin.version : "", "none"};
   check_table(&plugin, found);
-  if (plugin_named(found.note->name)) throw Refusal(path, "a plugin of that name is loaded already", "give each its own name");
+  if (plugin_named(found.note->name))
+    throw Refusal(path, "a plugin of that name is loaded already", "give each its own name");
   open(nullptr, &plugin, path);
-  report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name, found.note->version, "", "",
-                             items_.of(plugins_.back()->host)});
+  report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name,
+                             found.note->version, "", "", items_.of(plugins_.back()->host)});
 }
 
 void Registry::close() noexcept {
@@ -175,7 +201,8 @@ void Registry::close() noexcept {
     try {
       last.table->close(last.state);
     } catch (...) {
-      log_.error("[plugin " + last.host.plugin() + "] close() threw an exception; report it to the plugin's author");
+      log_.error("[plugin " + last.host.plugin() +
+                 "] close() threw an exception; report it to the plugin's author");
     }
     items_.remove(last.host);
     plugins_.pop_back();

@@ -23,7 +23,8 @@ class Library;
 
 struct RegistrySettings {
   std::vector<std::string> allow;  // names of plugins that may be loaded; empty: all
-  bool unload = true;              // dlclose() when closing; off for leak checkers and for plugins that cannot be unloaded
+  bool unload =
+      true;  // dlclose() when closing; off for leak checkers and for plugins that cannot be unloaded
 };
 
 // Owner thread only, except where noted. Two registries of one process share nothing.
@@ -59,7 +60,8 @@ class Registry : public config::Catalog {
   const plait_device_item& device(std::string_view name) const;
   const plait_op_item* find_op(std::string_view name) const;  // NULL when there is none
   // Best first; empty when there is none.
-  const std::vector<const plait_kernel_item*>& kernels(std::string_view op, std::string_view device) const {
+  const std::vector<const plait_kernel_item*>& kernels(std::string_view op,
+                                                       std::string_view device) const {
     return items_.kernels(op, device);
   }
   std::vector<std::string> devices() const { return items_.names(PLAIT_KIND_DEVICE); }
@@ -69,7 +71,8 @@ class Registry : public config::Catalog {
   const std::string& plugin_of(const void* item) const;
 
   // Catalog.
-  bool find_item(std::string_view kind, std::string_view name, config::CatalogItem& out) const override;
+  bool find_item(std::string_view kind, std::string_view name,
+                 config::CatalogItem& out) const override;
   std::vector<std::string> item_names(std::string_view kind) const override;
   std::string load_summary() const override { return report_.summary(); }
 

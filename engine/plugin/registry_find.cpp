@@ -9,9 +9,9 @@ namespace plait::plugin {
 const ItemHead& Registry::find(std::string_view kind, std::string_view name) const {
   if (const ItemHead* head = items_.find(kind, name)) return *head;
   const std::vector<std::string> names = items_.names(kind);
-  fail_not_found("[plugin] unknown " + std::string(short_kind(kind)) + " '" + std::string(name) + "'" +
-                 did_you_mean(nearest(std::string(name), names)) + "; known are: " + (names.empty() ? "none" : join(names)) +
-                 "; plugins " + load_summary());
+  fail_not_found("[plugin] unknown " + std::string(short_kind(kind)) + " '" + std::string(name) +
+                 "'" + did_you_mean(nearest(std::string(name), names)) + "; known are: " +
+                 (names.empty() ? "none" : join(names)) + "; plugins " + load_summary());
 }
 
 const plait_layer_item& Registry::layer(std::string_view name) const {
@@ -49,7 +49,8 @@ const std::string& Registry::plugin_of(const void* item) const {
   return static_cast<const Host*>(host_of(item))->plugin();
 }
 
-bool Registry::find_item(std::string_view kind, std::string_view name, config::CatalogItem& out) const {
+bool Registry::find_item(std::string_view kind, std::string_view name,
+                         config::CatalogItem& out) const {
   const ItemHead* head = items_.find(kind, name);
   if (!head) return false;
   out = {head->name, head->help, head->host->plugin(), head->options, 0, 0};
@@ -61,7 +62,9 @@ bool Registry::find_item(std::string_view kind, std::string_view name, config::C
   return true;
 }
 
-std::vector<std::string> Registry::item_names(std::string_view kind) const { return items_.names(kind); }
+std::vector<std::string> Registry::item_names(std::string_view kind) const {
+  return items_.names(kind);
+}
 
 std::vector<std::string> Registry::plugin_names() const {
   std::vector<std::string> names;
@@ -74,7 +77,10 @@ namespace {
 const char* or_empty(const char* text) { return text ? text : ""; }
 
 void option_json(JsonWriter& json, const plait_option& option) {
-  json.object().field("name", option.name).field("type", config::type_name(option.type)).field("help", option.help);
+  json.object()
+      .field("name", option.name)
+      .field("type", config::type_name(option.type))
+      .field("help", option.help);
   json.key("default");
   option.initial ? json.value(option.initial) : json.null();
   if (option.flags & PLAIT_OPT_HAS_MIN)
@@ -84,8 +90,10 @@ void option_json(JsonWriter& json, const plait_option& option) {
   if (option.choices) json.texts("choices", split(option.choices, '|'));
   if (option.unit) json.field("unit", option.unit);
   // The whole option in one line, for tables made for people.
-  const std::string initial = option.initial ? std::string("default ") + option.initial : "required";
-  json.field("text", std::string(option.name) + ": " + config::describe_option(option) + "; " + initial + "; " + option.help);
+  const std::string initial =
+      option.initial ? std::string("default ") + option.initial : "required";
+  json.field("text", std::string(option.name) + ": " + config::describe_option(option) + "; " +
+                         initial + "; " + option.help);
   json.end_object();
 }
 
@@ -108,7 +116,9 @@ std::string Registry::describe_json() const {
   for (const auto& plugin : plugins_) {
     const plait_plugin& table = *plugin->table;
     json.object().field("name", plugin->host.plugin()).field("version", or_empty(table.version));
-    json.field("license", or_empty(table.license)).field("summary", or_empty(table.summary)).field("path", plugin->path);
+    json.field("license", or_empty(table.license))
+        .field("summary", or_empty(table.summary))
+        .field("path", plugin->path);
     json.key("items").array();
     for (const ItemHead* head : items_.all())
       if (head->host == &plugin->host) item_json(json, *head);

@@ -7,12 +7,18 @@ namespace plait::plugin {
 
 const char* outcome_name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kLoaded: return "loaded";
-    case Outcome::kShadowed: return "shadowed";
-    case Outcome::kForbidden: return "forbidden";
-    case Outcome::kRejected: return "rejected";
-    case Outcome::kAbsent: return "absent";
-    case Outcome::kIgnored: return "ignored";
+    case Outcome::kLoaded:
+      return "loaded";
+    case Outcome::kShadowed:
+      return "shadowed";
+    case Outcome::kForbidden:
+      return "forbidden";
+    case Outcome::kRejected:
+      return "rejected";
+    case Outcome::kAbsent:
+      return "absent";
+    case Outcome::kIgnored:
+      return "ignored";
   }
   return "rejected";
 }
@@ -20,7 +26,8 @@ const char* outcome_name(Outcome outcome) {
 std::string LoadReport::text() const {
   std::string all;
   for (const LoadEntry& entry : entries) {
-    std::string line = strf("%-9s ", outcome_name(entry.outcome)) + entry.path + " (" + entry.source + ")";
+    std::string line =
+        strf("%-9s ", outcome_name(entry.outcome)) + entry.path + " (" + entry.source + ")";
     if (!entry.name.empty()) line += ": " + entry.name + " " + entry.version;
     if (!entry.reason.empty()) line += ": " + entry.reason;
     if (!entry.fix.empty()) line += "; " + entry.fix;
@@ -33,8 +40,14 @@ std::string LoadReport::json() const {
   JsonWriter json;
   json.array();
   for (const LoadEntry& entry : entries) {
-    json.object().field("path", entry.path).field("source", entry.source).field("outcome", outcome_name(entry.outcome));
-    json.field("name", entry.name).field("version", entry.version).field("reason", entry.reason).field("fix", entry.fix);
+    json.object()
+        .field("path", entry.path)
+        .field("source", entry.source)
+        .field("outcome", outcome_name(entry.outcome));
+    json.field("name", entry.name)
+        .field("version", entry.version)
+        .field("reason", entry.reason)
+        .field("fix", entry.fix);
     json.texts("items", entry.items).end_object();
   }
   return json.end_array().text();

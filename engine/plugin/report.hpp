@@ -20,8 +20,8 @@ struct LoadEntry {
   std::string path;
   std::string source;  // see search.hpp
   Outcome outcome = Outcome::kRejected;
-  std::string name, version;  // of the note, where it could be read
-  std::string reason, fix;    // "" when loaded without a remark
+  std::string name, version;       // of the note, where it could be read
+  std::string reason, fix;         // "" when loaded without a remark
   std::vector<std::string> items;  // "layer linear", ...
 };
 

@@ -18,7 +18,8 @@ const char kFolderName[] = "plait/plugins-" PLAIT_STR(PLAIT_ABI_VERSION);
 std::string engine_folder() {
   Dl_info info{};
   std::string file;
-  if (dladdr(reinterpret_cast<const void*>(&engine_folder), &info) != 0 && info.dli_fname) file = info.dli_fname;
+  if (dladdr(reinterpret_cast<const void*>(&engine_folder), &info) != 0 && info.dli_fname)
+    file = info.dli_fname;
   try {
     // A program tells what it was called by, not where it lies.
     if (!is_absolute(file)) file = "/proc/self/exe";
@@ -41,8 +42,8 @@ std::vector<SearchPlace> default_places() {
   return places;
 }
 
-std::vector<SearchPlace> named_places(const std::vector<std::string>& paths, const std::string& source,
-                                      const std::string& folder) {
+std::vector<SearchPlace> named_places(const std::vector<std::string>& paths,
+                                      const std::string& source, const std::string& folder) {
   std::vector<SearchPlace> places;
   for (const std::string& path : paths) {
     std::string place = join_path(folder, path);
@@ -53,7 +54,8 @@ std::vector<SearchPlace> named_places(const std::vector<std::string>& paths, con
 }
 
 std::vector<std::string> plugin_files(FileSystem& files, const SearchPlace& place) {
-  if (!files.is_folder(place.path)) return files.exists(place.path) ? std::vector{place.path} : std::vector<std::string>();
+  if (!files.is_folder(place.path))
+    return files.exists(place.path) ? std::vector{place.path} : std::vector<std::string>();
   std::vector<std::string> found;
   for (const std::string& name : files.list(place.path))
     if (name.ends_with(".so")) found.push_back(join_path(place.path, name));

@@ -16,14 +16,15 @@ namespace plait::plugin {
 struct SearchPlace {
   std::string path;    // absolute; a relative one is rejected
   std::string source;  // "given", "experiment", "PLAIT_PLUGIN_PATH", "user", "engine"
-  bool must = false;   // named by somebody: its absence or failure is an error, not a line in the report
+  bool must =
+      false;  // named by somebody: its absence or failure is an error, not a line in the report
 };
 
 // Places 3 to 5: what an engine searches when nobody says otherwise. Absent folders are left out of the search silently.
 std::vector<SearchPlace> default_places();
 // Places of relative or absolute paths somebody named, from `folder`.
-std::vector<SearchPlace> named_places(const std::vector<std::string>& paths, const std::string& source,
-                                      const std::string& folder);
+std::vector<SearchPlace> named_places(const std::vector<std::string>& paths,
+                                      const std::string& source, const std::string& folder);
 // The plugin files of a place, sorted: itself, or the *.so in it.
 std::vector<std::string> plugin_files(FileSystem& files, const SearchPlace& place);
 // Folder of the file that holds this function: of libplait.so, or of the program it is linked into.

@@ -13,7 +13,8 @@ struct Object {
 
 // "unimplemented", made with the host that any object of this device begins with.
 plait_error* refuse(const void* object, const char* what) {
-  return detail::guard(detail::maker(static_cast<const Object*>(object)->host), [&] { unimplemented(what, "device.cpp"); });
+  return detail::guard(detail::maker(static_cast<const Object*>(object)->host),
+                       [&] { unimplemented(what, "device.cpp"); });
 }
 
 constexpr plait_option kOptions[] = {
@@ -22,7 +23,8 @@ constexpr plait_option kOptions[] = {
 
 uint32_t threads(const plait_options*) { return 1; }
 plait_error* open(const plait_host* host, const plait_options*, plait_device**) {
-  return detail::guard(detail::maker(host), [] { unimplemented("device 'template.device'", "device.cpp"); });
+  return detail::guard(detail::maker(host),
+                       [] { unimplemented("device 'template.device'", "device.cpp"); });
 }
 void close(plait_device*) {}
 plait_error* info(const plait_device* d, plait_device_info*) { return refuse(d, "info()"); }
@@ -34,10 +36,13 @@ void free_memory(plait_device*, void*) {}
 plait_error* queue_open(plait_device* d, plait_queue**) { return refuse(d, "queue_open()"); }
 void queue_close(plait_queue*) {}
 // Runs item->run(kernel, queue, operands, workspace) now or later; while capturing, records it.
-plait_error* enqueue(plait_queue* q, const plait_kernel_item*, const plait_kernel*, void* const*, uint32_t, void*) {
+plait_error* enqueue(plait_queue* q, const plait_kernel_item*, const plait_kernel*, void* const*,
+                     uint32_t, void*) {
   return refuse(q, "enqueue()");
 }
-plait_error* copy(plait_queue* q, uint32_t, void*, const void*, uint64_t) { return refuse(q, "copy()"); }
+plait_error* copy(plait_queue* q, uint32_t, void*, const void*, uint64_t) {
+  return refuse(q, "copy()");
+}
 plait_error* sync(plait_queue* q) { return refuse(q, "sync()"); }
 
 plait_error* event_open(plait_device* d, plait_event**) { return refuse(d, "event_open()"); }
@@ -54,12 +59,32 @@ void graph_close(plait_graph*) {}
 }  // namespace
 
 void add_device(const Host& host) {
-  static const plait_device_item device = {
-      sizeof(plait_device_item), "template.device", "what the device is, in one line", kOptions, 1, 0,
-      threads,      open,          close,       info,         alloc,
-      free_memory,  queue_open,    queue_close, enqueue,      copy,
-      sync,         event_open,    event_close, event_record, event_wait,
-      event_query,  capture_begin, capture_end, graph_launch, graph_close};
+  static const plait_device_item device = {sizeof(plait_device_item),
+                                           "template.device",
+                                           "what the device is, in one line",
+                                           kOptions,
+                                           1,
+                                           0,
+                                           threads,
+                                           open,
+                                           close,
+                                           info,
+                                           alloc,
+                                           free_memory,
+                                           queue_open,
+                                           queue_close,
+                                           enqueue,
+                                           copy,
+                                           sync,
+                                           event_open,
+                                           event_close,
+                                           event_record,
+                                           event_wait,
+                                           event_query,
+                                           capture_begin,
+                                           capture_end,
+                                           graph_launch,
+                                           graph_close};
   host.add(device);
 }
 

@@ -30,10 +30,12 @@ double finish_metric(const double* state) { return state[1] == 0 ? 0 : state[0] 
 }  // namespace
 
 void add_model_items(const Host& host) {
-  static const auto layer = plait::layer<build_layer>("template.layer", "what the layer does, in one line", kLayerOptions);
-  static const auto loss = plait::loss<build_loss>("template.loss", "what the loss measures, in one line");
-  static const auto metric =
-      plait::metric<build_metric>("template.metric", "what the metric counts, in one line", 2, true, finish_metric);
+  static const auto layer = plait::layer<build_layer>(
+      "template.layer", "what the layer does, in one line", kLayerOptions);
+  static const auto loss =
+      plait::loss<build_loss>("template.loss", "what the loss measures, in one line");
+  static const auto metric = plait::metric<build_metric>(
+      "template.metric", "what the metric counts, in one line", 2, true, finish_metric);
   host.add(layer);
   host.add(loss);
   host.add(metric);

@@ -12,7 +12,8 @@ plait_error* PLAIT_CALL infer(const plait_host* host, const plait_op_desc*, plai
 }
 
 plait_error* PLAIT_CALL gradient(plait_builder* b, const plait_op_use*, plait_value*) {
-  return detail::guard(detail::maker(b), [] { unimplemented("the gradient of op 'template.op'", "gradient()"); });
+  return detail::guard(detail::maker(b),
+                       [] { unimplemented("the gradient of op 'template.op'", "gradient()"); });
 }
 
 // A kernel refuses what it cannot do, and says why; the engine then asks the next one.
@@ -22,14 +23,22 @@ class Kernel {
     why = "unimplemented";
     return false;
   }
-  Kernel(plait_device*, const plait_op_desc&) { unimplemented("kernel 'template'", "class Kernel"); }
+  Kernel(plait_device*, const plait_op_desc&) {
+    unimplemented("kernel 'template'", "class Kernel");
+  }
   void run(plait_queue*, void* const*, void*) const {}
 };
 
 }  // namespace
 
 void add_op_and_kernel(const Host& host) {
-  static const plait_op_item op = {sizeof(plait_op_item), "template.op", "what the op computes, in one line", 1, 0, infer, gradient};
+  static const plait_op_item op = {sizeof(plait_op_item),
+                                   "template.op",
+                                   "what the op computes, in one line",
+                                   1,
+                                   0,
+                                   infer,
+                                   gradient};
   static const auto kernel = plait::kernel<Kernel>("template", "template.op", "template.device", 0);
   host.add(op);
   host.add(kernel);

@@ -2,7 +2,8 @@
 // "unimplemented". Copy the folder, keep the kinds you need, replace the names (README.md has the list).
 #include "plugins/template/template.hpp"
 
-PLAIT_PLUGIN("template", "0.1.0", "Apache-2.0", "The null plugin: one item of each kind, all unimplemented") {
+PLAIT_PLUGIN("template", "0.1.0", "Apache-2.0",
+             "The null plugin: one item of each kind, all unimplemented") {
   plait::null::add_model_items(host);
   plait::null::add_train_items(host);
   plait::null::add_op_and_kernel(host);

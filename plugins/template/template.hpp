@@ -13,9 +13,9 @@ namespace plait::null {
        std::string("[template] ") + what + " is unimplemented; write it in " + where);
 }
 
-void add_model_items(const Host& host);   // model_items.cpp: layer, loss, metric
-void add_train_items(const Host& host);   // train_items.cpp: optimizer, schedule, dataset
+void add_model_items(const Host& host);    // model_items.cpp: layer, loss, metric
+void add_train_items(const Host& host);    // train_items.cpp: optimizer, schedule, dataset
 void add_op_and_kernel(const Host& host);  // op.cpp
-void add_device(const Host& host);        // device.cpp
+void add_device(const Host& host);         // device.cpp
 
 }  // namespace plait::null

@@ -21,7 +21,9 @@ constexpr plait_option kScheduleOptions[] = {
 // factor(step), with steps from 1, multiplies the learning rate. Pure: a resumed run asks again.
 class Schedule {
  public:
-  Schedule(const Options&, int64_t) { unimplemented("schedule 'template.schedule'", "class Schedule"); }
+  Schedule(const Options&, int64_t) {
+    unimplemented("schedule 'template.schedule'", "class Schedule");
+  }
   double factor(int64_t) const noexcept { return 1; }
 };
 
@@ -32,7 +34,9 @@ constexpr plait_option kDatasetOptions[] = {
 // Samples by index. info() says how many and which fields; read() copies and must not allocate.
 class Dataset {
  public:
-  Dataset(const Host&, const Options&) { unimplemented("dataset 'template.dataset'", "class Dataset"); }
+  Dataset(const Host&, const Options&) {
+    unimplemented("dataset 'template.dataset'", "class Dataset");
+  }
   void info(plait_dataset_info&) const {}
   void read(std::span<const int64_t>, void* const*) const {}
 };
@@ -40,12 +44,12 @@ class Dataset {
 }  // namespace
 
 void add_train_items(const Host& host) {
-  static const auto optimizer =
-      plait::optimizer<build_optimizer>("template.optimizer", "what the optimizer does, in one line", 0.01, 0, kOptimizerOptions);
-  static const auto schedule =
-      plait::schedule<Schedule>("template.schedule", "how the rate goes, in one line", kScheduleOptions);
-  static const auto dataset =
-      plait::dataset<Dataset>("template.dataset", "what the samples are, in one line", kDatasetOptions);
+  static const auto optimizer = plait::optimizer<build_optimizer>(
+      "template.optimizer", "what the optimizer does, in one line", 0.01, 0, kOptimizerOptions);
+  static const auto schedule = plait::schedule<Schedule>(
+      "template.schedule", "how the rate goes, in one line", kScheduleOptions);
+  static const auto dataset = plait::dataset<Dataset>(
+      "template.dataset", "what the samples are, in one line", kDatasetOptions);
   host.add(optimizer);
   host.add(schedule);
   host.add(dataset);

@@ -18,7 +18,8 @@
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " changed its size")
 #define AT_LEAST(type, bytes) _Static_assert(sizeof(type) >= (bytes), #type " lost members")
-#define AT(type, member, offset) _Static_assert(offsetof(type, member) == (offset), #type "." #member " moved")
+#define AT(type, member, offset) \
+  _Static_assert(offsetof(type, member) == (offset), #type "." #member " moved")
 
 #if defined(__LP64__)
 /* option.h */
@@ -391,8 +392,10 @@ AT(plait_feed, tensor, 16);
 #endif
 
 /* Tables that never grow and ids that never change. */
-_Static_assert(PLAIT_F32 == 1 && PLAIT_F64 == 2 && PLAIT_BF16 == 3 && PLAIT_F16 == 4, "element types moved");
-_Static_assert(PLAIT_I32 == 5 && PLAIT_I64 == 6 && PLAIT_U8 == 7 && PLAIT_BOOL == 8, "element types moved");
+_Static_assert(PLAIT_F32 == 1 && PLAIT_F64 == 2 && PLAIT_BF16 == 3 && PLAIT_F16 == 4,
+               "element types moved");
+_Static_assert(PLAIT_I32 == 5 && PLAIT_I64 == 6 && PLAIT_U8 == 7 && PLAIT_BOOL == 8,
+               "element types moved");
 _Static_assert(PLAIT_OPT_BOOL == 1 && PLAIT_OPT_PATH == 8, "option types moved");
 _Static_assert(PLAIT_ERR_INVALID == 1 && PLAIT_ERR_INTERNAL == 14, "error codes moved");
 _Static_assert(PLAIT_ABI_VERSION == 1, "a new ABI needs a new file of layouts");

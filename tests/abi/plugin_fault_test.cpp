@@ -20,11 +20,15 @@ namespace {
 const std::string kFolder = FAULT_FOLDER;
 
 std::string fault(const std::string& name) { return kFolder + "/plait-fault-" + name + ".so"; }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 struct Bench {
   std::string lines;
-  Log log{[this](uint32_t level, std::string_view text) { lines += std::to_string(level) + " " + std::string(text) + "\n"; },
+  Log log{[this](uint32_t level, std::string_view text) {
+            lines += std::to_string(level) + " " + std::string(text) + "\n";
+          },
           PLAIT_LOG_WARN};
   FileSystem& files = FileSystem::posix();
   Registry registry;
@@ -50,7 +54,9 @@ struct Scratch {
     folder = files.real_path(name);
   }
   ~Scratch() { files.remove_all(folder); }
-  std::string copy(const std::string& from, const std::string& name) const { return put(name, files.read_all(from, 1 << 26)); }
+  std::string copy(const std::string& from, const std::string& name) const {
+    return put(name, files.read_all(from, 1 << 26));
+  }
   std::string put(const std::string& name, const std::string& content) const {
     files.make_folders(folder_of(folder + "/" + name));
     files.replace(folder + "/" + name, content);
@@ -103,15 +109,19 @@ TEST_CASE("missing, a folder, a text file") {
   const Scratch at;
   check_refused(at.folder + "/none.so", {"there is no such file", "check the path"});
   check_refused(at.folder, {"found a folder, expected a file", "give the plugin's .so file"});
-  check_refused(at.put("text.so", "hello, I am text"), {"found no ELF file (it begins with \"hello, I am ", "expected a shared library for", "give the plugin's .so file"});
+  check_refused(at.put("text.so", "hello, I am text"),
+                {"found no ELF file (it begins with \"hello, I am ",
+                 "expected a shared library for", "give the plugin's .so file"});
   check_refused(at.put("empty.so", ""), {"found an empty file"});
 }
 
 TEST_CASE("a truncated file") {
   const Scratch at;
   const std::string whole = at.files.read_all(fault("none"), 1 << 26);
-  for (const size_t n : {size_t{16}, size_t{63}, size_t{64}, size_t{1000}, whole.size() / 2, whole.size() - 1})
-    check_refused(at.put("cut.so", whole.substr(0, n)), {"the ELF file is damaged or truncated", "build or install the plugin again"});
+  for (const size_t n :
+       {size_t{16}, size_t{63}, size_t{64}, size_t{1000}, whole.size() / 2, whole.size() - 1})
+    check_refused(at.put("cut.so", whole.substr(0, n)),
+                  {"the ELF file is damaged or truncated", "build or install the plugin again"});
 }
 
 TEST_CASE("another machine") {
@@ -121,41 +131,62 @@ TEST_CASE("another machine") {
   bytes[18] = static_cast<char>(other);
   bytes[19] = 0;
   const std::string path = at.put("foreign.so", bytes);
-  check_refused(path, {"found a file for ", other == 183 ? "aarch64" : "x86-64", "this engine runs ", "build the plugin for this machine"});
+  check_refused(path, {"found a file for ", other == 183 ? "aarch64" : "x86-64",
+                       "this engine runs ", "build the plugin for this machine"});
   CHECK(inspect_file(at.files, path).note->name == "fault-none");  // inspection works all the same
 }
 
 TEST_CASE("faults of the note") {
-  check_refused(fault("abi"), {"found ABI 99, this engine supports ABI 1: the engine is the older side", "use a newer engine"});
-  check_refused(fault("no_note"), {"found no Plait note (section .note.plait), expected one with abi=1", "plait_add_plugin()"});
-  check_refused(fault("sanitizer"), {"sanitizer, this engine is built with", "build both with the same one"});
+  check_refused(fault("abi"),
+                {"found ABI 99, this engine supports ABI 1: the engine is the older side",
+                 "use a newer engine"});
+  check_refused(
+      fault("no_note"),
+      {"found no Plait note (section .note.plait), expected one with abi=1", "plait_add_plugin()"});
+  check_refused(fault("sanitizer"),
+                {"sanitizer, this engine is built with", "build both with the same one"});
 }
 
 TEST_CASE("faults of the entry and the table") {
-  check_refused(fault("no_entry"), {"found no symbol plait_plugin_v1, expected it as the one export", "define it with PLAIT_PLUGIN"});
-  check_refused(fault("null_table"), {"plait_plugin_v1 returned NULL for ABI 1, expected a plugin table", "use a newer engine"});
-  check_refused(fault("tiny_table"), {"found a table with struct_size 8, expected at least 64", "correct the plugin's table"});
-  check_refused(fault("other_name"), {"found the name 'somebody-else' in its table, expected 'fault-other_name' as in its note"});
+  check_refused(fault("no_entry"),
+                {"found no symbol plait_plugin_v1, expected it as the one export",
+                 "define it with PLAIT_PLUGIN"});
+  check_refused(
+      fault("null_table"),
+      {"plait_plugin_v1 returned NULL for ABI 1, expected a plugin table", "use a newer engine"});
+  check_refused(fault("tiny_table"), {"found a table with struct_size 8, expected at least 64",
+                                      "correct the plugin's table"});
+  check_refused(
+      fault("other_name"),
+      {"found the name 'somebody-else' in its table, expected 'fault-other_name' as in its note"});
 }
 
 TEST_CASE("faults of open()") {
-  check_refused(fault("throws"), {"open() threw an exception: nobody catches me, expected a plait_error", "report it to the plugin's author"});
-  check_refused(fault("open_fails"), {"open() failed: the moon is in the wrong place", "see the plugin's own words"});
-  check_refused(fault("tiny_item"), {"layer 'fault_layer'", "has struct_size 16, expected at least 56"});
+  check_refused(fault("throws"),
+                {"open() threw an exception: nobody catches me, expected a plait_error",
+                 "report it to the plugin's author"});
+  check_refused(fault("open_fails"),
+                {"open() failed: the moon is in the wrong place", "see the plugin's own words"});
+  check_refused(fault("tiny_item"),
+                {"layer 'fault_layer'", "has struct_size 16, expected at least 56"});
 }
 
 TEST_CASE("a symbol that is nowhere is found when loading, not later") {
-  check_refused(fault("unbound"), {"the system cannot load it: ", "a_function_that_is_nowhere", "install what it needs"});
+  check_refused(fault("unbound"), {"the system cannot load it: ", "a_function_that_is_nowhere",
+                                   "install what it needs"});
 }
 
 TEST_CASE("a file that others may write") {
   const Scratch at;
   const std::string path = at.copy(fault("none"), "x.so");
   REQUIRE(chmod(path.c_str(), 0646) == 0);
-  check_refused(path, {"mode 0646, expected a file owned by you or root that nobody else may write", "run chmod go-w"});
+  check_refused(path, {"mode 0646, expected a file owned by you or root that nobody else may write",
+                       "run chmod go-w"});
   REQUIRE(chmod(path.c_str(), 0644) == 0);
   REQUIRE(chmod(at.folder.c_str(), 0777) == 0);
-  check_refused(path, {"its folder has ", "expected one owned by you or root that not everybody may write", "run chmod o-w"});
+  check_refused(
+      path, {"its folder has ", "expected one owned by you or root that not everybody may write",
+             "run chmod o-w"});
   REQUIRE(chmod(at.folder.c_str(), 0755) == 0);
   CHECK(Bench().refusal(path) == "");
 }
@@ -172,7 +203,8 @@ TEST_CASE("a second plugin with an item of the same name is refused, naming both
 TEST_CASE("exporting too much is a warning") {
   Bench bench;
   CHECK(bench.refusal(fault("exports")) == "");
-  CHECK(contains(bench.lines, "2 [plugin] '" + fault("exports") + "' exports 1 symbols besides plait_plugin_v1: fault_helper"));
+  CHECK(contains(bench.lines, "2 [plugin] '" + fault("exports") +
+                                  "' exports 1 symbols besides plait_plugin_v1: fault_helper"));
   CHECK(contains(bench.registry.report().json(), "hide them with a version script"));
 }
 
@@ -198,22 +230,27 @@ TEST_CASE("one bad plugin of a folder is reported, and the others load") {
 
 TEST_CASE("the first of a name wins; asked for by path, the second is an error") {
   const Scratch at;
-  const std::string first = at.copy(fault("none"), "first/plait-a.so"), second = at.copy(fault("none"), "second/plait-b.so");
+  const std::string first = at.copy(fault("none"), "first/plait-a.so"),
+                    second = at.copy(fault("none"), "second/plait-b.so");
   Bench bench;
-  bench.registry.load_all({{folder_of(first), "user", false}, {folder_of(second), "engine", false}});
+  bench.registry.load_all(
+      {{folder_of(first), "user", false}, {folder_of(second), "engine", false}});
   const auto& entries = bench.registry.report().entries;
   REQUIRE(entries.size() == 2);
   CHECK(entries[0].outcome == Outcome::kLoaded);
   CHECK(entries[1].outcome == Outcome::kShadowed);
   CHECK(contains(entries[1].reason, "a plugin named 'fault-none' is loaded already from " + first));
-  CHECK(contains(bench.refusal(second), "a plugin named 'fault-none' is loaded already from " + first));
+  CHECK(contains(bench.refusal(second),
+                 "a plugin named 'fault-none' is loaded already from " + first));
   CHECK(bench.refusal(first) == "");  // the very file again is fine
 }
 
 TEST_CASE("only allowed plugins are loaded") {
   Bench bench(RegistrySettings{{"fault-exports"}, true});
   const std::string text = bench.refusal(fault("none"));
-  CHECK(contains(text, "plugin 'fault-none' is not among the allowed ones: fault-exports; add it to [plugins].allow"));
+  CHECK(contains(text,
+                 "plugin 'fault-none' is not among the allowed ones: fault-exports; add it to "
+                 "[plugins].allow"));
   CHECK(bench.refusal(fault("exports")) == "");
 }
 

@@ -33,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Document second = Document::parse(bound, "bound.toml", again);
   const Experiment same = load_experiment(second, catalog, PathResolver(), again);
   if (!again.empty() || bind(same, catalog) != bound) {
-    std::fprintf(stderr, "%s\n---\n%s\n---\n%s\n", again.text().c_str(), bound.c_str(), again.empty() ? bind(same, catalog).c_str() : "");
+    std::fprintf(stderr, "%s\n---\n%s\n---\n%s\n", again.text().c_str(), bound.c_str(),
+                 again.empty() ? bind(same, catalog).c_str() : "");
     std::abort();
   }
   return 0;

@@ -3,11 +3,11 @@
 #include <plait/plugin.h>
 
 /* A note as PLAIT_PLUGIN_NOTE makes it, with a text of our own. */
-#define NOTE(text_of_it)                                                                                                \
-  __attribute__((section(PLAIT_NOTE_SECTION), used, aligned(4))) static const struct {                                  \
-    uint32_t owner_size, text_size, type;                                                                               \
-    char owner[8];                                                                                                      \
-    char text[(sizeof(text_of_it) + 3u) / 4u * 4u];                                                                     \
+#define NOTE(text_of_it)                                                               \
+  __attribute__((section(PLAIT_NOTE_SECTION), used, aligned(4))) static const struct { \
+    uint32_t owner_size, text_size, type;                                              \
+    char owner[8];                                                                     \
+    char text[(sizeof(text_of_it) + 3u) / 4u * 4u];                                    \
   } note = {6, (sizeof(text_of_it) + 3u) / 4u * 4u, PLAIT_NOTE_TYPE, PLAIT_NOTE_OWNER, text_of_it}
 
 #if defined(FAULT_ABI_NOTE)
@@ -27,7 +27,8 @@ int fault_private_number(void);
 int a_function_that_is_nowhere(void);
 #endif
 
-static plait_error *PLAIT_CALL build(plait_builder *b, const plait_options *o, const plait_value *in, uint32_t n, plait_value *out) {
+static plait_error* PLAIT_CALL build(plait_builder* b, const plait_options* o,
+                                     const plait_value* in, uint32_t n, plait_value* out) {
   (void)b, (void)o, (void)n;
   out[0] = in[0];
   return NULL;
@@ -39,22 +40,30 @@ static const plait_layer_item layer = {
 #else
     sizeof(plait_layer_item),
 #endif
-    "fault_layer", "passes its input on", NULL, 0, 1, 1, 1, build};
+    "fault_layer",
+    "passes its input on",
+    NULL,
+    0,
+    1,
+    1,
+    1,
+    build};
 
-static plait_error *PLAIT_CALL open_plugin(const plait_host *host, const char *path, void **state) {
+static plait_error* PLAIT_CALL open_plugin(const plait_host* host, const char* path, void** state) {
   (void)path;
   *state = NULL;
 #if defined(FAULT_OPEN_FAILS)
   return host->error_new(PLAIT_ERR_DEVICE, "the moon is in the wrong place", PLAIT_NTS, NULL);
 #elif defined(FAULT_PRIVATE)
-  if (fault_private_number() != 7) return host->error_new(PLAIT_ERR_PLUGIN, "another library", PLAIT_NTS, NULL);
+  if (fault_private_number() != 7)
+    return host->error_new(PLAIT_ERR_PLUGIN, "another library", PLAIT_NTS, NULL);
 #elif defined(FAULT_UNBOUND)
   a_function_that_is_nowhere();
 #endif
   return host->add(host, PLAIT_KIND_LAYER, &layer);
 }
 
-static void PLAIT_CALL close_plugin(void *state) { (void)state; }
+static void PLAIT_CALL close_plugin(void* state) { (void)state; }
 
 static const plait_plugin table = {
 #if defined(FAULT_TINY_TABLE)
@@ -62,20 +71,25 @@ static const plait_plugin table = {
 #else
     sizeof(plait_plugin),
 #endif
-    PLAIT_ABI_VERSION, 0,
+    PLAIT_ABI_VERSION,
+    0,
 #if defined(FAULT_OTHER_NAME)
     "somebody-else",
 #else
     FAULT_NAME,
 #endif
-    "1.0.0", "Apache-2.0", "a plugin of the tests", open_plugin, close_plugin};
+    "1.0.0",
+    "Apache-2.0",
+    "a plugin of the tests",
+    open_plugin,
+    close_plugin};
 
 #if defined(FAULT_NO_ENTRY)
-PLAIT_EXPORT const plait_plugin *fault_other_entry(void);
-PLAIT_EXPORT const plait_plugin *fault_other_entry(void) { return &table; }
+PLAIT_EXPORT const plait_plugin* fault_other_entry(void);
+PLAIT_EXPORT const plait_plugin* fault_other_entry(void) { return &table; }
 #else
-PLAIT_EXPORT const plait_plugin *PLAIT_CALL plait_plugin_v1(uint32_t host_abi);
-PLAIT_EXPORT const plait_plugin *PLAIT_CALL plait_plugin_v1(uint32_t host_abi) {
+PLAIT_EXPORT const plait_plugin* PLAIT_CALL plait_plugin_v1(uint32_t host_abi);
+PLAIT_EXPORT const plait_plugin* PLAIT_CALL plait_plugin_v1(uint32_t host_abi) {
 #if defined(FAULT_NULL_TABLE)
   (void)host_abi, (void)table;
   return NULL;

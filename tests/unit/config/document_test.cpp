@@ -75,8 +75,11 @@ TEST_CASE("texts that the parser cannot cope with are problems of their line") {
 }
 
 TEST_CASE("characters beyond ASCII stand in quotes and comments only") {
-  CHECK(parse("\xEF\xBB\xBF" "a = \"ä\" # ö\n'ü' = '''日\n本'''").root.keys() == std::vector<std::string>{"a", "ü"});
-  CHECK(contains(problem_of("a = 1\nbä = 2"), "x.toml:2:2: not TOML: a character beyond ASCII outside quotes"));
+  CHECK(parse("\xEF\xBB\xBF"
+              "a = \"ä\" # ö\n'ü' = '''日\n本'''")
+            .root.keys() == std::vector<std::string>{"a", "ü"});
+  CHECK(contains(problem_of("a = 1\nbä = 2"),
+                 "x.toml:2:2: not TOML: a character beyond ASCII outside quotes"));
   CHECK(contains(problem_of("a = 1 \xc2\xa0"), "x.toml:1:7: not TOML: a character beyond ASCII"));
 }
 

@@ -250,7 +250,8 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"device option", "epochs = 4\n",
        "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
       {"forbidden", "[device]", "[plugins]\nallow = [\"other\"]\n[device]",
-       "model.layers[1].type: 'ramp' comes from plugin 'fake', which plugins.allow does not name; add it there: allowed are other"},
+       "model.layers[1].type: 'ramp' comes from plugin 'fake', which plugins.allow does not name; "
+       "add it there: allowed are other"},
       {"both models", "[device]", "[models.a]\n[device]", "given together with [model]"},
   };
   for (const Case& c : cases) {

@@ -36,18 +36,25 @@ inline plait_option with_choices(plait_option o, const char* choices) {
 class FakeCatalog : public Catalog {
  public:
   FakeCatalog() {
-    add(PLAIT_KIND_LAYER, "dense", {at_least(make_option(PLAIT_OPT_INT, "out", nullptr), 1), make_option(PLAIT_OPT_BOOL, "bias", "true"),
-                                    with_choices(make_option(PLAIT_OPT_TEXT, "parallel", "\"none\""), "none|column|row")});
+    add(PLAIT_KIND_LAYER, "dense",
+        {at_least(make_option(PLAIT_OPT_INT, "out", nullptr), 1),
+         make_option(PLAIT_OPT_BOOL, "bias", "true"),
+         with_choices(make_option(PLAIT_OPT_TEXT, "parallel", "\"none\""), "none|column|row")});
     add(PLAIT_KIND_LAYER, "ramp", {});
     add(PLAIT_KIND_LAYER, "acme.mix", {make_option(PLAIT_OPT_REALS, "weights", "[0.5, 0.5]")});
     add(PLAIT_KIND_LOSS, "squared", {});
     add(PLAIT_KIND_METRIC, "hits", {at_least(make_option(PLAIT_OPT_INT, "k", "1"), 1)});
-    add(PLAIT_KIND_OPTIMIZER, "descent", {at_most(at_least(make_option(PLAIT_OPT_REAL, "momentum", "0.0"), 0), 1, true)});
+    add(PLAIT_KIND_OPTIMIZER, "descent",
+        {at_most(at_least(make_option(PLAIT_OPT_REAL, "momentum", "0.0"), 0), 1, true)});
     items_[PLAIT_KIND_OPTIMIZER]["descent"].item.rate = 0.01;
     items_[PLAIT_KIND_OPTIMIZER]["descent"].item.decay = 0.5;
     add(PLAIT_KIND_SCHEDULE, "slope", {make_option(PLAIT_OPT_INT, "warmup", "0")});
-    add(PLAIT_KIND_DATASET, "table", {make_option(PLAIT_OPT_PATH, "file", nullptr), make_option(PLAIT_OPT_TEXTS, "columns", "[]")});
-    add(PLAIT_KIND_DEVICE, "abacus", {at_least(make_option(PLAIT_OPT_INT, "threads", "0"), 0), make_option(PLAIT_OPT_BOOL, "pin", "true")});
+    add(PLAIT_KIND_DATASET, "table",
+        {make_option(PLAIT_OPT_PATH, "file", nullptr),
+         make_option(PLAIT_OPT_TEXTS, "columns", "[]")});
+    add(PLAIT_KIND_DEVICE, "abacus",
+        {at_least(make_option(PLAIT_OPT_INT, "threads", "0"), 0),
+         make_option(PLAIT_OPT_BOOL, "pin", "true")});
   }
   bool find_item(std::string_view kind, std::string_view name, CatalogItem& out) const override {
     const auto items = items_.find(std::string(kind));
@@ -77,6 +84,8 @@ class FakeCatalog : public Catalog {
   std::map<std::string, std::map<std::string, Item>> items_;
 };
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace plait::config

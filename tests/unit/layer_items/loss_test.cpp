@@ -172,3 +172,14 @@ TEST_CASE("metrics say whether more is better") {
     CHECK(item.higher_is_better == (name == "accuracy" || name == "top_k"));
   }
 }
+
+TEST_CASE("an error of the builder reaches the caller untouched") {
+  Bench bench;  // without weights
+  try {
+    bench.loss("mse", {}, {Tensor({2}, {0}), Tensor({2}, {0})});
+    FAIL("expected an error");
+  } catch (const fake::Failure& e) {
+    CHECK(e.code == PLAIT_ERR_NOT_FOUND);
+    CHECK(std::string(e.what()) == "[fake] nothing is named weight");
+  }
+}

@@ -11,7 +11,9 @@
 
 namespace plait::plugin {
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 // The error that f() throws; code PLAIT_OK when it throws none.
 template <class F>
@@ -27,14 +29,19 @@ Error error_of(F&& f) {
 // A registry with a log that is kept.
 struct Bench {
   std::vector<std::string> lines;
-  Log log{[this](uint32_t level, std::string_view text) { lines.push_back(std::to_string(level) + " " + std::string(text)); },
+  Log log{[this](uint32_t level, std::string_view text) {
+            lines.push_back(std::to_string(level) + " " + std::string(text));
+          },
           PLAIT_LOG_DEBUG};
   Registry registry;
   explicit Bench(Extensions extensions = {}, RegistrySettings settings = {})
       : registry(log, FileSystem::posix(), std::move(extensions), std::move(settings)) {}
 };
 
-inline plait_error* build_nothing(plait_builder*, const plait_options*, const plait_value*, uint32_t, plait_value*) { return nullptr; }
+inline plait_error* build_nothing(plait_builder*, const plait_options*, const plait_value*,
+                                  uint32_t, plait_value*) {
+  return nullptr;
+}
 
 inline plait_layer_item make_layer(const char* name) {
   return {sizeof(plait_layer_item), name, "a layer", nullptr, 0, 1, 1, 1, build_nothing};
@@ -43,7 +50,8 @@ inline plait_layer_item make_layer(const char* name) {
 // open() of a plugin whose name begins a test; `Open` is a function of the test.
 using OpenFunction = plait_error* (*)(const plait_host*, const char*, void**);
 inline plait_plugin make_plugin(const char* name, OpenFunction open) {
-  return {sizeof(plait_plugin), PLAIT_ABI_VERSION, 0, name, "1.2.3", "Apache-2.0", "a plugin", open, [](void*) {}};
+  return {sizeof(plait_plugin), PLAIT_ABI_VERSION, 0,    name,        "1.2.3",
+          "Apache-2.0",         "a plugin",        open, [](void*) {}};
 }
 
 }  // namespace plait::plugin

@@ -18,28 +18,40 @@ struct TinyElf {
   std::vector<unsigned char> bytes;
 
   void put(uint64_t value, int n) {
-    for (int i = 0; i < n; ++i) bytes.push_back(static_cast<unsigned char>(value >> 8 * (big ? n - 1 - i : i)));
+    for (int i = 0; i < n; ++i)
+      bytes.push_back(static_cast<unsigned char>(value >> 8 * (big ? n - 1 - i : i)));
   }
   void word(uint64_t value) { put(value, wide ? 8 : 4); }
   void pad() {
     while (bytes.size() % 8) bytes.push_back(0);
   }
   void set(size_t at, uint64_t value, int n) {
-    for (int i = 0; i < n; ++i) bytes[at + i] = static_cast<unsigned char>(value >> 8 * (big ? n - 1 - i : i));
+    for (int i = 0; i < n; ++i)
+      bytes[at + i] = static_cast<unsigned char>(value >> 8 * (big ? n - 1 - i : i));
   }
   void section(uint32_t name, uint32_t type, uint64_t offset, uint64_t size) {
-    put(name, 4), put(type, 4), word(0), word(0), word(offset), word(size), put(0, 4), put(0, 4), word(4), word(0);
+    put(name, 4), put(type, 4), word(0), word(0), word(offset), word(size), put(0, 4), put(0, 4),
+        word(4), word(0);
   }
-  TinyElf(bool is_wide, bool is_big, uint32_t machine, const std::string& text) : wide(is_wide), big(is_big) {
-    bytes = {0x7f, 'E', 'L', 'F', static_cast<unsigned char>(wide ? 2 : 1), static_cast<unsigned char>(big ? 2 : 1), 1};
+  TinyElf(bool is_wide, bool is_big, uint32_t machine, const std::string& text)
+      : wide(is_wide), big(is_big) {
+    bytes = {0x7f,
+             'E',
+             'L',
+             'F',
+             static_cast<unsigned char>(wide ? 2 : 1),
+             static_cast<unsigned char>(big ? 2 : 1),
+             1};
     bytes.resize(16);
     put(3, 2), put(machine, 2), put(1, 4), word(0), word(0);
     const size_t table_at = bytes.size();
-    word(0), put(0, 4), put(0, 2), put(0, 2), put(0, 2), put(wide ? 64 : 40, 2), put(3, 2), put(2, 2);
+    word(0), put(0, 4), put(0, 2), put(0, 2), put(0, 2), put(wide ? 64 : 40, 2), put(3, 2),
+        put(2, 2);
     pad();
     const size_t note = bytes.size();
     put(6, 4), put(text.size() + 1, 4), put(1, 4);
-    for (const char c : {'P', 'l', 'a', 'i', 't', '\0', '\0', '\0'}) bytes.push_back(static_cast<unsigned char>(c));
+    for (const char c : {'P', 'l', 'a', 'i', 't', '\0', '\0', '\0'})
+      bytes.push_back(static_cast<unsigned char>(c));
     for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
     bytes.push_back(0);
     pad();
@@ -66,7 +78,10 @@ TEST_CASE("files of any machine, width and byte order are read") {
     uint32_t machine;
     const char* name;
   };
-  for (const Case& c : {Case{true, false, 62, "x86-64"}, {true, false, 183, "aarch64"}, {false, false, 40, "arm"}, {true, true, 22, "s390"},
+  for (const Case& c : {Case{true, false, 62, "x86-64"},
+                        {true, false, 183, "aarch64"},
+                        {false, false, 40, "arm"},
+                        {true, true, 22, "s390"},
                         {false, true, 8, "machine 8"}}) {
     const Inspection found = TinyElf(c.wide, c.big, c.machine, kNote).inspect();
     CHECK(found.bits == (c.wide ? 64u : 32u));
@@ -80,37 +95,51 @@ TEST_CASE("files of any machine, width and byte order are read") {
     CHECK(found.note->sanitizer == "none");
     CHECK(found.exports.empty());
   }
-  CHECK(contains(TinyElf(true, true, 22, kNote).inspect().json(),
-                 R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, "fits_here": false, "note": {"abi": 1, )"));
+  CHECK(contains(
+      TinyElf(true, true, 22, kNote).inspect().json(),
+      R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, "fits_here": false, "note": {"abi": 1, )"));
 }
 
 TEST_CASE("a note that says too little is an error") {
   for (const char* text : {"abi=1", "name=x", "abi=one;name=x", "abi=;name=x", "abi=1;name="})
-    CHECK(contains(error_of([&] { TinyElf(true, false, 62, text).inspect(); }).text(), "expected abi=NUMBER;name=NAME"));
+    CHECK(contains(error_of([&] { TinyElf(true, false, 62, text).inspect(); }).text(),
+                   "expected abi=NUMBER;name=NAME"));
 }
 
 TEST_CASE("what is no ELF file says what it is") {
   const auto text_of = [](std::string_view bytes) {
     return error_of([&] { plugin::inspect(std::as_bytes(std::span(bytes)), "/x.so"); }).text();
   };
-  CHECK(contains(text_of("#!/bin/sh\necho hello"), "[plugin] '/x.so': found no ELF file (it begins with \"#!/bin/sh\\x0aec\"), expected a shared library for "));
+  CHECK(contains(text_of("#!/bin/sh\necho hello"),
+                 "[plugin] '/x.so': found no ELF file (it begins with \"#!/bin/sh\\x0aec\"), "
+                 "expected a shared library for "));
   CHECK(contains(text_of(""), "found an empty file"));
-  CHECK(contains(text_of("\x7f" "ELF"), "found no ELF file"));
-  CHECK(contains(text_of(std::string("\x7f" "ELF\x09\x09", 6) + std::string(20, '\0')), "damaged or truncated: unknown class 9"));
+  CHECK(contains(text_of("\x7f"
+                         "ELF"),
+                 "found no ELF file"));
+  CHECK(contains(text_of(std::string("\x7f"
+                                     "ELF\x09\x09",
+                                     6) +
+                         std::string(20, '\0')),
+                 "damaged or truncated: unknown class 9"));
 }
 
-TEST_CASE("a file cut anywhere, or with any byte changed, is an error or is read, and nothing worse") {
+TEST_CASE(
+    "a file cut anywhere, or with any byte changed, is an error or is read, and nothing worse") {
   for (const bool wide : {true, false}) {
     const TinyElf whole(wide, false, 62, kNote);
     for (size_t n = 0; n < whole.bytes.size(); ++n) {
-      const std::vector<unsigned char> cut(whole.bytes.begin(), whole.bytes.begin() + static_cast<ptrdiff_t>(n));
-      CHECK(error_of([&] { plugin::inspect(std::as_bytes(std::span(cut)), "/x.so"); }).code() == PLAIT_ERR_PLUGIN);
+      const std::vector<unsigned char> cut(whole.bytes.begin(),
+                                           whole.bytes.begin() + static_cast<ptrdiff_t>(n));
+      CHECK(error_of([&] { plugin::inspect(std::as_bytes(std::span(cut)), "/x.so"); }).code() ==
+            PLAIT_ERR_PLUGIN);
     }
     for (size_t i = 0; i < whole.bytes.size(); ++i)
       for (const unsigned char value : {0x00, 0x01, 0x7f, 0xff}) {
         std::vector<unsigned char> changed = whole.bytes;
         changed[i] = value;
-        const uint32_t code = error_of([&] { plugin::inspect(std::as_bytes(std::span(changed)), "/x.so"); }).code();
+        const uint32_t code =
+            error_of([&] { plugin::inspect(std::as_bytes(std::span(changed)), "/x.so"); }).code();
         CHECK((code == PLAIT_OK || code == PLAIT_ERR_PLUGIN));
       }
   }

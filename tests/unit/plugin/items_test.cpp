@@ -36,7 +36,8 @@ TEST_CASE("a layer's table is checked") {
   plait_layer_item layer = make_layer("x");
   CHECK(refusal(PLAIT_KIND_LAYER, &layer) == "no error");
   CHECK(contains(refusal(PLAIT_KIND_LAYER, nullptr), "added NULL as a layer"));
-  CHECK(contains(refusal("plait.layer/2", &layer), "unknown kind of item 'plait.layer/2'; this engine supports plait.layer/1, "));
+  CHECK(contains(refusal("plait.layer/2", &layer),
+                 "unknown kind of item 'plait.layer/2'; this engine supports plait.layer/1, "));
 
   layer = make_layer("x");
   layer.struct_size = sizeof(layer) - 8;
@@ -62,9 +63,11 @@ TEST_CASE("options are checked with the item that declares them") {
   plait_option one = option("n", "seven");
   layer.options = &one;
   layer.n_options = 1;
-  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "is declared wrongly: option 'n' has a default that breaks its own declaration"));
+  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer),
+                 "is declared wrongly: option 'n' has a default that breaks its own declaration"));
   one = option("from", "1");
-  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "declares 'from', which is a key of the engine"));
+  CHECK(
+      contains(refusal(PLAIT_KIND_LAYER, &layer), "declares 'from', which is a key of the engine"));
   one = option("parallel", "1");  // engine and layer both read it
   CHECK(refusal(PLAIT_KIND_LAYER, &layer) == "no error");
 }
@@ -90,12 +93,14 @@ TEST_CASE("every kind refuses a table without its functions") {
     }
   };
   const Blank blank(512);
-  for (const char* kind : {PLAIT_KIND_LAYER, PLAIT_KIND_LOSS, PLAIT_KIND_METRIC, PLAIT_KIND_OP, PLAIT_KIND_OPTIMIZER, PLAIT_KIND_SCHEDULE,
-                           PLAIT_KIND_DATASET, PLAIT_KIND_DEVICE})
+  for (const char* kind :
+       {PLAIT_KIND_LAYER, PLAIT_KIND_LOSS, PLAIT_KIND_METRIC, PLAIT_KIND_OP, PLAIT_KIND_OPTIMIZER,
+        PLAIT_KIND_SCHEDULE, PLAIT_KIND_DATASET, PLAIT_KIND_DEVICE})
     CHECK(contains(refusal(kind, &blank), "lacks a function that must be there"));
   CHECK(contains(refusal(PLAIT_KIND_KERNEL, &blank), "does not say its op and device"));
   const Blank tiny(16);
-  for (const char* kind : {PLAIT_KIND_LOSS, PLAIT_KIND_DEVICE, PLAIT_KIND_KERNEL}) CHECK(contains(refusal(kind, &tiny), "has struct_size 16"));
+  for (const char* kind : {PLAIT_KIND_LOSS, PLAIT_KIND_DEVICE, PLAIT_KIND_KERNEL})
+    CHECK(contains(refusal(kind, &tiny), "has struct_size 16"));
 }
 
 TEST_CASE("items go with their plugin") {

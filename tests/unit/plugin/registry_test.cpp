@@ -12,23 +12,48 @@ namespace {
 // --- a plugin with one layer, one optimizer and three kernels ---------------------------------------------------------------
 
 plait_option make_int_option(const char* name) {
-  return {sizeof(plait_option), name, PLAIT_OPT_INT, PLAIT_OPT_HAS_MIN, "3", 1, 0, nullptr, "samples", "how many"};
+  return {sizeof(plait_option),
+          name,
+          PLAIT_OPT_INT,
+          PLAIT_OPT_HAS_MIN,
+          "3",
+          1,
+          0,
+          nullptr,
+          "samples",
+          "how many"};
 }
-plait_error* build_update(plait_builder*, const plait_options*, const plait_update*, plait_value*) { return nullptr; }
+plait_error* build_update(plait_builder*, const plait_options*, const plait_update*, plait_value*) {
+  return nullptr;
+}
 uint32_t select_none(const plait_op_desc*, plait_choice*) { return 0; }
-plait_error* prepare_none(const plait_host*, plait_device*, const plait_op_desc*, plait_kernel**) { return nullptr; }
+plait_error* prepare_none(const plait_host*, plait_device*, const plait_op_desc*, plait_kernel**) {
+  return nullptr;
+}
 plait_error* run_none(const plait_kernel*, plait_queue*, void* const*, void*) { return nullptr; }
 plait_kernel_item make_kernel(const char* name, int32_t rank) {
-  return {sizeof(plait_kernel_item), name, "matmul", "dev", rank, 0, select_none, prepare_none, run_none, [](plait_kernel*) {}};
+  return {sizeof(plait_kernel_item),
+          name,
+          "matmul",
+          "dev",
+          rank,
+          0,
+          select_none,
+          prepare_none,
+          run_none,
+          [](plait_kernel*) {}};
 }
 
 const plait_layer_item& layer_alpha() {
   static const plait_option kOptions[] = {make_int_option("out")};
-  static const plait_layer_item kItem = {sizeof(plait_layer_item), "alpha", "a layer", kOptions, 1, 1, 1, 1, build_nothing};
+  static const plait_layer_item kItem = {
+      sizeof(plait_layer_item), "alpha", "a layer", kOptions, 1, 1, 1, 1, build_nothing};
   return kItem;
 }
-const plait_optimizer_item kOptimizer = {sizeof(plait_optimizer_item), "beta", "an optimizer", nullptr, 0, 0, 0.25, 0.5, build_update};
-const plait_kernel_item kKernels[] = {make_kernel("b", 0), make_kernel("jit", 10), make_kernel("a", 0)};
+const plait_optimizer_item kOptimizer = {
+    sizeof(plait_optimizer_item), "beta", "an optimizer", nullptr, 0, 0, 0.25, 0.5, build_update};
+const plait_kernel_item kKernels[] = {make_kernel("b", 0), make_kernel("jit", 10),
+                                      make_kernel("a", 0)};
 
 plait_error* open_good(const plait_host* host, const char*, void** state) {
   *state = nullptr;
@@ -69,7 +94,8 @@ TEST_CASE("kernels come best first, then by name") {
   Bench bench;
   bench.registry.load_static(kGood);
   std::vector<std::string> names;
-  for (const plait_kernel_item* kernel : bench.registry.kernels("matmul", "dev")) names.emplace_back(kernel->name);
+  for (const plait_kernel_item* kernel : bench.registry.kernels("matmul", "dev"))
+    names.emplace_back(kernel->name);
   CHECK(names == std::vector<std::string>{"jit", "a", "b"});
   CHECK(bench.registry.kernels("matmul", "other").empty());
 }
@@ -79,7 +105,9 @@ TEST_CASE("an unknown item names the nearest and the plugins there are") {
   bench.registry.load_static(kGood);
   const Error e = error_of([&] { bench.registry.layer("alpah"); });
   CHECK(e.code() == PLAIT_ERR_NOT_FOUND);
-  CHECK(e.text() == "[plugin] unknown layer 'alpah' (did you mean 'alpha'?); known are: alpha; plugins loaded: good");
+  CHECK(e.text() ==
+        "[plugin] unknown layer 'alpah' (did you mean 'alpha'?); known are: alpha; plugins loaded: "
+        "good");
   CHECK(contains(error_of([&] { bench.registry.device("x"); }).text(), "known are: none"));
 }
 
@@ -88,15 +116,19 @@ TEST_CASE("what is known is told as JSON") {
   bench.registry.load_static(kGood);
   const std::string json = bench.registry.describe_json();
   CHECK(contains(json, R"("name": "good", "version": "1.2.3", "license": "Apache-2.0")"));
-  CHECK(contains(json, R"({"name": "out", "type": "integer", "help": "how many", "default": "3", "min": 1.0, "unit": "samples", )"
-                       R"("text": "out: integer >= 1, in samples; default 3; how many"})"));
-  CHECK(contains(json, R"("report": [{"path": "static:good", "source": "program", "outcome": "loaded")"));
+  CHECK(contains(
+      json,
+      R"({"name": "out", "type": "integer", "help": "how many", "default": "3", "min": 1.0, "unit": "samples", )"
+      R"("text": "out: integer >= 1, in samples; default 3; how many"})"));
+  CHECK(contains(json,
+                 R"("report": [{"path": "static:good", "source": "program", "outcome": "loaded")"));
 }
 
 TEST_CASE("closing takes plugins out, last first") {
   static std::vector<std::string> closed;
   closed.clear();
-  plait_plugin first = make_plugin("first", [](const plait_host*, const char*, void**) -> plait_error* { return nullptr; });
+  plait_plugin first = make_plugin(
+      "first", [](const plait_host*, const char*, void**) -> plait_error* { return nullptr; });
   plait_plugin second = first;
   second.name = "second";
   first.close = [](void*) { closed.push_back("first"); };
@@ -123,14 +155,16 @@ TEST_CASE("two registries know nothing of each other") {
 TEST_CASE("an item of a name there is already is refused, and its plugin with it") {
   Bench bench;
   bench.registry.load_static(kGood);
-  const plait_plugin other = make_plugin("other", [](const plait_host* host, const char*, void**) -> plait_error* {
-    static const plait_layer_item fresh = make_layer("fresh"), twin = make_layer("alpha");
-    if (plait_error* e = host->add(host, PLAIT_KIND_LAYER, &fresh)) return e;
-    return host->add(host, PLAIT_KIND_LAYER, &twin);
-  });
+  const plait_plugin other =
+      make_plugin("other", [](const plait_host* host, const char*, void**) -> plait_error* {
+        static const plait_layer_item fresh = make_layer("fresh"), twin = make_layer("alpha");
+        if (plait_error* e = host->add(host, PLAIT_KIND_LAYER, &fresh)) return e;
+        return host->add(host, PLAIT_KIND_LAYER, &twin);
+      });
   const Error e = error_of([&] { bench.registry.load_static(other); });
   CHECK(e.code() == PLAIT_ERR_PLUGIN);
-  CHECK(contains(e.text(), "[plugin other] layer 'alpha' is offered already by plugin 'good'; load only one"));
+  CHECK(contains(
+      e.text(), "[plugin other] layer 'alpha' is offered already by plugin 'good'; load only one"));
   CHECK(bench.registry.item_names(PLAIT_KIND_LAYER) == std::vector<std::string>{"alpha"});
   CHECK(error_of([&] { bench.registry.load_static(kGood); }).code() == PLAIT_ERR_PLUGIN);
 }
@@ -138,17 +172,20 @@ TEST_CASE("an item of a name there is already is refused, and its plugin with it
 TEST_CASE("open() that fails, or throws, leaves nothing behind") {
   Bench bench;
   Error e = error_of([&] {
-    bench.registry.load_static(make_plugin("sad", [](const plait_host* host, const char*, void**) -> plait_error* {
-      plait_error* cause = host->error_new(PLAIT_ERR_DEVICE, "no such card", PLAIT_NTS, nullptr);
-      return host->error_new(PLAIT_ERR_DEVICE, "cannot start", PLAIT_NTS, cause);
-    }));
+    bench.registry.load_static(
+        make_plugin("sad", [](const plait_host* host, const char*, void**) -> plait_error* {
+          plait_error* cause =
+              host->error_new(PLAIT_ERR_DEVICE, "no such card", PLAIT_NTS, nullptr);
+          return host->error_new(PLAIT_ERR_DEVICE, "cannot start", PLAIT_NTS, cause);
+        }));
   });
   CHECK(e.code() == PLAIT_ERR_DEVICE);
   CHECK(contains(e.text(), "open() failed: cannot start\n  because: no such card"));
   e = error_of([&] {
-    bench.registry.load_static(make_plugin("wild", [](const plait_host*, const char*, void**) -> plait_error* {
-      throw std::runtime_error("boom");
-    }));
+    bench.registry.load_static(
+        make_plugin("wild", [](const plait_host*, const char*, void**) -> plait_error* {
+          throw std::runtime_error("boom");
+        }));
   });
   CHECK(contains(e.text(), "open() threw an exception: boom, expected a plait_error"));
   CHECK(bench.registry.plugin_names().empty());
@@ -180,9 +217,13 @@ TEST_CASE("a table that is not a good one is refused before open()") {
 TEST_CASE("the report can be read by people and programs") {
   LoadReport report;
   report.entries.push_back({"/a.so", "engine", Outcome::kLoaded, "a", "1", "", "", {"layer x"}});
-  report.entries.push_back({"/b.so", "given", Outcome::kRejected, "", "", "too old", "build it again", {}});
-  CHECK(report.text() == "loaded    /a.so (engine): a 1\nrejected  /b.so (given): too old; build it again\n");
+  report.entries.push_back(
+      {"/b.so", "given", Outcome::kRejected, "", "", "too old", "build it again", {}});
+  CHECK(report.text() ==
+        "loaded    /a.so (engine): a 1\nrejected  /b.so (given): too old; build it again\n");
   CHECK(report.summary() == "loaded: a; rejected: /b.so (too old)");
-  CHECK(contains(report.json(), R"({"path": "/b.so", "source": "given", "outcome": "rejected", "name": "", "version": "", "reason": "too old")"));
+  CHECK(contains(
+      report.json(),
+      R"({"path": "/b.so", "source": "given", "outcome": "rejected", "name": "", "version": "", "reason": "too old")"));
   CHECK(LoadReport().summary() == "loaded: none");
 }

@@ -30,11 +30,17 @@ TEST_CASE("named places are absolute") {
 
 TEST_CASE("relative and absent places are reported; a named one is an error") {
   Bench bench;
-  bench.registry.load_all({{"relative", "PLAIT_PLUGIN_PATH", false}, {"/no/such/folder", "user", false}});
+  bench.registry.load_all(
+      {{"relative", "PLAIT_PLUGIN_PATH", false}, {"/no/such/folder", "user", false}});
   REQUIRE(bench.registry.report().entries.size() == 2);
   CHECK(bench.registry.report().entries[1].outcome == Outcome::kAbsent);
-  const Error e = error_of([&] { bench.registry.load_all({{"/no/such/plugin.so", "given", true}}); });
+  const Error e = error_of([&] {
+    bench.registry.load_all({{"/no/such/plugin.so", "given", true}});
+  });
   CHECK(e.code() == PLAIT_ERR_NOT_FOUND);
-  CHECK(e.text() == "[plugin] '/no/such/plugin.so': there is no such file; check the path; plugins are files named plait-NAME.so");
-  CHECK(contains(error_of([&] { bench.registry.load("here.so"); }).text(), "found a relative path, expected an absolute one"));
+  CHECK(e.text() ==
+        "[plugin] '/no/such/plugin.so': there is no such file; check the path; plugins are files "
+        "named plait-NAME.so");
+  CHECK(contains(error_of([&] { bench.registry.load("here.so"); }).text(),
+                 "found a relative path, expected an absolute one"));
 }

@@ -81,8 +81,8 @@ bool fits_second_level(const MatmulDesc& d) {
 
 // The limits below were measured; see tests/bench/cpu/matmul_bench.cpp.
 constexpr int64_t kFewRows = 96;
-constexpr int64_t kVeryFewRows = 32;
-constexpr int64_t kFewColumns = 48;
+constexpr int64_t kVeryFewRows = 12;
+constexpr int64_t kFewColumns = 12;
 constexpr int64_t kManyColumns = 256;
 
 const char* why_late_direct(const MatmulDesc& d) {

@@ -40,16 +40,17 @@ double pack_cycles(Isa isa, bool transpose) {
   return isa == Isa::avx512 ? 3.0 : 2.5;
 }
 
+int64_t lines_kept(int64_t distance) {
+  if (distance % kLineBytes != 0) return kSets * kUsableWays;
+  return kSets / std::gcd(distance / kLineBytes, kSets) * kUsableWays;
+}
+
 int64_t k_limit(Isa isa, int vecs, int64_t q_k_bytes) {
-  const int64_t vector_bytes = lanes_of(isa) * static_cast<int64_t>(sizeof(float));
-  const int64_t row_bytes = vecs * vector_bytes;
+  const int64_t row_bytes = vecs * lanes_of(isa) * static_cast<int64_t>(sizeof(float));
   int64_t limit = kPanelBytes / row_bytes;
-  if (q_k_bytes > 0 && q_k_bytes % kLineBytes == 0) {
-    // Rows a power of two apart fall on few sets of the cache.
-    const int64_t starts = kSets / std::gcd(q_k_bytes / kLineBytes, kSets);
+  if (q_k_bytes > 0) {
     const int64_t row_lines = std::max<int64_t>(row_bytes / kLineBytes, 1);
-    const int64_t sets = std::min(kSets, starts * row_lines);
-    limit = std::min(limit, sets * kUsableWays / row_lines);
+    limit = std::min(limit, std::min(kSets * kUsableWays / row_lines, lines_kept(q_k_bytes)));
   }
   return std::max<int64_t>(limit, 16);
 }

@@ -26,6 +26,10 @@ double tile_cycles(Isa isa, int rows, int vecs, int64_t k, const QCost& q);
 /// Cycles to bring one vector of Q into the pack buffer.
 double pack_cycles(Isa isa, bool transpose);
 
+/// How many lines, each `distance` bytes after the last, the first-level cache keeps at a time: a
+/// power of two makes them fall on few of its sets.
+int64_t lines_kept(int64_t distance);
+
 /// Lines of Q a panel may keep in the first-level cache, as a limit for the block of k. `q_k_bytes`
 /// is the distance of two rows of Q; 0 for a packed panel.
 int64_t k_limit(Isa isa, int vecs, int64_t q_k_bytes);

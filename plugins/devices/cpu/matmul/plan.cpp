@@ -18,8 +18,12 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t round_up(int64_t a, int64_t b) { return static_cast<size_t>(ceil_div(a, b) * b); }
 
 /// Rows cut into tiles of nearly equal height.
-void cut_rows(Panel& panel, Isa isa, int64_t rows) {
-  const int64_t tiles = ceil_div(rows, max_rows(isa, panel.vecs));
+void cut_rows(Panel& panel, const JitPlan& plan) {
+  const int64_t rows = plan.rows;
+  int64_t tallest = max_rows(plan.isa, panel.vecs);
+  // A tile reads its rows of P side by side, a line of each at a time.
+  if (plan.p_k == 1) tallest = std::min(tallest, lines_kept(plan.p_row * kFloat));
+  const int64_t tiles = ceil_div(rows, tallest);
   panel.rows_lo = static_cast<int>(rows / tiles);
   panel.tiles_hi = rows % tiles;
   panel.tiles_lo = tiles - panel.tiles_hi;
@@ -61,7 +65,7 @@ double choose_panels(JitPlan& plan) {
   for (int vecs = 1; vecs <= widest; ++vecs) {
     Panel panel;
     panel.vecs = vecs;
-    cut_rows(panel, plan.isa, plan.rows);
+    cut_rows(panel, plan);
     cost_of[vecs] = panel_cycles(panel, plan.isa, plan.k, q_cost(plan, vecs));
   }
   std::vector<double> best(static_cast<size_t>(vectors) + 1, std::numeric_limits<double>::max());
@@ -85,7 +89,7 @@ double choose_panels(JitPlan& plan) {
     panel.vecs = vecs;
     panel.first_lane = first;
     panel.lanes = std::min<int64_t>(int64_t{vecs} * lanes, plan.lanes - first);
-    cut_rows(panel, plan.isa, plan.rows);
+    cut_rows(panel, plan);
     const bool same = !plan.panels.empty() && plan.panels.back().vecs == vecs &&
                       plan.panels.back().lanes == panel.lanes;
     panel.kind = same ? plan.kinds - 1 : plan.kinds++;
