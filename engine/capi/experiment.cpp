@@ -45,6 +45,13 @@ std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
   return plan::make_plan(experiment, {shared_registry(engine), &engine->log, resolver}, problems);
 }
 
+// Where in the file an error of planning belongs: a dataset that could not be opened names itself; others are about the whole file.
+config::Origin origin_of(const config::Experiment& experiment, const Error& e, const std::string& file) {
+  for (const auto& d : experiment.datasets)
+    if (e.full_text().find("[data." + d.name + "]") != std::string::npos) return d.origin;
+  return {file, 0, 0};
+}
+
 void make_experiment(plait_engine* engine, config::Document document,
                      const plait_experiment_options* options, config::Problems& problems,
                      plait_experiment** out) {
@@ -98,7 +105,7 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
       try {
         plan_of(engine->state, l.experiment, l.resolver, problems);
       } catch (const Error& e) {
-        problems.add({file, 0, 0}, "", e.full_text());
+        problems.add(origin_of(l.experiment, e, file), "", e.full_text());
       }
     }
     *json = new_text(problems.json());

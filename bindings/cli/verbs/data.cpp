@@ -47,7 +47,8 @@ class Get {
         terminal_(context.terminal),
         set_(chosen_set(arguments.set)),
         folder_(folder_of(context, arguments.to, arguments.set)) {
-    for (std::string url : arguments.from) mirrors_.push_back(url.ends_with('/') ? url : url + "/");
+    for (const std::string& url : arguments.from)
+      mirrors_.push_back(url.ends_with('/') ? url : url + "/");
     if (mirrors_.empty()) mirrors_.assign(set_.mirrors.begin(), set_.mirrors.end());
   }
   int run();

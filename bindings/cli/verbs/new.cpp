@@ -33,7 +33,7 @@ const Template& find_template(const std::string& name) {
 
 // Names the run directory, too, so what a folder there may be called is what counts.
 std::string run_name(const fs::path& folder) {
-  const std::string name = folder.filename();
+  std::string name = folder.filename();
   const auto safe = [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.';
   };

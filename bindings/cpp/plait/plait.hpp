@@ -26,7 +26,8 @@
 #include <utility>
 #include <vector>
 
-namespace plait::inline embedding {
+namespace plait {
+inline namespace embedding {
 
 // What a call of the library failed with. what() is the whole chain of causes, a line each.
 class HostError : public std::runtime_error {
@@ -41,9 +42,8 @@ class HostError : public std::runtime_error {
 namespace host_detail {
 inline void check(plait_error* e) {
   if (!e) return;
-  HostError error(plait_error_code(e), plait_error_full_text(e));
-  plait_error_free(e);
-  throw error;
+  const std::unique_ptr<plait_error, void (*)(plait_error*)> owner(e, plait_error_free);
+  throw HostError(plait_error_code(e), plait_error_full_text(e));
 }
 
 // Calls f(&text) and returns what it made.
@@ -389,4 +389,5 @@ class Session {
   host_detail::Handle<plait_session, plait_session_close> session_;
 };
 
-}  // namespace plait::inline embedding
+}  // namespace embedding
+}  // namespace plait

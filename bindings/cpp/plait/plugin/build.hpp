@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-namespace plait::inline authoring {
+namespace plait {
+inline namespace authoring {
 
 // A value of the program under construction, with arithmetic. Valid within the build call that made it.
 struct Value {
@@ -226,4 +227,5 @@ PLAIT_UNARY(log1p)
 PLAIT_UNARY(is_finite)
 #undef PLAIT_UNARY
 
-}  // namespace plait::inline authoring
+}  // namespace authoring
+}  // namespace plait

@@ -12,7 +12,8 @@
 #include <string>
 #include <utility>
 
-namespace plait::inline authoring {
+namespace plait {
+inline namespace authoring {
 
 // An error on its way to a border. Holds a text of its own, or an error of the host to be passed on untouched.
 class Error : public std::exception {
@@ -70,4 +71,5 @@ inline auto maker(plait_builder* b) {
 }
 }  // namespace detail
 
-}  // namespace plait::inline authoring
+}  // namespace authoring
+}  // namespace plait

@@ -15,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-namespace plait::inline authoring {
+namespace plait {
+inline namespace authoring {
 
 // What an optimizer's expression reads; see plait_update.
 struct Update {
@@ -206,4 +207,5 @@ plait_dataset_item dataset(const char* name, const char* help,
           [](void* d) { delete static_cast<Box*>(d); }};
 }
 
-}  // namespace plait::inline authoring
+}  // namespace authoring
+}  // namespace plait

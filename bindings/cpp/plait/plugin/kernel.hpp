@@ -11,7 +11,8 @@
 #include <string>
 #include <string_view>
 
-namespace plait::inline authoring {
+namespace plait {
+inline namespace authoring {
 
 // A kernel class K: static bool select(const plait_op_desc&, plait_choice&, std::string& why);
 // K(plait_device*, const plait_op_desc&); void run(plait_queue*, void* const* operands, void* workspace) const.
@@ -82,4 +83,5 @@ inline std::span<const int64_t> ints_attr(const plait_op_desc& d, const char* na
   return a ? std::span<const int64_t>(a->ints, a->n) : std::span<const int64_t>();
 }
 
-}  // namespace plait::inline authoring
+}  // namespace authoring
+}  // namespace plait

@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-namespace plait::inline authoring {
+namespace plait {
+inline namespace authoring {
 
 // `initial` is the default in TOML syntax; nullptr: the user must give the option. Names and texts live as long as the item.
 constexpr plait_option opt(uint32_t type, const char* name, const char* initial, const char* help) {
@@ -126,4 +127,5 @@ class Options {
   const plait_options* o_;
 };
 
-}  // namespace plait::inline authoring
+}  // namespace authoring
+}  // namespace plait
