@@ -159,8 +159,8 @@ void Session::guard_numerics(const StepResult& r) {
   if (!r.skipped) return;
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
   log_.warn(
-      strf("[session] step %ld is not finite (loss %g, gradient norm %g): skipped, %ld in a row",
-           static_cast<long>(r.step), r.loss, r.grad_norm, static_cast<long>(skipped_in_a_row_)));
+      strf("[session] step %ld is not finite (loss %s, gradient norm %s): skipped, %ld in a row",
+           static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(), real_text(std::abs(r.grad_norm)).c_str(), static_cast<long>(skipped_in_a_row_)));
   if (limit <= 0 || skipped_in_a_row_ < limit) return;
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look.
   std::string op = executor_.first_non_finite(runtime::Step::kMicro);

@@ -24,12 +24,12 @@ void write_as(void* to, int64_t first, int64_t stride, int64_t n, const double* 
 
 template <class T>
 T saturate(double v) {
+  using Limits = std::numeric_limits<T>;
+  // One past the greatest: a power of two, and so a double, where the greatest of i64 is none.
+  constexpr double kEnd = static_cast<double>(uint64_t{1} << (Limits::digits - 1)) * 2;
   if (std::isnan(v)) return 0;
-  // The upper limit of i64 is no double; 2^63 is, and stands for it.
-  if (v >= -2.0 * static_cast<double>(std::numeric_limits<T>::min() / 2) && sizeof(T) == 8)
-    return std::numeric_limits<T>::max();
-  if (v >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-  if (v <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  if (v >= kEnd) return Limits::max();
+  if (v <= static_cast<double>(Limits::min())) return Limits::min();
   return static_cast<T>(v);
 }
 

@@ -38,7 +38,7 @@ int map_arity(uint32_t op) {
 }
 
 void check_map(const plait_op_desc& d) {
-  need(d.map != nullptr, d, "has no expression");
+  if (!d.map) fail(PLAIT_ERR_INVALID, "[map] has no expression");
   need_operands(d, d.map->n_inputs, d.map->n_outputs);
   need(d.map->n_outputs >= 1, d, "has no output");
   const plait_shape& y = d.outputs[0];

@@ -11,7 +11,7 @@ import time
 
 import figures_fixed
 import figures_speed
-from bench_common import Bench
+from bench_common import Bench, Failed
 
 FIGURES = {
     "neuron": figures_speed.neuron,
@@ -55,7 +55,7 @@ def number(value):
         return value
     if float(value) == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def print_table(rows):
@@ -79,10 +79,15 @@ def main():
     print(f"{about['cpu']}, {about['cores']} cores, load {about['load']:.2f}, Linux {about['kernel']}")
     if about["load"] > BUSY:
         print(f"[bench] warning: the load is {about['load']:.2f}, above {BUSY}: others are running, the speeds are worth little")
-    start = time.monotonic()
+    start, failed = time.monotonic(), False
     for name in options.only or FIGURES:
         print(f"[bench] {name} …", file=sys.stderr, flush=True)
-        FIGURES[name](bench)
+        try:
+            FIGURES[name](bench)
+        except Failed as error:
+            print(error, file=sys.stderr)
+            bench.notes.append(f"{name} could not be measured: {error}")
+            failed = True
     about["load_after"] = os.getloadavg()[0]
     print_table(bench.rows)
     for note in bench.notes:
@@ -92,7 +97,8 @@ def main():
     path = options.build / "bench.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"[bench] all figures with every round: {path}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

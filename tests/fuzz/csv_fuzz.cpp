@@ -11,8 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   csv::Request request;
   request.header = data[0] & 1;
   request.integer_target = data[0] & 2;
-  if (data[0] & 4) request.target = {request.header ? "y" : "1"};
-  if (data[0] & 8) request.weight = request.header ? "w" : "2";
+  if (data[0] & 4) request.target = {std::string(1, request.header ? 'y' : '1')};
+  if (data[0] & 8) request.weight = std::string(1, request.header ? 'w' : '2');
   if (data[0] & 16) request.separator = ';';
   try {
     csv::Table t = csv::parse({"fuzz", "path", "x"},

@@ -3,6 +3,8 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <algorithm>
+
 namespace plait::cpu {
 namespace {
 
@@ -28,7 +30,7 @@ std::vector<int> allowed_cores() {
 
 Binding::Binding(int threads, int64_t first_core, bool workers, bool caller) : caller_(caller) {
   const std::vector<int> allowed = allowed_cores();
-  const auto n = static_cast<int64_t>(allowed.size());
+  const auto n = std::max<int64_t>(1, static_cast<int64_t>(allowed.size()));
   const bool whole = threads == n;
   active_ = ((workers && threads > 1) || caller) && (first_core >= 0 || whole) && threads <= n;
   if (first_core < 0) first_core = 0;
@@ -40,10 +42,9 @@ void Binding::enter_slow() noexcept {
   const pthread_t self = pthread_self();
   for (auto& s : seen_)
     if (s.load(std::memory_order_relaxed) == self) return;
-  const int n = static_cast<int>(cores_.size());
   const int* cores = cores_.data();
   const bool caller = caller_;
-#pragma omp parallel num_threads(n)
+#pragma omp parallel num_threads(cores_.size())
   {
     const int i = omp_get_thread_num();
     if (i > 0 || caller) bind_self(cores[i]);
