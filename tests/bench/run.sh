@@ -14,22 +14,27 @@ export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 . tools/common.sh
 . tools/packages.sh
 . tools/demo.sh
-build=$(realpath -m "${PLAIT_BENCH_BUILD:-build/release}")
-[ -e "$build/lib/libplait.so" ] || stop 3 "there is no libplait.so in $build/lib" "run ./dev bench, or ./dev build release"
 
 peers=1
 arguments=()
 while [ $# -gt 0 ]; do
   case $1 in
     --no-peers) peers=0 ;;
-    --only) arguments+=(--only "${2:?[bench] --only needs a name}"); shift ;;
+    --only)
+      [ $# -gt 1 ] || stop 2 "--only needs a name" "$(sed -n 's/^# --only *//p' "$here/run.sh")"
+      arguments+=(--only "$2")
+      shift
+      ;;
     --quick) arguments+=(--quick) ;;
-    --list) sed -n 's/^# --only *//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    -h | --help) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+    --list) sed -n 's/^# --only *//p' "$here/run.sh"; exit 0 ;;
+    -h | --help) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "$here/run.sh"; exit 0 ;;
     *) stop 2 "unknown argument '$1'" "known: --quick, --no-peers, --only NAME, --list" ;;
   esac
   shift
 done
+
+build=$(realpath -m "${PLAIT_BENCH_BUILD:-build/release}")
+[ -e "$build/lib/libplait.so" ] || stop 3 "there is no libplait.so in $build/lib" "run ./dev bench, or ./dev build release"
 
 find_data
 [ -n "$demo_data" ] || fetch_data

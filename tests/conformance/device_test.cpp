@@ -1,5 +1,6 @@
 // The device itself: memory, copies, events, capture, and its errors.
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -120,6 +121,31 @@ TEST_CASE("binding of threads leaves results as they are") {
   for (const auto& plugin : plugins()) {
     const Device d(*plugin, {{"threads", "2"}, {"bind", "true"}, {"first_core", "0"}});
     CHECK(difference(c, run(d, *plugin->kernels("softmax")[0], c, 2, Way::direct), wanted) == "");
+  }
+}
+
+TEST_CASE(
+    "the caller has its cores back when the device is closed, and a next device sees them all") {
+  const auto mine = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CHECK(sched_getaffinity(0, sizeof(set), &set) == 0);
+    return CPU_COUNT(&set);
+  };
+  const int before = mine();
+  Case c;
+  c.op = "softmax";
+  c.inputs = {{f32({4, 5})}};
+  c.outputs = {f32({4, 5})};
+  for (const auto& plugin : plugins()) {
+    CAPTURE(plugin->name());
+    {
+      const Device first(*plugin, {{"threads", "0"}});
+      run(first, *plugin->kernels("softmax")[0], c, 1, Way::direct);
+      const Device second(*plugin, {{"threads", "0"}});
+      CHECK(second.threads() == first.threads());
+    }
+    CHECK(mine() == before);
   }
 }
 

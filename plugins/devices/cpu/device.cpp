@@ -16,12 +16,13 @@ constexpr plait_option kOptions[] = {
         at_least(opt_int("threads", "0", "compute threads; 0: one per core this process may use"),
                  0),
         kMostThreads),
-    opt_bool("bind", "true", "bind each worker thread to a core of its own"),
-    opt_bool("bind_caller", "false",
-             "bind also the thread that runs the programs; threads it starts later inherit that"),
+    opt_bool("bind", "true", "bind each compute thread to a core of its own"),
+    opt_bool("bind_caller", "true",
+             "bind the thread that runs the programs too; it gets its cores back when the device "
+             "closes"),
     at_least(opt_int("first_core", "-1",
-                     "which of the process's cores to count from when binding; -1: the first, and "
-                     "only if all are used"),
+                     "which of the process's cores to count from when binding; -1: bind only if "
+                     "all are used"),
              -1),
     opt_bool("huge_pages", "true", "ask for huge pages for blocks of 4 MiB and more")};
 

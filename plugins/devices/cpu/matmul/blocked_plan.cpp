@@ -70,12 +70,12 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   }
   const int64_t tile_bytes = plan.slots * size * kFloat;
   plan.tiles_per_block =
-      std::clamp<int64_t>(second_level_cache_bytes() * 5 / 8 / tile_bytes, 4, tiles);
+      std::min<int64_t>(tiles, std::max<int64_t>(4, second_level_cache_bytes() * 5 / 8 / tile_bytes));
 
   const int64_t units = desc.batch > 1 ? desc.batch : std::max(plan.panels, tiles);
   constexpr int64_t kProductsWorthAThread = 1 << 20;
   const int64_t products = desc.batch * ceil_div(desc.m * desc.n, kProductsWorthAThread) * desc.k;
-  plan.threads = static_cast<int>(std::clamp<int64_t>(std::min(units, products), 1, desc.threads));
+  plan.threads = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(std::min(units, products), desc.threads)));
 
   const double k = static_cast<double>(desc.k);
   const double m = static_cast<double>(desc.m);
