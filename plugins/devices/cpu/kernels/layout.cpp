@@ -14,7 +14,7 @@ namespace plait::cpu {
 namespace {
 
 constexpr double kNanosecondsPerByte = 0.15;
-constexpr int64_t kTile = 16;
+constexpr int64_t kTile = 16, kStripe = 64;
 
 int team_for(uint32_t threads, const plait_shape& y, int64_t parts) {
   return team_size(threads, static_cast<double>(support::bytes(y)) * kNanosecondsPerByte, parts);
@@ -102,13 +102,14 @@ class CpuTranspose {
   }
 
  private:
-  // A part is one outer position and one stripe of tiles along x's last dim.
-  static int64_t stripes(const Walk& w) { return (w.cols + kTile - 1) / kTile; }
+  // A part is one outer position and one stripe of tiles along x's last dim: wide enough that reading
+  // a row of it is worth the way there.
+  static int64_t stripes(const Walk& w) { return (w.cols + kStripe - 1) / kStripe; }
   static int64_t parts(const Walk& w) { return w.outer * stripes(w); }
 
   template <class T>
   void part(const void* from, void* to, int64_t i) const {
-    const int64_t col = i % stripes(w_) * kTile;
+    const int64_t stripe = i % stripes(w_) * kStripe;
     int64_t rest = i / stripes(w_), x = 0, y = 0;
     for (size_t j = w_.extents.size(); j-- > 0; rest /= w_.extents[j]) {
       x += rest % w_.extents[j] * w_.from[j];
@@ -120,10 +121,11 @@ class CpuTranspose {
       std::memcpy(out, in, static_cast<size_t>(w_.rows) * sizeof(T));
       return;
     }
-    const int64_t cols = std::min(kTile, w_.cols - col);
+    const int64_t end = std::min(stripe + kStripe, w_.cols);
     for (int64_t r = 0; r < w_.rows; r += kTile)
-      turn_tile(in + r * w_.from_row + col, w_.from_row, out + col * w_.to_row + r, w_.to_row,
-                std::min(kTile, w_.rows - r), cols);
+      for (int64_t col = stripe; col < end; col += kTile)
+        turn_tile(in + r * w_.from_row + col, w_.from_row, out + col * w_.to_row + r, w_.to_row,
+                  std::min(kTile, w_.rows - r), std::min(kTile, end - col));
   }
 
   Walk w_;
