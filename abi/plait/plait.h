@@ -56,8 +56,8 @@ typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char 
 
 typedef struct plait_engine_options {
   size_t struct_size;
-  plait_log_sink log; /* NULL: silent */
-  void *log_user;
+  plait_log_sink log; /* NULL: silent; called until the last object made from this engine is closed */
+  void *log_user;     /* must live as long */
   uint32_t log_level;            /* PLAIT_LOG_*: lines below are not made */
   uint32_t no_default_plugins;   /* 1: load only `plugin_paths` */
   const char *const *plugin_paths; /* (n_plugin_paths) files or folders, searched first */

@@ -26,6 +26,7 @@ const char* plait_error_text(const plait_error* e) { return e ? e->text.c_str() 
 const plait_error* plait_error_cause(const plait_error* e) { return e ? e->cause.get() : nullptr; }
 const char* plait_error_full_text(const plait_error* e) {
   if (!e) return "";
+  if (!e->cause) return e->text.c_str();
   try {
     if (e->full.empty()) {
       e->full = e->text;

@@ -33,7 +33,11 @@ std::shared_ptr<EngineState> open_engine(const plait_engine_options& o) {
   state->registry =
       std::make_unique<plugin::Registry>(state->log, state->files, plugin::Extensions{}, settings);
   std::vector<std::string> given;
-  for (uint32_t i = 0; i < o.n_plugin_paths; ++i) given.emplace_back(o.plugin_paths[i]);
+  for (uint32_t i = 0; i < o.n_plugin_paths; ++i) {
+    require(o.plugin_paths, "plugin_paths");
+    require(o.plugin_paths[i], "plugin_paths[i]");
+    given.emplace_back(o.plugin_paths[i]);
+  }
   auto places = plugin::named_places(given, "given", current_folder());
   if (o.no_default_plugins == 0)
     for (auto& p : plugin::default_places()) places.push_back(std::move(p));

@@ -24,6 +24,7 @@ Loaded load(EngineState& engine, config::Document document, const plait_experime
       read_options(options, sizeof(plait_experiment_options), "plait_experiment_options");
   Loaded l;
   for (uint32_t i = 0; i < o.n_overrides; ++i) {
+    require(o.overrides, "overrides");
     require(o.overrides[i], "override");
     l.overrides.emplace_back(o.overrides[i]);
     config::apply_override(document, o.overrides[i], problems);
@@ -46,7 +47,8 @@ std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
 }
 
 // Where in the file an error of planning belongs: a dataset that could not be opened names itself; others are about the whole file.
-config::Origin origin_of(const config::Experiment& experiment, const Error& e, const std::string& file) {
+config::Origin origin_of(const config::Experiment& experiment, const Error& e,
+                         const std::string& file) {
   for (const auto& d : experiment.datasets)
     if (e.full_text().find("[data." + d.name + "]") != std::string::npos) return d.origin;
   return {file, 0, 0};

@@ -20,13 +20,12 @@ void fill(const session::StepResult& r, plait_step_result& out) {
   out.finished = r.finished ? 1 : 0;
 }
 
-void deliver(const session::StepResult& r, plait_step_result* out) {
+void check_result(const plait_step_result* out) {
   if (!out) return;
   if (out->struct_size < sizeof(plait_step_result))
     fail_invalid("[capi] plait_step_result.struct_size is " + std::to_string(out->struct_size) +
                  ", expected at least " + std::to_string(sizeof(plait_step_result)) +
                  "; set it to sizeof before the call");
-  fill(r, *out);
 }
 
 session::Settings settings_of(const plait_plan& plan, const plait_session_options& o) {
@@ -53,6 +52,12 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
 
 std::vector<session::HostField> fields_of(const plait_feed* feeds, uint32_t n) {
   std::vector<session::HostField> fields;
+  if (n == 0) return fields;
+  require(feeds, "feeds");
+  if (feeds->struct_size < sizeof(plait_feed))
+    fail_invalid("[capi] plait_feed.struct_size is " + std::to_string(feeds->struct_size) +
+                 ", expected at least " + std::to_string(sizeof(plait_feed)) +
+                 "; set it to sizeof");
   const char* at = reinterpret_cast<const char*>(feeds);
   for (uint32_t i = 0; i < n; ++i) {
     const auto* f = reinterpret_cast<const plait_feed*>(at + i * feeds->struct_size);
@@ -130,7 +135,9 @@ void plait_session_close(plait_session* session) { delete session; }
 plait_error* plait_session_run(plait_session* session, plait_step_result* result) {
   return guard_c([&] {
     require(session, "session");
-    deliver(session->session->run(), result);
+    check_result(result);  // before the work: a refused call must have done nothing
+    const session::StepResult r = session->session->run();
+    if (result) fill(r, *result);
   });
 }
 
@@ -138,10 +145,10 @@ plait_error* plait_session_step(plait_session* session, const plait_feed* feeds,
                                 plait_step_result* result) {
   return guard_c([&] {
     require(session, "session");
-    if (n_feeds == 0)
-      deliver(session->session->step(), result);
-    else
-      deliver(session->session->step(fields_of(feeds, n_feeds)), result);
+    check_result(result);
+    const session::StepResult r =
+        n_feeds == 0 ? session->session->step() : session->session->step(fields_of(feeds, n_feeds));
+    if (result) fill(r, *result);
   });
 }
 

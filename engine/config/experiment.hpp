@@ -126,6 +126,9 @@ struct NormalizeConfig {
   std::string field;
   OptionSet keys;
   double divide = 1, mean = 0, std = 1;
+  bool same_figures(const NormalizeConfig& o) const {
+    return field == o.field && divide == o.divide && mean == o.mean && std == o.std;
+  }
 };
 
 struct DatasetConfig : ItemConfig {

@@ -277,6 +277,13 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     auto micro = write_micro(*plan, context);
     auto evaluate = write_evaluate(*plan);
     check_groups(*plan, problems);
+    for (size_t m = 0; m < plan->models.size(); ++m)
+      if (plan->models[m].trained &&
+          std::none_of(plan->groups.begin(), plan->groups.end(),
+                       [&](const Group& g) { return g.model == static_cast<int32_t>(m); }))
+        problems.add(experiment.models[m].origin, experiment.models[m].path,
+                     "has a loss but no parameter to train",
+                     "add a layer with parameters, or set frozen = true");
     problems.raise_if_any();
     make_scalars(*plan, scalars);
     plan->update = compile("update", write_update(*plan), *plan);

@@ -53,7 +53,6 @@ Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gr
   }
   g.bind(loss, model.loss);
   g.bind(norm, model.norm);
-  g.bind(finite, model.finite);
   return {scale, finite};
 }
 
@@ -112,18 +111,27 @@ void write_group(Graph& g, Plan& plan, Group& group, ValueId gradient, const Com
 
 std::unique_ptr<Graph> write_update(Plan& plan) {
   auto graph = std::make_unique<Graph>(plan.rules.get());
+  // A step counts for all models or for none: what they share, the step number, then means the same to each.
+  std::vector<Common> common(plan.models.size());
+  std::vector<std::vector<ValueId>> gradients(plan.models.size());
+  ValueId finite = 0;
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
-    std::vector<ValueId> gradients;
     for (const Group& group : plan.groups)
       if (group.model == static_cast<int32_t>(m))
-        gradients.push_back(
+        gradients[m].push_back(
             flat(*graph, group.name + ".gradients", group.elements, group.gradients));
-    const Common common = write_norm(*graph, plan, m, gradients);
+    common[m] = write_norm(*graph, plan, m, gradients[m]);
+    finite = finite ? operator_(*graph, "and", finite, common[m].finite) : common[m].finite;
+  }
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    if (!plan.models[m].trained) continue;
+    graph->bind(finite, plan.models[m].finite);
+    common[m].finite = finite;
     size_t k = 0;
     for (Group& group : plan.groups)
       if (group.model == static_cast<int32_t>(m))
-        write_group(*graph, plan, group, gradients[k++], common);
+        write_group(*graph, plan, group, gradients[m][k++], common[m]);
   }
   return graph;
 }

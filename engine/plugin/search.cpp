@@ -21,8 +21,10 @@ std::string engine_folder() {
   if (dladdr(reinterpret_cast<const void*>(&engine_folder), &info) != 0 && info.dli_fname)
     file = info.dli_fname;
   try {
-    // A program tells what it was called by, not where it lies.
-    if (!is_absolute(file)) file = "/proc/self/exe";
+    // A library opened by a relative path lies there; a program tells what it was called by, not where it lies.
+    if (!is_absolute(file) &&
+        !(file.find('/') != std::string::npos && FileSystem::posix().is_file(file)))
+      file = "/proc/self/exe";
     return folder_of(FileSystem::posix().real_path(file));
   } catch (const Error&) {
     return "";

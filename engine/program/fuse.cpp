@@ -124,13 +124,14 @@ bool swallow(Graph& g, size_t j, size_t k) {
   const Uses uses(g);
   if (!may_move(g, uses, i, j)) return false;
 
+  if (!keeps_precision(g, v)) return false;
   if (is_scalar_map(g, p)) {
     Op joined = join(p, c, {});
     if (!fits(joined)) return false;
     c = std::move(joined);  // P stays for its other readers; finish() drops it when there are none
     return true;
   }
-  if (!same_dims(g.shape(p.out[0]), g.shape(c.out[0])) || !keeps_precision(g, v)) return false;
+  if (!same_dims(g.shape(p.out[0]), g.shape(c.out[0]))) return false;
   std::vector<ValueId> kept;
   for (ValueId out : p.out) {
     const auto& readers = uses.readers(out);

@@ -95,6 +95,12 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
       outputs.assign(op.rule->item->n_outputs, make_shape(PLAIT_F32, {}));
       check_plugin(op.rule->item->infer(op.rule->host, desc.get(), outputs.data()), op.name,
                    "infer");
+      for (plait_shape& s : outputs) {
+        if (s.rank > PLAIT_MAX_RANK)
+          fail(PLAIT_ERR_PLUGIN,
+               where(*this, name) + strf(" infer() set rank %u, at most 8 are supported", s.rank));
+        s = make_shape(s.dtype, dims_of(s));
+      }
     } else {
       outputs = op.rule->infer({op.name, shapes, op.attrs, scope});
     }

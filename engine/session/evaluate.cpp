@@ -16,6 +16,15 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
     fail_not_found("[session] there is no [data." + name + "]" +
                    did_you_mean(nearest(name, names)) + "; there are: " + join(names));
   }
+  // The program was written with one dataset's normalisation.
+  const config::DatasetConfig* planned = plan_->experiment.dataset("eval");
+  if (!planned) planned = plan_->experiment.dataset("train");
+  const auto &own = plan_->experiment.dataset(name)->normalize, &expected = planned->normalize;
+  if (!std::equal(own.begin(), own.end(), expected.begin(), expected.end(),
+                  [](const auto& a, const auto& b) { return a.same_figures(b); }))
+    fail_config("[session] [data." + name + "] is normalised differently from [data." +
+                planned->name +
+                "], which the evaluation was planned for; give both the same `normalize`");
   const Stopwatch watch;
   Feeder feeder(plan_->eval_feed, *d, plan_->eval_feed.batch);
   data::Loader loader(data::Source{&d->item(), d->handle(), name}, loader_config(name, false));
@@ -28,7 +37,9 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   int64_t batches = 0;
   while (max_batches == 0 || batches < max_batches) {
     const data::Batch* batch = loader.next();
-    if (!batch || cancelled_.load(std::memory_order_relaxed)) break;
+    if (cancelled_.exchange(false, std::memory_order_relaxed))
+      fail(PLAIT_ERR_CANCELLED, "[session] evaluation of [data." + name + "] stopped on request");
+    if (!batch) break;
     feeder.stage(*batch);
     feeder.feed(executor_, 0);
     executor_.launch(runtime::Step::kEvaluate);
@@ -46,7 +57,7 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
     ++batches;
   }
   for (size_t m = 0; m < plan_->models.size(); ++m)
-    if (weight[m] > 0) e.loss += loss[m] / weight[m];
+    if (weight[m] > 0 && plan_->models[m].trained) e.loss += loss[m] / weight[m];
   for (size_t k = 0; k < states.size(); ++k)
     e.metrics.emplace_back(plan_->metrics[k].name,
                            plan_->metrics[k].item->finish(states[k].data()));

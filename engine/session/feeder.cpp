@@ -9,11 +9,23 @@
 
 namespace plait::session {
 
+namespace {
+
+// `row` is (B, sample shape).
+bool same_sample(const plait_shape& sample, const plait_shape& row) {
+  if (sample.dtype != row.dtype || sample.rank + 1 != row.rank) return false;
+  for (uint32_t i = 0; i < sample.rank; ++i)
+    if (sample.dims[i] != row.dims[i + 1]) return false;
+  return true;
+}
+
+}  // namespace
+
 Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global)
     : feed_(feed), global_(global), staged_(feed.fields.size(), nullptr) {
   for (const plan::Field& f : feed.fields) {
     if (f.index < dataset.fields().size() && f.name == dataset.fields()[f.index].name &&
-        program::bytes(dataset.fields()[f.index].shape) == f.sample_bytes)
+        same_sample(dataset.fields()[f.index].shape, f.shape))
       continue;
     fail_config("[data." + dataset.name() + "] does not offer field '" + f.name + "' as " +
                 program::text(f.shape) + " rows, which the program was planned for");

@@ -125,6 +125,12 @@ void Session::resume() {
   }
   if (mode != Resume::kNever && settings_.run_dir.empty())
     settings_.run_dir = newest_run(*plan_, files_);
+  // A new run among an older one's checkpoints would lose its own to retention, and resume from the wrong ones.
+  if (mode == Resume::kNever && !settings_.no_files && !settings_.run_dir.empty() &&
+      !checkpoint::list_checkpoints(files_, settings_.run_dir + "/ckpt").empty())
+    fail_config("[session] '" + settings_.run_dir +
+                "' holds checkpoints of an earlier run; go on with resume = \"auto\", or name "
+                "another folder");
   std::unique_ptr<checkpoint::Checkpoint> c;
   if (mode != Resume::kNever && !settings_.run_dir.empty())
     c = checkpoint::open_newest(files_, settings_.run_dir + "/ckpt", log_);

@@ -36,17 +36,21 @@ observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileS
 }  // namespace
 
 RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log)
-    : lock_(is_run(settings.run_dir, files) ? std::make_unique<checkpoint::RunLock>(files, settings.run_dir) : nullptr),
+    : lock_(is_run(settings.run_dir, files)
+                ? std::make_unique<checkpoint::RunLock>(files, settings.run_dir)
+                : nullptr),
       dir_(open_dir(plan, settings, files)),
       metrics_(files, dir_.metrics_path(), dir_.id()),
       events_(files, dir_.path(), unix_seconds()),
       checkpoints_(files, dir_.checkpoint_folder(),
                    static_cast<int>(plan.experiment.checkpoint.keep), log),
       log_file_(files, dir_.log_path(0)),
-      log_(log),
-      listener_(log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); })) {
+      log_(log) {
   if (!lock_) lock_ = std::make_unique<checkpoint::RunLock>(files, dir_.path());
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
+  // Last: the destructor, which ends it, runs only when nothing above has thrown.
+  listener_ =
+      log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); });
 }
 
 RunFiles::~RunFiles() { log_.unlisten(listener_); }

@@ -36,14 +36,15 @@ class RunFiles {
   bool event_due(double now);
 
  private:
-  std::unique_ptr<checkpoint::RunLock> lock_;  // of an existing directory: taken before anything in it changes
+  std::unique_ptr<checkpoint::RunLock>
+      lock_;  // of an existing directory: taken before anything in it changes
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;
   checkpoint::Writer checkpoints_;
   observe::LogFile log_file_;
   Log& log_;
-  int listener_;
+  int listener_ = -1;
   double last_event_ = 0;
 };
 

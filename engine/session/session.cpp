@@ -44,10 +44,16 @@ Session::~Session() = default;
 void Session::initialize_parameters() {
   std::vector<float> values;
   for (const plan::Parameter& p : plan_->parameters) {
-    values.resize(static_cast<size_t>(program::elements(p.shape)));
-    initialize(p, static_cast<uint64_t>(plan_->experiment.run.seed), 0, values);
-    executor_.write(p.value, values.data(), values.size() * sizeof(float));
-    executor_.sync();
+    // In pieces: a whole tensor beside the arena would show in the process's memory for good.
+    constexpr int64_t kPiece = 1 << 15;
+    const int64_t n = program::elements(p.shape);
+    for (int64_t at = 0; at < n; at += kPiece) {
+      values.resize(static_cast<size_t>(std::min(kPiece, n - at)));
+      initialize(p, static_cast<uint64_t>(plan_->experiment.run.seed), at, values);
+      executor_.write({p.value.segment, p.value.offset + static_cast<uint64_t>(at) * sizeof(float)},
+                      values.data(), values.size() * sizeof(float));
+      executor_.sync();
+    }
   }
   for (const plan::Group& g : plan_->groups)
     for (const plan::State& s : g.states) {
@@ -121,6 +127,7 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
   const uint64_t start = monotonic_ns();
   if (plan_->accumulation > 1) executor_.launch(runtime::Step::kBegin);
   for (int64_t m = 0; m < plan_->accumulation; ++m) {
+    if (m > 0) executor_.sync();  // the scalars' host copy is still being read until then
     write_scalars(m * plan_->train_feed.batch);
     train_feeder_.feed(executor_, m);
     executor_.launch(runtime::Step::kMicro);
@@ -160,7 +167,8 @@ void Session::guard_numerics(const StepResult& r) {
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
   log_.warn(
       strf("[session] step %ld is not finite (loss %s, gradient norm %s): skipped, %ld in a row",
-           static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(), real_text(std::abs(r.grad_norm)).c_str(), static_cast<long>(skipped_in_a_row_)));
+           static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
+           real_text(std::abs(r.grad_norm)).c_str(), static_cast<long>(skipped_in_a_row_)));
   if (limit <= 0 || skipped_in_a_row_ < limit) return;
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look.
   std::string op = executor_.first_non_finite(runtime::Step::kMicro);

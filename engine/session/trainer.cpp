@@ -1,4 +1,5 @@
 // The loop: step, log, evaluate, save, stop.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/base/error.hpp"
@@ -27,6 +28,9 @@ class Trainer {
   }
   void log_step(const StepResult& r);
   bool evaluate(const StepResult& r);  // true: early stopping
+  Evaluation evaluation(const StepResult& r);
+  int stop_metric() const;
+  [[noreturn]] void stop(const StepResult& r);
   void save(const StepResult& r);
   void status(const char* state, const StepResult& r, const std::string& message = {});
   StepResult loop();
@@ -84,10 +88,52 @@ void Trainer::log_step(const StepResult& r) {
   progress_.update(p);
 }
 
+// The metric that early stopping watches: its index in the plan, -1 for the loss.
+int Trainer::stop_metric() const {
+  const std::string& wanted = experiment_.evaluate.stop_metric;
+  if (wanted == "loss") return -1;
+  const auto& metrics = s_.plan_->metrics;
+  std::vector<std::string> names{"loss"};
+  int found = -1, hits = 0;
+  for (size_t k = 0; k < metrics.size(); ++k) {
+    const std::string& name = metrics[k].name;
+    names.push_back(name);
+    // With several models "accuracy" may stand for "student.accuracy", with one "model.accuracy" for "accuracy".
+    if (name != wanted && !ends_with(name, "." + wanted) && !ends_with(wanted, "." + name))
+      continue;
+    found = static_cast<int>(k);
+    ++hits;
+  }
+  if (hits == 1) return found;
+  fail_config("[evaluate] early_stop.metric '" + wanted + "' " +
+              (hits ? "fits several figures" : "is no figure of an evaluation") +
+              did_you_mean(nearest(wanted, names)) + "; there are: " + join(names));
+}
+
+Evaluation Trainer::evaluation(const StepResult& r) {
+  try {
+    return s_.evaluate("eval", experiment_.evaluate.batches);
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_CANCELLED) throw;
+    stop(r);
+  }
+}
+
+// Saves and reports a stop on request.
+void Trainer::stop(const StepResult& r) {
+  s_.cancelled_.store(false, std::memory_order_relaxed);  // delivered
+  save(r);
+  status("interrupted", r);
+  fail(PLAIT_ERR_CANCELLED,
+       strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
+           (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
+                                : "; saved as " + checkpoint_));
+}
+
 bool Trainer::evaluate(const StepResult& r) {
   if (!s_.plan_->dataset("eval")) return false;
   evaluated_at_ = r.step;
-  const Evaluation e = s_.evaluate("eval", experiment_.evaluate.batches);
+  const Evaluation e = evaluation(r);
   std::vector<observe::NamedValue> values{{"loss", e.loss}};
   for (const auto& [name, v] : e.metrics) values.push_back({name, v});
   const double now = unix_seconds();
@@ -103,19 +149,18 @@ bool Trainer::evaluate(const StepResult& r) {
 
   const auto& stop = experiment_.evaluate;
   if (stop.stop_metric.empty()) return false;
-  double value = e.loss;
-  bool higher = false;
-  for (size_t k = 0; k < e.metrics.size(); ++k) {
-    if (e.metrics[k].first != stop.stop_metric) continue;
-    value = e.metrics[k].second;
-    higher = s_.plan_->metrics[k].item->higher_is_better != 0;
-  }
+  const int watched = stop_metric();
+  const double value = watched < 0 ? e.loss : e.metrics[static_cast<size_t>(watched)].second;
+  const bool higher =
+      watched >= 0 && s_.plan_->metrics[static_cast<size_t>(watched)].item->higher_is_better != 0;
   const double gain = higher ? value - s_.best_ : s_.best_ - value;
-  if (s_.evaluations_without_gain_ < 0 || gain > stop.min_delta) {
+  const bool first = s_.evaluations_without_gain_ < 0 || !std::isfinite(s_.best_);
+  if (std::isfinite(value) && (first || gain > stop.min_delta)) {
     s_.best_ = value;
     s_.evaluations_without_gain_ = 0;
     return false;
   }
+  s_.evaluations_without_gain_ = std::max<int64_t>(s_.evaluations_without_gain_, 0);
   if (++s_.evaluations_without_gain_ <= stop.patience) return false;
   s_.log_.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluations",
                     stop.stop_metric.c_str(), s_.best_,
@@ -138,19 +183,14 @@ StepResult Trainer::loop() {
   const int64_t total = s_.plan_->total_steps;
   if (total == 0)
     fail_config("[run] neither steps nor epochs is set, so the run has no end; set one of them");
+  if (!experiment_.evaluate.stop_metric.empty())
+    stop_metric();  // refuses a wrong name before the first step
   status("running", r);
   while (s_.step_ < total) {
     r = s_.step();
     log_step(r);
     const bool host_stops = s_.settings_.on_step && s_.settings_.on_step(r);
-    if (host_stops || s_.cancelled_.load(std::memory_order_relaxed)) {
-      save(r);
-      status("interrupted", r);
-      fail(PLAIT_ERR_CANCELLED,
-           strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
-               (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
-                                    : "; saved as " + checkpoint_));
-    }
+    if (host_stops || s_.cancelled_.load(std::memory_order_relaxed)) stop(r);
     const int64_t every = experiment_.evaluate.every;
     if (every > 0 && r.step % every == 0 && evaluate(r)) {
       r.finished = true;
@@ -177,6 +217,11 @@ StepResult Trainer::run() {
       at.step = s_.step_;
       status(e.code() == PLAIT_ERR_NUMERIC ? "aborted" : "failed", at, e.text());
     }
+    throw;
+  } catch (const std::exception& e) {
+    StepResult at;
+    at.step = s_.step_;
+    status("failed", at, e.what());
     throw;
   }
 }

@@ -55,8 +55,10 @@ std::string text_of(F&& f) {
   return {plait_text_data(text), plait_text_size(text)};
 }
 
+// Closes a handle; `keep` is what its callbacks use (the log sink), which thereby lives as long as the last handle.
 template <class T, void (*Close)(T*)>
 struct Closer {
+  std::shared_ptr<void> keep;
   void operator()(T* object) const { Close(object); }
 };
 template <class T, void (*Close)(T*)>
@@ -84,13 +86,13 @@ struct EngineSettings {
 // Plugins and log. Engines share nothing.
 class Engine {
  public:
-  explicit Engine(EngineSettings settings = {})
-      : log_(std::make_unique<LogSink>(std::move(settings.log))) {
+  explicit Engine(EngineSettings settings = {}) {
+    const auto log = std::make_shared<LogSink>(std::move(settings.log));
     const std::vector<const char*> paths = host_detail::pointers(settings.plugin_paths);
     plait_engine_options o{};
     o.struct_size = sizeof o;
-    o.log = *log_ ? &on_log : nullptr;
-    o.log_user = log_.get();
+    o.log = *log ? &on_log : nullptr;
+    o.log_user = log.get();
     o.log_level = settings.log_level;
     o.no_default_plugins = settings.no_default_plugins ? 1 : 0;
     o.plugin_paths = paths.data();
@@ -99,9 +101,10 @@ class Engine {
     o.data_folder = settings.data_folder.empty() ? nullptr : settings.data_folder.c_str();
     plait_engine* engine = nullptr;
     host_detail::check(plait_engine_open(&o, &engine));
-    engine_.reset(engine);
+    engine_ = {engine, {log}};
   }
   plait_engine* get() const { return engine_.get(); }
+  const std::shared_ptr<void>& keep() const { return engine_.get_deleter().keep; }
   void load(std::string_view path) {
     host_detail::check(plait_engine_load(get(), path.data(), path.size()));
   }
@@ -117,7 +120,6 @@ class Engine {
     } catch (...) {  // no exception may cross the border, and a log line is not worth a run
     }
   }
-  std::unique_ptr<LogSink> log_;  // outlives the engine, at one address
   host_detail::Handle<plait_engine, plait_engine_close> engine_;
 };
 
@@ -154,7 +156,7 @@ class Experiment {
     plait_experiment* e = nullptr;
     host_detail::check(
         plait_experiment_read(engine.get(), path.data(), path.size(), options.get(), &e));
-    return Experiment(e);
+    return Experiment(e, engine.keep());
   }
   // `name` stands for the file in messages.
   static Experiment parse(const Engine& engine, std::string_view toml, const std::string& name,
@@ -163,7 +165,7 @@ class Experiment {
     plait_experiment* e = nullptr;
     host_detail::check(plait_experiment_parse(engine.get(), toml.data(), toml.size(), name.c_str(),
                                               options.get(), &e));
-    return Experiment(e);
+    return Experiment(e, engine.keep());
   }
   // JSON list of all problems of a file, "[]" when it is fine.
   static std::string check(const Engine& engine, std::string_view path,
@@ -174,6 +176,7 @@ class Experiment {
     });
   }
   plait_experiment* get() const { return experiment_.get(); }
+  const std::shared_ptr<void>& keep() const { return experiment_.get_deleter().keep; }
   // The complete commented TOML.
   std::string bind() const {
     return host_detail::text_of([&](plait_text** t) { return plait_experiment_bind(get(), t); });
@@ -185,7 +188,7 @@ class Experiment {
   }
 
  private:
-  explicit Experiment(plait_experiment* e) : experiment_(e) {}
+  Experiment(plait_experiment* e, const std::shared_ptr<void>& keep) : experiment_(e, {keep}) {}
   host_detail::Handle<plait_experiment, plait_experiment_close> experiment_;
 };
 
@@ -195,9 +198,10 @@ class Plan {
   explicit Plan(const Experiment& experiment) {
     plait_plan* plan = nullptr;
     host_detail::check(plait_plan_make(experiment.get(), &plan));
-    plan_.reset(plan);
+    plan_ = {plan, {experiment.keep()}};
   }
   plait_plan* get() const { return plan_.get(); }
+  const std::shared_ptr<void>& keep() const { return plan_.get_deleter().keep; }
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_plan_describe(get(), t); });
   }
@@ -294,7 +298,7 @@ class Session {
     o.command = settings.command.empty() ? nullptr : settings.command.c_str();
     plait_session* session = nullptr;
     host_detail::check(plait_session_open(plan.get(), &o, &session));
-    session_.reset(session);
+    session_ = {session, {plan.keep()}};
   }
   plait_session* get() const { return session_.get(); }
 

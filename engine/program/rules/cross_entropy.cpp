@@ -34,7 +34,9 @@ std::vector<plait_shape> infer_grad(const Application& a) {
 }
 
 void gradient(Use& u) {
-  if (!u.d_out[0]) return;
+  if (u.d_out[1])
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[" + u.op.scope + "] cross_entropy: its second output, the log-sum-exp, has no gradient");
   u.d_in[0] = u.g.apply1("cross_entropy_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]},
                          u.op.attrs);
 }

@@ -30,8 +30,15 @@ std::vector<plait_shape> infer_layer_grad(const Application& a) {
   check_channels(a, 1, "gain");
   return {a.in[0], a.in[1], a.in[1]};
 }
+void refuse_statistics(const Use& u) {
+  for (size_t k = 1; k < u.d_out.size(); ++k)
+    if (u.d_out[k])
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[" + u.op.scope + "] " + u.op.name + ": its statistics have no gradient");
+}
+
 void gradient_layer(Use& u) {
-  if (!u.d_out[0]) return;
+  refuse_statistics(u);
   const auto d =
       u.g.apply("layer_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.op.out[2], u.d_out[0]});
   u.d_in = {d[0], d[1], d[2]};
@@ -48,7 +55,7 @@ std::vector<plait_shape> infer_rms_grad(const Application& a) {
   return {a.in[0], a.in[1]};
 }
 void gradient_rms(Use& u) {
-  if (!u.d_out[0]) return;
+  refuse_statistics(u);
   const auto d = u.g.apply("rms_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]});
   u.d_in = {d[0], d[1]};
 }

@@ -7,7 +7,9 @@
 using host::Run;
 using host::small;
 
-TEST_CASE("resuming is bit-identical, at any step, for every optimizer state, dropout and order of samples") {
+TEST_CASE(
+    "resuming is bit-identical, at any step, for every optimizer state, dropout and order of "
+    "samples") {
   const host::TempFolder folder;
   const auto straight = Run(small()).losses(40);
   for (const int at : {1, 7, 8, 25}) {  // 100 samples of 12: the ninth batch ends an epoch
@@ -35,7 +37,10 @@ TEST_CASE("a damaged newest checkpoint falls back to the one before") {
     first.losses(2);
     host::check(plait_session_save(first.session(), nullptr));
   }
-  std::fstream(dir + "/ckpt/step-0000000006/model.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(700).put('!');
+  std::fstream(dir + "/ckpt/step-0000000006/model.safetensors",
+               std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(700)
+      .put('!');
   const Run second(small(), dir, PLAIT_RESUME_AUTO);
   CHECK(second.step().loss == straight[4]);
 }
@@ -53,7 +58,8 @@ TEST_CASE("what cannot be resumed says why") {
     other.losses(1);
   }
   // Another model: the tensor that does not fit is named with both shapes, and nothing has changed.
-  f = host::failure_of([&] { Run(small(), folder / "run", PLAIT_RESUME_MUST, {"model.layers[1].out=24"}); });
+  f = host::failure_of(
+      [&] { Run(small(), folder / "run", PLAIT_RESUME_MUST, {"model.layers[1].out=24"}); });
   CHECK(f.code == PLAIT_ERR_DATA);
   CHECK(f.text.find("model.linear1.weight") != std::string::npos);
 }
@@ -68,7 +74,9 @@ TEST_CASE("two sessions cannot hold one run directory") {
 TEST_CASE("a run to the end evaluates, saves, keeps the newest and writes its metrics") {
   const host::TempFolder folder;
   const std::string dir = folder / "run";
-  const std::string eval = "[data.eval]\ntype = \"synthetic\"\nsamples = 33\n[evaluate]\nevery = 10\n[checkpoint]\nevery = 5\nkeep = 2\n";
+  const std::string eval =
+      "[data.eval]\ntype = \"synthetic\"\nsamples = 33\n[evaluate]\nevery = "
+      "10\n[checkpoint]\nevery = 5\nkeep = 2\n";
   const Run run(small(eval), dir);
   const auto r = run.run();
   CHECK(r.step == 30);
@@ -80,25 +88,29 @@ TEST_CASE("a run to the end evaluates, saves, keeps the newest and writes its me
   std::ifstream metrics(dir + "/metrics.ndjson");
   int steps = 0, evaluations = 0;
   for (std::string line; std::getline(metrics, line);) {
-    steps += line.find("\"loss\":") != std::string::npos && line.find("\"event\"") == std::string::npos;
+    steps +=
+        line.find("\"loss\":") != std::string::npos && line.find("\"event\"") == std::string::npos;
     evaluations += line.find("\"event\":\"evaluate\"") != std::string::npos;
   }
   CHECK(steps == 30);
   CHECK(evaluations == 3);
-  for (const char* name : {"run.toml", "env.json", "status.json", "overrides.txt"}) CHECK(std::filesystem::exists(dir + "/" + name));
+  for (const char* name : {"run.toml", "env.json", "status.json", "overrides.txt"})
+    CHECK(std::filesystem::exists(dir + "/" + name));
 }
 
 TEST_CASE("early stopping stops, and the reason is patience") {
   const host::TempFolder folder;
   const std::string stop =
-      "[data.eval]\ntype = \"synthetic\"\nsamples = 33\n[evaluate]\nevery = 1\nearly_stop = {metric = \"loss\", patience = 2, min_delta = 100.0}\n";
+      "[data.eval]\ntype = \"synthetic\"\nsamples = 33\n[evaluate]\nevery = 1\nearly_stop = "
+      "{metric = \"loss\", patience = 2, min_delta = 100.0}\n";
   const Run run(small(stop), folder / "run");
   const auto r = run.run();
   CHECK(r.finished == 1);
   CHECK(r.step == 4);  // the first counts as best, three more bring no gain of 100
 }
 
-TEST_CASE("a callback stops the run after a save, and resuming ends where an undisturbed run ends") {
+TEST_CASE(
+    "a callback stops the run after a save, and resuming ends where an undisturbed run ends") {
   const host::TempFolder folder;
   const Run straight(small());
   straight.losses(30);
@@ -110,8 +122,40 @@ TEST_CASE("a callback stops the run after a save, and resuming ends where an und
     const auto f = host::failure_of([&] { first.run(); });
     CHECK(f.code == PLAIT_ERR_CANCELLED);
     CHECK(f.text.find("saved as") != std::string::npos);
+    // Delivered once: what is asked for afterwards runs as if nobody had cancelled.
+    plait_text* t = nullptr;
+    host::check(plait_session_evaluate(first.session(), "train", &t));
+    CHECK(host::take(t).find("\"samples\": 100") != std::string::npos);
+    // And a cancelled evaluation is an error, never figures of a part.
+    plait_session_cancel(first.session());
+    const auto g = host::failure_of(
+        [&] { host::check(plait_session_evaluate(first.session(), "train", &t)); });
+    CHECK(g.code == PLAIT_ERR_CANCELLED);
   }
   const Run second(small(), dir, PLAIT_RESUME_MUST);
   CHECK(second.run().step == 30);
   CHECK(second.read("model.linear1.weight", 256) == straight.read("model.linear1.weight", 256));
+}
+
+TEST_CASE("a new run in a folder that holds another run's checkpoints is refused") {
+  const host::TempFolder folder;
+  {
+    const Run run(small(), folder / "run");
+    run.losses(2);
+    host::check(plait_session_save(run.session(), nullptr));
+  }
+  const auto f = host::failure_of([&] { Run(small(), folder / "run"); });
+  CHECK(f.code == PLAIT_ERR_CONFIG);
+  CHECK(f.text.find("holds checkpoints of an earlier run") != std::string::npos);
+}
+
+TEST_CASE(
+    "early stopping that watches no figure is refused before the first step, with the names there "
+    "are") {
+  const std::string stop =
+      "[data.eval]\ntype = \"synthetic\"\nsamples = 33\n[evaluate]\nevery = 1\nearly_stop = "
+      "{metric = \"acuracy\"}\n";
+  const auto f = host::failure_of([&] { Run(small(stop)).run(); });
+  CHECK(f.code == PLAIT_ERR_CONFIG);
+  CHECK(f.text.find("accuracy") != std::string::npos);
 }

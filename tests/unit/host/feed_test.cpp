@@ -17,7 +17,8 @@ struct Batch {
   plait_dl_tensor tx{}, ty{};
   plait_feed feeds[2] = {};
   explicit Batch(int64_t n) : x(static_cast<size_t>(n) * 16), y(static_cast<size_t>(n)) {
-    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7));
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7));
     for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<int32_t>(i % 10);
     x_shape[0] = y_shape[0] = n;
     x_shape[1] = 16;
@@ -52,7 +53,8 @@ TEST_CASE("prediction gives the rows of the host's samples") {
   const Run run(small());
   Batch b(5);
   std::vector<float> out(5 * 10, -77.0f);
-  host::check(plait_session_predict(run.session(), b.feeds, 1, "output", out.data(), out.size() * sizeof(float)));
+  host::check(plait_session_predict(run.session(), b.feeds, 1, "output", out.data(),
+                                    out.size() * sizeof(float)));
   // y = W2 relu(W1 x + b1) + b2, by hand.
   const auto w1 = run.read("model.linear1.weight", 256), b1 = run.read("model.linear1.bias", 16),
              w2 = run.read("model.linear2.weight", 160), b2 = run.read("model.linear2.bias", 10);
@@ -71,9 +73,7 @@ TEST_CASE("prediction gives the rows of the host's samples") {
 TEST_CASE("a feed that does not fit is refused by field, found and expected") {
   const Run run(small());
   Batch b(12);
-  auto text = [&] {
-    return host::failure_of([&] { step(run, b); }).text;
-  };
+  auto text = [&] { return host::failure_of([&] { step(run, b); }).text; };
   b.feeds[0].field = "y";
   CHECK(text().find("the program reads no field 'y'") != std::string::npos);
   b.feeds[0].field = "x";
@@ -149,6 +149,8 @@ TEST_CASE("on error every output is untouched") {
   std::memset(&r, 0x5A, sizeof r);
   r.struct_size = 8;
   fails(plait_session_step(run.session(), nullptr, 0, &r));
+  fails(plait_session_step(run.session(), nullptr, 1, nullptr));  // one feed, no array
+  CHECK(run.step().step == 1);                                    // the refused calls did nothing
   CHECK(r.step == 0x5A5A5A5A5A5A5A5A);
   CHECK(static_cast<void*>(x) == poison);
   CHECK(static_cast<void*>(t) == poison);

@@ -14,7 +14,8 @@ namespace {
 class Golden {
  public:
   Golden() {
-    std::ifstream file(std::string(PLAIT_SOURCE_FOLDER) + "/tests/golden/training.safetensors", std::ios::binary);
+    std::ifstream file(std::string(PLAIT_SOURCE_FOLDER) + "/tests/golden/training.safetensors",
+                       std::ios::binary);
     uint64_t size = 0;
     REQUIRE(file.read(reinterpret_cast<char*>(&size), 8));
     std::string head(size, ' ');
@@ -38,7 +39,8 @@ class Golden {
   std::vector<std::pair<std::string, json>> optimizers() const {
     std::vector<std::pair<std::string, json>> all;
     for (const auto& [name, text] : header_["__metadata__"].items())
-      if (name.starts_with("training.")) all.emplace_back(name, json::parse(text.get<std::string>()));
+      if (name.starts_with("training."))
+        all.emplace_back(name, json::parse(text.get<std::string>()));
     return all;
   }
 
@@ -50,9 +52,11 @@ class Golden {
 std::string experiment(const json& a, const std::string& device) {
   std::string type = a["optimizer"];
   if (a.value("decoupled", false)) type += "w";
-  std::string o = "[optimizer]\ntype = \"" + type + "\"\nrate = " + a["rate"].dump() + "\ndecay = " +
-                  a.value("weight_decay", json(0.0)).dump() + "\nclip = " + a.value("clip_norm", json(0.0)).dump() + "\n";
-  for (const char* key : {"momentum", "nesterov", "beta1", "beta2", "eps", "alpha", "independent_decay"})
+  std::string o = "[optimizer]\ntype = \"" + type + "\"\nrate = " + a["rate"].dump() +
+                  "\ndecay = " + a.value("weight_decay", json(0.0)).dump() +
+                  "\nclip = " + a.value("clip_norm", json(0.0)).dump() + "\n";
+  for (const char* key :
+       {"momentum", "nesterov", "beta1", "beta2", "eps", "alpha", "independent_decay"})
     if (a.contains(key)) o += std::string(key) + " = " + a[key].dump() + "\n";
   std::string layers;
   for (int out : {11, 7, 5}) {
@@ -60,8 +64,9 @@ std::string experiment(const json& a, const std::string& device) {
     layers += "[[model.layers]]\ntype = \"linear\"\nout = " + std::to_string(out) + "\n";
   }
   return "[run]\ndevice = \"" + device +
-         "\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\nshape = [13]\nclasses = 5\n" + layers +
-         "[loss]\ntype = \"cross_entropy\"\n" + o;
+         "\"\n[batch]\nglobal = 6\n[data.train]\ntype = \"synthetic\"\nshape = [13]\nclasses = "
+         "5\n" +
+         layers + "[loss]\ntype = \"cross_entropy\"\n" + o;
 }
 
 struct Inputs {
@@ -74,7 +79,9 @@ plait_step_result step(const Run& run, Inputs& in, size_t batch, bool weighted) 
   plait_dl_tensor x{in.x.data() + batch * 78, {1, 0}, 2, {2, 32, 1}, in.x_shape, nullptr, 0};
   plait_dl_tensor y{in.target.data() + batch * 6, {1, 0}, 1, {0, 32, 1}, in.row_shape, nullptr, 0};
   plait_dl_tensor w{in.w.data() + batch * 6, {1, 0}, 1, {2, 32, 1}, in.row_shape, nullptr, 0};
-  const plait_feed feeds[] = {{sizeof(plait_feed), "x", &x}, {sizeof(plait_feed), "label", &y}, {sizeof(plait_feed), "weight", &w}};
+  const plait_feed feeds[] = {{sizeof(plait_feed), "x", &x},
+                              {sizeof(plait_feed), "label", &y},
+                              {sizeof(plait_feed), "weight", &w}};
   plait_step_result r{};
   r.struct_size = sizeof r;
   host::check(plait_session_step(run.session(), feeds, weighted ? 3 : 2, &r));
@@ -99,12 +106,15 @@ TEST_CASE("20 steps with every optimizer follow PyTorch in float64") {
       const Run run(experiment(attributes, device));
       for (const char* layer : {"1", "2", "3"})
         for (const char* part : {"weight", "bias"}) {
-          const auto v = as<float>(golden.values(std::string("training/init.layer") + layer + "." + part));
-          host::check(plait_session_write(run.session(), (std::string("model.linear") + layer + "." + part).c_str(), v.data(),
-                                          v.size() * sizeof(float)));
+          const auto v =
+              as<float>(golden.values(std::string("training/init.layer") + layer + "." + part));
+          host::check(plait_session_write(
+              run.session(), (std::string("model.linear") + layer + "." + part).c_str(), v.data(),
+              v.size() * sizeof(float)));
         }
       const bool weighted = attributes.value("sample_weights", false);
-      const auto losses = golden.values(name + "/losses"), norms = golden.values(name + "/grad_norms");
+      const auto losses = golden.values(name + "/losses"),
+                 norms = golden.values(name + "/grad_norms");
       // Storage is f32: an update rounds to 6e-8 relative. Sign-like optimizers (lion; rmsprop and adam where a gradient is
       // tiny) turn a rounding at zero into a whole step of the rate, so weights get that much room.
       const bool signlike = attributes["optimizer"] != "sgd";
@@ -117,6 +127,7 @@ TEST_CASE("20 steps with every optimizer follow PyTorch in float64") {
       const auto final_weight = golden.values(name + "/final.layer2.weight");
       const auto found = run.read("model.linear2.weight", final_weight.size());
       for (size_t i = 0; i < found.size(); ++i)
-        CHECK(found[i] == doctest::Approx(final_weight[i]).epsilon(signlike ? 1e-3 : 1e-5).scale(0.1));
+        CHECK(found[i] ==
+              doctest::Approx(final_weight[i]).epsilon(signlike ? 1e-3 : 1e-5).scale(0.1));
     }
 }

@@ -52,8 +52,8 @@ inline plait_engine* new_engine() {
 // One engine, experiment, plan and session.
 class Run {
  public:
-  explicit Run(const std::string& toml, const std::string& run_dir = "", uint32_t resume = PLAIT_RESUME_NEVER,
-               const std::vector<const char*>& overrides = {})
+  explicit Run(const std::string& toml, const std::string& run_dir = "",
+               uint32_t resume = PLAIT_RESUME_NEVER, const std::vector<const char*>& overrides = {})
       : engine_(new_engine(), plait_engine_close) {
     plait_experiment_options xo{};
     xo.struct_size = sizeof xo;
@@ -61,7 +61,8 @@ class Run {
     xo.n_overrides = static_cast<uint32_t>(overrides.size());
     plait_experiment* x = nullptr;
     check(plait_experiment_parse(engine_.get(), toml.c_str(), PLAIT_NTS, "test.toml", &xo, &x));
-    const std::unique_ptr<plait_experiment, decltype(&plait_experiment_close)> experiment(x, plait_experiment_close);
+    const std::unique_ptr<plait_experiment, decltype(&plait_experiment_close)> experiment(
+        x, plait_experiment_close);
     plait_plan* p = nullptr;
     check(plait_plan_make(x, &p));
     plan_.reset(p);
@@ -103,7 +104,8 @@ class Run {
  private:
   std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine_;
   std::unique_ptr<plait_plan, decltype(&plait_plan_close)> plan_{nullptr, plait_plan_close};
-  std::unique_ptr<plait_session, decltype(&plait_session_close)> session_{nullptr, plait_session_close};
+  std::unique_ptr<plait_session, decltype(&plait_session_close)> session_{nullptr,
+                                                                          plait_session_close};
 };
 
 // A folder that goes away with the test.
@@ -127,15 +129,21 @@ class TempFolder {
 };
 
 // A small experiment on synthetic samples; `extra` is appended.
-inline std::string small(const std::string& extra = "", const std::string& layers = "", const std::string& batch = "global = 12",
+inline std::string small(const std::string& extra = "", const std::string& layers = "",
+                         const std::string& batch = "global = 12",
                          const std::string& data = "samples = 100") {
-  return "[run]\nsteps = 30\nseed = 3\n[batch]\n" + batch + "\n[data.train]\ntype = \"synthetic\"\n" + data + "\n" +
-         (layers.empty() ? "[[model.layers]]\ntype = \"flatten\"\n[[model.layers]]\ntype = \"linear\"\nout = 16\n[[model.layers]]\n"
-                           "type = \"relu\"\n[[model.layers]]\ntype = \"dropout\"\np = 0.25\n[[model.layers]]\ntype = \"linear\"\n"
+  return "[run]\nsteps = 30\nseed = 3\n[batch]\n" + batch +
+         "\n[data.train]\ntype = \"synthetic\"\n" + data + "\n" +
+         (layers.empty() ? "[[model.layers]]\ntype = \"flatten\"\n[[model.layers]]\ntype = "
+                           "\"linear\"\nout = 16\n[[model.layers]]\n"
+                           "type = \"relu\"\n[[model.layers]]\ntype = \"dropout\"\np = "
+                           "0.25\n[[model.layers]]\ntype = \"linear\"\n"
                            "out = 10\n"
                          : layers) +
          "[loss]\ntype = \"cross_entropy\"\n[[metrics]]\ntype = \"accuracy\"\n" +
-         (extra.find("[optimizer]") == std::string::npos ? "[optimizer]\ntype = \"adamw\"\nrate = 0.01\nclip = 1.0\n" : "") +
+         (extra.find("[optimizer]") == std::string::npos
+              ? "[optimizer]\ntype = \"adamw\"\nrate = 0.01\nclip = 1.0\n"
+              : "") +
          extra;
 }
 

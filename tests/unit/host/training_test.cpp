@@ -27,29 +27,37 @@ TEST_CASE("the same run twice is bit-identical, another seed is not") {
 }
 
 TEST_CASE("threads do not change a bit of small runs, and training learns") {
-  const auto one = Run(small("", "", "global = 12"), "", PLAIT_RESUME_NEVER, {"run.threads=1"}).losses(40);
-  const auto two = Run(small("", "", "global = 12"), "", PLAIT_RESUME_NEVER, {"run.threads=2"}).losses(40);
+  const auto one =
+      Run(small("", "", "global = 12"), "", PLAIT_RESUME_NEVER, {"run.threads=1"}).losses(40);
+  const auto two =
+      Run(small("", "", "global = 12"), "", PLAIT_RESUME_NEVER, {"run.threads=2"}).losses(40);
   CHECK(one == two);
   CHECK(one.back() < one.front());
 }
 
-TEST_CASE("how a batch is split into micro-batches does not show: losses, norms, dropout, padding of the last batch") {
+TEST_CASE(
+    "how a batch is split into micro-batches does not show: losses, norms, dropout, padding of the "
+    "last batch") {
   const Run whole(small());
   std::vector<plait_step_result> expected;
   for (int i = 0; i < 50; ++i) expected.push_back(whole.step());
-  for (const char* batch : {"global = 12\nmicro = 6", "global = 12\nmicro = 4", "global = 12\nmicro = 1"}) {
+  for (const char* batch :
+       {"global = 12\nmicro = 6", "global = 12\nmicro = 4", "global = 12\nmicro = 1"}) {
     CAPTURE(batch);
     const Run split(small("", "", batch));
     for (int i = 0; i < 50; ++i) {
       const auto r = split.step();
       CAPTURE(i);
       CHECK(r.loss == doctest::Approx(expected[static_cast<size_t>(i)].loss).epsilon(1e-5));
-      CHECK(r.grad_norm == doctest::Approx(expected[static_cast<size_t>(i)].grad_norm).epsilon(1e-4));
+      CHECK(r.grad_norm ==
+            doctest::Approx(expected[static_cast<size_t>(i)].grad_norm).epsilon(1e-4));
       CHECK(r.samples == expected[static_cast<size_t>(i)].samples);
       CHECK(r.epoch == expected[static_cast<size_t>(i)].epoch);
     }
-    const auto a = whole.read("model.linear1.weight", 16 * 16), b = split.read("model.linear1.weight", 16 * 16);
-    for (size_t i = 0; i < a.size(); ++i) CHECK(b[i] == doctest::Approx(a[i]).epsilon(1e-4).scale(0.1));
+    const auto a = whole.read("model.linear1.weight", 16 * 16),
+               b = split.read("model.linear1.weight", 16 * 16);
+    for (size_t i = 0; i < a.size(); ++i)
+      CHECK(b[i] == doctest::Approx(a[i]).epsilon(1e-4).scale(0.1));
   }
 }
 
@@ -62,9 +70,12 @@ TEST_CASE("the cpu device follows the reference device") {
 TEST_CASE("every optimizer lowers the loss and obeys accumulation") {
   for (const std::string type : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "lion"}) {
     CAPTURE(type);
-    const std::string rate = type == "sgd" || type == "adagrad" ? "0.05" : type == "lion" ? "0.004" : "0.005";
+    const std::string rate = type == "sgd" || type == "adagrad" ? "0.05"
+                             : type == "lion"                   ? "0.004"
+                                                                : "0.005";
     const std::string o = "[optimizer]\ntype = \"" + type + "\"\nrate = " + rate + "\n";
-    const auto whole = Run(small(o)).losses(60), split = Run(small(o, "", "global = 12\nmicro = 3")).losses(60);
+    const auto whole = Run(small(o)).losses(60),
+               split = Run(small(o, "", "global = 12\nmicro = 3")).losses(60);
     CHECK(whole.back() < 0.8 * whole.front());
     // Sign-like updates amplify rounding: compare the beginning closely.
     for (size_t i = 0; i < 10; ++i) CHECK(split[i] == doctest::Approx(whole[i]).epsilon(1e-4));
@@ -73,7 +84,8 @@ TEST_CASE("every optimizer lowers the loss and obeys accumulation") {
 
 TEST_CASE("parameter groups: own rates, frozen ones stay bit-identical") {
   const std::string o =
-      "[optimizer]\ntype = \"sgd\"\nrate = 0.1\n[[optimizer.groups]]\nmatch = [\"model.linear1.*\"]\nfrozen = true\n"
+      "[optimizer]\ntype = \"sgd\"\nrate = 0.1\n[[optimizer.groups]]\nmatch = "
+      "[\"model.linear1.*\"]\nfrozen = true\n"
       "[[optimizer.groups]]\nmatch = [\"*.linear2.bias\"]\nrate = 0.0\n";
   const Run run(small(o));
   const auto w = run.read("model.linear1.weight", 256), b = run.read("model.linear2.bias", 10),
@@ -86,12 +98,16 @@ TEST_CASE("parameter groups: own rates, frozen ones stay bit-identical") {
 
 TEST_CASE("group patterns that match nothing, or twice, are errors that name the parameters") {
   auto text = [](const std::string& groups) {
-    return host::failure_of([&] { Run(small("[optimizer]\ntype = \"sgd\"\nrate = 0.1\n" + groups)); }).text;
+    return host::failure_of(
+               [&] { Run(small("[optimizer]\ntype = \"sgd\"\nrate = 0.1\n" + groups)); })
+        .text;
   };
   const std::string none = text("[[optimizer.groups]]\nmatch = [\"model.conv*\"]\n");
   CHECK(none.find("pattern 'model.conv*' matches no parameter") != std::string::npos);
   CHECK(none.find("model.linear1.weight") != std::string::npos);
-  const std::string twice = text("[[optimizer.groups]]\nmatch = [\"*.bias\"]\n[[optimizer.groups]]\nmatch = [\"*linear1*\"]\n");
+  const std::string twice = text(
+      "[[optimizer.groups]]\nmatch = [\"*.bias\"]\n[[optimizer.groups]]\nmatch = "
+      "[\"*linear1*\"]\n");
   CHECK(twice.find("belongs to two groups") != std::string::npos);
 }
 
@@ -109,8 +125,10 @@ TEST_CASE("clipping bounds the update, the reported norm is the one before") {
 
 TEST_CASE("a parameter shared by two layers is one parameter") {
   const std::string layers =
-      "[[model.layers]]\ntype = \"flatten\"\n[[model.layers]]\ntype = \"linear\"\nname = \"a\"\nout = 16\n[[model.layers]]\n"
-      "type = \"tanh\"\n[[model.layers]]\ntype = \"linear\"\nname = \"b\"\nout = 16\ntie = {weight = \"model.a.weight\"}\n"
+      "[[model.layers]]\ntype = \"flatten\"\n[[model.layers]]\ntype = \"linear\"\nname = "
+      "\"a\"\nout = 16\n[[model.layers]]\n"
+      "type = \"tanh\"\n[[model.layers]]\ntype = \"linear\"\nname = \"b\"\nout = 16\ntie = {weight "
+      "= \"model.a.weight\"}\n"
       "[[model.layers]]\ntype = \"linear\"\nname = \"c\"\nout = 10\n";
   const Run run(small("", layers));
   plait_text* t = nullptr;
@@ -122,11 +140,14 @@ TEST_CASE("a parameter shared by two layers is one parameter") {
   check_close(Run(small("", layers, "global = 12\nmicro = 2")).losses(20), whole, 1e-5);
 }
 
-TEST_CASE("a frozen teacher beside a student: named values cross models, the teacher never changes") {
+TEST_CASE(
+    "a frozen teacher beside a student: named values cross models, the teacher never changes") {
   const std::string toml =
       "[run]\nsteps = 10\n[batch]\nglobal = 8\n[data.train]\ntype = \"synthetic\"\nsamples = 64\n"
-      "[models.teacher]\nfrozen = true\n[[models.teacher.layers]]\ntype = \"flatten\"\n[[models.teacher.layers]]\ntype = \"linear\"\n"
-      "out = 4\n[[models.student.layers]]\ntype = \"flatten\"\n[[models.student.layers]]\ntype = \"linear\"\nout = 4\n"
+      "[models.teacher]\nfrozen = true\n[[models.teacher.layers]]\ntype = "
+      "\"flatten\"\n[[models.teacher.layers]]\ntype = \"linear\"\n"
+      "out = 4\n[[models.student.layers]]\ntype = \"flatten\"\n[[models.student.layers]]\ntype = "
+      "\"linear\"\nout = 4\n"
       "[models.student.loss]\ntype = \"mse\"\nfrom = [\"output\", \"teacher.output\"]\n"
       "[models.student.optimizer]\ntype = \"adam\"\nrate = 0.02\n";
   const Run run(toml);

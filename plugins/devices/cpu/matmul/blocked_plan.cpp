@@ -69,13 +69,14 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
     plan.k_blocks.push_back({first, std::min(size, desc.k - first)});
   }
   const int64_t tile_bytes = plan.slots * size * kFloat;
-  plan.tiles_per_block =
-      std::min<int64_t>(tiles, std::max<int64_t>(4, second_level_cache_bytes() * 5 / 8 / tile_bytes));
+  plan.tiles_per_block = std::min<int64_t>(
+      tiles, std::max<int64_t>(4, second_level_cache_bytes() * 5 / 8 / tile_bytes));
 
   const int64_t units = desc.batch > 1 ? desc.batch : std::max(plan.panels, tiles);
   constexpr int64_t kProductsWorthAThread = 1 << 20;
   const int64_t products = desc.batch * ceil_div(desc.m * desc.n, kProductsWorthAThread) * desc.k;
-  plan.threads = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(std::min(units, products), desc.threads)));
+  plan.threads = static_cast<int>(
+      std::max<int64_t>(1, std::min<int64_t>(std::min(units, products), desc.threads)));
 
   const double k = static_cast<double>(desc.k);
   const double m = static_cast<double>(desc.m);
