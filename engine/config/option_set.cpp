@@ -120,6 +120,7 @@ void find_unknown(const Node& table, const OptionView& declared,
   std::vector<std::string> known = declared.names();
   known.insert(known.end(), engine_keys.begin(), engine_keys.end());
   std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const Node::Entry& entry : table.entries()) {
     if (std::binary_search(known.begin(), known.end(), entry.key)) continue;
     const std::string near = nearest(entry.key, known);

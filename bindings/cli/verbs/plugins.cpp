@@ -49,18 +49,19 @@ void show_report(Terminal& t, const Json& registry) {
 void show_item(Terminal& t, const Json& plugin, const Json& item) {
   t.line(t.bold(item_title(item)) + ": " + item.value("help", "") + "  (" +
          plugin.value("name", "") + " " + plugin.value("version", "") + ")");
-  Table table("lll");
+  Table table("ll");
   for (const Json& option : item.value("options", Json::array())) {
     const bool required = !option.contains("default") || option["default"].is_null();
-    std::string what = option.value("help", "");
-    if (const std::string unit = option.value("unit", ""); !unit.empty()) what += " [" + unit + "]";
+    // "name: type, range, unit; default; help": the name stands in the first column already.
+    const std::string text = option.value("text", "");
+    const size_t colon = text.find(": ");
     table.row({option.value("name", "") +
                    (required ? " (required)" : " = " + option.value("default", "")),
-               option.value("text", ""), what});
+               colon == std::string::npos ? text : text.substr(colon + 2)});
   }
   if (item.contains("rate"))
-    table.row({"rate, decay", "number >= 0",
-               "by default " + item["rate"].dump() + " and " + item["decay"].dump()});
+    table.row({"rate, decay",
+               "number >= 0; by default " + item["rate"].dump() + " and " + item["decay"].dump()});
   t.raw(table.empty() ? "  no options of its own\n" : table.text("  "));
 }
 
