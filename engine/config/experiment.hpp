@@ -134,7 +134,7 @@ struct NormalizeConfig {
 struct DatasetConfig : ItemConfig {
   std::string name;  // "train", "eval", ...
   bool shuffle = false;
-  int64_t prefetch = 4;
+  int64_t prefetch = -1;
   int64_t limit = 0;  // 0: all samples
   std::vector<NormalizeConfig> normalize;
 };

@@ -161,7 +161,9 @@ constexpr plait_option kDataset[] = {
     text("type", nullptr, "dataset item"),
     flag("shuffle", "false",
          "visit the samples in a new order each epoch; true for [data.train] when left out"),
-    at_most(count("prefetch", "4", 0, "batches", "batches read ahead"), 1024),
+    at_most(count("prefetch", "-1", -1, "batches",
+                  "batches read ahead; 0: none, -1: 2 to 32, as many as fit in 8 MiB"),
+            1024),
     count("limit", "0", 0, "samples", "use only the first samples; 0: all"),
 };
 constexpr plait_option kNormalize[] = {

@@ -4,14 +4,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/order.hpp"
+#include "engine/data/ring.hpp"
 #include "engine/data/slots.hpp"
 
 namespace plait::data {
@@ -72,22 +71,20 @@ struct Loader::State {
   Order order;
   int64_t order_epoch = -1;
 
-  // The ring: `ready` slots from `head` on are filled; the one at head may be held by the consumer. Under the mutex.
+  // Reading ahead. The thread owns fill_index and error but while the ring rests or has ended.
+  Ring ring;
   std::thread thread;
-  std::mutex mutex;
-  std::condition_variable can_fill, can_take;
-  size_t head = 0, ready = 0;
-  bool held = false, stop = false;
-  uint64_t generation = 0;  // seek() raises it: what was being filled is then void
-  int64_t fill_index = 0;   // the batch the thread reads next
-  int64_t position = 0;     // the batch next() delivers
+  int64_t fill_index = 0;  // the batch the thread reads next
   std::optional<Error> error;
+
+  int64_t position = 0;  // the batch next() delivers
 };
 
 Loader::State::State(Source opened, const LoaderConfig& config)
     : source(std::move(opened)),
       info(checked_info(source)),
-      slots((check_config(config), config), info.fields, info.n_fields) {
+      slots((check_config(config), config), info.fields, info.n_fields),
+      ring(slots.count()) {
   batch = config.batch;
   row_begin = config.row_begin;
   rows = rows_of(config);
@@ -97,7 +94,7 @@ Loader::State::State(Source opened, const LoaderConfig& config)
   shuffle = config.shuffle;
   endless = config.endless;
   total = per_epoch;
-  threaded = config.prefetch > 0;
+  threaded = config.prefetch != 0;
   position = fill_index = config.first_batch;
   if (endless && n == 0)
     fail_data("[data] dataset '" + source.name +
@@ -107,11 +104,7 @@ Loader::State::State(Source opened, const LoaderConfig& config)
 }
 
 Loader::State::~State() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    stop = true;
-  }
-  can_fill.notify_all();
+  ring.stop();
   if (thread.joinable()) thread.join();
 }
 
@@ -158,20 +151,15 @@ const Batch* Loader::State::next_direct() {
 }
 
 const Batch* Loader::State::next_ahead() {
-  std::unique_lock<std::mutex> lock(mutex);
-  if (held) {
-    held = false;
-    head = (head + 1) % slots.count();
-    --ready;
-    can_fill.notify_one();
+  if (!thread.joinable() && !ended(position)) start();
+  if (!thread.joinable()) return nullptr;
+  const int64_t slot = ring.take();
+  if (slot < 0) {
+    if (error) throw Error(*error);
+    return nullptr;
   }
-  if (ended(position)) return nullptr;
-  if (!thread.joinable()) start();
-  can_take.wait(lock, [this] { return ready > 0 || error; });
-  if (ready == 0) throw Error(*error);
-  held = true;
   ++position;
-  return &slots[head].batch;
+  return &slots[static_cast<size_t>(slot)].batch;
 }
 
 void Loader::State::start() {
@@ -181,30 +169,22 @@ void Loader::State::start() {
 
 void Loader::State::work() {
   pthread_setname_np(pthread_self(), "plait-data");
-  std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
-    can_fill.wait(
-        lock, [this] { return stop || (ready < slots.count() && !error && !ended(fill_index)); });
-    if (stop) return;
-    const uint64_t mine = generation;
-    const int64_t index = fill_index;
-    Slot& slot = slots[(head + ready) % slots.count()];
-    lock.unlock();
-    std::optional<Error> failure;
+    const int64_t slot = ring.room();
+    if (slot < 0) return;
+    if (ended(fill_index)) {
+      ring.halt();
+      continue;
+    }
     try {
-      fill_or_explain(index, slot);
+      fill_or_explain(fill_index, slots[static_cast<size_t>(slot)]);
     } catch (const Error& e) {
-      failure = e;
+      error = e;
+      ring.halt();
+      continue;
     }
-    lock.lock();
-    if (mine != generation) continue;
-    if (failure) {
-      error = std::move(failure);
-    } else {
-      ++ready;
-      ++fill_index;
-    }
-    can_take.notify_one();
+    ++fill_index;
+    ring.filled();
   }
 }
 
@@ -221,15 +201,10 @@ void Loader::seek(int64_t batch_index) {
     fail_invalid(
         strf("[data] seek to batch %lld, expected 0 or more", static_cast<long long>(batch_index)));
   State& s = *state_;
-  {
-    const std::lock_guard<std::mutex> lock(s.mutex);
-    ++s.generation;
-    s.head = s.ready = 0;
-    s.held = false;
-    s.error.reset();
-    s.position = s.fill_index = batch_index;
-  }
-  s.can_fill.notify_one();
+  if (s.thread.joinable()) s.ring.pause();
+  s.error.reset();
+  s.position = s.fill_index = batch_index;
+  s.ring.restart();
 }
 
 int64_t Loader::position() const { return state_->position; }

@@ -22,8 +22,9 @@ struct LoaderConfig {
   int64_t batch = 1;  // samples of a global batch
   uint64_t seed = 0;
   bool shuffle = false;
-  int64_t limit = 0;        // only the first `limit` samples of the dataset; 0: all
-  int prefetch = 2;         // batches read ahead by a thread; 0: no thread, next() reads
+  int64_t limit = 0;  // only the first `limit` samples of the dataset; 0: all
+  int prefetch =
+      2;  // batches read ahead by a thread; 0: no thread, next() reads; -1: by their size, 2 to 32
   bool endless = false;     // after the last batch of an epoch comes the first of the next
   int64_t first_batch = 0;  // index of the first batch to deliver, counted over all epochs
   int64_t row_begin =

@@ -1,5 +1,6 @@
 #include "engine/data/slots.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -41,10 +42,6 @@ uint64_t field_bytes(const plait_field& field, int64_t rows) {
   return checked_round_up(total == 0 ? 1 : total, kAlign, what);
 }
 
-uint64_t slot_count(const LoaderConfig& config) {
-  return static_cast<uint64_t>(config.prefetch) + 1;
-}
-
 uint64_t array_bytes(int64_t rows, uint64_t element) {
   return checked_round_up(
       checked_mul<uint64_t>(static_cast<uint64_t>(rows), element, "[data] rows"), kAlign,
@@ -63,7 +60,7 @@ void check_config(const LoaderConfig& c) {
   };
   need(c.batch >= 1, "batch", c.batch, "1 or more");
   need(c.limit >= 0, "limit", c.limit, "0 or more");
-  need(c.prefetch >= 0 && c.prefetch <= 1024, "prefetch", c.prefetch, "0 to 1024 batches");
+  need(c.prefetch >= -1 && c.prefetch <= 1024, "prefetch", c.prefetch, "0 to 1024 batches, or -1");
   need(c.first_batch >= 0, "first_batch", c.first_batch, "0 or more");
   need(c.row_begin >= 0 && c.row_begin < c.batch, "row_begin", c.row_begin, "a row of the batch");
   need(c.rows >= 0 && c.rows <= c.batch - c.row_begin, "rows", c.rows, "rows inside the batch");
@@ -103,24 +100,42 @@ void check_fields(const plait_field* fields, uint32_t n_fields, const std::strin
   }
 }
 
-uint64_t Slots::bytes(const LoaderConfig& config, const plait_field* fields, uint32_t n_fields) {
-  const int64_t rows = rows_of(config);
+namespace {
+
+// Bytes of one batch with its weights.
+uint64_t slot_bytes(int64_t rows, const plait_field* fields, uint32_t n_fields) {
   uint64_t slot = array_bytes(rows, sizeof(float));
   for (uint32_t i = 0; i < n_fields; ++i)
     if (!is_weight(fields[i]))
       slot = checked_add(slot, field_bytes(fields[i], rows), "[data] bytes of a batch");
-  return checked_add(checked_mul(slot, slot_count(config), "[data] bytes of all batches"),
+  return slot;
+}
+
+// A wake-up of the reading thread should pay for several small batches; large ones are not worth the memory.
+uint64_t slot_count(const LoaderConfig& config, uint64_t slot_bytes) {
+  constexpr uint64_t kLeast = 2, kMost = 32, kBytes = 8 << 20;
+  if (config.prefetch >= 0) return static_cast<uint64_t>(config.prefetch) + 1;
+  return std::clamp(kBytes / slot_bytes, kLeast, kMost) + 1;
+}
+
+}  // namespace
+
+uint64_t Slots::bytes(const LoaderConfig& config, const plait_field* fields, uint32_t n_fields) {
+  const int64_t rows = rows_of(config);
+  const uint64_t slot = slot_bytes(rows, fields, n_fields);
+  return checked_add(checked_mul(slot, slot_count(config, slot), "[data] bytes of all batches"),
                      array_bytes(rows, sizeof(int64_t)), "[data] bytes of all batches");
 }
 
 Slots::Slots(const LoaderConfig& config, const plait_field* fields, uint32_t n_fields) {
   const uint64_t total = bytes(config, fields, n_fields);
   const int64_t rows = rows_of(config);
+  const uint64_t count = slot_count(config, slot_bytes(rows, fields, n_fields));
   void* memory = ::operator new (total, std::align_val_t{kAlign}, std::nothrow);
   if (!memory)
-    fail(PLAIT_ERR_MEMORY,
-         strf("[data] no memory for %d batches of %lld samples: %s", config.prefetch + 1,
-              static_cast<long long>(rows), human_bytes(total).c_str()));
+    fail(PLAIT_ERR_MEMORY, strf("[data] no memory for %llu batches of %lld samples: %s",
+                                static_cast<unsigned long long>(count),
+                                static_cast<long long>(rows), human_bytes(total).c_str()));
   memory_.reset(memory);
   // Touched now, so that no page fault and no surprise comes in a step.
   std::memset(memory, 0, total);
@@ -131,7 +146,7 @@ Slots::Slots(const LoaderConfig& config, const plait_field* fields, uint32_t n_f
     return here;
   };
   indices_ = reinterpret_cast<int64_t*>(take(array_bytes(rows, sizeof(int64_t))));
-  slots_.resize(slot_count(config));
+  slots_.resize(count);
   for (Slot& slot : slots_) {
     slot.weight = reinterpret_cast<float*>(take(array_bytes(rows, sizeof(float))));
     slot.batch.weight = slot.weight;

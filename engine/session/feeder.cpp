@@ -87,20 +87,17 @@ int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
 }
 
 int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
-  if (own_.empty()) {
-    for (const plan::Field& f : feed_.fields)
-      own_.emplace_back(static_cast<size_t>(global_) * f.sample_bytes);
-    own_weight_.resize(static_cast<size_t>(global_));
-  }
+  own_.resize(feed_.fields.size());
+  own_weight_.resize(static_cast<size_t>(global_));
   for (const HostField& h : fields) {
     const bool known =
         h.name == "weight" || std::any_of(feed_.fields.begin(), feed_.fields.end(),
                                           [&](const plan::Field& f) { return f.name == h.name; });
+    if (known) continue;
     std::vector<std::string> names{"weight"};
     for (const plan::Field& f : feed_.fields) names.push_back(f.name);
-    if (!known)
-      fail_invalid("[feed] the program reads no field '" + h.name + "'" +
-                   did_you_mean(nearest(h.name, names)) + "; it reads: " + join(names));
+    fail_invalid("[feed] the program reads no field '" + h.name + "'" +
+                 did_you_mean(nearest(h.name, names)) + "; it reads: " + join(names));
   }
   auto given = [&](const std::string& name) {
     return std::find_if(fields.begin(), fields.end(),
@@ -123,11 +120,19 @@ int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
   }
   if (n < 0) fail_invalid("[feed] no field was given");
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
-    std::fill(own_[i].begin(), own_[i].end(), char{0});
+    const auto h = given(feed_.fields[i].name);
+    const char* from = h == fields.end()
+                           ? nullptr
+                           : static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset;
+    if (from && n == global_) {  // the host's memory stays where it is until the call returns
+      staged_[i] = from;
+      continue;
+    }
+    own_[i].resize(static_cast<size_t>(global_) * feed_.fields[i].sample_bytes);
     const uint64_t bytes = static_cast<uint64_t>(n) * feed_.fields[i].sample_bytes;
-    if (const auto h = given(feed_.fields[i].name); h != fields.end() && bytes)
-      std::memcpy(own_[i].data(),
-                  static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset, bytes);
+    if (from && bytes) std::memcpy(own_[i].data(), from, bytes);
+    const uint64_t given_bytes = from ? bytes : 0;
+    std::memset(own_[i].data() + given_bytes, 0, own_[i].size() - given_bytes);
     staged_[i] = own_[i].data();
   }
   std::fill(own_weight_.begin(), own_weight_.end(), 0.0f);

@@ -26,7 +26,8 @@ class Feeder {
 
   // Takes what a loader delivered; borrowed until the next stage().
   void stage(const data::Batch& batch);
-  // Copies the host's tensors; returns the number of samples. Fields that are not given are zero when `partial`.
+  // Takes the host's tensors; returns the number of samples. Fields that are not given are zero when `partial`. What fills a
+  // whole batch is borrowed until the next stage(), what is shorter is copied and followed by zeros.
   // Errors: PLAIT_ERR_INVALID naming the field, what was found and what is expected.
   int64_t stage(const std::vector<HostField>& fields, bool partial);
   // Writes micro-batch m of what was staged into the program's inputs.
@@ -38,7 +39,7 @@ class Feeder {
   const plan::Feed& feed_;
   int64_t global_;
   std::vector<std::vector<char>>
-      own_;  // (G, sample) of each field of the feed, made when the host first feeds
+      own_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
   std::vector<float> own_weight_;    // (G)
   std::vector<const char*> staged_;  // per field of the feed
   const float* weight_ = nullptr;

@@ -102,7 +102,7 @@ TEST_CASE("a whole experiment is read") {
   REQUIRE(e.datasets[0].normalize.size() == 1);
   CHECK(e.datasets[0].normalize[0].field == "image");
   CHECK(e.datasets[0].normalize[0].divide == 255);
-  CHECK(e.dataset("eval")->prefetch == 4);
+  CHECK(e.dataset("eval")->prefetch == -1);
   CHECK(e.dataset("none") == nullptr);
 
   REQUIRE(e.models.size() == 1);

@@ -313,6 +313,18 @@ TEST_CASE("host_bytes is known before opening") {
   const uint64_t expected = 3 * (1216 + 128 + 448) + 832;
   CHECK(Loader::host_bytes(config, plain.fields.data(), 2) == expected);
   CHECK(Loader::host_bytes(config, weighted.fields.data(), 3) == expected);
+  // By size: 32 small batches, 2 large ones, in between what fits in 8 MiB; one more is being used.
+  const auto slots_of = [&](int64_t batch) {
+    const LoaderConfig by_size{.batch = batch, .prefetch = -1}, one{.batch = batch, .prefetch = 0};
+    const LoaderConfig two{.batch = batch, .prefetch = 1};
+    const auto bytes = [&](const LoaderConfig& c) {
+      return Loader::host_bytes(c, plain.fields.data(), 2);
+    };
+    return 1 + (bytes(by_size) - bytes(one)) / (bytes(two) - bytes(one));
+  };
+  CHECK(slots_of(100) == 33);
+  CHECK(slots_of(64000) == 1 + (8 << 20) / (64000 * 17));
+  CHECK(slots_of(10000000) == 3);
   const plait_field huge{"x", PLAIT_FIELD_INPUT, 0, {PLAIT_F32, 2, {INT64_MAX, INT64_MAX}}};
   CHECK(
       text_of([&] { Loader::host_bytes(config, &huge, 1); }, PLAIT_ERR_INVALID).find("field 'x'") !=
@@ -322,8 +334,8 @@ TEST_CASE("host_bytes is known before opening") {
 TEST_CASE("configs and datasets that make no sense are refused") {
   FakeData data(10);
   CHECK_THROWS_WITH(Loader(source_of(data), {.batch = 0}), "[data] batch is 0, expected 1 or more");
-  CHECK_THROWS_WITH(Loader(source_of(data), {.prefetch = -1}),
-                    "[data] prefetch is -1, expected 0 to 1024 batches");
+  CHECK_THROWS_WITH(Loader(source_of(data), {.prefetch = -2}),
+                    "[data] prefetch is -2, expected 0 to 1024 batches, or -1");
   CHECK_THROWS_WITH(Loader(source_of(data), {.first_batch = -2}),
                     "[data] first_batch is -2, expected 0 or more");
   CHECK_THROWS_WITH(Loader(source_of(data), {.batch = 4, .row_begin = 4}),
