@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
@@ -14,6 +15,7 @@
 
 namespace plait::plan {
 
+using program::attr;
 using program::make_shape;
 
 const Dataset* Plan::dataset(const std::string& name) const {
@@ -120,6 +122,21 @@ void deliver(program::Graph& g, const Plan& plan, const std::string& name, progr
   g.assign(sum, program::operator_(g, "add", sum, v));
 }
 
+// A gradient that is complete when it is made is squared and summed there, so that the norm need not read all of them again.
+void deliver_squares(program::Graph& g, Plan& plan, const Parameter& p, program::ValueId gradient) {
+  auto model = std::find_if(plan.models.begin(), plan.models.end(),
+                            [&](const Model& m) { return m.name == p.model; });
+  if (model->squares < 0)
+    model->squares = plan.storage.add(p.model + ".squares", Category::kResults);
+  std::vector<int64_t> axes(g.shape(gradient).rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  g.scope = p.model + ".optimizer";
+  g.bind(
+      g.apply1("reduce", {gradient},
+               {attr("kind", std::string("sum_squares")), attr("axes", axes), attr("keep", false)}),
+      plan.storage.take(model->squares, 4, 4));
+}
+
 std::unique_ptr<program::Graph> write_micro(Plan& plan, const Context& context) {
   const Dataset* train = plan.dataset("train");
   Tracer tracer(plan, plan.train_feed, *train, *plan.experiment.dataset("train"), true);
@@ -142,9 +159,10 @@ std::unique_ptr<program::Graph> write_micro(Plan& plan, const Context& context) 
     deliver(g, plan, "weight_sum", tracer.results()[m].weight_sum, plan.models[m].weight_sum);
   }
   for (size_t i = 0; i < targets.size(); ++i) {
-    if (gradients[i])
+    if (gradients[i]) {
       deliver(g, plan, trained[i]->name + ".gradient", gradients[i], trained[i]->gradient);
-    else if (context.log)
+      if (plan.accumulation == 1) deliver_squares(g, plan, *trained[i], gradients[i]);
+    } else if (context.log)
       context.log->warn("[plan] no loss depends on parameter '" + trained[i]->name +
                         "'; only weight decay will change it");
   }
@@ -291,6 +309,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     plan->evaluate = compile("evaluate", std::move(evaluate), *plan);
     if (plan->accumulation > 1) plan->begin = compile("begin", write_begin(*plan), *plan);
   } catch (const Error& e) {
+    if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
     if (!problems.empty()) return nullptr;
     add_problem(plan->experiment, e, problems);
     return nullptr;

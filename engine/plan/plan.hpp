@@ -55,6 +55,7 @@ struct Model {
   bool trained = false;
   Place loss_sum, weight_sum;  // sums over the step's micro-batches
   Place loss, norm, finite;    // after the update program; finite is 1 or 0
+  int32_t squares = -1;  // segment: Σ g² of each parameter, where the micro program leaves it
   Place eval_loss_sum, eval_weight_sum;
 };
 

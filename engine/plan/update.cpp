@@ -27,16 +27,32 @@ struct Common {
   ValueId scale, finite;
 };
 
+// Σ g² of all gradients of a model: from the sums the micro program left, or else from the gradients.
+ValueId write_squares(Graph& g, const Plan& plan, const Model& model,
+                      const std::vector<ValueId>& gradients) {
+  const auto folded = [&](ValueId v, const char* kind) {
+    return g.apply1("reduce", {v},
+                    {attr("kind", std::string(kind)), attr("axes", std::vector<int64_t>{0}),
+                     attr("keep", false)});
+  };
+  if (model.squares >= 0) {
+    const auto& segment = plan.storage.segments()[static_cast<size_t>(model.squares)];
+    return folded(
+        flat(g, model.name + ".squares", static_cast<int64_t>(segment.bytes / 4), model.squares),
+        "sum");
+  }
+  ValueId sum = 0;
+  for (ValueId v : gradients) {
+    const ValueId s = folded(v, "sum_squares");
+    sum = sum ? operator_(g, "add", sum, s) : s;
+  }
+  return sum;
+}
+
 Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gradients) {
   const Model& model = plan.models[m];
   g.scope = model.name + ".optimizer";
-  ValueId sum = 0;
-  for (ValueId v : gradients) {
-    const ValueId s = g.apply1("reduce", {v},
-                               {attr("kind", std::string("sum_squares")),
-                                attr("axes", std::vector<int64_t>{0}), attr("keep", false)});
-    sum = sum ? operator_(g, "add", sum, s) : s;
-  }
+  const ValueId sum = write_squares(g, plan, model, gradients);
   const ValueId loss_sum = g.persistent("loss_sum", kScalar, model.loss_sum);
   const ValueId weight_sum = g.persistent("weight_sum", kScalar, model.weight_sum);
   const ValueId inverse = g.apply1("recip", {weight_sum});

@@ -30,7 +30,8 @@ Op* foldable_matmul(Graph& g, const Uses& uses, ValueId v, int32_t reader) {
   const Value& value = g.value(v);
   if (value.producer < 0 || uses.is_output(v) || value.same_as) return nullptr;
   Op& op = g.ops()[static_cast<size_t>(value.producer)];
-  if (op.name != "matmul" || op.attrs.find("activation") || op.attrs.find("accumulate"))
+  if (op.name != "matmul" || op.attrs.find("activation") || op.attrs.find("accumulate") ||
+      op.attrs.find("squares"))
     return nullptr;
   return uses.readers(v) == std::vector<int32_t>{reader} ? &op : nullptr;
 }
@@ -102,9 +103,32 @@ bool fold_accumulate(Graph& g, const Uses& uses, int32_t i) {
 
 }  // namespace
 
+namespace {
+
+// A product's sum of squares, as the norm of a gradient wants it, is taken while its tiles are in registers.
+bool fold_squares(Graph& g, int32_t i) {
+  Op& reduce = g.ops()[static_cast<size_t>(i)];
+  const ValueId y = reduce.in[0];
+  if (reduce.attrs.text("kind", "sum") != "sum_squares" || elements(g.shape(reduce.out[0])) != 1 ||
+      g.value(y).producer < 0)
+    return false;
+  Op& matmul = g.ops()[static_cast<size_t>(g.value(y).producer)];
+  for (const char* other : {"bias", "activation", "accumulate", "squares"})
+    if (matmul.attrs.find(other)) return false;
+  if (matmul.name != "matmul") return false;
+  matmul.out.push_back(reduce.out[0]);
+  matmul.attrs.set(attr("squares", true));
+  g.value(reduce.out[0]).producer = g.value(y).producer;
+  reduce = Op{};
+  return true;
+}
+
+}  // namespace
+
 void fold_matmul(Graph& g) {
   for (int32_t i = 0; i < static_cast<int32_t>(g.ops().size()); ++i) {
     const Op& op = g.ops()[static_cast<size_t>(i)];
+    if (op.name == "reduce") fold_squares(g, i);
     if (op.name != "map" || op.map.instrs.size() != 1) continue;
     const Uses uses(g);
     const uint32_t code = op.map.instrs[0].op;

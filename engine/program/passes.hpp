@@ -5,7 +5,8 @@
 
 namespace plait::program {
 
-// Folds a bias, an activation whose operand nobody else reads, and an accumulation into the matmul before it.
+// Folds a bias, an activation whose operand nobody else reads, and an accumulation into the matmul before it,
+// and a sum of squares of its result.
 void fold_matmul(Graph& g);
 
 // Joins element-wise ops of one shape into one `map`, and scalar arithmetic into whoever reads it.

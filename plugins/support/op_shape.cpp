@@ -168,7 +168,8 @@ Matmul parse_matmul(const plait_op_desc& d) {
   p.transpose_a = flag_attr(d, "transpose_a", false);
   p.transpose_b = flag_attr(d, "transpose_b", false);
   p.activation = text_attr(d, "activation", "none");
-  need_operands(d, 2 + p.bias + p.accumulate, 1);
+  p.squares = flag_attr(d, "squares", false);
+  need_operands(d, 2 + p.bias + p.accumulate, p.squares ? 2 : 1);
   const plait_shape &a = d.inputs[0], &b = d.inputs[1], &y = d.outputs[0];
   need(a.rank >= 2 && b.rank >= 2, d, "needs matrices, found " + text(a) + " and " + text(b));
   need_floats(d, a, "a");
@@ -190,6 +191,9 @@ Matmul parse_matmul(const plait_op_desc& d) {
   if (p.accumulate) need_same(d, d.inputs[d.n_inputs - 1], y);
   need(!p.accumulate || (!p.bias && p.activation == "none"), d,
        "accumulate excludes bias and activation");
+  if (p.squares) need_count(d, d.outputs[1], 1, "squares");
+  need(!p.squares || (!p.bias && !p.accumulate && p.activation == "none"), d,
+       "squares excludes bias, accumulate and activation");
   p.stride_a = p.m * p.k;
   p.stride_b = b.rank == 2 ? 0 : p.k * p.n;
   if (p.batch != 1 && b.rank == 2 &&

@@ -89,7 +89,7 @@ Transpose parse_transpose(const plait_op_desc& d);
 struct Matmul {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t stride_a = 0, stride_b = 0;  // between products; stride_b is 0 where b is shared
-  bool transpose_a = false, transpose_b = false, bias = false, accumulate = false;
+  bool transpose_a = false, transpose_b = false, bias = false, accumulate = false, squares = false;
   std::string activation;  // "none", "relu", ...
 };
 Matmul parse_matmul(const plait_op_desc& d);

@@ -55,6 +55,12 @@ void add_matmul_cases(std::vector<Case>& out) {
         c.in_place = {2};
         c.must_alias = true;
         out.push_back(c);
+        c = matmul(PLAIT_F32, {{}, s.m, s.n, s.k, ta, tb});
+        c.name += " with squares";
+        c.attrs.push_back(flag("squares", true));
+        c.outputs.push_back(shape(PLAIT_F32, {}));
+        c.scale *= 1 + static_cast<double>(s.m * s.n);
+        out.push_back(c);
       }
   for (const char* activation : {"none", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu"}) {
     out.push_back(matmul(PLAIT_F32, {{}, 32, 84, 120, false, true}, true, activation));

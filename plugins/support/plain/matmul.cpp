@@ -1,4 +1,5 @@
-// matmul: y[b,m,n] = act(op(a)[b,m,k] op(b)[b,k,n] + bias[n]), or y = c + op(a) op(b). One row of y at a time, in double.
+// matmul: y[b,m,n] = act(op(a)[b,m,k] op(b)[b,k,n] + bias[n]), or y = c + op(a) op(b); on request also
+// the sum of the squares of y. One row of y at a time, in double.
 #include "plugins/support/activation.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
@@ -24,7 +25,8 @@ class PlainMatmul {
   void run(plait_queue*, void* const* operands, void* workspace) const {
     Scratch scratch(workspace);
     const auto sum = scratch.row(p_.n), b = scratch.row(p_.n), a = scratch.row(p_.k);
-    const size_t y = types_.size() - 1;
+    const size_t y = types_.size() - (p_.squares ? 2 : 1);
+    double squares = 0;
     for (int64_t batch = 0; batch < p_.batch; ++batch)
       for (int64_t i = 0; i < p_.m; ++i) {
         const int64_t at = (batch * p_.m + i) * p_.n;
@@ -41,9 +43,13 @@ class PlainMatmul {
           read_elements(types_[1], operands[1], first_b, p_.transpose_b ? p_.k : 1, p_.n, b.data());
           for (size_t j = 0; j < sum.size(); ++j) sum[j] += a[static_cast<size_t>(k)] * b[j];
         }
-        for (double& v : sum) v = activate(activation_, v);
+        for (double& v : sum) {
+          v = activate(activation_, v);
+          squares += v * v;
+        }
         write_elements(types_[y], operands[y], at, 1, p_.n, sum.data());
       }
+    if (p_.squares) write_elements(types_[y + 1], operands[y + 1], 0, 1, 1, &squares);
   }
 
  private:

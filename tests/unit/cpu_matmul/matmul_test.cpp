@@ -122,10 +122,33 @@ double worst_error(const MatmulDesc& d, const Operands& got, const Expected& exp
   return worst;
 }
 
-void run_once(const MatmulKernel& kernel, const Operands& in, Buffer& c) {
+/// Returns the sum of squares, if the kernel was asked for it.
+float run_once(const MatmulKernel& kernel, const Operands& in, Buffer& c) {
   Buffer workspace(static_cast<int64_t>(kernel.workspace_bytes() / sizeof(float) + 1));
-  kernel.run({in.a.data(), in.b.data(), in.bias.data(), c.data(), workspace.data()});
+  float squares = -1;
+  kernel.run({in.a.data(), in.b.data(), in.bias.data(), c.data(), workspace.data(), &squares});
   CHECK(workspace.fences_stand());
+  return squares;
+}
+
+/// The same product with the sum of squares: the same C, and the squares of just that.
+void check_squares(MatmulDesc d, const std::string& name, const Operands& plain) {
+  d.squares = true;
+  Operands got(d, 7);
+  const auto kernel = make_matmul(d, name);
+  const float squares = run_once(*kernel, got, got.c);
+  CHECK(std::memcmp(plain.c.data(), got.c.data(), got.c.size() * sizeof(float)) == 0);
+  CHECK(got.c.fences_stand());
+  double expected = 0;
+  for (int64_t item = 0; item < d.batch; ++item)
+    for (int64_t i = 0; i < d.m * d.n; ++i)
+      expected += std::pow(static_cast<double>(got.c.data()[item * d.batch_stride_c + i]), 2);
+  CHECK(std::fabs(squares - expected) <= 1e-5 * expected);
+  MatmulDesc alone = d;
+  alone.threads = 1;
+  Operands same(d, 7);
+  if (name.starts_with("jit"))  // the tiles don't depend on the threads, and so the sum doesn't
+    CHECK(run_once(*make_matmul(alone, name), same, same.c) == squares);
 }
 
 void check_kernel(const MatmulDesc& d, const std::string& name) {
@@ -141,6 +164,7 @@ void check_kernel(const MatmulDesc& d, const std::string& name) {
   CHECK(got.c.fences_stand());
   run_once(*kernel, got, before);
   CHECK(std::memcmp(before.data(), got.c.data(), got.c.size() * sizeof(float)) == 0);
+  if (!d.accumulate && !d.bias && d.activation == Activation::none) check_squares(d, name, got);
 }
 
 void check_all(const MatmulDesc& d) {

@@ -44,6 +44,28 @@ TEST_CASE("a value with another reader stays, as a second output of the joined m
   CHECK(runner.last_program().calls.size() == 2);
 }
 
+TEST_CASE("the sum of squares of a product folds into it, of anything else it stays") {
+  test::Runner runner("reference");
+  const auto squares = [](Graph& g, ValueId v) {
+    return g.apply1("reduce", {v},
+                    {attr("kind", std::string("sum_squares")),
+                     attr("axes", std::vector<int64_t>{0, 1}), attr("keep", false)});
+  };
+  const auto run = [&](bool biased) {
+    return runner.run(
+        {make_shape(PLAIT_F64, {2, 2}), make_shape(PLAIT_F64, {2, 2}), make_shape(PLAIT_F64, {2})},
+        {{1, 2, 3, 4}, {1, 0, 0, -1}, {1, 1}}, [&](Graph& g, const std::vector<ValueId>& in) {
+          ValueId y = g.apply1("matmul", {in[0], in[1]});
+          if (biased) y = operator_(g, "add", y, in[2]);
+          return std::vector{y, squares(g, y)};
+        });
+  };
+  CHECK(run(false) == std::vector<std::vector<double>>{{1, -2, 3, -4}, {30}});
+  CHECK(runner.last_program().calls.size() == 1);
+  CHECK(run(true) == std::vector<std::vector<double>>{{2, -1, 4, -3}, {30}});
+  CHECK(runner.last_program().calls.size() == 2);
+}
+
 TEST_CASE("bias and activation fold into the matmul") {
   for (const char* activation : {"relu", "tanh", "sigmoid"}) {
     test::Runner runner("reference");

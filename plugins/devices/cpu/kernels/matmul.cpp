@@ -33,6 +33,7 @@ MatmulDesc desc_of(const plait_op_desc& d) {
   m.batch_stride_c = p.m * p.n;
   m.accumulate = p.accumulate;
   m.bias = p.bias;
+  m.squares = p.squares;
   m.activation = activation(d, p.activation);
   m.threads = static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024));
   return m;
@@ -42,8 +43,8 @@ class CpuMatmul {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const MatmulDesc m = desc_of(d);
-    for (uint32_t i = 0; i <= d.n_inputs; ++i)
-      if (const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[0]).dtype;
+    for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i)
+      if (const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
           type != PLAIT_F32) {
         why = std::string("takes f32 only, found ") + support::dtype_name(type);
         return false;
@@ -54,8 +55,11 @@ class CpuMatmul {
     return true;
   }
   CpuMatmul(plait_device*, const plait_op_desc& d)
-      : kernel_(make_matmul(desc_of(d))), bias_(support::parse_matmul(d).bias), y_(d.n_inputs) {
-    if (support::parse_matmul(d).accumulate) add_to_ = support::bytes(d.outputs[0]);
+      : kernel_(make_matmul(desc_of(d))), y_(d.n_inputs) {
+    const support::Matmul p = support::parse_matmul(d);
+    bias_ = p.bias;
+    squares_ = p.squares;
+    if (p.accumulate) add_to_ = support::bytes(d.outputs[0]);
   }
   void run(plait_queue*, void* const* operands, void* workspace) const {
     MatmulArgs args;
@@ -63,6 +67,7 @@ class CpuMatmul {
     args.b = static_cast<const float*>(operands[1]);
     args.bias = bias_ ? static_cast<const float*>(operands[2]) : nullptr;
     args.c = static_cast<float*>(operands[y_]);
+    args.squares = squares_ ? static_cast<float*>(operands[y_ + 1]) : nullptr;
     args.workspace = workspace;
     if (add_to_ && operands[y_ - 1] != operands[y_])
       std::memcpy(operands[y_], operands[y_ - 1], add_to_);
@@ -71,7 +76,7 @@ class CpuMatmul {
 
  private:
   std::unique_ptr<MatmulKernel> kernel_;
-  bool bias_;
+  bool bias_ = false, squares_ = false;
   uint32_t y_;           // operand
   uint64_t add_to_ = 0;  // bytes of y when the product is added to the operand before it
 };

@@ -12,6 +12,7 @@
 #include "plugins/devices/cpu/matmul/isa.hpp"
 #include "plugins/devices/cpu/matmul/jit_kernel.hpp"
 #include "plugins/devices/cpu/matmul/pack.hpp"
+#include "plugins/devices/cpu/matmul/plain.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -38,12 +39,11 @@ class BlockedMatmul final : public MatmulKernel {
   void run(const MatmulArgs& args) const override {
     if (plan_.threads == 1) {
       run_share(args, plan_.share(0, 1), 0);
-      return;
+    } else {
+      run_parallel(args);
     }
-#pragma omp parallel num_threads(plan_.threads)
-    {
-      const int thread = omp_get_thread_num();
-      run_share(args, plan_.share(thread, omp_get_num_threads()), static_cast<size_t>(thread));
+    if (plan_.desc.squares) {
+      *args.squares = plain_sum(squares(args), static_cast<int64_t>(plan_.squares_floats()));
     }
   }
 
@@ -53,11 +53,26 @@ class BlockedMatmul final : public MatmulKernel {
   size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
 
  private:
+  void run_parallel(const MatmulArgs& args) const {
+#pragma omp parallel num_threads(plan_.threads)
+    {
+      const int thread = omp_get_thread_num();
+      run_share(args, plan_.share(thread, omp_get_num_threads()), static_cast<size_t>(thread));
+    }
+  }
+
+  /// After the threads' parts of the workspace.
+  float* squares(const MatmulArgs& args) const {
+    return static_cast<float*>(args.workspace) +
+           static_cast<size_t>(plan_.threads) * (plan_.a_floats() + plan_.b_floats());
+  }
+
   struct Operands {
     const float* a;
     const float* b;
     const float* bias;
     float* c;
+    float* squares;  // (panels, tiles, lanes)
     float* packed_a;
     float* packed_b;
   };
@@ -67,12 +82,14 @@ class BlockedMatmul final : public MatmulKernel {
         static_cast<float*>(args.workspace) + thread * (plan_.a_floats() + plan_.b_floats());
     const MatmulDesc& d = plan_.desc;
     for (int64_t item = share.first_item; item < share.last_item; ++item) {
-      const Operands operands = {args.a + item * d.batch_stride_a,
-                                 args.b + item * d.batch_stride_b,
-                                 args.bias,
-                                 args.c + item * d.batch_stride_c,
-                                 workspace,
-                                 workspace + plan_.a_floats()};
+      const Operands operands = {
+          args.a + item * d.batch_stride_a,
+          args.b + item * d.batch_stride_b,
+          args.bias,
+          args.c + item * d.batch_stride_c,
+          squares(args) + item * plan_.panels * plan_.tiles() * lanes_of(plan_.isa),
+          workspace,
+          workspace + plan_.a_floats()};
       for (int64_t tile = share.first_tile; tile < share.last_tile; tile += plan_.tiles_per_block) {
         const int64_t last = std::min(tile + plan_.tiles_per_block, share.last_tile);
         for (size_t block = 0; block < plan_.k_blocks.size(); ++block) {
@@ -122,6 +139,7 @@ class BlockedMatmul final : public MatmulKernel {
       }
       call.d = o.c + row * d.n + column;
       if (d.bias) call.bias = o.bias + column;
+      call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;
       code_.function(block * 2 + (last ? 1 : 0))(&call);
       if (activate_ != nullptr && block + 1 == plan_.k_blocks.size()) {
         const int64_t rows = plan_.first_row(last_tile) - row;

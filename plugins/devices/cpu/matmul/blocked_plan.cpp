@@ -46,6 +46,10 @@ size_t BlockedPlan::b_floats() const {
   return static_cast<size_t>(panel_lanes * k_blocks.front().size);
 }
 
+size_t BlockedPlan::squares_floats() const {
+  return desc.squares ? static_cast<size_t>(desc.batch * panels * tiles() * lanes_of(isa)) : 0;
+}
+
 BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   BlockedPlan plan;
   plan.refusal = jit_refusal(desc);
@@ -110,6 +114,7 @@ KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block
   spec.add = k_block > 0 || plan.desc.accumulate;
   spec.bias = last_block && plan.desc.bias;
   spec.relu = last_block && plan.desc.activation == Activation::relu;
+  spec.squares = last_block && plan.desc.squares;
   spec.prefetch = true;
   return spec;
 }

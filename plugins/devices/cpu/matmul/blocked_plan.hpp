@@ -42,10 +42,12 @@ struct BlockedPlan {
   /// Of thread `thread` out of `threads` that run; shares don't depend on anything else.
   BlockedShare share(int thread, int of_threads) const;
 
-  size_t a_floats() const;  ///< of the packed block of A
-  size_t b_floats() const;  ///< of the packed panel of B
+  size_t a_floats() const;        ///< of the packed block of A
+  size_t b_floats() const;        ///< of the packed panel of B
+  size_t squares_floats() const;  ///< (batch, panels, tiles, lanes); 0 when not wanted
   size_t workspace_bytes() const {
-    return static_cast<size_t>(threads) * (a_floats() + b_floats()) * sizeof(float);
+    return (static_cast<size_t>(threads) * (a_floats() + b_floats()) + squares_floats()) *
+           sizeof(float);
   }
 };
 

@@ -46,6 +46,9 @@ void check(const MatmulDesc& d) {
   if (d.accumulate && (d.bias || d.activation != Activation::none)) {
     refuse(d, "accumulate with bias or activation", "one or the other");
   }
+  if (d.squares && (d.accumulate || d.bias || d.activation != Activation::none)) {
+    refuse(d, "squares with accumulate, bias or activation", "one or the other");
+  }
   if (d.threads < 1) refuse(d, "threads = " + std::to_string(d.threads), "at least 1");
 }
 
@@ -54,6 +57,7 @@ class PlainMatmul final : public MatmulKernel {
   explicit PlainMatmul(const MatmulDesc& desc) : desc_(desc) {}
   void run(const MatmulArgs& args) const override {
     matmul_plain(desc_, args.a, args.b, args.bias, args.c);
+    if (desc_.squares) *args.squares = plain_squares(desc_, args.c);
   }
   std::string_view name() const override { return "plain"; }
   size_t workspace_bytes() const override { return 0; }

@@ -31,7 +31,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     align(64);
     const size_t offset = getSize();
     spec_ = &spec;
-    Xbyak::util::StackFrame frame(this, 1, 9, 0, false);
+    Xbyak::util::StackFrame frame(this, 1, 10, 0, false);
     p_ = frame.t[0];
     q_ = frame.t[1];
     d_ = frame.t[2];
@@ -41,11 +41,13 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     q_now_ = frame.t[6];
     count_ = frame.t[7];
     d_ahead_ = frame.t[8];
+    squares_ = frame.t[9];
     const Xbyak::Reg64& args = frame.p[0];
     mov(p_, ptr[args + offsetof(PanelArgs, p)]);
     mov(q_, ptr[args + offsetof(PanelArgs, q)]);
     mov(d_, ptr[args + offsetof(PanelArgs, d)]);
     if (spec.bias) mov(bias_, ptr[args + offsetof(PanelArgs, bias)]);
+    if (spec.squares) mov(squares_, ptr[args + offsetof(PanelArgs, squares)]);
     load_mask();
     if (spec.rows_hi > spec.rows_lo) {
       mov(tiles_, ptr[args + offsetof(PanelArgs, tiles_hi)]);
@@ -72,9 +74,10 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   Xbyak::Xmm mask_vector() const { return vector(15); }
   int vector_bytes() const { return lanes_of(spec_->isa) * static_cast<int>(kFloat); }
   bool masked(bool wanted, int vec) const { return wanted && vec == spec_->vecs - 1; }
+  bool masks_squares() const { return spec_->squares && spec_->last_lanes < lanes_of(spec_->isa); }
 
   void load_mask() {
-    if (!spec_->mask_q && !spec_->mask_d) return;
+    if (!spec_->mask_q && !spec_->mask_d && !masks_squares()) return;
     if (spec_->isa == Isa::avx512) {
       mov(count_.cvt32(), (1 << spec_->last_lanes) - 1);
       kmovw(k1, count_.cvt32());
@@ -95,6 +98,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     clear_sums(rows);
     k_loop(rows);
     finish(rows);
+    if (spec_->squares) sum_squares(rows);
     add(p_, static_cast<uint32_t>(spec_->p_tile != 0 ? spec_->p_tile : rows * spec_->p_row));
     add(d_, static_cast<uint32_t>(rows * spec_->d_row));
     if (spec_->bias && spec_->bias_per_row) add(bias_, static_cast<uint32_t>(rows * kFloat));
@@ -209,6 +213,24 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     }
   }
 
+  /// The sums have been stored, so their registers are free: row 0 gathers the squares of its column of vectors.
+  void sum_squares(int rows) {
+    const int last = spec_->vecs - 1;
+    for (int vec = 0; vec < spec_->vecs; ++vec) {
+      vmulps(sum(0, vec), sum(0, vec), sum(0, vec));
+      for (int row = 1; row < rows; ++row) vfmadd231ps(sum(0, vec), sum(row, vec), sum(row, vec));
+    }
+    if (masks_squares()) {  // lanes beyond the panel may hold anything
+      if (spec_->isa == Isa::avx512)
+        vmovaps(sum(0, last) | k1 | T_z, sum(0, last));
+      else
+        vandps(sum(0, last), sum(0, last), mask_vector());
+    }
+    for (int vec = 1; vec <= last; ++vec) vaddps(sum(0, 0), sum(0, 0), sum(0, vec));
+    vmovups(ptr[squares_], sum(0, 0));
+    add(squares_, vector_bytes());
+  }
+
   void store(const Xbyak::Xmm& from, int64_t offset, bool mask) {
     const Xbyak::Address address = ptr[d_ + static_cast<int>(offset)];
     if (!mask) {
@@ -221,7 +243,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   }
 
   const KernelSpec* spec_ = nullptr;
-  Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_ahead_;
+  Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_ahead_, squares_;
 };
 
 JitCode::JitCode(const std::vector<KernelSpec>& specs) try

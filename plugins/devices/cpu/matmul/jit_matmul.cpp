@@ -10,6 +10,7 @@
 #include "plugins/devices/cpu/matmul/isa.hpp"
 #include "plugins/devices/cpu/matmul/jit_kernel.hpp"
 #include "plugins/devices/cpu/matmul/pack.hpp"
+#include "plugins/devices/cpu/matmul/plain.hpp"
 #include "plugins/devices/cpu/matmul/plan.hpp"
 
 namespace plait::cpu {
@@ -40,8 +41,21 @@ class JitMatmul final : public MatmulKernel {
   void run(const MatmulArgs& args) const override {
     if (plan_.threads == 1) {
       run_tasks(args, 0, tasks(), 0);
-      return;
+    } else {
+      run_parallel(args);
     }
+    if (plan_.desc.squares) {
+      *args.squares = plain_sum(squares(args), static_cast<int64_t>(plan_.squares_floats));
+    }
+  }
+
+  std::string_view name() const override {
+    return plan_.isa == Isa::avx512 ? "jit_avx512" : "jit_avx2";
+  }
+  size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
+
+ private:
+  void run_parallel(const MatmulArgs& args) const {
 #pragma omp parallel num_threads(plan_.threads)
     {
       // The pool may grant fewer threads than asked for; every task has its own part of C either
@@ -53,19 +67,20 @@ class JitMatmul final : public MatmulKernel {
     }
   }
 
-  std::string_view name() const override {
-    return plan_.isa == Isa::avx512 ? "jit_avx512" : "jit_avx2";
-  }
-  size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
-
- private:
   /// A part of a panel: its tiles and where its rows begin.
   struct Part {
     int64_t first_row;
     int64_t rows;
+    int64_t first_tile;
     int64_t tiles_hi;
     int64_t tiles_lo;
   };
+
+  /// (batch, tiles of all panels, lanes), after the threads' parts of the workspace.
+  float* squares(const MatmulArgs& args) const {
+    return static_cast<float*>(args.workspace) +
+           static_cast<size_t>(plan_.threads) * (plan_.pack_floats + plan_.scratch_floats);
+  }
 
   int64_t tasks() const {
     return plan_.desc.batch * static_cast<int64_t>(plan_.panels.size()) * plan_.row_splits;
@@ -92,7 +107,7 @@ class JitMatmul final : public MatmulKernel {
              std::max<int64_t>(tile - panel.tiles_hi, 0) * panel.rows_lo;
     };
     const int64_t hi = std::min(last, panel.tiles_hi) - std::min(first, panel.tiles_hi);
-    return {row_of(first), row_of(last) - row_of(first), hi, last - first - hi};
+    return {row_of(first), row_of(last) - row_of(first), first, hi, last - first - hi};
   }
 
   void run_panel(const MatmulArgs& args, int64_t item, const Panel& panel, const Part& part,
@@ -112,6 +127,12 @@ class JitMatmul final : public MatmulKernel {
     call.tiles_hi = part.tiles_hi;
     call.tiles_lo = part.tiles_lo;
     if (desc.bias) call.bias = args.bias + (plan_.swapped ? part.first_row : panel.first_lane);
+
+    if (desc.squares) {
+      call.squares =
+          squares(args) +
+          (item * plan_.all_tiles() + panel.first_tile + part.first_tile) * lanes_of(plan_.isa);
+    }
 
     const size_t blocks = plan_.k_blocks.size();
     for (size_t block = 0; block < blocks; ++block) {

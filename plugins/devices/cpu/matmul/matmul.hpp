@@ -36,6 +36,7 @@ struct MatmulDesc {
   int64_t batch_stride_c = 0;
   bool accumulate = false;  ///< C += A*B; excludes bias and activation
   bool bias = false;        ///< add bias[n] to every row
+  bool squares = false;  ///< also the sum of the squares of C; excludes the three above and below
   Activation activation = Activation::none;
   int threads = 1;  ///< most threads `run` may use; a small problem uses fewer
 };
@@ -49,6 +50,7 @@ struct MatmulArgs {
   const float* bias = nullptr;
   float* c = nullptr;
   void* workspace = nullptr;
+  float* squares = nullptr;  ///< one number, written if the desc has it
 };
 
 /// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these

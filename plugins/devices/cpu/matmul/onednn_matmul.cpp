@@ -112,9 +112,10 @@ class OneDnnMatmul final : public MatmulKernel {
                                           operands_.data()) == dnnl_success;
     if (!done) {  // out of memory inside the library: slow but right
       matmul_plain(desc_, args.a, args.b, args.bias, args.c);
-      return;
+    } else if (activate_ != nullptr) {
+      activate(args.c);
     }
-    if (activate_ != nullptr) activate(args.c);
+    if (desc_.squares) *args.squares = plain_squares(desc_, args.c);
   }
 
   std::string_view name() const override { return "onednn"; }

@@ -11,6 +11,10 @@ namespace plait::cpu {
 template <typename T>
 void matmul_plain(const MatmulDesc& desc, const T* a, const T* b, const T* bias, T* c);
 
+/// Sum of `count` numbers, and of the squares of all of C, in an order that follows from the sizes alone.
+float plain_sum(const float* values, int64_t count);
+float plain_squares(const MatmulDesc& desc, const float* c);
+
 /// The value of an activation. Instantiated for float and double.
 template <typename T>
 T activate_plain(Activation activation, T x);

@@ -90,6 +90,7 @@ double choose_panels(JitPlan& plan) {
     panel.first_lane = first;
     panel.lanes = std::min<int64_t>(int64_t{vecs} * lanes, plan.lanes - first);
     cut_rows(panel, plan);
+    if (!plan.panels.empty()) panel.first_tile = plan.all_tiles();
     const bool same = !plan.panels.empty() && plan.panels.back().vecs == vecs &&
                       plan.panels.back().lanes == panel.lanes;
     panel.kind = same ? plan.kinds - 1 : plan.kinds++;
@@ -171,6 +172,9 @@ JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool swapped, bool copy) {
     plan.pack_floats = round_up(plan.k_blocks.front().size * widest * lanes, line_floats);
   }
   if (swapped) plan.scratch_floats = round_up(plan.rows * widest * lanes, line_floats);
+  if (desc.squares) {
+    plan.squares_floats = static_cast<size_t>(plan.all_tiles() * desc.batch * lanes);
+  }
   return plan;
 }
 
@@ -223,6 +227,7 @@ KernelSpec kernel_spec(const JitPlan& plan, const Panel& panel, size_t k_block) 
   spec.bias = last && plan.desc.bias;
   spec.bias_per_row = plan.swapped;
   spec.relu = last && plan.desc.activation == Activation::relu;
+  spec.squares = last && plan.desc.squares;
   return spec;
 }
 

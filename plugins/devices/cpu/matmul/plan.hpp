@@ -38,6 +38,7 @@ struct KernelSpec {
   bool bias = false;
   bool bias_per_row = false;
   bool relu = false;
+  bool squares = false;   ///< a vector of sums of squares per tile
   bool prefetch = false;  ///< P and D lie beyond the first-level cache, P in reading order
 
   bool operator==(const KernelSpec&) const = default;
@@ -53,7 +54,8 @@ struct Panel {
   int rows_lo = 0;
   int64_t tiles_hi = 0;
   int64_t tiles_lo = 0;
-  int kind = 0;  ///< panels of one kind share their generated functions
+  int64_t first_tile = 0;  ///< tiles of the panels before it
+  int kind = 0;            ///< panels of one kind share their generated functions
 };
 
 struct KBlock {
@@ -83,10 +85,15 @@ struct JitPlan {
   int row_splits = 1;         ///< pieces every panel is cut into, for the threads
   size_t pack_floats = 0;     ///< per thread
   size_t scratch_floats = 0;  ///< per thread, for D when swapped
+  size_t squares_floats = 0;  ///< a vector for each tile of all products; 0 when not wanted
   double cycles = 0;          ///< estimate, for comparing plans
 
+  int64_t all_tiles() const {
+    return panels.back().first_tile + panels.back().tiles_hi + panels.back().tiles_lo;
+  }
   size_t workspace_bytes() const {
-    return static_cast<size_t>(threads) * (pack_floats + scratch_floats) * sizeof(float);
+    return (static_cast<size_t>(threads) * (pack_floats + scratch_floats) + squares_floats) *
+           sizeof(float);
   }
 };
 
