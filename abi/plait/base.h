@@ -12,8 +12,8 @@
  * 5. Pointers: `in` is borrowed for the call unless said otherwise; `out` objects belong to the caller and are freed by the
  *    function named in the comment. Texts inside an object live as long as the object.
  * 6. Each function carries a tag line [thread: ...; blocks: ...]. `any`: from any thread at any time. `owner`: from one
- *    thread at a time per object. `plan`: only inside the callback that handed out the context. `compute`: the thread that
- *    runs programs; must not allocate or lock.
+ *    thread at a time per object; engines and sessions answer a second one with PLAIT_ERR_STATE. `plan`: only inside the
+ *    callback that handed out the context. `compute`: the thread that runs programs; must not allocate or lock.
  */
 #ifndef PLAIT_BASE_H
 #define PLAIT_BASE_H

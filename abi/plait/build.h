@@ -29,9 +29,9 @@ typedef struct plait_attr {
 } plait_attr;
 
 /* How a parameter starts. Element e of parameter P gets a number that depends on (seed, P's name, e) alone. */
-#define PLAIT_INIT_CONSTANT 1u /* a */
-#define PLAIT_INIT_UNIFORM 2u  /* in [a, b) */
-#define PLAIT_INIT_NORMAL 3u   /* mean a, standard deviation b */
+#define PLAIT_INIT_CONSTANT 1u  /* a */
+#define PLAIT_INIT_UNIFORM 2u   /* in [a, b) */
+#define PLAIT_INIT_NORMAL 3u    /* mean a, standard deviation b */
 #define PLAIT_INIT_TRUNCATED 4u /* normal, redrawn within two standard deviations */
 
 /* A parameter asked for by a layer. */
@@ -57,9 +57,9 @@ struct plait_build_table {
 
   /* Applies op `name` to inputs (n_in) and sets outputs (n_out; fewer than the op has is fine, further ones are dropped).
    * Errors: PLAIT_ERR_NOT_FOUND with the nearest op name; PLAIT_ERR_INVALID with both shapes. */
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *op)(plait_builder *b, const char *name, const plait_value *inputs,
-                                               uint32_t n_in, const plait_attr *attrs, uint32_t n_attrs,
-                                               plait_value *outputs, uint32_t n_out);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *op)(plait_builder *b, const char *name, const plait_value *inputs, uint32_t n_in,
+                                               const plait_attr *attrs, uint32_t n_attrs, plait_value *outputs,
+                                               uint32_t n_out);
   /* A scalar constant, f32, shape (). */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *constant)(plait_builder *b, double value, plait_value *out);
   /* Type and shape of a value. */

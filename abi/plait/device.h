@@ -42,8 +42,8 @@ typedef struct plait_kernel_item {
   /* 1: takes this desc, and *choice is set; 0: refuses, and choice->detail says why. Pure. [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *select)(const plait_op_desc *desc, plait_choice *choice);
   /* Makes the kernel; desc is borrowed. [thread: owner of the device; blocks: may generate code] */
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(const plait_host *host, plait_device *device,
-                                                    const plait_op_desc *desc, plait_kernel **out);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(const plait_host *host, plait_device *device, const plait_op_desc *desc,
+                                                    plait_kernel **out);
   /* Puts one execution on the queue. operands: inputs, then outputs; aligned to 64 where the engine planned them.
    * No allocation, no lock. Failure is NULL or an error made with the host of prepare(). [thread: compute] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *run)(const plait_kernel *kernel, plait_queue *queue, void *const *operands,

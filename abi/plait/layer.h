@@ -20,8 +20,8 @@ typedef struct plait_layer_item {
   uint32_t min_inputs, max_inputs; /* max UINT32_MAX: any number */
   uint32_t n_outputs;
   /* Writes the layer's ops; sets outputs (n_outputs). [thread: plan; blocks: no] */
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options,
-                                                  const plait_value *inputs, uint32_t n_inputs, plait_value *outputs);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
+                                                  uint32_t n_inputs, plait_value *outputs);
 } plait_layer_item;
 
 /* Kind "plait.loss/1". Inputs: prediction first, then what it is compared with. build() sets two scalars, f32, shape ():
@@ -35,8 +35,8 @@ typedef struct plait_loss_item {
   uint32_t n_options;
   uint32_t min_inputs, max_inputs;
   uint32_t reserved;
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options,
-                                                  const plait_value *inputs, uint32_t n_inputs, plait_value *outputs);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
+                                                  uint32_t n_inputs, plait_value *outputs);
 } plait_loss_item;
 
 /* Kind "plait.metric/1". build() sets one value, the state of this micro-batch: shape (n_state), f32. States of micro-batches
@@ -51,8 +51,8 @@ typedef struct plait_metric_item {
   uint32_t n_state;
   uint32_t higher_is_better; /* 1 or 0: what early stopping should look for */
   uint32_t reserved;
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options,
-                                                  const plait_value *inputs, uint32_t n_inputs, plait_value *state);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
+                                                  uint32_t n_inputs, plait_value *state);
   /* state (n_state) summed in double. Pure. [thread: any; blocks: no] */
   double(PLAIT_CALL *finish)(const double *state);
 } plait_metric_item;

@@ -60,8 +60,8 @@ typedef struct plait_map {
   size_t struct_size;
   uint32_t n_inputs;
   uint32_t n_instrs;
-  uint32_t n_outputs; /* >= 1 */
-  uint32_t reserved;  /* 0 */
+  uint32_t n_outputs;            /* >= 1 */
+  uint32_t reserved;             /* 0 */
   const plait_map_instr *instrs; /* (n_instrs) */
   const uint32_t *outputs;       /* (n_outputs) registers */
 } plait_map;

@@ -48,8 +48,7 @@ typedef struct plait_op_item {
 
   /* Shape rule: sets outputs (n_outputs) from desc->inputs and attrs. Pure. Errors say which shapes were found and
    * expected; make them with host->error_new. [thread: plan; blocks: no] */
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *infer)(const plait_host *host, const plait_op_desc *desc,
-                                                  plait_shape *outputs);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *infer)(const plait_host *host, const plait_op_desc *desc, plait_shape *outputs);
 
   /* Gradient rule: writes ops through `b` and sets d_inputs (n_inputs), 0 where none exists. NULL: not differentiable.
    * [thread: plan; blocks: no] */

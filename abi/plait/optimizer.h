@@ -48,8 +48,8 @@ typedef struct plait_schedule_item {
   uint32_t n_options;
   uint32_t reserved;
   /* total_steps: the steps the run will make, 0 when unknown. [thread: plan; blocks: no] */
-  PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options,
-                                                 int64_t total_steps, void **state);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, int64_t total_steps,
+                                                 void **state);
   /* Factor of step `step`, which counts from 1. Pure. [thread: any; blocks: no] */
   double(PLAIT_CALL *factor)(const void *state, int64_t step);
   void(PLAIT_CALL *close)(void *state);

@@ -56,10 +56,10 @@ typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char 
 
 typedef struct plait_engine_options {
   size_t struct_size;
-  plait_log_sink log; /* NULL: silent; called until the last object made from this engine is closed */
-  void *log_user;     /* must live as long */
-  uint32_t log_level;            /* PLAIT_LOG_*: lines below are not made */
-  uint32_t no_default_plugins;   /* 1: load only `plugin_paths` */
+  plait_log_sink log;              /* NULL: silent; called until the last object made from this engine is closed */
+  void *log_user;                  /* must live as long */
+  uint32_t log_level;              /* PLAIT_LOG_*: lines below are not made */
+  uint32_t no_default_plugins;     /* 1: load only `plugin_paths` */
   const char *const *plugin_paths; /* (n_plugin_paths) files or folders, searched first */
   uint32_t n_plugin_paths;
   uint32_t keep_plugins_loaded; /* 1: never unload a plugin's code (profilers, leak checkers) */
@@ -122,18 +122,19 @@ PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 /* What one step brought. Figures are those of the whole global batch. */
 typedef struct plait_step_result {
   size_t struct_size;
-  int64_t step;       /* counts from 1 */
-  int64_t epoch;      /* counts from 0 */
-  int64_t samples;    /* real samples so far */
-  double loss;        /* weighted mean; of several models the sum */
-  double grad_norm;   /* global, before clipping */
-  double rate;        /* learning rate of the first group */
-  double seconds;     /* duration of this step */
-  uint32_t skipped;   /* 1: not finite, parameters unchanged */
-  uint32_t finished;  /* 1: the run's steps are done, or early stopping fired */
+  int64_t step;      /* counts from 1 */
+  int64_t epoch;     /* counts from 0 */
+  int64_t samples;   /* real samples so far */
+  double loss;       /* weighted mean; of several models the sum */
+  double grad_norm;  /* global, before clipping */
+  double rate;       /* learning rate of the first group */
+  double seconds;    /* duration of this step */
+  uint32_t skipped;  /* 1: not finite, parameters unchanged */
+  uint32_t finished; /* 1: the run's steps are done, or early stopping fired */
 } plait_step_result;
 
-/* Called after each step of plait_session_run, on the calling thread; return 0 to go on, 1 to stop after a save. */
+/* Called after each step of plait_session_run, on the calling thread; return 0 to go on, 1 to stop after a save. It may call what
+ * leaves the run where it is: not run, step and load of the same session. */
 typedef uint32_t(PLAIT_CALL *plait_step_callback)(void *user, const plait_step_result *result);
 
 #define PLAIT_RESUME_CONFIG 0u /* as [run] resume says */
@@ -143,10 +144,10 @@ typedef uint32_t(PLAIT_CALL *plait_step_callback)(void *user, const plait_step_r
 
 typedef struct plait_session_options {
   size_t struct_size;
-  const char *run_dir;   /* existing or new folder for this run's files; NULL: a new one below [run] out */
-  uint32_t no_files;     /* 1: write nothing at all (no run directory, metrics or checkpoints) */
-  uint32_t resume;       /* PLAIT_RESUME_* */
-  uint32_t progress;     /* 1: a progress line on stderr; 0: none */
+  const char *run_dir; /* existing or new folder for this run's files; NULL: a new one below [run] out */
+  uint32_t no_files;   /* 1: write nothing at all (no run directory, metrics or checkpoints) */
+  uint32_t resume;     /* PLAIT_RESUME_* */
+  uint32_t progress;   /* 1: a progress line on stderr; 0: none */
   uint32_t reserved;
   plait_step_callback on_step; /* may be NULL */
   void *on_step_user;
@@ -156,6 +157,8 @@ typedef struct plait_session_options {
 /* Allocates, initialises, opens data, resumes if asked. options may be NULL. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_open(plait_plan *plan, const plait_session_options *options,
                                                                     plait_session **out);
+/* While a call on the session is running (in its callback, on another thread), that call is cancelled and closes the session when
+ * it ends. */
 PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
 
 /* Runs to the end: steps, evaluation, checkpoints, early stopping. result may be NULL. PLAIT_ERR_CANCELLED after
@@ -174,7 +177,8 @@ typedef struct plait_feed {
  * No evaluation, no checkpoint. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_step(plait_session *session, const plait_feed *feeds,
                                                                     uint32_t n_feeds, plait_step_result *result);
-/* Evaluates on [data.NAME] (NULL: "eval") and returns JSON: loss, samples, seconds and each metric. */
+/* Evaluates on all of [data.NAME] (NULL: "eval") and returns JSON: step, dataset, samples, loss, seconds, metrics. [evaluate]
+ * batches shortens only the evaluations of plait_session_run; [data.NAME] limit shortens every one. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_session *session, const char *dataset,
                                                                         plait_text **json);
 /* Runs the evaluation program on the host's own samples and copies the named value ("output": that of the last layer) to
@@ -189,7 +193,8 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_session *session, const char *path);
 
-/* JSON: run directory, step, parameters (name, shape, dtype, group), memory planned and used, allocations counted. */
+/* JSON: run directory, step, samples, device, arena_bytes, parameters (name, shape, dtype, group), and last_evaluation: that of
+ * run or evaluate as the latter returns it, null before the first and after a load. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
 /* Copies a parameter's global tensor out of or into the session; bytes must match exactly. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_read(plait_session *session, const char *parameter,

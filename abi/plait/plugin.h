@@ -88,13 +88,12 @@ typedef const plait_plugin *(PLAIT_CALL *plait_plugin_entry)(uint32_t host_abi);
 #define PLAIT_NOTE_TEXT(name, version) \
   "abi=" PLAIT_STR(PLAIT_ABI_VERSION) ";name=" name ";version=" version ";sanitizer=" PLAIT_SANITIZER
 #if defined(__ELF__)
-#define PLAIT_PLUGIN_NOTE(plugin_name, plugin_version)                                                       \
-  __attribute__((section(PLAIT_NOTE_SECTION), used, aligned(4))) static const struct {                       \
-    uint32_t owner_size, text_size, type;                                                                    \
-    char owner[8];                                                                                           \
-    char text[(sizeof(PLAIT_NOTE_TEXT(plugin_name, plugin_version)) + 3u) / 4u * 4u];                        \
-  } plait_plugin_note = {sizeof(PLAIT_NOTE_OWNER),                                                           \
-                         (sizeof(PLAIT_NOTE_TEXT(plugin_name, plugin_version)) + 3u) / 4u * 4u,              \
+#define PLAIT_PLUGIN_NOTE(plugin_name, plugin_version)                                                                    \
+  __attribute__((section(PLAIT_NOTE_SECTION), used, aligned(4))) static const struct {                                    \
+    uint32_t owner_size, text_size, type;                                                                                 \
+    char owner[8];                                                                                                        \
+    char text[(sizeof(PLAIT_NOTE_TEXT(plugin_name, plugin_version)) + 3u) / 4u * 4u];                                     \
+  } plait_plugin_note = {sizeof(PLAIT_NOTE_OWNER), (sizeof(PLAIT_NOTE_TEXT(plugin_name, plugin_version)) + 3u) / 4u * 4u, \
                          PLAIT_NOTE_TYPE, PLAIT_NOTE_OWNER, PLAIT_NOTE_TEXT(plugin_name, plugin_version)}
 #else
 #define PLAIT_PLUGIN_NOTE(plugin_name, plugin_version) typedef int plait_plugin_note

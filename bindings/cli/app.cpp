@@ -1,10 +1,12 @@
 #include "bindings/cli/app.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/usage.hpp"
 
 namespace plait::cli {
 namespace {
@@ -28,6 +30,13 @@ void add_common(CLI::App& app, Context& context) {
   app.add_flag("-y,--yes", context.yes, "replace what is there without asking");
 }
 
+void set_up_verb(CLI::App& verb) {
+  verb.fallthrough();
+  verb.footer(
+      "Every verb takes --json, --data, --plugins, --quiet, --verbose and --yes, too: see plait "
+      "--help.");
+}
+
 void set_up(CLI::App& app, Context& context) {
   app.fallthrough();
   app.require_subcommand(0, 1);  // none: told below, with the list of verbs
@@ -46,43 +55,9 @@ void set_up(CLI::App& app, Context& context) {
   add_env(app, context);
   add_completion(app, context);
   for (CLI::App* verb : app.get_subcommands({})) {
-    verb->fallthrough();
-    verb->footer(
-        "Every verb takes --json, --data, --plugins, --quiet, --verbose and --yes, too: see plait "
-        "--help.");
+    set_up_verb(*verb);
+    for (CLI::App* inner : verb->get_subcommands({})) set_up_verb(*inner);
   }
-}
-
-std::vector<std::string> verb_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(verb->get_name());
-  return names;
-}
-
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
-  return all;
-}
-
-// What is wrong with the command line, in our words where CLI11's would not help.
-std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
-  const std::vector<std::string> verbs = verb_names(app);
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with("-")) continue;
-    if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) break;
-    const std::string_view before = argv[i - 1];
-    if (before == "--data" || before == "--plugins") continue;
-    const std::string near = nearest(word, verbs);
-    return "[cli] there is no verb '" + word + "'" +
-           (near.empty() ? "" : ", did you mean '" + near + "'?") +
-           "; verbs are: " + joined(verbs, ", ");
-  }
-  std::string verb;
-  for (const CLI::App* one : app.get_subcommands()) verb = " " + one->get_name();
-  return std::string("[cli] ") + error.what() + "; see plait" + verb + " --help";
 }
 
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
@@ -122,7 +97,9 @@ int run_app(int argc, char** argv) {
   CLI::App app("Trains neural networks from a TOML file.", "plait");
   set_up(app, context);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> given = plain_words(argc, argv);
+    std::reverse(given.begin(), given.end());  // as CLI11 wants a vector
+    app.parse(given);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     // The flag may stand behind the fault, where parsing never came.

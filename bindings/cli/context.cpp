@@ -31,6 +31,22 @@ std::vector<std::string> environment_overrides() {
   return all;
 }
 
+// An experiment that is not there, and what lies beside it with a name like it.
+std::string absent_text(const std::string& given) {
+  fs::path path = fs::path(given).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (fs::directory_iterator at(folder, ignored), end; at != end && names.size() < 1000;
+       at.increment(ignored))
+    names.push_back(at->path().filename());
+  const std::string near = nearest(path.filename().string(), names);
+  return "[cli] there is no such file or folder: '" + given + "'" +
+         (near.empty() ? "" : ", did you mean '" + (path.parent_path() / near).string() + "'?") +
+         "; plait new NAME makes the folder NAME with an experiment to start from";
+}
+
 }  // namespace
 
 int exit_code(uint32_t code) {
@@ -58,6 +74,7 @@ int exit_code(uint32_t code) {
 
 std::string FileArguments::path() const {
   std::error_code ignored;
+  if (!fs::exists(given, ignored)) throw Fault(kUsage, absent_text(given));
   if (!fs::is_directory(given, ignored)) return given;
   for (const char* name : {"experiment.toml", "run.toml"})
     if (const fs::path inside = fs::path(given) / name; fs::exists(inside, ignored)) return inside;

@@ -12,7 +12,18 @@ double number(const Json& value) {
   return std::nan("");
 }
 
+namespace {
+std::string infinite_text(double value) {
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+}  // namespace
+
+Json json_number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(infinite_text(value));
+}
+
 std::string figure(double value) {
+  if (!std::isfinite(value)) return infinite_text(value);
   const double size = std::fabs(value);
   return strf(size == 0 || (size >= 1e-3 && size < 1e5) ? "%.4f" : "%.4e", value);
 }

@@ -9,9 +9,10 @@ namespace plait::cli {
 
 // What plait_session_evaluate() returned, as lines "loss 0.0912", "accuracy 0.9712".
 void show_figures(Terminal& terminal, const Json& evaluation);
-// A figure with as many digits as it deserves.
+// A figure with as many digits as it deserves; "nan", "inf" or "-inf".
 std::string figure(double value);
-// A JSON number; NaN and infinity travel as texts.
+// A JSON number; NaN and infinity travel as the texts "nan", "inf" and "-inf", as in metrics.ndjson.
 double number(const Json& value);
+Json json_number(double value);
 
 }  // namespace plait::cli

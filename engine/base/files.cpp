@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 
 namespace plait {
 
@@ -43,6 +44,16 @@ void FileSystem::replace(const std::string& path, std::string_view content) {
     throw;
   }
   sync_folder(folder_of(path));
+}
+
+void fail_ended(const std::string& path, uint64_t at, uint64_t wanted, uint64_t size) {
+  fail_data(
+      strf("[files] '%s' ends at byte %llu, expected to read up to byte %llu; it had %llu bytes "
+           "when it was opened: %s",
+           path.c_str(), static_cast<unsigned long long>(at),
+           static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(size),
+           wanted > size ? "the read goes beyond its end"
+                         : "something else has cut it short; copy it again"));
 }
 
 bool is_absolute(std::string_view path) { return !path.empty() && path.front() == '/'; }

@@ -29,7 +29,8 @@ class OutputFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
 };
 
-// A file mapped read-only, with its descriptor held. Valid while this lives. size() is what fstat said at the opening.
+// A file mapped read-only, with its descriptor held. Valid while this lives. size() is what fstat said at the opening. Touching
+// what somebody else has cut off since is a SIGBUS: only for files that nobody writes any more; InputFile otherwise.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
@@ -38,6 +39,16 @@ class MappedFile {
   std::string_view text() const {
     return {reinterpret_cast<const char*>(data()), static_cast<size_t>(size())};
   }
+};
+
+// A file open for reading at any place, by copying: unlike a mapped one it may be cut short by somebody else without harm.
+// Any thread may read.
+class InputFile {
+ public:
+  virtual ~InputFile() = default;
+  virtual uint64_t size() const = 0;  // what fstat said at the opening
+  // Copies exactly `size` bytes from `offset` on. Errors: PLAIT_ERR_DATA when the file ends before; PLAIT_ERR_IO.
+  virtual void read_at(uint64_t offset, void* out, size_t size) const = 0;
 };
 
 // An advisory lock on a file, held while this lives.
@@ -63,6 +74,8 @@ class FileSystem {
   // max_bytes: more is PLAIT_ERR_DATA, before anything is allocated.
   virtual std::unique_ptr<MappedFile> map(const std::string& path,
                                           uint64_t max_bytes = UINT64_MAX) = 0;
+  virtual std::unique_ptr<InputFile> open_input(const std::string& path,
+                                                uint64_t max_bytes = UINT64_MAX) = 0;
   virtual std::string read_all(const std::string& path, uint64_t max_bytes) = 0;
   // What is at `path`, links followed; kind kNone when nothing is.
   virtual FileInfo info(const std::string& path) = 0;
@@ -94,6 +107,10 @@ class FileSystem {
   // The machine's own. Stateless.
   static FileSystem& posix();
 };
+
+// What InputFile::read_at() throws where a file ends at byte `at`, while `wanted` were expected of it and it had `size` when it
+// was opened.
+[[noreturn]] void fail_ended(const std::string& path, uint64_t at, uint64_t wanted, uint64_t size);
 
 // Texts of paths.
 std::string join_path(std::string_view folder,

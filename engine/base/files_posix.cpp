@@ -2,60 +2,25 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
+#include "engine/base/posix_read.hpp"
 
 namespace plait {
 namespace {
 
-[[noreturn]] void fail_path(const char* what, const std::string& path, int number) {
-  const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
-  if (number == ENOENT) fail_not_found(text + ": there is no such file or folder; check the path");
-  fail_io(text, number);
-}
-
-// A descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags, const char* what) : path_(path) {
-    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    while (fd_ < 0 && errno == EINTR);
-    if (fd_ < 0) fail_path(what, path, errno);
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  const std::string& path() const { return path_; }
-  void close() {
-    // Never retried: after EINTR the descriptor is gone on Linux.
-    const int fd = std::exchange(fd_, -1);
-    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_path("close", path_, errno);
-  }
-  struct stat status() const {
-    struct stat s {};
-    if (::fstat(fd_, &s) != 0) fail_path("examine", path_, errno);
-    return s;
-  }
-
- private:
-  int fd_ = -1;
-  std::string path_;
-};
+using posix::Descriptor;
+using posix::fail_path;
 
 class PosixOutput final : public OutputFile {
  public:
@@ -91,38 +56,6 @@ class PosixOutput final : public OutputFile {
   Descriptor file_;
 };
 
-class PosixMapped final : public MappedFile {
- public:
-  PosixMapped(const std::string& path, uint64_t max_bytes)
-      : file_(path, O_RDONLY | O_NONBLOCK, "open") {
-    const struct stat s = file_.status();
-    if (S_ISDIR(s.st_mode)) fail_path("read", path, EISDIR);
-    if (!S_ISREG(s.st_mode))
-      fail_data("[files] '" + path + "' is no regular file; give a plain file");
-    size_ = static_cast<uint64_t>(s.st_size);
-    if (size_ > max_bytes)
-      fail_data("[files] '" + path + "' has " + human_bytes(size_) + ", at most " +
-                human_bytes(max_bytes) + " are accepted here; check that it is the right file");
-    if (size_ == 0) return;
-    data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.get(), 0);
-    if (data_ == MAP_FAILED) {
-      const int number = errno;
-      data_ = nullptr;
-      fail_path("map", path, number);
-    }
-  }
-  ~PosixMapped() override {
-    if (data_) ::munmap(data_, size_);
-  }
-  const std::byte* data() const override { return static_cast<const std::byte*>(data_); }
-  uint64_t size() const override { return size_; }
-
- private:
-  Descriptor file_;
-  void* data_ = nullptr;
-  uint64_t size_ = 0;
-};
-
 class PosixLock final : public FileLock {
  public:
   explicit PosixLock(const std::string& path) : file_(path, O_RDWR | O_CREAT, "open the lock") {
@@ -137,22 +70,6 @@ class PosixLock final : public FileLock {
   Descriptor file_;
 };
 
-std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
-  // Grows with what is read, so that neither a pipe nor a file in /proc needs to tell its size.
-  std::string content;
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t n = ::read(file.get(), buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_path("read", file.path(), errno);
-    if (n == 0) return content;
-    content.append(buffer, static_cast<size_t>(n));
-    if (content.size() > max_bytes)
-      fail_data("[files] '" + file.path() + "' has more than the " + human_bytes(max_bytes) +
-                " that are accepted here; check that it is the right file");
-  }
-}
-
 class PosixFiles final : public FileSystem {
  public:
   std::unique_ptr<OutputFile> open(const std::string& path, OpenMode mode) override {
@@ -162,10 +79,13 @@ class PosixFiles final : public FileSystem {
     return std::make_unique<PosixOutput>(path, flags);
   }
   std::unique_ptr<MappedFile> map(const std::string& path, uint64_t max_bytes) override {
-    return std::make_unique<PosixMapped>(path, max_bytes);
+    return posix::map_file(path, max_bytes);
+  }
+  std::unique_ptr<InputFile> open_input(const std::string& path, uint64_t max_bytes) override {
+    return posix::open_file(path, max_bytes);
   }
   std::string read_all(const std::string& path, uint64_t max_bytes) override {
-    return read_rest(Descriptor(path, O_RDONLY, "open"), max_bytes);
+    return posix::read_rest(Descriptor(path, O_RDONLY, "open"), max_bytes);
   }
   FileInfo info(const std::string& path) override {
     struct stat s {};

@@ -2,8 +2,10 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
+#include <vector>
 
 #include "engine/base/files.hpp"
 
@@ -46,8 +48,15 @@ uint64_t Hasher::digest64() const { return XXH3_64bits_digest(state_->xxh.get())
 Hash128 Hasher::digest128() const { return from_xxh(XXH3_128bits_digest(state_->xxh.get())); }
 
 Hash128 hash128_file(FileSystem& files, const std::string& path) {
-  const auto mapped = files.map(path);
-  return hash128(mapped->data(), static_cast<size_t>(mapped->size()));
+  const auto file = files.open_input(path);
+  Hasher hasher;
+  std::vector<char> piece(1u << 18);
+  for (uint64_t at = 0; at < file->size(); at += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), file->size() - at)));
+    file->read_at(at, piece.data(), piece.size());
+    hasher.update(piece.data(), piece.size());
+  }
+  return hasher.digest128();
 }
 
 }  // namespace plait

@@ -21,10 +21,16 @@ void Log::unlisten(int id) {
 }
 
 void Log::write(uint32_t level, std::string_view text) noexcept {
-  if (!wants(level)) return;
+  const std::thread::id me = std::this_thread::get_id();
+  if (!wants(level) || writer_.load(std::memory_order_relaxed) == me) return;
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   try {
     const std::lock_guard lock(mutex_);
+    writer_.store(me, std::memory_order_relaxed);
+    struct Done {
+      std::atomic<std::thread::id>& writer;
+      ~Done() { writer.store({}, std::memory_order_relaxed); }
+    } const done{writer_};
     if (sink_ && level >= this->level()) sink_(level, text);
     if (level >= PLAIT_LOG_INFO)
       for (const auto& [id, listener] : listeners_) listener(level, text);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Log {
   int listen(Sink listener);
   void unlisten(int id);
 
-  // Never throws: a sink that does is switched off for that line.
+  // Never throws: a sink that does is switched off for that line. A line that a sink causes, by calling the engine, is dropped.
   void write(uint32_t level, std::string_view text) noexcept;
   void debug(std::string_view text) noexcept { write(PLAIT_LOG_DEBUG, text); }
   void info(std::string_view text) noexcept { write(PLAIT_LOG_INFO, text); }
@@ -46,6 +47,7 @@ class Log {
 
  private:
   std::mutex mutex_;
+  std::atomic<std::thread::id> writer_{};  // who is inside write()
   Sink sink_;
   std::vector<std::pair<int, Sink>> listeners_;
   int next_listener_ = 0;

@@ -73,6 +73,10 @@ std::string real_text(double value) {
   return text;
 }
 
+std::string real_text(double value, const char* format) {
+  return std::isfinite(value) ? strf(format, value) : real_text(value);
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

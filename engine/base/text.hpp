@@ -21,6 +21,8 @@ bool glob_match(std::string_view pattern, std::string_view text);
 
 // The shortest decimal that reads back as the same double, always with '.', 'e', "inf" or "nan": "0.1", "1.0", "1e-08".
 std::string real_text(double value);
+// With a printf format for one double; not finite: as above, so that nobody reads "-nan".
+std::string real_text(double value, const char* format);
 
 // "a, b, c".
 template <class Range>

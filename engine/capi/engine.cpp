@@ -53,15 +53,19 @@ plait_error* plait_engine_open(const plait_engine_options* options, plait_engine
   return guard_c([&] {
     require(out, "out");
     *out = new plait_engine{
+        {},
         open_engine(read_options(options, sizeof(plait_engine_options), "plait_engine_options"))};
   });
 }
 
-void plait_engine_close(plait_engine* engine) { delete engine; }
+void plait_engine_close(plait_engine* engine) {
+  if (engine && engine->turns.close()) delete engine;
+}
 
 plait_error* plait_engine_load(plait_engine* engine, const char* path, uint64_t size) {
   return guard_c([&] {
     require(engine, "engine");
+    const Turn turn(*engine, "plait_engine_load", "engine");
     std::error_code ignored;
     engine->state->registry->load(
         std::filesystem::absolute(text_argument(path, size, "path"), ignored).string());
@@ -72,6 +76,7 @@ plait_error* plait_engine_describe(plait_engine* engine, plait_text** json) {
   return guard_c([&] {
     require(engine, "engine");
     require(json, "json");
+    const Turn turn(*engine, "plait_engine_describe", "engine");
     JsonWriter w;
     w.object().field("schema", 1).field("version", PLAIT_VERSION).field("abi", PLAIT_ABI_VERSION);
     w.field("data_folder", engine->state->data_folder);

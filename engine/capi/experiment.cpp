@@ -73,6 +73,7 @@ plait_error* plait_experiment_read(plait_engine* engine, const char* path, uint6
   return guard_c([&] {
     require(engine, "engine");
     require(out, "out");
+    const Turn turn(*engine, "plait_experiment_read", "engine");
     config::Problems problems;
     auto document =
         config::Document::read(engine->state->files, text_argument(path, size, "path"), problems);
@@ -86,6 +87,7 @@ plait_error* plait_experiment_parse(plait_engine* engine, const char* toml, uint
   return guard_c([&] {
     require(engine, "engine");
     require(out, "out");
+    const Turn turn(*engine, "plait_experiment_parse", "engine");
     config::Problems problems;
     auto document = config::Document::parse(text_argument(toml, size, "toml"),
                                             name ? name : "experiment", problems);
@@ -98,6 +100,7 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
   return guard_c([&] {
     require(engine, "engine");
     require(json, "json");
+    const Turn turn(*engine, "plait_experiment_check", "engine");
     config::Problems problems;
     const std::string file = text_argument(path, size, "path");
     Loaded l = load(*engine->state, config::Document::read(engine->state->files, file, problems),

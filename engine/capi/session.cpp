@@ -28,7 +28,8 @@ void check_result(const plait_step_result* out) {
                  "; set it to sizeof before the call");
 }
 
-session::Settings settings_of(const plait_plan& plan, const plait_session_options& o) {
+session::Settings settings_of(const plait_plan& plan, const plait_session_options& o,
+                              Turns& turns) {
   session::Settings s;
   if (o.run_dir) s.run_dir = o.run_dir;
   s.no_files = o.no_files != 0;
@@ -37,10 +38,11 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
   s.resume = static_cast<session::Resume>(o.resume);
   s.progress = o.progress != 0;
   if (o.on_step)
-    s.on_step = [call = o.on_step, user = o.on_step_user](const session::StepResult& r) {
+    s.on_step = [call = o.on_step, user = o.on_step_user, &turns](const session::StepResult& r) {
       plait_step_result c{};
       c.struct_size = sizeof c;
       fill(r, c);
+      const Turns::Callback in_callback(turns);
       return call(user, &c) != 0;
     };
   if (o.command) s.command = o.command;
@@ -67,6 +69,9 @@ std::vector<session::HostField> fields_of(const plait_feed* feeds, uint32_t n) {
   }
   return fields;
 }
+
+// What on_step may call: all that leaves the run where it is.
+constexpr auto kInCallbacks = Turns::Nested::kAllowed;
 
 // A view keeps the arena alive through its manager context.
 struct View {
@@ -101,14 +106,9 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
 
 std::string evaluation_json(const session::Evaluation& e) {
   JsonWriter w;
-  w.object()
-      .field("schema", 1)
-      .field("dataset", e.dataset)
-      .field("samples", e.samples)
-      .field("loss", e.loss);
-  w.field("seconds", e.seconds).key("metrics").object();
-  for (const auto& [name, v] : e.metrics) w.field(name, v);
-  w.end_object().end_object();
+  w.object().field("schema", 1);
+  session::write_members(w, e);
+  w.end_object();
   return w.text();
 }
 
@@ -124,18 +124,23 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
     const auto o = read_options(options, sizeof(plait_session_options), "plait_session_options");
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
-    session->session = std::make_unique<session::Session>(plan->plan, settings_of(*plan, o),
-                                                          plan->engine->log, plan->engine->files);
+    session->session = std::make_unique<session::Session>(
+        plan->plan, settings_of(*plan, o, session->turns), plan->engine->log, plan->engine->files);
     *out = session.release();
   });
 }
 
-void plait_session_close(plait_session* session) { delete session; }
+void plait_session_close(plait_session* session) {
+  if (!session) return;
+  session->session->cancel();  // a call in progress ends soon, and closes the session then
+  if (session->turns.close()) delete session;
+}
 
 plait_error* plait_session_run(plait_session* session, plait_step_result* result) {
   return guard_c([&] {
     require(session, "session");
     check_result(result);  // before the work: a refused call must have done nothing
+    const Turn turn(*session, "plait_session_run", "session");
     const session::StepResult r = session->session->run();
     if (result) fill(r, *result);
   });
@@ -146,6 +151,7 @@ plait_error* plait_session_step(plait_session* session, const plait_feed* feeds,
   return guard_c([&] {
     require(session, "session");
     check_result(result);
+    const Turn turn(*session, "plait_session_step", "session");
     const session::StepResult r =
         n_feeds == 0 ? session->session->step() : session->session->step(fields_of(feeds, n_feeds));
     if (result) fill(r, *result);
@@ -157,6 +163,7 @@ plait_error* plait_session_evaluate(plait_session* session, const char* dataset,
   return guard_c([&] {
     require(session, "session");
     require(json, "json");
+    const Turn turn(*session, "plait_session_evaluate", "session", kInCallbacks);
     *json = new_text(evaluation_json(session->session->evaluate(dataset ? dataset : "eval")));
   });
 }
@@ -168,6 +175,7 @@ plait_error* plait_session_predict(plait_session* session, const plait_feed* fee
     require(feeds, "feeds");
     require(value, "value");
     require(out, "out");
+    const Turn turn(*session, "plait_session_predict", "session", kInCallbacks);
     session->session->predict(fields_of(feeds, n_feeds), value, out, bytes);
   });
 }
@@ -179,6 +187,7 @@ void plait_session_cancel(plait_session* session) {
 plait_error* plait_session_save(plait_session* session, const char* path) {
   return guard_c([&] {
     require(session, "session");
+    const Turn turn(*session, "plait_session_save", "session", kInCallbacks);
     session->session->save(path ? path : "");
   });
 }
@@ -187,6 +196,7 @@ plait_error* plait_session_load(plait_session* session, const char* path) {
   return guard_c([&] {
     require(session, "session");
     require(path, "path");
+    const Turn turn(*session, "plait_session_load", "session");
     session->session->load(path);
   });
 }
@@ -195,6 +205,7 @@ plait_error* plait_session_describe(plait_session* session, plait_text** json) {
   return guard_c([&] {
     require(session, "session");
     require(json, "json");
+    const Turn turn(*session, "plait_session_describe", "session", kInCallbacks);
     *json = new_text(session->session->describe());
   });
 }
@@ -204,6 +215,7 @@ plait_error* plait_session_read(plait_session* session, const char* parameter, v
   return guard_c([&] {
     require(session, "session");
     require(data, "data");
+    const Turn turn(*session, "plait_session_read", "session", kInCallbacks);
     session->session->read(text_argument(parameter, PLAIT_NTS, "parameter"), data, bytes);
   });
 }
@@ -213,6 +225,7 @@ plait_error* plait_session_write(plait_session* session, const char* parameter, 
   return guard_c([&] {
     require(session, "session");
     require(data, "data");
+    const Turn turn(*session, "plait_session_write", "session", kInCallbacks);
     session->session->write(text_argument(parameter, PLAIT_NTS, "parameter"), data, bytes);
   });
 }
@@ -222,6 +235,7 @@ plait_error* plait_session_view(plait_session* session, const char* parameter,
   return guard_c([&] {
     require(session, "session");
     require(out, "out");
+    const Turn turn(*session, "plait_session_view", "session", kInCallbacks);
     *out = view_of(*session->session, text_argument(parameter, PLAIT_NTS, "parameter"));
   });
 }

@@ -73,6 +73,13 @@ std::string manifest_text(const Manifest& manifest) {
   JsonWriter json(true);
   json.object().field("format_version", kFormatVersion);
   write_state(json, manifest.state);
+  if (manifest.commit > 0)
+    json.key("timeline")
+        .object()
+        .field("commit", manifest.commit)
+        .field("id", manifest.state.timeline)
+        .field("from", manifest.state.timeline_from)
+        .end_object();
   json.key("files").array();
   for (const FileRecord& f : manifest.files)
     json.object()

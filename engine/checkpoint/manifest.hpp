@@ -31,6 +31,9 @@ struct State {
   std::string config_hash;                 // of the resolved experiment; compared by the session
   std::string engine_version;
   std::string extra = "{}";  // a JSON object: schedules, loss scale, early stopping, plugin states
+  std::string
+      timeline;  // one without an interruption: each start, resume and load begins another; "": not known
+  int64_t timeline_from = 0;  // the step at which that was
 };
 
 struct FileRecord {
@@ -55,6 +58,8 @@ struct TensorRecord {
 
 struct Manifest {
   State state;
+  int64_t commit =
+      0;  // counts the commits of a folder from 1, so that their order does not hang on steps; 0: not counted
   std::vector<FileRecord> files;
   std::vector<TensorRecord> tensors;  // by name
   const TensorRecord* find(std::string_view name) const;

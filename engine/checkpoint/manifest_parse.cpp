@@ -196,6 +196,12 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
   if (version < 1) root.wrong("format_version", "1 or more");
   Manifest manifest;
   manifest.state = read_state(root);
+  if (root.json().contains("timeline")) {  // absent where an older engine wrote
+    const Reader timeline = root.object("timeline");
+    manifest.commit = timeline.number("commit");
+    manifest.state.timeline = timeline.text("id");
+    manifest.state.timeline_from = timeline.number("from");
+  }
   const Json& files = root.list("files", kMaxTensors);
   for (const Json& file : files) {
     const Reader one(file, "files.", where);

@@ -11,18 +11,36 @@
 
 namespace plait::checkpoint {
 
-SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
-    : path_(path),
-      map_(files.map(path)),
-      header_(parse_safetensors(map_->text(), map_->size(), path)) {}
+namespace {
 
-std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
-  if (entry.bytes() == 0) return {};
-  return {map_->data() + header_.data_start + entry.begin, static_cast<size_t>(entry.bytes())};
+// The file's beginning up to the end of its header, or as much of it as a header that is no good deserves.
+std::string read_head(const InputFile& file) {
+  std::string head(static_cast<size_t>(std::min<uint64_t>(8, file.size())), '\0');
+  file.read_at(0, head.data(), head.size());
+  if (head.size() < 8) return head;
+  uint64_t size = 0;
+  for (size_t i = 8; i-- > 0;) size = size << 8 | static_cast<unsigned char>(head[i]);
+  if (size > kMaxHeaderBytes || size > file.size() - 8) return head;
+  head.resize(static_cast<size_t>(8 + size));
+  file.read_at(8, head.data() + 8, static_cast<size_t>(size));
+  return head;
 }
 
-std::span<const std::byte> SafetensorsFile::head() const {
-  return {map_->data(), static_cast<size_t>(header_.data_start)};
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
+    : path_(path),
+      file_(files.open_input(path)),
+      head_(read_head(*file_)),
+      header_(parse_safetensors(head_, file_->size(), path)) {}
+
+void SafetensorsFile::read(const TensorEntry& entry, uint64_t from, void* out, size_t size) const {
+  try {
+    file_->read_at(header_.data_start + entry.begin + from, out, size);
+  } catch (const Error& e) {
+    fail(e.code(),
+         "[safetensors] tensor '" + printable(entry.name) + "' cannot be read: " + e.text());
+  }
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // The reader is strict; the writer orders and pads as the reference writer does, so equal tensors give equal bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -50,23 +51,42 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_size,
                                     const std::string& where);
 
-// A file open for reading, mapped. Immutable, so any thread may read.
+// A file open for reading. It is read in pieces, never mapped: one that somebody cuts short meanwhile is an error and no signal.
+// Immutable, so any thread may read.
 class SafetensorsFile {
  public:
   SafetensorsFile(FileSystem& files, const std::string& path);
   const SafetensorsHeader& header() const { return header_; }
   const std::string& path() const { return path_; }
-  // The bytes of a tensor; valid while this lives.
-  std::span<const std::byte> bytes(const TensorEntry& entry) const;
+  // Copies `size` bytes of a tensor, from its byte `from` on. Errors: PLAIT_ERR_DATA when the file has become shorter; PLAIT_ERR_IO.
+  void read(const TensorEntry& entry, uint64_t from, void* out, size_t size) const;
+  // All of a tensor in pieces of at most kPiece bytes: visit(const std::byte* piece, size_t size). Errors: those of read().
+  template <class Visit>
+  void each_piece(const TensorEntry& entry, Visit&& visit) const;
   // Everything before the data.
-  std::span<const std::byte> head() const;
-  uint64_t size() const { return map_->size(); }
+  std::string_view head() const { return head_; }
+  uint64_t size() const { return file_->size(); }
+
+  // Small enough to stay in the cache for whoever looks at the bytes twice.
+  static constexpr size_t kPiece = 1u << 18;
 
  private:
   std::string path_;
-  std::unique_ptr<MappedFile> map_;
+  std::unique_ptr<InputFile> file_;
+  std::string head_;
   SafetensorsHeader header_;
 };
+
+template <class Visit>
+void SafetensorsFile::each_piece(const TensorEntry& entry, Visit&& visit) const {
+  std::vector<std::byte> piece(static_cast<size_t>(std::min<uint64_t>(kPiece, entry.bytes())));
+  for (uint64_t at = 0; at < entry.bytes();) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(piece.size(), entry.bytes() - at));
+    read(entry, at, piece.data(), n);
+    visit(static_cast<const std::byte*>(piece.data()), n);
+    at += n;
+  }
+}
 
 // A tensor to write. Host memory, row-major, borrowed for the call.
 struct TensorSource {

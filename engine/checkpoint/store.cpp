@@ -9,6 +9,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/order.hpp"
 
 namespace plait::checkpoint {
 
@@ -23,13 +24,6 @@ std::string folder_name(int64_t step, int64_t revision) {
   std::string name = strf("step-%010lld", static_cast<long long>(step));
   if (revision > 1) name += strf(".%lld", static_cast<long long>(revision));
   return name;
-}
-
-// A name that nothing else has: for folders that live for a moment.
-std::string unique_suffix() {
-  const uint64_t words[] = {monotonic_ns(), static_cast<uint64_t>(getpid()),
-                            reinterpret_cast<uintptr_t>(&words)};
-  return hex64(hash64(words, sizeof words));
 }
 
 bool parse_number(std::string_view text, int64_t* out) {
@@ -70,15 +64,10 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
   return parsed;
 }
 
-std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::string& folder) {
-  std::vector<CheckpointName> all;
-  if (!files.is_folder(folder)) return all;
-  for (const std::string& name : files.list(folder))
-    if (auto parsed = parse_checkpoint_name(name)) all.push_back(std::move(*parsed));
-  std::sort(all.begin(), all.end(), [](const CheckpointName& a, const CheckpointName& b) {
-    return a.step != b.step ? a.step > b.step : a.revision > b.revision;
-  });
-  return all;
+std::string unique_id() {
+  const uint64_t words[] = {monotonic_ns(), static_cast<uint64_t>(getpid()),
+                            reinterpret_cast<uintptr_t>(&words)};
+  return hex64(hash64(words, sizeof words));
 }
 
 Writer::Writer(FileSystem& files, std::string folder, int keep, Log& log)
@@ -126,9 +115,10 @@ void check_unique(const std::vector<TensorRecord>& sorted) {
 }
 
 void write_contents(FileSystem& files, const std::string& folder, const State& state,
-                    std::span<const SaveTensor> tensors) {
+                    int64_t commit, std::span<const SaveTensor> tensors) {
   Manifest manifest;
   manifest.state = state;
+  manifest.commit = commit;
   write_group(files, folder, kModelFile, tensors, false, &manifest);
   write_group(files, folder, kOptimizerFile, tensors, true, &manifest);
   std::sort(manifest.tensors.begin(), manifest.tensors.end(),
@@ -147,19 +137,24 @@ std::string Writer::save(const State& state, std::span<const SaveTensor> tensors
     fail_invalid(
         strf("[checkpoint] step %lld, expected 0 or more", static_cast<long long>(state.step)));
   int64_t revision = 1;
-  for (const CheckpointName& c : list_checkpoints(files_, folder_))
+  if (last_commit_ < 0)
+    for (const Commit& c : read_commits(files_, folder_))
+      last_commit_ = std::max(last_commit_, c.number);
+  last_commit_ = std::max<int64_t>(last_commit_, 0);
+  for (const CheckpointName& c : checkpoint_names(files_, folder_))
     if (c.step == state.step) revision = std::max(revision, c.revision + 1);
   const CheckpointName committed{folder_name(state.step, revision), state.step, revision};
   const std::string temporary =
-      join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_suffix());
+      join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_id());
   std::string path = join_path(folder_, committed.name);
   bool renamed = false;
   try {
     files_.make_folder(temporary);
-    write_contents(files_, temporary, state, tensors);
+    write_contents(files_, temporary, state, last_commit_ + 1, tensors);
     files_.sync_folder(temporary);
     files_.rename(temporary, path);
     renamed = true;
+    ++last_commit_;
     files_.sync_folder(folder_);
   } catch (...) {
     uint64_t needed = 0;
@@ -171,9 +166,9 @@ std::string Writer::save(const State& state, std::span<const SaveTensor> tensors
   // Committed: what follows is comfort, so it can only warn.
   try {
     files_.replace(join_path(folder_, kLatest), committed.name + "\n");
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     log_.warn("[checkpoint] the hint 'latest' in " + folder_ +
-              " could not be replaced: " + e.text());
+              " could not be replaced: " + e.what());
   }
   retain(committed);
   return path;
@@ -184,16 +179,18 @@ void Writer::retain(const CheckpointName& committed) {
   try {
     int left = keep_ - 1;
     std::vector<std::string> trash;
-    for (const CheckpointName& c : list_checkpoints(files_, folder_)) {
+    std::vector<Commit> commits = read_commits(files_, folder_);
+    sort_most_wanted_first(commits);
+    for (const Commit& c : commits) {
       if (c.name == committed.name || (c.step != committed.step && left-- > 0)) continue;
-      trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_suffix()));
+      trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_id()));
       files_.rename(join_path(folder_, c.name), trash.back());
     }
     // The renames must last before anything inside goes: else a power cut could bring back a gutted checkpoint.
     if (!trash.empty()) files_.sync_folder(folder_);
     for (const std::string& path : trash) files_.remove_all(path);
-  } catch (const Error& e) {
-    log_.warn("[checkpoint] old checkpoints in " + folder_ + " could not be removed: " + e.text());
+  } catch (const std::exception& e) {
+    log_.warn("[checkpoint] old checkpoints in " + folder_ + " could not be removed: " + e.what());
   }
 }
 

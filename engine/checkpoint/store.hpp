@@ -34,7 +34,8 @@ struct CheckpointName {
 // "step-0000001000", "step-0000001000.2"; nullopt for any other name.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
-// Committed checkpoints in a folder, newest first, unverified. Empty when the folder is absent.
+// Committed checkpoints in a folder, unverified; empty when the folder is absent. Newest first: those of the timeline that was
+// last committed to, by step, then those it left behind by going on from an older step.
 std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::string& folder);
 
 // Writes checkpoints into one folder. One thread; the run's lock must be held.
@@ -44,7 +45,8 @@ class Writer {
   // keep: how many checkpoints remain after a save; 0: all.
   Writer(FileSystem& files, std::string folder, int keep, Log& log);
 
-  // Writes and commits; returns the path of the new checkpoint, which is durable by then. Older ones beyond `keep` go after it;
+  // Writes and commits; returns the path of the new checkpoint, which is durable by then. Others beyond `keep` go after it, the
+  // abandoned before the living and the oldest first;
   // failing to remove those is only a warning. On error nothing has changed but a leftover `.tmp-*`, removed if possible,
   // and the text says how many bytes were needed when space ran out.
   std::string save(const State& state, std::span<const SaveTensor> tensors);
@@ -56,7 +58,11 @@ class Writer {
   std::string folder_;
   int keep_;
   Log& log_;
+  int64_t last_commit_ = -1;  // -1: not looked yet. Nobody else commits while the lock is held.
 };
+
+// An id that nothing else has: for State::timeline.
+std::string unique_id();
 
 // A verified checkpoint, open for reading. Immutable.
 class Checkpoint {
@@ -68,7 +74,7 @@ class Checkpoint {
   const State& state() const { return manifest_.state; }
   const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
   const TensorRecord* find(std::string_view name) const { return manifest_.find(name); }
-  // Copies a whole global tensor, after comparing type and shape. `out` holds its bytes.
+  // Copies a whole global tensor, after comparing type and shape. `out` holds its bytes; after an error what it holds means nothing.
   // Errors: PLAIT_ERR_NOT_FOUND with the nearest name, PLAIT_ERR_DATA for another type or shape, or bytes changed since.
   void read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
             void* out) const;

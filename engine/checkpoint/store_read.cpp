@@ -16,34 +16,53 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + ")";
 }
 
-// Copies a dense block into its place in a dense tensor.
-void place_block(std::byte* whole, std::span<const int64_t> shape, const SliceRecord& slice,
-                 uint64_t element, const std::byte* block) {
-  const size_t rank = shape.size();
-  // Trailing dimensions that the block spans fully are one run of bytes with the dimension before them.
-  size_t inner = rank;
-  uint64_t run = element;
-  while (inner > 0) {
-    --inner;
-    run *= static_cast<uint64_t>(slice.extent[inner]);
-    if (slice.extent[inner] != shape[inner]) break;
-  }
-  uint64_t runs = 1;
-  for (size_t d = 0; d < inner; ++d) runs *= static_cast<uint64_t>(slice.extent[d]);
-  if (run == 0) return;
-  std::vector<int64_t> at(rank, 0);
-  for (uint64_t i = 0; i < runs; ++i, block += run) {
-    uint64_t position = 0;
-    for (size_t d = 0; d < rank; ++d)
-      position = position * static_cast<uint64_t>(shape[d]) +
-                 static_cast<uint64_t>(slice.offset[d] + at[d]);
-    std::memcpy(whole + position * element, block, run);
-    for (size_t d = inner; d-- > 0;) {
-      if (++at[d] < slice.extent[d]) break;
-      at[d] = 0;
+// Puts a dense block, which comes in pieces, into its place in a dense tensor.
+class BlockWriter {
+ public:
+  BlockWriter(std::byte* whole, std::span<const int64_t> shape, const SliceRecord& slice,
+              uint64_t element)
+      : whole_(whole), shape_(shape), slice_(slice), element_(element), at_(shape.size(), 0) {
+    // Trailing dimensions that the block spans fully are one run of bytes with the dimension before them.
+    run_ = element;
+    for (inner_ = shape.size(); inner_ > 0;) {
+      --inner_;
+      run_ *= static_cast<uint64_t>(slice.extent[inner_]);
+      if (slice.extent[inner_] != shape[inner_]) break;
     }
   }
-}
+  void append(const std::byte* piece, size_t size) {
+    while (size > 0) {
+      const auto n = static_cast<size_t>(std::min<uint64_t>(size, run_ - filled_));
+      std::memcpy(whole_ + position() + filled_, piece, n);
+      piece += n;
+      size -= n;
+      filled_ += n;
+      if (filled_ == run_) next_run();
+    }
+  }
+
+ private:
+  uint64_t position() const {
+    uint64_t elements = 0;
+    for (size_t d = 0; d < shape_.size(); ++d)
+      elements = elements * static_cast<uint64_t>(shape_[d]) +
+                 static_cast<uint64_t>(slice_.offset[d] + at_[d]);
+    return elements * element_;
+  }
+  void next_run() {
+    filled_ = 0;
+    for (size_t d = inner_; d-- > 0;) {
+      if (++at_[d] < slice_.extent[d]) break;
+      at_[d] = 0;
+    }
+  }
+  std::byte* whole_;
+  std::span<const int64_t> shape_;
+  const SliceRecord& slice_;
+  uint64_t element_, run_ = 0, filled_ = 0;
+  size_t inner_ = 0;
+  std::vector<int64_t> at_;  // of the run, in the block
+};
 
 }  // namespace
 
@@ -79,15 +98,11 @@ void Checkpoint::verify() {
     Hasher all;
     all.update(files_[i]->head().data(), files_[i]->head().size());
     for (const TensorEntry& t : files_[i]->header().tensors) {
-      const auto bytes = files_[i]->bytes(t);
-      // In pieces, so that the second hash finds them in the cache.
       Hasher one;
-      for (size_t at = 0; at < bytes.size();) {
-        const size_t piece = std::min<size_t>(bytes.size() - at, 1u << 18);
-        one.update(bytes.data() + at, piece);
-        all.update(bytes.data() + at, piece);
-        at += piece;
-      }
+      files_[i]->each_piece(t, [&](const std::byte* piece, size_t n) {
+        one.update(piece, n);
+        all.update(piece, n);
+      });
       found[i].push_back(one.digest128());
     }
     whole[i] =
@@ -133,11 +148,15 @@ void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const i
               "; the model in the experiment differs from the one that was saved");
   for (const SliceRecord& s : t->slices) {
     const SafetensorsFile& stored = file(s.file);
-    const auto bytes = stored.bytes(*stored.header().find(s.key));
-    if (hash128(bytes.data(), bytes.size()) != s.hash)
+    BlockWriter block(static_cast<std::byte*>(out), t->shape, s, dtype_bytes(dtype));
+    Hasher hasher;
+    stored.each_piece(*stored.header().find(s.key), [&](const std::byte* piece, size_t n) {
+      hasher.update(piece, n);
+      block.append(piece, n);
+    });
+    if (hasher.digest128() != s.hash)
       fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +
                 "' has changed since it was verified");
-    place_block(static_cast<std::byte*>(out), t->shape, s, dtype_bytes(dtype), bytes.data());
   }
 }
 

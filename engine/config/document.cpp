@@ -90,10 +90,11 @@ struct Parsed {
   int line = 0, column = 0;
 };
 
-Parsed parse_text(std::string_view text, const std::string& file) {
+Parsed parse_text(std::string_view text) {
   Parsed parsed;
   try {
-    toml::parse_result result = toml::parse(text, file);
+    // Without the name of the file: the parser would copy it where it may not run out of memory.
+    toml::parse_result result = toml::parse(text);
     if (result) {
       parsed.good = true;
       parsed.table = std::move(result).table();
@@ -110,12 +111,12 @@ Parsed parse_text(std::string_view text, const std::string& file) {
 }
 
 // The line at which the parser gives up. It reads from front to back: once a number of lines is too much for it, more are, too.
-int line_of_giving_up(std::string_view text, const std::string& file) {
+int line_of_giving_up(std::string_view text) {
   std::vector<size_t> ends;
   for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1))
     ends.push_back(at + 1);
   ends.push_back(text.size());
-  const auto fine = [&](size_t end) { return !parse_text(text.substr(0, end), file).gave_up; };
+  const auto fine = [&](size_t end) { return !parse_text(text.substr(0, end)).gave_up; };
   const auto first = std::partition_point(ends.begin(), ends.end() - 1, fine);
   return static_cast<int>(first - ends.begin()) + 1;
 }
@@ -148,8 +149,8 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
     return document;
   }
   if (!may_be_parsed(text, file, problems)) return document;
-  const Parsed parsed = parse_text(text, file);
-  const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text, file), 1}
+  const Parsed parsed = parse_text(text);
+  const Origin at = parsed.gave_up ? Origin{file, line_of_giving_up(text), 1}
                                    : Origin{file, parsed.line, parsed.column};
   if (parsed.good)
     document.root = Converter(file, nullptr).convert(parsed.table);
@@ -178,7 +179,7 @@ Node parse_value(std::string_view text, const Origin& origin, Problems& problems
   const bool plain =
       text.size() <= kMaxFileBytes && scan_text(line, kMaxKeyParts).fault == ScanFault::kNone;
   if (plain) {
-    const Parsed parsed = parse_text(line, origin.file);
+    const Parsed parsed = parse_text(line);
     // More than one key: a line break in the text tried to say more than a value.
     if (parsed.good && parsed.table.size() == 1)
       return Converter(origin.file, &origin).convert(*parsed.table.get("v"));

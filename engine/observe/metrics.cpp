@@ -13,8 +13,10 @@ constexpr size_t kGatherBytes = 256 * 1024;
 bool ends_torn(FileSystem& files, const std::string& path) {
   const FileInfo info = files.info(path);
   if (info.kind != FileKind::kRegular || info.size == 0) return false;
-  const auto map = files.map(path);
-  return map->size() > 0 && map->text().back() != '\n';
+  const auto file = files.open_input(path);
+  char last = '\n';
+  if (file->size() > 0) file->read_at(file->size() - 1, &last, 1);
+  return last != '\n';
 }
 
 }  // namespace

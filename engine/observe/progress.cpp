@@ -19,7 +19,7 @@ constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 // 950, 12.3k, 4.56M: three digits.
 std::string short_number(double v) {
-  if (!std::isfinite(v)) return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+  if (!std::isfinite(v)) return real_text(v);
   const char* suffix = "";
   for (const char* next : {"k", "M", "G", "T"}) {
     if (std::fabs(v) < 999.5) break;
@@ -76,8 +76,8 @@ Progress::~Progress() { finish(); }
 std::string Progress::render(const ProgressState& s, int columns, bool bar) {
   std::string head = strf("step %lld", static_cast<long long>(s.step));
   if (s.steps > 0) head += strf("/%lld", static_cast<long long>(s.steps));
-  std::string tail =
-      strf("loss %.4g  lr %.3g  %s samples/s", s.loss, s.lr, short_number(s.samples_per_s).c_str());
+  std::string tail = "loss " + real_text(s.loss, "%.4g") + "  lr " + real_text(s.lr, "%.3g") +
+                     "  " + short_number(s.samples_per_s) + " samples/s";
   if (s.steps > 0) tail += "  ETA " + remaining(s);
   std::string middle = "  ";
   // One column stays free: a full line would wrap on some terminals.

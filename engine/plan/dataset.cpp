@@ -12,12 +12,12 @@ Dataset::Dataset(const config::DatasetConfig& config, const plugin::Registry& re
   info_.struct_size = sizeof info_;
   try {
     check_plugin(item_.info(handle_, &info_), plugin, "info() of [data." + name_ + "]");
+    for (uint32_t i = 0; i < info_.n_fields; ++i)
+      if (info_.fields[i].role != PLAIT_FIELD_WEIGHT) fields_.push_back(info_.fields[i]);
   } catch (...) {
     item_.close(handle_);
     throw;
   }
-  for (uint32_t i = 0; i < info_.n_fields; ++i)
-    if (info_.fields[i].role != PLAIT_FIELD_WEIGHT) fields_.push_back(info_.fields[i]);
 }
 
 Dataset::~Dataset() { item_.close(handle_); }

@@ -87,16 +87,17 @@ char* Executor::address(plan::Place at) const {
 void Executor::load(Loaded& into, const plan::Program& program) {
   into.program = &program;
   if (program.empty()) return;
+  into.calls.reserve(program.calls.size());  // no kernel may get lost on its way into the list
   for (const plan::Call& call : program.calls) {
     const program::Op& op = program.graph->ops()[static_cast<size_t>(call.op)];
     const program::Desc desc(*program.graph, op, plan_->threads);
     Prepared p{
         call.kernel, nullptr, {}, call.workspace_bytes ? transient_ + call.workspace : nullptr};
     for (const plan::Place& at : call.operands) p.operands.push_back(address(at));
-    check_plugin(call.kernel->prepare(plan_->registry->host_of(call.kernel), device_->handle(),
-                                      desc.get(), &p.kernel),
-                 plan_->registry->plugin_of(call.kernel),
-                 "preparing " + op.name + " of " + op.scope);
+    if (plait_error* e = call.kernel->prepare(plan_->registry->host_of(call.kernel),
+                                              device_->handle(), desc.get(), &p.kernel))
+      check_plugin(e, plan_->registry->plugin_of(call.kernel),
+                   "preparing " + op.name + " of " + op.scope);
     into.calls.push_back(std::move(p));
   }
   check(device_->item().capture_begin(queue_), "capture_begin");

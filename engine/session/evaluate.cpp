@@ -29,6 +29,7 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   Feeder feeder(plan_->eval_feed, *d, plan_->eval_feed.batch);
   data::Loader loader(data::Source{&d->item(), d->handle(), name}, loader_config(name, false));
   Evaluation e;
+  e.step = step_;
   e.dataset = name;
   std::vector<double> loss(plan_->models.size(), 0), weight(plan_->models.size(), 0);
   std::vector<std::vector<double>> states;
@@ -62,7 +63,15 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
     e.metrics.emplace_back(plan_->metrics[k].name,
                            plan_->metrics[k].item->finish(states[k].data()));
   e.seconds = watch.seconds();
+  last_evaluation_ = e;
   return e;
+}
+
+void write_members(JsonWriter& to, const Evaluation& e) {
+  to.field("step", e.step).field("dataset", e.dataset).field("samples", e.samples);
+  to.field("loss", e.loss).field("seconds", e.seconds).key("metrics").object();
+  for (const auto& [name, value] : e.metrics) to.field(name, value);
+  to.end_object();
 }
 
 void Session::predict(const std::vector<HostField>& fields, const std::string& value, void* out,

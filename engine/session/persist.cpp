@@ -69,6 +69,8 @@ std::string Session::save(const std::string& path) {
   s.cursors["train"] = next_batch_;
   s.config_hash = hex64(plan_->hash());
   s.engine_version = PLAIT_VERSION;
+  s.timeline = timeline_;
+  s.timeline_from = timeline_from_;
   // A pretty-printed double would lose bits; the hexadecimal form keeps all.
   s.extra = nlohmann::json{{"updates", updates_},
                            {"skipped_in_a_row", skipped_in_a_row_},
@@ -84,6 +86,14 @@ void Session::load(const std::string& path) {
   const auto c = checkpoint::open_checkpoint(files_, path, log_);
   if (!c) fail_not_found("[session] there is no checkpoint in '" + path + "'");
   restore(*c);
+  resumed_from_.clear();
+  if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
+}
+
+// From here on checkpoints belong together; those of a higher step that were there before are of another story.
+void Session::begin_timeline() {
+  timeline_ = checkpoint::unique_id();
+  timeline_from_ = step_;
 }
 
 void Session::restore(const checkpoint::Checkpoint& c) {
@@ -106,6 +116,8 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   for (const auto& [at, bytes] : loaded) executor_.write(at, bytes.data(), bytes.size());
   executor_.sync();
   step_ = s.step;
+  begin_timeline();
+  last_evaluation_.reset();
   samples_ = s.samples;
   updates_ = extra.updates;
   skipped_in_a_row_ = extra.skipped_in_a_row;
@@ -128,9 +140,10 @@ void Session::resume() {
   // A new run among an older one's checkpoints would lose its own to retention, and resume from the wrong ones.
   if (mode == Resume::kNever && !settings_.no_files && !settings_.run_dir.empty() &&
       !checkpoint::list_checkpoints(files_, settings_.run_dir + "/ckpt").empty())
-    fail_config("[session] '" + settings_.run_dir +
-                "' holds checkpoints of an earlier run; go on with resume = \"auto\", or name "
-                "another folder");
+    fail_config(
+        "[session] '" + settings_.run_dir +
+        "' holds checkpoints of an earlier run; go on with run.resume = \"auto\" (plait run "
+        "--resume auto), or name another folder");
   std::unique_ptr<checkpoint::Checkpoint> c;
   if (mode != Resume::kNever && !settings_.run_dir.empty())
     c = checkpoint::open_newest(files_, settings_.run_dir + "/ckpt", log_);
@@ -143,6 +156,7 @@ void Session::resume() {
   if (!settings_.no_files) run_files_ = std::make_unique<RunFiles>(*plan_, settings_, files_, log_);
   if (!c) return;
   restore(*c);
+  resumed_from_ = c->path();
   if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
 }
 
@@ -167,9 +181,12 @@ void Session::load_weights(const config::ModelConfig& model) {
       fail_data("[session] tensor '" + entry->name + "' of '" + model.load + "' is " + found +
                 "), expected " + program::text(p.shape));
     }
-    const auto data = file.bytes(*entry);
-    executor_.write(p.value, data.data(), data.size());
-    executor_.sync();
+    plan::Place at = p.value;
+    file.each_piece(*entry, [&](const std::byte* piece, size_t n) {
+      executor_.write(at, piece, n);
+      executor_.sync();
+      at.offset += n;
+    });
   }
 }
 

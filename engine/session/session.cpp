@@ -36,6 +36,7 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
   results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
                   sizeof(float));
   initialize_parameters();
+  begin_timeline();
   resume();
 }
 
@@ -125,6 +126,7 @@ void Session::write_scalars(int64_t first_sample) {
 
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
   const uint64_t start = monotonic_ns();
+  resumed_from_.clear();
   if (plan_->accumulation > 1) executor_.launch(runtime::Step::kBegin);
   for (int64_t m = 0; m < plan_->accumulation; ++m) {
     if (m > 0) executor_.sync();  // the scalars' host copy is still being read until then
@@ -208,6 +210,7 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
 void Session::write(const std::string& name, const void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
+  resumed_from_.clear();
   executor_.write(p.value, data, bytes);
   executor_.sync();
 }
@@ -218,6 +221,14 @@ std::string Session::describe() const {
   w.field("run_dir", run_files_ ? run_files_->dir().path() : std::string());
   w.field("device", plan_->device).field("device_summary", executor_.device().info().summary);
   w.field("arena_bytes", executor_.arena()->bytes());
+  w.key("last_evaluation");
+  if (last_evaluation_) {
+    w.object();
+    write_members(w, *last_evaluation_);
+    w.end_object();
+  } else {
+    w.null();
+  }
   w.key("parameters").array();
   for (const auto& p : plan_->parameters) {
     w.object()

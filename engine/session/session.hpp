@@ -11,6 +11,7 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/files.hpp"
+#include "engine/base/json.hpp"
 #include "engine/base/log.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/data/loader.hpp"
@@ -33,11 +34,15 @@ struct StepResult {
 };
 
 struct Evaluation {
+  int64_t step = 0;  // of the parameters
   std::string dataset;
   int64_t samples = 0;
   double loss = 0, seconds = 0;
   std::vector<std::pair<std::string, double>> metrics;
 };
+
+// As members of the JSON object that is open.
+void write_members(JsonWriter& to, const Evaluation& e);
 
 enum class Resume { kConfig, kNever, kAuto, kMust };
 
@@ -63,7 +68,7 @@ class Session {
   StepResult step();  // the next batch of [data.train]
   StepResult step(const std::vector<HostField>& fields);
   StepResult run();  // to the end; see trainer.cpp
-  Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);
+  Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);  // 0: all of it
   // Rows of a named value for the host's samples. bytes = samples * row size.
   void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
                uint64_t bytes);
@@ -93,6 +98,7 @@ class Session {
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
   void restore(const checkpoint::Checkpoint& c);
+  void begin_timeline();
   data::LoaderConfig loader_config(const std::string& dataset, bool training) const;
 
   std::shared_ptr<const plan::Plan> plan_;
@@ -112,8 +118,12 @@ class Session {
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;
   int64_t skipped_in_a_row_ = 0;
-  double best_ = 0;                        // of early stopping
-  int64_t evaluations_without_gain_ = -1;  // -1: none yet
+  std::string timeline_;                       // see checkpoint::State
+  int64_t timeline_from_ = 0;                  // the step it begins at
+  std::string resumed_from_;                   // the run's own checkpoint, until something changes
+  double best_ = 0;                            // of early stopping
+  int64_t evaluations_without_gain_ = -1;      // -1: none yet
+  std::optional<Evaluation> last_evaluation_;  // none since the last load
   std::atomic<bool> cancelled_{false};
 };
 

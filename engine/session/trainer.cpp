@@ -16,6 +16,8 @@ class Trainer {
       : s_(s),
         experiment_(s.plan_->experiment),
         first_step_(s.step_),
+        saved_at_(s.resumed_from_.empty() ? -1 : s.step_),  // need not be written again
+        checkpoint_(s.resumed_from_),
         progress_(progress_config()) {}
 
   StepResult run();
@@ -37,12 +39,10 @@ class Trainer {
 
   Session& s_;
   const config::Experiment& experiment_;
-  int64_t first_step_;
+  int64_t first_step_, saved_at_, evaluated_at_ = -1;
+  std::string checkpoint_;  // the newest
   observe::Progress progress_;
   Stopwatch watch_;
-  int64_t evaluated_at_ = -1, saved_at_ = -1;
-  std::string checkpoint_;
-  double last_status_ = 0;
 };
 
 void Trainer::status(const char* state, const StepResult& r, const std::string& message) {
@@ -143,8 +143,9 @@ bool Trainer::evaluate(const StepResult& r) {
       s_.run_files_->events().scalar("eval/" + std::string(v.name), r.step, now, v.value);
     s_.run_files_->events().flush();
   }
-  std::string text = strf("[evaluate] step %ld: loss %.4f", static_cast<long>(r.step), e.loss);
-  for (const auto& [name, v] : e.metrics) text += strf(", %s %.4f", name.c_str(), v);
+  std::string text =
+      strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
+  for (const auto& [name, v] : e.metrics) text += ", " + name + " " + real_text(v, "%.4f");
   s_.log_.info(text + strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds));
 
   const auto& stop = experiment_.evaluate;

@@ -9,9 +9,31 @@ class CommandLine(Case):
     def test_unknown_words(self):
         self.fails(2, ["chekc", "x.toml"], "no verb 'chekc'", "did you mean 'check'?", "completion")
         self.fails(2, [], "Usage: plait")
-        self.fails(2, ["run"], "FILE is required", "plait run --help")
-        self.fails(2, ["run", "x.toml", "--rum-dir", "d"], "--rum-dir")
-        self.fails(2, ["run", "x.toml", "--resume", "maybe"], "maybe", "never")
+        self.fails(2, ["run"], "plait run needs FILE: experiment file", "plait new NAME", "plait run --help")
+        self.fails(2, ["run", "x.toml", "--rum-dir", "d"], "no option '--rum-dir'", "did you mean '--run-dir'?")
+        self.fails(2, ["run", "x.toml", "--steps", "5"], "no option '--steps'", "without dashes, as in run.steps=5")
+        self.fails(2, ["--jsno", "run", "x.toml"], "did you mean '--json'?")
+        self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form', did you mean '--from'?; see plait new --help")
+        self.fails(2, ["new", "demo", "extra"], "'extra' is a word too many")
+
+    def test_values_of_options(self):
+        self.fails(2, ["run", "x.toml", "--resume", "maybe"], "--resume: 'maybe' is none of auto, never, must; see plait run --help")
+        self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
+        self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
+        self.fails(2, ["env", "--data"], "--data needs a DIR after it")
+        self.fails(2, ["completion", "zsh"], "'zsh' is none of bash")
+
+    def test_verbs_of_verbs(self):
+        self.fails(2, ["data"], "plait data needs one of: get, show")
+        self.fails(2, ["data", "gte"], "there is no 'plait data gte', did you mean 'get'?; there are: get, show")
+        self.fails(2, ["data", "get"], "plait data get needs SET: mnist or fashion-mnist; see plait data get --help")
+
+    def test_help_as_a_word(self):
+        for words in (["help"], ["help", "run"], ["help", "data", "get"]):
+            self.assertEqual(self.expect(0, *words).out, self.expect(0, *words[1:], "--help").out)
+        self.assertEqual(self.expect(0, "version").out, self.expect(0, "--version").out)
+
+    def test_json(self):
         record = self.fails(2, ["nonsense", "--json"]).records[0]
         self.assertEqual((record["event"], record["exit"]), ("error", 2))
 
@@ -19,6 +41,9 @@ class CommandLine(Case):
         self.fails(2, ["run", "nope.toml"], "nope.toml", "no such file")
         self.fails(2, ["run", "."], "without an experiment.toml")
         self.fails(2, ["check", "nope.toml"], "nope.toml")
+        self.write("demo.toml", TINY)
+        self.fails(2, ["plan", "dmeo.toml"], "no such file or folder: 'dmeo.toml', did you mean 'demo.toml'?", "plait new NAME")
+        self.fails(2, ["plan", "./sub/dmeo.toml"], "no such file or folder: './sub/dmeo.toml';")
         self.fails(2, ["run", "nope.toml", "--data", "nope"], "--data 'nope' is no folder")
 
     def test_new(self):

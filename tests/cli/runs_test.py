@@ -76,6 +76,13 @@ class Resumed(Case):
         more = self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "auto", "--json")
         self.assertEqual(more.event("start")["step"], 40)
         self.assertEqual(more.event("done")["step"], 60)
+        # Complete: it says so, evaluates, and saves nothing again.
+        over = self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "must")
+        self.assertIn("nothing to do: step 60 was the last", over.out)
+        self.assertIn("accuracy ", over.out)
+        self.assertFalse((self.folder / "r/ckpt/step-0000000060.2").exists())
+        self.assertIn("step-0000000060", json.loads((self.folder / "r/status.json").read_text())["checkpoint"])
+        self.fails(2, ["run", "t.toml", "--run-dir", "r"], "--resume auto", "another folder")
         self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "whole", "-q")
         self.assertEqual(checkpoint_files(self.folder / "r"), checkpoint_files(self.folder / "whole"))
 
@@ -95,7 +102,7 @@ class Checkpoints(Case):
     def test_wrong_ones(self):
         self.fails(2, ["eval", "t.toml", "--checkpoint", "nowhere"], "nowhere")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "."], "no checkpoint")
-        self.fails(2, ["eval", "t.toml"], "--checkpoint is required")
+        self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR: a checkpoint, or a run directory")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "r", "--dataset", "evla"], "evla", "eval")
         other = self.plait("eval", "t.toml", "model.layers[0].out=17", "--checkpoint", "r")
         self.assertEqual(other.code, 1)
@@ -113,12 +120,56 @@ class Checkpoints(Case):
         self.assertIn(self.plait("eval", "t.toml", "--checkpoint", file.parent).code, (1, 2))
 
 
+class Evaluated(Case):
+    """The figures at the end of a run are those of the run's last evaluation: measured once, on as much as the run measures."""
+
+    def evaluations(self):
+        lines = [json.loads(line) for line in (self.folder / "r/metrics.ndjson").read_text().splitlines()]
+        return [line for line in lines if line.get("event") == "evaluate"]
+
+    def run_and_compare(self, *words, samples, times):
+        self.write("t.toml", TINY)
+        shutil.rmtree(self.folder / "r", ignore_errors=True)
+        done = self.expect(0, "run", "t.toml", "--run-dir", "r", "--json", *words)
+        found = done.event("done")["evaluation"]
+        written = self.evaluations()
+        self.assertEqual(len(written), times)
+        self.assertEqual((found["step"], found["dataset"], found["samples"]), (40, "eval", samples))
+        self.assertEqual(found["loss"], written[-1]["loss"])
+        self.assertEqual(found["metrics"]["accuracy"], written[-1]["accuracy"])
+        self.assertEqual(done.err.count(f"on {samples} samples"), times)
+        return found
+
+    def test_the_last_one_is_reported(self):
+        whole = self.run_and_compare(samples=100, times=1)
+        self.assertEqual(self.run_and_compare("evaluate.every=20", samples=100, times=2)["metrics"], whole["metrics"])
+        self.run_and_compare("evaluate.every=15", samples=100, times=3)  # 15, 30, and the end
+
+    def test_batches_shorten_every_evaluation_of_a_run(self):
+        self.run_and_compare("evaluate.every=20", "evaluate.batches=2", "batch.eval=10", samples=20, times=2)
+        # eval measures on everything, unless the data set itself is shortened.
+        figures = self.expect(0, "eval", "r", "--checkpoint", "r", "--json").records[0]
+        self.assertEqual((figures["samples"], figures["step"]), (100, 40))
+        figures = self.expect(0, "eval", "r", "data.eval.limit=30", "--checkpoint", "r", "--json").records[0]
+        self.assertEqual(figures["samples"], 30)
+
+    def test_without_data_to_evaluate_on(self):
+        self.write("t.toml", TINY)
+        done = self.expect(0, "run", "t.toml", "~data.eval", "--json")
+        self.assertIsNone(done.event("done")["evaluation"])
+
+
 class Spoiled(Case):
     def test_values_that_are_not_finite(self):
         self.write("t.toml", TINY.replace('"adamw"', '"sgd"'))
         outcome = self.fails(5, ["run", "t.toml", "optimizer.rate=1e30", "--run-dir", "r", "--json"], "in a row", "comes from")
         self.assertRegex(outcome.err, r"comes from .*(matmul|map|cross_entropy|reduce)")
         self.assertEqual(outcome.event("error")["exit"], 5)
+        self.assertNotIn("-nan", outcome.out + outcome.err)
+        losses = [record["loss"] for record in outcome.records if record["event"] == "step"]
+        self.assertTrue(any(loss in ("nan", "inf") for loss in losses), losses)
+        written = (self.folder / "r/metrics.ndjson").read_text().splitlines()
+        self.assertEqual([json.loads(line)["loss"] for line in written if "lr" in json.loads(line)], losses)
         self.assertEqual(json.loads((self.folder / "r/status.json").read_text())["state"], "aborted")
 
     def test_a_folder_that_cannot_be_written(self):

@@ -93,6 +93,8 @@ class Verbs(Case):
             self.assertIn(word, listed)
         self.assertIn("loaded", self.expect(0, "plugins", "--report").out)
         self.assertIn("out (required)", self.expect(0, "plugins", "linear").out)
+        kinds = {record["name"] for record in self.expect(0, "plugins", "optimizer", "--json").records}
+        self.assertTrue({"sgd", "adamw"} <= kinds and "linear" not in kinds)
         path = next(p["path"] for p in self.expect(0, "plugins", "--json").records[0]["plugins"] if p["name"] == "layer-dense")
         facts = self.expect(0, "plugins", "inspect", path, "--json").records[0]
         self.assertEqual(facts["note"]["name"], "layer-dense")
@@ -109,6 +111,7 @@ class Verbs(Case):
         script = self.expect(0, "completion", "bash").out
         self.assertIn("complete -o filenames -F _plait plait", script)
         self.assertIn("--resume", script)
+        self.assertIn("get --help --to --from show --help", script)
 
 
 if __name__ == "__main__":

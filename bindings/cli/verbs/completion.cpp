@@ -9,6 +9,8 @@ namespace {
 
 std::string options_of(const CLI::App& app) {
   std::string all;
+  for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; }))
+    all += (all.empty() ? "" : " ") + inner->get_name() + " " + options_of(*inner);
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) all += (all.empty() ? "--" : " --") + name;
   return all;

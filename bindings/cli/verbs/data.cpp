@@ -183,7 +183,6 @@ void add_data(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<DataArguments>();
   CLI::App* get =
       verb->add_subcommand("get", "downloads a set, with checksums; goes on where it stopped");
-  get->fallthrough();
   get->add_option("SET", arguments->set, "mnist or fashion-mnist")->required();
   get->add_option("--to", arguments->to, "folder for the files; otherwise SET in the data folder")
       ->type_name("DIR");
@@ -195,7 +194,6 @@ void add_data(CLI::App& app, Context& context) {
     context.chosen = [&context, arguments] { return Get(context, *arguments).run(); };
   });
   CLI::App* there = verb->add_subcommand("show", "lists the sets and where they lie");
-  there->fallthrough();
   there->callback([&context] { context.chosen = [&context] { return show(context); }; });
 }
 

@@ -24,8 +24,7 @@ int eval(Context& context, const EvalArguments& arguments) {
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
   session.load(arguments.checkpoint);
-  Json figures = Json::parse(session.evaluate(arguments.dataset));
-  figures["step"] = Json::parse(session.describe()).value("step", 0LL);
+  const Json figures = Json::parse(session.evaluate(arguments.dataset));
   context.terminal.record(figures);
   context.terminal.line(strf("checkpoint of step %lld", figures.value("step", 0LL)));
   show_figures(context.terminal, figures);
@@ -35,7 +34,9 @@ int eval(Context& context, const EvalArguments& arguments) {
 }  // namespace
 
 void add_eval(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand("eval", "evaluates a checkpoint of FILE");
+  CLI::App* verb = app.add_subcommand(
+      "eval",
+      "evaluates a checkpoint of FILE on a whole data set; data.NAME.limit=N takes N samples");
   const auto arguments = std::make_shared<EvalArguments>();
   add_file(*verb, arguments->file);
   verb->add_option("--checkpoint", arguments->checkpoint,

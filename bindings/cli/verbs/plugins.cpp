@@ -71,8 +71,9 @@ int show_items(Context& context, const Json& registry, const std::string& wanted
   for (const Json& plugin : registry.value("plugins", Json::array()))
     for (const Json& item : plugin.value("items", Json::array())) {
       names.push_back(item.value("name", ""));
-      if (names.back() != wanted && plugin.value("name", "") != wanted) continue;
-      if (kind_word(item.value("kind", "")) == "kernel") continue;
+      const std::string kind = kind_word(item.value("kind", ""));
+      if (kind == "kernel") continue;
+      if (names.back() != wanted && plugin.value("name", "") != wanted && kind != wanted) continue;
       found = true;
       if (context.terminal.human()) show_item(context.terminal, plugin, item);
       Json record = item;
@@ -120,10 +121,13 @@ int plugins(Context& context, const PluginsArguments& arguments) {
 }  // namespace
 
 void add_plugins(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand(
-      "plugins", "lists plugins and items; ITEM: its options; inspect FILE: a file, unloaded");
+  CLI::App* verb = app.add_subcommand("plugins",
+                                      "lists plugins and items; WORD: options of an item or of all "
+                                      "of a kind; inspect FILE: a file, unloaded");
   const auto arguments = std::make_shared<PluginsArguments>();
-  verb->add_option("WORDS", arguments->words, "an item or plugin to explain, or: inspect FILE");
+  verb->add_option(
+      "WORDS", arguments->words,
+      "an item, a plugin or a kind (layer, optimizer, ...) to explain, or: inspect FILE");
   verb->add_flag("--report", arguments->report, "every file that was tried, with reason and fix");
   verb->callback([&context, arguments] {
     context.chosen = [&context, arguments] { return plugins(context, *arguments); };

@@ -85,9 +85,9 @@ bool Run::on_step(const plait_step_result& r) {
                       {"step", r.step},
                       {"epoch", r.epoch},
                       {"samples", r.samples},
-                      {"loss", r.loss},
-                      {"grad_norm", r.grad_norm},
-                      {"lr", r.rate},
+                      {"loss", json_number(r.loss)},
+                      {"grad_norm", json_number(r.grad_norm)},
+                      {"lr", json_number(r.rate)},
                       {"seconds", r.seconds},
                       {"skipped", r.skipped != 0}});
   return false;
@@ -99,20 +99,24 @@ double Run::samples_per_second() const {
 }
 
 void Run::report(Session& session, const plait_step_result& last) {
-  const std::string run_dir = Json::parse(session.describe()).value("run_dir", "");
-  Json evaluation;
-  if (values_.contains("data.eval.type")) evaluation = Json::parse(session.evaluate());
+  const Json facts = Json::parse(session.describe());
+  const std::string run_dir = facts.value("run_dir", "");
+  const Json evaluation = facts.value("last_evaluation", Json());
+  const bool stepped = last_samples_ > first_samples_;
   terminal_.record({{"event", "done"},
                     {"run_dir", run_dir},
                     {"step", last.step},
-                    {"loss", last.loss},
+                    {"loss", stepped ? json_number(last.loss) : Json()},
                     {"samples_per_s", samples_per_second()},
                     {"evaluation", evaluation}});
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
-  terminal_.line(strf("done after step %lld: training loss %s", static_cast<long long>(last.step),
-                      figure(last.loss).c_str()));
-  if (last_samples_ > first_samples_)
+  const auto step = static_cast<long long>(last.step);
+  if (stepped) {
+    terminal_.line(strf("done after step %lld: training loss %s", step, figure(last.loss).c_str()));
     terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
+  } else {
+    terminal_.line(strf("nothing to do: step %lld was the last; run.steps=N sets another", step));
+  }
   if (!evaluation.is_null()) show_figures(terminal_, evaluation);
   if (terminal_.quiet) return;
   terminal_.line("everything is in " + run_dir);

@@ -1,7 +1,9 @@
 // data-safetensors: tensors of a safetensors file, samples along the first axis. Fields have the tensors' names; F64 becomes
 // f32.
-#include "plugins/support/safetensors.hpp"
 #include "plugins/data/memory_dataset.hpp"
+#include "plugins/data/safetensors/tensor_file.hpp"
+
+#include <memory>
 
 namespace {
 using namespace plait;
@@ -19,9 +21,10 @@ class Safetensors : public data::MemoryDataset {
  public:
   Safetensors(const Host&, const Options& o)
       : MemoryDataset("data.safetensors"),
-        place_{"data.safetensors", "path", std::string(o.text("path"))},
-        file_(data::read_file(place_)),
-        entries_(support::read_safetensors(place_.text(), file_.span())) {
+        file_(std::make_unique<data::TensorFile>(
+            data::Place{"data.safetensors", "path", std::string(o.text("path"))})),
+        place_(file_->place()),
+        entries_(file_->entries()) {
     const std::vector<std::string> inputs = o.texts("input");
     if (inputs.empty())
       fail(PLAIT_ERR_CONFIG,
@@ -34,7 +37,7 @@ class Safetensors : public data::MemoryDataset {
       add_tensor(name, PLAIT_FIELD_WEIGHT, "weight");
       check_weights(place_);
     }
-    file_ = data::Bytes();
+    file_.reset();
     entries_.clear();
   }
 
@@ -60,8 +63,7 @@ class Safetensors : public data::MemoryDataset {
     if (e->shape.empty() || e->shape.size() > PLAIT_MAX_RANK)
       place_.bad(e->begin, "tensor '" + name + "' has " + std::to_string(e->shape.size()) +
                                " axes, expected 1 to 8, the samples first");
-    data::Bytes bytes(e->end - e->begin);
-    if (bytes.size()) std::memcpy(bytes.data(), file_.data() + e->begin, bytes.size());
+    data::Bytes bytes = file_->read(*e);
     if (dtype == PLAIT_F64) {
       data::narrow_f64(bytes, 0);
       dtype = PLAIT_F32;
@@ -74,8 +76,8 @@ class Safetensors : public data::MemoryDataset {
     add(name.c_str(), role, sample, e->shape[0], std::move(bytes));
   }
 
+  std::unique_ptr<data::TensorFile> file_;  // while the dataset opens
   data::Place place_;
-  data::Bytes file_;
   std::vector<SafetensorsEntry> entries_;
 };
 }  // namespace

@@ -125,6 +125,39 @@ TEST_CASE("errors name the path and the reason") {
   CHECK(contains(e.text(), "no/such"));
 }
 
+TEST_CASE("a file is read at any place, and one that was cut short is an error") {
+  const Scratch at;
+  const std::string path = at / "a";
+  at.files.replace(path, "0123456789");
+  const auto file = at.files.open_input(path);
+  CHECK(file->size() == 10);
+  char out[4] = {};
+  file->read_at(3, out, 3);
+  CHECK(std::string(out) == "345");
+  file->read_at(10, out, 0);
+  Error e = error_of([&] { file->read_at(8, out, 4); });
+  CHECK(e.code() == PLAIT_ERR_DATA);
+  CHECK(contains(
+      e.text(),
+      "ends at byte 10, expected to read up to byte 12; it had 10 bytes when it was opened: "
+      "the read goes beyond its end"));
+  REQUIRE(truncate(path.c_str(), 5) == 0);
+  e = error_of([&] { file->read_at(3, out, 4); });
+  CHECK(e.code() == PLAIT_ERR_DATA);
+  CHECK(e.text() ==
+        "[files] '" + path +
+            "' ends at byte 5, expected to read up to byte 7; it had 10 bytes when it was "
+            "opened: something else has cut it short; copy it again");
+  CHECK_THROWS_AS(hash128_file(at.files, at.folder), Error);
+  CHECK(error_of([&] { at.files.open_input(at / "none"); }).code() == PLAIT_ERR_NOT_FOUND);
+  CHECK(error_of([&] { at.files.open_input(path, 4); }).code() == PLAIT_ERR_DATA);
+  CHECK(error_of([&] { at.files.open_input(at.folder); }).code() == PLAIT_ERR_IO);
+  // More than one piece.
+  const std::string big(600'000, 'b');
+  at.files.replace(path, big);
+  CHECK(hash128_file(at.files, path) == hash128(big));
+}
+
 TEST_CASE("a lock is held by one") {
   const Scratch at;
   auto first = at.files.lock(at / "lock");

@@ -10,6 +10,12 @@
 
 using namespace plait;
 
+TEST_CASE("reals with a format, and what is not finite without") {
+  CHECK(real_text(2.0 / 3, "%.4f") == "0.6667");
+  CHECK(real_text(-std::nan(""), "%.4f") == "nan");
+  CHECK(real_text(-HUGE_VAL, "%.3g") == "-inf");
+}
+
 TEST_CASE("strf, split, trim, join") {
   CHECK(strf("%s has %d", "x", 3) == "x has 3");
   CHECK(strf("%s", std::string(5000, 'y').c_str()).size() == 5000);

@@ -21,6 +21,9 @@ Manifest sample() {
   m.state.cursors = {{"train", 12}};
   m.state.config_hash = "abc";
   m.state.engine_version = "0.1.0";
+  m.state.timeline = "00ab";
+  m.state.timeline_from = 500;
+  m.commit = 9;
   m.state.extra = "{\"z\":1,\"a\":[0.1,\"x\"]}";
   m.files = {{"model.safetensors", 123, {1, 2}}};
   m.tensors = {{"w",
@@ -59,6 +62,9 @@ TEST_CASE("a manifest comes back as it was written, byte by byte") {
   CHECK(manifest_text(m) == text);
   CHECK(m.state.seed == UINT64_MAX);
   CHECK(m.state.world.tensor == 2);
+  CHECK(m.state.timeline == "00ab");
+  CHECK(m.state.timeline_from == 500);
+  CHECK(m.commit == 9);
   CHECK(m.state.cursors.at("train") == 12);
   CHECK(m.state.extra == "{\"z\":1,\"a\":[0.1,\"x\"]}");
   REQUIRE(m.find("w"));

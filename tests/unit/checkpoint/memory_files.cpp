@@ -1,6 +1,7 @@
 #include "tests/unit/checkpoint/memory_files.hpp"
 
 #include <cerrno>
+#include <cstring>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -67,6 +68,24 @@ class MemoryOutput : public plait::OutputFile {
   std::string path_;
 };
 
+// Sees what becomes of the file after it was opened, as a descriptor does.
+class MemoryInput : public plait::InputFile {
+ public:
+  MemoryInput(MemoryFiles::NodePtr node, std::string path)
+      : node_(std::move(node)), path_(std::move(path)), size_(node_->now.size()) {}
+  uint64_t size() const override { return size_; }
+  void read_at(uint64_t offset, void* out, size_t size) const override {
+    const std::string& text = node_->now;
+    if (offset + size > text.size()) plait::fail_ended(path_, text.size(), offset + size, size_);
+    std::memcpy(out, text.data() + offset, size);
+  }
+
+ private:
+  MemoryFiles::NodePtr node_;
+  std::string path_;
+  uint64_t size_;
+};
+
 namespace {
 
 class MemoryMap : public plait::MappedFile {
@@ -111,6 +130,11 @@ std::string MemoryFiles::read_all(const std::string& path, uint64_t) { return co
 
 std::unique_ptr<plait::MappedFile> MemoryFiles::map(const std::string& path, uint64_t) {
   return std::make_unique<MemoryMap>(content(path));
+}
+
+std::unique_ptr<plait::InputFile> MemoryFiles::open_input(const std::string& path, uint64_t) {
+  content(path);  // throws when there is no such file
+  return std::make_unique<MemoryInput>(find(path), path);
 }
 
 plait::FileInfo MemoryFiles::info(const std::string& path) {

@@ -34,6 +34,8 @@ class MemoryFiles : public plait::FileSystem {
 
   std::unique_ptr<plait::OutputFile> open(const std::string& path, plait::OpenMode mode) override;
   std::unique_ptr<plait::MappedFile> map(const std::string& path, uint64_t max_bytes) override;
+  std::unique_ptr<plait::InputFile> open_input(const std::string& path,
+                                               uint64_t max_bytes) override;
   std::string read_all(const std::string& path, uint64_t max_bytes) override;
   plait::FileInfo info(const std::string& path) override;
   bool is_link(const std::string&) override { return false; }
@@ -48,6 +50,7 @@ class MemoryFiles : public plait::FileSystem {
 
  private:
   friend class MemoryOutput;
+  friend class MemoryInput;
   struct Node;
   using NodePtr = std::shared_ptr<Node>;
   using Names = std::map<std::string, NodePtr>;

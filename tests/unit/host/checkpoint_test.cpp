@@ -98,6 +98,54 @@ TEST_CASE("a run to the end evaluates, saves, keeps the newest and writes its me
     CHECK(std::filesystem::exists(dir + "/" + name));
 }
 
+TEST_CASE("a session remembers its last evaluation") {
+  const auto facts = [](const Run& run) {
+    plait_text* t = nullptr;
+    host::check(plait_session_describe(run.session(), &t));
+    return host::take(t);
+  };
+  const Run run(small("[data.eval]\ntype = \"synthetic\"\nsamples = 33\n[evaluate]\nbatches = 2\n",
+                      "", "global = 12\neval = 10"));
+  CHECK(facts(run).find("\"last_evaluation\": null") != std::string::npos);
+  run.run();
+  const std::string ran = facts(run);
+  CHECK(ran.find("\"last_evaluation\": {\"step\": 30, \"dataset\": \"eval\", \"samples\": 20, "
+                 "\"loss\": ") != std::string::npos);
+  plait_text* t = nullptr;
+  host::check(plait_session_evaluate(run.session(), nullptr, &t));
+  const std::string whole = host::take(t);
+  CHECK(whole.find("{\"schema\": 1, \"step\": 30, \"dataset\": \"eval\", \"samples\": 33, ") == 0);
+  CHECK(facts(run).find(whole.substr(whole.find("\"step\""))) != std::string::npos);
+}
+
+TEST_CASE("going on from an older step by hand: the new checkpoints are the newest, and stay") {
+  const host::TempFolder folder;
+  const std::string dir = folder / "run";
+  const std::string keep = "[checkpoint]\nkeep = 2\n";
+  std::vector<float> weights;
+  {
+    const Run run(small(keep), dir);
+    for (int i = 0; i < 2; ++i) {
+      run.losses(10);
+      host::check(plait_session_save(run.session(), nullptr));
+    }
+    host::check(plait_session_load(run.session(), (dir + "/ckpt/step-0000000010").c_str()));
+    run.losses(5);
+    host::check(plait_session_save(run.session(), nullptr));
+    weights = run.read("model.linear1.weight", 256);
+  }
+  CHECK(std::filesystem::exists(dir + "/ckpt/step-0000000010"));
+  CHECK(std::filesystem::exists(dir + "/ckpt/step-0000000015"));
+  CHECK_FALSE(std::filesystem::exists(dir + "/ckpt/step-0000000020"));
+  std::ifstream metrics(dir + "/metrics.ndjson");
+  const std::string text{std::istreambuf_iterator<char>(metrics), {}};
+  CHECK(text.find("\"event\":\"resume\",\"from_step\":10") != std::string::npos);
+  // And what is resumed is that.
+  const Run again(small(keep), dir, PLAIT_RESUME_MUST);
+  CHECK(again.read("model.linear1.weight", 256) == weights);
+  CHECK(again.step().step == 16);
+}
+
 TEST_CASE("early stopping stops, and the reason is patience") {
   const host::TempFolder folder;
   const std::string stop =

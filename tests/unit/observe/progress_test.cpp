@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,15 @@ ProgressState state(int64_t step) {
 }
 
 }  // namespace
+
+TEST_CASE("values that are not finite have no sign but that of infinity") {
+  ProgressState s;
+  s.step = 3;
+  s.loss = -std::nan("");
+  s.lr = std::numeric_limits<double>::infinity();
+  s.samples_per_s = -std::nan("");
+  CHECK(Progress::render(s, 80, false) == "step 3  loss nan  lr inf  nan samples/s");
+}
 
 TEST_CASE("a state reads well with and without a bar") {
   CHECK(Progress::render(state(500), 80, false) ==

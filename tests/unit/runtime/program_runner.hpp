@@ -49,8 +49,9 @@ class Runner {
     p->device = device_;
     const plait_device_item& item = registry_->device(device_);
     config::Problems problems;
-    p->device_options = config::OptionSet::check(config::Node::table(config::Origin::none()), {item.options, item.n_options}, {},
-                                                 "device", {}, problems);
+    p->device_options =
+        config::OptionSet::check(config::Node::table(config::Origin::none()),
+                                 {item.options, item.n_options}, {}, "device", {}, problems);
     auto graph = std::make_unique<program::Graph>(p->rules.get());
     graph->scope = "test";
     const int32_t segment = p->storage.add("values", plan::Category::kInputs);

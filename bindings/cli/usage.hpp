@@ -1,0 +1,21 @@
+// What is wrong with a command line, in words that help.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace plait::cli {
+
+std::vector<std::string> verb_names(const CLI::App& app);
+std::string joined(const std::vector<std::string>& words, const char* between);
+// The message for a command line that CLI11 refused with `error`.
+std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv);
+// `plait help [VERB]` and `plait version` as the options they mean.
+std::vector<std::string> plain_words(int argc, char** argv);
+
+}  // namespace plait::cli

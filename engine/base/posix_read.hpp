@@ -1,0 +1,37 @@
+// What files_posix.cpp and posix_read.cpp share: a descriptor, and the ways to read from one.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+
+#include "engine/base/files.hpp"
+
+namespace plait::posix {
+
+// PLAIT_ERR_NOT_FOUND for ENOENT, else PLAIT_ERR_IO: "[files] cannot <what> '<path>': <reason>".
+[[noreturn]] void fail_path(const char* what, const std::string& path, int number);
+
+// A descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, const char* what);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  const std::string& path() const { return path_; }
+  void close();
+  struct stat status() const;
+
+ private:
+  int fd_ = -1;
+  std::string path_;
+};
+
+std::unique_ptr<MappedFile> map_file(const std::string& path, uint64_t max_bytes);
+std::unique_ptr<InputFile> open_file(const std::string& path, uint64_t max_bytes);
+std::string read_rest(const Descriptor& file, uint64_t max_bytes);
+
+}  // namespace plait::posix

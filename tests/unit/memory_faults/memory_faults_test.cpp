@@ -1,0 +1,227 @@
+// The n-th allocation fails, for one n after another: every call answers with a typed error, leaks nothing, and works again
+// afterwards. PLAIT_TEST_ALL=1 tries every n, otherwise an even sample.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+#include "tests/unit/host/host.hpp"
+#include "tests/unit/memory_faults/faults.hpp"
+
+namespace {
+
+using Call = std::function<plait_error*()>;  // cleans up what it has made
+
+bool try_all() { return std::getenv("PLAIT_TEST_ALL") != nullptr; }
+
+// Codes that a failed allocation may end in: out of memory; what a library below made of it (streams, which read numbers for the
+// TOML parser, only say that they failed); or that no kernel is left, each of which says why.
+bool typed(uint32_t code) {
+  return code == PLAIT_ERR_MEMORY || code == PLAIT_ERR_IO || code == PLAIT_ERR_PLUGIN ||
+         code == PLAIT_ERR_DEVICE || code == PLAIT_ERR_CONFIG || code == PLAIT_ERR_UNIMPLEMENTED;
+}
+
+struct Tally {
+  int64_t trials = 0, errors = 0, memory = 0, other = 0, leaks = 0;
+  char worst[400] = "";  // the first untyped error; no string, which would count as a leak
+  void add(plait_error* e) {
+    const uint32_t code = plait_error_code(e);
+    ++errors;
+    memory += code == PLAIT_ERR_MEMORY;
+    if ((!typed(code) || *plait_error_text(e) == 0) && other++ == 0)
+      std::snprintf(worst, sizeof worst, "%u %s", code, plait_error_full_text(e));
+    plait_error_free(e);
+  }
+};
+
+// Fails allocations of call(), one place a trial and about `trials` of them. keeps: the call may leave blocks behind in an object that
+// outlives it, as many as a successful one.
+void sweep(const Call& call, int64_t trials, bool keeps = false) {
+  host::check(call());  // what is made once per process or session is made now
+  faults::arm(INT64_MAX, false);
+  host::check(call());
+  const int64_t total = faults::disarm();
+  REQUIRE(total > 0);
+  const int64_t stride = try_all() ? 1 : std::max<int64_t>(1, total / trials);
+  Tally tally;
+  for (const bool for_good : {false, true})
+    for (int64_t n = for_good ? 1 + stride / 2 : 1; n <= total; n += stride) {
+      const int64_t before = faults::live_blocks();
+      faults::arm(n, for_good);
+      plait_error* e = call();
+      faults::disarm();
+      ++tally.trials;
+      if (e) tally.add(e);
+      tally.leaks += !keeps && faults::live_blocks() != before;
+      if (n % 8 == 0 || n + stride > total) host::check(call());
+    }
+  MESSAGE(total << " allocations, " << tally.trials << " trials, " << tally.errors << " errors, "
+                << tally.memory << " of them of memory");
+  CAPTURE(std::string(tally.worst));
+  CHECK(tally.other == 0);
+  CHECK(tally.leaks == 0);
+  CHECK(tally.memory > tally.trials / 2);
+}
+
+std::string experiment() {
+  return host::small("[data.eval]\ntype = \"synthetic\"\nsamples = 33\n");
+}
+
+// Everything up to a session, and its calls.
+class Bench {
+ public:
+  Bench() : engine(host::new_engine()) {
+    host::check(plait_experiment_parse(engine, toml_.c_str(), PLAIT_NTS, "t", nullptr, &x));
+    host::check(plait_plan_make(x, &p));
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench() {
+    plait_session_close(s);
+    plait_plan_close(p);
+    plait_experiment_close(x);
+    plait_engine_close(engine);
+  }
+  void open(const char* run_dir = nullptr) { host::check(opened(run_dir, &s)); }
+  plait_error* opened(const char* run_dir, plait_session** out) const {
+    plait_session_options so{};
+    so.struct_size = sizeof so;
+    so.no_files = run_dir ? 0 : 1;
+    so.run_dir = run_dir;
+    so.resume = PLAIT_RESUME_AUTO;
+    return plait_session_open(p, &so, out);
+  }
+
+  plait_engine* engine;
+  plait_experiment* x = nullptr;
+  plait_plan* p = nullptr;
+  plait_session* s = nullptr;
+
+ private:
+  std::string toml_ = experiment();
+};
+
+plait_error* drop(plait_error* e, plait_text* t) {
+  if (!e) plait_text_free(t);
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "no memory while an engine opens: an error, or an engine that says what it could not load") {
+  sweep(
+      [] {
+        plait_engine_options o{};
+        o.struct_size = sizeof o;
+        o.keep_plugins_loaded = 1;
+        plait_engine* engine = nullptr;
+        plait_error* e = plait_engine_open(&o, &engine);
+        if (!e) plait_engine_close(engine);
+        return e;
+      },
+      800);
+}
+
+TEST_CASE("no memory while an experiment is read, described and bound") {
+  const Bench bench;
+  const std::string toml = experiment();
+  sweep(
+      [&] {
+        plait_experiment* x = nullptr;
+        plait_error* e =
+            plait_experiment_parse(bench.engine, toml.c_str(), PLAIT_NTS, "t", nullptr, &x);
+        if (!e) plait_experiment_close(x);
+        return e;
+      },
+      2000);
+  plait_text* t = nullptr;
+  sweep([&] { return drop(plait_experiment_describe(bench.x, &t), t); }, 500);
+  sweep([&] { return drop(plait_experiment_bind(bench.x, &t), t); }, 500);
+  sweep([&] { return drop(plait_engine_describe(bench.engine, &t), t); }, 500);
+}
+
+TEST_CASE("no memory while a plan is made and described") {
+  const Bench bench;
+  sweep(
+      [&] {
+        plait_plan* p = nullptr;
+        plait_error* e = plait_plan_make(bench.x, &p);
+        if (!e) plait_plan_close(p);
+        return e;
+      },
+      1000);
+  plait_text* t = nullptr;
+  sweep([&] { return drop(plait_plan_describe(bench.p, &t), t); }, 500);
+}
+
+TEST_CASE("no memory while a session opens, without files and with them") {
+  const Bench bench;
+  const host::TempFolder folder;
+  const std::string dir = folder / "run";
+  for (const char* run_dir : {static_cast<const char*>(nullptr), dir.c_str()})
+    sweep(
+        [&] {
+          plait_session* s = nullptr;
+          plait_error* e = bench.opened(run_dir, &s);
+          if (!e) plait_session_close(s);
+          return e;
+        },
+        run_dir ? 100 : 150);
+}
+
+TEST_CASE("no memory in a step, an evaluation, a description and a view") {
+  Bench bench;
+  const host::TempFolder folder;
+  const std::string dir = folder / "run";
+  bench.open(dir.c_str());
+  std::vector<float> x(12 * 16, 0.5f);
+  std::vector<int32_t> y(12, 3);
+  int64_t x_shape[2] = {12, 16}, y_shape[1] = {12};
+  plait_dl_tensor tx{x.data(), {1, 0}, 2, {2, 32, 1}, x_shape, nullptr, 0},
+      ty{y.data(), {1, 0}, 1, {0, 32, 1}, y_shape, nullptr, 0};
+  const plait_feed feeds[2] = {{sizeof(plait_feed), "x", &tx}, {sizeof(plait_feed), "label", &ty}};
+  plait_text* t = nullptr;
+  sweep([&] { return plait_session_step(bench.s, feeds, 2, nullptr); }, 500);
+  sweep([&] { return drop(plait_session_evaluate(bench.s, nullptr, &t), t); }, 500, true);
+  sweep([&] { return drop(plait_session_describe(bench.s, &t), t); }, 500);
+  plait_dl_managed* view = nullptr;
+  sweep(
+      [&] {
+        plait_error* e = plait_session_view(bench.s, "model.linear1.weight", &view);
+        if (!e) view->deleter(view);
+        return e;
+      },
+      500);
+}
+
+// Not run by itself (--no-skip does): the destructor of nlohmann's JSON values allocates, and ends the process when it can't. All else
+// in a save and a load holds.
+TEST_CASE("no memory in a save and a load" * doctest::skip()) {
+  Bench bench;
+  const host::TempFolder folder;
+  const std::string dir = folder / "run", saved = folder / "saved";
+  bench.open(dir.c_str());
+  sweep([&] { return plait_session_save(bench.s, saved.c_str()); }, 50, true);
+  sweep([&] { return plait_session_load(bench.s, saved.c_str()); }, 500, true);
+}
+
+TEST_CASE("a run that met a full memory ends where an undisturbed one ends") {
+  Bench plain, hit;
+  plain.open();
+  hit.open();
+  for (int64_t n = 1; n < 60; ++n) {  // what is not a step leaves no trace
+    faults::arm(n, true);
+    plait_text* t = nullptr;
+    plait_error* e = plait_session_evaluate(hit.s, nullptr, &t);
+    faults::disarm();
+    if (!e) plait_text_free(t);
+    plait_error_free(e);
+  }
+  host::check(plait_session_run(plain.s, nullptr));
+  host::check(plait_session_run(hit.s, nullptr));
+  std::vector<float> a(256), b(256);
+  host::check(plait_session_read(plain.s, "model.linear1.weight", a.data(), 1024));
+  host::check(plait_session_read(hit.s, "model.linear1.weight", b.data(), 1024));
+  CHECK(a == b);
+}
