@@ -6,6 +6,7 @@
 import contextlib
 import io
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -50,8 +51,10 @@ def outcome(root, *, update=False):
 def changed(root, header, old, new):
     file = pathlib.Path(root, "abi/plait", header)
     text = file.read_text()
-    assert text.count(old) == 1, f"{header} has {text.count(old)} times: {old}"
-    file.write_text(text.replace(old, new))
+    pattern = r"\s+".join(re.escape(word) for word in re.split(r"\s+", old))  # however the header is laid out
+    replaced, times = re.subn(pattern, lambda _: new, text)
+    assert times == 1, f"{header} has {times} times: {old}"
+    file.write_text(replaced)
     yield
     file.write_text(text)
 
