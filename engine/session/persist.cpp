@@ -72,11 +72,11 @@ std::string Session::save(const std::string& path) {
   s.timeline = timeline_;
   s.timeline_from = timeline_from_;
   // A pretty-printed double would lose bits; the hexadecimal form keeps all.
-  s.extra = nlohmann::json{{"updates", updates_},
-                           {"skipped_in_a_row", skipped_in_a_row_},
-                           {"best", strf("%a", best_)},
-                           {"evaluations_without_gain", evaluations_without_gain_}}
-                .dump();
+  JsonWriter extra;
+  extra.object().field("updates", updates_).field("skipped_in_a_row", skipped_in_a_row_);
+  extra.field("best", strf("%a", best_));
+  extra.field("evaluations_without_gain", evaluations_without_gain_).end_object();
+  s.extra = extra.text();
   if (path.empty()) return run_files_->checkpoints().save(s, tensors);
   checkpoint::Writer writer(files_, path, 0, log_);
   return writer.save(s, tensors);
