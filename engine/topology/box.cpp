@@ -1,0 +1,101 @@
+#include "engine/topology/box.hpp"
+
+#include <algorithm>
+
+#include "engine/base/checked.hpp"
+
+namespace plait::topology {
+
+int64_t elements(const Extent& extent) {
+  int64_t product = 1;
+  for (const int64_t size : extent) {
+    if (size < 0)
+      fail_invalid("[topology] an extent of " + std::to_string(size) + "; expected 0 or more");
+    product = checked_mul(product, size, "elements of a tensor");
+  }
+  return product;
+}
+
+Box whole(const Extent& extent) { return {std::vector<int64_t>(extent.size(), 0), extent}; }
+
+bool intersect(const Box& a, const Box& b, Box& both) {
+  both = a;
+  for (size_t d = 0; d < a.extent.size(); ++d) {
+    const Range r = intersect(Range{a.offset[d], a.offset[d] + a.extent[d]},
+                              Range{b.offset[d], b.offset[d] + b.extent[d]});
+    if (r.empty()) return false;
+    both.offset[d] = r.begin;
+    both.extent[d] = r.size();
+  }
+  return true;
+}
+
+void subtract(const Box& from, const Box& hole, std::vector<Box>& rest) {
+  // Cuts off what lies before and behind the hole, one dimension after the other; what is left in the end is the hole.
+  Box left = from;
+  for (size_t d = 0; d < from.extent.size(); ++d) {
+    const int64_t before = hole.offset[d] - left.offset[d];
+    const int64_t behind = left.extent[d] - before - hole.extent[d];
+    if (before > 0) {
+      rest.push_back(left);
+      rest.back().extent[d] = before;
+    }
+    if (behind > 0) {
+      rest.push_back(left);
+      rest.back().offset[d] = hole.offset[d] + hole.extent[d];
+      rest.back().extent[d] = behind;
+    }
+    left.offset[d] = hole.offset[d];
+    left.extent[d] = hole.extent[d];
+  }
+}
+
+namespace {
+
+// `at` is fixed in the dimensions before d; `range` counts inside of what is left.
+void cut_flat(const Box& box, Box at, size_t d, Range range, std::vector<Box>& out) {
+  if (range.empty()) return;
+  if (d == box.extent.size()) return out.push_back(std::move(at));
+  int64_t row = 1;  // elements of one index of dimension d
+  for (size_t i = d + 1; i < box.extent.size(); ++i) row *= box.extent[i];
+  const auto part_of_row = [&](int64_t index, Range inside) {
+    at.offset[d] = box.offset[d] + index;
+    at.extent[d] = 1;
+    cut_flat(box, at, d + 1, inside, out);
+  };
+  const int64_t first = range.begin / row, last = (range.end - 1) / row;
+  const Range head{range.begin - first * row, std::min(row, range.end - first * row)};
+  const bool head_full = head.size() == row;
+  const bool tail_full = range.end == (last + 1) * row;
+  if (first == last && !head_full) return part_of_row(first, head);
+  if (!head_full) part_of_row(first, head);
+  const int64_t full_begin = first + !head_full, full_end = last + tail_full;
+  if (full_begin < full_end) {
+    Box middle = at;
+    middle.offset[d] = box.offset[d] + full_begin;
+    middle.extent[d] = full_end - full_begin;
+    for (size_t i = d + 1; i < box.extent.size(); ++i) {
+      middle.offset[i] = box.offset[i];
+      middle.extent[i] = box.extent[i];
+    }
+    out.push_back(std::move(middle));
+  }
+  if (!tail_full) part_of_row(last, {0, range.end - last * row});
+}
+
+}  // namespace
+
+std::vector<Box> flat_boxes(const Box& box, const Range& range) {
+  std::vector<Box> out;
+  cut_flat(box, box, 0, intersect(range, {0, elements(box)}), out);
+  return out;
+}
+
+int64_t flat_index(const Box& outer, const Box& inner) {
+  int64_t index = 0;
+  for (size_t d = 0; d < outer.extent.size(); ++d)
+    index = index * outer.extent[d] + inner.offset[d] - outer.offset[d];
+  return index;
+}
+
+}  // namespace plait::topology

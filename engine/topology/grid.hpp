@@ -1,0 +1,80 @@
+// The grid of ranks: where a rank stands and with whom it talks.
+//
+// P pipeline, D data, T tensor: sizes of the grid; P * D * T ranks, numbered (pipeline * D + data) * T + tensor. Tensor varies
+// fastest, so that tensor neighbours, who talk most, share a host. A value, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plait::topology {
+
+struct Coordinates {
+  int32_t pipeline = 0, data = 0, tensor = 0;
+  bool operator==(const Coordinates&) const = default;
+};
+
+// Why ranks form a group: what differs between its members.
+enum class Axis {
+  kTensor,    // tensor differs: shards of the same layers
+  kData,      // data differs: replicas of the same shards
+  kPipeline,  // pipeline differs: the stages of one replica, in order
+  kEnds,      // first and last stage of one replica: an embedding tied to the output layer
+  kModel,     // pipeline and tensor differ: all that one replica is made of
+  kWorld,     // everybody
+};
+inline constexpr Axis kAxes[] = {Axis::kTensor, Axis::kData,  Axis::kPipeline,
+                                 Axis::kEnds,   Axis::kModel, Axis::kWorld};
+const char* axis_name(Axis axis);  // "tensor", ..., "world"
+
+// Ranks that act together. Members ascend; their order is the order of a reduction, the same on every rank.
+struct Group {
+  Axis axis = Axis::kWorld;
+  int32_t index = 0;  // among the groups of its axis, by lowest member
+  std::vector<int32_t> members;
+  int32_t size() const { return static_cast<int32_t>(members.size()); }
+  // Where `rank` stands among the members; -1 when it is none.
+  int32_t position(int32_t rank) const;
+  std::string name() const;  // "data.3"
+  bool operator==(const Group&) const = default;
+};
+
+inline constexpr int32_t kMaxRanks = 1 << 20;
+
+class Grid {
+ public:
+  Grid() = default;  // one rank
+  // Errors: PLAIT_ERR_CONFIG when a size is below 1 or there would be more than kMaxRanks ranks.
+  Grid(int64_t pipeline, int64_t data, int64_t tensor);
+
+  int32_t pipeline() const { return pipeline_; }
+  int32_t data() const { return data_; }
+  int32_t tensor() const { return tensor_; }
+  int32_t ranks() const { return pipeline_ * data_ * tensor_; }
+
+  // Both ways. Errors: PLAIT_ERR_INVALID outside of the grid.
+  Coordinates at(int32_t rank) const;
+  int32_t rank(const Coordinates& at) const;
+
+  // How many groups an axis has, and the members of one. Errors: PLAIT_ERR_INVALID for an index outside.
+  int32_t groups(Axis axis) const;
+  Group group(Axis axis, int32_t index) const;
+  // The groups of one rank in the order of kAxes. A stage that is neither first nor last has no group of ends.
+  std::vector<Group> groups_of(int32_t rank) const;
+  // Every group, in an order that is the same on all ranks: each rank makes those it belongs to, in this order.
+  std::vector<Group> all_groups() const;
+  // The ranks that hold a parameter tied between `stages` (pipeline coordinates, any order, repeats allowed), ascending, for
+  // the replica and shard of `at`.
+  std::vector<int32_t> tied(const std::vector<int32_t>& stages, const Coordinates& at) const;
+
+  bool operator==(const Grid&) const = default;
+
+ private:
+  int32_t pipeline_ = 1, data_ = 1, tensor_ = 1;
+};
+
+// "pipeline=2 data=1 tensor=4", for messages.
+std::string describe(const Grid& grid);
+
+}  // namespace plait::topology

@@ -1,0 +1,176 @@
+#include "engine/topology/grid_check.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/base/error.hpp"
+#include "engine/topology/batch.hpp"
+
+namespace {
+
+using namespace plait::topology;  // NOLINT: a test of this room
+
+std::string text(const std::vector<Fault>& faults) {
+  std::string all;
+  for (const Fault& fault : faults) all += (all.empty() ? "" : "\n") + fault.text();
+  return all;
+}
+
+Demand demand(Sizes sizes, int64_t world = 0, int64_t layers = 0) {
+  Demand d;
+  d.sizes = sizes;
+  d.world = world;
+  d.layers = layers;
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("grid check: possible grids have no fault") {
+  for (int64_t p = 1; p <= 4; ++p)
+    for (int64_t d = 1; d <= 4; ++d)
+      for (int64_t t = 1; t <= 4; ++t) {
+        Demand all = demand({p, d, t}, p * d * t, 4);
+        all.global = 24 * d;
+        all.micro = 8;
+        REQUIRE(text(check_grid(all)) == "");
+      }
+}
+
+TEST_CASE("grid check: a world that is not the product") {
+  CHECK(text(check_grid(demand({2, 1, 2}, 8))) ==
+        "[topology] topology: pipeline = 2, data = 1, tensor = 2 make 4 ranks, but 8 were started; "
+        "use "
+        "pipeline = 2, data = 2, tensor = 2, or start 4 ranks");
+  CHECK(text(check_grid(demand({1, 1, 1}, 3))) ==
+        "[topology] topology: pipeline = 1, data = 1, tensor = 1 make 1 rank, but 3 were started; "
+        "use "
+        "pipeline = 1, data = 3, tensor = 1, or start 1 rank");
+  CHECK(text(check_grid(demand({1, 2, 1}, 1))) ==
+        "[topology] topology: pipeline = 1, data = 2, tensor = 1 make 2 ranks, but 1 was started; "
+        "use "
+        "pipeline = 1, data = 1, tensor = 1, or start 2 ranks");
+  // The suggestion keeps the other rules: data = 4 does not divide 6 samples, two stages need two layers.
+  Demand narrow = demand({1, 1, 2}, 8, 1);
+  narrow.global = 6;
+  CHECK(nearest_sizes(narrow) == Sizes{1, 1, 8});
+  narrow.layers = 4;
+  CHECK(nearest_sizes(narrow) == Sizes{4, 1, 2});
+  narrow.sizes.tensor = 3;
+  narrow.world = 7;
+  narrow.layers = 1;
+  narrow.global = 7;
+  CHECK(nearest_sizes(narrow) == Sizes{1, 1, 7});
+  CHECK(!nearest_sizes(demand({1, 1, 1}, int64_t{1} << 60)));
+}
+
+TEST_CASE("grid check: the nearest sizes always pass, for every world to 16") {
+  for (int64_t world = 1; world <= 16; ++world)
+    for (int64_t p = 1; p <= 5; ++p)
+      for (int64_t d = 1; d <= 5; ++d)
+        for (int64_t t = 1; t <= 5; ++t) {
+          Demand wanted = demand({p, d, t}, world, 6);
+          wanted.global = 24;
+          const auto other = nearest_sizes(wanted);
+          REQUIRE(other);
+          wanted.sizes = *other;
+          REQUIRE(text(check_grid(wanted)) == "");
+          if (p * d * t == world && p <= 6 && 24 % d == 0) REQUIRE(*other == Sizes{p, d, t});
+        }
+}
+
+TEST_CASE("grid check: more stages than layers") {
+  CHECK(text(check_grid(demand({4, 1, 1}, 4, 3))) ==
+        "[topology] topology.pipeline: 3 layers cannot fill 4 stages, each needs one or more; use "
+        "pipeline = 3");
+  Demand chunked = demand({4, 1, 1}, 4, 9);
+  chunked.chunks = 3;
+  CHECK(
+      text(check_grid(chunked)) ==
+      "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.chunks = 3 stages "
+      "each, each needs one or more; use pipeline = 3, or chunks = 2");
+  chunked.chunks = 10;
+  CHECK(
+      text(check_grid(chunked)) ==
+      "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.chunks = 10 stages "
+      "each, each needs one or more; use pipeline = 1 and chunks = 1");
+}
+
+TEST_CASE("grid check: sizes below one, and all faults at once") {
+  CHECK(
+      text(check_grid(demand({0, -2, 1}, 8))) ==
+      "[topology] topology.pipeline: 0 ranks, expected 1 to 1048576; use 1 where nothing is split\n"
+      "[topology] topology.data: -2 ranks, expected 1 to 1048576; use 1 where nothing is split");
+  Demand several = demand({4, 3, 1}, 8, 2);
+  several.global = 64;
+  CHECK(check_grid(several).size() == 3);
+  CHECK_THROWS_AS(raise_if_any(check_grid(several)), plait::Error);
+  try {
+    raise_if_any(check_grid(several));
+  } catch (const plait::Error& error) {
+    CHECK(error.code() == PLAIT_ERR_CONFIG);
+    CHECK(error.text() == text(check_grid(several)));
+  }
+}
+
+TEST_CASE("batch: what cannot be shared, with the nearest numbers") {
+  CHECK(text(check_batch({64, 0, 0}, 6)) ==
+        "[topology] batch.global: 64 samples cannot be shared by 6 replicas (topology.data); use "
+        "global "
+        "= 60 or 66, or data = 4");
+  CHECK(text(check_batch({2, 0, 0}, 3)) ==
+        "[topology] batch.global: 2 samples cannot be shared by 3 replicas (topology.data); use "
+        "global "
+        "= 3, or data = 2");
+  CHECK(
+      text(check_batch({64, 12, 0}, 2)) ==
+      "[topology] batch.micro: 12 does not divide a replica's share of 32 samples; use micro = 8");
+  CHECK(text(check_batch({64, 0, 5}, 2)) ==
+        "[topology] batch.accumulation: 5 does not divide a replica's share of 32 samples; use "
+        "accumulation = 4");
+  CHECK(text(check_batch({64, 8, 3}, 2)) ==
+        "[topology] batch.accumulation: 3 micro-batches of 8 on 2 replicas are not 64 samples "
+        "(batch.global); use accumulation = 4");
+  CHECK(text(check_batch({0, 0, 4}, 2)) ==
+        "[topology] batch.global: neither it nor batch.micro is given; give one of them");
+  CHECK(text(check_batch({-1, 0, 0}, 2)) ==
+        "[topology] batch.global: found -1, expected 1 or more; leave it out to have it computed");
+  CHECK(check_batch({0, INT64_MAX, 2}, 2).size() == 1);
+  CHECK(check_batch({INT64_MAX, 0, 0}, 2).size() == 1);
+}
+
+TEST_CASE("batch: any two give the third") {
+  for (int64_t data = 1; data <= 5; ++data)
+    for (int64_t micro = 1; micro <= 6; ++micro)
+      for (int64_t accumulation = 1; accumulation <= 6; ++accumulation) {
+        const Batch whole{micro * accumulation * data, micro, accumulation};
+        REQUIRE(solve_batch(whole, data) == whole);
+        REQUIRE(solve_batch({0, micro, accumulation}, data) == whole);
+        REQUIRE(solve_batch({whole.global, 0, accumulation}, data) == whole);
+        REQUIRE(solve_batch({whole.global, micro, 0}, data) == whole);
+      }
+  CHECK(solve_batch({12, 0, 0}, 3) == Batch{12, 4, 1});
+  CHECK(solve_batch({0, 4, 0}, 3) == Batch{12, 4, 1});
+}
+
+TEST_CASE("batch: rows of all replicas and micro-batches cover the batch once, in order") {
+  const Batch batch = solve_batch({48, 4, 0}, 3);
+  int64_t at = 0;
+  for (int32_t d = 0; d < 3; ++d)
+    for (int64_t m = 0; m < batch.accumulation; ++m) {
+      CHECK(rows(batch, 3, d, m) == Range{at, at + 4});
+      at += 4;
+    }
+  CHECK(at == 48);
+}
+
+TEST_CASE("nearest divisor") {
+  CHECK(nearest_divisor(64, 6) == 4);
+  CHECK(nearest_divisor(12, 5) == 4);
+  CHECK(nearest_divisor(7, 4) == 1);
+  CHECK(nearest_divisor(7, 5) == 7);
+  CHECK(nearest_divisor(1, 100) == 1);
+  CHECK(nearest_divisor(36, -3) == 1);
+}

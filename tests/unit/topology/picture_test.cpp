@@ -1,0 +1,73 @@
+#include "engine/topology/picture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "engine/base/error.hpp"
+
+namespace {
+
+using namespace plait::topology;  // NOLINT: a test of this room
+
+size_t count(const std::string& text, const std::string& word) {
+  size_t n = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+
+std::string picture(Method method, const PipelineShape& shape, int64_t micros,
+                    const PictureOptions& options = {}) {
+  const Schedule schedule = make_schedule(method, shape, micros);
+  return draw(schedule, simulate(schedule, durations(schedule, StageCost{})), options);
+}
+
+}  // namespace
+
+TEST_CASE("picture: a box with a tip for each action, a row for each rank, whole tags") {
+  for (const Method method : {Method::kForwardOnly, Method::kGPipe, Method::k1F1B,
+                              Method::kInterleaved, Method::kZeroBubble}) {
+    const bool chunked = method == Method::kInterleaved;
+    const std::string svg = picture(method, {4, chunked ? 2 : 1}, 8);
+    const size_t kinds = method == Method::kForwardOnly ? 1 : method == Method::kZeroBubble ? 3 : 2;
+    CHECK(count(svg, "<title>") == 4u * (chunked ? 2 : 1) * 8 * kinds);
+    CHECK(count(svg, "<title>") == count(svg, "</title></rect>"));
+    CHECK(count(svg, "<text") == count(svg, "</text>"));
+    CHECK(count(svg, "<rect") == count(svg, "/>") + count(svg, "</rect>"));
+    CHECK(svg.find(">rank 3<") != std::string::npos);
+    CHECK(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\"") == 0);
+    CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.find("inf") == std::string::npos);
+  }
+}
+
+TEST_CASE("picture: legend, shares and numbers") {
+  const std::string svg = picture(Method::k1F1B, {2, 1}, 3, {"", "ms"});
+  CHECK(svg.find(">1f1b, 2 ranks, 3 micro-batches<") != std::string::npos);
+  CHECK(svg.find(">forward<") != std::string::npos);
+  CHECK(svg.find(">backward<") != std::string::npos);
+  CHECK(svg.find("weight gradients") == std::string::npos);
+  CHECK(svg.find(">idle 25.0 %<") != std::string::npos);
+  CHECK(svg.find(">idle 25.0 %, holds 2<") != std::string::npos);
+  CHECK(svg.find(">B of micro-batch 2 in stage 1, 8 to 10 ms<") != std::string::npos);
+  const std::string split = picture(Method::kZeroBubble, {2, 1}, 3);
+  CHECK(split.find(">input gradients<") != std::string::npos);
+  CHECK(split.find(">weight gradients<") != std::string::npos);
+  CHECK(picture(Method::kInterleaved, {2, 2}, 4).find("shades: chunks") != std::string::npos);
+}
+
+TEST_CASE("picture: texts are escaped") {
+  const std::string svg = picture(Method::k1F1B, {2, 1}, 2, {"<a & \"b\">\n", "<s>"});
+  CHECK(svg.find(">&lt;a &amp; &quot;b&quot;&gt; <") != std::string::npos);
+  CHECK(svg.find("<s>") == std::string::npos);
+}
+
+TEST_CASE("picture: no time, and another schedule's times") {
+  const Schedule schedule = make_schedule(Method::k1F1B, {2, 1}, 2);
+  const Timeline none = simulate(schedule, durations(schedule, {0, 0, 0}));
+  CHECK(none.idle_share == 0);
+  CHECK(draw(schedule, none).find("nan") == std::string::npos);
+  CHECK_THROWS_WITH(draw(make_schedule(Method::k1F1B, {3, 1}, 2), none),
+                    "[topology] the timeline is not one of this schedule; simulate it first");
+}

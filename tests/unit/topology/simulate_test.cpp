@@ -1,0 +1,219 @@
+#include "engine/topology/simulate.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "engine/base/error.hpp"
+
+namespace {
+
+using namespace plait::topology;  // NOLINT: a test of this room
+using doctest::Approx;
+
+constexpr Method kMethods[] = {Method::kForwardOnly, Method::kGPipe, Method::k1F1B,
+                               Method::kInterleaved, Method::kZeroBubble};
+
+Timeline run(Method method, int32_t ranks, int32_t chunks, int64_t micros, double transfer = 0) {
+  const Schedule schedule = make_schedule(method, {ranks, chunks}, micros);
+  return simulate(schedule, durations(schedule, StageCost{}), transfer);
+}
+
+// Every action begins after what it needs is done and has arrived, and no rank does two things at once.
+void check_order(const Schedule& schedule, const Timeline& timeline, double transfer) {
+  std::map<std::tuple<int32_t, Kind, int32_t>, double> end;
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank)
+    for (size_t i = 0; i < timeline.spans[static_cast<size_t>(rank)].size(); ++i) {
+      const Action& a = schedule.actions[static_cast<size_t>(rank)][i];
+      end[{schedule.shape.stage(rank, a.chunk), a.kind, a.micro}] =
+          timeline.spans[static_cast<size_t>(rank)][i].end;
+    }
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    double before = 0;
+    for (size_t i = 0; i < timeline.spans[static_cast<size_t>(rank)].size(); ++i) {
+      const Action& a = schedule.actions[static_cast<size_t>(rank)][i];
+      const Span span = timeline.spans[static_cast<size_t>(rank)][i];
+      const int32_t stage = schedule.shape.stage(rank, a.chunk);
+      REQUIRE(span.begin >= before);
+      before = span.end;
+      const double sent = schedule.shape.ranks > 1 ? transfer : 0;
+      if (a.kind == Kind::kForward && stage > 0)
+        REQUIRE(span.begin >= end.at({stage - 1, Kind::kForward, a.micro}) + sent);
+      if (a.kind == Kind::kBackward)
+        REQUIRE(span.begin >= end.at({stage, Kind::kForward, a.micro}));
+      if (a.kind == Kind::kBackward && stage + 1 < schedule.shape.stages())
+        REQUIRE(span.begin >= end.at({stage + 1, Kind::kBackward, a.micro}) + sent);
+      if (a.kind == Kind::kWeights)
+        REQUIRE(span.begin >= end.at({stage, Kind::kBackward, a.micro}));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("simulate: GPipe and 1F1B idle (P - 1) / (M + P - 1) of the time") {
+  for (int32_t ranks = 1; ranks <= 8; ++ranks)
+    for (int64_t micros = 1; micros <= 24; ++micros) {
+      const double idle = (ranks - 1.0) / (static_cast<double>(micros) + ranks - 1);
+      for (const Method method : {Method::kGPipe, Method::k1F1B}) {
+        const Timeline timeline = run(method, ranks, 1, micros);
+        REQUIRE(timeline.idle_share == Approx(idle));
+        for (const double of_rank : timeline.idle) REQUIRE(of_rank == Approx(idle));
+      }
+    }
+}
+
+TEST_CASE("simulate: V chunks divide the idle time by V, whether P divides M or not") {
+  for (int32_t ranks = 1; ranks <= 8; ++ranks)
+    for (int32_t chunks = 1; chunks <= 4; ++chunks)
+      for (int64_t micros = ranks; micros <= 3 * ranks + 2; ++micros) {
+        const Schedule schedule = make_schedule(Method::kInterleaved, {ranks, chunks}, micros);
+        // A chunk is 1/V of what a rank computes.
+        const double part = 1.0 / chunks;
+        const Timeline timeline = simulate(schedule, durations(schedule, {part, part, part}));
+        const double busy = 3.0 * static_cast<double>(micros), idle = 3.0 * (ranks - 1) / chunks;
+        REQUIRE(timeline.total == Approx(busy + idle));
+        REQUIRE(timeline.idle_share == Approx(idle / timeline.total));
+      }
+}
+
+TEST_CASE("simulate: with fewer micro-batches than ranks interleaving still pays") {
+  for (int32_t ranks = 2; ranks <= 8; ++ranks)
+    for (int32_t chunks = 2; chunks <= 4; ++chunks)
+      for (int64_t micros = 1; micros < ranks; ++micros)
+        REQUIRE(run(Method::kInterleaved, ranks, chunks, micros).idle_share <=
+                run(Method::k1F1B, ranks, 1, micros).idle_share + 1e-12);
+}
+
+TEST_CASE("simulate: ZB-H1 idles a third of what 1F1B does") {
+  for (int32_t ranks = 2; ranks <= 8; ++ranks)
+    for (int64_t micros = 1; micros <= 24; ++micros) {
+      const Timeline zero = run(Method::kZeroBubble, ranks, 1, micros);
+      REQUIRE(zero.idle_share < run(Method::k1F1B, ranks, 1, micros).idle_share);
+      // (P - 1)(F + B - W)
+      if (micros >= ranks)
+        REQUIRE(zero.total == Approx(3.0 * static_cast<double>(micros) + ranks - 1));
+    }
+}
+
+TEST_CASE("simulate: forward passes alone idle (P - 1) / (M + P - 1)") {
+  for (int32_t ranks = 1; ranks <= 6; ++ranks)
+    for (int64_t micros = 1; micros <= 12; ++micros)
+      REQUIRE(run(Method::kForwardOnly, ranks, 1, micros).total ==
+              Approx(static_cast<double>(micros) + ranks - 1));
+}
+
+TEST_CASE("simulate: random times never stop a schedule, and order is kept") {
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> time(0, 3);
+  for (const Method method : kMethods)
+    for (int32_t ranks = 1; ranks <= 8; ++ranks)
+      for (int32_t chunks = 1; chunks <= 4; ++chunks)
+        for (int64_t micros = 1; micros <= 26; ++micros) {
+          if (chunks > 1 && method != Method::kInterleaved && method != Method::kForwardOnly)
+            continue;
+          const Schedule schedule = make_schedule(method, {ranks, chunks}, micros);
+          Durations times = durations(schedule, StageCost{});
+          for (auto& of_rank : times)
+            for (double& t : of_rank) t = time(random);
+          const double transfer = time(random);
+          check_order(schedule, simulate(schedule, times, transfer), transfer);
+        }
+}
+
+TEST_CASE("simulate: messages of one kind on one link are used in the order they were sent") {
+  std::mt19937_64 random(12);
+  std::uniform_real_distribution<double> time(0.1, 3);
+  for (const Method method : kMethods)
+    for (int32_t ranks = 2; ranks <= 6; ++ranks)
+      for (int32_t chunks = 1; chunks <= 3; ++chunks)
+        for (int64_t micros = 1; micros <= 15; ++micros) {
+          if (chunks > 1 && method != Method::kInterleaved && method != Method::kForwardOnly)
+            continue;
+          const Schedule schedule = make_schedule(method, {ranks, chunks}, micros);
+          Durations times = durations(schedule, StageCost{});
+          for (auto& of_rank : times)
+            for (double& t : of_rank) t = time(random);
+          const Timeline timeline = simulate(schedule, times);
+          std::map<std::tuple<int32_t, int32_t, Kind>, std::vector<std::pair<double, double>>>
+              links;
+          for (const Transfer& t : timeline.transfers)
+            links[{t.message.from, t.message.to, t.message.kind}].push_back({t.sent, t.used});
+          REQUIRE(links.size() == timeline.links.size());
+          for (auto& [link, messages] : links) {
+            std::sort(messages.begin(), messages.end());
+            for (size_t i = 1; i < messages.size(); ++i)
+              REQUIRE(messages[i - 1].second <= messages[i].second);
+          }
+        }
+}
+
+TEST_CASE("simulate: times, idle shares, holds and messages of a small schedule") {
+  const Schedule schedule = make_schedule(Method::k1F1B, {2, 1}, 2);
+  const Timeline t = simulate(schedule, durations(schedule, {1, 1, 1}), 0.5);
+  // rank 0: F0 F1 . B0 B1   rank 1: F0 B0 F1 B1
+  CHECK(t.spans[0] == std::vector<Span>{{0, 1}, {1, 2}, {5, 7}, {8, 10}});
+  CHECK(t.spans[1] == std::vector<Span>{{1.5, 2.5}, {2.5, 4.5}, {4.5, 5.5}, {5.5, 7.5}});
+  CHECK(t.total == 10);
+  CHECK(t.idle[0] == Approx(0.4));
+  CHECK(t.idle_share == Approx(0.4));
+  CHECK(t.held[0].peak == 2);
+  CHECK(t.held[1].peak == 1);
+  CHECK(t.transfers.size() == 4);
+  CHECK(t.links == std::vector<Link>{{0, 1, Kind::kForward, 2, 1}, {1, 0, Kind::kBackward, 2, 1}});
+  CHECK(in_flight(t, 1.2) == std::vector<Message>{{Kind::kForward, 0, 0, 0, 1}});
+  CHECK(in_flight(t, 3) == std::vector<Message>{{Kind::kForward, 0, 1, 0, 1}});
+  CHECK(in_flight(t, 9).empty());
+}
+
+TEST_CASE("simulate: one rank never waits, whatever the transfer") {
+  for (const Method method : kMethods) CHECK(run(method, 1, 1, 5, 10).idle_share == 0);
+  const Timeline chunks = run(Method::kInterleaved, 1, 3, 5, 10);
+  CHECK(chunks.idle_share == 0);
+  CHECK(chunks.transfers.empty());
+}
+
+TEST_CASE("simulate: stages of unlike cost") {
+  const Schedule schedule = make_schedule(Method::kGPipe, {2, 1}, 2);
+  const Timeline t = simulate(schedule, durations(schedule, {{1, 1, 1}, {2, 2, 2}}));
+  CHECK(t.spans[1].back() == Span{9, 13});
+  CHECK(t.total == 15);
+  CHECK_THROWS_WITH(durations(schedule, std::vector<StageCost>(3)),
+                    "[topology] costs of 3 stages, the schedule has 2");
+}
+
+TEST_CASE("simulate: a schedule that stops says who waits for what") {
+  Schedule schedule = make_schedule(Method::k1F1B, {2, 1}, 2);
+  std::swap(schedule.actions[0][1], schedule.actions[0][2]);  // F0 B0 F1 B1
+  std::swap(schedule.actions[1][1], schedule.actions[1][2]);  // F0 F1 B0 B1
+  CHECK_THROWS_WITH(
+      simulate(schedule, durations(schedule, StageCost{})),
+      "[topology] schedule '1f1b' stops for ever: rank 0 at action 1 (B of micro-batch 0 in stage "
+      "0) "
+      "waits for rank 1 (B of micro-batch 0 in stage 1), rank 1 at action 1 (F of micro-batch 1 in "
+      "stage 1) waits for rank 0 (F of micro-batch 1 in stage 0); reorder its actions");
+  // A rank may also wait for itself.
+  schedule = make_schedule(Method::kGPipe, {1, 1}, 1);
+  std::swap(schedule.actions[0][0], schedule.actions[0][1]);
+  CHECK_THROWS_WITH(
+      simulate(schedule, durations(schedule, StageCost{})),
+      "[topology] schedule 'gpipe' stops for ever: rank 0 at action 0 (B of micro-batch 0 "
+      "in stage 0) waits for rank 0 (F of micro-batch 0 in stage 0); reorder its actions");
+}
+
+TEST_CASE("simulate: bad times are refused") {
+  const Schedule schedule = make_schedule(Method::kGPipe, {2, 1}, 2);
+  Durations times = durations(schedule, StageCost{});
+  CHECK_THROWS_AS(simulate(schedule, times, -1), plait::Error);
+  times[0][0] = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_WITH(simulate(schedule, times),
+                    "[topology] a duration is negative or not finite; expected 0 or more");
+  times[0].pop_back();
+  CHECK_THROWS_WITH(simulate(schedule, times),
+                    "[topology] durations do not match the schedule; one an action is needed");
+}
