@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kMaxDisplacement = int64_t{1} << 30;
-constexpr double kThreadStartCycles = 6000;  // waking the pool and joining it again
+// Waking the pool, joining it again, and fetching what the other threads made from their caches.
+constexpr double kThreadStartCycles = 20000;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t round_up(int64_t a, int64_t b) { return static_cast<size_t>(ceil_div(a, b) * b); }
