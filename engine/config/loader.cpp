@@ -78,11 +78,16 @@ void Loader::find_unknown_at_top() {
   std::set<std::string> known(std::begin(kTopKeys), std::end(kTopKeys));
   for (const Section& s : sections())
     if (std::string_view(s.path).find('.') == std::string_view::npos) known.insert(s.path);
-  for (const Node::Entry& entry : document_.root.entries())
-    if (!known.contains(entry.key))
-      problems_.add(entry.origin, toml_key(entry.key),
-                    "unknown key '" + entry.key + "'" + did_you_mean(nearest(entry.key, known)),
-                    "known keys: " + join(known));
+  for (const Node::Entry& entry : document_.root.entries()) {
+    if (known.contains(entry.key)) continue;
+    // Who forgets the section, as in steps = 5, means the key of that name.
+    std::string meant = nearest(entry.key, known);
+    for (const Section& s : sections())
+      if (s.options.find(entry.key)) meant = std::string(s.path) + "." + entry.key;
+    problems_.add(entry.origin, toml_key(entry.key),
+                  "unknown key '" + entry.key + "'" + did_you_mean(meant),
+                  "known keys: " + join(known));
+  }
 }
 
 OptionSet Loader::read_section(std::string_view path) {

@@ -199,6 +199,8 @@ TEST_CASE("problems name the key, the place and the way out") {
   const Case cases[] = {
       {"unknown section", "[device]", "[devcie]",
        "devcie: unknown key 'devcie' (did you mean 'device'?)"},
+      {"key without its section", "[run]", "seed = 3\n[run]",
+       "seed: unknown key 'seed' (did you mean 'run.seed'?)"},
       {"unknown key", "epochs = 4", "epoch = 4",
        "x.toml:3:1: run.epoch: unknown key 'epoch' (did you mean 'epochs'?)"},
       {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2",
