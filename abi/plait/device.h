@@ -39,7 +39,8 @@ typedef struct plait_kernel_item {
   const char *device; /* name of the device item */
   int32_t rank;
   uint32_t reserved;
-  /* 1: takes this desc, and *choice is set; 0: refuses, and choice->detail says why. Pure. [thread: any; blocks: no] */
+  /* 1: takes this desc, and *choice is set; 0: refuses, and choice->detail says why. Passes fold neighbours into an op by
+   * attributes and operands of its own: refuse what you don't know. Pure. [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *select)(const plait_op_desc *desc, plait_choice *choice);
   /* Makes the kernel; desc is borrowed. [thread: owner of the device; blocks: may generate code] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(const plait_host *host, plait_device *device, const plait_op_desc *desc,

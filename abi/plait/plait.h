@@ -70,7 +70,8 @@ typedef struct plait_engine_options {
  * not an error, unless it was named. Engines share nothing. options may be NULL. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_open(const plait_engine_options *options, plait_engine **out);
 PLAIT_API void PLAIT_CALL plait_engine_close(plait_engine *engine);
-/* Loads one plugin by path. [thread: owner; blocks: on files] */
+/* Loads one plugin by path. Not while another thread makes plans or opens sessions of this engine; the same holds for reading an
+ * experiment that names [plugins] paths. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_load(plait_engine *engine, const char *path, uint64_t size);
 /* JSON: version, plugins, every item with its options, and the load report (each path tried, outcome, reason, fix).
  * [thread: owner; blocks: no] */

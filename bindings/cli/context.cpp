@@ -73,8 +73,9 @@ int exit_code(uint32_t code) {
 }
 
 std::string FileArguments::path() const {
-  std::error_code ignored;
-  if (!fs::exists(given, ignored)) throw Fault(kUsage, absent_text(given));
+  std::error_code ignored, reason;
+  // What is there but may not be looked at is left to the engine, which says why.
+  if (!fs::exists(given, reason) && !reason) throw Fault(kUsage, absent_text(given));
   if (!fs::is_directory(given, ignored)) return given;
   for (const char* name : {"experiment.toml", "run.toml"})
     if (const fs::path inside = fs::path(given) / name; fs::exists(inside, ignored)) return inside;

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace plait {
 
@@ -34,7 +34,7 @@ class Log {
   }
 
   // A second reader of every line of PLAIT_LOG_INFO and above, whatever the level for the sink (a run's log file). Returns an id for
-  // unlisten(). Called like the sink, one at a time.
+  // unlisten(). Called like the sink, one at a time. Both may be called from a sink, which may open and close what listens.
   int listen(Sink listener);
   void unlisten(int id);
 
@@ -46,10 +46,18 @@ class Log {
   void error(std::string_view text) noexcept { write(PLAIT_LOG_ERROR, text); }
 
  private:
-  std::mutex mutex_;
+  static constexpr int kGone = -1;
+  struct Listener {
+    int id;  // kGone: taken away while the list was walked through
+    Sink sink;
+  };
+
+  void sweep();
+
+  std::recursive_mutex mutex_;
   std::atomic<std::thread::id> writer_{};  // who is inside write()
   Sink sink_;
-  std::vector<std::pair<int, Sink>> listeners_;
+  std::list<Listener> listeners_;  // a list: one may be added while it is walked through
   int next_listener_ = 0;
   std::atomic<int> n_listeners_{0};
   std::atomic<uint32_t> level_{PLAIT_LOG_INFO};

@@ -85,6 +85,7 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   if (!s.host_visible())
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[capi] the device's memory is not visible to the host; read() copies it");
+  s.modified();  // as far as anybody can know
   auto view = std::make_unique<View>();
   view->arena = s.arena();
   view->shape.assign(p.shape.dims, p.shape.dims + p.shape.rank);

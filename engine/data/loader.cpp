@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <optional>
+#include <exception>
 #include <thread>
 
 #include "engine/base/c_error.hpp"
@@ -75,7 +75,7 @@ struct Loader::State {
   Ring ring;
   std::thread thread;
   int64_t fill_index = 0;  // the batch the thread reads next
-  std::optional<Error> error;
+  std::exception_ptr error;
 
   int64_t position = 0;  // the batch next() delivers
 };
@@ -155,7 +155,7 @@ const Batch* Loader::State::next_ahead() {
   if (!thread.joinable()) return nullptr;
   const int64_t slot = ring.take();
   if (slot < 0) {
-    if (error) throw Error(*error);
+    if (error) std::rethrow_exception(error);
     return nullptr;
   }
   ++position;
@@ -178,8 +178,8 @@ void Loader::State::work() {
     }
     try {
       fill_or_explain(fill_index, slots[static_cast<size_t>(slot)]);
-    } catch (const Error& e) {
-      error = e;
+    } catch (...) {  // kept as it is: a copy might find no memory
+      error = std::current_exception();
       ring.halt();
       continue;
     }
@@ -202,7 +202,7 @@ void Loader::seek(int64_t batch_index) {
         strf("[data] seek to batch %lld, expected 0 or more", static_cast<long long>(batch_index)));
   State& s = *state_;
   if (s.thread.joinable()) s.ring.pause();
-  s.error.reset();
+  s.error = nullptr;
   s.position = s.fill_index = batch_index;
   s.ring.restart();
 }

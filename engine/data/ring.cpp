@@ -8,7 +8,7 @@ int64_t Ring::take() {
     held_ = false;
     freed_.store(++freed, std::memory_order_seq_cst);
     const uint64_t full = filled_.load(std::memory_order_seq_cst) - freed;
-    if (full <= slots_ / 2 && filler_rests_.load(std::memory_order_seq_cst)) wake_filler();
+    if (full <= wake_at_ && filler_rests_.load(std::memory_order_seq_cst)) wake_filler();
   }
   if (filled_.load(std::memory_order_acquire) == freed) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -62,7 +62,7 @@ bool Ring::rest() {
   filler_.wait(lock, [&] {
     if (order_ == Order::stop) return true;
     const uint64_t full = filled_.load() - freed_.load(std::memory_order_seq_cst);
-    return order_ == Order::fill && !halted_ && full <= slots_ / 2;
+    return order_ == Order::fill && !halted_ && full <= wake_at_;
   });
   filler_rests_.store(false, std::memory_order_relaxed);
   return order_ != Order::stop;

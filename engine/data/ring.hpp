@@ -1,8 +1,8 @@
 // The hand-over of slots between one thread that fills them and one that takes them: who may touch which slot, and sleeping
 // when there is nothing to do. Taking and filling are a few atomic operations; the lock is for falling asleep and waking.
 //
-// The filler rests when all slots are full and is woken when half of them are free again: a wake-up costs more than a small
-// batch, so it should pay for several.
+// The filler rests when all slots are full. Where there are many, it is woken when half of them are free again: a wake-up costs
+// more than a small batch, so it should pay for several. Where there are few, the batches are large: it is woken for each.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace plait::data {
 class Ring {
  public:
   // `slots`: 2 or more.
-  explicit Ring(uint64_t slots) : slots_(slots) {}
+  explicit Ring(uint64_t slots) : slots_(slots), wake_at_(slots <= 4 ? slots - 1 : slots / 2) {}
 
   // The taker's side.
   // Gives back the slot taken before and waits for the next one; -1 when none will come.
@@ -45,7 +45,7 @@ class Ring {
   bool rest();
   void wake_filler();
 
-  const uint64_t slots_;
+  const uint64_t slots_, wake_at_;  // wake_at_: full slots, the taker's among them
   // Slots ever filled and ever given back. A sleeper announces itself before it looks at the other's count, and the other
   // changes its count before it looks for a sleeper; both in one order for all threads, so one of them sees the other.
   std::atomic<uint64_t> filled_{0}, freed_{0};

@@ -93,7 +93,15 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
   Program p;
   p.name = std::move(name);
   p.graph = std::move(graph);
-  program::fold_matmul(*p.graph);
+  program::fold_matmul(*p.graph, [&](const Graph& g, const Op& op) {
+    const program::Desc desc(g, op, plan.threads);
+    char detail[256];
+    plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
+    const auto& kernels = plan.registry->kernels(op.name, plan.device);
+    return std::any_of(kernels.begin(), kernels.end(), [&](const auto* kernel) {
+      return kernel->select(desc.get(), &choice) != 0;
+    });
+  });
   program::fuse_maps(*p.graph);
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];

@@ -106,7 +106,7 @@ bool fold_accumulate(Graph& g, const Uses& uses, int32_t i) {
 namespace {
 
 // A product's sum of squares, as the norm of a gradient wants it, is taken while its tiles are in registers.
-bool fold_squares(Graph& g, int32_t i) {
+bool fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
   Op& reduce = g.ops()[static_cast<size_t>(i)];
   const ValueId y = reduce.in[0];
   if (reduce.attrs.text("kind", "sum") != "sum_squares" || elements(g.shape(reduce.out[0])) != 1 ||
@@ -116,8 +116,11 @@ bool fold_squares(Graph& g, int32_t i) {
   for (const char* other : {"bias", "activation", "accumulate", "squares"})
     if (matmul.attrs.find(other)) return false;
   if (matmul.name != "matmul") return false;
-  matmul.out.push_back(reduce.out[0]);
-  matmul.attrs.set(attr("squares", true));
+  Op folded = matmul;
+  folded.out.push_back(reduce.out[0]);
+  folded.attrs.set(attr("squares", true));
+  if (!has_kernel(g, folded)) return false;
+  matmul = std::move(folded);
   g.value(reduce.out[0]).producer = g.value(y).producer;
   reduce = Op{};
   return true;
@@ -125,10 +128,10 @@ bool fold_squares(Graph& g, int32_t i) {
 
 }  // namespace
 
-void fold_matmul(Graph& g) {
+void fold_matmul(Graph& g, const HasKernel& has_kernel) {
   for (int32_t i = 0; i < static_cast<int32_t>(g.ops().size()); ++i) {
     const Op& op = g.ops()[static_cast<size_t>(i)];
-    if (op.name == "reduce") fold_squares(g, i);
+    if (op.name == "reduce") fold_squares(g, i, has_kernel);
     if (op.name != "map" || op.map.instrs.size() != 1) continue;
     const Uses uses(g);
     const uint32_t code = op.map.instrs[0].op;

@@ -38,7 +38,9 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   int64_t batches = 0;
   while (max_batches == 0 || batches < max_batches) {
     const data::Batch* batch = loader.next();
-    if (cancelled_.exchange(false, std::memory_order_relaxed))
+    // Inside a run the request is the run's: it stops when this has failed.
+    if (running_ ? cancelled_.load(std::memory_order_relaxed)
+                 : cancelled_.exchange(false, std::memory_order_relaxed))
       fail(PLAIT_ERR_CANCELLED, "[session] evaluation of [data." + name + "] stopped on request");
     if (!batch) break;
     feeder.stage(*batch);

@@ -126,7 +126,7 @@ void Session::write_scalars(int64_t first_sample) {
 
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
   const uint64_t start = monotonic_ns();
-  resumed_from_.clear();
+  modified();
   if (plan_->accumulation > 1) executor_.launch(runtime::Step::kBegin);
   for (int64_t m = 0; m < plan_->accumulation; ++m) {
     if (m > 0) executor_.sync();  // the scalars' host copy is still being read until then
@@ -210,7 +210,7 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
 void Session::write(const std::string& name, const void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
-  resumed_from_.clear();
+  modified();
   executor_.write(p.value, data, bytes);
   executor_.sync();
 }

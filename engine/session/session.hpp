@@ -80,6 +80,8 @@ class Session {
 
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);
+  // Somebody outside may change parameters: what is saved is no longer what is here.
+  void modified() { resumed_from_.clear(); }
   const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
   const std::shared_ptr<runtime::Arena>& arena() const { return executor_.arena(); }
   char* address(plan::Place at) const { return executor_.address(at); }
@@ -124,6 +126,7 @@ class Session {
   double best_ = 0;                            // of early stopping
   int64_t evaluations_without_gain_ = -1;      // -1: none yet
   std::optional<Evaluation> last_evaluation_;  // none since the last load
+  bool running_ = false;                       // inside run()
   std::atomic<bool> cancelled_{false};
 };
 

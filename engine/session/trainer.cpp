@@ -227,6 +227,13 @@ StepResult Trainer::run() {
   }
 }
 
-StepResult Session::run() { return Trainer(*this).run(); }
+StepResult Session::run() {
+  struct Running {
+    bool& flag;
+    explicit Running(bool& f) : flag(f) { flag = true; }
+    ~Running() { flag = false; }
+  } const running(running_);
+  return Trainer(*this).run();
+}
 
 }  // namespace plait::session

@@ -1,4 +1,9 @@
 // y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n columns.
+//
+// fold_matmul makes further forms of it, by attributes that are not there when a program is written:
+//   activation  text: y = relu(..), tanh(..) or sigmoid(..) of the above
+//   accumulate  bool: a last input c, of y's shape, is added; y is c's memory. Excludes bias and activation
+//   squares     bool: a second output, a scalar: the sum of the squares of y. Excludes the other three
 #include "engine/base/error.hpp"
 #include "engine/program/rule.hpp"
 

@@ -43,3 +43,23 @@ TEST_CASE("one line at a time, from many threads") {
   for (std::thread& thread : threads) thread.join();
   CHECK(lines == 2000);
 }
+
+TEST_CASE("a sink may open and close what listens, itself included") {
+  Log log;
+  std::vector<std::string> heard;
+  int first = -1, second = -1;
+  log.set_sink([&](uint32_t, std::string_view text) {
+    if (text == "open")
+      second =
+          log.listen([&](uint32_t, std::string_view t) { heard.push_back("2 " + std::string(t)); });
+    if (text == "close") log.unlisten(first);
+  });
+  first = log.listen([&](uint32_t, std::string_view t) { heard.push_back("1 " + std::string(t)); });
+  log.info("open");
+  log.info("close");
+  log.unlisten(second);
+  log.info("nobody");
+  CHECK(heard == std::vector<std::string>{"1 open", "2 open", "2 close"});
+  log.set_sink(nullptr);
+  CHECK_FALSE(log.wants(PLAIT_LOG_DEBUG));
+}

@@ -238,6 +238,25 @@ TEST_CASE("closing a session that is inside a call ends that call, which then cl
   CHECK(first.release().code == PLAIT_ERR_CANCELLED);
 }
 
+TEST_CASE("a request to stop that meets an evaluation inside a callback stops the run") {
+  for (const bool close : {false, true}) {
+    int steps = 0;
+    uint32_t inner = 0;
+    Hooked hooked([&](plait_session* s, const plait_step_result&) {
+      if (++steps != 2) return 0u;
+      close ? plait_session_close(s) : plait_session_cancel(s);
+      plait_text* t = nullptr;
+      inner = failure_of([&] { host::check(plait_session_evaluate(s, "train", &t)); }).code;
+      return 0u;
+    });
+    const auto f = failure_of([&] { hooked.run(); });
+    if (close) hooked.session = nullptr;
+    CHECK(inner == (close ? PLAIT_ERR_STATE : PLAIT_ERR_CANCELLED));
+    CHECK(f.code == PLAIT_ERR_CANCELLED);
+    CHECK(steps == 2);
+  }
+}
+
 TEST_CASE("a callback that throws ends the run with an error; the session goes on") {
   int calls = 0;
   const Hooked hooked([&](plait_session*, const plait_step_result&) -> uint32_t {

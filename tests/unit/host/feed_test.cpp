@@ -49,6 +49,16 @@ TEST_CASE("a host trains on its own batches, smaller ones are padded with weight
   CHECK(last < 0.5 * first);
 }
 
+TEST_CASE("a fed batch in micro-batches is the same batch, borrowed whole or copied short") {
+  const Run whole(small()), split(small("", "", "global = 12\nmicro = 4"));
+  for (int i = 0; i < 20; ++i) {
+    const Batch b(i % 3 == 2 ? 7 : 12);
+    const plait_step_result a = step(whole, b), c = step(split, b);
+    CHECK(c.loss == doctest::Approx(a.loss).epsilon(1e-5));
+    CHECK(c.grad_norm == doctest::Approx(a.grad_norm).epsilon(1e-4));
+  }
+}
+
 TEST_CASE("prediction gives the rows of the host's samples") {
   const Run run(small());
   Batch b(5);

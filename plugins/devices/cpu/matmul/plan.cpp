@@ -118,7 +118,7 @@ void cut_k(JitPlan& plan) {
 void share(JitPlan& plan, double product_cycles, double per_panel_extra) {
   const int64_t units = plan.desc.batch * static_cast<int64_t>(plan.panels.size());
   const double all = (product_cycles + per_panel_extra) * static_cast<double>(plan.desc.batch);
-  plan.cycles = all;
+  plan.cycles = plan.cycles_alone = all;
   for (int threads = 2; threads <= plan.desc.threads; ++threads) {
     const double by_unit =
         all * static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
@@ -197,7 +197,8 @@ JitPlan plan_jit(const MatmulDesc& desc, Isa isa) {
   if (!best.refusal.empty()) return best;
   best = plan_one(desc, isa, false, false);
   const auto offer = [&best](JitPlan plan) {
-    if (plan.cycles < best.cycles) best = std::move(plan);
+    // By what one thread takes, so that tiles, and with them the order of every sum, don't depend on the threads.
+    if (plan.cycles_alone < best.cycles_alone) best = std::move(plan);
   };
   if (best.packing == Packing::none) offer(plan_one(desc, isa, false, true));
   offer(plan_one(desc, isa, true, false));

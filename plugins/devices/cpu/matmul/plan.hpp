@@ -86,7 +86,8 @@ struct JitPlan {
   size_t pack_floats = 0;     ///< per thread
   size_t scratch_floats = 0;  ///< per thread, for D when swapped
   size_t squares_floats = 0;  ///< a vector for each tile of all products; 0 when not wanted
-  double cycles = 0;          ///< estimate, for comparing plans
+  double cycles_alone = 0;    ///< estimate on one thread, for comparing plans
+  double cycles = 0;          ///< the same on `threads`
 
   int64_t all_tiles() const {
     return panels.back().first_tile + panels.back().tiles_hi + panels.back().tiles_lo;
