@@ -83,11 +83,14 @@ int64_t live_blocks() noexcept { return live.load(std::memory_order_relaxed); }
 
 // The sanitizer owns malloc: the C++ half of the process is tested.
 namespace {
-void* plain_new(size_t n, size_t align, const void* caller) {
-  if (fails(caller)) throw std::bad_alloc();
+void* plain_new_or_null(size_t n, size_t align, const void* caller) noexcept {
+  if (fails(caller)) return nullptr;
   void* block = nullptr;
-  if (posix_memalign(&block, align, n ? n : 1) != 0) throw std::bad_alloc();
-  return counted(block);
+  return posix_memalign(&block, align, n ? n : 1) == 0 ? counted(block) : nullptr;
+}
+void* plain_new(size_t n, size_t align, const void* caller) {
+  if (void* block = plain_new_or_null(n, align, caller)) return block;
+  throw std::bad_alloc();
 }
 void plain_delete(void* block) noexcept {
   if (block) live.fetch_sub(1, std::memory_order_relaxed);
@@ -103,6 +106,24 @@ void* operator new(size_t n, std::align_val_t a) {
 }
 void* operator new[](size_t n, std::align_val_t a) {
   return plain_new(n, static_cast<size_t>(a), __builtin_return_address(0));
+}
+void* operator new(size_t n, const std::nothrow_t&) noexcept {
+  return plain_new_or_null(n, kAlign, __builtin_return_address(0));
+}
+void* operator new[](size_t n, const std::nothrow_t&) noexcept {
+  return plain_new_or_null(n, kAlign, __builtin_return_address(0));
+}
+void* operator new(size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return plain_new_or_null(n, static_cast<size_t>(a), __builtin_return_address(0));
+}
+void* operator new[](size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return plain_new_or_null(n, static_cast<size_t>(a), __builtin_return_address(0));
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept { plain_delete(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { plain_delete(p); }
+void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { plain_delete(p); }
+void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept {
+  plain_delete(p);
 }
 void operator delete(void* p) noexcept { plain_delete(p); }
 void operator delete[](void* p) noexcept { plain_delete(p); }

@@ -101,7 +101,8 @@ class Bench {
   std::string toml_ = experiment();
 };
 
-plait_error* drop(plait_error* e, plait_text* t) {
+// A reference: the text is there only when the call, the first argument, has been made.
+plait_error* drop(plait_error* e, plait_text*& t) {
   if (!e) plait_text_free(t);
   return e;
 }
