@@ -24,6 +24,7 @@ constexpr size_t kScheduleV1 = PLAIT_V1_SIZE(plait_schedule_item, close);
 constexpr size_t kDatasetV1 = PLAIT_V1_SIZE(plait_dataset_item, close);
 constexpr size_t kDeviceV1 = PLAIT_V1_SIZE(plait_device_item, graph_close);
 constexpr size_t kKernelV1 = PLAIT_V1_SIZE(plait_kernel_item, release);
+constexpr size_t kCommV1 = PLAIT_V1_SIZE(plait_comm_item, abort);
 #undef PLAIT_V1_SIZE
 
 [[noreturn]] void malformed(const ItemHead& head, const std::string& what) {
@@ -130,6 +131,13 @@ void read_kernel(ItemHead& head) {
   head.name = std::string(item.device) + "/" + item.op + "/" + item.name;
   need(head, item.select, item.prepare, item.run, item.release);
 }
+void read_comm(ItemHead& head) {
+  const auto& item = sized<plait_comm_item>(head, kCommV1);
+  common(head, item);
+  need(head, item.open, item.close, item.prepare, item.release, item.start, item.finish,
+       item.abort);
+  if (item.device && !*item.device) malformed(head, "names a device without a name");
+}
 
 struct KindReader {
   std::string_view kind;
@@ -140,7 +148,7 @@ constexpr KindReader kKinds[] = {
     {PLAIT_KIND_METRIC, read_metric},       {PLAIT_KIND_OP, read_op},
     {PLAIT_KIND_OPTIMIZER, read_optimizer}, {PLAIT_KIND_SCHEDULE, read_schedule},
     {PLAIT_KIND_DATASET, read_dataset},     {PLAIT_KIND_DEVICE, read_device},
-    {PLAIT_KIND_KERNEL, read_kernel},
+    {PLAIT_KIND_KERNEL, read_kernel},       {PLAIT_KIND_COMM, read_comm},
 };
 
 bool better(const plait_kernel_item* a, const plait_kernel_item* b) {

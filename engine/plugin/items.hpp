@@ -1,6 +1,7 @@
 // Items by kind: the tables that plugins added.
 #pragma once
 
+#include <plait/comm.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
 #include <plait/layer.h>

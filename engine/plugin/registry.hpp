@@ -58,6 +58,7 @@ class Registry : public config::Catalog {
   const plait_schedule_item& schedule(std::string_view name) const;
   const plait_dataset_item& dataset(std::string_view name) const;
   const plait_device_item& device(std::string_view name) const;
+  const plait_comm_item& comm(std::string_view name) const;
   const plait_op_item* find_op(std::string_view name) const;  // NULL when there is none
   // Best first; empty when there is none.
   const std::vector<const plait_kernel_item*>& kernels(std::string_view op,
@@ -65,6 +66,7 @@ class Registry : public config::Catalog {
     return items_.kernels(op, device);
   }
   std::vector<std::string> devices() const { return items_.names(PLAIT_KIND_DEVICE); }
+  std::vector<std::string> comms() const { return items_.names(PLAIT_KIND_COMM); }
 
   // Of an item's table: the host to hand to its functions, and the plugin's name for messages.
   const plait_host* host_of(const void* item) const;

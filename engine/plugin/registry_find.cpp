@@ -35,6 +35,9 @@ const plait_dataset_item& Registry::dataset(std::string_view name) const {
 const plait_device_item& Registry::device(std::string_view name) const {
   return *static_cast<const plait_device_item*>(find(PLAIT_KIND_DEVICE, name).table);
 }
+const plait_comm_item& Registry::comm(std::string_view name) const {
+  return *static_cast<const plait_comm_item*>(find(PLAIT_KIND_COMM, name).table);
+}
 const plait_op_item* Registry::find_op(std::string_view name) const {
   const ItemHead* head = items_.find(PLAIT_KIND_OP, name);
   return head ? static_cast<const plait_op_item*>(head->table) : nullptr;

@@ -8,4 +8,5 @@ PLAIT_PLUGIN("template", "0.1.0", "Apache-2.0",
   plait::null::add_train_items(host);
   plait::null::add_op_and_kernel(host);
   plait::null::add_device(host);
+  plait::null::add_comm(host);
 }

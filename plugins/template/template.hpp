@@ -17,5 +17,6 @@ void add_model_items(const Host& host);    // model_items.cpp: layer, loss, metr
 void add_train_items(const Host& host);    // train_items.cpp: optimizer, schedule, dataset
 void add_op_and_kernel(const Host& host);  // op.cpp
 void add_device(const Host& host);         // device.cpp
+void add_comm(const Host& host);           // comm.cpp
 
 }  // namespace plait::null

@@ -15,6 +15,7 @@
 
 #include <plait/plugin.h>
 #include <plait/plugin/build.hpp>
+#include <plait/plugin/comm.hpp>
 #include <plait/plugin/error.hpp>
 #include <plait/plugin/items.hpp>
 #include <plait/plugin/kernel.hpp>

@@ -109,6 +109,8 @@ TEST_CASE("an unknown item names the nearest and the plugins there are") {
         "[plugin] unknown layer 'alpah' (did you mean 'alpha'?); known are: alpha; plugins loaded: "
         "good");
   CHECK(contains(error_of([&] { bench.registry.device("x"); }).text(), "known are: none"));
+  CHECK(contains(error_of([&] { bench.registry.comm("x"); }).text(),
+                 "unknown comm 'x'; known are: none"));
 }
 
 TEST_CASE("what is known is told as JSON") {

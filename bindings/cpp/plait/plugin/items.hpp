@@ -1,6 +1,7 @@
 // plait/plugin/items.hpp - items made of C++ functions and classes, and the host they are added to.
 #pragma once
 
+#include <plait/comm.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
 #include <plait/layer.h>
@@ -164,6 +165,7 @@ class Host {
   void add(const plait_dataset_item& i) const { check(h_->add(h_, PLAIT_KIND_DATASET, &i)); }
   void add(const plait_device_item& i) const { check(h_->add(h_, PLAIT_KIND_DEVICE, &i)); }
   void add(const plait_kernel_item& i) const { check(h_->add(h_, PLAIT_KIND_KERNEL, &i)); }
+  void add(const plait_comm_item& i) const { check(h_->add(h_, PLAIT_KIND_COMM, &i)); }
 
  private:
   const plait_host* h_;

@@ -1,0 +1,98 @@
+// plait/plugin/comm.hpp - communication backends as classes.
+#pragma once
+
+#include <plait/comm.h>
+#include <plait/plugin/items.hpp>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace plait {
+inline namespace authoring {
+
+// The small values that ranks lay down for each other. Borrowed until the group closes. [thread: any]
+class Store {
+ public:
+  Store(const Host& host, const plait_store* s) : host_(host.raw()), s_(s) {}
+  void set(const std::string& key, std::string_view value) const {
+    check(s_->set(s_->self, key.c_str(), value.data(), value.size()));
+  }
+  // Waits for the value, of at most `Most` bytes. When it does not come the error says `missed`, with the store's as its cause.
+  template <size_t Most = 1024>
+  std::string get(const std::string& key, const std::string& missed) const {
+    std::array<char, Most> value;
+    uint64_t size = 0;
+    if (plait_error* e = s_->get(s_->self, key.c_str(), value.data(), Most, &size))
+      throw Error(host_->error_new(host_->error_code(e), missed.data(), missed.size(), e));
+    return std::string(value.data(), size);
+  }
+
+ private:
+  const plait_host* host_;
+  const plait_store* s_;
+};
+
+namespace detail {
+// Groups and calls keep the host beside the object, so that every function can make errors.
+template <class G>
+struct CommBox {
+  const plait_host* host;
+  G group;
+  CommBox(const plait_host* h, const plait_options* o, const plait_comm_setup& s)
+      : host(h), group(Host(h), Options(o), s) {}
+};
+template <class G>
+struct CommCallBox {
+  const plait_host* host;
+  typename G::Call call;
+  CommCallBox(const plait_host* h, G& group, const plait_comm_desc& desc)
+      : host(h), call(group, desc) {}
+};
+}  // namespace detail
+
+// A group class G, one rank's end: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
+// void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
+// void finish(plait_queue*). All but abort may throw. `device`: whose memory it exchanges; nullptr: host memory.
+template <class G>
+plait_comm_item comm(const char* name, const char* help, bool across_hosts, const char* device,
+                     std::span<const plait_option> options = {}) {
+  using Box = detail::CommBox<G>;
+  using CallBox = detail::CommCallBox<G>;
+  return {sizeof(plait_comm_item),
+          name,
+          help,
+          options.data(),
+          detail::count(options),
+          across_hosts,
+          device,
+          [](const plait_host* h, const plait_options* o, const plait_comm_setup* setup,
+             plait_comm** out) -> plait_error* {
+            return detail::guard(detail::maker(h), [&] {
+              *out = reinterpret_cast<plait_comm*>(new Box(h, o, *setup));
+            });
+          },
+          [](plait_comm* c) { delete reinterpret_cast<Box*>(c); },
+          [](plait_comm* c, const plait_comm_desc* desc, plait_comm_call** out) -> plait_error* {
+            auto* box = reinterpret_cast<Box*>(c);
+            return detail::guard(detail::maker(box->host), [&] {
+              *out = reinterpret_cast<plait_comm_call*>(new CallBox(box->host, box->group, *desc));
+            });
+          },
+          [](plait_comm_call* c) { delete reinterpret_cast<CallBox*>(c); },
+          [](plait_comm_call* c, plait_queue* queue) -> plait_error* {
+            auto* box = reinterpret_cast<CallBox*>(c);
+            return detail::guard(detail::maker(box->host), [&] { box->call.start(queue); });
+          },
+          [](plait_comm_call* c, plait_queue* queue) -> plait_error* {
+            auto* box = reinterpret_cast<CallBox*>(c);
+            return detail::guard(detail::maker(box->host), [&] { box->call.finish(queue); });
+          },
+          [](plait_comm* c, const char* text, uint64_t size) {
+            const auto length = size == PLAIT_NTS ? std::char_traits<char>::length(text) : size;
+            reinterpret_cast<Box*>(c)->group.abort(std::string_view(text, length));
+          }};
+}
+
+}  // namespace authoring
+}  // namespace plait

@@ -1,0 +1,21 @@
+// Proof that who connects is a member: HMAC-SHA256 over a secret that only the group's store hands out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace plait::comm_gloo {
+
+using Digest = std::array<uint8_t, 32>;
+
+Digest sha256(std::string_view data);
+Digest hmac(std::string_view key, std::string_view data);
+// Equal, in a time that does not depend on where they differ.
+bool same(const Digest& a, const Digest& b);
+
+// Bytes nobody can guess. Throws PLAIT_ERR_IO when the system gives none.
+std::string random_bytes(size_t n);
+
+}  // namespace plait::comm_gloo

@@ -1,0 +1,50 @@
+// What Gloo does not offer: its sockets, and deadlines.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plait::comm_gloo {
+
+using Clock = std::chrono::steady_clock;
+
+// `seconds` from now; at most a year, so that it does not overflow.
+Clock::time_point after(double seconds);
+
+// An open descriptor, closed with its owner.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  Fd& operator=(Fd&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
+  ~Fd();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// The address this rank listens on: that of `interface`, if given; else loopback when all members share a machine, else that of
+// the route to the first other machine. Throws PLAIT_ERR_CONFIG or PLAIT_ERR_IO.
+std::string listen_address(const std::string& interface, const std::string& own_host,
+                           const std::vector<std::string>& hosts);
+
+// One of Gloo's connections, by the addresses its two sides listened on: one of them is still an end of it. In Gloo's bytes.
+struct Connection {
+  std::vector<char> own, other;
+};
+// A second descriptor of each connection's socket, which this process keeps although Gloo may close its own; empty where there is
+// no such socket. The sockets are tuned (dead routes are noticed within `timeout` seconds) and kept from child processes.
+std::vector<Fd> ends_of(const std::vector<Connection>& connections, double timeout);
+
+// Whether the other end has closed or reset, and all it had sent has been read.
+bool hung_up(int fd);
+
+}  // namespace plait::comm_gloo

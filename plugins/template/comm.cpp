@@ -1,0 +1,38 @@
+// A communication backend: how the ranks of a group exchange tensors. open() fails here, so nothing else is ever called; each
+// function says what it must do.
+#include <plait/comm.h>
+
+#include "plugins/template/template.hpp"
+
+namespace plait::null {
+namespace {
+
+class Group {
+ public:
+  // One call, prepared once and started many times. Check the desc here, and take all the memory that the call will need.
+  class Call {
+   public:
+    Call(Group&, const plait_comm_desc&) { unimplemented("a call", "class Group::Call"); }
+    // Begins the exchange and returns; must neither allocate nor wait.
+    void start(plait_queue*) {}
+    // Waits for its end; throws PLAIT_ERR_PEER naming who is missing.
+    void finish(plait_queue*) {}
+  };
+
+  // Connects this rank to all members, who find each other through the store. ~Group() leaves.
+  Group(const Host&, const Options&, const plait_comm_setup&) {
+    unimplemented("communication 'template.comm'", "comm.cpp");
+  }
+  // From any thread: whatever is under way or to come fails with PLAIT_ERR_PEER and this text, at once.
+  void abort(std::string_view) noexcept {}
+};
+
+}  // namespace
+
+void add_comm(const Host& host) {
+  static const auto comm = plait::comm<Group>(
+      "template.comm", "how the ranks exchange tensors, in one line", false, nullptr);
+  host.add(comm);
+}
+
+}  // namespace plait::null

@@ -1,0 +1,264 @@
+// What a backend does besides computing: many starts, calls under way at once, several groups, messages, refusals.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tests/comm/ranks.hpp"
+
+namespace {
+
+using namespace comm_test;
+using Floats = std::vector<float>;
+
+plait_comm_desc sum_of(Floats& in, Floats& out) {
+  return desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, in.size(), in.data(), out.data(), PLAIT_COMM_SUM);
+}
+plait_comm_desc send_to(uint32_t peer, const Floats& in) {
+  return desc(PLAIT_COMM_SEND, PLAIT_F32, in.size(), in.data(), nullptr, 0, peer);
+}
+plait_comm_desc receive_from(uint32_t peer, Floats& out) {
+  return desc(PLAIT_COMM_RECEIVE, PLAIT_F32, out.size(), nullptr, out.data(), 0, peer);
+}
+
+void on_all(uint32_t ranks, const std::function<void(Comm&)>& body) {
+  for (const auto& plugin : plugins()) {
+    CAPTURE(plugin->name());
+    CHECK_NOTHROW(expect_all_ok(run_group(*plugin, ranks, body)));
+    CHECK(live_errors() == 0);
+  }
+}
+
+std::string text_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Failure& e) {
+    return e.what();
+  }
+  return "no error";
+}
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE("behaviour") {
+  TEST_CASE("a call is started many times") {
+    on_all(3, [](Comm& comm) {
+      Floats in(100), out(100);
+      Call call(comm, sum_of(in, out));
+      for (int step = 0; step < 1000; ++step) {
+        for (size_t i = 0; i < in.size(); ++i)
+          in[i] = static_cast<float>(comm.rank() + 1) * static_cast<float>(step + i);
+        call.run();
+        for (size_t i = 0; i < out.size(); ++i)
+          require(out[i] == 6.0f * static_cast<float>(step + i), "wrong sum");
+      }
+    });
+  }
+
+  TEST_CASE("calls under way at once, finished in any order") {
+    on_all(4, [](Comm& comm) {
+      constexpr size_t kCalls = 12;
+      std::vector<Floats> in, out;
+      for (size_t c = 0; c < kCalls; ++c) {
+        in.emplace_back(50 * c + 1, static_cast<float>(comm.rank() + c));
+        out.emplace_back(in.back().size());
+      }
+      std::vector<std::unique_ptr<Call>> calls;
+      for (size_t c = 0; c < kCalls; ++c)
+        calls.push_back(std::make_unique<Call>(comm, sum_of(in[c], out[c])));
+      for (int round = 0; round < 20; ++round) {
+        for (auto& call : calls) call->start();
+        for (size_t c = 0; c < kCalls; ++c) calls[comm.rank() % 2 ? c : kCalls - 1 - c]->finish();
+        for (size_t c = 0; c < kCalls; ++c)
+          require(out[c].back() == 6 + 4 * static_cast<float>(c), "wrong sum");
+      }
+    });
+  }
+
+  TEST_CASE("two groups at once, finished in opposite orders") {
+    for (const auto& plugin : plugins()) {
+      MemoryStore first, second;
+      const auto outcomes = each_rank(2, [&](uint32_t rank) {
+        Comm a(*plugin, first.raw(), rank, 2, {"a", 20, 20});
+        Comm b(*plugin, second.raw(), rank, 2, {"b", 20, 20});
+        Floats x(1000, 1), y(1000, 2), sum_x(1000), sum_y(1000);
+        Call on_a(a, sum_of(x, sum_x)), on_b(b, sum_of(y, sum_y));
+        for (int step = 0; step < 100; ++step) {
+          on_a.start();
+          on_b.start();
+          rank ? on_a.finish() : on_b.finish();
+          rank ? on_b.finish() : on_a.finish();
+          require(sum_x[999] == 2 && sum_y[0] == 4, "wrong sum");
+        }
+      });
+      CHECK_NOTHROW(expect_all_ok(outcomes));
+    }
+  }
+
+  TEST_CASE("messages both ways at once, and around a ring") {
+    on_all(4, [](Comm& comm) {
+      const uint32_t next = (comm.rank() + 1) % 4, last = (comm.rank() + 3) % 4;
+      for (const size_t n : {0, 1, 1000, 300000}) {
+        Floats right(n, static_cast<float>(comm.rank())), left(n, 10.0f + comm.rank());
+        Floats from_left(n), from_right(n);
+        // Sends first on every rank: none may wait for its receiver.
+        Call s1(comm, send_to(next, right)), s2(comm, send_to(last, left));
+        Call r1(comm, receive_from(last, from_left)), r2(comm, receive_from(next, from_right));
+        for (int step = 0; step < 3; ++step) {
+          s1.start(), s2.start(), r1.start(), r2.start();
+          s1.finish(), s2.finish(), r2.finish(), r1.finish();
+          require(from_left == Floats(n, static_cast<float>(last)), "wrong message from the left");
+          require(from_right == Floats(n, 10.0f + static_cast<float>(next)),
+                  "wrong message from the right");
+        }
+      }
+    });
+  }
+
+  TEST_CASE("messages of one pair keep their order; they pass collectives") {
+    on_all(2, [](Comm& comm) {
+      Floats a(10, 1), b(10, 2), c(1, 3), sum(1);
+      Call reduce(comm, sum_of(c, sum));
+      if (comm.rank() == 0) {
+        Call first(comm, send_to(1, a)), second(comm, send_to(1, b));
+        first.start(), second.start();
+        first.finish(), second.finish();  // while rank 1 has a collective under way
+        reduce.run();
+      } else {
+        Call first(comm, receive_from(0, a)), second(comm, receive_from(0, b));
+        reduce.start();
+        first.start(), second.start();
+        second.finish(), first.finish();
+        reduce.finish();
+      }
+      require(a[9] == 1 && b[9] == 2 && sum[0] == 6, "messages were mixed up");
+    });
+  }
+
+  TEST_CASE("a barrier holds until the last") {
+    for (const auto& plugin : plugins()) {
+      std::atomic<uint32_t> arrived{0};
+      const auto outcomes = run_group(*plugin, 4, [&](Comm& comm) {
+        Call barrier(comm, desc(PLAIT_COMM_BARRIER, 0, 0, nullptr, nullptr));
+        for (uint32_t step = 1; step <= 50; ++step) {
+          ++arrived;
+          barrier.run();
+          require(arrived >= 4 * step, "somebody passed early");
+          barrier.run();
+        }
+      });
+      CHECK_NOTHROW(expect_all_ok(outcomes));
+    }
+  }
+
+  TEST_CASE("what is not a number stays, whoever brings it") {
+    on_all(3, [](Comm& comm) {
+      for (const uint32_t reduction : {PLAIT_COMM_SUM, PLAIT_COMM_MAX, PLAIT_COMM_MIN}) {
+        Floats in(4, 1), out(4);
+        in[comm.rank()] = NAN;
+        in[3] = comm.rank() == 1 ? std::numeric_limits<float>::infinity() : 0;
+        Call call(comm,
+                  desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 4, in.data(), out.data(), reduction));
+        call.run();
+        for (int i = 0; i < 3; ++i) require(std::isnan(out[i]), "a NaN went lost");
+        require(out[3] == (reduction == PLAIT_COMM_MIN ? 0 : INFINITY), "infinity went wrong");
+      }
+    });
+  }
+
+  TEST_CASE("a group may be opened again and again") {
+    for (int round = 0; round < 10; ++round)
+      on_all(2, [](Comm& comm) {
+        Floats in(3, 1), out(3);
+        Call(comm, sum_of(in, out)).run();
+        require(out[2] == 2, "wrong sum");
+      });
+  }
+
+  TEST_CASE("calls out of order are refused and do no harm") {
+    on_all(2, [](Comm& comm) {
+      Floats in(3, 1), out(3);
+      Call call(comm, sum_of(in, out));
+      require(contains(text_of([&] { call.finish(); }), "is finished without start()"), "finish");
+      call.start();
+      require(contains(text_of([&] { call.start(); }), "is started again before finish()"),
+              "start");
+      call.finish();
+      require(out[0] == 2, "wrong sum");
+      call.run();
+    });
+  }
+
+  TEST_CASE("impossible calls are refused when they are prepared") {
+    struct Bad {
+      plait_comm_desc desc;
+      const char* text;
+    };
+    static float memory[8];
+    const auto bad = [](uint32_t kind, uint32_t dtype, uint64_t n, const void* in, void* out,
+                        uint32_t reduction, uint32_t peer, const char* text) {
+      return Bad{desc(kind, dtype, n, in, out, reduction, peer), text};
+    };
+    float* m = memory;
+    const Bad table[] = {
+        bad(9, PLAIT_F32, 1, m, m, 0, 0, "kind 9 is unknown"),
+        bad(0, PLAIT_F32, 1, m, m, 0, 0, "kind 0 is unknown"),
+        bad(PLAIT_COMM_ALL_REDUCE, 99, 1, m, m, 1, 0, "element type 99 is unknown"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_BOOL, 1, m, m, 1, 0, "bool cannot be reduced"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 1, m, m, 0, 0, "reduction 0 is unknown"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 1, m, m, 4, 0, "reduction 4 is unknown"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 1, m, m, 1, 1, "a peer is given"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 1, nullptr, m, 1, 0, "in is NULL"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 1, m, nullptr, 1, 0, "out is NULL"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 2, m, m + 1, 1, 0, "out overlaps in"),
+        bad(PLAIT_COMM_ALL_REDUCE, PLAIT_F64, UINT64_MAX / 4, m, m, 1, 0, "exceed memory"),
+        bad(PLAIT_COMM_BROADCAST, PLAIT_F32, 1, m, m, 0, 2, "peer 2 is no member of 2"),
+        bad(PLAIT_COMM_BROADCAST, PLAIT_F32, 1, m, m, 1, 0, "a reduction is given"),
+        bad(PLAIT_COMM_SEND, PLAIT_F32, 1, m, nullptr, 0, 0, "the peer is this rank itself"),
+        bad(PLAIT_COMM_ALL_TO_ALL, PLAIT_F32, 2, m, m, 0, 0, "out overlaps in"),
+        bad(PLAIT_COMM_ALL_GATHER, PLAIT_F32, 2, m + 1, m, 0, 0, "this rank's row"),
+        bad(PLAIT_COMM_REDUCE_SCATTER, PLAIT_F32, 2, m, m + 1, 1, 0, "this rank's row"),
+        bad(PLAIT_COMM_BARRIER, PLAIT_F32, 2, m, m, 0, 0, "a barrier has elements"),
+    };
+    on_all(2, [&](Comm& comm) {
+      if (comm.rank() == 0)
+        for (const Bad& one : table) {
+          const std::string text = text_of([&] { Call(comm, one.desc); });
+          require(contains(text, one.text), text + ", expected " + one.text);
+          require(contains(text, "] group 'test[0]': a call of kind "), text);
+        }
+      Floats in(2, 1), out(2);
+      Call(comm, sum_of(in, out)).run();
+    });
+  }
+
+  TEST_CASE("members on several hosts, and chosen interfaces") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->item().across_hosts == 0) continue;
+      const auto reduce = [](Comm& comm) {
+        Floats in(3, 1), out(3);
+        Call(comm, sum_of(in, out)).run();
+        require(out[2] == 2, "wrong sum");
+      };
+      Terms terms{"test[0]", 5, 5, {"127.0.0.1", "127.0.0.2"}};
+      CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 2, reduce, terms)));
+      terms.options = {{"interface", "\"lo\""}};
+      CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 2, reduce, terms)));
+      terms.options = {{"interface", "\"no0\""}};
+      terms.connect_timeout = 0.2;
+      for (const Outcome& outcome : run_group(*plugin, 2, reduce, terms)) {
+        CHECK(outcome.code == PLAIT_ERR_CONFIG);
+        CHECK(contains(outcome.text, "no interface 'no0' with an address; known are: lo"));
+      }
+      terms.options.clear();
+      terms.hosts = {"127.0.0.1", "no.such.host.invalid"};
+      const auto outcomes = run_group(*plugin, 2, reduce, terms);
+      CHECK(contains(outcomes[0].text, "host 'no.such.host.invalid' has no address"));
+    }
+  }
+}

@@ -1,0 +1,35 @@
+// The table: what a call is given on each rank, and what it must give back.
+#pragma once
+
+#include <plait/comm.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace comm_test {
+
+struct Case {
+  uint32_t kind, dtype, reduction;
+  uint32_t root;  // of broadcast
+  uint64_t n;
+  bool in_place;
+  std::string text() const;
+};
+
+// All cases for a group of this size; `large`: elements of the largest.
+std::vector<Case> all_cases(uint32_t ranks, uint64_t large);
+
+using Bytes = std::vector<unsigned char>;
+
+// Element i of what rank r brings, in whole numbers or eighths, some large enough that sums must be rounded.
+double element(uint32_t dtype, uint32_t rank, uint64_t i);
+
+// What rank r reads in case c: (n) or (R, n) elements.
+Bytes input(const Case& c, uint32_t ranks, uint32_t rank);
+// Elements of `out`: n or R * n.
+uint64_t out_elements(const Case& c, uint32_t ranks);
+// Empty, or what is wrong with rank r's `out`.
+std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out);
+
+}  // namespace comm_test

@@ -1,0 +1,274 @@
+// What goes wrong between ranks becomes PLAIT_ERR_PEER on every rank that waits, in time, and says who and what.
+#include <doctest/doctest.h>
+
+#include <latch>
+
+#include "tests/comm/ranks.hpp"
+
+namespace {
+
+using namespace comm_test;
+using Floats = std::vector<float>;
+
+// Backends whose ranks see each other's calls tell a mismatch at once; others by the time-out.
+bool sees_calls(const Plugin& plugin) { return plugin.name() != "gloo"; }
+
+plait_comm_desc sum_of(Floats& data, uint64_t n) {
+  return desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, n, data.data(), data.data(), PLAIT_COMM_SUM);
+}
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+void check_peer(const Outcome& outcome, const std::vector<std::string>& parts, double within) {
+  CAPTURE(outcome.text);
+  CHECK(outcome.code == PLAIT_ERR_PEER);
+  for (const std::string& part : parts) {
+    CAPTURE(part);
+    CHECK(contains(outcome.text, part));
+  }
+  CHECK(outcome.seconds < within);
+}
+
+}  // namespace
+
+TEST_SUITE("failure") {
+  TEST_CASE("a rank that does not start is named by those that wait") {
+    for (const auto& plugin : plugins()) {
+      std::latch over(2);
+      const auto outcomes = run_group(
+          *plugin, 3,
+          [&](Comm& comm) {
+            Floats data(100, 1);
+            Call call(comm, sum_of(data, 100));
+            call.run();
+            if (comm.rank() == 2) return over.wait();
+            std::string first;
+            try {
+              call.run();
+            } catch (const Failure& e) {
+              first = e.what();
+            }
+            try {
+              over.count_down();
+              Call(comm, sum_of(data, 50)).run();  // the group is over: the same error, at once
+            } catch (const Failure& e) {
+              require(first == e.what(), first + " became " + e.what());
+              throw;
+            }
+          },
+          {"data[0]", 20, 0.5});
+      CHECK(outcomes[2].ok());
+      for (int r : {0, 1})
+        check_peer(outcomes[r],
+                   {"] group 'data[0]': all_reduce of 100 f32 (sum)", "timed out",
+                    "missing: rank 2 (data 2)"},
+                   3);
+      CHECK(live_errors() == 0);
+    }
+  }
+
+  TEST_CASE("a message that does not come") {
+    for (const auto& plugin : plugins()) {
+      std::latch over(1);
+      const auto outcomes = run_group(
+          *plugin, 2,
+          [&](Comm& comm) {
+            if (comm.rank() == 1) return over.wait();
+            Floats data(5);
+            Call call(comm, desc(PLAIT_COMM_RECEIVE, PLAIT_F32, 5, nullptr, data.data(), 0, 1));
+            try {
+              call.run();
+            } catch (...) {
+              over.count_down();
+              throw;
+            }
+          },
+          {"pipe[1]", 20, 0.3});
+      check_peer(outcomes[0],
+                 {"group 'pipe[1]': receive of 5 f32 from rank 1 (data 1)", "timed out"}, 3);
+    }
+  }
+
+  TEST_CASE("abort wakes everybody with its text") {
+    for (const auto& plugin : plugins()) {
+      std::atomic<Comm*> end{nullptr};
+      std::atomic<int> waiting{0};
+      std::chrono::steady_clock::time_point aborted;
+      std::thread outside([&] {
+        while (waiting < 2 || !end) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        aborted = std::chrono::steady_clock::now();
+        end.load()->abort("[control] rank 9 (stage 4) died at step 12");
+        end.load()->abort("another text");
+      });
+      std::latch over(2);
+      const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {
+        if (comm.rank() == 2) return over.wait();
+        if (comm.rank() == 0) end = &comm;
+        Floats data(1000, 1);
+        Call call(comm, sum_of(data, 1000));
+        call.start();
+        ++waiting;
+        try {
+          call.finish();
+        } catch (const Failure&) {
+          const std::chrono::duration<double> late = std::chrono::steady_clock::now() - aborted;
+          over.count_down();
+          require(late.count() < 1, "woke up late");
+          if (comm.rank() == 0) outside.join();  // the end must outlive the abort
+          throw;
+        }
+      });
+      check_peer(outcomes[0], {"[control] rank 9 (stage 4) died at step 12"}, 5);
+      CHECK(outcomes[0].text == "[control] rank 9 (stage 4) died at step 12");
+      CHECK(outcomes[1].code == PLAIT_ERR_PEER);
+      CHECK(outcomes[1].seconds < 5);
+    }
+  }
+
+  TEST_CASE("after an abort nothing starts") {
+    for (const auto& plugin : plugins()) {
+      const auto outcomes = run_group(*plugin, 1, [&](Comm& comm) {
+        Floats data(3);
+        Call call(comm, sum_of(data, 3));
+        call.run();
+        comm.abort("stop");
+        call.run();
+      });
+      CHECK(outcomes[0].code == PLAIT_ERR_PEER);
+      CHECK(outcomes[0].text == "stop");
+    }
+  }
+
+  TEST_CASE("who does not come to the meeting is named") {
+    for (const auto& plugin : plugins()) {
+      MemoryStore store(0.5);
+      const Terms terms{"data[0]", 0.5, 20};
+      const auto outcomes = each_rank(4, [&](uint32_t rank) {
+        if (rank == 1 || rank == 3) return;
+        Comm comm(*plugin, store.raw(), rank, 4, terms);
+      });
+      for (int r : {0, 2})
+        check_peer(outcomes[r], {"group 'data[0]'", "missing: rank 1 (data 1)"}, 3);
+      // Rank 0 sees who is there, or has asked for rank 1 first.
+      if (sees_calls(*plugin)) CHECK(contains(outcomes[0].text, "rank 3 (data 3)"));
+    }
+  }
+
+  TEST_CASE("rank 0 does not come") {
+    for (const auto& plugin : plugins()) {
+      MemoryStore store(0.3);
+      const auto outcomes = each_rank(2, [&](uint32_t rank) {
+        if (rank == 0) return;
+        Comm comm(*plugin, store.raw(), rank, 2, {"data[0]", 0.3, 20});
+      });
+      check_peer(outcomes[1], {"group 'data[0]'", "missing: rank 0 (data 0)"}, 3);
+    }
+  }
+
+  TEST_CASE("calls that do not belong together give no data") {
+    struct Pair {
+      plait_comm_desc one, other;
+      const char *text, *other_text;
+    };
+    Floats a(100, 1), b(100, 2), c(100);
+    float *x = a.data(), *y = b.data(), *z = c.data();
+    const Pair pairs[] = {
+        {desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 10, x, x, 1),
+         desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 11, y, z, 1), "all_reduce of 10 f32 (sum)",
+         "all_reduce of 11 f32 (sum)"},
+        {desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 10, x, x, 1),
+         desc(PLAIT_COMM_ALL_REDUCE, PLAIT_I32, 10, y, z, 1), "f32 (sum)", "i32 (sum)"},
+        {desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 10, x, x, 1),
+         desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 10, y, z, 2), "(sum)", "(max)"},
+        {desc(PLAIT_COMM_BARRIER, 0, 0, nullptr, nullptr),
+         desc(PLAIT_COMM_BROADCAST, PLAIT_F32, 10, y, z), "barrier", "broadcast of 10 f32 from 0"},
+        {desc(PLAIT_COMM_SEND, PLAIT_F32, 10, x, nullptr, 0, 1),
+         desc(PLAIT_COMM_RECEIVE, PLAIT_F32, 20, nullptr, z, 0, 0), "send of 10 f32 to rank 1",
+         "receive of 20 f32 from rank 0"},
+    };
+    for (const auto& plugin : plugins())
+      for (const Pair& pair : pairs) {
+        const double limit = sees_calls(*plugin) ? 10 : 0.4;
+        std::atomic<int> failed{0};
+        const auto outcomes = run_group(*plugin, 2,
+                                        [&](Comm& comm) {
+                                          Call call(comm, comm.rank() ? pair.other : pair.one);
+                                          try {
+                                            call.run();
+                                          } catch (...) {
+                                            ++failed;
+                                            while (failed < 2) std::this_thread::yield();
+                                            throw;
+                                          }
+                                        },
+                                        {"data[0]", 20, limit});
+        for (const Outcome& outcome : outcomes) {
+          std::vector<std::string> parts = {"group 'data[0]'"};
+          if (sees_calls(*plugin)) parts.insert(parts.end(), {pair.text, pair.other_text});
+          check_peer(outcome, parts, 5);
+        }
+        CHECK(c == Floats(100));
+      }
+  }
+
+  TEST_CASE("a rank that leaves is named by those that wait for it") {
+    for (const auto& plugin : plugins()) {
+      const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {
+        Floats data(100, 1);
+        Call call(comm, sum_of(data, 100));
+        call.run();
+        if (comm.rank() != 1) call.run();
+      });
+      CHECK(outcomes[1].ok());
+      // One of the two may hear of it through the other.
+      for (int r : {0, 2}) check_peer(outcomes[r], {"group 'test[0]'", "rank"}, 5);
+      CHECK((contains(outcomes[0].text, "rank 1 (data 1)") ||
+             contains(outcomes[2].text, "rank 1 (data 1)")));
+      CHECK(live_errors() == 0);
+    }
+  }
+
+  TEST_CASE("a call given up while it is under way ends the group") {
+    for (const auto& plugin : plugins()) {
+      const auto outcomes = run_group(*plugin, 2, [&](Comm& comm) {
+        Floats data(100, 1);
+        Call call(comm, sum_of(data, 100));
+        if (comm.rank() == 0) {
+          Call other(comm, sum_of(data, 100));
+          other.start();
+          return;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        call.run();
+      });
+      check_peer(outcomes[1], {"group 'test[0]'", "rank 0 (data 0)"}, 5);
+    }
+  }
+
+  TEST_CASE("large calls cut off by an abort leave memory alone afterwards") {
+    for (const auto& plugin : plugins())
+      for (int round = 0; round < 5; ++round) {
+        const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {
+          auto data = std::make_unique<Floats>(2000000, 1.0f);
+          std::thread outside;
+          {
+            Call call(comm, sum_of(*data, data->size()));
+            if (comm.rank() == 0)
+              outside = std::thread([&] {
+                std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+                comm.abort("cut off");
+              });
+            try {
+              call.run();
+            } catch (const Failure& e) {
+              require(e.code == PLAIT_ERR_PEER, e.what());
+            }
+          }
+          data.reset();  // sanitizers see who still writes
+          if (outside.joinable()) outside.join();
+        });
+        CHECK_NOTHROW(expect_all_ok(outcomes));
+      }
+  }
+}

@@ -1,0 +1,137 @@
+// A tiny host for communication plugins: loads one file, takes its item, and a store that lives in memory. It knows abi/ and
+// nothing of the engine.
+#pragma once
+
+#include <plait/comm.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace comm_test {
+
+// An error of a plugin, as a C++ exception.
+struct Failure : std::runtime_error {
+  Failure(uint32_t c, const std::string& text) : std::runtime_error(text), code(c) {}
+  uint32_t code;
+};
+void check(plait_error* e);  // throws Failure
+long live_errors();          // made and not yet freed
+
+// One loaded plugin with one backend.
+class Plugin {
+ public:
+  explicit Plugin(const std::string& path);
+  ~Plugin();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  const plait_host* host() const { return &host_; }
+  const plait_comm_item& item() const { return *item_; }
+  std::string name() const { return item_->name; }
+
+ private:
+  static plait_error* add(const plait_host* host, const char* kind, const void* item);
+
+  plait_host host_{};  // first, so that add() finds the plugin
+  void* library_ = nullptr;
+  const plait_plugin* table_ = nullptr;
+  void* state_ = nullptr;
+  const plait_comm_item* item_ = nullptr;
+};
+
+// Values by key, for threads of one process.
+class MemoryStore {
+ public:
+  explicit MemoryStore(double timeout = 10);
+  const plait_store* raw() const { return &raw_; }
+
+ private:
+  static plait_error* set(void* self, const char* key, const void* data, uint64_t size);
+  static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
+                          uint64_t* size);
+  plait_store raw_;
+  std::chrono::duration<double> timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+// Values as files of a folder, for processes.
+class FileStore {
+ public:
+  FileStore(std::string folder, double timeout = 10);
+  const plait_store* raw() const { return &raw_; }
+
+ private:
+  static plait_error* set(void* self, const char* key, const void* data, uint64_t size);
+  static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
+                          uint64_t* size);
+  plait_store raw_;
+  const std::string folder_;
+  std::chrono::duration<double> timeout_;
+};
+
+// How a group is opened: the name, time-outs in seconds.
+struct Terms {
+  std::string name = "test[0]";
+  double connect_timeout = 20, timeout = 20;
+  std::vector<std::string> hosts = {};              // of each rank; empty: all on one machine
+  std::map<std::string, std::string> options = {};  // in TOML syntax; others have their defaults
+};
+
+// One rank's end of a group; "rank 2 (data 2)" is what messages call rank 2. All functions throw Failure.
+class Comm {
+ public:
+  Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
+       const Terms& terms = {});
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  uint32_t rank() const { return rank_; }
+  uint32_t size() const { return size_; }
+  const plait_comm_item& item() const { return item_; }
+  plait_comm* raw() const { return comm_; }
+  void abort(const std::string& text) { item_.abort(comm_, text.data(), text.size()); }
+
+ private:
+  const plait_comm_item& item_;
+  uint32_t rank_, size_;
+  plait_comm* comm_ = nullptr;
+};
+
+class Call {
+ public:
+  Call(Comm& comm, const plait_comm_desc& desc);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  void start() { check(item_.start(call_, nullptr)); }
+  void finish() { check(item_.finish(call_, nullptr)); }
+  void run() {
+    start();
+    finish();
+  }
+
+ private:
+  const plait_comm_item& item_;
+  plait_comm_call* call_ = nullptr;
+};
+
+inline plait_comm_desc desc(uint32_t kind, uint32_t dtype, uint64_t n, const void* in, void* out,
+                            uint32_t reduction = 0, uint32_t peer = 0) {
+  return {sizeof(plait_comm_desc), kind, dtype, reduction, peer, n, in, out};
+}
+
+// The plugins under test.
+const std::vector<std::unique_ptr<Plugin>>& plugins();
+void load_plugins(const std::vector<std::string>& paths);
+void unload_plugins();
+
+}  // namespace comm_test

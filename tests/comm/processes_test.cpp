@@ -1,0 +1,158 @@
+// Ranks that are processes: they compute the same, and survive what happens to each other.
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/comm/processes.hpp"
+#include "tests/comm/ranks.hpp"
+
+namespace {
+
+using namespace comm_test;
+using Floats = std::vector<float>;
+
+bool between_processes(const Plugin& plugin) { return plugin.name() != "threads"; }
+
+// What the host may expect of its thread: SIGPIPE as it was, and none pending.
+void require_signals_untouched() {
+  struct sigaction action;
+  sigset_t mask, pending;
+  sigaction(SIGPIPE, nullptr, &action);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  require(action.sa_handler == SIG_DFL, "SIGPIPE has another handler");
+  require(!sigismember(&mask, SIGPIPE), "SIGPIPE is blocked");
+  require(!sigismember(&pending, SIGPIPE), "a SIGPIPE is pending");
+}
+
+// Reduces for ever; marks the first time.
+void reduce_for_ever(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
+                     size_t n, double timeout) {
+  Comm comm(plugin, store, rank, size, {"data[0]", 10, timeout});
+  Floats in(n, 1), out(n);
+  Call call(comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, n, in.data(), out.data(), PLAIT_COMM_SUM));
+  try {
+    for (int step = 0;; ++step) {
+      call.run();
+      if (step == 0) mark(store, "runs." + std::to_string(rank));
+    }
+  } catch (const Failure&) {
+    require_signals_untouched();
+    throw;
+  }
+}
+
+// What survivors say when `victim` is lost: who hears of it through another names that one.
+void check_survivors(Processes& processes, uint32_t size, uint32_t victim, double seconds) {
+  int named = 0;
+  for (uint32_t r = 0; r < size; ++r) {
+    if (r == victim) continue;
+    const Ending ending = processes.wait(r, seconds);
+    CAPTURE(ending.text);
+    CHECK(ending.signal == 0);
+    CHECK(ending.code == PLAIT_ERR_PEER);
+    CHECK(ending.text.find("group 'data[0]': all_reduce of") != std::string::npos);
+    named += ending.text.find("rank " + std::to_string(victim) + " (data") != std::string::npos;
+  }
+  CHECK(named > 0);
+}
+
+}  // namespace
+
+TEST_SUITE("processes") {
+  TEST_CASE("sums across processes") {
+    for (const auto& plugin : plugins()) {
+      if (!between_processes(*plugin)) continue;
+      Processes processes(4, [&](uint32_t rank, const plait_store* store) {
+        Comm comm(*plugin, store, rank, 4);
+        for (const size_t n : {1, 1000, 200000}) {
+          Floats in(n, static_cast<float>(rank + 1)), out(n);
+          Call call(comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, n, in.data(), out.data(),
+                               PLAIT_COMM_SUM));
+          for (int step = 0; step < 5; ++step) call.run();
+          require(out == Floats(n, 10), "wrong sum");
+        }
+        require_signals_untouched();
+      });
+      for (uint32_t r = 0; r < 4; ++r) {
+        const Ending ending = processes.wait(r, 30);
+        CAPTURE(ending.text);
+        CHECK(ending.ok());
+      }
+    }
+  }
+
+  TEST_CASE("threads of different processes are refused") {
+    for (const auto& plugin : plugins()) {
+      if (between_processes(*plugin)) continue;
+      Processes processes(
+          2,
+          [&](uint32_t rank, const plait_store* store) {
+            Comm comm(*plugin, store, rank, 2, {"data[0]", 0.5, 1});
+          },
+          0.5);
+      const Ending first = processes.wait(0, 10), second = processes.wait(1, 10);
+      CHECK(first.code == PLAIT_ERR_PEER);
+      CHECK(second.code == PLAIT_ERR_PEER);
+      CHECK(second.text.find("run in different processes") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("a rank is killed at any moment") {
+    std::mt19937 random(20240607);
+    for (const auto& plugin : plugins()) {
+      if (!between_processes(*plugin)) continue;
+      for (int round = 0; round < 8; ++round) {
+        CAPTURE(round);
+        const size_t n = round % 2 ? 1000000 : 64;
+        Processes processes(4, [&](uint32_t rank, const plait_store* store) {
+          reduce_for_ever(*plugin, store, rank, 4, n, 20);
+        });
+        for (uint32_t r = 0; r < 4; ++r) processes.wait_for_mark("runs." + std::to_string(r));
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
+        const uint32_t victim = random() % 4;
+        processes.signal(victim, SIGKILL);
+        check_survivors(processes, 4, victim, 3);
+        CHECK(processes.wait(victim, 1).signal == SIGKILL);
+      }
+    }
+  }
+
+  TEST_CASE("a rank is stopped") {
+    for (const auto& plugin : plugins()) {
+      if (!between_processes(*plugin)) continue;
+      Processes processes(3, [&](uint32_t rank, const plait_store* store) {
+        reduce_for_ever(*plugin, store, rank, 3, 100000, 1);
+      });
+      for (uint32_t r = 0; r < 3; ++r) processes.wait_for_mark("runs." + std::to_string(r));
+      processes.signal(1, SIGSTOP);
+      check_survivors(processes, 3, 1, 3);
+      processes.signal(1, SIGCONT);
+      CHECK(processes.wait(1, 5).code == PLAIT_ERR_PEER);
+    }
+  }
+
+  TEST_CASE("a rank is killed while the group comes about") {
+    for (const auto& plugin : plugins()) {
+      if (!between_processes(*plugin)) continue;
+      Processes processes(
+          3,
+          [&](uint32_t rank, const plait_store* store) {
+            if (rank == 2) std::this_thread::sleep_for(std::chrono::seconds(20));
+            Comm comm(*plugin, store, rank, 3, {"data[0]", 1, 20});
+          },
+          1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      processes.signal(2, SIGKILL);
+      for (uint32_t r : {0, 1}) {
+        const Ending ending = processes.wait(r, 3);
+        CAPTURE(ending.text);
+        CHECK(ending.code == PLAIT_ERR_PEER);
+        CHECK(ending.text.find("missing: rank 2 (data 2)") != std::string::npos);
+      }
+    }
+  }
+}
