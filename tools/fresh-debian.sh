@@ -18,6 +18,7 @@ command -v debootstrap >/dev/null || fail "needs debootstrap: apt-get install de
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 2>/dev/null | awk '$2 == "bookworm" { print $1; exit }')
 mirror=${mirror:-http://deb.debian.org/debian}
 
+mkdir -p "$(dirname "$folder")"
 debootstrap --variant=minbase --include=git,ca-certificates bookworm "$folder" "$mirror" >"$folder.log" 2>&1 ||
   { tail -20 "$folder.log" >&2; fail "debootstrap failed; all of it in $folder.log"; }
 # How this machine reaches its mirror (proxies, certificates' folders) holds inside too.
