@@ -252,18 +252,16 @@ TEST_SUITE("failure") {
         const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {
           auto data = std::make_unique<Floats>(2000000, 1.0f);
           std::thread outside;
-          {
-            Call call(comm, sum_of(*data, data->size()));
-            if (comm.rank() == 0)
-              outside = std::thread([&] {
-                std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
-                comm.abort("cut off");
-              });
-            try {
-              call.run();
-            } catch (const Failure& e) {
-              require(e.code == PLAIT_ERR_PEER, e.what());
-            }
+          if (comm.rank() == 0)
+            outside = std::thread([&] {
+              std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+              comm.abort("cut off");
+            });
+          try {
+            Call call(comm, sum_of(*data, data->size()));  // may come too late already
+            call.run();
+          } catch (const Failure& e) {
+            require(e.code == PLAIT_ERR_PEER, e.what());
           }
           data.reset();  // sanitizers see who still writes
           if (outside.joinable()) outside.join();
