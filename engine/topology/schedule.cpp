@@ -117,7 +117,8 @@ void check_complete(const Schedule& s) {
   if (s.actions.size() != static_cast<size_t>(ranks))
     fail_invalid(strf("[topology] a schedule for %d ranks has %zu lists", ranks, s.actions.size()));
   for (int32_t rank = 0; rank < ranks; ++rank) {
-    std::vector<int32_t> seen(static_cast<size_t>(chunks) * static_cast<size_t>(s.micros * kinds));
+    std::vector<int32_t> seen(static_cast<size_t>(chunks) *
+                              static_cast<size_t>(int64_t{s.micros} * kinds));
     for (const Action& a : s.actions[static_cast<size_t>(rank)]) {
       const int32_t kind = static_cast<int32_t>(a.kind);
       if (a.chunk < 0 || a.chunk >= chunks || a.micro < 0 || a.micro >= s.micros || kind >= kinds)
@@ -125,7 +126,8 @@ void check_complete(const Schedule& s) {
             "[topology] rank %d of a schedule has %c of chunk %d, micro-batch %d; there are %d "
             "chunks, %d micro-batches and %d kinds",
             rank, kind_letter(a.kind), a.chunk, a.micro, chunks, s.micros, kinds));
-      ++seen[static_cast<size_t>((a.chunk * s.micros + a.micro) * kinds + kind)];
+      const int64_t at = (int64_t{a.chunk} * s.micros + a.micro) * kinds + kind;
+      ++seen[static_cast<size_t>(at)];
     }
     for (size_t i = 0; i < seen.size(); ++i) {
       if (seen[i] == 1) continue;
