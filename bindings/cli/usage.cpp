@@ -86,7 +86,7 @@ std::string without_value(const CLI::App& verb, const std::string& name) {
 
 // CLI11's texts begin with the option's name.
 std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   const size_t colon = text.find(": "), required = text.find(" is required"),
                among = text.find(" not in {");
   const std::vector<std::string> extras = app.remaining(true);

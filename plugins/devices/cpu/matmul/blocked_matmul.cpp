@@ -87,7 +87,8 @@ class BlockedMatmul final : public MatmulKernel {
           args.b + item * d.batch_stride_b,
           args.bias,
           args.c + item * d.batch_stride_c,
-          squares(args) + item * plan_.panels * plan_.tiles() * lanes_of(plan_.isa),
+          d.squares ? squares(args) + item * plan_.panels * plan_.tiles() * lanes_of(plan_.isa)
+                    : nullptr,
           workspace,
           workspace + plan_.a_floats()};
       for (int64_t tile = share.first_tile; tile < share.last_tile; tile += plan_.tiles_per_block) {
@@ -139,7 +140,7 @@ class BlockedMatmul final : public MatmulKernel {
       }
       call.d = o.c + row * d.n + column;
       if (d.bias) call.bias = o.bias + column;
-      call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;
+      if (d.squares) call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;
       code_.function(block * 2 + (last ? 1 : 0))(&call);
       if (activate_ != nullptr && block + 1 == plan_.k_blocks.size()) {
         const int64_t rows = plan_.first_row(last_tile) - row;
