@@ -28,7 +28,7 @@ elseif(PLAIT_SANITIZE)
   message(FATAL_ERROR "[build] PLAIT_SANITIZE is '${PLAIT_SANITIZE}'; expected 'address', 'thread' or nothing")
 endif()
 if(PLAIT_SANITIZE)
-  add_compile_options(${flags})
+  add_compile_options(${flags} -O1) # after the build type's own level: instrumented code takes long to optimise and gains little
   add_link_options(${flags})
 endif()
 
