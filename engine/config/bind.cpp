@@ -1,5 +1,6 @@
 #include "engine/config/bind.hpp"
 
+#include <plait/comm.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
 #include <plait/layer.h>
@@ -23,7 +24,8 @@ class Binder {
     for (const auto& [path, set] : experiment_.sections) bind_section(path, set);
     for (const ModelConfig& model : experiment_.models) bind_model(model);
     for (const DatasetConfig& dataset : experiment_.datasets) bind_dataset(dataset);
-    bind_device();
+    bind_chosen(PLAIT_KIND_DEVICE, "device", experiment_.run.device, experiment_.device);
+    bind_chosen(PLAIT_KIND_COMM, "comm", experiment_.topology.comm, experiment_.comm);
     return std::move(out_);
   }
 
@@ -105,21 +107,22 @@ class Binder {
     }
   }
 
-  void bind_device() {
+  // The options of an item that a section's key names.
+  void bind_chosen(const char* kind, const char* table, const std::string& name,
+                   const Node& given) {
     CatalogItem item;
-    const bool known = catalog_.find_item(PLAIT_KIND_DEVICE, experiment_.run.device, item);
-    if (!known && experiment_.device.absent()) return;
-    header("device");
+    const bool known = catalog_.find_item(kind, name, item);
+    if (known ? item.options.size() == 0 && given.absent() : given.absent()) return;
+    header(table);
     if (known) {
       Problems none;
       // run.threads is not written here, so that it still says what "threads" is when left out.
-      const OptionSet set =
-          OptionSet::check(experiment_.device, item.options, {}, "device", PathResolver(), none);
+      const OptionSet set = OptionSet::check(given, item.options, {}, table, PathResolver(), none);
       std::vector<std::string_view> skip;
       if (!set.given("threads")) skip.emplace_back("threads");
       return values(set, skip);
     }
-    for (const Node::Entry& entry : experiment_.device.entries())
+    for (const Node::Entry& entry : given.entries())
       out_ += toml_key(entry.key) + " = " + entry.value.toml() + "\n";
   }
 
@@ -157,6 +160,7 @@ std::string item_template(const Catalog& catalog, const std::string& kind,
       {PLAIT_KIND_SCHEDULE, "[optimizer.schedule]", schedule_keys()},
       {PLAIT_KIND_DATASET, "[data.train]", dataset_keys()},
       {PLAIT_KIND_DEVICE, "[device]", OptionView()},
+      {PLAIT_KIND_COMM, "[comm]", OptionView()},
   };
   CatalogItem item;
   if (!catalog.find_item(kind, name, item))

@@ -1,5 +1,6 @@
 #include "engine/config/experiment.hpp"
 
+#include <plait/comm.h>
 #include <plait/device.h>
 
 #include "engine/config/loader.hpp"
@@ -42,6 +43,13 @@ OptionSet device_options(const Experiment& experiment, const Catalog& catalog,
     for (const auto& [path, run] : experiment.sections)
       if (path == "run") set.set_int("threads", experiment.run.threads, run.origin("threads"));
   return set;
+}
+
+OptionSet comm_options(const Experiment& experiment, const Catalog& catalog,
+                       const std::string& comm, const PathResolver& resolver, Problems& problems) {
+  CatalogItem item;
+  catalog.find_item(PLAIT_KIND_COMM, comm, item);
+  return OptionSet::check(experiment.comm, item.options, {}, "comm", resolver, problems);
 }
 
 }  // namespace plait::config

@@ -27,12 +27,18 @@ struct RunConfig {
 
 struct TopologyConfig {
   int64_t data = 1, tensor = 1, pipeline = 1;
+  int64_t zero = 0;     // ZeRO stage, 0 to 3
+  double bucket = 8;    // MiB
+  std::string comm;     // "auto" or a comm item
+  double timeout = 60;  // seconds
+  double connect_timeout = 60;
+  int64_t ranks() const { return data * tensor * pipeline; }
 };
 
 struct BatchConfig {
   int64_t global = 0;
   int64_t micro = 0;  // never 0: global / topology.data when left out
-  int64_t eval = 0;   // never 0: micro when left out
+  int64_t eval = 0;   // never 0: micro * topology.data when left out; a multiple of the latter
 };
 
 struct PrecisionConfig {
@@ -152,6 +158,7 @@ struct Experiment {
   std::vector<ModelConfig> models;      // at least one
   std::vector<DatasetConfig> datasets;  // in the order of the file
   Node device;  // [device]: options of the device item, see device_options()
+  Node comm;    // [comm]: options of the comm item, see comm_options()
   std::vector<std::pair<std::string, OptionSet>>
       sections;  // by path: the values above with their origins
 
@@ -170,5 +177,9 @@ PluginsConfig plugins_config(const Document& document, Problems& problems);
 OptionSet device_options(const Experiment& experiment, const Catalog& catalog,
                          const std::string& device, const PathResolver& resolver,
                          Problems& problems);
+
+// Options of the backend that was chosen.
+OptionSet comm_options(const Experiment& experiment, const Catalog& catalog,
+                       const std::string& comm, const PathResolver& resolver, Problems& problems);
 
 }  // namespace plait::config

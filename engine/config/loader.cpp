@@ -1,5 +1,6 @@
 #include "engine/config/loader.hpp"
 
+#include <plait/comm.h>
 #include <plait/device.h>
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 namespace plait::config {
 namespace {
 
-constexpr std::string_view kTopKeys[] = {"model",  "models",  "optimizer", "loss",
-                                         "losses", "metrics", "data",      "device"};
+constexpr std::string_view kTopKeys[] = {"model",   "models", "optimizer", "loss", "losses",
+                                         "metrics", "data",   "device",    "comm"};
 
 // Names of the tables directly under section `path` that are sections too.
 std::vector<std::string_view> subsections(std::string_view path) {
@@ -113,8 +114,10 @@ void Loader::read_sections(Experiment& to) {
             run.get_int("threads"), run.get_int("log_every"), run.get_bool("progress"),
             run.get_text("resume")};
   const OptionSet& topology = of("topology");
-  to.topology = {topology.get_int("data"), topology.get_int("tensor"),
-                 topology.get_int("pipeline")};
+  to.topology = {topology.get_int("data"),     topology.get_int("tensor"),
+                 topology.get_int("pipeline"), topology.get_int("zero"),
+                 topology.get_real("bucket"),  topology.get_text("comm"),
+                 topology.get_real("timeout"), topology.get_real("connect_timeout")};
   const OptionSet& batch = of("batch");
   to.batch = {batch.get_int("global"), batch.get_int("micro"), batch.get_int("eval")};
   to.precision = {of("precision").get_text("compute")};
@@ -156,7 +159,12 @@ void Loader::check_numbers(Experiment& to) {
                          "use a multiple of " + std::to_string(ranks));
   const int64_t share = batch.global / ranks;
   if (batch.micro == 0) batch.micro = share;
-  if (batch.eval == 0) batch.eval = batch.micro;
+  if (batch.eval == 0) batch.eval = batch.micro * ranks;
+  if (batch.eval % ranks != 0)
+    problems_.add(origin("batch", "eval"), "batch.eval",
+                  std::to_string(batch.eval) + " samples cannot be shared by " +
+                      std::to_string(ranks) + " replicas (topology.data)",
+                  "use a multiple of " + std::to_string(ranks));
   if (share % batch.micro != 0)
     problems_.add(origin("batch", "micro"), "batch.micro",
                   std::to_string(batch.micro) + " does not divide a rank's share of " +
@@ -173,28 +181,44 @@ void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const 
                 "add it there: allowed are " + join(allow_));
 }
 
-void Loader::check_device(const Experiment& of) {
-  const Node& device = of.device;
-  if (device && !device.is(Kind::kTable))
-    return problems_.add(
-        device.origin(), "device",
-        std::string("expected a table of the device's options, found ") + device.kind_name(),
-        "name the device with run.device");
-  if (of.run.device == "auto" || of.run.device.empty()) return;
+// An item that a key of a section names ("auto": the engine chooses), with a table of its options beside the sections.
+bool Loader::check_chosen(const Experiment& of, const Chosen& c) {
+  if (c.options && !c.options.is(Kind::kTable)) {
+    problems_.add(c.options.origin(), c.table,
+                  std::string("expected a table of the ") + c.word + "'s options, found " +
+                      c.options.kind_name(),
+                  std::string("name the ") + c.word + " with " + c.section + "." + c.key);
+    return false;
+  }
+  if (c.name == "auto" || c.name.empty()) return false;
   CatalogItem item;
   Origin at = Origin::none();
+  const std::string key = std::string(c.section) + "." + c.key;
   for (const auto& [path, set] : of.sections)
-    if (path == "run") at = set.origin("device");
-  if (catalog_.find_item(PLAIT_KIND_DEVICE, of.run.device, item)) {
-    check_allowed(item, at, "run.device");
-    device_options(of, catalog_, of.run.device, resolver_, problems_);
-    return;
+    if (path == c.section) at = set.origin(c.key);
+  if (catalog_.find_item(c.kind, c.name, item)) {
+    check_allowed(item, at, key);
+    return true;
   }
-  const std::vector<std::string> names = catalog_.item_names(PLAIT_KIND_DEVICE);
+  const std::vector<std::string> names = catalog_.item_names(c.kind);
   problems_.add(
-      at, "run.device",
-      "unknown device '" + of.run.device + "'" + did_you_mean(nearest(of.run.device, names)),
-      "known devices: " + join(names) + "; plugins " + catalog_.load_summary());
+      at, key,
+      std::string("unknown ") + c.word + " '" + c.name + "'" + did_you_mean(nearest(c.name, names)),
+      std::string("known ") + c.word + "s: " + join(names) + "; plugins " +
+          catalog_.load_summary());
+  return false;
+}
+
+void Loader::check_device(const Experiment& of) {
+  if (check_chosen(
+          of, {PLAIT_KIND_DEVICE, "device", "run", "device", "device", of.run.device, of.device}))
+    device_options(of, catalog_, of.run.device, resolver_, problems_);
+}
+
+void Loader::check_comm(const Experiment& of) {
+  if (check_chosen(
+          of, {PLAIT_KIND_COMM, "backend", "topology", "comm", "comm", of.topology.comm, of.comm}))
+    comm_options(of, catalog_, of.topology.comm, resolver_, problems_);
 }
 
 void Loader::check_stop_metric(const Experiment& of) {
@@ -226,6 +250,8 @@ Experiment Loader::load() {
   experiment.datasets = read_datasets();
   experiment.device = document_.root.find("device");
   check_device(experiment);
+  experiment.comm = document_.root.find("comm");
+  check_comm(experiment);
   check_stop_metric(experiment);
   return experiment;
 }

@@ -34,7 +34,20 @@ class Loader {
   void find_unknown_at_top();
   void read_sections(Experiment& to);
   void check_numbers(Experiment& to);
+  // What check_chosen() looks at.
+  struct Chosen {
+    const char* kind;
+    const char* word;     // "device", for messages
+    const char* section;  // whose key names the item
+    const char* key;
+    const char* table;  // of the item's options
+    const std::string& name;
+    const Node& options;
+  };
+  // True: the item is there, so its options can be checked.
+  bool check_chosen(const Experiment& of, const Chosen& c);
   void check_device(const Experiment& of);
+  void check_comm(const Experiment& of);
   void check_stop_metric(const Experiment& of);
   OptionSet read_section(std::string_view path);
 

@@ -73,11 +73,22 @@ constexpr plait_option kTopology[] = {
     count("data", "1", 1, "ranks", "replicas that share the batch"),
     count("tensor", "1", 1, "ranks", "ranks that share each layer"),
     count("pipeline", "1", 1, "ranks", "stages that share the list of layers"),
+    at_most(count("zero", "0", 0, nullptr,
+                  "what replicas share in place of holding it each (ZeRO): 1 optimizer states, 2 "
+                  "gradients, too, 3 parameters, too"),
+            3),
+    at_least(real("bucket", "8.0", "MiB of gradients that replicas exchange at once"), 0.001),
+    text("comm", "\"auto\"", "backend through which ranks talk; auto: the nearest that reaches"),
+    at_least(real("timeout", "60.0",
+                  "seconds for one exchange, and of silence before a rank counts as lost"),
+             0.01),
+    at_least(real("connect_timeout", "60.0", "seconds for all ranks to arrive"), 0.01),
 };
 constexpr plait_option kBatch[] = {
     count("global", nullptr, 1, "samples", "samples per step, over all ranks"),
     count("micro", "0", 0, "samples", "samples per pass of one rank; 0: the rank's whole share"),
-    count("eval", "0", 0, "samples", "samples per pass of an evaluation; 0: as `micro`"),
+    count("eval", "0", 0, "samples",
+          "samples per pass of an evaluation, over all ranks; 0: `micro` for each replica"),
 };
 constexpr plait_option kPrecision[] = {
     choice("compute", "\"f32\"", "f32", "type in which layers compute"),
