@@ -131,12 +131,12 @@ ValueId Graph::root(ValueId v) const {
   return v;
 }
 
-void Graph::bind(ValueId v, Place place) {
+ValueId Graph::bind(ValueId v, Place place) {
   Value& r = values_[root(v)];
   if (r.role == Role::kTransient && r.producer >= 0) {
     r.role = Role::kPersistent;
     r.place = place;
-    return;
+    return v;
   }
   const plait_shape s = shape(v);
   Op op;
@@ -145,12 +145,13 @@ void Graph::bind(ValueId v, Place place) {
   op.in = {v};
   op.map.instrs = {{PLAIT_MAP_COPY, 0, 0, 0, 0}};
   op.map.outputs = {1};
-  Value& out = values_[add(std::move(op), {s})[0]];
-  out.role = Role::kPersistent;
-  out.place = place;
+  const ValueId copy = add(std::move(op), {s})[0];
+  values_[copy].role = Role::kPersistent;
+  values_[copy].place = place;
+  return copy;
 }
 
-void Graph::assign(ValueId target, ValueId v) {
+ValueId Graph::assign(ValueId target, ValueId v) {
   if (!same_dims(shape(target), shape(v)))
     fail_internal("[program] assign " + text(shape(v)) + " to " + text(shape(target)));
   Op op;
@@ -161,6 +162,14 @@ void Graph::assign(ValueId target, ValueId v) {
   op.map.outputs = {1};
   const ValueId out = add(std::move(op), {shape(target)})[0];
   values_[out].same_as = target;
+  return out;
+}
+
+ValueId Graph::apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs) {
+  const ValueId first = in.at(0);
+  const ValueId out = apply1(name, std::move(in), std::move(attrs));
+  values_[out].same_as = first;
+  return out;
 }
 
 }  // namespace plait::program

@@ -121,13 +121,19 @@ class Graph {
   ValueId apply1(std::string_view name, std::vector<ValueId> in, Attrs attrs = {}) {
     return apply(name, std::move(in), std::move(attrs))[0];
   }
+  // Appends an op as it is, with its results' shapes: for rewrites. Returns the results.
+  std::vector<ValueId> append(Op op, const std::vector<plait_shape>& outputs) {
+    return add(std::move(op), outputs);
+  }
   // The memory a value really lives in: follows same_as to its end.
   ValueId root(ValueId v) const;
   // Makes `v` end up at `place` when the program has run: its producer writes there directly where that is safe, else a
-  // copy is appended.
-  void bind(ValueId v, Place place);
-  // Appends an in-place update: the memory of `target` (persistent) becomes `v`.
-  void assign(ValueId target, ValueId v);
+  // copy is appended. Returns the value that lies there.
+  ValueId bind(ValueId v, Place place);
+  // Appends an in-place update: the memory of `target` (persistent) becomes `v`. Returns `target` as it is then.
+  ValueId assign(ValueId target, ValueId v);
+  // apply1() of an op that leaves its result in the memory of its first input.
+  ValueId apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs);
 
   // Who is writing: opens every op's scope text.
   std::string scope;

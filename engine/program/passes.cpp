@@ -145,6 +145,27 @@ void fold_matmul(Graph& g, const HasKernel& has_kernel) {
   finish(g);
 }
 
+void hoist_exchanges(Graph& g) {
+  auto& ops = g.ops();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (!ops[i].rule || ops[i].rule->exchange != Exchange::kStart) continue;
+    // Others before it may have moved: producers are looked for by value, from the back.
+    size_t to = i;
+    const auto makes_input = [&](const Op& op) {
+      return std::any_of(op.out.begin(), op.out.end(), [&](ValueId v) {
+        return std::find(ops[i].in.begin(), ops[i].in.end(), v) != ops[i].in.end();
+      });
+    };
+    while (to > 0 && !makes_input(ops[to - 1])) --to;
+    // Nothing to wait for: what lies there was written from outside, and it may stay where it is.
+    if (to == 0) continue;
+    std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(to),
+                ops.begin() + static_cast<std::ptrdiff_t>(i),
+                ops.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  finish(g);
+}
+
 void finish(Graph& g) {
   auto& ops = g.ops();
   const Uses uses(g);

@@ -1,4 +1,4 @@
-// Rewrites of a finished program. Order: fold_matmul, fuse_maps, remove_dead (each leaves a valid program behind).
+// Rewrites of a finished program. Order: fold_matmul, fuse_maps, hoist_exchanges (each leaves a valid program behind).
 #pragma once
 
 #include <functional>
@@ -16,6 +16,9 @@ void fold_matmul(Graph& g, const HasKernel& has_kernel);
 
 // Joins element-wise ops of one shape into one `map`, and scalar arithmetic into whoever reads it.
 void fuse_maps(Graph& g);
+
+// Lets exchanges start as soon as what they send is there.
+void hoist_exchanges(Graph& g);
 
 // Drops ops whose results nobody reads; sets Op::alias of in-place results.
 void finish(Graph& g);

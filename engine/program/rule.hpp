@@ -30,6 +30,23 @@ struct Use {
   std::vector<ValueId> d_in;
 };
 
+// Ops that talk to other ranks; the runtime carries them out, no device kernel does.
+enum class Exchange : uint8_t { kNone, kStart, kWait };
+
+struct Share;
+// How an op is shared by the ranks of a tensor group; see partition.hpp. One for each kind of op; nullptr: it needs whole values.
+using ShareRule = bool (*)(const Graph&, const Op&, const std::vector<int32_t>& have, int64_t ranks,
+                           Share&);
+bool share_map(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_matmul(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_reduce(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_reshape(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_transpose(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_off_axis(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_gather(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_scatter(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+bool share_rows(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+
 struct Rule {
   const char* name;
   std::vector<plait_shape> (*infer)(const Application&);
@@ -37,7 +54,9 @@ struct Rule {
   void (*gradient)(Use&);
   // Floating-point operations, or nullptr: one per output element.
   double (*flops)(const Graph&, const Op&) = nullptr;
-  bool is_view = false;                 // no kernel: the output is the input's memory
+  bool is_view = false;  // no kernel: the output is the input's memory
+  Exchange exchange = Exchange::kNone;
+  ShareRule share = nullptr;
   const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
   const plait_host* host = nullptr;
 };

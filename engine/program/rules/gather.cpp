@@ -49,8 +49,10 @@ std::vector<plait_shape> infer_one_hot(const Application& a) {
 }  // namespace
 
 extern const Rule kGather, kScatterAdd, kOneHot;
-const Rule kGather{"gather", infer_gather, gradient_gather};
-const Rule kScatterAdd{"scatter_add", infer_scatter, gradient_scatter};
+const Rule kGather{"gather", infer_gather,    gradient_gather, nullptr,
+                   false,    Exchange::kNone, share_gather};
+const Rule kScatterAdd{"scatter_add", infer_scatter,   gradient_scatter, nullptr,
+                       false,         Exchange::kNone, share_scatter};
 const Rule kOneHot{"one_hot", infer_one_hot, nullptr};
 
 }  // namespace plait::program

@@ -114,10 +114,14 @@ double no_flops(const Graph&, const Op&) { return 0; }
 }  // namespace
 
 extern const Rule kReshape, kTranspose, kSlice, kPad, kConcat;
-const Rule kReshape{"reshape", infer_reshape, gradient_reshape, no_flops, true};
-const Rule kTranspose{"transpose", infer_transpose, gradient_transpose, no_flops};
-const Rule kSlice{"slice", infer_slice, gradient_slice, no_flops};
-const Rule kPad{"pad", infer_pad, gradient_pad, no_flops};
-const Rule kConcat{"concat", infer_concat, gradient_concat, no_flops};
+const Rule kReshape{"reshape", infer_reshape,   gradient_reshape, no_flops,
+                    true,      Exchange::kNone, share_reshape};
+const Rule kTranspose{"transpose", infer_transpose, gradient_transpose, no_flops,
+                      false,       Exchange::kNone, share_transpose};
+const Rule kSlice{"slice", infer_slice,     gradient_slice, no_flops,
+                  false,   Exchange::kNone, share_off_axis};
+const Rule kPad{"pad", infer_pad, gradient_pad, no_flops, false, Exchange::kNone, share_off_axis};
+const Rule kConcat{"concat", infer_concat,    gradient_concat, no_flops,
+                   false,    Exchange::kNone, share_off_axis};
 
 }  // namespace plait::program

@@ -5,7 +5,8 @@ namespace plait::program {
 
 extern const Rule kMap, kMatmul, kReduce, kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad,
     kCrossEntropy, kCrossEntropyGrad, kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad, kGather,
-    kScatterAdd, kOneHot, kReshape, kTranspose, kSlice, kPad, kConcat, kRandom;
+    kScatterAdd, kOneHot, kReshape, kTranspose, kSlice, kPad, kConcat, kRandom, kExchange,
+    kExchangeWait;
 
 const std::vector<const Rule*>& core_rules() {
   static const std::vector<const Rule*> kRules = {&kMap,
@@ -29,7 +30,9 @@ const std::vector<const Rule*>& core_rules() {
                                                   &kSlice,
                                                   &kPad,
                                                   &kConcat,
-                                                  &kRandom};
+                                                  &kRandom,
+                                                  &kExchange,
+                                                  &kExchangeWait};
   return kRules;
 }
 

@@ -137,9 +137,15 @@ void map_gradient(Use& use) {
 }
 
 extern const Rule kMap;
-const Rule kMap{"map", no_infer, map_gradient, [](const Graph& g, const Op& op) {
+const Rule kMap{"map",
+                no_infer,
+                map_gradient,
+                [](const Graph& g, const Op& op) {
                   return static_cast<double>(elements(g.shape(op.out[0]))) *
                          static_cast<double>(op.map.instrs.size());
-                }};
+                },
+                false,
+                Exchange::kNone,
+                share_map};
 
 }  // namespace plait::program

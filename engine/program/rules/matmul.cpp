@@ -90,6 +90,6 @@ double flops(const Graph& g, const Op& op) {
 }  // namespace
 
 extern const Rule kMatmul;
-const Rule kMatmul{"matmul", infer, gradient, flops};
+const Rule kMatmul{"matmul", infer, gradient, flops, false, Exchange::kNone, share_matmul};
 
 }  // namespace plait::program

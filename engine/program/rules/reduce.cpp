@@ -74,10 +74,15 @@ double in_flops(const Graph& g, const Op& op) {
 }  // namespace
 
 extern const Rule kReduce, kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad;
-const Rule kReduce{"reduce", infer_reduce, gradient_reduce, in_flops};
-const Rule kSoftmax{"softmax", infer_rows, gradient_softmax, row_flops};
-const Rule kLogSoftmax{"log_softmax", infer_rows, gradient_log_softmax, row_flops};
-const Rule kSoftmaxGrad{"softmax_grad", infer_rows, nullptr, row_flops};
-const Rule kLogSoftmaxGrad{"log_softmax_grad", infer_rows, nullptr, row_flops};
+const Rule kReduce{"reduce", infer_reduce,    gradient_reduce, in_flops,
+                   false,    Exchange::kNone, share_reduce};
+const Rule kSoftmax{"softmax", infer_rows,      gradient_softmax, row_flops,
+                    false,     Exchange::kNone, share_rows};
+const Rule kLogSoftmax{"log_softmax",   infer_rows, gradient_log_softmax, row_flops, false,
+                       Exchange::kNone, share_rows};
+const Rule kSoftmaxGrad{"softmax_grad", infer_rows,      nullptr,   row_flops,
+                        false,          Exchange::kNone, share_rows};
+const Rule kLogSoftmaxGrad{"log_softmax_grad", infer_rows, nullptr, row_flops, false,
+                           Exchange::kNone,    share_rows};
 
 }  // namespace plait::program

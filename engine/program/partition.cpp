@@ -1,0 +1,211 @@
+#include "engine/program/partition.hpp"
+
+#include <plait/comm.h>
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+namespace {
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& from, const std::map<ValueId, int32_t>& shared, const Sharers& sharers)
+      : from_(from),
+        sharers_(sharers),
+        to_(std::make_unique<Graph>(from.rules())),
+        forms_(from.n_values()) {
+    for (ValueId v = 1; v < from.n_values(); ++v) {
+      const Value& value = from.value(v);
+      if (value.producer >= 0) continue;
+      const auto at = shared.find(v);
+      const int32_t dim = at == shared.end() ? kWhole : at->second;
+      set(v, dim, to_->persistent(value.name, local(value.shape, dim), value.place));
+    }
+  }
+
+  void run() {
+    for (const Op& op : from_.ops()) write(op);
+  }
+  // The value in the form asked for.
+  ValueId as(ValueId v, int32_t dim);
+  std::unique_ptr<Graph> take() { return std::move(to_); }
+
+ private:
+  // A value of the old program in the new one: all of it, a part of it, or both.
+  struct Form {
+    ValueId whole = 0, part = 0;
+    int32_t dim = kWhole;  // of the part
+    bool natural_part = false;
+  };
+
+  plait_shape local(plait_shape s, int32_t dim) const {
+    if (dim >= 0) s.dims[dim] /= sharers_.ranks;
+    return s;
+  }
+  void set(ValueId v, int32_t dim, ValueId made) {
+    Form& f = forms_[v];
+    if (dim < 0) {
+      f.whole = made;
+    } else {
+      f.part = made;
+      f.dim = dim;
+      f.natural_part = true;
+    }
+  }
+  int32_t natural(ValueId v) const { return forms_[v].natural_part ? forms_[v].dim : kWhole; }
+
+  Share share_of(const Op& op) const;
+  void write(const Op& op);
+  std::vector<ValueId> write_with(const Op& op, const Share& share);
+  ValueId exchanged(ValueId v, uint32_t kind, uint32_t reduction, const char* what);
+  ValueId constant_part(ValueId v, int32_t dim);
+  ValueId gathered(ValueId part, const plait_shape& whole, int32_t dim);
+
+  const Graph& from_;
+  const Sharers& sharers_;
+  std::unique_ptr<Graph> to_;
+  std::vector<Form> forms_;
+};
+
+// Starts an exchange and waits for it. An all-reduce works in place: its operand has no other reader.
+ValueId Partitioner::exchanged(ValueId v, uint32_t kind, uint32_t reduction, const char* what) {
+  const plait_shape& s = to_->shape(v);
+  const int32_t id = sharers_.add(to_->scope + " " + what, kind, reduction, s.dtype,
+                                  static_cast<uint64_t>(elements(s)));
+  const Attrs attrs{attr("kind", static_cast<int64_t>(kind)), attr("ranks", sharers_.ranks),
+                    attr("id", static_cast<int64_t>(id))};
+  if (kind == PLAIT_COMM_ALL_REDUCE)
+    return to_->apply_in_place("exchange_wait", {to_->apply_in_place("exchange", {v}, attrs)},
+                               {attr("id", static_cast<int64_t>(id))});
+  // What is sent must stay until the end: the wait reads it, too.
+  return to_->apply_in_place("exchange_wait", {to_->apply1("exchange", {v}, attrs), v},
+                             {attr("id", static_cast<int64_t>(id))});
+}
+
+// All ranks' parts lie one behind the other when they come; along another dimension than the first they are moved into place.
+ValueId Partitioner::gathered(ValueId part, const plait_shape& whole, int32_t dim) {
+  ValueId all = exchanged(part, PLAIT_COMM_ALL_GATHER, 0, "gathered");
+  if (dim == 0) return all;
+  const Dims own = dims_of(to_->shape(part));
+  Dims stacked{sharers_.ranks};
+  stacked.insert(stacked.end(), own.begin(), own.end());
+  std::vector<int64_t> perm;
+  for (int64_t d = 1; d <= static_cast<int64_t>(own.size()); ++d) {
+    if (d - 1 == dim) perm.push_back(0);
+    perm.push_back(d);
+  }
+  all = to_->apply1("transpose", {reshaped(*to_, all, stacked)}, {attr("perm", perm)});
+  return reshaped(*to_, all, dims_of(whole));
+}
+
+ValueId Partitioner::as(ValueId v, int32_t dim) {
+  Form& f = forms_[v];
+  if (dim < 0) {
+    if (!f.whole) f.whole = gathered(f.part, from_.shape(v), f.dim);
+    return f.whole;
+  }
+  if (f.part && f.dim == dim) return f.part;
+  if (const ValueId filled = constant_part(v, dim)) return filled;
+  const ValueId whole = as(v, kWhole);
+  const int64_t n = from_.shape(v).dims[dim] / sharers_.ranks;
+  const ValueId part =
+      to_->apply1("slice", {whole},
+                  {attr("axis", static_cast<int64_t>(dim)), attr("start", sharers_.rank * n),
+                   attr("stop", (sharers_.rank + 1) * n)});
+  if (!f.part) {
+    f.part = part;
+    f.dim = dim;
+  }
+  return part;
+}
+
+// A part of a tensor of one number is made, not cut out; 0 for any other value.
+ValueId Partitioner::constant_part(ValueId v, int32_t dim) {
+  const int32_t producer = from_.value(v).producer;
+  if (producer < 0) return 0;
+  const Op& op = from_.ops()[static_cast<size_t>(producer)];
+  if (op.name != "map" || !op.in.empty()) return 0;
+  Op copy = op;
+  copy.out.clear();
+  return to_->append(std::move(copy), {local(from_.shape(v), dim)})[0];
+}
+
+Share Partitioner::share_of(const Op& op) const {
+  Share share{std::vector<int32_t>(op.in.size(), kWhole),
+              std::vector<int32_t>(op.out.size(), kWhole), 0};
+  std::vector<int32_t> have;
+  bool any = false;
+  for (ValueId v : op.in) {
+    have.push_back(natural(v));
+    any = any || have.back() >= 0;
+  }
+  if (!any || !op.rule->share) return share;
+  Share shared = share;
+  if (!op.rule->share(from_, op, have, sharers_.ranks, shared)) return share;
+  // Parts are equal, or there are none.
+  const auto divides = [&](ValueId v, int32_t dim) {
+    return dim < 0 || from_.shape(v).dims[dim] % sharers_.ranks == 0;
+  };
+  for (size_t i = 0; i < op.in.size(); ++i)
+    if (!divides(op.in[i], shared.in[i])) return share;
+  for (size_t i = 0; i < op.out.size(); ++i)
+    if (!divides(op.out[i], shared.out[i])) return share;
+  return shared;
+}
+
+std::vector<ValueId> Partitioner::write_with(const Op& op, const Share& share) {
+  std::vector<ValueId> in;
+  for (size_t i = 0; i < op.in.size(); ++i) in.push_back(as(op.in[i], share.in[i]));
+  to_->scope = op.scope;
+  if (op.name == "map") {
+    Op copy = op;
+    copy.in = std::move(in);
+    copy.out.clear();
+    return to_->append(std::move(copy), {local(from_.shape(op.out[0]), share.out[0])});
+  }
+  Attrs attrs = op.attrs;
+  if (op.name == "reshape")
+    attrs.set(attr("shape", dims_of(local(from_.shape(op.out[0]), share.out[0]))));
+  return to_->apply(op.name, std::move(in), std::move(attrs));
+}
+
+void Partitioner::write(const Op& op) {
+  to_->scope = op.scope;
+  const Share share = share_of(op);
+  // A bias is added once, to the whole sum.
+  const bool late_bias = share.reduce && op.name == "matmul" && op.attrs.integer("bias", 0) != 0;
+  Op plain;
+  if (late_bias) {
+    plain = op;
+    plain.in.resize(2);
+    plain.attrs = Attrs{attr("transpose_a", op.attrs.integer("transpose_a", 0) != 0),
+                        attr("transpose_b", op.attrs.integer("transpose_b", 0) != 0)};
+  }
+  const std::vector<ValueId> made = write_with(late_bias ? plain : op, share);
+  for (size_t i = 0; i < op.out.size(); ++i) {
+    ValueId v = made[i];
+    if (share.reduce)
+      v = exchanged(v, PLAIT_COMM_ALL_REDUCE, share.reduce,
+                    share.reduce == PLAIT_COMM_SUM ? "summed" : "compared");
+    if (late_bias) v = operator_(*to_, "add", v, as(op.in[2], kWhole));
+    set(op.out[i], share.out[i], v);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> partition(const Graph& g, const std::map<ValueId, int32_t>& shared,
+                                 const Sharers& sharers, const std::vector<Wanted>& wanted,
+                                 std::vector<ValueId>& made) {
+  Partitioner p(g, shared, sharers);
+  p.run();
+  made.clear();
+  for (const Wanted& w : wanted) made.push_back(w.value ? p.as(w.value, w.dim) : 0);
+  return p.take();
+}
+
+}  // namespace plait::program

@@ -1,0 +1,50 @@
+// Tensor parallelism as a rewrite: a program of whole values becomes the program of one of T ranks that share some of them.
+//
+// Parameters say along which dimension they are shared (Megatron-LM, Shoeybi et al. 2019; the propagation as in GSPMD, Xu et al.
+// 2021). From there every op's rule says which parts of its inputs give a part of its result: products along shared columns need
+// nothing, sums over a shared dimension are completed by an all-reduce, and what has no rule gets whole values. As the backward
+// pass is in the program, its exchanges follow in the same way.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/program/graph.hpp"
+
+namespace plait::program {
+
+// Along which dimension a value is shared, in equal parts by rank; kWhole: every rank has all of it.
+inline constexpr int32_t kWhole = -1;
+
+// What one op needs and makes, dimension by dimension. `reduce`: the results are terms, PLAIT_COMM_SUM or _MAX of all ranks' make
+// the value; 0: they are what they are.
+struct Share {
+  std::vector<int32_t> in, out;
+  uint32_t reduce = 0;
+};
+
+// One rank's place among those that share.
+struct Sharers {
+  int64_t ranks = 1, rank = 0;  // T, t
+  // Makes an exchange known; returns its id. n: elements as plait/comm.h counts them.
+  std::function<int32_t(const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype,
+                        uint64_t n)>
+      add;
+};
+
+// A value that is needed afterwards, and in which form.
+struct Wanted {
+  ValueId value = 0;  // 0: none
+  int32_t dim = kWhole;
+};
+
+// `shared`: persistent values of g that lie in parts, with their dimension; their places hold the part. Sets `made` to what the
+// wanted values are in the program returned. g has no value bound to a place and none assigned.
+std::unique_ptr<Graph> partition(const Graph& g, const std::map<ValueId, int32_t>& shared,
+                                 const Sharers& sharers, const std::vector<Wanted>& wanted,
+                                 std::vector<ValueId>& made);
+
+}  // namespace plait::program

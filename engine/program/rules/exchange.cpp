@@ -1,0 +1,51 @@
+// Exchanges between the ranks of a group, as ops: `exchange` starts one, `exchange_wait` orders what follows behind its end. What a
+// program computes between the two overlaps with it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id
+// (which of the plan's exchanges it is).
+//   exchange(x, ...) -> y    further inputs are only waited for: values that lie in x's memory
+//   exchange_wait(y, ...) -> y    in place; further inputs are what was sent, which must stay until then
+#include <plait/comm.h>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+namespace {
+
+std::vector<plait_shape> infer_exchange(const Application& a) {
+  if (a.in.empty()) fail_invalid(a.where() + " needs a value to exchange");
+  const plait_shape& x = a.in[0];
+  const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
+  if (kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_BROADCAST) return {x};
+  if (kind != PLAIT_COMM_REDUCE_SCATTER && kind != PLAIT_COMM_ALL_GATHER)
+    fail_invalid(a.where() + " kind " + std::to_string(kind) + " is none that programs have");
+  Dims dims = dims_of(x);
+  if (dims.empty() || ranks < 1 || (kind == PLAIT_COMM_REDUCE_SCATTER && dims[0] % ranks != 0))
+    fail_invalid(a.where() + strf(" the first dimension of %s cannot be shared by %ld ranks",
+                                  text(x).c_str(), static_cast<long>(ranks)));
+  dims[0] = kind == PLAIT_COMM_ALL_GATHER ? dims[0] * ranks : dims[0] / ranks;
+  return {make_shape(x.dtype, dims)};
+}
+
+std::vector<plait_shape> infer_wait(const Application& a) {
+  a.arity(1, 2);
+  return {a.in[0]};
+}
+
+double no_flops(const Graph&, const Op&) { return 0; }
+
+}  // namespace
+
+extern const Rule kExchange, kExchangeWait;
+const Rule kExchange{.name = "exchange",
+                     .infer = infer_exchange,
+                     .gradient = nullptr,
+                     .flops = no_flops,
+                     .exchange = Exchange::kStart};
+const Rule kExchangeWait{.name = "exchange_wait",
+                         .infer = infer_wait,
+                         .gradient = nullptr,
+                         .flops = no_flops,
+                         .exchange = Exchange::kWait};
+
+}  // namespace plait::program
