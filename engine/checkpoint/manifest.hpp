@@ -65,10 +65,15 @@ struct Manifest {
   const TensorRecord* find(std::string_view name) const;
 };
 
+// What the slices of a tensor must be and are not: inside of it, without overlaps, together all of it. nullptr: they are.
+const char* fault_of_slices(const TensorRecord& tensor);
+
 // A JSON text that ends in a checksum of itself.
 std::string manifest_text(const Manifest& manifest);
 // Errors: PLAIT_ERR_DATA for damaged or malformed text; PLAIT_ERR_UNIMPLEMENTED for an intact manifest of a newer format.
 Manifest parse_manifest(std::string_view text, const std::string& where);
+// The same for one rank's part of a manifest to be: its slices need not make whole tensors.
+Manifest parse_share(std::string_view text, const std::string& where);
 
 // The end of a manifest: closes the JSON object `body` leaves open, with the checksum of `body`.
 std::string seal_manifest(std::string body);

@@ -113,42 +113,11 @@ State read_state(const Reader& root) {
   return s;
 }
 
-// Elements of a block; false on overflow.
-bool volume(const std::vector<int64_t>& extent, uint64_t* out) {
-  *out = 1;
-  for (const int64_t e : extent)
-    if (__builtin_mul_overflow(*out, static_cast<uint64_t>(e), out)) return false;
-  return true;
-}
+constexpr const char* kOverflow = "a size below 2^64";
 
-bool disjoint(const SliceRecord& a, const SliceRecord& b) {
-  for (size_t d = 0; d < a.offset.size(); ++d)
-    if (a.offset[d] + a.extent[d] <= b.offset[d] || b.offset[d] + b.extent[d] <= a.offset[d])
-      return true;
-  return false;
-}
+enum class Slices { kWhole, kSome };
 
-// The slices lie inside the tensor, do not overlap, and together are all of it.
-void check_slices(const TensorRecord& t, const Reader& at) {
-  uint64_t total = 0, covered = 0;
-  if (!volume(t.shape, &total)) at.wrong("shape", "a size below 2^64");
-  for (const SliceRecord& s : t.slices) {
-    if (s.offset.size() != t.shape.size() || s.extent.size() != t.shape.size())
-      at.wrong("slices", "blocks of the tensor's rank");
-    for (size_t d = 0; d < t.shape.size(); ++d)
-      if (s.offset[d] > t.shape[d] || s.extent[d] > t.shape[d] - s.offset[d])
-        at.wrong("slices", "inside the tensor");
-    uint64_t part = 0;
-    if (!volume(s.extent, &part) || __builtin_add_overflow(covered, part, &covered))
-      at.wrong("slices", "inside the tensor");
-  }
-  for (size_t i = 0; i < t.slices.size() && total > 0; ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (!disjoint(t.slices[i], t.slices[j])) at.wrong("slices", "free of overlaps");
-  if (covered != total || t.slices.empty()) at.wrong("slices", "the whole tensor");
-}
-
-TensorRecord read_tensor(const Reader& at) {
+TensorRecord read_tensor(const Reader& at, Slices expected) {
   TensorRecord t;
   t.name = at.text("name");
   t.dtype = dtype_from_name(at.text("dtype"));
@@ -165,7 +134,8 @@ TensorRecord read_tensor(const Reader& at) {
     s.hash = one.hash("xxh3_128");
     t.slices.push_back(std::move(s));
   }
-  check_slices(t, at);
+  if (const char* fault = expected == Slices::kWhole ? fault_of_slices(t) : nullptr)
+    at.wrong(fault == kOverflow ? "shape" : "slices", fault);
   return t;
 }
 
@@ -181,9 +151,7 @@ Json parse_json(std::string_view body, const std::string& where) {
   }
 }
 
-}  // namespace
-
-Manifest parse_manifest(std::string_view text, const std::string& where) {
+Manifest parse(std::string_view text, const std::string& where, Slices expected) {
   const Json json = parse_json(unseal_manifest(text, where), where);
   const Reader root(json, "", where);
   const int64_t version = root.number("format_version");
@@ -209,7 +177,8 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
   }
   const Json& tensors = root.list("tensors", kMaxTensors);
   for (const Json& tensor : tensors)
-    manifest.tensors.push_back(read_tensor(Reader(tensor, "tensors.", where)));
+    manifest.tensors.push_back(read_tensor(Reader(tensor, "tensors.", where), expected));
+  if (expected == Slices::kSome) return manifest;
   const auto by_name = [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; };
   std::sort(manifest.tensors.begin(), manifest.tensors.end(), by_name);
   for (size_t i = 1; i < manifest.tensors.size(); ++i)
@@ -217,6 +186,54 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
       fail_data("[checkpoint] " + where + ": tensor '" + printable(manifest.tensors[i].name) +
                 "' is in the manifest twice");
   return manifest;
+}
+
+}  // namespace
+
+namespace {
+
+// Elements of a block; false on overflow.
+bool volume(const std::vector<int64_t>& extent, uint64_t* out) {
+  *out = 1;
+  for (const int64_t e : extent)
+    if (__builtin_mul_overflow(*out, static_cast<uint64_t>(e), out)) return false;
+  return true;
+}
+
+bool disjoint(const SliceRecord& a, const SliceRecord& b) {
+  for (size_t d = 0; d < a.offset.size(); ++d)
+    if (a.offset[d] + a.extent[d] <= b.offset[d] || b.offset[d] + b.extent[d] <= a.offset[d])
+      return true;
+  return false;
+}
+
+}  // namespace
+
+const char* fault_of_slices(const TensorRecord& t) {
+  uint64_t total = 0, covered = 0;
+  if (!volume(t.shape, &total)) return kOverflow;
+  for (const SliceRecord& s : t.slices) {
+    if (s.offset.size() != t.shape.size() || s.extent.size() != t.shape.size())
+      return "blocks of the tensor's rank";
+    for (size_t d = 0; d < t.shape.size(); ++d)
+      if (s.offset[d] > t.shape[d] || s.extent[d] > t.shape[d] - s.offset[d])
+        return "inside the tensor";
+    uint64_t part = 0;
+    if (!volume(s.extent, &part) || __builtin_add_overflow(covered, part, &covered))
+      return "inside the tensor";
+  }
+  for (size_t i = 0; i < t.slices.size() && total > 0; ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (!disjoint(t.slices[i], t.slices[j])) return "free of overlaps";
+  return covered != total || t.slices.empty() ? "the whole tensor" : nullptr;
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& where) {
+  return parse(text, where, Slices::kWhole);
+}
+
+Manifest parse_share(std::string_view text, const std::string& where) {
+  return parse(text, where, Slices::kSome);
 }
 
 }  // namespace plait::checkpoint

@@ -16,8 +16,8 @@ namespace plait::checkpoint {
 namespace {
 
 constexpr std::string_view kStepPrefix = "step-";
-constexpr char kModelFile[] = "model.safetensors";
-constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kModelStem[] = "model", kOptimizerStem[] = "optimizer", kShareStem[] = "share";
+constexpr char kTensorsEnd[] = ".safetensors";
 constexpr char kLatest[] = "latest";
 
 std::string folder_name(int64_t step, int64_t revision) {
@@ -42,7 +42,8 @@ void remove_quietly(FileSystem& files, const std::string& path, Log& log) {
 
 uint64_t bytes_of(const SaveTensor& t) {
   uint64_t bytes = dtype_bytes(t.dtype);
-  for (const int64_t extent : t.shape) bytes *= static_cast<uint64_t>(std::max<int64_t>(extent, 0));
+  for (const int64_t extent : t.extent.empty() ? t.shape : t.extent)
+    bytes *= static_cast<uint64_t>(std::max<int64_t>(extent, 0));
   return bytes;
 }
 
@@ -91,78 +92,153 @@ void Writer::clean() {
 
 namespace {
 
+std::string share_file(const char* stem, int32_t rank, int32_t ranks, const char* end) {
+  if (ranks == 1) return std::string(stem) + end;
+  return strf("%s-%05d-of-%05d%s", stem, rank + 1, ranks, end);
+}
+
+// "fc1.weight", or "fc1.weight[0:60,0:784]" of a block.
+std::string key_of(const SaveTensor& t) {
+  if (t.extent.empty() || t.extent == t.shape) return t.name;
+  std::string key = t.name + "[";
+  for (size_t d = 0; d < t.extent.size(); ++d)
+    key += strf("%s%lld:%lld", d ? "," : "", static_cast<long long>(t.offset[d]),
+                static_cast<long long>(t.offset[d] + t.extent[d]));
+  return key + "]";
+}
+
 // Writes one safetensors file and adds it to the manifest.
-void write_group(FileSystem& files, const std::string& folder, const char* name,
-                 std::span<const SaveTensor> tensors, bool optimizer, Manifest* manifest) {
+void write_group(FileSystem& files, const std::string& folder, const std::string& name,
+                 std::span<const SaveTensor> tensors, bool optimizer, bool needed,
+                 Manifest* manifest) {
   std::vector<TensorSource> group;
-  for (const SaveTensor& t : tensors)
-    if (t.optimizer == optimizer) group.push_back({t.name, t.dtype, t.shape, t.data});
-  if (optimizer && group.empty()) return;
+  std::vector<const SaveTensor*> of;
+  for (const SaveTensor& t : tensors) {
+    if (t.optimizer != optimizer) continue;
+    group.push_back({key_of(t), t.dtype, t.extent.empty() ? t.shape : t.extent, t.data});
+    of.push_back(&t);
+  }
+  if (!needed && group.empty()) return;
   const WrittenFile written = write_safetensors(files, join_path(folder, name), group);
   manifest->files.push_back({name, written.size, written.hash});
   for (size_t i = 0; i < group.size(); ++i) {
-    SliceRecord slice{name, group[i].name, std::vector<int64_t>(group[i].shape.size(), 0),
+    const SaveTensor& t = *of[i];
+    SliceRecord slice{name, group[i].name,
+                      t.offset.empty() ? std::vector<int64_t>(t.shape.size(), 0) : t.offset,
                       group[i].shape, written.tensors[i]};
-    manifest->tensors.push_back(
-        {group[i].name, group[i].dtype, group[i].shape, {std::move(slice)}});
+    manifest->tensors.push_back({t.name, t.dtype, t.shape, {std::move(slice)}});
   }
 }
 
-void check_unique(const std::vector<TensorRecord>& sorted) {
-  for (size_t i = 1; i < sorted.size(); ++i)
-    if (sorted[i].name == sorted[i - 1].name)
-      fail_invalid("[checkpoint] tensor '" + printable(sorted[i].name) + "' is given twice");
-}
-
-void write_contents(FileSystem& files, const std::string& folder, const State& state,
-                    int64_t commit, std::span<const SaveTensor> tensors) {
-  Manifest manifest;
-  manifest.state = state;
-  manifest.commit = commit;
-  write_group(files, folder, kModelFile, tensors, false, &manifest);
-  write_group(files, folder, kOptimizerFile, tensors, true, &manifest);
-  std::sort(manifest.tensors.begin(), manifest.tensors.end(),
-            [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; });
-  check_unique(manifest.tensors);
-  const auto file = files.open(join_path(folder, kManifestName), OpenMode::kCreate);
-  file->write(manifest_text(manifest));
+void write_text(FileSystem& files, const std::string& path, const std::string& text) {
+  const auto file = files.open(path, OpenMode::kCreate);
+  file->write(text);
   file->sync();
   file->close();
 }
 
+// Slices of one tensor, from several ranks, become one record.
+void merge(std::vector<TensorRecord>& tensors) {
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; });
+  size_t n = 0;
+  for (TensorRecord& t : tensors) {
+    if (n == 0 || tensors[n - 1].name != t.name) {
+      if (&tensors[n] != &t) tensors[n] = std::move(t);
+      ++n;
+      continue;
+    }
+    TensorRecord& whole = tensors[n - 1];
+    if (t.slices[0].extent == t.shape || whole.slices[0].extent == whole.shape)
+      fail_invalid("[checkpoint] tensor '" + printable(t.name) + "' is given twice");
+    if (whole.dtype != t.dtype || whole.shape != t.shape)
+      fail_invalid("[checkpoint] tensor '" + printable(t.name) +
+                   "' is given with two types or shapes");
+    for (SliceRecord& slice : t.slices) whole.slices.push_back(std::move(slice));
+  }
+  tensors.resize(n);
+}
+
+// A rank's files; returns what is in them.
+Manifest write_files(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
+                     std::span<const SaveTensor> tensors) {
+  Manifest share;
+  write_group(files, folder, share_file(kModelStem, rank, ranks, kTensorsEnd), tensors, false,
+              ranks == 1, &share);
+  write_group(files, folder, share_file(kOptimizerStem, rank, ranks, kTensorsEnd), tensors, true,
+              false, &share);
+  return share;
+}
+
 }  // namespace
 
-std::string Writer::save(const State& state, std::span<const SaveTensor> tensors) {
+void write_share(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
+                 std::span<const SaveTensor> tensors) {
+  const Manifest share = write_files(files, folder, rank, ranks, tensors);
+  write_text(files, join_path(folder, share_file(kShareStem, rank, ranks, ".json")),
+             manifest_text(share));
+}
+
+CheckpointName Writer::next_name(const State& state) const {
+  int64_t revision = 1;
+  for (const CheckpointName& c : checkpoint_names(files_, folder_))
+    if (c.step == state.step) revision = std::max(revision, c.revision + 1);
+  return {folder_name(state.step, revision), state.step, revision};
+}
+
+std::string Writer::begin(const State& state) {
   if (state.step < 0)
     fail_invalid(
         strf("[checkpoint] step %lld, expected 0 or more", static_cast<long long>(state.step)));
-  int64_t revision = 1;
-  if (last_commit_ < 0)
+  const std::string folder =
+      join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_id());
+  files_.make_folder(folder);
+  return folder;
+}
+
+void Writer::abandon(const std::string& folder) noexcept {
+  try {
+    remove_quietly(files_, folder, log_);
+  } catch (...) {
+    // The next writer removes it.
+  }
+}
+
+std::string Writer::commit(const State& state, const std::string& folder, int32_t ranks) {
+  std::vector<Manifest> shares;
+  for (int32_t r = 0; r < ranks; ++r) {
+    const std::string path = join_path(folder, share_file(kShareStem, r, ranks, ".json"));
+    shares.push_back(parse_share(files_.read_all(path, kMaxManifestBytes), path));
+    files_.remove(path);
+  }
+  return commit(state, folder, std::move(shares));
+}
+
+std::string Writer::commit(const State& state, const std::string& folder,
+                           std::vector<Manifest> shares) {
+  if (last_commit_ < 0) {
+    last_commit_ = 0;
     for (const Commit& c : read_commits(files_, folder_))
       last_commit_ = std::max(last_commit_, c.number);
-  last_commit_ = std::max<int64_t>(last_commit_, 0);
-  for (const CheckpointName& c : checkpoint_names(files_, folder_))
-    if (c.step == state.step) revision = std::max(revision, c.revision + 1);
-  const CheckpointName committed{folder_name(state.step, revision), state.step, revision};
-  const std::string temporary =
-      join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_id());
-  std::string path = join_path(folder_, committed.name);
-  bool renamed = false;
-  try {
-    files_.make_folder(temporary);
-    write_contents(files_, temporary, state, last_commit_ + 1, tensors);
-    files_.sync_folder(temporary);
-    files_.rename(temporary, path);
-    renamed = true;
-    ++last_commit_;
-    files_.sync_folder(folder_);
-  } catch (...) {
-    uint64_t needed = 0;
-    for (const SaveTensor& t : tensors) needed += bytes_of(t);
-    if (!renamed) remove_quietly(files_, temporary, log_);
-    rethrow_with("[checkpoint] step " + std::to_string(state.step) + " could not be saved to " +
-                 path + " (needs " + human_bytes(needed) + ")");
   }
+  Manifest manifest;
+  manifest.state = state;
+  manifest.commit = last_commit_ + 1;
+  for (Manifest& share : shares) {
+    for (FileRecord& f : share.files) manifest.files.push_back(std::move(f));
+    for (TensorRecord& t : share.tensors) manifest.tensors.push_back(std::move(t));
+  }
+  merge(manifest.tensors);
+  for (const TensorRecord& t : manifest.tensors)
+    if (const char* fault = fault_of_slices(t))
+      fail_invalid("[checkpoint] the slices of tensor '" + printable(t.name) +
+                   "' that the ranks wrote must be " + fault);
+  write_text(files_, join_path(folder, kManifestName), manifest_text(manifest));
+  const CheckpointName committed = next_name(state);
+  files_.sync_folder(folder);
+  files_.rename(folder, join_path(folder_, committed.name));
+  ++last_commit_;
+  files_.sync_folder(folder_);
   // Committed: what follows is comfort, so it can only warn.
   try {
     files_.replace(join_path(folder_, kLatest), committed.name + "\n");
@@ -171,7 +247,22 @@ std::string Writer::save(const State& state, std::span<const SaveTensor> tensors
               " could not be replaced: " + e.what());
   }
   retain(committed);
-  return path;
+  return join_path(folder_, committed.name);
+}
+
+std::string Writer::save(const State& state, std::span<const SaveTensor> tensors) {
+  const std::string path = join_path(folder_, next_name(state).name);
+  std::string folder;
+  try {
+    folder = begin(state);
+    return commit(state, folder, {write_files(files_, folder, 0, 1, tensors)});
+  } catch (...) {
+    uint64_t needed = 0;
+    for (const SaveTensor& t : tensors) needed += bytes_of(t);
+    if (!folder.empty() && files_.is_folder(folder)) abandon(folder);
+    rethrow_with("[checkpoint] step " + std::to_string(state.step) + " could not be saved to " +
+                 path + " (needs " + human_bytes(needed) + ")");
+  }
 }
 
 void Writer::retain(const CheckpointName& committed) {

@@ -14,16 +14,18 @@
 #include "engine/base/log.hpp"
 #include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "engine/topology/box.hpp"
 
 namespace plait::checkpoint {
 
-// A tensor to save. Host memory, row-major, borrowed for the call.
+// A tensor to save, or a block of one. Host memory, row-major, borrowed for the call.
 struct SaveTensor {
   std::string name;
   uint32_t dtype = 0;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  // global
   const void* data = nullptr;
   bool optimizer = false;  // goes to optimizer.safetensors in place of model.safetensors
+  std::vector<int64_t> offset = {}, extent = {};  // of the block; empty: all of the tensor
 };
 
 struct CheckpointName {
@@ -51,7 +53,15 @@ class Writer {
   // and the text says how many bytes were needed when space ran out.
   std::string save(const State& state, std::span<const SaveTensor> tensors);
 
+  // The same by several ranks that share the file system. One rank begins, and tells the others the folder; every rank calls
+  // write_share(); when all have, the first commits. Errors of commit(): also PLAIT_ERR_DATA when the shares leave a gap or overlap.
+  std::string begin(const State& state);
+  std::string commit(const State& state, const std::string& folder, int32_t ranks);
+  void abandon(const std::string& folder) noexcept;  // when a share failed
+
  private:
+  CheckpointName next_name(const State& state) const;
+  std::string commit(const State& state, const std::string& folder, std::vector<Manifest> shares);
   void clean();
   void retain(const CheckpointName& committed);
   FileSystem& files_;
@@ -61,15 +71,21 @@ class Writer {
   int64_t last_commit_ = -1;  // -1: not looked yet. Nobody else commits while the lock is held.
 };
 
+// A rank's share of a checkpoint, into the folder that begin() made: files of its own, and a record of what is in them.
+void write_share(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
+                 std::span<const SaveTensor> tensors);
+
 // An id that nothing else has: for State::timeline.
 std::string unique_id();
 
 // A verified checkpoint, open for reading. Immutable.
 class Checkpoint {
  public:
-  // Verifies the manifest, all sizes, and the checksums of every file and tensor.
+  // Verifies the manifest, all sizes, and the checksums of every file and tensor; kLater: those of a tensor only when it is read,
+  // where another rank verifies the rest.
   // Errors: PLAIT_ERR_DATA naming the damaged file or tensor; PLAIT_ERR_UNIMPLEMENTED for a newer format; PLAIT_ERR_NOT_FOUND.
-  Checkpoint(FileSystem& files, std::string path);
+  enum class Verify { kNow, kLater };
+  Checkpoint(FileSystem& files, std::string path, Verify verify = Verify::kNow);
   const std::string& path() const { return path_; }
   const State& state() const { return manifest_.state; }
   const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
@@ -78,6 +94,9 @@ class Checkpoint {
   // Errors: PLAIT_ERR_NOT_FOUND with the nearest name, PLAIT_ERR_DATA for another type or shape, or bytes changed since.
   void read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
             void* out) const;
+  // The same for a block of it. Reads the slices that have a part of the block.
+  void read_block(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
+                  const topology::Box& block, void* out) const;
 
  private:
   const SafetensorsFile& file(std::string_view name) const;

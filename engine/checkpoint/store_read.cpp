@@ -16,24 +16,25 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + ")";
 }
 
-// Puts a dense block, which comes in pieces, into its place in a dense tensor.
+// Puts a slice, which comes in pieces, into its place in a dense block of the tensor; what lies outside is dropped.
 class BlockWriter {
  public:
-  BlockWriter(std::byte* whole, std::span<const int64_t> shape, const SliceRecord& slice,
+  BlockWriter(std::byte* out, const topology::Box& block, const SliceRecord& slice,
               uint64_t element)
-      : whole_(whole), shape_(shape), slice_(slice), element_(element), at_(shape.size(), 0) {
-    // Trailing dimensions that the block spans fully are one run of bytes with the dimension before them.
-    run_ = element;
-    for (inner_ = shape.size(); inner_ > 0;) {
-      --inner_;
-      run_ *= static_cast<uint64_t>(slice.extent[inner_]);
-      if (slice.extent[inner_] != shape[inner_]) break;
-    }
+      : out_(out), block_(block), slice_(slice), element_(element), at_(slice.offset) {
+    last_ = at_.size() - (at_.empty() ? 0 : 1);
+    run_ = element * static_cast<uint64_t>(at_.empty() ? 1 : slice.extent[last_]);
+    if (!at_.empty())
+      keep_ = topology::intersect(
+          topology::Range{slice.offset[last_], slice.offset[last_] + slice.extent[last_]},
+          {block.offset[last_], block.offset[last_] + block.extent[last_]});
+    else
+      keep_ = {0, 1};
   }
   void append(const std::byte* piece, size_t size) {
     while (size > 0) {
       const auto n = static_cast<size_t>(std::min<uint64_t>(size, run_ - filled_));
-      std::memcpy(whole_ + position() + filled_, piece, n);
+      put(piece, n);
       piece += n;
       size -= n;
       filled_ += n;
@@ -42,31 +43,41 @@ class BlockWriter {
   }
 
  private:
-  uint64_t position() const {
-    uint64_t elements = 0;
-    for (size_t d = 0; d < shape_.size(); ++d)
-      elements = elements * static_cast<uint64_t>(shape_[d]) +
-                 static_cast<uint64_t>(slice_.offset[d] + at_[d]);
-    return elements * element_;
+  // Bytes [filled_, filled_ + n) of the run: a row of the slice along its last dimension.
+  void put(const std::byte* piece, size_t n) {
+    for (size_t d = 0; d < last_; ++d)
+      if (at_[d] < block_.offset[d] || at_[d] >= block_.offset[d] + block_.extent[d]) return;
+    const int64_t first = at_.empty() ? 0 : slice_.offset[last_];
+    const auto kept_begin = static_cast<uint64_t>(keep_.begin - first) * element_;
+    const auto kept_end = static_cast<uint64_t>(keep_.end - first) * element_;
+    const uint64_t begin = std::max(filled_, kept_begin), end = std::min(filled_ + n, kept_end);
+    if (begin >= end) return;
+    int64_t row = 0;
+    for (size_t d = 0; d < last_; ++d) row = row * block_.extent[d] + at_[d] - block_.offset[d];
+    const int64_t origin = at_.empty() ? 0 : block_.offset[last_];
+    const int64_t width = at_.empty() ? 1 : block_.extent[last_];
+    const uint64_t to = static_cast<uint64_t>(row * width + first - origin) * element_ + begin;
+    std::memcpy(out_ + to, piece + (begin - filled_), end - begin);
   }
   void next_run() {
     filled_ = 0;
-    for (size_t d = inner_; d-- > 0;) {
-      if (++at_[d] < slice_.extent[d]) break;
-      at_[d] = 0;
+    for (size_t d = last_; d-- > 0;) {
+      if (++at_[d] < slice_.offset[d] + slice_.extent[d]) break;
+      at_[d] = slice_.offset[d];
     }
   }
-  std::byte* whole_;
-  std::span<const int64_t> shape_;
+  std::byte* out_;
+  const topology::Box& block_;
   const SliceRecord& slice_;
   uint64_t element_, run_ = 0, filled_ = 0;
-  size_t inner_ = 0;
-  std::vector<int64_t> at_;  // of the run, in the block
+  size_t last_ = 0;          // the dimension of a run; 0 for a scalar, too
+  topology::Range keep_;     // of a run, in the tensor's coordinates
+  std::vector<int64_t> at_;  // where the run is, in the tensor
 };
 
 }  // namespace
 
-Checkpoint::Checkpoint(FileSystem& files, std::string path) : path_(std::move(path)) {
+Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_(std::move(path)) {
   const std::string manifest_path = join_path(path_, kManifestName);
   manifest_ = parse_manifest(files.read_all(manifest_path, kMaxManifestBytes), manifest_path);
   for (const FileRecord& f : manifest_.files) {
@@ -81,7 +92,7 @@ Checkpoint::Checkpoint(FileSystem& files, std::string path) : path_(std::move(pa
                      info.size < f.size ? "truncated" : "damaged"));
     files_.push_back(std::make_unique<SafetensorsFile>(files, file_path));
   }
-  verify();
+  if (when == Verify::kNow) verify();
 }
 
 const SafetensorsFile& Checkpoint::file(std::string_view name) const {
@@ -133,6 +144,11 @@ void Checkpoint::verify() {
 
 void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
                       void* out) const {
+  read_block(name, dtype, shape, topology::whole({shape.begin(), shape.end()}), out);
+}
+
+void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
+                            const topology::Box& wanted, void* out) const {
   const TensorRecord* t = find(name);
   if (!t) {
     std::vector<std::string> names;
@@ -147,10 +163,16 @@ void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const i
               dtype_name(dtype) + " " + shape_text(shape) +
               "; the model in the experiment differs from the one that was saved");
   for (const SliceRecord& s : t->slices) {
+    topology::Box both;
+    if (!topology::intersect({s.offset, s.extent}, wanted, both)) continue;
     const SafetensorsFile& stored = file(s.file);
-    BlockWriter block(static_cast<std::byte*>(out), t->shape, s, dtype_bytes(dtype));
+    BlockWriter block(static_cast<std::byte*>(out), wanted, s, dtype_bytes(dtype));
     Hasher hasher;
-    stored.each_piece(*stored.header().find(s.key), [&](const std::byte* piece, size_t n) {
+    const TensorEntry* entry = stored.header().find(s.key);
+    if (!entry || entry->dtype != dtype || entry->shape != s.extent)
+      fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +
+                "' is not there as the manifest says");
+    stored.each_piece(*entry, [&](const std::byte* piece, size_t n) {
       hasher.update(piece, n);
       block.append(piece, n);
     });
