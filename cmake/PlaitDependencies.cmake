@@ -1,7 +1,7 @@
 # Every library the tree may use, found once here. All are in Debian 12; tools/packages.txt names the packages.
 #
 # Targets afterwards: Threads::Threads plait_xxhash plait_toml ZLIB::ZLIB CURL::libcurl nlohmann_json::nlohmann_json
-# CLI11::CLI11 DNNL::dnnl OpenMP::OpenMP_CXX plait_hwy plait_xbyak, and doctest::doctest when tests are built.
+# CLI11::CLI11 DNNL::dnnl OpenMP::OpenMP_CXX plait_hwy plait_xbyak plait_md, and doctest::doctest when tests are built.
 
 # plait_find_headers(<target> <header> [LIBRARY <name>]): an INTERFACE target for a package without a CMake file of its own.
 function(plait_find_headers target header)
@@ -29,6 +29,7 @@ plait_find_headers(plait_xxhash xxhash.h LIBRARY xxhash)
 plait_find_headers(plait_toml toml++/toml.h) # header-only: an embedded libplait should need few libraries
 plait_find_headers(plait_hwy hwy/highway.h LIBRARY hwy)
 plait_find_headers(plait_xbyak xbyak/xbyak.h)
+plait_find_headers(plait_md sha256.h LIBRARY md)
 if(PLAIT_BUILD_TESTS)
   find_package(doctest CONFIG REQUIRED)
 endif()

@@ -80,6 +80,11 @@ typedef struct plait_comm_setup {
   double timeout;         /* seconds for one call, from its start on this rank */
 } plait_comm_setup;
 
+/* How far a backend reaches. The engine takes the nearest that reaches all members. */
+#define PLAIT_COMM_REACH_PROCESS 1u /* threads of one process */
+#define PLAIT_COMM_REACH_HOST 2u    /* processes of one machine */
+#define PLAIT_COMM_REACH_NETWORK 3u
+
 /* Kind "plait.comm/1". Static. */
 typedef struct plait_comm_item {
   size_t struct_size;
@@ -87,8 +92,8 @@ typedef struct plait_comm_item {
   const char *help;
   const plait_option *options;
   uint32_t n_options;
-  uint32_t across_hosts; /* 1: members may run on different machines; 0: on one */
-  const char *device;    /* device item whose memory it exchanges; NULL: host memory */
+  uint32_t reach;     /* PLAIT_COMM_REACH_*: how far apart members may be */
+  const char *device; /* device item whose memory it exchanges; NULL: host memory */
 
   /* Connects this rank; returns when all members have. Errors: PLAIT_ERR_PEER naming the members that are missing.
    * [thread: owner; blocks: yes] */

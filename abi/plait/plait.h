@@ -21,6 +21,7 @@ extern "C" {
 
 typedef struct plait_engine plait_engine;
 typedef struct plait_experiment plait_experiment;
+typedef struct plait_job plait_job;
 typedef struct plait_plan plait_plan;
 typedef struct plait_session plait_session;
 
@@ -110,10 +111,37 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_bind(plait_exp
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_describe(plait_experiment *experiment, plait_text **json);
 PLAIT_API void PLAIT_CALL plait_experiment_close(plait_experiment *experiment);
 
+/* --- job: the ranks that train together ------------------------------------------------------------------------------- */
+
+typedef struct plait_job_options {
+  size_t struct_size;
+  uint32_t rank, size;             /* which of how many ranks this one is */
+  uint32_t local_rank, local_size; /* the same among the ranks of this machine; local_size 0: all of them are */
+  /* Where the ranks meet. "HOST:PORT": rank 0 listens there, and all of them know the secret. "file:PATH": rank 0 listens where it
+   * likes and lays down address and secret in that file, which only this user can read. NULL: nowhere; good for plans. */
+  const char *meeting;
+  const void *secret; /* (secret_size) bytes that nobody can guess, 16 at least; NULL with a file */
+  uint64_t secret_size;
+  double connect_timeout; /* seconds for all ranks to arrive; 0: 60 */
+  double timeout;         /* seconds for one exchange, and of silence before a rank counts as lost; 0: 60 */
+} plait_job_options;
+
+/* Says who we are. options NULL: as the environment tells (PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else
+ * one rank alone). Connects to nobody: a session does. [thread: any; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_open(const plait_job_options *options, plait_job **out);
+/* JSON: rank, size, local_rank, local_size, meeting, source and reason; never the secret. [thread: any] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_describe(const plait_job *job, plait_text **json);
+PLAIT_API void PLAIT_CALL plait_job_close(plait_job *job);
+
 /* --- plan ------------------------------------------------------------------------------------------------------------ */
 
 /* Decides everything: programs, kernels, memory map. Opens datasets for their shapes; touches no device. [thread: owner] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make(plait_experiment *experiment, plait_plan **out);
+/* The same for one rank of a job, whose size must be the product of [topology]: a session of this plan trains together with the
+ * sessions of the other ranks. job is borrowed for the call; NULL: rank 0 of as many as
+ * the topology asks for, to look at unless that is one. */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_experiment *experiment, const plait_job *job,
+                                                                     plait_plan **out);
 /* JSON: parameters, memory by category in bytes, FLOPs per step, programs with the kernel chosen for each op. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
 PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);

@@ -42,8 +42,11 @@ Loaded load(EngineState& engine, config::Document document, const plait_experime
 std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
                                     const config::Experiment& experiment,
                                     const config::PathResolver& resolver,
-                                    config::Problems& problems) {
-  return plan::make_plan(experiment, {shared_registry(engine), &engine->log, resolver}, problems);
+                                    config::Problems& problems, const runtime::Job* job) {
+  plan::Context context{shared_registry(engine), &engine->log, resolver};
+  context.rank = job ? job->rank : 0;
+  context.world = job ? job->size : 0;
+  return plan::make_plan(experiment, context, problems);
 }
 
 // Where in the file an error of planning belongs: a dataset that could not be opened names itself; others are about the whole file.
@@ -108,7 +111,7 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
     if (problems.empty()) {
       // Whatever tracing and planning still find becomes a problem of the file as well.
       try {
-        plan_of(engine->state, l.experiment, l.resolver, problems);
+        plan_of(engine->state, l.experiment, l.resolver, problems, nullptr);
       } catch (const Error& e) {
         problems.add(origin_of(l.experiment, e, file), "", e.full_text());
       }
@@ -136,14 +139,21 @@ plait_error* plait_experiment_describe(plait_experiment* experiment, plait_text*
 void plait_experiment_close(plait_experiment* experiment) { delete experiment; }
 
 plait_error* plait_plan_make(plait_experiment* experiment, plait_plan** out) {
+  return plait_plan_make_for(experiment, nullptr, out);
+}
+
+plait_error* plait_plan_make_for(plait_experiment* experiment, const plait_job* job,
+                                 plait_plan** out) {
   return guard_c([&] {
     require(experiment, "experiment");
     require(out, "out");
     config::Problems problems;
     std::shared_ptr<const plan::Plan> plan =
-        plan_of(experiment->engine, experiment->experiment, experiment->resolver, problems);
+        plan_of(experiment->engine, experiment->experiment, experiment->resolver, problems,
+                job ? &job->job : nullptr);
     problems.raise_if_any();
-    *out = new plait_plan{experiment->engine, std::move(plan), experiment->overrides};
+    *out = new plait_plan{experiment->engine, std::move(plan), experiment->overrides,
+                          job ? job->job : runtime::Job()};
   });
 }
 

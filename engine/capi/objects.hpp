@@ -16,6 +16,7 @@
 #include "engine/config/experiment.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/plugin/registry.hpp"
+#include "engine/runtime/job.hpp"
 #include "engine/session/session.hpp"
 
 namespace plait::capi {
@@ -74,10 +75,15 @@ struct plait_experiment {
   std::vector<std::string> overrides;
 };
 
+struct plait_job {
+  plait::runtime::Job job;
+};
+
 struct plait_plan {
   std::shared_ptr<plait::capi::EngineState> engine;
   std::shared_ptr<const plait::plan::Plan> plan;
   std::vector<std::string> overrides;
+  plait::runtime::Job job;  // of the rank that the plan is for
 };
 
 struct plait_session {

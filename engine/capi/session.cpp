@@ -47,6 +47,7 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
     };
   if (o.command) s.command = o.command;
   s.overrides = plan.overrides;
+  s.job = plan.job;
   if (!s.no_files)
     s.resolved_toml = config::bind(plan.plan->experiment, *plan.engine->registry, true);
   return s;
@@ -85,6 +86,10 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   if (!s.host_visible())
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[capi] the device's memory is not visible to the host; read() copies it");
+  if (p.split())
+    fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
+                                      "' lies in parts on several ranks, so there is no view of "
+                                      "it; read() puts it together");
   s.modified();  // as far as anybody can know
   auto view = std::make_unique<View>();
   view->arena = s.arena();

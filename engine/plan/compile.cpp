@@ -26,9 +26,13 @@ std::string signature(const Graph& g, const Op& op) {
 // First kernel of the ranked list that accepts.
 Call choose(const Graph& g, int32_t index, const Plan& plan) {
   const Op& op = g.ops()[static_cast<size_t>(index)];
-  const program::Desc desc(g, op, plan.threads);
   Call call;
   call.op = index;
+  if (op.rule->exchange != program::Exchange::kNone) {
+    call.exchange = static_cast<int32_t>(op.attrs.integer("id", -1));
+    return call;
+  }
+  const program::Desc desc(g, op, plan.threads);
   call.flops = op.rule->flops ? op.rule->flops(g, op)
                               : static_cast<double>(program::elements(g.shape(op.out[0])));
   char detail[256];
@@ -103,6 +107,7 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
     });
   });
   program::fuse_maps(*p.graph);
+  program::hoist_exchanges(*p.graph);
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];
     if (op.rule->is_view) continue;

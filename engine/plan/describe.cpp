@@ -4,6 +4,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/plan/exchange.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/program/rule.hpp"
 
@@ -27,10 +28,8 @@ uint64_t prefetch_bytes(const Plan& plan) {
   uint64_t bytes = 0;
   for (const auto& c : plan.experiment.datasets) {
     const Dataset* d = plan.dataset(c.name);
-    data::LoaderConfig l;
-    l.batch = c.name == "train" ? plan.experiment.batch.global : plan.experiment.batch.eval;
-    l.prefetch = static_cast<int>(c.prefetch);
-    bytes += data::Loader::host_bytes(l, d->info().fields, d->info().n_fields);
+    bytes += data::Loader::host_bytes(loader_config(plan, c.name, c.name == "train"),
+                                      d->info().fields, d->info().n_fields);
   }
   return bytes;
 }
@@ -50,8 +49,19 @@ void memory(JsonWriter& w, const Plan& plan) {
   w.end_object();
 }
 
-void program(JsonWriter& w, const Program& p) {
-  if (p.empty()) return;
+// bytes: what one rank brings or takes.
+void exchange(JsonWriter& w, const Plan& plan, const Call& c) {
+  const Exchange& e = plan.exchanges[static_cast<size_t>(c.exchange)];
+  static const char* const kKinds[] = {"",           "barrier",   "all_reduce", "reduce_scatter",
+                                       "all_gather", "broadcast", "all_to_all", "send",
+                                       "receive"};
+  w.key("exchange").object().field("index", c.exchange).field("name", e.name);
+  w.field("kind", kKinds[e.kind]).field("group", topology::axis_name(e.axis));
+  w.field("ranks", ranks_of(plan, e.axis)).field("bytes", e.n * program::dtype_bytes(e.dtype));
+  w.end_object();
+}
+
+void program(JsonWriter& w, const Plan& plan, const Program& p) {
   w.object()
       .field("name", p.name)
       .field("flops", p.flops)
@@ -59,7 +69,11 @@ void program(JsonWriter& w, const Program& p) {
   w.key("kernels").array();
   for (const Call& c : p.calls) {
     const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
-    w.object().field("op", op.name).field("scope", op.scope).field("kernel", c.kernel->name);
+    w.object().field("op", op.name).field("scope", op.scope);
+    if (c.exchange >= 0)
+      exchange(w, plan, c);
+    else
+      w.field("kernel", c.kernel->name);
     w.field("detail", c.detail).field("refused", c.refused).field("flops", c.flops);
     w.field("workspace_bytes", c.workspace_bytes);
     w.key("inputs").array();
@@ -81,6 +95,9 @@ std::string describe(const Plan& plan) {
   w.field("global_batch", plan.experiment.batch.global)
       .field("micro_batch", plan.experiment.batch.micro);
   w.field("accumulation", plan.accumulation);
+  w.key("topology").object().field("ranks", plan.grid.ranks()).field("rank", plan.rank);
+  w.field("pipeline", plan.grid.pipeline()).field("data", plan.grid.data());
+  w.field("tensor", plan.grid.tensor()).field("zero", plan.experiment.topology.zero).end_object();
   w.key("parameters").array();
   for (const Parameter& p : plan.parameters) {
     w.object().field("name", p.name);
@@ -93,10 +110,10 @@ std::string describe(const Plan& plan) {
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
   memory(w, plan);
-  w.field("flops_per_step",
-          plan.micro.flops * static_cast<double>(plan.accumulation) + plan.update.flops);
+  const double micros = static_cast<double>(plan.accumulation - (plan.last.empty() ? 0 : 1));
+  w.field("flops_per_step", plan.micro.flops * micros + plan.last.flops + plan.update.flops);
   w.key("programs").array();
-  for (const Program* p : {&plan.begin, &plan.micro, &plan.update, &plan.evaluate}) program(w, *p);
+  for (const Program* p : plan.programs()) program(w, plan, *p);
   w.end_array().end_object();
   return w.text();
 }

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/order.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/layout.hpp"
+#include "engine/plan/steps.hpp"
 #include "engine/plan/trace.hpp"
-#include "engine/program/differentiate.hpp"
 #include "engine/program/rule.hpp"
+#include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {
-
-using program::attr;
-using program::make_shape;
 
 const Dataset* Plan::dataset(const std::string& name) const {
   for (const auto& d : datasets)
@@ -30,11 +28,34 @@ const Parameter* Plan::parameter(const std::string& name) const {
   return nullptr;
 }
 
+data::LoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training) {
+  const config::DatasetConfig& c = *plan.experiment.dataset(dataset);
+  data::LoaderConfig l;
+  l.batch = training ? plan.experiment.batch.global : plan.experiment.batch.eval;
+  l.seed = static_cast<uint64_t>(plan.experiment.run.seed);
+  l.shuffle = training && c.shuffle;
+  l.limit = c.limit;
+  l.prefetch = static_cast<int>(c.prefetch);
+  l.endless = training;
+  l.rows = l.batch / plan.grid.data();
+  l.row_begin = plan.at.data * l.rows;
+  return l;
+}
+
+std::vector<const Program*> Plan::programs() const {
+  std::vector<const Program*> all;
+  for (const Program* p : {&begin, &micro, &last, &update, &evaluate, &total})
+    if (!p->empty()) all.push_back(p);
+  return all;
+}
+
 uint64_t Plan::hash() const {
   Hasher h;
-  for (const Parameter& p : parameters)
-    h.update(p.name + program::text(p.shape) + std::to_string(p.group));
-  for (const Group& g : groups) {
+  // How parameters are cut does not matter: a checkpoint is of whole tensors.
+  for (const Parameter& p : parameters) {
+    h.update(p.name + program::text(p.shape));
+    if (p.group < 0) continue;
+    const Group& g = groups[static_cast<size_t>(p.group)];
     h.update(g.name);
     for (const State& s : g.states) h.update(s.name);
   }
@@ -43,7 +64,49 @@ uint64_t Plan::hash() const {
 
 namespace {
 
-const plait_shape kScalar = {PLAIT_F32, 0, {}};
+// Where this rank stands; false when problems were found.
+bool choose_grid(Plan& plan, const Context& context, config::Problems& problems) {
+  const auto& t = plan.experiment.topology;
+  const auto origin = [&](const std::string& key) {
+    const size_t dot = key.find('.');
+    for (const auto& [path, set] : plan.experiment.sections) {
+      if (path != key.substr(0, dot)) continue;
+      if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
+      // A fault of the section as a whole belongs where a size was set.
+      for (const char* size : {"pipeline", "data", "tensor"})
+        if (set.given(size)) return set.origin(size);
+    }
+    return config::Origin::none();
+  };
+  topology::Demand demand;
+  demand.sizes = {t.pipeline, t.data, t.tensor};
+  demand.world = context.world;
+  demand.global = plan.experiment.batch.global;
+  demand.micro = plan.experiment.batch.micro;
+  for (const auto& model : plan.experiment.models)
+    demand.layers = std::max<int64_t>(demand.layers, static_cast<int64_t>(model.layers.size()));
+  const auto faults = topology::check_grid(demand);
+  for (const topology::Fault& f : faults) problems.add(origin(f.key), f.key, f.message, f.hint);
+  if (!faults.empty()) return false;
+  if (t.pipeline > 1)
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         strf("[topology] topology.pipeline is %ld; this version trains with topology.data and "
+              "topology.tensor",
+              static_cast<long>(t.pipeline)));
+  if (t.zero > 1)
+    fail(PLAIT_ERR_UNIMPLEMENTED, strf("[topology] topology.zero is %ld; this version has 0 and 1",
+                                       static_cast<long>(t.zero)));
+  plan.grid = topology::Grid(t.pipeline, t.data, t.tensor);
+  if (context.rank < 0 || context.rank >= plan.grid.ranks())
+    fail_invalid(strf("[plan] rank %d of a topology of %d ranks", context.rank, plan.grid.ranks()));
+  plan.rank = context.rank;
+  plan.at = plan.grid.at(plan.rank);
+  plan.comm = t.comm;
+  if (plan.comm != "auto")
+    plan.comm_options = config::comm_options(plan.experiment, *plan.registry, plan.comm,
+                                             context.resolver, problems);
+  return true;
+}
 
 void choose_device(Plan& plan, const Context& context, config::Problems& problems) {
   plan.device = plan.experiment.run.device;
@@ -92,15 +155,20 @@ void count_steps(Plan& plan) {
 
 void make_results(Plan& plan) {
   const int32_t results = plan.storage.add("results", Category::kResults);
+  plan.votes = plan.storage.take(results, 8);
   for (const auto& m : plan.experiment.models) {
     Model model;
     model.name = m.name;
     model.trained = !m.frozen && !m.losses.empty();
-    for (Place* p : {&model.loss_sum, &model.weight_sum, &model.loss, &model.norm, &model.finite,
-                     &model.eval_loss_sum, &model.eval_weight_sum})
-      *p = plan.storage.take(results, 4, 4);
     plan.models.push_back(model);
   }
+  // What is summed over replicas comes first, without a gap: see share_sums().
+  for (Model& m : plan.models)
+    if (m.trained)
+      for (Place* p : {&m.loss_sum, &m.weight_sum}) *p = plan.storage.take(results, 4, 4);
+  for (Model& m : plan.models)
+    for (Place* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
+      *p = plan.storage.take(results, 4, 4);
 }
 
 Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
@@ -111,96 +179,8 @@ Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
   return feed;
 }
 
-// Adds a micro-batch's value to what the step has so far, or sets it when there is only one micro-batch.
-void deliver(program::Graph& g, const Plan& plan, const std::string& name, program::ValueId v,
-             Place place) {
-  if (plan.accumulation == 1) {
-    g.bind(v, place);
-    return;
-  }
-  const program::ValueId sum = g.persistent(name, g.shape(v), place);
-  g.assign(sum, program::operator_(g, "add", sum, v));
-}
-
-// A gradient that is complete when it is made is squared and summed there, so that the norm need not read all of them again.
-void deliver_squares(program::Graph& g, Plan& plan, const Parameter& p, program::ValueId gradient) {
-  auto model = std::find_if(plan.models.begin(), plan.models.end(),
-                            [&](const Model& m) { return m.name == p.model; });
-  if (model->squares < 0)
-    model->squares = plan.storage.add(p.model + ".squares", Category::kResults);
-  std::vector<int64_t> axes(g.shape(gradient).rank);
-  std::iota(axes.begin(), axes.end(), 0);
-  g.scope = p.model + ".optimizer";
-  g.bind(
-      g.apply1("reduce", {gradient},
-               {attr("kind", std::string("sum_squares")), attr("axes", axes), attr("keep", false)}),
-      plan.storage.take(model->squares, 4, 4));
-}
-
-std::unique_ptr<program::Graph> write_micro(Plan& plan, const Context& context) {
-  const Dataset* train = plan.dataset("train");
-  Tracer tracer(plan, plan.train_feed, *train, *plan.experiment.dataset("train"), true);
-  tracer.run();
-  program::Graph& g = tracer.graph();
-  program::ValueId total = 0;
-  for (const auto& r : tracer.results())
-    if (r.loss_sum) total = total ? program::operator_(g, "add", total, r.loss_sum) : r.loss_sum;
-  std::vector<program::ValueId> targets;
-  std::vector<const Parameter*> trained;
-  for (const Parameter& p : plan.parameters)
-    if (const auto v = tracer.parameter_value(p.name); v && p.group >= 0) {
-      targets.push_back(v);
-      trained.push_back(&p);
-    }
-  const auto gradients = program::differentiate(g, total, targets);
-  for (size_t m = 0; m < plan.models.size(); ++m) {
-    if (!plan.models[m].trained) continue;
-    deliver(g, plan, "loss_sum", tracer.results()[m].loss_sum, plan.models[m].loss_sum);
-    deliver(g, plan, "weight_sum", tracer.results()[m].weight_sum, plan.models[m].weight_sum);
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (gradients[i]) {
-      deliver(g, plan, trained[i]->name + ".gradient", gradients[i], trained[i]->gradient);
-      if (plan.accumulation == 1) deliver_squares(g, plan, *trained[i], gradients[i]);
-    } else if (context.log)
-      context.log->warn("[plan] no loss depends on parameter '" + trained[i]->name +
-                        "'; only weight decay will change it");
-  }
-  return tracer.take_graph();
-}
-
-std::unique_ptr<program::Graph> write_evaluate(Plan& plan) {
-  const Dataset* data = plan.dataset("eval") ? plan.dataset("eval") : plan.dataset("train");
-  Tracer tracer(plan, plan.eval_feed, *data, *plan.experiment.dataset(data->name()), false);
-  tracer.run();
-  program::Graph& g = tracer.graph();
-  const int32_t segment = plan.storage.add("evaluation", Category::kResults);
-  for (size_t m = 0; m < plan.models.size(); ++m) {
-    const auto& r = tracer.results()[m];
-    if (!r.loss_sum) continue;
-    g.bind(r.loss_sum, plan.models[m].eval_loss_sum);
-    g.bind(r.weight_sum, plan.models[m].eval_weight_sum);
-  }
-  for (const auto& s : tracer.metric_states()) {
-    plan.metrics.push_back(
-        {s.name, s.item, plan.storage.take(segment, program::bytes(g.shape(s.state)))});
-    g.bind(s.state, plan.metrics.back().state);
-  }
-  for (const auto& [name, v] : tracer.outputs()) {
-    const plait_shape& shape = g.shape(v);
-    if (shape.rank < 1 || shape.dims[0] != plan.eval_feed.batch)
-      continue;  // not one row per sample
-    plan.outputs.push_back({name, shape, plan.storage.take(segment, program::bytes(shape))});
-    g.bind(v, plan.outputs.back().place);
-  }
-  return tracer.take_graph();
-}
-
 void make_scalars(Plan& plan, int32_t segment) {
   for (Group& g : plan.groups) {
-    g.elements =
-        static_cast<int64_t>(plan.storage.segments()[static_cast<size_t>(g.parameters)].bytes / 4);
-    g.elements = (g.elements + 15) / 16 * 16;  // as lay_out() rounds the segment up
     g.rate_at = plan.storage.take(segment, 4, 4);
     g.factor_at = plan.storage.take(segment, 4, 4);
   }
@@ -228,8 +208,9 @@ void check_groups(const Plan& plan, config::Problems& problems) {
 void explain(const Plan& plan, Log* log) {
   const char* wanted = std::getenv("PLAIT_EXPLAIN");
   if (!log || !wanted || std::string_view(wanted) != "1") return;
-  for (const Program* p : {&plan.begin, &plan.micro, &plan.update, &plan.evaluate})
+  for (const Program* p : plan.programs())
     for (const Call& c : p->calls) {
+      if (!c.kernel) continue;
       const program::Op& op = p->graph->ops()[static_cast<size_t>(c.op)];
       log->info("[explain] " + p->name + " " + op.scope + " " + op.name + " " +
                 program::text(p->graph->shape(op.out[0])) + ": " + c.kernel->name +
@@ -265,15 +246,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->experiment = experiment;
   plan->registry = context.registry;
   plan->rules = std::make_unique<program::RuleBook>(*plan->registry);
-  const auto& topology = experiment.topology;
-  if (topology.data * topology.tensor * topology.pipeline != 1)
-    fail(
-        PLAIT_ERR_UNIMPLEMENTED,
-        strf(
-            "[topology] data=%ld tensor=%ld pipeline=%ld asks for %ld ranks; this version runs one",
-            static_cast<long>(topology.data), static_cast<long>(topology.tensor),
-            static_cast<long>(topology.pipeline),
-            static_cast<long>(topology.data * topology.tensor * topology.pipeline)));
+  if (!choose_grid(*plan, context, problems)) return nullptr;
   choose_device(*plan, context, problems);
   open_datasets(*plan, context);
   if (!plan->dataset("train"))
@@ -290,10 +263,18 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
         "[plan] no model has a loss and an optimizer, so there is nothing to train; add [loss] and "
         "[optimizer]");
   plan->train_feed = make_feed(*plan, "train inputs", experiment.batch.micro);
-  plan->eval_feed = make_feed(*plan, "evaluation inputs", experiment.batch.eval);
+  plan->eval_feed =
+      make_feed(*plan, "evaluation inputs", experiment.batch.eval / experiment.topology.data);
   try {
-    auto micro = write_micro(*plan, context);
+    const auto trace = [&] {
+      auto tracer = std::make_unique<Tracer>(*plan, plan->train_feed, *plan->dataset("train"),
+                                             *plan->experiment.dataset("train"), /*training=*/true);
+      tracer->run();
+      return tracer;
+    };
+    const auto micro = trace();
     auto evaluate = write_evaluate(*plan);
+    finish_groups(*plan);
     check_groups(*plan, problems);
     for (size_t m = 0; m < plan->models.size(); ++m)
       if (plan->models[m].trained &&
@@ -304,10 +285,18 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
                      "add a layer with parameters, or set frozen = true");
     problems.raise_if_any();
     make_scalars(*plan, scalars);
+    const bool replicated = plan->grid.data() > 1, accumulates = plan->accumulation > 1;
+    // The last micro-batch of replicas also sends: a program of its own.
+    if (replicated) {
+      const auto last = accumulates ? trace() : nullptr;
+      plan->last = compile("last", write_micro(*plan, last ? *last : *micro, context, true), *plan);
+    }
+    if (!replicated || accumulates)
+      plan->micro = compile("micro", write_micro(*plan, *micro, context, !replicated), *plan);
     plan->update = compile("update", write_update(*plan), *plan);
-    plan->micro = compile("micro", std::move(micro), *plan);
     plan->evaluate = compile("evaluate", std::move(evaluate), *plan);
-    if (plan->accumulation > 1) plan->begin = compile("begin", write_begin(*plan), *plan);
+    if (accumulates) plan->begin = compile("begin", write_begin(*plan), *plan);
+    if (replicated) plan->total = compile("total", write_total(*plan), *plan);
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
     if (!problems.empty()) return nullptr;
@@ -315,7 +304,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     return nullptr;
   }
   plan->storage.lay_out();
-  for (const Program* p : {&plan->begin, &plan->micro, &plan->update, &plan->evaluate})
+  for (const Program* p : plan->programs())
     plan->transient_bytes = std::max(plan->transient_bytes, p->transient_bytes);
   explain(*plan, context.log);
   return plan;

@@ -8,11 +8,14 @@
 
 #include "engine/base/log.hpp"
 #include "engine/config/experiment.hpp"
+#include "engine/data/loader.hpp"
 #include "engine/plan/dataset.hpp"
 #include "engine/plan/storage.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/program/graph.hpp"
 #include "engine/program/rules.hpp"
+#include "engine/topology/box.hpp"
+#include "engine/topology/grid.hpp"
 
 namespace plait::plan {
 
@@ -27,7 +30,12 @@ struct Parameter {
   double init_a = 0, init_b = 0;
   int32_t partition = -1;
   int32_t group = -1;  // index into Plan::groups, -1: frozen
+  topology::Box box;   // what this rank computes with, of the global tensor
   Place value, gradient;
+  // Tensor ranks have a part each, along `partition`.
+  bool split() const {
+    return partition >= 0 && box.extent[static_cast<size_t>(partition)] != shape.dims[partition];
+  }
 };
 
 // An optimizer's state tensor of a group: one flat segment of N f32.
@@ -37,14 +45,27 @@ struct State {
   int32_t segment = -1;
 };
 
+// A run of a group's flat memory whose gradients the replicas exchange at once, with ZeRO also what they share: each updates its
+// own elements. Starts and ends between parameters. In elements of f32.
+struct Part {
+  int64_t begin = 0, elements = 0;          // of the group; padding included
+  int64_t own_begin = 0, own_elements = 0;  // this rank's; all of them without ZeRO
+  int64_t state_begin = 0;                  // of the own ones in the state segments
+  int32_t reduce = -1;                      // exchange of its gradients; -1: none
+};
+
 // Parameters that share an optimizer's settings, laid out one after the other: parameter and gradient at the same offsets.
 struct Group {
   std::string name;  // "model.default", "model.groups[0]"
+  bool split =
+      false;  // of parameters that the tensor ranks share: a group of its own beside that of the others
   int32_t model = 0;
   double rate = 0, decay = 0;
   const config::ItemConfig* schedule = nullptr;  // of the experiment; nullptr: constant
   int64_t elements = 0;                          // N, padding included
-  int32_t parameters = -1, gradients = -1;       // segments
+  int64_t own_elements = 0;                      // whose states are here: the sum over parts
+  std::vector<Part> parts;
+  int32_t parameters = -1, gradients = -1;  // segments
   std::vector<State> states;
   Place rate_at, factor_at;  // scalars f32, written before each step
 };
@@ -53,7 +74,7 @@ struct Group {
 struct Model {
   std::string name;
   bool trained = false;
-  Place loss_sum, weight_sum;  // sums over the step's micro-batches
+  Place loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
   Place loss, norm, finite;    // after the update program; finite is 1 or 0
   int32_t squares = -1;  // segment: Σ g² of each parameter, where the micro program leaves it
   Place eval_loss_sum, eval_weight_sum;
@@ -81,11 +102,20 @@ struct Named {
   Place place;
 };
 
+// What the ranks of a group do together at one place of a program.
+struct Exchange {
+  std::string name;  // "gradients of model.default, part 2"
+  topology::Axis axis = topology::Axis::kData;
+  uint32_t kind = 0, reduction = 0, dtype = PLAIT_F32;  // as plait/comm.h
+  uint64_t n = 0;                                       // elements, as plait/comm.h counts them
+};
+
 // One kernel to run. Operands: inputs, then outputs.
 struct Call {
-  int32_t op = 0;  // in graph
-  const plait_kernel_item* kernel = nullptr;
-  std::vector<Place> operands;  // segment kTransient: offset in the transient area
+  int32_t op = 0;                             // in graph
+  const plait_kernel_item* kernel = nullptr;  // null for an exchange
+  int32_t exchange = -1;                      // index into Plan::exchanges
+  std::vector<Place> operands;                // segment kTransient: offset in the transient area
   uint64_t workspace_bytes = 0;
   uint64_t workspace = 0;  // offset in the transient area
   std::string detail;      // what the kernel said when it was selected
@@ -105,7 +135,7 @@ struct Program {
 
 // The inputs of the programs that run one micro-batch of a dataset.
 struct Feed {
-  int64_t batch = 0;  // B
+  int64_t batch = 0;  // B of one rank
   std::vector<Field> fields;
   Place weight;  // (B) f32
 };
@@ -117,6 +147,11 @@ struct Plan {
   std::string device;
   config::OptionSet device_options;
   uint32_t threads = 1;
+  topology::Grid grid;
+  int32_t rank = 0;
+  topology::Coordinates at;  // of the rank
+  std::string comm;          // backend that was asked for; "auto"
+  config::OptionSet comm_options;
   std::vector<std::shared_ptr<Dataset>> datasets;  // as experiment.datasets
 
   Storage storage;
@@ -127,28 +162,43 @@ struct Plan {
   std::vector<Named> outputs;
   Place counter;  // i64 (2): step, first sample of the micro-batch
   Place step;     // f32: updates made, counting this one
+  Place votes;    // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
+  int32_t sums_exchange = -1;  // which brings those sums, and those of losses and weights; -1: none
+  Place totals;  // f64 (n_totals): what an evaluation counts; sums over all replicas after `total`
+  int64_t n_totals = 0;
 
   Feed train_feed, eval_feed;
   int64_t accumulation = 1;
-  int64_t total_steps = 0;                 // 0: the host decides
-  Program begin, micro, update, evaluate;  // begin: empty unless accumulation > 1
-  uint64_t transient_bytes = 0;            // the largest of the programs
+  int64_t total_steps = 0;  // 0: the host decides
+  // begin: empty unless accumulation > 1. last: the last micro-batch of a step where that differs from the others, or empty.
+  // total: empty for one replica.
+  Program begin, micro, last, update, evaluate, total;
+  std::vector<Exchange> exchanges;  // of all programs
+  uint64_t transient_bytes = 0;     // the largest of the programs
 
   const Dataset* dataset(const std::string& name) const;
   const Parameter* parameter(const std::string& name) const;
-  uint64_t hash()
-      const;  // of what must agree between runs that share checkpoints: parameters and groups
+  // The programs there are, in the order of a step.
+  std::vector<const Program*> programs() const;
+  // Of what must agree between runs that share checkpoints: parameters and groups.
+  uint64_t hash() const;
 };
 
 struct Context {
   std::shared_ptr<plugin::Registry> registry;
   Log* log = nullptr;
   config::PathResolver resolver;
+  int32_t rank = 0;
+  int32_t world = 1;  // ranks that there are; 0: as many as the topology asks for
 };
 
 // Makes the plan. Defects of the experiment that only tracing shows are added to `problems`; null when there are any.
 std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context,
                                 config::Problems& problems);
+
+// What this rank reads of a dataset. training: global batches without end, in the experiment's order; else batches of an
+// evaluation.
+data::LoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training);
 
 // JSON for `plait plan`.
 std::string describe(const Plan& plan);

@@ -41,6 +41,8 @@ class Tracer {
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
   // The parameter's value in this program; 0 when the program does not read it.
   ValueId parameter_value(const std::string& name) const;
+  // The values that tensor ranks share, and along which dimension. The program is written as if they did not.
+  const std::map<ValueId, int32_t>& shared() const { return shared_; }
 
  private:
   void trace_model(size_t m);
@@ -54,7 +56,8 @@ class Tracer {
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
-  int32_t group_of(const config::ModelConfig& model, const std::string& parameter);
+  int32_t group_of(const config::ModelConfig& model, const std::string& parameter, bool split);
+  topology::Box box_of(const plait_parameter& p, const plait_shape& shape) const;
   std::vector<ValueId> inputs(const std::vector<std::string>& from,
                               const std::vector<ValueId>& fallback);
   std::vector<std::string> known_names() const;
@@ -69,6 +72,7 @@ class Tracer {
   std::string model_;                          // the one being traced
   std::map<std::string, ValueId> values_;      // "model.name", and fields by their bare name
   std::map<std::string, ValueId> parameters_;  // by full name
+  std::map<ValueId, int32_t> shared_;
   std::map<std::string, int> random_streams_;  // how many a scope has used
   std::vector<ValueId> last_;                  // outputs of the layer before
   ValueId counter_ = 0, weight_ = 0;

@@ -4,6 +4,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/rule.hpp"
 
@@ -20,14 +21,19 @@ ValueId Tracer::field_value(const std::string& name) {
   if (at == fields.end()) return 0;
   program::Dims dims{feed_.batch};
   for (uint32_t i = 0; i < at->shape.rank; ++i) dims.push_back(at->shape.dims[i]);
-  Field f;
-  f.index = static_cast<uint32_t>(at - fields.begin());
-  f.name = name;
-  f.shape = make_shape(at->shape.dtype, dims);
-  f.sample_bytes = program::bytes(at->shape);
-  f.place = plan_.storage.take(feed_.weight.segment, program::bytes(f.shape));
-  feed_.fields.push_back(f);
-  const ValueId raw = graph_->persistent(name, f.shape, f.place);
+  // A second program that reads the same feed finds the field there.
+  auto known = std::find_if(feed_.fields.begin(), feed_.fields.end(),
+                            [&](const Field& f) { return f.name == name; });
+  if (known == feed_.fields.end()) {
+    Field f;
+    f.index = static_cast<uint32_t>(at - fields.begin());
+    f.name = name;
+    f.shape = make_shape(at->shape.dtype, dims);
+    f.sample_bytes = program::bytes(at->shape);
+    f.place = plan_.storage.take(feed_.weight.segment, program::bytes(f.shape));
+    known = feed_.fields.insert(feed_.fields.end(), f);
+  }
+  const ValueId raw = graph_->persistent(name, known->shape, known->place);
   return values_[name] = normalized(name, raw);
 }
 
@@ -79,7 +85,8 @@ ValueId Tracer::random_uniform(ValueId like) {
   return program::reshaped(*graph_, numbers, program::dims_of(s));
 }
 
-int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& parameter) {
+int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& parameter,
+                         bool split) {
   if (model.frozen) return -1;
   const auto& groups = model.optimizer->groups;
   int found = -1;
@@ -97,10 +104,12 @@ int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& pa
   const std::string name =
       found < 0 ? model.path + ".default" : groups[static_cast<size_t>(found)].path;
   for (size_t g = 0; g < plan_.groups.size(); ++g)
-    if (plan_.groups[g].name == name) return static_cast<int32_t>(g);
+    if (plan_.groups[g].name == name && plan_.groups[g].split == split)
+      return static_cast<int32_t>(g);
 
   Group g;
   g.name = name;
+  g.split = split;
   for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
     if (plan_.experiment.models[m].name == model.name) g.model = static_cast<int32_t>(m);
   const auto& optimizer = *model.optimizer;
@@ -108,10 +117,30 @@ int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& pa
   g.decay = found < 0 ? optimizer.decay : groups[static_cast<size_t>(found)].decay;
   const auto& own = found < 0 ? optimizer.schedule : groups[static_cast<size_t>(found)].schedule;
   g.schedule = own ? &*own : optimizer.schedule ? &*optimizer.schedule : nullptr;
-  g.parameters = plan_.storage.add(name + ".parameters", Category::kParameters);
-  g.gradients = plan_.storage.add(name + ".gradients", Category::kGradients);
+  const std::string segment = split ? name + ".split" : name;
+  g.parameters = plan_.storage.add(segment + ".parameters", Category::kParameters);
+  g.gradients = plan_.storage.add(segment + ".gradients", Category::kGradients);
   plan_.groups.push_back(std::move(g));
   return static_cast<int32_t>(plan_.groups.size() - 1);
+}
+
+// What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it.
+topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape) const {
+  topology::Box box = topology::whole(program::dims_of(shape));
+  const int32_t ranks = plan_.grid.tensor();
+  if (ranks == 1 || p.partition < 0) return box;
+  if (p.partition >= static_cast<int32_t>(shape.rank))
+    fail(PLAIT_ERR_PLUGIN,
+         strf("[%s] parameter '%s' is to be shared along dimension %d of %s", graph_->scope.c_str(),
+              p.name, p.partition, program::text(shape).c_str()));
+  const auto d = static_cast<size_t>(p.partition);
+  const topology::Range part = topology::Cut::even(box.extent[d], ranks,
+                                                   strf("dimension %d of '%s.%s'", p.partition,
+                                                        graph_->scope.c_str(), p.name))
+                                   .range(plan_.at.tensor);
+  box.offset[d] = part.begin;
+  box.extent[d] = part.size();
+  return box;
 }
 
 ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model,
@@ -133,20 +162,25 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
       fail_config("[" + graph_->scope + "] tie: there is no parameter '" + name + "' so far" +
                   did_you_mean(nearest(name, names)));
     }
-    Parameter q{name,     model.name, shape,       p.init,
-                p.init_a, p.init_b,   p.partition, group_of(model, name),
-                {},       {}};
+    Parameter q;
+    q.name = name;
+    q.model = model.name;
+    q.shape = shape;
+    q.init = p.init;
+    q.init_a = p.init_a;
+    q.init_b = p.init_b;
+    q.partition = p.partition;
+    q.box = box_of(p, shape);
+    q.group = group_of(model, name, q.split());
     if (q.group < 0) {
       int32_t segment = -1;
       const auto& all = plan_.storage.segments();
       for (size_t s = 0; s < all.size(); ++s)
         if (all[s].name == "frozen.parameters") segment = static_cast<int32_t>(s);
       if (segment < 0) segment = plan_.storage.add("frozen.parameters", Category::kParameters);
-      q.value = plan_.storage.take(segment, program::bytes(shape));
+      q.value = plan_.storage.take(segment, static_cast<uint64_t>(topology::elements(q.box)) * 4);
     } else {
-      Group& g = plan_.groups[static_cast<size_t>(q.group)];
-      q.value = plan_.storage.take(g.parameters, program::bytes(shape));
-      q.gradient = plan_.storage.take(g.gradients, program::bytes(shape));
+      place_parameter(plan_, q);
     }
     plan_.parameters.push_back(q);
     known = plan_.parameters.end() - 1;
@@ -160,6 +194,7 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
   if (v == 0) {
     v = graph_->persistent(name, shape, known->value);
     graph_->value(v).wants_gradient = training_ && known->group >= 0;
+    if (known->split()) shared_[v] = known->partition;
   }
   return v;
 }

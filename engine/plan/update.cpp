@@ -1,9 +1,13 @@
 // The update program: one element-wise pass over each group's flat shard. N elements of a group.
+#include <plait/comm.h>
+
 #include <algorithm>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/exchange.hpp"
+#include "engine/plan/steps.hpp"
 #include "engine/program/c_builder.hpp"
 #include "engine/program/rule.hpp"
 
@@ -18,38 +22,54 @@ using program::ValueId;
 
 const plait_shape kScalar = {PLAIT_F32, 0, {}};
 
-ValueId flat(Graph& g, const std::string& name, int64_t n, int32_t segment) {
-  return g.persistent(name, make_shape(PLAIT_F32, {n}), {segment, 0});
-}
-
 // What all groups of a model need: the factor on every gradient, and whether this step may be applied.
 struct Common {
   ValueId scale, finite;
 };
 
-// Σ g² of all gradients of a model: from the sums the micro program left, or else from the gradients.
-ValueId write_squares(Graph& g, const Plan& plan, const Model& model,
-                      const std::vector<ValueId>& gradients) {
-  const auto folded = [&](ValueId v, const char* kind) {
-    return g.apply1("reduce", {v},
-                    {attr("kind", std::string(kind)), attr("axes", std::vector<int64_t>{0}),
-                     attr("keep", false)});
-  };
+// The sum over the first dimension.
+ValueId folded(Graph& g, ValueId v, const char* kind) {
+  return g.apply1("reduce", {v},
+                  {attr("kind", std::string(kind)), attr("axes", std::vector<int64_t>{0}),
+                   attr("keep", false)});
+}
+
+// A number that each rank of an axis has a term of.
+ValueId summed(Graph& g, Plan& plan, const std::string& name, topology::Axis axis, ValueId v) {
+  if (ranks_of(plan, axis) == 1) return v;
+  const int32_t exchange = add_exchange(plan, name, axis, PLAIT_COMM_ALL_REDUCE);
+  return wait_exchange(g, exchange, start_all_reduce(g, plan, exchange, {v}));
+}
+
+// Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share.
+struct Gradients {
+  std::vector<ValueId> alike, split;
+};
+
+// Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or else from the gradients.
+ValueId write_squares(Graph& g, Plan& plan, const Model& model, const Gradients& gradients) {
   if (model.squares >= 0) {
     const auto& segment = plan.storage.segments()[static_cast<size_t>(model.squares)];
     return folded(
-        flat(g, model.name + ".squares", static_cast<int64_t>(segment.bytes / 4), model.squares),
+        g,
+        flat(g, model.name + ".squares", model.squares, 0, static_cast<int64_t>(segment.bytes / 4)),
         "sum");
   }
-  ValueId sum = 0;
-  for (ValueId v : gradients) {
-    const ValueId s = folded(v, "sum_squares");
-    sum = sum ? operator_(g, "add", sum, s) : s;
-  }
-  return sum;
+  const auto add = [&](ValueId a, ValueId b) { return a && b ? operator_(g, "add", a, b) : a + b; };
+  const auto of = [&](const std::vector<ValueId>& all) {
+    ValueId sum = 0;
+    for (ValueId v : all) sum = add(sum, folded(g, v, "sum_squares"));
+    return sum;
+  };
+  ValueId split = of(gradients.split);
+  if (split)
+    split = summed(g, plan, "squares of " + model.name + ", parts", topology::Axis::kTensor, split);
+  const ValueId sum = add(of(gradients.alike), split);
+  if (plan.experiment.topology.zero == 0) return sum;
+  return summed(g, plan, "squares of " + model.name, topology::Axis::kData, sum);
 }
 
-Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gradients) {
+Common write_norm(Graph& g, Plan& plan, size_t m, const Gradients& gradients) {
   const Model& model = plan.models[m];
   g.scope = model.name + ".optimizer";
   const ValueId sum = write_squares(g, plan, model, gradients);
@@ -72,37 +92,51 @@ Common write_norm(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gr
   return {scale, finite};
 }
 
-void write_group(Graph& g, Plan& plan, Group& group, ValueId gradient, const Common& common) {
+// What an optimizer reads and writes of a part: the own elements.
+struct PartValues {
+  ValueId parameter, gradient;
+};
+
+// The optimizer's rule, applied to a part. Its states are added to the group when the first part asks for them.
+// Returns the parameter's own elements as they are then.
+ValueId write_part(Graph& g, Plan& plan, Group& group, const Part& part, const PartValues& values,
+                   const Common& common) {
   const config::OptimizerConfig& config =
       *plan.experiment.models[static_cast<size_t>(group.model)].optimizer;
   const plait_optimizer_item& item = plan.registry->optimizer(config.type);
-  g.scope = group.name;
-  const ValueId parameter = flat(g, group.name + ".parameters", group.elements, group.parameters);
-  std::vector<ValueId> current, next;
+  std::vector<ValueId> current(group.states.size(), 0), next(group.states.size(), 0);
+  const auto index_of = [&](const std::string& name) {
+    const auto at = std::find_if(group.states.begin(), group.states.end(),
+                                 [&](const State& s) { return s.name == name; });
+    return static_cast<size_t>(at - group.states.begin());
+  };
   program::BuildHooks hooks;
   hooks.training = true;
   hooks.state = [&](const std::string& name, double initial) {
-    for (size_t i = 0; i < group.states.size(); ++i)
-      if (group.states[i].name == name) return current[i];
-    const int32_t segment = plan.storage.add(group.name + "." + name, Category::kOptimizer);
-    plan.storage.take(segment, static_cast<uint64_t>(group.elements) * 4);
-    group.states.push_back({name, initial, segment});
-    current.push_back(flat(g, group.name + "." + name, group.elements, segment));
-    next.push_back(0);
-    return current.back();
+    const size_t i = index_of(name);
+    if (i == group.states.size()) {
+      const int32_t segment = plan.storage.add(group.name + (group.split ? ".split." : ".") + name,
+                                               Category::kOptimizer);
+      plan.storage.take(segment, static_cast<uint64_t>(group.own_elements) * 4);
+      group.states.push_back({name, initial, segment});
+      current.push_back(0);
+      next.push_back(0);
+    }
+    if (current[i] == 0)
+      current[i] = flat(g, group.name + "." + name, group.states[i].segment, part.state_begin,
+                        part.own_elements);
+    return current[i];
   };
   hooks.set_state = [&](const std::string& name, ValueId v) {
-    for (size_t i = 0; i < group.states.size(); ++i) {
-      if (group.states[i].name != name) continue;
-      next[i] = v;
-      return;
-    }
-    fail_invalid("[" + g.scope + "] set_state('" + name + "') before state('" + name + "')");
+    const size_t i = index_of(name);
+    if (i == group.states.size() || current[i] == 0)
+      fail_invalid("[" + g.scope + "] set_state('" + name + "') before state('" + name + "')");
+    next[i] = v;
   };
   program::CBuilder builder(g, hooks);
   const plait_update update{sizeof(plait_update),
-                            parameter,
-                            operator_(g, "mul", gradient, common.scale),
+                            values.parameter,
+                            operator_(g, "mul", values.gradient, common.scale),
                             g.persistent("rate", kScalar, group.rate_at),
                             g.persistent("factor", kScalar, group.factor_at),
                             g.persistent("step", kScalar, plan.step),
@@ -116,38 +150,83 @@ void write_group(Graph& g, Plan& plan, Group& group, ValueId gradient, const Com
          "[plugin " + plan.registry->plugin_of(&item) + "] optimizer left the parameter unset");
   // A step that is not finite changes nothing, on every rank alike.
   auto apply = [&](ValueId target, ValueId v) {
-    g.assign(target, g.apply1("select", {common.finite, v, target}));
+    return g.assign(target, g.apply1("select", {common.finite, v, target}));
   };
-  apply(parameter, out);
+  const ValueId updated = apply(values.parameter, out);
   for (size_t i = 0; i < group.states.size(); ++i)
     if (next[i]) apply(current[i], next[i]);
+  return updated;
+}
+
+// The own elements of a part's gradients, when the replicas have exchanged them.
+ValueId own_gradient(Graph& g, const Group& group, const Part& part) {
+  const ValueId v =
+      flat(g, group.name + ".gradients", group.gradients, part.own_begin, part.own_elements);
+  return part.reduce < 0 ? v : wait_exchange(g, part.reduce, v);
+}
+
+// Replicas that share the update hand each other what they made of their own elements. Returns the exchange.
+int32_t gather_part(Graph& g, Plan& plan, const Group& group, const Part& part, ValueId updated) {
+  const int32_t exchange = add_exchange(plan, "parameters of " + group.name, topology::Axis::kData,
+                                        PLAIT_COMM_ALL_GATHER);
+  start_all_gather(g, plan, exchange, {updated},
+                   {group.parameters, static_cast<uint64_t>(part.begin) * 4});
+  return exchange;
+}
+
+void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gradients,
+                 const Common& common) {
+  std::vector<std::pair<int32_t, ValueId>> gathered;
+  size_t k = 0;
+  for (Group& group : plan.groups) {
+    if (group.model != static_cast<int32_t>(m)) continue;
+    g.scope = group.name;
+    for (const Part& part : group.parts) {
+      const ValueId own =
+          flat(g, group.name + ".parameters", group.parameters, part.own_begin, part.own_elements);
+      const ValueId updated = write_part(g, plan, group, part, {own, gradients[k++]}, common);
+      if (part.own_elements == part.elements) continue;
+      const ValueId all =
+          flat(g, group.name + ".parameters", group.parameters, part.begin, part.elements);
+      gathered.emplace_back(gather_part(g, plan, group, part, updated), all);
+    }
+  }
+  for (const auto& [exchange, v] : gathered) wait_exchange(g, exchange, v);
 }
 
 }  // namespace
 
 std::unique_ptr<Graph> write_update(Plan& plan) {
   auto graph = std::make_unique<Graph>(plan.rules.get());
+  Graph& g = *graph;
+  if (plan.sums_exchange >= 0) {
+    g.scope = "replicas";
+    wait_exchange(g, plan.sums_exchange, flat(g, "sums", plan.votes.segment, 0, 2));
+  }
   // A step counts for all models or for none: what they share, the step number, then means the same to each.
   std::vector<Common> common(plan.models.size());
-  std::vector<std::vector<ValueId>> gradients(plan.models.size());
+  std::vector<std::vector<ValueId>> gradients(
+      plan.models.size());  // in the order of groups and parts
   ValueId finite = 0;
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
-    for (const Group& group : plan.groups)
-      if (group.model == static_cast<int32_t>(m))
-        gradients[m].push_back(
-            flat(*graph, group.name + ".gradients", group.elements, group.gradients));
-    common[m] = write_norm(*graph, plan, m, gradients[m]);
-    finite = finite ? operator_(*graph, "and", finite, common[m].finite) : common[m].finite;
+    Gradients own;
+    for (const Group& group : plan.groups) {
+      if (group.model != static_cast<int32_t>(m)) continue;
+      g.scope = group.name;
+      for (const Part& part : group.parts) {
+        gradients[m].push_back(own_gradient(g, group, part));
+        (group.split ? own.split : own.alike).push_back(gradients[m].back());
+      }
+    }
+    common[m] = write_norm(g, plan, m, own);
+    finite = finite ? operator_(g, "and", finite, common[m].finite) : common[m].finite;
   }
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
-    graph->bind(finite, plan.models[m].finite);
+    g.bind(finite, plan.models[m].finite);
     common[m].finite = finite;
-    size_t k = 0;
-    for (Group& group : plan.groups)
-      if (group.model == static_cast<int32_t>(m))
-        write_group(*graph, plan, group, gradients[m][k++], common[m]);
+    write_model(g, plan, m, gradients[m], common[m]);
   }
   return graph;
 }

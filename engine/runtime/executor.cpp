@@ -45,17 +45,23 @@ uint64_t arena_bytes(const plan::Plan& plan) {
 
 }  // namespace
 
-Executor::Executor(std::shared_ptr<const plan::Plan> plan)
+Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect)
     : plan_(std::move(plan)),
       device_(std::make_shared<Device>(plan_->registry, plan_->device, plan_->device_options)),
-      arena_(std::make_shared<Arena>(device_, arena_bytes(*plan_))) {
+      arena_(std::make_shared<Arena>(device_, arena_bytes(*plan_))),
+      communicators_(connect ? connect(*device_) : nullptr) {
   transient_ = arena_->data() + (arena_->bytes() - plan_->transient_bytes);
   try {
     check(device_->item().queue_open(device_->handle(), &queue_), "queue_open");
-    load(programs_[0], plan_->begin);
-    load(programs_[1], plan_->micro);
-    load(programs_[2], plan_->update);
-    load(programs_[3], plan_->evaluate);
+    const auto load_as = [&](Step step, const plan::Program& program) {
+      load(programs_[static_cast<size_t>(step)], program);
+    };
+    load_as(Step::kBegin, plan_->begin);
+    load_as(Step::kMicro, plan_->micro);
+    load_as(Step::kLast, plan_->last);
+    load_as(Step::kUpdate, plan_->update);
+    load_as(Step::kEvaluate, plan_->evaluate);
+    load_as(Step::kTotal, plan_->total);
   } catch (...) {
     release();
     throw;
@@ -67,7 +73,8 @@ Executor::~Executor() { release(); }
 void Executor::release() noexcept {
   for (Loaded& p : programs_) {
     if (p.graph) device_->item().graph_close(p.graph);
-    for (Prepared& c : p.calls) c.item->release(c.kernel);
+    for (Prepared& c : p.calls)
+      if (c.item->release) c.item->release(c.kernel);
     p = {};
   }
   if (queue_) device_->item().queue_close(queue_);
@@ -88,21 +95,34 @@ void Executor::load(Loaded& into, const plan::Program& program) {
   into.program = &program;
   if (program.empty()) return;
   into.calls.reserve(program.calls.size());  // no kernel may get lost on its way into the list
-  for (const plan::Call& call : program.calls) {
-    const program::Op& op = program.graph->ops()[static_cast<size_t>(call.op)];
-    const program::Desc desc(*program.graph, op, plan_->threads);
-    Prepared p{
-        call.kernel, nullptr, {}, call.workspace_bytes ? transient_ + call.workspace : nullptr};
-    for (const plan::Place& at : call.operands) p.operands.push_back(address(at));
-    if (plait_error* e = call.kernel->prepare(plan_->registry->host_of(call.kernel),
-                                              device_->handle(), desc.get(), &p.kernel))
-      check_plugin(e, plan_->registry->plugin_of(call.kernel),
-                   "preparing " + op.name + " of " + op.scope);
-    into.calls.push_back(std::move(p));
-  }
+  for (const plan::Call& call : program.calls) into.calls.push_back(prepare(program, call));
   check(device_->item().capture_begin(queue_), "capture_begin");
   for (const Prepared& p : into.calls) enqueue(into, p);
   check(device_->item().capture_end(queue_, &into.graph), "capture_end");
+}
+
+Executor::Prepared Executor::prepare(const plan::Program& program, const plan::Call& call) {
+  const program::Op& op = program.graph->ops()[static_cast<size_t>(call.op)];
+  Prepared p{
+      call.kernel, nullptr, {}, call.workspace_bytes ? transient_ + call.workspace : nullptr};
+  for (const plan::Place& at : call.operands) p.operands.push_back(address(at));
+  if (call.exchange >= 0) {
+    if (!communicators_)
+      fail_internal("[runtime] a plan of " + std::to_string(plan_->grid.ranks()) +
+                    " ranks without communicators");
+    const bool starts = op.rule->exchange == program::Exchange::kStart;
+    p.item = starts ? &Communicators::start_item() : &Communicators::wait_item();
+    p.kernel = starts
+                   ? communicators_->prepare(call.exchange, p.operands.front(), p.operands.back())
+                   : communicators_->prepared(call.exchange);
+    return p;
+  }
+  const program::Desc desc(*program.graph, op, plan_->threads);
+  if (plait_error* e = call.kernel->prepare(plan_->registry->host_of(call.kernel),
+                                            device_->handle(), desc.get(), &p.kernel))
+    check_plugin(e, plan_->registry->plugin_of(call.kernel),
+                 "preparing " + op.name + " of " + op.scope);
+  return p;
 }
 
 void Executor::enqueue(const Loaded& program, const Prepared& call) {
@@ -136,6 +156,7 @@ std::string Executor::first_non_finite(Step step) {
   const Loaded& p = programs_[static_cast<size_t>(step)];
   std::vector<float> values;
   for (size_t i = 0; i < p.calls.size(); ++i) {
+    if (p.program->calls[i].exchange >= 0) continue;
     enqueue(p, p.calls[i]);
     const program::Op& op = p.program->graph->ops()[static_cast<size_t>(p.program->calls[i].op)];
     for (size_t k = 0; k < op.out.size(); ++k) {

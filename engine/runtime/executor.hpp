@@ -3,10 +3,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "engine/plan/plan.hpp"
+#include "engine/runtime/communicators.hpp"
 
 namespace plait::runtime {
 
@@ -48,12 +50,15 @@ class Arena {
   uint64_t bytes_;
 };
 
-enum class Step { kBegin, kMicro, kUpdate, kEvaluate };
+enum class Step { kBegin, kMicro, kLast, kUpdate, kEvaluate, kTotal };
 
 // Owner thread only.
 class Executor {
  public:
-  explicit Executor(std::shared_ptr<const plan::Plan> plan);
+  // connect: called once, when the device is open; returns the communicators of a plan that exchanges (borrowed), nullptr where
+  // there is nothing to exchange.
+  using Connect = std::function<Communicators*(const Device&)>;
+  explicit Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -64,7 +69,7 @@ class Executor {
   void read(plan::Place at, void* data, uint64_t bytes);
   void sync();
   // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
-  // "" when all are. Slow; for the error message of a run that stops.
+  // "" when all are. What the ranks exchange stays out of it. Slow; for the error message of a run that stops.
   std::string first_non_finite(Step step);
 
   char* address(plan::Place at) const;  // device memory; a host pointer where the device says so
@@ -84,6 +89,7 @@ class Executor {
     plait_graph* graph = nullptr;
   };
   void load(Loaded& into, const plan::Program& program);
+  Prepared prepare(const plan::Program& program, const plan::Call& call);
   void enqueue(const Loaded& program, const Prepared& call);
   void release() noexcept;
   void check(plait_error* e, const char* call) const;
@@ -93,7 +99,8 @@ class Executor {
   std::shared_ptr<Arena> arena_;
   char* transient_ = nullptr;
   plait_queue* queue_ = nullptr;
-  std::array<Loaded, 4> programs_;
+  Communicators* communicators_;
+  std::array<Loaded, 6> programs_;
 };
 
 }  // namespace plait::runtime

@@ -1,5 +1,6 @@
 // Evaluation and prediction: the evaluate program over a dataset, or over the host's samples.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -25,48 +26,68 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
     fail_config("[session] [data." + name + "] is normalised differently from [data." +
                 planned->name +
                 "], which the evaluation was planned for; give both the same `normalize`");
+  return together("evaluation", [&] { return evaluate_share(*d, max_batches); });
+}
+
+// This replica's rows of each batch; then the sums of all.
+Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) {
   const Stopwatch watch;
-  Feeder feeder(plan_->eval_feed, *d, plan_->eval_feed.batch);
-  data::Loader loader(data::Source{&d->item(), d->handle(), name}, loader_config(name, false));
-  Evaluation e;
-  e.step = step_;
-  e.dataset = name;
-  std::vector<double> loss(plan_->models.size(), 0), weight(plan_->models.size(), 0);
-  std::vector<std::vector<double>> states;
-  for (const auto& m : plan_->metrics) states.emplace_back(m.item->n_state, 0.0);
+  Feeder feeder(plan_->eval_feed, d, plan_->eval_feed.batch);
+  data::Loader loader(data::Source{&d.item(), d.handle(), d.name()},
+                      plan::loader_config(*plan_, d.name(), false));
+  // Samples, whether somebody wants to stop, loss and weight of each model, the metrics' states.
+  const size_t n_models = plan_->models.size();
+  size_t n = 2 + 2 * n_models;
+  for (const auto& m : plan_->metrics) n += m.item->n_state;
+  std::vector<double> totals(n, 0);
   std::vector<float> scratch;
-  int64_t batches = 0;
-  while (max_batches == 0 || batches < max_batches) {
+  for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
     const data::Batch* batch = loader.next();
     // Inside a run the request is the run's: it stops when this has failed.
-    if (running_ ? cancelled_.load(std::memory_order_relaxed)
-                 : cancelled_.exchange(false, std::memory_order_relaxed))
-      fail(PLAIT_ERR_CANCELLED, "[session] evaluation of [data." + name + "] stopped on request");
-    if (!batch) break;
+    totals[1] = running_ ? cancelled_.load(std::memory_order_relaxed)
+                         : cancelled_.exchange(false, std::memory_order_relaxed);
+    if (!batch || totals[1] > 0) break;
     feeder.stage(*batch);
     feeder.feed(executor_, 0);
     executor_.launch(runtime::Step::kEvaluate);
     executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
-    for (size_t m = 0; m < plan_->models.size(); ++m) {
-      loss[m] += results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)];
-      weight[m] += results_[plan_->models[m].eval_weight_sum.offset / sizeof(float)];
+    for (size_t m = 0; m < n_models; ++m) {
+      totals[2 + 2 * m] += results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)];
+      totals[3 + 2 * m] += results_[plan_->models[m].eval_weight_sum.offset / sizeof(float)];
     }
-    for (size_t k = 0; k < states.size(); ++k) {
-      scratch.resize(states[k].size());
-      executor_.read(plan_->metrics[k].state, scratch.data(), scratch.size() * sizeof(float));
-      for (size_t i = 0; i < scratch.size(); ++i) states[k][i] += scratch[i];
+    size_t at = 2 + 2 * n_models;
+    for (const auto& m : plan_->metrics) {
+      scratch.resize(m.item->n_state);
+      executor_.read(m.state, scratch.data(), scratch.size() * sizeof(float));
+      for (const float v : scratch) totals[at++] += v;
     }
-    e.samples += batch->valid;
-    ++batches;
+    totals[0] += static_cast<double>(batch->valid);
   }
-  for (size_t m = 0; m < plan_->models.size(); ++m)
-    if (weight[m] > 0 && plan_->models[m].trained) e.loss += loss[m] / weight[m];
-  for (size_t k = 0; k < states.size(); ++k)
-    e.metrics.emplace_back(plan_->metrics[k].name,
-                           plan_->metrics[k].item->finish(states[k].data()));
+  sum_over_replicas(totals);
+  if (totals[1] > 0)
+    fail(PLAIT_ERR_CANCELLED, "[session] evaluation of [data." + d.name() + "] stopped on request");
+  Evaluation e;
+  e.step = step_;
+  e.dataset = d.name();
+  e.samples = std::llround(totals[0]);
+  for (size_t m = 0; m < n_models; ++m)
+    if (totals[3 + 2 * m] > 0 && plan_->models[m].trained)
+      e.loss += totals[2 + 2 * m] / totals[3 + 2 * m];
+  const double* state = totals.data() + 2 + 2 * n_models;
+  for (const auto& m : plan_->metrics) {
+    e.metrics.emplace_back(m.name, m.item->finish(state));
+    state += m.item->n_state;
+  }
   e.seconds = watch.seconds();
   last_evaluation_ = e;
   return e;
+}
+
+void Session::sum_over_replicas(std::vector<double>& totals) {
+  if (plan_->total.empty()) return;
+  executor_.write(plan_->totals, totals.data(), totals.size() * sizeof(double));
+  executor_.launch(runtime::Step::kTotal);
+  executor_.read(plan_->totals, totals.data(), totals.size() * sizeof(double));
 }
 
 void write_members(JsonWriter& to, const Evaluation& e) {

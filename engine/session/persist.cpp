@@ -1,10 +1,13 @@
 // Saving, loading and resuming: global tensors by name, whatever layout wrote them.
+#include <algorithm>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/session/session.hpp"
 
@@ -13,16 +16,61 @@ namespace {
 
 std::vector<int64_t> dims(const plan::Parameter& p) { return program::dims_of(p.shape); }
 
-// Every tensor of a checkpoint: parameters, then the optimizer's states of each parameter.
-template <class Visit>
-void for_each_tensor(const plan::Plan& plan, Visit&& visit) {
-  for (const plan::Parameter& p : plan.parameters) visit(p.name, p, p.value, false);
+// A block of a checkpoint's tensor that this rank holds.
+struct Block {
+  std::string tensor;
+  const plan::Parameter& parameter;
+  plan::Held held;
+  bool optimizer;
+  bool ours;  // this rank writes it: what replicas hold alike, one of them does
+};
+
+// Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts that the tensor ranks share
+// are each written where they are, by one replica.
+std::vector<topology::Coordinates> writers(const plan::Plan& plan) {
+  const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
+  std::vector<int64_t> load(static_cast<size_t>(data * tensor), 0);
+  std::vector<topology::Coordinates> writer;
   for (const plan::Parameter& p : plan.parameters) {
+    // The parts of one parameter all go to the same replica.
+    const auto lightest =
+        static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    writer.push_back({plan.at.pipeline, lightest / tensor, lightest % tensor});
+    for (int32_t t = 0; t < tensor; ++t)
+      if (p.split() || t == lightest % tensor)
+        load[static_cast<size_t>(lightest / tensor * tensor + t)] += topology::elements(p.box);
+  }
+  return writer;
+}
+
+// Every block of every tensor: parameters, then the optimizer's states of each parameter.
+template <class Visit>
+void for_each_block(const plan::Plan& plan, Visit&& visit) {
+  const std::vector<topology::Coordinates> writer = writers(plan);
+  const bool states_shared = plan.experiment.topology.zero > 0;
+  const auto of_us = [&](size_t i, bool every_replica) {
+    return (every_replica || writer[i].data == plan.at.data) &&
+           (plan.parameters[i].split() || writer[i].tensor == plan.at.tensor);
+  };
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const plan::Parameter& p = plan.parameters[i];
+    for (plan::Held& h : plan::held_value(plan, p))
+      visit(Block{p.name, p, std::move(h), false, of_us(i, false)});
+  }
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const plan::Parameter& p = plan.parameters[i];
     if (p.group < 0) continue;
     for (const plan::State& s : plan.groups[static_cast<size_t>(p.group)].states)
-      visit(p.name + "." + s.name, p, plan::Place{s.segment, p.value.offset}, true);
+      for (plan::Held& h : plan::held_state(plan, p, s))
+        visit(Block{p.name + "." + s.name, p, std::move(h), true, of_us(i, states_shared)});
   }
 }
+
+uint64_t bytes_of(const topology::Box& box) {
+  return static_cast<uint64_t>(topology::elements(box)) * sizeof(float);
+}
+
+constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 
 // What a session keeps besides tensors and the manifest's own fields.
 struct Extra {
@@ -43,27 +91,11 @@ Extra parse_extra(const std::string& text, int64_t step, const std::string& wher
 
 }  // namespace
 
-std::string Session::save(const std::string& path) {
-  if (path.empty() && !run_files_)
-    fail(
-        PLAIT_ERR_STATE,
-        "[session] this session has no run directory; give save() a folder, or open it with files");
-  executor_.sync();
-  std::vector<std::vector<char>> copies;  // only where device memory cannot be read in place
-  std::vector<checkpoint::SaveTensor> tensors;
-  for_each_tensor(*plan_, [&](const std::string& name, const plan::Parameter& p, plan::Place at,
-                              bool optimizer) {
-    const void* data = executor_.address(at);
-    if (!host_visible()) {
-      copies.emplace_back(program::bytes(p.shape));
-      executor_.read(at, copies.back().data(), copies.back().size());
-      data = copies.back().data();
-    }
-    tensors.push_back({name, p.shape.dtype, dims(p), data, optimizer});
-  });
+checkpoint::State Session::state() const {
   checkpoint::State s;
   s.step = step_;
   s.samples = samples_;
+  s.world = {plan_->grid.data(), plan_->grid.tensor(), plan_->grid.pipeline()};
   s.seed = static_cast<uint64_t>(plan_->experiment.run.seed);
   s.random_step = step_;
   s.cursors["train"] = next_batch_;
@@ -77,17 +109,68 @@ std::string Session::save(const std::string& path) {
   extra.field("best", strf("%a", best_));
   extra.field("evaluations_without_gain", evaluations_without_gain_).end_object();
   s.extra = extra.text();
-  if (path.empty()) return run_files_->checkpoints().save(s, tensors);
-  checkpoint::Writer writer(files_, path, 0, log_);
-  return writer.save(s, tensors);
+  return s;
+}
+
+std::string Session::save(const std::string& path) {
+  if (path.empty() && !keeps_files_)
+    fail(
+        PLAIT_ERR_STATE,
+        "[session] this session has no run directory; give save() a folder, or open it with files");
+  return together("saving", [&] {
+    executor_.sync();
+    std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
+    std::vector<checkpoint::SaveTensor> tensors;
+    for_each_block(*plan_, [&](const Block& b) {
+      if (!b.ours) return;
+      const void* data = executor_.address(b.held.at);
+      if (!host_visible()) {
+        copies.emplace_back(bytes_of(b.held.box));
+        executor_.read(b.held.at, copies.back().data(), copies.back().size());
+        data = copies.back().data();
+      }
+      tensors.push_back({b.tensor, b.parameter.shape.dtype, dims(b.parameter), data, b.optimizer,
+                         b.held.box.offset, b.held.box.extent});
+    });
+    std::optional<checkpoint::Writer> other;
+    checkpoint::Writer* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
+    if (team_.leads() && !path.empty()) writer = &other.emplace(files_, path, 0, log_);
+    return team_.alone() ? writer->save(state(), tensors) : save_together(writer, tensors);
+  });
+}
+
+std::string Session::save_together(checkpoint::Writer* writer,
+                                   std::span<const checkpoint::SaveTensor> tensors) {
+  const std::string folder = team_.from_leader(team_.leads() ? writer->begin(state()) : "");
+  std::string fault;
+  try {
+    checkpoint::write_share(files_, folder, team_.rank(), team_.size(), tensors);
+  } catch (const Error& e) {
+    fault = e.text();
+  }
+  std::string faults;
+  const std::vector<std::string> all = team_.from_all(fault);
+  for (size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty()) faults += strf("; rank %zu: ", r) + all[r];
+  if (!faults.empty()) {
+    if (team_.leads()) writer->abandon(folder);
+    fail(PLAIT_ERR_IO, "[session] step " + std::to_string(step_) + " could not be saved" + faults);
+  }
+  return team_.from_leader(team_.leads() ? writer->commit(state(), folder, team_.size()) : "");
 }
 
 void Session::load(const std::string& path) {
-  const auto c = checkpoint::open_checkpoint(files_, path, log_);
-  if (!c) fail_not_found("[session] there is no checkpoint in '" + path + "'");
-  restore(*c);
-  resumed_from_.clear();
-  if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
+  together("loading", [&] {
+    // One rank verifies all of it; the others what they read.
+    std::unique_ptr<checkpoint::Checkpoint> c;
+    if (team_.leads()) c = checkpoint::open_checkpoint(files_, path, log_);
+    if (team_.leads() && !c) fail_not_found("[session] there is no checkpoint in '" + path + "'");
+    const std::string found = team_.from_leader(c ? c->path() : "");
+    if (!c) c = std::make_unique<checkpoint::Checkpoint>(files_, found, kVerifyLater);
+    restore(*c);
+    resumed_from_.clear();
+    if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
+  });
 }
 
 // From here on checkpoints belong together; those of a higher step that were there before are of another story.
@@ -100,12 +183,11 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::State& s = c.state();
   // First read everything, then change the session: a checkpoint that does not fit leaves it as it was.
   std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
-  for_each_tensor(*plan_,
-                  [&](const std::string& name, const plan::Parameter& p, plan::Place at, bool) {
-                    std::vector<char> bytes(program::bytes(p.shape));
-                    c.read(name, p.shape.dtype, dims(p), bytes.data());
-                    loaded.emplace_back(at, std::move(bytes));
-                  });
+  for_each_block(*plan_, [&](const Block& b) {
+    std::vector<char> bytes(bytes_of(b.held.box));
+    c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.held.box, bytes.data());
+    loaded.emplace_back(b.held.at, std::move(bytes));
+  });
   const Extra extra = parse_extra(s.extra, s.step, c.path());
   if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))
     log_.warn(
@@ -130,6 +212,19 @@ void Session::restore(const checkpoint::Checkpoint& c) {
 }
 
 void Session::resume() {
+  std::unique_ptr<checkpoint::Checkpoint> c;
+  if (team_.leads()) c = open_files();
+  keeps_files_ = team_.from_leader(run_files_ ? "files" : "") == "files";
+  const std::string path = team_.from_leader(c ? c->path() : "");
+  if (path.empty()) return;
+  if (!c) c = std::make_unique<checkpoint::Checkpoint>(files_, path, kVerifyLater);
+  restore(*c);
+  resumed_from_ = path;
+  if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
+}
+
+// The run's directory, and the checkpoint to go on from, as the settings say.
+std::unique_ptr<checkpoint::Checkpoint> Session::open_files() {
   Resume mode = settings_.resume;
   if (mode == Resume::kConfig) {
     const std::string& text = plan_->experiment.run.resume;
@@ -154,15 +249,11 @@ void Session::resume() {
                         : settings_.run_dir) +
                    "'; start without resume, or name the run directory");
   if (!settings_.no_files) run_files_ = std::make_unique<RunFiles>(*plan_, settings_, files_, log_);
-  if (!c) return;
-  restore(*c);
-  resumed_from_ = c->path();
-  if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
+  return c;
 }
 
 void Session::load_weights(const config::ModelConfig& model) {
   const checkpoint::SafetensorsFile file(files_, model.load);
-  std::vector<char> bytes;
   for (const plan::Parameter& p : plan_->parameters) {
     if (p.model != model.name) continue;
     // Names with the model's name in front, as Plait writes them, or without.
@@ -181,12 +272,19 @@ void Session::load_weights(const config::ModelConfig& model) {
       fail_data("[session] tensor '" + entry->name + "' of '" + model.load + "' is " + found +
                 "), expected " + program::text(p.shape));
     }
-    plan::Place at = p.value;
-    file.each_piece(*entry, [&](const std::byte* piece, size_t n) {
-      executor_.write(at, piece, n);
-      executor_.sync();
-      at.offset += n;
-    });
+    std::vector<char> piece(checkpoint::SafetensorsFile::kPiece);
+    for (const plan::Held& held : plan::held_value(*plan_, p))
+      plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+        const uint64_t bytes = static_cast<uint64_t>(n) * sizeof(float);
+        for (uint64_t at = 0; at < bytes; at += piece.size()) {
+          const size_t size = std::min<uint64_t>(piece.size(), bytes - at);
+          file.read(*entry, static_cast<uint64_t>(global) * sizeof(float) + at, piece.data(), size);
+          executor_.write(
+              {held.at.segment, held.at.offset + static_cast<uint64_t>(first) * sizeof(float) + at},
+              piece.data(), size);
+          executor_.sync();
+        }
+      });
   }
 }
 

@@ -7,6 +7,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/session/initialize.hpp"
 
@@ -28,65 +29,70 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       settings_(std::move(settings)),
       log_(log),
       files_(files),
-      executor_(plan_),
+      team_(plan_, settings_.job, log),
+      executor_(plan_,
+                [this](const runtime::Device& device) {
+                  return team_.connect(device.info().host_visible != 0);
+                }),
       schedules_(*plan_),
-      train_feeder_(plan_->train_feed, *plan_->dataset("train"), plan_->experiment.batch.global) {
+      train_feeder_(plan_->train_feed, *plan_->dataset("train"),
+                    plan_->train_feed.batch * plan_->accumulation) {
   scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->counter.segment)].bytes);
   results_segment_ = segment_named(*plan_, "results");
   results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
                   sizeof(float));
-  initialize_parameters();
-  begin_timeline();
-  resume();
+  together("opening the session", [&] {
+    initialize_parameters();
+    begin_timeline();
+    resume();
+  });
 }
 
 Session::~Session() = default;
 
+namespace {
+// Bytes from the start of a place.
+plan::Place behind(plan::Place at, int64_t elements) {
+  return {at.segment, at.offset + static_cast<uint64_t>(elements) * sizeof(float)};
+}
+}  // namespace
+
 void Session::initialize_parameters() {
   std::vector<float> values;
+  // In pieces: a whole tensor beside the arena would show in the process's memory for good.
+  constexpr int64_t kPiece = 1 << 15;
+  const auto seed = static_cast<uint64_t>(plan_->experiment.run.seed);
+  for (const plan::Parameter& p : plan_->parameters)
+    for (const plan::Held& held : plan::held_value(*plan_, p))
+      plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+        for (int64_t at = 0; at < n; at += kPiece) {
+          values.resize(static_cast<size_t>(std::min(kPiece, n - at)));
+          initialize(p, seed, global + at, values);
+          executor_.write(behind(held.at, first + at), values.data(),
+                          values.size() * sizeof(float));
+          executor_.sync();
+        }
+      });
   for (const plan::Parameter& p : plan_->parameters) {
-    // In pieces: a whole tensor beside the arena would show in the process's memory for good.
-    constexpr int64_t kPiece = 1 << 15;
-    const int64_t n = program::elements(p.shape);
-    for (int64_t at = 0; at < n; at += kPiece) {
-      values.resize(static_cast<size_t>(std::min(kPiece, n - at)));
-      initialize(p, static_cast<uint64_t>(plan_->experiment.run.seed), at, values);
-      executor_.write({p.value.segment, p.value.offset + static_cast<uint64_t>(at) * sizeof(float)},
-                      values.data(), values.size() * sizeof(float));
-      executor_.sync();
-    }
-  }
-  for (const plan::Group& g : plan_->groups)
-    for (const plan::State& s : g.states) {
+    if (p.group < 0) continue;
+    for (const plan::State& s : plan_->groups[static_cast<size_t>(p.group)].states) {
       if (s.initial == 0) continue;  // the arena is zero
       // Padding stays zero: only the elements of parameters get the initial value.
-      for (const plan::Parameter& p : plan_->parameters) {
-        if (p.group < 0 || &plan_->groups[static_cast<size_t>(p.group)] != &g) continue;
-        values.assign(static_cast<size_t>(program::elements(p.shape)),
+      for (const plan::Held& held : plan::held_state(*plan_, p, s)) {
+        values.assign(static_cast<size_t>(topology::elements(held.box)),
                       static_cast<float>(s.initial));
-        executor_.write({s.segment, p.value.offset}, values.data(), values.size() * sizeof(float));
+        executor_.write(held.at, values.data(), values.size() * sizeof(float));
         executor_.sync();
       }
     }
+  }
   for (const auto& model : plan_->experiment.models)
     if (!model.load.empty()) load_weights(model);
 }
 
-data::LoaderConfig Session::loader_config(const std::string& dataset, bool training) const {
-  const config::DatasetConfig& c = *plan_->experiment.dataset(dataset);
-  data::LoaderConfig l;
-  l.batch = training ? plan_->experiment.batch.global : plan_->experiment.batch.eval;
-  l.seed = static_cast<uint64_t>(plan_->experiment.run.seed);
-  l.shuffle = training && c.shuffle;
-  l.limit = c.limit;
-  l.prefetch = static_cast<int>(c.prefetch);
-  l.endless = training;
-  return l;
-}
-
 data::Loader& Session::train_loader() {
   if (!train_loader_) {
-    data::LoaderConfig l = loader_config("train", true);
+    data::LoaderConfig l = plan::loader_config(*plan_, "train", true);
     l.first_batch = next_batch_;
     const plan::Dataset& d = *plan_->dataset("train");
     train_loader_.emplace(data::Source{&d.item(), d.handle(), "train"}, l);
@@ -95,17 +101,20 @@ data::Loader& Session::train_loader() {
 }
 
 StepResult Session::step() {
-  const data::Batch* batch = train_loader().next();
-  if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
-  train_feeder_.stage(*batch);
-  const StepResult r = run_step(batch->epoch, batch->valid);
-  next_batch_ = batch->index + 1;
-  return r;
+  return together("step", [&] {
+    const data::Batch* batch = train_loader().next();
+    if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
+    train_feeder_.stage(*batch);
+    const StepResult r = run_step(batch->epoch, batch->valid);
+    next_batch_ = batch->index + 1;
+    return r;
+  });
 }
 
 StepResult Session::step(const std::vector<HostField>& fields) {
+  // What the host can mend is no reason to end the job.
   const int64_t n = train_feeder_.stage(fields, false);
-  return run_step(0, n);
+  return together("step", [&] { return run_step(0, n); });
 }
 
 // Rates and counters of this step, as one block. Places of scalars all lie in one segment.
@@ -127,18 +136,24 @@ void Session::write_scalars(int64_t first_sample) {
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
   const uint64_t start = monotonic_ns();
   modified();
+  team_.at_step(step_ + 1);
+  votes_[0] = static_cast<float>(samples);
+  votes_[1] = cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
+  executor_.write(plan_->votes, votes_, sizeof votes_);
   if (plan_->accumulation > 1) executor_.launch(runtime::Step::kBegin);
+  const int64_t share = plan_->accumulation * plan_->train_feed.batch;
   for (int64_t m = 0; m < plan_->accumulation; ++m) {
     if (m > 0) executor_.sync();  // the scalars' host copy is still being read until then
-    write_scalars(m * plan_->train_feed.batch);
+    write_scalars(plan_->at.data * share + m * plan_->train_feed.batch);
     train_feeder_.feed(executor_, m);
-    executor_.launch(runtime::Step::kMicro);
+    const bool last = m == plan_->accumulation - 1 && !plan_->last.empty();
+    executor_.launch(last ? runtime::Step::kLast : runtime::Step::kMicro);
   }
   executor_.launch(runtime::Step::kUpdate);
   StepResult r;
   read_results(r);
   ++step_;
-  samples_ += samples;
+  samples_ += r.samples;
   if (!r.skipped) ++updates_;
   r.step = step_;
   r.epoch = epoch;
@@ -153,9 +168,11 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
 void Session::read_results(StepResult& r) {
   executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
   double squares = 0;
+  const auto at = [&](plan::Place p) { return results_[p.offset / sizeof(float)]; };
+  r.samples = std::lround(at(plan_->votes));
+  stop_agreed_ = at({plan_->votes.segment, plan_->votes.offset + sizeof(float)}) > 0;
   for (const plan::Model& m : plan_->models) {
     if (!m.trained) continue;
-    auto at = [&](plan::Place p) { return results_[p.offset / sizeof(float)]; };
     r.loss += at(m.loss);
     squares += static_cast<double>(at(m.norm)) * at(m.norm);
     r.skipped = r.skipped || at(m.finite) == 0;
@@ -173,7 +190,8 @@ void Session::guard_numerics(const StepResult& r) {
            real_text(std::abs(r.grad_norm)).c_str(), static_cast<long>(skipped_in_a_row_)));
   if (limit <= 0 || skipped_in_a_row_ < limit) return;
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look.
-  std::string op = executor_.first_non_finite(runtime::Step::kMicro);
+  std::string op = executor_.first_non_finite(plan_->last.empty() ? runtime::Step::kMicro
+                                                                  : runtime::Step::kLast);
   if (op.empty()) op = executor_.first_non_finite(runtime::Step::kUpdate);
   fail(PLAIT_ERR_NUMERIC, strf("[session] %ld steps in a row were not finite, up to step %ld; the "
                                "first value that is not finite comes from %s; "
@@ -181,6 +199,20 @@ void Session::guard_numerics(const StepResult& r) {
                                "[guard] nonfinite_limit sets the patience",
                                static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step),
                                op.empty() ? "an earlier micro-batch" : op.c_str()));
+}
+
+void Session::throw_together(const char* what, const Error& e) {
+  // All ranks agreed on a stop, or the arguments were refused before anything happened.
+  if (e.code() == PLAIT_ERR_CANCELLED) throw e;
+  const std::string where =
+      strf("[session] %s failed in step %ld", what, static_cast<long>(step_ + 1));
+  if (e.code() != PLAIT_ERR_PEER) {
+    team_.give_up(where + ": " + e.text());
+    throw e;
+  }
+  const std::string reason = team_.end_reason();
+  throw Error(PLAIT_ERR_PEER, where + (reason.empty() ? "" : ": " + reason),
+              std::make_shared<const Error>(e));
 }
 
 const plan::Parameter& Session::parameter(const std::string& name) const {
@@ -204,15 +236,31 @@ void check_bytes(const plan::Parameter& p, uint64_t bytes) {
 void Session::read(const std::string& name, void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
-  executor_.read(p.value, data, bytes);
+  if (!p.split()) return executor_.read(p.value, data, bytes);
+  // Every rank lays its part into zeros; as bits, so that the sum changes nothing.
+  together("reading a parameter", [&] {
+    std::vector<float> own(static_cast<size_t>(topology::elements(p.box)));
+    executor_.read(p.value, own.data(), own.size() * sizeof(float));
+    std::memset(data, 0, bytes);
+    plan::for_each_run(p.shape, p.box, [&](int64_t global, int64_t first, int64_t n) {
+      std::memcpy(static_cast<float*>(data) + global, own.data() + first,
+                  static_cast<size_t>(n) * sizeof(float));
+    });
+    team_.communicators()->sum(topology::Axis::kTensor,
+                               {static_cast<int32_t*>(data), bytes / sizeof(int32_t)});
+  });
 }
 
 void Session::write(const std::string& name, const void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
   modified();
-  executor_.write(p.value, data, bytes);
-  executor_.sync();
+  for (const plan::Held& held : plan::held_value(*plan_, p))
+    plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+      executor_.write(behind(held.at, first), static_cast<const float*>(data) + global,
+                      static_cast<size_t>(n) * sizeof(float));
+      executor_.sync();
+    });
 }
 
 std::string Session::describe() const {

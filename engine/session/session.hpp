@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/log.hpp"
@@ -20,6 +22,7 @@
 #include "engine/session/feeder.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/schedules.hpp"
+#include "engine/session/team.hpp"
 
 namespace plait::session {
 
@@ -55,9 +58,11 @@ struct Settings {
   std::string command;
   std::vector<std::string> overrides;
   std::string resolved_toml;
+  runtime::Job job;  // who this rank is; one rank alone by default
 };
 
-// Owner thread only, but for cancel().
+// Owner thread only, but for cancel(). Where several ranks train together, each has its session, and all of them make the same
+// calls in the same order; what a host feeds to step() is then the rank's share.
 class Session {
  public:
   Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log, FileSystem& files);
@@ -91,28 +96,40 @@ class Session {
 
  private:
   friend class Trainer;
+  // Runs what all ranks do together: when this one fails, the others learn it at once.
+  template <class Do>
+  auto together(const char* what, Do&& call) -> decltype(call());
+  [[noreturn]] void throw_together(const char* what, const Error& e);
   void initialize_parameters();
   void load_weights(const config::ModelConfig& model);
   void resume();
+  std::unique_ptr<checkpoint::Checkpoint> open_files();
+  checkpoint::State state() const;
+  std::string save_together(checkpoint::Writer* writer,
+                            std::span<const checkpoint::SaveTensor> tensors);
   data::Loader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
+  Evaluation evaluate_share(const plan::Dataset& dataset, int64_t max_batches);
+  void sum_over_replicas(std::vector<double>& totals);
   void write_scalars(int64_t first_sample);
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
   void restore(const checkpoint::Checkpoint& c);
   void begin_timeline();
-  data::LoaderConfig loader_config(const std::string& dataset, bool training) const;
 
   std::shared_ptr<const plan::Plan> plan_;
   Settings settings_;
   Log& log_;
   FileSystem& files_;
+  Team team_;
   runtime::Executor executor_;
   Schedules schedules_;
   Feeder train_feeder_;
   std::optional<data::Loader> train_loader_;
   std::unique_ptr<RunFiles> run_files_;  // null with no_files
+  bool keeps_files_ = false;             // rank 0 has run_files_
   std::vector<char> scalars_;            // host copy of the scalars segment
+  float votes_[2] = {0, 0};              // host copy of Plan::votes
   std::vector<float> results_;           // host copy of the results segment
   int32_t results_segment_ = -1;
   int64_t step_ = 0;     // steps made
@@ -127,7 +144,21 @@ class Session {
   int64_t evaluations_without_gain_ = -1;      // -1: none yet
   std::optional<Evaluation> last_evaluation_;  // none since the last load
   bool running_ = false;                       // inside run()
+  bool stop_agreed_ = false;                   // the last step's vote
   std::atomic<bool> cancelled_{false};
 };
+
+template <class Do>
+auto Session::together(const char* what, Do&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const Error& e) {
+    if (team_.alone()) throw;
+    throw_together(what, e);
+  } catch (const std::exception& e) {
+    team_.give_up(std::string(what) + ": " + e.what());
+    throw;
+  }
+}
 
 }  // namespace plait::session

@@ -170,9 +170,10 @@ bool Trainer::evaluate(const StepResult& r) {
 }
 
 void Trainer::save(const StepResult& r) {
-  if (!s_.run_files_ || saved_at_ == r.step) return;
+  if (!s_.keeps_files_ || saved_at_ == r.step) return;
   checkpoint_ = s_.save("");
   saved_at_ = r.step;
+  if (!s_.run_files_) return;
   s_.run_files_->metrics().event("checkpoint", r.step, unix_seconds(), {}, "path", checkpoint_);
   status("running", r);
 }
@@ -191,7 +192,9 @@ StepResult Trainer::loop() {
     r = s_.step();
     log_step(r);
     const bool host_stops = s_.settings_.on_step && s_.settings_.on_step(r);
-    if (host_stops || s_.cancelled_.load(std::memory_order_relaxed)) stop(r);
+    if (host_stops) s_.cancelled_.store(true, std::memory_order_relaxed);
+    // Alone at once; several ranks when all of them know, which is after the step that has carried the wish around.
+    if (s_.team_.alone() ? s_.cancelled_.load(std::memory_order_relaxed) : s_.stop_agreed_) stop(r);
     const int64_t every = experiment_.evaluate.every;
     if (every > 0 && r.step % every == 0 && evaluate(r)) {
       r.finished = true;

@@ -361,6 +361,18 @@ AT(plait_experiment_options, overrides, 8);
 AT(plait_experiment_options, n_overrides, 16);
 AT(plait_experiment_options, reserved, 20);
 
+SIZE(plait_job_options, 64);
+AT(plait_job_options, struct_size, 0);
+AT(plait_job_options, rank, 8);
+AT(plait_job_options, size, 12);
+AT(plait_job_options, local_rank, 16);
+AT(plait_job_options, local_size, 20);
+AT(plait_job_options, meeting, 24);
+AT(plait_job_options, secret, 32);
+AT(plait_job_options, secret_size, 40);
+AT(plait_job_options, connect_timeout, 48);
+AT(plait_job_options, timeout, 56);
+
 SIZE(plait_step_result, 72);
 AT(plait_step_result, struct_size, 0);
 AT(plait_step_result, step, 8);

@@ -192,12 +192,66 @@ class Experiment {
   host_detail::Handle<plait_experiment, plait_experiment_close> experiment_;
 };
 
+// One rank of a job as a host describes it. What plait_job_options says of the members holds here.
+struct JobSettings {
+  uint32_t rank = 0, size = 1;
+  uint32_t local_rank = 0, local_size = 0;  // local_size 0: all ranks are on this machine
+  std::string meeting = "";                 // "HOST:PORT", "file:PATH"; "": nowhere, for plans
+  std::string secret = "";                  // bytes
+  double connect_timeout = 0, timeout = 0;  // seconds; 0: the library's own
+};
+
+// Who this process is among the ranks that train together.
+class Job {
+ public:
+  // As the environment tells: PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else alone.
+  static Job from_environment() {
+    Job job;
+    job.open(nullptr);
+    return job;
+  }
+  explicit Job(const JobSettings& settings) {
+    plait_job_options o{};
+    o.struct_size = sizeof o;
+    o.rank = settings.rank;
+    o.size = settings.size;
+    o.local_rank = settings.local_rank;
+    o.local_size = settings.local_size;
+    o.meeting = settings.meeting.empty() ? nullptr : settings.meeting.c_str();
+    o.secret = settings.secret.data();
+    o.secret_size = settings.secret.size();
+    o.connect_timeout = settings.connect_timeout;
+    o.timeout = settings.timeout;
+    open(&o);
+  }
+  const plait_job* get() const { return job_.get(); }
+  // JSON: rank, size, local_rank, local_size, meeting, source and reason; never the secret.
+  std::string describe() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_job_describe(get(), t); });
+  }
+
+ private:
+  Job() = default;
+  void open(const plait_job_options* options) {
+    plait_job* job = nullptr;
+    host_detail::check(plait_job_open(options, &job));
+    job_ = {job, {}};
+  }
+  host_detail::Handle<plait_job, plait_job_close> job_;
+};
+
 // Everything decided, nothing allocated.
 class Plan {
  public:
   explicit Plan(const Experiment& experiment) {
     plait_plan* plan = nullptr;
     host_detail::check(plait_plan_make(experiment.get(), &plan));
+    plan_ = {plan, {experiment.keep()}};
+  }
+  // Of one rank of a job; its sessions train together with those of the other ranks.
+  Plan(const Experiment& experiment, const Job& job) {
+    plait_plan* plan = nullptr;
+    host_detail::check(plait_plan_make_for(experiment.get(), job.get(), &plan));
     plan_ = {plan, {experiment.keep()}};
   }
   plait_plan* get() const { return plan_.get(); }

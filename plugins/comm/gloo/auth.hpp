@@ -10,7 +10,6 @@ namespace plait::comm_gloo {
 
 using Digest = std::array<uint8_t, 32>;
 
-Digest sha256(std::string_view data);
 Digest hmac(std::string_view key, std::string_view data);
 // Equal, in a time that does not depend on where they differ.
 bool same(const Digest& a, const Digest& b);

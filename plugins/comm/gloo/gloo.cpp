@@ -124,6 +124,6 @@ class Group::Call : private Job {
 PLAIT_PLUGIN("comm-gloo", PLAIT_VERSION, "Apache-2.0", "Communication over TCP with Gloo") {
   static const auto gloo =
       plait::comm<plait::comm_gloo::Group>("gloo", "TCP between processes, on one machine or many",
-                                           true, nullptr, plait::comm_gloo::kOptions);
+                                           PLAIT_COMM_REACH_NETWORK, nullptr, plait::comm_gloo::kOptions);
   host.add(gloo);
 }

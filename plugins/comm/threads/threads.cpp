@@ -37,7 +37,7 @@ class Meetings {
     if (!text.starts_with(here))
       fail(PLAIT_ERR_PEER, who.head() + ": " + who.names[0] + " and " + who.names[who.rank] +
                                " run in different processes, expected threads of one; choose "
-                               "another [comm] type");
+                               "another topology.comm");
     uint64_t number = 0;
     std::from_chars(text.data() + here.size(), text.data() + text.size(), number);
     const auto found = hubs_.find(number);
@@ -122,6 +122,6 @@ class Group {
 PLAIT_PLUGIN("comm-threads", PLAIT_VERSION, "Apache-2.0",
              "Communication between ranks that are threads of one process") {
   static const auto threads = plait::comm<plait::comm_threads::Group>(
-      "threads", "ranks are threads of one process", false, nullptr);
+      "threads", "ranks are threads of one process", PLAIT_COMM_REACH_PROCESS, nullptr);
   host.add(threads);
 }

@@ -53,9 +53,9 @@ struct CommCallBox {
 
 // A group class G, one rank's end: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
 // void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
-// void finish(plait_queue*). All but abort may throw. `device`: whose memory it exchanges; nullptr: host memory.
+// void finish(plait_queue*). All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
 template <class G>
-plait_comm_item comm(const char* name, const char* help, bool across_hosts, const char* device,
+plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
                      std::span<const plait_option> options = {}) {
   using Box = detail::CommBox<G>;
   using CallBox = detail::CommCallBox<G>;
@@ -64,7 +64,7 @@ plait_comm_item comm(const char* name, const char* help, bool across_hosts, cons
           help,
           options.data(),
           detail::count(options),
-          across_hosts,
+          reach,
           device,
           [](const plait_host* h, const plait_options* o, const plait_comm_setup* setup,
              plait_comm** out) -> plait_error* {

@@ -1,0 +1,60 @@
+// Jobs: who this rank is.
+#include <cstdlib>
+
+#include "engine/capi/objects.hpp"
+
+using namespace plait;
+using namespace plait::capi;
+
+namespace {
+
+int32_t number(uint32_t value, const char* what) {
+  if (value > INT32_MAX)
+    fail_invalid(std::string("[capi] plait_job_options.") + what + " is " + std::to_string(value) +
+                 ", which is no number of ranks");
+  return static_cast<int32_t>(value);
+}
+
+runtime::Job job_of(const plait_job_options& o) {
+  runtime::Job job;
+  job.rank = number(o.rank, "rank");
+  job.size = number(o.size, "size");
+  job.local_rank = o.local_size ? number(o.local_rank, "local_rank") : job.rank;
+  job.local_size = o.local_size ? number(o.local_size, "local_size") : job.size;
+  job.source = "host";
+  job.reason = "the program said so";
+  if (o.meeting) job.meeting = o.meeting;
+  if (o.secret_size > 0) {
+    require(o.secret, "plait_job_options.secret");
+    job.secret.assign(static_cast<const char*>(o.secret), o.secret_size);
+  }
+  if (o.connect_timeout != 0) job.connect_timeout = o.connect_timeout;
+  if (o.timeout != 0) job.timeout = o.timeout;
+  runtime::check(job);
+  return job;
+}
+
+}  // namespace
+
+extern "C" {
+
+plait_error* plait_job_open(const plait_job_options* options, plait_job** out) {
+  return guard_c([&] {
+    require(out, "out");
+    *out = new plait_job{
+        options ? job_of(read_options(options, sizeof(plait_job_options), "plait_job_options"))
+                : runtime::job_from_environment(secure_getenv)};
+  });
+}
+
+plait_error* plait_job_describe(const plait_job* job, plait_text** json) {
+  return guard_c([&] {
+    require(job, "job");
+    require(json, "json");
+    *json = new_text(runtime::describe(job->job));
+  });
+}
+
+void plait_job_close(plait_job* job) { delete job; }
+
+}  // extern "C"

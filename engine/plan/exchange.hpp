@@ -1,0 +1,29 @@
+// Writing exchanges between ranks into programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+
+namespace plait::plan {
+
+// Adds it to plan.exchanges; returns its index. n is filled in by the functions below.
+int32_t add_exchange(Plan& plan, std::string name, topology::Axis axis, uint32_t kind);
+
+// How many ranks take part in an exchange over that axis, on this rank's place of the grid.
+int64_t ranks_of(const Plan& plan, topology::Axis axis);
+
+// Starts all-reduce, a sum, of in[0] in its own memory; the other values lie inside of that memory, and are waited for.
+program::ValueId start_all_reduce(program::Graph& g, Plan& plan, int32_t exchange,
+                                  std::vector<program::ValueId> in);
+// Starts reduce-scatter of in[0] (R*n), a sum; this rank's row (n) ends up at `place`.
+program::ValueId start_reduce_scatter(program::Graph& g, Plan& plan, int32_t exchange,
+                                      std::vector<program::ValueId> in, Place place);
+// Starts all-gather of in[0] (n); all rows (R*n) end up at `place`.
+program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t exchange,
+                                  std::vector<program::ValueId> in, Place place);
+// Ops appended from here on run behind the end of the exchange; v lies where its result does. Returns the result.
+program::ValueId wait_exchange(program::Graph& g, int32_t exchange, program::ValueId v);
+
+}  // namespace plait::plan

@@ -1,0 +1,29 @@
+// The flat memory of groups: where parameters lie, how replicas share it, and what a rank holds of each tensor.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+
+namespace plait::plan {
+
+// Gives a trained parameter its places, behind those of its group so far; opens another part where the last one is full.
+void place_parameter(Plan& plan, Parameter& parameter);
+// After the last parameter: closes the parts and shares them out.
+void finish_groups(Plan& plan);
+
+// A block of a global tensor that lies in one piece in this rank's memory, row-major.
+struct Held {
+  topology::Box box;
+  Place at;
+};
+// What this rank holds of a parameter, and of a state of it. The blocks of all ranks cover the tensor; those of replicas may be equal.
+std::vector<Held> held_value(const Plan& plan, const Parameter& parameter);
+std::vector<Held> held_state(const Plan& plan, const Parameter& parameter, const State& state);
+
+// The runs of a block that follow each other in the global tensor, too: first element there, first in the block, how many.
+void for_each_run(const plait_shape& global, const topology::Box& box,
+                  const std::function<void(int64_t global_first, int64_t first, int64_t n)>& visit);
+
+}  // namespace plait::plan

@@ -1,0 +1,242 @@
+#include "engine/plan/steps.hpp"
+
+#include <plait/comm.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "engine/plan/exchange.hpp"
+#include "engine/program/differentiate.hpp"
+#include "engine/program/partition.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::plan {
+
+using program::attr;
+using program::Graph;
+using program::make_shape;
+using program::ValueId;
+
+ValueId flat(Graph& g, const std::string& name, int32_t segment, int64_t first, int64_t n) {
+  return g.persistent(name, make_shape(PLAIT_F32, {n}),
+                      {segment, static_cast<uint64_t>(first) * 4});
+}
+
+namespace {
+
+// Adds a micro-batch's value to what the step has so far, or sets it when there is only one micro-batch.
+ValueId deliver(Graph& g, const Plan& plan, const std::string& name, ValueId v, Place place) {
+  if (plan.accumulation == 1) return g.bind(v, place);
+  const ValueId sum = g.persistent(name, g.shape(v), place);
+  return g.assign(sum, program::operator_(g, "add", sum, v));
+}
+
+// A gradient that is complete when it is made is squared and summed there, so that the norm need not read all of them again.
+void deliver_squares(Graph& g, Plan& plan, const Parameter& p, ValueId gradient) {
+  auto model = std::find_if(plan.models.begin(), plan.models.end(),
+                            [&](const Model& m) { return m.name == p.model; });
+  if (model->squares < 0)
+    model->squares = plan.storage.add(p.model + ".squares", Category::kResults);
+  std::vector<int64_t> axes(g.shape(gradient).rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  g.scope = p.model + ".optimizer";
+  g.bind(
+      g.apply1("reduce", {gradient},
+               {attr("kind", std::string("sum_squares")), attr("axes", axes), attr("keep", false)}),
+      plan.storage.take(model->squares, 4, 4));
+}
+
+// What the replicas counted becomes what all of them did.
+void share_sums(Graph& g, Plan& plan, const std::vector<ValueId>& delivered) {
+  int64_t n = 2;
+  for (const Model& m : plan.models) n += m.trained ? 2 : 0;
+  std::vector<ValueId> in{flat(g, "sums", plan.votes.segment, 0, n)};
+  in.insert(in.end(), delivered.begin(), delivered.end());
+  g.scope = "replicas";
+  plan.sums_exchange =
+      add_exchange(plan, "losses and weights", topology::Axis::kData, PLAIT_COMM_ALL_REDUCE);
+  start_all_reduce(g, plan, plan.sums_exchange, std::move(in));
+}
+
+// Gradients go out part by part. The backward pass makes the last parameters' first.
+void share_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& delivered) {
+  for (size_t k = 0; k < plan.groups.size(); ++k) {
+    Group& group = plan.groups[k];
+    g.scope = group.name;
+    for (size_t i = group.parts.size(); i-- > 0;) {
+      Part& part = group.parts[i];
+      const std::string name = "gradients of " + group.name + ", part " + std::to_string(i);
+      std::vector<ValueId> in{flat(g, name, group.gradients, part.begin, part.elements)};
+      for (const auto& [p, v] : delivered) {
+        const auto at = static_cast<int64_t>(p->gradient.offset / 4);
+        if (p->group == static_cast<int32_t>(k) && at >= part.begin &&
+            at < part.begin + part.elements)
+          in.push_back(v);
+      }
+      const bool scatter = part.own_elements != part.elements;
+      part.reduce = add_exchange(plan, name, topology::Axis::kData,
+                                 scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
+      if (scatter)
+        start_reduce_scatter(g, plan, part.reduce, std::move(in),
+                             {group.gradients, static_cast<uint64_t>(part.own_begin) * 4});
+      else
+        start_all_reduce(g, plan, part.reduce, std::move(in));
+    }
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// What is needed of a program after it was cut up for the tensor ranks; the ids are exchanged for those of the new one.
+class Kept {
+ public:
+  void keep(ValueId& v, int32_t dim = program::kWhole) {
+    at_.push_back(&v);
+    wanted_.push_back({v, dim});
+  }
+  std::unique_ptr<Graph> cut(Plan& plan, std::unique_ptr<Graph> graph,
+                             const std::map<ValueId, int32_t>& shared) {
+    if (plan.grid.tensor() == 1) return graph;
+    const program::Sharers sharers{
+        plan.grid.tensor(), plan.at.tensor,
+        [&](const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype,
+            uint64_t n) {
+          plan.exchanges.push_back({name, topology::Axis::kTensor, kind, reduction, dtype, n});
+          return static_cast<int32_t>(plan.exchanges.size() - 1);
+        }};
+    std::vector<ValueId> made;
+    auto cut = program::partition(*graph, shared, sharers, wanted_, made);
+    for (size_t i = 0; i < made.size(); ++i) *at_[i] = made[i];
+    return cut;
+  }
+
+ private:
+  std::vector<ValueId*> at_;
+  std::vector<program::Wanted> wanted_;
+};
+
+// A trained parameter that a program reads, and its gradient; 0: no loss depends on it.
+struct Trained {
+  const Parameter* parameter;
+  ValueId gradient;
+};
+
+std::vector<Trained> differentiated(Graph& g, const Plan& plan, const Tracer& tracer,
+                                    const std::vector<Tracer::Result>& results) {
+  ValueId total = 0;
+  for (const auto& r : results)
+    if (r.loss_sum) total = total ? program::operator_(g, "add", total, r.loss_sum) : r.loss_sum;
+  std::vector<ValueId> targets;
+  std::vector<Trained> trained;
+  for (const Parameter& p : plan.parameters)
+    if (const auto v = tracer.parameter_value(p.name); v && p.group >= 0) {
+      targets.push_back(v);
+      trained.push_back({&p, 0});
+    }
+  const auto gradients = program::differentiate(g, total, targets);
+  for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
+  return trained;
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& context, bool last) {
+  auto results = tracer.results();
+  std::unique_ptr<Graph> graph = tracer.take_graph();
+  std::vector<Trained> trained = differentiated(*graph, plan, tracer, results);
+  Kept kept;
+  for (auto& r : results) {
+    kept.keep(r.loss_sum);
+    kept.keep(r.weight_sum);
+  }
+  for (Trained& t : trained)
+    kept.keep(t.gradient, t.parameter->split() ? t.parameter->partition : program::kWhole);
+  graph = kept.cut(plan, std::move(graph), tracer.shared());
+  Graph& g = *graph;
+
+  std::vector<ValueId> sums;
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    const Model& model = plan.models[m];
+    if (!model.trained) continue;
+    sums.push_back(deliver(g, plan, "loss_sum", results[m].loss_sum, model.loss_sum));
+    sums.push_back(deliver(g, plan, "weight_sum", results[m].weight_sum, model.weight_sum));
+  }
+  const bool replicated = plan.grid.data() > 1;
+  std::map<const Parameter*, ValueId> delivered;
+  for (const Trained& t : trained) {
+    const Parameter& p = *t.parameter;
+    if (t.gradient) {
+      delivered[&p] = deliver(g, plan, p.name + ".gradient", t.gradient, p.gradient);
+      if (plan.accumulation == 1 && plan.grid.ranks() == 1) deliver_squares(g, plan, p, t.gradient);
+    } else if (context.log && last) {
+      context.log->warn("[plan] no loss depends on parameter '" + p.name +
+                        "'; only weight decay will change it");
+    }
+  }
+  if (last && replicated) {
+    share_sums(g, plan, sums);
+    share_gradients(g, plan, delivered);
+  }
+  return graph;
+}
+
+std::unique_ptr<Graph> write_evaluate(Plan& plan) {
+  const Dataset* data = plan.dataset("eval") ? plan.dataset("eval") : plan.dataset("train");
+  Tracer tracer(plan, plan.eval_feed, *data, *plan.experiment.dataset(data->name()), false);
+  tracer.run();
+  auto results = tracer.results();
+  auto states = tracer.metric_states();
+  auto outputs = tracer.outputs();
+  std::unique_ptr<Graph> graph = tracer.take_graph();
+  std::erase_if(outputs, [&](const auto& o) {  // not one row per sample
+    const plait_shape& shape = graph->shape(o.second);
+    return shape.rank < 1 || shape.dims[0] != plan.eval_feed.batch;
+  });
+  Kept kept;
+  for (auto& r : results) {
+    kept.keep(r.loss_sum);
+    kept.keep(r.weight_sum);
+  }
+  for (auto& s : states) kept.keep(s.state);
+  for (auto& o : outputs) kept.keep(o.second);
+  graph = kept.cut(plan, std::move(graph), tracer.shared());
+  Graph& g = *graph;
+
+  const int32_t segment = plan.storage.add("evaluation", Category::kResults);
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    if (!results[m].loss_sum) continue;
+    g.bind(results[m].loss_sum, plan.models[m].eval_loss_sum);
+    g.bind(results[m].weight_sum, plan.models[m].eval_weight_sum);
+  }
+  for (const auto& s : states) {
+    plan.metrics.push_back(
+        {s.name, s.item, plan.storage.take(segment, program::bytes(g.shape(s.state)))});
+    g.bind(s.state, plan.metrics.back().state);
+  }
+  for (const auto& [name, v] : outputs) {
+    const plait_shape shape = g.shape(v);
+    plan.outputs.push_back({name, shape, plan.storage.take(segment, program::bytes(shape))});
+    g.bind(v, plan.outputs.back().place);
+  }
+  return graph;
+}
+
+std::unique_ptr<Graph> write_total(Plan& plan) {
+  auto graph = std::make_unique<Graph>(plan.rules.get());
+  graph->scope = "replicas";
+  plan.n_totals = 2 + 2 * static_cast<int64_t>(plan.models.size());
+  for (const Metric& m : plan.metrics) plan.n_totals += m.item->n_state;
+  const int32_t segment = plan.storage.add("totals", Category::kResults);
+  plan.totals = plan.storage.take(segment, static_cast<uint64_t>(plan.n_totals) * 8);
+  const ValueId totals =
+      graph->persistent("totals", make_shape(PLAIT_F64, {plan.n_totals}), plan.totals);
+  const int32_t exchange =
+      add_exchange(plan, "figures of an evaluation", topology::Axis::kData, PLAIT_COMM_ALL_REDUCE);
+  wait_exchange(*graph, exchange, start_all_reduce(*graph, plan, exchange, {totals}));
+  return graph;
+}
+
+}  // namespace plait::plan

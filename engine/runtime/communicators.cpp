@@ -1,0 +1,256 @@
+#include "engine/runtime/communicators.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::runtime {
+
+// One group of this rank.
+struct Communicators::Group {
+  topology::Axis axis;
+  std::string prefix;  // of its names in the job's store: "data.0."
+  const plait_comm_item* item = nullptr;
+  std::string plugin;
+  plait_comm* comm = nullptr;
+  Control* control = nullptr;
+  double connect_timeout = 0;
+  plait_store store{};
+};
+
+// One prepared exchange; a kernel as devices see it.
+struct Communicators::Call {
+  const plait_comm_item* item = nullptr;
+  plait_comm_call* call = nullptr;
+  plait_kernel* kernel() { return reinterpret_cast<plait_kernel*>(this); }
+  static const Call& of(const plait_kernel* k) { return *reinterpret_cast<const Call*>(k); }
+};
+
+const plait_kernel_item& Communicators::start_item() {
+  static const plait_kernel_item kItem = {
+      .struct_size = sizeof(plait_kernel_item),
+      .name = "exchange",
+      .op = "exchange",
+      .device = "",
+      .rank = 0,
+      .reserved = 0,
+      .select = nullptr,
+      .prepare = nullptr,
+      .run = [](const plait_kernel* k, plait_queue* queue, void* const*,
+                void*) { return Call::of(k).item->start(Call::of(k).call, queue); },
+      .release = nullptr};
+  return kItem;
+}
+
+const plait_kernel_item& Communicators::wait_item() {
+  static const plait_kernel_item kItem = {
+      .struct_size = sizeof(plait_kernel_item),
+      .name = "exchange_wait",
+      .op = "exchange_wait",
+      .device = "",
+      .rank = 0,
+      .reserved = 0,
+      .select = nullptr,
+      .prepare = nullptr,
+      .run = [](const plait_kernel* k, plait_queue* queue, void* const*,
+                void*) { return Call::of(k).item->finish(Call::of(k).call, queue); },
+      .release = nullptr};
+  return kItem;
+}
+
+namespace {
+
+// The nearest backend that reaches all members and exchanges this device's memory.
+const plait_comm_item& choose(const plan::Plan& plan, const std::vector<Peer>& peers,
+                              const topology::Group& group, bool host_memory) {
+  if (plan.comm != "auto") return plan.registry->comm(plan.comm);
+  const auto all_share = [&](std::string Peer::*what) {
+    return std::all_of(group.members.begin(), group.members.end(), [&](int32_t r) {
+      return peers[static_cast<size_t>(r)].*what ==
+             peers[static_cast<size_t>(group.members[0])].*what;
+    });
+  };
+  const uint32_t needed = all_share(&Peer::process) ? PLAIT_COMM_REACH_PROCESS
+                          : all_share(&Peer::host)  ? PLAIT_COMM_REACH_HOST
+                                                    : PLAIT_COMM_REACH_NETWORK;
+  const plait_comm_item* best = nullptr;
+  for (const std::string& name : plan.registry->comms()) {
+    const plait_comm_item& item = plan.registry->comm(name);
+    const bool fits = item.device ? plan.device == item.device : host_memory;
+    if (!fits || item.reach < needed) continue;
+    if (!best || item.reach < best->reach) best = &item;
+  }
+  if (best) return *best;
+  static const char* const kReach[] = {"", "one process", "one host", "several hosts"};
+  const std::vector<std::string> names = plan.registry->comms();
+  fail_config("[topology] no backend of those loaded (" + (names.empty() ? "none" : join(names)) +
+              ") connects ranks of " + kReach[needed] + " on device '" + plan.device +
+              "'; add a comm plugin, or name one with topology.comm; plugins " +
+              plan.registry->load_summary());
+}
+
+std::string rank_name(const plan::Plan& plan, int32_t rank) {
+  const topology::Coordinates c = plan.grid.at(rank);
+  return strf("rank %d (pipeline %d, data %d, tensor %d)", rank, c.pipeline, c.data, c.tensor);
+}
+
+}  // namespace
+
+Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
+                             bool host_memory)
+    : plan_(std::move(plan)), control_(control), calls_(plan_->exchanges.size()) {
+  control_.on_end([this](const std::string& reason) { end(reason); });
+  try {
+    // The same order on every rank, so that no two wait for each other in different groups.
+    for (const topology::Group& members : plan_->grid.all_groups()) {
+      const bool needed =
+          members.size() > 1 && members.position(plan_->rank) >= 0 &&
+          std::any_of(plan_->exchanges.begin(), plan_->exchanges.end(),
+                      [&](const plan::Exchange& e) { return e.axis == members.axis; });
+      if (needed) open(members, host_memory);
+    }
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Communicators::~Communicators() { close(); }
+
+void Communicators::open(const topology::Group& members, bool host_memory) {
+  Group& g = groups_.emplace_back();
+  g.axis = members.axis;
+  g.prefix = members.name() + ".";
+  g.item = &choose(*plan_, control_.peers(), members, host_memory);
+  g.plugin = plan_->registry->plugin_of(g.item);
+  g.control = &control_;
+  g.connect_timeout = plan_->experiment.topology.connect_timeout;
+  g.store.struct_size = sizeof g.store;
+  g.store.self = &g;
+  g.store.set = [](void* self, const char* key, const void* data, uint64_t size) {
+    return guard_c([&] {
+      const Group& of = *static_cast<Group*>(self);
+      of.control->set(of.prefix + key, {static_cast<const char*>(data), size});
+    });
+  };
+  g.store.get = [](void* self, const char* key, void* data, uint64_t capacity, uint64_t* size) {
+    return guard_c([&] {
+      const Group& of = *static_cast<Group*>(self);
+      const std::string value = of.control->get(of.prefix + key, of.connect_timeout);
+      if (value.size() > capacity)
+        fail_invalid(strf("[runtime] the value of '%s' has %zu bytes, the caller has room for %lu",
+                          (of.prefix + key).c_str(), value.size(),
+                          static_cast<unsigned long>(capacity)));
+      std::memcpy(data, value.data(), value.size());
+      *size = value.size();
+    });
+  };
+  std::vector<std::string> names, hosts;
+  for (const int32_t r : members.members) {
+    names.push_back(rank_name(*plan_, r));
+    hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
+  }
+  std::vector<const char*> c_names, c_hosts;
+  for (size_t i = 0; i < names.size(); ++i) {
+    c_names.push_back(names[i].c_str());
+    c_hosts.push_back(hosts[i].c_str());
+  }
+  const std::string name = members.name();
+  plait_comm_setup setup{};
+  setup.struct_size = sizeof setup;
+  setup.name = name.c_str();
+  setup.rank = static_cast<uint32_t>(members.position(plan_->rank));
+  setup.size = static_cast<uint32_t>(members.size());
+  setup.hosts = c_hosts.data();
+  setup.ranks = c_names.data();
+  setup.store = &g.store;
+  setup.connect_timeout = g.connect_timeout;
+  setup.timeout = plan_->experiment.topology.timeout;
+  plait_comm* comm = nullptr;
+  // Options under [comm] are those of the backend that topology.comm names.
+  config::Problems problems;
+  const config::OptionSet options = config::comm_options(
+      plan_->experiment, *plan_->registry, g.item->name, config::PathResolver(), problems);
+  check_plugin(g.item->open(plan_->registry->host_of(g.item), &options, &setup, &comm), g.plugin,
+               "connecting group '" + name + "'");
+  const std::lock_guard lock(mutex_);
+  g.comm = comm;
+  if (!ended_.empty()) g.item->abort(g.comm, ended_.data(), ended_.size());
+}
+
+// On a thread of the control channel.
+void Communicators::end(const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  ended_ = reason;
+  for (const Group& g : groups_)
+    if (g.comm) g.item->abort(g.comm, reason.data(), reason.size());
+}
+
+void Communicators::close() noexcept {
+  control_.on_end({});
+  for (const auto& call : calls_)
+    if (call) call->item->release(call->call);
+  calls_.clear();
+  for (Group& g : groups_)
+    if (g.comm) g.item->close(g.comm);
+  groups_.clear();
+}
+
+const Communicators::Group& Communicators::group_of(topology::Axis axis) const {
+  const auto group =
+      std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.axis == axis; });
+  if (group == groups_.end())
+    fail_internal(std::string("[runtime] no group along ") + topology::axis_name(axis));
+  return *group;
+}
+
+plait_kernel* Communicators::prepare(int32_t exchange, const void* in, void* out) {
+  const plan::Exchange& e = plan_->exchanges[static_cast<size_t>(exchange)];
+  const Group& group = group_of(e.axis);
+  plait_comm_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = e.kind;
+  desc.dtype = e.dtype;
+  desc.reduction = e.reduction;
+  desc.n = e.n;
+  desc.in = in;
+  desc.out = out;
+  auto call = std::make_unique<Call>();
+  call->item = group.item;
+  check_plugin(group.item->prepare(group.comm, &desc, &call->call), group.plugin,
+               "preparing the exchange of " + e.name);
+  auto& slot = calls_[static_cast<size_t>(exchange)];
+  slot = std::move(call);
+  return slot->kernel();
+}
+
+void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
+  const Group& group = group_of(axis);
+  if (group.item->device)
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[runtime] backend '" + std::string(group.item->name) + "' exchanges no host memory");
+  plait_comm_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = PLAIT_COMM_ALL_REDUCE;
+  desc.dtype = PLAIT_I32;
+  desc.reduction = PLAIT_COMM_SUM;
+  desc.n = numbers.size();
+  desc.in = desc.out = numbers.data();
+  plait_comm_call* call = nullptr;
+  check_plugin(group.item->prepare(group.comm, &desc, &call), group.plugin, "prepare");
+  const std::unique_ptr<plait_comm_call, void (*)(plait_comm_call*)> owner(call,
+                                                                           group.item->release);
+  check_plugin(group.item->start(call, nullptr), group.plugin, "start");
+  check_plugin(group.item->finish(call, nullptr), group.plugin, "finish");
+}
+
+plait_kernel* Communicators::prepared(int32_t exchange) const {
+  const auto& call = calls_.at(static_cast<size_t>(exchange));
+  if (!call) fail_internal("[runtime] an exchange is waited for before it was prepared");
+  return call->kernel();
+}
+
+}  // namespace plait::runtime

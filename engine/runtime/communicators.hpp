@@ -1,0 +1,56 @@
+// The groups this rank belongs to, and what its programs exchange with them: every exchange of the plan becomes one prepared call.
+#pragma once
+
+#include <plait/comm.h>
+#include <plait/device.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/control.hpp"
+
+namespace plait::runtime {
+
+// Owner thread only, but for what the control channel does to it.
+class Communicators {
+ public:
+  // Connects every group that the plan's exchanges need. control is borrowed; host_memory: the device's
+  // memory is the host's. Errors: PLAIT_ERR_PEER naming who is missing;
+  // PLAIT_ERR_CONFIG when no backend reaches all members. [blocks: yes]
+  Communicators(std::shared_ptr<const plan::Plan> plan, Control& control, bool host_memory);
+  ~Communicators();
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+
+  // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for its end. Neither is released.
+  static const plait_kernel_item& start_item();
+  static const plait_kernel_item& wait_item();
+  // An exchange of the plan on memory of the device. It lives as long as this object.
+  plait_kernel* prepare(int32_t exchange, const void* in, void* out);
+  // The same again, for whoever waits. Throws PLAIT_ERR_INTERNAL before prepare().
+  plait_kernel* prepared(int32_t exchange) const;
+  // Adds up numbers of host memory over the ranks of an axis, in place, at once. All of them call it. [blocks: yes]
+  void sum(topology::Axis axis, std::span<int32_t> numbers);
+
+ private:
+  struct Group;
+  struct Call;
+  const Group& group_of(topology::Axis axis) const;
+  void open(const topology::Group& members, bool host_memory);
+  void end(const std::string& reason) noexcept;
+  void close() noexcept;
+
+  std::shared_ptr<const plan::Plan> plan_;
+  Control& control_;
+  std::mutex mutex_;   // guards Group::comm and ended_ against the control channel's thread
+  std::string ended_;  // why the job is over, or ""
+  std::deque<Group> groups_;
+  std::vector<std::unique_ptr<Call>> calls_;  // by exchange
+};
+
+}  // namespace plait::runtime

@@ -1,0 +1,111 @@
+#include "engine/runtime/control.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/runtime/control/alone.hpp"
+#include "engine/runtime/control/auth.hpp"
+#include "engine/runtime/control/board.hpp"
+#include "engine/runtime/control/client.hpp"
+#include "engine/runtime/control/identity.hpp"
+#include "engine/runtime/control/meeting.hpp"
+#include "engine/runtime/control/server.hpp"
+
+namespace plait::runtime {
+
+using namespace control;
+
+struct Control::State {
+  // Made in this order and unmade in the other: this rank leaves before it stops serving the others.
+  Fd listener;
+  std::unique_ptr<Server> server;  // of rank 0
+  std::unique_ptr<Client> client;  // of every rank that is not alone
+  std::unique_ptr<Alone> alone;
+  std::vector<Peer> peers;
+
+  Ending& ending() { return client ? client->ending() : alone->ending(); }
+};
+
+namespace {
+
+// What rank 0 tells the others, and itself. A file's address is loopback where no other machine takes part.
+Invitation invite(const Job& job, const Meeting& meeting, Fd& own) {
+  const bool one_machine = job.local_size == job.size;
+  if (job.listen_fd < 0 && meeting.path.empty())
+    own = listen_at(resolve_meeting(meeting.host, meeting.port, one_machine));
+  else if (job.listen_fd < 0 && one_machine)
+    own = listen_at(resolve("127.0.0.1", 0));
+  else if (job.listen_fd < 0)
+    own = listen_at({address_of_machine()});
+  const Address address = address_of_listener(own ? own.get() : job.listen_fd);
+  Invitation invitation{host_of(address), port_of(address), job.secret, random_bytes(kRunSize)};
+  if (!meeting.path.empty()) invitation.secret = random_bytes(kSecretSize);
+  return invitation;
+}
+
+void check_key(const std::string& key) {
+  if (const std::string fault = fault_of_key(key); !fault.empty())
+    fail_invalid("[control] the key '" + printable(shortened(key, kMostKey)) + "' " + fault);
+}
+
+}  // namespace
+
+Control::Control(const ControlConfig& config, Log& log) : state_(std::make_unique<State>()) {
+  const Job& job = config.job;
+  const Meeting meeting = meeting_of(job);
+  if (job.size == 1) {
+    state_->alone = std::make_unique<Alone>(config.name);
+    state_->peers.push_back(own_arrival(config).peer);
+    return;
+  }
+  const Time deadline = Clock::now() + span(job.connect_timeout);
+  std::optional<Invitation> own;
+  std::optional<MeetingFile> file;
+  if (job.rank == 0) {
+    own = invite(job, meeting, state_->listener);
+    const ServerConfig served{
+        static_cast<uint32_t>(job.size),    job.connect_timeout, job.timeout, own->secret, own->run,
+        host_and_port(own->host, own->port)};
+    const int listener = state_->listener ? state_->listener.get() : job.listen_fd;
+    state_->server = std::make_unique<Server>(served, listener, log);
+    if (!meeting.path.empty()) file.emplace(meeting.path, *own);
+  }
+  Joined joined = control::join(job, meeting, own, deadline);
+  state_->client = std::make_unique<Client>(config, std::move(joined), deadline, log);
+  state_->peers = state_->client->meet();
+}
+
+Control::~Control() = default;
+
+const std::vector<Peer>& Control::peers() const { return state_->peers; }
+
+void Control::set(const std::string& key, std::string_view value) {
+  check_key(key);
+  if (value.size() > kMostValue)
+    fail_invalid(strf("[control] the value of '%s' has %zu bytes, expected at most %zu",
+                      key.c_str(), value.size(), kMostValue));
+  state_->client ? state_->client->set(key, value) : state_->alone->set(key, value);
+}
+
+std::string Control::get(const std::string& key, double seconds) {
+  check_key(key);
+  return state_->client ? state_->client->get(key, seconds) : state_->alone->get(key, seconds);
+}
+
+void Control::on_end(std::function<void(const std::string& reason)> call) {
+  state_->ending().on_end(std::move(call));
+}
+
+std::string Control::end_reason() const { return state_->ending().get().text; }
+
+void Control::give_up(std::string_view text) noexcept {
+  state_->client ? state_->client->give_up(text) : state_->alone->give_up(text);
+}
+
+void Control::at_step(int64_t step) noexcept {
+  if (state_->client) state_->client->at_step(step);
+}
+
+}  // namespace plait::runtime

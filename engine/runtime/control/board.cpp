@@ -1,0 +1,278 @@
+#include "engine/runtime/control/board.hpp"
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::runtime::control {
+namespace {
+
+constexpr double kLeaveGrace = 3;  // seconds between the first rank that leaves and the last
+constexpr size_t kMostBytes = 256 << 20;
+constexpr size_t kMostWaits = 4096;  // of one rank
+constexpr uint32_t kMostNamed = 32;  // ranks in one message
+
+}  // namespace
+
+std::string last_seen(const std::string& host, uint64_t process_id, int64_t step) {
+  const std::string ran =
+      "; it ran as process " + std::to_string(process_id) + " on " + host + " and ";
+  return ran +
+         (step < 0 ? "had not begun a step" : "was last heard of in step " + std::to_string(step));
+}
+
+std::string fault_of_key(std::string_view key) {
+  if (key.empty() || key.size() > kMostKey)
+    return strf("has %zu characters, expected 1 to %zu", key.size(), kMostKey);
+  const auto fine = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
+  };
+  return std::all_of(key.begin(), key.end(), fine) ? "" : "may only have letters, digits and dots";
+}
+
+Board::Board(uint32_t size, double connect_timeout, std::string where, Time now, Send send)
+    : connect_timeout_(connect_timeout),
+      where_(std::move(where)),
+      send_(std::move(send)),
+      meet_until_(now + span(connect_timeout)),
+      ranks_(size) {}
+
+std::string Board::name(uint32_t rank) const {
+  const auto& arrival = ranks_[rank].arrival;
+  return arrival && !arrival->peer.name.empty() ? arrival->peer.name
+                                                : "rank " + std::to_string(rank);
+}
+
+std::optional<End> Board::admit(uint32_t rank, uint32_t size) {
+  if (phase_ == Phase::kOver) return end_;
+  if (size != ranks_.size() || rank >= size) {
+    const End other{PLAIT_ERR_CONFIG, strf("rank %u counts %u ranks in the job, rank 0 counts %zu; "
+                                           "start all ranks with the same number",
+                                           rank, size, ranks_.size())};
+    // It is one of us, so the job can't come about.
+    if (phase_ == Phase::kMeeting) end(other.code, other.text);
+    return other;
+  }
+  Rank& one = ranks_[rank];
+  if (one.came)
+    return End{PLAIT_ERR_CONFIG,
+               name(rank) + " is there already" +
+                   (one.arrival ? " (process " + std::to_string(one.arrival->process_id) + " on " +
+                                      one.arrival->peer.host + ")"
+                                : "") +
+                   "; start each rank of a job once"};
+  one.here = one.came = true;
+  ++n_here_;
+  return std::nullopt;
+}
+
+void Board::handle(uint32_t rank, const Frame& frame, Time now) {
+  Reader r(frame.payload);
+  if (frame.kind == Kind::kArrive) return arrive(rank, frame, now);
+  if (frame.kind == Kind::kGoodbye) return goodbye(rank, now);
+  if (!ranks_[rank].arrival)
+    fail_data("[control] a message from a rank that has not said who it is");
+  switch (frame.kind) {
+    case Kind::kBeat:
+      ranks_[rank].step = r.i64();
+      return r.done();
+    case Kind::kSet:
+      return set(rank, r);
+    case Kind::kGet:
+      return get(rank, r);
+    case Kind::kCancel:
+      return cancel(rank, r.u32());
+    case Kind::kGiveUp:
+      return end(PLAIT_ERR_PEER, name(rank) + " gave up: " + std::string(r.text(kMostText)));
+    case Kind::kReport:
+      return end(PLAIT_ERR_PEER, std::string(r.text(kMostText)));
+    default:
+      fail_data("[control] a message that was not expected here");
+  }
+}
+
+void Board::arrive(uint32_t rank, const Frame& frame, Time now) {
+  Rank& one = ranks_[rank];
+  if (one.arrival) fail_data("[control] a rank that arrives twice");
+  one.arrival = decode_arrival(frame);
+  ++n_arrived_;
+  if (phase_ != Phase::kMeeting) return;
+  meet_until_ =
+      std::min(meet_until_, now + span(static_cast<double>(one.arrival->patience_ms) / 1000));
+  if (n_arrived_ == ranks_.size()) start();
+}
+
+void Board::start() {
+  std::string fault = machines_of_one_name();
+  if (fault.empty()) fault = differences();
+  if (!fault.empty()) return end(PLAIT_ERR_CONFIG, fault);
+  phase_ = Phase::kRunning;
+  std::string all;
+  for (uint32_t i = 0; i < ranks_.size(); ++i)
+    all += encode(Introduction{i, ranks_[i].arrival->peer, ranks_[i].arrival->process_id});
+  all += Writer(Kind::kStart).done();
+  for (uint32_t to = 0; to < ranks_.size(); ++to) send_(to, all);
+}
+
+// Hosts are compared by their names to see which ranks share a machine.
+std::string Board::machines_of_one_name() const {
+  std::map<std::string, uint32_t> first;
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    const Arrival& one = *ranks_[i].arrival;
+    const uint32_t other = first.emplace(one.peer.host, i).first->second;
+    const std::string& machine = ranks_[other].arrival->machine;
+    if (!machine.empty() && !one.machine.empty() && machine != one.machine)
+      return name(other) + " and " + name(i) + " run on two machines that are both called " +
+             one.peer.host + "; give each machine a host name of its own";
+  }
+  return "";
+}
+
+std::string Board::differences() const {
+  std::string all;
+  const auto add = [&](uint32_t rank, const std::string& what, const std::string* own,
+                       const std::string* first) {
+    const std::string& host = ranks_[rank].arrival->peer.host;
+    all += "\n  " + name(rank) + " on " + host +
+           (own ? " has " + what + " " + *own : " has no " + what) + ", rank 0 has " +
+           (first ? *first : "none");
+  };
+  const Identity& reference = ranks_[0].arrival->identity;
+  const std::map<std::string, std::string> expected(reference.begin(), reference.end());
+  for (uint32_t i = 1; i < ranks_.size(); ++i) {
+    const Identity& identity = ranks_[i].arrival->identity;
+    const std::map<std::string, std::string> found(identity.begin(), identity.end());
+    for (const auto& [what, value] : expected) {
+      const auto own = found.find(what);
+      if (own == found.end() || own->second != value)
+        add(i, what, own == found.end() ? nullptr : &own->second, &value);
+    }
+    for (const auto& [what, value] : found)
+      if (!expected.contains(what)) add(i, what, &value, nullptr);
+  }
+  if (all.empty()) return "";
+  return "the ranks of the job differ; give all of them the same configuration, and install the "
+         "same engine and plugins:" +
+         all;
+}
+
+void Board::reply(uint32_t rank, uint32_t request, uint32_t code, std::string_view text) {
+  send_(rank, Writer(Kind::kReply).u32(request).u32(code).raw(text).done());
+}
+
+void Board::set(uint32_t rank, Reader r) {
+  const uint32_t request = r.u32();
+  const std::string key(r.text(kMostKey));
+  const std::string_view value = r.text(kMostValue);
+  r.done();
+  if (!fault_of_key(key).empty()) fail_data("[control] a key that makes no sense");
+  if (phase_ != Phase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
+  if (values_.contains(key)) return reply(rank, request, PLAIT_ERR_STATE, "the key is taken");
+  if (key.size() + value.size() > kMostBytes - bytes_)
+    return reply(rank, request, PLAIT_ERR_MEMORY,
+                 "rank 0 keeps " + human_bytes(kMostBytes) + " of values and no more");
+  values_.emplace(key, value);
+  bytes_ += key.size() + value.size();
+  reply(rank, request, PLAIT_OK, "");
+  const auto waiting = waits_.extract(key);
+  if (waiting.empty()) return;
+  for (const Wait& one : waiting.mapped()) {
+    ranks_[one.rank].waits.erase(one.request);
+    reply(one.rank, one.request, PLAIT_OK, value);
+  }
+}
+
+void Board::get(uint32_t rank, Reader r) {
+  const uint32_t request = r.u32();
+  const std::string key(r.text(kMostKey));
+  r.done();
+  if (phase_ != Phase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
+  if (const auto found = values_.find(key); found != values_.end())
+    return reply(rank, request, PLAIT_OK, found->second);
+  if (ranks_[rank].waits.size() >= kMostWaits)
+    return reply(rank, request, PLAIT_ERR_STATE, "too many values are waited for at once");
+  if (!ranks_[rank].waits.emplace(request, key).second)
+    fail_data("[control] a request that is there already");
+  waits_[key].push_back({rank, request});
+}
+
+void Board::cancel(uint32_t rank, uint32_t request) {
+  const auto found = ranks_[rank].waits.find(request);
+  if (found == ranks_[rank].waits.end()) return;  // its answer is on the way
+  const auto waiting = waits_.find(found->second);
+  std::erase_if(waiting->second,
+                [&](const Wait& one) { return one.rank == rank && one.request == request; });
+  if (waiting->second.empty()) waits_.erase(waiting);
+  ranks_[rank].waits.erase(found);
+}
+
+void Board::go(uint32_t rank) {
+  ranks_[rank].here = false;
+  --n_here_;
+  while (!ranks_[rank].waits.empty()) cancel(rank, ranks_[rank].waits.begin()->first);
+}
+
+// Ranks that leave one after the other are at the end of their work. One that leaves alone leaves the others waiting for it.
+void Board::goodbye(uint32_t rank, Time now) {
+  go(rank);
+  ranks_[rank].left = true;
+  if (phase_ == Phase::kMeeting)
+    return end(PLAIT_ERR_PEER, name(rank) + " left before all ranks had come");
+  if (leave_until_) return;
+  leave_until_ = now + span(kLeaveGrace);
+  first_left_ = rank;
+}
+
+void Board::lost(uint32_t rank, const std::string& how) {
+  if (!ranks_[rank].here) return;
+  go(rank);
+  const auto& arrival = ranks_[rank].arrival;
+  end(PLAIT_ERR_PEER,
+      name(rank) + " is lost: " + how +
+          (arrival ? last_seen(arrival->peer.host, arrival->process_id, ranks_[rank].step)
+                   : " while the ranks met"));
+}
+
+void Board::close_down() {
+  end(PLAIT_ERR_PEER, name(0) + " left the job while others were still at work");
+}
+
+Time Board::due() const {
+  if (phase_ == Phase::kMeeting) return meet_until_;
+  return phase_ == Phase::kRunning && leave_until_ ? *leave_until_ : Time::max();
+}
+
+void Board::tick(Time now) {
+  if (now < due()) return;
+  if (phase_ == Phase::kMeeting)
+    end(PLAIT_ERR_PEER, missing());
+  else if (n_here_ > 0)
+    end(PLAIT_ERR_PEER, name(first_left_) + " left the job while others were still at work");
+  else
+    leave_until_ = Time::max();
+}
+
+std::string Board::missing() const {
+  std::string names;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].arrival) continue;
+    if (++n <= kMostNamed) names += (names.empty() ? "rank " : ", rank ") + std::to_string(i);
+  }
+  if (n > kMostNamed) names += strf(" and %u more", n - kMostNamed);
+  return strf(
+      "the ranks did not meet within %g s; missing: %s of %zu; see whether they run and can reach "
+      "rank 0 at %s",
+      connect_timeout_, names.c_str(), ranks_.size(), where_.c_str());
+}
+
+void Board::end(uint32_t code, std::string text) {
+  if (phase_ == Phase::kOver) return;  // the first reason stays
+  phase_ = Phase::kOver;
+  end_ = {code, std::string(shortened(text, kMostText))};
+  const std::string bytes = encode(end_);
+  for (uint32_t i = 0; i < ranks_.size(); ++i) send_(i, bytes);
+}
+
+}  // namespace plait::runtime::control

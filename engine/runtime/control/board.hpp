@@ -1,0 +1,94 @@
+// The state of a job as rank 0 knows it: who is there, who waits for which value, and why the job is over.
+//
+// Bytes and time come from outside: it has no socket, thread or clock, so a test or a fuzzer can drive it. R ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/runtime/control/messages.hpp"
+#include "engine/runtime/control/sockets.hpp"
+
+namespace plait::runtime::control {
+
+class Board {
+ public:
+  // Takes whole frames for a rank, which may have no connection any more.
+  using Send = std::function<void(uint32_t rank, const std::string& bytes)>;
+
+  // size R; where: what ranks are to reach, for messages.
+  Board(uint32_t size, double connect_timeout, std::string where, Time now, Send send);
+
+  // Somebody has proven to be `rank` of a job of `size` ranks. Returns why it must go again, if it must.
+  std::optional<End> admit(uint32_t rank, uint32_t size);
+  // A message of a rank that is here. Errors: PLAIT_ERR_DATA for one that makes no sense; then the rank is to be lost().
+  void handle(uint32_t rank, const Frame& frame, Time now);
+  // The rank's connection is of no use any more: "its connection was closed".
+  void lost(uint32_t rank, const std::string& how);
+  // Looks what is due; to be called at due() at the latest.
+  void tick(Time now);
+  Time due() const;
+  // Rank 0 can serve no longer.
+  void close_down();
+
+  bool here(uint32_t rank) const {
+    return ranks_[rank].here;
+  }  // admitted, and neither lost nor gone
+  uint32_t n_here() const { return n_here_; }
+  int64_t step(uint32_t rank) const { return ranks_[rank].step; }  // -1: none begun
+
+ private:
+  enum class Phase { kMeeting, kRunning, kOver };
+  struct Rank {
+    bool here = false, came = false;  // now; at some time
+    bool left = false;                // said goodbye
+    int64_t step = -1;
+    std::optional<Arrival> arrival;
+    std::map<uint32_t, std::string> waits;  // request -> key
+  };
+  struct Wait {
+    uint32_t rank, request;
+  };
+
+  void arrive(uint32_t rank, const Frame& frame, Time now);
+  void start();
+  void set(uint32_t rank, Reader r);
+  void get(uint32_t rank, Reader r);
+  void cancel(uint32_t rank, uint32_t request);
+  void goodbye(uint32_t rank, Time now);
+  void go(uint32_t rank);
+  void reply(uint32_t rank, uint32_t request, uint32_t code, std::string_view text);
+  void end(uint32_t code, std::string text);
+
+  std::string name(uint32_t rank) const;
+  std::string missing() const;
+  std::string machines_of_one_name() const;
+  std::string differences() const;
+
+  const double connect_timeout_;
+  const std::string where_;
+  const Send send_;
+  Phase phase_ = Phase::kMeeting;
+  End end_;
+  Time meet_until_;
+  std::optional<Time> leave_until_;  // by when the others must have followed a rank that left
+  uint32_t first_left_ = 0;
+  uint32_t n_here_ = 0, n_arrived_ = 0;
+  std::vector<Rank> ranks_;
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, std::vector<Wait>> waits_;
+  size_t bytes_ = 0;  // in values_
+};
+
+// What a lost rank was last seen at: "; it ran as process 12 on HOST and was last heard of in step 3".
+std::string last_seen(const std::string& host, uint64_t process_id, int64_t step);
+
+// "" or what is wrong with a key.
+std::string fault_of_key(std::string_view key);
+
+}  // namespace plait::runtime::control

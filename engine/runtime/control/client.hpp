@@ -1,0 +1,89 @@
+// A rank's side of the control channel: a thread that talks to rank 0, and the calls that wait for its answers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/base/log.hpp"
+#include "engine/runtime/control.hpp"
+#include "engine/runtime/control/ending.hpp"
+#include "engine/runtime/control/join.hpp"
+#include "engine/runtime/control/line.hpp"
+
+namespace plait::runtime::control {
+
+class Client {
+ public:
+  // Sends who this is. Errors: PLAIT_ERR_INVALID for an identity that is too long; PLAIT_ERR_IO.
+  Client(const ControlConfig& config, Joined joined, Time deadline, Log& log);
+  // Says goodbye.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Waits until all have arrived. Errors: rank 0's reason; PLAIT_ERR_PEER when it says nothing. [blocks: yes]
+  std::vector<Peer> meet();
+  void set(const std::string& key, std::string_view value);
+  std::string get(const std::string& key, double seconds);
+  void give_up(std::string_view text) noexcept;
+  void at_step(int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
+  Ending& ending() { return ending_; }
+  const Ending& ending() const { return ending_; }
+
+ private:
+  struct Answer {
+    bool here = false;
+    uint32_t code = 0;
+    std::string bytes;
+  };
+
+  Answer ask(Kind kind, const std::string& key, std::string_view value, Time deadline, bool& late);
+  void run() noexcept;
+  void turn();
+  std::string flush();
+  void hear();
+  void handle(const Frame& frame);
+  void answer(const Frame& frame);
+  void introduce(const Frame& frame);
+  void watch_server(Time now);
+  void rank_0_is_lost(const std::string& how, bool tell);
+  void finish(End end);
+  void leave();
+
+  const Job job_;
+  const std::string name_;
+  const double timeout_;  // of silence
+  const Clock::duration interval_;
+  const Time deadline_;
+  Log& log_;
+  const Joined joined_;
+  Waker waker_;
+  Ending ending_;
+  std::atomic<int64_t> step_{-1};
+  std::atomic<bool> leaving_{false}, broken_{false};
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::string out_;  // frames for the thread to send
+  std::unordered_map<uint32_t, Answer*> asked_;
+  uint32_t last_request_ = 0;
+  std::vector<Peer> peers_;
+  bool started_ = false;
+
+  // Of the thread alone.
+  bool closed_ = false;
+  Time heard_{}, next_beat_{};
+  int64_t step_of_rank_0_ = -1;
+  Introduction rank_0_;
+
+  std::thread thread_;
+};
+
+}  // namespace plait::runtime::control

@@ -1,0 +1,95 @@
+// Sockets and deadlines of the control channel. All sockets are non-blocking and closed on exec; no call raises SIGPIPE.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plait::runtime::control {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+
+// `seconds` as a duration, kept within [0, a year] so that sums do not overflow.
+Clock::duration span(double seconds);
+uint64_t milliseconds(double seconds);  // within the same bounds
+int poll_ms(Time until, Time now);      // for poll(): rounded up, at least 0
+
+// An open descriptor, closed with its owner.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  Fd& operator=(Fd&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
+  ~Fd();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* raw() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+std::string host_of(const Address& address);  // "10.0.0.1"
+uint16_t port_of(const Address& address);
+std::string text_of(const Address& address);  // "10.0.0.1:29400", "[::1]:29400"
+std::string host_and_port(const std::string& host, uint16_t port);
+
+// Every address of a host. Errors: PLAIT_ERR_IO with the reason. [blocks: name service]
+std::vector<Address> resolve(const std::string& host, uint16_t port);
+// The same for the meeting of a job. A name that is loopback here (many systems know themselves so) stands for this machine's
+// address in the eyes of other machines, when there are others. one_machine: there are none.
+std::vector<Address> resolve_meeting(const std::string& host, uint16_t port, bool one_machine);
+// Where other machines reach this one: the address that its host name stands for, or that of its first interface where the name
+// stands for loopback only. Errors: PLAIT_ERR_IO.
+Address address_of_machine();
+std::string host_name();
+
+// Listens at one of the addresses, the first that works. Errors: PLAIT_ERR_IO naming them.
+Fd listen_at(const std::vector<Address>& addresses);
+// Where a listening socket is reached from this machine. Errors: PLAIT_ERR_INVALID when it does not listen.
+Address address_of_listener(int fd);
+Address address_of_peer(int fd);
+
+// Connects until the deadline. Errors: PLAIT_ERR_IO.
+Fd connect_to(const Address& address, Time deadline);
+// No delay for small messages; unacknowledged data breaks the connection after `timeout` seconds.
+void tune(int fd, double timeout);
+
+// What a call on a non-blocking socket came to. done: bytes moved. closed: it is over, why: "its connection was closed", ...
+struct Moved {
+  size_t done = 0;
+  bool closed = false;
+  std::string why;
+};
+Moved send_some(int fd, std::string_view bytes);
+Moved receive_some(int fd, char* buffer, size_t capacity);
+
+// Wakes a thread out of poll().
+class Waker {
+ public:
+  Waker();  // PLAIT_ERR_IO
+  int fd() const { return fd_.get(); }
+  void wake() const noexcept;
+  void clear() const noexcept;
+
+ private:
+  Fd fd_;
+};
+
+}  // namespace plait::runtime::control

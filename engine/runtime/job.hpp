@@ -1,0 +1,37 @@
+// The ranks that train together: which of them this process is, and where they meet.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace plait::runtime {
+
+struct Job {
+  int32_t rank = 0, size = 1;
+  int32_t local_rank = 0, local_size = 1;  // among the ranks of this machine
+  std::string source = "alone";            // who said so: "host", "PLAIT", "torchrun", ..., "alone"
+  std::string reason;                      // one line for the log
+  // Where the ranks meet. "HOST:PORT": rank 0 listens there, and all know the secret. "file:PATH": rank 0 listens where it likes
+  // and lays down address and secret in that file, which only this user can read. "": nowhere, good for plans only.
+  std::string meeting;
+  std::string secret;  // bytes; "" where the file brings it
+  int listen_fd =
+      -1;  // of rank 0: a socket that listens at the meeting's port already; owned by whoever gave it
+  double connect_timeout = 60;  // seconds for all ranks to arrive
+  double timeout = 60;  // seconds for one exchange, and of silence before a rank counts as lost
+};
+
+using Environment = std::function<const char*(const char* name)>;  // getenv
+
+// Who this process is, from the variables of whoever started it: PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order;
+// else alone. Errors: PLAIT_ERR_CONFIG naming a variable that makes no sense.
+Job job_from_environment(const Environment& get);
+
+// Errors: PLAIT_ERR_INVALID naming the member that makes no sense. A job of the environment always passes.
+void check(const Job& job);
+
+// For messages and tools: a JSON object without the secret.
+std::string describe(const Job& job);
+
+}  // namespace plait::runtime

@@ -1,0 +1,75 @@
+#include "engine/session/identity.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/base/files.hpp"
+#include "engine/base/hash.hpp"
+#include "engine/base/text.hpp"
+#include "engine/config/bind.hpp"
+#include "engine/program/rule.hpp"
+
+namespace plait::session {
+namespace {
+
+using Identity = std::vector<std::pair<std::string, std::string>>;
+
+// Keys that may differ between ranks: where files go, what is shown, how many threads a machine has.
+bool local_to_a_rank(const std::string& key) {
+  static const char* const kLocal[] = {"run.out", "run.progress", "run.threads", "run.log_every"};
+  return std::find(std::begin(kLocal), std::end(kLocal), key) != std::end(kLocal) ||
+         starts_with(key, "plugins.") || starts_with(key, "device.");
+}
+
+// Every key of the bound experiment, by its full name: "model.layers[2].out".
+void add_keys(const plan::Plan& plan, Identity& to) {
+  std::string table;
+  std::map<std::string, int> entries;
+  for (const std::string& line : split(config::bind(plan.experiment, *plan.registry), '\n')) {
+    const std::string text(trim(line));
+    if (text.empty() || text[0] == '#') continue;
+    if (starts_with(text, "[[")) {
+      table = text.substr(2, text.size() - 4);
+      table += "[" + std::to_string(entries[table]++) + "]";
+    } else if (text[0] == '[') {
+      table = text.substr(1, text.size() - 2);
+    } else if (const size_t at = text.find(" = "); at != std::string::npos) {
+      const std::string key = table + "." + text.substr(0, at);
+      if (!local_to_a_rank(key)) to.emplace_back(key, text.substr(at + 3));
+    }
+  }
+}
+
+void add_plugins(const plan::Plan& plan, Identity& to) {
+  for (const auto& entry : plan.registry->report().entries)
+    if (entry.outcome == plugin::Outcome::kLoaded)
+      to.emplace_back(
+          "plugin " + entry.name,
+          entry.version + " " + hash128_file(FileSystem::posix(), entry.path).hex().substr(0, 12));
+}
+
+// What the ranks exchange, and in which order.
+std::string exchanges_of(const plan::Plan& plan) {
+  Hasher h;
+  for (const plan::Exchange& e : plan.exchanges)
+    h.update(strf("%s %d %u %u %u %lu;", e.name.c_str(), static_cast<int>(e.axis), e.kind,
+                  e.reduction, e.dtype, static_cast<unsigned long>(e.n)));
+  return hex64(h.digest64());
+}
+
+}  // namespace
+
+Identity identity_of(const plan::Plan& plan) {
+  Identity all{{"engine", PLAIT_VERSION}, {"device", plan.device}};
+  add_plugins(plan, all);
+  add_keys(plan, all);
+  for (const auto& d : plan.datasets)
+    all.emplace_back("content of [data." + d->name() + "]",
+                     strf("%ld samples, %s", static_cast<long>(d->info().n_samples),
+                          hex64(d->info().fingerprint).c_str()));
+  all.emplace_back("parameters", hex64(plan.hash()));
+  all.emplace_back("exchanges", exchanges_of(plan));
+  return all;
+}
+
+}  // namespace plait::session

@@ -1,0 +1,59 @@
+// The other ranks of the job, as a session sees them. A session alone has a team of one, for which everything here is trivial.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/log.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/communicators.hpp"
+#include "engine/runtime/control.hpp"
+#include "engine/runtime/job.hpp"
+
+namespace plait::session {
+
+// Owner thread only.
+class Team {
+ public:
+  // Meets the other ranks and connects the groups that the plan needs. Errors: those of Control and Communicators.
+  Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  bool alone() const { return !control_; }
+  bool leads() const {
+    return rank_ == 0;
+  }  // rank 0: writes the run's files, decides what is decided once
+  int32_t rank() const { return rank_; }
+  int32_t size() const { return size_; }
+
+  // Connects the groups, once the device is known. nullptr when there is nothing to exchange.
+  runtime::Communicators* connect(bool host_memory);
+
+  runtime::Communicators* communicators() const { return communicators_.get(); }
+
+  // Rank 0's text, on every rank. All ranks call these in the same order. Errors: PLAIT_ERR_PEER. [blocks: yes]
+  std::string from_leader(const std::string& text);
+  // Every rank's text, by rank.
+  std::vector<std::string> from_all(const std::string& text);
+
+  void at_step(int64_t step) noexcept;
+  // This rank can't go on: the others need not wait for it.
+  void give_up(const std::string& text) noexcept;
+  // Why the job is over, "" while it goes on.
+  std::string end_reason() const;
+
+ private:
+  std::string key(const char* what, int32_t rank) const;
+
+  std::shared_ptr<const plan::Plan> plan_;
+  int32_t rank_, size_;
+  double patience_ = 0;  // seconds for others to reach the same call
+  int64_t round_ = 0;    // calls of from_leader() and from_all() so far
+  std::unique_ptr<runtime::Control> control_;
+  std::unique_ptr<runtime::Communicators> communicators_;
+};
+
+}  // namespace plait::session

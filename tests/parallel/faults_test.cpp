@@ -1,0 +1,70 @@
+// A rank that fails, leaves or differs ends the job for all, with a text that says who and why.
+#include "tests/parallel/ranks.hpp"
+
+namespace {
+
+using namespace parallel;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_SUITE("faults") {
+  TEST_CASE("ranks with different experiments are refused on every rank, with key and both values") {
+    const Folder folder;
+    Team team{model(folder), {"topology.data=2"}, {{1, {"optimizer.rate=0.5"}}}, {}};
+    for (const Outcome& o : run(team, 2, train(1))) {
+      CAPTURE(o.error);
+      CHECK(o.code == PLAIT_ERR_CONFIG);
+      CHECK(has(o.error, "optimizer.rate"));
+      CHECK(has(o.error, "0.5"));
+      CHECK(has(o.error, "0.003"));
+      CHECK(has(o.error, "rank 1"));
+    }
+  }
+
+  TEST_CASE("a rank that leaves early: the others name it and the step") {
+    const Folder folder;
+    const Team team{model(folder), {"topology.data=4"}, {}, {}};
+    const auto outcomes =
+        run(team, 4, [](uint32_t rank, plait::Session& session, Outcome& outcome) {
+          for (int i = 0; i < (rank == 2 ? 3 : 30); ++i) {
+            session.step();
+            outcome.losses.push_back(0);
+          }
+        });
+    CHECK(outcomes[2].code == PLAIT_OK);
+    for (const uint32_t r : {0u, 1u, 3u}) {
+      CAPTURE(outcomes[r].error);
+      CHECK(outcomes[r].code == PLAIT_ERR_PEER);
+      CHECK(has(outcomes[r].error, "rank 2"));
+      CHECK(has(outcomes[r].error, "step 4"));
+      CHECK(outcomes[r].losses.size() == 3);
+    }
+  }
+
+  TEST_CASE("a rank that throws while the others compute: all learn its reason") {
+    const Folder folder;
+    const Team team{model(folder), {"topology.data=2", "topology.timeout=2"}, {}, {}};
+    const auto outcomes = run(team, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
+      session.step();
+      if (rank == 1) session.load("/nowhere/at/all");
+      for (int i = 0; i < 30; ++i) session.step();
+    });
+    CHECK(outcomes[1].code != PLAIT_OK);
+    CAPTURE(outcomes[0].error);
+    CHECK(outcomes[0].code == PLAIT_ERR_PEER);
+    CHECK(has(outcomes[0].error, "rank 1"));
+  }
+
+  TEST_CASE("a plan of several ranks needs its job") {
+    const Folder folder;
+    const Team team{model(folder), {"topology.data=2"}, {}, {}};
+    const auto outcomes = run(team, 1, train(1));
+    CAPTURE(outcomes[0].error);
+    CHECK(outcomes[0].code == PLAIT_ERR_CONFIG);
+    CHECK(has(outcomes[0].error, "make 2 ranks, but 1 was started"));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,261 @@
+// The control channel when a rank dies, hangs, or leaves before the others.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "engine/base/error.hpp"
+#include "engine/runtime/control.hpp"
+#include "tests/unit/runtime/control_ranks.hpp"
+
+using namespace plait;
+using namespace plait::runtime;
+using namespace plait::runtime::testing;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Setup in_file(const Folder& folder, int size, double timeout = 60) {
+  Setup setup;
+  setup.size = size;
+  setup.meeting = "file:" + folder.path("meeting");
+  setup.timeout = timeout;
+  return setup;
+}
+
+// A rank in a process of its own that works until somebody stops it.
+void work_for_ever(const Setup& setup, int rank, int64_t step) {
+  Log log;
+  Control control(setup.of(rank), log);
+  control.at_step(step);
+  control.set("ready." + std::to_string(rank), std::to_string(getpid()));
+  for (;;) pause();
+}
+
+// The other ranks' view: waits until `victim` has met them and its step is known, does `harm`, returns what each is told.
+std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ranks, int victim,
+                                 const std::function<void()>& harm) {
+  std::vector<std::string> reasons(static_cast<size_t>(setup.size));
+  Lines lines;
+  std::atomic<int> ready{0};
+  const auto failures = on_threads(ranks, [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    control.get("ready." + std::to_string(victim), 60);
+    // Two heartbeats tell the step: of the rank to rank 0, of rank 0 to the others.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    if (++ready == static_cast<int>(ranks.size())) harm();
+    reasons[static_cast<size_t>(rank)] = wait_for_end(control);
+    CHECK(control.end_reason() == reasons[static_cast<size_t>(rank)]);
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  std::vector<std::string> told;
+  for (const int rank : ranks) told.push_back(reasons[static_cast<size_t>(rank)]);
+  return told;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is killed is named to all others, with its process and step") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 4);
+  Child child([&] { work_for_ever(setup, 2, 12); });
+  const std::string process = std::to_string(child.id());
+  const auto told = witness(setup, {0, 1, 3}, 2, [&] { child.signal(SIGKILL); });
+  CHECK(has(told[0], "rank 2 (data 2) is lost: its connection was closed"));
+  CHECK(has(told[0], "it ran as process " + process + " on "));
+  CHECK(has(told[0], "was last heard of in step 12"));
+  CHECK(told[1] == told[0]);
+  CHECK(told[2] == told[0]);
+  CHECK(child.wait() == -SIGKILL);
+}
+
+TEST_CASE("when rank 0 is killed each of the others says so") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3);
+  Child child([&] { work_for_ever(setup, 0, 5); });
+  const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGKILL); });
+  for (const std::string& text : told) {
+    CHECK(has(text, "rank 0 (data 0) is lost: its connection was closed"));
+    CHECK(has(text, "process " + std::to_string(child.id())));
+    CHECK(has(text, "was last heard of in step 5"));
+  }
+}
+
+TEST_CASE("a rank that is stopped is found by its silence") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3, 3);
+  Child child([&] { work_for_ever(setup, 1, 7); });
+  const auto told = witness(setup, {0, 2}, 1, [&] { child.signal(SIGSTOP); });
+  CHECK(has(told[0], "rank 1 (data 1) is lost: it has said nothing for 3 s"));
+  CHECK(has(told[0], "stopped or its machine unreachable"));
+  CHECK(has(told[0], "was last heard of in step 7"));
+  CHECK(told[1] == told[0]);
+}
+
+TEST_CASE("when rank 0 is stopped the others notice by its silence") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3, 3);
+  Child child([&] { work_for_ever(setup, 0, 0); });
+  const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGSTOP); });
+  for (const std::string& text : told)
+    CHECK(has(text, "rank 0 (data 0) is lost: it has said nothing for 3 s"));
+}
+
+TEST_CASE("a stopped rank that wakes up learns that it is out") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2, 2);
+  Child child([&] {
+    Log log;
+    Control control(setup.of(1), log);
+    try {
+      control.set("ready.1", "");
+    } catch (const Error&) {
+      // Stopped before the answer came.
+    }
+    const std::string reason = wait_for_end(control);
+    _exit(has(reason, "rank 1 (data 1) is lost: it has said nothing for 2 s") ? 0 : 7);
+  });
+  Lines lines;
+  Control control(setup.of(0), lines.log());
+  control.get("ready.1", 60);
+  child.signal(SIGSTOP);
+  CHECK(has(wait_for_end(control), "rank 1 (data 1) is lost"));
+  child.signal(SIGCONT);
+  CHECK(child.wait() == 0);
+}
+
+TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2, 2);
+  Child child([&] {
+    Log log;
+    Control control(setup.of(0), log);
+    try {
+      control.set("ready.0", "");
+    } catch (const Error&) {
+      // Stopped before the answer came.
+    }
+    const std::string reason = wait_for_end(control);
+    _exit(has(reason, "rank 0 (data 0) is lost: it has said nothing for 2 s") ? 0 : 7);
+  });
+  Lines lines;
+  {
+    Control control(setup.of(1), lines.log());
+    control.get("ready.0", 60);
+    child.signal(SIGSTOP);
+    CHECK(has(wait_for_end(control), "rank 0 (data 0) is lost"));
+  }
+  child.signal(SIGCONT);
+  CHECK(child.wait() == 0);
+}
+
+TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2, 1);
+  const auto rank = [&](int r) {
+    Log log;
+    Control control(setup.of(r), log);
+    control.set("ready." + std::to_string(r), "");
+    control.get("ready." + std::to_string(1 - r), 60);
+    const bool fine = wait_for_end(control, 6).empty();
+    control.set("end." + std::to_string(r), "");
+    control.get("end." + std::to_string(1 - r), 60);
+    if (!fine) throw std::runtime_error("it was disturbed");
+  };
+  Child first([&] { rank(0); }), second([&] { rank(1); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  first.signal(SIGSTOP);
+  second.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  first.signal(SIGCONT);
+  second.signal(SIGCONT);
+  CHECK(first.wait() == 0);
+  CHECK(second.wait() == 0);
+}
+
+TEST_CASE("a rank that leaves alone ends the job of the others, after a while") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3);
+  Lines lines;
+  const auto failures = on_threads({0, 1, 2}, [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    if (rank == 1) return;
+    CHECK(wait_for_end(control) == "rank 1 (data 1) left the job while others were still at work");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(lines.all() == "");  // it may be the end of a run like any other
+}
+
+TEST_CASE("rank 0 does not wait for ever for those who stay") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2);
+  Lines lines;
+  const auto failures = on_threads({0, 1}, [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    if (rank == 0) return;
+    CHECK(wait_for_end(control) == "rank 0 (data 0) left the job while others were still at work");
+    // The server is gone long before this rank goes.
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("ranks that leave within a second of each other end nothing") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3);
+  Lines lines;
+  const auto failures = on_threads({0, 1, 2}, [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank * 400));
+    CHECK(control.end_reason() == "");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("a rank that dies while the others still come ends the meeting") {
+  const Folder folder;
+  Setup setup = in_file(folder, 3);
+  Child child([&] {
+    // Dies once it has arrived: rank 2 never comes, so the constructor does not return.
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      kill(getpid(), SIGKILL);
+    }).detach();
+    Log log;
+    const Control control(setup.of(1), log);
+  });
+  Lines lines;
+  std::vector<uint32_t> codes;
+  const auto failures = on_threads(
+      {0}, [&](int rank) { const Control control(setup.of(rank), lines.log()); }, &codes);
+  CHECK(codes[0] == PLAIT_ERR_PEER);
+  CHECK(has(failures[0], "rank 1 (data 1) is lost: its connection was closed"));
+  CHECK(has(failures[0], "had not begun a step"));
+}
+
+TEST_CASE("the first reason stays, although more ranks die") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 4);
+  Child first([&] { work_for_ever(setup, 2, 1); });
+  Child second([&] { work_for_ever(setup, 3, 1); });
+  Lines lines;
+  const auto failures = on_threads({0, 1}, [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    control.get("ready.2", 60);
+    control.get("ready.3", 60);
+    if (rank == 0) first.signal(SIGKILL);
+    const std::string reason = wait_for_end(control);
+    CHECK(has(reason, "rank 2 (data 2) is lost"));
+    if (rank == 0) second.signal(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    CHECK(control.end_reason() == reason);
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}

@@ -1,0 +1,92 @@
+// Ranks of a job for tests of the control channel: as threads, and as child processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/base/log.hpp"
+#include "engine/runtime/control.hpp"
+
+namespace plait::runtime::testing {
+
+// A folder of its own that only this user may write, gone with this object.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& text() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A log that keeps its lines. Thread-safe.
+class Lines {
+ public:
+  Lines();
+  Log& log() { return log_; }
+  std::string all() const;
+  bool has(const std::string& part) const { return all().find(part) != std::string::npos; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+  Log log_;
+};
+
+// What the ranks have in common; rank r of `size`.
+struct Setup {
+  int size = 2;
+  std::string meeting;
+  std::string secret;
+  int listen_fd = -1;
+  double connect_timeout = 60, timeout = 60;
+  ControlConfig of(int rank) const;
+};
+
+// A socket that listens on loopback; `port` is set. To be closed by the caller.
+int listen_on_loopback(int& port);
+// A port nobody listens at (for a while).
+int free_port();
+// A plain connection to a port of loopback; -1 when there is none.
+int connect_to_port(int port);
+// Whether the other end closes within `seconds`.
+bool closes(int fd, double seconds);
+void send_bytes(int fd, const std::string& bytes);
+// What comes in until there are `size` bytes, or it ends.
+std::string receive_bytes(int fd, size_t size);
+
+// Calls f(rank) on a thread for each rank; returns the text of what each threw, "" for nothing, with its code in `codes`.
+std::vector<std::string> on_threads(const std::vector<int>& ranks,
+                                    const std::function<void(int)>& f,
+                                    std::vector<uint32_t>* codes = nullptr);
+
+// A child process that runs f and ends; an exception ends it with 1. Killed with this object. Fork before threads are made.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& f);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  void signal(int number) const;
+  pid_t id() const { return id_; }
+  int wait();  // its exit status, or minus the signal that ended it
+
+ private:
+  pid_t id_ = -1;
+};
+
+// Waits until something holds, at most `seconds`.
+bool eventually(const std::function<bool()>& holds, double seconds = 60);
+// The reason that a channel gives; "" when none comes in time. Takes the place of what was to be called.
+std::string wait_for_end(Control& control, double seconds = 60);
+
+size_t count_descriptors();
+size_t count_threads();
+
+}  // namespace plait::runtime::testing

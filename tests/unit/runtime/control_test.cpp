@@ -1,0 +1,272 @@
+// The control channel when all goes well: meeting, values, peers, the end of a run; and giving up.
+#include "engine/runtime/control.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include "engine/base/error.hpp"
+#include "tests/unit/runtime/control_ranks.hpp"
+
+using namespace plait;
+using namespace plait::runtime;
+using namespace plait::runtime::testing;
+
+namespace {
+
+std::vector<int> ranks(int n) {
+  std::vector<int> all(static_cast<size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Setup in_file(const Folder& folder, int size) {
+  Setup setup;
+  setup.size = size;
+  setup.meeting = "file:" + folder.path("meeting");
+  return setup;
+}
+
+std::string text_of(const std::function<void()>& f, uint32_t code) {
+  try {
+    f();
+  } catch (const Error& e) {
+    CHECK(e.code() == code);
+    return e.text();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet in a file, exchange values, and leave without a word") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 4);
+  Lines lines;
+  const auto failures = on_threads(ranks(4), [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    REQUIRE(control.peers().size() == 4);
+    for (int i = 0; i < 4; ++i) {
+      const Peer& peer = control.peers()[static_cast<size_t>(i)];
+      CHECK(peer.name == setup.of(i).name);
+      CHECK(peer.host == control.peers()[0].host);
+      CHECK(peer.process == control.peers()[0].process);
+    }
+    const std::string own = std::to_string(rank);
+    control.set("value." + own, "of " + own);
+    control.set("large." + own, std::string(64 * 1024, static_cast<char>('a' + rank)));
+    for (int i = 0; i < 4; ++i) {
+      CHECK(control.get("value." + std::to_string(i), 60) == "of " + std::to_string(i));
+      CHECK(control.get("large." + std::to_string(i), 60) ==
+            std::string(64 * 1024, static_cast<char>('a' + i)));
+    }
+    CHECK(control.end_reason() == "");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(lines.all() == "");
+  CHECK(access(folder.path("meeting").c_str(), F_OK) != 0);
+}
+
+TEST_CASE("ranks meet at a socket that listens already") {
+  Setup setup;
+  int port = 0;
+  setup.size = 3;
+  setup.listen_fd = listen_on_loopback(port);
+  setup.meeting = "127.0.0.1:" + std::to_string(port);
+  setup.secret = "sixteen bytes or more";
+  Lines lines;
+  const auto failures = on_threads(ranks(3), [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    if (rank == 2) control.set("a", "b");
+    CHECK(control.get("a", 60) == "b");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(close(setup.listen_fd) == 0);  // it is still ours
+}
+
+TEST_CASE("ranks meet where rank 0 listens by itself, in whatever order they come") {
+  Setup setup;
+  setup.size = 3;
+  setup.meeting = "localhost:" + std::to_string(free_port());
+  setup.secret = "sixteen bytes or more";
+  Lines lines;
+  const auto failures = on_threads(ranks(3), [&](int rank) {
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const Control control(setup.of(rank), lines.log());
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("values: taken keys, keys and values that make no sense, and waiting in vain") {
+  const Folder folder;
+  Lines lines;
+  for (const int size : {1, 2}) {
+    CAPTURE(size);
+    Setup setup = in_file(folder, size);
+    if (size == 1) setup.meeting = "";
+    const auto failures = on_threads(ranks(size), [&](int rank) {
+      Control control(setup.of(rank), lines.log());
+      if (rank == 0) {
+        control.set("x.Y.1", std::string("a\0b", 3));
+        CHECK(has(text_of([&] { control.set("x.Y.1", "again"); }, PLAIT_ERR_STATE), "taken"));
+        CHECK(has(text_of([&] { control.set("a/b", ""); }, PLAIT_ERR_INVALID), "letters"));
+        CHECK(has(text_of([&] { control.set("", ""); }, PLAIT_ERR_INVALID), "expected 1 to 256"));
+        CHECK(has(text_of([&] { control.get(std::string(257, 'k'), 1); }, PLAIT_ERR_INVALID),
+                  "expected 1 to 256"));
+        CHECK(has(
+            text_of([&] { control.set("v", std::string(64 * 1024 + 1, 'v')); }, PLAIT_ERR_INVALID),
+            "65537 bytes"));
+        control.set(std::string(256, 'k'), "");
+        CHECK(has(text_of([&] { control.get("never", 0.05); }, PLAIT_ERR_PEER),
+                  "rank 0 (data 0) waited 0.05 s for 'never'"));
+        control.set("never", "but now");  // nobody is confused by the answer that came too late
+        CHECK(control.get("never", 60) == "but now");
+        control.set("done", "");
+      }
+      CHECK(control.get("x.Y.1", 60) == std::string("a\0b", 3));
+      CHECK(control.get(std::string(256, 'k'), 60) == "");
+      control.get("done", 60);
+    });
+    for (const std::string& failure : failures) CHECK(failure == "");
+  }
+}
+
+TEST_CASE("values are waited for on many threads at once") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2);
+  Lines lines;
+  const auto failures = on_threads(ranks(2), [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    const auto inner = on_threads(ranks(8), [&](int i) {
+      const std::string me = std::to_string(rank), other = std::to_string(1 - rank);
+      for (int round = 0; round < 20; ++round) {
+        const std::string key = std::to_string(i) + "." + std::to_string(round) + ".";
+        if (rank == 0) CHECK(control.get(key + other, 60) == key);
+        control.set(key + me, key);
+        if (rank == 1) CHECK(control.get(key + other, 60) == key);
+      }
+    });
+    for (const std::string& failure : inner) CHECK(failure == "");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("a rank that gives up ends the job for all, with one text") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 3);
+  Lines lines;
+  const std::string expected = "rank 1 (data 1) gave up: no space left";
+  const auto failures = on_threads(ranks(3), [&](int rank) {
+    Control control(setup.of(rank), lines.log());
+    control.set("here." + std::to_string(rank), "");
+    if (rank == 1) {
+      for (int i = 0; i < 3; ++i) control.get("here." + std::to_string(i), 60);
+      control.give_up("no space left");
+      control.give_up("and again");
+    }
+    // Who waits is woken with the reason.
+    CHECK(has(text_of([&] { control.get("never", 60); }, PLAIT_ERR_PEER), expected));
+    CHECK(wait_for_end(control) == expected);  // also when it has happened already
+    CHECK(control.end_reason() == expected);
+    CHECK(has(text_of([&] { control.set("late", ""); }, PLAIT_ERR_PEER), expected));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("what is called at the end is called once, and may be replaced and taken away") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2);
+  Lines lines;
+  const auto failures = on_threads(ranks(2), [&](int rank) {
+    std::atomic<int> first{0}, second{0}, third{0};
+    Control control(setup.of(rank), lines.log());
+    control.on_end([&](const std::string&) { ++first; });
+    if (rank == 0)
+      control.on_end([&](const std::string&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        control.on_end([&](const std::string&) { ++third; });  // from inside: at once
+        ++second;
+      });
+    else
+      control.on_end({});
+    control.set("here." + std::to_string(rank), "");
+    control.get("here." + std::to_string(1 - rank), 60);
+    control.give_up("enough");
+    CHECK(eventually([&] { return !control.end_reason().empty(); }));
+    if (rank == 0) CHECK(eventually([&] { return second + third > 0; }));
+    control.on_end({});  // waits for what is running
+    CHECK(first == 0);
+    CHECK(second == (rank == 0 ? 1 : 0));
+    CHECK(third == (rank == 0 ? 1 : 0));
+    control.on_end([](const std::string&) { throw 1; });  // harms nobody
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("a rank alone has values and an end, and no socket or thread") {
+  Lines lines;
+  Setup setup;
+  setup.size = 1;
+  const size_t descriptors = count_descriptors(), threads = count_threads();
+  Control control(setup.of(0), lines.log());
+  CHECK(count_descriptors() == descriptors);
+  CHECK(count_threads() == threads);
+  REQUIRE(control.peers().size() == 1);
+  CHECK(control.peers()[0].name == "rank 0 (data 0)");
+  CHECK(control.peers()[0].process != "");
+  control.at_step(3);
+  control.set("a", "b");
+  CHECK(control.get("a", 0) == "b");
+  std::string reason;
+  control.on_end([&](const std::string& text) { reason = text; });
+  control.give_up("tired");
+  CHECK(reason == "rank 0 (data 0) gave up: tired");
+  CHECK(control.end_reason() == reason);
+  text_of([&] { control.get("a", 1); }, PLAIT_ERR_PEER);
+  CHECK(wait_for_end(control, 1) == reason);
+}
+
+TEST_CASE("eight ranks leave at the same time, again and again: no error, no leak") {
+  const Folder folder;
+  Lines lines;
+  const size_t descriptors = count_descriptors(), threads = count_threads();
+  std::atomic<int> ends{0};
+  for (int cycle = 0; cycle < 25; ++cycle) {
+    const Setup setup = in_file(folder, cycle % 5 == 0 ? 8 : 3);
+    const auto failures = on_threads(ranks(setup.size), [&](int rank) {
+      Control control(setup.of(rank), lines.log());
+      control.on_end([&](const std::string&) { ++ends; });
+      control.set(std::to_string(rank), "");
+      for (int i = 0; i < setup.size; ++i) control.get(std::to_string(i), 60);
+    });
+    for (const std::string& failure : failures) CHECK(failure == "");
+  }
+  CHECK(ends == 0);
+  CHECK(lines.all() == "");
+  CHECK(count_descriptors() == descriptors);
+  CHECK(count_threads() == threads);
+}
+
+TEST_CASE("a hundred channels open and close in one process") {
+  const Folder folder;
+  Lines lines;
+  const Setup setup = in_file(folder, 2);
+  const size_t descriptors = count_descriptors(), threads = count_threads();
+  for (int cycle = 0; cycle < 100; ++cycle) {
+    const auto failures =
+        on_threads(ranks(2), [&](int rank) { const Control control(setup.of(rank), lines.log()); });
+    for (const std::string& failure : failures) REQUIRE(failure == "");
+  }
+  CHECK(lines.all() == "");
+  CHECK(count_descriptors() == descriptors);
+  CHECK(count_threads() == threads);
+}

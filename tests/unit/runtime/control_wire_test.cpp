@@ -1,0 +1,260 @@
+// The parts of the control channel that need no socket: proofs, frames, and the board that rank 0 keeps.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.hpp"
+#include "engine/runtime/control/auth.hpp"
+#include "engine/runtime/control/board.hpp"
+#include "engine/runtime/control/messages.hpp"
+#include "engine/runtime/control/wire.hpp"
+
+using namespace plait;
+using namespace plait::runtime::control;
+
+namespace {
+
+std::string hex_hmac(const std::string& key, const std::string& data) {
+  const Digest digest = hmac(key, data);
+  return hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Frame one(const std::string& bytes) {
+  FrameReader reader(kMostPayload);
+  reader.add(bytes);
+  auto frame = reader.next();
+  REQUIRE(frame);
+  CHECK(!reader.next());
+  return *frame;
+}
+
+// A board and what it sends.
+struct Job {
+  explicit Job(uint32_t size)
+      : board(size, 10, "here:1", start,
+              [this](uint32_t rank, const std::string& bytes) { sent[rank] += bytes; }) {}
+
+  void arrive(uint32_t rank, const std::string& host = "node", const std::string& machine = "m",
+              double patience = 100) {
+    CHECK(!board.admit(rank, static_cast<uint32_t>(size())));
+    Arrival arrival;
+    arrival.peer = {"rank " + std::to_string(rank) + " (x)", host, "p"};
+    arrival.machine = machine;
+    arrival.process_id = 100 + rank;
+    arrival.patience_ms = static_cast<uint64_t>(patience * 1000);
+    board.handle(rank, one(encode(arrival)), start);
+  }
+  void say(uint32_t rank, Writer writer) { board.handle(rank, one(writer.done()), start); }
+  size_t size() const { return n; }
+
+  // What a rank was sent since the last call.
+  std::vector<Frame> got(uint32_t rank) {
+    FrameReader reader(kMostPayload);
+    reader.add(sent[rank]);
+    sent[rank].clear();
+    std::vector<Frame> frames;
+    while (auto frame = reader.next()) frames.push_back(*frame);
+    return frames;
+  }
+  std::string end_of(uint32_t rank) {
+    const auto frames = got(rank);
+    return frames.empty() || frames.back().kind != Kind::kEnd ? "" : decode_end(frames.back()).text;
+  }
+
+  size_t n = 3;
+  Time start{};
+  std::map<uint32_t, std::string> sent;
+  Board board;
+};
+
+}  // namespace
+
+TEST_CASE("HMAC-SHA256 gives the published values") {  // RFC 4231
+  CHECK(hex_hmac(std::string(20, '\x0b'), "Hi There") ==
+        "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  CHECK(hex_hmac("Jefe", "what do ya want for nothing?") ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  CHECK(hex_hmac(std::string(131, '\xaa'),
+                 "Test Using Larger Than Block-Size Key - Hash Key First") ==
+        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST_CASE("a proof is good for one connection, rank, size, run and direction") {
+  const Challenge c{std::string(16, 'r'), std::string(32, 'c'), std::string(32, 's'), 1, 2};
+  const std::string secret(32, 'k'), right = proof(secret, c, Side::kClient);
+  CHECK(right.size() == 32);
+  CHECK(same(right, proof(secret, c, Side::kClient)));
+  CHECK(!same(right, proof(secret, c, Side::kServer)));
+  CHECK(!same(right, proof(std::string(32, 'K'), c, Side::kClient)));
+  for (int i = 0; i < 5; ++i) {
+    Challenge other = c;
+    if (i == 0) other.run[0] = 'x';
+    if (i == 1) other.client_nonce[31] = 'x';
+    if (i == 2) other.server_nonce[0] = 'x';
+    if (i == 3) other.rank = 0;
+    if (i == 4) other.size = 3;
+    CHECK(!same(right, proof(secret, other, Side::kClient)));
+  }
+  CHECK(!same("a", "ab"));
+  CHECK(same("", ""));
+  CHECK(random_bytes(32) != random_bytes(32));
+  CHECK(unhex(hex(std::string("\0\x7f\xff", 3))) == std::string("\0\x7f\xff", 3));
+  CHECK(unhex("0g") == "");
+  CHECK(unhex("0") == "");
+}
+
+TEST_CASE("frames come out as they went in, however the bytes arrive") {
+  const std::string bytes = Writer(Kind::kSet).u32(7).text("key").text("value").done() +
+                            Writer(Kind::kGoodbye).done() + Writer(Kind::kBeat).i64(-1).done();
+  for (const size_t piece : {size_t{1}, size_t{3}, bytes.size()}) {
+    FrameReader reader(kMostPayload);
+    std::vector<Frame> frames;
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      reader.add(std::string_view(bytes).substr(at, piece));
+      while (auto frame = reader.next()) frames.push_back(*frame);
+    }
+    REQUIRE(frames.size() == 3);
+    Reader r(frames[0].payload);
+    CHECK(r.u32() == 7);
+    CHECK(r.text(3) == "key");
+    CHECK(r.text(5) == "value");
+    CHECK_NOTHROW(r.done());
+    CHECK(frames[1].kind == Kind::kGoodbye);
+    CHECK(Reader(frames[2].payload).i64() == -1);
+  }
+}
+
+TEST_CASE("frames that make no sense are refused by their header") {
+  FrameReader small(kMostUnproven);
+  small.add(std::string("\x01\x01\0\0\1\0\0\0", 8));  // 257 bytes to come
+  CHECK_THROWS_AS(small.next(), Error);
+  FrameReader flags(kMostUnproven);
+  flags.add(std::string("\0\0\0\0\1\0\1\0", 8));
+  CHECK_THROWS_AS(flags.next(), Error);
+  CHECK_THROWS_AS(Writer(Kind::kSet).raw(std::string(kMostPayload + 1, 'x')).done(), Error);
+  CHECK(one(Writer(Kind::kSet).raw(std::string(kMostPayload, 'x')).done()).payload.size() ==
+        kMostPayload);
+}
+
+TEST_CASE("payloads are read within their bounds") {
+  const std::string text = std::string("\x05\0\0\0four", 8);
+  CHECK_THROWS_AS(Reader(text).text(100), Error);
+  CHECK_THROWS_AS(Reader(text).text(4), Error);
+  CHECK_THROWS_AS(Reader("abc").u32(), Error);
+  CHECK_THROWS_AS(Reader("abcdefg").u64(), Error);
+  CHECK_THROWS_AS(Reader("a").done(), Error);
+  CHECK_THROWS_AS(decode_hello(one(Writer(Kind::kHello).done())), Error);
+  CHECK_THROWS_AS(decode_hello(one(Writer(Kind::kProof).done())), Error);
+}
+
+TEST_CASE("texts are not cut inside a character") {
+  CHECK(shortened("abc", 3) == "abc");
+  CHECK(shortened("abc", 2) == "ab");
+  CHECK(shortened("a\xc3\xa4z", 2) == "a");
+  CHECK(shortened("a\xc3\xa4z", 3) == "a\xc3\xa4");
+}
+
+TEST_CASE("the board: all come, and everybody is introduced to everybody") {
+  Job job(3);
+  job.arrive(1);
+  job.arrive(0);
+  CHECK(job.got(0).empty());
+  job.arrive(2);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    const auto frames = job.got(rank);
+    REQUIRE(frames.size() == 4);
+    CHECK(decode_introduction(frames[2]).peer.name == "rank 2 (x)");
+    CHECK(decode_introduction(frames[2]).process_id == 102);
+    CHECK(frames[3].kind == Kind::kStart);
+  }
+}
+
+TEST_CASE("the board: values and those who wait for them") {
+  Job job(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.got(rank);
+  job.say(1, Writer(Kind::kGet).u32(5).text("k"));
+  job.say(2, Writer(Kind::kGet).u32(6).text("k"));
+  job.say(2, Writer(Kind::kCancel).u32(6));
+  job.say(2, Writer(Kind::kCancel).u32(99));
+  CHECK_THROWS_AS(job.say(1, Writer(Kind::kGet).u32(5).text("k")), Error);
+  CHECK(job.got(1).empty());
+  job.say(0, Writer(Kind::kSet).u32(1).text("k").text("v"));
+  CHECK(job.got(2).empty());
+  const auto frames = job.got(1);
+  REQUIRE(frames.size() == 1);
+  CHECK(frames[0].payload == std::string("\5\0\0\0\0\0\0\0v", 9));
+  job.say(0, Writer(Kind::kSet).u32(2).text("k").text("w"));
+  CHECK(Reader(job.got(0).back().payload.substr(4)).u32() == PLAIT_ERR_STATE);
+  CHECK_THROWS_AS(job.say(0, Writer(Kind::kSet).u32(2).text("k!").text("")), Error);
+  CHECK_THROWS_AS(job.say(0, Writer(Kind::kWelcome)), Error);
+}
+
+TEST_CASE("the board: a rank that waits and goes is forgotten") {
+  Job job(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
+  job.say(1, Writer(Kind::kGet).u32(5).text("k"));
+  job.board.lost(1, "its connection was closed");
+  CHECK(has(job.end_of(0),
+            "rank 1 (x) is lost: its connection was closed; it ran as process 101 "
+            "on node and had not begun a step"));
+  job.board.lost(1, "again");
+  job.say(0, Writer(Kind::kSet).u32(1).text("k").text("v"));
+  const auto frames = job.got(0);
+  REQUIRE(frames.size() == 1);
+  CHECK(Reader(frames[0].payload.substr(4)).u32() == PLAIT_ERR_PEER);
+}
+
+TEST_CASE("the board: who comes late, twice, or to another job") {
+  Job job(3);
+  job.arrive(1);
+  CHECK(job.board.admit(1, 3)->code == PLAIT_ERR_CONFIG);
+  CHECK(has(job.board.admit(1, 3)->text, "rank 1 (x) is there already (process 101 on node)"));
+  job.board.tick(job.start + std::chrono::seconds(9));
+  CHECK(job.got(1).empty());
+  job.board.tick(job.start + std::chrono::seconds(10));
+  CHECK(has(job.end_of(1), "missing: rank 0, rank 2 of 3"));
+  CHECK(has(job.board.admit(2, 3)->text, "missing: rank 0, rank 2 of 3"));
+}
+
+TEST_CASE("the board: nobody waits longer than the least patient rank") {
+  Job job(3);
+  job.arrive(1, "node", "m", 2);
+  CHECK(job.board.due() == job.start + std::chrono::seconds(2));
+}
+
+TEST_CASE("the board: two machines of one name are told apart") {
+  Job job(3);
+  job.arrive(0, "node", "m0");
+  job.arrive(1, "node", "");
+  job.arrive(2, "node", "m2");
+  CHECK(has(job.end_of(2),
+            "rank 0 (x) and rank 2 (x) run on two machines that are both called node"));
+}
+
+TEST_CASE("the board: leaving") {
+  Job job(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
+  job.say(2, Writer(Kind::kGoodbye));
+  CHECK(!job.board.here(2));
+  const Time over = job.board.due();
+  job.say(0, Writer(Kind::kGoodbye));
+  job.board.tick(over - std::chrono::milliseconds(1));
+  CHECK(job.end_of(1) == "");
+  SUBCASE("the others follow") {
+    job.say(1, Writer(Kind::kGoodbye));
+    job.board.tick(over);
+    CHECK(job.end_of(1) == "");
+    CHECK(job.board.n_here() == 0);
+  }
+  SUBCASE("one stays") {
+    job.board.tick(over);
+    CHECK(job.end_of(1) == "rank 2 (x) left the job while others were still at work");
+  }
+}
