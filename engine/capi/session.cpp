@@ -2,6 +2,7 @@
 #include "engine/base/json.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/config/bind.hpp"
+#include "engine/plan/layout.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -86,7 +87,7 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   if (!s.host_visible())
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[capi] the device's memory is not visible to the host; read() copies it");
-  if (p.split())
+  if (!plan::is_whole(s.plan(), p))
     fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
                                       "' lies in parts on several ranks, so there is no view of "
                                       "it; read() puts it together");

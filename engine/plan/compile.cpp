@@ -84,9 +84,10 @@ void place_transients(Program& p) {
         const ValueId root = g.root(v);
         const auto& value = g.value(root);
         if (value.role == Role::kPersistent)
-          c.operands.push_back(value.place);
+          c.operands.push_back({value.place.segment, value.place.offset + g.inside_root(v)});
         else
-          c.operands.push_back({kTransient, blocks[static_cast<size_t>(block_of[root])].offset});
+          c.operands.push_back(
+              {kTransient, blocks[static_cast<size_t>(block_of[root])].offset + g.inside_root(v)});
       }
   }
 }

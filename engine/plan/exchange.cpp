@@ -43,11 +43,11 @@ void describe_ends(Graph& g, Plan& plan, int32_t exchange, ValueId in, ValueId o
       std::min(program::elements(g.shape(in)), program::elements(g.shape(out))));
 }
 
-ValueId start_at(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in, Place place) {
+ValueId start(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in) {
   const ValueId first = in[0];
   const ValueId out = g.apply1("exchange", std::move(in), attributes(plan, exchange));
   describe_ends(g, plan, exchange, first, out);
-  return g.bind(out, place);
+  return out;
 }
 
 }  // namespace
@@ -61,16 +61,28 @@ ValueId start_all_reduce(Graph& g, Plan& plan, int32_t exchange, std::vector<Val
 
 ValueId start_reduce_scatter(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in,
                              Place place) {
-  return start_at(g, plan, exchange, std::move(in), place);
+  return g.bind(start(g, plan, exchange, std::move(in)), place);
+}
+
+ValueId start_reduce_scatter(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in) {
+  return start(g, plan, exchange, std::move(in));
 }
 
 ValueId start_all_gather(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in,
                          Place place) {
-  return start_at(g, plan, exchange, std::move(in), place);
+  return g.bind(start(g, plan, exchange, std::move(in)), place);
 }
 
-ValueId wait_exchange(Graph& g, int32_t exchange, ValueId v) {
-  return g.apply_in_place("exchange_wait", {v}, {attr("id", static_cast<int64_t>(exchange))});
+ValueId start_all_gather(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in,
+                         ValueId buffer) {
+  return g.bind_inside(start(g, plan, exchange, std::move(in)), buffer, 0);
+}
+
+ValueId wait_exchange(Graph& g, int32_t exchange, ValueId v, ValueId sent) {
+  std::vector<ValueId> in{v};
+  if (sent) in.push_back(sent);
+  return g.apply_in_place("exchange_wait", std::move(in),
+                          {attr("id", static_cast<int64_t>(exchange))});
 }
 
 }  // namespace plait::plan

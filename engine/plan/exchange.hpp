@@ -20,10 +20,18 @@ program::ValueId start_all_reduce(program::Graph& g, Plan& plan, int32_t exchang
 // Starts reduce-scatter of in[0] (R*n), a sum; this rank's row (n) ends up at `place`.
 program::ValueId start_reduce_scatter(program::Graph& g, Plan& plan, int32_t exchange,
                                       std::vector<program::ValueId> in, Place place);
+// The same, with a transient result.
+program::ValueId start_reduce_scatter(program::Graph& g, Plan& plan, int32_t exchange,
+                                      std::vector<program::ValueId> in);
 // Starts all-gather of in[0] (n); all rows (R*n) end up at `place`.
 program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t exchange,
                                   std::vector<program::ValueId> in, Place place);
+// The same, with all rows in a buffer of the program.
+program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t exchange,
+                                  std::vector<program::ValueId> in, program::ValueId buffer);
 // Ops appended from here on run behind the end of the exchange; v lies where its result does. Returns the result.
-program::ValueId wait_exchange(program::Graph& g, int32_t exchange, program::ValueId v);
+// sent: transient memory that must stay until then, or 0.
+program::ValueId wait_exchange(program::Graph& g, int32_t exchange, program::ValueId v,
+                               program::ValueId sent = 0);
 
 }  // namespace plait::plan

@@ -12,70 +12,93 @@ constexpr int64_t kLine = 16;  // elements: 64 bytes, to which every operand is 
 // Replicas share a part evenly, in whole lines.
 int64_t unit_of(const Plan& plan) { return kLine * plan.grid.data(); }
 
-int64_t elements_of(const Plan& plan, int32_t segment) {
-  return static_cast<int64_t>(plan.storage.segments()[static_cast<size_t>(segment)].bytes / 4);
-}
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 bool full(const Plan& plan, const Group& group) {
   if (group.parts.empty()) return true;
   if (plan.grid.data() == 1) return false;
-  const double bytes =
-      4.0 * static_cast<double>(elements_of(plan, group.gradients) - group.parts.back().begin);
+  const double bytes = 4.0 * static_cast<double>(group.elements - group.parts.back().begin);
   return bytes >= plan.experiment.topology.bucket * (1 << 20);
+}
+
+// The elements of a parameter that this rank has as its own, which lie in `segment` as states do.
+std::vector<Held> held_own(const Plan& plan, const Parameter& p, int32_t segment) {
+  const Part& part = part_of(plan, p);
+  const int64_t end = p.flat + topology::elements(p.box);
+  std::vector<Held> held;
+  const topology::Range own =
+      topology::intersect({part.own_begin, part.own_begin + part.own_elements}, {p.flat, end});
+  if (own.empty()) return held;
+  int64_t at = part.state_begin + own.begin - part.own_begin;
+  for (const topology::Box& box :
+       topology::flat_boxes(p.box, {own.begin - p.flat, own.end - p.flat})) {
+    held.push_back({box, {segment, static_cast<uint64_t>(at) * 4}});
+    at += topology::elements(box);
+  }
+  return held;
 }
 
 }  // namespace
 
 void place_parameter(Plan& plan, Parameter& p) {
   Group& g = plan.groups[static_cast<size_t>(p.group)];
-  const auto bytes = static_cast<uint64_t>(topology::elements(p.box)) * 4;
   const bool opens = full(plan, g);
-  const auto alignment = static_cast<uint64_t>(opens ? unit_of(plan) : kLine) * 4;
-  p.value = plan.storage.take(g.parameters, bytes, alignment);
-  p.gradient = plan.storage.take(g.gradients, bytes, alignment);
-  if (opens) g.parts.push_back({.begin = static_cast<int64_t>(p.value.offset / 4)});
+  p.flat = round_up(g.elements, opens ? unit_of(plan) : kLine);
+  g.elements = p.flat + topology::elements(p.box);
+  if (opens) g.parts.push_back({.begin = p.flat});
+  // What is here only in part, or for a while, gets its place from the rewrites of zero.hpp.
+  if (plan.zero < 3) p.value = {g.parameters, static_cast<uint64_t>(p.flat) * 4};
+  if (plan.zero < 2) p.gradient = {g.gradients, static_cast<uint64_t>(p.flat) * 4};
 }
 
 void finish_groups(Plan& plan) {
-  const bool shared = plan.experiment.topology.zero > 0;
   const int64_t replicas = plan.grid.data();
   for (Group& g : plan.groups) {
-    const auto alignment = static_cast<uint64_t>(unit_of(plan)) * 4;
-    plan.storage.take(g.parameters, 0, alignment);
-    plan.storage.take(g.gradients, 0, alignment);
-    g.elements = elements_of(plan, g.parameters);
+    g.elements = round_up(g.elements, unit_of(plan));
     g.own_elements = 0;
     for (size_t i = 0; i < g.parts.size(); ++i) {
       Part& part = g.parts[i];
       const int64_t end = i + 1 < g.parts.size() ? g.parts[i + 1].begin : g.elements;
       part.elements = end - part.begin;
-      part.own_elements = shared ? part.elements / replicas : part.elements;
-      part.own_begin = part.begin + (shared ? plan.at.data * part.own_elements : 0);
+      part.own_elements = plan.zero > 0 ? part.elements / replicas : part.elements;
+      part.own_begin = part.begin + (plan.zero > 0 ? plan.at.data * part.own_elements : 0);
       part.state_begin = g.own_elements;
       g.own_elements += part.own_elements;
     }
+    const auto bytes = [](int64_t elements) { return static_cast<uint64_t>(elements) * 4; };
+    plan.storage.take(g.parameters, bytes(plan.zero < 3 ? g.elements : g.own_elements));
+    plan.storage.take(g.gradients, bytes(plan.zero < 2 ? g.elements : g.own_elements));
   }
 }
 
-std::vector<Held> held_value(const Plan&, const Parameter& p) { return {{p.box, p.value}}; }
+const Part& part_of(const Plan& plan, const Parameter& p) {
+  const Group& g = plan.groups[static_cast<size_t>(p.group)];
+  return *std::find_if(g.parts.begin(), g.parts.end(), [&](const Part& part) {
+    return p.flat >= part.begin && p.flat < part.begin + std::max<int64_t>(part.elements, 1);
+  });
+}
+
+Place own_parameters(const Plan& plan, const Group& g, const Part& part) {
+  return {g.parameters,
+          static_cast<uint64_t>(plan.zero < 3 ? part.own_begin : part.state_begin) * 4};
+}
+
+Place own_gradients(const Plan& plan, const Group& g, const Part& part) {
+  return {g.gradients,
+          static_cast<uint64_t>(plan.zero < 2 ? part.own_begin : part.state_begin) * 4};
+}
+
+std::vector<Held> held_value(const Plan& plan, const Parameter& p) {
+  if (p.group < 0 || plan.zero < 3) return {{p.box, p.value}};
+  return held_own(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
+}
 
 std::vector<Held> held_state(const Plan& plan, const Parameter& p, const State& state) {
-  const Group& g = plan.groups[static_cast<size_t>(p.group)];
-  const auto begin = static_cast<int64_t>(p.value.offset / 4);
-  const int64_t end = begin + topology::elements(p.box);
-  std::vector<Held> held;
-  for (const Part& part : g.parts) {
-    const topology::Range own =
-        topology::intersect({part.own_begin, part.own_begin + part.own_elements}, {begin, end});
-    if (own.empty()) continue;
-    int64_t at = part.state_begin + own.begin - part.own_begin;
-    for (const topology::Box& box :
-         topology::flat_boxes(p.box, {own.begin - begin, own.end - begin})) {
-      held.push_back({box, {state.segment, static_cast<uint64_t>(at) * 4}});
-      at += topology::elements(box);
-    }
-  }
-  return held;
+  return held_own(plan, p, state.segment);
+}
+
+bool is_whole(const Plan& plan, const Parameter& p) {
+  return !p.split() && (p.group < 0 || plan.zero < 3);
 }
 
 void for_each_run(const plait_shape& global, const topology::Box& box,

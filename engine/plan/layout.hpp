@@ -13,6 +13,14 @@ void place_parameter(Plan& plan, Parameter& parameter);
 // After the last parameter: closes the parts and shares them out.
 void finish_groups(Plan& plan);
 
+// The part that a trained parameter lies in. After finish_groups().
+const Part& part_of(const Plan& plan, const Parameter& parameter);
+// Where this rank's own elements of a part lie.
+Place own_parameters(const Plan& plan, const Group& group, const Part& part);
+Place own_gradients(const Plan& plan, const Group& group, const Part& part);
+// This rank has all of the parameter, in one piece, at its `value`.
+bool is_whole(const Plan& plan, const Parameter& parameter);
+
 // A block of a global tensor that lies in one piece in this rank's memory, row-major.
 struct Held {
   topology::Box box;

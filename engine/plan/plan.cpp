@@ -93,14 +93,12 @@ bool choose_grid(Plan& plan, const Context& context, config::Problems& problems)
          strf("[topology] topology.pipeline is %ld; this version trains with topology.data and "
               "topology.tensor",
               static_cast<long>(t.pipeline)));
-  if (t.zero > 1)
-    fail(PLAIT_ERR_UNIMPLEMENTED, strf("[topology] topology.zero is %ld; this version has 0 and 1",
-                                       static_cast<long>(t.zero)));
   plan.grid = topology::Grid(t.pipeline, t.data, t.tensor);
   if (context.rank < 0 || context.rank >= plan.grid.ranks())
     fail_invalid(strf("[plan] rank %d of a topology of %d ranks", context.rank, plan.grid.ranks()));
   plan.rank = context.rank;
   plan.at = plan.grid.at(plan.rank);
+  plan.zero = t.data > 1 ? t.zero : 0;
   plan.comm = t.comm;
   if (plan.comm != "auto")
     plan.comm_options = config::comm_options(plan.experiment, *plan.registry, plan.comm,
@@ -219,6 +217,25 @@ void explain(const Plan& plan, Log* log) {
     }
 }
 
+// Every operand lies inside of its segment: what a rewrite got wrong must not become a write into somebody else's memory.
+void check_places(const Plan& plan) {
+  for (const Program* p : plan.programs())
+    for (const Call& c : p->calls) {
+      const program::Op& op = p->graph->ops()[static_cast<size_t>(c.op)];
+      for (size_t i = 0; i < c.operands.size(); ++i) {
+        const Place at = c.operands[i];
+        const program::ValueId v = i < op.in.size() ? op.in[i] : op.out[i - op.in.size()];
+        const uint64_t room =
+            at.segment == kTransient
+                ? plan.transient_bytes
+                : plan.storage.segments().at(static_cast<size_t>(at.segment)).bytes;
+        if (at.offset > room || program::bytes(p->graph->shape(v)) > room - at.offset)
+          fail_internal("[plan] operand " + std::to_string(i) + " of " + op.name + " in " +
+                        op.scope + " lies outside of its segment");
+      }
+    }
+}
+
 // An entry's failure as a problem of the file: its text begins with "file:line:column: path: ".
 void add_problem(const config::Experiment& e, const Error& error, config::Problems& problems) {
   auto add = [&](const config::ItemConfig& item) {
@@ -266,14 +283,15 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->eval_feed =
       make_feed(*plan, "evaluation inputs", experiment.batch.eval / experiment.topology.data);
   try {
-    const auto trace = [&] {
-      auto tracer = std::make_unique<Tracer>(*plan, plan->train_feed, *plan->dataset("train"),
-                                             *plan->experiment.dataset("train"), /*training=*/true);
+    const auto trace = [&](Feed& feed, const char* dataset, bool training) {
+      auto tracer = std::make_unique<Tracer>(*plan, feed, *plan->dataset(dataset),
+                                             *plan->experiment.dataset(dataset), training);
       tracer->run();
       return tracer;
     };
-    const auto micro = trace();
-    auto evaluate = write_evaluate(*plan);
+    // All of them first: they tell which parameters there are.
+    const auto micro = trace(plan->train_feed, "train", true);
+    const auto evaluate = trace(plan->eval_feed, plan->dataset("eval") ? "eval" : "train", false);
     finish_groups(*plan);
     check_groups(*plan, problems);
     for (size_t m = 0; m < plan->models.size(); ++m)
@@ -288,13 +306,13 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     const bool replicated = plan->grid.data() > 1, accumulates = plan->accumulation > 1;
     // The last micro-batch of replicas also sends: a program of its own.
     if (replicated) {
-      const auto last = accumulates ? trace() : nullptr;
+      const auto last = accumulates ? trace(plan->train_feed, "train", true) : nullptr;
       plan->last = compile("last", write_micro(*plan, last ? *last : *micro, context, true), *plan);
     }
     if (!replicated || accumulates)
       plan->micro = compile("micro", write_micro(*plan, *micro, context, !replicated), *plan);
     plan->update = compile("update", write_update(*plan), *plan);
-    plan->evaluate = compile("evaluate", std::move(evaluate), *plan);
+    plan->evaluate = compile("evaluate", write_evaluate(*plan, *evaluate), *plan);
     if (accumulates) plan->begin = compile("begin", write_begin(*plan), *plan);
     if (replicated) plan->total = compile("total", write_total(*plan), *plan);
   } catch (const Error& e) {
@@ -306,6 +324,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->storage.lay_out();
   for (const Program* p : plan->programs())
     plan->transient_bytes = std::max(plan->transient_bytes, p->transient_bytes);
+  check_places(*plan);
   explain(*plan, context.log);
   return plan;
 }

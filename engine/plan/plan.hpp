@@ -29,9 +29,10 @@ struct Parameter {
   uint32_t init = 0;
   double init_a = 0, init_b = 0;
   int32_t partition = -1;
-  int32_t group = -1;  // index into Plan::groups, -1: frozen
-  topology::Box box;   // what this rank computes with, of the global tensor
-  Place value, gradient;
+  int32_t group = -1;     // index into Plan::groups, -1: frozen
+  topology::Box box;      // what this rank computes with, of the global tensor
+  int64_t flat = 0;       // where that begins in its group, in elements
+  Place value, gradient;  // without a place where ZeRO leaves no whole one
   // Tensor ranks have a part each, along `partition`.
   bool split() const {
     return partition >= 0 && box.extent[static_cast<size_t>(partition)] != shape.dims[partition];
@@ -150,6 +151,7 @@ struct Plan {
   topology::Grid grid;
   int32_t rank = 0;
   topology::Coordinates at;  // of the rank
+  int64_t zero = 0;          // ZeRO stage; 0 where there is one replica
   std::string comm;          // backend that was asked for; "auto"
   config::OptionSet comm_options;
   std::vector<std::shared_ptr<Dataset>> datasets;  // as experiment.datasets

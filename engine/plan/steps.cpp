@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/plan/exchange.hpp"
+#include "engine/plan/zero.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/partition.hpp"
 #include "engine/program/rule.hpp"
@@ -69,9 +70,8 @@ void share_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Valu
       const std::string name = "gradients of " + group.name + ", part " + std::to_string(i);
       std::vector<ValueId> in{flat(g, name, group.gradients, part.begin, part.elements)};
       for (const auto& [p, v] : delivered) {
-        const auto at = static_cast<int64_t>(p->gradient.offset / 4);
-        if (p->group == static_cast<int32_t>(k) && at >= part.begin &&
-            at < part.begin + part.elements)
+        if (p->group == static_cast<int32_t>(k) && p->flat >= part.begin &&
+            p->flat < part.begin + part.elements)
           in.push_back(v);
       }
       const bool scatter = part.own_elements != part.elements;
@@ -124,6 +124,22 @@ struct Trained {
   ValueId gradient;
 };
 
+// The values of all parameters in a program, by then cut up.
+class ParameterValues {
+ public:
+  ParameterValues(const Plan& plan, const Tracer& tracer, Kept& kept) {
+    if (plan.zero < 3) return;
+    for (const Parameter& p : plan.parameters) values_[&p] = tracer.parameter_value(p.name);
+    for (auto& [p, v] : values_) kept.keep(v, p->split() ? p->partition : program::kWhole);
+  }
+  void gather(Graph& g, Plan& plan) {
+    if (!values_.empty()) gather_parameters(g, plan, values_);
+  }
+
+ private:
+  std::map<const Parameter*, ValueId> values_;
+};
+
 std::vector<Trained> differentiated(Graph& g, const Plan& plan, const Tracer& tracer,
                                     const std::vector<Tracer::Result>& results) {
   ValueId total = 0;
@@ -154,6 +170,7 @@ std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& co
   }
   for (Trained& t : trained)
     kept.keep(t.gradient, t.parameter->split() ? t.parameter->partition : program::kWhole);
+  ParameterValues values(plan, tracer, kept);
   graph = kept.cut(plan, std::move(graph), tracer.shared());
   Graph& g = *graph;
 
@@ -169,24 +186,24 @@ std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& co
   for (const Trained& t : trained) {
     const Parameter& p = *t.parameter;
     if (t.gradient) {
-      delivered[&p] = deliver(g, plan, p.name + ".gradient", t.gradient, p.gradient);
+      delivered[&p] = plan.zero < 2 ? deliver(g, plan, p.name + ".gradient", t.gradient, p.gradient)
+                                    : t.gradient;
       if (plan.accumulation == 1 && plan.grid.ranks() == 1) deliver_squares(g, plan, p, t.gradient);
     } else if (context.log && last) {
       context.log->warn("[plan] no loss depends on parameter '" + p.name +
                         "'; only weight decay will change it");
     }
   }
-  if (last && replicated) {
-    share_sums(g, plan, sums);
+  if (last && replicated) share_sums(g, plan, sums);
+  if (plan.zero >= 2)
+    scatter_gradients(g, plan, delivered);
+  else if (last && replicated)
     share_gradients(g, plan, delivered);
-  }
+  values.gather(g, plan);
   return graph;
 }
 
-std::unique_ptr<Graph> write_evaluate(Plan& plan) {
-  const Dataset* data = plan.dataset("eval") ? plan.dataset("eval") : plan.dataset("train");
-  Tracer tracer(plan, plan.eval_feed, *data, *plan.experiment.dataset(data->name()), false);
-  tracer.run();
+std::unique_ptr<Graph> write_evaluate(Plan& plan, Tracer& tracer) {
   auto results = tracer.results();
   auto states = tracer.metric_states();
   auto outputs = tracer.outputs();
@@ -202,6 +219,7 @@ std::unique_ptr<Graph> write_evaluate(Plan& plan) {
   }
   for (auto& s : states) kept.keep(s.state);
   for (auto& o : outputs) kept.keep(o.second);
+  ParameterValues values(plan, tracer, kept);
   graph = kept.cut(plan, std::move(graph), tracer.shared());
   Graph& g = *graph;
 
@@ -221,6 +239,7 @@ std::unique_ptr<Graph> write_evaluate(Plan& plan) {
     plan.outputs.push_back({name, shape, plan.storage.take(segment, program::bytes(shape))});
     g.bind(v, plan.outputs.back().place);
   }
+  values.gather(g, plan);
   return graph;
 }
 

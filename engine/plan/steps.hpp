@@ -11,7 +11,7 @@ namespace plait::plan {
 // Loss, gradients, and where they go. last: of a step's micro-batches, so that what the replicas share leaves from here on.
 std::unique_ptr<program::Graph> write_micro(Plan& plan, Tracer& traced, const Context& context,
                                             bool last);
-std::unique_ptr<program::Graph> write_evaluate(Plan& plan);
+std::unique_ptr<program::Graph> write_evaluate(Plan& plan, Tracer& traced);
 // Sums Plan::totals over the replicas.
 std::unique_ptr<program::Graph> write_total(Plan& plan);
 

@@ -7,6 +7,7 @@
 #include "engine/base/error.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/exchange.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/plan/steps.hpp"
 #include "engine/program/c_builder.hpp"
 #include "engine/program/rule.hpp"
@@ -65,7 +66,7 @@ ValueId write_squares(Graph& g, Plan& plan, const Model& model, const Gradients&
   if (split)
     split = summed(g, plan, "squares of " + model.name + ", parts", topology::Axis::kTensor, split);
   const ValueId sum = add(of(gradients.alike), split);
-  if (plan.experiment.topology.zero == 0) return sum;
+  if (plan.zero == 0) return sum;
   return summed(g, plan, "squares of " + model.name, topology::Axis::kData, sum);
 }
 
@@ -159,9 +160,10 @@ ValueId write_part(Graph& g, Plan& plan, Group& group, const Part& part, const P
 }
 
 // The own elements of a part's gradients, when the replicas have exchanged them.
-ValueId own_gradient(Graph& g, const Group& group, const Part& part) {
+ValueId own_gradient(Graph& g, const Plan& plan, const Group& group, const Part& part) {
   const ValueId v =
-      flat(g, group.name + ".gradients", group.gradients, part.own_begin, part.own_elements);
+      g.persistent(group.name + ".gradients", make_shape(PLAIT_F32, {part.own_elements}),
+                   own_gradients(plan, group, part));
   return part.reduce < 0 ? v : wait_exchange(g, part.reduce, v);
 }
 
@@ -183,9 +185,10 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
     g.scope = group.name;
     for (const Part& part : group.parts) {
       const ValueId own =
-          flat(g, group.name + ".parameters", group.parameters, part.own_begin, part.own_elements);
+          g.persistent(group.name + ".parameters", make_shape(PLAIT_F32, {part.own_elements}),
+                       own_parameters(plan, group, part));
       const ValueId updated = write_part(g, plan, group, part, {own, gradients[k++]}, common);
-      if (part.own_elements == part.elements) continue;
+      if (part.own_elements == part.elements || plan.zero == 3) continue;
       const ValueId all =
           flat(g, group.name + ".parameters", group.parameters, part.begin, part.elements);
       gathered.emplace_back(gather_part(g, plan, group, part, updated), all);
@@ -215,7 +218,7 @@ std::unique_ptr<Graph> write_update(Plan& plan) {
       if (group.model != static_cast<int32_t>(m)) continue;
       g.scope = group.name;
       for (const Part& part : group.parts) {
-        gradients[m].push_back(own_gradient(g, group, part));
+        gradients[m].push_back(own_gradient(g, plan, group, part));
         (group.split ? own.split : own.alike).push_back(gradients[m].back());
       }
     }
@@ -239,7 +242,9 @@ std::unique_ptr<Graph> write_begin(const Plan& plan) {
   };
   graph->scope = "begin";
   for (const Group& group : plan.groups)
-    zero(group.name + ".gradients", make_shape(PLAIT_F32, {group.elements}), {group.gradients, 0});
+    zero(group.name + ".gradients",
+         make_shape(PLAIT_F32, {plan.zero < 2 ? group.elements : group.own_elements}),
+         {group.gradients, 0});
   for (const Model& model : plan.models) {
     if (!model.trained) continue;
     zero("loss_sum", kScalar, model.loss_sum);

@@ -36,6 +36,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
   const size_t n_ops = g.ops().size();
   std::vector<ValueId> gradient(g.n_values(), 0);  // of forward values only
   if (!g.value(loss).wants_gradient) return std::vector<ValueId>(targets.size(), 0);
+  g.backward = true;
   gradient[loss] = filled(g, g.shape(loss), 1);
 
   for (size_t i = n_ops; i-- > 0;) {
@@ -75,6 +76,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
   }
   std::vector<ValueId> result;
   for (ValueId t : targets) result.push_back(gradient[t]);
+  g.backward = false;
   return result;
 }
 

@@ -111,6 +111,7 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
 
 std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) {
   op.scope = scope;
+  op.backward = backward;
   bool wants = false;
   for (ValueId v : op.in) wants = wants || values_[v].wants_gradient;
   for (const auto& s : outputs) {
@@ -129,6 +130,36 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
 ValueId Graph::root(ValueId v) const {
   while (values_[v].same_as) v = values_[v].same_as;
   return v;
+}
+
+uint64_t Graph::inside_root(ValueId v) const {
+  uint64_t inside = 0;
+  for (; values_[v].same_as; v = values_[v].same_as) inside += values_[v].inside;
+  return inside;
+}
+
+ValueId Graph::buffer(const plait_shape& shape) {
+  Value v;
+  v.shape = shape;
+  values_.push_back(std::move(v));
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+ValueId Graph::part(ValueId buffer, uint64_t offset, const plait_shape& shape) {
+  const ValueId v = this->buffer(shape);
+  values_[v].same_as = buffer;
+  values_[v].inside = offset;
+  return v;
+}
+
+ValueId Graph::bind_inside(ValueId v, ValueId buffer, uint64_t offset) {
+  Value& r = values_[root(v)];
+  if (r.role == Role::kTransient && r.producer >= 0) {
+    r.same_as = buffer;
+    r.inside = offset;
+    return v;
+  }
+  return assign(part(buffer, offset, shape(v)), v);
 }
 
 ValueId Graph::bind(ValueId v, Place place) {

@@ -39,6 +39,7 @@ struct Value {
   std::string name;       // of inputs and parameters, for messages
   int32_t producer = -1;  // index of the op that makes it, -1: it comes from outside
   ValueId same_as = 0;    // the value whose memory this one shares (reshape, in-place result)
+  uint64_t inside = 0;    // bytes from the beginning of that memory
   bool wants_gradient = false;
 };
 
@@ -90,6 +91,7 @@ struct Op {
   MapExpr map;                 // of op "map"
   std::vector<int32_t> alias;  // per output: input index it works in place on, or -1; empty: none
   std::string scope;           // layer that wrote it, for messages and reports
+  bool backward = false;
 };
 
 // Finds rules by op name; the engine's own and those of plugins.
@@ -125,8 +127,15 @@ class Graph {
   std::vector<ValueId> append(Op op, const std::vector<plait_shape>& outputs) {
     return add(std::move(op), outputs);
   }
-  // The memory a value really lives in: follows same_as to its end.
+  // The memory a value really lives in: follows same_as to its end. inside_root: bytes from its beginning.
   ValueId root(ValueId v) const;
+  uint64_t inside_root(ValueId v) const;
+  // Transient memory that other values are to lie in; nobody makes it as a whole.
+  ValueId buffer(const plait_shape& shape);
+  // What lies at `offset` bytes of a buffer, as a value of its own. There need be nothing yet.
+  ValueId part(ValueId buffer, uint64_t offset, const plait_shape& shape);
+  // Like bind(), into a buffer.
+  ValueId bind_inside(ValueId v, ValueId buffer, uint64_t offset);
   // Makes `v` end up at `place` when the program has run: its producer writes there directly where that is safe, else a
   // copy is appended. Returns the value that lies there.
   ValueId bind(ValueId v, Place place);
@@ -137,6 +146,8 @@ class Graph {
 
   // Who is writing: opens every op's scope text.
   std::string scope;
+  // Whether what is written belongs to the backward pass.
+  bool backward = false;
 
  private:
   std::vector<ValueId> add(Op op, const std::vector<plait_shape>& outputs);

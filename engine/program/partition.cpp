@@ -175,6 +175,7 @@ std::vector<ValueId> Partitioner::write_with(const Op& op, const Share& share) {
 
 void Partitioner::write(const Op& op) {
   to_->scope = op.scope;
+  to_->backward = op.backward;
   const Share share = share_of(op);
   // A bias is added once, to the whole sum.
   const bool late_bias = share.reduce && op.name == "matmul" && op.attrs.integer("bias", 0) != 0;

@@ -145,6 +145,30 @@ void fold_matmul(Graph& g, const HasKernel& has_kernel) {
   finish(g);
 }
 
+namespace {
+
+int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
+
+// What was sent goes when the next exchange has started: so two of them are under way at most, and their memory is used again.
+void hoist_waits(Graph& g) {
+  auto& ops = g.ops();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].rule->exchange != Exchange::kWait || ops[i].in.size() < 2) continue;
+    size_t start = i, to = 0;
+    while (start > 0 &&
+           (ops[start].rule->exchange != Exchange::kStart || id_of(ops[start]) != id_of(ops[i])))
+      --start;
+    for (size_t k = start + 1; k < i && to == 0; ++k)
+      if (ops[k].rule->exchange == Exchange::kStart) to = k + 1;
+    if (to == 0 || to >= i) continue;
+    std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(to),
+                ops.begin() + static_cast<std::ptrdiff_t>(i),
+                ops.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
+}  // namespace
+
 void hoist_exchanges(Graph& g) {
   auto& ops = g.ops();
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -163,6 +187,7 @@ void hoist_exchanges(Graph& g) {
                 ops.begin() + static_cast<std::ptrdiff_t>(i),
                 ops.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
+  hoist_waits(g);
   finish(g);
 }
 
@@ -174,7 +199,8 @@ void finish(Graph& g) {
   for (size_t i = ops.size(); i-- > 0;) {
     for (ValueId v : ops[i].out) live[i] = live[i] || needed[v] || uses.is_output(v);
     if (live[i])
-      for (ValueId v : ops[i].in) needed[v] = 1;
+      for (ValueId v : ops[i].in)  // and whoever wrote into the memory that it is a view of
+        for (; v; v = g.value(v).same_as) needed[v] = 1;
   }
   size_t n = 0;
   for (size_t i = 0; i < ops.size(); ++i) {

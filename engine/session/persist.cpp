@@ -47,7 +47,7 @@ std::vector<topology::Coordinates> writers(const plan::Plan& plan) {
 template <class Visit>
 void for_each_block(const plan::Plan& plan, Visit&& visit) {
   const std::vector<topology::Coordinates> writer = writers(plan);
-  const bool states_shared = plan.experiment.topology.zero > 0;
+  const bool states_shared = plan.zero > 0;
   const auto of_us = [&](size_t i, bool every_replica) {
     return (every_replica || writer[i].data == plan.at.data) &&
            (plan.parameters[i].split() || writer[i].tensor == plan.at.tensor);
@@ -55,7 +55,7 @@ void for_each_block(const plan::Plan& plan, Visit&& visit) {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& p = plan.parameters[i];
     for (plan::Held& h : plan::held_value(plan, p))
-      visit(Block{p.name, p, std::move(h), false, of_us(i, false)});
+      visit(Block{p.name, p, std::move(h), false, of_us(i, p.group >= 0 && plan.zero == 3)});
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& p = plan.parameters[i];

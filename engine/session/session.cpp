@@ -236,18 +236,22 @@ void check_bytes(const plan::Parameter& p, uint64_t bytes) {
 void Session::read(const std::string& name, void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
-  if (!p.split()) return executor_.read(p.value, data, bytes);
+  if (plan::is_whole(*plan_, p)) return executor_.read(p.value, data, bytes);
   // Every rank lays its part into zeros; as bits, so that the sum changes nothing.
   together("reading a parameter", [&] {
-    std::vector<float> own(static_cast<size_t>(topology::elements(p.box)));
-    executor_.read(p.value, own.data(), own.size() * sizeof(float));
     std::memset(data, 0, bytes);
-    plan::for_each_run(p.shape, p.box, [&](int64_t global, int64_t first, int64_t n) {
-      std::memcpy(static_cast<float*>(data) + global, own.data() + first,
-                  static_cast<size_t>(n) * sizeof(float));
-    });
-    team_.communicators()->sum(topology::Axis::kTensor,
-                               {static_cast<int32_t*>(data), bytes / sizeof(int32_t)});
+    std::vector<float> own;
+    for (const plan::Held& held : plan::held_value(*plan_, p)) {
+      own.resize(static_cast<size_t>(topology::elements(held.box)));
+      executor_.read(held.at, own.data(), own.size() * sizeof(float));
+      plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+        std::memcpy(static_cast<float*>(data) + global, own.data() + first,
+                    static_cast<size_t>(n) * sizeof(float));
+      });
+    }
+    const std::span<int32_t> bits(static_cast<int32_t*>(data), bytes / sizeof(int32_t));
+    if (p.split()) team_.communicators()->sum(topology::Axis::kTensor, bits);
+    if (p.group >= 0 && plan_->zero == 3) team_.communicators()->sum(topology::Axis::kData, bits);
   });
 }
 

@@ -45,9 +45,9 @@ TEST_SUITE("checkpoints") {
     straight.norms.erase(straight.norms.begin(), straight.norms.begin() + kBefore);
 
     std::mt19937 random(1);
-    const std::vector<Layout> all{{1, 1, 0}, {2, 1, 0}, {2, 1, 1}, {4, 1, 1},
-                                  {8, 1, 1}, {1, 2, 0}, {1, 4, 0}, {2, 2, 0},
-                                  {2, 2, 1}, {4, 2, 1}, {2, 4, 0}};
+    const std::vector<Layout> all{{1, 1, 0}, {2, 1, 0}, {2, 1, 2}, {4, 1, 1},
+                                  {8, 1, 3}, {1, 2, 0}, {1, 4, 0}, {2, 2, 0},
+                                  {2, 2, 3}, {4, 2, 1}, {2, 4, 3}};
     for (int pair = 0; pair < 30; ++pair) {
       const Layout &from = all[random() % all.size()], &to = all[random() % all.size()];
       CAPTURE(pair);

@@ -18,7 +18,7 @@ TEST_SUITE("layouts") {
     const Outcome expected = alone(team, 50);
     for (const int ranks : {2, 4, 8})
       for (int tensor = 1; tensor <= ranks; tensor *= 2)
-        for (const int zero : {0, 1})
+        for (const int zero : {0, 1, 2, 3})
           for (const int passes : {1, 2}) {
             const int data = ranks / tensor;
             if (zero > 0 && data == 1) continue;
@@ -38,7 +38,7 @@ TEST_SUITE("layouts") {
 
   TEST_CASE("the same layout twice gives the same bits") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2", "topology.tensor=2", "topology.zero=1"}, {}, {}};
+    const Team team{model(folder), {"topology.data=2", "topology.tensor=2", "topology.zero=3"}, {}, {}};
     const auto a = run(team, 4, train(20)), b = run(team, 4, train(20));
     REQUIRE_MESSAGE(a[0].code == PLAIT_OK, a[0].error);
     CHECK(a[0].losses == b[0].losses);

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -240,6 +242,39 @@ TEST_CASE("a rank that dies while the others still come ends the meeting") {
   CHECK(has(failures[0], "had not begun a step"));
 }
 
+TEST_CASE(
+    "a rank that is killed at any moment of the meeting is an error of the others, not a hang") {
+  const Folder folder;
+  std::mt19937 random(7);
+  for (int round = 0; round < 12; ++round) {
+    const int victim = round % 4;
+    const auto delay = std::chrono::microseconds(random() % 24000);
+    CAPTURE(victim);
+    CAPTURE(delay.count());
+    Setup setup = in_file(folder, 4);  // in which the round before may have left its file
+    setup.connect_timeout = 1;
+    std::vector<std::unique_ptr<Child>> children;
+    for (int rank = 0; rank < 4; ++rank)
+      children.push_back(std::make_unique<Child>([&setup, rank] {
+        try {
+          Log log;
+          Control control(setup.of(rank), log);
+          if (has(wait_for_end(control), " is lost: ")) _exit(20);
+        } catch (const Error& e) {
+          if (e.code() == PLAIT_ERR_PEER) _exit(21);
+        }
+        _exit(22);
+      }));
+    std::this_thread::sleep_for(delay);
+    children[static_cast<size_t>(victim)]->signal(SIGKILL);
+    for (int rank = 0; rank < 4; ++rank) {
+      CAPTURE(rank);
+      const int status = children[static_cast<size_t>(rank)]->wait();
+      CHECK((rank == victim ? status == -SIGKILL : status == 20 || status == 21));
+    }
+  }
+}
+
 TEST_CASE("the first reason stays, although more ranks die") {
   const Folder folder;
   const Setup setup = in_file(folder, 4);
@@ -250,6 +285,8 @@ TEST_CASE("the first reason stays, although more ranks die") {
     Control control(setup.of(rank), lines.log());
     control.get("ready.2", 60);
     control.get("ready.3", 60);
+    if (rank == 1) control.set("sure", "");
+    if (rank == 0) control.get("sure", 60);
     if (rank == 0) first.signal(SIGKILL);
     const std::string reason = wait_for_end(control);
     CHECK(has(reason, "rank 2 (data 2) is lost"));
