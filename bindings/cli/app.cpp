@@ -61,6 +61,7 @@ void set_up(CLI::App& app, Context& context) {
 }
 
 int fail(Context& context, int exit, const char* kind, uint32_t code, const std::string& text) {
+  if (context.on_failure) context.on_failure(code, text);
   context.terminal.error(text);
   context.terminal.record(
       {{"event", "error"}, {"kind", kind}, {"code", code}, {"exit", exit}, {"message", text}});
@@ -93,6 +94,7 @@ int run_app(int argc, char** argv) {
   Context context;
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) words.push_back(shell_quoted(argv[i]));
+  context.words.assign(argv, argv + argc);
   context.command = joined(words, " ");
   CLI::App app("Trains neural networks from a TOML file.", "plait");
   set_up(app, context);

@@ -53,8 +53,11 @@ class Context {
   std::vector<std::string> plugins;  // --plugins
   std::string data;                  // --data
   bool yes = false;
-  std::string command;          // the whole command line, quoted for a shell
-  std::function<int()> chosen;  // the verb that was parsed
+  std::string command;             // the whole command line, quoted for a shell
+  std::vector<std::string> words;  // the same, not quoted
+  std::function<int()> chosen;     // the verb that was parsed
+  // Told of the failure that ends the command.
+  std::function<void(uint32_t code, const std::string& text)> on_failure;
 
   // With the log going to the terminal.
   Engine open_engine();

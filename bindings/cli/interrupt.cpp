@@ -1,6 +1,7 @@
 #include "bindings/cli/interrupt.hpp"
 
 #include <errno.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,27 +9,55 @@
 namespace plait::cli {
 namespace {
 
-// A signal handler gets no argument of ours, so this one variable belongs to the process.
-std::atomic<plait_session*> current{nullptr};
-static_assert(std::atomic<plait_session*>::is_always_lock_free, "a handler may not lock");
+constexpr int64_t kPatience = 1'000'000'000;  // nanoseconds
 
-void on_signal(int signal) {
-  const int kept = errno;
+// A signal handler gets no argument of ours, so these belong to the process.
+std::atomic<plait_session*> current{nullptr};
+std::atomic<bool> says{true}, is_patient{false};
+std::atomic<int64_t> first{0};  // when the first signal came, by the monotonic clock; 0: none has
+static_assert(std::atomic<plait_session*>::is_always_lock_free &&
+                  std::atomic<int64_t>::is_always_lock_free,
+              "a handler may not lock");
+
+int64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+void restore_defaults() {
   struct sigaction normal = {};
   normal.sa_handler = SIG_DFL;
   sigaction(SIGINT, &normal, nullptr);
   sigaction(SIGTERM, &normal, nullptr);
+}
+
+void on_signal(int signal) {
+  const int kept = errno;
+  if (const int64_t before = first.load()) {
+    if (now() - before >= kPatience) {
+      restore_defaults();
+      raise(signal);  // comes when this handler has returned
+    }
+    errno = kept;
+    return;
+  }
+  first.store(now());
+  if (!is_patient) restore_defaults();
   if (plait_session* session = current.load()) plait_session_cancel(session);
   constexpr char kText[] =
       "\n[cli] stopping after this step and saving; once more to stop at once\n";
-  if (signal == SIGINT && write(STDERR_FILENO, kText, sizeof kText - 1) < 0) errno = kept;
+  if (signal == SIGINT && says && write(STDERR_FILENO, kText, sizeof kText - 1) < 0) errno = kept;
   errno = kept;
 }
 
 }  // namespace
 
-Interrupt::Interrupt(plait_session* session) {
+Interrupt::Interrupt(plait_session* session, InterruptStyle style) {
   current.store(session);
+  says.store(style.say);
+  is_patient.store(style.patient);
+  first.store(0);
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

@@ -6,10 +6,16 @@
 
 namespace plait::cli {
 
+struct InterruptStyle {
+  bool say = true;  // what is going to happen, on stderr
+  // One of many ranks: the same signal may come twice, from the terminal and from the launcher. A second one within a second is none.
+  bool patient = false;
+};
+
 // While one lives, signals go to its session. One at a time in a process.
 class Interrupt {
  public:
-  explicit Interrupt(plait_session* session);
+  explicit Interrupt(plait_session* session, InterruptStyle style = {});
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;

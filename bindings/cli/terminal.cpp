@@ -32,17 +32,18 @@ Terminal::Terminal()
       color_err_(wants_color(STDERR_FILENO)) {}
 
 uint32_t Terminal::log_level() const {
+  if (silent) return PLAIT_LOG_ERROR;
   if (quiet) return PLAIT_LOG_WARN;
   return verbose > 0 ? PLAIT_LOG_DEBUG : PLAIT_LOG_INFO;
 }
 
 void Terminal::line(std::string_view text) {
-  if (json) return;
+  if (json || silent) return;
   raw(std::string(text) + "\n");
 }
 
 void Terminal::record(const Json& value) {
-  if (!json) return;
+  if (!json || silent) return;
   raw(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -58,7 +59,7 @@ void Terminal::to_stderr(std::string_view text) {
 }
 
 void Terminal::note(std::string_view text) {
-  if (!quiet) to_stderr(text);
+  if (!quiet && !silent) to_stderr(text);
 }
 
 void Terminal::log(uint32_t level, std::string_view text) {

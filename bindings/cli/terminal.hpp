@@ -12,9 +12,10 @@ using Json = nlohmann::ordered_json;
 
 class Terminal {
  public:
-  bool json = false;   // --json
-  bool quiet = false;  // -q
-  int verbose = 0;     // -v
+  bool json = false;    // --json
+  bool quiet = false;   // -q
+  int verbose = 0;      // -v
+  bool silent = false;  // nothing but errors: one of many ranks, of which another one speaks
 
   Terminal();
   uint32_t log_level() const;
@@ -30,12 +31,14 @@ class Terminal {
   // A remark on stderr; nothing with -q.
   void note(std::string_view text);
   void log(uint32_t level, std::string_view text);
+  // A line that another process wrote to its stderr.
+  void relay(std::string_view text) { to_stderr(text); }
   // The message of a failure, on stderr: its first line, then the rest indented.
   void error(std::string_view text);
 
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
-  bool progress() const { return !quiet; }
+  bool progress() const { return !quiet && !silent; }
   bool stderr_is_terminal() const { return stderr_terminal_; }
 
  private:

@@ -123,3 +123,38 @@ TEST_CASE("the log goes to the sink, and a sink that throws harms nobody") {
   session.run();
   CHECK(engine.describe().find("\"linear\"") != std::string::npos);
 }
+
+TEST_CASE("a job describes itself, and a plan is one rank's") {
+  plait::JobSettings settings;
+  settings.rank = 1;
+  settings.size = 2;
+  const plait::Job job(settings);
+  CHECK(job.describe().find("\"rank\": 1, \"size\": 2, \"local_rank\": 1, \"local_size\": 2") !=
+        std::string::npos);
+  CHECK(job.describe().find("\"source\": \"host\"") != std::string::npos);
+  plait::Engine engine;
+  const auto two = plait::Experiment::parse(engine, kToml, "test.toml", {"topology.data=2"});
+  CHECK(plait::Plan(two, job).describe().find("\"parameter_count\": 8") != std::string::npos);
+  const auto one = plait::Experiment::parse(engine, kToml, "test.toml");
+  CHECK_THROWS_AS(plait::Plan(one, job), plait::HostError);  // a job of two for one rank
+
+  settings.meeting = "127.0.0.1:1";
+  settings.secret = "a secret of some length";
+  CHECK(plait::Job(settings).describe().find("a secret") == std::string::npos);
+  const auto refused = [](const plait::JobSettings& bad) {
+    try {
+      const plait::Job made(bad);
+    } catch (const plait::HostError& e) {
+      CHECK(e.code() == PLAIT_ERR_INVALID);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  settings.secret = "short";
+  CHECK(refused(settings).find("the secret has 5 bytes") != std::string::npos);
+  settings.rank = 2;
+  CHECK(refused(settings) == "[job] rank is 2, expected 0 to 1");
+  settings.rank = UINT32_MAX;
+  CHECK(refused(settings).find("plait_job_options.rank is 4294967295") != std::string::npos);
+  CHECK(plait::Job::from_environment().describe().find("\"source\"") != std::string::npos);
+}

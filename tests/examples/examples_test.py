@@ -79,6 +79,22 @@ class Examples(unittest.TestCase):
         self.assertEqual(done["step"], 100)
         self.assertGreater(done["evaluation"]["metrics"]["accuracy"], 0.7 if real else 0.1)
 
+    def test_mnist_torchrun(self):
+        """Both ways to start two ranks give what one gives."""
+        words = ("run.steps=40", "run.log_every=1", "evaluate.batches=2")
+        done, _ = self.train("mnist_torchrun", *words)
+        self.assertEqual(done["step"], 40)
+        folder, data = self.folder / "mnist_torchrun", data_folder()
+        words += ("--data", str(data)) if data else ("data.train=" + MADE_UP.format(2000, 0), "data.eval=" + MADE_UP.format(1000, 2000))
+        one = self.plait(folder, "run", "mnist_torchrun", "topology.data=1", *words)
+        self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-5 * one["loss"])
+        torchrun = shutil.which("torchrun")
+        if not torchrun:
+            return
+        out = self.call(torchrun, "--standalone", "--nproc-per-node", "2", "--no-python", self.prefix / "bin/plait", "run",
+                        "mnist_torchrun", *words, "--json")
+        self.assertEqual(json.loads(out.splitlines()[-1])["loss"], done["loss"])
+
     def test_embed_c(self):
         folder = self.copy("embed_c")
         self.assertLessEqual(len((folder / "main.c").read_text().splitlines()), 150)

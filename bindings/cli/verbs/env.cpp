@@ -8,6 +8,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/machine.hpp"
+#include "bindings/cli/ranks.hpp"
 #include "bindings/cli/table.hpp"
 
 namespace plait::cli {
@@ -47,9 +48,20 @@ Json places_of(const Json& registry) {
 Json variables() {
   Json all = Json::object();
   for (const char* name :
-       {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "OMP_NUM_THREADS", "NO_COLOR"})
+       {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "PLAIT_RANK", "PLAIT_WORLD_SIZE",
+        "PLAIT_LOCAL_RANK", "PLAIT_LOCAL_WORLD_SIZE", "PLAIT_MEETING", "PLAIT_SECRET_FILE",
+        "PLAIT_CONNECT_TIMEOUT", "PLAIT_TIMEOUT", "OMP_NUM_THREADS", "NO_COLOR"})
     if (const char* value = std::getenv(name)) all[name] = value;
   return all;
+}
+
+// As what plait run would start here; what is wrong with the variables of a launcher is a fact like any other.
+Json job_facts() {
+  try {
+    return Json::parse(Job::from_environment().describe());
+  } catch (const HostError& e) {
+    return {{"error", e.what()}};
+  }
 }
 
 Json facts(Context& context) {
@@ -75,7 +87,7 @@ Json facts(Context& context) {
           {"plugins", plugins},
           {"data_folder", context.data_folder()},
           {"variables", variables()},
-          {"launcher", "single process"}};
+          {"job", job_facts()}};
 }
 
 std::string words(const Json& list, const char* key) {
@@ -83,6 +95,17 @@ std::string words(const Json& list, const char* key) {
   for (const Json& one : list)
     all += (all.empty() ? "" : " ") + (key ? one.value(key, "") : one.get<std::string>());
   return all;
+}
+
+std::string job_text(const Json& job) {
+  if (job.contains("error")) return job.value("error", "");
+  const OwnRank own = own_rank(job);
+  if (own.alone()) return "none, alone: " + own.reason;
+  const std::string meeting = job.value("meeting", "");
+  return own.source +
+         strf(": rank %d of %d (%d of %d on this machine)", own.rank, own.size, own.local_rank,
+              own.local_size) +
+         (meeting.empty() ? "" : ", meeting at " + meeting) + "; " + own.reason;
 }
 
 void show(Terminal& t, const Json& f) {
@@ -106,7 +129,7 @@ void show(Terminal& t, const Json& f) {
                                 : f.value("data_folder", "")});
   for (const auto& [name, value] : f["variables"].items())
     table.row({name, value.get<std::string>()});
-  table.row({"launcher", f.value("launcher", "") + ": no launcher's variables are read yet"});
+  table.row({"launcher", job_text(f["job"])});
   t.raw(table.text());
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/ranks.hpp"
 #include "bindings/cli/table.hpp"
 
 namespace plait::cli {
@@ -68,10 +69,29 @@ void show_programs(Terminal& t, const Json& plan) {
   }
 }
 
-int plan(Context& context, const FileArguments& file) {
+struct PlanArguments {
+  FileArguments file;
+  int64_t rank = 0;
+};
+
+// The plan of one rank of as many as the experiment asks for.
+Plan plan_of(const Experiment& experiment, int64_t rank) {
+  const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
+  if (rank < 0 || rank >= ranks)
+    throw Fault(kUsage, strf("[cli] --rank is %lld, but [topology] has %lld rank%s, which count "
+                             "from 0",
+                             static_cast<long long>(rank), static_cast<long long>(ranks),
+                             ranks == 1 ? "" : "s"));
+  if (ranks == 1) return Plan(experiment);
+  return Plan(experiment, Job(JobSettings{.rank = static_cast<uint32_t>(rank),
+                                          .size = static_cast<uint32_t>(ranks)}));
+}
+
+int plan(Context& context, const PlanArguments& arguments) {
+  const FileArguments& file = arguments.file;
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
-  const Json plan = Json::parse(Plan(experiment).describe());
+  const Json plan = Json::parse(plan_of(experiment, arguments.rank).describe());
   Terminal& t = context.terminal;
   t.record(plan);
   if (!t.human()) return kOk;
@@ -87,10 +107,13 @@ int plan(Context& context, const FileArguments& file) {
 void add_plan(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "plan", "shows parameters, memory, work and programs of FILE; touches no device");
-  const auto file = std::make_shared<FileArguments>();
-  add_file(*verb, *file);
-  verb->callback(
-      [&context, file] { context.chosen = [&context, file] { return plan(context, *file); }; });
+  const auto arguments = std::make_shared<PlanArguments>();
+  add_file(*verb, arguments->file);
+  verb->add_option("--rank", arguments->rank, "the rank to plan for; 0 if not given")
+      ->type_name("RANK");
+  verb->callback([&context, arguments] {
+    context.chosen = [&context, arguments] { return plan(context, *arguments); };
+  });
 }
 
 }  // namespace plait::cli

@@ -1,4 +1,4 @@
-// plait run: trains an experiment to its end.
+// plait run: trains an experiment to its end, as one rank, or as the launcher of all of them.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -10,13 +10,19 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/figures.hpp"
 #include "bindings/cli/interrupt.hpp"
+#include "bindings/cli/launch/cores.hpp"
+#include "bindings/cli/launch/local.hpp"
+#include "bindings/cli/ranks.hpp"
 
 namespace plait::cli {
 namespace {
 
+constexpr int64_t kMostLocalRanks = 1024;  // more processes than that are a mistake on one machine
+
 struct RunArguments {
   FileArguments file;
   std::string run_dir, resume;
+  double grace = 60;
 };
 
 class Run {
@@ -26,6 +32,9 @@ class Run {
   int run();
 
  private:
+  void become_rank();
+  int launch(int64_t ranks);
+  int train(const Plan& plan);
   SessionSettings settings();
   void announce(const Json& plan, const Json& session);
   bool on_step(const plait_step_result& r);
@@ -37,6 +46,7 @@ class Run {
   Context& context_;
   Terminal& terminal_;
   const RunArguments& arguments_;
+  OwnRank own_;
   Json values_;  // every value of the experiment
   int64_t log_every_ = 1;
   Clock::time_point start_, last_step_;
@@ -49,6 +59,41 @@ uint32_t resume_mode(const std::string& word) {
                                                  {"auto", PLAIT_RESUME_AUTO},
                                                  {"must", PLAIT_RESUME_MUST}};
   return modes.at(word);
+}
+
+// What all verbs need not know: of many ranks only one speaks, each has its cores, and all tell of their failures.
+void Run::become_rank() {
+  if (own_.alone()) return;
+  terminal_.silent = own_.rank != 0;
+  take_share(own_.local_rank, own_.local_size);
+  keep_report_pipe();
+  context_.on_failure = [rank = own_.rank](uint32_t code, const std::string& text) {
+    report_failure({rank, code, monotonic_seconds(), text});
+  };
+}
+
+int Run::launch(int64_t ranks) {
+  if (ranks > kMostLocalRanks)
+    throw Fault(kUsage,
+                strf("[cli] [topology] asks for %lld ranks; plait run starts %lld at most "
+                     "on one machine: start them with torchrun, srun or mpirun on several",
+                     static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
+  terminal_.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));
+  LocalJob job;
+  job.ranks = static_cast<int>(ranks);
+  job.command = context_.words;
+  job.grace = arguments_.grace;
+  job.relay = [this](std::string_view line) { terminal_.relay(line); };
+  const Verdict verdict = run_local(job);
+  if (verdict.text.empty()) return verdict.code;
+  terminal_.error(verdict.text);
+  terminal_.record({{"event", "error"},
+                    {"kind", "launch"},
+                    {"code", 0},
+                    {"exit", verdict.code},
+                    {"rank", verdict.rank < 0 ? Json() : Json(verdict.rank)},
+                    {"message", verdict.text}});
+  return verdict.code;
 }
 
 SessionSettings Run::settings() {
@@ -68,8 +113,12 @@ void Run::announce(const Json& plan, const Json& session) {
                     {"step", session.value("step", 0LL)},
                     {"steps", plan.value("steps", 0LL)},
                     {"parameter_count", plan.value("parameter_count", 0LL)},
-                    {"device", plan.value("device", "")}});
+                    {"device", plan.value("device", "")},
+                    {"ranks", own_.size},
+                    {"launcher", own_.source}});
   if (terminal_.quiet) return;
+  if (!own_.alone() && !started_by_plait())
+    terminal_.note(strf("%d ranks, as %s says: ", own_.size, own_.source.c_str()) + own_.reason);
   terminal_.line(strf("%s: %lld parameters on %s (%lld threads), %lld steps of %lld samples",
                       plan.value("name", "").c_str(), plan.value("parameter_count", 0LL),
                       plan.value("device", "").c_str(), plan.value("threads", 0LL),
@@ -123,6 +172,7 @@ void Run::report(Session& session, const plait_step_result& last) {
 }
 
 int Run::interrupted(const Json& session, const HostError& e) {
+  if (terminal_.silent) return kInterrupted;
   const std::string run_dir = session.value("run_dir", "");
   std::string command = "plait run " + shell_quoted(arguments_.file.given);
   for (const std::string& one : arguments_.file.set) command += " --set " + shell_quoted(one);
@@ -132,19 +182,36 @@ int Run::interrupted(const Json& session, const HostError& e) {
   command += " --run-dir " + shell_quoted(run_dir) + " --resume must";
   terminal_.record(
       {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
-  terminal_.error(std::string(e.what()) + "\nto go on: " + command);
+  terminal_.error(
+      std::string(e.what()) +
+      (own_.size == 1 || started_by_plait() ? "\nto go on: " : "\nto go on, as every rank: ") +
+      command);
   return kInterrupted;
 }
 
 int Run::run() {
   signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to lose a run
-  Engine engine = context_.open_engine();
-  const Experiment experiment =
-      Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
-  values_ = Json::parse(experiment.describe());
-  if (const auto every = values_.find("run.log_every"); every != values_.end())
-    log_every_ = std::max<int64_t>(1, every->value("value", 1));
-  const Plan plan(experiment);
+  const Job job = Job::from_environment();
+  own_ = own_rank(Json::parse(job.describe()));
+  become_rank();
+  int64_t ranks = 1;
+  {
+    Engine engine = context_.open_engine();
+    const Experiment experiment =
+        Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
+    values_ = Json::parse(experiment.describe());
+    if (const auto every = values_.find("run.log_every"); every != values_.end())
+      log_every_ = std::max<int64_t>(1, every->value("value", 1));
+    if (!own_.alone()) return train(Plan(experiment, job));
+    ranks = ranks_of(values_);
+    if (ranks == 1) return train(Plan(experiment));
+    // What the plan of one rank shows to be wrong is said once, and not by each of many processes.
+    Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
+  }
+  return launch(ranks);
+}
+
+int Run::train(const Plan& plan) {
   Session session(plan, settings());
   const Json facts = Json::parse(session.describe());
   announce(Json::parse(plan.describe()), facts);
@@ -153,7 +220,8 @@ int Run::run() {
   try {
     plait_step_result last;
     {
-      const Interrupt interrupt(session.get());
+      const Interrupt interrupt(session.get(),
+                                {.say = !terminal_.silent, .patient = !own_.alone()});
       last = session.run();
     }
     report(session, last);
@@ -176,6 +244,10 @@ void add_run(CLI::App& app, Context& context) {
   verb->add_option("--resume", arguments->resume,
                    "go on from the newest checkpoint: if there is one, never, or fail without one")
       ->check(CLI::IsMember({"auto", "never", "must"}));
+  verb->add_option("--grace", arguments->grace,
+                   "seconds that ranks have to save and end after a signal; 60 if not given")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e6));
   verb->callback([&context, arguments] {
     context.chosen = [&context, arguments] { return Run(context, *arguments).run(); };
   });

@@ -1,0 +1,261 @@
+#include "bindings/cli/launch/local.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/launch/cores.hpp"
+#include "bindings/cli/launch/fd.hpp"
+
+extern char** environ;
+
+namespace plait::cli {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Fault(kEnvironment, "[launch] cannot " + what + ": " + strerror(errno));
+}
+
+std::string random_bytes(size_t n) {
+  std::string bytes(n, '\0');
+  if (getrandom(bytes.data(), n, 0) != static_cast<ssize_t>(n)) fail("get random bytes");
+  return bytes;
+}
+
+std::string hex(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) text += strf("%02x", static_cast<unsigned>(static_cast<uint8_t>(c)));
+  return text;
+}
+
+// A file without a name, which only those see that inherit it. It is written once.
+Fd secret_file() {
+  Fd file(memfd_create("plait-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) fail("make a file in memory");
+  std::string secret = random_bytes(32);
+  const bool written =
+      write(file.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
+  explicit_bzero(secret.data(), secret.size());
+  if (!written ||
+      fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+    fail("write a file in memory");
+  return file;
+}
+
+// A socket of this machine alone, and its port.
+struct Port {
+  Fd socket;
+  int number = 0;
+};
+Port local_port() {
+  Port port{Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), 0};
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const general = reinterpret_cast<sockaddr*>(&address);
+  if (!port.socket || bind(port.socket.get(), general, size) != 0 ||
+      getsockname(port.socket.get(), general, &size) != 0)
+    fail("get a port of 127.0.0.1");
+  port.number = ntohs(address.sin_port);
+  return port;
+}
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// Ours with `set` in place of what had these names; names set to "" go.
+std::vector<std::string> environment_with(const Variables& set) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text = *entry, name = text.substr(0, text.find('='));
+    if (std::none_of(set.begin(), set.end(), [&](const auto& s) { return s.first == name; }))
+      all.emplace_back(text);
+  }
+  for (const auto& [name, value] : set)
+    if (!value.empty()) all.push_back(name + "=" + value);
+  return all;
+}
+
+// What all ranks of the job share.
+struct Meeting {
+  Port port = local_port();
+  Fd secret = secret_file();
+  int other_port = local_port().number;  // free a moment ago: for scripts that open one themselves
+  std::string id = hex(random_bytes(8));
+  Fd reports, report_to;
+};
+
+Variables variables_of(int rank, const LocalJob& job, const Meeting& meeting, size_t cores) {
+  const std::string r = std::to_string(rank), n = std::to_string(job.ranks);
+  Variables all = {{"PLAIT_RANK", r},
+                   {"PLAIT_WORLD_SIZE", n},
+                   {"PLAIT_LOCAL_RANK", r},
+                   {"PLAIT_LOCAL_WORLD_SIZE", n},
+                   {"PLAIT_MEETING", "127.0.0.1:" + std::to_string(meeting.port.number)},
+                   {"PLAIT_SECRET_FD", std::to_string(meeting.secret.get())},
+                   {"PLAIT_SECRET_FILE", ""},
+                   {"PLAIT_LISTEN_FD", rank ? "" : std::to_string(meeting.port.socket.get())},
+                   {"PLAIT_ERROR_FD", std::to_string(meeting.report_to.get())},
+                   // As torchrun has them, for scripts that know those.
+                   {"RANK", r},
+                   {"LOCAL_RANK", r},
+                   {"WORLD_SIZE", n},
+                   {"LOCAL_WORLD_SIZE", n},
+                   {"GROUP_RANK", "0"},
+                   {"GROUP_WORLD_SIZE", "1"},
+                   {"ROLE_RANK", r},
+                   {"ROLE_NAME", "default"},
+                   {"ROLE_WORLD_SIZE", n},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", std::to_string(meeting.other_port)},
+                   {"TORCHELASTIC_RUN_ID", meeting.id},
+                   {"TORCHELASTIC_RESTART_COUNT", "0"},
+                   {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                   {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                   {"TORCHELASTIC_ERROR_FILE", ""}};
+  if (!getenv("OMP_NUM_THREADS")) all.emplace_back("OMP_NUM_THREADS", std::to_string(cores));
+  return all;
+}
+
+// By its path, for that is what `ps` shows; where that is gone or another file by now, by what the system keeps.
+std::string own_program() {
+  std::error_code fault;
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe", fault);
+  return !fault && std::filesystem::equivalent(path, "/proc/self/exe", fault) ? path
+                                                                              : "/proc/self/exe";
+}
+
+std::vector<Worker> workers_of(const LocalJob& job, const Meeting& meeting) {
+  const std::vector<int> cores = allowed_cores();
+  const std::string program = own_program();
+  std::vector<Worker> workers;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    Worker worker;
+    worker.program = program;
+    worker.command = job.command;
+    worker.cores = share_of(cores, rank, job.ranks);
+    worker.environment = environment_with(
+        variables_of(rank, job, meeting, std::max<size_t>(1, worker.cores.size())));
+    worker.inherit = {meeting.secret.get(), meeting.report_to.get()};
+    if (rank == 0) worker.inherit.push_back(meeting.port.socket.get());
+    workers.push_back(std::move(worker));
+  }
+  return workers;
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + cores_text(ranks);
+}
+
+std::string ending_text(const Ending& e) {
+  if (e.signal) return strf("it was killed by signal %d (%s)", e.signal, strsignal(e.signal));
+  return strf("it ended with exit code %d", e.code);
+}
+
+// By the time a rank told of its failure, else by that of its end; those that only heard of another's failure, or that we ended,
+// come last.
+int who_began(const WatchResult& result, const std::vector<FailureReport>& reports,
+              const std::vector<int>& failed) {
+  const auto order = [&](int rank) {
+    const Ending& e = result.endings[static_cast<size_t>(rank)];
+    int doubt = e.ended ? 2 : 0;
+    double when = e.seconds;
+    for (const FailureReport& r : reports)
+      if (r.rank == rank) doubt = r.secondary() ? 1 : 0, when = std::min(when, r.seconds);
+    return std::pair(doubt, when);
+  };
+  return *std::min_element(failed.begin(), failed.end(),
+                           [&](int a, int b) { return order(a) < order(b); });
+}
+
+// Every rank found the same fault: nobody has begun.
+bool all_alike(const WatchResult& result, const std::vector<FailureReport>& reports) {
+  if (reports.size() != result.endings.size()) return false;
+  return std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) {
+    return !r.secondary() && r.code == reports[0].code && r.text == reports[0].text;
+  });
+}
+
+// Why ranks that were asked to stop have not saved.
+std::string unsaved_text(const WatchResult& result, const std::vector<int>& unsaved, double grace) {
+  if (result.hurried) return " ended at once, without saving: a second signal came";
+  for (const int rank : unsaved)
+    if (result.endings[static_cast<size_t>(rank)].ended)
+      return strf(" had not saved within %g s and ended without it; --grace gives more time",
+                  grace);
+  return " ended before there was anything to save";
+}
+
+std::string failure_text(const WatchResult& result, const std::vector<FailureReport>& reports,
+                         int rank) {
+  std::string text = "[launch] rank " + std::to_string(rank) + " failed first: ";
+  for (const FailureReport& r : reports)
+    if (r.rank == rank) return text + r.text.substr(0, r.text.find('\n'));
+  text += ending_text(result.endings[static_cast<size_t>(rank)]);
+  return text + "; the errors of the other ranks follow from that";
+}
+
+}  // namespace
+
+Verdict judge(const WatchResult& result, const std::vector<FailureReport>& reports, double grace) {
+  std::vector<int> failed, saved, unsaved;
+  for (size_t i = 0; i < result.endings.size(); ++i) {
+    const Ending& e = result.endings[i];
+    // Before a rank waits for signals, the one that is passed on ends it: that is what was asked for.
+    const bool asked = result.signal && (e.ended || e.signal == result.passed_on);
+    if (e.code == kInterrupted)
+      saved.push_back(static_cast<int>(i));
+    else if (e.code != 0)
+      (asked ? unsaved : failed).push_back(static_cast<int>(i));
+  }
+  if (failed.size() > 1 && all_alike(result, reports))
+    return {result.endings[0].code, -1,
+            strf("[launch] all %zu ranks failed, for the same reason", failed.size())};
+  if (!failed.empty()) {
+    const int first = who_began(result, reports, failed);
+    return {result.endings[static_cast<size_t>(first)].code, first,
+            failure_text(result, reports, first)};
+  }
+  if (!unsaved.empty())
+    return {128 + result.signal, -1,
+            "[launch] " + ranks_text(unsaved) + unsaved_text(result, unsaved, grace)};
+  return {saved.empty() ? kOk : kInterrupted, -1, ""};
+}
+
+Verdict run_local(const LocalJob& job) {
+  Meeting meeting;
+  if (listen(meeting.port.socket.get(), SOMAXCONN) != 0) fail("listen on 127.0.0.1");
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("make a pipe");
+  meeting.reports = Fd(ends[0]), meeting.report_to = Fd(ends[1]);
+  std::vector<FailureReport> reports;
+  WatchSettings settings;
+  settings.grace = job.grace;
+  settings.interrupted = kInterrupted;
+  settings.relay = job.relay;
+  settings.reports = meeting.reports.get();
+  settings.on_report = [&](std::string_view line) {
+    if (auto report = from_line(line)) reports.push_back(std::move(*report));
+  };
+  settings.on_started = [&] {  // a rank 0 that is gone must not seem to listen
+    meeting.port.socket.close();
+    meeting.secret.close();
+  };
+  try {
+    return judge(watch(workers_of(job, meeting), settings), reports, job.grace);
+  } catch (const std::system_error& e) {
+    throw Fault(kEnvironment, std::string("[launch] ") + e.what());
+  }
+}
+
+}  // namespace plait::cli

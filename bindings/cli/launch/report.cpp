@@ -1,0 +1,93 @@
+#include "bindings/cli/launch/report.hpp"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <plait/base.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace plait::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The pipe of our launcher, or -1. What else has that number by now is left alone.
+int launcher_pipe() {
+  const char* value = std::getenv("PLAIT_ERROR_FD");
+  if (!value) return -1;
+  const std::string_view text = value;
+  int fd = -1;
+  struct stat s {};
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), fd);
+  const bool sound = fault == std::errc() && end == text.data() + text.size() && fd >= 0 &&
+                     fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode);
+  return sound ? fd : -1;
+}
+
+void write_file(const char* path, const FailureReport& report) {
+  const Json all = {
+      {"message",
+       {{"message", report.text},
+        {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(time(nullptr))}}}}}};
+  std::ofstream(path) << dump(all);
+}
+
+}  // namespace
+
+bool FailureReport::secondary() const { return code == PLAIT_ERR_PEER; }
+
+std::string to_line(const FailureReport& report) {
+  constexpr size_t kMostText = 1500;  // escaped and with the rest it still fits
+  std::string line, text = report.text;
+  do {
+    if (text.size() > kMostText) text.resize(kMostText);
+    line = dump({{"rank", report.rank},
+                 {"code", report.code},
+                 {"seconds", report.seconds},
+                 {"text", text}}) +
+           "\n";
+    text.resize(text.size() / 2);
+  } while (line.size() > PIPE_BUF && !text.empty());  // more would be mixed with another rank's
+  return line;
+}
+
+std::optional<FailureReport> from_line(std::string_view line) {
+  const Json value = Json::parse(line, nullptr, false);
+  if (!value.is_object()) return std::nullopt;
+  try {
+    return FailureReport{value.at("rank").get<int>(), value.at("code").get<uint32_t>(),
+                         value.at("seconds").get<double>(), value.at("text").get<std::string>()};
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+bool started_by_plait() noexcept { return launcher_pipe() >= 0; }
+
+void keep_report_pipe() noexcept {
+  if (const int fd = launcher_pipe(); fd >= 0) fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void report_failure(const FailureReport& report) noexcept {
+  try {
+    if (const int fd = launcher_pipe(); fd >= 0) {
+      const std::string line = to_line(report);
+      if (write(fd, line.data(), line.size()) < 0) return;  // it reads no more: it is ending us
+    } else if (const char* path = std::getenv("TORCHELASTIC_ERROR_FILE"); path && *path) {
+      write_file(path, report);
+    }
+  } catch (const std::exception&) {  // the error itself is printed whatever happens here
+  }
+}
+
+}  // namespace plait::cli

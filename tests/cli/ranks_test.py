@@ -1,0 +1,289 @@
+"""plait run on several ranks: those it starts itself, and those that another launcher starts."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import PLAIT, TIME, Case, TINY, checkpoint_files
+
+TWO = "topology.data=2"
+LONG = "run.steps=100000000"
+
+
+def workers_of(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Ranks(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+        (self.folder / "own").mkdir(mode=0o700)
+
+    def environment(self):
+        # What this test itself may have been started by is none of theirs.
+        names = re.compile(r"(PLAIT|OMPI|PMI|MPI|SLURM|TORCHELASTIC|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_)")
+        kept = {name: value for name, value in os.environ.items() if not names.match(name)}
+        return {**kept, "NO_COLOR": "1", "XDG_RUNTIME_DIR": str(self.folder / "own")}
+
+    def start(self, *words, env=None):
+        run = subprocess.Popen([PLAIT, *words], cwd=self.folder, env={**self.environment(), **(env or {})}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for step in (run.stdout.close, run.stderr.close, run.wait, run.kill):
+            self.addCleanup(step)
+        return run
+
+    def start_long(self, *words):
+        """A run that goes on for ever, after its first steps."""
+        run = self.start("run", "t.toml", LONG, "--run-dir", "cut", "--json", "run.log_every=20", *words)
+        for line in run.stdout:
+            if json.loads(line)["event"] == "step":
+                return run
+        self.fail(run.stderr.read())
+
+    def end(self, run):
+        out, err = run.communicate(timeout=TIME)
+        return run.returncode, [json.loads(line) for line in out.splitlines()], err
+
+    def until(self, condition):
+        end = time.monotonic() + TIME
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it does not come")
+            time.sleep(0.01)
+
+    def assert_same_training(self, losses, other):
+        self.assertEqual(len(losses), len(other))
+        for a, b in zip(losses, other):
+            self.assertAlmostEqual(a, b, delta=1e-5 * abs(b) + 1e-7)
+
+    def losses(self, folder="runs"):
+        file = next((self.folder / folder).rglob("metrics.ndjson"))
+        return [record["loss"] for record in map(json.loads, file.read_text().splitlines()) if "lr" in record]
+
+
+class Local(Ranks):
+    def test_the_result_is_that_of_one(self):
+        self.expect(0, "run", "t.toml", "--run-dir", "one", "-q")
+        for ranks in (2, 4):
+            done = self.expect(0, "run", "t.toml", f"topology.data={ranks}", "--run-dir", f"r{ranks}")
+            self.assertIn(f"starting {ranks} ranks on this machine", done.err)
+            self.assertEqual(done.out.count("done after step 40"), 1)
+            self.assertNotIn("[rank", done.out + done.err)
+            self.assert_same_training(self.losses(f"r{ranks}"), self.losses("one"))
+
+    def test_one_rank_speaks_and_writes(self):
+        done = self.expect(0, "run", "t.toml", TWO, "--json")
+        self.assertEqual([record["event"] for record in done.records if record["event"] != "step"], ["start", "done"])
+        self.assertEqual([record["step"] for record in done.records if record["event"] == "step"], list(range(1, 41)))
+        self.assertEqual((done.event("start")["ranks"], done.event("start")["launcher"]), (2, "PLAIT"))
+        self.assertEqual(len(list((self.folder / "runs/tiny").iterdir())), 1)
+        self.assertEqual(self.expect(0, "run", "t.toml", TWO, "-q", "run.steps=1").err, "")
+
+    def test_each_rank_has_its_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        done = self.expect(0, "run", "t.toml", TWO, "run.steps=1")
+        self.assertIn(f"({max(1, cores // 2)} threads)", done.out)
+
+    def test_what_is_wrong_is_said_once(self):
+        for words, texts in ((["topology.data=3"], ["batch.global", "3"]), (["model.layers[0].out=0"], ["model.layers[0].out"]),
+                             (["topology.data=100000", "batch.global=100000"], ["100000 ranks", "1024 at most"])):
+            outcome = self.fails(2, ["run", "t.toml", TWO, *words], *texts)
+            self.assertEqual(outcome.err.count("error:"), 1)
+            self.assertNotIn("starting", outcome.err)
+
+    def test_plan_for_a_rank(self):
+        plan = self.expect(0, "plan", "t.toml", TWO, "--rank", "1", "--json").records[0]
+        self.assertEqual(plan["parameter_count"], 195)
+        self.fails(2, ["plan", "t.toml", TWO, "--rank", "2"], "--rank is 2, but [topology] has 2 ranks, which count from 0")
+        self.fails(2, ["plan", "t.toml", "--rank", "-1"], "--rank is -1, but [topology] has 1 rank,")
+
+    def test_a_signal_saves_and_resuming_changes_nothing(self):
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            shutil.rmtree(self.folder / "cut", ignore_errors=True)
+            run = self.start_long(TWO)
+            run.send_signal(sent)
+            code, events, err = self.end(run)
+            self.assertEqual(code, 4, err)
+            self.assertEqual([event["event"] for event in events if event["event"] != "step"], ["interrupted"])
+            self.assertEqual(err.count("to go on: plait run t.toml"), 1)
+            self.assertNotIn("[rank", err)
+            step = int(re.search(r"after step (\d+)", err)[1])
+            words = events[-1]["resume"].replace(LONG, f"run.steps={step + 20}").split()[1:]
+            self.expect(0, *words, "-q")
+        self.expect(0, "run", "t.toml", TWO, f"run.steps={step + 20}", "--run-dir", "whole", "-q")
+        self.assertEqual(checkpoint_files(self.folder / "cut"), checkpoint_files(self.folder / "whole"))
+
+    def test_a_killed_rank_ends_the_run(self):
+        for which in (0, 2):
+            shutil.rmtree(self.folder / "cut", ignore_errors=True)
+            run = self.start_long("topology.data=4")
+            workers = workers_of(run.pid)
+            self.assertEqual(len(workers), 4)
+            os.kill(workers[which], signal.SIGKILL)
+            code, events, err = self.end(run)
+            self.assertEqual(code, 137, err)
+            self.assertIn(f"rank {which} failed first: it was killed by signal 9", err)
+            self.assertEqual(events[-1]["rank"], which)
+            self.assertFalse(any(map(alive, workers)))
+
+    def test_a_run_that_all_ranks_give_up(self):
+        outcome = self.fails(5, ["run", "t.toml", TWO, 'optimizer.type=sgd', "optimizer.rate=1e30", "--json"], "all 2 ranks failed, for the same reason")
+        self.assertEqual((outcome.records[-1]["exit"], outcome.records[-1]["rank"]), (5, None))
+
+    def test_no_rank_outlives_the_launcher(self):
+        for _ in range(5):
+            shutil.rmtree(self.folder / "cut", ignore_errors=True)
+            run = self.start_long("topology.data=4")
+            workers = workers_of(run.pid)
+            run.kill()
+            run.wait()
+            self.until(lambda: not any(map(alive, workers)))
+
+    def test_the_secret_is_nobodys_business(self):
+        run = self.start_long(TWO)
+        for worker in workers_of(run.pid):
+            words = pathlib.Path(f"/proc/{worker}/cmdline").read_bytes().split(b"\0")
+            self.assertEqual(words[1:3], [b"run", b"t.toml"])
+            variables = dict(pair.split("=", 1) for pair in pathlib.Path(f"/proc/{worker}/environ").read_text().split("\0") if pair)
+            self.assertTrue(variables["PLAIT_SECRET_FD"].isdigit())
+            secret = pathlib.Path(f"/proc/{worker}/fd/{variables['PLAIT_SECRET_FD']}").read_bytes()
+            self.assertEqual(len(secret), 32)
+            known = (pathlib.Path(f"/proc/{worker}/environ").read_bytes() + b"".join(words)
+                     + b"".join(path.read_bytes() for path in (self.folder / "cut").rglob("*") if path.is_file()))
+            for form in (secret, secret.hex().encode()):
+                self.assertNotIn(form, known)
+            # Only this machine is listened to.
+            self.assertEqual(variables["PLAIT_MEETING"].split(":")[0], "127.0.0.1")
+        run.kill()
+
+    def test_variables_of_a_launcher(self):
+        """Those of torchrun are there, too, for scripts that know them."""
+        run = self.start_long(TWO)
+        for rank, worker in enumerate(workers_of(run.pid)):
+            variables = dict(pair.split("=", 1) for pair in pathlib.Path(f"/proc/{worker}/environ").read_text().split("\0") if pair)
+            expected = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+            self.assertEqual({name: variables[name] for name in expected}, expected)
+            self.assertNotEqual(variables["MASTER_PORT"], variables["PLAIT_MEETING"].split(":")[1])
+        run.kill()
+
+
+class Joined(Ranks):
+    """Ranks with the variables of each launcher, set by this test."""
+
+    def variables(self, rank, launcher):
+        r, n = str(rank), "2"
+        return {"torchrun": {"RANK": r, "WORLD_SIZE": n, "LOCAL_RANK": r, "LOCAL_WORLD_SIZE": n, "MASTER_ADDR": "localhost", "MASTER_PORT": "1",
+                             "TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_ERROR_FILE": str(self.folder / r / "error.json")},
+                "Slurm": {"SLURM_PROCID": r, "SLURM_LOCALID": r, "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": n,
+                          "SLURM_STEP_TASKS_PER_NODE": n, "SLURM_NODEID": "0"},
+                "Open MPI": {"OMPI_COMM_WORLD_RANK": r, "OMPI_COMM_WORLD_SIZE": n, "OMPI_COMM_WORLD_LOCAL_RANK": r,
+                             "OMPI_COMM_WORLD_LOCAL_SIZE": n, "PMIX_NAMESPACE": "7"},
+                "MPICH": {"PMI_RANK": r, "PMI_SIZE": n, "MPI_LOCALRANKID": r, "MPI_LOCALNRANKS": n},
+                "PLAIT": {"PLAIT_RANK": r, "PLAIT_WORLD_SIZE": n, "PLAIT_MEETING": f"file:{self.folder}/own/m"}}[launcher]
+
+    def run_both(self, launcher, *words, env=None):
+        runs = [self.start("run", "t.toml", *words, env={**self.variables(rank, launcher), **(env or {})}) for rank in (0, 1)]
+        ends = [run.communicate(timeout=TIME) for run in runs]
+        return [run.returncode for run in runs], ends
+
+    def test_each_launcher(self):
+        self.expect(0, "run", "t.toml", "--run-dir", "one", "-q")
+        for launcher in ("torchrun", "Slurm", "Open MPI", "MPICH", "PLAIT"):
+            codes, ends = self.run_both(launcher, TWO, "--run-dir", "r-" + launcher)
+            self.assertEqual(codes, [0, 0], ends)
+            self.assertIn(f"2 ranks, as {launcher} says: ", ends[0][1])
+            self.assertIn("done after step 40", ends[0][0])
+            self.assertEqual(ends[1], ("", ""))
+            self.assert_same_training(self.losses("r-" + launcher), self.losses("one"))
+        self.assertEqual(list((self.folder / "own").rglob("*meeting*")), [])  # nothing is left of it
+
+    def test_a_secret_and_a_port(self):
+        secret = self.folder / "secret"
+        secret.write_bytes(os.urandom(32))
+        secret.chmod(0o600)
+        for port in range(29517, 29617):  # whichever is free
+            env = {"PLAIT_MEETING": f"127.0.0.1:{port}", "PLAIT_SECRET_FILE": str(secret)}
+            codes, ends = self.run_both("PLAIT", TWO, "-q", "run.steps=2", env=env)
+            if "in use" not in ends[0][1]:
+                break
+        self.assertEqual(codes, [0, 0], ends)
+
+    def test_a_failure_is_told_to_torchrun(self):
+        for rank in "01":
+            (self.folder / rank).mkdir()
+        codes, ends = self.run_both("torchrun", TWO, "batch.global=15")
+        self.assertEqual(codes, [2, 2], ends)
+        for rank in "01":
+            told = json.loads((self.folder / rank / "error.json").read_text())["message"]
+            self.assertIn("batch.global", told["message"])
+            self.assertGreater(int(told["extraInfo"]["timestamp"]), 1700000000)
+            self.assertIn("batch.global", ends[int(rank)][1])  # and to the user, by every rank
+        self.assertEqual(ends[1][0], "")
+
+    def test_another_number_of_ranks_than_the_topology(self):
+        codes, ends = self.run_both("Slurm", "topology.data=4", "--run-dir", "r")
+        self.assertEqual(codes, [2, 2], ends)
+        for _, err in ends:
+            self.assertIn("topology", err)
+        self.assertFalse((self.folder / "r").exists())
+
+    def test_variables_that_make_no_sense(self):
+        self.fails(2, ["run", "t.toml"], "PLAIT_RANK is set, but PLAIT_WORLD_SIZE is not", env={"PLAIT_RANK": "0"})
+        self.fails(2, ["run", "t.toml"], "LOCAL_RANK is '2', expected a whole number from 0 to 1",
+                   env={**self.variables(0, "torchrun"), "LOCAL_RANK": "2"})
+        env = {**self.variables(1, "Slurm"), "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
+        self.fails(2, ["run", "t.toml", TWO], "of the 2 ranks of this job only 1 are on this machine", "PLAIT_MEETING=HOST:PORT", env=env)
+
+    def test_env_shows_it(self):
+        facts = self.expect(0, "env", "--json", env=self.variables(1, "Open MPI")).records[0]["job"]
+        self.assertEqual((facts["source"], facts["rank"], facts["size"], facts["local_size"]), ("Open MPI", 1, 2, 2))
+        self.assertTrue(facts["meeting"].startswith(f"file:{self.folder}/own/plait/openmpi-7-"))
+        shown = self.expect(0, "env", env=self.variables(1, "MPICH")).out
+        self.assertIn("MPICH: rank 1 of 2 (1 of 2 on this machine), meeting at file:", shown)
+        self.assertIn("none, alone: no launcher has set its variables", self.expect(0, "env").out)
+        self.assertIn("PLAIT_WORLD_SIZE is not; set both", self.expect(0, "env", env={"PLAIT_RANK": "0"}).out)
+        batch = self.expect(0, "env", env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}).out
+        self.assertIn("a batch script, not a task of srun", batch)
+
+
+class Launchers(Ranks):
+    """The real ones, where they are installed."""
+
+    def check(self, *command):
+        self.expect(0, "run", "t.toml", "--run-dir", "one", "-q")
+        done = subprocess.run([*command, PLAIT, "run", "t.toml", TWO, "--run-dir", "r"], cwd=self.folder, env=self.environment(),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * TIME)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("done after step 40"), 1)
+        self.assertEqual((done.stdout + done.stderr).count("2 ranks, as "), 1)
+        self.assert_same_training(self.losses("r"), self.losses("one"))
+        self.assertEqual(list((self.folder / "own").rglob("*meeting*")), [])
+
+    @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
+    def test_torchrun(self):
+        self.check("torchrun", "--standalone", "--nproc-per-node", "2", "--no-python")
+
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    def test_open_mpi(self):
+        self.check("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+
+    @unittest.skipUnless(shutil.which("mpirun.mpich"), "MPICH is not installed")
+    def test_mpich(self):
+        self.check("mpirun.mpich", "-n", "2")
+
+
+if __name__ == "__main__":
+    unittest.main()
