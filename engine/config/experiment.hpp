@@ -27,10 +27,12 @@ struct RunConfig {
 
 struct TopologyConfig {
   int64_t data = 1, tensor = 1, pipeline = 1;
-  int64_t zero = 0;     // ZeRO stage, 0 to 3
-  double bucket = 8;    // MiB
-  std::string comm;     // "auto" or a comm item
-  double timeout = 60;  // seconds
+  int64_t zero = 0;             // ZeRO stage, 0 to 3
+  std::string recompute;        // "none", "layer", "stage", "budget"
+  double recompute_budget = 0;  // MiB
+  double bucket = 8;            // MiB
+  std::string comm;             // "auto" or a comm item
+  double timeout = 60;          // seconds
   double connect_timeout = 60;
   int64_t ranks() const { return data * tensor * pipeline; }
 };

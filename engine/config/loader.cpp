@@ -114,10 +114,17 @@ void Loader::read_sections(Experiment& to) {
             run.get_int("threads"), run.get_int("log_every"), run.get_bool("progress"),
             run.get_text("resume")};
   const OptionSet& topology = of("topology");
-  to.topology = {topology.get_int("data"),     topology.get_int("tensor"),
-                 topology.get_int("pipeline"), topology.get_int("zero"),
-                 topology.get_real("bucket"),  topology.get_text("comm"),
-                 topology.get_real("timeout"), topology.get_real("connect_timeout")};
+  TopologyConfig& t = to.topology;
+  t.data = topology.get_int("data");
+  t.tensor = topology.get_int("tensor");
+  t.pipeline = topology.get_int("pipeline");
+  t.zero = topology.get_int("zero");
+  t.recompute = topology.get_text("recompute");
+  t.recompute_budget = topology.get_real("recompute_budget");
+  t.bucket = topology.get_real("bucket");
+  t.comm = topology.get_text("comm");
+  t.timeout = topology.get_real("timeout");
+  t.connect_timeout = topology.get_real("connect_timeout");
   const OptionSet& batch = of("batch");
   to.batch = {batch.get_int("global"), batch.get_int("micro"), batch.get_int("eval")};
   to.precision = {of("precision").get_text("compute")};
@@ -147,6 +154,10 @@ void Loader::check_numbers(Experiment& to) {
   if (!good_name(to.run.name) && !to.run.name.empty() && to.run.name != "???")
     problems_.add(origin("run", "name"), "run.name", "'" + to.run.name + "' cannot name a folder",
                   "use letters, digits, _ and -");
+  if (to.topology.recompute == "budget" && to.topology.recompute_budget <= 0)
+    problems_.add(origin("topology", "recompute"), "topology.recompute",
+                  "\"budget\" needs topology.recompute_budget, found none",
+                  "say how many MiB the values inside a program may take");
   BatchConfig& batch = to.batch;
   if (batch.global <= 0) return;  // reported already
   const int64_t ranks = to.topology.data;

@@ -78,6 +78,10 @@ constexpr plait_option kTopology[] = {
                   "gradients, too, 3 parameters, too"),
             3),
     at_least(real("bucket", "8.0", "MiB of gradients that replicas exchange at once"), 0.001),
+    choice("recompute", "\"none\"", "none|layer|stage|budget",
+           "what the backward pass makes again in place of keeping it: what only the layer itself "
+           "reads, all, or the cheapest until `recompute_budget` is met"),
+    at_least(real("recompute_budget", "0.0", "MiB that the values inside a program may take"), 0),
     text("comm", "\"auto\"", "backend through which ranks talk; auto: the nearest that reaches"),
     at_least(real("timeout", "60.0",
                   "seconds for one exchange, and of silence before a rank counts as lost"),

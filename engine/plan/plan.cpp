@@ -257,6 +257,41 @@ void add_problem(const config::Experiment& e, const Error& error, config::Proble
 
 }  // namespace
 
+namespace {
+
+// A program of the training step, recomputing as much as it must. With a budget: the fewest values for which it is met.
+Program fitted(Plan& plan, const std::string& name,
+               const std::function<std::unique_ptr<program::Graph>(Recompute&)>& write) {
+  const auto& t = plan.experiment.topology;
+  Recompute recompute{t.recompute, 0, 0};
+  const size_t exchanges = plan.exchanges.size();
+  const auto attempt = [&] {
+    plan.exchanges.resize(exchanges);
+    auto graph = write(recompute);
+    return compile(name, std::move(graph), plan);
+  };
+  Program best = attempt();
+  if (t.recompute != "budget") return best;
+  const auto budget = static_cast<uint64_t>(t.recompute_budget * (1 << 20));
+  if (best.transient_bytes <= budget) return best;
+  // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ little.
+  constexpr size_t kAttempts = 64;
+  const size_t n = recompute.candidates,
+               stride = std::max<size_t>(1, (n + kAttempts - 1) / kAttempts);
+  uint64_t least = best.transient_bytes;
+  for (recompute.cheapest = stride; recompute.cheapest < n + stride; recompute.cheapest += stride) {
+    Program program = attempt();
+    if (program.transient_bytes <= budget) return program;
+    least = std::min(least, program.transient_bytes);
+  }
+  fail_config(
+      strf("the values inside the training program take %s at least, whatever is made again, "
+           "topology.recompute_budget allows %s; raise it, or lower batch.micro",
+           human_bytes(least).c_str(), human_bytes(budget).c_str()));
+}
+
+}  // namespace
+
 std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context,
                                 config::Problems& problems) {
   auto plan = std::make_unique<Plan>();
@@ -290,7 +325,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
       return tracer;
     };
     // All of them first: they tell which parameters there are.
-    const auto micro = trace(plan->train_feed, "train", true);
+    trace(plan->train_feed, "train", true);
     const auto evaluate = trace(plan->eval_feed, plan->dataset("eval") ? "eval" : "train", false);
     finish_groups(*plan);
     check_groups(*plan, problems);
@@ -304,13 +339,15 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     problems.raise_if_any();
     make_scalars(*plan, scalars);
     const bool replicated = plan->grid.data() > 1, accumulates = plan->accumulation > 1;
+    const auto write = [&](const char* name, bool last) {
+      return fitted(*plan, name, [&](Recompute& recompute) {
+        return write_micro(*plan, *trace(plan->train_feed, "train", true), context, last,
+                           recompute);
+      });
+    };
     // The last micro-batch of replicas also sends: a program of its own.
-    if (replicated) {
-      const auto last = accumulates ? trace(plan->train_feed, "train", true) : nullptr;
-      plan->last = compile("last", write_micro(*plan, last ? *last : *micro, context, true), *plan);
-    }
-    if (!replicated || accumulates)
-      plan->micro = compile("micro", write_micro(*plan, *micro, context, !replicated), *plan);
+    if (replicated) plan->last = write("last", true);
+    if (!replicated || accumulates) plan->micro = write("micro", !replicated);
     plan->update = compile("update", write_update(*plan), *plan);
     plan->evaluate = compile("evaluate", write_evaluate(*plan, *evaluate), *plan);
     if (accumulates) plan->begin = compile("begin", write_begin(*plan), *plan);

@@ -33,6 +33,7 @@ struct Parameter {
   topology::Box box;      // what this rank computes with, of the global tensor
   int64_t flat = 0;       // where that begins in its group, in elements
   Place value, gradient;  // without a place where ZeRO leaves no whole one
+  Place squares;          // Σ g², where the micro program leaves it
   // Tensor ranks have a part each, along `partition`.
   bool split() const {
     return partition >= 0 && box.extent[static_cast<size_t>(partition)] != shape.dims[partition];

@@ -3,6 +3,7 @@
 #include <plait/comm.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 
@@ -10,6 +11,7 @@
 #include "engine/plan/zero.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/partition.hpp"
+#include "engine/program/recompute.hpp"
 #include "engine/program/rule.hpp"
 
 namespace plait::plan {
@@ -34,18 +36,19 @@ ValueId deliver(Graph& g, const Plan& plan, const std::string& name, ValueId v, 
 }
 
 // A gradient that is complete when it is made is squared and summed there, so that the norm need not read all of them again.
-void deliver_squares(Graph& g, Plan& plan, const Parameter& p, ValueId gradient) {
+void deliver_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
   auto model = std::find_if(plan.models.begin(), plan.models.end(),
                             [&](const Model& m) { return m.name == p.model; });
   if (model->squares < 0)
     model->squares = plan.storage.add(p.model + ".squares", Category::kResults);
+  if (p.squares.segment < 0) p.squares = plan.storage.take(model->squares, 4, 4);
   std::vector<int64_t> axes(g.shape(gradient).rank);
   std::iota(axes.begin(), axes.end(), 0);
   g.scope = p.model + ".optimizer";
   g.bind(
       g.apply1("reduce", {gradient},
                {attr("kind", std::string("sum_squares")), attr("axes", axes), attr("keep", false)}),
-      plan.storage.take(model->squares, 4, 4));
+      p.squares);
 }
 
 // What the replicas counted becomes what all of them did.
@@ -120,7 +123,7 @@ class Kept {
 
 // A trained parameter that a program reads, and its gradient; 0: no loss depends on it.
 struct Trained {
-  const Parameter* parameter;
+  Parameter* parameter;
   ValueId gradient;
 };
 
@@ -140,14 +143,14 @@ class ParameterValues {
   std::map<const Parameter*, ValueId> values_;
 };
 
-std::vector<Trained> differentiated(Graph& g, const Plan& plan, const Tracer& tracer,
+std::vector<Trained> differentiated(Graph& g, Plan& plan, const Tracer& tracer,
                                     const std::vector<Tracer::Result>& results) {
   ValueId total = 0;
   for (const auto& r : results)
     if (r.loss_sum) total = total ? program::operator_(g, "add", total, r.loss_sum) : r.loss_sum;
   std::vector<ValueId> targets;
   std::vector<Trained> trained;
-  for (const Parameter& p : plan.parameters)
+  for (Parameter& p : plan.parameters)
     if (const auto v = tracer.parameter_value(p.name); v && p.group >= 0) {
       targets.push_back(v);
       trained.push_back({&p, 0});
@@ -159,7 +162,44 @@ std::vector<Trained> differentiated(Graph& g, const Plan& plan, const Tracer& tr
 
 }  // namespace
 
-std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& context, bool last) {
+namespace {
+
+// Values that cost little for their size go first. Of those that cost the same every second one, then every second one of the rest:
+// what stays between them keeps short what is made again at once.
+void cheapest_first(std::vector<program::Saved>& saved, size_t count) {
+  const auto price = [](const program::Saved& s) {
+    return s.flops / static_cast<double>(std::max<uint64_t>(s.bytes, 1));
+  };
+  std::stable_sort(saved.begin(), saved.end(),
+                   [&](const auto& a, const auto& b) { return price(a) < price(b); });
+  for (size_t begin = 0, end = 0; begin < saved.size(); begin = end) {
+    while (end < saved.size() && price(saved[end]) <= price(saved[begin]) * 1.01) ++end;
+    std::vector<std::pair<int, program::Saved>> same;
+    for (size_t i = begin; i < end; ++i)
+      same.emplace_back(std::countr_zero(i - begin + 1), saved[i]);
+    std::stable_sort(same.begin(), same.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t i = begin; i < end; ++i) saved[i] = same[i - begin].second;
+  }
+  saved.resize(std::min(saved.size(), count));
+}
+
+void make_again(Graph& g, Recompute& recompute) {
+  if (recompute.mode == "none") return;
+  std::vector<program::Saved> saved = program::saved_values(g);
+  recompute.candidates = saved.size();
+  if (recompute.mode == "layer")
+    std::erase_if(saved, [](const program::Saved& s) { return !s.inside; });
+  if (recompute.mode == "budget") cheapest_first(saved, recompute.cheapest);
+  std::vector<ValueId> dropped;
+  for (const program::Saved& s : saved) dropped.push_back(s.value);
+  program::recompute(g, dropped, recompute.mode == "layer");
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& context, bool last,
+                                   Recompute& recompute) {
   auto results = tracer.results();
   std::unique_ptr<Graph> graph = tracer.take_graph();
   std::vector<Trained> trained = differentiated(*graph, plan, tracer, results);
@@ -173,6 +213,7 @@ std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& co
   ParameterValues values(plan, tracer, kept);
   graph = kept.cut(plan, std::move(graph), tracer.shared());
   Graph& g = *graph;
+  make_again(g, recompute);
 
   std::vector<ValueId> sums;
   for (size_t m = 0; m < plan.models.size(); ++m) {
@@ -184,12 +225,12 @@ std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& co
   const bool replicated = plan.grid.data() > 1;
   std::map<const Parameter*, ValueId> delivered;
   for (const Trained& t : trained) {
-    const Parameter& p = *t.parameter;
+    Parameter& p = *t.parameter;
     if (t.gradient) {
       delivered[&p] = plan.zero < 2 ? deliver(g, plan, p.name + ".gradient", t.gradient, p.gradient)
                                     : t.gradient;
       if (plan.accumulation == 1 && plan.grid.ranks() == 1) deliver_squares(g, plan, p, t.gradient);
-    } else if (context.log && last) {
+    } else if (context.log && last && recompute.cheapest == 0) {
       context.log->warn("[plan] no loss depends on parameter '" + p.name +
                         "'; only weight decay will change it");
     }

@@ -8,9 +8,17 @@
 
 namespace plait::plan {
 
+// What a program makes again in its backward pass: see TopologyConfig::recompute.
+struct Recompute {
+  std::string mode = "none";
+  size_t cheapest =
+      0;  // of mode "budget": how many values, those first that cost the least for their size
+  size_t candidates = 0;  // set by write_micro(): how many there are
+};
+
 // Loss, gradients, and where they go. last: of a step's micro-batches, so that what the replicas share leaves from here on.
 std::unique_ptr<program::Graph> write_micro(Plan& plan, Tracer& traced, const Context& context,
-                                            bool last);
+                                            bool last, Recompute& recompute);
 std::unique_ptr<program::Graph> write_evaluate(Plan& plan, Tracer& traced);
 // Sums Plan::totals over the replicas.
 std::unique_ptr<program::Graph> write_total(Plan& plan);

@@ -56,7 +56,7 @@ Control::Control(const ControlConfig& config, Log& log) : state_(std::make_uniqu
   const Job& job = config.job;
   const Meeting meeting = meeting_of(job);
   if (job.size == 1) {
-    state_->alone = std::make_unique<Alone>(config.name);
+    state_->alone = std::make_unique<Alone>(own_name(config));
     state_->peers.push_back(own_arrival(config).peer);
     return;
   }

@@ -12,11 +12,11 @@ struct Layout {
   uint32_t ranks() const { return static_cast<uint32_t>(data * tensor); }
   std::vector<std::string> overrides() const {
     return {"topology.data=" + std::to_string(data), "topology.tensor=" + std::to_string(tensor),
-            "topology.zero=" + std::to_string(zero),
-            "topology.bucket=0.001"};
+            "topology.zero=" + std::to_string(zero), "topology.bucket=0.001"};
   }
   std::string text() const {
-    return "data " + std::to_string(data) + ", tensor " + std::to_string(tensor) + ", zero " + std::to_string(zero);
+    return "data " + std::to_string(data) + ", tensor " + std::to_string(tensor) + ", zero " +
+           std::to_string(zero);
   }
 };
 
@@ -45,9 +45,8 @@ TEST_SUITE("checkpoints") {
     straight.norms.erase(straight.norms.begin(), straight.norms.begin() + kBefore);
 
     std::mt19937 random(1);
-    const std::vector<Layout> all{{1, 1, 0}, {2, 1, 0}, {2, 1, 2}, {4, 1, 1},
-                                  {8, 1, 3}, {1, 2, 0}, {1, 4, 0}, {2, 2, 0},
-                                  {2, 2, 3}, {4, 2, 1}, {2, 4, 3}};
+    const std::vector<Layout> all{{1, 1, 0}, {2, 1, 0}, {2, 1, 2}, {4, 1, 1}, {8, 1, 3}, {1, 2, 0},
+                                  {1, 4, 0}, {2, 2, 0}, {2, 2, 3}, {4, 2, 1}, {2, 4, 3}};
     for (int pair = 0; pair < 30; ++pair) {
       const Layout &from = all[random() % all.size()], &to = all[random() % all.size()];
       CAPTURE(pair);

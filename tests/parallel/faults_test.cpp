@@ -10,7 +10,8 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST_SUITE("faults") {
-  TEST_CASE("ranks with different experiments are refused on every rank, with key and both values") {
+  TEST_CASE(
+      "ranks with different experiments are refused on every rank, with key and both values") {
     const Folder folder;
     Team team{model(folder), {"topology.data=2"}, {{1, {"optimizer.rate=0.5"}}}, {}};
     for (const Outcome& o : run(team, 2, train(1))) {

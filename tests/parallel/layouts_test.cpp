@@ -12,7 +12,8 @@ Outcome alone(const Team& team, int steps) {
 }
 
 TEST_SUITE("layouts") {
-  TEST_CASE("every grid of 2, 4 and 8 ranks, ZeRO, any micro-batch: 50 steps within 1e-5 of one rank") {
+  TEST_CASE(
+      "every grid of 2, 4 and 8 ranks, ZeRO, any micro-batch: 50 steps within 1e-5 of one rank") {
     const Folder folder;
     Team team{model(folder), {}, {}, {}};
     const Outcome expected = alone(team, 50);
@@ -36,9 +37,73 @@ TEST_SUITE("layouts") {
           }
   }
 
+  TEST_CASE("recomputation gives the same bits, alone and on a grid, with ZeRO and accumulation") {
+    const Folder folder;
+    for (const std::vector<std::string>& layout :
+         {std::vector<std::string>{},
+          {"topology.data=2", "topology.tensor=2", "topology.zero=3"},
+          {"topology.data=2", "topology.zero=2", "batch.micro=4"}}) {
+      Team team{model(folder), layout, {}, {}};
+      const uint32_t ranks = layout.empty()                                         ? 1
+                             : layout.size() == 3 && layout[1] != "topology.zero=2" ? 4
+                                                                                    : 2;
+      const auto plain = run(team, ranks, train(20));
+      for (const char* mode : {"layer", "stage", "budget"}) {
+        CAPTURE(ranks);
+        CAPTURE(mode);
+        team.overrides = layout;
+        team.overrides.push_back(std::string("topology.recompute=") + mode);
+        if (std::string(mode) == "budget")
+          team.overrides.push_back("topology.recompute_budget=0.018");
+        const auto again = run(team, ranks, train(20));
+        REQUIRE_MESSAGE(again[0].code == PLAIT_OK, again[0].error);
+        CHECK(again[0].losses == plain[0].losses);
+        CHECK(again[0].norms == plain[0].norms);
+        CHECK(again[0].weights == plain[0].weights);
+      }
+    }
+  }
+
+  TEST_CASE("a byte budget is met, or refused with the least that is possible") {
+    std::string toml = R"([run]
+threads = 1
+[batch]
+global = 512
+[data.train]
+type = "synthetic"
+shape = [64]
+)";
+    for (int i = 0; i < 8; ++i)
+      toml += "[[model.layers]]\ntype = \"linear\"\nout = 64\n[[model.layers]]\ntype = \"gelu\"\n";
+    toml += "[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"sgd\"\n";
+    const auto transient = [&](const std::vector<std::string>& overrides) {
+      plait::Engine engine;
+      const auto experiment = plait::Experiment::parse(engine, toml, "test.toml", overrides);
+      const plait::Plan plan(experiment);
+      return memory_of(plan, "transient");
+    };
+    const double plain = transient({});
+    for (const double share : {0.9, 0.75, 0.6}) {
+      CAPTURE(share);
+      const double budget = plain * share;
+      const double used =
+          transient({"topology.recompute=budget",
+                     "topology.recompute_budget=" + std::to_string(budget / (1 << 20))});
+      CHECK(used <= budget);
+    }
+    std::string text;
+    try {
+      transient({"topology.recompute=budget", "topology.recompute_budget=0.01"});
+    } catch (const plait::HostError& e) {
+      text = e.what();
+    }
+    CHECK(text.find("topology.recompute_budget allows") != std::string::npos);
+  }
+
   TEST_CASE("the same layout twice gives the same bits") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2", "topology.tensor=2", "topology.zero=3"}, {}, {}};
+    const Team team{
+        model(folder), {"topology.data=2", "topology.tensor=2", "topology.zero=3"}, {}, {}};
     const auto a = run(team, 4, train(20)), b = run(team, 4, train(20));
     REQUIRE_MESSAGE(a[0].code == PLAIT_OK, a[0].error);
     CHECK(a[0].losses == b[0].losses);

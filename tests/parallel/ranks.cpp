@@ -96,11 +96,14 @@ std::string model(const Folder& folder) {
   for (int s = 0; s < kSamples; ++s) {
     const uint32_t label = next() % kClasses;
     for (int f = 0; f < kFeatures; ++f)
-      csv << (static_cast<int>(next() % 200) - 100) * 0.01 + (f % kClasses == static_cast<int>(label)) << ",";
+      csv << (static_cast<int>(next() % 200) - 100) * 0.01 +
+                 (f % kClasses == static_cast<int>(label))
+          << ",";
     csv << label << "," << 0.25 + (next() % 8) * 0.25 << "\n";
   }
-  const std::string data = "type = \"csv\"\npath = \"" + (folder / "data.csv") +
-                           "\"\ntarget = [\"label\"]\ntarget_type = \"i32\"\nweight = \"importance\"\n";
+  const std::string data =
+      "type = \"csv\"\npath = \"" + (folder / "data.csv") +
+      "\"\ntarget = [\"label\"]\ntarget_type = \"i32\"\nweight = \"importance\"\n";
   return R"([run]
 seed = 7
 threads = 1
@@ -109,7 +112,8 @@ timeout = 60.0
 [batch]
 global = 16
 [data.train]
-)" + data + "shuffle = true\n[data.eval]\n" + data + R"(
+)" + data +
+         "shuffle = true\n[data.eval]\n" + data + R"(
 [[model.layers]]
 type = "linear"
 name = "first"
@@ -148,6 +152,10 @@ match = ["*.bias"]
 decay = 0.0
 rate = 0.006
 )";
+}
+
+double memory_of(const plait::Plan& plan, const std::string& category) {
+  return nlohmann::json::parse(plan.describe())["memory"][category].get<double>();
 }
 
 void check_same(const std::vector<Outcome>& got, const Outcome& expected, double tolerance) {

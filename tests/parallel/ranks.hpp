@@ -53,6 +53,9 @@ Body train(int n);
 // The folder holds its data.
 std::string model(const Folder& folder);
 
+// Bytes of a category of the plan's memory.
+double memory_of(const plait::Plan& plan, const std::string& category);
+
 // All ranks of `got` saw the same bits; losses and norms within `tolerance` of `expected`, weights within ten times that.
 void check_same(const std::vector<Outcome>& got, const Outcome& expected, double tolerance);
 

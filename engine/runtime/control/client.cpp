@@ -14,7 +14,7 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr auto kGrace = std::chrono::seconds(2);       // for rank 0 to say that the time is over
+constexpr auto kGrace = std::chrono::seconds(1);       // for rank 0 to say that the time is over
 constexpr auto kLastWords = std::chrono::seconds(2);   // for what is to be sent before leaving
 constexpr auto kLastAnswer = std::chrono::seconds(1);  // for rank 0 to close
 constexpr size_t kMostReport = 4096;
@@ -23,7 +23,7 @@ constexpr size_t kMostReport = 4096;
 
 Client::Client(const ControlConfig& config, Joined joined, Time deadline, Log& log)
     : job_(config.job),
-      name_(config.name),
+      name_(own_name(config)),
       timeout_(config.job.timeout),
       interval_(beat_interval(std::min(timeout_, joined.server_timeout))),
       deadline_(deadline),
@@ -54,14 +54,15 @@ std::vector<Peer> Client::meet() {
   if (started_) return peers_;
   if (const End end = ending_.get(); end.code != PLAIT_OK) fail(end.code, "[control] " + end.text);
   fail(PLAIT_ERR_PEER, strf("[control] rank 0 at %s does not say within %g s whether all ranks "
-                            "have come; see whether it "
-                            "still runs",
+                            "have come; see whether it still runs",
                             joined_.where.c_str(), job_.connect_timeout));
 }
 
 Client::Answer Client::ask(Kind kind, const std::string& key, std::string_view value, Time deadline,
                            bool& late) {
   Answer answer;
+  late = false;
+  if (ending_.get().code != PLAIT_OK) return answer;
   std::unique_lock lock(mutex_);
   const uint32_t request = ++last_request_;
   Writer frame(kind);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -24,11 +26,18 @@ constexpr auto kLogSpan = std::chrono::seconds(10);
 
 }  // namespace
 
+void Complaints::log_rest() noexcept {
+  char text[64];
+  std::snprintf(text, sizeof text, "[control] %u more connections were refused", dropped_);
+  if (dropped_ > 0) log_.warn(text);
+  dropped_ = 0;
+}
+
 void Complaints::add(const std::string& text, Time now) {
   if (now - since_ > kLogSpan) {
-    if (dropped_ > 0) log_.warn(strf("[control] %u more connections were refused", dropped_));
+    log_rest();
     since_ = now;
-    logged_ = dropped_ = 0;
+    logged_ = 0;
   }
   if (logged_ == kMostLogged) {
     ++dropped_;
@@ -50,26 +59,31 @@ Door::Door(int listener, std::string secret, std::string run, Log& log, Enter en
     fail_io("[control] cannot make a listening socket non-blocking", errno);
 }
 
-bool Door::has_room(Time now) const {
-  if (visitors_.size() < kMostVisitors) return true;
-  return std::any_of(visitors_.begin(), visitors_.end(), [&](const Visitor& v) {
-    return now - v.since >= (v.greeted ? Clock::duration(kSlowTime) : Clock::duration(kSilentTime));
-  });
+bool Door::is_late(const Visitor& visitor, Time now) {
+  return now >= visitor.since + limit(visitor);
 }
 
-bool Door::make_room(Time now) {
-  if (visitors_.size() < kMostVisitors) return true;
+Clock::duration Door::limit(const Visitor& visitor) {
+  return visitor.greeted ? Clock::duration(kSlowTime) : Clock::duration(kSilentTime);
+}
+
+bool Door::has_room(Time now) const {
+  return visitors_.size() < kMostVisitors ||
+         std::any_of(visitors_.begin(), visitors_.end(),
+                     [&](const Visitor& v) { return is_late(v, now); });
+}
+
+// Sends the oldest away: of those who have not even said hello, if there are any.
+void Door::make_room(Time now) {
   for (const bool greeted : {false, true}) {
-    const auto oldest = std::find_if(visitors_.begin(), visitors_.end(),
-                                     [&](const Visitor& v) { return v.greeted == greeted; });
+    const auto oldest = std::find_if(visitors_.begin(), visitors_.end(), [&](const Visitor& v) {
+      return v.greeted == greeted && is_late(v, now);
+    });
     if (oldest == visitors_.end()) continue;
-    if (now - oldest->since < (greeted ? Clock::duration(kSlowTime) : Clock::duration(kSilentTime)))
-      continue;
     drop(*oldest, "made way for others, since it did not prove itself", now);
     visitors_.erase(oldest);
-    return true;
+    return;
   }
-  return false;
 }
 
 void Door::watch(std::vector<pollfd>& fds, Time now) const {
@@ -79,14 +93,11 @@ void Door::watch(std::vector<pollfd>& fds, Time now) const {
     fds.push_back({visitor.line->fd(), visitor.line->events(), 0});
 }
 
-Time Door::due() const {
+Time Door::due(Time now) const {
   Time first = rest_until_ > Time{} ? rest_until_ : Time::max();
-  for (const Visitor& v : visitors_) {
-    const Clock::duration limit = visitors_.size() < kMostVisitors ? Clock::duration(kPatience)
-                                  : v.greeted                      ? Clock::duration(kSlowTime)
-                                                                   : Clock::duration(kSilentTime);
-    first = std::min(first, v.since + limit);
-  }
+  const bool room = has_room(now);
+  for (const Visitor& v : visitors_)
+    first = std::min(first, v.since + (room ? Clock::duration(kPatience) : limit(v)));
   return first;
 }
 
@@ -105,15 +116,20 @@ void Door::serve(const std::vector<pollfd>& fds, size_t first, Time now) {
 }
 
 void Door::accept_some(Time now) {
-  while (make_room(now)) {
+  while (has_room(now)) {
     Fd fd(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        complaints_.add("rank 0 cannot take a connection: out of descriptors or memory", now);
-        rest_until_ = now + kRest;
-      }
-      return;  // none left, or the one that was there is gone
+      const int error = errno;
+      // None left, or the one that was there is gone.
+      if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
+      char reason[128] = "";
+      complaints_.add(std::string("rank 0 cannot take a connection: ") +
+                          strerror_r(error, reason, sizeof reason),
+                      now);
+      rest_until_ = now + kRest;
+      return;
     }
+    if (visitors_.size() >= kMostVisitors) make_room(now);
     Visitor visitor;
     visitor.from = text_of(address_of_peer(fd.get()));
     visitor.since = now;

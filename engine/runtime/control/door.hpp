@@ -22,9 +22,14 @@ namespace plait::runtime::control {
 class Complaints {
  public:
   explicit Complaints(Log& log) : log_(log) {}
+  ~Complaints() { log_rest(); }
+  Complaints(const Complaints&) = delete;
+  Complaints& operator=(const Complaints&) = delete;
   void add(const std::string& text, Time now);
 
  private:
+  void log_rest() noexcept;
+
   Log& log_;
   Time since_{};
   unsigned logged_ = 0, dropped_ = 0;
@@ -42,7 +47,7 @@ class Door {
   // Adds what it wants to know to a call of poll(), and takes what came of it: `fds` is the same place, or nothing when poll() failed.
   void watch(std::vector<pollfd>& fds, Time now) const;
   void serve(const std::vector<pollfd>& fds, size_t first, Time now);
-  Time due() const;  // when serve() has something to do whatever poll() says
+  Time due(Time now) const;  // when serve() has something to do whatever poll() says
   Complaints& complaints() { return complaints_; }
 
  private:
@@ -55,7 +60,10 @@ class Door {
   };
 
   void accept_some(Time now);
-  bool make_room(Time now);
+  void make_room(Time now);
+  static bool is_late(const Visitor& visitor, Time now);
+  static Clock::duration limit(
+      const Visitor& visitor);  // how long it may stay when there is no room
   bool has_room(Time now) const;
   void hear(Visitor& visitor, Time now);
   void answer(Visitor& visitor, const Frame& frame);
@@ -67,7 +75,7 @@ class Door {
   const Enter enter_;
   Complaints complaints_;
   std::list<Visitor> visitors_;  // oldest first
-  Time rest_until_{};            // no descriptors left: no use to ask at once again
+  Time rest_until_{};            // out of descriptors, say: no use to ask at once again
 };
 
 }  // namespace plait::runtime::control

@@ -26,10 +26,14 @@ const std::string& mark_of_process() {
 
 }  // namespace
 
+std::string own_name(const ControlConfig& config) {
+  return config.name.empty() ? "rank " + std::to_string(config.job.rank) : config.name;
+}
+
 Arrival own_arrival(const ControlConfig& config) {
   Arrival arrival;
   arrival.process_id = static_cast<uint64_t>(getpid());
-  arrival.peer.name = config.name;
+  arrival.peer.name = own_name(config);
   arrival.peer.host = host_name();
   arrival.peer.process =
       arrival.peer.host + " " + std::to_string(arrival.process_id) + " " + mark_of_process();

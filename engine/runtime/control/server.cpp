@@ -75,8 +75,8 @@ void Server::run() noexcept {
   for (Member& member : members_) member.line.reset();
 }
 
-Time Server::due() const {
-  Time first = std::min({next_beat_, board_.due(), door_.due()});
+Time Server::due(Time now) const {
+  Time first = std::min({next_beat_, board_.due(), door_.due(now)});
   return close_until_ > Time{} ? std::min(first, close_until_) : first;
 }
 
@@ -95,7 +95,7 @@ void Server::watch(Time now) {
 bool Server::turn() {
   Time now = Clock::now();
   watch(now);
-  const Time until = due();
+  const Time until = due(now);
   const int n = poll(fds_.data(), fds_.size(), poll_ms(until, now));
   if (n < 0)
     for (pollfd& fd : fds_) fd.revents = 0;

@@ -45,7 +45,7 @@ class Server {
   void send_all();
   bool over(Time now);
   void watch(Time now);
-  Time due() const;
+  Time due(Time now) const;
 
   const ServerConfig config_;
   Log& log_;

@@ -1,0 +1,140 @@
+#include "engine/program/recompute.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/program/rule.hpp"
+
+namespace plait::program {
+namespace {
+
+// Who reads what, and who made it.
+struct Readers {
+  explicit Readers(const Graph& g) : backward(g.n_values(), 0), elsewhere(g.n_values(), 0) {
+    for (const Op& op : g.ops())
+      for (ValueId v : op.in) {
+        if (op.backward)
+          backward[v] = 1;
+        else if (const Op* maker = maker_of(g, v); maker && maker->scope != op.scope)
+          elsewhere[v] = 1;
+      }
+  }
+  static const Op* maker_of(const Graph& g, ValueId v) {
+    const int32_t producer = g.value(v).producer;
+    return producer < 0 ? nullptr : &g.ops()[static_cast<size_t>(producer)];
+  }
+  std::vector<char> backward;   // a backward op reads it
+  std::vector<char> elsewhere;  // a forward op of another layer reads it
+};
+
+bool can_be_made_again(const Graph& g, ValueId v) {
+  const Op* op = Readers::maker_of(g, v);
+  return op && !op->backward && op->rule->exchange == Exchange::kNone;
+}
+
+double flops_of(const Graph& g, const Op& op) {
+  if (op.rule->is_view) return 0;
+  return op.rule->flops ? op.rule->flops(g, op) : static_cast<double>(elements(g.shape(op.out[0])));
+}
+
+// Work to make v from what the backward pass keeps anyway.
+double work(const Graph& g, const Readers& readers, ValueId v, std::vector<char>& seen) {
+  if (seen[v] || !can_be_made_again(g, v)) return 0;
+  seen[v] = 1;
+  const Op& op = *Readers::maker_of(g, v);
+  double sum = flops_of(g, op);
+  for (ValueId u : op.in)
+    if (!readers.backward[u]) sum += work(g, readers, u, seen);
+  return sum;
+}
+
+// Copies of forward ops, each where it is first needed.
+class Copier {
+ public:
+  Copier(Graph& g, const std::vector<ValueId>& dropped, bool within_layers)
+      : g_(g), readers_(g), dropped_(g.n_values(), 0), within_layers_(within_layers) {
+    for (ValueId v : dropped) dropped_[v] = 1;
+  }
+  void run();
+
+ private:
+  bool kept(ValueId v, const std::string& layer) const {
+    if (!can_be_made_again(g_, v)) return true;
+    if (within_layers_ && Readers::maker_of(g_, v)->scope != layer) return true;
+    return readers_.backward[v] && !dropped_[v];
+  }
+  ValueId again(ValueId v, size_t reader);
+
+  Graph& g_;
+  const Readers readers_;
+  std::vector<char> dropped_;
+  const bool within_layers_;
+  std::map<ValueId, ValueId> made_;
+  std::vector<std::pair<size_t, size_t>> copies_;  // before which op, which op
+};
+
+ValueId Copier::again(ValueId v, size_t reader) {
+  if (const auto at = made_.find(v); at != made_.end()) return at->second;
+  Op copy = *Readers::maker_of(g_, v);
+  std::vector<plait_shape> shapes;
+  for (ValueId o : copy.out) shapes.push_back(g_.shape(o));
+  for (ValueId& u : copy.in)
+    if (!kept(u, copy.scope)) u = again(u, reader);
+  const std::vector<ValueId> old = copy.out;
+  copy.out.clear();
+  const std::string scope = copy.scope;
+  g_.scope = scope;
+  g_.backward = true;
+  const std::vector<ValueId> fresh = g_.append(std::move(copy), shapes);
+  g_.backward = false;
+  copies_.emplace_back(reader, g_.ops().size() - 1);
+  for (size_t i = 0; i < old.size(); ++i) made_[old[i]] = fresh[i];
+  return made_[v];
+}
+
+void Copier::run() {
+  const size_t n = g_.ops().size();
+  for (size_t i = 0; i < n; ++i) {
+    if (!g_.ops()[i].backward) continue;
+    for (size_t k = 0; k < g_.ops()[i].in.size(); ++k) {
+      const ValueId v = g_.ops()[i].in[k];
+      if (v >= dropped_.size() || !dropped_[v]) continue;
+      const ValueId fresh = again(v, i);
+      Op& op = g_.ops()[i];
+      op.in[k] = fresh;
+      if (op.rule->is_view) g_.value(op.out[0]).same_as = fresh;
+    }
+  }
+  std::vector<Op> ordered;
+  size_t next = 0;  // copies come in the order of their readers
+  for (size_t i = 0; i < n; ++i) {
+    for (; next < copies_.size() && copies_[next].first == i; ++next)
+      ordered.push_back(std::move(g_.ops()[copies_[next].second]));
+    ordered.push_back(std::move(g_.ops()[i]));
+  }
+  g_.ops() = std::move(ordered);
+  // Nothing is dropped here: what the program is for may not have its place yet.
+  for (size_t i = 0; i < g_.ops().size(); ++i)
+    for (ValueId v : g_.ops()[i].out) g_.value(v).producer = static_cast<int32_t>(i);
+}
+
+}  // namespace
+
+std::vector<Saved> saved_values(const Graph& g) {
+  const Readers readers(g);
+  std::vector<Saved> all;
+  for (ValueId v = 1; v < g.n_values(); ++v) {
+    if (!readers.backward[v] || !can_be_made_again(g, v)) continue;
+    std::vector<char> seen(g.n_values(), 0);
+    const bool view = Readers::maker_of(g, v)->rule->is_view;
+    all.push_back(
+        {v, view ? 0 : bytes(g.shape(v)), work(g, readers, v, seen), !readers.elsewhere[v]});
+  }
+  return all;
+}
+
+void recompute(Graph& g, const std::vector<ValueId>& dropped, bool within_layers) {
+  if (!dropped.empty()) Copier(g, dropped, within_layers).run();
+}
+
+}  // namespace plait::program
