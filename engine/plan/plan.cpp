@@ -351,7 +351,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     plan->update = compile("update", write_update(*plan), *plan);
     plan->evaluate = compile("evaluate", write_evaluate(*plan, *evaluate), *plan);
     if (accumulates) plan->begin = compile("begin", write_begin(*plan), *plan);
-    if (replicated) plan->total = compile("total", write_total(*plan), *plan);
+    if (plan->grid.ranks() > 1) plan->total = compile("total", write_total(*plan), *plan);
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
     if (!problems.empty()) return nullptr;

@@ -174,7 +174,7 @@ struct Plan {
   int64_t accumulation = 1;
   int64_t total_steps = 0;  // 0: the host decides
   // begin: empty unless accumulation > 1. last: the last micro-batch of a step where that differs from the others, or empty.
-  // total: empty for one replica.
+  // total: empty for one rank.
   Program begin, micro, last, update, evaluate, total;
   std::vector<Exchange> exchanges;  // of all programs
   uint64_t transient_bytes = 0;     // the largest of the programs

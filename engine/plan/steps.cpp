@@ -284,6 +284,12 @@ std::unique_ptr<Graph> write_evaluate(Plan& plan, Tracer& tracer) {
   return graph;
 }
 
+void sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name, ValueId v) {
+  if (ranks_of(plan, axis) == 1) return;
+  const int32_t exchange = add_exchange(plan, name, axis, PLAIT_COMM_ALL_REDUCE);
+  wait_exchange(g, exchange, start_all_reduce(g, plan, exchange, {v}));
+}
+
 std::unique_ptr<Graph> write_total(Plan& plan) {
   auto graph = std::make_unique<Graph>(plan.rules.get());
   graph->scope = "replicas";
@@ -293,9 +299,11 @@ std::unique_ptr<Graph> write_total(Plan& plan) {
   plan.totals = plan.storage.take(segment, static_cast<uint64_t>(plan.n_totals) * 8);
   const ValueId totals =
       graph->persistent("totals", make_shape(PLAIT_F64, {plan.n_totals}), plan.totals);
-  const int32_t exchange =
-      add_exchange(plan, "figures of an evaluation", topology::Axis::kData, PLAIT_COMM_ALL_REDUCE);
-  wait_exchange(*graph, exchange, start_all_reduce(*graph, plan, exchange, {totals}));
+  // Tensor ranks count the same samples, but any of them may want to stop.
+  const ValueId wish = graph->persistent("wish to stop", make_shape(PLAIT_F64, {1}),
+                                         {plan.totals.segment, plan.totals.offset + 8});
+  sum_over(*graph, plan, topology::Axis::kTensor, "wish to stop", wish);
+  sum_over(*graph, plan, topology::Axis::kData, "figures of an evaluation", totals);
   return graph;
 }
 

@@ -20,7 +20,10 @@ struct Recompute {
 std::unique_ptr<program::Graph> write_micro(Plan& plan, Tracer& traced, const Context& context,
                                             bool last, Recompute& recompute);
 std::unique_ptr<program::Graph> write_evaluate(Plan& plan, Tracer& traced);
-// Sums Plan::totals over the replicas.
+// All-reduces what lies there; nothing where the axis has one rank. For persistent values.
+void sum_over(program::Graph& g, Plan& plan, topology::Axis axis, const std::string& name,
+              program::ValueId v);
+// Sums Plan::totals over the replicas, and the wish to stop over all ranks.
 std::unique_ptr<program::Graph> write_total(Plan& plan);
 
 // A run of a segment as one vector: n elements of f32 from `first` on.

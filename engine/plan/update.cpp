@@ -206,6 +206,10 @@ std::unique_ptr<Graph> write_update(Plan& plan) {
     g.scope = "replicas";
     wait_exchange(g, plan.sums_exchange, flat(g, "sums", plan.votes.segment, 0, 2));
   }
+  // Tensor ranks count the same samples, but any of them may want to stop.
+  sum_over(g, plan, topology::Axis::kTensor, "wish to stop",
+           g.persistent("wish to stop", make_shape(PLAIT_F32, {1}),
+                        {plan.votes.segment, plan.votes.offset + 4}));
   // A step counts for all models or for none: what they share, the step number, then means the same to each.
   std::vector<Common> common(plan.models.size());
   std::vector<std::vector<ValueId>> gradients(

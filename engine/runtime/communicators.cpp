@@ -25,6 +25,17 @@ struct Communicators::Group {
 struct Communicators::Call {
   const plait_comm_item* item = nullptr;
   plait_comm_call* call = nullptr;
+  const std::string* name = nullptr;  // of the plan's exchange
+  // Backends name a call by what it is, the plan by what for.
+  plait_error* told(plait_error* error) const {
+    if (!error) return nullptr;
+    try {
+      const std::string text = "[runtime] the exchange of " + *name + " failed";
+      return new_c_error(error->code, text.data(), text.size(), error);
+    } catch (const std::bad_alloc&) {
+      return error;
+    }
+  }
   plait_kernel* kernel() { return reinterpret_cast<plait_kernel*>(this); }
   static const Call& of(const plait_kernel* k) { return *reinterpret_cast<const Call*>(k); }
 };
@@ -39,8 +50,10 @@ const plait_kernel_item& Communicators::start_item() {
       .reserved = 0,
       .select = nullptr,
       .prepare = nullptr,
-      .run = [](const plait_kernel* k, plait_queue* queue, void* const*,
-                void*) { return Call::of(k).item->start(Call::of(k).call, queue); },
+      .run =
+          [](const plait_kernel* k, plait_queue* queue, void* const*, void*) {
+            return Call::of(k).told(Call::of(k).item->start(Call::of(k).call, queue));
+          },
       .release = nullptr};
   return kItem;
 }
@@ -55,8 +68,10 @@ const plait_kernel_item& Communicators::wait_item() {
       .reserved = 0,
       .select = nullptr,
       .prepare = nullptr,
-      .run = [](const plait_kernel* k, plait_queue* queue, void* const*,
-                void*) { return Call::of(k).item->finish(Call::of(k).call, queue); },
+      .run =
+          [](const plait_kernel* k, plait_queue* queue, void* const*, void*) {
+            return Call::of(k).told(Call::of(k).item->finish(Call::of(k).call, queue));
+          },
       .release = nullptr};
   return kItem;
 }
@@ -220,6 +235,7 @@ plait_kernel* Communicators::prepare(int32_t exchange, const void* in, void* out
   desc.out = out;
   auto call = std::make_unique<Call>();
   call->item = group.item;
+  call->name = &e.name;
   check_plugin(group.item->prepare(group.comm, &desc, &call->call), group.plugin,
                "preparing the exchange of " + e.name);
   auto& slot = calls_[static_cast<size_t>(exchange)];

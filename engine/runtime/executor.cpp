@@ -1,5 +1,6 @@
 #include "engine/runtime/executor.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/base/c_error.hpp"
@@ -152,25 +153,29 @@ void Executor::read(plan::Place at, void* data, uint64_t bytes) {
 
 void Executor::sync() { check(device_->item().sync(queue_), "sync"); }
 
-std::string Executor::first_non_finite(Step step) {
+Executor::Finding Executor::first_non_finite(Step step) {
   const Loaded& p = programs_[static_cast<size_t>(step)];
-  std::vector<float> values;
+  Finding first;
   for (size_t i = 0; i < p.calls.size(); ++i) {
-    if (p.program->calls[i].exchange >= 0) continue;
     enqueue(p, p.calls[i]);
-    const program::Op& op = p.program->graph->ops()[static_cast<size_t>(p.program->calls[i].op)];
-    for (size_t k = 0; k < op.out.size(); ++k) {
-      const plait_shape& s = p.program->graph->shape(op.out[k]);
-      if (s.dtype != PLAIT_F32) continue;
-      values.resize(static_cast<size_t>(program::elements(s)));
-      read(p.program->calls[i].operands[op.in.size() + k], values.data(),
-           values.size() * sizeof(float));
-      for (float v : values)
-        if (!std::isfinite(v))
-          return op.scope + " (op " + op.name + ", result " + program::text(s) + ")";
-    }
+    if (!first.text.empty()) continue;  // the other ranks go on, too
+    const plan::Call& call = p.program->calls[i];
+    const program::Op& op = p.program->graph->ops()[static_cast<size_t>(call.op)];
+    // What has only been started means nothing yet.
+    if (op.rule->exchange == program::Exchange::kStart) continue;
+    for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
+      if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k])))
+        first = {i, op.scope + " (op " + op.name + ", result " +
+                        program::text(p.program->graph->shape(op.out[k])) + ")"};
   }
-  return "";
+  return first;
+}
+
+bool Executor::finite(plan::Place at, const plait_shape& shape) {
+  if (shape.dtype != PLAIT_F32) return true;
+  std::vector<float> values(static_cast<size_t>(program::elements(shape)));
+  read(at, values.data(), values.size() * sizeof(float));
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
 }  // namespace plait::runtime

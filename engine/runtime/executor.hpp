@@ -69,8 +69,12 @@ class Executor {
   void read(plan::Place at, void* data, uint64_t bytes);
   void sync();
   // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
-  // "" when all are. What the ranks exchange stays out of it. Slow; for the error message of a run that stops.
-  std::string first_non_finite(Step step);
+  // All ranks call it together. Slow; for the error message of a run that stops.
+  struct Finding {
+    size_t op = 0;     // place in the program
+    std::string text;  // "" when all values are finite
+  };
+  Finding first_non_finite(Step step);
 
   char* address(plan::Place at) const;  // device memory; a host pointer where the device says so
   const std::shared_ptr<Arena>& arena() const { return arena_; }
@@ -91,6 +95,7 @@ class Executor {
   void load(Loaded& into, const plan::Program& program);
   Prepared prepare(const plan::Program& program, const plan::Call& call);
   void enqueue(const Loaded& program, const Prepared& call);
+  bool finite(plan::Place at, const plait_shape& shape);
   void release() noexcept;
   void check(plait_error* e, const char* call) const;
 

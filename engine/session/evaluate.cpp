@@ -41,12 +41,15 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   for (const auto& m : plan_->metrics) n += m.item->n_state;
   std::vector<double> totals(n, 0);
   std::vector<float> scratch;
+  // A rank that stops alone would leave the others waiting inside the program.
+  const bool exchanges = plan_->grid.tensor() > 1 || plan_->zero == 3;
   for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
     const data::Batch* batch = loader.next();
     // Inside a run the request is the run's: it stops when this has failed.
-    totals[1] = running_ ? cancelled_.load(std::memory_order_relaxed)
-                         : cancelled_.exchange(false, std::memory_order_relaxed);
-    if (!batch || totals[1] > 0) break;
+    if (running_ ? cancelled_.load(std::memory_order_relaxed)
+                 : cancelled_.exchange(false, std::memory_order_relaxed))
+      totals[1] = 1;
+    if (!batch || (totals[1] > 0 && !exchanges)) break;
     feeder.stage(*batch);
     feeder.feed(executor_, 0);
     executor_.launch(runtime::Step::kEvaluate);

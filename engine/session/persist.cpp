@@ -141,9 +141,14 @@ std::string Session::save(const std::string& path) {
 
 std::string Session::save_together(checkpoint::Writer* writer,
                                    std::span<const checkpoint::SaveTensor> tensors) {
-  const std::string folder = team_.from_leader(team_.leads() ? writer->begin(state()) : "");
+  // The step goes with it: parts of different steps would make a checkpoint that looks sound.
+  const std::string told =
+      team_.from_leader(team_.leads() ? std::to_string(step_) + " " + writer->begin(state()) : "");
+  const std::string folder = told.substr(told.find(' ') + 1), step = std::to_string(step_);
   std::string fault;
   try {
+    if (told.substr(0, told.find(' ')) != step)
+      fail(PLAIT_ERR_STATE, "[session] it saves step " + step + ", not the same as rank 0");
     checkpoint::write_share(files_, folder, team_.rank(), team_.size(), tensors);
   } catch (const Error& e) {
     fault = e.text();

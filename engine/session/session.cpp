@@ -48,7 +48,7 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
   });
 }
 
-Session::~Session() = default;
+Session::~Session() { team_.disconnect(); }  // before the arena goes
 
 namespace {
 // Bytes from the start of a place.
@@ -180,6 +180,22 @@ void Session::read_results(StepResult& r) {
   r.grad_norm = std::sqrt(squares);
 }
 
+// What was found earliest in the program, by any rank; "" where none found anything.
+std::string Session::first_found(runtime::Step program) {
+  const runtime::Executor::Finding own = executor_.first_non_finite(program);
+  const std::vector<std::string> all =
+      team_.from_all(own.text.empty() ? "" : strf("%09zu ", own.op) + own.text);
+  std::string first;
+  size_t rank = 0;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty() || (!first.empty() && all[r].substr(0, 9) >= first.substr(0, 9))) continue;
+    first = all[r];
+    rank = r;
+  }
+  if (first.empty()) return "";
+  return first.substr(10) + (team_.alone() ? "" : " on rank " + std::to_string(rank));
+}
+
 void Session::guard_numerics(const StepResult& r) {
   skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
   if (!r.skipped) return;
@@ -189,10 +205,11 @@ void Session::guard_numerics(const StepResult& r) {
            static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
            real_text(std::abs(r.grad_norm)).c_str(), static_cast<long>(skipped_in_a_row_)));
   if (limit <= 0 || skipped_in_a_row_ < limit) return;
-  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look.
-  std::string op = executor_.first_non_finite(plan_->last.empty() ? runtime::Step::kMicro
-                                                                  : runtime::Step::kLast);
-  if (op.empty()) op = executor_.first_non_finite(runtime::Step::kUpdate);
+  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
+  // as they exchange on the way.
+  std::string op = first_found(plan_->last.empty() ? runtime::Step::kMicro : runtime::Step::kLast);
+  const std::string later = first_found(runtime::Step::kUpdate);
+  if (op.empty()) op = later;
   fail(PLAIT_ERR_NUMERIC, strf("[session] %ld steps in a row were not finite, up to step %ld; the "
                                "first value that is not finite comes from %s; "
                                "lower the learning rate, set optimizer.clip, or look at the data; "
@@ -202,17 +219,11 @@ void Session::guard_numerics(const StepResult& r) {
 }
 
 void Session::throw_together(const char* what, const Error& e) {
-  // All ranks agreed on a stop, or the arguments were refused before anything happened.
-  if (e.code() == PLAIT_ERR_CANCELLED) throw e;
+  // All ranks come to these together: nobody waits for this one.
+  if (e.code() == PLAIT_ERR_CANCELLED || e.code() == PLAIT_ERR_NUMERIC) throw e;
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(step_ + 1));
-  if (e.code() != PLAIT_ERR_PEER) {
-    team_.give_up(where + ": " + e.text());
-    throw e;
-  }
-  const std::string reason = team_.end_reason();
-  throw Error(PLAIT_ERR_PEER, where + (reason.empty() ? "" : ": " + reason),
-              std::make_shared<const Error>(e));
+  team_.fail_together(where, e);
 }
 
 const plan::Parameter& Session::parameter(const std::string& name) const {

@@ -114,6 +114,7 @@ class Session {
   void write_scalars(int64_t first_sample);
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
+  std::string first_found(runtime::Step program);
   void restore(const checkpoint::Checkpoint& c);
   void begin_timeline();
 

@@ -1,16 +1,24 @@
 #include "engine/session/team.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/session/identity.hpp"
 
 namespace plait::session {
+namespace {
+
+// Seconds. Somebody who lives may take long over a checkpoint; who does not ends the job, and with it the waiting.
+constexpr double kPatience = 3600;
+
+}  // namespace
 
 Team::Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log)
-    : plan_(std::move(plan)),
-      rank_(plan_->rank),
-      size_(plan_->grid.ranks()),
-      patience_(plan_->experiment.topology.timeout) {
+    : plan_(std::move(plan)), rank_(plan_->rank), size_(plan_->grid.ranks()) {
   if (size_ == 1) return;
   if (job.size != size_ || job.rank != rank_)
     fail(
@@ -28,14 +36,25 @@ Team::Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log&
   config.name =
       strf("rank %d (pipeline %d, data %d, tensor %d)", rank_, c.pipeline, c.data, c.tensor);
   config.identity = identity_of(*plan_);
-  control_ = std::make_unique<runtime::Control>(config, log);
+  try {
+    control_ = std::make_unique<runtime::Control>(config, log);
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_PEER) throw;
+    const size_t prefix = e.text().find("] ");  // "[control] "
+    fail(e.code(), "[session] meeting the other ranks failed: " +
+                       e.text().substr(prefix == std::string::npos ? 0 : prefix + 2));
+  }
 }
 
 Team::~Team() = default;
 
 runtime::Communicators* Team::connect(bool host_memory) {
   if (alone()) return nullptr;
-  communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, host_memory);
+  try {
+    communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, host_memory);
+  } catch (const Error& e) {
+    fail_together("[session] connecting the ranks failed", e);
+  }
   return communicators_.get();
 }
 
@@ -50,7 +69,7 @@ std::string Team::from_leader(const std::string& text) {
     control_->set(key("leader", 0), text);
     return text;
   }
-  return control_->get(key("leader", 0), patience_);
+  return control_->get(key("leader", 0), kPatience);
 }
 
 std::vector<std::string> Team::from_all(const std::string& text) {
@@ -59,7 +78,7 @@ std::vector<std::string> Team::from_all(const std::string& text) {
   control_->set(key("all", rank_), text);
   std::vector<std::string> texts;
   for (int32_t r = 0; r < size_; ++r)
-    texts.push_back(r == rank_ ? text : control_->get(key("all", r), patience_));
+    texts.push_back(r == rank_ ? text : control_->get(key("all", r), kPatience));
   return texts;
 }
 
@@ -71,6 +90,41 @@ void Team::give_up(const std::string& text) noexcept {
   if (control_) control_->give_up(text);
 }
 
-std::string Team::end_reason() const { return control_ ? control_->end_reason() : ""; }
+// Why the job is over, "" when nobody knows, not even a heartbeat later. An exchange that was in vain only knows who it waited for,
+// the control channel who is silent.
+std::string Team::end_reason() const {
+  if (!control_) return "";
+  const double heartbeat = std::min(1.0, plan_->experiment.topology.timeout / 4);
+  const Stopwatch watch;
+  for (;;) {
+    std::string reason = control_->end_reason();
+    if (!reason.empty() || watch.seconds() > heartbeat) return reason;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+namespace {
+const Error& last_cause(const Error& e) { return e.cause() ? last_cause(*e.cause()) : e; }
+
+// The chain, but for an end that only says `reason` again.
+std::shared_ptr<const Error> without(const Error& e, const std::string& reason) {
+  if (!e.cause() && e.text().find(reason) != std::string::npos) return nullptr;
+  return std::make_shared<const Error>(e.code(), e.text(),
+                                       e.cause() ? without(*e.cause(), reason) : nullptr);
+}
+}  // namespace
+
+void Team::fail_together(const std::string& where, const Error& e) {
+  if (e.code() != PLAIT_ERR_PEER) {
+    give_up(where + ": " + e.text());
+    throw e;
+  }
+  std::string reason = end_reason();
+  if (reason.empty()) {
+    reason = last_cause(e).text();
+    give_up(where + ": " + reason);
+  }
+  throw Error(PLAIT_ERR_PEER, where + ": " + reason, without(e, reason));
+}
 
 }  // namespace plait::session

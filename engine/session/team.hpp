@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.hpp"
 #include "engine/base/log.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/communicators.hpp"
@@ -39,19 +40,22 @@ class Team {
   // Every rank's text, by rank.
   std::vector<std::string> from_all(const std::string& text);
 
+  // Leaves the groups: nothing is under way in memory of the device after this.
+  void disconnect() noexcept { communicators_.reset(); }
   void at_step(int64_t step) noexcept;
   // This rank can't go on: the others need not wait for it.
   void give_up(const std::string& text) noexcept;
-  // Why the job is over, "" while it goes on.
-  std::string end_reason() const;
+  // Throws what has failed here: with the reason why the job is over if another rank is that, else as it is, when the others have
+  // been told. `where`: "[session] step failed in step 7".
+  [[noreturn]] void fail_together(const std::string& where, const Error& e);
 
  private:
   std::string key(const char* what, int32_t rank) const;
+  std::string end_reason() const;
 
   std::shared_ptr<const plan::Plan> plan_;
   int32_t rank_, size_;
-  double patience_ = 0;  // seconds for others to reach the same call
-  int64_t round_ = 0;    // calls of from_leader() and from_all() so far
+  int64_t round_ = 0;  // calls of from_leader() and from_all() so far
   std::unique_ptr<runtime::Control> control_;
   std::unique_ptr<runtime::Communicators> communicators_;
 };

@@ -1,4 +1,6 @@
 // A rank that fails, leaves or differs ends the job for all, with a text that says who and why.
+#include <cmath>
+
 #include "tests/parallel/ranks.hpp"
 
 namespace {
@@ -7,6 +9,15 @@ using namespace parallel;
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+plait_step_result step_on(plait::Session& session, const std::vector<float>& x,
+                          const std::vector<int32_t>& label) {
+  const auto n = static_cast<int64_t>(label.size());
+  const plait::Feed feeds[] = {
+      {"input", std::span<const float>(x), {n, static_cast<int64_t>(x.size()) / n}},
+      {"target", std::span<const int32_t>(label), {n}}};
+  return session.step(feeds);
 }
 
 TEST_SUITE("faults") {
@@ -56,6 +67,34 @@ TEST_SUITE("faults") {
     CAPTURE(outcomes[0].error);
     CHECK(outcomes[0].code == PLAIT_ERR_PEER);
     CHECK(has(outcomes[0].error, "rank 1"));
+  }
+
+  TEST_CASE(
+      "numbers that are not finite, of one rank alone: all skip, then stop naming op and rank") {
+    const Folder folder;
+    for (const char* zero : {"0", "3"}) {
+      const Team team{
+          model(folder),
+          {"topology.data=2", std::string("topology.zero=") + zero, "guard.nonfinite_limit=3"},
+          {},
+          {}};
+      const auto outcomes =
+          run(team, 2, [](uint32_t rank, plait::Session& session, Outcome& outcome) {
+            std::vector<float> x(8 * 16, rank == 1 ? INFINITY : 1.0f);
+            std::vector<int32_t> label(8, 0);
+            for (int i = 0; i < 10; ++i) {
+              const plait_step_result r = step_on(session, x, label);
+              outcome.norms.push_back(r.skipped);
+            }
+          });
+      for (const Outcome& o : outcomes) {
+        CAPTURE(o.error);
+        CHECK(o.code == PLAIT_ERR_NUMERIC);
+        CHECK(o.norms == std::vector<double>{1, 1});
+        CHECK(has(o.error, "on rank 1"));
+        CHECK(has(o.error, "model.first"));
+      }
+    }
   }
 
   TEST_CASE("a plan of several ranks needs its job") {
