@@ -5,8 +5,8 @@
 #include <plait/comm.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "plugins/support/dtype.hpp"
@@ -15,18 +15,40 @@ namespace plait::comm_support {
 namespace detail {
 
 constexpr size_t kBlock = 1024;  // elements whose accumulators lie in the nearest cache
+constexpr size_t kPart = 64;     // what is left of them goes in these
 
+// The conversions of dtype.hpp once more, bit for bit, without branches: so that loops over them become vectors.
 struct Bf16 {
   using Sum = float;
   using Element = uint16_t;
   static float load(uint16_t v) { return support::from_bf16(v); }
-  static uint16_t store(float v) { return support::to_bf16(v); }
+  static uint16_t store(float v) {
+    const uint32_t bits = std::bit_cast<uint32_t>(v);
+    const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u), nan = bits | 0x400000u;
+    return static_cast<uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded) >> 16);
+  }
 };
 struct F16 {
   using Sum = float;
   using Element = uint16_t;
-  static float load(uint16_t v) { return support::from_f16(v); }
-  static uint16_t store(float v) { return support::to_f16(v); }
+  static float load(uint16_t v) {
+    const uint32_t size = v & 0x7fffu, sign = uint32_t{v & 0x8000u} << 16;
+    const uint32_t normal = (size << 13) + (size >= 0x7c00u ? 0x70000000u : 0x38000000u);
+    // Below 2^-14: mantissa * 2^-24.
+    const auto small =
+        std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(size)) * 0x1p-24f);
+    return std::bit_cast<float>(sign | (size < 0x400u ? small : normal));
+  }
+  static uint16_t store(float v) {
+    const uint32_t bits = std::bit_cast<uint32_t>(v), size = bits & 0x7fffffffu;
+    const uint32_t nan = 0x7e00u | ((size >> 13) & 0x3ffu);
+    const uint32_t normal = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+    // Adding 0.5 leaves the rounded mantissa in the low bits.
+    const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000u;
+    const uint32_t finite = size < 0x38800000u ? small : normal;
+    const uint32_t large = size > 0x7f800000u ? nan : 0x7c00u;
+    return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | (size >= 0x477ff000u ? large : finite));
+  }
 };
 template <class T>
 struct Plain {
@@ -61,30 +83,54 @@ struct Min {
   }
 };
 
-// A constant n lets the compiler use vectors.
-template <class Type, class Op>
-inline void join_block(typename Type::Sum* sum, const typename Type::Element* row, size_t n) {
-  for (size_t i = 0; i < n; ++i) sum[i] = Op::join(sum[i], Type::load(row[i]));
+// Elements [first, first + N). A constant N, and sums that nothing else can point to, let the compiler use vectors.
+template <class Type, class Op, size_t N>
+[[gnu::always_inline]] inline void reduce_body(const void* const* rows, size_t n_rows, size_t first,
+                                               void* out) {
+  using Element = typename Type::Element;
+  const auto row = [&](size_t r) { return static_cast<const Element*>(rows[r]) + first; };
+  typename Type::Sum sum[N];
+  const Element* a = row(0);
+  if (n_rows == 1) {
+    for (size_t i = 0; i < N; ++i) sum[i] = Type::load(a[i]);
+  } else {
+    const Element* b = row(1);
+    for (size_t i = 0; i < N; ++i) sum[i] = Op::join(Type::load(a[i]), Type::load(b[i]));
+  }
+  for (size_t r = 2; r < n_rows; ++r) {
+    const Element* c = row(r);
+    for (size_t i = 0; i < N; ++i) sum[i] = Op::join(sum[i], Type::load(c[i]));
+  }
+  auto* to = static_cast<Element*>(out) + first;
+  for (size_t i = 0; i < N; ++i) to[i] = Type::store(sum[i]);
 }
+
+// Not inlined: among other loops the compiler takes fewer of them for vectors.
+template <class Type, class Op, size_t N>
+[[gnu::noinline]] void reduce_block(const void* const* rows, size_t n_rows, size_t first,
+                                    void* out) {
+  reduce_body<Type, Op, N>(rows, n_rows, first, out);
+}
+#if defined(__x86_64__)
+template <class Type, class Op, size_t N>
+[[gnu::noinline, gnu::target("avx2")]] void reduce_block_avx2(const void* const* rows,
+                                                              size_t n_rows, size_t first,
+                                                              void* out) {
+  reduce_body<Type, Op, N>(rows, n_rows, first, out);
+}
+#endif
 
 template <class Type, class Op>
 void reduce_typed(const void* const* rows, size_t n_rows, void* out, size_t n) {
-  using Element = typename Type::Element;
-  typename Type::Sum sum[kBlock];
-  for (size_t first = 0; first < n; first += kBlock) {
-    const size_t count = std::min(kBlock, n - first);
-    const auto* head = static_cast<const Element*>(rows[0]) + first;
-    for (size_t i = 0; i < count; ++i) sum[i] = Type::load(head[i]);
-    for (size_t r = 1; r < n_rows; ++r) {
-      const auto* row = static_cast<const Element*>(rows[r]) + first;
-      if (count == kBlock)
-        join_block<Type, Op>(sum, row, kBlock);
-      else
-        join_block<Type, Op>(sum, row, count);
-    }
-    auto* to = static_cast<Element*>(out) + first;
-    for (size_t i = 0; i < count; ++i) to[i] = Type::store(sum[i]);
-  }
+  size_t at = 0;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2"))
+    for (; at + kBlock <= n; at += kBlock)
+      reduce_block_avx2<Type, Op, kBlock>(rows, n_rows, at, out);
+#endif
+  for (; at + kBlock <= n; at += kBlock) reduce_block<Type, Op, kBlock>(rows, n_rows, at, out);
+  for (; at + kPart <= n; at += kPart) reduce_block<Type, Op, kPart>(rows, n_rows, at, out);
+  for (; at < n; ++at) reduce_block<Type, Op, 1>(rows, n_rows, at, out);
 }
 
 template <class Type>

@@ -100,6 +100,84 @@ TEST_SUITE("behaviour") {
     }
   }
 
+  TEST_CASE("two groups at once with large calls of several kinds, finished in opposite orders") {
+    constexpr uint32_t kRanks = 3;
+    constexpr size_t kN = 400000;  // larger than what backends hand over at once
+    for (const auto& plugin : plugins()) {
+      CAPTURE(plugin->name());
+      MemoryStore first, second;
+      const auto outcomes = each_rank(kRanks, [&](uint32_t rank) {
+        Comm a(*plugin, first.raw(), rank, kRanks, {"a", 20, 20});
+        Comm b(*plugin, second.raw(), rank, kRanks, {"b", 20, 20});
+        Floats x(kN, 1), y(kRanks * kN, 2), z(kN, static_cast<float>(rank));
+        Floats sum(kN), part(kN), all(kRanks * kN);
+        Call sum_on_a(a, sum_of(x, sum));
+        Call scatter_on_b(b, desc(PLAIT_COMM_REDUCE_SCATTER, PLAIT_F32, kN, y.data(), part.data(),
+                                  PLAIT_COMM_SUM));
+        Call gather_on_a(a, desc(PLAIT_COMM_ALL_GATHER, PLAIT_F32, kN, z.data(), all.data()));
+        Call sum_on_b(b, sum_of(z, z));
+        Call* const calls[] = {&sum_on_a, &scatter_on_b, &gather_on_a, &sum_on_b};
+        for (int step = 0; step < 5; ++step) {
+          z.assign(kN, static_cast<float>(rank));
+          gather_on_a.start(), scatter_on_b.start(), sum_on_a.start();
+          gather_on_a.finish();
+          sum_on_b.start();
+          for (int i = 0; i < 4; ++i)
+            if (Call* call = calls[rank == 1 ? 3 - i : i]; call != &gather_on_a) call->finish();
+          require(sum == Floats(kN, 3) && part == Floats(kN, 6), "wrong sum");
+          require(z == Floats(kN, 3), "wrong sum in place");
+          for (uint32_t r = 0; r < kRanks; ++r)
+            require(all[r * kN] == static_cast<float>(r) &&
+                        all[r * kN + kN - 1] == static_cast<float>(r),
+                    "wrong row");
+        }
+      });
+      CHECK_NOTHROW(expect_all_ok(outcomes));
+    }
+  }
+
+  TEST_CASE("one rank starts one call again and again, another has one for each time") {
+    for (const size_t n : {10, 200000})
+      on_all(2, [&](Comm& comm) {
+        constexpr size_t kTimes = 4;
+        std::vector<Floats> in(kTimes, Floats(n)), out(kTimes, Floats(n));
+        if (comm.rank() == 0) {
+          Call send(comm, send_to(1, in[0])), reduce(comm, sum_of(in[1], out[1]));
+          for (size_t t = 0; t < kTimes; ++t) {
+            in[0].assign(n, static_cast<float>(t));
+            in[1].assign(n, static_cast<float>(10 * t));
+            send.run(), reduce.run();
+            require(out[1] == Floats(n, static_cast<float>(11 * t)), "wrong sum");
+          }
+          return;
+        }
+        std::vector<Floats> message(kTimes, Floats(n));
+        std::vector<std::unique_ptr<Call>> receives, reduces;
+        for (size_t t = 0; t < kTimes; ++t) {
+          in[t].assign(n, static_cast<float>(t));
+          receives.push_back(std::make_unique<Call>(comm, receive_from(0, message[t])));
+          reduces.push_back(std::make_unique<Call>(comm, sum_of(in[t], out[t])));
+          receives[t]->start(), reduces[t]->start();
+        }
+        for (size_t t = kTimes; t-- > 0;) {
+          reduces[t]->finish(), receives[t]->finish();
+          require(message[t] == Floats(n, static_cast<float>(t)), "messages were mixed up");
+          require(out[t] == Floats(n, static_cast<float>(11 * t)), "wrong sum");
+        }
+      });
+  }
+
+  TEST_CASE("a call that stays under way while thousands of others come and go") {
+    on_all(2, [](Comm& comm) {
+      Floats in(3, 1), out(3), step_in(5, 2), step_out(5);
+      Call early(comm, sum_of(in, out)), step(comm, sum_of(step_in, step_out));
+      early.start();
+      for (int i = 0; i < 3000; ++i) step.run();
+      early.finish();
+      require(out == Floats(3, 2) && step_out == Floats(5, 4), "wrong sum");
+    });
+  }
+
   TEST_CASE("messages both ways at once, and around a ring") {
     on_all(4, [](Comm& comm) {
       const uint32_t next = (comm.rank() + 1) % 4, last = (comm.rank() + 3) % 4;
@@ -237,9 +315,27 @@ TEST_SUITE("behaviour") {
     });
   }
 
+  TEST_CASE("members of several hosts are refused where they share no memory") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->name() != "shm") continue;
+      const Terms terms{"data[0]", 5, 5, {"here", "there"}};
+      const auto outcomes = run_group(
+          *plugin, 2, [](Comm&) {}, terms);
+      for (const Outcome& outcome : outcomes) {
+        CHECK(outcome.code == PLAIT_ERR_CONFIG);
+        CHECK(outcome.seconds < 4);
+      }
+      CHECK(
+          outcomes[0].text ==
+          "[shm] group 'data[0]': rank 1 (data 1) runs on host 'there', expected 'here' like rank "
+          "0 (data 0): ranks on several hosts share no memory; choose another [comm] type, such "
+          "as gloo");
+    }
+  }
+
   TEST_CASE("members on several hosts, and chosen interfaces") {
     for (const auto& plugin : plugins()) {
-      if (plugin->item().across_hosts == 0) continue;
+      if (plugin->item().reach < PLAIT_COMM_REACH_NETWORK) continue;
       const auto reduce = [](Comm& comm) {
         Floats in(3, 1), out(3);
         Call(comm, sum_of(in, out)).run();

@@ -1,8 +1,11 @@
 // Ranks that are processes: they compute the same, and survive what happens to each other.
 #include <doctest/doctest.h>
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -118,6 +121,56 @@ TEST_SUITE("processes") {
         check_survivors(processes, 4, victim, 3);
         CHECK(processes.wait(victim, 1).signal == SIGKILL);
       }
+    }
+  }
+
+  TEST_CASE("a rank that ends without a word is named at once by all that wait for it") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->name() != "shm") continue;
+      Processes processes(3, [&](uint32_t rank, const plait_store* store) {
+        Comm comm(*plugin, store, rank, 3, {"data[0]", 10, 20});
+        mark(store, "here." + std::to_string(rank));
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(20));
+        Call(comm, desc(PLAIT_COMM_BARRIER, 0, 0, nullptr, nullptr)).run();
+      });
+      for (uint32_t r = 0; r < 3; ++r) processes.wait_for_mark("here." + std::to_string(r));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      processes.signal(1, SIGKILL);
+      for (const uint32_t r : {0u, 2u}) {
+        const Ending ending = processes.wait(r, 2);
+        CAPTURE(ending.text);
+        CHECK(ending.code == PLAIT_ERR_PEER);
+        CHECK(ending.text.find("lost rank 1 (data 1): its process has ended") != std::string::npos);
+      }
+    }
+  }
+
+  TEST_CASE(
+      "shared memory has no name once a group is open, and one that is too small is refused") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->name() != "shm") continue;
+      // A process of its own, because it takes another /dev/shm; only root may.
+      Processes process(1, [&](uint32_t, const plait_store*) {
+        if (unshare(CLONE_NEWNS) || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) ||
+            mount("none", "/dev/shm", "tmpfs", 0, "size=4m"))
+          throw Failure(PLAIT_OK, "skipped");
+        const auto outcomes = run_group(*plugin, 2, [](Comm& comm) {
+          require(std::filesystem::is_empty("/dev/shm"), "a name is left");
+          Floats data(10 << 20);
+          Call(comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, data.size(), data.data(), data.data(),
+                          PLAIT_COMM_SUM));
+        });
+        require(std::filesystem::is_empty("/dev/shm"), "a name is left at the end");
+        throw Failure(outcomes[0].code, outcomes[0].text);
+      });
+      const Ending ending = process.wait(0, 20);
+      CAPTURE(ending.text);
+      CHECK(ending.signal == 0);
+      if (ending.text == "skipped") continue;
+      CHECK(ending.code == PLAIT_ERR_MEMORY);
+      CHECK(ending.text.find(
+                "[shm] group 'test[0]' needs 44.0 MiB more of shared memory, found ") == 0);
+      CHECK(ending.text.find("free in /dev/shm; make it larger") != std::string::npos);
     }
   }
 

@@ -35,9 +35,12 @@ std::vector<Outcome> run_group(const Plugin& plugin, uint32_t size,
 }
 
 void expect_all_ok(const std::vector<Outcome>& outcomes) {
+  std::string failures;  // the first rank's may only repeat what another's has led to
   for (size_t r = 0; r < outcomes.size(); ++r)
     if (!outcomes[r].ok())
-      throw std::runtime_error("on rank " + std::to_string(r) + ": " + outcomes[r].text);
+      failures += (failures.empty() ? "on rank " : "; on rank ") + std::to_string(r) + ": " +
+                  outcomes[r].text;
+  if (!failures.empty()) throw std::runtime_error(failures);
 }
 
 void require(bool condition, const std::string& what) {

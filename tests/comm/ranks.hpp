@@ -26,7 +26,7 @@ std::vector<Outcome> each_rank(uint32_t size, const std::function<void(uint32_t 
 std::vector<Outcome> run_group(const Plugin& plugin, uint32_t size,
                                const std::function<void(Comm&)>& body, const Terms& terms = {});
 
-// Throws the first failure of any rank, with the rank before it.
+// Throws what all ranks that failed say, if any.
 void expect_all_ok(const std::vector<Outcome>& outcomes);
 
 // Throws unless the condition holds: for threads, where doctest's own checks do not belong.

@@ -1,0 +1,123 @@
+#include "plugins/comm/shm/channel.hpp"
+
+#include <algorithm>
+
+namespace plait::comm_shm {
+
+using comm_support::point_to_point;
+
+namespace {
+
+Signature signature_of(const plait_comm_desc& d) {
+  return {d.kind, d.dtype, d.reduction, d.peer, d.n};
+}
+
+// For messages the two ends' types and extents must agree, else everything.
+bool agree(const plait_comm_desc& d, const Signature& other) {
+  if (d.dtype != other.dtype || d.n != other.n) return false;
+  return point_to_point(d.kind) ||
+         (d.kind == other.kind && d.reduction == other.reduction && d.peer == other.peer);
+}
+
+}  // namespace
+
+Channel::Channel(End& end, Rooms& rooms, const plait_comm_desc& desc) : end_(end), rooms_(rooms) {
+  const auto& group = end.members();
+  if (point_to_point(desc.kind)) {
+    const bool sends = desc.kind == PLAIT_COMM_SEND;
+    const uint32_t from = sends ? group.rank : desc.peer, to = sends ? desc.peer : group.rank;
+    members_ = {{from, 1 + 2 * to, nullptr, 0}, {to, 2 + 2 * from, nullptr, 0}};
+    own_ = sends ? 0 : 1;
+  } else {
+    for (uint32_t r = 0; r < group.size; ++r) members_.push_back({r, 0, nullptr, 0});
+    own_ = group.rank;
+  }
+  File& file = end.file();
+  const uint64_t bytes = ring_bytes(size()), at = file.grow(bytes);
+  ring_ = reinterpret_cast<Ring*>(file.map(at, bytes));
+  file.directory(group.rank, members_[own_].ring_index) = at;
+}
+
+Ring* Channel::ring_of(const Member& member) {
+  File& file = end_.file();
+  const uint64_t at = file.directory(member.rank, member.ring_index);
+  return at == 0 ? nullptr : reinterpret_cast<Ring*>(file.map(at, ring_bytes(size())));
+}
+
+void Channel::enter(Call& call) {
+  if (next_ == safe_) make_room();
+  call.number = next_++;
+  calls_[call.number % kRing] = &call;
+}
+
+// An entry is free again when all members have read it, and a place among the calls when this rank has read all others' entries.
+void Channel::make_room() {
+  uint64_t least = next_;
+  for (uint32_t m = 0; m < size(); ++m) {
+    if (m == own_) continue;
+    Member& member = members_[m];
+    read(member, m);
+    least = std::min({least, member.read, member.ring ? member.ring->read(own_).load() : 0});
+  }
+  safe_ = least + kRing;
+  if (next_ == safe_)
+    fail(PLAIT_ERR_STATE, end_.members().head() + ": more than " + std::to_string(kRing) +
+                              " calls are under way at once; finish some before you start more");
+}
+
+void Channel::announce(const Call& call) {
+  const Place& place = call.room->place;
+  Entry& entry = ring_->entries[call.number % kRing];
+  entry.signature = signature_of(call.desc);
+  entry.extent = place.extent;
+  entry.extent_bytes = place.extent_bytes;
+  entry.offset = place.offset;
+  entry.room = place.room;
+  entry.number = call.number + 1;
+  wake_others();
+}
+
+void Channel::wake_others() const noexcept {
+  for (uint32_t m = 0; m < size(); ++m)
+    if (m != own_) end_.wake(members_[m].rank);
+}
+
+bool Channel::meet(const Call& call) {
+  for (uint32_t m = 0; m < size(); ++m)
+    if (m != own_ && members_[m].read <= call.number) read(members_[m], m);
+  return call.unknown == 0;
+}
+
+void Channel::read(Member& member, uint32_t place) {
+  if (!member.ring && !(member.ring = ring_of(member))) return;
+  const uint64_t before = member.read;
+  for (; member.read < next_; ++member.read) {
+    const Entry& entry = member.ring->entries[member.read % kRing];
+    if (entry.number != member.read + 1) break;
+    end_.check();  // afterwards the calls that are entered are still there
+    Call& call = *calls_[member.read % kRing];
+    if (!agree(call.desc, entry.signature)) disagree(call, member.rank, entry.signature);
+    const Place room{entry.extent, entry.extent_bytes, entry.offset, entry.room};
+    const uint64_t bytes = head_bytes(call.cut.count) + call.bytes_of(place);
+    call.parts[place] = {rooms_.find(member.rank, room, bytes)};
+    --call.unknown;
+  }
+  if (member.read != before) ring_->read(place).store(member.read, std::memory_order_release);
+}
+
+void Channel::disagree(const Call& call, uint32_t rank, const Signature& other) {
+  const auto& group = end_.members();
+  plait_comm_desc theirs{};
+  theirs.kind = other.kind;
+  theirs.dtype = other.dtype;
+  theirs.reduction = other.reduction;
+  theirs.peer = std::min(other.peer, group.size - 1);
+  theirs.n = other.n;
+  end_.fail_here(group.names[group.rank] + " started " + call.text + ", but " + group.names[rank] +
+                 " " + group.describe_call(theirs) +
+                 (point_to_point(call.desc.kind)
+                      ? "; both ends must name the same"
+                      : "; all ranks must start the same calls in the same order"));
+}
+
+}  // namespace plait::comm_shm

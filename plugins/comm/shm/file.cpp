@@ -1,0 +1,143 @@
+#include "plugins/comm/shm/file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <plait/plugin.hpp>
+
+namespace plait::comm_shm {
+namespace {
+
+std::string random_name() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    fail(PLAIT_ERR_IO, "[shm] the system gives no random numbers (getrandom)");
+  std::string name = "/plait-";
+  for (const unsigned char byte : bytes) {
+    name += "0123456789abcdef"[byte >> 4];
+    name += "0123456789abcdef"[byte & 15];
+  }
+  return name;
+}
+
+std::string in_mib(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 0x1p20);
+  return text;
+}
+
+}  // namespace
+
+File::File(const comm_support::Members& members) : members_(members), name_(random_name()) {
+  fd_ = shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+  if (fd_ < 0) fail_system("cannot make a file in shared memory (/dev/shm)", errno);
+  try {
+    const uint64_t bytes = control_bytes(members.size);
+    reserve(0, bytes);
+    control_ = map(0, bytes);
+  } catch (...) {
+    close();
+    throw;
+  }
+  control().end = control_bytes(members.size);
+  control().size = members.size;
+  control().magic = kMagic;
+}
+
+File::File(const comm_support::Members& members, const std::string& name)
+    : members_(members), name_(name) {
+  fd_ = shm_open(name_.c_str(), O_RDWR, 0);
+  if (fd_ < 0 && errno == ENOENT) {
+    named_ = false;
+    fail(PLAIT_ERR_PEER, members.head() + ": " + members.names[members.rank] +
+                             " does not find the shared memory of " + members.names[0] +
+                             "; it has given up, or does not see the same /dev/shm (containers "
+                             "share it with --ipc)");
+  }
+  if (fd_ < 0) fail_system("cannot open the shared memory of " + members.names[0], errno);
+  try {
+    struct stat about;
+    if (fstat(fd_, &about) || about.st_uid != geteuid())
+      fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
+                               " belongs to another user; run all ranks as one user");
+    control_ = map(0, control_bytes(members.size));
+    if (control().magic != kMagic || control().size != members.size)
+      fail(PLAIT_ERR_PEER, members.head() + ": the shared memory of " + members.names[0] +
+                               " is not that of a group of " + std::to_string(members.size) +
+                               "; run the same version on all ranks");
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+File::~File() { close(); }
+
+void File::close() noexcept {
+  unlink();
+  for (const auto& [at, extent] : extents_) munmap(extent.address, extent.bytes);
+  extents_.clear();
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+void File::unlink() noexcept {
+  if (named_) shm_unlink(name_.c_str());  // another member may have done so
+  named_ = false;
+}
+
+uint64_t File::grow(uint64_t bytes) {
+  const uint64_t at = control().end.fetch_add(bytes);
+  reserve(at, bytes);
+  return at;
+}
+
+// A store into a file whose memory is not there would end in SIGBUS, so it is taken now.
+void File::reserve(uint64_t at, uint64_t bytes) {
+  int error;
+  do error = posix_fallocate(fd_, static_cast<off_t>(at), static_cast<off_t>(bytes));
+  while (error == EINTR);
+  if (error == 0) return;
+  if (error != ENOSPC && error != ENOMEM && error != EFBIG)
+    fail_system("cannot take memory of /dev/shm", error);
+  struct statvfs about {};
+  fstatvfs(fd_, &about);
+  fail(PLAIT_ERR_MEMORY,
+       members_.head() + " needs " + in_mib(bytes) + " more of shared memory, found " +
+           in_mib(uint64_t{about.f_bavail} * about.f_bsize) +
+           " free in /dev/shm; make it larger (mount -o remount,size=..., containers: --shm-size)"
+           " or choose another [comm] type");
+}
+
+char* File::map(uint64_t at, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = extents_.find(at); known != extents_.end()) {
+    if (known->second.bytes >= bytes) return known->second.address;
+    fail(PLAIT_ERR_PEER, members_.head() + ": an extent of shared memory has changed its size");
+  }
+  struct stat about;
+  if (fstat(fd_, &about)) fail_system("cannot look at shared memory", errno);
+  const auto length = static_cast<uint64_t>(about.st_size);
+  if (at % kGrain || at > length || bytes > length - at)
+    fail(PLAIT_ERR_PEER, members_.head() + ": a rank names shared memory that is not there");
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_,
+                       static_cast<off_t>(at));
+  if (address == MAP_FAILED)
+    fail_system("cannot map " + in_mib(bytes) + " of shared memory", errno);
+  extents_.emplace(at, Extent{static_cast<char*>(address), bytes});
+  return static_cast<char*>(address);
+}
+
+void File::fail_system(const std::string& what, int error) const {
+  fail(
+      error == ENOMEM ? PLAIT_ERR_MEMORY : PLAIT_ERR_IO,
+      members_.head() + ": " + what + ": " + std::strerror(error) + "; choose another [comm] type");
+}
+
+}  // namespace plait::comm_shm

@@ -1,0 +1,63 @@
+// The file in shared memory (/dev/shm) of one group, as one rank holds it. It has a name only until all members have opened it:
+// afterwards nothing is left when the last of them ends, however it ends. It grows at its end; what a rank has not mapped yet it
+// maps when it needs it. [thread: any]
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "plugins/comm/members.hpp"
+#include "plugins/comm/shm/layout.hpp"
+
+namespace plait::comm_shm {
+
+class File {
+ public:
+  // Rank 0: makes a file with room for the control block, which is zero.
+  explicit File(const comm_support::Members& members);
+  // The others: open it. Throws PLAIT_ERR_PEER when it is not the one of this group.
+  File(const comm_support::Members& members, const std::string& name);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  const std::string& name() const { return name_; }
+  void unlink() noexcept;  // the name; repeatable
+  Control& control() const { return *reinterpret_cast<Control*>(control_); }
+  RankLine& line(uint32_t rank) const {
+    return reinterpret_cast<RankLine*>(control_ + kLinesAt)[rank];
+  }
+  // Where ring `index` of a rank lies in the file; 0: nowhere yet.
+  Count& directory(uint32_t rank, uint32_t index) const {
+    return reinterpret_cast<Count*>(
+        control_ + directory_at(members_.size))[rank * directory_width(members_.size) + index];
+  }
+
+  // Takes `bytes`, a multiple of kGrain, behind the end for this rank: their place. They are zero, and memory that is there.
+  // Throws PLAIT_ERR_MEMORY.
+  uint64_t grow(uint64_t bytes);
+  // Address of bytes [at, at + bytes) of the file, multiples of kGrain; always the same for the same `at`. Throws PLAIT_ERR_PEER
+  // when the file is shorter.
+  char* map(uint64_t at, uint64_t bytes);
+
+ private:
+  void reserve(uint64_t at, uint64_t bytes);
+  [[noreturn]] void fail_system(const std::string& what, int error) const;
+  struct Extent {
+    char* address;
+    uint64_t bytes;
+  };
+  void close() noexcept;
+
+  const comm_support::Members& members_;
+  std::string name_;
+  bool named_ = true;
+  int fd_ = -1;
+  char* control_ = nullptr;
+  std::mutex mutex_;
+  std::map<uint64_t, Extent> extents_;  // by place; under the lock
+};
+
+}  // namespace plait::comm_shm

@@ -1,0 +1,109 @@
+// What lies in the file that the ranks of a group share. All of it is atomic, or written by one rank before an atomic says that it
+// is there and while no other may read it.
+//
+//   Control                     one, at the beginning
+//     lines (R)                 how to wake a rank, and whether it is there
+//     directory (R, 1 + 2 R)    where each rank's rings lie: of its collectives, then per peer of what it sends and receives
+//   Ring                        what one rank has started on one channel, in order, as others find it
+//   RoomHead + data             what one call of one rank hands over
+//
+// Letters: R ranks, r a rank, M members of a channel.
+#pragma once
+
+#include <plait/comm.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace plait::comm_shm {
+
+using Flag = std::atomic<uint32_t>;
+using Count = std::atomic<uint64_t>;
+static_assert(Flag::is_always_lock_free && Count::is_always_lock_free && sizeof(Flag) == 4 &&
+                  sizeof(Count) == 8,
+              "atomics must work between processes, and a futex is 4 bytes");
+
+constexpr uint64_t kLine = 64;            // bytes that cores hand to each other
+constexpr uint64_t kGrain = 64 * 1024;    // the file grows in these: pages of any machine
+constexpr uint64_t kRing = 1024;          // calls of one channel that a rank may be ahead
+constexpr uint64_t kFailureBytes = 4000;  // longest text that is handed over
+
+constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+
+// Where a rank sleeps.
+struct alignas(kLine) Bell {
+  Flag strokes;   // the futex
+  Flag sleeping;  // 1: ring, else nobody hears
+};
+
+enum Presence : uint32_t { kExpected, kHere, kLeft };
+
+struct RankLine {
+  Bell bell;
+  alignas(kLine) Flag presence;
+  // Written before kHere.
+  uint64_t process, process_space;  // id, and the name space it is an id of
+};
+
+enum FailureState : uint32_t { kNone, kBeingWritten, kThere };
+
+struct Control {
+  uint64_t magic, size;      // R
+  alignas(kLine) Count end;  // bytes of the file that are given out
+  Flag met;                  // 1: all members have been here
+  alignas(kLine) Flag failure;
+  uint32_t failure_bytes;
+  char failure_text[kFailureBytes];
+};
+constexpr uint64_t kMagic = 0x31306d6873706c70;  // "plpshm01"
+
+constexpr uint64_t kLinesAt = round_up(sizeof(Control), kLine);
+constexpr uint64_t directory_at(uint64_t ranks) { return kLinesAt + ranks * sizeof(RankLine); }
+constexpr uint64_t directory_width(uint64_t ranks) { return 1 + 2 * ranks; }
+constexpr uint64_t control_bytes(uint64_t ranks) {
+  return round_up(directory_at(ranks) + ranks * directory_width(ranks) * sizeof(Count), kGrain);
+}
+
+// What the members of a channel must agree on.
+struct Signature {
+  uint32_t kind, dtype, reduction, peer;
+  uint64_t n;
+};
+
+// Where a room lies: a part of an extent of the file.
+struct Place {
+  uint64_t extent, extent_bytes, offset;  // of the file; of the extent
+  uint32_t room;                          // counted by its rank
+};
+
+struct alignas(kLine) Entry {
+  Count number;  // that of the call, from 1; stored last
+  Signature signature;
+  uint64_t extent, extent_bytes, offset;
+  uint32_t room;
+};
+static_assert(sizeof(Entry) == kLine);
+
+// (M) behind the entries: how many this rank has read of each member.
+struct Ring {
+  Entry entries[kRing];  // call i in entry i % kRing
+  Count& read(uint32_t member) { return reinterpret_cast<Count*>(this + 1)[member]; }
+};
+constexpr uint64_t ring_bytes(uint64_t members) {
+  return round_up(sizeof(Ring) + members * sizeof(Count), kGrain);
+}
+
+// In front of the data of a room. (2, chunks) behind it: the slot that a chunk lies in, and who reduces it (pieces.cpp).
+struct RoomHead {
+  alignas(kLine) Flag readers;  // members that may still touch the room
+  alignas(kLine) Count staged;  // chunks that are there; not used by calls of one chunk
+  Count taken;                  // chunks of the others that this rank needs no more, likewise
+  Flag* slots() { return reinterpret_cast<Flag*>(this + 1); }
+  Flag* reducers(uint64_t chunks) { return slots() + chunks; }
+};
+constexpr uint64_t head_bytes(uint64_t chunks) {
+  return round_up(sizeof(RoomHead) + 2 * chunks * sizeof(Flag), kLine);
+}
+
+}  // namespace plait::comm_shm
