@@ -20,7 +20,11 @@ std::string Problem::text() const {
   if (!path.empty()) all += path + ": ";
   all += message;
   if (!hint.empty()) all += "; " + hint;
-  return printable(all);
+  // A line of its own for each cause, as in the message; everything else that could disturb a terminal is escaped.
+  std::string lines;
+  for (const std::string& line : split(all, '\n'))
+    lines += (lines.empty() ? "" : "\n    ") + printable(line);
+  return lines;
 }
 
 void Problems::add(Origin origin, std::string path, std::string message, std::string hint) {

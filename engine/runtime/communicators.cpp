@@ -94,6 +94,11 @@ const plait_comm_item& choose(const plan::Plan& plan, const std::vector<Peer>& p
   const plait_comm_item* best = nullptr;
   for (const std::string& name : plan.registry->comms()) {
     const plait_comm_item& item = plan.registry->comm(name);
+    if (item.reach < PLAIT_COMM_REACH_PROCESS || item.reach > PLAIT_COMM_REACH_NETWORK)
+      fail(PLAIT_ERR_PLUGIN,
+           strf("[plugin %s] backend '%s' says it reaches %u, expected "
+                "PLAIT_COMM_REACH_*",
+                plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
     const bool fits = item.device ? plan.device == item.device : host_memory;
     if (!fits || item.reach < needed) continue;
     if (!best || item.reach < best->reach) best = &item;

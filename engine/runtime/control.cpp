@@ -104,6 +104,10 @@ void Control::give_up(std::string_view text) noexcept {
   state_->client ? state_->client->give_up(text) : state_->alone->give_up(text);
 }
 
+void Control::in_call(const char* what) noexcept {
+  if (state_->client) state_->client->in_call(what);
+}
+
 void Control::at_step(int64_t step) noexcept {
   if (state_->client) state_->client->at_step(step);
 }

@@ -67,6 +67,9 @@ class Control {
 
   // Which step this rank is in; goes out with the next heartbeat and into messages about its loss. No lock. [thread: compute]
   void at_step(int64_t step) noexcept;
+  // This rank begins one of the calls that all ranks make in the same order. When two ranks' n-th calls differ the job is over, with
+  // a text that has both. what: a literal. No lock. [thread: compute]
+  void in_call(const char* what) noexcept;
 
  private:
   struct State;

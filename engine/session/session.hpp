@@ -151,6 +151,7 @@ class Session {
 
 template <class Do>
 auto Session::together(const char* what, Do&& call) -> decltype(call()) {
+  team_.in_call(what);
   try {
     return call();
   } catch (const Error& e) {

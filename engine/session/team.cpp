@@ -82,6 +82,10 @@ std::vector<std::string> Team::from_all(const std::string& text) {
   return texts;
 }
 
+void Team::in_call(const char* what) noexcept {
+  if (control_) control_->in_call(what);
+}
+
 void Team::at_step(int64_t step) noexcept {
   if (control_) control_->at_step(step);
 }

@@ -43,6 +43,8 @@ class Team {
   // Leaves the groups: nothing is under way in memory of the device after this.
   void disconnect() noexcept { communicators_.reset(); }
   void at_step(int64_t step) noexcept;
+  // A call begins that all ranks make; what: a literal.
+  void in_call(const char* what) noexcept;
   // This rank can't go on: the others need not wait for it.
   void give_up(const std::string& text) noexcept;
   // Throws what has failed here: with the reason why the job is over if another rank is that, else as it is, when the others have

@@ -55,18 +55,34 @@ TEST_SUITE("faults") {
     }
   }
 
-  TEST_CASE("a rank that throws while the others compute: all learn its reason") {
+  TEST_CASE("ranks that do different things: both are named, long before the time-out") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2", "topology.timeout=2"}, {}, {}};
+    const Team team{model(folder), {"topology.data=2"}, {}, {}};
     const auto outcomes = run(team, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
       session.step();
       if (rank == 1) session.load("/nowhere/at/all");
       for (int i = 0; i < 30; ++i) session.step();
     });
-    CHECK(outcomes[1].code != PLAIT_OK);
-    CAPTURE(outcomes[0].error);
-    CHECK(outcomes[0].code == PLAIT_ERR_PEER);
-    CHECK(has(outcomes[0].error, "rank 1"));
+    for (const Outcome& o : outcomes) {
+      CAPTURE(o.error);
+      CHECK(o.code == PLAIT_ERR_PEER);
+      CHECK(has(o.error, "rank 0 (pipeline 0, data 0, tensor 0) is at 'step'"));
+      CHECK(has(o.error, "rank 1 (pipeline 0, data 1, tensor 0) at 'loading'"));
+    }
+  }
+
+  TEST_CASE("a rank that fails where the others can't see it: they learn its reason") {
+    const Folder folder;
+    const Team team{model(folder), {"topology.data=2"}, {}, {}};
+    const auto outcomes = run(team, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
+      session.step();
+      session.load(rank == 0 ? "/nowhere/at/all" : "/anywhere");
+    });
+    CHECK(outcomes[0].code == PLAIT_ERR_NOT_FOUND);
+    CAPTURE(outcomes[1].error);
+    CHECK(outcomes[1].code == PLAIT_ERR_PEER);
+    CHECK(has(outcomes[1].error, "rank 0"));
+    CHECK(has(outcomes[1].error, "/nowhere/at/all"));
   }
 
   TEST_CASE(

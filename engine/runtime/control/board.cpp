@@ -77,6 +77,8 @@ void Board::handle(uint32_t rank, const Frame& frame, Time now) {
     case Kind::kBeat:
       ranks_[rank].step = r.i64();
       return r.done();
+    case Kind::kCall:
+      return in_call(rank, r);
     case Kind::kSet:
       return set(rank, r);
     case Kind::kGet:
@@ -89,6 +91,23 @@ void Board::handle(uint32_t rank, const Frame& frame, Time now) {
       return end(PLAIT_ERR_PEER, std::string(r.text(kMostText)));
     default:
       fail_data("[control] a message that was not expected here");
+  }
+}
+
+// All ranks make the same calls in the same order: two that differ will wait for each other until a time-out.
+void Board::in_call(uint32_t rank, Reader r) {
+  Rank& own = ranks_[rank];
+  own.calls = r.u64();
+  own.call = r.text(kMostName);
+  r.done();
+  for (uint32_t other = 0; other < ranks_.size(); ++other) {
+    const Rank& they = ranks_[other];
+    if (they.calls != own.calls || they.call == own.call) continue;
+    const uint32_t first = std::min(rank, other), second = std::max(rank, other);
+    return end(PLAIT_ERR_PEER,
+               "the ranks do different things: in call " + std::to_string(own.calls) + " " +
+                   name(first) + " is at '" + ranks_[first].call + "', " + name(second) + " at '" +
+                   ranks_[second].call + "'; all ranks must make the same calls in the same order");
   }
 }
 

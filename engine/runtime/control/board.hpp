@@ -48,6 +48,8 @@ class Board {
     bool here = false, came = false;  // now; at some time
     bool left = false;                // said goodbye
     int64_t step = -1;
+    uint64_t calls = 0;  // that it has said it made
+    std::string call;    // the last of them
     std::optional<Arrival> arrival;
     std::map<uint32_t, std::string> waits;  // request -> key
   };
@@ -60,6 +62,7 @@ class Board {
   void set(uint32_t rank, Reader r);
   void get(uint32_t rank, Reader r);
   void cancel(uint32_t rank, uint32_t request);
+  void in_call(uint32_t rank, Reader r);
   void goodbye(uint32_t rank, Time now);
   void go(uint32_t rank);
   void reply(uint32_t rank, uint32_t request, uint32_t code, std::string_view text);

@@ -225,7 +225,12 @@ void Client::watch_server(Time now) {
     rank_0_is_lost(silent_for(timeout_), true);
     heard_ = now;
   }
-  const std::string beat = Writer(Kind::kBeat).i64(step_.load(std::memory_order_relaxed)).done();
+  std::string beat = Writer(Kind::kBeat).i64(step_.load(std::memory_order_relaxed)).done();
+  // Number and name belong together when the number is the same before and after.
+  const uint64_t calls = calls_.load(std::memory_order_acquire);
+  const char* call = call_.load(std::memory_order_acquire);
+  if (call && calls_.load(std::memory_order_acquire) == calls)
+    beat += Writer(Kind::kCall).u64(calls).text(call).done();
   const std::lock_guard lock(mutex_);
   out_ += beat;
 }

@@ -34,6 +34,11 @@ class Client {
   std::string get(const std::string& key, double seconds);
   void give_up(std::string_view text) noexcept;
   void at_step(int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
+  void in_call(const char* what) noexcept {
+    call_.store(nullptr, std::memory_order_release);
+    calls_.fetch_add(1, std::memory_order_release);
+    call_.store(what, std::memory_order_release);
+  }
   Ending& ending() { return ending_; }
   const Ending& ending() const { return ending_; }
 
@@ -67,6 +72,8 @@ class Client {
   Waker waker_;
   Ending ending_;
   std::atomic<int64_t> step_{-1};
+  std::atomic<uint64_t> calls_{0};          // so far
+  std::atomic<const char*> call_{nullptr};  // the last of them; NULL while it changes
   std::atomic<bool> leaving_{false}, broken_{false};
 
   std::mutex mutex_;  // of what follows

@@ -44,7 +44,7 @@ class Door {
   // The listening socket is borrowed, and made non-blocking. Errors: PLAIT_ERR_IO.
   Door(int listener, std::string secret, std::string run, Log& log, Enter enter);
 
-  // Adds what it wants to know to a call of poll(), and takes what came of it, in the same order.
+  // Adds what it wants to know to a call of poll(), and takes what came of it, from the same place on.
   void watch(std::vector<pollfd>& fds, Time now) const;
   void serve(const std::vector<pollfd>& fds, size_t first, Time now);
   Time due(Time now) const;  // when serve() has something to do whatever poll() says

@@ -43,15 +43,15 @@ void work_for_ever(const Setup& setup, int rank, int64_t step) {
 
 // The other ranks' view: waits until `victim` has met them and its step is known, does `harm`, returns what each is told.
 std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ranks, int victim,
-                                 const std::function<void()>& harm) {
+                                 const std::function<void()>& harm, double settle = 2.5) {
   std::vector<std::string> reasons(static_cast<size_t>(setup.size));
   Lines lines;
   std::atomic<int> ready{0};
   const auto failures = on_threads(ranks, [&](int rank) {
     Control control(setup.of(rank), lines.log());
     control.get("ready." + std::to_string(victim), 60);
-    // Two heartbeats tell the step: of the rank to rank 0, of rank 0 to the others.
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    // A heartbeat tells rank 0 the step, another one tells the others that of rank 0.
+    std::this_thread::sleep_for(std::chrono::duration<double>(settle));
     if (++ready == static_cast<int>(ranks.size())) harm();
     reasons[static_cast<size_t>(rank)] = wait_for_end(control);
     CHECK(control.end_reason() == reasons[static_cast<size_t>(rank)]);
@@ -82,7 +82,8 @@ TEST_CASE("when rank 0 is killed each of the others says so") {
   const Folder folder;
   const Setup setup = in_file(folder, 3);
   Child child([&] { work_for_ever(setup, 0, 5); });
-  const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGKILL); });
+  const auto told = witness(
+      setup, {1, 2}, 0, [&] { child.signal(SIGKILL); }, 5);
   for (const std::string& text : told) {
     CHECK(has(text, "rank 0 (data 0) is lost: its connection was closed"));
     CHECK(has(text, "process " + std::to_string(child.id())));
@@ -112,7 +113,7 @@ TEST_CASE("when rank 0 is stopped the others notice by its silence") {
 
 TEST_CASE("a stopped rank that wakes up learns that it is out") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 2);
+  const Setup setup = in_file(folder, 2, 3);
   Child child([&] {
     Log log;
     Control control(setup.of(1), log);
@@ -122,7 +123,7 @@ TEST_CASE("a stopped rank that wakes up learns that it is out") {
       // Stopped before the answer came.
     }
     const std::string reason = wait_for_end(control);
-    _exit(has(reason, "rank 1 (data 1) is lost: it has said nothing for 2 s") ? 0 : 7);
+    _exit(has(reason, "rank 1 (data 1) is lost: it has said nothing for 3 s") ? 0 : 7);
   });
   Lines lines;
   Control control(setup.of(0), lines.log());
@@ -135,7 +136,7 @@ TEST_CASE("a stopped rank that wakes up learns that it is out") {
 
 TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 2);
+  const Setup setup = in_file(folder, 2, 3);
   Child child([&] {
     Log log;
     Control control(setup.of(0), log);
@@ -145,7 +146,7 @@ TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
       // Stopped before the answer came.
     }
     const std::string reason = wait_for_end(control);
-    _exit(has(reason, "rank 0 (data 0) is lost: it has said nothing for 2 s") ? 0 : 7);
+    _exit(has(reason, "rank 0 (data 0) is lost: it has said nothing for 3 s") ? 0 : 7);
   });
   Lines lines;
   {
@@ -160,13 +161,13 @@ TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
 
 TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 1);
+  const Setup setup = in_file(folder, 2, 3);
   const auto rank = [&](int r) {
     Log log;
     Control control(setup.of(r), log);
     control.set("ready." + std::to_string(r), "");
     control.get("ready." + std::to_string(1 - r), 60);
-    const bool fine = wait_for_end(control, 6).empty();
+    const bool fine = wait_for_end(control, 8).empty();
     control.set("end." + std::to_string(r), "");
     control.get("end." + std::to_string(1 - r), 60);
     if (!fine) throw std::runtime_error("it was disturbed");
@@ -175,7 +176,7 @@ TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   first.signal(SIGSTOP);
   second.signal(SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(4500));
   first.signal(SIGCONT);
   second.signal(SIGCONT);
   CHECK(first.wait() == 0);
@@ -270,7 +271,9 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) {
       CAPTURE(rank);
       const int status = children[static_cast<size_t>(rank)]->wait();
-      CHECK((rank == victim ? status == -SIGKILL : status == 20 || status == 21));
+      CAPTURE(status);
+      // On a busy machine the victim's time may have been over before.
+      CHECK(((rank == victim && status == -SIGKILL) || status == 20 || status == 21));
     }
   }
 }

@@ -233,6 +233,7 @@ TEST_CASE("two thousand connections that lead nowhere") {
   // Ours of this test, rank 0's visitors, and what a job has open anyway.
   CHECK(most < descriptors + 64 + 16);
   const std::string all = job.lines.all();
+  CHECK(has(all, " more connections were refused"));
   CHECK(std::count(all.begin(), all.end(), '\n') < 100);
 }
 
