@@ -257,14 +257,15 @@ TEST_CASE(
     std::vector<std::unique_ptr<Child>> children;
     for (int rank = 0; rank < 4; ++rank)
       children.push_back(std::make_unique<Child>([&setup, rank] {
+        int status = 22;
         try {
           Log log;
           Control control(setup.of(rank), log);
-          if (has(wait_for_end(control), " is lost: ")) _exit(20);
+          if (has(wait_for_end(control), " is lost: ")) status = 20;
         } catch (const Error& e) {
-          if (e.code() == PLAIT_ERR_PEER) _exit(21);
+          if (e.code() == PLAIT_ERR_PEER) status = 21;
         }
-        _exit(22);
+        _exit(status);
       }));
     std::this_thread::sleep_for(delay);
     children[static_cast<size_t>(victim)]->signal(SIGKILL);
