@@ -222,7 +222,8 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_session *session, const char *path);
 
-/* JSON: run directory, step, samples, device, arena_bytes, parameters (name, shape, dtype, group), and last_evaluation: that of
+/* JSON: run directory, step, samples, device, arena_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype,
+ * group), and last_evaluation: that of
  * run or evaluate as the latter returns it, null before the first and after a load. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
 /* Copies a parameter's global tensor out of or into the session; bytes must match exactly. */

@@ -14,11 +14,18 @@ int64_t unit_of(const Plan& plan) { return kLine * plan.grid.data(); }
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-bool full(const Plan& plan, const Group& group) {
+std::string layer_of(const std::string& parameter) {
+  return parameter.substr(0, parameter.rfind('.'));
+}
+
+// Whether a parameter begins another part: one that would make the last too large, unless it belongs to the layer before. What a
+// layer has becomes known at once, so a part of whole layers need not wait for the layer in front of them.
+bool opens_part(const Plan& plan, const Group& group, const Parameter& p) {
   if (group.parts.empty()) return true;
-  if (plan.grid.data() == 1) return false;
-  const double bytes = 4.0 * static_cast<double>(group.elements - group.parts.back().begin);
-  return bytes >= plan.experiment.topology.bucket * (1 << 20);
+  if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
+  const int64_t end = group.elements + topology::elements(p.box);
+  const double bytes = 4.0 * static_cast<double>(end - group.parts.back().begin);
+  return bytes > plan.experiment.topology.bucket * (1 << 20);
 }
 
 // The elements of a parameter that this rank has as its own, which lie in `segment` as states do.
@@ -42,7 +49,8 @@ std::vector<Held> held_own(const Plan& plan, const Parameter& p, int32_t segment
 
 void place_parameter(Plan& plan, Parameter& p) {
   Group& g = plan.groups[static_cast<size_t>(p.group)];
-  const bool opens = full(plan, g);
+  const bool opens = opens_part(plan, g, p);
+  g.last_layer = layer_of(p.name);
   p.flat = round_up(g.elements, opens ? unit_of(plan) : kLine);
   g.elements = p.flat + topology::elements(p.box);
   if (opens) g.parts.push_back({.begin = p.flat});

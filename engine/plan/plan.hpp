@@ -67,6 +67,7 @@ struct Group {
   int64_t elements = 0;                          // N, padding included
   int64_t own_elements = 0;                      // whose states are here: the sum over parts
   std::vector<Part> parts;
+  std::string last_layer;  // whose parameter was placed last
   int32_t parameters = -1, gradients = -1;  // segments
   std::vector<State> states;
   Place rate_at, factor_at;  // scalars f32, written before each step

@@ -248,6 +248,17 @@ plait_kernel* Communicators::prepare(int32_t exchange, const void* in, void* out
   return slot->kernel();
 }
 
+std::vector<Communicators::Connected> Communicators::connected() const {
+  std::vector<Connected> all;
+  for (const Group& g : groups_) {
+    const auto groups = plan_->grid.groups_of(plan_->rank);
+    const auto members = std::find_if(groups.begin(), groups.end(),
+                                      [&](const topology::Group& m) { return m.axis == g.axis; });
+    all.push_back({members->name(), g.item->name, members->size()});
+  }
+  return all;
+}
+
 void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   const Group& group = group_of(axis);
   if (group.item->device)

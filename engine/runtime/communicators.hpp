@@ -34,6 +34,12 @@ class Communicators {
   plait_kernel* prepare(int32_t exchange, const void* in, void* out);
   // The same again, for whoever waits. Throws PLAIT_ERR_INTERNAL before prepare().
   plait_kernel* prepared(int32_t exchange) const;
+  // The groups that are connected, and through which backend.
+  struct Connected {
+    std::string group, backend;
+    int32_t ranks;
+  };
+  std::vector<Connected> connected() const;
   // Adds up numbers of host memory over the ranks of an axis, in place, at once. All of them call it. [blocks: yes]
   void sum(topology::Axis axis, std::span<int32_t> numbers);
 

@@ -284,7 +284,15 @@ std::string Session::describe() const {
   w.field("run_dir", run_files_ ? run_files_->dir().path() : std::string());
   w.field("device", plan_->device).field("device_summary", executor_.device().info().summary);
   w.field("arena_bytes", executor_.arena()->bytes());
-  w.key("last_evaluation");
+  w.key("groups").array();
+  if (team_.communicators())
+    for (const auto& g : team_.communicators()->connected())
+      w.object()
+          .field("name", g.group)
+          .field("ranks", g.ranks)
+          .field("backend", g.backend)
+          .end_object();
+  w.end_array().key("last_evaluation");
   if (last_evaluation_) {
     w.object();
     write_members(w, *last_evaluation_);

@@ -9,7 +9,9 @@ import platform
 import sys
 import time
 
+import figures_comm
 import figures_fixed
+import figures_parallel
 import figures_speed
 from bench_common import Bench, Failed
 
@@ -20,6 +22,8 @@ FIGURES = {
     "memory": figures_fixed.memory,
     "allocations": figures_fixed.allocations,
     "startup": figures_fixed.startup,
+    "comm": figures_comm.comm,
+    "parallel": figures_parallel.parallel,
 }
 BUSY = 0.5
 

@@ -328,7 +328,7 @@ TEST_SUITE("behaviour") {
       CHECK(
           outcomes[0].text ==
           "[shm] group 'data[0]': rank 1 (data 1) runs on host 'there', expected 'here' like rank "
-          "0 (data 0): ranks on several hosts share no memory; choose another [comm] type, such "
+          "0 (data 0): ranks on several hosts share no memory; choose another topology.comm, such "
           "as gloo");
     }
   }

@@ -18,8 +18,8 @@ constexpr uint32_t kMostNamed = 32;  // ranks in one message
 std::string last_seen(const std::string& host, uint64_t process_id, int64_t step) {
   const std::string ran =
       "; it ran as process " + std::to_string(process_id) + " on " + host + " and ";
-  return ran +
-         (step < 0 ? "had not begun a step" : "was last heard of in step " + std::to_string(step));
+  return ran + (step < 0 ? "had not told of a step"
+                         : "was last heard of in step " + std::to_string(step));
 }
 
 std::string fault_of_key(std::string_view key) {

@@ -40,6 +40,7 @@ class Board {
     return ranks_[rank].here;
   }  // admitted, and neither lost nor gone
   uint32_t n_here() const { return n_here_; }
+  bool all_came() const { return n_arrived_ == ranks_.size(); }
   int64_t step(uint32_t rank) const { return ranks_[rank].step; }  // -1: none begun
 
  private:

@@ -237,6 +237,7 @@ void Client::watch_server(Time now) {
 
 void Client::rank_0_is_lost(const std::string& how, bool tell) {
   closed_ = !tell;
+  unheard_ = tell;
   if (ending_.get().code != PLAIT_OK) return;
   bool started = false;
   {
@@ -271,6 +272,7 @@ void Client::leave() {
     if (!shut && joined_.line->all_sent()) {
       joined_.line->shut();
       shut = true;
+      if (unheard_) return;
       until = Clock::now() + kLastAnswer;
     }
     const Time now = Clock::now();

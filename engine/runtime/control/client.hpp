@@ -86,6 +86,7 @@ class Client {
 
   // Of the thread alone.
   bool closed_ = false;
+  bool unheard_ = false;  // rank 0 is lost by its silence: it will not answer a goodbye
   Time heard_{}, next_beat_{};
   int64_t step_of_rank_0_ = -1;
   Introduction rank_0_;

@@ -12,6 +12,7 @@ namespace plait::runtime::control {
 namespace {
 
 constexpr auto kLinger = std::chrono::seconds(5);
+constexpr auto kLateComers = std::chrono::seconds(1);
 constexpr auto kLastWords = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -77,7 +78,8 @@ void Server::run() noexcept {
 
 Time Server::due(Time now) const {
   Time first = std::min({next_beat_, board_.due(), door_.due(now)});
-  return close_until_ > Time{} ? std::min(first, close_until_) : first;
+  if (close_until_ == Time{}) return first;
+  return std::min(first, now < late_until_ ? late_until_ : close_until_);
 }
 
 void Server::watch(Time now) {
@@ -178,8 +180,12 @@ void Server::send_all() {
 
 bool Server::over(Time now) {
   if (!closing_.load()) return false;
-  if (close_until_ == Time{}) close_until_ = now + kLinger;
-  if (board_.n_here() == 0) return true;
+  if (close_until_ == Time{}) {
+    close_until_ = now + kLinger;
+    late_until_ = now + kLateComers;
+  }
+  // Who comes too late to a meeting that failed is told so, rather than left to knock at a closed door.
+  if (board_.n_here() == 0 && (board_.all_came() || now >= late_until_)) return true;
   if (now < close_until_) return false;
   board_.close_down();
   for (const Time until = now + kLastWords; Clock::now() < until;) {

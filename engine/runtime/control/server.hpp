@@ -56,7 +56,7 @@ class Server {
   Waker waker_;
   std::vector<pollfd> fds_;
   std::vector<uint32_t> ranks_;  // of the descriptors behind the first and before the door's
-  Time next_beat_{}, close_until_{};
+  Time next_beat_{}, close_until_{}, late_until_{};
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

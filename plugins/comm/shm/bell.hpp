@@ -30,7 +30,7 @@ class Spinner {
  private:
   bool crowded_;
 };
-// Whether `ranks` on this machine are more than the cores this process may use.
+// Whether `ranks` are more than the cores of this machine: then to spin only keeps others from running.
 bool more_than_cores(uint32_t ranks);
 
 namespace detail {

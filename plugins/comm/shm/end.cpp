@@ -15,8 +15,8 @@ End::End(const Host& host, const plait_comm_setup& setup)
                                  members_.hosts[r] + "', expected '" +
                                  members_.hosts[members_.rank] + "' like " +
                                  members_.names[members_.rank] +
-                                 ": ranks on several hosts share no memory; choose another [comm] "
-                                 "type, such as gloo");
+                                 ": ranks on several hosts share no memory; choose another "
+                                 "topology.comm, such as gloo");
   if (members_.size == 1) return;
   try {
     come_together(Store(host, setup.store), setup.connect_timeout);

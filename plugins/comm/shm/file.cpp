@@ -112,7 +112,7 @@ void File::reserve(uint64_t at, uint64_t bytes) {
        members_.head() + " needs " + in_mib(bytes) + " more of shared memory, found " +
            in_mib(uint64_t{about.f_bavail} * about.f_bsize) +
            " free in /dev/shm; make it larger (mount -o remount,size=..., containers: --shm-size)"
-           " or choose another [comm] type");
+           " or choose another topology.comm");
 }
 
 char* File::map(uint64_t at, uint64_t bytes) {
@@ -135,9 +135,9 @@ char* File::map(uint64_t at, uint64_t bytes) {
 }
 
 void File::fail_system(const std::string& what, int error) const {
-  fail(
-      error == ENOMEM ? PLAIT_ERR_MEMORY : PLAIT_ERR_IO,
-      members_.head() + ": " + what + ": " + std::strerror(error) + "; choose another [comm] type");
+  fail(error == ENOMEM ? PLAIT_ERR_MEMORY : PLAIT_ERR_IO, members_.head() + ": " + what + ": " +
+                                                              std::strerror(error) +
+                                                              "; choose another topology.comm");
 }
 
 }  // namespace plait::comm_shm

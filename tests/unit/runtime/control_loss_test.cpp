@@ -240,7 +240,7 @@ TEST_CASE("a rank that dies while the others still come ends the meeting") {
       {0}, [&](int rank) { const Control control(setup.of(rank), lines.log()); }, &codes);
   CHECK(codes[0] == PLAIT_ERR_PEER);
   CHECK(has(failures[0], "rank 1 (data 1) is lost: its connection was closed"));
-  CHECK(has(failures[0], "had not begun a step"));
+  CHECK(has(failures[0], "had not told of a step"));
 }
 
 TEST_CASE(

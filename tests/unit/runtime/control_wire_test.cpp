@@ -203,7 +203,7 @@ TEST_CASE("the board: a rank that waits and goes is forgotten") {
   job.board.lost(1, "its connection was closed");
   CHECK(has(job.end_of(0),
             "rank 1 (x) is lost: its connection was closed; it ran as process 101 "
-            "on node and had not begun a step"));
+            "on node and had not told of a step"));
   job.board.lost(1, "again");
   job.say(0, Writer(Kind::kSet).u32(1).text("k").text("v"));
   const auto frames = job.got(0);

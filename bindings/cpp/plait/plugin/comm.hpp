@@ -18,7 +18,8 @@ class Store {
   void set(const std::string& key, std::string_view value) const {
     check(s_->set(s_->self, key.c_str(), value.data(), value.size()));
   }
-  // Waits for the value, of at most `Most` bytes. When it does not come the error says `missed`, with the store's as its cause.
+  // Waits for the value, of at most `Most` bytes. When it does not come the error says `missed`, with the store's as its cause, which
+  // tells whether somebody is late or the job is over.
   template <size_t Most = 1024>
   std::string get(const std::string& key, const std::string& missed) const {
     std::array<char, Most> value;

@@ -1,0 +1,44 @@
+// bench_comm PLUGIN.so [seconds]: all-reduce between two processes through a communication plugin, over abi/ alone.
+#include <memory>
+
+#include "pair.hpp"
+#include "tests/comm/host.hpp"
+
+namespace {
+
+// One rank with a prepared call for each size.
+class Rank {
+ public:
+  Rank(const char* path, uint32_t rank, const std::string& folder)
+      : plugin_(path), store_(folder), comm_(plugin_, store_.raw(), rank, 2) {
+    for (const uint64_t bytes : bench_comm::kSizes) {
+      in_.emplace_back(bytes / sizeof(float), 1.0f);
+      out_.emplace_back(bytes / sizeof(float));
+    }
+    for (size_t i = 0; i < in_.size(); ++i)
+      calls_.push_back(std::make_unique<comm_test::Call>(
+          comm_, comm_test::desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, in_[i].size(), in_[i].data(),
+                                 out_[i].data(), PLAIT_COMM_SUM)));
+  }
+  void all_reduce(size_t size) { calls_[size]->run(); }
+
+ private:
+  comm_test::Plugin plugin_;
+  comm_test::FileStore store_;
+  comm_test::Comm comm_;
+  std::vector<std::vector<float>> in_, out_;
+  std::vector<std::unique_ptr<comm_test::Call>> calls_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "[bench] expected: bench_comm PLUGIN.so [seconds]\n");
+    return 2;
+  }
+  return bench_comm::run_pair(argc > 2 ? std::atof(argv[2]) : 1,
+                              [&](uint32_t rank, const std::string& folder) {
+                                return std::make_unique<Rank>(argv[1], rank, folder);
+                              });
+}
