@@ -54,6 +54,7 @@ void place_parameter(Plan& plan, Parameter& p) {
   p.flat = round_up(g.elements, opens ? unit_of(plan) : kLine);
   g.elements = p.flat + topology::elements(p.box);
   if (opens) g.parts.push_back({.begin = p.flat});
+  p.part = static_cast<int32_t>(g.parts.size()) - 1;
   // What is here only in part, or for a while, gets its place from the rewrites of zero.hpp.
   if (plan.zero < 3) p.value = {g.parameters, static_cast<uint64_t>(p.flat) * 4};
   if (plan.zero < 2) p.gradient = {g.gradients, static_cast<uint64_t>(p.flat) * 4};
@@ -80,10 +81,7 @@ void finish_groups(Plan& plan) {
 }
 
 const Part& part_of(const Plan& plan, const Parameter& p) {
-  const Group& g = plan.groups[static_cast<size_t>(p.group)];
-  return *std::find_if(g.parts.begin(), g.parts.end(), [&](const Part& part) {
-    return p.flat >= part.begin && p.flat < part.begin + std::max<int64_t>(part.elements, 1);
-  });
+  return plan.groups[static_cast<size_t>(p.group)].parts[static_cast<size_t>(p.part)];
 }
 
 Place own_parameters(const Plan& plan, const Group& g, const Part& part) {

@@ -31,6 +31,7 @@ struct Parameter {
   int32_t partition = -1;
   int32_t group = -1;     // index into Plan::groups, -1: frozen
   topology::Box box;      // what this rank computes with, of the global tensor
+  int32_t part = 0;       // of the group, that it lies in
   int64_t flat = 0;       // where that begins in its group, in elements
   Place value, gradient;  // without a place where ZeRO leaves no whole one
   Place squares;          // Σ g², where the micro program leaves it
@@ -67,7 +68,7 @@ struct Group {
   int64_t elements = 0;                          // N, padding included
   int64_t own_elements = 0;                      // whose states are here: the sum over parts
   std::vector<Part> parts;
-  std::string last_layer;  // whose parameter was placed last
+  std::string last_layer;                   // whose parameter was placed last
   int32_t parameters = -1, gradients = -1;  // segments
   std::vector<State> states;
   Place rate_at, factor_at;  // scalars f32, written before each step

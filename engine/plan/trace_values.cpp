@@ -135,8 +135,8 @@ topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape)
               p.name, p.partition, program::text(shape).c_str()));
   const auto d = static_cast<size_t>(p.partition);
   const topology::Range part = topology::Cut::even(box.extent[d], ranks,
-                                                   strf("indices along dimension %d of '%s.%s'", p.partition,
-                                                        graph_->scope.c_str(), p.name))
+                                                   strf("indices along dimension %d of '%s.%s'",
+                                                        p.partition, graph_->scope.c_str(), p.name))
                                    .range(plan_.at.tensor);
   box.offset[d] = part.begin;
   box.extent[d] = part.size();

@@ -142,7 +142,10 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   for (Visit& v : all) {
     const Group& group = plan.groups[static_cast<size_t>(v.group)];
     g.scope = group.name;
-    const int32_t exchange = add_exchange(plan, "parameters of " + group.name,
+    const int32_t exchange = add_exchange(plan,
+                                          "parameters of " + group.name + ", part " +
+                                              std::to_string(v.part - group.parts.data()) +
+                                              (v.backward ? ", for the backward pass" : ""),
                                           topology::Axis::kData, PLAIT_COMM_ALL_GATHER);
     const ValueId own =
         g.persistent("parameters of " + group.name, make_shape(PLAIT_F32, {v.part->own_elements}),

@@ -69,6 +69,7 @@ class Partitioner {
   const Sharers& sharers_;
   std::unique_ptr<Graph> to_;
   std::vector<Form> forms_;
+  std::map<ValueId, ValueId> reduced_;  // terms -> their sum, which lies in their place
 };
 
 // Starts an exchange and waits for it. An all-reduce works in place: its operand has no other reader.
@@ -189,9 +190,14 @@ void Partitioner::write(const Op& op) {
   const std::vector<ValueId> made = write_with(late_bias ? plain : op, share);
   for (size_t i = 0; i < op.out.size(); ++i) {
     ValueId v = made[i];
-    if (share.reduce)
+    if (const auto known = reduced_.find(v); share.reduce && known != reduced_.end()) {
+      v = known->second;  // the same product again, with another bias
+    } else if (share.reduce) {
+      const ValueId terms = v;
       v = exchanged(v, PLAIT_COMM_ALL_REDUCE, share.reduce,
                     share.reduce == PLAIT_COMM_SUM ? "summed" : "compared");
+      reduced_[terms] = v;
+    }
     if (late_bias) v = operator_(*to_, "add", v, as(op.in[2], kWhole));
     set(op.out[i], share.out[i], v);
   }

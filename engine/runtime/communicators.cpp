@@ -81,7 +81,14 @@ namespace {
 // The nearest backend that reaches all members and exchanges this device's memory.
 const plait_comm_item& choose(const plan::Plan& plan, const std::vector<Peer>& peers,
                               const topology::Group& group, bool host_memory) {
-  if (plan.comm != "auto") return plan.registry->comm(plan.comm);
+  if (plan.comm != "auto") {
+    const plait_comm_item& item = plan.registry->comm(plan.comm);
+    if (item.device ? plan.device == item.device : host_memory) return item;
+    fail_config(
+        "[topology] backend '" + plan.comm + "' (topology.comm) exchanges " +
+        (item.device ? std::string("memory of device '") + item.device + "'" : "host memory") +
+        ", not that of device '" + plan.device + "'; choose another, or \"auto\"");
+  }
   const auto all_share = [&](std::string Peer::*what) {
     return std::all_of(group.members.begin(), group.members.end(), [&](int32_t r) {
       return peers[static_cast<size_t>(r)].*what ==
@@ -141,7 +148,9 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 Communicators::~Communicators() { close(); }
 
 void Communicators::open(const topology::Group& members, bool host_memory) {
-  Group& g = groups_.emplace_back();
+  std::unique_lock opening(mutex_);
+  Group& g = groups_.emplace_back();  // end() may be walking along the groups
+  opening.unlock();
   g.axis = members.axis;
   g.prefix = members.name() + ".";
   g.item = &choose(*plan_, control_.peers(), members, host_memory);

@@ -120,9 +120,11 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       value.c_str(), static_cast<long>(n),
                       static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
                       static_cast<unsigned long>(bytes)));
-  feeder.feed(executor_, 0);
-  executor_.launch(runtime::Step::kEvaluate);
-  executor_.read(at->place, out, bytes);
+  together("prediction", [&] {
+    feeder.feed(executor_, 0);
+    executor_.launch(runtime::Step::kEvaluate);
+    executor_.read(at->place, out, bytes);
+  });
 }
 
 }  // namespace plait::session
