@@ -27,6 +27,10 @@ struct RunConfig {
 
 struct TopologyConfig {
   int64_t data = 1, tensor = 1, pipeline = 1;
+  std::string schedule;         // of the pipeline: "gpipe", "1f1b", "interleaved", "zero_bubble"
+  int64_t chunks = 1;           // stages of each pipeline rank
+  std::vector<int64_t> stages;  // layers of each stage; empty: `balance` says
+  std::string balance;          // "cost", "count"
   int64_t zero = 0;             // ZeRO stage, 0 to 3
   std::string recompute;        // "none", "layer", "stage", "budget"
   double recompute_budget = 0;  // MiB
@@ -39,8 +43,9 @@ struct TopologyConfig {
 
 struct BatchConfig {
   int64_t global = 0;
-  int64_t micro = 0;  // never 0: global / topology.data when left out
+  int64_t micro = 0;  // never 0: global / topology.data / accumulation when left out
   int64_t eval = 0;   // never 0: micro * topology.data when left out; a multiple of the latter
+  int64_t accumulation = 0;  // micro-batches of a step; never 0: global / topology.data / micro
 };
 
 struct PrecisionConfig {

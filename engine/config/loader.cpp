@@ -118,6 +118,10 @@ void Loader::read_sections(Experiment& to) {
   t.data = topology.get_int("data");
   t.tensor = topology.get_int("tensor");
   t.pipeline = topology.get_int("pipeline");
+  t.schedule = topology.get_text("schedule");
+  t.chunks = topology.get_int("chunks");
+  t.stages = topology.get_ints("stages");
+  t.balance = topology.get_text("balance");
   t.zero = topology.get_int("zero");
   t.recompute = topology.get_text("recompute");
   t.recompute_budget = topology.get_real("recompute_budget");
@@ -126,7 +130,8 @@ void Loader::read_sections(Experiment& to) {
   t.timeout = topology.get_real("timeout");
   t.connect_timeout = topology.get_real("connect_timeout");
   const OptionSet& batch = of("batch");
-  to.batch = {batch.get_int("global"), batch.get_int("micro"), batch.get_int("eval")};
+  to.batch = {batch.get_int("global"), batch.get_int("micro"), batch.get_int("eval"),
+              batch.get_int("accumulation")};
   to.precision = {of("precision").get_text("compute")};
   const OptionSet &evaluate = of("evaluate"), &stop = of("evaluate.early_stop");
   to.evaluate = {evaluate.get_int("every"), evaluate.get_int("batches"), stop.get_text("metric"),
@@ -169,7 +174,16 @@ void Loader::check_numbers(Experiment& to) {
                              std::to_string(ranks) + " replicas (topology.data)",
                          "use a multiple of " + std::to_string(ranks));
   const int64_t share = batch.global / ranks;
-  if (batch.micro == 0) batch.micro = share;
+  const int64_t passes = std::max<int64_t>(1, batch.accumulation);
+  if (share % passes != 0 || (batch.micro > 0 && batch.accumulation > 0 &&
+                              share % batch.micro == 0 && share / batch.micro != passes))
+    problems_.add(origin("batch", "accumulation"), "batch.accumulation",
+                  std::to_string(passes) + " passes do not make a rank's share of " +
+                      std::to_string(share) + " samples" +
+                      (batch.micro > 0 ? " of passes of " + std::to_string(batch.micro) : ""),
+                  batch.micro > 0 ? "leave out batch.micro or batch.accumulation"
+                                  : "use a divisor of " + std::to_string(share));
+  if (batch.micro == 0) batch.micro = std::max<int64_t>(1, share / passes);
   if (batch.eval == 0) batch.eval = batch.micro * ranks;
   if (batch.eval % ranks != 0)
     problems_.add(origin("batch", "eval"), "batch.eval",
@@ -181,6 +195,7 @@ void Loader::check_numbers(Experiment& to) {
                   std::to_string(batch.micro) + " does not divide a rank's share of " +
                       std::to_string(share) + " samples",
                   "use a divisor of " + std::to_string(share));
+  batch.accumulation = share / batch.micro;
 }
 
 void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path) {

@@ -29,6 +29,9 @@ constexpr plait_option text(const char* n, const char* d, const char* h) {
 constexpr plait_option texts(const char* n, const char* d, const char* h) {
   return option(PLAIT_OPT_TEXTS, n, d, h);
 }
+constexpr plait_option integers(const char* n, const char* d, const char* h) {
+  return option(PLAIT_OPT_INTS, n, d, h);
+}
 constexpr plait_option choice(const char* n, const char* d, const char* choices, const char* h) {
   plait_option o = text(n, d, h);
   o.choices = choices;
@@ -72,7 +75,13 @@ constexpr plait_option kRun[] = {
 constexpr plait_option kTopology[] = {
     count("data", "1", 1, "ranks", "replicas that share the batch"),
     count("tensor", "1", 1, "ranks", "ranks that share each layer"),
-    count("pipeline", "1", 1, "ranks", "stages that share the list of layers"),
+    count("pipeline", "1", 1, "ranks", "ranks that share the list of layers"),
+    choice("schedule", "\"1f1b\"", "gpipe|1f1b|interleaved|zero_bubble",
+           "in which order pipeline ranks work on the micro-batches of a step"),
+    count("chunks", "1", 1, "stages", "stages on each pipeline rank; more than 1 with interleaved"),
+    integers("stages", "[]", "layers of each stage, one after the other; empty: see `balance`"),
+    choice("balance", "\"cost\"", "cost|count",
+           "what stages have alike: operations of their layers, or the number of layers"),
     at_most(count("zero", "0", 0, nullptr,
                   "what replicas share in place of holding it each (ZeRO): 1 optimizer states, 2 "
                   "gradients, too, 3 parameters, too"),
@@ -93,6 +102,8 @@ constexpr plait_option kBatch[] = {
     count("micro", "0", 0, "samples", "samples per pass of one rank; 0: the rank's whole share"),
     count("eval", "0", 0, "samples",
           "samples per pass of an evaluation, over all ranks; 0: `micro` for each replica"),
+    count("accumulation", "0", 0, "passes",
+          "micro-batches of a step on each replica; 0: as many as `global` and `micro` make"),
 };
 constexpr plait_option kPrecision[] = {
     choice("compute", "\"f32\"", "f32", "type in which layers compute"),

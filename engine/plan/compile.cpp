@@ -33,8 +33,7 @@ Call choose(const Graph& g, int32_t index, const Plan& plan) {
     return call;
   }
   const program::Desc desc(g, op, plan.threads);
-  call.flops = op.rule->flops ? op.rule->flops(g, op)
-                              : static_cast<double>(program::elements(g.shape(op.out[0])));
+  call.flops = program::flops_of(g, op);
   char detail[256];
   for (const plait_kernel_item* kernel : plan.registry->kernels(op.name, plan.device)) {
     detail[0] = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/plan/plan.hpp"
+#include "engine/plan/steps.hpp"
 
 namespace plait::plan {
 
@@ -12,8 +13,10 @@ namespace plait::plan {
 // kernel that takes an op; the text says what each kernel objected to.
 Program compile(std::string name, std::unique_ptr<program::Graph> graph, const Plan& plan);
 
-// Writes the program that divides, clips and applies gradients.
-std::unique_ptr<program::Graph> write_update(Plan& plan);
+// Finds which states the groups' optimizers keep. Before write_update().
+void declare_states(Plan& plan);
+// Writes the program that divides, clips and applies gradients. pending: messages of the step that may still be on their way.
+std::unique_ptr<program::Graph> write_update(Plan& plan, const std::vector<Pending>& pending);
 // Writes the program that zeroes what micro-batches add to.
 std::unique_ptr<program::Graph> write_begin(const Plan& plan);
 

@@ -36,7 +36,7 @@ uint64_t prefetch_bytes(const Plan& plan) {
 
 void memory(JsonWriter& w, const Plan& plan) {
   uint64_t arena = plan.transient_bytes;
-  for (const Segment& s : plan.storage.segments()) arena += s.bytes;
+  for (const Segment& s : plan.storage.segments()) arena += s.all_bytes();
   w.key("memory").object();
   for (int c = 0; c < kCategories; ++c)
     w.field(category_name(static_cast<Category>(c)),
@@ -110,10 +110,13 @@ std::string describe(const Plan& plan) {
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
   memory(w, plan);
-  const double micros = static_cast<double>(plan.accumulation - (plan.last.empty() ? 0 : 1));
-  w.field("flops_per_step", plan.micro.flops * micros + plan.last.flops + plan.update.flops);
+  double flops = 0;
+  for (const Turn& t : plan.step_turns)
+    if (t.program >= 0) flops += plan.programs[static_cast<size_t>(t.program)].flops;
+  w.field("flops_per_step", flops);
   w.key("programs").array();
-  for (const Program* p : plan.programs()) program(w, plan, *p);
+  for (const Program& p : plan.programs)
+    if (!p.empty()) program(w, plan, p);
   w.end_array().end_object();
   return w.text();
 }

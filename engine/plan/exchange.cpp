@@ -2,6 +2,7 @@
 
 #include <plait/comm.h>
 
+#include "engine/base/text.hpp"
 #include "engine/program/rule.hpp"
 
 namespace plait::plan {
@@ -9,6 +10,11 @@ namespace plait::plan {
 using program::attr;
 using program::Graph;
 using program::ValueId;
+
+std::string text(const Exchange& e) {
+  return strf("%s %d %u %u %u %lu;", e.name.c_str(), static_cast<int>(e.axis), e.kind, e.reduction,
+              e.dtype, static_cast<unsigned long>(e.n));
+}
 
 int32_t add_exchange(Plan& plan, std::string name, topology::Axis axis, uint32_t kind) {
   Exchange e;
@@ -50,13 +56,17 @@ ValueId start(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in) {
   return out;
 }
 
-}  // namespace
-
-ValueId start_all_reduce(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in) {
+ValueId start_in_place(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in) {
   const ValueId first = in[0];
   const ValueId out = g.apply_in_place("exchange", std::move(in), attributes(plan, exchange));
   describe_ends(g, plan, exchange, first, out);
   return out;
+}
+
+}  // namespace
+
+ValueId start_all_reduce(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in) {
+  return start_in_place(g, plan, exchange, std::move(in));
 }
 
 ValueId start_reduce_scatter(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in,
@@ -76,6 +86,29 @@ ValueId start_all_gather(Graph& g, Plan& plan, int32_t exchange, std::vector<Val
 ValueId start_all_gather(Graph& g, Plan& plan, int32_t exchange, std::vector<ValueId> in,
                          ValueId buffer) {
   return g.bind_inside(start(g, plan, exchange, std::move(in)), buffer, 0);
+}
+
+ValueId start_send(Graph& g, Plan& plan, int32_t exchange, ValueId v) {
+  return start_in_place(g, plan, exchange, {v});
+}
+
+ValueId start_broadcast(Graph& g, Plan& plan, int32_t exchange, ValueId v) {
+  return start_in_place(g, plan, exchange, {v});
+}
+
+ValueId start_receive(Graph& g, Plan& plan, int32_t exchange, const plait_shape& shape) {
+  program::Attrs attrs = attributes(plan, exchange);
+  attrs.set(attr("dtype", static_cast<int64_t>(shape.dtype)));
+  attrs.set(attr("shape", program::dims_of(shape)));
+  const ValueId v = g.apply1("exchange", {}, std::move(attrs));
+  describe_ends(g, plan, exchange, v, v);
+  return v;
+}
+
+void wait_for_slot(Graph& g, int32_t exchange, ValueId v, int32_t slot) {
+  g.apply_in_place("exchange_wait", {v},
+                   {attr("id", static_cast<int64_t>(exchange)),
+                    attr("slot", static_cast<int64_t>(slot))});
 }
 
 ValueId wait_exchange(Graph& g, int32_t exchange, ValueId v, ValueId sent) {

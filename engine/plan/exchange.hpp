@@ -29,9 +29,19 @@ program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t exchang
 // The same, with all rows in a buffer of the program.
 program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t exchange,
                                   std::vector<program::ValueId> in, program::ValueId buffer);
+// Starts sending v to another rank of its pipeline, from where it lies; returns it.
+program::ValueId start_send(program::Graph& g, Plan& plan, int32_t exchange, program::ValueId v);
+// Starts receiving. Transient, unless it gets a place.
+program::ValueId start_receive(program::Graph& g, Plan& plan, int32_t exchange,
+                               const plait_shape& shape);
+// Starts to hand v on from one rank of the axis, the exchange's peer, to all.
+program::ValueId start_broadcast(program::Graph& g, Plan& plan, int32_t exchange,
+                                 program::ValueId v);
 // Ops appended from here on run behind the end of the exchange; v lies where its result does. Returns the result.
 // sent: transient memory that must stay until then, or 0.
 program::ValueId wait_exchange(program::Graph& g, int32_t exchange, program::ValueId v,
                                program::ValueId sent = 0);
+// The same for what was started on another slot, if it was. v lies in memory outside of the program.
+void wait_for_slot(program::Graph& g, int32_t exchange, program::ValueId v, int32_t slot);
 
 }  // namespace plait::plan

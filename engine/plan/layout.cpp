@@ -21,7 +21,7 @@ std::string layer_of(const std::string& parameter) {
 // Whether a parameter begins another part: one that would make the last too large, unless it belongs to the layer before. What a
 // layer has becomes known at once, so a part of whole layers need not wait for the layer in front of them.
 bool opens_part(const Plan& plan, const Group& group, const Parameter& p) {
-  if (group.parts.empty()) return true;
+  if (group.parts.empty() || group.parts.back().chunk != p.chunk) return true;
   if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
   const int64_t end = group.elements + topology::elements(p.box);
   const double bytes = 4.0 * static_cast<double>(end - group.parts.back().begin);
@@ -45,21 +45,49 @@ std::vector<Held> held_own(const Plan& plan, const Parameter& p, int32_t segment
   return held;
 }
 
-}  // namespace
+// The group of a trained parameter; made when the first one asks for it, on every rank: also on those that hold none of it.
+int32_t group_of(Plan& plan, const Parameter& p) {
+  size_t m = 0;
+  while (plan.experiment.models[m].name != p.model) ++m;
+  const config::ModelConfig& model = plan.experiment.models[m];
+  const config::OptimizerConfig& optimizer = *model.optimizer;
+  const auto* own = p.setting < 0 ? nullptr : &optimizer.groups[static_cast<size_t>(p.setting)];
+  Group g;
+  g.name = own ? own->path : model.path + ".default";
+  g.split = p.split();
+  if (p.holders.size() > 1) g.tied = p.holders;
+  for (size_t i = 0; i < plan.groups.size(); ++i)
+    if (plan.groups[i].name == g.name && plan.groups[i].split == g.split &&
+        plan.groups[i].tied == g.tied)
+      return static_cast<int32_t>(i);
+  g.model = static_cast<int32_t>(m);
+  g.rate = own ? own->rate : optimizer.rate;
+  g.decay = own ? own->decay : optimizer.decay;
+  const auto& schedule = own ? own->schedule : optimizer.schedule;
+  g.schedule = schedule             ? &*schedule
+               : optimizer.schedule ? &*optimizer.schedule
+                                    : nullptr;
+  g.parameters = plan.storage.add(segment_name(g) + ".parameters", Category::kParameters);
+  g.gradients = plan.storage.add(segment_name(g) + ".gradients", Category::kGradients);
+  plan.groups.push_back(std::move(g));
+  return static_cast<int32_t>(plan.groups.size() - 1);
+}
 
+// Behind the parameters of its group so far; opens another part where the last one is full.
 void place_parameter(Plan& plan, Parameter& p) {
   Group& g = plan.groups[static_cast<size_t>(p.group)];
   const bool opens = opens_part(plan, g, p);
   g.last_layer = layer_of(p.name);
   p.flat = round_up(g.elements, opens ? unit_of(plan) : kLine);
   g.elements = p.flat + topology::elements(p.box);
-  if (opens) g.parts.push_back({.begin = p.flat});
+  if (opens) g.parts.push_back({.begin = p.flat, .chunk = p.chunk});
   p.part = static_cast<int32_t>(g.parts.size()) - 1;
   // What is here only in part, or for a while, gets its place from the rewrites of zero.hpp.
   if (plan.zero < 3) p.value = {g.parameters, static_cast<uint64_t>(p.flat) * 4};
   if (plan.zero < 2) p.gradient = {g.gradients, static_cast<uint64_t>(p.flat) * 4};
 }
 
+// After the last parameter: closes the parts and shares them out.
 void finish_groups(Plan& plan) {
   const int64_t replicas = plan.grid.data();
   for (Group& g : plan.groups) {
@@ -80,6 +108,30 @@ void finish_groups(Plan& plan) {
   }
 }
 
+}  // namespace
+
+std::string segment_name(const Group& g) {
+  std::string name = g.name + (g.split ? ".split" : "");
+  for (size_t i = 0; i < g.tied.size(); ++i)
+    name += (i == 0 ? ".tied-" : "-") + std::to_string(g.tied[i]);
+  return name;
+}
+
+void lay_out_parameters(Plan& plan) {
+  int32_t frozen = -1;
+  for (Parameter& p : plan.parameters) {
+    const bool here = p.held_by(plan.at.pipeline);
+    if (!p.frozen) {
+      p.group = group_of(plan, p);
+      if (here) place_parameter(plan, p);
+    } else if (here) {
+      if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
+      p.value = plan.storage.take(frozen, static_cast<uint64_t>(topology::elements(p.box)) * 4);
+    }
+  }
+  finish_groups(plan);
+}
+
 const Part& part_of(const Plan& plan, const Parameter& p) {
   return plan.groups[static_cast<size_t>(p.group)].parts[static_cast<size_t>(p.part)];
 }
@@ -95,16 +147,19 @@ Place own_gradients(const Plan& plan, const Group& g, const Part& part) {
 }
 
 std::vector<Held> held_value(const Plan& plan, const Parameter& p) {
+  if (!p.held_by(plan.at.pipeline)) return {};
   if (p.group < 0 || plan.zero < 3) return {{p.box, p.value}};
   return held_own(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
 }
 
 std::vector<Held> held_state(const Plan& plan, const Parameter& p, const State& state) {
+  if (!p.held_by(plan.at.pipeline)) return {};
   return held_own(plan, p, state.segment);
 }
 
 bool is_whole(const Plan& plan, const Parameter& p) {
-  return !p.split() && (p.group < 0 || plan.zero < 3);
+  return !p.split() && (p.group < 0 || plan.zero < 3) &&
+         p.holders.size() == static_cast<size_t>(plan.grid.pipeline());
 }
 
 void for_each_run(const plait_shape& global, const topology::Box& box,

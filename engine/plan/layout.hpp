@@ -2,17 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/plan/plan.hpp"
 
 namespace plait::plan {
 
-// Gives a trained parameter its places, behind those of its group so far; opens another part where the last one is full.
-void place_parameter(Plan& plan, Parameter& parameter);
-// After the last parameter: closes the parts and shares them out.
-void finish_groups(Plan& plan);
+// When all parameters are known, and who holds them: makes the groups, gives parameters their places in the groups' memory, and
+// shares that out among the replicas.
+void lay_out_parameters(Plan& plan);
 
+// Names the segments of a group: unique among groups.
+std::string segment_name(const Group& group);
 // The part that a trained parameter lies in. After finish_groups().
 const Part& part_of(const Plan& plan, const Parameter& parameter);
 // Where this rank's own elements of a part lie.

@@ -9,6 +9,8 @@
 #include "engine/data/order.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/pipeline.hpp"
+#include "engine/plan/stages.hpp"
 #include "engine/plan/steps.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/rule.hpp"
@@ -42,11 +44,15 @@ data::LoaderConfig loader_config(const Plan& plan, const std::string& dataset, b
   return l;
 }
 
-std::vector<const Program*> Plan::programs() const {
-  std::vector<const Program*> all;
-  for (const Program* p : {&begin, &micro, &last, &update, &evaluate, &total})
-    if (!p->empty()) all.push_back(p);
-  return all;
+const Program* Plan::program(const std::string& name) const {
+  for (const Program& p : programs)
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+int32_t Plan::add(Program program) {
+  programs.push_back(std::move(program));
+  return static_cast<int32_t>(programs.size() - 1);
 }
 
 uint64_t Plan::hash() const {
@@ -64,35 +70,34 @@ uint64_t Plan::hash() const {
 
 namespace {
 
+// Where a key of [topology] or [batch] was set.
+config::Origin origin_of(const config::Experiment& e, const std::string& key) {
+  const size_t dot = key.find('.');
+  for (const auto& [path, set] : e.sections) {
+    if (path != key.substr(0, dot)) continue;
+    if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
+    // A fault of the section as a whole belongs where a size was set.
+    for (const char* size : {"pipeline", "data", "tensor"})
+      if (set.given(size)) return set.origin(size);
+  }
+  return config::Origin::none();
+}
+
 // Where this rank stands; false when problems were found.
 bool choose_grid(Plan& plan, const Context& context, config::Problems& problems) {
   const auto& t = plan.experiment.topology;
-  const auto origin = [&](const std::string& key) {
-    const size_t dot = key.find('.');
-    for (const auto& [path, set] : plan.experiment.sections) {
-      if (path != key.substr(0, dot)) continue;
-      if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
-      // A fault of the section as a whole belongs where a size was set.
-      for (const char* size : {"pipeline", "data", "tensor"})
-        if (set.given(size)) return set.origin(size);
-    }
-    return config::Origin::none();
-  };
   topology::Demand demand;
   demand.sizes = {t.pipeline, t.data, t.tensor};
   demand.world = context.world;
+  demand.chunks = t.pipeline > 1 ? t.chunks : 1;
   demand.global = plan.experiment.batch.global;
   demand.micro = plan.experiment.batch.micro;
   for (const auto& model : plan.experiment.models)
     demand.layers = std::max<int64_t>(demand.layers, static_cast<int64_t>(model.layers.size()));
   const auto faults = topology::check_grid(demand);
-  for (const topology::Fault& f : faults) problems.add(origin(f.key), f.key, f.message, f.hint);
+  for (const topology::Fault& f : faults)
+    problems.add(origin_of(plan.experiment, f.key), f.key, f.message, f.hint);
   if (!faults.empty()) return false;
-  if (t.pipeline > 1)
-    fail(PLAIT_ERR_UNIMPLEMENTED,
-         strf("[topology] topology.pipeline is %ld; this version trains with topology.data and "
-              "topology.tensor",
-              static_cast<long>(t.pipeline)));
   plan.grid = topology::Grid(t.pipeline, t.data, t.tensor);
   if (context.rank < 0 || context.rank >= plan.grid.ranks())
     fail_invalid(strf("[plan] rank %d of a topology of %d ranks", context.rank, plan.grid.ranks()));
@@ -169,10 +174,13 @@ void make_results(Plan& plan) {
       *p = plan.storage.take(results, 4, 4);
 }
 
+// Stages of a pipeline have inputs of their own: then this one is a pattern, without memory.
 Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
   Feed feed;
   feed.batch = batch;
-  const int32_t segment = plan.storage.add(name, Category::kInputs);
+  const int32_t segment =
+      plan.storage.add(name, Category::kInputs, plan.grid.pipeline() > 1 ? 0 : 1);
+  feed.counter = plan.storage.take(segment, 16);
   feed.weight = plan.storage.take(segment, static_cast<uint64_t>(batch) * 4);
   return feed;
 }
@@ -206,12 +214,12 @@ void check_groups(const Plan& plan, config::Problems& problems) {
 void explain(const Plan& plan, Log* log) {
   const char* wanted = std::getenv("PLAIT_EXPLAIN");
   if (!log || !wanted || std::string_view(wanted) != "1") return;
-  for (const Program* p : plan.programs())
-    for (const Call& c : p->calls) {
+  for (const Program& p : plan.programs)
+    for (const Call& c : p.calls) {
       if (!c.kernel) continue;
-      const program::Op& op = p->graph->ops()[static_cast<size_t>(c.op)];
-      log->info("[explain] " + p->name + " " + op.scope + " " + op.name + " " +
-                program::text(p->graph->shape(op.out[0])) + ": " + c.kernel->name +
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+      log->info("[explain] " + p.name + " " + op.scope + " " + op.name + " " +
+                program::text(p.graph->shape(op.out[0])) + ": " + c.kernel->name +
                 (c.detail.empty() ? "" : " (" + c.detail + ")") +
                 (c.refused.empty() ? "" : "; refused: " + c.refused));
     }
@@ -219,9 +227,9 @@ void explain(const Plan& plan, Log* log) {
 
 // Every operand lies inside of its segment: what a rewrite got wrong must not become a write into somebody else's memory.
 void check_places(const Plan& plan) {
-  for (const Program* p : plan.programs())
-    for (const Call& c : p->calls) {
-      const program::Op& op = p->graph->ops()[static_cast<size_t>(c.op)];
+  for (const Program& p : plan.programs)
+    for (const Call& c : p.calls) {
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
       for (size_t i = 0; i < c.operands.size(); ++i) {
         const Place at = c.operands[i];
         const program::ValueId v = i < op.in.size() ? op.in[i] : op.out[i - op.in.size()];
@@ -229,14 +237,14 @@ void check_places(const Plan& plan) {
             at.segment == kTransient
                 ? plan.transient_bytes
                 : plan.storage.segments().at(static_cast<size_t>(at.segment)).bytes;
-        if (at.offset > room || program::bytes(p->graph->shape(v)) > room - at.offset)
+        if (at.offset > room || program::bytes(p.graph->shape(v)) > room - at.offset)
           fail_internal("[plan] operand " + std::to_string(i) + " of " + op.name + " in " +
                         op.scope + " lies outside of its segment");
       }
     }
 }
 
-// An entry's failure as a problem of the file: its text begins with "file:line:column: path: ".
+// A failure as a problem of the file: its text begins with "file:line:column: path: " of an entry, or "[topology] key: ".
 void add_problem(const config::Experiment& e, const Error& error, config::Problems& problems) {
   auto add = [&](const config::ItemConfig& item) {
     const std::string head = item.origin.text() + ": " + item.path + ": ";
@@ -244,6 +252,12 @@ void add_problem(const config::Experiment& e, const Error& error, config::Proble
     problems.add(item.origin, item.path, error.full_text().substr(head.size()));
     return true;
   };
+  const std::string head = "[topology] ";
+  if (const size_t colon = error.text().find(": "); starts_with(error.text(), head + "topology.") ||
+                                                    starts_with(error.text(), head + "batch.")) {
+    const std::string key = error.text().substr(head.size(), colon - head.size());
+    return problems.add(origin_of(e, key), key, error.text().substr(colon + 2));
+  }
   for (const auto& m : e.models) {
     for (const auto& l : m.layers)
       if (add(l)) return;
@@ -259,35 +273,161 @@ void add_problem(const config::Experiment& e, const Error& error, config::Proble
 
 namespace {
 
-// A program of the training step, recomputing as much as it must. With a budget: the fewest values for which it is met.
-Program fitted(Plan& plan, const std::string& name,
-               const std::function<std::unique_ptr<program::Graph>(Recompute&)>& write) {
+// Makes the programs of the training step with ever more recomputation, until what they keep is within the budget; without a budget
+// once. attempt: adds them to the plan, returns the bytes of the values inside.
+void fit(Plan& plan, const std::function<uint64_t(Recompute&)>& attempt) {
   const auto& t = plan.experiment.topology;
   Recompute recompute{t.recompute, 0, 0};
-  const size_t exchanges = plan.exchanges.size();
-  const auto attempt = [&] {
+  // What an attempt adds or sets.
+  const Storage storage = plan.storage;
+  const std::vector<Model> models = plan.models;
+  const std::vector<Parameter> parameters = plan.parameters;
+  const size_t exchanges = plan.exchanges.size(), programs = plan.programs.size(),
+               turns = plan.step_turns.size(), feeds = plan.train_feeds.size();
+  const auto again = [&] {
+    plan.storage = storage;
+    plan.models = models;
+    std::copy(parameters.begin(), parameters.end(), plan.parameters.begin());
     plan.exchanges.resize(exchanges);
-    auto graph = write(recompute);
-    return compile(name, std::move(graph), plan);
+    plan.programs.resize(programs);
+    plan.step_turns.resize(turns);
+    plan.train_feeds.resize(feeds);
+    return attempt(recompute);
   };
-  Program best = attempt();
-  if (t.recompute != "budget") return best;
+  uint64_t least = again();
+  if (t.recompute != "budget") return;
   const auto budget = static_cast<uint64_t>(t.recompute_budget * (1 << 20));
-  if (best.transient_bytes <= budget) return best;
+  if (least <= budget) return;
   // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ little.
   constexpr size_t kAttempts = 64;
   const size_t n = recompute.candidates,
                stride = std::max<size_t>(1, (n + kAttempts - 1) / kAttempts);
-  uint64_t least = best.transient_bytes;
   for (recompute.cheapest = stride; recompute.cheapest < n + stride; recompute.cheapest += stride) {
-    Program program = attempt();
-    if (program.transient_bytes <= budget) return program;
-    least = std::min(least, program.transient_bytes);
+    const uint64_t bytes = again();
+    if (bytes <= budget) return;
+    least = std::min(least, bytes);
   }
   fail_config(
       strf("the values inside the training program take %s at least, whatever is made again, "
            "topology.recompute_budget allows %s; raise it, or lower batch.micro",
            human_bytes(least).c_str(), human_bytes(budget).c_str()));
+}
+
+void warn_unused(const Plan& plan, const Written& w, Log* log) {
+  if (!log) return;
+  for (const Parameter& p : plan.parameters) {
+    const auto leaf = [&](const Leaf& l) { return l.parameter == &p && (p.frozen || l.gradient); };
+    if (std::none_of(w.leaves.begin(), w.leaves.end(), leaf))
+      log->warn("[plan] no loss depends on parameter '" + p.name +
+                "'; only weight decay will change it");
+  }
+}
+
+// All of what was written is one program.
+Here whole(program::Graph& g, bool last) {
+  return {g, [](program::ValueId v, int32_t) { return v; },
+          [](const Leaf& leaf) { return leaf.value; }, 0, last};
+}
+
+// Writes the programs: of a step, of an evaluation, and those between ranks.
+class Writer {
+ public:
+  Writer(Plan& plan, const Context& context) : plan_(plan), context_(context) {}
+  std::unique_ptr<Tracer> trace(bool training, const StageOf& stages) {
+    const std::string dataset = training || !plan_.dataset("eval") ? "train" : "eval";
+    auto tracer = std::make_unique<Tracer>(
+        plan_, training ? plan_.train_feed : plan_.eval_feed, *plan_.dataset(dataset),
+        *plan_.experiment.dataset(dataset), training, stages);
+    tracer->run();
+    return tracer;
+  }
+  std::unique_ptr<Tracer> trace(bool training) { return trace(training, stage_of(plan_)); }
+
+  void write() {
+    if (plan_.sums_up())
+      plan_.step_turns.push_back({plan_.add(compile("begin", write_begin(plan_), plan_)), 0, -1, -1});
+    if (plan_.grid.pipeline() > 1)
+      write_stages();
+    else
+      write_whole();
+    if (plan_.grid.pipeline() > 1)
+      plan_.outputs_program = plan_.add(compile("outputs", write_outputs(plan_), plan_));
+    if (plan_.grid.ranks() > 1)
+      plan_.total = plan_.add(compile("total", write_total(plan_, of_evaluation_), plan_));
+  }
+
+ private:
+  void write_update_program() {
+    plan_.step_turns.push_back(
+        {plan_.add(compile("update", write_update(plan_, of_step_), plan_)), 0, -1,
+         plan_.accumulation});
+  }
+  AddExchange add_to_plan() {
+    return [this](Exchange e) {
+      plan_.exchanges.push_back(std::move(e));
+      return static_cast<int32_t>(plan_.exchanges.size() - 1);
+    };
+  }
+  // The last micro-batch of replicas also sends: a program of its own.
+  void write_whole() {
+    const bool replicated = plan_.grid.data() > 1, accumulates = plan_.accumulation > 1;
+    int32_t micro = -1, last = -1;
+    const auto program = [&](const char* name, bool is_last, int32_t& into) {
+      fit(plan_, [&](Recompute& recompute) {
+        Written w = write_training(plan_, *trace(true), recompute, add_to_plan());
+        if (is_last && recompute.cheapest == 0) warn_unused(plan_, w, context_.log);
+        deliver_training(plan_, w, whole(*w.graph, is_last));
+        into = plan_.add(compile(name, std::move(w.graph), plan_));
+        return plan_.programs.back().transient_bytes;
+      });
+    };
+    if (replicated) program("last", true, last);
+    if (!replicated || accumulates) program("micro", !replicated, micro);
+    if (!replicated) last = micro;
+    for (int64_t m = 0; m < plan_.accumulation; ++m)
+      plan_.step_turns.push_back({m == plan_.accumulation - 1 ? last : micro, 0, 0, m});
+    write_update_program();
+    Written w = write_evaluation(plan_, *trace(false), add_to_plan());
+    place_evaluation(plan_, w);
+    deliver_evaluation(plan_, w, whole(*w.graph, false));
+    plan_.evaluation_turns.push_back(
+        {plan_.add(compile("evaluate", std::move(w.graph), plan_)), 0, 0, 0});
+    plan_.train_feeds = {plan_.train_feed};
+    plan_.eval_feeds = {plan_.eval_feed};
+  }
+  void write_stages() {
+    std::vector<Exchange> exchanges;  // of the whole program; each piece makes its own of them
+    const AddExchange add = [&](Exchange e) {
+      exchanges.push_back(std::move(e));
+      return StageWriter::local_id(exchanges.size() - 1);
+    };
+    fit(plan_, [&](Recompute& recompute) {
+      exchanges.clear();
+      of_step_.clear();
+      const Written w = write_training(plan_, *trace(true), recompute, add);
+      if (recompute.cheapest == 0) warn_unused(plan_, w, context_.log);
+      return write_training_stages(plan_, w, exchanges, of_step_);
+    });
+    write_update_program();
+    exchanges.clear();
+    const Written w = write_evaluation(plan_, *trace(false), add);
+    place_evaluation(plan_, w);
+    write_evaluation_stages(plan_, w, exchanges, of_evaluation_);
+  }
+
+  Plan& plan_;
+  const Context& context_;
+  std::vector<Pending> of_step_, of_evaluation_;
+};
+
+void check_trained(const Plan& plan, config::Problems& problems) {
+  for (size_t m = 0; m < plan.models.size(); ++m)
+    if (plan.models[m].trained &&
+        std::none_of(plan.groups.begin(), plan.groups.end(),
+                     [&](const Group& g) { return g.model == static_cast<int32_t>(m); }))
+      problems.add(plan.experiment.models[m].origin, plan.experiment.models[m].path,
+                   "has a loss but no parameter to train",
+                   "add a layer with parameters, or set frozen = true");
 }
 
 }  // namespace
@@ -306,7 +446,6 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   count_steps(*plan);
 
   const int32_t scalars = plan->storage.add("scalars", Category::kInputs);
-  plan->counter = plan->storage.take(scalars, 16);
   plan->step = plan->storage.take(scalars, 4, 4);
   make_results(*plan);
   if (std::none_of(plan->models.begin(), plan->models.end(),
@@ -318,40 +457,20 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->eval_feed =
       make_feed(*plan, "evaluation inputs", experiment.batch.eval / experiment.topology.data);
   try {
-    const auto trace = [&](Feed& feed, const char* dataset, bool training) {
-      auto tracer = std::make_unique<Tracer>(*plan, feed, *plan->dataset(dataset),
-                                             *plan->experiment.dataset(dataset), training);
-      tracer->run();
-      return tracer;
-    };
-    // All of them first: they tell which parameters there are.
-    trace(plan->train_feed, "train", true);
-    const auto evaluate = trace(plan->eval_feed, plan->dataset("eval") ? "eval" : "train", false);
-    finish_groups(*plan);
+    Writer writer(*plan, context);
+    choose_stages(*plan, [&](const StageOf& stages) { return writer.trace(true, stages); });
+    {
+      // All of them first: they tell which parameters there are, and who reads them.
+      const auto train = writer.trace(true), evaluate = writer.trace(false);
+      note_holders(*plan, {train.get(), evaluate.get()});
+    }
+    lay_out_parameters(*plan);
     check_groups(*plan, problems);
-    for (size_t m = 0; m < plan->models.size(); ++m)
-      if (plan->models[m].trained &&
-          std::none_of(plan->groups.begin(), plan->groups.end(),
-                       [&](const Group& g) { return g.model == static_cast<int32_t>(m); }))
-        problems.add(experiment.models[m].origin, experiment.models[m].path,
-                     "has a loss but no parameter to train",
-                     "add a layer with parameters, or set frozen = true");
+    check_trained(*plan, problems);
     problems.raise_if_any();
     make_scalars(*plan, scalars);
-    const bool replicated = plan->grid.data() > 1, accumulates = plan->accumulation > 1;
-    const auto write = [&](const char* name, bool last) {
-      return fitted(*plan, name, [&](Recompute& recompute) {
-        return write_micro(*plan, *trace(plan->train_feed, "train", true), context, last,
-                           recompute);
-      });
-    };
-    // The last micro-batch of replicas also sends: a program of its own.
-    if (replicated) plan->last = write("last", true);
-    if (!replicated || accumulates) plan->micro = write("micro", !replicated);
-    plan->update = compile("update", write_update(*plan), *plan);
-    plan->evaluate = compile("evaluate", write_evaluate(*plan, *evaluate), *plan);
-    if (accumulates) plan->begin = compile("begin", write_begin(*plan), *plan);
-    if (plan->grid.ranks() > 1) plan->total = compile("total", write_total(*plan), *plan);
+    declare_states(*plan);
+    writer.write();
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
     if (!problems.empty()) return nullptr;
@@ -359,8 +478,8 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     return nullptr;
   }
   plan->storage.lay_out();
-  for (const Program* p : plan->programs())
-    plan->transient_bytes = std::max(plan->transient_bytes, p->transient_bytes);
+  for (const Program& p : plan->programs)
+    plan->transient_bytes = std::max(plan->transient_bytes, p.transient_bytes);
   check_places(*plan);
   explain(*plan, context.log);
   return plan;

@@ -2,6 +2,8 @@
 //   B samples of a micro-batch, N elements of a flat group
 #pragma once
 
+#include <algorithm>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "engine/program/rules.hpp"
 #include "engine/topology/box.hpp"
 #include "engine/topology/grid.hpp"
+#include "engine/topology/simulate.hpp"
 
 namespace plait::plan {
 
@@ -29,12 +32,19 @@ struct Parameter {
   uint32_t init = 0;
   double init_a = 0, init_b = 0;
   int32_t partition = -1;
-  int32_t group = -1;     // index into Plan::groups, -1: frozen
+  bool frozen = false;
+  int32_t setting = -1;          // which of its optimizer's groups; -1: the default
+  std::vector<int32_t> holders;  // pipeline ranks that have it, ascending; more than one: it is tied
+  int32_t chunk = 0;             // first stage of this rank that reads it
+  int32_t group = -1;            // index into Plan::groups, -1: frozen
   topology::Box box;      // what this rank computes with, of the global tensor
   int32_t part = 0;       // of the group, that it lies in
   int64_t flat = 0;       // where that begins in its group, in elements
   Place value, gradient;  // without a place where ZeRO leaves no whole one
   Place squares;          // Σ g², where the micro program leaves it
+  bool held_by(int32_t pipeline) const {
+    return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
+  }
   // Tensor ranks have a part each, along `partition`.
   bool split() const {
     return partition >= 0 && box.extent[static_cast<size_t>(partition)] != shape.dims[partition];
@@ -55,6 +65,7 @@ struct Part {
   int64_t own_begin = 0, own_elements = 0;  // this rank's; all of them without ZeRO
   int64_t state_begin = 0;                  // of the own ones in the state segments
   int32_t reduce = -1;                      // exchange of its gradients; -1: none
+  int32_t chunk = 0;                        // stage of this rank that makes the last of them
 };
 
 // Parameters that share an optimizer's settings, laid out one after the other: parameter and gradient at the same offsets.
@@ -62,6 +73,7 @@ struct Group {
   std::string name;  // "model.default", "model.groups[0]"
   bool split =
       false;  // of parameters that the tensor ranks share: a group of its own beside that of the others
+  std::vector<int32_t> tied;  // pipeline ranks that all have these parameters; empty: each its own
   int32_t model = 0;
   double rate = 0, decay = 0;
   const config::ItemConfig* schedule = nullptr;  // of the experiment; nullptr: constant
@@ -104,6 +116,7 @@ struct Named {
   std::string name;
   plait_shape shape{};
   Place place;
+  int32_t owner = 0;  // pipeline rank that makes it
 };
 
 // What the ranks of a group do together at one place of a program.
@@ -112,7 +125,13 @@ struct Exchange {
   topology::Axis axis = topology::Axis::kData;
   uint32_t kind = 0, reduction = 0, dtype = PLAIT_F32;  // as plait/comm.h
   uint64_t n = 0;                                       // elements, as plait/comm.h counts them
+  uint32_t peer = 0;     // place in the group, of the kinds that have one
+  uint32_t channel = 0;  // messages of two channels do not wait for each other
+  bool slotted = false;  // each slot has a call of its own
 };
+
+// One line, equal for equal exchanges.
+std::string text(const Exchange& exchange);
 
 // One kernel to run. Operands: inputs, then outputs.
 struct Call {
@@ -127,9 +146,10 @@ struct Call {
   double flops = 0;
 };
 
-// The flat list of kernels for one purpose.
+// The flat list of kernels for one purpose. It may run on any of several slots: copies of the segments that have them.
 struct Program {
   std::string name;
+  int32_t first_slot = 0, slots = 1;  // on which it runs
   std::unique_ptr<program::Graph> graph;
   std::vector<Call> calls;
   uint64_t transient_bytes = 0;
@@ -141,7 +161,25 @@ struct Program {
 struct Feed {
   int64_t batch = 0;  // B of one rank
   std::vector<Field> fields;
-  Place weight;  // (B) f32
+  Place weight;   // (B) f32
+  Place counter;  // i64 (2): step, first sample of the micro-batch
+};
+
+// One launch of a program.
+struct Turn {
+  int32_t program = -1;  // index into Plan::programs
+  int32_t slot = 0;
+  int32_t feed = -1;  // of Plan::train_feeds or eval_feeds: what is written before; -1: nothing
+  int64_t micro = 0;  // micro-batch of the step; -1: before all of them, accumulation: after
+};
+
+// The pipeline as all ranks see it. S stages; one without a pipeline.
+struct Pipeline {
+  topology::Schedule schedule;                 // no actions without a pipeline
+  std::vector<std::vector<int32_t>> stage_of;  // of each model's layers; its losses belong to the last
+  std::vector<topology::StageCost> costs;      // (S) operations of a micro-batch
+  uint64_t digest = 0;                         // of all messages
+  int32_t stages() const { return schedule.shape.stages(); }
 };
 
 struct Plan {
@@ -154,6 +192,7 @@ struct Plan {
   topology::Grid grid;
   int32_t rank = 0;
   topology::Coordinates at;  // of the rank
+  Pipeline pipeline;
   int64_t zero = 0;          // ZeRO stage; 0 where there is one replica
   std::string comm;          // backend that was asked for; "auto"
   config::OptionSet comm_options;
@@ -165,26 +204,32 @@ struct Plan {
   std::vector<Model> models;
   std::vector<Metric> metrics;
   std::vector<Named> outputs;
-  Place counter;  // i64 (2): step, first sample of the micro-batch
-  Place step;     // f32: updates made, counting this one
+  Place step;   // f32: updates made, counting this one
   Place votes;    // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
   int32_t sums_exchange = -1;  // which brings those sums, and those of losses and weights; -1: none
   Place totals;  // f64 (n_totals): what an evaluation counts; sums over all replicas after `total`
   int64_t n_totals = 0;
 
-  Feed train_feed, eval_feed;
+  Feed train_feed, eval_feed;                 // all that is read
+  std::vector<Feed> train_feeds, eval_feeds;  // of each stage that is here: what it reads
   int64_t accumulation = 1;
   int64_t total_steps = 0;  // 0: the host decides
-  // begin: empty unless accumulation > 1. last: the last micro-batch of a step where that differs from the others, or empty.
-  // total: empty for one rank.
-  Program begin, micro, last, update, evaluate, total;
+  std::deque<Program> programs;
+  // What runs in a step, and for a batch of an evaluation, in order.
+  std::vector<Turn> step_turns, evaluation_turns;
+  int32_t total = -1;    // program: sums an evaluation over the ranks; -1: there is one rank
+  int32_t outputs_program = -1;  // brings the named values to all pipeline ranks; -1: they are there
   std::vector<Exchange> exchanges;  // of all programs
   uint64_t transient_bytes = 0;     // the largest of the programs
 
   const Dataset* dataset(const std::string& name) const;
   const Parameter* parameter(const std::string& name) const;
-  // The programs there are, in the order of a step.
-  std::vector<const Program*> programs() const;
+  // nullptr: there is none.
+  const Program* program(const std::string& name) const;
+  // Adds it; returns its index.
+  int32_t add(Program program);
+  // Several programs, or runs of one, add to the sums of a step.
+  bool sums_up() const { return accumulation > 1 || grid.pipeline() > 1; }
   // Of what must agree between runs that share checkpoints: parameters and groups.
   uint64_t hash() const;
 };

@@ -28,9 +28,9 @@ ValueId flat(Graph& g, const std::string& name, int32_t segment, int64_t first, 
 
 namespace {
 
-// Adds a micro-batch's value to what the step has so far, or sets it when there is only one micro-batch.
+// Adds a micro-batch's value to what the step has so far, or sets it when there is only one.
 ValueId deliver(Graph& g, const Plan& plan, const std::string& name, ValueId v, Place place) {
-  if (plan.accumulation == 1) return g.bind(v, place);
+  if (!plan.sums_up()) return g.bind(v, place);
   const ValueId sum = g.persistent(name, g.shape(v), place);
   return g.assign(sum, program::operator_(g, "add", sum, v));
 }
@@ -64,12 +64,14 @@ void share_sums(Graph& g, Plan& plan, const std::vector<ValueId>& delivered) {
 }
 
 // Gradients go out part by part. The backward pass makes the last parameters' first.
-void share_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& delivered) {
+void share_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& delivered,
+                     int32_t chunk) {
   for (size_t k = 0; k < plan.groups.size(); ++k) {
     Group& group = plan.groups[k];
     g.scope = group.name;
     for (size_t i = group.parts.size(); i-- > 0;) {
       Part& part = group.parts[i];
+      if (part.chunk != chunk) continue;
       const std::string name = "gradients of " + group.name + ", part " + std::to_string(i);
       std::vector<ValueId> in{flat(g, name, group.gradients, part.begin, part.elements)};
       for (const auto& [p, v] : delivered) {
@@ -93,27 +95,33 @@ void share_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Valu
 
 namespace {
 
-// What is needed of a program after it was cut up for the tensor ranks; the ids are exchanged for those of the new one.
+// What is needed of a program after it was shared out among the tensor ranks; the ids are exchanged for those of the new one.
 class Kept {
  public:
   void keep(ValueId& v, int32_t dim = program::kWhole) {
     at_.push_back(&v);
     wanted_.push_back({v, dim});
   }
-  std::unique_ptr<Graph> cut(Plan& plan, std::unique_ptr<Graph> graph,
-                             const std::map<ValueId, int32_t>& shared) {
+  std::unique_ptr<Graph> share(const Plan& plan, std::unique_ptr<Graph> graph,
+                               const std::map<ValueId, int32_t>& shared, const AddExchange& add) {
     if (plan.grid.tensor() == 1) return graph;
     const program::Sharers sharers{
         plan.grid.tensor(), plan.at.tensor,
         [&](const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype,
             uint64_t n) {
-          plan.exchanges.push_back({name, topology::Axis::kTensor, kind, reduction, dtype, n});
-          return static_cast<int32_t>(plan.exchanges.size() - 1);
+          Exchange e;
+          e.name = name;
+          e.axis = topology::Axis::kTensor;
+          e.kind = kind;
+          e.reduction = reduction;
+          e.dtype = dtype;
+          e.n = n;
+          return add(std::move(e));
         }};
     std::vector<ValueId> made;
-    auto cut = program::partition(*graph, shared, sharers, wanted_, made);
+    auto own = program::partition(*graph, shared, sharers, wanted_, made);
     for (size_t i = 0; i < made.size(); ++i) *at_[i] = made[i];
-    return cut;
+    return own;
   }
 
  private:
@@ -121,48 +129,47 @@ class Kept {
   std::vector<program::Wanted> wanted_;
 };
 
-// A trained parameter that a program reads, and its gradient; 0: no loss depends on it.
-struct Trained {
-  Parameter* parameter;
-  ValueId gradient;
-};
-
-// The values of all parameters in a program, by then cut up.
-class ParameterValues {
- public:
-  ParameterValues(const Plan& plan, const Tracer& tracer, Kept& kept) {
-    if (plan.zero < 3) return;
-    for (const Parameter& p : plan.parameters) values_[&p] = tracer.parameter_value(p.name);
-    for (auto& [p, v] : values_) kept.keep(v, p->split() ? p->partition : program::kWhole);
+// The parameters that a program reads, each stage with a value of its own; shared: the values that tensor ranks share.
+std::vector<Leaf> leaves_of(Graph& g, Plan& plan, const Tracer& tracer,
+                            std::map<ValueId, int32_t>& shared) {
+  std::vector<ValueId> values;
+  for (const Parameter& p : plan.parameters)
+    if (const ValueId v = tracer.parameter_value(p.name)) values.push_back(v);
+  const auto split = program::split_leaves(g, values);
+  std::vector<Leaf> leaves;
+  for (Parameter& p : plan.parameters) {
+    const ValueId v = tracer.parameter_value(p.name);
+    if (!v) continue;
+    for (auto at = split.lower_bound({v, 0}); at != split.end() && at->first.first == v; ++at) {
+      leaves.push_back({&p, at->first.second, at->second, 0});
+      if (p.split()) shared[at->second] = p.partition;
+    }
   }
-  void gather(Graph& g, Plan& plan) {
-    if (!values_.empty()) gather_parameters(g, plan, values_);
-  }
+  return leaves;
+}
 
- private:
-  std::map<const Parameter*, ValueId> values_;
-};
-
-std::vector<Trained> differentiated(Graph& g, Plan& plan, const Tracer& tracer,
-                                    const std::vector<Tracer::Result>& results) {
+void differentiate(Graph& g, const std::vector<Tracer::Result>& results,
+                   std::vector<Leaf>& leaves) {
   ValueId total = 0;
   for (const auto& r : results)
     if (r.loss_sum) total = total ? program::operator_(g, "add", total, r.loss_sum) : r.loss_sum;
   std::vector<ValueId> targets;
-  std::vector<Trained> trained;
-  for (Parameter& p : plan.parameters)
-    if (const auto v = tracer.parameter_value(p.name); v && p.group >= 0) {
-      targets.push_back(v);
-      trained.push_back({&p, 0});
-    }
+  for (const Leaf& leaf : leaves)
+    if (!leaf.parameter->frozen) targets.push_back(leaf.value);
   const auto gradients = program::differentiate(g, total, targets);
-  for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
-  return trained;
+  size_t i = 0;
+  for (Leaf& leaf : leaves)
+    if (!leaf.parameter->frozen) leaf.gradient = gradients[i++];
 }
 
-}  // namespace
+int32_t dim_of(const Parameter& p) { return p.split() ? p.partition : program::kWhole; }
 
-namespace {
+void keep_results(std::vector<Tracer::Result>& results, Kept& kept) {
+  for (auto& r : results) {
+    kept.keep(r.loss_sum);
+    kept.keep(r.weight_sum);
+  }
+}
 
 // Values that cost little for their size go first. Of those that cost the same every second one, then every second one of the rest:
 // what stays between them keeps short what is made again at once.
@@ -198,90 +205,139 @@ void make_again(Graph& g, Recompute& recompute) {
 
 }  // namespace
 
-std::unique_ptr<Graph> write_micro(Plan& plan, Tracer& tracer, const Context& context, bool last,
-                                   Recompute& recompute) {
-  auto results = tracer.results();
-  std::unique_ptr<Graph> graph = tracer.take_graph();
-  std::vector<Trained> trained = differentiated(*graph, plan, tracer, results);
+Written write_training(Plan& plan, Tracer& tracer, Recompute& recompute, const AddExchange& add) {
+  Written w;
+  w.results = tracer.results();
+  w.graph = tracer.take_graph();
+  auto shared = tracer.shared();
+  w.leaves = leaves_of(*w.graph, plan, tracer, shared);
+  differentiate(*w.graph, w.results, w.leaves);
   Kept kept;
-  for (auto& r : results) {
-    kept.keep(r.loss_sum);
-    kept.keep(r.weight_sum);
+  keep_results(w.results, kept);
+  for (Leaf& leaf : w.leaves) {
+    kept.keep(leaf.gradient, dim_of(*leaf.parameter));
+    kept.keep(leaf.value, dim_of(*leaf.parameter));
   }
-  for (Trained& t : trained)
-    kept.keep(t.gradient, t.parameter->split() ? t.parameter->partition : program::kWhole);
-  ParameterValues values(plan, tracer, kept);
-  graph = kept.cut(plan, std::move(graph), tracer.shared());
-  Graph& g = *graph;
-  make_again(g, recompute);
+  w.graph = kept.share(plan, std::move(w.graph), shared, add);
+  make_again(*w.graph, recompute);
+  return w;
+}
 
+Written write_evaluation(Plan& plan, Tracer& tracer, const AddExchange& add) {
+  Written w;
+  w.results = tracer.results();
+  w.states = tracer.metric_states();
+  w.outputs = tracer.outputs();
+  w.graph = tracer.take_graph();
+  std::erase_if(w.outputs, [&](const auto& o) {  // not one row per sample
+    const plait_shape& shape = w.graph->shape(o.second);
+    return shape.rank < 1 || shape.dims[0] != plan.eval_feed.batch;
+  });
+  auto shared = tracer.shared();
+  w.leaves = leaves_of(*w.graph, plan, tracer, shared);
+  Kept kept;
+  keep_results(w.results, kept);
+  for (auto& s : w.states) kept.keep(s.state);
+  for (auto& o : w.outputs) kept.keep(o.second);
+  for (Leaf& leaf : w.leaves) kept.keep(leaf.value, dim_of(*leaf.parameter));
+  w.graph = kept.share(plan, std::move(w.graph), shared, add);
+  return w;
+}
+
+int32_t stage_of(const Graph& g, ValueId v) {
+  const int32_t producer = g.value(v).producer;
+  return producer < 0 ? 0 : g.ops()[static_cast<size_t>(producer)].stage;
+}
+
+std::vector<program::Delivery> deliveries_of(const Written& w) {
+  std::vector<program::Delivery> all;
+  const auto add = [&](ValueId v) {
+    if (v) all.push_back({v, stage_of(*w.graph, v)});
+  };
+  for (const auto& r : w.results) {
+    add(r.loss_sum);
+    add(r.weight_sum);
+  }
+  for (const auto& s : w.states) add(s.state);
+  for (const auto& o : w.outputs) add(o.second);
+  for (const Leaf& leaf : w.leaves)
+    if (leaf.gradient) all.push_back({leaf.gradient, leaf.stage});
+  return all;
+}
+
+namespace {
+
+// What is delivered of the losses.
+std::vector<ValueId> deliver_sums(Plan& plan, const Written& w, const Here& here) {
+  Graph& g = here.graph;
   std::vector<ValueId> sums;
   for (size_t m = 0; m < plan.models.size(); ++m) {
     const Model& model = plan.models[m];
     if (!model.trained) continue;
-    sums.push_back(deliver(g, plan, "loss_sum", results[m].loss_sum, model.loss_sum));
-    sums.push_back(deliver(g, plan, "weight_sum", results[m].weight_sum, model.weight_sum));
+    const auto add = [&](const char* name, ValueId v, Place place) {
+      if (const ValueId own = here.delivered(v, stage_of(*w.graph, v)))
+        sums.push_back(deliver(g, plan, name, own, place));
+    };
+    add("loss_sum", w.results[m].loss_sum, model.loss_sum);
+    add("weight_sum", w.results[m].weight_sum, model.weight_sum);
   }
-  const bool replicated = plan.grid.data() > 1;
-  std::map<const Parameter*, ValueId> delivered;
-  for (const Trained& t : trained) {
-    Parameter& p = *t.parameter;
-    if (t.gradient) {
-      delivered[&p] = plan.zero < 2 ? deliver(g, plan, p.name + ".gradient", t.gradient, p.gradient)
-                                    : t.gradient;
-      if (plan.accumulation == 1 && plan.grid.ranks() == 1) deliver_squares(g, plan, p, t.gradient);
-    } else if (context.log && last && recompute.cheapest == 0) {
-      context.log->warn("[plan] no loss depends on parameter '" + p.name +
-                        "'; only weight decay will change it");
-    }
-  }
-  if (last && replicated) share_sums(g, plan, sums);
-  if (plan.zero >= 2)
-    scatter_gradients(g, plan, delivered);
-  else if (last && replicated)
-    share_gradients(g, plan, delivered);
-  values.gather(g, plan);
-  return graph;
+  return sums;
 }
 
-std::unique_ptr<Graph> write_evaluate(Plan& plan, Tracer& tracer) {
-  auto results = tracer.results();
-  auto states = tracer.metric_states();
-  auto outputs = tracer.outputs();
-  std::unique_ptr<Graph> graph = tracer.take_graph();
-  std::erase_if(outputs, [&](const auto& o) {  // not one row per sample
-    const plait_shape& shape = graph->shape(o.second);
-    return shape.rank < 1 || shape.dims[0] != plan.eval_feed.batch;
-  });
-  Kept kept;
-  for (auto& r : results) {
-    kept.keep(r.loss_sum);
-    kept.keep(r.weight_sum);
-  }
-  for (auto& s : states) kept.keep(s.state);
-  for (auto& o : outputs) kept.keep(o.second);
-  ParameterValues values(plan, tracer, kept);
-  graph = kept.cut(plan, std::move(graph), tracer.shared());
-  Graph& g = *graph;
+void gather_leaves(Plan& plan, const Written& w, const Here& here) {
+  if (plan.zero < 3) return;
+  std::map<const Parameter*, ValueId> values;
+  for (const Leaf& leaf : w.leaves)
+    if (const ValueId v = here.read(leaf)) values[leaf.parameter] = v;
+  if (!values.empty()) gather_parameters(here.graph, plan, values);
+}
 
+}  // namespace
+
+void deliver_training(Plan& plan, const Written& w, const Here& here) {
+  Graph& g = here.graph;
+  const std::vector<ValueId> sums = deliver_sums(plan, w, here);
+  std::map<const Parameter*, ValueId> delivered;
+  for (const Leaf& leaf : w.leaves) {
+    const ValueId own = leaf.gradient ? here.delivered(leaf.gradient, leaf.stage) : 0;
+    if (!own) continue;
+    Parameter& p = *leaf.parameter;
+    delivered[&p] = plan.zero < 2 ? deliver(g, plan, p.name + ".gradient", own, p.gradient) : own;
+    if (!plan.sums_up() && plan.grid.ranks() == 1) deliver_squares(g, plan, p, own);
+  }
+  const bool shares = here.last && plan.grid.data() > 1;
+  // Pipeline ranks add up their sums when all is done: see write_update().
+  if (shares && plan.grid.pipeline() == 1) share_sums(g, plan, sums);
+  if (plan.zero >= 2)
+    scatter_gradients(g, plan, delivered);
+  else if (shares)
+    share_gradients(g, plan, delivered, here.chunk);
+  gather_leaves(plan, w, here);
+}
+
+void place_evaluation(Plan& plan, const Written& w) {
   const int32_t segment = plan.storage.add("evaluation", Category::kResults);
+  const auto place = [&](ValueId v) {
+    return plan.storage.take(segment, program::bytes(w.graph->shape(v)));
+  };
+  for (const auto& s : w.states) plan.metrics.push_back({s.name, s.item, place(s.state)});
+  for (const auto& [name, v] : w.outputs)
+    plan.outputs.push_back({name, w.graph->shape(v), place(v),
+                            plan.pipeline.schedule.shape.rank_of(stage_of(*w.graph, v))});
+}
+
+void deliver_evaluation(Plan& plan, const Written& w, const Here& here) {
+  const auto bind = [&](ValueId v, Place place) {
+    if (const ValueId own = v ? here.delivered(v, stage_of(*w.graph, v)) : 0)
+      here.graph.bind(own, place);
+  };
   for (size_t m = 0; m < plan.models.size(); ++m) {
-    if (!results[m].loss_sum) continue;
-    g.bind(results[m].loss_sum, plan.models[m].eval_loss_sum);
-    g.bind(results[m].weight_sum, plan.models[m].eval_weight_sum);
+    bind(w.results[m].loss_sum, plan.models[m].eval_loss_sum);
+    bind(w.results[m].weight_sum, plan.models[m].eval_weight_sum);
   }
-  for (const auto& s : states) {
-    plan.metrics.push_back(
-        {s.name, s.item, plan.storage.take(segment, program::bytes(g.shape(s.state)))});
-    g.bind(s.state, plan.metrics.back().state);
-  }
-  for (const auto& [name, v] : outputs) {
-    const plait_shape shape = g.shape(v);
-    plan.outputs.push_back({name, shape, plan.storage.take(segment, program::bytes(shape))});
-    g.bind(v, plan.outputs.back().place);
-  }
-  values.gather(g, plan);
-  return graph;
+  for (size_t i = 0; i < w.states.size(); ++i) bind(w.states[i].state, plan.metrics[i].state);
+  for (size_t i = 0; i < w.outputs.size(); ++i) bind(w.outputs[i].second, plan.outputs[i].place);
+  gather_leaves(plan, w, here);
 }
 
 void sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name, ValueId v) {
@@ -290,8 +346,29 @@ void sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name
   wait_exchange(g, exchange, start_all_reduce(g, plan, exchange, {v}));
 }
 
-std::unique_ptr<Graph> write_total(Plan& plan) {
+void wait_for_pending(Graph& g, const std::vector<Pending>& pending) {
+  g.scope = "stages";
+  for (const Pending& p : pending)
+    for (int32_t slot = 0; slot < p.slots; ++slot)
+      wait_for_slot(g, p.exchange, g.persistent("sent", p.shape, p.place), slot);
+}
+
+std::unique_ptr<Graph> write_outputs(Plan& plan) {
   auto graph = std::make_unique<Graph>(plan.rules.get());
+  graph->scope = "stages";
+  for (const Named& n : plan.outputs) {
+    const int32_t id =
+        add_exchange(plan, "value '" + n.name + "'", topology::Axis::kPipeline, PLAIT_COMM_BROADCAST);
+    plan.exchanges[static_cast<size_t>(id)].peer = static_cast<uint32_t>(n.owner);
+    const ValueId v = graph->persistent(n.name, n.shape, n.place);
+    wait_exchange(*graph, id, start_broadcast(*graph, plan, id, v));
+  }
+  return graph;
+}
+
+std::unique_ptr<Graph> write_total(Plan& plan, const std::vector<Pending>& pending) {
+  auto graph = std::make_unique<Graph>(plan.rules.get());
+  wait_for_pending(*graph, pending);
   graph->scope = "replicas";
   plan.n_totals = 2 + 2 * static_cast<int64_t>(plan.models.size());
   for (const Metric& m : plan.metrics) plan.n_totals += m.item->n_state;
@@ -304,6 +381,7 @@ std::unique_ptr<Graph> write_total(Plan& plan) {
                                          {plan.totals.segment, plan.totals.offset + 8});
   sum_over(*graph, plan, topology::Axis::kTensor, "wish to stop", wish);
   sum_over(*graph, plan, topology::Axis::kData, "figures of an evaluation", totals);
+  sum_over(*graph, plan, topology::Axis::kPipeline, "figures of an evaluation, by stage", totals);
   return graph;
 }
 

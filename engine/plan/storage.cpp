@@ -5,12 +5,12 @@
 namespace plait::plan {
 
 const char* category_name(Category c) {
-  static const char* const kNames[] = {"parameters", "gradients", "optimizer", "inputs", "results"};
+  static const char* const kNames[] = {"parameters", "gradients", "optimizer", "inputs", "results", "activations"};
   return kNames[static_cast<int>(c)];
 }
 
-int32_t Storage::add(std::string name, Category category) {
-  segments_.push_back({std::move(name), category, 0, 0});
+int32_t Storage::add(std::string name, Category category, int32_t slots) {
+  segments_.push_back({std::move(name), category, 0, 0, slots});
   return static_cast<int32_t>(segments_.size() - 1);
 }
 
@@ -26,7 +26,9 @@ uint64_t Storage::lay_out() {
   for (Segment& s : segments_) {
     s.offset = at;
     s.bytes = checked_round_up(s.bytes, 64, "[plan] segment " + s.name);
-    at = checked_add(at, s.bytes, "[plan] bytes of the arena");
+    const uint64_t all = checked_mul(s.bytes, static_cast<uint64_t>(s.slots),
+                                     "[plan] bytes of the arena");
+    at = checked_add(at, all, "[plan] bytes of the arena");
   }
   return at;
 }
@@ -34,7 +36,7 @@ uint64_t Storage::lay_out() {
 uint64_t Storage::bytes_of(Category c) const {
   uint64_t sum = 0;
   for (const Segment& s : segments_)
-    if (s.category == c) sum += s.bytes;
+    if (s.category == c) sum += s.all_bytes();
   return sum;
 }
 

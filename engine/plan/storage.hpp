@@ -9,8 +9,9 @@
 
 namespace plait::plan {
 
-enum class Category { kParameters, kGradients, kOptimizer, kInputs, kResults };
-inline constexpr int kCategories = 5;
+// kActivations: what a stage of a pipeline keeps of the micro-batches under way.
+enum class Category { kParameters, kGradients, kOptimizer, kInputs, kResults, kActivations };
+inline constexpr int kCategories = 6;
 const char* category_name(Category c);
 
 constexpr int32_t kTransient = -1;  // Place::segment of values that live inside a program only
@@ -18,14 +19,16 @@ constexpr int32_t kTransient = -1;  // Place::segment of values that live inside
 struct Segment {
   std::string name;
   Category category;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // of one slot
   uint64_t offset = 0;  // in the arena, after lay_out()
+  int32_t slots = 1;    // copies, one behind the other: a micro-batch under way in each
+  uint64_t all_bytes() const { return bytes * static_cast<uint64_t>(slots); }
 };
 
 class Storage {
  public:
   // A new, empty segment.
-  int32_t add(std::string name, Category category);
+  int32_t add(std::string name, Category category, int32_t slots = 1);
   // Takes `bytes` at the end of a segment; alignment 64 unless the scalar asks for less.
   program::Place take(int32_t segment, uint64_t bytes, uint64_t alignment = 64);
   // Sets the offsets; returns the size of all segments together.

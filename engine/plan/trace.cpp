@@ -14,15 +14,16 @@ using program::attr;
 using program::make_shape;
 
 Tracer::Tracer(Plan& plan, Feed& feed, const Dataset& dataset,
-               const config::DatasetConfig& data_config, bool training)
+               const config::DatasetConfig& data_config, bool training, StageOf stage_of)
     : plan_(plan),
       feed_(feed),
       dataset_(dataset),
       data_config_(data_config),
       training_(training),
+      stage_of_(std::move(stage_of)),
       graph_(std::make_unique<Graph>(plan.rules.get())),
       results_(plan.experiment.models.size()) {
-  counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), plan.counter);
+  counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
   weight_ = graph_->persistent("weight", make_shape(PLAIT_F32, {feed.batch}), feed.weight);
   values_["weight"] = weight_;
 }
@@ -43,7 +44,11 @@ void Tracer::trace_model(size_t m) {
   hooks_.training = training_ && !model.frozen;
   hooks_.named = [this](const std::string& name) { return named(name); };
   hooks_.random_uniform = [this](ValueId like) { return random_uniform(like); };
-  for (const auto& layer : model.layers) trace_layer(model, layer);
+  for (size_t l = 0; l < model.layers.size(); ++l) {
+    graph_->stage = stage_of_(m, l);
+    trace_layer(model, model.layers[l]);
+  }
+  graph_->stage = stage_of_(m, model.layers.size());
   if (!last_.empty()) {
     results_[m].output = last_[0];
     values_[model.name + ".output"] = last_[0];

@@ -1,6 +1,7 @@
 // Tracing: the models of an experiment, written by their layers into one program.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,16 +14,20 @@ namespace plait::plan {
 using program::Graph;
 using program::ValueId;
 
+// The stage of the pipeline that a model's layer belongs to; the losses are asked for behind the last layer.
+using StageOf = std::function<int32_t(size_t model, size_t layer)>;
+
 // One pass over all models, for training or for evaluation. Parameters are registered in the plan when they are first met.
 class Tracer {
  public:
   Tracer(Plan& plan, Feed& feed, const Dataset& dataset, const config::DatasetConfig& data_config,
-         bool training);
+         bool training, StageOf stage_of);
 
   // Traces every model; a failure is thrown as an Error whose text begins with the entry's place in the file.
   void run();
 
   Graph& graph() { return *graph_; }
+  const Graph& graph() const { return *graph_; }
   std::unique_ptr<Graph> take_graph() { return std::move(graph_); }
 
   // Results, by index of the experiment's models.
@@ -56,7 +61,6 @@ class Tracer {
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
-  int32_t group_of(const config::ModelConfig& model, const std::string& parameter, bool split);
   topology::Box box_of(const plait_parameter& p, const plait_shape& shape) const;
   std::vector<ValueId> inputs(const std::vector<std::string>& from,
                               const std::vector<ValueId>& fallback);
@@ -67,10 +71,12 @@ class Tracer {
   const Dataset& dataset_;
   const config::DatasetConfig& data_config_;
   bool training_;
+  StageOf stage_of_;
   std::unique_ptr<Graph> graph_;
   program::BuildHooks hooks_;
   std::string model_;                          // the one being traced
-  std::map<std::string, ValueId> values_;      // "model.name", and fields by their bare name
+  std::map<std::string, ValueId> values_;      // "model.name", and the weight by its bare name
+  std::map<std::string, ValueId> fields_;      // as they come
   std::map<std::string, ValueId> parameters_;  // by full name
   std::map<ValueId, int32_t> shared_;
   std::map<std::string, int> random_streams_;  // how many a scope has used

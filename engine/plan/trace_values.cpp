@@ -4,7 +4,6 @@
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plan/layout.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/rule.hpp"
 
@@ -14,7 +13,8 @@ using program::attr;
 using program::make_shape;
 
 ValueId Tracer::field_value(const std::string& name) {
-  if (auto it = values_.find(name); it != values_.end()) return it->second;
+  // Each stage of a pipeline prepares what it reads for itself.
+  if (auto it = fields_.find(name); it != fields_.end()) return normalized(name, it->second);
   const auto& fields = dataset_.fields();
   const auto at = std::find_if(fields.begin(), fields.end(),
                                [&](const plait_field& f) { return name == f.name; });
@@ -33,8 +33,8 @@ ValueId Tracer::field_value(const std::string& name) {
     f.place = plan_.storage.take(feed_.weight.segment, program::bytes(f.shape));
     known = feed_.fields.insert(feed_.fields.end(), f);
   }
-  const ValueId raw = graph_->persistent(name, known->shape, known->place);
-  return values_[name] = normalized(name, raw);
+  fields_[name] = graph_->persistent(name, known->shape, known->place);
+  return normalized(name, fields_[name]);
 }
 
 // y = (x / divide - mean) / std, in f32.
@@ -85,11 +85,12 @@ ValueId Tracer::random_uniform(ValueId like) {
   return program::reshaped(*graph_, numbers, program::dims_of(s));
 }
 
-int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& parameter,
-                         bool split) {
-  if (model.frozen) return -1;
+namespace {
+
+// Which of the optimizer's groups a parameter belongs to; -1: the default.
+int32_t setting_of(const config::ModelConfig& model, const std::string& parameter) {
   const auto& groups = model.optimizer->groups;
-  int found = -1;
+  int32_t found = -1;
   for (size_t i = 0; i < groups.size(); ++i) {
     const bool hit = std::any_of(groups[i].match.begin(), groups[i].match.end(),
                                  [&](const std::string& p) { return glob_match(p, parameter); });
@@ -98,31 +99,12 @@ int32_t Tracer::group_of(const config::ModelConfig& model, const std::string& pa
       fail_config("parameter '" + parameter + "' belongs to two groups, " +
                   groups[static_cast<size_t>(found)].path + " and " + groups[i].path +
                   "; make their patterns exclude each other");
-    found = static_cast<int>(i);
+    found = static_cast<int32_t>(i);
   }
-  if (found >= 0 && groups[static_cast<size_t>(found)].frozen) return -1;
-  const std::string name =
-      found < 0 ? model.path + ".default" : groups[static_cast<size_t>(found)].path;
-  for (size_t g = 0; g < plan_.groups.size(); ++g)
-    if (plan_.groups[g].name == name && plan_.groups[g].split == split)
-      return static_cast<int32_t>(g);
-
-  Group g;
-  g.name = name;
-  g.split = split;
-  for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
-    if (plan_.experiment.models[m].name == model.name) g.model = static_cast<int32_t>(m);
-  const auto& optimizer = *model.optimizer;
-  g.rate = found < 0 ? optimizer.rate : groups[static_cast<size_t>(found)].rate;
-  g.decay = found < 0 ? optimizer.decay : groups[static_cast<size_t>(found)].decay;
-  const auto& own = found < 0 ? optimizer.schedule : groups[static_cast<size_t>(found)].schedule;
-  g.schedule = own ? &*own : optimizer.schedule ? &*optimizer.schedule : nullptr;
-  const std::string segment = split ? name + ".split" : name;
-  g.parameters = plan_.storage.add(segment + ".parameters", Category::kParameters);
-  g.gradients = plan_.storage.add(segment + ".gradients", Category::kGradients);
-  plan_.groups.push_back(std::move(g));
-  return static_cast<int32_t>(plan_.groups.size() - 1);
+  return found;
 }
+
+}  // namespace
 
 // What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it.
 topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape) const {
@@ -171,17 +153,9 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     q.init_b = p.init_b;
     q.partition = p.partition;
     q.box = box_of(p, shape);
-    q.group = group_of(model, name, q.split());
-    if (q.group < 0) {
-      int32_t segment = -1;
-      const auto& all = plan_.storage.segments();
-      for (size_t s = 0; s < all.size(); ++s)
-        if (all[s].name == "frozen.parameters") segment = static_cast<int32_t>(s);
-      if (segment < 0) segment = plan_.storage.add("frozen.parameters", Category::kParameters);
-      q.value = plan_.storage.take(segment, static_cast<uint64_t>(topology::elements(q.box)) * 4);
-    } else {
-      place_parameter(plan_, q);
-    }
+    if (!model.frozen) q.setting = setting_of(model, name);
+    q.frozen = model.frozen ||
+               (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
     plan_.parameters.push_back(q);
     known = plan_.parameters.end() - 1;
   }
@@ -193,7 +167,7 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
   ValueId& v = parameters_[name];
   if (v == 0) {
     v = graph_->persistent(name, shape, known->value);
-    graph_->value(v).wants_gradient = training_ && known->group >= 0;
+    graph_->value(v).wants_gradient = training_ && !known->frozen;
     if (known->split()) shared_[v] = known->partition;
   }
   return v;

@@ -42,7 +42,8 @@ ValueId summed(Graph& g, Plan& plan, const std::string& name, topology::Axis axi
   return wait_exchange(g, exchange, start_all_reduce(g, plan, exchange, {v}));
 }
 
-// Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share.
+// Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share. What several pipeline
+// ranks hold, the first of them counts.
 struct Gradients {
   std::vector<ValueId> alike, split;
 };
@@ -62,12 +63,13 @@ ValueId write_squares(Graph& g, Plan& plan, const Model& model, const Gradients&
     for (ValueId v : all) sum = add(sum, folded(g, v, "sum_squares"));
     return sum;
   };
+  const std::string name = "squares of " + model.name;
   ValueId split = of(gradients.split);
-  if (split)
-    split = summed(g, plan, "squares of " + model.name + ", parts", topology::Axis::kTensor, split);
-  const ValueId sum = add(of(gradients.alike), split);
-  if (plan.zero == 0) return sum;
-  return summed(g, plan, "squares of " + model.name, topology::Axis::kData, sum);
+  if (split) split = summed(g, plan, name + ", parts", topology::Axis::kTensor, split);
+  ValueId sum = add(of(gradients.alike), split);
+  if (!sum) sum = program::filled(g, kScalar, 0);  // none of the model's parameters is here
+  if (plan.zero > 0) sum = summed(g, plan, name, topology::Axis::kData, sum);
+  return summed(g, plan, name + ", by stage", topology::Axis::kPipeline, sum);
 }
 
 Common write_norm(Graph& g, Plan& plan, size_t m, const Gradients& gradients) {
@@ -116,8 +118,8 @@ ValueId write_part(Graph& g, Plan& plan, Group& group, const Part& part, const P
   hooks.state = [&](const std::string& name, double initial) {
     const size_t i = index_of(name);
     if (i == group.states.size()) {
-      const int32_t segment = plan.storage.add(group.name + (group.split ? ".split." : ".") + name,
-                                               Category::kOptimizer);
+      const int32_t segment =
+          plan.storage.add(segment_name(group) + "." + name, Category::kOptimizer);
       plan.storage.take(segment, static_cast<uint64_t>(group.own_elements) * 4);
       group.states.push_back({name, initial, segment});
       current.push_back(0);
@@ -167,6 +169,39 @@ ValueId own_gradient(Graph& g, const Plan& plan, const Group& group, const Part&
   return part.reduce < 0 ? v : wait_exchange(g, part.reduce, v);
 }
 
+// The sum over the pipeline ranks that have the same parameters: each sends its gradients to the others, and all add them up in the
+// same order.
+ValueId tied_gradient(Graph& g, Plan& plan, const Group& group, ValueId own) {
+  if (group.tied.empty()) return own;
+  const auto message = [&](uint32_t kind, int32_t peer) {
+    const int32_t id = add_exchange(plan, "gradients of tied " + group.name,
+                                    topology::Axis::kPipeline, kind);
+    plan.exchanges[static_cast<size_t>(id)].peer = static_cast<uint32_t>(peer);
+    return id;
+  };
+  struct Started {
+    int32_t exchange;
+    ValueId v;
+  };
+  std::vector<Started> sent, received;
+  for (const int32_t r : group.tied) {
+    if (r == plan.at.pipeline) {
+      received.push_back({-1, own});
+      continue;
+    }
+    const int32_t to = message(PLAIT_COMM_SEND, r), from = message(PLAIT_COMM_RECEIVE, r);
+    sent.push_back({to, start_send(g, plan, to, own)});
+    received.push_back({from, start_receive(g, plan, from, g.shape(own))});
+  }
+  ValueId sum = 0;
+  for (const Started& s : received) {
+    const ValueId v = s.exchange < 0 ? s.v : wait_exchange(g, s.exchange, s.v);
+    sum = sum ? operator_(g, "add", sum, v) : v;
+  }
+  for (const Started& s : sent) wait_exchange(g, s.exchange, s.v);
+  return sum;
+}
+
 // Replicas that share the update hand each other what they made of their own elements. Returns the exchange.
 int32_t gather_part(Graph& g, Plan& plan, const Group& group, const Part& part, ValueId updated) {
   const int32_t exchange = add_exchange(plan, "parameters of " + group.name, topology::Axis::kData,
@@ -197,35 +232,67 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
   for (const auto& [exchange, v] : gathered) wait_exchange(g, exchange, v);
 }
 
+// The gradients of a model's groups, in the order of groups and parts; own: those that this rank counts.
+std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, Gradients& own) {
+  std::vector<ValueId> all;
+  for (const Group& group : plan.groups) {
+    if (group.model != static_cast<int32_t>(m)) continue;
+    g.scope = group.name;
+    const bool counts = group.tied.empty() || group.tied[0] == plan.at.pipeline;
+    for (const Part& part : group.parts) {
+      all.push_back(tied_gradient(g, plan, group, own_gradient(g, plan, group, part)));
+      if (counts) (group.split ? own.split : own.alike).push_back(all.back());
+    }
+  }
+  return all;
+}
+
+// What the ranks counted becomes what all of them did.
+void share_sums(Graph& g, Plan& plan) {
+  g.scope = "replicas";
+  const auto of = [&](const char* name, int64_t first, int64_t n) {
+    return g.persistent(name, make_shape(PLAIT_F32, {n}),
+                        {plan.votes.segment, plan.votes.offset + static_cast<uint64_t>(first) * 4});
+  };
+  int64_t n = 2;
+  for (const Model& m : plan.models) n += m.trained ? 2 : 0;
+  if (plan.sums_exchange >= 0) wait_exchange(g, plan.sums_exchange, of("sums", 0, 2));
+  // Tensor ranks count the same samples, but any of them may want to stop.
+  sum_over(g, plan, topology::Axis::kTensor, "wish to stop", of("wish to stop", 1, 1));
+  if (plan.grid.pipeline() == 1) return;
+  sum_over(g, plan, topology::Axis::kData, "losses and weights", of("sums", 0, n));
+  // So do pipeline ranks, but losses are in one stage.
+  sum_over(g, plan, topology::Axis::kPipeline, "losses and weights, by stage",
+           of("sums of stages", 1, n - 1));
+}
+
 }  // namespace
 
-std::unique_ptr<Graph> write_update(Plan& plan) {
+void declare_states(Plan& plan) {
+  // Written for the sake of the states: a rank that holds nothing of a group must know them, too.
+  Graph g(plan.rules.get());
+  for (Group& group : plan.groups) {
+    g.scope = group.name;
+    Part part;
+    part.own_elements = part.elements = 1;
+    const ValueId v = g.persistent(group.name, make_shape(PLAIT_F32, {1}), {});
+    write_part(g, plan, group, part, {v, v}, {g.constant(1), g.constant(1)});
+  }
+}
+
+std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<Pending>& pending) {
   auto graph = std::make_unique<Graph>(plan.rules.get());
   Graph& g = *graph;
-  if (plan.sums_exchange >= 0) {
-    g.scope = "replicas";
-    wait_exchange(g, plan.sums_exchange, flat(g, "sums", plan.votes.segment, 0, 2));
-  }
-  // Tensor ranks count the same samples, but any of them may want to stop.
-  sum_over(g, plan, topology::Axis::kTensor, "wish to stop",
-           g.persistent("wish to stop", make_shape(PLAIT_F32, {1}),
-                        {plan.votes.segment, plan.votes.offset + 4}));
+  wait_for_pending(g, pending);
+  share_sums(g, plan);
   // A step counts for all models or for none: what they share, the step number, then means the same to each.
   std::vector<Common> common(plan.models.size());
-  std::vector<std::vector<ValueId>> gradients(
-      plan.models.size());  // in the order of groups and parts
+  std::vector<std::vector<ValueId>> gradients(plan.models.size());
   ValueId finite = 0;
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
     Gradients own;
-    for (const Group& group : plan.groups) {
-      if (group.model != static_cast<int32_t>(m)) continue;
-      g.scope = group.name;
-      for (const Part& part : group.parts) {
-        gradients[m].push_back(own_gradient(g, plan, group, part));
-        (group.split ? own.split : own.alike).push_back(gradients[m].back());
-      }
-    }
+    gradients[m] = gradients_of(g, plan, m, own);
     common[m] = write_norm(g, plan, m, own);
     finite = finite ? operator_(g, "and", finite, common[m].finite) : common[m].finite;
   }
@@ -245,10 +312,12 @@ std::unique_ptr<Graph> write_begin(const Plan& plan) {
     graph->assign(target, program::filled(*graph, shape, 0));
   };
   graph->scope = "begin";
-  for (const Group& group : plan.groups)
+  for (const Group& group : plan.groups) {
+    if (group.parts.empty()) continue;
     zero(group.name + ".gradients",
          make_shape(PLAIT_F32, {plan.zero < 2 ? group.elements : group.own_elements}),
          {group.gradients, 0});
+  }
   for (const Model& model : plan.models) {
     if (!model.trained) continue;
     zero("loss_sum", kScalar, model.loss_sum);

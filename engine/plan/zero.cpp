@@ -24,7 +24,7 @@ uint64_t bytes_of(int64_t elements) { return static_cast<uint64_t>(elements) * 4
 std::vector<const Parameter*> members(const Plan& plan, int32_t group, const Part& part) {
   std::vector<const Parameter*> all;
   for (const Parameter& p : plan.parameters)
-    if (p.group == group && p.flat >= part.begin && p.flat < part.begin + part.elements)
+    if (p.group == group && p.held_by(plan.at.pipeline) && p.flat >= part.begin && p.flat < part.begin + part.elements)
       all.push_back(&p);
   return all;
 }
@@ -56,10 +56,14 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
     g.scope = group.name;
     for (size_t i = group.parts.size(); i-- > 0;) {
       const Part& part = group.parts[i];
+      const std::vector<const Parameter*> inside = members(plan, static_cast<int32_t>(k), part);
+      if (std::none_of(inside.begin(), inside.end(),
+                       [&](const Parameter* p) { return gradients.count(p) != 0; }))
+        continue;
       const ValueId buffer = g.buffer(make_shape(PLAIT_F32, {part.elements}));
       std::vector<ValueId> in{buffer};
       int64_t filled = 0;
-      for (const Parameter* p : members(plan, static_cast<int32_t>(k), part)) {
+      for (const Parameter* p : inside) {
         const auto gradient = gradients.find(p);
         if (gradient == gradients.end()) continue;  // no loss depends on it
         const int64_t at = p->flat - part.begin;
@@ -79,7 +83,7 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
     g.scope = s.group->name;
     const ValueId own = wait_exchange(g, s.exchange, s.own, s.buffer);
     const Place place{s.group->gradients, bytes_of(s.part->state_begin)};
-    if (plan.accumulation == 1) {
+    if (!plan.sums_up()) {
       g.bind(own, place);
       continue;
     }

@@ -37,6 +37,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
   std::vector<ValueId> gradient(g.n_values(), 0);  // of forward values only
   if (!g.value(loss).wants_gradient) return std::vector<ValueId>(targets.size(), 0);
   g.backward = true;
+  if (const int32_t p = g.value(loss).producer; p >= 0) g.stage = g.ops()[static_cast<size_t>(p)].stage;
   gradient[loss] = filled(g, g.shape(loss), 1);
 
   for (size_t i = n_ops; i-- > 0;) {
@@ -54,6 +55,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     }
     if (!any_out || !any_in) continue;
     g.scope = op.scope;
+    g.stage = op.stage;
     const bool has_rule =
         op.rule->item ? op.rule->item->gradient != nullptr : op.rule->gradient != nullptr;
     if (!has_rule)
@@ -77,6 +79,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
   std::vector<ValueId> result;
   for (ValueId t : targets) result.push_back(gradient[t]);
   g.backward = false;
+  g.stage = 0;
   return result;
 }
 

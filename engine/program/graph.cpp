@@ -20,7 +20,7 @@ ValueId Graph::persistent(std::string name, const plait_shape& shape, Place plac
 }
 
 ValueId Graph::constant(double v) {
-  const std::string key = "constant|" + strf("%a", v);
+  const std::string key = "constant|" + strf("%a|%d", v, stage);
   if (auto it = known_.find(key); it != known_.end()) return it->second[0];
   Op op;
   op.name = "map";
@@ -58,7 +58,7 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
                    " is no value of this program");
     key += "|" + std::to_string(v);
   }
-  key += attrs.key();
+  key += attrs.key() + "|" + std::to_string(stage);
   if (auto it = known_.find(key); it != known_.end()) return it->second;
 
   std::vector<plait_shape> shapes;
@@ -112,8 +112,13 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
 std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) {
   op.scope = scope;
   op.backward = backward;
+  op.stage = stage;
   bool wants = false;
-  for (ValueId v : op.in) wants = wants || values_[v].wants_gradient;
+  for (ValueId v : op.in) {
+    wants = wants || values_[v].wants_gradient;
+    if (const int32_t p = values_[v].producer; !backward && p >= 0)
+      op.stage = std::max(op.stage, ops_[static_cast<size_t>(p)].stage);
+  }
   for (const auto& s : outputs) {
     Value v;
     v.shape = s;

@@ -92,6 +92,7 @@ struct Op {
   std::vector<int32_t> alias;  // per output: input index it works in place on, or -1; empty: none
   std::string scope;           // layer that wrote it, for messages and reports
   bool backward = false;
+  int32_t stage = 0;  // of the pipeline
 };
 
 // Finds rules by op name; the engine's own and those of plugins.
@@ -148,6 +149,9 @@ class Graph {
   std::string scope;
   // Whether what is written belongs to the backward pass.
   bool backward = false;
+  // The stage of the pipeline that is being written. A forward op belongs to no earlier stage than what it reads; equal ops of two
+  // stages are two ops.
+  int32_t stage = 0;
 
  private:
   std::vector<ValueId> add(Op op, const std::vector<plait_shape>& outputs);

@@ -30,16 +30,18 @@ class Partitioner {
   void run() {
     for (const Op& op : from_.ops()) write(op);
   }
-  // The value in the form asked for.
-  ValueId as(ValueId v, int32_t dim);
+  // The value in the form asked for, made where the value is made.
+  ValueId wanted(const Wanted& w);
   std::unique_ptr<Graph> take() { return std::move(to_); }
 
  private:
+  ValueId as(ValueId v, int32_t dim);
   // A value of the old program in the new one: all of it, a part of it, or both.
   struct Form {
     ValueId whole = 0, part = 0;
     int32_t dim = kWhole;  // of the part
     bool natural_part = false;
+    int32_t converted_in = 0;  // stage that made the form which is not natural
   };
 
   plait_shape local(plait_shape s, int32_t dim) const {
@@ -105,11 +107,16 @@ ValueId Partitioner::gathered(ValueId part, const plait_shape& whole, int32_t di
 
 ValueId Partitioner::as(ValueId v, int32_t dim) {
   Form& f = forms_[v];
+  // Each stage of a pipeline converts for itself: what another one made may not be there in time.
+  const bool here = f.converted_in == to_->stage;
   if (dim < 0) {
-    if (!f.whole) f.whole = gathered(f.part, from_.shape(v), f.dim);
+    if (f.natural_part && (!f.whole || !here)) {
+      f.whole = gathered(f.part, from_.shape(v), f.dim);
+      f.converted_in = to_->stage;
+    }
     return f.whole;
   }
-  if (f.part && f.dim == dim) return f.part;
+  if (f.part && f.dim == dim && (f.natural_part || here)) return f.part;
   if (const ValueId filled = constant_part(v, dim)) return filled;
   const ValueId whole = as(v, kWhole);
   const int64_t n = from_.shape(v).dims[dim] / sharers_.ranks;
@@ -117,9 +124,10 @@ ValueId Partitioner::as(ValueId v, int32_t dim) {
       to_->apply1("slice", {whole},
                   {attr("axis", static_cast<int64_t>(dim)), attr("start", sharers_.rank * n),
                    attr("stop", (sharers_.rank + 1) * n)});
-  if (!f.part) {
+  if (!f.natural_part && (!f.part || !here)) {
     f.part = part;
     f.dim = dim;
+    f.converted_in = to_->stage;
   }
   return part;
 }
@@ -133,6 +141,15 @@ ValueId Partitioner::constant_part(ValueId v, int32_t dim) {
   Op copy = op;
   copy.out.clear();
   return to_->append(std::move(copy), {local(from_.shape(v), dim)})[0];
+}
+
+ValueId Partitioner::wanted(const Wanted& w) {
+  if (const int32_t producer = from_.value(w.value).producer; producer >= 0) {
+    const Op& op = from_.ops()[static_cast<size_t>(producer)];
+    to_->stage = op.stage;
+    to_->backward = op.backward;
+  }
+  return as(w.value, w.dim);
 }
 
 Share Partitioner::share_of(const Op& op) const {
@@ -177,6 +194,7 @@ std::vector<ValueId> Partitioner::write_with(const Op& op, const Share& share) {
 void Partitioner::write(const Op& op) {
   to_->scope = op.scope;
   to_->backward = op.backward;
+  to_->stage = op.stage;
   const Share share = share_of(op);
   // A bias is added once, to the whole sum.
   const bool late_bias = share.reduce && op.name == "matmul" && op.attrs.integer("bias", 0) != 0;
@@ -211,7 +229,7 @@ std::unique_ptr<Graph> partition(const Graph& g, const std::map<ValueId, int32_t
   Partitioner p(g, shared, sharers);
   p.run();
   made.clear();
-  for (const Wanted& w : wanted) made.push_back(w.value ? p.as(w.value, w.dim) : 0);
+  for (const Wanted& w : wanted) made.push_back(w.value ? p.wanted(w) : 0);
   return p.take();
 }
 

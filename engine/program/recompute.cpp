@@ -32,11 +32,6 @@ bool can_be_made_again(const Graph& g, ValueId v) {
   return op && !op->backward && op->rule->exchange == Exchange::kNone;
 }
 
-double flops_of(const Graph& g, const Op& op) {
-  if (op.rule->is_view) return 0;
-  return op.rule->flops ? op.rule->flops(g, op) : static_cast<double>(elements(g.shape(op.out[0])));
-}
-
 // Work to make v from what the backward pass keeps anyway.
 double work(const Graph& g, const Readers& readers, ValueId v, std::vector<char>& seen) {
   if (seen[v] || !can_be_made_again(g, v)) return 0;
@@ -58,9 +53,10 @@ class Copier {
   void run();
 
  private:
-  bool kept(ValueId v, const std::string& layer) const {
+  bool kept(ValueId v, const std::string& layer, int32_t stage) const {
     if (!can_be_made_again(g_, v)) return true;
-    if (within_layers_ && Readers::maker_of(g_, v)->scope != layer) return true;
+    const Op& maker = *Readers::maker_of(g_, v);
+    if (maker.stage != stage || (within_layers_ && maker.scope != layer)) return true;
     return readers_.backward[v] && !dropped_[v];
   }
   ValueId again(ValueId v, size_t reader);
@@ -79,11 +75,12 @@ ValueId Copier::again(ValueId v, size_t reader) {
   std::vector<plait_shape> shapes;
   for (ValueId o : copy.out) shapes.push_back(g_.shape(o));
   for (ValueId& u : copy.in)
-    if (!kept(u, copy.scope)) u = again(u, reader);
+    if (!kept(u, copy.scope, copy.stage)) u = again(u, reader);
   const std::vector<ValueId> old = copy.out;
   copy.out.clear();
   const std::string scope = copy.scope;
   g_.scope = scope;
+  g_.stage = copy.stage;
   g_.backward = true;
   const std::vector<ValueId> fresh = g_.append(std::move(copy), shapes);
   g_.backward = false;
@@ -99,6 +96,8 @@ void Copier::run() {
     for (size_t k = 0; k < g_.ops()[i].in.size(); ++k) {
       const ValueId v = g_.ops()[i].in[k];
       if (v >= dropped_.size() || !dropped_[v]) continue;
+      // What came from an earlier stage is not made again here.
+      if (Readers::maker_of(g_, v)->stage != g_.ops()[i].stage) continue;
       const ValueId fresh = again(v, i);
       Op& op = g_.ops()[i];
       op.in[k] = fresh;

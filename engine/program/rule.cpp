@@ -14,6 +14,11 @@ ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b) {
   return g.apply1(name, {a, b});
 }
 
+double flops_of(const Graph& g, const Op& op) {
+  if (op.rule->is_view) return 0;
+  return op.rule->flops ? op.rule->flops(g, op) : static_cast<double>(elements(g.shape(op.out[0])));
+}
+
 ValueId scaled(Graph& g, ValueId a, double factor) {
   return g.apply1("mul", {a, g.constant(factor)});
 }

@@ -72,6 +72,9 @@ Elementwise elementwise(std::string_view name);
 std::vector<std::string> elementwise_names();
 void map_gradient(Use& use);
 
+// Floating-point operations of an op; none for views.
+double flops_of(const Graph& g, const Op& op);
+
 // Helpers for gradient rules.
 ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b);
 ValueId scaled(Graph& g, ValueId a, double factor);

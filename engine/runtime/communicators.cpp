@@ -12,6 +12,7 @@ namespace plait::runtime {
 // One group of this rank.
 struct Communicators::Group {
   topology::Axis axis;
+  uint32_t channel = 0;
   std::string prefix;  // of its names in the job's store: "data.0."
   const plait_comm_item* item = nullptr;
   std::string plugin;
@@ -26,6 +27,20 @@ struct Communicators::Call {
   const plait_comm_item* item = nullptr;
   plait_comm_call* call = nullptr;
   const std::string* name = nullptr;  // of the plan's exchange
+  const void* in = nullptr;
+  void* out = nullptr;
+  mutable bool under_way = false;
+
+  plait_error* start(plait_queue* queue) const {
+    plait_error* error = item->start(call, queue);
+    under_way = !error;
+    return told(error);
+  }
+  plait_error* finish(plait_queue* queue) const {
+    if (!under_way) return nullptr;
+    under_way = false;
+    return told(item->finish(call, queue));
+  }
   // Backends name a call by what it is, the plan by what for.
   plait_error* told(plait_error* error) const {
     if (!error) return nullptr;
@@ -38,41 +53,30 @@ struct Communicators::Call {
   }
   plait_kernel* kernel() { return reinterpret_cast<plait_kernel*>(this); }
   static const Call& of(const plait_kernel* k) { return *reinterpret_cast<const Call*>(k); }
+  using Action = plait_error* (Call::*)(plait_queue*) const;
+  template <Action action>
+  static plait_kernel_item item_of(const char* name) {
+    return {.struct_size = sizeof(plait_kernel_item),
+            .name = name,
+            .op = name,
+            .device = "",
+            .rank = 0,
+            .reserved = 0,
+            .select = nullptr,
+            .prepare = nullptr,
+            .run = [](const plait_kernel* k, plait_queue* queue, void* const*,
+                      void*) { return (of(k).*action)(queue); },
+            .release = nullptr};
+  }
 };
 
 const plait_kernel_item& Communicators::start_item() {
-  static const plait_kernel_item kItem = {
-      .struct_size = sizeof(plait_kernel_item),
-      .name = "exchange",
-      .op = "exchange",
-      .device = "",
-      .rank = 0,
-      .reserved = 0,
-      .select = nullptr,
-      .prepare = nullptr,
-      .run =
-          [](const plait_kernel* k, plait_queue* queue, void* const*, void*) {
-            return Call::of(k).told(Call::of(k).item->start(Call::of(k).call, queue));
-          },
-      .release = nullptr};
+  static const plait_kernel_item kItem = Call::item_of<&Call::start>("exchange");
   return kItem;
 }
 
 const plait_kernel_item& Communicators::wait_item() {
-  static const plait_kernel_item kItem = {
-      .struct_size = sizeof(plait_kernel_item),
-      .name = "exchange_wait",
-      .op = "exchange_wait",
-      .device = "",
-      .rank = 0,
-      .reserved = 0,
-      .select = nullptr,
-      .prepare = nullptr,
-      .run =
-          [](const plait_kernel* k, plait_queue* queue, void* const*, void*) {
-            return Call::of(k).told(Call::of(k).item->finish(Call::of(k).call, queue));
-          },
-      .release = nullptr};
+  static const plait_kernel_item kItem = Call::item_of<&Call::finish>("exchange_wait");
   return kItem;
 }
 
@@ -128,17 +132,19 @@ std::string rank_name(const plan::Plan& plan, int32_t rank) {
 
 Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
                              bool host_memory)
-    : plan_(std::move(plan)), control_(control), calls_(plan_->exchanges.size()) {
+    : plan_(std::move(plan)), control_(control) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
     // The same order on every rank, so that no two wait for each other in different groups.
-    for (const topology::Group& members : plan_->grid.all_groups()) {
-      const bool needed =
-          members.size() > 1 && members.position(plan_->rank) >= 0 &&
-          std::any_of(plan_->exchanges.begin(), plan_->exchanges.end(),
-                      [&](const plan::Exchange& e) { return e.axis == members.axis; });
-      if (needed) open(members, host_memory);
-    }
+    for (const topology::Group& members : plan_->grid.all_groups())
+      for (const uint32_t channel : {0u, 1u}) {
+        const bool needed = members.size() > 1 && members.position(plan_->rank) >= 0 &&
+                            std::any_of(plan_->exchanges.begin(), plan_->exchanges.end(),
+                                        [&](const plan::Exchange& e) {
+                                          return e.axis == members.axis && e.channel == channel;
+                                        });
+        if (needed) open(members, channel, host_memory);
+      }
   } catch (...) {
     close();
     throw;
@@ -147,12 +153,14 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
-void Communicators::open(const topology::Group& members, bool host_memory) {
+void Communicators::open(const topology::Group& members, uint32_t channel, bool host_memory) {
   std::unique_lock opening(mutex_);
   Group& g = groups_.emplace_back();  // end() may be walking along the groups
   opening.unlock();
   g.axis = members.axis;
-  g.prefix = members.name() + ".";
+  g.channel = channel;
+  const std::string name = members.name() + (channel > 0 ? ".back" : "");
+  g.prefix = name + ".";
   g.item = &choose(*plan_, control_.peers(), members, host_memory);
   g.plugin = plan_->registry->plugin_of(g.item);
   g.control = &control_;
@@ -187,7 +195,6 @@ void Communicators::open(const topology::Group& members, bool host_memory) {
     c_names.push_back(names[i].c_str());
     c_hosts.push_back(hosts[i].c_str());
   }
-  const std::string name = members.name();
   plait_comm_setup setup{};
   setup.struct_size = sizeof setup;
   setup.name = name.c_str();
@@ -221,40 +228,60 @@ void Communicators::end(const std::string& reason) noexcept {
 void Communicators::close() noexcept {
   control_.on_end({});
   for (const auto& call : calls_)
-    if (call) call->item->release(call->call);
+    if (call.second->call) call.second->item->release(call.second->call);
   calls_.clear();
   for (Group& g : groups_)
     if (g.comm) g.item->close(g.comm);
   groups_.clear();
 }
 
-const Communicators::Group& Communicators::group_of(topology::Axis axis) const {
-  const auto group =
-      std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.axis == axis; });
+const Communicators::Group& Communicators::group_of(topology::Axis axis, uint32_t channel) const {
+  const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) {
+    return g.axis == axis && g.channel == channel;
+  });
   if (group == groups_.end())
     fail_internal(std::string("[runtime] no group along ") + topology::axis_name(axis));
   return *group;
 }
 
-plait_kernel* Communicators::prepare(int32_t exchange, const void* in, void* out) {
+Communicators::Call& Communicators::call_of(int32_t exchange, int32_t slot) {
   const plan::Exchange& e = plan_->exchanges[static_cast<size_t>(exchange)];
-  const Group& group = group_of(e.axis);
+  auto& call = calls_[{exchange, e.slotted ? slot : 0}];
+  if (!call) {
+    call = std::make_unique<Call>();
+    call->name = &e.name;
+  }
+  return *call;
+}
+
+plait_kernel* Communicators::prepared(int32_t exchange, int32_t slot) {
+  return call_of(exchange, slot).kernel();
+}
+
+plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void* in, void* out) {
+  Call& call = call_of(exchange, slot);
+  if (call.call) {
+    if (call.in != in || call.out != out)
+      fail_internal("[runtime] the exchange of " + *call.name + " is started from two places");
+    return call.kernel();
+  }
+  const plan::Exchange& e = plan_->exchanges[static_cast<size_t>(exchange)];
+  const Group& group = group_of(e.axis, e.channel);
   plait_comm_desc desc{};
   desc.struct_size = sizeof desc;
   desc.kind = e.kind;
   desc.dtype = e.dtype;
   desc.reduction = e.reduction;
+  desc.peer = e.peer;
   desc.n = e.n;
-  desc.in = in;
-  desc.out = out;
-  auto call = std::make_unique<Call>();
-  call->item = group.item;
-  call->name = &e.name;
-  check_plugin(group.item->prepare(group.comm, &desc, &call->call), group.plugin,
+  desc.in = e.kind == PLAIT_COMM_RECEIVE ? nullptr : in;
+  desc.out = e.kind == PLAIT_COMM_SEND ? nullptr : out;
+  check_plugin(group.item->prepare(group.comm, &desc, &call.call), group.plugin,
                "preparing the exchange of " + e.name);
-  auto& slot = calls_[static_cast<size_t>(exchange)];
-  slot = std::move(call);
-  return slot->kernel();
+  call.item = group.item;
+  call.in = in;
+  call.out = out;
+  return call.kernel();
 }
 
 std::vector<Communicators::Connected> Communicators::connected() const {
@@ -263,7 +290,8 @@ std::vector<Communicators::Connected> Communicators::connected() const {
     const auto groups = plan_->grid.groups_of(plan_->rank);
     const auto members = std::find_if(groups.begin(), groups.end(),
                                       [&](const topology::Group& m) { return m.axis == g.axis; });
-    all.push_back({members->name(), g.item->name, members->size()});
+    all.push_back({members->name() + (g.channel > 0 ? ".back" : ""), g.item->name,
+                   members->size()});
   }
   return all;
 }
@@ -286,12 +314,6 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
                                                                            group.item->release);
   check_plugin(group.item->start(call, nullptr), group.plugin, "start");
   check_plugin(group.item->finish(call, nullptr), group.plugin, "finish");
-}
-
-plait_kernel* Communicators::prepared(int32_t exchange) const {
-  const auto& call = calls_.at(static_cast<size_t>(exchange));
-  if (!call) fail_internal("[runtime] an exchange is waited for before it was prepared");
-  return call->kernel();
 }
 
 }  // namespace plait::runtime

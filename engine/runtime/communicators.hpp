@@ -5,6 +5,7 @@
 #include <plait/device.h>
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,10 +31,11 @@ class Communicators {
   // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for its end. Neither is released.
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
-  // An exchange of the plan on memory of the device. It lives as long as this object.
-  plait_kernel* prepare(int32_t exchange, const void* in, void* out);
-  // The same again, for whoever waits. Throws PLAIT_ERR_INTERNAL before prepare().
-  plait_kernel* prepared(int32_t exchange) const;
+  // An exchange of the plan on memory of the device; slot: which of those the program runs on. It lives as long as this object.
+  // Two programs that start the same exchange do so from the same memory.
+  plait_kernel* prepare(int32_t exchange, int32_t slot, const void* in, void* out);
+  // The same for whoever waits, also before prepare(). A wait for what was not started waits for nothing.
+  plait_kernel* prepared(int32_t exchange, int32_t slot);
   // The groups that are connected, and through which backend.
   struct Connected {
     std::string group, backend;
@@ -46,8 +48,9 @@ class Communicators {
  private:
   struct Group;
   struct Call;
-  const Group& group_of(topology::Axis axis) const;
-  void open(const topology::Group& members, bool host_memory);
+  const Group& group_of(topology::Axis axis, uint32_t channel = 0) const;
+  Call& call_of(int32_t exchange, int32_t slot);
+  void open(const topology::Group& members, uint32_t channel, bool host_memory);
   void end(const std::string& reason) noexcept;
   void close() noexcept;
 
@@ -56,7 +59,7 @@ class Communicators {
   std::mutex mutex_;   // guards Group::comm and ended_ against the control channel's thread
   std::string ended_;  // why the job is over, or ""
   std::deque<Group> groups_;
-  std::vector<std::unique_ptr<Call>> calls_;  // by exchange
+  std::map<std::pair<int32_t, int32_t>, std::unique_ptr<Call>> calls_;  // by exchange and slot
 };
 
 }  // namespace plait::runtime

@@ -2,7 +2,6 @@
 // looks anything up.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -50,8 +49,6 @@ class Arena {
   uint64_t bytes_;
 };
 
-enum class Step { kBegin, kMicro, kLast, kUpdate, kEvaluate, kTotal };
-
 // Owner thread only.
 class Executor {
  public:
@@ -63,9 +60,10 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  void launch(Step step);
+  // program: index into Plan::programs; nothing happens for -1. slot: one of those it is for.
+  void launch(int32_t program, int32_t slot = 0);
   // Host memory to a place and back; ordered with launches. read() waits.
-  void write(plan::Place at, const void* data, uint64_t bytes);
+  void write(plan::Place at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::Place at, void* data, uint64_t bytes);
   void sync();
   // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
@@ -74,28 +72,35 @@ class Executor {
     size_t op = 0;     // place in the program
     std::string text;  // "" when all values are finite
   };
-  Finding first_non_finite(Step step);
+  Finding first_non_finite(int32_t program, int32_t slot = 0);
 
-  char* address(plan::Place at) const;  // device memory; a host pointer where the device says so
+  char* address(plan::Place at, int32_t slot = 0) const;  // device memory; a host pointer where the device says so
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const Device& device() const { return *device_; }
 
  private:
-  struct Prepared {
-    const plait_kernel_item* item;
+  // A call on one slot. An exchange has a kernel for each, others share one.
+  struct Bound {
     plait_kernel* kernel;
     std::vector<void*> operands;
+  };
+  struct Prepared {
+    const plait_kernel_item* item;
+    plait_kernel* kernel;  // nullptr for an exchange
     void* workspace;
+    std::vector<Bound> slots;
   };
   struct Loaded {
     const plan::Program* program = nullptr;
     std::vector<Prepared> calls;
-    plait_graph* graph = nullptr;
+    std::vector<plait_graph*> graphs;  // by slot
   };
   void load(Loaded& into, const plan::Program& program);
   Prepared prepare(const plan::Program& program, const plan::Call& call);
-  void enqueue(const Loaded& program, const Prepared& call);
-  bool finite(plan::Place at, const plait_shape& shape);
+  plait_kernel* prepare_exchange(const plan::Call& call, const program::Op& op, int32_t slot,
+                                 const std::vector<void*>& operands);
+  void enqueue(const Loaded& program, const Prepared& call, size_t slot);
+  bool finite(plan::Place at, const plait_shape& shape, int32_t slot);
   void release() noexcept;
   void check(plait_error* e, const char* call) const;
 
@@ -105,7 +110,7 @@ class Executor {
   char* transient_ = nullptr;
   plait_queue* queue_ = nullptr;
   Communicators* communicators_;
-  std::array<Loaded, 6> programs_;
+  std::vector<Loaded> programs_;  // as Plan::programs
 };
 
 }  // namespace plait::runtime

@@ -42,7 +42,8 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   std::vector<double> totals(n, 0);
   std::vector<float> scratch;
   // A rank that stops alone would leave the others waiting inside the program.
-  const bool exchanges = plan_->grid.tensor() > 1 || plan_->zero == 3;
+  const bool exchanges =
+      plan_->grid.tensor() > 1 || plan_->grid.pipeline() > 1 || plan_->zero == 3;
   for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
     const data::Batch* batch = loader.next();
     // Inside a run the request is the run's: it stops when this has failed.
@@ -51,8 +52,7 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
       totals[1] = 1;
     if (!batch || (totals[1] > 0 && !exchanges)) break;
     feeder.stage(*batch);
-    feeder.feed(executor_, 0);
-    executor_.launch(runtime::Step::kEvaluate);
+    launch_evaluation(feeder);
     executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
     for (size_t m = 0; m < n_models; ++m) {
       totals[2 + 2 * m] += results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)];
@@ -64,7 +64,7 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
       executor_.read(m.state, scratch.data(), scratch.size() * sizeof(float));
       for (const float v : scratch) totals[at++] += v;
     }
-    totals[0] += static_cast<double>(batch->valid);
+    if (plan_->at.pipeline == 0) totals[0] += static_cast<double>(batch->valid);
   }
   sum_over_replicas(totals);
   if (totals[1] > 0)
@@ -86,10 +86,18 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   return e;
 }
 
+// The evaluation program, or this rank's pieces of it, over what is staged.
+void Session::launch_evaluation(Feeder& feeder) {
+  for (const plan::Turn& t : plan_->evaluation_turns) {
+    feeder.feed(executor_, plan_->eval_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
+    executor_.launch(t.program, t.slot);
+  }
+}
+
 void Session::sum_over_replicas(std::vector<double>& totals) {
-  if (plan_->total.empty()) return;
+  if (plan_->total < 0) return;
   executor_.write(plan_->totals, totals.data(), totals.size() * sizeof(double));
-  executor_.launch(runtime::Step::kTotal);
+  executor_.launch(plan_->total);
   executor_.read(plan_->totals, totals.data(), totals.size() * sizeof(double));
 }
 
@@ -121,8 +129,8 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
                       static_cast<unsigned long>(bytes)));
   together("prediction", [&] {
-    feeder.feed(executor_, 0);
-    executor_.launch(runtime::Step::kEvaluate);
+    launch_evaluation(feeder);
+    executor_.launch(plan_->outputs_program);
     executor_.read(at->place, out, bytes);
   });
 }

@@ -22,7 +22,10 @@ bool same_sample(const plait_shape& sample, const plait_shape& row) {
 }  // namespace
 
 Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global)
-    : feed_(feed), global_(global), staged_(feed.fields.size(), nullptr) {
+    : feed_(feed),
+      global_(global),
+      staged_(feed.fields.size(), nullptr),
+      counters_(static_cast<size_t>(global / feed.batch)) {
   for (const plan::Field& f : feed.fields) {
     if (f.index < dataset.fields().size() && f.name == dataset.fields()[f.index].name &&
         same_sample(dataset.fields()[f.index].shape, f.shape))
@@ -148,14 +151,22 @@ int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
   return n;
 }
 
-void Feeder::feed(runtime::Executor& executor, int64_t m) const {
+void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
+                  int64_t step, int64_t first_sample) {
   const int64_t b = feed_.batch;
-  for (size_t i = 0; i < feed_.fields.size(); ++i) {
-    const plan::Field& f = feed_.fields[i];
+  for (const plan::Field& f : to.fields) {
+    const auto own = std::find_if(feed_.fields.begin(), feed_.fields.end(),
+                                  [&](const plan::Field& all) { return all.index == f.index; });
+    const char* from = staged_[static_cast<size_t>(own - feed_.fields.begin())];
     const uint64_t bytes = static_cast<uint64_t>(b) * f.sample_bytes;
-    executor.write(f.place, staged_[i] + static_cast<uint64_t>(m) * bytes, bytes);
+    executor.write(f.place, from + static_cast<uint64_t>(m) * bytes, bytes, slot);
   }
-  executor.write(feed_.weight, weight_ + m * b, static_cast<uint64_t>(b) * sizeof(float));
+  if (to.weight.segment >= 0)
+    executor.write(to.weight, weight_ + m * b, static_cast<uint64_t>(b) * sizeof(float), slot);
+  if (to.counter.segment < 0) return;
+  auto& counter = counters_[static_cast<size_t>(m)];
+  counter = {step, first_sample};
+  executor.write(to.counter, counter.data(), sizeof counter, slot);
 }
 
 }  // namespace plait::session

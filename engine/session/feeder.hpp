@@ -4,6 +4,7 @@
 
 #include <plait/tensor.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct HostField {
 
 class Feeder {
  public:
-  // global: samples that one stage() holds.
+  // feed: all that programs read, in whichever of them. global: samples that one stage() holds.
   Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global);
 
   // Takes what a loader delivered; borrowed until the next stage().
@@ -30,8 +31,10 @@ class Feeder {
   // whole batch is borrowed until the next stage(), what is shorter is copied and followed by zeros.
   // Errors: PLAIT_ERR_INVALID naming the field, what was found and what is expected.
   int64_t stage(const std::vector<HostField>& fields, bool partial);
-  // Writes micro-batch m of what was staged into the program's inputs.
-  void feed(runtime::Executor& executor, int64_t m) const;
+  // Writes micro-batch m of what was staged into a program's inputs, on one of its slots. step, first_sample: what random numbers
+  // are counted by. What is written is borrowed until the queue has run.
+  void feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
+            int64_t step, int64_t first_sample);
 
  private:
   int64_t samples_of(const HostField& f, const plait_shape& sample) const;
@@ -42,6 +45,7 @@ class Feeder {
       own_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
   std::vector<float> own_weight_;    // (G)
   std::vector<const char*> staged_;  // per field of the feed
+  std::vector<std::array<int64_t, 2>> counters_;  // per micro-batch
   const float* weight_ = nullptr;
 };
 

@@ -26,16 +26,19 @@ struct Block {
 };
 
 // Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts that the tensor ranks share
-// are each written where they are, by one replica.
+// are each written where they are, by one replica; what several pipeline ranks hold, by the first of them.
 std::vector<topology::Coordinates> writers(const plan::Plan& plan) {
   const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
-  std::vector<int64_t> load(static_cast<size_t>(data * tensor), 0);
+  const auto n = static_cast<size_t>(data * tensor);
+  std::vector<std::vector<int64_t>> loads(static_cast<size_t>(plan.grid.pipeline()),
+                                          std::vector<int64_t>(n, 0));
   std::vector<topology::Coordinates> writer;
   for (const plan::Parameter& p : plan.parameters) {
+    std::vector<int64_t>& load = loads[static_cast<size_t>(p.holders[0])];
     // The parts of one parameter all go to the same replica.
     const auto lightest =
         static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    writer.push_back({plan.at.pipeline, lightest / tensor, lightest % tensor});
+    writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
     for (int32_t t = 0; t < tensor; ++t)
       if (p.split() || t == lightest % tensor)
         load[static_cast<size_t>(lightest / tensor * tensor + t)] += topology::elements(p.box);
@@ -49,7 +52,8 @@ void for_each_block(const plan::Plan& plan, Visit&& visit) {
   const std::vector<topology::Coordinates> writer = writers(plan);
   const bool states_shared = plan.zero > 0;
   const auto of_us = [&](size_t i, bool every_replica) {
-    return (every_replica || writer[i].data == plan.at.data) &&
+    return writer[i].pipeline == plan.at.pipeline &&
+           (every_replica || writer[i].data == plan.at.data) &&
            (plan.parameters[i].split() || writer[i].tensor == plan.at.tensor);
   };
   for (size_t i = 0; i < plan.parameters.size(); ++i) {

@@ -37,7 +37,7 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       schedules_(*plan_),
       train_feeder_(plan_->train_feed, *plan_->dataset("train"),
                     plan_->train_feed.batch * plan_->accumulation) {
-  scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->counter.segment)].bytes);
+  scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->step.segment)].bytes);
   results_segment_ = segment_named(*plan_, "results");
   results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
                   sizeof(float));
@@ -117,20 +117,18 @@ StepResult Session::step(const std::vector<HostField>& fields) {
   return together("step", [&] { return run_step(0, n); });
 }
 
-// Rates and counters of this step, as one block. Places of scalars all lie in one segment.
-void Session::write_scalars(int64_t first_sample) {
-  auto set = [&](plan::Place at, auto v) {
+// Rates of this step, as one block. Places of scalars all lie in one segment.
+void Session::write_scalars() {
+  auto set = [&](plan::Place at, float v) {
     std::memcpy(scalars_.data() + at.offset, &v, sizeof v);
   };
-  const int64_t counter[2] = {step_ + 1, first_sample};
-  std::memcpy(scalars_.data() + plan_->counter.offset, counter, sizeof counter);
   set(plan_->step, static_cast<float>(updates_ + 1));
   for (size_t g = 0; g < plan_->groups.size(); ++g) {
     const double factor = schedules_.factor(g, step_ + 1);
     set(plan_->groups[g].rate_at, static_cast<float>(plan_->groups[g].rate * factor));
     set(plan_->groups[g].factor_at, static_cast<float>(factor));
   }
-  executor_.write({plan_->counter.segment, 0}, scalars_.data(), scalars_.size());
+  executor_.write({plan_->step.segment, 0}, scalars_.data(), scalars_.size());
 }
 
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
@@ -140,16 +138,15 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
   votes_[0] = static_cast<float>(samples);
   votes_[1] = cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
   executor_.write(plan_->votes, votes_, sizeof votes_);
-  if (plan_->accumulation > 1) executor_.launch(runtime::Step::kBegin);
-  const int64_t share = plan_->accumulation * plan_->train_feed.batch;
-  for (int64_t m = 0; m < plan_->accumulation; ++m) {
-    if (m > 0) executor_.sync();  // the scalars' host copy is still being read until then
-    write_scalars(plan_->at.data * share + m * plan_->train_feed.batch);
-    train_feeder_.feed(executor_, m);
-    const bool last = m == plan_->accumulation - 1 && !plan_->last.empty();
-    executor_.launch(last ? runtime::Step::kLast : runtime::Step::kMicro);
+  write_scalars();
+  const int64_t micro = plan_->train_feed.batch;
+  const int64_t share = plan_->at.data * plan_->accumulation * micro;
+  for (const plan::Turn& t : plan_->step_turns) {
+    if (t.feed >= 0)
+      train_feeder_.feed(executor_, plan_->train_feeds[static_cast<size_t>(t.feed)], t.micro,
+                         t.slot, step_ + 1, share + t.micro * micro);
+    executor_.launch(t.program, t.slot);
   }
-  executor_.launch(runtime::Step::kUpdate);
   StepResult r;
   read_results(r);
   ++step_;
@@ -181,8 +178,15 @@ void Session::read_results(StepResult& r) {
 }
 
 // What was found earliest in the program, by any rank; "" where none found anything.
-std::string Session::first_found(runtime::Step program) {
-  const runtime::Executor::Finding own = executor_.first_non_finite(program);
+std::string Session::first_found() {
+  runtime::Executor::Finding own;
+  size_t before = 0;
+  for (const plan::Turn& t : plan_->step_turns) {
+    if (t.micro < plan_->accumulation - 1) continue;
+    const runtime::Executor::Finding f = executor_.first_non_finite(t.program, t.slot);
+    if (own.text.empty() && !f.text.empty()) own = {before + f.op, f.text};
+    if (t.program >= 0) before += plan_->programs[static_cast<size_t>(t.program)].calls.size();
+  }
   const std::vector<std::string> all =
       team_.from_all(own.text.empty() ? "" : strf("%09zu ", own.op) + own.text);
   std::string first;
@@ -207,9 +211,7 @@ void Session::guard_numerics(const StepResult& r) {
   if (limit <= 0 || skipped_in_a_row_ < limit) return;
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
   // as they exchange on the way.
-  std::string op = first_found(plan_->last.empty() ? runtime::Step::kMicro : runtime::Step::kLast);
-  const std::string later = first_found(runtime::Step::kUpdate);
-  if (op.empty()) op = later;
+  const std::string op = first_found();
   fail(PLAIT_ERR_NUMERIC, strf("[session] %ld steps in a row were not finite, up to step %ld; the "
                                "first value that is not finite comes from %s; "
                                "lower the learning rate, set optimizer.clip, or look at the data; "
@@ -252,7 +254,8 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
   together("reading a parameter", [&] {
     std::memset(data, 0, bytes);
     std::vector<float> own;
-    for (const plan::Held& held : plan::held_value(*plan_, p)) {
+    const bool counts = p.holders[0] == plan_->at.pipeline;  // of those who have it alike, one
+    for (const plan::Held& held : counts ? plan::held_value(*plan_, p) : std::vector<plan::Held>{}) {
       own.resize(static_cast<size_t>(topology::elements(held.box)));
       executor_.read(held.at, own.data(), own.size() * sizeof(float));
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
@@ -263,6 +266,7 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
     const std::span<int32_t> bits(static_cast<int32_t*>(data), bytes / sizeof(int32_t));
     if (p.split()) team_.communicators()->sum(topology::Axis::kTensor, bits);
     if (p.group >= 0 && plan_->zero == 3) team_.communicators()->sum(topology::Axis::kData, bits);
+    if (plan_->grid.pipeline() > 1) team_.communicators()->sum(topology::Axis::kPipeline, bits);
   });
 }
 

@@ -110,11 +110,12 @@ class Session {
   data::Loader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
   Evaluation evaluate_share(const plan::Dataset& dataset, int64_t max_batches);
+  void launch_evaluation(Feeder& feeder);
   void sum_over_replicas(std::vector<double>& totals);
-  void write_scalars(int64_t first_sample);
+  void write_scalars();
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
-  std::string first_found(runtime::Step program);
+  std::string first_found();
   void restore(const checkpoint::Checkpoint& c);
   void begin_timeline();
 

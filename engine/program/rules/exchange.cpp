@@ -2,6 +2,7 @@
 // program computes between the two overlaps with it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id
 // (which of the plan's exchanges it is).
 //   exchange(x, ...) -> y    further inputs are only waited for: values that lie in x's memory
+//   exchange() -> y          what a peer sends; shape, dtype
 //   exchange_wait(y, ...) -> y    in place; further inputs are what was sent, which must stay until then
 #include <plait/comm.h>
 
@@ -13,10 +14,14 @@ namespace plait::program {
 namespace {
 
 std::vector<plait_shape> infer_exchange(const Application& a) {
+  const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
+  if (kind == PLAIT_COMM_RECEIVE)
+    return {make_shape(static_cast<uint32_t>(a.attrs.integer("dtype", PLAIT_F32)),
+                       a.attrs.ints("shape"))};
   if (a.in.empty()) fail_invalid(a.where() + " needs a value to exchange");
   const plait_shape& x = a.in[0];
-  const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
-  if (kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_BROADCAST) return {x};
+  if (kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_BROADCAST || kind == PLAIT_COMM_SEND)
+    return {x};
   if (kind != PLAIT_COMM_REDUCE_SCATTER && kind != PLAIT_COMM_ALL_GATHER)
     fail_invalid(a.where() + " kind " + std::to_string(kind) + " is none that programs have");
   Dims dims = dims_of(x);

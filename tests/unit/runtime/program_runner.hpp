@@ -69,12 +69,12 @@ class Runner {
       out_places.push_back(p->storage.take(segment, program::bytes(out_shapes.back())));
       graph->bind(v, out_places.back());
     }
-    p->micro = plan::compile("test", std::move(graph), *p);
+    const int32_t program = p->add(plan::compile("test", std::move(graph), *p));
     p->storage.lay_out();
-    p->transient_bytes = p->micro.transient_bytes;
+    p->transient_bytes = p->programs[0].transient_bytes;
     runtime::Executor executor(p);
     for (size_t i = 0; i < shapes.size(); ++i) write(executor, places[i], shapes[i], inputs[i]);
-    executor.launch(runtime::Step::kMicro);
+    executor.launch(program);
     executor.sync();
     Values out;
     for (size_t i = 0; i < out_places.size(); ++i)
@@ -82,7 +82,7 @@ class Runner {
     last_ = p;
     return out;
   }
-  const plan::Program& last_program() const { return last_->micro; }
+  const plan::Program& last_program() const { return last_->programs[0]; }
 
  private:
   template <class T>
