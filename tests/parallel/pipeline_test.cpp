@@ -45,7 +45,7 @@ TEST_SUITE("pipeline") {
     REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
     for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zero_bubble"})
       for (const Layout& grid : {Layout{2, 1, 1}, Layout{4, 1, 1}, Layout{2, 2, 1},
-                                 Layout{2, 1, 2}, Layout{2, 2, 2}}) {
+                                 Layout{2, 1, 2}, Layout{2, 2, 2}, Layout{4, 2, 1}}) {
         Layout layout = grid;
         layout.schedule = schedule;
         layout.micro = 4 / grid.data;
@@ -55,6 +55,60 @@ TEST_SUITE("pipeline") {
           check(team, layout, expected, 50);
         }
       }
+  }
+
+  TEST_CASE("with ZeRO, and any number of micro-batches") {
+    const Folder folder;
+    Team team{model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(team, 1, train(50))[0];
+    REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
+    for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"})
+      for (const int zero : {1, 2, 3})
+        for (const int micro : {1, 4, 8}) {
+          Layout layout{2, 2, 1, zero, schedule, 1, micro};
+          if (layout.schedule == "interleaved") layout.chunks = 2;
+          check(team, layout, expected, 50);
+        }
+    check(team, {2, 2, 2, 3, "zero_bubble", 1, 2}, expected, 50);
+  }
+
+  TEST_CASE("recomputation gives the same bits in every schedule") {
+    const Folder folder;
+    for (const Layout& layout : {Layout{2, 1, 1, 0, "1f1b", 1, 4}, Layout{2, 2, 1, 3, "zero_bubble", 1, 2},
+                                 Layout{2, 1, 2, 0, "interleaved", 2, 4}}) {
+      CAPTURE(layout.text());
+      Team team{model(folder), layout.overrides(), {}, {}};
+      const auto plain = run(team, layout.ranks(), train(20));
+      REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
+      for (const char* mode : {"layer", "stage", "budget"}) {
+        CAPTURE(mode);
+        team.overrides = layout.overrides();
+        team.overrides.push_back(std::string("topology.recompute=") + mode);
+        if (std::string(mode) == "budget") team.overrides.push_back("topology.recompute_budget=0.012");
+        const auto again = run(team, layout.ranks(), train(20));
+        for (const Outcome& o : again) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+        CHECK(again[0].losses == plain[0].losses);
+        CHECK(again[0].norms == plain[0].norms);
+        CHECK(again[0].weights == plain[0].weights);
+      }
+    }
+  }
+
+  TEST_CASE("stages as the user says, by count, and the same layout twice") {
+    const Folder folder;
+    Team team{model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(team, 1, train(20))[0];
+    const Layout layout{2, 1, 1, 0, "1f1b", 1, 4};
+    for (const char* stages : {"topology.stages=[1,6]", "topology.stages=[6,1]",
+                               "topology.balance=count"}) {
+      CAPTURE(stages);
+      team.overrides = layout.overrides();
+      team.overrides.emplace_back(stages);
+      const auto a = run(team, 2, train(20)), b = run(team, 2, train(20));
+      check_same(a, expected, 1e-5);
+      CHECK(a[0].losses == b[0].losses);
+      CHECK(a[0].weights == b[0].weights);
+    }
   }
 }
 
