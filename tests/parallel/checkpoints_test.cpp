@@ -8,15 +8,18 @@ namespace {
 using namespace parallel;
 
 struct Layout {
-  int data = 1, tensor = 1, zero = 0;
-  uint32_t ranks() const { return static_cast<uint32_t>(data * tensor); }
+  int data = 1, tensor = 1, zero = 0, pipeline = 1, chunks = 1;
+  uint32_t ranks() const { return static_cast<uint32_t>(data * tensor * pipeline); }
   std::vector<std::string> overrides() const {
-    return {"topology.data=" + std::to_string(data), "topology.tensor=" + std::to_string(tensor),
+    return {"topology.pipeline=" + std::to_string(pipeline), "topology.schedule=interleaved",
+            "topology.chunks=" + std::to_string(chunks), "batch.micro=2", "batch.eval=8",
+            "topology.data=" + std::to_string(data), "topology.tensor=" + std::to_string(tensor),
             "topology.zero=" + std::to_string(zero), "topology.bucket=0.001"};
   }
   std::string text() const {
     return "data " + std::to_string(data) + ", tensor " + std::to_string(tensor) + ", zero " +
-           std::to_string(zero);
+           std::to_string(zero) + ", pipeline " + std::to_string(pipeline) + " of " +
+           std::to_string(chunks) + " stages";
   }
 };
 
@@ -37,7 +40,7 @@ Body go_on(const std::string& path, int steps) {
 TEST_SUITE("checkpoints") {
   TEST_CASE("30 random pairs: saved by one layout, loaded by another, the next 50 losses agree") {
     const Folder folder;
-    Team team{model(folder), {}, {}, {}};
+    Team team{model(folder), {"batch.micro=2", "batch.eval=8"}, {}, {}};
     constexpr int kBefore = 9, kAfter = 50;
     Outcome straight = run(team, 1, train(kBefore + kAfter))[0];
     REQUIRE_MESSAGE(straight.code == PLAIT_OK, straight.error);
@@ -46,7 +49,9 @@ TEST_SUITE("checkpoints") {
 
     std::mt19937 random(1);
     const std::vector<Layout> all{{1, 1, 0}, {2, 1, 0}, {2, 1, 2}, {4, 1, 1}, {8, 1, 3}, {1, 2, 0},
-                                  {1, 4, 0}, {2, 2, 0}, {2, 2, 3}, {4, 2, 1}, {2, 4, 3}};
+                                  {1, 4, 0}, {2, 2, 0}, {2, 2, 3}, {4, 2, 1}, {2, 4, 3},
+                                  {1, 1, 0, 2, 1}, {1, 1, 0, 4, 1}, {2, 1, 1, 2, 2}, {2, 1, 3, 4, 1},
+                                  {1, 2, 0, 2, 3}, {2, 2, 2, 2, 1}};
     for (int pair = 0; pair < 30; ++pair) {
       const Layout &from = all[random() % all.size()], &to = all[random() % all.size()];
       CAPTURE(pair);

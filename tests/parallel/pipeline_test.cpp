@@ -72,6 +72,18 @@ TEST_SUITE("pipeline") {
     check(team, {2, 2, 2, 3, "zero_bubble", 1, 2}, expected, 50);
   }
 
+  TEST_CASE("values that skip stages: branches, embeddings, shapes") {
+    const Folder folder;
+    Team team{mixed_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(team, 1, train(50))[0];
+    REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
+    for (const Layout& layout :
+         {Layout{2, 1, 1}, Layout{4, 1, 1, 0, "zero_bubble"}, Layout{4, 1, 1, 0, "interleaved", 2},
+          Layout{8, 1, 1, 0, "gpipe"}, Layout{2, 1, 2, 0, "interleaved", 3},
+          Layout{4, 1, 2, 0, "zero_bubble"}, Layout{2, 2, 2, 3, "interleaved", 4, 2}})
+      check(team, layout, expected, 50);
+  }
+
   TEST_CASE("recomputation gives the same bits in every schedule") {
     const Folder folder;
     for (const Layout& layout : {Layout{2, 1, 1, 0, "1f1b", 1, 4}, Layout{2, 2, 1, 3, "zero_bubble", 1, 2},

@@ -154,6 +154,90 @@ rate = 0.006
 )";
 }
 
+std::string mixed_model(const Folder& folder) {
+  constexpr int kSamples = 40, kIds = 6;
+  std::ofstream ids(folder / "ids", std::ios::binary), labels(folder / "labels", std::ios::binary);
+  const auto header = [](std::ofstream& to, std::initializer_list<int> dims) {
+    to.put(0).put(0).put(8).put(static_cast<char>(dims.size()));
+    for (const int d : dims) to.put(0).put(0).put(0).put(static_cast<char>(d));
+  };
+  header(ids, {kSamples, kIds});
+  header(labels, {kSamples});
+  uint32_t noise = 99;
+  const auto next = [&noise] { return (noise = noise * 1664525u + 1013904223u) >> 16; };
+  for (int i = 0; i < kSamples; ++i) {
+    const uint32_t label = next() % 4;
+    labels.put(static_cast<char>(label));
+    for (int k = 0; k < kIds; ++k)
+      ids.put(static_cast<char>((next() % 3 == 0 ? next() : label * 4 + next() % 4) % 16));
+  }
+  const std::string data = "type = \"idx\"\nimages = \"" + (folder / "ids") + "\"\nlabels = \"" +
+                           (folder / "labels") + "\"\n";
+  return "[run]\nseed = 3\nthreads = 1\n[batch]\nglobal = 16\n[data.train]\n" + data +
+         "shuffle = true\n[data.eval]\n" + data + R"(
+[[model.layers]]
+type = "embedding"
+vocabulary = 16
+width = 8
+[[model.layers]]
+type = "flatten"
+as = ["flat"]
+[[model.layers]]
+type = "linear"
+out = 32
+parallel = "column"
+[[model.layers]]
+type = "silu"
+as = ["gate"]
+[[model.layers]]
+type = "linear"
+from = ["flat"]
+out = 32
+parallel = "column"
+as = ["up"]
+[[model.layers]]
+type = "mul"
+from = ["gate", "up"]
+as = ["both"]
+[[model.layers]]
+type = "linear"
+out = 48
+parallel = "row"
+as = ["down"]
+[[model.layers]]
+type = "add"
+from = ["flat", "down"]
+[[model.layers]]
+type = "rms_norm"
+as = ["normed"]
+[[model.layers]]
+type = "concat"
+from = ["normed", "both"]
+[[model.layers]]
+type = "reshape"
+shape = [4, 20]
+[[model.layers]]
+type = "linear"
+out = 8
+parallel = "column"
+[[model.layers]]
+type = "softmax"
+[[model.layers]]
+type = "flatten"
+[[model.layers]]
+type = "linear"
+out = 4
+[loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "sgd"
+rate = 0.05
+momentum = 0.9
+)";
+}
+
 double memory_of(const plait::Plan& plan, const std::string& category) {
   return nlohmann::json::parse(plan.describe())["memory"][category].get<double>();
 }

@@ -52,6 +52,8 @@ Body train(int n);
 // An MLP with dropout, a layer norm, a tied layer, two parameter groups, clipping, weighted samples and an incomplete last batch.
 // The folder holds its data.
 std::string model(const Folder& folder);
+// Ids through an embedding, two branches that meet again, a norm over a shared dimension, shapes in between.
+std::string mixed_model(const Folder& folder);
 
 // Bytes of a category of the plan's memory.
 double memory_of(const plait::Plan& plan, const std::string& category);
