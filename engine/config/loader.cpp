@@ -177,12 +177,12 @@ void Loader::check_numbers(Experiment& to) {
   const int64_t passes = std::max<int64_t>(1, batch.accumulation);
   if (share % passes != 0 || (batch.micro > 0 && batch.accumulation > 0 &&
                               share % batch.micro == 0 && share / batch.micro != passes))
-    problems_.add(origin("batch", "accumulation"), "batch.accumulation",
-                  std::to_string(passes) + " passes do not make a rank's share of " +
-                      std::to_string(share) + " samples" +
-                      (batch.micro > 0 ? " of passes of " + std::to_string(batch.micro) : ""),
-                  batch.micro > 0 ? "leave out batch.micro or batch.accumulation"
-                                  : "use a divisor of " + std::to_string(share));
+    return problems_.add(
+        origin("batch", "accumulation"), "batch.accumulation",
+        std::to_string(passes) + " passes do not make a rank's share of " + std::to_string(share) +
+            " samples" + (batch.micro > 0 ? " of passes of " + std::to_string(batch.micro) : ""),
+        batch.micro > 0 ? "leave out batch.micro or batch.accumulation"
+                        : "use a divisor of " + std::to_string(share));
   if (batch.micro == 0) batch.micro = std::max<int64_t>(1, share / passes);
   if (batch.eval == 0) batch.eval = batch.micro * ranks;
   if (batch.eval % ranks != 0)
