@@ -122,8 +122,8 @@ typedef struct plait_job_options {
   const char *meeting;
   const void *secret; /* (secret_size) bytes that nobody can guess, 16 at least; NULL with a file */
   uint64_t secret_size;
-  double connect_timeout; /* seconds for all ranks to arrive; 0: 60 */
-  double timeout;         /* seconds for one exchange, and of silence before a rank counts as lost; 0: 60 */
+  double connect_timeout; /* seconds for all ranks to arrive; 0: as [topology] says */
+  double timeout;         /* seconds for one exchange, and of silence before a rank counts as lost; 0: as [topology] says */
 } plait_job_options;
 
 /* Says who we are. options NULL: as the environment tells (PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else

@@ -28,8 +28,8 @@ runtime::Job job_of(const plait_job_options& o) {
     require(o.secret, "plait_job_options.secret");
     job.secret.assign(static_cast<const char*>(o.secret), o.secret_size);
   }
-  if (o.connect_timeout != 0) job.connect_timeout = o.connect_timeout;
-  if (o.timeout != 0) job.timeout = o.timeout;
+  job.connect_timeout = o.connect_timeout;
+  job.timeout = o.timeout;
   runtime::check(job);
   return job;
 }

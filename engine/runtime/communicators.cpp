@@ -164,7 +164,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   g.item = &choose(*plan_, control_.peers(), members, host_memory);
   g.plugin = plan_->registry->plugin_of(g.item);
   g.control = &control_;
-  g.connect_timeout = plan_->experiment.topology.connect_timeout;
+  g.connect_timeout = control_.connect_timeout();
   g.store.struct_size = sizeof g.store;
   g.store.self = &g;
   g.store.set = [](void* self, const char* key, const void* data, uint64_t size) {
@@ -204,7 +204,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   setup.ranks = c_names.data();
   setup.store = &g.store;
   setup.connect_timeout = g.connect_timeout;
-  setup.timeout = plan_->experiment.topology.timeout;
+  setup.timeout = control_.timeout();
   plait_comm* comm = nullptr;
   // Options under [comm] are those of the backend that topology.comm names.
   config::Problems problems;

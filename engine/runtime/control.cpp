@@ -24,6 +24,7 @@ struct Control::State {
   std::unique_ptr<Client> client;  // of every rank that is not alone
   std::unique_ptr<Alone> alone;
   std::vector<Peer> peers;
+  double connect_timeout = 0, timeout = 0;
 
   Ending& ending() { return client ? client->ending() : alone->ending(); }
 };
@@ -55,6 +56,8 @@ void check_key(const std::string& key) {
 Control::Control(const ControlConfig& config, Log& log) : state_(std::make_unique<State>()) {
   const Job& job = config.job;
   const Meeting meeting = meeting_of(job);
+  state_->connect_timeout = job.connect_timeout;
+  state_->timeout = job.timeout;
   if (job.size == 1) {
     state_->alone = std::make_unique<Alone>(own_name(config));
     state_->peers.push_back(own_arrival(config).peer);
@@ -80,6 +83,8 @@ Control::Control(const ControlConfig& config, Log& log) : state_(std::make_uniqu
 Control::~Control() = default;
 
 const std::vector<Peer>& Control::peers() const { return state_->peers; }
+double Control::connect_timeout() const { return state_->connect_timeout; }
+double Control::timeout() const { return state_->timeout; }
 
 void Control::set(const std::string& key, std::string_view value) {
   check_key(key);

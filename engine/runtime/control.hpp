@@ -36,8 +36,8 @@ class Control {
  public:
   // Returns when all ranks have met and agree. Errors: PLAIT_ERR_PEER naming the ranks that are missing after connect_timeout, or
   // the rank that went away meanwhile; PLAIT_ERR_CONFIG naming every difference of identity, on every rank; PLAIT_ERR_INVALID for
-  // a meeting that makes no sense; PLAIT_ERR_IO for a port that is taken, or a meeting file that others may read or write.
-  // A job of one rank has no socket, file or thread. [blocks: yes]
+  // a meeting that makes no sense, or a timeout of 0; PLAIT_ERR_IO for a port that is taken, or a meeting file that others may
+  // read or write. A job of one rank has no socket, file or thread. [blocks: yes]
   Control(const ControlConfig& config, Log& log);
   // Says goodbye: the others do not take it for a loss. Rank 0 serves until all have said so, at most a few seconds.
   ~Control();
@@ -45,6 +45,9 @@ class Control {
   Control& operator=(const Control&) = delete;
 
   const std::vector<Peer>& peers() const;  // (R)
+  // Seconds, as the job has them.
+  double connect_timeout() const;
+  double timeout() const;
 
   // Lays down a value (64 KiB at most) under a key not yet taken (letters, digits, dots, 256 at most). Errors: PLAIT_ERR_STATE for
   // a key that is taken; PLAIT_ERR_PEER when the job is over. [thread: any]

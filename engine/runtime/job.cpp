@@ -222,8 +222,9 @@ void check(const Job& job) {
     refuse("local_rank is " + std::to_string(job.local_rank) + ", expected 0 to " +
            std::to_string(job.local_size - 1));
   for (const double seconds : {job.connect_timeout, job.timeout})
-    if (!(seconds > 0) || !std::isfinite(seconds))
-      refuse("a timeout is " + real_text(seconds) + " s, expected a finite number above 0");
+    if (!(seconds >= 0) || !std::isfinite(seconds))
+      refuse("a timeout is " + real_text(seconds) +
+             " s, expected a finite number above 0, or 0 for what [topology] says");
   if (job.meeting.empty()) return;
   if (const std::string fault = meeting_fault(job.meeting); !fault.empty())
     refuse("the meeting '" + printable(job.meeting) + "' " + fault);

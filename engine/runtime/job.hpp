@@ -18,8 +18,9 @@ struct Job {
   std::string secret;  // bytes; "" where the file brings it
   int listen_fd =
       -1;  // of rank 0: a socket that listens at the meeting's port already; owned by whoever gave it
-  double connect_timeout = 60;  // seconds for all ranks to arrive
-  double timeout = 60;  // seconds for one exchange, and of silence before a rank counts as lost
+  // Seconds, 0: as [topology] says.
+  double connect_timeout = 0;  // for all ranks to arrive
+  double timeout = 0;          // for one exchange, and of silence before a rank counts as lost
 };
 
 using Environment = std::function<const char*(const char* name)>;  // getenv

@@ -31,8 +31,9 @@ Team::Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log&
   const topology::Coordinates c = plan_->at;
   runtime::ControlConfig config;
   config.job = job;
-  config.job.timeout = plan_->experiment.topology.timeout;
-  config.job.connect_timeout = plan_->experiment.topology.connect_timeout;
+  const config::TopologyConfig& otherwise = plan_->experiment.topology;
+  if (job.timeout == 0) config.job.timeout = otherwise.timeout;
+  if (job.connect_timeout == 0) config.job.connect_timeout = otherwise.connect_timeout;
   config.name =
       strf("rank %d (pipeline %d, data %d, tensor %d)", rank_, c.pipeline, c.data, c.tensor);
   config.identity = identity_of(*plan_);
@@ -98,7 +99,7 @@ void Team::give_up(const std::string& text) noexcept {
 // the control channel who is silent.
 std::string Team::end_reason() const {
   if (!control_) return "";
-  const double heartbeat = std::min(1.0, plan_->experiment.topology.timeout / 4);
+  const double heartbeat = std::min(1.0, control_->timeout() / 4);
   const Stopwatch watch;
   for (;;) {
     std::string reason = control_->end_reason();

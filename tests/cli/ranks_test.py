@@ -247,6 +247,10 @@ class Joined(Ranks):
         env = {**self.variables(1, "Slurm"), "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
         self.fails(2, ["run", "t.toml", TWO], "of the 2 ranks of this job only 1 are on this machine", "PLAIT_MEETING=HOST:PORT", env=env)
 
+    def test_a_variable_of_time_counts_more_than_the_topology(self):
+        env = {**self.variables(0, "PLAIT"), "PLAIT_CONNECT_TIMEOUT": "0.3"}
+        self.fails(1, ["run", "t.toml", TWO], "did not meet within 0.3 s; missing: rank 1 of 2", env=env)
+
     def test_env_shows_it(self):
         facts = self.expect(0, "env", "--json", env=self.variables(1, "Open MPI")).records[0]["job"]
         self.assertEqual((facts["source"], facts["rank"], facts["size"], facts["local_size"]), ("Open MPI", 1, 2, 2))

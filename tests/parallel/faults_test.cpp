@@ -1,5 +1,7 @@
 // A rank that fails, leaves or differs ends the job for all, with a text that says who and why.
+#include <chrono>
 #include <cmath>
+#include <future>
 
 #include "tests/parallel/ranks.hpp"
 
@@ -111,6 +113,34 @@ TEST_SUITE("faults") {
         CHECK(has(o.error, "model.first"));
       }
     }
+  }
+
+  TEST_CASE("a job's time for all ranks to arrive counts, in place of that of [topology]") {
+    const Folder folder;
+    Team team{model(folder), {"topology.data=2"}, {{1, {"topology.data=1"}}}, {}};
+    team.job = [](uint32_t, plait::JobSettings& job) { job.connect_timeout = 0.3; };
+    const auto outcomes = run(team, 2, train(1));
+    CHECK(outcomes[1].code == PLAIT_ERR_CONFIG);  // it makes no plan, and does not come
+    CAPTURE(outcomes[0].error);
+    CHECK(outcomes[0].code == PLAIT_ERR_PEER);
+    CHECK(has(outcomes[0].error, "did not meet within 0.3 s; missing: rank 1 of 2"));
+  }
+
+  TEST_CASE("a job's time for one exchange counts, in place of that of [topology]") {
+    const Folder folder;
+    Team team{model(folder), {"topology.data=2"}, {}, {}};
+    team.job = [](uint32_t, plait::JobSettings& job) { job.timeout = 1; };
+    std::promise<void> over;
+    const auto outcomes = run(team, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
+      if (rank == 1) {
+        // Alive, but not where the other waits for it; that of [topology] is a minute.
+        CHECK(over.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+        return;
+      }
+      CHECK_THROWS_AS(session.step(), plait::HostError);
+      over.set_value();
+    });
+    for (const Outcome& o : outcomes) CHECK(o.error == "");
   }
 
   TEST_CASE("a plan of several ranks needs its job") {

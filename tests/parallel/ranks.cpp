@@ -39,6 +39,7 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
     job.rank = rank;
     job.size = ranks;
     job.meeting = ranks > 1 ? "file:" + meeting : "";
+    if (team.job) team.job(rank, job);
     const plait::Plan plan(experiment, plait::Job(job));
     plait::SessionSettings settings;
     settings.no_files = true;

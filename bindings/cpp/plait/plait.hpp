@@ -198,7 +198,7 @@ struct JobSettings {
   uint32_t local_rank = 0, local_size = 0;  // local_size 0: all ranks are on this machine
   std::string meeting = "";                 // "HOST:PORT", "file:PATH"; "": nowhere, for plans
   std::string secret = "";                  // bytes
-  double connect_timeout = 0, timeout = 0;  // seconds; 0: the library's own
+  double connect_timeout = 0, timeout = 0;  // seconds; 0: as [topology] says
 };
 
 // Who this process is among the ranks that train together.

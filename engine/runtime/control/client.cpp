@@ -26,6 +26,8 @@ Client::Client(const ControlConfig& config, Joined joined, Time deadline, Log& l
       name_(own_name(config)),
       timeout_(config.job.timeout),
       interval_(beat_interval(std::min(timeout_, joined.server_timeout))),
+      // Rank 0 may be more patient than this rank, and speaks the less often.
+      silence_(std::max(span(timeout_), 4 * beat_interval(joined.server_timeout))),
       deadline_(deadline),
       log_(log),
       joined_(std::move(joined)),
@@ -221,8 +223,8 @@ void Client::introduce(const Frame& frame) {
 void Client::watch_server(Time now) {
   if (now < next_beat_) return;
   next_beat_ = now + interval_;
-  if (now - heard_ > span(timeout_)) {
-    rank_0_is_lost(silent_for(timeout_), true);
+  if (now - heard_ > silence_) {
+    rank_0_is_lost(silent_for(std::chrono::duration<double>(silence_).count()), true);
     heard_ = now;
   }
   std::string beat = Writer(Kind::kBeat).i64(step_.load(std::memory_order_relaxed)).done();

@@ -64,8 +64,8 @@ class Client {
 
   const Job job_;
   const std::string name_;
-  const double timeout_;  // of silence
-  const Clock::duration interval_;
+  const double timeout_;
+  const Clock::duration interval_, silence_;  // between heartbeats; after which rank 0 is lost
   const Time deadline_;
   Log& log_;
   const Joined joined_;

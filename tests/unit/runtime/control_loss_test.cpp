@@ -183,6 +183,16 @@ TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
   CHECK(second.wait() == 0);
 }
 
+TEST_CASE("a rank of less patience than rank 0 does not take its pauses for silence") {
+  const Folder folder;
+  Lines lines;
+  const auto failures = on_threads({0, 1}, [&](int rank) {
+    Control control(in_file(folder, 2, rank == 0 ? 60 : 0.2).of(rank), lines.log());
+    CHECK(wait_for_end(control, 1.5) == "");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
 TEST_CASE("a rank that leaves alone ends the job of the others, after a while") {
   const Folder folder;
   const Setup setup = in_file(folder, 3);

@@ -115,6 +115,7 @@ TEST_CASE("jobs that make no sense") {
 TEST_CASE("addresses with a number in brackets") {
   Job job;
   job.size = 2;
+  job.timeout = job.connect_timeout = 60;
   job.secret = "sixteen bytes or more";
   job.meeting = "[::1]:29400";
   const control::Meeting meeting = control::meeting_of(job);

@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
@@ -112,6 +114,8 @@ TEST_CASE("nobody else: alone") {
   CHECK(job.reason == "no launcher has set its variables");
   CHECK(job.meeting == "");
   CHECK(job.listen_fd == -1);
+  CHECK(job.timeout == 0);  // as [topology] says
+  CHECK(job.connect_timeout == 0);
   CHECK(job_of({{"PLAIT_TIMEOUT", "2.5"}}).timeout == 2.5);
 }
 
@@ -417,9 +421,15 @@ TEST_CASE("a job a host describes is checked") {
   CHECK(fault(job) == "[job] local_rank is 2, expected 0 to 1");
   job.local_rank = 1;
   CHECK(fault(job) == "");  // a plan needs no meeting
-  job.timeout = 0;
-  CHECK(fault(job).find("a timeout is 0.0 s") != std::string::npos);
-  job.timeout = 1;
+  for (const double bad : {-1.0, double{NAN}, double{INFINITY}}) {
+    job.timeout = bad;
+    CHECK(fault(job).find(", expected a finite number above 0, or 0 for what [topology] says") !=
+          std::string::npos);
+    std::swap(job.timeout, job.connect_timeout);
+    CHECK(fault(job).find("[job] a timeout is ") == 0);
+    job.timeout = job.connect_timeout = 1;
+    CHECK(fault(job) == "");
+  }
   job.meeting = "nowhere";
   CHECK(fault(job) == "[job] the meeting 'nowhere' is neither HOST:PORT nor file:PATH");
   job.meeting = "h:1";
@@ -435,8 +445,9 @@ TEST_CASE("a description tells all but the secret") {
   Job job;
   job.rank = 1, job.size = 2, job.local_rank = 1, job.local_size = 2;
   job.source = "host", job.reason = "said so", job.meeting = "h:1", job.secret = "0123456789abcdef";
+  job.timeout = 2.5;
   CHECK(
       describe(job) ==
       R"({"schema": 1, "rank": 1, "size": 2, "local_rank": 1, "local_size": 2, "meeting": "h:1", )"
-      R"("source": "host", "reason": "said so", "connect_timeout": 60.0, "timeout": 60.0})");
+      R"("source": "host", "reason": "said so", "connect_timeout": 0.0, "timeout": 2.5})");
 }
