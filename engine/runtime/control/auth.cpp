@@ -40,7 +40,7 @@ int digit(char c) {
 
 }  // namespace
 
-// RFC 2104.
+// RFC 2104. Once more in plugins/comm/gloo/auth.cpp: plugins may not use the engine, nor the engine plugins/support.
 Digest hmac(std::string_view key, std::string_view data) {
   const Digest short_key = sha256(key);
   if (key.size() > SHA256_BLOCK_LENGTH) key = text_of(short_key);
