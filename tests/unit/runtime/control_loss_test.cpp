@@ -20,18 +20,6 @@ using namespace plait::runtime::testing;
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-Setup in_file(const Folder& folder, int size, double timeout = 60) {
-  Setup setup;
-  setup.size = size;
-  setup.meeting = "file:" + folder.path("meeting");
-  setup.timeout = timeout;
-  return setup;
-}
-
 // A rank in a process of its own that works until somebody stops it.
 void work_for_ever(const Setup& setup, int rank, int64_t step) {
   Log log;
@@ -39,6 +27,20 @@ void work_for_ever(const Setup& setup, int rank, int64_t step) {
   control.at_step(step);
   control.set("ready." + std::to_string(rank), std::to_string(getpid()));
   for (;;) pause();
+}
+
+// A rank in a process of its own that is stopped, wakes up, and then must be told that it was silent.
+void learn_own_loss(const Setup& setup, int rank) {
+  Log log;
+  Control control(setup.of(rank), log);
+  try {
+    control.set("ready." + std::to_string(rank), "");
+  } catch (const Error&) {
+    // Stopped before the answer came.
+  }
+  const std::string told = wait_for_end(control);
+  if (!has(told, setup.of(rank).name + " is lost: it has said nothing for 3 s"))
+    throw std::runtime_error(told);
 }
 
 // The other ranks' view: waits until `victim` has met them and its step is known, does `harm`, returns what each is told.
@@ -93,7 +95,7 @@ TEST_CASE("when rank 0 is killed each of the others says so") {
 
 TEST_CASE("a rank that is stopped is found by its silence") {
   const Folder folder;
-  const Setup setup = in_file(folder, 3, 3);
+  const Setup setup = in_file(folder, 3, {.timeout = 3});
   Child child([&] { work_for_ever(setup, 1, 7); });
   const auto told = witness(setup, {0, 2}, 1, [&] { child.signal(SIGSTOP); });
   CHECK(has(told[0], "rank 1 (data 1) is lost: it has said nothing for 3 s"));
@@ -104,7 +106,7 @@ TEST_CASE("a rank that is stopped is found by its silence") {
 
 TEST_CASE("when rank 0 is stopped the others notice by its silence") {
   const Folder folder;
-  const Setup setup = in_file(folder, 3, 3);
+  const Setup setup = in_file(folder, 3, {.timeout = 3});
   Child child([&] { work_for_ever(setup, 0, 0); });
   const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGSTOP); });
   for (const std::string& text : told)
@@ -113,18 +115,8 @@ TEST_CASE("when rank 0 is stopped the others notice by its silence") {
 
 TEST_CASE("a stopped rank that wakes up learns that it is out") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 3);
-  Child child([&] {
-    Log log;
-    Control control(setup.of(1), log);
-    try {
-      control.set("ready.1", "");
-    } catch (const Error&) {
-      // Stopped before the answer came.
-    }
-    const std::string reason = wait_for_end(control);
-    _exit(has(reason, "rank 1 (data 1) is lost: it has said nothing for 3 s") ? 0 : 7);
-  });
+  const Setup setup = in_file(folder, 2, {.timeout = 3});
+  Child child([&] { learn_own_loss(setup, 1); });
   Lines lines;
   Control control(setup.of(0), lines.log());
   control.get("ready.1", 60);
@@ -136,18 +128,8 @@ TEST_CASE("a stopped rank that wakes up learns that it is out") {
 
 TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 3);
-  Child child([&] {
-    Log log;
-    Control control(setup.of(0), log);
-    try {
-      control.set("ready.0", "");
-    } catch (const Error&) {
-      // Stopped before the answer came.
-    }
-    const std::string reason = wait_for_end(control);
-    _exit(has(reason, "rank 0 (data 0) is lost: it has said nothing for 3 s") ? 0 : 7);
-  });
+  const Setup setup = in_file(folder, 2, {.timeout = 3});
+  Child child([&] { learn_own_loss(setup, 0); });
   Lines lines;
   {
     Control control(setup.of(1), lines.log());
@@ -161,7 +143,7 @@ TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
 
 TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 3);
+  const Setup setup = in_file(folder, 2, {.timeout = 3});
   const auto rank = [&](int r) {
     Log log;
     Control control(setup.of(r), log);
@@ -187,7 +169,7 @@ TEST_CASE("a rank of less patience than rank 0 does not take its pauses for sile
   const Folder folder;
   Lines lines;
   const auto failures = on_threads({0, 1}, [&](int rank) {
-    Control control(in_file(folder, 2, rank == 0 ? 60 : 0.2).of(rank), lines.log());
+    Control control(in_file(folder, 2, {.timeout = rank == 0 ? 60 : 0.2}).of(rank), lines.log());
     CHECK(wait_for_end(control, 1.5) == "");
   });
   for (const std::string& failure : failures) CHECK(failure == "");
@@ -263,7 +245,7 @@ TEST_CASE(
     CAPTURE(victim);
     CAPTURE(delay.count());
     Setup setup = in_file(folder, 4);  // in which the round before may have left its file
-    setup.connect_timeout = 1;
+    setup.patience.connect_timeout = 1;
     std::vector<std::unique_ptr<Child>> children;
     for (int rank = 0; rank < 4; ++rank)
       children.push_back(std::make_unique<Child>([&setup, rank] {

@@ -22,18 +22,6 @@ using namespace plait::runtime::testing;
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-Setup in_file(const Folder& folder, int size, double connect_timeout = 60) {
-  Setup setup;
-  setup.size = size;
-  setup.meeting = "file:" + folder.path("meeting");
-  setup.connect_timeout = connect_timeout;
-  return setup;
-}
-
 std::string failure_of(const ControlConfig& config, uint32_t code) {
   Lines lines;
   try {
@@ -125,7 +113,7 @@ TEST_CASE("addresses with a number in brackets") {
 
 TEST_CASE("every rank is told which ranks are missing") {
   const Folder folder;
-  const Setup setup = in_file(folder, 5, 1);
+  const Setup setup = in_file(folder, 5, {.connect_timeout = 1});
   Lines lines;
   std::vector<uint32_t> codes;
   const auto failures = on_threads(
@@ -139,7 +127,7 @@ TEST_CASE("every rank is told which ranks are missing") {
 
 TEST_CASE("a rank that waits in vain for rank 0 says where") {
   const Folder folder;
-  Setup setup = in_file(folder, 2, 0.4);
+  Setup setup = in_file(folder, 2, {.connect_timeout = 0.4});
   std::string text = failure_of(setup.of(1), PLAIT_ERR_PEER);
   CHECK(has(text, "rank 1 of 2 did not reach rank 0 at " + setup.meeting + " within 0.4 s"));
   CHECK(has(text, "there is no file " + folder.path("meeting")));
@@ -281,7 +269,7 @@ TEST_CASE("what an earlier run left does not disturb: somebody else listens ther
 TEST_CASE("what an earlier run left does not disturb: its rank 0 still waits there") {
   const Folder folder, elsewhere;
   Lines lines;
-  Setup old = in_file(elsewhere, 2, 2);
+  Setup old = in_file(elsewhere, 2, {.connect_timeout = 2});
   const auto failures = on_threads({0, 1}, [&](int i) {
     if (i == 0) {
       failure_of(old.of(0), PLAIT_ERR_PEER);  // gives up after two seconds
@@ -299,7 +287,7 @@ TEST_CASE("what an earlier run left does not disturb: its rank 0 still waits the
 
 TEST_CASE("files and folders that others may write are refused") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, 5);
+  const Setup setup = in_file(folder, 2, {.connect_timeout = 5});
   const std::string path = folder.path("meeting");
 
   for (const mode_t mode : {0660, 0602, 0640, 0604}) {

@@ -58,6 +58,12 @@ std::string Lines::all() const {
   return text_;
 }
 
+bool Lines::has(const std::string& part) const { return testing::has(all(), part); }
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 ControlConfig Setup::of(int rank) const {
   ControlConfig config;
   config.name = "rank " + std::to_string(rank) + " (data " + std::to_string(rank) + ")";
@@ -66,10 +72,18 @@ ControlConfig Setup::of(int rank) const {
   config.job.meeting = meeting;
   config.job.secret = secret;
   config.job.listen_fd = rank == 0 ? listen_fd : -1;
-  config.job.connect_timeout = connect_timeout;
-  config.job.timeout = timeout;
+  config.job.connect_timeout = patience.connect_timeout;
+  config.job.timeout = patience.timeout;
   config.identity = {{"engine version", "0.1.0"}, {"configuration", "1f3a"}};
   return config;
+}
+
+Setup in_file(const Folder& folder, int size, const Patience& patience) {
+  Setup setup;
+  setup.size = size;
+  setup.meeting = "file:" + folder.path("meeting");
+  setup.patience = patience;
+  return setup;
 }
 
 int listen_on_loopback(int& port) {

@@ -31,12 +31,19 @@ class Lines {
   Lines();
   Log& log() { return log_; }
   std::string all() const;
-  bool has(const std::string& part) const { return all().find(part) != std::string::npos; }
+  bool has(const std::string& part) const;
 
  private:
   mutable std::mutex mutex_;
   std::string text_;
   Log log_;
+};
+
+bool has(const std::string& text, const std::string& part);
+
+// Seconds that ranks wait.
+struct Patience {
+  double connect_timeout = 60, timeout = 60;
 };
 
 // What the ranks have in common; rank r of `size`.
@@ -45,9 +52,11 @@ struct Setup {
   std::string meeting;
   std::string secret;
   int listen_fd = -1;
-  double connect_timeout = 60, timeout = 60;
+  Patience patience;
   ControlConfig of(int rank) const;
 };
+// Ranks that meet in a file of the folder.
+Setup in_file(const Folder& folder, int size, const Patience& patience = {});
 
 // A socket that listens on loopback; `port` is set. To be closed by the caller.
 int listen_on_loopback(int& port);

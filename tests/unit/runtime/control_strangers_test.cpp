@@ -27,10 +27,6 @@ namespace {
 constexpr double kSoon = 60;  // seconds in which something surely happens
 const std::string kSecret = "a secret of the job, 32 bytes ..";
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // A job whose rank 0 listens at a port that everybody knows.
 class Open {
  public:
@@ -174,7 +170,7 @@ TEST_CASE("a rank with another secret does not get in, and says why") {
     if (round == 1) return;
     Setup wrong = job.setup;
     wrong.secret = "another secret of the same sort.";
-    wrong.connect_timeout = 0.5;
+    wrong.patience.connect_timeout = 0.5;
     Lines lines;
     std::string text;
     try {
@@ -256,7 +252,7 @@ TEST_CASE("who answers in place of rank 0 is found out") {
   Setup setup;
   setup.meeting = "127.0.0.1:" + std::to_string(port);
   setup.secret = kSecret;
-  setup.connect_timeout = 0.5;
+  setup.patience.connect_timeout = 0.5;
   Lines lines;
   std::string text;
   try {
@@ -276,7 +272,7 @@ TEST_CASE("the secret is in no message") {
   Setup setup;
   setup.meeting = "127.0.0.1:1";
   setup.secret = kSecret;
-  setup.connect_timeout = 0.1;
+  setup.patience.connect_timeout = 0.1;
   Lines lines;
   try {
     const Control control(setup.of(1), lines.log());

@@ -25,13 +25,6 @@ std::vector<int> ranks(int n) {
   return all;
 }
 
-Setup in_file(const Folder& folder, int size) {
-  Setup setup;
-  setup.size = size;
-  setup.meeting = "file:" + folder.path("meeting");
-  return setup;
-}
-
 std::string text_of(const std::function<void()>& f, uint32_t code) {
   try {
     f();
@@ -40,10 +33,6 @@ std::string text_of(const std::function<void()>& f, uint32_t code) {
     return e.text();
   }
   return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -10,19 +10,17 @@
 #include "engine/runtime/control/board.hpp"
 #include "engine/runtime/control/messages.hpp"
 #include "engine/runtime/control/wire.hpp"
+#include "tests/unit/runtime/control_ranks.hpp"
 
 using namespace plait;
 using namespace plait::runtime::control;
+using plait::runtime::testing::has;
 
 namespace {
 
 std::string hex_hmac(const std::string& key, const std::string& data) {
   const Digest digest = hmac(key, data);
   return hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 Frame one(const std::string& bytes) {
