@@ -68,7 +68,8 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   }
   sum_over_replicas(totals);
   if (totals[1] > 0)
-    fail(PLAIT_ERR_CANCELLED, "[session] evaluation of [data." + d.name() + "] stopped on request");
+    fail_agreed(PLAIT_ERR_CANCELLED,
+                "[session] evaluation of [data." + d.name() + "] stopped on request");
   Evaluation e;
   e.step = step_;
   e.dataset = d.name();

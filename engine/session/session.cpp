@@ -212,17 +212,16 @@ void Session::guard_numerics(const StepResult& r) {
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
   // as they exchange on the way.
   const std::string op = first_found();
-  fail(PLAIT_ERR_NUMERIC, strf("[session] %ld steps in a row were not finite, up to step %ld; the "
-                               "first value that is not finite comes from %s; "
-                               "lower the learning rate, set optimizer.clip, or look at the data; "
-                               "[guard] nonfinite_limit sets the patience",
-                               static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step),
-                               op.empty() ? "an earlier micro-batch" : op.c_str()));
+  fail_agreed(PLAIT_ERR_NUMERIC,
+              strf("[session] %ld steps in a row were not finite, up to step %ld; the "
+                   "first value that is not finite comes from %s; "
+                   "lower the learning rate, set optimizer.clip, or look at the data; "
+                   "[guard] nonfinite_limit sets the patience",
+                   static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step),
+                   op.empty() ? "an earlier micro-batch" : op.c_str()));
 }
 
 void Session::throw_together(const char* what, const Error& e) {
-  // All ranks come to these together: nobody waits for this one.
-  if (e.code() == PLAIT_ERR_CANCELLED || e.code() == PLAIT_ERR_NUMERIC) throw e;
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(step_ + 1));
   team_.fail_together(where, e);

@@ -155,6 +155,8 @@ auto Session::together(const char* what, Do&& call) -> decltype(call()) {
   team_.in_call(what);
   try {
     return call();
+  } catch (const Agreed&) {
+    throw;
   } catch (const Error& e) {
     if (team_.alone()) throw;
     throw_together(what, e);

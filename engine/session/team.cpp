@@ -17,6 +17,8 @@ constexpr double kPatience = 3600;
 
 }  // namespace
 
+void fail_agreed(uint32_t code, std::string text) { throw Agreed(code, std::move(text)); }
+
 Team::Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log)
     : plan_(std::move(plan)), rank_(plan_->rank), size_(plan_->grid.ranks()) {
   if (size_ == 1) return;

@@ -14,6 +14,13 @@
 
 namespace plait::session {
 
+// An error that all ranks come to together, and each of them throws: nobody need be told.
+class Agreed : public Error {
+ public:
+  using Error::Error;
+};
+[[noreturn]] void fail_agreed(uint32_t code, std::string text);
+
 // Owner thread only.
 class Team {
  public:

@@ -35,6 +35,7 @@ class Trainer {
   [[noreturn]] void stop(const StepResult& r);
   void save(const StepResult& r);
   void status(const char* state, const StepResult& r, const std::string& message = {});
+  void ended(const char* state, const std::string& message);
   StepResult loop();
 
   Session& s_;
@@ -48,6 +49,12 @@ class Trainer {
 void Trainer::status(const char* state, const StepResult& r, const std::string& message) {
   if (!s_.run_files_) return;
   s_.run_files_->status({state, r.step, s_.plan_->total_steps, r.loss, message, checkpoint_});
+}
+
+void Trainer::ended(const char* state, const std::string& message) {
+  StepResult at;
+  at.step = s_.step_;
+  status(state, at, message);
 }
 
 void Trainer::log_step(const StepResult& r) {
@@ -113,8 +120,7 @@ int Trainer::stop_metric() const {
 Evaluation Trainer::evaluation(const StepResult& r) {
   try {
     return s_.evaluate("eval", experiment_.evaluate.batches);
-  } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_CANCELLED) throw;
+  } catch (const Agreed&) {  // an evaluation's only agreement is to stop
     stop(r);
   }
 }
@@ -124,10 +130,10 @@ void Trainer::stop(const StepResult& r) {
   s_.cancelled_.store(false, std::memory_order_relaxed);  // delivered
   save(r);
   status("interrupted", r);
-  fail(PLAIT_ERR_CANCELLED,
-       strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
-           (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
-                                : "; saved as " + checkpoint_));
+  fail_agreed(PLAIT_ERR_CANCELLED,
+              strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
+                  (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
+                                       : "; saved as " + checkpoint_));
 }
 
 bool Trainer::evaluate(const StepResult& r) {
@@ -214,18 +220,16 @@ StepResult Trainer::run() {
     if (s_.run_files_) s_.run_files_->events().flush();
     progress_.finish();
     return r;
+  } catch (const Agreed& e) {
+    progress_.finish();
+    if (e.code() != PLAIT_ERR_CANCELLED) ended("aborted", e.text());
+    throw;
   } catch (const Error& e) {
     progress_.finish();
-    if (e.code() != PLAIT_ERR_CANCELLED) {
-      StepResult at;
-      at.step = s_.step_;
-      status(e.code() == PLAIT_ERR_NUMERIC ? "aborted" : "failed", at, e.text());
-    }
+    ended("failed", e.text());
     throw;
   } catch (const std::exception& e) {
-    StepResult at;
-    at.step = s_.step_;
-    status("failed", at, e.what());
+    ended("failed", e.what());
     throw;
   }
 }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <utility>
 
 #include "tests/parallel/ranks.hpp"
 
@@ -21,6 +22,24 @@ plait_step_result step_on(plait::Session& session, const std::vector<float>& x,
       {"target", std::span<const int32_t>(label), {n}}};
   return session.step(feeds);
 }
+
+const char* const kMutiny = R"([run]
+threads = 1
+[topology]
+data = 2
+[batch]
+global = 8
+[data.train]
+type = "mutineer"
+[[model.layers]]
+type = "linear"
+out = 2
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+rate = 0.1
+)";
 
 TEST_SUITE("faults") {
   TEST_CASE(
@@ -112,6 +131,22 @@ TEST_SUITE("faults") {
         CHECK(has(o.error, "on rank 1"));
         CHECK(has(o.error, "model.first"));
       }
+    }
+  }
+
+  TEST_CASE("what a plugin says of one rank alone is no agreement, whatever its code") {
+    for (const uint32_t code : {PLAIT_ERR_CANCELLED, PLAIT_ERR_NUMERIC}) {
+      Team team{kMutiny, {"data.train.code=" + std::to_string(code)}, {}, {}};
+      team.plugins = {MUTINEER};
+      auto outcomes =
+          run(team, 2, [](uint32_t, plait::Session& session, Outcome&) { session.step(); });
+      if (outcomes[0].code == PLAIT_ERR_PEER) std::swap(outcomes[0], outcomes[1]);
+      CAPTURE(outcomes[0].error);
+      CAPTURE(outcomes[1].error);
+      CHECK(outcomes[0].code == code);
+      CHECK(has(outcomes[0].error, "no further"));
+      CHECK(outcomes[1].code == PLAIT_ERR_PEER);
+      CHECK(has(outcomes[1].error, "gave up: [session] step failed in step 1"));
     }
   }
 

@@ -38,13 +38,14 @@ class Folder {
 };
 
 // `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's overrides come behind those of all.
-// job may change what rank r says of itself.
+// job may change what rank r says of itself; plugins: files besides the tree's own.
 struct Team {
   std::string toml;
   std::vector<std::string> overrides;
   std::map<uint32_t, std::vector<std::string>> of_rank;
   std::function<plait::SessionSettings(uint32_t rank)> settings;
   std::function<void(uint32_t rank, plait::JobSettings&)> job = nullptr;
+  std::vector<std::string> plugins = {};
 };
 std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body);
 
