@@ -99,6 +99,11 @@ std::string Control::get(const std::string& key, double seconds) {
   return state_->client ? state_->client->get(key, seconds) : state_->alone->get(key, seconds);
 }
 
+void Control::forget(const std::string& key) {
+  check_key(key);
+  state_->client ? state_->client->forget(key) : state_->alone->forget(key);
+}
+
 void Control::on_end(std::function<void(const std::string& reason)> call) {
   state_->ending().on_end(std::move(call));
 }

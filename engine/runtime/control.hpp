@@ -54,6 +54,8 @@ class Control {
   void set(const std::string& key, std::string_view value);
   // Waits for a value. Errors: PLAIT_ERR_PEER after `seconds`, or when the job is over, with the reason. [thread: any; blocks: yes]
   std::string get(const std::string& key, double seconds);
+  // Says that nobody will ask for a value any more, so that rank 0 need not keep it. [thread: any]
+  void forget(const std::string& key);
 
   // Called once, on a thread of the channel, when the job is over because a rank is lost, left early or gave up; with a text that
   // names the rank and what is known ("rank 2 (...) is lost: its connection was closed; it ran as process 12 on HOST and was last

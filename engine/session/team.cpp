@@ -65,11 +65,16 @@ std::string Team::key(const char* what, int32_t rank) const {
   return strf("session.%s.%ld.%d", what, static_cast<long>(round_), rank);
 }
 
+void Team::lay_down(const char* what, const std::string& text) {
+  laid_down_.push_back(key(what, rank_));
+  control_->set(laid_down_.back(), text);
+}
+
 std::string Team::from_leader(const std::string& text) {
   if (alone()) return text;
   ++round_;
   if (leads()) {
-    control_->set(key("leader", 0), text);
+    lay_down("leader", text);
     return text;
   }
   return control_->get(key("leader", 0), kPatience);
@@ -78,10 +83,13 @@ std::string Team::from_leader(const std::string& text) {
 std::vector<std::string> Team::from_all(const std::string& text) {
   if (alone()) return {text};
   ++round_;
-  control_->set(key("all", rank_), text);
+  lay_down("all", text);
   std::vector<std::string> texts;
   for (int32_t r = 0; r < size_; ++r)
     texts.push_back(r == rank_ ? text : control_->get(key("all", r), kPatience));
+  // All ranks are in this round now: what belongs to those before it, they have read.
+  for (; laid_down_.size() > 1; laid_down_.erase(laid_down_.begin()))
+    control_->forget(laid_down_.front());
   return texts;
 }
 

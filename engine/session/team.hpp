@@ -60,11 +60,13 @@ class Team {
 
  private:
   std::string key(const char* what, int32_t rank) const;
+  void lay_down(const char* what, const std::string& text);
   std::string end_reason() const;
 
   std::shared_ptr<const plan::Plan> plan_;
   int32_t rank_, size_;
-  int64_t round_ = 0;  // calls of from_leader() and from_all() so far
+  int64_t round_ = 0;                   // calls of from_leader() and from_all() so far
+  std::vector<std::string> laid_down_;  // keys of this rank that the others may not have read yet
   std::unique_ptr<runtime::Control> control_;
   std::unique_ptr<runtime::Communicators> communicators_;
 };

@@ -34,6 +34,11 @@ std::string Alone::get(const std::string& key, double seconds) {
   return values_.at(key);
 }
 
+void Alone::forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  values_.erase(key);
+}
+
 void Alone::give_up(std::string_view text) noexcept {
   try {
     ending_.set({PLAIT_ERR_PEER, name_ + " gave up: " + std::string(text)});

@@ -17,6 +17,7 @@ class Alone {
   explicit Alone(std::string name);
   void set(const std::string& key, std::string_view value);
   std::string get(const std::string& key, double seconds);
+  void forget(const std::string& key);
   void give_up(std::string_view text) noexcept;
   Ending& ending() { return ending_; }
   const Ending& ending() const { return ending_; }

@@ -85,6 +85,8 @@ void Board::handle(uint32_t rank, const Frame& frame, Time now) {
       return get(rank, r);
     case Kind::kCancel:
       return cancel(rank, r.u32());
+    case Kind::kForget:
+      return forget(r);
     case Kind::kGiveUp:
       return end(PLAIT_ERR_PEER, name(rank) + " gave up: " + std::string(r.text(kMostText)));
     case Kind::kReport:
@@ -224,6 +226,15 @@ void Board::cancel(uint32_t rank, uint32_t request) {
                 [&](const Wait& one) { return one.rank == rank && one.request == request; });
   if (waiting->second.empty()) waits_.erase(waiting);
   ranks_[rank].waits.erase(found);
+}
+
+void Board::forget(Reader r) {
+  const std::string key(r.text(kMostKey));
+  r.done();
+  const auto found = values_.find(key);
+  if (found == values_.end()) return;
+  bytes_ -= key.size() + found->second.size();
+  values_.erase(found);
 }
 
 void Board::go(uint32_t rank) {

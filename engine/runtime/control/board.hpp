@@ -63,6 +63,7 @@ class Board {
   void set(uint32_t rank, Reader r);
   void get(uint32_t rank, Reader r);
   void cancel(uint32_t rank, uint32_t request);
+  void forget(Reader r);
   void in_call(uint32_t rank, Reader r);
   void goodbye(uint32_t rank, Time now);
   void go(uint32_t rank);

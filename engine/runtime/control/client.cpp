@@ -109,6 +109,15 @@ std::string Client::get(const std::string& key, double seconds) {
   return std::move(answer.bytes);
 }
 
+void Client::forget(const std::string& key) {
+  const std::string frame = Writer(Kind::kForget).text(key).done();
+  {
+    const std::lock_guard lock(mutex_);
+    out_ += frame;
+  }
+  waker_.wake();
+}
+
 void Client::give_up(std::string_view text) noexcept {
   try {
     const std::string frame = Writer(Kind::kGiveUp).text(shortened(text, kMostText)).done();

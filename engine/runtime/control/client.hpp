@@ -32,6 +32,7 @@ class Client {
   std::vector<Peer> meet();
   void set(const std::string& key, std::string_view value);
   std::string get(const std::string& key, double seconds);
+  void forget(const std::string& key);
   void give_up(std::string_view text) noexcept;
   void at_step(int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
   void in_call(const char* what) noexcept {

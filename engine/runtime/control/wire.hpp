@@ -25,6 +25,7 @@ enum class Kind : uint16_t {
   kGoodbye = 9,  // I leave, and nothing is wrong
   kReport = 10,  // the server was silent: why the job is over, as this rank sees it
   kCall = 11,    // which of the calls that all ranks make I am in, counted from 1, and what it is
+  kForget = 12,  // key: nobody will ask for its value any more
   // From the server.
   kChallenge = 17,  // run, my nonce, and the proof that I know the secret
   kWelcome = 18,    // after how many milliseconds of silence I take a rank for lost

@@ -119,6 +119,10 @@ TEST_CASE("values: taken keys, keys and values that make no sense, and waiting i
                   "rank 0 (data 0) waited 0.05 s for 'never'"));
         control.set("never", "but now");  // nobody is confused by the answer that came too late
         CHECK(control.get("never", 60) == "but now");
+        control.forget("never");
+        control.set("never", "again");
+        CHECK(control.get("never", 60) == "again");
+        CHECK(has(text_of([&] { control.forget("a/b"); }, PLAIT_ERR_INVALID), "letters"));
         control.set("done", "");
       }
       CHECK(control.get("x.Y.1", 60) == std::string("a\0b", 3));

@@ -194,6 +194,25 @@ TEST_CASE("the board: values and those who wait for them") {
   CHECK_THROWS_AS(job.say(0, Writer(Kind::kWelcome)), Error);
 }
 
+TEST_CASE("the board: what is forgotten takes no room, and its key is free") {
+  Job job(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
+  job.got(1);
+  const std::string value(kMostValue, 'v');
+  constexpr uint32_t kMore = 2 * (256 << 20) / kMostValue;  // than rank 0 keeps
+  for (uint32_t i = 0; i < kMore; ++i) {
+    job.say(1, Writer(Kind::kSet).u32(i).text("k").text(value));
+    job.say(1, Writer(Kind::kForget).text("k"));
+  }
+  const auto frames = job.got(1);
+  REQUIRE(frames.size() == kMore);
+  CHECK(Reader(frames.back().payload.substr(4)).u32() == PLAIT_OK);
+  job.say(1, Writer(Kind::kForget).text("k"));  // again
+  job.say(2, Writer(Kind::kGet).u32(1).text("k"));
+  CHECK(job.got(2).back().kind != Kind::kReply);
+  CHECK_THROWS_AS(job.say(1, Writer(Kind::kForget).u32(1)), Error);
+}
+
 TEST_CASE("the board: a rank that waits and goes is forgotten") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
