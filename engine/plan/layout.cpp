@@ -23,7 +23,7 @@ std::string layer_of(const std::string& parameter) {
 bool opens_part(const Plan& plan, const Group& group, const Parameter& p) {
   if (group.parts.empty() || group.parts.back().chunk != p.chunk) return true;
   if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
-  const int64_t end = group.elements + topology::elements(p.box);
+  const int64_t end = group.elements + p.stored;
   const double bytes = 4.0 * static_cast<double>(end - group.parts.back().begin);
   return bytes > plan.experiment.topology.bucket * (1 << 20);
 }
@@ -64,9 +64,7 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   g.rate = own ? own->rate : optimizer.rate;
   g.decay = own ? own->decay : optimizer.decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
-  g.schedule = schedule             ? &*schedule
-               : optimizer.schedule ? &*optimizer.schedule
-                                    : nullptr;
+  g.schedule = schedule ? &*schedule : optimizer.schedule ? &*optimizer.schedule : nullptr;
   g.parameters = plan.storage.add(segment_name(g) + ".parameters", Category::kParameters);
   g.gradients = plan.storage.add(segment_name(g) + ".gradients", Category::kGradients);
   plan.groups.push_back(std::move(g));
@@ -79,7 +77,7 @@ void place_parameter(Plan& plan, Parameter& p) {
   const bool opens = opens_part(plan, g, p);
   g.last_layer = layer_of(p.name);
   p.flat = round_up(g.elements, opens ? unit_of(plan) : kLine);
-  g.elements = p.flat + topology::elements(p.box);
+  g.elements = p.flat + p.stored;
   if (opens) g.parts.push_back({.begin = p.flat, .chunk = p.chunk});
   p.part = static_cast<int32_t>(g.parts.size()) - 1;
   // What is here only in part, or for a while, gets its place from the rewrites of zero.hpp.
@@ -126,7 +124,7 @@ void lay_out_parameters(Plan& plan) {
       if (here) place_parameter(plan, p);
     } else if (here) {
       if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
-      p.value = plan.storage.take(frozen, static_cast<uint64_t>(topology::elements(p.box)) * 4);
+      p.value = plan.storage.take(frozen, static_cast<uint64_t>(p.stored) * 4);
     }
   }
   finish_groups(plan);
@@ -147,7 +145,7 @@ Place own_gradients(const Plan& plan, const Group& g, const Part& part) {
 }
 
 std::vector<Held> held_value(const Plan& plan, const Parameter& p) {
-  if (!p.held_by(plan.at.pipeline)) return {};
+  if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
   if (p.group < 0 || plan.zero < 3) return {{p.box, p.value}};
   return held_own(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
 }

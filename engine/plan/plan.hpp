@@ -33,11 +33,13 @@ struct Parameter {
   double init_a = 0, init_b = 0;
   int32_t partition = -1;
   bool frozen = false;
-  int32_t setting = -1;          // which of its optimizer's groups; -1: the default
-  std::vector<int32_t> holders;  // pipeline ranks that have it, ascending; more than one: it is tied
-  int32_t chunk = 0;             // first stage of this rank that reads it
-  int32_t group = -1;            // index into Plan::groups, -1: frozen
-  topology::Box box;      // what this rank computes with, of the global tensor
+  int32_t setting = -1;  // which of its optimizer's groups; -1: the default
+  std::vector<int32_t>
+      holders;            // pipeline ranks that have it, ascending; more than one: it is tied
+  int32_t chunk = 0;      // first stage of this rank that reads it
+  int32_t group = -1;     // index into Plan::groups, -1: frozen
+  topology::Box box;      // what this rank has, of the global tensor
+  int64_t stored = 0;     // elements that it takes: padding behind the box included
   int32_t part = 0;       // of the group, that it lies in
   int64_t flat = 0;       // where that begins in its group, in elements
   Place value, gradient;  // without a place where ZeRO leaves no whole one
@@ -175,10 +177,11 @@ struct Turn {
 
 // The pipeline as all ranks see it. S stages; one without a pipeline.
 struct Pipeline {
-  topology::Schedule schedule;                 // no actions without a pipeline
-  std::vector<std::vector<int32_t>> stage_of;  // of each model's layers; its losses belong to the last
-  std::vector<topology::StageCost> costs;      // (S) operations of a micro-batch
-  uint64_t digest = 0;                         // of all messages
+  topology::Schedule schedule;  // no actions without a pipeline
+  std::vector<std::vector<int32_t>>
+      stage_of;                            // of each model's layers; its losses belong to the last
+  std::vector<topology::StageCost> costs;  // (S) operations of a micro-batch
+  uint64_t digest = 0;                     // of all messages
   int32_t stages() const { return schedule.shape.stages(); }
 };
 
@@ -193,8 +196,8 @@ struct Plan {
   int32_t rank = 0;
   topology::Coordinates at;  // of the rank
   Pipeline pipeline;
-  int64_t zero = 0;          // ZeRO stage; 0 where there is one replica
-  std::string comm;          // backend that was asked for; "auto"
+  int64_t zero = 0;  // ZeRO stage; 0 where there is one replica
+  std::string comm;  // backend that was asked for; "auto"
   config::OptionSet comm_options;
   std::vector<std::shared_ptr<Dataset>> datasets;  // as experiment.datasets
 
@@ -205,7 +208,7 @@ struct Plan {
   std::vector<Metric> metrics;
   std::vector<Named> outputs;
   Place step;   // f32: updates made, counting this one
-  Place votes;    // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
+  Place votes;  // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
   int32_t sums_exchange = -1;  // which brings those sums, and those of losses and weights; -1: none
   Place totals;  // f64 (n_totals): what an evaluation counts; sums over all replicas after `total`
   int64_t n_totals = 0;
@@ -217,8 +220,9 @@ struct Plan {
   std::deque<Program> programs;
   // What runs in a step, and for a batch of an evaluation, in order.
   std::vector<Turn> step_turns, evaluation_turns;
-  int32_t total = -1;    // program: sums an evaluation over the ranks; -1: there is one rank
-  int32_t outputs_program = -1;  // brings the named values to all pipeline ranks; -1: they are there
+  int32_t total = -1;  // program: sums an evaluation over the ranks; -1: there is one rank
+  int32_t outputs_program =
+      -1;  // brings the named values to all pipeline ranks; -1: they are there
   std::vector<Exchange> exchanges;  // of all programs
   uint64_t transient_bytes = 0;     // the largest of the programs
 

@@ -106,9 +106,12 @@ int32_t setting_of(const config::ModelConfig& model, const std::string& paramete
 
 }  // namespace
 
-// What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it.
-topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape) const {
+// What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it. stored: elements, with
+// padding.
+topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape,
+                             int64_t& stored) const {
   topology::Box box = topology::whole(program::dims_of(shape));
+  stored = topology::elements(box);
   const int32_t ranks = plan_.grid.tensor();
   if (ranks == 1 || p.partition < 0) return box;
   if (p.partition >= static_cast<int32_t>(shape.rank))
@@ -116,10 +119,14 @@ topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape)
          strf("[%s] parameter '%s' is to be shared along dimension %d of %s", graph_->scope.c_str(),
               p.name, p.partition, program::text(shape).c_str()));
   const auto d = static_cast<size_t>(p.partition);
-  const topology::Range part = topology::Cut::even(box.extent[d], ranks,
-                                                   strf("indices along dimension %d of '%s.%s'",
-                                                        p.partition, graph_->scope.c_str(), p.name))
-                                   .range(plan_.at.tensor);
+  // Along the first dimension padding lies behind what there is, so any number of indices will do.
+  const topology::Cut cut =
+      d == 0 ? topology::Cut::padded(box.extent[d], ranks, 1)
+             : topology::Cut::even(box.extent[d], ranks,
+                                   strf("indices along dimension %d of '%s.%s'", p.partition,
+                                        graph_->scope.c_str(), p.name));
+  const topology::Range part = cut.range(plan_.at.tensor);
+  stored = stored / box.extent[d] * cut.stored(plan_.at.tensor).size();
   box.offset[d] = part.begin;
   box.extent[d] = part.size();
   return box;
@@ -152,7 +159,7 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     q.init_a = p.init_a;
     q.init_b = p.init_b;
     q.partition = p.partition;
-    q.box = box_of(p, shape);
+    q.box = box_of(p, shape, q.stored);
     if (!model.frozen) q.setting = setting_of(model, name);
     q.frozen = model.frozen ||
                (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);

@@ -24,7 +24,8 @@ uint64_t bytes_of(int64_t elements) { return static_cast<uint64_t>(elements) * 4
 std::vector<const Parameter*> members(const Plan& plan, int32_t group, const Part& part) {
   std::vector<const Parameter*> all;
   for (const Parameter& p : plan.parameters)
-    if (p.group == group && p.held_by(plan.at.pipeline) && p.flat >= part.begin && p.flat < part.begin + part.elements)
+    if (p.group == group && p.held_by(plan.at.pipeline) && p.flat >= part.begin &&
+        p.flat < part.begin + part.elements)
       all.push_back(&p);
   return all;
 }
@@ -69,7 +70,7 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
         const int64_t at = p->flat - part.begin;
         fill_gap(g, buffer, filled, at, in);
         in.push_back(g.bind_inside(gradient->second, buffer, bytes_of(at)));
-        filled = at + topology::elements(p->box);
+        filled = at + p->stored;
       }
       fill_gap(g, buffer, filled, part.elements, in);
       const int32_t exchange =

@@ -45,7 +45,7 @@ class Partitioner {
   };
 
   plait_shape local(plait_shape s, int32_t dim) const {
-    if (dim >= 0) s.dims[dim] /= sharers_.ranks;
+    if (dim >= 0) s.dims[dim] = (s.dims[dim] + sharers_.ranks - 1) / sharers_.ranks;
     return s;
   }
   void set(ValueId v, int32_t dim, ValueId made) {
@@ -58,13 +58,21 @@ class Partitioner {
       f.natural_part = true;
     }
   }
+  bool padded(ValueId v, int32_t dim) const {
+    return dim >= 0 && from_.shape(v).dims[dim] % sharers_.ranks != 0;
+  }
   int32_t natural(ValueId v) const { return forms_[v].natural_part ? forms_[v].dim : kWhole; }
 
   Share share_of(const Op& op) const;
+  bool keeps_padding(const Op& op, const Share& share) const;
   void write(const Op& op);
+  bool write_by_rule(const Op& op);
   std::vector<ValueId> write_with(const Op& op, const Share& share);
   ValueId exchanged(ValueId v, uint32_t kind, uint32_t reduction, const char* what);
-  ValueId constant_part(ValueId v, int32_t dim);
+  ValueId summed(ValueId terms, uint32_t reduction);
+  bool can_be_made_in_part(ValueId v, int32_t dim) const;
+  ValueId made_in_part(ValueId v, int32_t dim);
+  ValueId sliced(ValueId whole, const plait_shape& shape, int32_t dim);
   ValueId gathered(ValueId part, const plait_shape& whole, int32_t dim);
 
   const Graph& from_;
@@ -89,20 +97,34 @@ ValueId Partitioner::exchanged(ValueId v, uint32_t kind, uint32_t reduction, con
                              {attr("id", static_cast<int64_t>(id))});
 }
 
+// The sum or greatest of all ranks' terms. The same terms may come again, with another bias.
+ValueId Partitioner::summed(ValueId terms, uint32_t reduction) {
+  if (const auto known = reduced_.find(terms); known != reduced_.end()) return known->second;
+  return reduced_[terms] = exchanged(terms, PLAIT_COMM_ALL_REDUCE, reduction,
+                                     reduction == PLAIT_COMM_SUM ? "summed" : "compared");
+}
+
 // All ranks' parts lie one behind the other when they come; along another dimension than the first they are moved into place.
 ValueId Partitioner::gathered(ValueId part, const plait_shape& whole, int32_t dim) {
   ValueId all = exchanged(part, PLAIT_COMM_ALL_GATHER, 0, "gathered");
-  if (dim == 0) return all;
   const Dims own = dims_of(to_->shape(part));
-  Dims stacked{sharers_.ranks};
-  stacked.insert(stacked.end(), own.begin(), own.end());
-  std::vector<int64_t> perm;
-  for (int64_t d = 1; d <= static_cast<int64_t>(own.size()); ++d) {
-    if (d - 1 == dim) perm.push_back(0);
-    perm.push_back(d);
+  const int64_t extent = own[static_cast<size_t>(dim)] * sharers_.ranks;
+  if (dim > 0) {
+    Dims stacked{sharers_.ranks}, joined = own;
+    stacked.insert(stacked.end(), own.begin(), own.end());
+    std::vector<int64_t> perm;
+    for (int64_t d = 1; d <= static_cast<int64_t>(own.size()); ++d) {
+      if (d - 1 == dim) perm.push_back(0);
+      perm.push_back(d);
+    }
+    joined[static_cast<size_t>(dim)] = extent;
+    all = to_->apply1("transpose", {reshaped(*to_, all, stacked)}, {attr("perm", perm)});
+    all = reshaped(*to_, all, joined);
   }
-  all = to_->apply1("transpose", {reshaped(*to_, all, stacked)}, {attr("perm", perm)});
-  return reshaped(*to_, all, dims_of(whole));
+  if (extent == whole.dims[dim]) return all;
+  return to_->apply1("slice", {all},
+                     {attr("axis", static_cast<int64_t>(dim)), attr("start", int64_t{0}),
+                      attr("stop", whole.dims[dim])});
 }
 
 ValueId Partitioner::as(ValueId v, int32_t dim) {
@@ -117,13 +139,8 @@ ValueId Partitioner::as(ValueId v, int32_t dim) {
     return f.whole;
   }
   if (f.part && f.dim == dim && (f.natural_part || here)) return f.part;
-  if (const ValueId filled = constant_part(v, dim)) return filled;
-  const ValueId whole = as(v, kWhole);
-  const int64_t n = from_.shape(v).dims[dim] / sharers_.ranks;
-  const ValueId part =
-      to_->apply1("slice", {whole},
-                  {attr("axis", static_cast<int64_t>(dim)), attr("start", sharers_.rank * n),
-                   attr("stop", (sharers_.rank + 1) * n)});
+  if (can_be_made_in_part(v, dim)) return made_in_part(v, dim);
+  const ValueId part = sliced(as(v, kWhole), from_.shape(v), dim);
   if (!f.natural_part && (!f.part || !here)) {
     f.part = part;
     f.dim = dim;
@@ -132,15 +149,38 @@ ValueId Partitioner::as(ValueId v, int32_t dim) {
   return part;
 }
 
-// A part of a tensor of one number is made, not cut out; 0 for any other value.
-ValueId Partitioner::constant_part(ValueId v, int32_t dim) {
+// This rank's part of a whole value, with zeros for padding.
+ValueId Partitioner::sliced(ValueId whole, const plait_shape& shape, int32_t dim) {
+  const int64_t extent = shape.dims[dim], n = local(shape, dim).dims[dim];
+  const int64_t start = std::min(extent, sharers_.rank * n), stop = std::min(extent, start + n);
+  // Also of nothing: what the ranks exchange before this must not depend on who of them needs it.
+  const ValueId part = to_->apply1(
+      "slice", {whole},
+      {attr("axis", static_cast<int64_t>(dim)), attr("start", start), attr("stop", stop)});
+  if (stop - start == n) return part;
+  return to_->apply1("pad", {part},
+                     {attr("axis", static_cast<int64_t>(dim)), attr("before", int64_t{0}),
+                      attr("after", n - (stop - start))});
+}
+
+// A part of a tensor of one number is made, not cut out; so are rows that indices add to.
+bool Partitioner::can_be_made_in_part(ValueId v, int32_t dim) const {
   const int32_t producer = from_.value(v).producer;
-  if (producer < 0) return 0;
+  if (producer < 0) return false;
   const Op& op = from_.ops()[static_cast<size_t>(producer)];
-  if (op.name != "map" || !op.in.empty()) return 0;
+  if (op.name == "scatter_add") return dim == 0;
+  return op.name == "map" && op.in.empty() && !padded(v, dim);
+}
+
+ValueId Partitioner::made_in_part(ValueId v, int32_t dim) {
+  const Op& op = from_.ops()[static_cast<size_t>(from_.value(v).producer)];
+  const plait_shape own = local(from_.shape(v), dim);
+  if (op.name == "scatter_add")
+    return to_->apply1("scatter_add", {as(op.in[0], kWhole), as(op.in[1], kWhole)},
+                       {attr("rows", own.dims[0]), attr("first", sharers_.rank * own.dims[0])});
   Op copy = op;
   copy.out.clear();
-  return to_->append(std::move(copy), {local(from_.shape(v), dim)})[0];
+  return to_->append(std::move(copy), {own})[0];
 }
 
 ValueId Partitioner::wanted(const Wanted& w) {
@@ -150,6 +190,28 @@ ValueId Partitioner::wanted(const Wanted& w) {
     to_->backward = op.backward;
   }
   return as(w.value, w.dim);
+}
+
+// Whether zeros in the padding of the inputs give zeros in that of the results.
+bool Partitioner::keeps_padding(const Op& op, const Share& share) const {
+  const bool sum = op.attrs.text("kind", "sum") != "max";
+  if (op.name == "matmul" || op.name == "transpose" || op.name == "reshape" ||
+      (op.name == "reduce" && sum))
+    return true;
+  if (op.name != "map") return false;
+  switch (op.map.instrs[0].op) {
+    case PLAIT_MAP_COPY:
+    case PLAIT_MAP_NEG:
+    case PLAIT_MAP_RELU:
+    case PLAIT_MAP_TANH:
+    case PLAIT_MAP_MUL:
+      return true;
+    case PLAIT_MAP_ADD:
+    case PLAIT_MAP_SUB:  // what is not shared would be added to the padding, too
+      return std::find(share.in.begin(), share.in.end(), kWhole) == share.in.end();
+    default:
+      return false;
+  }
 }
 
 Share Partitioner::share_of(const Op& op) const {
@@ -164,15 +226,37 @@ Share Partitioner::share_of(const Op& op) const {
   if (!any || !op.rule->share) return share;
   Share shared = share;
   if (!op.rule->share(from_, op, have, sharers_.ranks, shared)) return share;
-  // Parts are equal, or there are none.
-  const auto divides = [&](ValueId v, int32_t dim) {
-    return dim < 0 || from_.shape(v).dims[dim] % sharers_.ranks == 0;
-  };
-  for (size_t i = 0; i < op.in.size(); ++i)
-    if (!divides(op.in[i], shared.in[i])) return share;
-  for (size_t i = 0; i < op.out.size(); ++i)
-    if (!divides(op.out[i], shared.out[i])) return share;
-  return shared;
+  bool pads = false;
+  for (size_t i = 0; i < op.in.size(); ++i) {
+    if (!padded(op.in[i], shared.in[i])) continue;
+    pads = true;
+    // A whole value is not cut up for the sake of padding.
+    if (have[i] != shared.in[i] && !can_be_made_in_part(op.in[i], shared.in[i])) return share;
+  }
+  for (size_t i = 0; i < op.out.size(); ++i) pads = pads || padded(op.out[i], shared.out[i]);
+  return pads && !keeps_padding(op, shared) ? share : shared;
+}
+
+// An op with a shared form of its own.
+bool Partitioner::write_by_rule(const Op& op) {
+  std::vector<int32_t> have;
+  for (ValueId v : op.in) have.push_back(natural(v));
+  if (!op.rule->write_shared ||
+      std::all_of(have.begin(), have.end(), [](int32_t d) { return d < 0; }))
+    return false;
+  SharedUse use{from_,
+                op,
+                *to_,
+                have,
+                sharers_.ranks,
+                sharers_.rank,
+                [&](size_t i, int32_t dim) { return as(op.in[i], dim); },
+                [&](ValueId terms, uint32_t reduction) { return summed(terms, reduction); },
+                {},
+                {}};
+  if (!op.rule->write_shared(use)) return false;
+  for (size_t i = 0; i < op.out.size(); ++i) set(op.out[i], use.out_dims[i], use.out[i]);
+  return true;
 }
 
 std::vector<ValueId> Partitioner::write_with(const Op& op, const Share& share) {
@@ -195,6 +279,7 @@ void Partitioner::write(const Op& op) {
   to_->scope = op.scope;
   to_->backward = op.backward;
   to_->stage = op.stage;
+  if (write_by_rule(op)) return;
   const Share share = share_of(op);
   // A bias is added once, to the whole sum.
   const bool late_bias = share.reduce && op.name == "matmul" && op.attrs.integer("bias", 0) != 0;
@@ -208,14 +293,7 @@ void Partitioner::write(const Op& op) {
   const std::vector<ValueId> made = write_with(late_bias ? plain : op, share);
   for (size_t i = 0; i < op.out.size(); ++i) {
     ValueId v = made[i];
-    if (const auto known = reduced_.find(v); share.reduce && known != reduced_.end()) {
-      v = known->second;  // the same product again, with another bias
-    } else if (share.reduce) {
-      const ValueId terms = v;
-      v = exchanged(v, PLAIT_COMM_ALL_REDUCE, share.reduce,
-                    share.reduce == PLAIT_COMM_SUM ? "summed" : "compared");
-      reduced_[terms] = v;
-    }
+    if (share.reduce) v = summed(v, share.reduce);
     if (late_bias) v = operator_(*to_, "add", v, as(op.in[2], kWhole));
     set(op.out[i], share.out[i], v);
   }

@@ -16,7 +16,9 @@
 
 namespace plait::program {
 
-// Along which dimension a value is shared, in equal parts by rank; kWhole: every rank has all of it.
+// Along which dimension a value is shared, in equal parts by rank; kWhole: every rank has all of it. Where the extent V is no
+// multiple of T, parts have ceil(V / T) indices, and what lies behind the last one is padding: zeros, whatever is done to it. Ops
+// that would not leave zeros there get whole values.
 inline constexpr int32_t kWhole = -1;
 
 // What one op needs and makes, dimension by dimension. `reduce`: the results are terms, PLAIT_COMM_SUM or _MAX of all ranks' make
@@ -24,6 +26,20 @@ inline constexpr int32_t kWhole = -1;
 struct Share {
   std::vector<int32_t> in, out;
   uint32_t reduce = 0;
+};
+
+// An op of the whole program that its rule writes for one rank.
+struct SharedUse {
+  const Graph& from;
+  const Op& op;
+  Graph& to;
+  const std::vector<int32_t>& have;  // how each input lies
+  int64_t ranks = 1, rank = 0;       // T, t
+  std::function<ValueId(size_t input, int32_t dim)> input;
+  // The sum or greatest of all ranks' terms, in their place.
+  std::function<ValueId(ValueId terms, uint32_t reduction)> all_reduce;
+  std::vector<ValueId> out;       // to be set
+  std::vector<int32_t> out_dims;  // to be set
 };
 
 // One rank's place among those that share.

@@ -47,6 +47,13 @@ bool share_gather(const Graph&, const Op&, const std::vector<int32_t>&, int64_t,
 bool share_scatter(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
 bool share_rows(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
 
+struct SharedUse;
+// Writes an op whose shared form is not the same op over parts; see partition.hpp. False: it can't.
+using SharedRule = bool (*)(SharedUse&);
+bool write_shared_gather(SharedUse&);
+bool write_shared_cross_entropy(SharedUse&);
+bool write_shared_cross_entropy_grad(SharedUse&);
+
 struct Rule {
   const char* name;
   std::vector<plait_shape> (*infer)(const Application&);
@@ -57,6 +64,7 @@ struct Rule {
   bool is_view = false;  // no kernel: the output is the input's memory
   Exchange exchange = Exchange::kNone;
   ShareRule share = nullptr;
+  SharedRule write_shared = nullptr;
   const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
   const plait_host* host = nullptr;
 };

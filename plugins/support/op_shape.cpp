@@ -1,4 +1,5 @@
 #include "plugins/support/op_shape.hpp"
+#include <algorithm>
 
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/philox.hpp"
@@ -89,6 +90,12 @@ CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad) {
   need_floats(d, x, "logits");
   need(is_index(label.dtype), d, "label needs i32, i64 or u8, found " + text(label));
   CrossEntropy c{rows_of(x), x.dtype, label.dtype, real_attr(d, "smoothing", 0)};
+  c.total = int_attr(d, "total", 0);
+  c.part = c.total > 0;
+  c.first = int_attr(d, "first", 0);
+  if (!c.part) c.total = c.x.cols;
+  need(c.first >= 0, d, "first must not be negative");
+  c.valid = std::clamp<int64_t>(c.total - c.first, 0, c.x.cols);
   need_count(d, label, c.x.rows, "label");
   if (grad) need_same(d, d.outputs[0], x);
   for (const plait_shape* s :
@@ -134,7 +141,8 @@ Gather parse_gather(const plait_op_desc& d) {
   need(table.rank >= 1, d, "table needs rows, found " + text(table));
   need(is_index(index.dtype), d, "index needs i32, i64 or u8, found " + text(index));
   need(d.outputs[0].dtype == table.dtype, d, "y must have the table's type");
-  Gather g{table.dims[0], 1, elements(index), index.dtype};
+  Gather g{table.dims[0], 1, elements(index), index.dtype, int_attr(d, "first", 0), 0};
+  g.total = int_attr(d, "total", g.rows);
   for (uint32_t i = 1; i < table.rank; ++i) g.width *= table.dims[i];
   need_count(d, d.outputs[0], g.count * g.width, "y");
   return g;
@@ -146,7 +154,8 @@ Gather parse_scatter_add(const plait_op_desc& d) {
   need(is_index(index.dtype), d, "index needs i32, i64 or u8, found " + text(index));
   need(y.rank >= 1 && y.dtype == dy.dtype, d,
        "y must have rows and the type of dy, found " + text(y));
-  Gather g{y.dims[0], 1, elements(index), index.dtype};
+  Gather g{y.dims[0], 1, elements(index), index.dtype, int_attr(d, "first", 0), 0};
+  g.total = g.rows;
   for (uint32_t i = 1; i < y.rank; ++i) g.width *= y.dims[i];
   need_count(d, dy, g.count * g.width, "dy");
   return g;

@@ -35,6 +35,10 @@ struct CrossEntropy {
   Rows x;
   uint32_t dtype = 0, label = 0;  // of logits and labels
   double smoothing = 0;
+  // Of a part of the classes: its first one, and those of all parts. The columns behind the last class are padding.
+  bool part = false;
+  int64_t first = 0, total = 0;
+  int64_t valid = 0;  // columns that are classes
 };
 CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad);
 
@@ -61,7 +65,11 @@ Reduce parse_reduce(const plait_op_desc& d);
 struct Gather {
   int64_t rows = 0, width = 0, count = 0;  // V rows of the table, elements per row, indices
   uint32_t index = 0;                      // type of the indices
+  int64_t first = 0, total = 0;            // of a part of a table: its first row, rows of all parts
+  bool known(int64_t id) const { return id >= 0 && id < total; }
 };
+// Where an id lies in a part of a table that begins at row `first`; -1: before it. Any id.
+inline int64_t local_row(int64_t id, int64_t first) { return id < first ? -1 : id - first; }
 Gather parse_gather(const plait_op_desc& d);
 Gather parse_scatter_add(const plait_op_desc& d);
 Gather parse_one_hot(const plait_op_desc& d);  // width: depth; rows: unused

@@ -1,4 +1,6 @@
 // Cases of the ops that move elements: gather, scatter_add, one_hot, transpose, slice, pad, concat.
+#include <algorithm>
+
 #include "tests/conformance/case.hpp"
 
 namespace conformance {
@@ -77,6 +79,21 @@ void rows_by_index(std::vector<Case>& out, uint32_t type, uint32_t index, int64_
          {t},
          {number("rows", v)}};
   c.scale = 8;
+  out.push_back(c);
+  // Of a part of a table with three times as many rows: ids of all parts, and one that is none.
+  const double all = 3.0 * static_cast<double>(v);
+  i.high = index == PLAIT_U8 ? std::min(all, 255.0) : all;
+  if (index != PLAIT_U8 && count[0] > 0) i.set = {{0, all + 1}};
+  out.push_back({named("gather of a part", t),
+                 "gather",
+                 {{t, 0, 100}, i},
+                 {shape(type, y)},
+                 {number("first", v), number("total", 3 * v)},
+                 {},
+                 0});
+  c.inputs[1] = i;
+  c.name = named("scatter_add to a part", t);
+  c.attrs.push_back(number("first", v));
   out.push_back(c);
 }
 

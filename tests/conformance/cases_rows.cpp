@@ -58,6 +58,32 @@ void add_cross_entropy(std::vector<Case>& out, uint32_t type, Size s, uint32_t l
                  attrs});
 }
 
+// A part of the classes: ids before, in and behind it, ignored ones and such that are none, and columns of padding.
+void add_parts(std::vector<Case>& out, uint32_t type, Size s, int64_t first, int64_t total) {
+  const plait_shape x = shape(type, {s.rows, s.cols}), rows = f32({s.rows});
+  const Input label{shape(PLAIT_I32, {s.rows}),
+                    0,
+                    static_cast<double>(total),
+                    {{0, -1}, {1, static_cast<double>(total)}}};
+  for (const double smoothing : {0.0, 0.1}) {
+    const std::vector<Attr> attrs = {real("smoothing", smoothing), number("first", first),
+                                     number("total", total)};
+    out.push_back({named("cross_entropy of a part", x),
+                   "cross_entropy",
+                   {{x, -6, 6}, label},
+                   {rows, rows},
+                   attrs,
+                   {},
+                   4e-6,
+                   8});
+    out.push_back({named("cross_entropy_grad of a part", x),
+                   "cross_entropy_grad",
+                   {{x, -6, 6}, label, {rows, 6, 12}, {rows, -1, 1}},
+                   {x},
+                   attrs});
+  }
+}
+
 void add_norms(std::vector<Case>& out, uint32_t type, Size s) {
   const plait_shape x = shape(type, {s.rows, s.cols}), c = shape(type, {s.cols}), r = f32({s.rows});
   if (s.cols == 0) return;  // the mean of nothing
@@ -152,6 +178,12 @@ void add_row_cases(std::vector<Case>& out) {
     add_softmax(out, PLAIT_F32, s);
     add_norms(out, PLAIT_F32, s);
     add_cross_entropy(out, PLAIT_F32, s, PLAIT_I32, 0);
+    if (s.rows > 1 && s.cols > 0) {
+      add_parts(out, PLAIT_F32, s, 0, 3 * s.cols);
+      add_parts(out, PLAIT_F32, s, s.cols, 2 * s.cols);
+      add_parts(out, PLAIT_F32, s, s.cols, 2 * s.cols - 1);
+      add_parts(out, PLAIT_F32, s, 2 * s.cols, 2 * s.cols);
+    }
   }
   for (const uint32_t label : {PLAIT_U8, PLAIT_I32, PLAIT_I64})
     for (const double smoothing : {0.0, 0.1})

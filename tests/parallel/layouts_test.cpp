@@ -1,5 +1,6 @@
 // The topology is invisible in the result.
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/parallel/ranks.hpp"
@@ -57,6 +58,51 @@ TEST_SUITE("layouts") {
         if (word[0] != 'z') ranks *= static_cast<uint32_t>(word.back() - '0');
       }
       check_same(run(team, ranks, train(50)), expected, 1e-5);
+    }
+  }
+
+  TEST_CASE("a vocabulary of any size, shared by tensor ranks: embedding, tied head, loss") {
+    for (const int vocabulary : {12, 13, 5}) {
+      const Folder folder;
+      Team team{vocabulary_model(folder, vocabulary), {}, {}, {}};
+      const Outcome expected = alone(team, 50);
+      for (const std::vector<std::string>& layout :
+           {std::vector<std::string>{"topology.tensor=2"},
+            {"topology.tensor=4"},
+            {"topology.tensor=2", "topology.data=2", "topology.zero=3"},
+            {"topology.tensor=4", "topology.data=2", "topology.zero=2"},
+            {"topology.tensor=2", "topology.pipeline=2", "batch.micro=4", "batch.eval=16"}}) {
+        CAPTURE(vocabulary);
+        CAPTURE(layout[0]);
+        CAPTURE(layout.back());
+        team.overrides = layout;
+        uint32_t ranks = 1;
+        for (const std::string& word : layout)
+          if (word.find("topology.zero") != 0 && word.find("topology.") == 0)
+            ranks *= static_cast<uint32_t>(word.back() - '0');
+        check_same(run(team, ranks, train(50)), expected, 1e-5);
+      }
+    }
+  }
+
+  TEST_CASE("neither table nor logits come together when a vocabulary is shared") {
+    const Folder folder;
+    plait::Engine engine;
+    const auto experiment = plait::Experiment::parse(engine, vocabulary_model(folder, 13),
+                                                     "test.toml", {"topology.tensor=2"});
+    plait::JobSettings job;
+    job.size = 2;
+    job.meeting = "file:" + (folder / "nobody");
+    const auto plan = nlohmann::json::parse(plait::Plan(experiment, plait::Job(job)).describe());
+    for (const auto& program : plan["programs"]) {
+      if (program["name"] != "micro") continue;
+      for (const auto& kernel : program["kernels"])
+        if (kernel.contains("exchange") && kernel["exchange"]["kind"] == "all_gather") {
+          // The layer between them is cut along its inputs. Rows of seven ids, or seven of the classes, are what must not travel.
+          CHECK(kernel["exchange"]["bytes"] != 7 * 8 * 4);
+          CHECK(kernel["exchange"]["bytes"] != 16 * 6 * 7 * 4);
+          CHECK(kernel["exchange"]["bytes"] == 16 * 6 * 4 * 4);
+        }
     }
   }
 

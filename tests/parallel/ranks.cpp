@@ -156,13 +156,69 @@ rate = 0.006
 )";
 }
 
+namespace {
+
+// The head of an IDX file of bytes.
+void header(std::ofstream& to, std::initializer_list<int> dims) {
+  to.put(0).put(0).put(8).put(static_cast<char>(dims.size()));
+  for (const int d : dims) to.put(0).put(0).put(0).put(static_cast<char>(d));
+}
+
+}  // namespace
+
+std::string vocabulary_model(const Folder& folder, int vocabulary) {
+  constexpr int kSamples = 40, kIds = 6;
+  std::ofstream ids(folder / "ids.npy", std::ios::binary),
+      next_ids(folder / "next.npy", std::ios::binary);
+  for (std::ofstream* to : {&ids, &next_ids}) {
+    std::string head = "{'descr': '|u1', 'fortran_order': False, 'shape': (" +
+                       std::to_string(kSamples) + ", " + std::to_string(kIds) + "), }";
+    head.resize(117, ' ');  // with what is before it a multiple of 64
+    *to << "\x93NUMPY" << '\1' << '\0' << static_cast<char>(head.size() + 1) << '\0' << head
+        << "\n";
+  }
+  uint32_t noise = 5;
+  for (int i = 0; i < kSamples * kIds; ++i) {
+    noise = noise * 1664525u + 1013904223u;
+    const uint32_t id = (noise >> 16) % static_cast<uint32_t>(vocabulary);
+    ids.put(static_cast<char>(id));
+    next_ids.put(static_cast<char>((id * 3 + 1) % static_cast<uint32_t>(vocabulary)));
+  }
+  const std::string data = "type = \"npy\"\ninput = \"" + (folder / "ids.npy") + "\"\ntarget = \"" +
+                           (folder / "next.npy") + "\"\n";
+  const std::string v = std::to_string(vocabulary);
+  return "[run]\nseed = 3\nthreads = 1\n[batch]\nglobal = 16\n[data.train]\n" + data +
+         "shuffle = true\n[data.eval]\n" + data +
+         "[[model.layers]]\ntype = \"embedding\"\nname = \"ids\"\nvocabulary = " + v + R"(
+width = 8
+[[model.layers]]
+type = "linear"
+out = 8
+parallel = "row"
+[[model.layers]]
+type = "tanh"
+[[model.layers]]
+type = "linear"
+name = "head"
+parallel = "column"
+tie = { weight = "model.ids.weight" }
+out = )" +
+         v + R"(
+[loss]
+type = "cross_entropy"
+smoothing = 0.1
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+rate = 0.01
+clip = 1.0
+)";
+}
+
 std::string mixed_model(const Folder& folder) {
   constexpr int kSamples = 40, kIds = 6;
   std::ofstream ids(folder / "ids", std::ios::binary), labels(folder / "labels", std::ios::binary);
-  const auto header = [](std::ofstream& to, std::initializer_list<int> dims) {
-    to.put(0).put(0).put(8).put(static_cast<char>(dims.size()));
-    for (const int d : dims) to.put(0).put(0).put(0).put(static_cast<char>(d));
-  };
   header(ids, {kSamples, kIds});
   header(labels, {kSamples});
   uint32_t noise = 99;

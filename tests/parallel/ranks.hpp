@@ -57,6 +57,8 @@ Body train(int n);
 std::string model(const Folder& folder);
 // Ids through an embedding, two branches that meet again, a norm over a shared dimension, shapes in between.
 std::string mixed_model(const Folder& folder);
+// Ids that predict the next one: an embedding whose table is that of the last layer, too. `vocabulary` of them.
+std::string vocabulary_model(const Folder& folder, int vocabulary);
 
 // Bytes of a category of the plan's memory.
 double memory_of(const plait::Plan& plan, const std::string& category);

@@ -1,4 +1,7 @@
 // Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row, f32.
+//
+// Over a part of the classes (attributes first, total: its first class, classes of all parts) the loss is what the parts add up to,
+// without the log-sum-exp, and the log-sum-exp is that of the part.
 #include "engine/base/error.hpp"
 #include "engine/program/rule.hpp"
 
@@ -48,7 +51,15 @@ double flops(const Graph& g, const Op& op) {
 }  // namespace
 
 extern const Rule kCrossEntropy, kCrossEntropyGrad;
-const Rule kCrossEntropy{"cross_entropy", infer, gradient, flops};
-const Rule kCrossEntropyGrad{"cross_entropy_grad", infer_grad, nullptr, flops};
+const Rule kCrossEntropy{.name = "cross_entropy",
+                         .infer = infer,
+                         .gradient = gradient,
+                         .flops = flops,
+                         .write_shared = write_shared_cross_entropy};
+const Rule kCrossEntropyGrad{.name = "cross_entropy_grad",
+                             .infer = infer_grad,
+                             .gradient = nullptr,
+                             .flops = flops,
+                             .write_shared = write_shared_cross_entropy_grad};
 
 }  // namespace plait::program

@@ -1,4 +1,7 @@
 // Rows by index (embeddings), their gradient, and one-hot rows. V rows of a table, I.. indices, C.. channels.
+//
+// Of a part of a table (attributes first, total: its first row, rows of all parts) gather makes zeros for the rows of other parts,
+// and scatter_add leaves them out.
 #include "engine/base/error.hpp"
 #include "engine/program/rule.hpp"
 
@@ -49,8 +52,11 @@ std::vector<plait_shape> infer_one_hot(const Application& a) {
 }  // namespace
 
 extern const Rule kGather, kScatterAdd, kOneHot;
-const Rule kGather{"gather", infer_gather,    gradient_gather, nullptr,
-                   false,    Exchange::kNone, share_gather};
+const Rule kGather{.name = "gather",
+                   .infer = infer_gather,
+                   .gradient = gradient_gather,
+                   .share = share_gather,
+                   .write_shared = write_shared_gather};
 const Rule kScatterAdd{"scatter_add", infer_scatter,   gradient_scatter, nullptr,
                        false,         Exchange::kNone, share_scatter};
 const Rule kOneHot{"one_hot", infer_one_hot, nullptr};

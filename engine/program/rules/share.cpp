@@ -86,7 +86,7 @@ bool share_reduce(const Graph&, const Op& op, const std::vector<int32_t>& have, 
   return true;
 }
 
-// A part of a dimension is a part of the dimension that begins at the same place, where that can be cut as evenly.
+// A part of a dimension is a part of the dimension that begins at the same place, where that is the same or both can be cut evenly.
 bool share_reshape(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t ranks,
                    Share& s) {
   const plait_shape &in = g.shape(op.in[0]), &out = g.shape(op.out[0]);
@@ -94,7 +94,8 @@ bool share_reshape(const Graph& g, const Op& op, const std::vector<int32_t>& hav
   for (int32_t d = 0; d < have[0]; ++d) before *= in.dims[d];
   int64_t outer = 1;
   for (uint32_t d = 0; d < out.rank; outer *= out.dims[d++]) {
-    if (outer != before || out.dims[d] % ranks != 0) continue;
+    const bool even = out.dims[d] % ranks == 0 && in.dims[have[0]] % ranks == 0;
+    if (outer != before || (out.dims[d] != in.dims[have[0]] && !even)) continue;
     s.in[0] = have[0];
     s.out[0] = static_cast<int32_t>(d);
     return true;

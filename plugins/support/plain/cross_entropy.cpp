@@ -1,4 +1,6 @@
-// cross_entropy and its gradient. R rows of C logits. A label below 0 is ignored: loss and gradient 0. A label from C on is an
+// cross_entropy and its gradient. R rows of C logits; or a part of the classes (first, total), of which the forward op makes what
+// the parts add up to: loss less log-sum-exp, and the log-sum-exp of the part.
+// A label below 0 is ignored: loss and gradient 0. A label from C on is an
 // error of the data: loss and gradient NaN, so that it can't pass unseen; memory out of bounds is never read.
 #include <cmath>
 #include <limits>
@@ -26,10 +28,11 @@ class PlainCrossEntropy {
     const auto x = Scratch(workspace).row(shape_.x.cols);
     for (int64_t r = 0; r < shape_.x.rows; ++r) {
       op.read(0, r * shape_.x.cols, x);
+      const auto classes = x.first(static_cast<size_t>(shape_.valid));
       if constexpr (kGrad)
         grad_row(op, r, x);
       else
-        loss_row(op, r, x);
+        loss_row(op, r, classes);
     }
   }
 
@@ -40,26 +43,29 @@ class PlainCrossEntropy {
     for (double v : x) m = std::isnan(v) || v > m ? v : m;
     for (double v : x) sum += std::exp(v - m), total += v;
     const double lse = m + std::log(sum), s = shape_.smoothing;
-    const int64_t label = op.index(1, r), c = shape_.x.cols;
+    const int64_t label = op.index(1, r), at = local_row(label, shape_.first);
+    const double to_label = at >= 0 && at < shape_.valid ? (1 - s) * x[static_cast<size_t>(at)] : 0;
     double loss = 0;
-    if (label >= c)
+    if (label >= shape_.total)
       loss = kNan;
     else if (label >= 0)
-      loss = lse - (1 - s) * x[static_cast<size_t>(label)] -
-             (s > 0 ? s / static_cast<double>(c) * total : 0);
+      loss = (shape_.part ? 0 : lse) - to_label -
+             (s > 0 ? s / static_cast<double>(shape_.total) * total : 0);
     op.set(2, r, loss);
     op.set(3, r, lse);
   }
-  // dlogits = dloss * (exp(x - lse) - (1-s) onehot - s/C)
+  // dlogits = dloss * (exp(x - lse) - (1-s) onehot - s/C), 0 in the padding
   void grad_row(const Operands& op, int64_t r, std::span<double> x) const {
     const double lse = op.get(2, r), dloss = op.get(3, r), s = shape_.smoothing;
-    const int64_t label = op.index(1, r), c = shape_.x.cols;
-    for (int64_t i = 0; i < c; ++i) {
+    const int64_t label = op.index(1, r), at = local_row(label, shape_.first);
+    for (int64_t i = 0; i < shape_.x.cols; ++i) {
       double& v = x[static_cast<size_t>(i)];
-      const double target = (i == label ? 1 - s : 0) + s / static_cast<double>(c);
-      v = label < 0 ? 0 : label >= c ? kNan : dloss * (std::exp(v - lse) - target);
+      const double target = (i == at ? 1 - s : 0) + s / static_cast<double>(shape_.total);
+      v = label < 0 || i >= shape_.valid ? 0
+          : label >= shape_.total        ? kNan
+                                         : dloss * (std::exp(v - lse) - target);
     }
-    op.write(4, r * c, x);
+    op.write(4, r * shape_.x.cols, x);
   }
 
   CrossEntropy shape_;

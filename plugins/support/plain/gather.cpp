@@ -9,7 +9,8 @@
 namespace plait::support {
 namespace {
 
-// Rows are moved byte by byte. An index outside [0, V) gives a row of NaN, or of zeros where the type has no NaN.
+// Rows are moved byte by byte. An index outside [0, V) gives a row of NaN, or of zeros where the type has no NaN. Of a part of a
+// table: rows of the other parts are zeros, so that all parts' results add up.
 class PlainGather {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
@@ -25,9 +26,12 @@ class PlainGather {
     const auto* table = static_cast<const char*>(operands[0]);
     auto* y = static_cast<char*>(operands[2]);
     for (int64_t i = 0; i < shape_.count; ++i) {
-      const int64_t row = read_index(shape_.index, operands[1], i);
+      const int64_t id = read_index(shape_.index, operands[1], i);
+      const int64_t row = shape_.known(id) ? id - shape_.first : -1;
       if (row >= 0 && row < shape_.rows) {
         if (size) std::memcpy(y + i * size, table + row * size, static_cast<size_t>(size));
+      } else if (shape_.known(id)) {
+        if (size) std::memset(y + i * size, 0, static_cast<size_t>(size));
       } else {
         const double nan = is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
         for (int64_t j = 0; j < shape_.width; ++j)
@@ -41,7 +45,8 @@ class PlainGather {
   uint32_t type_;
 };
 
-// Column by column, so that sums are kept in double; in the order of the indices. An index outside [0, V) is ignored.
+// Column by column, so that sums are kept in double; in the order of the indices. An index outside of the table, or of the part that
+// begins at `first`, is ignored.
 class PlainScatterAdd {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
@@ -56,7 +61,7 @@ class PlainScatterAdd {
     for (int64_t j = 0; j < shape_.width; ++j) {
       for (double& v : column) v = 0;
       for (int64_t i = 0; i < shape_.count; ++i) {
-        const int64_t row = read_index(shape_.index, operands[1], i);
+        const int64_t row = local_row(read_index(shape_.index, operands[1], i), shape_.first);
         if (row >= 0 && row < shape_.rows)
           column[static_cast<size_t>(row)] +=
               read_element(type_, operands[0], i * shape_.width + j);

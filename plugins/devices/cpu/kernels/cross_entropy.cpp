@@ -46,16 +46,16 @@ template <class Label>
 HWY_INLINE void forward(const CrossEntropyArgs& a, int64_t first, int64_t last) {
   const F32 d;
   const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
-  const int64_t c = a.cols, w = lanes();
+  const int64_t c = a.valid, w = lanes();
   const auto* labels = static_cast<const Label*>(a.labels);
-  const float keep = 1 - a.smoothing, spread = a.smoothing / static_cast<float>(c);
+  const float keep = 1 - a.smoothing, spread = a.smoothing / static_cast<float>(a.total);
   HWY_ALIGN float most[kBlock], sum[kBlock];
   for (float& s : sum) s = 1;
   for (float& m : most) m = 0;
   for (int64_t block = first; block < last; block += kBlock) {
     const int64_t n = std::min(kBlock, last - block);
     for (int64_t i = 0; i < n; ++i) {
-      const float* x = a.logits + (block + i) * c;
+      const float* x = a.logits + (block + i) * a.cols;
       if (c <= w) {  // the row is one vector
         const VF v = c == w ? hn::LoadU(d, x) : load_n(x, c, least);
         const VF m = hn::MaxOfLanes(d, v);
@@ -70,12 +70,13 @@ HWY_INLINE void forward(const CrossEntropyArgs& a, int64_t first, int64_t last) 
     log_block(most, sum, a.lse + block, n);
     for (int64_t i = 0; i < n; ++i) {
       const auto label = static_cast<int64_t>(labels[block + i]);
-      const float* x = a.logits + (block + i) * c;
+      const float* x = a.logits + (block + i) * a.cols;
       float loss = 0;
-      if (label >= c) {
+      if (label >= a.total) {
         loss = std::numeric_limits<float>::quiet_NaN();
       } else if (label >= 0) {
-        loss = a.lse[block + i] - keep * x[label];
+        loss = a.part ? 0 : a.lse[block + i];
+        if (label >= a.first && label - a.first < c) loss -= keep * x[label - a.first];
         if (spread > 0) loss -= spread * sum_lanes(fold(x, c, hn::Zero(d), hn::Zero(d), Add()));
       }
       a.loss[block + i] = loss;
@@ -87,14 +88,15 @@ HWY_INLINE void forward(const CrossEntropyArgs& a, int64_t first, int64_t last) 
 template <class Label>
 HWY_INLINE void backward(const CrossEntropyArgs& a, int64_t first, int64_t last) {
   const F32 d;
-  const int64_t c = a.cols, w = lanes();
+  const int64_t c = a.valid, w = lanes();
   const auto* labels = static_cast<const Label*>(a.labels);
-  const VF spread = hn::Set(d, a.smoothing / static_cast<float>(c));
+  const VF spread = hn::Set(d, a.smoothing / static_cast<float>(a.total));
   for (int64_t r = first; r < last; ++r) {
     const auto label = static_cast<int64_t>(labels[r]);
-    const float* x = a.logits + r * c;
-    float* dx = a.dlogits + r * c;
-    if (label < 0 || label >= c) {
+    const float* x = a.logits + r * a.cols;
+    float* dx = a.dlogits + r * a.cols;
+    for (int64_t i = c; i < a.cols; ++i) dx[i] = 0;
+    if (label < 0 || label >= a.total) {
       const float fill = label < 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
       for (int64_t i = 0; i < c; ++i) dx[i] = fill;
       continue;
@@ -103,12 +105,14 @@ HWY_INLINE void backward(const CrossEntropyArgs& a, int64_t first, int64_t last)
     const auto f = [&](VF v)
                        HWY_ATTR { return hn::Mul(dloss, hn::Sub(exp(hn::Sub(v, lse)), spread)); };
     // Rounded once at the label, as elsewhere: exp(x - lse) - target there can cancel to almost nothing.
-    const float at_label = a.dloss[r] * (std::exp(x[label] - a.lse[r]) - (1 - a.smoothing) -
-                                         a.smoothing / static_cast<float>(c));
+    const int64_t at = label >= a.first && label - a.first < c ? label - a.first : -1;
+    const float at_label = at < 0 ? 0
+                                  : a.dloss[r] * (std::exp(x[at] - a.lse[r]) - (1 - a.smoothing) -
+                                                  a.smoothing / static_cast<float>(a.total));
     int64_t i = 0;
     for (; i + w <= c; i += w) hn::StoreU(f(hn::LoadU(d, x + i)), d, dx + i);
     if (i < c) store_n(f(load_n(x + i, c - i)), dx + i, c - i);
-    dx[label] = at_label;
+    if (at >= 0) dx[at] = at_label;
   }
 }
 
@@ -160,6 +164,10 @@ class CpuCrossEntropy {
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const support::CrossEntropy s = support::parse_cross_entropy(d, kGrad);
     if (!all_f32(d, why)) return false;
+    if (s.valid == 0 && s.x.cols > 0) {
+      why = "all columns are padding";
+      return false;
+    }
     choice.workspace = 0;
     why = variant("row by row", team(s, d.threads));
     return true;
@@ -170,7 +178,9 @@ class CpuCrossEntropy {
         rows_(pick(shape_.label, kGrad)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]); };
-    CrossEntropyArgs a{f32(0), operands[1], shape_.x.cols, static_cast<float>(shape_.smoothing)};
+    CrossEntropyArgs a{
+        f32(0),       operands[1],  shape_.x.cols, shape_.valid,
+        shape_.first, shape_.total, shape_.part,   static_cast<float>(shape_.smoothing)};
     if (kGrad) {
       a.lse = f32(2), a.dloss = f32(3), a.dlogits = f32(4);
     } else {

@@ -5,11 +5,13 @@
 
 namespace plait::cpu {
 
-// R rows of C logits. Forward writes loss (R) and lse (R); backward reads lse and dloss (R) and writes dlogits (R, C).
+// R rows of C logits, of which the first `valid` are classes [first, first + valid) of `total`; part: there are others elsewhere, and
+// the loss is without the log-sum-exp. Forward writes loss (R) and lse (R); backward reads lse and dloss (R) and writes dlogits (R, C).
 struct CrossEntropyArgs {
   const float* logits;
   const void* labels;  // (R) u8, i32 or i64
-  int64_t cols;
+  int64_t cols, valid, first, total;
+  bool part;
   float smoothing;
   float* loss = nullptr;
   float* lse = nullptr;

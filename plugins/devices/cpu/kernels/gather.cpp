@@ -47,9 +47,12 @@ class CpuGather {
     const double nan = support::is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
     in_parallel(team_, g_.count, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t row = support::read_index(g_.index, operands[1], i);
+        const int64_t id = support::read_index(g_.index, operands[1], i);
+        const int64_t row = g_.known(id) ? id - g_.first : -1;
         if (row >= 0 && row < g_.rows)
           std::memcpy(y + i * size, table + row * size, static_cast<size_t>(size));
+        else if (g_.known(id))  // in another part of the table
+          std::memset(y + i * size, 0, static_cast<size_t>(size));
         else
           for (int64_t j = 0; j < g_.width; ++j)
             support::write_element(type_, y, i * g_.width + j, nan);
@@ -90,7 +93,8 @@ class CpuScatterAdd {
       for (int64_t v = 0; v < g_.rows; ++v)
         std::memset(y + v * g_.width + first, 0, static_cast<size_t>(n) * sizeof(float));
       for (int64_t i = 0; i < g_.count; ++i) {
-        const int64_t row = support::read_index(g_.index, operands[1], i);
+        const int64_t row =
+            support::local_row(support::read_index(g_.index, operands[1], i), g_.first);
         if (row >= 0 && row < g_.rows)
           add_row(y + row * g_.width + first, dy + i * g_.width + first, n);
       }
