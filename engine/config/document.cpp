@@ -64,9 +64,11 @@ class Converter {
   Node convert_table(const toml::table& from, const Origin& at) const {
     // The parser sorts keys by name; the file's own order is better company.
     std::vector<std::pair<toml::source_position, Node::Entry>> found;
-    for (auto&& [key, value] : from)
-      found.push_back(
-          {key.source().begin, {std::string(key.str()), origin(key.source()), convert(value)}});
+    for (auto&& [key, value] : from) {
+      // Moved into its pair: a copy at each level would make the whole cost of the square of the depth.
+      Node::Entry entry{std::string(key.str()), origin(key.source()), convert(value)};
+      found.emplace_back(key.source().begin, std::move(entry));
+    }
     std::stable_sort(found.begin(), found.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     Node table = Node::table(at);
