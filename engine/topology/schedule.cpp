@@ -26,7 +26,7 @@ void check_numbers(const PipelineShape& shape, int64_t micros) {
   positive("batch.accumulation", micros, "a step needs a micro-batch");
   raise_if_any(faults);
   const int64_t stages = int64_t{shape.ranks} * shape.chunks;
-  if (stages > kMaxActions || micros > kMaxActions / stages / 3)
+  if (stages > kMaxActions || micros > kMaxActions || 3 * stages * micros > kMaxActions)
     raise_if_any({{"batch.accumulation",
                    std::to_string(micros) + " micro-batches in " + std::to_string(stages) +
                        " stages are more than " + std::to_string(kMaxActions) + " actions",

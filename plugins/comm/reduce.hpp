@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -70,16 +71,22 @@ struct Add {
     }
   }
 };
+// Integers never are.
+template <class T>
+bool is_nan(T v) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(v);
+  return false;
+}
 struct Max {
   template <class T>
   static T join(T a, T b) {
-    return a != a || a >= b ? a : b;
+    return is_nan(a) || a >= b ? a : b;
   }
 };
 struct Min {
   template <class T>
   static T join(T a, T b) {
-    return a != a || a <= b ? a : b;
+    return is_nan(a) || a <= b ? a : b;
   }
 };
 
