@@ -51,7 +51,7 @@ std::string human_bytes(uint64_t bytes) {
   return text;
 }
 
-unsigned edit_distance(const std::string& a, const std::string& b) {
+unsigned edit_distance(std::string_view a, std::string_view b) {
   // Two rows of the Levenshtein table; names are short, so no further cleverness.
   std::vector<unsigned> previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) previous[j] = static_cast<unsigned>(j);

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace plait {
 
@@ -44,7 +45,7 @@ std::string human_bytes(uint64_t bytes);
 // The candidate nearest to `word` by edit distance, or "" when none is near (distance > max(2, len/3)).
 template <class Range>
 std::string nearest(const std::string& word, const Range& candidates);
-unsigned edit_distance(const std::string& a, const std::string& b);
+unsigned edit_distance(std::string_view a, std::string_view b);
 // " (did you mean 'x'?)" or "".
 std::string did_you_mean(const std::string& nearest);
 
@@ -54,7 +55,7 @@ std::string nearest(const std::string& word, const Range& candidates) {
   unsigned best_distance = word.size() / 3 > 2 ? static_cast<unsigned>(word.size() / 3) : 2;
   ++best_distance;
   for (const auto& c : candidates) {
-    const std::string candidate(c);
+    const std::string_view candidate(c);
     const unsigned d = edit_distance(word, candidate);
     if (d < best_distance) {
       best_distance = d;
