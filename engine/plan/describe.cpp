@@ -1,9 +1,12 @@
 // A plan as JSON, for `plait plan` and for tools.
+#include <plait/comm.h>
+
 #include <algorithm>
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/exchange.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/program/rule.hpp"
@@ -61,6 +64,34 @@ void exchange(JsonWriter& w, const Plan& plan, const Call& c) {
   w.end_object();
 }
 
+// What this rank must send at least in one run of a program, however a backend goes about it.
+double sent_bytes(const Plan& plan, const Program& p) {
+  double bytes = 0;
+  for (const Call& c : p.calls) {
+    const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+    if (op.rule->exchange != program::Exchange::kStart) continue;
+    const Exchange& e = plan.exchanges[static_cast<size_t>(c.exchange)];
+    const double n = static_cast<double>(e.n * program::dtype_bytes(e.dtype));
+    const double others = ranks_of(plan, e.axis) - 1;
+    switch (e.kind) {
+      case PLAIT_COMM_ALL_REDUCE:
+        bytes += 2 * others / (others + 1) * n;
+        break;
+      case PLAIT_COMM_REDUCE_SCATTER:
+      case PLAIT_COMM_ALL_GATHER:
+      case PLAIT_COMM_ALL_TO_ALL:
+        bytes += others * n;
+        break;
+      case PLAIT_COMM_SEND:
+        bytes += n;
+        break;
+      default:
+        break;
+    }
+  }
+  return bytes;
+}
+
 void program(JsonWriter& w, const Plan& plan, const Program& p) {
   w.object()
       .field("name", p.name)
@@ -98,6 +129,7 @@ std::string describe(const Plan& plan) {
   w.key("topology").object().field("ranks", plan.grid.ranks()).field("rank", plan.rank);
   w.field("pipeline", plan.grid.pipeline()).field("data", plan.grid.data());
   w.field("tensor", plan.grid.tensor()).field("zero", plan.experiment.topology.zero).end_object();
+  describe_pipeline(w, plan);
   w.key("parameters").array();
   for (const Parameter& p : plan.parameters) {
     w.object().field("name", p.name);
@@ -110,10 +142,14 @@ std::string describe(const Plan& plan) {
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
   memory(w, plan);
-  double flops = 0;
-  for (const Turn& t : plan.step_turns)
-    if (t.program >= 0) flops += plan.programs[static_cast<size_t>(t.program)].flops;
-  w.field("flops_per_step", flops);
+  double flops = 0, sent = 0;
+  for (const Turn& t : plan.step_turns) {
+    if (t.program < 0) continue;
+    const Program& p = plan.programs[static_cast<size_t>(t.program)];
+    flops += p.flops;
+    sent += sent_bytes(plan, p);
+  }
+  w.field("flops_per_step", flops).field("sent_bytes_per_step", sent);
   w.key("programs").array();
   for (const Program& p : plan.programs)
     if (!p.empty()) program(w, plan, p);

@@ -8,6 +8,7 @@
 #include "engine/base/text.hpp"
 #include "engine/data/order.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/stages.hpp"
@@ -482,6 +483,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
     plan->transient_bytes = std::max(plan->transient_bytes, p.transient_bytes);
   check_places(*plan);
   explain(*plan, context.log);
+  warn_idle(*plan, context.log);
   return plan;
 }
 

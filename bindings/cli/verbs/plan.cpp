@@ -52,9 +52,57 @@ void show_memory(Terminal& t, const Json& plan) {
   t.raw(table.text("  "));
 }
 
-void show_programs(Terminal& t, const Json& plan) {
+std::string percent(double share) { return strf("%.1f %%", 100 * share); }
+
+// All of a few names, else the first and the last.
+std::string few_text(const Json& names) {
+  if (names.size() <= 4) return names.empty() ? "(no layer)" : list_text(names);
+  return names.front().get<std::string>() + " .. " + names.back().get<std::string>() +
+         strf(" (%zu layers)", names.size());
+}
+
+void show_pipeline(Terminal& t, const Json& plan) {
+  const auto found = plan.find("pipeline");
+  if (found == plan.end()) return;
+  const Json& p = *found;
+  const long long micros = p.value("micro_batches", 0LL);
+  std::string idle = "ranks idle " + percent(p.value("idle_share", 0.0)) + " of the time";
+  if (const auto more = p.find("doubled"); more != p.end())
+    idle += strf(", %s with %lld micro-batches", percent(more->value("idle_share", 0.0)).c_str(),
+                 more->value("micro_batches", 0LL));
   t.line("\n" +
-         t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step"));
+         t.bold(strf("pipeline: %s, %lld micro-batch%s a step on %lld ranks; ",
+                     p.value("schedule", "").c_str(), micros, micros == 1 ? "" : "es",
+                     p.value("ranks", 0LL)) +
+                idle) +
+         "  (by operations; messages count nothing)");
+  const bool split = p.value("split_backward", false);
+  Table table(split ? "rrrrrrl" : "rrrrrl");
+  std::vector<std::string> head{"stage", "rank", "idle", "forward", "backward"};
+  if (split) head.emplace_back("weights");
+  head.emplace_back("layers");
+  table.row(head);
+  for (const Json& stage : p.value("stages", Json::array())) {
+    const size_t rank = stage.value("rank", size_t{0});
+    std::vector<std::string> row{strf("%lld", stage.value("stage", 0LL)), strf("%zu", rank),
+                                 percent(p.at("idle").at(rank).get<double>()),
+                                 scaled(stage.value("forward_flops", 0.0), "FLOP"),
+                                 scaled(stage.value("backward_flops", 0.0), "FLOP")};
+    if (split) row.push_back(scaled(stage.value("weights_flops", 0.0), "FLOP"));
+    row.push_back(few_text(stage.value("layers", Json::array())));
+    table.row(row);
+  }
+  t.raw(table.text("  "));
+  const long long held = p.value("held_micro_batches", 0LL);
+  t.line(strf("  rank %lld of it holds %lld micro-batch%s at most: activations below",
+              p.value("rank", 0LL), held, held == 1 ? "" : "es"));
+}
+
+void show_programs(Terminal& t, const Json& plan) {
+  const double sent = plan.value("sent_bytes_per_step", 0.0);
+  t.line("\n" +
+         t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step" +
+                (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
   for (const Json& program : plan.value("programs", Json::array())) {
     t.line("  " + t.bold(program.value("name", "")) + ": " +
            scaled(program.value("flops", 0.0), "FLOP") + ", " +
@@ -91,12 +139,14 @@ int plan(Context& context, const PlanArguments& arguments) {
   const FileArguments& file = arguments.file;
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
-  const Json plan = Json::parse(plan_of(experiment, arguments.rank).describe());
+  const Plan made = plan_of(experiment, arguments.rank);
+  const Json plan = Json::parse(made.describe());
   Terminal& t = context.terminal;
   t.record(plan);
   if (!t.human()) return kOk;
   show_head(t, plan);
   show_parameters(t, plan);
+  show_pipeline(t, plan);
   show_memory(t, plan);
   show_programs(t, plan);
   return kOk;

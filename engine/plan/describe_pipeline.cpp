@@ -1,0 +1,104 @@
+#include "engine/plan/describe_pipeline.hpp"
+
+#include <algorithm>
+
+#include "engine/base/text.hpp"
+#include "engine/topology/simulate.hpp"
+
+namespace plait::plan {
+namespace {
+
+using topology::Schedule;
+
+// A look at twice the micro-batches must not take longer than the plan.
+constexpr int64_t kMostActions = 1 << 18;
+
+topology::Timeline played(const Schedule& schedule, const std::vector<topology::StageCost>& costs) {
+  return topology::simulate(schedule, topology::durations(schedule, costs));
+}
+
+// The idle share with that many micro-batches of the same size; -1 where it would take too long to play.
+double idle_with(const Plan& plan, int64_t micros) {
+  const Schedule& s = plan.pipeline.schedule;
+  if (3 * s.shape.stages() * micros > kMostActions) return -1;
+  return played(topology::make_schedule(s.method, s.shape, micros), plan.pipeline.costs).idle_share;
+}
+
+void stages(JsonWriter& w, const Plan& plan) {
+  const topology::PipelineShape& shape = plan.pipeline.schedule.shape;
+  w.key("stages").array();
+  for (int32_t s = 0; s < shape.stages(); ++s) {
+    const topology::StageCost& cost = plan.pipeline.costs[static_cast<size_t>(s)];
+    std::vector<std::string> layers;
+    for (size_t m = 0; m < plan.experiment.models.size(); ++m) {
+      const config::ModelConfig& model = plan.experiment.models[m];
+      for (size_t l = 0; l < model.layers.size(); ++l)
+        if (plan.pipeline.stage_of[m][l] == s)
+          layers.push_back(model.name + "." + model.layers[l].name);
+    }
+    w.object().field("stage", s).field("rank", shape.rank_of(s)).texts("layers", layers);
+    w.field("forward_flops", cost.forward).field("backward_flops", cost.backward);
+    w.field("weights_flops", cost.weights).end_object();
+  }
+  w.end_array();
+}
+
+// The smallest divisor of n that is not below `least`; 0: there is none. n itself where others would be long to find.
+int64_t divisor_from(int64_t n, int64_t least) {
+  for (int64_t d = least; d <= std::min<int64_t>(n, 1 << 20); ++d)
+    if (n % d == 0) return d;
+  return n >= least ? n : 0;
+}
+
+bool given(const config::Experiment& e, std::string_view section, std::string_view key) {
+  for (const auto& [path, set] : e.sections)
+    if (path == section) return set.given(key);
+  return false;
+}
+
+// Which key to set so that there are `wanted` micro-batches. Samples of a replica are shared out evenly.
+std::string advice(const Plan& plan, int64_t wanted) {
+  const int64_t share = plan.accumulation * plan.experiment.batch.micro;
+  const int64_t passes = divisor_from(share, wanted);
+  if (passes == 0)
+    return "set batch.accumulation to " + std::to_string(wanted) +
+           " or more, and batch.global to a multiple of " +
+           std::to_string(wanted * plan.grid.data());
+  if (given(plan.experiment, "batch", "micro"))
+    return "set batch.micro to " + std::to_string(share / passes) + " or less";
+  return "set batch.accumulation to " + std::to_string(passes) + " or more";
+}
+
+}  // namespace
+
+void describe_pipeline(JsonWriter& w, const Plan& plan) {
+  if (plan.grid.pipeline() == 1) return;
+  const Schedule& schedule = plan.pipeline.schedule;
+  const topology::Timeline timeline = played(schedule, plan.pipeline.costs);
+  w.key("pipeline").object().field("schedule", topology::method_name(schedule.method));
+  w.field("ranks", schedule.shape.ranks).field("chunks", schedule.shape.chunks);
+  w.field("micro_batches", schedule.micros).field("split_backward", schedule.split);
+  w.field("rank", plan.at.pipeline);
+  const topology::Held& held = timeline.held[static_cast<size_t>(plan.at.pipeline)];
+  w.field("held_micro_batches", held.peak);
+  stages(w, plan);
+  w.key("idle").array();
+  for (const double share : timeline.idle) w.value(share);
+  w.end_array().field("idle_share", timeline.idle_share);
+  const int64_t twice = 2 * static_cast<int64_t>(schedule.micros);
+  if (const double share = idle_with(plan, twice); share >= 0)
+    w.key("doubled").object().field("micro_batches", twice).field("idle_share", share).end_object();
+  w.end_object();
+}
+
+void warn_idle(const Plan& plan, Log* log) {
+  const int64_t ranks = plan.grid.pipeline(), micros = plan.accumulation;
+  if (!log || plan.rank != 0 || ranks == 1 || micros >= ranks) return;
+  log->warn(
+      strf("[plan] %lld micro-batch%s in a pipeline of %lld ranks: they idle %.0f %% of the "
+           "time; %s",
+           static_cast<long long>(micros), micros == 1 ? "" : "es", static_cast<long long>(ranks),
+           100 * idle_with(plan, micros), advice(plan, 2 * ranks).c_str()));
+}
+
+}  // namespace plait::plan

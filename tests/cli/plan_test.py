@@ -1,0 +1,58 @@
+"""plait plan where ranks share the layers: stages and idle time."""
+
+import unittest
+
+from support import Case, TINY
+
+TWO = ("topology.pipeline=2", "batch.accumulation=4")
+
+
+class Plan(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+
+    def plan(self, *words):
+        return self.expect(0, "plan", "t.toml", *words, "--json").records[0]
+
+    def test_stages(self):
+        self.assertNotIn("pipeline", self.plan())
+        for rank in range(2):
+            pipeline = self.plan(*TWO, "topology.stages=[1,3]", "--rank", rank)["pipeline"]
+            self.assertEqual([stage["layers"] for stage in pipeline["stages"]],
+                             [["model.linear1"], ["model.relu1", "model.dropout1", "model.linear2"]])
+            self.assertEqual((pipeline["schedule"], pipeline["micro_batches"], pipeline["rank"]), ("1f1b", 4, rank))
+            self.assertEqual(pipeline["held_micro_batches"], 2 - rank)
+            self.assertEqual(len(pipeline["idle"]), 2)
+            self.assertAlmostEqual(pipeline["idle_share"], sum(pipeline["idle"]) / 2)
+            self.assertEqual(pipeline["doubled"]["micro_batches"], 8)
+            self.assertLess(pipeline["doubled"]["idle_share"], pipeline["idle_share"])
+        text = self.expect(0, "plan", "t.toml", *TWO).out
+        self.assertRegex(text, r"pipeline: 1f1b, 4 micro-batches a step on 2 ranks; ranks idle \d+\.\d % of the time, \d+\.\d % with 8 micro-batches")
+        for word in ("\n  activations ", "model.relu1", "sent to other ranks", "rank 0 of it holds 2 micro-batches at most"):
+            self.assertIn(word, text)
+
+    def test_every_model_has_its_layers_listed(self):
+        self.write("t.toml", TINY.replace("[model]", "[models.a]").replace("[loss]", "[models.a.loss]")
+                   .replace("[[metrics]]", "[[models.a.metrics]]").replace("[optimizer]", "[models.a.optimizer]")
+                   + '[models.b]\nfrozen = true\nlayers = [{type = "linear", out = 3}, {type = "relu"}]\n')
+        layers = [layer for stage in self.plan(*TWO)["pipeline"]["stages"] for layer in stage["layers"]]
+        self.assertEqual(sorted(layers), ["a.dropout1", "a.linear1", "a.linear2", "a.relu1", "b.linear1", "b.relu1"])
+
+    def test_few_micro_batches(self):
+        """A hint, which names a key that helps."""
+        four = ("topology.pipeline=4",)
+        for words, hint in (((), "1 micro-batch in a pipeline of 4 ranks: they idle 75 % of the time; set batch.accumulation to 8 or more"),
+                            (("batch.micro=8",), "set batch.micro to 2 or less"),
+                            (("batch.global=6",), "set batch.accumulation to 8 or more, and batch.global to a multiple of 8")):
+            outcome = self.expect(0, "plan", "t.toml", *four, *words)
+            self.assertEqual(outcome.err.count("warning: [plan]"), 1)
+            self.assertIn(hint, outcome.err)
+            self.assertIn(hint, self.expect(0, "check", "t.toml", *four, *words).err)
+            self.assertEqual(self.expect(0, "plan", "t.toml", *four, *words, "--rank", "1").err, "")
+        for words in ((*four, "batch.accumulation=4"), ()):
+            self.assertEqual(self.expect(0, "plan", "t.toml", *words).err, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
