@@ -142,8 +142,12 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make(plait_experimen
  * the topology asks for, to look at unless that is one. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_experiment *experiment, const plait_job *job,
                                                                      plait_plan **out);
-/* JSON: parameters, memory by category in bytes, FLOPs per step, programs with the kernel chosen for each op. */
+/* JSON: parameters, memory by category in bytes, FLOPs per step, the pipeline's stages and idle share, programs with the kernel
+ * chosen for each op. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
+/* The pipeline's schedule as a picture in SVG, UTF-8: a row for each rank, a box for each pass of a micro-batch, times in
+ * operations. Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_picture(plait_plan *plan, plait_text **svg);
 PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 
 /* --- session: a plan brought to life --------------------------------------------------------------------------------- */

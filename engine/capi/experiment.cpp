@@ -165,6 +165,14 @@ plait_error* plait_plan_describe(plait_plan* plan, plait_text** json) {
   });
 }
 
+plait_error* plait_plan_picture(plait_plan* plan, plait_text** svg) {
+  return guard_c([&] {
+    require(plan, "plan");
+    require(svg, "svg");
+    *svg = new_text(plan::picture(*plan->plan));
+  });
+}
+
 void plait_plan_close(plait_plan* plan) { delete plan; }
 
 }  // extern "C"

@@ -1,9 +1,11 @@
 #include "engine/plan/describe_pipeline.hpp"
 
 #include <algorithm>
+#include <iterator>
 
+#include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/topology/simulate.hpp"
+#include "engine/topology/picture.hpp"
 
 namespace plait::plan {
 namespace {
@@ -99,6 +101,29 @@ void warn_idle(const Plan& plan, Log* log) {
            "time; %s",
            static_cast<long long>(micros), micros == 1 ? "" : "es", static_cast<long long>(ranks),
            100 * idle_with(plan, micros), advice(plan, 2 * ranks).c_str()));
+}
+
+std::string picture(const Plan& plan) {
+  if (plan.grid.pipeline() == 1)
+    fail(PLAIT_ERR_STATE,
+         "[plan] there is no schedule to draw: the plan has no pipeline; set topology.pipeline to "
+         "2 or more");
+  const Schedule& schedule = plan.pipeline.schedule;
+  // Numbers that a person reads: below 1000 at the end of the axis.
+  static const char* const kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  size_t unit = 0;
+  std::vector<topology::StageCost> costs = plan.pipeline.costs;
+  topology::Timeline timeline = played(schedule, costs);
+  for (double total = timeline.total; total >= 1000 && unit + 1 < std::size(kUnits);
+       total /= 1000) {
+    ++unit;
+    for (topology::StageCost& c : costs)
+      c = {c.forward / 1000, c.backward / 1000, c.weights / 1000};
+  }
+  if (unit > 0) timeline = played(schedule, costs);
+  topology::PictureOptions options;
+  options.unit = kUnits[unit];
+  return topology::draw(schedule, timeline, options);
 }
 
 }  // namespace plait::plan

@@ -257,4 +257,7 @@ data::LoaderConfig loader_config(const Plan& plan, const std::string& dataset, b
 // JSON for `plait plan`.
 std::string describe(const Plan& plan);
 
+// The pipeline's schedule as SVG, its times in operations. Errors: PLAIT_ERR_STATE without a pipeline.
+std::string picture(const Plan& plan);
+
 }  // namespace plait::plan

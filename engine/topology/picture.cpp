@@ -95,7 +95,8 @@ class Picture {
                         std::to_string(schedule_.shape.ranks) + " ranks";
     if (schedule_.shape.chunks > 1)
       words += ", " + std::to_string(schedule_.shape.chunks) + " chunks";
-    return words + ", " + std::to_string(schedule_.micros) + " micro-batches";
+    return words + ", " + std::to_string(schedule_.micros) +
+           (schedule_.micros == 1 ? " micro-batch" : " micro-batches");
   }
 
   void legend() {

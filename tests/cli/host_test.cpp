@@ -68,6 +68,26 @@ TEST_CASE("feeds and predictions go through spans") {
   CHECK_THROWS_AS(plait::Feed("x", std::span(x), {5, 3}), plait::HostError);
 }
 
+TEST_CASE("the picture of a pipeline's schedule, and what is said where there is none") {
+  Made made;
+  try {
+    made.plan.picture();
+    FAIL("a plan without a pipeline has a picture");
+  } catch (const plait::HostError& e) {
+    CHECK(e.code() == PLAIT_ERR_STATE);
+    CHECK(std::string(e.what()).find("set topology.pipeline") != std::string::npos);
+  }
+  std::string toml = kToml + "[topology]\npipeline = 2\n";
+  const std::string one = "{type = \"linear\", out = 2}";
+  toml.insert(toml.find(one), one + ", ");
+  const auto experiment = plait::Experiment::parse(made.engine, toml, "test.toml");
+  const plait::Job job(plait::JobSettings{.rank = 1, .size = 2});
+  const std::string svg = plait::Plan(experiment, job).picture();
+  CHECK(svg.find("<svg ") == 0);
+  CHECK(svg.find(">1f1b, 2 ranks, 1 micro-batch<") != std::string::npos);
+  CHECK(svg.find("FLOP<") != std::string::npos);
+}
+
 TEST_CASE("a view outlives its session") {
   Made made;
   auto session = std::make_unique<plait::Session>(made.plan, no_files());

@@ -1,5 +1,6 @@
-"""plait plan where ranks share the layers: stages and idle time."""
+"""plait plan where ranks share the layers: stages, idle time, pictures."""
 
+import re
 import unittest
 
 from support import Case, TINY
@@ -52,6 +53,22 @@ class Plan(Case):
             self.assertEqual(self.expect(0, "plan", "t.toml", *four, *words, "--rank", "1").err, "")
         for words in ((*four, "batch.accumulation=4"), ()):
             self.assertEqual(self.expect(0, "plan", "t.toml", *words).err, "")
+
+    def test_picture(self):
+        done = self.expect(0, "plan", "t.toml", *TWO, "--picture", "out.svg")
+        svg = (self.folder / "out.svg").read_text()
+        self.assertTrue(svg.startswith("<svg ") and svg.endswith("</svg>\n"))
+        self.assertEqual(svg.count("<title>"), 2 * 4 * 2)
+        idle = re.search(r"ranks idle (\S+) %", done.out)[1]
+        self.assertIn(f">idle {idle} %<", svg)
+        self.expect(0, "plan", "t.toml", *TWO, "--picture", "other.svg", "--rank", "1", "--json")
+        self.assertEqual((self.folder / "other.svg").read_text(), svg)
+
+    def test_no_picture(self):
+        self.fails(2, ["plan", "t.toml", "--picture", "out.svg"], "set topology.pipeline to 2 or more")
+        self.fails(2, ["plan", "t.toml", *TWO, "--picture"], "--picture needs a FILE after it")
+        self.assertFalse((self.folder / "out.svg").exists())
+        self.fails(3, ["plan", "t.toml", *TWO, "--picture", "none/out.svg"], "cannot write 'none/out.svg'", "No such file")
 
 
 if __name__ == "__main__":

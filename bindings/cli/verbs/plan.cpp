@@ -1,5 +1,8 @@
 // plait plan: what a run would do and need, without doing it.
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -120,6 +123,7 @@ void show_programs(Terminal& t, const Json& plan) {
 struct PlanArguments {
   FileArguments file;
   int64_t rank = 0;
+  std::string picture;
 };
 
 // The plan of one rank of as many as the experiment asks for.
@@ -135,12 +139,29 @@ Plan plan_of(const Experiment& experiment, int64_t rank) {
                                           .size = static_cast<uint32_t>(ranks)}));
 }
 
+void write_picture(const Plan& plan, const std::string& path) {
+  const std::string svg = plan.picture();
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << svg;
+  file.close();
+  if (!file)
+    throw Fault(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
+}
+
 int plan(Context& context, const PlanArguments& arguments) {
   const FileArguments& file = arguments.file;
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
   const Plan made = plan_of(experiment, arguments.rank);
   const Json plan = Json::parse(made.describe());
+  if (!arguments.picture.empty()) {
+    if (!plan.contains("pipeline"))
+      throw Fault(
+          kUsage,
+          "[cli] --picture draws the schedule of a pipeline, and the experiment has none; set "
+          "topology.pipeline to 2 or more");
+    write_picture(made, arguments.picture);
+  }
   Terminal& t = context.terminal;
   t.record(plan);
   if (!t.human()) return kOk;
@@ -161,6 +182,9 @@ void add_plan(CLI::App& app, Context& context) {
   add_file(*verb, arguments->file);
   verb->add_option("--rank", arguments->rank, "the rank to plan for; 0 if not given")
       ->type_name("RANK");
+  verb->add_option("--picture", arguments->picture,
+                   "writes the pipeline's schedule as a picture, in SVG")
+      ->type_name("FILE");
   verb->callback([&context, arguments] {
     context.chosen = [&context, arguments] { return plan(context, *arguments); };
   });

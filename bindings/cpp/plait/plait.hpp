@@ -259,6 +259,10 @@ class Plan {
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_plan_describe(get(), t); });
   }
+  // The pipeline's schedule as SVG.
+  std::string picture() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_plan_picture(get(), t); });
+  }
 
  private:
   host_detail::Handle<plait_plan, plait_plan_close> plan_;

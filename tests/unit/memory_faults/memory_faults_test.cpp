@@ -63,14 +63,15 @@ void sweep(const Call& call, int64_t trials, bool keeps = false) {
   CHECK(tally.memory > tally.trials / 2);
 }
 
-std::string experiment() {
-  return host::small("[data.eval]\ntype = \"synthetic\"\nsamples = 33\n");
+std::string experiment(const std::string& more = "") {
+  return host::small("[data.eval]\ntype = \"synthetic\"\nsamples = 33\n" + more);
 }
 
 // Everything up to a session, and its calls.
 class Bench {
  public:
-  Bench() : engine(host::new_engine()) {
+  explicit Bench(const std::string& more = "")
+      : engine(host::new_engine()), toml_(experiment(more)) {
     host::check(plait_experiment_parse(engine, toml_.c_str(), PLAIT_NTS, "t", nullptr, &x));
     host::check(plait_plan_make(x, &p));
   }
@@ -98,7 +99,7 @@ class Bench {
   plait_session* s = nullptr;
 
  private:
-  std::string toml_ = experiment();
+  std::string toml_;
 };
 
 // A reference: the text is there only when the call, the first argument, has been made.
@@ -154,6 +155,21 @@ TEST_CASE("no memory while a plan is made and described") {
       1000);
   plait_text* t = nullptr;
   sweep([&] { return drop(plait_plan_describe(bench.p, &t), t); }, 500);
+}
+
+TEST_CASE("no memory while a plan of a pipeline is made, described and drawn") {
+  const Bench bench("[topology]\npipeline = 2\nschedule = \"zero_bubble\"\n");
+  sweep(
+      [&] {
+        plait_plan* p = nullptr;
+        plait_error* e = plait_plan_make(bench.x, &p);
+        if (!e) plait_plan_close(p);
+        return e;
+      },
+      300);
+  plait_text* t = nullptr;
+  sweep([&] { return drop(plait_plan_describe(bench.p, &t), t); }, 200);
+  sweep([&] { return drop(plait_plan_picture(bench.p, &t), t); }, 200);
 }
 
 TEST_CASE("no memory while a session opens, without files and with them") {
