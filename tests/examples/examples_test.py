@@ -95,6 +95,21 @@ class Examples(unittest.TestCase):
                         "mnist_torchrun", *words, "--json")
         self.assertEqual(json.loads(out.splitlines()[-1])["loss"], done["loss"])
 
+    def test_mnist_3d(self):
+        """Eight ranks in three dimensions give what one gives, and their plan has its stages."""
+        words = ("run.steps=20", "run.log_every=1", "evaluate.batches=1")
+        done, _ = self.train("mnist_3d", *words)
+        self.assertEqual(done["step"], 20)
+        data = data_folder()
+        words += ("--data", str(data)) if data else ("data.train=" + MADE_UP.format(2000, 0), "data.eval=" + MADE_UP.format(1000, 2000))
+        alone = ("topology.pipeline=1", "topology.data=1", "topology.tensor=1")
+        one = self.plait(self.folder / "mnist_3d", "run", "mnist_3d", *alone, *words)
+        self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-5 * one["loss"])
+        plan = self.plait(self.folder / "mnist_3d", "plan", "mnist_3d", *words, "--rank", "5")
+        self.assertEqual([stage["rank"] for stage in plan["pipeline"]["stages"]], [0, 1])
+        groups = {kernel["exchange"]["group"] for program in plan["programs"] for kernel in program["kernels"] if "exchange" in kernel}
+        self.assertLessEqual({"tensor", "pipeline", "data"}, groups)
+
     def test_embed_c(self):
         folder = self.copy("embed_c")
         self.assertLessEqual(len((folder / "main.c").read_text().splitlines()), 150)
