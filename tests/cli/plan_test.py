@@ -1,9 +1,12 @@
-"""plait plan where ranks share the layers: stages, idle time, pictures."""
+"""plait plan where ranks share the layers: stages, idle time, pictures; and the page of strategies that it makes."""
 
 import re
 import unittest
 
-from support import Case, TINY
+from support import Case, ROOT, TINY
+
+PIPELINES = ROOT / "examples/pipelines"
+PAGE = ROOT / "examples/README.md"
 
 TWO = ("topology.pipeline=2", "batch.accumulation=4")
 
@@ -69,6 +72,33 @@ class Plan(Case):
         self.fails(2, ["plan", "t.toml", *TWO, "--picture"], "--picture needs a FILE after it")
         self.assertFalse((self.folder / "out.svg").exists())
         self.fails(3, ["plan", "t.toml", *TWO, "--picture", "none/out.svg"], "cannot write 'none/out.svg'", "No such file")
+
+
+class Page(Case):
+    """What examples/README.md shows is what the command that it names makes. Where this fails for a reason, put in what is found."""
+
+    def figures(self, words):
+        plan = self.expect(0, "plan", PIPELINES, *words.split(), "run.device=reference", "--json").records[0]
+        memory = [plan["memory"][name] for name in ("parameters", "gradients", "optimizer", "activations", "transient", "arena")]
+        figures = [f"{size / 2**20:.1f}" for size in (*memory, plan["sent_bytes_per_step"])]
+        idle = f"{100 * plan['pipeline']['idle_share']:.1f} %" if "pipeline" in plan else "-"
+        return " | ".join([*figures, f"{plan['flops_per_step'] / 1e9:.2f}", idle])
+
+    def test_table(self):
+        rows = re.findall(r"^\| [^|]* \| `(topology[^`]*)` \| (.*) \|$", PAGE.read_text(), re.M)
+        self.assertGreater(len(rows), 10)
+        for words, shown in rows:
+            if re.match(r"\d", shown):
+                self.assertEqual(shown, self.figures(words), words)
+
+    def test_pictures(self):
+        text = PAGE.read_text()
+        commands = re.findall(r"^    plait plan examples/pipelines (.*) --picture examples/pipelines/(\w+\.svg)$", text, re.M)
+        self.assertEqual({picture for _, picture in commands}, {path.name for path in PIPELINES.glob("*.svg")})
+        for words, picture in commands:
+            self.assertIn(f"](pipelines/{picture})", text)
+            self.expect(0, "plan", PIPELINES, *words.split(), "--picture", "again.svg", "-q")
+            self.assertEqual((self.folder / "again.svg").read_text(), (PIPELINES / picture).read_text(), f"{picture}: draw it again")
 
 
 if __name__ == "__main__":

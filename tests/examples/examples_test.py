@@ -110,6 +110,14 @@ class Examples(unittest.TestCase):
         groups = {kernel["exchange"]["group"] for program in plan["programs"] for kernel in program["kernels"] if "exchange" in kernel}
         self.assertLessEqual({"tensor", "pipeline", "data"}, groups)
 
+    def test_pipelines(self):
+        """The model of the page of strategies can be trained, too."""
+        folder, losses = self.copy("pipelines"), []
+        for words in ((), ("topology.schedule=zero_bubble",), ("topology.pipeline=1",)):
+            losses.append(self.plait(folder, "run", "pipelines", "run.steps=2", *words)["loss"])
+        for loss in losses:
+            self.assertAlmostEqual(loss, losses[-1], delta=1e-5 * losses[-1])
+
     def test_embed_c(self):
         folder = self.copy("embed_c")
         self.assertLessEqual(len((folder / "main.c").read_text().splitlines()), 150)
