@@ -7,7 +7,7 @@ import subprocess
 from bench_common import ROOT
 from parallel.ranks import MIB, PlaitRun, TorchRanks, held_by_ranks
 
-DATA_BAR, TENSOR_BAR = 0.95, 0.85  # of one rank with two threads
+DATA_BAR, TENSOR_BAR, PIPELINE_BAR = 0.95, 0.85, 0.85  # of one rank with two threads
 DDP_BARS = {"wide": 1.05, "neuron": 8.0}
 NEVER = 1 << 20  # MiB: one part, which can only start when the backward pass has ended
 ZERO_RANKS = 4
@@ -30,6 +30,7 @@ def parallel(bench):
         wide(bench, nearest)
         neuron(bench, nearest)
         overlap(bench, nearest)
+    schedules(bench)
     zero(bench, nearest)
 
 
@@ -60,8 +61,12 @@ def wide(bench, nearest):
     threads = run("1 rank x 2 threads", "run.threads=2")
     data = {b: run(f"data, {b}", "topology.data=2", f"topology.comm={b}", "run.threads=1") for b in nearest}
     tensor = {b: run(f"tensor, {b}", "topology.tensor=2", f"topology.comm={b}", "run.threads=1") for b in nearest}
-    rounds(bench, [threads, *data.values(), *tensor.values(), *([peer] if peer else [])], "wide MLP, 2 ranks")
-    for kind, contestants, bar in (("data", data, DATA_BAR), ("tensor", tensor, TENSOR_BAR)):
+    stages = ("topology.pipeline=2", "batch.accumulation=8", "topology.schedule=zero_bubble")
+    pipeline = {b: run(f"pipeline, {b}", *stages, f"topology.comm={b}", "run.threads=1") for b in nearest}
+    kinds = (("data", data, DATA_BAR), ("tensor", tensor, TENSOR_BAR), ("pipeline", pipeline, PIPELINE_BAR))
+    contestants = [c for _, all_of_kind, _ in kinds for c in all_of_kind.values()]
+    rounds(bench, [threads, *contestants, *([peer] if peer else [])], "wide MLP, 2 ranks")
+    for kind, contestants, bar in kinds:
         for backend, c in contestants.items():
             least = bar if backend == nearest[0] else None
             label = f"wide MLP, 2 ranks x 1 thread, {kind} parallel over {backend}"
@@ -117,6 +122,17 @@ def overlap(bench, nearest):
         note = f"without overlap ({share:.0%} of it not computing)"
         for c in (together, small):
             bench.row(f"{label} {c.name}", time[c], "ms", note, time[apart], time[c] / time[apart])
+
+
+def schedules(bench):
+    """What `plait plan` says of 4 ranks: the share of a step in which they wait for each other."""
+    model, plait = ROOT / "examples" / "pipelines" / "experiment.toml", bench.build / "bin" / "plait"
+    for schedule, chunks in (("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zero_bubble", 1)):
+        settings = ["topology.pipeline=4", "batch.accumulation=8", f"topology.schedule={schedule}", f"topology.chunks={chunks}"]
+        done = subprocess.run([str(part) for part in (plait, "plan", model, "--json", *settings)], stdout=subprocess.PIPE,
+                              text=True, check=True, cwd=ROOT)
+        idle = json.loads(done.stdout)["pipeline"]["idle_share"]
+        bench.row(f"pipeline of 4 ranks, 8 micro-batches, {schedule}: idle, simulated", 100 * idle, "%")
 
 
 def zero(bench, nearest):
