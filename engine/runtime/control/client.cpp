@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/base/thread.hpp"
 #include "engine/runtime/control/board.hpp"
 #include "engine/runtime/control/identity.hpp"
 #include "engine/runtime/control/server.hpp"

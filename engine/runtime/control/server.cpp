@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <system_error>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/base/thread.hpp"
 
 namespace plait::runtime::control {
 namespace {
@@ -22,23 +21,6 @@ Clock::duration beat_interval(double timeout) { return span(std::min(1.0, timeou
 std::string silent_for(double timeout) {
   return strf("it has said nothing for %g s; it may be stopped or its machine unreachable",
               timeout);
-}
-
-std::thread start_thread(std::function<void()> work) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread thread(std::move(work));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
-  } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    fail_io("[control] cannot start a thread", e.code().value());
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
 }
 
 Server::Server(const ServerConfig& config, int listener, Log& log)

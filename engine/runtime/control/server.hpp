@@ -65,7 +65,5 @@ class Server {
 Clock::duration beat_interval(double timeout);
 // "has said nothing for 3 s; ..."
 std::string silent_for(double timeout);
-// A thread that no signal disturbs. Errors: PLAIT_ERR_IO.
-std::thread start_thread(std::function<void()> work);
 
 }  // namespace plait::runtime::control

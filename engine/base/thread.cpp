@@ -1,0 +1,46 @@
+#include "engine/base/thread.hpp"
+
+#include <dirent.h>
+#include <sched.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "engine/base/error.hpp"
+
+namespace plait {
+
+std::thread start_thread(std::function<void()> work) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread thread(std::move(work));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+  } catch (const std::system_error& e) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    fail_io("[base] cannot start a thread", e.code().value());
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+}
+
+void unbind_thread() noexcept {
+  cpu_set_t all, one;
+  CPU_ZERO(&all);
+  DIR* threads = opendir("/proc/self/task");
+  if (!threads) return;
+  while (const dirent* entry = readdir(threads)) {
+    const int id = std::atoi(entry->d_name);
+    CPU_ZERO(&one);
+    if (id > 0 && sched_getaffinity(id, sizeof one, &one) == 0) CPU_OR(&all, &all, &one);
+  }
+  closedir(threads);
+  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);  // a refusal costs speed only
+}
+
+}  // namespace plait
