@@ -64,6 +64,7 @@ struct CheckpointConfig {
   int64_t every = 0;
   int64_t keep = 3;
   bool at_end = true;
+  bool background = true;
 };
 
 struct GuardConfig {

@@ -138,7 +138,7 @@ void Loader::read_sections(Experiment& to) {
                  stop.get_int("patience"), stop.get_real("min_delta")};
   const OptionSet& checkpoint = of("checkpoint");
   to.checkpoint = {checkpoint.get_int("every"), checkpoint.get_int("keep"),
-                   checkpoint.get_bool("at_end")};
+                   checkpoint.get_bool("at_end"), checkpoint.get_bool("background")};
   to.guard = {of("guard").get_int("nonfinite_limit")};
   to.plugins = {of("plugins").get_texts("paths"), of("plugins").get_texts("allow")};
   allow_ = to.plugins.allow;

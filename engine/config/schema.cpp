@@ -122,6 +122,8 @@ constexpr plait_option kCheckpoint[] = {
     count("every", "0", 0, "steps", "save every so many steps; 0: only at the end"),
     count("keep", "3", 1, "checkpoints", "newest checkpoints that stay"),
     flag("at_end", "true", "save when the run ends"),
+    flag("background", "true",
+         "steps go on while a save of `every` is written, from a copy in host memory"),
 };
 constexpr plait_option kGuard[] = {
     count("nonfinite_limit", "10", 1, "steps",

@@ -6,6 +6,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/plan/blocks.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/exchange.hpp"
 #include "engine/plan/plan.hpp"
@@ -48,7 +49,9 @@ void memory(JsonWriter& w, const Plan& plan) {
   w.field("arena", arena);
   w.field("dataset", dataset_bytes(plan));
   w.field("prefetch", prefetch_bytes(plan));
-  w.field("total", arena + dataset_bytes(plan) + prefetch_bytes(plan));
+  w.field("checkpoint_copy", checkpoint_copy_bytes(plan));
+  w.field("total",
+          arena + dataset_bytes(plan) + prefetch_bytes(plan) + checkpoint_copy_bytes(plan));
   w.end_object();
 }
 

@@ -1,12 +1,14 @@
 // Saving, loading and resuming: global tensors by name, whatever layout wrote them.
 #include <algorithm>
 #include <deque>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "engine/plan/blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/session/session.hpp"
@@ -16,62 +18,20 @@ namespace {
 
 std::vector<int64_t> dims(const plan::Parameter& p) { return program::dims_of(p.shape); }
 
-// A block of a checkpoint's tensor that this rank holds.
-struct Block {
-  std::string tensor;
-  const plan::Parameter& parameter;
-  plan::Held held;
-  bool optimizer;
-  bool ours;  // this rank writes it: what replicas hold alike, one of them does
-};
-
-// Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts that the tensor ranks share
-// are each written where they are, by one replica; what several pipeline ranks hold, by the first of them.
-std::vector<topology::Coordinates> writers(const plan::Plan& plan) {
-  const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
-  const auto n = static_cast<size_t>(data * tensor);
-  std::vector<std::vector<int64_t>> loads(static_cast<size_t>(plan.grid.pipeline()),
-                                          std::vector<int64_t>(n, 0));
-  std::vector<topology::Coordinates> writer;
-  for (const plan::Parameter& p : plan.parameters) {
-    std::vector<int64_t>& load = loads[static_cast<size_t>(p.holders[0])];
-    // The parts of one parameter all go to the same replica.
-    const auto lightest =
-        static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
-    for (int32_t t = 0; t < tensor; ++t)
-      if (p.split() || t == lightest % tensor)
-        load[static_cast<size_t>(lightest / tensor * tensor + t)] += topology::elements(p.box);
-  }
-  return writer;
+checkpoint::SaveTensor save_tensor(const plan::Block& b, const void* data) {
+  return {b.tensor,    b.parameter.shape.dtype, dims(b.parameter), data,
+          b.optimizer, b.held.box.offset,       b.held.box.extent};
 }
 
-// Every block of every tensor: parameters, then the optimizer's states of each parameter.
-template <class Visit>
-void for_each_block(const plan::Plan& plan, Visit&& visit) {
-  const std::vector<topology::Coordinates> writer = writers(plan);
-  const bool states_shared = plan.zero > 0;
-  const auto of_us = [&](size_t i, bool every_replica) {
-    return writer[i].pipeline == plan.at.pipeline &&
-           (every_replica || writer[i].data == plan.at.data) &&
-           (plan.parameters[i].split() || writer[i].tensor == plan.at.tensor);
-  };
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& p = plan.parameters[i];
-    for (plan::Held& h : plan::held_value(plan, p))
-      visit(Block{p.name, p, std::move(h), false, of_us(i, p.group >= 0 && plan.zero == 3)});
+std::unique_ptr<char[]> new_copy(uint64_t bytes) {
+  try {
+    return std::make_unique_for_overwrite<char[]>(bytes);
+  } catch (const std::bad_alloc&) {
+    fail(PLAIT_ERR_MEMORY,
+         "[session] there is no memory for the copy that a checkpoint is written "
+         "from while steps go on, " +
+             human_bytes(bytes) + "; checkpoint.background = false writes it without one");
   }
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& p = plan.parameters[i];
-    if (p.group < 0) continue;
-    for (const plan::State& s : plan.groups[static_cast<size_t>(p.group)].states)
-      for (plan::Held& h : plan::held_state(plan, p, s))
-        visit(Block{p.name + "." + s.name, p, std::move(h), true, of_us(i, states_shared)});
-  }
-}
-
-uint64_t bytes_of(const topology::Box& box) {
-  return static_cast<uint64_t>(topology::elements(box)) * sizeof(float);
 }
 
 constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
@@ -122,54 +82,55 @@ std::string Session::save(const std::string& path) {
         PLAIT_ERR_STATE,
         "[session] this session has no run directory; give save() a folder, or open it with files");
   return together("saving", [&] {
+    background_.wait();
     executor_.sync();
     std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
     std::vector<checkpoint::SaveTensor> tensors;
-    for_each_block(*plan_, [&](const Block& b) {
+    plan::for_each_block(*plan_, [&](const plan::Block& b) {
       if (!b.ours) return;
       const void* data = executor_.address(b.held.at);
       if (!host_visible()) {
-        copies.emplace_back(bytes_of(b.held.box));
+        copies.emplace_back(b.bytes());
         executor_.read(b.held.at, copies.back().data(), copies.back().size());
         data = copies.back().data();
       }
-      tensors.push_back({b.tensor, b.parameter.shape.dtype, dims(b.parameter), data, b.optimizer,
-                         b.held.box.offset, b.held.box.extent});
+      tensors.push_back(save_tensor(b, data));
     });
     std::optional<checkpoint::Writer> other;
     checkpoint::Writer* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
     if (team_.leads() && !path.empty()) writer = &other.emplace(files_, path, 0, log_);
-    return team_.alone() ? writer->save(state(), tensors) : save_together(writer, tensors);
+    return write_checkpoint(files_, team_.calls(), writer, state(), tensors);
   });
 }
 
-std::string Session::save_together(checkpoint::Writer* writer,
-                                   std::span<const checkpoint::SaveTensor> tensors) {
-  // The step goes with it: parts of different steps would make a checkpoint that looks sound.
-  const std::string told =
-      team_.from_leader(team_.leads() ? std::to_string(step_) + " " + writer->begin(state()) : "");
-  const std::string folder = told.substr(told.find(' ') + 1), step = std::to_string(step_);
-  std::string fault;
-  try {
-    if (told.substr(0, told.find(' ')) != step)
-      fail(PLAIT_ERR_STATE, "[session] it saves step " + step + ", not the same as rank 0");
-    checkpoint::write_share(files_, folder, team_.rank(), team_.size(), tensors);
-  } catch (const Error& e) {
-    fault = e.text();
-  }
-  std::string faults;
-  const std::vector<std::string> all = team_.from_all(fault);
-  for (size_t r = 0; r < all.size(); ++r)
-    if (!all[r].empty()) faults += strf("; rank %zu: ", r) + all[r];
-  if (!faults.empty()) {
-    if (team_.leads()) writer->abandon(folder);
-    fail(PLAIT_ERR_IO, "[session] step " + std::to_string(step_) + " could not be saved" + faults);
-  }
-  return team_.from_leader(team_.leads() ? writer->commit(state(), folder, team_.size()) : "");
+// Begins a save into the run directory that goes on by itself, from a copy of what this rank writes.
+void Session::save_in_background() {
+  together("saving", [&] {
+    background_.wait();
+    if (!copy_) copy_ = new_copy(plan::checkpoint_copy_bytes(*plan_));
+    std::vector<checkpoint::SaveTensor> tensors;
+    uint64_t used = 0;
+    plan::for_each_block(*plan_, [&](const plan::Block& b) {
+      if (!b.ours) return;
+      executor_.read(b.held.at, copy_.get() + used, b.bytes());
+      tensors.push_back(save_tensor(b, copy_.get() + used));
+      used += b.bytes();
+    });
+    checkpoint::Writer* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
+    background_.start(step_, [this, writer, state = state(), tensors = std::move(tensors)] {
+      return write_checkpoint(files_, background_rounds_, writer, state, tensors);
+    });
+  });
+}
+
+// The error of a save that has failed in the background is one of this call.
+void Session::wait_for_save() {
+  guarded("saving", [&] { background_.wait(); });
 }
 
 void Session::load(const std::string& path) {
   together("loading", [&] {
+    background_.wait();
     // One rank verifies all of it; the others what they read.
     std::unique_ptr<checkpoint::Checkpoint> c;
     if (team_.leads()) c = checkpoint::open_checkpoint(files_, path, log_);
@@ -192,8 +153,8 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::State& s = c.state();
   // First read everything, then change the session: a checkpoint that does not fit leaves it as it was.
   std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
-  for_each_block(*plan_, [&](const Block& b) {
-    std::vector<char> bytes(bytes_of(b.held.box));
+  plan::for_each_block(*plan_, [&](const plan::Block& b) {
+    std::vector<char> bytes(b.bytes());
     c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.held.box, bytes.data());
     loaded.emplace_back(b.held.at, std::move(bytes));
   });

@@ -36,7 +36,8 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
                 }),
       schedules_(*plan_),
       train_feeder_(plan_->train_feed, *plan_->dataset("train"),
-                    plan_->train_feed.batch * plan_->accumulation) {
+                    plan_->train_feed.batch * plan_->accumulation),
+      background_rounds_(team_.rounds("background")) {
   scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->step.segment)].bytes);
   results_segment_ = segment_named(*plan_, "results");
   results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
@@ -48,7 +49,14 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
   });
 }
 
-Session::~Session() { team_.disconnect(); }  // before the arena goes
+Session::~Session() {
+  try {
+    background_.wait();
+  } catch (const std::exception& e) {
+    log_.error(e.what());
+  }
+  team_.disconnect();  // before the arena goes
+}
 
 namespace {
 // Bytes from the start of a place.
@@ -254,7 +262,8 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
     std::memset(data, 0, bytes);
     std::vector<float> own;
     const bool counts = p.holders[0] == plan_->at.pipeline;  // of those who have it alike, one
-    for (const plan::Held& held : counts ? plan::held_value(*plan_, p) : std::vector<plan::Held>{}) {
+    for (const plan::Held& held :
+         counts ? plan::held_value(*plan_, p) : std::vector<plan::Held>{}) {
       own.resize(static_cast<size_t>(topology::elements(held.box)));
       executor_.read(held.at, own.data(), own.size() * sizeof(float));
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "engine/data/loader.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/executor.hpp"
+#include "engine/session/background.hpp"
 #include "engine/session/feeder.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/schedules.hpp"
@@ -99,14 +99,17 @@ class Session {
   // Runs what all ranks do together: when this one fails, the others learn it at once.
   template <class Do>
   auto together(const char* what, Do&& call) -> decltype(call());
+  // The same where not all ranks call at the same time.
+  template <class Do>
+  auto guarded(const char* what, Do&& call) -> decltype(call());
   [[noreturn]] void throw_together(const char* what, const Error& e);
   void initialize_parameters();
   void load_weights(const config::ModelConfig& model);
   void resume();
   std::unique_ptr<checkpoint::Checkpoint> open_files();
   checkpoint::State state() const;
-  std::string save_together(checkpoint::Writer* writer,
-                            std::span<const checkpoint::SaveTensor> tensors);
+  void save_in_background();
+  void wait_for_save();
   data::Loader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
   Evaluation evaluate_share(const plan::Dataset& dataset, int64_t max_batches);
@@ -148,11 +151,19 @@ class Session {
   bool running_ = false;                       // inside run()
   bool stop_agreed_ = false;                   // the last step's vote
   std::atomic<bool> cancelled_{false};
+  Rounds background_rounds_;      // of the thread that background_ has
+  std::unique_ptr<char[]> copy_;  // that it writes from
+  Background background_;         // last: it must end before what it uses
 };
 
 template <class Do>
 auto Session::together(const char* what, Do&& call) -> decltype(call()) {
   team_.in_call(what);
+  return guarded(what, std::forward<Do>(call));
+}
+
+template <class Do>
+auto Session::guarded(const char* what, Do&& call) -> decltype(call()) {
   try {
     return call();
   } catch (const Agreed&) {

@@ -10,18 +10,19 @@
 #include "engine/session/identity.hpp"
 
 namespace plait::session {
-namespace {
-
-// Seconds. Somebody who lives may take long over a checkpoint; who does not ends the job, and with it the waiting.
-constexpr double kPatience = 3600;
-
-}  // namespace
 
 void fail_agreed(uint32_t code, std::string text) { throw Agreed(code, std::move(text)); }
 
 Team::Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log)
-    : plan_(std::move(plan)), rank_(plan_->rank), size_(plan_->grid.ranks()) {
-  if (size_ == 1) return;
+    : plan_(std::move(plan)),
+      rank_(plan_->rank),
+      size_(plan_->grid.ranks()),
+      control_(meet(job, log)),
+      calls_(rounds("session")) {}
+
+// Null where there is one rank.
+std::unique_ptr<runtime::Control> Team::meet(const runtime::Job& job, Log& log) const {
+  if (size_ == 1) return nullptr;
   if (job.size != size_ || job.rank != rank_)
     fail(
         PLAIT_ERR_STATE,
@@ -40,7 +41,7 @@ Team::Team(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log&
       strf("rank %d (pipeline %d, data %d, tensor %d)", rank_, c.pipeline, c.data, c.tensor);
   config.identity = identity_of(*plan_);
   try {
-    control_ = std::make_unique<runtime::Control>(config, log);
+    return std::make_unique<runtime::Control>(config, log);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_PEER) throw;
     const size_t prefix = e.text().find("] ");  // "[control] "
@@ -59,38 +60,6 @@ runtime::Communicators* Team::connect(bool host_memory) {
     fail_together("[session] connecting the ranks failed", e);
   }
   return communicators_.get();
-}
-
-std::string Team::key(const char* what, int32_t rank) const {
-  return strf("session.%s.%ld.%d", what, static_cast<long>(round_), rank);
-}
-
-void Team::lay_down(const char* what, const std::string& text) {
-  laid_down_.push_back(key(what, rank_));
-  control_->set(laid_down_.back(), text);
-}
-
-std::string Team::from_leader(const std::string& text) {
-  if (alone()) return text;
-  ++round_;
-  if (leads()) {
-    lay_down("leader", text);
-    return text;
-  }
-  return control_->get(key("leader", 0), kPatience);
-}
-
-std::vector<std::string> Team::from_all(const std::string& text) {
-  if (alone()) return {text};
-  ++round_;
-  lay_down("all", text);
-  std::vector<std::string> texts;
-  for (int32_t r = 0; r < size_; ++r)
-    texts.push_back(r == rank_ ? text : control_->get(key("all", r), kPatience));
-  // All ranks are in this round now: what belongs to those before it, they have read.
-  for (; laid_down_.size() > 1; laid_down_.erase(laid_down_.begin()))
-    control_->forget(laid_down_.front());
-  return texts;
 }
 
 void Team::in_call(const char* what) noexcept {

@@ -11,6 +11,7 @@
 #include "engine/runtime/communicators.hpp"
 #include "engine/runtime/control.hpp"
 #include "engine/runtime/job.hpp"
+#include "engine/session/rounds.hpp"
 
 namespace plait::session {
 
@@ -42,10 +43,12 @@ class Team {
 
   runtime::Communicators* communicators() const { return communicators_.get(); }
 
-  // Rank 0's text, on every rank. All ranks call these in the same order. Errors: PLAIT_ERR_PEER. [blocks: yes]
-  std::string from_leader(const std::string& text);
-  // Every rank's text, by rank.
-  std::vector<std::string> from_all(const std::string& text);
+  // Of the calls that all ranks make in the same order.
+  Rounds& calls() { return calls_; }
+  std::string from_leader(const std::string& text) { return calls_.from_leader(text); }
+  std::vector<std::string> from_all(const std::string& text) { return calls_.from_all(text); }
+  // Rounds apart from those, for another thread, which must be done with them before this object goes.
+  Rounds rounds(std::string name) const { return {control_.get(), std::move(name), rank_, size_}; }
 
   // Leaves the groups: nothing is under way in memory of the device after this.
   void disconnect() noexcept { communicators_.reset(); }
@@ -59,15 +62,13 @@ class Team {
   [[noreturn]] void fail_together(const std::string& where, const Error& e);
 
  private:
-  std::string key(const char* what, int32_t rank) const;
-  void lay_down(const char* what, const std::string& text);
+  std::unique_ptr<runtime::Control> meet(const runtime::Job& job, Log& log) const;
   std::string end_reason() const;
 
   std::shared_ptr<const plan::Plan> plan_;
   int32_t rank_, size_;
-  int64_t round_ = 0;                   // calls of from_leader() and from_all() so far
-  std::vector<std::string> laid_down_;  // keys of this rank that the others may not have read yet
   std::unique_ptr<runtime::Control> control_;
+  Rounds calls_;
   std::unique_ptr<runtime::Communicators> communicators_;
 };
 

@@ -33,10 +33,14 @@ class Trainer {
   Evaluation evaluation(const StepResult& r);
   int stop_metric() const;
   [[noreturn]] void stop(const StepResult& r);
-  void save(const StepResult& r);
+  void save(const StepResult& r, bool goes_on);
+  void settle(const StepResult& r);
+  void end_saving(const Error& e);
+  void saved(const StepResult& r, const Saved& s);
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);
   StepResult loop();
+  StepResult loop_and_save();
 
   Session& s_;
   const config::Experiment& experiment_;
@@ -128,7 +132,7 @@ Evaluation Trainer::evaluation(const StepResult& r) {
 // Saves and reports a stop on request.
 void Trainer::stop(const StepResult& r) {
   s_.cancelled_.store(false, std::memory_order_relaxed);  // delivered
-  save(r);
+  save(r, false);
   status("interrupted", r);
   fail_agreed(PLAIT_ERR_CANCELLED,
               strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
@@ -175,13 +179,40 @@ bool Trainer::evaluate(const StepResult& r) {
   return true;
 }
 
-void Trainer::save(const StepResult& r) {
-  if (!s_.keeps_files_ || saved_at_ == r.step) return;
-  checkpoint_ = s_.save("");
-  saved_at_ = r.step;
+void Trainer::saved(const StepResult& r, const Saved& s) {
+  checkpoint_ = s.path;
   if (!s_.run_files_) return;
-  s_.run_files_->metrics().event("checkpoint", r.step, unix_seconds(), {}, "path", checkpoint_);
+  s_.run_files_->metrics().event("checkpoint", s.step, unix_seconds(), {}, "path", s.path);
   status("running", r);
+}
+
+// Waits until nothing is being written any more.
+void Trainer::settle(const StepResult& r) {
+  s_.wait_for_save();
+  if (const std::optional<Saved> s = s_.background_.take()) saved(r, *s);
+}
+
+void Trainer::save(const StepResult& r, bool goes_on) {
+  settle(r);
+  if (!s_.keeps_files_ || saved_at_ == r.step) return;
+  if (goes_on && experiment_.checkpoint.background)
+    s_.save_in_background();
+  else
+    saved(r, {r.step, s_.save("")});
+  saved_at_ = r.step;
+}
+
+// The run ends by an error: what is being written is worth waiting for. If that fails as well, it may be why.
+void Trainer::end_saving(const Error& e) {
+  StepResult at;
+  at.step = s_.step_;
+  try {
+    settle(at);
+  } catch (const Error& own) {
+    if (own.code() == PLAIT_ERR_PEER) return;
+    if (e.code() == PLAIT_ERR_PEER) throw;
+    s_.log_.error(own.full_text());
+  }
 }
 
 StepResult Trainer::loop() {
@@ -197,6 +228,7 @@ StepResult Trainer::loop() {
   while (s_.step_ < total) {
     r = s_.step();
     log_step(r);
+    if (s_.background_.ended()) settle(r);
     const bool host_stops = s_.settings_.on_step && s_.settings_.on_step(r);
     if (host_stops) s_.cancelled_.store(true, std::memory_order_relaxed);
     // Alone at once; several ranks when all of them know, which is after the step that has carried the wish around.
@@ -206,17 +238,27 @@ StepResult Trainer::loop() {
       r.finished = true;
       break;
     }
-    if (experiment_.checkpoint.every > 0 && r.step % experiment_.checkpoint.every == 0) save(r);
+    if (experiment_.checkpoint.every > 0 && r.step % experiment_.checkpoint.every == 0)
+      save(r, true);
   }
   if (evaluated_at_ != r.step) evaluate(r);
-  if (experiment_.checkpoint.at_end) save(r);
+  experiment_.checkpoint.at_end ? save(r, false) : settle(r);
   status("done", r);
   return r;
 }
 
+StepResult Trainer::loop_and_save() {
+  try {
+    return loop();
+  } catch (const Error& e) {
+    end_saving(e);
+    throw;
+  }
+}
+
 StepResult Trainer::run() {
   try {
-    const StepResult r = loop();
+    const StepResult r = loop_and_save();
     if (s_.run_files_) s_.run_files_->events().flush();
     progress_.finish();
     return r;

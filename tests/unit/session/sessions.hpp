@@ -1,0 +1,107 @@
+// Sessions over a file system that a test can hold up and make fail.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/base/files.hpp"
+#include "engine/session/session.hpp"
+
+namespace plait::test {
+
+// The machine's files. Before each call that changes something the hook is called, on the thread that makes it.
+class HookedFiles : public FileSystem {
+ public:
+  using Hook = std::function<void(const std::string& what, const std::string& path)>;
+  explicit HookedFiles(Hook hook = {}) : hook_(std::move(hook)) {}
+
+  std::unique_ptr<OutputFile> open(const std::string& path, OpenMode mode) override;
+  std::unique_ptr<MappedFile> map(const std::string& path, uint64_t max_bytes) override {
+    return real_.map(path, max_bytes);
+  }
+  std::unique_ptr<InputFile> open_input(const std::string& path, uint64_t max_bytes) override {
+    return real_.open_input(path, max_bytes);
+  }
+  std::string read_all(const std::string& path, uint64_t max_bytes) override {
+    return real_.read_all(path, max_bytes);
+  }
+  FileInfo info(const std::string& path) override { return real_.info(path); }
+  bool is_link(const std::string& path) override { return real_.is_link(path); }
+  std::vector<std::string> list(const std::string& folder) override { return real_.list(folder); }
+  void make_folder(const std::string& path) override {
+    before("mkdir", path);
+    real_.make_folder(path);
+  }
+  void remove(const std::string& path) override { real_.remove(path); }
+  void rename(const std::string& from, const std::string& to) override {
+    before("rename", to);
+    real_.rename(from, to);
+  }
+  void sync_folder(const std::string& path) override {
+    before("syncdir", path);
+    real_.sync_folder(path);
+  }
+  std::unique_ptr<FileLock> lock(const std::string& path) override { return real_.lock(path); }
+  uint64_t free_bytes(const std::string& folder) override { return real_.free_bytes(folder); }
+  std::string real_path(const std::string& path) override { return real_.real_path(path); }
+
+  void before(const char* what, const std::string& path) const {
+    if (hook_) hook_(what, path);
+  }
+
+ private:
+  FileSystem& real_ = FileSystem::posix();
+  const Hook hook_;
+};
+
+// A folder that goes away with the test.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// One rank: its plan and its session.
+struct Rank {
+  // keys: overrides of the experiment, "checkpoint.every=2".
+  Rank(const std::vector<std::string>& keys, FileSystem& files, session::Settings settings);
+
+  std::vector<std::string> lines;  // of the log
+  Log log{[this](uint32_t, std::string_view text) { lines.emplace_back(text); }};
+  std::shared_ptr<const plan::Plan> plan;
+  std::unique_ptr<session::Session> session;
+};
+
+// What one rank's run() ended with.
+struct Outcome {
+  session::StepResult last;
+  uint32_t code = PLAIT_OK;
+  std::string error;
+  std::map<std::string, std::vector<float>> weights;  // where it ended well
+};
+
+// run() of one rank alone, or of several as threads. settings: of a rank; by default its run directory is `folder`. files(rank).
+using SettingsOf = std::function<void(int rank, session::Settings&)>;
+std::vector<Outcome> run_all(const std::vector<std::string>& keys, int ranks,
+                             const std::string& folder,
+                             const std::function<FileSystem&(int rank)>& files,
+                             const SettingsOf& settings = {});
+
+// Files of all checkpoints of a run: "step-0000000004/model.safetensors" and what is in it. Without manifests, which name the time.
+std::map<std::string, std::string> tensors_of(const std::string& run_dir);
+// Steps of the checkpoints of a run, ascending; each is opened and verified.
+std::vector<int64_t> steps_of(const std::string& run_dir);
+
+}  // namespace plait::test
