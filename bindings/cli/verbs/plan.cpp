@@ -51,7 +51,7 @@ void show_memory(Terminal& t, const Json& plan) {
     table.row(
         {name, bytes.is_number() ? bytes_text(bytes.get<double>()) : bytes.dump(), bytes.dump()});
   t.line("\n" + t.bold("memory") +
-         "  (arena: all of the device's; total: with what the host keeps of the data)");
+         "  (arena: all of the device's; total: with what the host keeps)");
   t.raw(table.text("  "));
 }
 
