@@ -2,9 +2,11 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from support import PLAIT, TIME, Case, TINY, checkpoint_files
@@ -65,6 +67,28 @@ class Interrupted(Case):
                 pass
         run.stdout.close()
         self.assertIn(run.wait(timeout=TIME), (4, -signal.SIGINT))
+
+
+class Killed(Case):
+    def test_kill_9_at_any_moment_loses_no_commit(self):
+        self.write("t.toml", TINY)
+        words = ["run", "t.toml", "run.steps=300", "run.log_every=1", "checkpoint.every=2"]  # almost always one is being written
+        self.expect(0, *words, "--run-dir", "whole", "-q")
+        rng, newest = random.Random(7), 0
+        for _ in range(10):
+            run = subprocess.Popen([PLAIT, *words, "--run-dir", "cut", "--resume", "auto", "--json"], cwd=self.folder,
+                                   env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            begun = json.loads(run.stdout.readline())
+            run.stdout.readline()
+            time.sleep(rng.uniform(0, 0.1))
+            run.kill()
+            _, err = run.communicate(timeout=TIME)
+            self.assertEqual((begun["event"], begun["step"]), ("start", newest), err)
+            self.assertNotIn("damaged", err)
+            newest = max((int(path.name[5:]) for path in (self.folder / "cut/ckpt").glob("step-*")), default=0)
+        self.assertGreater(newest, 0)
+        self.expect(0, *words, "--run-dir", "cut", "--resume", "auto", "-q")
+        self.assertEqual(checkpoint_files(self.folder / "cut"), checkpoint_files(self.folder / "whole"))
 
 
 class Resumed(Case):
