@@ -30,9 +30,8 @@ class RunFiles {
   const observe::RunDir& dir() const { return dir_; }
   observe::NdjsonWriter& metrics() { return metrics_; }
   observe::TensorBoardWriter& events() { return events_; }
-  checkpoint::Writer& checkpoints() {
-    return checkpoints_;
-  }  // of the thread that saves, while one does
+  // Belongs to the thread that saves, while one does.
+  checkpoint::Writer& checkpoints() { return checkpoints_; }
   void status(const observe::RunStatus& s) const { dir_.write_status(s); }
   // True at most 20 times a second: when a step is worth an event record.
   bool event_due(double now);

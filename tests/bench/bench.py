@@ -12,6 +12,7 @@ import time
 import figures_comm
 import figures_fixed
 import figures_parallel
+import figures_saving
 import figures_speed
 from bench_common import Bench, Failed
 
@@ -24,6 +25,7 @@ FIGURES = {
     "startup": figures_fixed.startup,
     "comm": figures_comm.comm,
     "parallel": figures_parallel.parallel,
+    "saving": figures_saving.saving,
 }
 BUSY = 0.5
 

@@ -36,14 +36,19 @@ class PlaitRun:
         before = os.times()
         done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         after = os.times()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if done.returncode:
-            raise Failed(f"[bench] {self.name} ended with code {done.returncode}: {done.stderr.strip()[-400:]}")
+        cpu = after.children_user + after.children_system - before.children_user - before.children_system
+        try:
+            if done.returncode:
+                raise Failed(f"[bench] {self.name} ended with code {done.returncode}: {done.stderr.strip()[-400:]}")
+            self.rounds.append(self.measure(done) | {"cpu_seconds": cpu})
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def measure(self, done):
         steps = [json.loads(line) for line in done.stdout.splitlines() if '"step"' in line and line.startswith("{")]
         times = [s["seconds"] for s in steps if s.get("event") == "step" and s["step"] > self.skip]
-        cpu = after.children_user + after.children_system - before.children_user - before.children_system
         # The shortest step is the one that others disturbed least: kept beside the median, for busy machines.
-        self.rounds.append({"steps_per_s": 1 / statistics.median(times), "best": 1 / min(times), "cpu_seconds": cpu})
+        return {"steps_per_s": 1 / statistics.median(times), "best": 1 / min(times)}
 
     def median(self, key):
         return statistics.median(r[key] for r in self.rounds)
