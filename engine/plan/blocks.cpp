@@ -13,7 +13,7 @@ namespace {
 // are each written where they are, by one replica; what several pipeline ranks hold, by the first of them.
 std::vector<topology::Coordinates> writers(const Plan& plan) {
   const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
-  const auto n = static_cast<size_t>(data * tensor);
+  const size_t n = static_cast<size_t>(data) * static_cast<size_t>(tensor);
   std::vector<std::vector<int64_t>> loads(static_cast<size_t>(plan.grid.pipeline()),
                                           std::vector<int64_t>(n, 0));
   std::vector<topology::Coordinates> writer;
@@ -23,9 +23,10 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
     const auto lightest =
         static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
     writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
+    const auto replica = static_cast<size_t>(lightest - lightest % tensor);
     for (int32_t t = 0; t < tensor; ++t)
       if (p.split() || t == lightest % tensor)
-        load[static_cast<size_t>(lightest / tensor * tensor + t)] += topology::elements(p.box);
+        load[replica + static_cast<size_t>(t)] += topology::elements(p.box);
   }
   return writer;
 }
