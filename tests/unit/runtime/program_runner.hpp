@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/files.hpp"
@@ -18,12 +19,15 @@ namespace plait::test {
 
 // Log and registry in one, so that whoever holds the registry holds the log.
 struct Plugins {
+  explicit Plugins(plugin::RegistrySettings settings)
+      : registry(log, FileSystem::posix(), {}, std::move(settings)) {}
   Log log;
-  plugin::Registry registry{log, FileSystem::posix(), {}};
+  plugin::Registry registry;
 };
 
-inline std::shared_ptr<plugin::Registry> load_plugins(const std::vector<std::string>& names) {
-  auto plugins = std::make_shared<Plugins>();
+inline std::shared_ptr<plugin::Registry> load_plugins(const std::vector<std::string>& names,
+                                                      plugin::RegistrySettings settings = {}) {
+  auto plugins = std::make_shared<Plugins>(std::move(settings));
   const char* given = std::getenv("PLAIT_TEST_PLUGINS");
   const std::filesystem::path folder =
       given ? std::filesystem::path(given)

@@ -287,10 +287,11 @@ TEST_CASE("a rank that leaves while a save is under way: nothing half is committ
   const Folder folder;
   const std::string dir = folder / "run";
   HookedFiles healthy;
-  // Rank 1's part of step 8 comes late; meanwhile its run ends by an error of its own.
+  // Rank 1's part of step 8 comes to nothing, after its run has ended by an error of its own.
+  Gate gate;
   HookedFiles slow([&](const std::string& what, const std::string& path) {
     if (what != "open" || !has(path, "/ckpt/.tmp-8-")) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    gate.pass();
     fail_io("[test] the disk has gone", EIO);
   });
   const auto outcomes = test::run_all(
@@ -298,9 +299,10 @@ TEST_CASE("a rank that leaves while a save is under way: nothing half is committ
       [&](int rank) -> FileSystem& { return rank == 1 ? slow : healthy; },
       [&](int rank, session::Settings& s) {
         if (rank == 1)
-          s.on_step = [](const session::StepResult& r) {
-            if (r.step == 9) fail(PLAIT_ERR_DATA, "[test] rank 1 has had enough");
-            return false;
+          s.on_step = [&](const session::StepResult& r) {
+            if (r.step < 9) return false;
+            gate.open();
+            fail(PLAIT_ERR_DATA, "[test] rank 1 has had enough");
           };
       });
   CHECK(outcomes[1].code == PLAIT_ERR_DATA);

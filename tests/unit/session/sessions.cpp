@@ -66,8 +66,12 @@ class HookedOutput : public OutputFile {
 };
 
 std::shared_ptr<plugin::Registry> plugins() {
+  // A sanitizer must still know their frames at exit, and cannot see that two threads unload one file in turn.
+  plugin::RegistrySettings settings;
+  settings.unload = false;
   return load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-dropout",
-                       "layer-loss", "data-synthetic", "optimizer-adamw", "comm-threads"});
+                       "layer-loss", "data-synthetic", "optimizer-adamw", "comm-threads"},
+                      settings);
 }
 
 }  // namespace
