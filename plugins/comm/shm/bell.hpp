@@ -48,10 +48,10 @@ inline void pause() noexcept {
 template <class Ready>
 bool sleep(Bell& bell, std::chrono::nanoseconds most, Ready&& ready) {
   const uint32_t seen = bell.strokes;
-  bell.sleeping = 1;
+  bell.sleeping.fetch_add(1);  // threads of this rank may wait for different calls
   struct Awake {
     Bell& bell;
-    ~Awake() { bell.sleeping = 0; }
+    ~Awake() { bell.sleeping.fetch_sub(1); }
   } awake{bell};
   if (ready()) return true;
   detail::futex_wait(bell.strokes, seen, most);

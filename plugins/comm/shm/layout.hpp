@@ -34,7 +34,7 @@ constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to 
 // Where a rank sleeps.
 struct alignas(kLine) Bell {
   Flag strokes;   // the futex
-  Flag sleeping;  // 1: ring, else nobody hears
+  Flag sleeping;  // threads; 0: nobody hears it ring
 };
 
 enum Presence : uint32_t { kExpected, kHere, kLeft };

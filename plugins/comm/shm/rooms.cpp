@@ -68,6 +68,7 @@ void Rooms::give_back(Room& room) {
 
 char* Rooms::find(uint32_t rank, const Place& place, uint64_t bytes) {
   if (place.room >= kMostRooms) fail(PLAIT_ERR_PEER, "[shm] a rank names a room out of range");
+  const std::lock_guard lock(mutex_);
   std::vector<Found>& rooms = found_[rank];
   if (place.room >= rooms.size()) rooms.resize(place.room + 1);
   Found& room = rooms[place.room];

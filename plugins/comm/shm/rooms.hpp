@@ -29,7 +29,7 @@ class Rooms {
   void reserve(uint64_t bytes);
   // Others may still be in it. [thread: any]
   void give_back(Room& room);
-  // Memory of another rank's room, of which `bytes` are used. Throws PLAIT_ERR_PEER when it is no room. [thread: compute]
+  // Memory of another rank's room, of which `bytes` are used. Throws PLAIT_ERR_PEER when it is no room. [thread: any]
   char* find(uint32_t rank, const Place& place, uint64_t bytes);
 
  private:
