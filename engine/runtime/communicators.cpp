@@ -6,6 +6,8 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/runtime/choice.hpp"
+#include "engine/runtime/composed.hpp"
 
 namespace plait::runtime {
 
@@ -15,7 +17,7 @@ struct Communicators::Group {
   uint32_t channel = 0;
   std::string prefix;  // of its names in the job's store: "data.0."
   const plait_comm_item* item = nullptr;
-  std::string plugin;
+  std::string backend, plugin;  // as messages call them
   plait_comm* comm = nullptr;
   Control* control = nullptr;
   double connect_timeout = 0;
@@ -82,47 +84,6 @@ const plait_kernel_item& Communicators::wait_item() {
 
 namespace {
 
-// The nearest backend that reaches all members and exchanges this device's memory.
-const plait_comm_item& choose(const plan::Plan& plan, const std::vector<Peer>& peers,
-                              const topology::Group& group, bool host_memory) {
-  if (plan.comm != "auto") {
-    const plait_comm_item& item = plan.registry->comm(plan.comm);
-    if (item.device ? plan.device == item.device : host_memory) return item;
-    fail_config(
-        "[topology] backend '" + plan.comm + "' (topology.comm) exchanges " +
-        (item.device ? std::string("memory of device '") + item.device + "'" : "host memory") +
-        ", not that of device '" + plan.device + "'; choose another, or \"auto\"");
-  }
-  const auto all_share = [&](std::string Peer::*what) {
-    return std::all_of(group.members.begin(), group.members.end(), [&](int32_t r) {
-      return peers[static_cast<size_t>(r)].*what ==
-             peers[static_cast<size_t>(group.members[0])].*what;
-    });
-  };
-  const uint32_t needed = all_share(&Peer::process) ? PLAIT_COMM_REACH_PROCESS
-                          : all_share(&Peer::host)  ? PLAIT_COMM_REACH_HOST
-                                                    : PLAIT_COMM_REACH_NETWORK;
-  const plait_comm_item* best = nullptr;
-  for (const std::string& name : plan.registry->comms()) {
-    const plait_comm_item& item = plan.registry->comm(name);
-    if (item.reach < PLAIT_COMM_REACH_PROCESS || item.reach > PLAIT_COMM_REACH_NETWORK)
-      fail(PLAIT_ERR_PLUGIN,
-           strf("[plugin %s] backend '%s' says it reaches %u, expected "
-                "PLAIT_COMM_REACH_*",
-                plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
-    const bool fits = item.device ? plan.device == item.device : host_memory;
-    if (!fits || item.reach < needed) continue;
-    if (!best || item.reach < best->reach) best = &item;
-  }
-  if (best) return *best;
-  static const char* const kReach[] = {"", "one process", "one host", "several hosts"};
-  const std::vector<std::string> names = plan.registry->comms();
-  fail_config("[topology] no backend of those loaded (" + (names.empty() ? "none" : join(names)) +
-              ") connects ranks of " + kReach[needed] + " on device '" + plan.device +
-              "'; add a comm plugin, or name one with topology.comm; plugins " +
-              plan.registry->load_summary());
-}
-
 std::string rank_name(const plan::Plan& plan, int32_t rank) {
   const topology::Coordinates c = plan.grid.at(rank);
   return strf("rank %d (pipeline %d, data %d, tensor %d)", rank, c.pipeline, c.data, c.tensor);
@@ -161,8 +122,6 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   g.channel = channel;
   const std::string name = members.name() + (channel > 0 ? ".back" : "");
   g.prefix = name + ".";
-  g.item = &choose(*plan_, control_.peers(), members, host_memory);
-  g.plugin = plan_->registry->plugin_of(g.item);
   g.control = &control_;
   g.connect_timeout = control_.connect_timeout();
   g.store.struct_size = sizeof g.store;
@@ -190,6 +149,10 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
     names.push_back(rank_name(*plan_, r));
     hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
   }
+  const Choice choice = choose(*plan_, control_.peers(), members, host_memory);
+  g.backend = choice.name;
+  g.item = choice.composed() ? &composed_item() : choice.whole;
+  g.plugin = choice.composed() ? choice.name : plan_->registry->plugin_of(g.item);
   std::vector<const char*> c_names, c_hosts;
   for (size_t i = 0; i < names.size(); ++i) {
     c_names.push_back(names[i].c_str());
@@ -205,13 +168,25 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   setup.store = &g.store;
   setup.connect_timeout = g.connect_timeout;
   setup.timeout = control_.timeout();
-  plait_comm* comm = nullptr;
   // Options under [comm] are those of the backend that topology.comm names.
   config::Problems problems;
-  const config::OptionSet options = config::comm_options(
-      plan_->experiment, *plan_->registry, g.item->name, config::PathResolver(), problems);
-  check_plugin(g.item->open(plan_->registry->host_of(g.item), &options, &setup, &comm), g.plugin,
-               "connecting group '" + name + "'");
+  std::deque<config::OptionSet> options;
+  const auto backend = [&](const plait_comm_item* item) -> CommBackend {
+    if (!item) return {};
+    options.push_back(config::comm_options(plan_->experiment, *plan_->registry, item->name,
+                                           config::PathResolver(), problems));
+    return {item, plan_->registry->host_of(item), &options.back(),
+            plan_->registry->plugin_of(item)};
+  };
+  const CommBackend whole = backend(choice.whole);
+  plait_comm* comm = nullptr;
+  if (choice.composed())
+    comm = open_composed(
+        {choice.name, backend(choice.near), whole, will_need_pairs(*plan_, members.axis, channel)},
+        setup);
+  else
+    check_plugin(whole.item->open(whole.host, whole.options, &setup, &comm), g.plugin,
+                 "connecting group '" + name + "'");
   const std::lock_guard lock(mutex_);
   g.comm = comm;
   if (!ended_.empty()) g.item->abort(g.comm, ended_.data(), ended_.size());
@@ -290,8 +265,7 @@ std::vector<Communicators::Connected> Communicators::connected() const {
     const auto groups = plan_->grid.groups_of(plan_->rank);
     const auto members = std::find_if(groups.begin(), groups.end(),
                                       [&](const topology::Group& m) { return m.axis == g.axis; });
-    all.push_back({members->name() + (g.channel > 0 ? ".back" : ""), g.item->name,
-                   members->size()});
+    all.push_back({members->name() + (g.channel > 0 ? ".back" : ""), g.backend, members->size()});
   }
   return all;
 }
@@ -300,7 +274,7 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   const Group& group = group_of(axis);
   if (group.item->device)
     fail(PLAIT_ERR_UNIMPLEMENTED,
-         "[runtime] backend '" + std::string(group.item->name) + "' exchanges no host memory");
+         "[runtime] backend '" + group.backend + "' exchanges no host memory");
   plait_comm_desc desc{};
   desc.struct_size = sizeof desc;
   desc.kind = PLAIT_COMM_ALL_REDUCE;

@@ -42,6 +42,10 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
   results_segment_ = segment_named(*plan_, "results");
   results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
                   sizeof(float));
+  if (const runtime::Communicators* groups = team_.communicators())
+    for (const auto& g : groups->connected())
+      log_.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
+                      g.backend.c_str()));
   together("opening the session", [&] {
     initialize_parameters();
     begin_timeline();

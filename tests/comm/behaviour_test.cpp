@@ -218,6 +218,42 @@ TEST_SUITE("behaviour") {
     });
   }
 
+  TEST_CASE("calls of one group on two threads at once") {
+    on_all(4, [](Comm& comm) {
+      std::string failure;
+      std::thread messages([&] {
+        try {
+          const uint32_t next = (comm.rank() + 1) % 4, last = (comm.rank() + 3) % 4;
+          for (const size_t n : {10, 100000}) {
+            Floats out(n, static_cast<float>(comm.rank())), in(n);
+            Call send(comm, send_to(next, out)), receive(comm, receive_from(last, in));
+            for (int step = 0; step < 50; ++step) {
+              send.start(), receive.start();
+              send.finish(), receive.finish();
+              require(in == Floats(n, static_cast<float>(last)), "wrong message");
+            }
+          }
+        } catch (const std::exception& e) {
+          failure = e.what();
+        }
+      });
+      try {
+        for (const size_t n : {10, 100000}) {
+          Floats in(n, 1), out(n);
+          Call call(comm, sum_of(in, out));
+          for (int step = 0; step < 50; ++step) call.run();
+          require(out == Floats(n, 4), "wrong sum");
+        }
+      } catch (const std::exception& e) {
+        comm.abort(e.what());
+        messages.join();
+        throw;
+      }
+      messages.join();
+      require(failure.empty(), failure);
+    });
+  }
+
   TEST_CASE("a barrier holds until the last") {
     for (const auto& plugin : plugins()) {
       std::atomic<uint32_t> arrived{0};

@@ -2,41 +2,16 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
-// The host's own error type.
-struct plait_error {
-  uint32_t code;
-  std::string text;
-};
-
 namespace comm_test {
 namespace {
 
-std::atomic<long> errors{0};
-
-plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
-  ++errors;
-  auto* e = new plait_error{code, size == PLAIT_NTS ? std::string(text) : std::string(text, size)};
-  if (cause) {
-    e->text += ": " + cause->text;
-    --errors;
-    delete cause;
-  }
-  return e;
-}
 plait_error* error_text_of(uint32_t code, const std::string& text) {
   return error_new(code, text.data(), text.size(), nullptr);
-}
-uint32_t error_code(const plait_error* e) { return e->code; }
-const char* error_text(const plait_error* e) { return e->text.c_str(); }
-void error_free(plait_error* e) {
-  if (e) --errors;
-  delete e;
 }
 void log(const plait_host*, uint32_t, const char*, uint64_t) {}
 const void* extension(const plait_host*, const char*) { return nullptr; }
@@ -105,12 +80,10 @@ std::vector<std::unique_ptr<Plugin>> the_plugins;
 
 void check(plait_error* e) {
   if (!e) return;
-  const Failure failure(e->code, e->text);
+  const Failure failure(error_code(e), error_text(e));
   error_free(e);
   throw failure;
 }
-
-long live_errors() { return errors; }
 
 Plugin::Plugin(const std::string& path) {
   library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -119,9 +92,10 @@ Plugin::Plugin(const std::string& path) {
   if (!entry) throw std::runtime_error(path + " exports no " PLAIT_PLUGIN_ENTRY);
   table_ = entry(PLAIT_ABI_VERSION);
   if (!table_) throw std::runtime_error(path + " serves another ABI");
-  host_ = {sizeof(plait_host), PLAIT_ABI_VERSION, 0,   error_new, error_code,
-           error_text,         error_free,        log, add,       extension};
-  check(table_->open(&host_, path.c_str(), &state_));
+  host_.head = {sizeof(plait_host), PLAIT_ABI_VERSION, 0,   error_new, error_code,
+                error_text,         error_free,        log, add,       extension};
+  host_.plugin = this;
+  check(table_->open(host(), path.c_str(), &state_));
   if (!item_) throw std::runtime_error(path + " offers no communication");
 }
 
@@ -130,8 +104,22 @@ Plugin::~Plugin() {
   if (library_) dlclose(library_);
 }
 
+plait_comm* Plugin::open(const plait_comm_setup& setup, const Terms& terms) const {
+  plait_comm* comm = nullptr;
+  with_options(terms, [&](const plait_options& options) {
+    check(item_->open(host(), &options, &setup, &comm));
+  });
+  return comm;
+}
+
+void Plugin::with_options(const Terms& terms,
+                          const std::function<void(const plait_options&)>& f) const {
+  const Values options{{&kTable}, item_, &terms.options};
+  f(options.head);
+}
+
 plait_error* Plugin::add(const plait_host* host, const char* kind, const void* item) {
-  auto* self = reinterpret_cast<Plugin*>(const_cast<plait_host*>(host));
+  Plugin* self = reinterpret_cast<const Host*>(host)->plugin;
   if (std::strcmp(kind, PLAIT_KIND_COMM) == 0)
     self->item_ = static_cast<const plait_comm_item*>(item);
   return nullptr;
@@ -193,13 +181,15 @@ Comm::Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32
     texts.push_back("rank " + std::to_string(r) + " (data " + std::to_string(r) + ")");
   std::vector<const char*> names;
   for (const std::string& text : texts) names.push_back(text.c_str());
-  std::vector<const char*> hosts(size, "localhost");
-  for (size_t r = 0; r < terms.hosts.size(); ++r) hosts[r] = terms.hosts[r].c_str();
+  std::vector<std::string> where = terms.hosts;
+  for (uint32_t r = static_cast<uint32_t>(where.size()); r < size; ++r)
+    where.push_back(plugin.host_of_rank(r, size));
+  std::vector<const char*> hosts;
+  for (const std::string& text : where) hosts.push_back(text.c_str());
   const plait_comm_setup setup = {
       sizeof(plait_comm_setup), terms.name.c_str(), rank, size, hosts.data(), names.data(), store,
       terms.connect_timeout,    terms.timeout};
-  const Values options{{&kTable}, &item_, &terms.options};
-  check(item_.open(plugin.host(), &options.head, &setup, &comm_));
+  comm_ = plugin.open(setup, terms);
 }
 
 Comm::~Comm() { item_.close(comm_); }
@@ -211,7 +201,7 @@ Call::~Call() { item_.release(call_); }
 
 const std::vector<std::unique_ptr<Plugin>>& plugins() { return the_plugins; }
 void load_plugins(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) the_plugins.push_back(std::make_unique<Plugin>(path));
+  for (const std::string& path : paths) the_plugins.push_back(make_plugin(path));
 }
 void unload_plugins() { the_plugins.clear(); }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,24 +22,39 @@ struct Failure : std::runtime_error {
   uint32_t code;
 };
 void check(plait_error* e);  // throws Failure
-long live_errors();          // made and not yet freed
+
+// Errors of the host: its own in plain/, the engine's in composed/.
+plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause);
+uint32_t error_code(const plait_error* e);
+const char* error_text(const plait_error* e);
+void error_free(plait_error* e);
+long live_errors();  // made and not yet freed
+
+struct Terms;
 
 // One loaded plugin with one backend.
 class Plugin {
  public:
   explicit Plugin(const std::string& path);
-  ~Plugin();
+  virtual ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  const plait_host* host() const { return &host_; }
-  const plait_comm_item& item() const { return *item_; }
-  std::string name() const { return item_->name; }
+  const plait_host* host() const { return &host_.head; }
+  virtual const plait_comm_item& item() const { return *item_; }
+  virtual std::string name() const { return item_->name; }
+  // Where ranks run when a test says nothing.
+  virtual std::string host_of_rank(uint32_t, uint32_t) const { return "localhost"; }
+  virtual plait_comm* open(const plait_comm_setup& setup, const Terms& terms) const;
+  void with_options(const Terms& terms, const std::function<void(const plait_options&)>& f) const;
 
  private:
   static plait_error* add(const plait_host* host, const char* kind, const void* item);
 
-  plait_host host_{};  // first, so that add() finds the plugin
+  struct Host {
+    plait_host head;
+    Plugin* plugin;
+  } host_{};
   void* library_ = nullptr;
   const plait_plugin* table_ = nullptr;
   void* state_ = nullptr;
@@ -81,7 +97,7 @@ class FileStore {
 struct Terms {
   std::string name = "test[0]";
   double connect_timeout = 20, timeout = 20;
-  std::vector<std::string> hosts = {};              // of each rank; empty: all on one machine
+  std::vector<std::string> hosts = {};              // of each rank; empty: the plugin's choice
   std::map<std::string, std::string> options = {};  // in TOML syntax; others have their defaults
 };
 
@@ -129,6 +145,8 @@ inline plait_comm_desc desc(uint32_t kind, uint32_t dtype, uint64_t n, const voi
   return {sizeof(plait_comm_desc), kind, dtype, reduction, peer, n, in, out};
 }
 
+// What an argument of main() stands for; the programs built of these files differ in it.
+std::unique_ptr<Plugin> make_plugin(const std::string& argument);
 // The plugins under test.
 const std::vector<std::unique_ptr<Plugin>>& plugins();
 void load_plugins(const std::vector<std::string>& paths);

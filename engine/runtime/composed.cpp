@@ -1,0 +1,157 @@
+#include "engine/runtime/composed.hpp"
+
+#include <cstring>
+#include <optional>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/program/shape.hpp"
+#include "engine/runtime/composed_group.hpp"
+
+namespace plait::runtime {
+namespace {
+
+class Call : private Lane::Job {
+ public:
+  Call(ComposedGroup& group, const plait_comm_desc& desc)
+      : group_(group),
+        what_(described(group, desc)),
+        message_(desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE),
+        steps_(group.parts(), desc) {}
+  ~Call() override {
+    if (!started_) return;
+    group_.abort(text("was given up before its end by " + own_name()));
+    if (!message_) group_.lane().wait(*this);
+  }
+
+  void start() {
+    group_.check();
+    if (started_) fail(PLAIT_ERR_STATE, text("is started again before finish(); finish it first"));
+    error_.reset();
+    if (message_)
+      carefully([&] { check_step(step().item->start(step().call, nullptr)); });
+    else
+      group_.lane().push(*this);
+    started_ = true;
+  }
+
+  void finish() {
+    if (!started_) fail(PLAIT_ERR_STATE, text("is finished without start(); start it first"));
+    started_ = false;
+    if (message_)
+      carefully([&] { check_step(step().item->finish(step().call, nullptr)); });
+    else
+      group_.lane().wait(*this);
+    if (error_) throw Error(*error_);
+  }
+
+ private:
+  void run() noexcept override {
+    try {
+      carefully([&] {
+        for (const CommStep& step : steps_.all()) {
+          group_.check();
+          if (!step.call) {
+            std::memcpy(step.to, step.from, step.bytes);
+            continue;
+          }
+          check_step(step.item->start(step.call, nullptr));
+          check_step(step.item->finish(step.call, nullptr));
+        }
+      });
+    } catch (const Error& e) {
+      error_.emplace(e);
+    } catch (const std::exception& e) {
+      group_.abort(e.what());
+      error_.emplace(PLAIT_ERR_INTERNAL, e.what());
+    }
+  }
+
+  // What fails in one part ends all of them: others wait there for what this rank cannot give.
+  template <class F>
+  void carefully(F f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      group_.check();
+      group_.abort(text("failed: " + e.text()));
+      if (e.code() == PLAIT_ERR_PEER) group_.throw_failure();
+      throw;
+    }
+  }
+  static void check_step(plait_error* error) {
+    if (error) throw from_c(error);
+  }
+  const CommStep& step() const { return steps_.all()[0]; }
+  std::string text(const std::string& rest) const {
+    return group_.head() + ": " + what_ + " " + rest;
+  }
+  const std::string& own_name() const { return group_.name(group_.parts().rank); }
+  static std::string described(const ComposedGroup& group, const plait_comm_desc& desc);
+
+  ComposedGroup& group_;
+  const std::string what_;
+  const bool message_;
+  const CommSteps steps_;
+  bool started_ = false;
+  std::optional<Error> error_;  // of the last run
+};
+
+std::string Call::described(const ComposedGroup& group, const plait_comm_desc& d) {
+  static const char* const kKinds[] = {"a call",         "barrier",    "all_reduce",
+                                       "reduce_scatter", "all_gather", "broadcast",
+                                       "all_to_all",     "send",       "receive"};
+  static const char* const kReductions[] = {"", " (sum)", " (max)", " (min)"};
+  std::string text = kKinds[d.kind < std::size(kKinds) ? d.kind : 0];
+  if (d.kind == PLAIT_COMM_BARRIER) return text;
+  text += " of " + std::to_string(d.n) + " " + program::dtype_name(d.dtype);
+  const auto reduction = d.reduction;
+  if (reduction < std::size(kReductions)) text += kReductions[reduction];
+  const bool sends = d.kind == PLAIT_COMM_SEND;
+  if (sends || d.kind == PLAIT_COMM_RECEIVE || d.kind == PLAIT_COMM_BROADCAST)
+    text += (sends ? " to " : " from ") + group.name(d.peer);
+  return text;
+}
+
+ComposedGroup& of(plait_comm* comm) { return *reinterpret_cast<ComposedGroup*>(comm); }
+Call& of(plait_comm_call* call) { return *reinterpret_cast<Call*>(call); }
+
+}  // namespace
+
+plait_comm* open_composed(const Composition& composition, const plait_comm_setup& setup) {
+  return reinterpret_cast<plait_comm*>(new ComposedGroup(composition, setup));
+}
+
+const plait_comm_item& composed_item() {
+  static const plait_comm_item kItem = {
+      .struct_size = sizeof(plait_comm_item),
+      .name = "composed",
+      .help = "",
+      .options = nullptr,
+      .n_options = 0,
+      .reach = PLAIT_COMM_REACH_NETWORK,
+      .device = nullptr,
+      .open = nullptr,
+      .close = [](plait_comm* comm) { delete &of(comm); },
+      .prepare =
+          [](plait_comm* comm, const plait_comm_desc* desc, plait_comm_call** out) {
+            return guard_c(
+                [&] { *out = reinterpret_cast<plait_comm_call*>(new Call(of(comm), *desc)); });
+          },
+      .release = [](plait_comm_call* call) { delete &of(call); },
+      .start = [](plait_comm_call* call,
+                  plait_queue*) { return guard_c([&] { of(call).start(); }); },
+      .finish = [](plait_comm_call* call,
+                   plait_queue*) { return guard_c([&] { of(call).finish(); }); },
+      .abort =
+          [](plait_comm* comm, const char* text, uint64_t size) {
+            try {
+              of(comm).abort(std::string(text, size));
+            } catch (const std::bad_alloc&) {
+              of(comm).abort({});
+            }
+          }};
+  return kItem;
+}
+
+}  // namespace plait::runtime

@@ -1,0 +1,76 @@
+// The steps of which a composed group makes a call.
+#pragma once
+
+#include <plait/comm.h>
+
+#include <memory>
+#include <vector>
+
+#include "engine/runtime/hosts.hpp"
+
+namespace plait::runtime {
+
+// A connected group of some of the members; neither it nor its calls are released here.
+struct CommPart {
+  const plait_comm_item* item = nullptr;
+  plait_comm* comm = nullptr;
+};
+
+// What a composed group consists of, as one member sees it. A part without an item: this member has none.
+struct CommParts {
+  Hosts hosts;
+  uint32_t rank;
+  CommPart near, far, after, pairs;
+  bool through_leaders() const { return !hosts.even(); }
+};
+
+// A call of a part; or, without one, a copy within this rank's memory.
+struct CommStep {
+  const plait_comm_item* item = nullptr;
+  plait_comm_call* call = nullptr;
+  void* to = nullptr;
+  const void* from = nullptr;
+  uint64_t bytes = 0;
+};
+
+// Releases its calls; they are not under way then.
+class CommSteps {
+ public:
+  // Errors: those of the backends that prepare the calls.
+  CommSteps(const CommParts& parts, const plait_comm_desc& desc);
+  ~CommSteps();
+  CommSteps(const CommSteps&) = delete;
+  CommSteps& operator=(const CommSteps&) = delete;
+  const std::vector<CommStep>& all() const { return steps_; }
+
+ private:
+  using Kind = uint32_t;
+  void make();
+  void message();
+  void between_pairs();  // as it is, between all members
+  void barrier();
+  void all_reduce();
+  void reduce_scatter();
+  void all_gather();
+  void gather_through_leaders();
+  void broadcast();
+  // Sums up over all, to every rank's `out`.
+  void sum_through_leaders(uint64_t n, const void* in, void* out);
+
+  void call(const CommPart& part, Kind kind, uint64_t n, const void* in, void* out,
+            uint32_t peer = 0);
+  void copy(void* to, const void* from, uint64_t bytes);
+  char* take(uint64_t bytes);  // memory for results between steps
+  uint64_t bytes(uint64_t n) const;
+  // Element or row i of this call's tensors.
+  const char* in_at(uint64_t element) const;
+  char* out_at(uint64_t element) const;
+
+  const CommParts& p_;
+  const plait_comm_desc d_;
+  const uint32_t host_, place_;  // of this rank
+  std::vector<CommStep> steps_;
+  std::vector<std::unique_ptr<char[]>> memory_;
+};
+
+}  // namespace plait::runtime
