@@ -1,0 +1,172 @@
+"""Ranks on several machines: within one they exchange through its memory, between them over the network."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import machines
+
+PLAIT = os.environ.get("PLAIT_BIN", "plait")
+TIME = 120  # seconds for one run; sanitizers are slow
+MODEL = """\
+[run]
+name = "hosts"
+steps = 30
+log_every = 1
+progress = false
+[batch]
+global = 24
+[data.train]
+type = "synthetic"
+samples = 500
+shape = [8]
+classes = 3
+[model]
+layers = [{type = "linear", out = 64}, {type = "relu"}, {type = "dropout", p = 0.1}, {type = "linear", out = 4}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+rate = 0.01
+"""
+OTHERS = re.compile(r"(PLAIT_(?!BIN)|OMPI|PMI|MPI|SLURM|TORCHELASTIC|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_)")
+
+
+class Run:
+    """Ranks on machines: `places` has the machine of each."""
+
+    def __init__(self, folder, places, words, port):
+        self.folder, self.ranks = folder, []
+        for rank, machine in enumerate(places):
+            here = [r for r, other in enumerate(places) if other is machine]
+            env = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
+            env.update(NO_COLOR="1", PLAIT_RANK=str(rank), PLAIT_WORLD_SIZE=str(len(places)), PLAIT_LOCAL_RANK=str(here.index(rank)),
+                       PLAIT_LOCAL_WORLD_SIZE=str(len(here)), PLAIT_MEETING=f"{places[0].name}:{port}",
+                       PLAIT_SECRET_FILE=str(folder / "secret"))
+            with open(self.file(rank, "out"), "wb") as out, open(self.file(rank, "err"), "wb") as err:
+                self.ranks.append(subprocess.Popen(machine.command(PLAIT, "run", folder / "t.toml", "--json", "-v", "--run-dir", folder / "run", *words),
+                                                   env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
+
+    def file(self, rank, what):
+        return self.folder / f"{rank}.{what}"
+
+    def says(self, rank):
+        return self.file(rank, "err").read_text()
+
+    def groups(self):
+        """How the groups of rank 0, who speaks for all, exchange, by axis."""
+        return dict(re.findall(r"\[session\] (\w+)\.\d: \d ranks exchange over (.*)", self.says(0)))
+
+    def events(self, rank):
+        return [json.loads(line) for line in self.file(rank, "out").read_text().splitlines() if line.endswith("}")]
+
+    def losses(self):
+        return [event["loss"] for event in self.events(0) if event["event"] == "step"]
+
+    def wait(self):
+        return [rank.wait(timeout=TIME) for rank in self.ranks]
+
+    def close(self):
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+
+
+class Hosts(unittest.TestCase):
+    port = 29500
+
+    @classmethod
+    def setUpClass(cls):
+        cls.network = machines.Machines(["left", "right"])
+        cls.addClassCleanup(cls.network.close)
+        cls.left, cls.right = cls.network.all
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="plait-hosts-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        (self.folder / "t.toml").write_text(MODEL)
+        secret = self.folder / "secret"
+        secret.write_bytes(os.urandom(32))
+        secret.chmod(0o600)
+
+    def start(self, places, *words):
+        Hosts.port += 1
+        run = Run(self.folder, places, words, Hosts.port)
+        self.addCleanup(run.close)
+        return run
+
+    def alone(self, *words):
+        env = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
+        done = subprocess.run([PLAIT, "run", self.folder / "t.toml", "--json", "--run-dir", self.folder / "one", *words], env=env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [event["loss"] for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "step"]
+
+    def check(self, places, *words):
+        """The same training as that of one rank; what each rank says."""
+        run = self.start(places, *words)
+        codes = run.wait()
+        self.assertEqual(codes, [0] * len(places), "\n".join(run.says(rank)[-2000:] for rank in range(len(places))))
+        losses = run.losses()
+        expected = self.alone(*(word for word in words if not word.startswith("topology.")))
+        self.assertEqual(len(losses), 30)
+        for a, b in zip(losses, expected):
+            self.assertAlmostEqual(a, b, delta=1e-4 * abs(b))
+        return run
+
+    def test_two_and_two_train_as_one(self):
+        run = self.check([self.left, self.left, self.right, self.right], "topology.data=4")
+        self.assertEqual(run.groups(), {"data": "shm+gloo"})
+
+    def test_three_and_one(self):
+        run = self.check([self.left, self.right, self.left, self.left], "topology.data=4", "topology.zero=2")
+        self.assertEqual(run.groups(), {"data": "shm+gloo"})
+
+    def test_each_group_takes_what_reaches_its_members(self):
+        run = self.check([self.left, self.left, self.right, self.right], "topology.data=2", "topology.tensor=2")
+        self.assertEqual(run.groups(), {"tensor": "shm", "data": "gloo"})
+
+    def test_stages_send_by_the_nearest_way(self):
+        run = self.check([self.left, self.left, self.right], "topology.pipeline=3", "batch.accumulation=4",
+                         'model.layers=[{type = "linear", out = 32}, {type = "relu"}, {type = "linear", out = 32}, {type = "relu"}, {type = "linear", out = 4}]')
+        self.assertEqual(run.groups(), {"pipeline": "shm+gloo"})
+
+    def start_long(self, *words):
+        run = self.start([self.left, self.left, self.right, self.right], "topology.data=4", "run.steps=100000000", "run.log_every=20", *words)
+        while run.ranks[0].poll() is None and not run.losses():
+            pass
+        self.assertIsNone(run.ranks[0].poll(), run.says(0))
+        return run
+
+    def test_a_killed_rank_is_named_on_both_machines(self):
+        for victim in (1, 2):
+            run = self.start_long()
+            # What nsenter becomes is the rank itself.
+            run.ranks[victim].send_signal(signal.SIGKILL)
+            codes = run.wait()
+            self.assertEqual(codes[victim], -signal.SIGKILL)
+            for rank in {0, 1, 2, 3} - {victim}:
+                self.assertEqual(codes[rank], 1, run.says(rank))
+                self.assertIn(f"rank {victim} (pipeline 0, data {victim}, tensor 0)", run.says(rank))
+
+    def test_a_cable_is_pulled(self):
+        run = self.start_long("topology.timeout=3")
+        self.network.cut("right")
+        try:
+            codes = run.wait()
+        finally:
+            machines.call("ip", "link", "set", "to-right", "up")
+        self.assertEqual(codes, [1] * 4)
+        for rank in range(4):
+            self.assertRegex(run.says(rank), r"rank \d \(pipeline 0, data \d, tensor 0\)")
+
+
+if __name__ == "__main__":
+    machines.enter(PLAIT)
+    unittest.main()
