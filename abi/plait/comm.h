@@ -1,5 +1,4 @@
-/* plait/comm.h - communication backends: how the ranks of a group exchange tensors. A draft: it may still change until the engine
- * trains with it.
+/* plait/comm.h - communication backends: how the ranks of a group exchange tensors.
  *
  * A group is an ordered list of ranks; every rank opens its own end. Calls are prepared once, when the session opens, and
  * started many times. A start takes effect behind the work already on a queue and returns; finish() orders the queue's later
@@ -9,7 +8,8 @@
  * Letters: R ranks of the group, r this rank's place in it, n elements.
  *
  * All ranks of a group start the same calls in the same order; sends and receives are matched by peer and order, and wait for
- * no other call. Calls of no elements need not wait for the other ranks; a barrier does. A sum is
+ * no other call. Different calls of a group may be prepared, started and finished on different threads at once: the engine does so
+ * with backends of host memory, of which it composes groups. Calls of no elements need not wait for the other ranks; a barrier does. A sum is
  * taken in one fixed order of the ranks, so the same layout gives the same bits, and every rank holds the same ones. */
 #ifndef PLAIT_COMM_H
 #define PLAIT_COMM_H

@@ -5,6 +5,7 @@
 
 #include <plait/base.h>
 #include <plait/build.h>
+#include <plait/comm.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
 #include <plait/layer.h>
@@ -343,6 +344,50 @@ AT(plait_device_item, capture_end, 176);
 AT(plait_device_item, graph_launch, 184);
 AT(plait_device_item, graph_close, 192);
 
+/* comm.h */
+SIZE(plait_comm_desc, 48);
+AT(plait_comm_desc, struct_size, 0);
+AT(plait_comm_desc, kind, 8);
+AT(plait_comm_desc, dtype, 12);
+AT(plait_comm_desc, reduction, 16);
+AT(plait_comm_desc, peer, 20);
+AT(plait_comm_desc, n, 24);
+AT(plait_comm_desc, in, 32);
+AT(plait_comm_desc, out, 40);
+
+SIZE(plait_store, 32);
+AT(plait_store, struct_size, 0);
+AT(plait_store, self, 8);
+AT(plait_store, set, 16);
+AT(plait_store, get, 24);
+
+SIZE(plait_comm_setup, 64);
+AT(plait_comm_setup, struct_size, 0);
+AT(plait_comm_setup, name, 8);
+AT(plait_comm_setup, rank, 16);
+AT(plait_comm_setup, size, 20);
+AT(plait_comm_setup, hosts, 24);
+AT(plait_comm_setup, ranks, 32);
+AT(plait_comm_setup, store, 40);
+AT(plait_comm_setup, connect_timeout, 48);
+AT(plait_comm_setup, timeout, 56);
+
+SIZE(plait_comm_item, 104);
+AT(plait_comm_item, struct_size, 0);
+AT(plait_comm_item, name, 8);
+AT(plait_comm_item, help, 16);
+AT(plait_comm_item, options, 24);
+AT(plait_comm_item, n_options, 32);
+AT(plait_comm_item, reach, 36);
+AT(plait_comm_item, device, 40);
+AT(plait_comm_item, open, 48);
+AT(plait_comm_item, close, 56);
+AT(plait_comm_item, prepare, 64);
+AT(plait_comm_item, release, 72);
+AT(plait_comm_item, start, 80);
+AT(plait_comm_item, finish, 88);
+AT(plait_comm_item, abort, 96);
+
 /* plait.h */
 SIZE(plait_engine_options, 56);
 AT(plait_engine_options, struct_size, 0);
@@ -409,6 +454,8 @@ _Static_assert(PLAIT_F32 == 1 && PLAIT_F64 == 2 && PLAIT_BF16 == 3 && PLAIT_F16 
 _Static_assert(PLAIT_I32 == 5 && PLAIT_I64 == 6 && PLAIT_U8 == 7 && PLAIT_BOOL == 8,
                "element types moved");
 _Static_assert(PLAIT_OPT_BOOL == 1 && PLAIT_OPT_PATH == 8, "option types moved");
+_Static_assert(PLAIT_COMM_BARRIER == 1 && PLAIT_COMM_RECEIVE == 8 && PLAIT_COMM_MIN == 3,
+               "kinds of calls moved");
 _Static_assert(PLAIT_ERR_INVALID == 1 && PLAIT_ERR_INTERNAL == 14, "error codes moved");
 _Static_assert(PLAIT_ABI_VERSION == 1, "a new ABI needs a new file of layouts");
 
