@@ -8,9 +8,11 @@
  * Letters: R ranks of the group, r this rank's place in it, n elements.
  *
  * All ranks of a group start the same calls in the same order; sends and receives are matched by peer and order, and wait for
- * no other call. Different calls of a group may be prepared, started and finished on different threads at once: the engine does so
- * with backends of host memory, of which it composes groups. Calls of no elements need not wait for the other ranks; a barrier does. A sum is
- * taken in one fixed order of the ranks, so the same layout gives the same bits, and every rank holds the same ones. */
+ * no other call. Calls of no elements need not wait for the other ranks; a barrier does. A sum is
+ * taken in one fixed order of the ranks, so the same layout gives the same bits, and every rank holds the same ones.
+ *
+ * Different calls of a group on host memory may be started and finished on different threads at once, while the owner prepares
+ * or releases others: the engine does so with the groups of which it composes one over several hosts. */
 #ifndef PLAIT_COMM_H
 #define PLAIT_COMM_H
 
