@@ -25,8 +25,7 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
     writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
     const auto replica = static_cast<size_t>(lightest - lightest % tensor);
     for (int32_t t = 0; t < tensor; ++t)
-      if (p.split() || t == lightest % tensor)
-        load[replica + static_cast<size_t>(t)] += topology::elements(p.box);
+      if (p.split() || t == lightest % tensor) load[replica + static_cast<size_t>(t)] += p.stored;
   }
   return writer;
 }

@@ -38,7 +38,8 @@ namespace {
 program::Attrs attributes(const Plan& plan, int32_t exchange) {
   const Exchange& e = plan.exchanges[static_cast<size_t>(exchange)];
   return {attr("kind", static_cast<int64_t>(e.kind)), attr("ranks", ranks_of(plan, e.axis)),
-          attr("id", static_cast<int64_t>(exchange))};
+          attr("id", static_cast<int64_t>(exchange)),
+          attr("group", std::string(topology::axis_name(e.axis)))};
 }
 
 // n is what one rank brings or takes: the smaller of both ends.
@@ -106,9 +107,9 @@ ValueId start_receive(Graph& g, Plan& plan, int32_t exchange, const plait_shape&
 }
 
 void wait_for_slot(Graph& g, int32_t exchange, ValueId v, int32_t slot) {
-  g.apply_in_place("exchange_wait", {v},
-                   {attr("id", static_cast<int64_t>(exchange)),
-                    attr("slot", static_cast<int64_t>(slot))});
+  g.apply_in_place(
+      "exchange_wait", {v},
+      {attr("id", static_cast<int64_t>(exchange)), attr("slot", static_cast<int64_t>(slot))});
 }
 
 ValueId wait_exchange(Graph& g, int32_t exchange, ValueId v, ValueId sent) {

@@ -21,7 +21,9 @@ std::string layer_of(const std::string& parameter) {
 // Whether a parameter begins another part: one that would make the last too large, unless it belongs to the layer before. What a
 // layer has becomes known at once, so a part of whole layers need not wait for the layer in front of them.
 bool opens_part(const Plan& plan, const Group& group, const Parameter& p) {
-  if (group.parts.empty() || group.parts.back().chunk != p.chunk) return true;
+  // Ranks that hold the same parameters in different stages cut them alike.
+  if (group.parts.empty() || !group.tied.empty() || group.parts.back().chunk != p.chunk)
+    return true;
   if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
   const int64_t end = group.elements + p.stored;
   const double bytes = 4.0 * static_cast<double>(end - group.parts.back().begin);

@@ -15,7 +15,7 @@ void lay_out_parameters(Plan& plan);
 
 // Names the segments of a group: unique among groups.
 std::string segment_name(const Group& group);
-// The part that a trained parameter lies in. After finish_groups().
+// The part that a trained parameter lies in. After lay_out_parameters().
 const Part& part_of(const Plan& plan, const Parameter& parameter);
 // Where this rank's own elements of a part lie.
 Place own_parameters(const Plan& plan, const Group& group, const Part& part);

@@ -237,7 +237,7 @@ void check_places(const Plan& plan) {
         const uint64_t room =
             at.segment == kTransient
                 ? plan.transient_bytes
-                : plan.storage.segments().at(static_cast<size_t>(at.segment)).bytes;
+                : plan.storage.segments().at(static_cast<size_t>(at.segment)).slot_bytes();
         if (at.offset > room || program::bytes(p.graph->shape(v)) > room - at.offset)
           fail_internal("[plan] operand " + std::to_string(i) + " of " + op.name + " in " +
                         op.scope + " lies outside of its segment");
@@ -254,8 +254,8 @@ void add_problem(const config::Experiment& e, const Error& error, config::Proble
     return true;
   };
   const std::string head = "[topology] ";
-  if (const size_t colon = error.text().find(": "); starts_with(error.text(), head + "topology.") ||
-                                                    starts_with(error.text(), head + "batch.")) {
+  if (const size_t colon = error.text().find(": ");
+      starts_with(error.text(), head + "topology.") || starts_with(error.text(), head + "batch.")) {
     const std::string key = error.text().substr(head.size(), colon - head.size());
     return problems.add(origin_of(e, key), key, error.text().substr(colon + 2));
   }
@@ -336,9 +336,9 @@ class Writer {
   Writer(Plan& plan, const Context& context) : plan_(plan), context_(context) {}
   std::unique_ptr<Tracer> trace(bool training, const StageOf& stages) {
     const std::string dataset = training || !plan_.dataset("eval") ? "train" : "eval";
-    auto tracer = std::make_unique<Tracer>(
-        plan_, training ? plan_.train_feed : plan_.eval_feed, *plan_.dataset(dataset),
-        *plan_.experiment.dataset(dataset), training, stages);
+    auto tracer = std::make_unique<Tracer>(plan_, training ? plan_.train_feed : plan_.eval_feed,
+                                           *plan_.dataset(dataset),
+                                           *plan_.experiment.dataset(dataset), training, stages);
     tracer->run();
     return tracer;
   }
@@ -346,7 +346,8 @@ class Writer {
 
   void write() {
     if (plan_.sums_up())
-      plan_.step_turns.push_back({plan_.add(compile("begin", write_begin(plan_), plan_)), 0, -1, -1});
+      plan_.step_turns.push_back(
+          {plan_.add(compile("begin", write_begin(plan_), plan_)), 0, -1, -1});
     if (plan_.grid.pipeline() > 1)
       write_stages();
     else
@@ -359,9 +360,9 @@ class Writer {
 
  private:
   void write_update_program() {
-    plan_.step_turns.push_back(
-        {plan_.add(compile("update", write_update(plan_, of_step_), plan_)), 0, -1,
-         plan_.accumulation});
+    Program update = compile("update", write_update(plan_, of_step_), plan_);
+    update.order = 3 * plan_.pipeline.stages();
+    plan_.step_turns.push_back({plan_.add(std::move(update)), 0, -1, plan_.accumulation});
   }
   AddExchange add_to_plan() {
     return [this](Exchange e) {

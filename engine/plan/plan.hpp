@@ -39,6 +39,7 @@ struct Parameter {
   int32_t chunk = 0;      // first stage of this rank that reads it
   int32_t group = -1;     // index into Plan::groups, -1: frozen
   topology::Box box;      // what this rank has, of the global tensor
+  bool shared = false;    // tensor ranks have a part each, along `partition`
   int64_t stored = 0;     // elements that it takes: padding behind the box included
   int32_t part = 0;       // of the group, that it lies in
   int64_t flat = 0;       // where that begins in its group, in elements
@@ -47,10 +48,7 @@ struct Parameter {
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
   }
-  // Tensor ranks have a part each, along `partition`.
-  bool split() const {
-    return partition >= 0 && box.extent[static_cast<size_t>(partition)] != shape.dims[partition];
-  }
+  bool split() const { return shared; }
 };
 
 // An optimizer's state tensor of a group: one flat segment of N f32.
@@ -152,6 +150,7 @@ struct Call {
 struct Program {
   std::string name;
   int32_t first_slot = 0, slots = 1;  // on which it runs
+  int32_t order = 0;                  // among the programs of a micro-batch, over all ranks
   std::unique_ptr<program::Graph> graph;
   std::vector<Call> calls;
   uint64_t transient_bytes = 0;

@@ -33,8 +33,9 @@ StageWriter::StageWriter(Plan& plan, const Written& whole, const Pieces& pieces,
       stage_(plan.pipeline.schedule.shape.stage(plan.at.pipeline, chunk)),
       chunk_(chunk),
       slots_(slots) {
-  const std::string name = plan.storage.segments()[static_cast<size_t>(inputs.weight.segment)].name +
-                           strf(" of stage %d", stage_);
+  const std::string name =
+      plan.storage.segments()[static_cast<size_t>(inputs.weight.segment)].name +
+      strf(" of stage %d", stage_);
   inputs_segment_ = plan.storage.add(name, Category::kInputs, slots);
   kept_segment_ = plan.storage.add(name + ", values kept", Category::kActivations, slots);
   for (ValueId root : pieces.kept(stage_))
@@ -109,8 +110,7 @@ int32_t StageWriter::message(ValueId root, bool send) {
   const bool backward = piece_.pass != Pass::kForward;
   const int32_t other = stage_ + (send != backward ? 1 : -1);
   const Graph& g = *whole_.graph;
-  id = add_exchange(plan_,
-                    send ? name_of(g, root, stage_, other) : name_of(g, root, other, stage_),
+  id = add_exchange(plan_, send ? name_of(g, root, stage_, other) : name_of(g, root, other, stage_),
                     topology::Axis::kPipeline, send ? PLAIT_COMM_SEND : PLAIT_COMM_RECEIVE);
   Exchange& e = plan_.exchanges[static_cast<size_t>(id)];
   e.peer = static_cast<uint32_t>(shape.rank_of(other));
@@ -225,6 +225,8 @@ StagePrograms write_stage(Plan& plan, const Written& whole, const Pieces& pieces
     Program p = compile(strf("%s%s of stage %d", kNames[k], last ? ", last," : "", stage),
                         writer.finish(), plan);
     p.slots = last ? 1 : programs.slots;
+    const int32_t stages = plan.pipeline.stages();
+    p.order = k == 0 ? stage : k * stages + (stages - 1 - stage);
     p.first_slot = last ? static_cast<int32_t>((plan.accumulation - 1) % programs.slots) : 0;
     return plan.add(std::move(p));
   };
@@ -268,8 +270,7 @@ uint64_t write_training_stages(Plan& plan, const Written& whole,
   std::vector<StagePrograms> of_chunk;
   for (int32_t chunk = 0; chunk < schedule.shape.chunks; ++chunk)
     of_chunk.push_back(write_stage(plan, whole, pieces, exchanges, chunk, pending));
-  for (const topology::Action& a :
-       schedule.actions[static_cast<size_t>(plan.at.pipeline)]) {
+  for (const topology::Action& a : schedule.actions[static_cast<size_t>(plan.at.pipeline)]) {
     const StagePrograms& p = of_chunk[static_cast<size_t>(a.chunk)];
     const auto k = static_cast<size_t>(a.kind);
     const bool last = a.micro == plan.accumulation - 1;
@@ -294,8 +295,7 @@ void write_evaluation_stages(Plan& plan, const Written& whole,
     StageWriter writer(plan, whole, pieces, exchanges, plan.eval_feed, chunk, 1);
     writer.begin(Pass::kForward);
     deliver_evaluation(plan, whole, writer.here(false));
-    const std::string name =
-        strf("evaluate of stage %d", shape.stage(plan.at.pipeline, chunk));
+    const std::string name = strf("evaluate of stage %d", shape.stage(plan.at.pipeline, chunk));
     const int32_t program = plan.add(compile(name, writer.finish(), plan));
     plan.eval_feeds.push_back(writer.feed());
     plan.evaluation_turns.push_back(

@@ -22,6 +22,7 @@ struct Segment {
   uint64_t bytes = 0;   // of one slot
   uint64_t offset = 0;  // in the arena, after lay_out()
   int32_t slots = 1;    // copies, one behind the other: a micro-batch under way in each
+  uint64_t slot_bytes() const { return slots > 0 ? bytes : 0; }
   uint64_t all_bytes() const { return bytes * static_cast<uint64_t>(slots); }
 };
 

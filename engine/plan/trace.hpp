@@ -61,7 +61,7 @@ class Tracer {
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
-  topology::Box box_of(const plait_parameter& p, const plait_shape& shape, int64_t& stored) const;
+  void share_out(const plait_parameter& p, Parameter& q) const;
   std::vector<ValueId> inputs(const std::vector<std::string>& from,
                               const std::vector<ValueId>& fallback);
   std::vector<std::string> known_names() const;

@@ -106,30 +106,29 @@ int32_t setting_of(const config::ModelConfig& model, const std::string& paramete
 
 }  // namespace
 
-// What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it. stored: elements, with
-// padding.
-topology::Box Tracer::box_of(const plait_parameter& p, const plait_shape& shape,
-                             int64_t& stored) const {
-  topology::Box box = topology::whole(program::dims_of(shape));
-  stored = topology::elements(box);
+// What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it.
+void Tracer::share_out(const plait_parameter& p, Parameter& q) const {
+  q.box = topology::whole(program::dims_of(q.shape));
+  q.stored = topology::elements(q.box);
   const int32_t ranks = plan_.grid.tensor();
-  if (ranks == 1 || p.partition < 0) return box;
-  if (p.partition >= static_cast<int32_t>(shape.rank))
+  if (ranks == 1 || p.partition < 0) return;
+  if (p.partition >= static_cast<int32_t>(q.shape.rank))
     fail(PLAIT_ERR_PLUGIN,
          strf("[%s] parameter '%s' is to be shared along dimension %d of %s", graph_->scope.c_str(),
-              p.name, p.partition, program::text(shape).c_str()));
+              p.name, p.partition, program::text(q.shape).c_str()));
   const auto d = static_cast<size_t>(p.partition);
+  const int64_t extent = q.box.extent[d];
   // Along the first dimension padding lies behind what there is, so any number of indices will do.
   const topology::Cut cut =
-      d == 0 ? topology::Cut::padded(box.extent[d], ranks, 1)
-             : topology::Cut::even(box.extent[d], ranks,
+      d == 0 ? topology::Cut::padded(extent, ranks, 1)
+             : topology::Cut::even(extent, ranks,
                                    strf("indices along dimension %d of '%s.%s'", p.partition,
                                         graph_->scope.c_str(), p.name));
   const topology::Range part = cut.range(plan_.at.tensor);
-  stored = stored / box.extent[d] * cut.stored(plan_.at.tensor).size();
-  box.offset[d] = part.begin;
-  box.extent[d] = part.size();
-  return box;
+  q.shared = true;
+  q.stored = q.stored / extent * cut.stored(plan_.at.tensor).size();
+  q.box.offset[d] = part.begin;
+  q.box.extent[d] = part.size();
 }
 
 ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model,
@@ -159,7 +158,7 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     q.init_a = p.init_a;
     q.init_b = p.init_b;
     q.partition = p.partition;
-    q.box = box_of(p, shape, q.stored);
+    share_out(p, q);
     if (!model.frozen) q.setting = setting_of(model, name);
     q.frozen = model.frozen ||
                (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);

@@ -42,6 +42,16 @@ ValueId summed(Graph& g, Plan& plan, const std::string& name, topology::Axis axi
   return wait_exchange(g, exchange, start_all_reduce(g, plan, exchange, {v}));
 }
 
+// A zero that nobody else reads: what is summed over ranks is summed in place.
+ValueId own_zero(Graph& g) {
+  program::Op op;
+  op.name = "map";
+  op.rule = g.rules()->find("map");
+  op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, 0}};
+  op.map.outputs = {0};
+  return g.append(std::move(op), {kScalar})[0];
+}
+
 // Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share. What several pipeline
 // ranks hold, the first of them counts.
 struct Gradients {
@@ -67,7 +77,7 @@ ValueId write_squares(Graph& g, Plan& plan, const Model& model, const Gradients&
   ValueId split = of(gradients.split);
   if (split) split = summed(g, plan, name + ", parts", topology::Axis::kTensor, split);
   ValueId sum = add(of(gradients.alike), split);
-  if (!sum) sum = program::filled(g, kScalar, 0);  // none of the model's parameters is here
+  if (!sum) sum = own_zero(g);  // none of the model's parameters is here
   if (plan.zero > 0) sum = summed(g, plan, name, topology::Axis::kData, sum);
   return summed(g, plan, name + ", by stage", topology::Axis::kPipeline, sum);
 }
@@ -174,8 +184,8 @@ ValueId own_gradient(Graph& g, const Plan& plan, const Group& group, const Part&
 ValueId tied_gradient(Graph& g, Plan& plan, const Group& group, ValueId own) {
   if (group.tied.empty()) return own;
   const auto message = [&](uint32_t kind, int32_t peer) {
-    const int32_t id = add_exchange(plan, "gradients of tied " + group.name,
-                                    topology::Axis::kPipeline, kind);
+    const int32_t id =
+        add_exchange(plan, "gradients of tied " + group.name, topology::Axis::kPipeline, kind);
     plan.exchanges[static_cast<size_t>(id)].peer = static_cast<uint32_t>(peer);
     return id;
   };

@@ -87,10 +87,9 @@ void Pieces::note_reader(ValueId v, const Piece& reader) {
 std::vector<ValueId> Pieces::received(const Piece& piece) const {
   std::vector<ValueId> all;
   for (const auto& [root, t] : travels_) {
-    const bool arrives = t.backward ? piece.pass == Pass::kBackward && t.to <= piece.stage &&
-                                          piece.stage < t.from
-                                    : piece.pass == Pass::kForward && t.from < piece.stage &&
-                                          piece.stage <= t.to;
+    const bool arrives =
+        t.backward ? piece.pass == Pass::kBackward && t.to <= piece.stage && piece.stage < t.from
+                   : piece.pass == Pass::kForward && t.from < piece.stage && piece.stage <= t.to;
     if (arrives) all.push_back(root);
   }
   return all;
@@ -105,9 +104,10 @@ std::vector<ValueId> Pieces::sent(const Piece& piece) const {
 ValueId extracted(const Graph& whole, ValueId v, const Import& import, Graph& to,
                   std::map<ValueId, ValueId>& made) {
   if (const auto at = made.find(v); at != made.end()) return at->second;
-  if (!is_constant(whole, v)) return made[v] = import(to, v);
-  Op copy = *maker_of(whole, v);
+  if (!is_constant(whole, whole.root(v))) return made[v] = import(to, v);
+  Op copy = *maker_of(whole, v);  // the constant, or a view of it
   copy.out.clear();
+  for (ValueId& in : copy.in) in = extracted(whole, in, import, to, made);
   return made[v] = to.append(std::move(copy), {whole.shape(v)})[0];
 }
 

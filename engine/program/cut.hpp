@@ -67,8 +67,8 @@ class Pieces {
 
 // What `v`, made elsewhere, is in the copy; asked once for each value.
 using Import = std::function<ValueId(Graph& to, ValueId v)>;
-// Appends a copy of a piece's ops to a program. made: what values are in the copy, those that are known already included. Small
-// values that nothing goes into are made again.
+// Appends a copy of a piece's ops to a program. made: what values are in the copy, those that are known already included.
+// Constants are made again.
 void extract(const Graph& whole, const Pieces& pieces, const Piece& piece, const Import& import,
              Graph& to, std::map<ValueId, ValueId>& made);
 // The same for a value that is needed behind the ops.

@@ -1,5 +1,7 @@
 #include "engine/program/differentiate.hpp"
 
+#include <algorithm>
+
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/program/c_builder.hpp"
@@ -37,7 +39,8 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
   std::vector<ValueId> gradient(g.n_values(), 0);  // of forward values only
   if (!g.value(loss).wants_gradient) return std::vector<ValueId>(targets.size(), 0);
   g.backward = true;
-  if (const int32_t p = g.value(loss).producer; p >= 0) g.stage = g.ops()[static_cast<size_t>(p)].stage;
+  if (const int32_t p = g.value(loss).producer; p >= 0)
+    g.stage = g.ops()[static_cast<size_t>(p)].stage;
   gradient[loss] = filled(g, g.shape(loss), 1);
 
   for (size_t i = n_ops; i-- > 0;) {
@@ -73,6 +76,10 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
         fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " +
                       text(g.shape(d)) + ", its input " + text(g.shape(op.in[k])));
       ValueId& sum = gradient[op.in[k]];
+      // Where another reader of an earlier stage came first, its term is there; gradients only go back.
+      g.stage = op.stage;
+      if (sum && g.value(sum).producer >= 0)
+        g.stage = std::min(g.stage, g.ops()[static_cast<size_t>(g.value(sum).producer)].stage);
       sum = sum ? operator_(g, "add", sum, d) : d;
     }
   }

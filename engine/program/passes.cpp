@@ -1,7 +1,5 @@
 #include "engine/program/passes.hpp"
 
-#include <plait/comm.h>
-
 #include <algorithm>
 
 #include "engine/program/rule.hpp"
@@ -151,10 +149,10 @@ namespace {
 
 int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
 
-bool is_message(const Op& op) {
-  const int64_t kind = op.attrs.integer("kind", 0);
-  return op.rule->exchange == Exchange::kStart &&
-         (kind == PLAIT_COMM_SEND || kind == PLAIT_COMM_RECEIVE);
+// All ranks of a group start the same calls in the same order, and tell messages apart by it.
+bool same_group(const Op& a, const Op& b) {
+  return a.rule->exchange == Exchange::kStart && b.rule->exchange == Exchange::kStart &&
+         a.attrs.text("group", "") == b.attrs.text("group", "");
 }
 
 // What was sent goes when the next exchange has started: so two of them are under way at most, and their memory is used again.
@@ -188,9 +186,7 @@ void hoist_exchanges(Graph& g) {
         return std::find(ops[i].in.begin(), ops[i].in.end(), v) != ops[i].in.end();
       });
     };
-    // Messages are told apart by their order, on which both ends agree.
-    const bool message = is_message(ops[i]);
-    while (to > 0 && !makes_input(ops[to - 1]) && !(message && is_message(ops[to - 1]))) --to;
+    while (to > 0 && !makes_input(ops[to - 1]) && !same_group(ops[i], ops[to - 1])) --to;
     // Nothing to wait for: what lies there was written from outside, and it may stay where it is.
     if (to == 0) continue;
     std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(to),

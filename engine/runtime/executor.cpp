@@ -107,8 +107,8 @@ plait_kernel* Executor::prepare_exchange(const plan::Call& call, const program::
                   " ranks without communicators");
   if (op.rule->exchange == program::Exchange::kStart)
     return communicators_->prepare(call.exchange, slot, operands.front(), operands.back());
-  return communicators_->prepared(
-      call.exchange, static_cast<int32_t>(op.attrs.integer("slot", slot)));
+  return communicators_->prepared(call.exchange,
+                                  static_cast<int32_t>(op.attrs.integer("slot", slot)));
 }
 
 Executor::Prepared Executor::prepare(const plan::Program& program, const plan::Call& call) {
@@ -138,9 +138,9 @@ Executor::Prepared Executor::prepare(const plan::Program& program, const plan::C
 
 void Executor::enqueue(const Loaded& program, const Prepared& call, size_t slot) {
   const Bound& bound = call.slots[slot];
-  if (plait_error* e = device_->item().enqueue(
-          queue_, call.item, bound.kernel, bound.operands.data(),
-          static_cast<uint32_t>(bound.operands.size()), call.workspace)) {
+  if (plait_error* e =
+          device_->item().enqueue(queue_, call.item, bound.kernel, bound.operands.data(),
+                                  static_cast<uint32_t>(bound.operands.size()), call.workspace)) {
     const auto index = static_cast<size_t>(&call - program.calls.data());
     const auto& op =
         program.program->graph->ops()[static_cast<size_t>(program.program->calls[index].op)];
@@ -152,8 +152,8 @@ void Executor::launch(int32_t program, int32_t slot) {
   if (program < 0) return;
   const Loaded& p = programs_[static_cast<size_t>(program)];
   if (p.graphs.empty()) return;
-  check(device_->item().graph_launch(
-            p.graphs[static_cast<size_t>(slot - p.program->first_slot)], queue_),
+  check(device_->item().graph_launch(p.graphs[static_cast<size_t>(slot - p.program->first_slot)],
+                                     queue_),
         "graph_launch");
 }
 
@@ -177,8 +177,8 @@ Executor::Finding Executor::first_non_finite(int32_t program, int32_t slot) {
     if (!first.text.empty()) continue;  // the other ranks go on, too
     const plan::Call& call = p.program->calls[i];
     const program::Op& op = p.program->graph->ops()[static_cast<size_t>(call.op)];
-    // What has only been started means nothing yet.
-    if (op.rule->exchange == program::Exchange::kStart) continue;
+    // What ranks exchange was not made here, or is still that of the run before.
+    if (op.rule->exchange != program::Exchange::kNone) continue;
     for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
       if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k]), slot))
         first = {i, op.scope + " (op " + op.name + ", result " +

@@ -191,25 +191,25 @@ void Session::read_results(StepResult& r) {
 
 // What was found earliest in the program, by any rank; "" where none found anything.
 std::string Session::first_found() {
-  runtime::Executor::Finding own;
-  size_t before = 0;
+  std::string own;  // begins with what it is ordered by
   for (const plan::Turn& t : plan_->step_turns) {
     if (t.micro < plan_->accumulation - 1) continue;
     const runtime::Executor::Finding f = executor_.first_non_finite(t.program, t.slot);
-    if (own.text.empty() && !f.text.empty()) own = {before + f.op, f.text};
-    if (t.program >= 0) before += plan_->programs[static_cast<size_t>(t.program)].calls.size();
+    if (f.text.empty()) continue;
+    const int32_t order = plan_->programs[static_cast<size_t>(t.program)].order;
+    const std::string found = strf("%06d %09zu ", order, f.op) + f.text;
+    if (own.empty() || found < own) own = found;
   }
-  const std::vector<std::string> all =
-      team_.from_all(own.text.empty() ? "" : strf("%09zu ", own.op) + own.text);
+  const std::vector<std::string> all = team_.from_all(own);
   std::string first;
   size_t rank = 0;
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty() || (!first.empty() && all[r].substr(0, 9) >= first.substr(0, 9))) continue;
+    if (all[r].empty() || (!first.empty() && all[r].substr(0, 16) >= first.substr(0, 16))) continue;
     first = all[r];
     rank = r;
   }
   if (first.empty()) return "";
-  return first.substr(10) + (team_.alone() ? "" : " on rank " + std::to_string(rank));
+  return first.substr(17) + (team_.alone() ? "" : " on rank " + std::to_string(rank));
 }
 
 void Session::guard_numerics(const StepResult& r) {

@@ -85,6 +85,27 @@ TEST_SUITE("layouts") {
     }
   }
 
+  TEST_CASE("a layer of one output, or of fewer than there are ranks") {
+    for (const char* out : {"1", "3"}) {
+      const Folder folder;
+      const Team base{model(folder), {}, {}, {}};
+      std::string toml = base.toml;
+      const std::string last = "name = \"head\"\nout = 4\nparallel = \"row\"";
+      toml.replace(toml.find(last), last.size(),
+                   std::string("out = ") + out +
+                       "\nparallel = \"column\"\n[[model.layers]]\ntype = "
+                       "\"linear\"\nout = 4");
+      Team team{toml, {}, {}, {}};
+      const Outcome expected = alone(team, 20);
+      for (const int tensor : {2, 4}) {
+        CAPTURE(out);
+        CAPTURE(tensor);
+        team.overrides = {"topology.tensor=" + std::to_string(tensor)};
+        check_same(run(team, static_cast<uint32_t>(tensor), train(20)), expected, 1e-5);
+      }
+    }
+  }
+
   TEST_CASE("neither table nor logits come together when a vocabulary is shared") {
     const Folder folder;
     plait::Engine engine;

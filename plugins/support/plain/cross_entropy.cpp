@@ -42,7 +42,9 @@ class PlainCrossEntropy {
     double m = -std::numeric_limits<double>::infinity(), sum = 0, total = 0;
     for (double v : x) m = std::isnan(v) || v > m ? v : m;
     for (double v : x) sum += std::exp(v - m), total += v;
-    const double lse = m + std::log(sum), s = shape_.smoothing;
+    // Other parts may have classes that are possible.
+    const bool nothing = shape_.part && m == -std::numeric_limits<double>::infinity();
+    const double lse = nothing ? m : m + std::log(sum), s = shape_.smoothing;
     const int64_t label = op.index(1, r), at = local_row(label, shape_.first);
     const double to_label = at >= 0 && at < shape_.valid ? (1 - s) * x[static_cast<size_t>(at)] : 0;
     double loss = 0;

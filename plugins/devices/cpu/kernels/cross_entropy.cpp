@@ -67,6 +67,10 @@ HWY_INLINE void forward(const CrossEntropyArgs& a, int64_t first, int64_t last) 
         sum[i] = sum_lanes(fold(x, c, hn::Zero(d), least, AddExp{m}));
       }
     }
+    // Of a part whose classes are all impossible; other parts may have some.
+    if (a.part)
+      for (int64_t i = 0; i < n; ++i)
+        if (most[i] == -std::numeric_limits<float>::infinity()) sum[i] = 1;
     log_block(most, sum, a.lse + block, n);
     for (int64_t i = 0; i < n; ++i) {
       const auto label = static_cast<int64_t>(labels[block + i]);
