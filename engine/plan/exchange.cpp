@@ -39,7 +39,7 @@ program::Attrs attributes(const Plan& plan, int32_t exchange) {
   const Exchange& e = plan.exchanges[static_cast<size_t>(exchange)];
   return {attr("kind", static_cast<int64_t>(e.kind)), attr("ranks", ranks_of(plan, e.axis)),
           attr("id", static_cast<int64_t>(exchange)),
-          attr("group", std::string(topology::axis_name(e.axis)))};
+          attr("ordered", e.axis != topology::Axis::kTensor && e.axis != topology::Axis::kData)};
 }
 
 // n is what one rank brings or takes: the smaller of both ends.

@@ -88,7 +88,7 @@ ValueId Partitioner::exchanged(ValueId v, uint32_t kind, uint32_t reduction, con
   const int32_t id = sharers_.add(to_->scope + " " + what, kind, reduction, s.dtype,
                                   static_cast<uint64_t>(elements(s)));
   const Attrs attrs{attr("kind", static_cast<int64_t>(kind)), attr("ranks", sharers_.ranks),
-                    attr("id", static_cast<int64_t>(id)), attr("group", std::string("tensor"))};
+                    attr("id", static_cast<int64_t>(id))};
   if (kind == PLAIT_COMM_ALL_REDUCE)
     return to_->apply_in_place("exchange_wait", {to_->apply_in_place("exchange", {v}, attrs)},
                                {attr("id", static_cast<int64_t>(id))});

@@ -149,10 +149,9 @@ namespace {
 
 int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
 
-// All ranks of a group start the same calls in the same order, and tell messages apart by it.
-bool same_group(const Op& a, const Op& b) {
-  return a.rule->exchange == Exchange::kStart && b.rule->exchange == Exchange::kStart &&
-         a.attrs.text("group", "") == b.attrs.text("group", "");
+// Ranks whose programs differ agree on the order of what they start together, and tell messages apart by it.
+bool is_ordered(const Op& op) {
+  return op.rule->exchange == Exchange::kStart && op.attrs.integer("ordered", 0) != 0;
 }
 
 // What was sent goes when the next exchange has started: so two of them are under way at most, and their memory is used again.
@@ -186,7 +185,8 @@ void hoist_exchanges(Graph& g) {
         return std::find(ops[i].in.begin(), ops[i].in.end(), v) != ops[i].in.end();
       });
     };
-    while (to > 0 && !makes_input(ops[to - 1]) && !same_group(ops[i], ops[to - 1])) --to;
+    while (to > 0 && !makes_input(ops[to - 1]) && !(is_ordered(ops[i]) && is_ordered(ops[to - 1])))
+      --to;
     // Nothing to wait for: what lies there was written from outside, and it may stay where it is.
     if (to == 0) continue;
     std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(to),
