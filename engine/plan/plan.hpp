@@ -99,6 +99,7 @@ struct Model {
 // A data field that a program reads: (B, sample shape).
 struct Field {
   uint32_t index = 0;  // among the dataset's fields without the weight field
+  uint32_t whole = 0;  // among the fields of the feed of all that is read
   std::string name;
   plait_shape shape{};
   Place place;
@@ -233,6 +234,8 @@ struct Plan {
   int32_t add(Program program);
   // Several programs, or runs of one, add to the sums of a step.
   bool sums_up() const { return accumulation > 1 || grid.pipeline() > 1; }
+  // Numbers that ranks add up in one go, from `votes` on: those two, and loss and weight sums of what is trained.
+  int64_t n_sums() const;
   // Of what must agree between runs that share checkpoints: parameters and groups.
   uint64_t hash() const;
 };

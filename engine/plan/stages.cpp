@@ -63,7 +63,7 @@ Place StageWriter::own_place(Place at) {
   const auto field = std::find_if(inputs_.fields.begin(), inputs_.fields.end(), is_at);
   if (field == inputs_.fields.end()) fail_internal("[plan] an input that no feed knows");
   for (const Field& mine : feed_.fields)
-    if (mine.index == field->index) return mine.place;
+    if (mine.whole == field->whole) return mine.place;
   feed_.fields.push_back(*field);
   return feed_.fields.back().place =
              plan_.storage.take(inputs_segment_, program::bytes(field->shape));

@@ -51,11 +51,9 @@ void deliver_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
       p.squares);
 }
 
-// What the replicas counted becomes what all of them did.
-void share_sums(Graph& g, Plan& plan, const std::vector<ValueId>& delivered) {
-  int64_t n = 2;
-  for (const Model& m : plan.models) n += m.trained ? 2 : 0;
-  std::vector<ValueId> in{flat(g, "sums", plan.votes.segment, 0, n)};
+// What the replicas counted is on its way to what all of them did; finish_sums() waits.
+void start_sums(Graph& g, Plan& plan, const std::vector<ValueId>& delivered) {
+  std::vector<ValueId> in{flat(g, "sums", plan.votes.segment, 0, plan.n_sums())};
   in.insert(in.end(), delivered.begin(), delivered.end());
   g.scope = "replicas";
   plan.sums_exchange =
@@ -91,10 +89,6 @@ void share_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Valu
   }
 }
 
-}  // namespace
-
-namespace {
-
 // What is needed of a program after it was shared out among the tensor ranks; the ids are exchanged for those of the new one.
 class Kept {
  public:
@@ -105,19 +99,18 @@ class Kept {
   std::unique_ptr<Graph> share(const Plan& plan, std::unique_ptr<Graph> graph,
                                const std::map<ValueId, int32_t>& shared, const AddExchange& add) {
     if (plan.grid.tensor() == 1) return graph;
-    const program::Sharers sharers{
-        plan.grid.tensor(), plan.at.tensor,
-        [&](const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype,
-            uint64_t n) {
-          Exchange e;
-          e.name = name;
-          e.axis = topology::Axis::kTensor;
-          e.kind = kind;
-          e.reduction = reduction;
-          e.dtype = dtype;
-          e.n = n;
-          return add(std::move(e));
-        }};
+    const program::Sharers sharers{plan.grid.tensor(), plan.at.tensor,
+                                   [&](const std::string& name, uint32_t kind, uint32_t reduction,
+                                       uint32_t dtype, uint64_t n) {
+                                     Exchange e;
+                                     e.name = name;
+                                     e.axis = topology::Axis::kTensor;
+                                     e.kind = kind;
+                                     e.reduction = reduction;
+                                     e.dtype = dtype;
+                                     e.n = n;
+                                     return add(std::move(e));
+                                   }};
     std::vector<ValueId> made;
     auto own = program::partition(*graph, shared, sharers, wanted_, made);
     for (size_t i = 0; i < made.size(); ++i) *at_[i] = made[i];
@@ -307,7 +300,7 @@ void deliver_training(Plan& plan, const Written& w, const Here& here) {
   }
   const bool shares = here.last && plan.grid.data() > 1;
   // Pipeline ranks add up their sums when all is done: see write_update().
-  if (shares && plan.grid.pipeline() == 1) share_sums(g, plan, sums);
+  if (shares && plan.grid.pipeline() == 1) start_sums(g, plan, sums);
   if (plan.zero >= 2)
     scatter_gradients(g, plan, delivered);
   else if (shares)
@@ -357,8 +350,8 @@ std::unique_ptr<Graph> write_outputs(Plan& plan) {
   auto graph = std::make_unique<Graph>(plan.rules.get());
   graph->scope = "stages";
   for (const Named& n : plan.outputs) {
-    const int32_t id =
-        add_exchange(plan, "value '" + n.name + "'", topology::Axis::kPipeline, PLAIT_COMM_BROADCAST);
+    const int32_t id = add_exchange(plan, "value '" + n.name + "'", topology::Axis::kPipeline,
+                                    PLAIT_COMM_BROADCAST);
     plan.exchanges[static_cast<size_t>(id)].peer = static_cast<uint32_t>(n.owner);
     const ValueId v = graph->persistent(n.name, n.shape, n.place);
     wait_exchange(*graph, id, start_broadcast(*graph, plan, id, v));

@@ -27,6 +27,7 @@ ValueId Tracer::field_value(const std::string& name) {
   if (known == feed_.fields.end()) {
     Field f;
     f.index = static_cast<uint32_t>(at - fields.begin());
+    f.whole = static_cast<uint32_t>(feed_.fields.size());
     f.name = name;
     f.shape = make_shape(at->shape.dtype, dims);
     f.sample_bytes = program::bytes(at->shape);

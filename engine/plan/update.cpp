@@ -258,14 +258,13 @@ std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, Gradients& own
 }
 
 // What the ranks counted becomes what all of them did.
-void share_sums(Graph& g, Plan& plan) {
+void finish_sums(Graph& g, Plan& plan) {
   g.scope = "replicas";
   const auto of = [&](const char* name, int64_t first, int64_t n) {
     return g.persistent(name, make_shape(PLAIT_F32, {n}),
                         {plan.votes.segment, plan.votes.offset + static_cast<uint64_t>(first) * 4});
   };
-  int64_t n = 2;
-  for (const Model& m : plan.models) n += m.trained ? 2 : 0;
+  const int64_t n = plan.n_sums();
   if (plan.sums_exchange >= 0) wait_exchange(g, plan.sums_exchange, of("sums", 0, 2));
   // Tensor ranks count the same samples, but any of them may want to stop.
   sum_over(g, plan, topology::Axis::kTensor, "wish to stop", of("wish to stop", 1, 1));
@@ -294,7 +293,7 @@ std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<Pending>& pend
   auto graph = std::make_unique<Graph>(plan.rules.get());
   Graph& g = *graph;
   wait_for_pending(g, pending);
-  share_sums(g, plan);
+  finish_sums(g, plan);
   // A step counts for all models or for none: what they share, the step number, then means the same to each.
   std::vector<Common> common(plan.models.size());
   std::vector<std::vector<ValueId>> gradients(plan.models.size());

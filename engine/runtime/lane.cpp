@@ -1,21 +1,10 @@
 #include "engine/runtime/lane.hpp"
 
-#include <csignal>
+#include "engine/base/thread.hpp"
 
 namespace plait::runtime {
 
-Lane::Lane() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { work(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+Lane::Lane() : thread_(start_thread([this] { work(); })) {}
 
 Lane::~Lane() {
   {

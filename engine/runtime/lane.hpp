@@ -1,4 +1,5 @@
-// A thread that carries out jobs one after the other, in the order they were pushed.
+// A thread that carries out jobs one after the other, in the order they were pushed. A plugin that needs one has its own
+// (plugins/comm/gloo/lane.hpp): engine and plugins share only the ABI.
 #pragma once
 
 #include <condition_variable>

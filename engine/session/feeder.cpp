@@ -155,11 +155,8 @@ void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, 
                   int64_t step, int64_t first_sample) {
   const int64_t b = feed_.batch;
   for (const plan::Field& f : to.fields) {
-    const auto own = std::find_if(feed_.fields.begin(), feed_.fields.end(),
-                                  [&](const plan::Field& all) { return all.index == f.index; });
-    const char* from = staged_[static_cast<size_t>(own - feed_.fields.begin())];
     const uint64_t bytes = static_cast<uint64_t>(b) * f.sample_bytes;
-    executor.write(f.place, from + static_cast<uint64_t>(m) * bytes, bytes, slot);
+    executor.write(f.place, staged_[f.whole] + static_cast<uint64_t>(m) * bytes, bytes, slot);
   }
   if (to.weight.segment >= 0)
     executor.write(to.weight, weight_ + m * b, static_cast<uint64_t>(b) * sizeof(float), slot);

@@ -1,0 +1,36 @@
+// Writes the programs of a plan: of a step, of an evaluation, and those between ranks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/base/log.hpp"
+#include "engine/plan/pipeline.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/plan/steps.hpp"
+#include "engine/plan/trace.hpp"
+
+namespace plait::plan {
+
+class Writer {
+ public:
+  // log: for warnings; may be null.
+  Writer(Plan& plan, Log* log) : plan_(plan), log_(log) {}
+  // The models as they train, or as they are evaluated. stages: of each layer; without it as the plan has chosen.
+  std::unique_ptr<Tracer> trace(bool training, const StageOf& stages) const;
+  std::unique_ptr<Tracer> trace(bool training) const;
+  // Adds programs and turns to the plan, whose parameters are laid out. Errors: PLAIT_ERR_CONFIG for a budget that cannot be met.
+  void write();
+
+ private:
+  void write_whole();
+  void write_stages();
+  void write_update_program();
+  AddExchange add_to_plan();
+
+  Plan& plan_;
+  Log* log_;
+  std::vector<Pending> of_step_, of_evaluation_;  // messages that their programs do not wait for
+};
+
+}  // namespace plait::plan
