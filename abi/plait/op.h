@@ -53,6 +53,11 @@ typedef struct plait_op_item {
   /* Gradient rule: writes ops through `b` and sets d_inputs (n_inputs), 0 where none exists. NULL: not differentiable.
    * [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *gradient)(plait_builder *b, const plait_op_use *use, plait_value *d_inputs);
+
+  /* Since struct_size 56. Floating-point operations of one run: a finite number, not below 0. By them `plait plan` counts, the
+   * stages of a pipeline are balanced and recomputation chooses. Pure. NULL: one per element of the first output.
+   * [thread: plan; blocks: no] */
+  double(PLAIT_CALL *flops)(const plait_op_desc *desc);
 } plait_op_item;
 
 #define PLAIT_KIND_OP "plait.op/1"

@@ -1,9 +1,27 @@
 #include "engine/program/rule.hpp"
 
+#include <cmath>
+
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::program {
+
+namespace {
+
+// What a plugin says of its own op.
+double plugin_flops(const Graph& g, const Op& op) {
+  const plait_op_item* item = op.rule->item;
+  if (item->struct_size < offsetof(plait_op_item, flops) + sizeof(item->flops) || !item->flops)
+    return static_cast<double>(elements(g.shape(op.out[0])));
+  const double n = item->flops(Desc(g, op, 1).get());
+  if (!std::isfinite(n) || n < 0)
+    fail(PLAIT_ERR_PLUGIN, "[program] flops() of op '" + op.name + "' returned " + strf("%g", n) +
+                               ", expected a number that is not below 0; tell its author");
+  return n;
+}
+
+}  // namespace
 
 void Application::arity(size_t min, size_t max) const {
   if (in.size() < min || in.size() > max)
@@ -16,6 +34,7 @@ ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b) {
 
 double flops_of(const Graph& g, const Op& op) {
   if (op.rule->is_view) return 0;
+  if (op.rule->item) return plugin_flops(g, op);
   return op.rule->flops ? op.rule->flops(g, op) : static_cast<double>(elements(g.shape(op.out[0])));
 }
 

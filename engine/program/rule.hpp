@@ -59,7 +59,7 @@ struct Rule {
   std::vector<plait_shape> (*infer)(const Application&);
   // nullptr: gradients do not pass through this op.
   void (*gradient)(Use&);
-  // Floating-point operations, or nullptr: one per output element.
+  // Floating-point operations, or nullptr: one per output element. A plugin's item says it itself.
   double (*flops)(const Graph&, const Op&) = nullptr;
   bool is_view = false;  // no kernel: the output is the input's memory
   Exchange exchange = Exchange::kNone;

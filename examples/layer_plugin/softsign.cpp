@@ -28,8 +28,11 @@ plait_error* gradient(plait_builder* b, const plait_op_use* use, plait_value* d_
   });
 }
 
+// |x|, the sum and the quotient, for each element.
+double flops(const plait_op_desc* desc) { return 3.0 * Shape(desc->inputs[0]).count(); }
+
 constexpr plait_op_item kItem = {
-    sizeof(plait_op_item), kOp, "x / (1 + |x|), element by element", 1, 0, infer, gradient};
+    sizeof(plait_op_item), kOp, "x / (1 + |x|), element by element", 1, 0, infer, gradient, flops};
 
 // Elements are computed in `Real`: float for speed, double where the device is the yardstick.
 template <class Real>

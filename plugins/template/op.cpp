@@ -38,7 +38,8 @@ void add_op_and_kernel(const Host& host) {
                                    1,
                                    0,
                                    infer,
-                                   gradient};
+                                   gradient,
+                                   nullptr};  // flops: one per element
   static const auto kernel = plait::kernel<Kernel>("template", "template.op", "template.device", 0);
   host.add(op);
   host.add(kernel);

@@ -184,7 +184,7 @@ AT(plait_op_use, d_outputs, 40);
 AT(plait_op_use, wanted, 48);
 AT(plait_op_use, attrs, 56);
 
-SIZE(plait_op_item, 48);
+SIZE(plait_op_item, 56);
 AT(plait_op_item, struct_size, 0);
 AT(plait_op_item, name, 8);
 AT(plait_op_item, help, 16);
@@ -192,6 +192,7 @@ AT(plait_op_item, n_outputs, 24);
 AT(plait_op_item, reserved, 28);
 AT(plait_op_item, infer, 32);
 AT(plait_op_item, gradient, 40);
+AT(plait_op_item, flops, 48);
 
 /* layer.h */
 SIZE(plait_layer_item, 56);

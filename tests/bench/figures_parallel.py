@@ -30,7 +30,7 @@ def parallel(bench):
         wide(bench, nearest)
         neuron(bench, nearest)
         overlap(bench, nearest)
-    schedules(bench)
+    schedules(bench, nearest)
     zero(bench, nearest)
 
 
@@ -62,6 +62,7 @@ def wide(bench, nearest):
     data = {b: run(f"data, {b}", "topology.data=2", f"topology.comm={b}", "run.threads=1") for b in nearest}
     tensor = {b: run(f"tensor, {b}", "topology.tensor=2", f"topology.comm={b}", "run.threads=1") for b in nearest}
     stages = ("topology.pipeline=2", "batch.accumulation=8", "topology.schedule=zero_bubble")
+    wait = planned(bench, model, *stages)["pipeline"]["idle_share"]
     pipeline = {b: run(f"pipeline, {b}", *stages, f"topology.comm={b}", "run.threads=1") for b in nearest}
     kinds = (("data", data, DATA_BAR), ("tensor", tensor, TENSOR_BAR), ("pipeline", pipeline, PIPELINE_BAR))
     contestants = [c for _, all_of_kind, _ in kinds for c in all_of_kind.values()]
@@ -71,6 +72,7 @@ def wide(bench, nearest):
             least = bar if backend == nearest[0] else None
             label = f"wide MLP, 2 ranks x 1 thread, {kind} parallel over {backend}"
             bench.against(label, c.median("steps_per_s"), "steps/s", threads.name, threads.median("steps_per_s"), least)
+    bench.row("wide MLP, 2 pipeline ranks: busy at most, as its layers can be dealt out (planned)", 100 * (1 - wait), "%")
     if peer:
         label = f"wide MLP, data parallel over {nearest[0]}"
         against_ddp(bench, label, data[nearest[0]], peer, DDP_BARS["wide"])
@@ -124,28 +126,43 @@ def overlap(bench, nearest):
             bench.row(f"{label} {c.name}", time[c], "ms", note, time[apart], time[c] / time[apart])
 
 
-def schedules(bench):
-    """What `plait plan` says of 4 ranks: the share of a step in which they wait for each other."""
-    model, plait = ROOT / "examples" / "pipelines" / "experiment.toml", bench.build / "bin" / "plait"
+def planned(bench, model, *settings):
+    command = [bench.build / "bin" / "plait", "plan", model, "--json", *settings]
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    return json.loads(done.stdout)
+
+
+def schedules(bench, nearest):
+    """The share of a step in which 4 ranks wait for each other: as planned, and measured with layers that sleep, so that two cores do."""
+    model, plugin = bench.experiment("pipeline_wait"), bench.build / "bench" / "plugins-aside" / "plait-bench-wait.so"
+    steps = 5 if bench.quick else 15
+    runs = []
     for schedule, chunks in (("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zero_bubble", 1)):
-        settings = ["topology.pipeline=4", "batch.accumulation=8", f"topology.schedule={schedule}", f"topology.chunks={chunks}"]
-        done = subprocess.run([str(part) for part in (plait, "plan", model, "--json", *settings)], stdout=subprocess.PIPE,
-                              text=True, check=True, cwd=ROOT)
-        idle = json.loads(done.stdout)["pipeline"]["idle_share"]
-        bench.row(f"pipeline of 4 ranks, 8 micro-batches, {schedule}: idle, simulated", 100 * idle, "%")
+        settings = ("--plugins", plugin, f"topology.schedule={schedule}", f"topology.chunks={chunks}")
+        pipeline = planned(bench, model, *settings)["pipeline"]
+        work = sum(s["forward_flops"] + s["backward_flops"] + s["weights_flops"] for s in pipeline["stages"])  # ns a micro-batch
+        busy = 1e-9 * work * pipeline["micro_batches"] / pipeline["ranks"]
+        label = f"pipeline of 4 ranks, 8 micro-batches, {schedule}: idle"
+        for backend in nearest[:1]:
+            run = PlaitRun(bench, schedule, model, steps, 2, *settings, f"topology.comm={backend}", "run.threads=1")
+            runs.append((label, run, busy, pipeline["idle_share"]))
+        if not nearest:
+            bench.row(f"{label}, simulated", 100 * pipeline["idle_share"], "%")
+    rounds(bench, [run for _, run, _, _ in runs], "idle share of schedules")
+    for label, run, busy, simulated in runs:
+        idle = 1 - busy * run.median("steps_per_s")
+        bench.row(label, 100 * idle, "%", "simulated", 100 * simulated, idle / simulated)
 
 
 def zero(bench, nearest):
     """Planned by category for each rank; then ranks say what arena they took. AdamW: two states a parameter."""
-    model, plait = bench.experiment("wide_ranks"), bench.build / "bin" / "plait"
+    model = bench.experiment("wide_ranks")
     common = [f"topology.data={ZERO_RANKS}", "batch.global=64", "optimizer.type=adamw", "run.steps=100", "run.threads=1"]
     for stage in range(4):
         settings = [*common, f"topology.zero={stage}"]
         plans = []
         for rank in range(ZERO_RANKS):
-            command = [plait, "plan", model, "--json", "--rank", rank, *settings]
-            done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-            plans.append(json.loads(done.stdout))
+            plans.append(planned(bench, model, "--rank", rank, *settings))
         memory = [plan["memory"] for plan in plans]
         whole = 4 * plans[0]["parameter_count"]
         for category, copies, first in (("parameters", 1, 3), ("gradients", 1, 2), ("optimizer", 2, 1)):
