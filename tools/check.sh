@@ -50,7 +50,7 @@ check_lint() {
 }
 
 check() {
-  need_packages core test lint fuzz launchers
+  need_packages core test lint fuzz
   check_format
   build dev
   check_lint

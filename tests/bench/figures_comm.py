@@ -27,8 +27,9 @@ def comm(bench):
         contestants.append(Contestant("libgloo", [bench.program("comm_gloo"), seconds]))
     else:
         bench.notes.append("comm: libgloo is not installed (Debian: libgloo-dev), so its own ring is left out")
-    if bench.program("comm_mpi").exists() and shutil.which("mpirun"):
-        command = ["mpirun", "-n", "2", bench.program("comm_mpi"), seconds]
+    mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if bench.program("comm_mpi").exists() and mpirun:
+        command = [mpirun, "-n", "2", bench.program("comm_mpi"), seconds]
         contestants.append(Contestant("MPI", command, MPI_ENVIRONMENT))
     else:
         bench.notes.append("comm: no mpirun with an MPI compiler here, so MPI is left out")

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import PLAIT, TIME, Case, TINY, checkpoint_files
+from support import PLAIT, TORCHRUN, TIME, Case, TINY, checkpoint_files
 
 TWO = "topology.data=2"
 LONG = "run.steps=100000000"
@@ -276,9 +276,9 @@ class Launchers(Ranks):
         self.assert_same_training(self.losses("r"), self.losses("one"))
         self.assertEqual(list((self.folder / "own").rglob("*meeting*")), [])
 
-    @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
+    @unittest.skipUnless(TORCHRUN, "torchrun is neither installed nor named by PLAIT_TORCHRUN")
     def test_torchrun(self):
-        self.check("torchrun", "--standalone", "--nproc-per-node", "2", "--no-python")
+        self.check(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python")
 
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
     def test_open_mpi(self):

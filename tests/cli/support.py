@@ -3,11 +3,13 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 PLAIT = os.environ.get("PLAIT_BIN", "plait")
+TORCHRUN = os.environ.get("PLAIT_TORCHRUN") or shutil.which("torchrun")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TIME = 120  # seconds for one command; sanitizers are slow
 
