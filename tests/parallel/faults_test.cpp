@@ -56,6 +56,25 @@ TEST_SUITE("faults") {
     }
   }
 
+  TEST_CASE("a model of many layers meets, and a difference in the last of them is named") {
+    const Folder folder;
+    std::string toml = model(folder), layers;
+    for (int i = 0; i < 200; ++i)
+      layers += "[[model.layers]]\ntype = \"linear\"\nout = 4\n[[model.layers]]\ntype = \"relu\"\n";
+    toml.insert(toml.find("[loss]"), layers);
+    Team team{toml, {"topology.data=2"}, {}, {}};
+    const Body step = [](uint32_t, plait::Session& session, Outcome&) { session.step(); };
+    for (const Outcome& o : run(team, 2, step)) CHECK(o.error == "");
+    team.of_rank[1] = {"model.layers[405].bias=false"};
+    for (const Outcome& o : run(team, 2, step)) {
+      CAPTURE(o.error);
+      CHECK(o.code == PLAIT_ERR_CONFIG);
+      CHECK(has(o.error, "rank 1"));
+      CHECK(has(o.error, "has model.layers[405].bias false, rank 0 has true"));
+      CHECK(!has(o.error, "layers[404]"));
+    }
+  }
+
   TEST_CASE("a rank that leaves early: the others name it and the step") {
     const Folder folder;
     const Team team{model(folder), {"topology.data=4"}, {}, {}};

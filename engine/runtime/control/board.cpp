@@ -87,6 +87,8 @@ void Board::handle(uint32_t rank, const Frame& frame, Time now) {
       return cancel(rank, r.u32());
     case Kind::kForget:
       return forget(r);
+    case Kind::kKeys:
+      return phase_ == Phase::kMeeting ? add_keys(rank, frame) : void();
     case Kind::kGiveUp:
       return end(PLAIT_ERR_PEER, name(rank) + " gave up: " + std::string(r.text(kMostText)));
     case Kind::kReport:
@@ -125,15 +127,40 @@ void Board::arrive(uint32_t rank, const Frame& frame, Time now) {
 }
 
 void Board::start() {
-  std::string fault = machines_of_one_name();
-  if (fault.empty()) fault = differences();
-  if (!fault.empty()) return end(PLAIT_ERR_CONFIG, fault);
+  if (const std::string fault = machines_of_one_name(); !fault.empty())
+    return end(PLAIT_ERR_CONFIG, fault);
+  if (ask()) return;  // the job ends when they have said in what they differ
   phase_ = Phase::kRunning;
   std::string all;
   for (uint32_t i = 0; i < ranks_.size(); ++i)
     all += encode(Introduction{i, ranks_[i].arrival->peer, ranks_[i].arrival->process_id});
   all += Writer(Kind::kStart).done();
   for (uint32_t to = 0; to < ranks_.size(); ++to) send_(to, all);
+}
+
+// Whether ranks differ; then some of them are asked in what.
+bool Board::ask() {
+  for (uint32_t i = 1; i < ranks_.size(); ++i) {
+    const uint64_t sections = differing(ranks_[i].arrival->identity, ranks_[0].arrival->identity);
+    if (sections == 0 || ++n_differ_ > kMostNamed) continue;
+    ranks_[i].asked = sections;
+    ranks_[0].asked |= sections;
+  }
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].asked == 0) continue;
+    ++n_untold_;
+    send_(i, Writer(Kind::kAsk).u64(ranks_[i].asked).done());
+  }
+  return n_differ_ > 0;
+}
+
+void Board::add_keys(uint32_t rank, const Frame& frame) {
+  Rank& one = ranks_[rank];
+  bytes_ += frame.payload.size();
+  if (one.asked == 0 || one.told || bytes_ > kMostBytes)
+    fail_data("[control] keys that nobody asked for");
+  one.told = control::add_keys(frame, one.keys);
+  if (one.told && --n_untold_ == 0) end(PLAIT_ERR_CONFIG, differences());
 }
 
 // Hosts are compared by their names to see which ranks share a machine.
@@ -151,31 +178,16 @@ std::string Board::machines_of_one_name() const {
 }
 
 std::string Board::differences() const {
-  std::string all;
-  const auto add = [&](uint32_t rank, const std::string& what, const std::string* own,
-                       const std::string* first) {
-    const std::string& host = ranks_[rank].arrival->peer.host;
-    all += "\n  " + name(rank) + " on " + host +
-           (own ? " has " + what + " " + *own : " has no " + what) + ", rank 0 has " +
-           (first ? *first : "none");
-  };
-  const Identity& reference = ranks_[0].arrival->identity;
-  const std::map<std::string, std::string> expected(reference.begin(), reference.end());
-  for (uint32_t i = 1; i < ranks_.size(); ++i) {
-    const Identity& identity = ranks_[i].arrival->identity;
-    const std::map<std::string, std::string> found(identity.begin(), identity.end());
-    for (const auto& [what, value] : expected) {
-      const auto own = found.find(what);
-      if (own == found.end() || own->second != value)
-        add(i, what, own == found.end() ? nullptr : &own->second, &value);
-    }
-    for (const auto& [what, value] : found)
-      if (!expected.contains(what)) add(i, what, &value, nullptr);
-  }
-  if (all.empty()) return "";
-  return "the ranks of the job differ; give all of them the same configuration, and install the "
-         "same engine and plugins:" +
-         all;
+  std::string all =
+      "the ranks of the job differ; give all of them the same configuration, and install the same "
+      "engine and plugins:";
+  for (uint32_t i = 1; i < ranks_.size(); ++i)
+    if (const Rank& one = ranks_[i]; one.told && ranks_[0].told)
+      all += control::differences(name(i), one.arrival->peer.host, one.asked, one.keys,
+                                  ranks_[0].keys);
+  if (n_untold_ > 0) all += strf("\n  %u ranks did not say in time what they have", n_untold_);
+  if (n_differ_ > kMostNamed) all += strf("\n  %u more ranks differ", n_differ_ - kMostNamed);
+  return all;
 }
 
 void Board::reply(uint32_t rank, uint32_t request, uint32_t code, std::string_view text) {
@@ -276,7 +288,7 @@ Time Board::due() const {
 void Board::tick(Time now) {
   if (now < due()) return;
   if (phase_ == Phase::kMeeting)
-    end(PLAIT_ERR_PEER, missing());
+    all_came() ? end(PLAIT_ERR_CONFIG, differences()) : end(PLAIT_ERR_PEER, missing());
   else if (n_here_ > 0)
     end(PLAIT_ERR_PEER, name(first_left_) + " left the job while others were still at work");
   else

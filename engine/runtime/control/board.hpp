@@ -52,6 +52,9 @@ class Board {
     uint64_t calls = 0;  // that it has said it made
     std::string call;    // the last of them
     std::optional<Arrival> arrival;
+    uint64_t asked = 0;  // sections of its identity that it is to say, since ranks differ there
+    bool told = false;   // has said all of them
+    Keys keys;
     std::map<uint32_t, std::string> waits;  // request -> key
   };
   struct Wait {
@@ -60,6 +63,8 @@ class Board {
 
   void arrive(uint32_t rank, const Frame& frame, Time now);
   void start();
+  bool ask();
+  void add_keys(uint32_t rank, const Frame& frame);
   void set(uint32_t rank, Reader r);
   void get(uint32_t rank, Reader r);
   void cancel(uint32_t rank, uint32_t request);
@@ -84,10 +89,11 @@ class Board {
   std::optional<Time> leave_until_;  // by when the others must have followed a rank that left
   uint32_t first_left_ = 0;
   uint32_t n_here_ = 0, n_arrived_ = 0;
+  uint32_t n_differ_ = 0, n_untold_ = 0;  // ranks unlike rank 0; asked, and not told yet
   std::vector<Rank> ranks_;
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, std::vector<Wait>> waits_;
-  size_t bytes_ = 0;  // in values_
+  size_t bytes_ = 0;  // in values_, and keys of ranks
 };
 
 // What a lost rank was last seen at: "; it ran as process 12 on HOST and was last heard of in step 3".

@@ -25,6 +25,7 @@ constexpr size_t kMostReport = 4096;
 Client::Client(const ControlConfig& config, Joined joined, Time deadline, Log& log)
     : job_(config.job),
       name_(own_name(config)),
+      identity_(config.identity),
       timeout_(config.job.timeout),
       interval_(beat_interval(std::min(timeout_, joined.server_timeout))),
       // Rank 0 may be more patient than this rank, and speaks the less often.
@@ -198,6 +199,8 @@ void Client::handle(const Frame& frame) {
       return answer(frame);
     case Kind::kPeer:
       return introduce(frame);
+    case Kind::kAsk:
+      return joined_.line->put(keys_of(identity_, Reader(frame.payload).u64()));
     case Kind::kEnd:
       return finish(decode_end(frame));
     case Kind::kStart: {

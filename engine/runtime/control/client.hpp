@@ -13,6 +13,7 @@
 
 #include "engine/base/log.hpp"
 #include "engine/runtime/control.hpp"
+#include "engine/runtime/control/agreement.hpp"
 #include "engine/runtime/control/ending.hpp"
 #include "engine/runtime/control/join.hpp"
 #include "engine/runtime/control/line.hpp"
@@ -21,7 +22,7 @@ namespace plait::runtime::control {
 
 class Client {
  public:
-  // Sends who this is. Errors: PLAIT_ERR_INVALID for an identity that is too long; PLAIT_ERR_IO.
+  // Sends who this is. Errors: PLAIT_ERR_IO.
   Client(const ControlConfig& config, Joined joined, Time deadline, Log& log);
   // Says goodbye.
   ~Client();
@@ -65,6 +66,7 @@ class Client {
 
   const Job job_;
   const std::string name_;
+  const Identity identity_;
   const double timeout_;
   const Clock::duration interval_, silence_;  // between heartbeats; after which rank 0 is lost
   const Time deadline_;

@@ -38,7 +38,7 @@ Arrival own_arrival(const ControlConfig& config) {
   arrival.peer.process =
       arrival.peer.host + " " + std::to_string(arrival.process_id) + " " + mark_of_process();
   arrival.machine = machine();
-  arrival.identity = config.identity;
+  arrival.identity = digests_of(config.identity);
   return arrival;
 }
 

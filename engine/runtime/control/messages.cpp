@@ -6,7 +6,7 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr std::string_view kMagic = "plait control 1\n";
+constexpr std::string_view kMagic = "plait control 2\n";
 
 Reader reader(const Frame& frame, Kind kind) {
   if (frame.kind != kind) fail_data("[control] a message that was not expected here");
@@ -60,7 +60,7 @@ std::string encode(const Arrival& arrival) {
   put(w, arrival.peer);
   w.text(shortened(arrival.machine, kMostName));
   w.u64(arrival.process_id).u64(arrival.patience_ms);
-  for (const auto& [name, value] : arrival.identity) w.text(name).text(value);
+  for (const uint64_t digest : arrival.identity) w.u64(digest);
   return w.done();
 }
 Arrival decode_arrival(const Frame& frame) {
@@ -70,10 +70,8 @@ Arrival decode_arrival(const Frame& frame) {
   arrival.machine = r.text(kMostName);
   arrival.process_id = r.u64();
   arrival.patience_ms = r.u64();
-  while (!r.empty()) {
-    const std::string_view name = r.text(kMostPayload);
-    arrival.identity.emplace_back(name, r.text(kMostPayload));
-  }
+  for (uint64_t& digest : arrival.identity) digest = r.u64();
+  r.done();
   return arrival;
 }
 

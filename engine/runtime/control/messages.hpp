@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "engine/runtime/control.hpp"
+#include "engine/runtime/control/agreement.hpp"
 #include "engine/runtime/control/wire.hpp"
 
 namespace plait::runtime::control {
@@ -25,16 +24,13 @@ struct Greeting {
 std::string encode(const Greeting& greeting);
 Greeting decode_greeting(const Frame& frame);
 
-using Identity = std::vector<std::pair<std::string, std::string>>;
-
 struct Arrival {
   Peer peer;
   std::string machine;  // what the kernel calls it: host names need not differ
   uint64_t process_id = 0;
   uint64_t patience_ms = 0;  // how long it is ready to wait for the others
-  Identity identity;
+  Digests identity{};
 };
-// Errors: PLAIT_ERR_INVALID when the identity is too long.
 std::string encode(const Arrival& arrival);
 Arrival decode_arrival(const Frame& frame);
 

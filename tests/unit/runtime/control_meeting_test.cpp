@@ -96,8 +96,6 @@ TEST_CASE("jobs that make no sense") {
             }),
             "secret of 15 bytes"));
   CHECK(has(failing([](Job& j) { j.listen_fd = 999; }), "999 is no socket that listens"));
-  config.identity.assign(3, {"x", std::string(60000, 'x')});
-  CHECK(has(failure_of(config, PLAIT_ERR_INVALID), "bytes, expected at most"));
 }
 
 TEST_CASE("addresses with a number in brackets") {
@@ -176,6 +174,33 @@ TEST_CASE("every rank is told every difference") {
   CHECK(has(text, " has plugin optimizer-new 1.0.0 123, rank 0 has none"));
   CHECK(has(text, " has no engine version, rank 0 has 0.1.0"));
   CHECK(has(text, "install the same engine and plugins"));
+}
+
+TEST_CASE("an identity of any length meets, and of all its keys the one that differs is named") {
+  const Folder folder;
+  Lines lines;
+  for (const bool differs : {false, true}) {
+    const Setup setup = in_file(folder, 2);
+    const auto failures = on_threads({0, 1}, [&](int rank) {
+      ControlConfig config = setup.of(rank);
+      for (int i = 0; i < 20000; ++i)
+        config.identity.emplace_back("model.layers[" + std::to_string(i) + "].out", "64");
+      std::string long_value(100000, 'x');
+      if (differs && rank == 1) {
+        config.identity.back().second = "32";
+        long_value.back() = 'y';
+      }
+      config.identity.emplace_back("data.train.path", long_value);
+      const Control control(config, lines.log());
+    });
+    for (const std::string& text : failures) {
+      CHECK(has(text, "has model.layers[19999].out 32, rank 0 has 64") == differs);
+      CHECK(has(text, "has data.train.path xxx") == differs);
+      CHECK(has(text, "xxx... (100000 bytes, hash ") == differs);
+      CHECK(!has(text, "model.layers[19998]"));
+      if (!differs) CHECK(text == "");
+    }
+  }
 }
 
 TEST_CASE("a rank that counts the ranks in another way") {

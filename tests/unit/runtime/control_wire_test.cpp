@@ -39,13 +39,14 @@ struct Job {
               [this](uint32_t rank, const std::string& bytes) { sent[rank] += bytes; }) {}
 
   void arrive(uint32_t rank, const std::string& host = "node", const std::string& machine = "m",
-              double patience = 100) {
+              double patience = 100, const Identity& identity = {}) {
     CHECK(!board.admit(rank, static_cast<uint32_t>(size())));
     Arrival arrival;
     arrival.peer = {"rank " + std::to_string(rank) + " (x)", host, "p"};
     arrival.machine = machine;
     arrival.process_id = 100 + rank;
     arrival.patience_ms = static_cast<uint64_t>(patience * 1000);
+    arrival.identity = digests_of(identity);
     board.handle(rank, one(encode(arrival)), start);
   }
   void say(uint32_t rank, Writer writer) { board.handle(rank, one(writer.done()), start); }
@@ -226,6 +227,53 @@ TEST_CASE("the board: a rank that waits and goes is forgotten") {
   const auto frames = job.got(0);
   REQUIRE(frames.size() == 1);
   CHECK(Reader(frames[0].payload.substr(4)).u32() == PLAIT_ERR_PEER);
+}
+
+TEST_CASE("digests do not depend on the order of the keys, and tell names from values") {
+  const Identity ab{{"a", "1"}, {"b", "2"}};
+  CHECK(digests_of(ab) == digests_of({{"b", "2"}, {"a", "1"}}));
+  CHECK(differing(digests_of(ab), digests_of(ab)) == 0);
+  for (const Identity& other :
+       {Identity{{"a", "1"}}, {{"a", "1"}, {"b", "3"}}, {{"a", "1"}, {"c", "2"}}})
+    CHECK(differing(digests_of(ab), digests_of(other)) != 0);
+}
+
+TEST_CASE("the board: only ranks that differ are asked, only for what differs") {
+  Job job(3);
+  Identity same, other;
+  for (int i = 0; i < 1000; ++i) same.emplace_back("key" + std::to_string(i), "1");
+  other = same;
+  other[500].second = "2";
+  job.arrive(0, "node", "m", 100, same);
+  job.arrive(1, "node", "m", 100, other);
+  job.arrive(2, "node", "m", 100, same);
+  CHECK(job.got(2).empty());
+  const auto say = [&](uint32_t rank, const Identity& identity) {
+    const auto asked = job.got(rank);
+    REQUIRE(asked.size() == 1);
+    REQUIRE(asked[0].kind == Kind::kAsk);
+    FrameReader reader(kMostPayload);
+    reader.add(keys_of(identity, Reader(asked[0].payload).u64()));
+    size_t keys = 0;
+    while (const auto frame = reader.next()) {
+      Keys some;
+      add_keys(*frame, some);
+      keys += some.size();
+      job.board.handle(rank, *frame, job.start);
+    }
+    CHECK(keys < 100);
+  };
+  SUBCASE("both say what they have") {
+    say(0, same);
+    CHECK(job.end_of(2) == "");
+    say(1, other);
+    CHECK(has(job.end_of(2), "rank 1 (x) on node has key500 2, rank 0 has 1"));
+  }
+  SUBCASE("nobody says it in time") {
+    job.board.tick(job.board.due());
+    CHECK(has(job.end_of(2), "the ranks of the job differ"));
+  }
+  SUBCASE("keys that nobody asked for") { CHECK_THROWS_AS(job.say(2, Writer(Kind::kKeys)), Error); }
 }
 
 TEST_CASE("the board: who comes late, twice, or to another job") {
