@@ -55,6 +55,15 @@ void memory(JsonWriter& w, const Plan& plan) {
   w.end_object();
 }
 
+// The rank of the job at the other end, or whose value all get; -1 for kinds without one.
+int32_t peer(const Plan& plan, const Exchange& e) {
+  if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE && e.kind != PLAIT_COMM_BROADCAST)
+    return -1;
+  for (const topology::Group& g : plan.grid.groups_of(plan.rank))
+    if (g.axis == e.axis) return g.members[e.peer];
+  return -1;
+}
+
 // bytes: what one rank brings or takes.
 void exchange(JsonWriter& w, const Plan& plan, const Call& c) {
   const Exchange& e = plan.exchanges[static_cast<size_t>(c.exchange)];
@@ -64,6 +73,7 @@ void exchange(JsonWriter& w, const Plan& plan, const Call& c) {
   w.key("exchange").object().field("index", c.exchange).field("name", e.name);
   w.field("kind", kKinds[e.kind]).field("group", topology::axis_name(e.axis));
   w.field("ranks", ranks_of(plan, e.axis)).field("bytes", e.n * program::dtype_bytes(e.dtype));
+  if (const int32_t rank = peer(plan, e); rank >= 0) w.field("peer", rank);
   w.end_object();
 }
 
@@ -119,6 +129,19 @@ void program(JsonWriter& w, const Plan& plan, const Program& p) {
   w.end_array().end_object();
 }
 
+// Which programs run, in order. micro_batch: of the step; none where it is not part of one.
+void turns(JsonWriter& w, const Plan& plan, const char* name, const std::vector<Turn>& turns) {
+  w.key(name).array();
+  for (const Turn& t : turns) {
+    if (t.program < 0 || plan.programs[static_cast<size_t>(t.program)].empty()) continue;
+    w.object().field("program", plan.programs[static_cast<size_t>(t.program)].name);
+    w.field("slot", t.slot);
+    if (t.micro >= 0 && t.micro < plan.accumulation) w.field("micro_batch", t.micro);
+    w.end_object();
+  }
+  w.end_array();
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -156,7 +179,10 @@ std::string describe(const Plan& plan) {
   w.key("programs").array();
   for (const Program& p : plan.programs)
     if (!p.empty()) program(w, plan, p);
-  w.end_array().end_object();
+  w.end_array().key("turns").object();
+  turns(w, plan, "step", plan.step_turns);
+  turns(w, plan, "evaluation", plan.evaluation_turns);
+  w.end_object().end_object();
   return w.text();
 }
 

@@ -101,21 +101,61 @@ void show_pipeline(Terminal& t, const Json& plan) {
               p.value("rank", 0LL), held, held == 1 ? "" : "es"));
 }
 
+// An exchange in the columns of a kernel: what is done, among whom, bytes, and what it is for.
+std::vector<std::string> exchange_row(const Json& k) {
+  const Json& e = k.at("exchange");
+  const bool starts = k.value("op", "") == "exchange";
+  std::string what = e.value("name", "");
+  if (const auto peer = e.find("peer"); peer != e.end())
+    what += (e.value("kind", "") == "send" ? ", to rank " : ", from rank ") + peer->dump();
+  else if (starts)
+    what += strf(", %lld ranks", e.value("ranks", 0LL));
+  return {starts ? e.value("kind", "") : "wait", e.value("group", ""),
+          starts ? bytes_text(e.value("bytes", 0.0)) : "", k.value("scope", ""), what};
+}
+
+std::vector<std::string> kernel_row(const Json& k) {
+  return {k.value("op", ""), k.value("kernel", ""), scaled(k.value("flops", 0.0), ""),
+          k.value("scope", ""),
+          list_text(k.value("inputs", Json::array())) + " -> " +
+              list_text(k.value("outputs", Json::array()))};
+}
+
+// "begin, micro (0-2), last (3), update": the programs of a step in their order, with the micro-batches they are for.
+std::string turns_text(const Json& turns) {
+  constexpr size_t kMostRuns = 32;
+  std::string all;
+  size_t runs = 0;
+  for (size_t i = 0; i < turns.size();) {
+    const Json& first = turns[i];
+    size_t end = i + 1;
+    while (end < turns.size() && turns[end].at("program") == first.at("program")) ++end;
+    if (runs++ == kMostRuns) return all + strf(", %zu more (--json has all)", turns.size() - i);
+    all += (all.empty() ? "" : ", ") + first.value("program", "");
+    if (first.contains("micro_batch")) {
+      const long long from = first.value("micro_batch", 0LL),
+                      to = turns[end - 1].value("micro_batch", 0LL);
+      all += from == to ? strf(" (%lld)", from) : strf(" (%lld-%lld)", from, to);
+    }
+    i = end;
+  }
+  return all;
+}
+
 void show_programs(Terminal& t, const Json& plan) {
   const double sent = plan.value("sent_bytes_per_step", 0.0);
   t.line("\n" +
          t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step" +
                 (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
+  t.line("  a step runs, by micro-batch: " +
+         turns_text(plan.value("turns", Json::object()).value("step", Json::array())));
   for (const Json& program : plan.value("programs", Json::array())) {
     t.line("  " + t.bold(program.value("name", "")) + ": " +
            scaled(program.value("flops", 0.0), "FLOP") + ", " +
            bytes_text(program.value("transient_bytes", 0.0)) + " of intermediate values");
     Table table("llrll");
     for (const Json& k : program.value("kernels", Json::array()))
-      table.row({k.value("op", ""), k.value("kernel", ""), scaled(k.value("flops", 0.0), ""),
-                 k.value("scope", ""),
-                 list_text(k.value("inputs", Json::array())) + " -> " +
-                     list_text(k.value("outputs", Json::array()))});
+      table.row(k.contains("exchange") ? exchange_row(k) : kernel_row(k));
     t.raw(table.text("    "));
   }
 }
