@@ -53,8 +53,7 @@ plait_error* plait_engine_open(const plait_engine_options* options, plait_engine
   return guard_c([&] {
     require(out, "out");
     *out = new plait_engine{
-        {},
-        open_engine(read_options(options, sizeof(plait_engine_options), "plait_engine_options"))};
+        {}, open_engine(read_options(options, kEngineOptionsV1, "plait_engine_options"))};
   });
 }
 

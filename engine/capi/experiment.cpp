@@ -20,8 +20,7 @@ struct Loaded {
 // Overrides, the experiment's own plugins, then the check of everything.
 Loaded load(EngineState& engine, config::Document document, const plait_experiment_options* options,
             config::Problems& problems) {
-  const auto o =
-      read_options(options, sizeof(plait_experiment_options), "plait_experiment_options");
+  const auto o = read_options(options, kExperimentOptionsV1, "plait_experiment_options");
   Loaded l;
   for (uint32_t i = 0; i < o.n_overrides; ++i) {
     require(o.overrides, "overrides");

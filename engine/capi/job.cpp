@@ -41,9 +41,8 @@ extern "C" {
 plait_error* plait_job_open(const plait_job_options* options, plait_job** out) {
   return guard_c([&] {
     require(out, "out");
-    *out = new plait_job{
-        options ? job_of(read_options(options, sizeof(plait_job_options), "plait_job_options"))
-                : runtime::job_from_environment(secure_getenv)};
+    *out = new plait_job{options ? job_of(read_options(options, kJobOptionsV1, "plait_job_options"))
+                                 : runtime::job_from_environment(secure_getenv)};
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <plait/plait.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,16 @@ std::string text_argument(const char* data, uint64_t size, const char* what);
 // Throws PLAIT_ERR_INVALID when a pointer that must be there is NULL.
 void require(const void* pointer, const char* what);
 plait_text* new_text(std::string text);
+
+// Sizes that the host's structs had in ABI 1, the least that is ever accepted: up to the last member of then. They never change.
+#define PLAIT_V1_SIZE(type, last) (offsetof(type, last) + sizeof(type::last))
+inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, data_folder),
+                        kExperimentOptionsV1 = PLAIT_V1_SIZE(plait_experiment_options, reserved),
+                        kJobOptionsV1 = PLAIT_V1_SIZE(plait_job_options, timeout),
+                        kSessionOptionsV1 = PLAIT_V1_SIZE(plait_session_options, command),
+                        kStepResultV1 = PLAIT_V1_SIZE(plait_step_result, finished),
+                        kFeedV1 = PLAIT_V1_SIZE(plait_feed, tensor);
+#undef PLAIT_V1_SIZE
 
 // An options struct of the caller, as large as this version knows it: shorter ones are filled up with zeros. NULL gives zeros.
 template <class Options>

@@ -23,9 +23,9 @@ void fill(const session::StepResult& r, plait_step_result& out) {
 
 void check_result(const plait_step_result* out) {
   if (!out) return;
-  if (out->struct_size < sizeof(plait_step_result))
+  if (out->struct_size < kStepResultV1)
     fail_invalid("[capi] plait_step_result.struct_size is " + std::to_string(out->struct_size) +
-                 ", expected at least " + std::to_string(sizeof(plait_step_result)) +
+                 ", expected at least " + std::to_string(kStepResultV1) +
                  "; set it to sizeof before the call");
 }
 
@@ -58,10 +58,9 @@ std::vector<session::HostField> fields_of(const plait_feed* feeds, uint32_t n) {
   std::vector<session::HostField> fields;
   if (n == 0) return fields;
   require(feeds, "feeds");
-  if (feeds->struct_size < sizeof(plait_feed))
+  if (feeds->struct_size < kFeedV1)
     fail_invalid("[capi] plait_feed.struct_size is " + std::to_string(feeds->struct_size) +
-                 ", expected at least " + std::to_string(sizeof(plait_feed)) +
-                 "; set it to sizeof");
+                 ", expected at least " + std::to_string(kFeedV1) + "; set it to sizeof");
   const char* at = reinterpret_cast<const char*>(feeds);
   for (uint32_t i = 0; i < n; ++i) {
     const auto* f = reinterpret_cast<const plait_feed*>(at + i * feeds->struct_size);
@@ -128,7 +127,7 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
   return guard_c([&] {
     require(plan, "plan");
     require(out, "out");
-    const auto o = read_options(options, sizeof(plait_session_options), "plait_session_options");
+    const auto o = read_options(options, kSessionOptionsV1, "plait_session_options");
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
     session->session = std::make_unique<session::Session>(

@@ -1,0 +1,235 @@
+// Convention 4 of base.h: on error every output is untouched, and the error is the only thing to free. Of every function of plait.h
+// that can fail: the list is compared with the header.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/unit/host/host.hpp"
+
+using host::Run;
+using host::small;
+
+namespace {
+
+constexpr unsigned char kPoison = 0x5A;
+
+// Where a call is to put what it makes, filled with poison.
+class Output {
+ public:
+  Output() { std::memset(area_, kPoison, sizeof area_); }
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(area_);
+  }
+  // A result whose struct_size says that it is whole.
+  plait_step_result* result() {
+    auto* r = as<plait_step_result>();
+    r->struct_size = sizeof *r;
+    told_ = sizeof r->struct_size;
+    return r;
+  }
+  bool untouched() const {
+    return std::all_of(area_ + told_, area_ + sizeof area_,
+                       [](unsigned char c) { return c == kPoison; });
+  }
+
+ private:
+  alignas(64) unsigned char area_[1024];
+  size_t told_ = 0;  // bytes that the test itself has written
+};
+
+struct Call {
+  const char* function;
+  const char* why;  // it fails
+  std::function<plait_error*(Output&)> make;
+};
+
+void check_all(const std::vector<Call>& calls, std::set<std::string>& seen) {
+  for (const Call& call : calls) {
+    CAPTURE(call.function);
+    CAPTURE(call.why);
+    Output out;
+    plait_error* error = call.make(out);
+    CHECK(error != nullptr);
+    CHECK(out.untouched());
+    plait_error_free(error);
+    seen.insert(call.function);
+  }
+}
+
+std::vector<Call> of_engines(plait_engine* engine) {
+  static const char* const kMissing[] = {"/nonexistent/plugin.so"};
+  static plait_engine_options named{}, small_struct{};
+  named.struct_size = sizeof named;
+  named.plugin_paths = kMissing;
+  named.n_plugin_paths = 1;
+  small_struct.struct_size = 8;
+  const auto n = PLAIT_NTS;
+  return {
+      {"plait_engine_open", "a plugin that was named is missing",
+       [](Output& o) { return plait_engine_open(&named, o.as<plait_engine*>()); }},
+      {"plait_engine_open", "options too small",
+       [](Output& o) { return plait_engine_open(&small_struct, o.as<plait_engine*>()); }},
+      {"plait_engine_load", "no such file",
+       [=](Output&) { return plait_engine_load(engine, "/nonexistent.so", n); }},
+      {"plait_engine_describe", "no engine",
+       [](Output& o) { return plait_engine_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_plugin_inspect", "no such file",
+       [=](Output& o) { return plait_plugin_inspect("/nonexistent.so", n, o.as<plait_text*>()); }},
+      {"plait_experiment_parse", "no TOML",
+       [=](Output& o) {
+         return plait_experiment_parse(engine, "[run", n, "t", nullptr, o.as<plait_experiment*>());
+       }},
+      {"plait_experiment_parse", "an unknown key",
+       [=](Output& o) {
+         return plait_experiment_parse(engine, (small() + "[nope]\n").c_str(), n, "t", nullptr,
+                                       o.as<plait_experiment*>());
+       }},
+      {"plait_experiment_read", "no such file",
+       [=](Output& o) {
+         return plait_experiment_read(engine, "/nonexistent/x.toml", n, nullptr,
+                                      o.as<plait_experiment*>());
+       }},
+      {"plait_experiment_check", "no path",
+       [=](Output& o) {
+         return plait_experiment_check(engine, nullptr, 0, nullptr, o.as<plait_text*>());
+       }},
+      {"plait_experiment_bind", "no experiment",
+       [](Output& o) { return plait_experiment_bind(nullptr, o.as<plait_text*>()); }},
+      {"plait_experiment_describe", "no experiment",
+       [](Output& o) { return plait_experiment_describe(nullptr, o.as<plait_text*>()); }},
+  };
+}
+
+std::vector<Call> of_plans(plait_experiment* fine, plait_experiment* bad, plait_plan* plan) {
+  static plait_job_options outside{};
+  outside.struct_size = sizeof outside;
+  outside.rank = 5;
+  outside.size = 2;
+  static plait_job* two = nullptr;
+  plait_job_options o{};
+  o.struct_size = sizeof o;
+  o.size = o.local_size = 2;
+  plait_job_close(two);
+  host::check(plait_job_open(&o, &two));
+  return {
+      {"plait_job_open", "no such rank",
+       [](Output& o) { return plait_job_open(&outside, o.as<plait_job*>()); }},
+      {"plait_job_describe", "no job",
+       [](Output& o) { return plait_job_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_plan_make", "no experiment",
+       [](Output& o) { return plait_plan_make(nullptr, o.as<plait_plan*>()); }},
+      {"plait_plan_make", "shapes that do not fit, found by tracing",
+       [=](Output& o) { return plait_plan_make(bad, o.as<plait_plan*>()); }},
+      {"plait_plan_make_for", "a job of more ranks than the topology has",
+       [=](Output& o) { return plait_plan_make_for(fine, two, o.as<plait_plan*>()); }},
+      {"plait_plan_describe", "no plan",
+       [](Output& o) { return plait_plan_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_plan_picture", "no pipeline",
+       [=](Output& o) { return plait_plan_picture(plan, o.as<plait_text*>()); }},
+  };
+}
+
+std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
+  static plait_session_options no_folder{};
+  no_folder.struct_size = sizeof no_folder;
+  no_folder.run_dir = "/proc/nonexistent/run";
+  static plait_feed unknown{};
+  unknown.struct_size = sizeof unknown;
+  static float sample[16] = {};
+  static int64_t shape[] = {1, 16};
+  static plait_dl_tensor tensor{sample, {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  static plait_feed x{};
+  x.struct_size = sizeof x;
+  x.field = "x";
+  x.tensor = &tensor;
+  return {
+      {"plait_session_open", "no plan",
+       [](Output& o) { return plait_session_open(nullptr, nullptr, o.as<plait_session*>()); }},
+      {"plait_session_open", "a folder that nobody can make",
+       [=](Output& o) { return plait_session_open(plan, &no_folder, o.as<plait_session*>()); }},
+      {"plait_session_run", "no session",
+       [](Output& o) { return plait_session_run(nullptr, o.result()); }},
+      {"plait_session_step", "a result too small",
+       [=](Output& o) {
+         o.result()->struct_size = 8;
+         return plait_session_step(s, nullptr, 0, o.as<plait_step_result>());
+       }},
+      {"plait_session_step", "one feed, no array",
+       [=](Output& o) { return plait_session_step(s, nullptr, 1, o.result()); }},
+      {"plait_session_step", "a feed without a field",
+       [=](Output& o) { return plait_session_step(s, &unknown, 1, o.result()); }},
+      {"plait_session_evaluate", "no such dataset",
+       [=](Output& o) { return plait_session_evaluate(s, "nope", o.as<plait_text*>()); }},
+      {"plait_session_predict", "no such value",
+       [=](Output& o) { return plait_session_predict(s, &x, 1, "nope", o.as<float>(), 40); }},
+      {"plait_session_predict", "room for one number too few",
+       [=](Output& o) { return plait_session_predict(s, &x, 1, "output", o.as<float>(), 36); }},
+      {"plait_session_save", "a folder that nobody can make",
+       [=](Output&) { return plait_session_save(s, "/proc/nonexistent/checkpoint"); }},
+      {"plait_session_load", "no such folder",
+       [=](Output&) { return plait_session_load(s, "/nonexistent/checkpoint"); }},
+      {"plait_session_describe", "no session",
+       [](Output& o) { return plait_session_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_session_read", "no such parameter",
+       [=](Output& o) { return plait_session_read(s, "nope", o.as<float>(), 64); }},
+      {"plait_session_read", "room for one number too few",
+       [=](Output& o) { return plait_session_read(s, "model.linear1.bias", o.as<float>(), 60); }},
+      {"plait_session_write", "a number too few",
+       [=](Output& o) { return plait_session_write(s, "model.linear1.bias", o.as<float>(), 60); }},
+      {"plait_session_view", "no such parameter",
+       [=](Output& o) { return plait_session_view(s, "nope", o.as<plait_dl_managed*>()); }},
+  };
+}
+
+// The functions of plait.h that return an error.
+std::set<std::string> fallible() {
+  std::ifstream file(PLAIT_SOURCE_FOLDER "/abi/plait/plait.h");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  const std::regex declared(R"(plait_error \*PLAIT_CALL (plait_\w+)\()");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(all.begin(), all.end(), declared), end; at != end; ++at)
+    if ((*at)[1] != "plait_error_cause") names.insert((*at)[1]);  // which gives one
+  return names;
+}
+
+plait_experiment* parse(plait_engine* engine, const std::string& toml) {
+  plait_experiment* x = nullptr;
+  host::check(plait_experiment_parse(engine, toml.c_str(), PLAIT_NTS, "t", nullptr, &x));
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("on error every output of every function is untouched") {
+  plait_engine* engine = host::new_engine();
+  plait_experiment* fine = parse(engine, small());
+  plait_experiment* bad =
+      parse(engine, small("", "[[model.layers]]\ntype = \"reshape\"\nshape = [7]\n"));
+  const Run run(small());
+  std::set<std::string> seen;
+  check_all(of_engines(engine), seen);
+  check_all(of_plans(fine, bad, run.plan()), seen);
+  check_all(of_sessions(run.session(), run.plan()), seen);
+  CHECK(run.step().step == 1);  // the refused calls did nothing
+  CHECK(seen == fallible());
+  plait_experiment_close(bad);
+  plait_experiment_close(fine);
+  plait_engine_close(engine);
+}
+
+TEST_CASE("a run that is stopped leaves its result untouched") {
+  const Run run(small());
+  Output out;
+  plait_session_cancel(run.session());
+  CHECK(host::failure_of([&] {
+          host::check(plait_session_run(run.session(), out.result()));
+        }).code == PLAIT_ERR_CANCELLED);
+  CHECK(out.untouched());
+}
