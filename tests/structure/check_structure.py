@@ -5,6 +5,7 @@
 1. Includes go downward only: WALLS says which room may use which (ARCHITECTURE.md explains the rooms).
 2. No source file is longer than 800 lines.
 3. engine/ names no item of a plugin: the engine knows layers, optimizers, devices only through tables.
+4. engine/ and plugins/ end no process and print nothing: errors are returned, lines go to the host's log.
 """
 
 import pathlib
@@ -43,6 +44,18 @@ ITEMS = {
     "linear", "attention", "transformer", "embedding_layer", "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "lora",
     "dora", "cpu", "cuda", "reference", "onednn", "gloo", "nccl", "shm", "idx", "csv", "npy", "synthetic", "accuracy",
     "top_k", "perplexity", "cosine", "inverse_sqrt", "mnist",
+}
+
+# What ends the process or writes to streams that are the host's, as code calls it. A name behind a dot or an arrow is a member of ours.
+BANNED = re.compile(r"(?<![\w.>])(?:(?:std)?::)?(abort|_?exit|_Exit|quick_exit|terminate|raise|assert|printf|fprintf|vprintf|vfprintf|"
+                    r"dprintf|puts|fputs|putchar|putc|fputc|fwrite|perror|__builtin_trap)\s*\(|\b(stdout|stderr|STDOUT_FILENO|STDERR_FILENO)\b|"
+                    r"\bstd::(cout|cerr|clog)\b")
+DEFINED = re.compile(r"\b(?:void|bool|auto|int)\s+(?:\w+::)?$")  # before a name: that is where one of ours is declared
+
+# file, name -> why it may
+ALLOWED = {
+    ("engine/observe/progress.cpp", "STDERR_FILENO"): "the progress line, which the host asks for with plait_session_options.progress",
+    ("engine/config/problem.hpp", "raise"): "Problems::raise() throws",
 }
 
 SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc"}
@@ -148,6 +161,23 @@ def name_faults(text):
                 yield number, f'the engine names the plugin item "{literal}"; let the item declare what is needed'
 
 
+def call_faults(path, text):
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        line = STRING.sub('""', line)
+        for match in BANNED.finditer(line):
+            name = match[1] or match[2] or match[3]
+            if DEFINED.search(line[:match.start()]) or (path, name) in ALLOWED:
+                continue
+            yield number, f"{name} ends the process or writes to the host's streams; return an error, or log"
+
+
+def unused_permissions(root):
+    for path, name in ALLOWED:
+        file = root / path
+        if file.exists() and not re.search(rf"\b{name}\b", without_comments(file.read_text())):
+            yield path, 1, f"may use {name} and doesn't; take that out of ALLOWED"
+
+
 def faults(root):
     root = pathlib.Path(root)
     for tree in TREES:
@@ -168,8 +198,11 @@ def faults(root):
                 found += include_faults(root, path, lines)
             if tree == "engine":
                 found += name_faults(text)
+            if tree in ("engine", "plugins"):
+                found += call_faults(path, text)
             for number, what in found:
                 yield path, number, what
+    yield from unused_permissions(root)
 
 
 def main():

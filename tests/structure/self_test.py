@@ -18,6 +18,8 @@ GOOD = {
     "plugins/support/simd.hpp": "#include <plait/plugin.hpp>\n",
     "plugins/layers/dense/dense.cpp": '#include "plugins/support/simd.hpp"\nconst char *name = "linear";\n',
     "plugins/layers/norm/norm.hpp": "",
+    "engine/observe/progress.cpp": "void show() { ::write(STDERR_FILENO, line, n); }\n",
+    "engine/base/own.cpp": 'void abort(int) noexcept;\nvoid End::abort() { group_.abort(); item->abort(1); snprintf(b, n, "exit(1)"); }  // exit(1)\n',
     "examples/embed_c/main.c": "#include <plait/base.h>\n",
     "tests/unit/base/x_test.cpp": '#include "engine/base/error.hpp"\n',
 }
@@ -42,6 +44,14 @@ PLANTED = [
     ("engine/base/l.cpp", "int x;\n" * 801, "801 lines"),
     ("engine/base/m.cpp", '/* "sgd"\n */ f("adamw");\n', ':2: the engine names the plugin item "adamw"'),
     ("examples/embed_c/n.c", '#include "engine/base/error.hpp"\n', "an example stands on the installed package"),
+    ("engine/base/p.cpp", "void f() {\n  std::abort();\n}\n", ":2: abort ends the process"),
+    ("engine/base/q.cpp", "void f() { if (bad) exit(1); }\n", "exit ends the process"),
+    ("plugins/layers/dense/r.cpp", "void f() { assert (x > 0); }\n", "assert ends the process"),
+    ("plugins/layers/dense/s.cpp", 'void f() { std::printf("%d", 1); }\n', "printf ends"),
+    ("engine/base/t.cpp", "void f() { std::cerr << 1; }\n", "cerr ends the process or writes"),
+    ("engine/base/u.cpp", "void f() { fputs(text, stderr); }\n", "fputs ends", 2),
+    ("engine/base/v.cpp", "void f() { ::write(STDERR_FILENO, line, n); }\n", "STDERR_FILENO ends"),
+    ("engine/observe/progress.cpp", "void show() {}\n", "may use STDERR_FILENO and doesn't"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
 ]
 
@@ -62,12 +72,12 @@ def main():
     with tempfile.TemporaryDirectory() as root:
         plant(root, GOOD.items())
         failures += [f"a good tree is refused: {line}" for line in lines_of(root)]
-    for path, content, words in PLANTED:
+    for path, content, words, *count in PLANTED:
         with tempfile.TemporaryDirectory() as root:
             plant(root, list(GOOD.items()) + [(path, content)])
             found = lines_of(root)
-            if len(found) != 1 or not found[0].startswith(path + ":") or words not in found[0]:
-                failures.append(f"planted in {path}: expected one fault with '{words}', found {found}")
+            if len(found) != (count or [1])[0] or not found[0].startswith(path + ":") or words not in found[0]:
+                failures.append(f"planted in {path}: expected a fault with '{words}', found {found}")
     for failure in failures:
         print(failure)
     print(f"{len(PLANTED)} planted faults, {len(failures)} failures")
