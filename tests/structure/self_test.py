@@ -44,6 +44,7 @@ PLANTED = [
     ("engine/base/l.cpp", "int x;\n" * 801, "801 lines"),
     ("engine/base/m.cpp", '/* "sgd"\n */ f("adamw");\n', ':2: the engine names the plugin item "adamw"'),
     ("examples/embed_c/n.c", '#include "engine/base/error.hpp"\n', "an example stands on the installed package"),
+    ("engine/data/config.cpp", '#include "engine/config/config.hpp"\n', "engine/data may not use engine/config"),
     ("engine/base/p.cpp", "void f() {\n  std::abort();\n}\n", ":2: abort ends the process"),
     ("engine/base/q.cpp", "void f() { if (bad) exit(1); }\n", "exit ends the process"),
     ("plugins/layers/dense/r.cpp", "void f() { assert (x > 0); }\n", "assert ends the process"),
