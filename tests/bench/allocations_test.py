@@ -1,0 +1,70 @@
+"""A step allocates nothing: bench_allocations counts every malloc and mmap of the steps after the first, in all threads.
+
+    allocations_test.py PROGRAM
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+STEPS = 60  # several epochs, so that the order of samples is made anew
+
+TINY = """\
+[run]
+name = "tiny"
+[batch]
+global = 16
+[data.train]
+type = "synthetic"
+samples = 100
+shape = [8]
+classes = 3
+[model]
+layers = [{type = "linear", out = 16}, {type = "layer_norm"}, {type = "relu"}, {type = "dropout", p = 0.1}, {type = "linear", out = 3}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+rate = 0.01
+clip = 1.0
+schedule = {type = "cosine", warmup = 5}
+"""
+
+
+class Allocations(unittest.TestCase):
+    program = None
+
+    def check(self, *words):
+        with tempfile.TemporaryDirectory(prefix="plait-allocations-") as folder:
+            experiment = pathlib.Path(folder, "tiny.toml")
+            experiment.write_text(TINY)
+            done = subprocess.run([self.program, experiment, "--steps", str(STEPS), *words], capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            seen = json.loads(done.stdout)
+            self.assertEqual(seen["steps"], STEPS - 1)
+            self.assertEqual([seen["allocations"], seen["frees"], seen["mmaps"]], [0, 0, 0], f"{' '.join(words)}: {seen}\n{done.stderr}")
+
+    def test_steps_of_the_host(self):
+        self.check()
+
+    def test_a_run_that_writes_its_files(self):
+        self.check("--mode", "files")
+
+    def test_micro_batches(self):
+        self.check("batch.micro=4")
+
+    def test_one_thread(self):
+        self.check("--mode", "files", "run.threads=1")
+
+    def test_the_count_sees_allocations(self):
+        """A save does allocate, and on a thread of its own."""
+        with self.assertRaisesRegex(AssertionError, "allocations"):
+            self.check("--mode", "files", "checkpoint.every=20")
+
+
+if __name__ == "__main__":
+    Allocations.program = sys.argv.pop(1)
+    unittest.main()
