@@ -15,49 +15,75 @@ check_format() {
   fi
 }
 
-# Translation units to lint: those that differ from the main branch first, then all others, within a time limit.
-lint_order() {
+# Translation units that differ from the main branch.
+changed_units() {
   local base
   base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse -q --verify HEAD~1 2>/dev/null || true)
-  {
-    [ -z "$base" ] || git diff --name-only --diff-filter=d "$base" -- '*.cpp'
-    git ls-files --others --exclude-standard -- '*.cpp'
-    git ls-files -- '*.cpp'
-  } | awk '!seen[$0]++'
+  [ -z "$base" ] || git diff --name-only --diff-filter=d "$base" -- '*.cpp'
+  git ls-files --others --exclude-standard -- '*.cpp'
 }
 
-# Lints until PLAIT_LINT_SECONDS (600) are over; says how far it came.
+# Those among the given ones (a line each) that the build knows, and so can be linted.
+known_units() {
+  awk '!seen[$0]++' | grep -Fx -f <(grep -o '"file": "[^"]*"' build/dev/compile_commands.json | cut -d'"' -f4 | sed "s|^$root/||") || true
+}
+
+# Lints changed files, then all others, until PLAIT_LINT_SECONDS (600) are over. Changed files must be through by then; what is left of
+# the others is said here and at the end of the check ($unlinted).
+unlinted=""
 check_lint() {
-  local limit=${PLAIT_LINT_SECONDS:-600} started=$SECONDS total=0 done=0 batch=() file
+  local limit=${PLAIT_LINT_SECONDS:-600} started total=0 done=0 changed batch=()
   say "lint (at most $limit s, changed files first)"
   : >"$log_dir/lint.log"
-  local known
-  known=$(grep -o '"file": "[^"]*"' build/dev/compile_commands.json | cut -d'"' -f4)
   local files=()
-  while IFS= read -r file; do
-    grep -qxF "$root/$file" <<<"$known" && files+=("$file")
-  done < <(lint_order)
+  mapfile -t files < <({ changed_units; git ls-files -- '*.cpp'; } | known_units)
   total=${#files[@]}
+  changed=$(changed_units | known_units | wc -l)
+  started=$SECONDS
   while ((done < total)) && ((SECONDS - started < limit)); do
     batch=("${files[@]:done:2 * jobs}")
     if ! printf '%s\0' "${batch[@]}" | xargs -0 -n 1 -P "$jobs" clang-tidy -p build/dev --quiet >>"$log_dir/lint.log" 2>&1; then
-      grep -E '(warning|error):' "$log_dir/lint.log" | sort -u | head -30 >&2
+      grep -E '(warning|error):' "$log_dir/lint.log" | sort -u | head -30 >&2 || true
       stop 1 "clang-tidy has remarks" "mend them, or say with NOLINT(<check>) and a reason why not; all in build/log/lint.log"
     fi
     done=$((done + ${#batch[@]}))
   done
   say "linted $done of $total files"
+  local more="give it more time: PLAIT_LINT_SECONDS=$((limit * (total + 1) / (done + 1) + 60)) ./dev check"
+  ((done >= changed)) || stop 1 "lint stopped after $limit s with $((changed - done)) of $changed changed files to go" "$more"
+  ((done >= total)) || unlinted="NOT LINTED: $((total - done)) of $total files, all unchanged; $more"
+  [ -z "$unlinted" ] || printf '[dev] %s\n' "$unlinted" >&2
+}
+
+# leg <name> <command>...: one part of the check; how long it took is said at the end.
+legs=""
+leg() {
+  local name=$1 started=$SECONDS
+  shift
+  "$@"
+  legs+="${legs:+, }$name $((SECONDS - started)) s"
+}
+
+# What the tests of a sanitizer leave out, and why, stands beside them: grep PLAIT_SANITIZE in CMakeLists.txt, and no_tsan.txt.
+built_and_tested() {
+  build "$1"
+  run_tests "$1"
 }
 
 check() {
+  local started=$SECONDS parsers seconds=${PLAIT_FUZZ_SECONDS:-60}
+  parsers=$(find tests/fuzz -name '*_fuzz.cpp' | wc -l)
+  say "three builds with their tests (dev, asan, tsan: hours on a small machine), lint for at most ${PLAIT_LINT_SECONDS:-600} s," \
+    "a fourth build and $seconds s of fuzzing for each of $parsers parsers"
   need_packages core test lint fuzz
-  check_format
-  build dev
-  check_lint
-  run_tests dev
-  build asan
-  run_tests asan
+  leg format check_format
+  leg build build dev
+  leg lint check_lint
+  leg tests run_tests dev
+  leg asan built_and_tested asan
+  leg tsan built_and_tested tsan
   . tools/fuzz.sh
-  fuzz "${PLAIT_FUZZ_SECONDS:-60}"
-  say "all checks passed"
+  leg fuzz fuzz "$seconds"
+  say "all checks passed in $(((SECONDS - started + 59) / 60)) min ($legs)"
+  [ -z "$unlinted" ] || printf '[dev] %s\n' "$unlinted" >&2
 }
