@@ -82,5 +82,9 @@ int main(int argc, char** argv) {
     replay(read_file(seed), random);
   }
   std::printf("%zu seeds replayed\n", seeds.size());
+  if (argc > 1 && seeds.empty()) {
+    std::printf("no seeds in %s; mutations need some input that the parser accepts\n", argv[1]);
+    return 1;
+  }
   return 0;
 }
