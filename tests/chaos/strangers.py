@@ -69,13 +69,12 @@ class Strangers:
             self._stop.wait(0.002)
 
     def _wants(self, port):
-        """The first port, rank 0's, again and again. Others are open for a moment, while ranks connect to each other; whoever knows
-        at once of each of them and comes to each keeps Gloo from ever coming about, so some are left alone."""
+        """Each new port at once, those that are open for a moment while ranks connect to each other, too; the first, rank 0's, again and
+        again."""
         if port not in self._seen:
             self._seen.add(port)
             self._first = self._first or port
-            if port == self._first or self.random.random() < 0.2:
-                return True
+            return True
         return port == self._first and (self.kind == "many" or self.random.random() < 0.05)
 
     @staticmethod

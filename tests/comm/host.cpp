@@ -1,6 +1,7 @@
 #include "tests/comm/host.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -151,11 +152,15 @@ FileStore::FileStore(std::string folder, double timeout)
     : raw_{sizeof(plait_store), this, set, get}, folder_(std::move(folder)), timeout_(timeout) {}
 
 plait_error* FileStore::set(void* self, const char* key, const void* data, uint64_t size) {
-  const std::filesystem::path path = static_cast<FileStore*>(self)->folder_ + "/" + key;
-  const std::filesystem::path draft = path.string() + ".draft";
+  const std::string path = static_cast<FileStore*>(self)->folder_ + "/" + key;
+  // Linked when it is whole, and only where there is none: the first of several wins.
+  const std::string draft = path + ".draft." + std::to_string(getpid());
   std::ofstream(draft, std::ios::binary)
       .write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-  std::filesystem::rename(draft, path);
+  std::error_code taken;
+  std::filesystem::create_hard_link(draft, path, taken);
+  std::filesystem::remove(draft);
+  if (taken) return error_text_of(PLAIT_ERR_INVALID, std::string("[store] '") + key + "' is taken");
   return nullptr;
 }
 

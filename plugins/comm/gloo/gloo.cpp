@@ -29,7 +29,7 @@ class Group {
   Group(const Host& host, const Options& options, const plait_comm_setup& setup)
       : members_("gloo", setup), timeout_(setup.timeout) {
     const SigpipeBlock block;
-    wire_ = meet(members_, Store(host, setup.store), std::string(options.text("interface")),
+    wire_ = meet(members_, host, Store(host, setup.store), std::string(options.text("interface")),
                  setup.connect_timeout, setup.timeout);
   }
   ~Group() {
@@ -122,8 +122,8 @@ class Group::Call : private Job {
 }  // namespace plait::comm_gloo
 
 PLAIT_PLUGIN("comm-gloo", PLAIT_VERSION, "Apache-2.0", "Communication over TCP with Gloo") {
-  static const auto gloo =
-      plait::comm<plait::comm_gloo::Group>("gloo", "TCP between processes, on one machine or many",
-                                           PLAIT_COMM_REACH_NETWORK, nullptr, plait::comm_gloo::kOptions);
+  static const auto gloo = plait::comm<plait::comm_gloo::Group>(
+      "gloo", "TCP between processes, on one machine or many", PLAIT_COMM_REACH_NETWORK, nullptr,
+      plait::comm_gloo::kOptions);
   host.add(gloo);
 }

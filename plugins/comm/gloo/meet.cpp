@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include "plugins/comm/gloo/auth.hpp"
 #include "plugins/comm/gloo/sigpipe.hpp"
+#include "plugins/comm/gloo/verdict.hpp"
 
 namespace plait::comm_gloo {
 namespace {
@@ -17,19 +19,21 @@ namespace {
 namespace transport = ::gloo::transport;
 using comm_support::Members;
 
-constexpr int kAttempts = 20;
+using Connections = std::vector<Connection>;  // (R) that to itself is empty
+
 constexpr size_t kMost =
     60 * 1024;  // bytes of addresses that one rank lays down: below the store's limit
 
 class Meeting {
  public:
-  Meeting(const Members& members, const Store& store, double connect_timeout, double timeout)
+  Meeting(const Members& members, const Host& host, const Store& store, double connect_timeout,
+          double timeout)
       : members_(members),
+        host_(host),
         store_(store),
         connect_timeout_(connect_timeout),
         timeout_(timeout),
-        deadline_(after(connect_timeout)),
-        attempt_seconds_(std::max(0.5, connect_timeout / 4)) {}
+        deadline_(after(connect_timeout)) {}
 
   std::unique_ptr<Wire> come_together(const std::string& interface) {
     const std::string address =
@@ -40,24 +44,19 @@ class Meeting {
     secret_ = store_.get("gloo.secret", missing(members_.names[0]));
 
     open_device(address);
-    for (attempt_ = 0;; ++attempt_) {
-      std::unique_ptr<Wire> wire;
-      std::string why;
-      try {
-        wire = attempt();
-      } catch (const std::exception& e) {
-        why = e.what();
-      }
-      if (all_succeeded(why)) return wire;
-      wire.reset();
+    for (;; ++attempt_) {
+      if (auto wire = attempt()) return wire;
+      std::this_thread::sleep_for(pause());
     }
   }
 
  private:
-  // A key of this rank and attempt, and that of another rank.
+  // A key of this attempt, and one of a rank in it.
+  std::string key(const char* what) const {
+    return std::string("gloo.") + what + "." + std::to_string(attempt_);
+  }
   std::string key(const char* what, uint32_t rank) const {
-    return std::string("gloo.") + what + "." + std::to_string(attempt_) + "." +
-           std::to_string(rank);
+    return key(what) + "." + std::to_string(rank);
   }
   void set(const char* what, const std::string& value) const {
     store_.set(key(what, members_.rank), value);
@@ -85,36 +84,102 @@ class Meeting {
     device_ = transport::tcp::CreateDevice(transport::tcp::attr(address.c_str()));
   }
 
+  // NULL: somewhere it failed; failure_ says how.
   std::unique_ptr<Wire> attempt() {
     const auto context =
         device_->createContext(static_cast<int>(members_.rank), static_cast<int>(members_.size));
-    // Gloo waits five times as long for a connection.
-    context->setTimeout(std::chrono::milliseconds(static_cast<int64_t>(attempt_seconds_ * 200)));
-    std::vector<Connection> connections(members_.size);
-    std::string own;
-    for (uint32_t r = 0; r < members_.size; ++r) {
-      if (r != members_.rank)
-        connections[r].own = context->createPair(static_cast<int>(r))->address().bytes();
-      own.append(connections[r].own.begin(), connections[r].own.end());
+    const Connections connections = swap_ports(*context);
+    Verdict verdict(host_, store_, key("verdict"));
+    std::unique_ptr<Wire> wire;
+    failure_.clear();
+    try {
+      wire = connect(context, connections, verdict);
+    } catch (const std::exception& e) {
+      failure_ = verdict.reason();  // whatever else happened is but its consequence
+      if (failure_.empty()) failure_ = members_.names[members_.rank] + ": " + e.what();
+      verdict.failed(failure_);
     }
-    if (own.size() > kMost)
-      fail(PLAIT_ERR_UNIMPLEMENTED, members_.head() + " is too large for Gloo");
-    set("ports", own);
+    if (!all_succeeded()) return nullptr;
+    verdict.succeeded();
+    return wire;
+  }
+  // That one step of an attempt may take. Rarely needed, for most failures are told; more each time, for a machine that has too
+  // much to do.
+  double attempt_seconds() const {
+    return std::min(std::max(0.5, connect_timeout_ / 4), 1 + 0.1 * attempt_);
+  }
+  // Before the next attempt, for the store must hold what all attempts of a minute lay down.
+  std::chrono::milliseconds pause() const {
+    return std::chrono::milliseconds(std::min(10 * (attempt_ + 1), 250));
+  }
+
+  // Opens a port for each other rank, and learns of theirs.
+  Connections swap_ports(transport::Context& context) const {
+    Connections connections(members_.size);
+    try {
+      if (attempt_ > 0 && Clock::now() >= deadline_) fail(PLAIT_ERR_PEER, last_words());
+      set("ports", open_ports(context, connections));
+    } catch (...) {
+      resign();
+      throw;
+    }
     for_all([&](uint32_t r) {
       const std::string ports = get("ports", r);
+      if (ports.empty())
+        fail(PLAIT_ERR_PEER, attempt_ > 0 ? last_words()
+                                          : members_.head() + ": " + members_.names[r] +
+                                                " opens no ports; see what it says");
       const size_t one = ports.size() / (members_.size - 1);  // NOLINT(*.DivideZero): r is another
       // The addresses of rank r, which leaves out itself.
       const char* at = ports.data() + one * (members_.rank - (members_.rank > r ? 1 : 0));
       connections[r].other.assign(at, at + one);
-      context->getPair(static_cast<int>(r))->connect(connections[r].other);
     });
+    return connections;
+  }
+  // No ports: the others need not wait for this rank.
+  void resign() const noexcept {
+    try {
+      set("ports", "");
+    } catch (const Error& e) {
+      host_.raw()->error_free(e.take());
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  std::string last_words() const {
+    return unmet() + " in " + std::to_string(attempt_) +
+           " attempts, the last of which said: " + failure_ +
+           "; look whether the ranks reach each other and nobody else visits their ports";
+  }
+  std::string open_ports(transport::Context& context, Connections& connections) const {
+    // Gloo waits five times as long for a connection.
+    context.setTimeout(std::chrono::milliseconds(static_cast<int64_t>(attempt_seconds() * 200)));
+    std::string own;
+    for_all([&](uint32_t r) {
+      connections[r].own = context.createPair(static_cast<int>(r))->address().bytes();
+      own.append(connections[r].own.begin(), connections[r].own.end());
+    });
+    if (own.size() > kMost)
+      fail(PLAIT_ERR_UNIMPLEMENTED, members_.head() + " is too large for Gloo");
+    return own;
+  }
+  std::unique_ptr<Wire> connect(const std::shared_ptr<transport::Context>& context,
+                                const Connections& connections, Verdict& verdict) const {
+    const auto pair = [&](uint32_t r) -> transport::Pair& {
+      return *context->getPair(static_cast<int>(r));
+    };
+    {
+      // Gloo waits for a peer in a way that only the end of the pair ends.
+      const Verdict::Wake wake(
+          verdict, [&](const std::string&) { for_all([&](uint32_t r) { pair(r).close(); }); });
+      for_all([&](uint32_t r) { pair(r).connect(connections[r].other); });
+    }
     auto ends = ends_of(connections, timeout_);
     for_all([&](uint32_t r) {
       if (!ends[r])
         fail(PLAIT_ERR_IO, members_.head() + " found no socket to " + members_.names[r]);
     });
     auto wire = std::make_unique<Wire>(members_, context, std::move(ends));
-    prove(*wire);
+    prove(*wire, verdict);
     return wire;
   }
 
@@ -122,10 +187,11 @@ class Meeting {
     return hmac(secret_, "plait gloo " + std::to_string(attempt_) + " " + std::to_string(from) +
                              " " + std::to_string(to));
   }
-  void prove(Wire& wire) const {
+  void prove(Wire& wire, Verdict& verdict) const {
+    const Verdict::Wake wake(verdict, [&](const std::string& why) { wire.fail_all(why); });
     static const std::string what = "the first exchange";
     std::vector<Digest> mine(members_.size), theirs(members_.size);
-    Exchange all(wire, what, std::min(deadline_, after(attempt_seconds_)));
+    Exchange all(wire, what, after(attempt_seconds()));
     for_all([&](uint32_t r) {
       mine[r] = proof(members_.rank, r);
       all.send(r, 0, mine[r].data(), mine[r].size());
@@ -139,36 +205,33 @@ class Meeting {
     });
   }
 
-  // All ranks agree on the outcome, whoever it was that failed. Throws when there is no time for another attempt.
-  bool all_succeeded(const std::string& own_failure) const {
-    set("outcome", own_failure.empty() ? "ok" : own_failure.substr(0, 1000));
-    std::string failure = own_failure;
+  // All ranks agree on the outcome, whoever it was that failed.
+  bool all_succeeded() {
+    set("outcome", failure_.empty() ? "ok" : failure_.substr(0, 1000));
     for_all([&](uint32_t r) {
       const std::string outcome = get("outcome", r);
-      if (outcome != "ok" && failure.empty()) failure = outcome;
+      if (outcome != "ok" && failure_.empty()) failure_ = outcome;
     });
-    if (failure.empty()) return true;
-    if (Clock::now() >= deadline_ || attempt_ == kAttempts)
-      fail(PLAIT_ERR_PEER, unmet() + ": " + failure);
-    return false;
+    return failure_.empty();
   }
 
   const Members& members_;
+  const Host& host_;
   const Store& store_;
   const double connect_timeout_, timeout_;
   const Clock::time_point deadline_;
-  const double attempt_seconds_;
   std::string secret_;
   std::shared_ptr<transport::Device> device_;
   int attempt_ = 0;
+  std::string failure_;  // of the last attempt; "": it has none so far
 };
 
 }  // namespace
 
-std::unique_ptr<Wire> meet(const Members& members, const Store& store, const std::string& interface,
-                           double connect_timeout, double timeout) {
+std::unique_ptr<Wire> meet(const Members& members, const Host& host, const Store& store,
+                           const std::string& interface, double connect_timeout, double timeout) {
   if (members.size == 1) return std::make_unique<Wire>(members, nullptr, std::vector<Fd>(1));
-  return Meeting(members, store, connect_timeout, timeout).come_together(interface);
+  return Meeting(members, host, store, connect_timeout, timeout).come_together(interface);
 }
 
 }  // namespace plait::comm_gloo
