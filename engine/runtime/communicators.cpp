@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
@@ -22,6 +23,8 @@ struct Communicators::Group {
   Control* control = nullptr;
   double connect_timeout = 0;
   plait_store store{};
+  Sequence calls;                      // those that all members start in the same order
+  std::map<size_t, Signature> sums{};  // what sum() was called with
 };
 
 // One prepared exchange; a kernel as devices see it.
@@ -31,9 +34,12 @@ struct Communicators::Call {
   const std::string* name = nullptr;  // of the plan's exchange
   const void* in = nullptr;
   void* out = nullptr;
+  Sequence* sequence = nullptr;  // that it belongs to; messages between two members belong to none
+  std::optional<Signature> signature;
   mutable bool under_way = false;
 
   plait_error* start(plait_queue* queue) const {
+    if (sequence) sequence->add(*signature);
     plait_error* error = item->start(call, queue);
     under_way = !error;
     return told(error);
@@ -187,6 +193,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   else
     check_plugin(whole.item->open(whole.host, whole.options, &setup, &comm), g.plugin,
                  "connecting group '" + name + "'");
+  control_.watch(name, g.calls);
   const std::lock_guard lock(mutex_);
   g.comm = comm;
   if (!ended_.empty()) g.item->abort(g.comm, ended_.data(), ended_.size());
@@ -202,6 +209,7 @@ void Communicators::end(const std::string& reason) noexcept {
 
 void Communicators::close() noexcept {
   control_.on_end({});
+  control_.unwatch();
   for (const auto& call : calls_)
     if (call.second->call) call.second->item->release(call.second->call);
   calls_.clear();
@@ -210,7 +218,7 @@ void Communicators::close() noexcept {
   groups_.clear();
 }
 
-const Communicators::Group& Communicators::group_of(topology::Axis axis, uint32_t channel) const {
+Communicators::Group& Communicators::group_of(topology::Axis axis, uint32_t channel) {
   const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) {
     return g.axis == axis && g.channel == channel;
   });
@@ -241,7 +249,7 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
     return call.kernel();
   }
   const plan::Exchange& e = plan_->exchanges[static_cast<size_t>(exchange)];
-  const Group& group = group_of(e.axis, e.channel);
+  Group& group = group_of(e.axis, e.channel);
   plait_comm_desc desc{};
   desc.struct_size = sizeof desc;
   desc.kind = e.kind;
@@ -253,6 +261,12 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
   desc.out = e.kind == PLAIT_COMM_SEND ? nullptr : out;
   check_plugin(group.item->prepare(group.comm, &desc, &call.call), group.plugin,
                "preparing the exchange of " + e.name);
+  if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE) {
+    const std::string root =
+        e.kind == PLAIT_COMM_BROADCAST ? " from member " + std::to_string(e.peer) : "";
+    call.sequence = &group.calls;
+    call.signature.emplace(text_of(desc) + root + ", " + e.name);
+  }
   call.item = group.item;
   call.in = in;
   call.out = out;
@@ -271,7 +285,7 @@ std::vector<Communicators::Connected> Communicators::connected() const {
 }
 
 void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
-  const Group& group = group_of(axis);
+  Group& group = group_of(axis);
   if (group.item->device)
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[runtime] backend '" + group.backend + "' exchanges no host memory");
@@ -286,6 +300,7 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   check_plugin(group.item->prepare(group.comm, &desc, &call), group.plugin, "prepare");
   const std::unique_ptr<plait_comm_call, void (*)(plait_comm_call*)> owner(call,
                                                                            group.item->release);
+  group.calls.add(group.sums.try_emplace(numbers.size(), text_of(desc)).first->second);
   check_plugin(group.item->start(call, nullptr), group.plugin, "start");
   check_plugin(group.item->finish(call, nullptr), group.plugin, "finish");
 }

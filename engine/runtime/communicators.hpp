@@ -48,7 +48,7 @@ class Communicators {
  private:
   struct Group;
   struct Call;
-  const Group& group_of(topology::Axis axis, uint32_t channel = 0) const;
+  Group& group_of(topology::Axis axis, uint32_t channel = 0);
   Call& call_of(int32_t exchange, int32_t slot);
   void open(const topology::Group& members, uint32_t channel, bool host_memory);
   void end(const std::string& reason) noexcept;

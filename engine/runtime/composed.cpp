@@ -5,8 +5,8 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
-#include "engine/program/shape.hpp"
 #include "engine/runtime/composed_group.hpp"
+#include "engine/runtime/sequence.hpp"
 
 namespace plait::runtime {
 namespace {
@@ -98,15 +98,7 @@ class Call : private Lane::Job {
 };
 
 std::string Call::described(const ComposedGroup& group, const plait_comm_desc& d) {
-  static const char* const kKinds[] = {"a call",         "barrier",    "all_reduce",
-                                       "reduce_scatter", "all_gather", "broadcast",
-                                       "all_to_all",     "send",       "receive"};
-  static const char* const kReductions[] = {"", " (sum)", " (max)", " (min)"};
-  std::string text = kKinds[d.kind < std::size(kKinds) ? d.kind : 0];
-  if (d.kind == PLAIT_COMM_BARRIER) return text;
-  text += " of " + std::to_string(d.n) + " " + program::dtype_name(d.dtype);
-  const auto reduction = d.reduction;
-  if (reduction < std::size(kReductions)) text += kReductions[reduction];
+  std::string text = text_of(d);
   const bool sends = d.kind == PLAIT_COMM_SEND;
   if (sends || d.kind == PLAIT_COMM_RECEIVE || d.kind == PLAIT_COMM_BROADCAST)
     text += (sends ? " to " : " from ") + group.name(d.peer);

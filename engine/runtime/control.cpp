@@ -118,6 +118,14 @@ void Control::in_call(const char* what) noexcept {
   if (state_->client) state_->client->in_call(what);
 }
 
+void Control::watch(const std::string& group, const Sequence& calls) {
+  if (state_->client) state_->client->watch(group, calls);
+}
+
+void Control::unwatch() noexcept {
+  if (state_->client) state_->client->unwatch();
+}
+
 void Control::at_step(int64_t step) noexcept {
   if (state_->client) state_->client->at_step(step);
 }

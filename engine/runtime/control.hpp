@@ -14,6 +14,7 @@
 
 #include "engine/base/log.hpp"
 #include "engine/runtime/job.hpp"
+#include "engine/runtime/sequence.hpp"
 
 namespace plait::runtime {
 
@@ -75,6 +76,10 @@ class Control {
   // This rank begins one of the calls that all ranks make in the same order. When two ranks' n-th calls differ the job is over, with
   // a text that has both. what: a literal. No lock. [thread: compute]
   void in_call(const char* what) noexcept;
+  // Tells of these calls, which stay the caller's, with every heartbeat until unwatch(). When two members of a group are seen to have
+  // started different ones the job is over, with a text that has both. [thread: any]
+  void watch(const std::string& group, const Sequence& calls);
+  void unwatch() noexcept;
 
  private:
   struct State;

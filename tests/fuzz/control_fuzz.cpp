@@ -69,7 +69,7 @@ class Job {
       while (const auto frame = sent_[i].next()) {
         if (frame->kind == Kind::kEnd) decode_end(*frame);
         if (frame->kind == Kind::kPeer) decode_introduction(*frame);
-        if (frame->kind < Kind::kChallenge || frame->kind > Kind::kAsk) abort();
+        if (frame->kind < Kind::kChallenge || frame->kind > Kind::kWhich) abort();
       }
     }
     if (here != board_.n_here()) abort();

@@ -11,6 +11,8 @@ namespace {
 constexpr double kLeaveGrace = 3;  // seconds between the first rank that leaves and the last
 constexpr size_t kMostBytes = 256 << 20;
 constexpr size_t kMostWaits = 4096;  // of one rank
+constexpr size_t kMostGroups =
+    16;  // for each rank: of an axis and a channel there are as many as ranks at most
 constexpr uint32_t kMostNamed = 32;  // ranks in one message
 
 }  // namespace
@@ -36,7 +38,8 @@ Board::Board(uint32_t size, double connect_timeout, std::string where, Time now,
       where_(std::move(where)),
       send_(std::move(send)),
       meet_until_(now + span(connect_timeout)),
-      ranks_(size) {}
+      ranks_(size),
+      orders_(kMostGroups * size_t{size}) {}
 
 std::string Board::name(uint32_t rank) const {
   const auto& arrival = ranks_[rank].arrival;
@@ -87,6 +90,10 @@ void Board::handle(uint32_t rank, const Frame& frame, Time now) {
       return cancel(rank, r.u32());
     case Kind::kForget:
       return forget(r);
+    case Kind::kSequence:
+      return compare_calls(rank, frame);
+    case Kind::kSignature:
+      return add_signature(rank, r);
     case Kind::kKeys:
       return phase_ == Phase::kMeeting ? add_keys(rank, frame) : void();
     case Kind::kGiveUp:
@@ -113,6 +120,34 @@ void Board::in_call(uint32_t rank, Reader r) {
                    name(first) + " is at '" + ranks_[first].call + "', " + name(second) + " at '" +
                    ranks_[second].call + "'; all ranks must make the same calls in the same order");
   }
+}
+
+// Members of a group that start different calls wait for each other until a time-out, or mistake each other's data for their own.
+void Board::compare_calls(uint32_t rank, const Frame& frame) {
+  const Position position = decode_position(frame);
+  if (phase_ != Phase::kRunning || desync_) return;
+  desync_ = orders_.add(rank, position);
+  if (!desync_) return;
+  for (const size_t i : {0, 1}) {
+    if (!here(desync_->ranks[i])) said_[i] = "another one";
+    send_(desync_->ranks[i],
+          Writer(Kind::kWhich).text(desync_->group).u64(desync_->number).done());
+  }
+}
+
+void Board::add_signature(uint32_t rank, Reader r) {
+  const std::string_view text = r.text(kMostName);
+  r.done();
+  if (!desync_) fail_data("[control] an answer that nobody asked for");
+  for (const size_t i : {0, 1})
+    if (desync_->ranks[i] == rank) said_[i] = text;
+  if (said_[0].empty() || said_[1].empty()) return;
+  const auto [first, second] = desync_->ranks;
+  end(PLAIT_ERR_PEER, "the ranks of group '" + desync_->group +
+                          "' exchange different things: as call " +
+                          std::to_string(desync_->number) + " " + name(first) + " started " +
+                          said_[0] + ", " + name(second) + " " + said_[1] +
+                          "; all members of a group must start the same calls in the same order");
 }
 
 void Board::arrive(uint32_t rank, const Frame& frame, Time now) {

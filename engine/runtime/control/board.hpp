@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/runtime/control/messages.hpp"
+#include "engine/runtime/control/orders.hpp"
 #include "engine/runtime/control/sockets.hpp"
 
 namespace plait::runtime::control {
@@ -70,6 +71,8 @@ class Board {
   void cancel(uint32_t rank, uint32_t request);
   void forget(Reader r);
   void in_call(uint32_t rank, Reader r);
+  void compare_calls(uint32_t rank, const Frame& frame);
+  void add_signature(uint32_t rank, Reader r);
   void goodbye(uint32_t rank, Time now);
   void go(uint32_t rank);
   void reply(uint32_t rank, uint32_t request, uint32_t code, std::string_view text);
@@ -93,7 +96,10 @@ class Board {
   std::vector<Rank> ranks_;
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, std::vector<Wait>> waits_;
-  size_t bytes_ = 0;  // in values_, and keys of ranks
+  Orders orders_;
+  std::optional<Orders::Difference> desync_;  // two ranks that were asked for their calls
+  std::string said_[2];                       // what they answered
+  size_t bytes_ = 0;                          // in values_, and keys of ranks
 };
 
 // What a lost rank was last seen at: "; it ran as process 12 on HOST and was last heard of in step 3".

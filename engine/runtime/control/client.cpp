@@ -10,6 +10,7 @@
 #include "engine/base/thread.hpp"
 #include "engine/runtime/control/board.hpp"
 #include "engine/runtime/control/identity.hpp"
+#include "engine/runtime/control/orders.hpp"
 #include "engine/runtime/control/server.hpp"
 
 namespace plait::runtime::control {
@@ -120,6 +121,16 @@ void Client::forget(const std::string& key) {
   waker_.wake();
 }
 
+void Client::watch(const std::string& group, const Sequence& calls) {
+  const std::lock_guard lock(watch_mutex_);
+  watched_[group] = &calls;
+}
+
+void Client::unwatch() noexcept {
+  const std::lock_guard lock(watch_mutex_);
+  watched_.clear();
+}
+
 void Client::give_up(std::string_view text) noexcept {
   try {
     const std::string frame = Writer(Kind::kGiveUp).text(shortened(text, kMostText)).done();
@@ -201,6 +212,8 @@ void Client::handle(const Frame& frame) {
       return introduce(frame);
     case Kind::kAsk:
       return joined_.line->put(keys_of(identity_, Reader(frame.payload).u64()));
+    case Kind::kWhich:
+      return say_which(Reader(frame.payload));
     case Kind::kEnd:
       return finish(decode_end(frame));
     case Kind::kStart: {
@@ -240,14 +253,32 @@ void Client::watch_server(Time now) {
     rank_0_is_lost(silent_for(std::chrono::duration<double>(silence_).count()), true);
     heard_ = now;
   }
-  std::string beat = Writer(Kind::kBeat).i64(step_.load(std::memory_order_relaxed)).done();
+  const std::string bytes = beat();
+  const std::lock_guard lock(mutex_);
+  out_ += bytes;
+}
+
+// What is said with every heartbeat.
+std::string Client::beat() {
+  std::string bytes = Writer(Kind::kBeat).i64(step_.load(std::memory_order_relaxed)).done();
   // Number and name belong together when the number is the same before and after.
   const uint64_t calls = calls_.load(std::memory_order_acquire);
   const char* call = call_.load(std::memory_order_acquire);
   if (call && calls_.load(std::memory_order_acquire) == calls)
-    beat += Writer(Kind::kCall).u64(calls).text(call).done();
-  const std::lock_guard lock(mutex_);
-  out_ += beat;
+    bytes += Writer(Kind::kCall).u64(calls).text(call).done();
+  const std::lock_guard lock(watch_mutex_);
+  for (const auto& [group, sequence] : watched_) bytes += encode({group, sequence->marks()});
+  return bytes;
+}
+
+// Two ranks were seen to differ, and this is one of them.
+void Client::say_which(Reader r) {
+  const std::string group(r.text(kMostKey));
+  const uint64_t number = r.u64();
+  const std::lock_guard lock(watch_mutex_);
+  const auto at = watched_.find(group);
+  const std::string text = at == watched_.end() ? "another one" : at->second->text(number);
+  joined_.line->put(Writer(Kind::kSignature).text(shortened(text, kMostName)).done());
 }
 
 void Client::rank_0_is_lost(const std::string& how, bool tell) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ class Client {
     calls_.fetch_add(1, std::memory_order_release);
     call_.store(what, std::memory_order_release);
   }
+  void watch(const std::string& group, const Sequence& calls);
+  void unwatch() noexcept;
   Ending& ending() { return ending_; }
   const Ending& ending() const { return ending_; }
 
@@ -59,7 +62,9 @@ class Client {
   void handle(const Frame& frame);
   void answer(const Frame& frame);
   void introduce(const Frame& frame);
+  void say_which(Reader r);
   void watch_server(Time now);
+  std::string beat();
   void rank_0_is_lost(const std::string& how, bool tell);
   void finish(End end);
   void leave();
@@ -86,6 +91,9 @@ class Client {
   uint32_t last_request_ = 0;
   std::vector<Peer> peers_;
   bool started_ = false;
+
+  std::mutex watch_mutex_;
+  std::map<std::string, const Sequence*> watched_;  // by group
 
   // Of the thread alone.
   bool closed_ = false;

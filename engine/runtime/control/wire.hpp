@@ -14,19 +14,21 @@ namespace plait::runtime::control {
 
 enum class Kind : uint16_t {
   // From a rank. The first two come before it is trusted.
-  kHello = 1,    // I am rank r of R; my nonce
-  kProof = 2,    // that I know the secret
-  kArrive = 3,   // who I am, and digests of what must be equal on all ranks
-  kBeat = 4,     // I am alive, in step n. From the server too: step of rank 0
-  kSet = 5,      // request, key, value
-  kGet = 6,      // request, key
-  kCancel = 7,   // request: nobody waits for its answer any more
-  kGiveUp = 8,   // why
-  kGoodbye = 9,  // I leave, and nothing is wrong
-  kReport = 10,  // the server was silent: why the job is over, as this rank sees it
-  kCall = 11,    // which of the calls that all ranks make I am in, counted from 1, and what it is
-  kForget = 12,  // key: nobody will ask for its value any more
-  kKeys = 13,    // names and values of what must be equal, as asked for; an empty one ends them
+  kHello = 1,      // I am rank r of R; my nonce
+  kProof = 2,      // that I know the secret
+  kArrive = 3,     // who I am, and digests of what must be equal on all ranks
+  kBeat = 4,       // I am alive, in step n. From the server too: step of rank 0
+  kSet = 5,        // request, key, value
+  kGet = 6,        // request, key
+  kCancel = 7,     // request: nobody waits for its answer any more
+  kGiveUp = 8,     // why
+  kGoodbye = 9,    // I leave, and nothing is wrong
+  kReport = 10,    // the server was silent: why the job is over, as this rank sees it
+  kCall = 11,      // which of the calls that all ranks make I am in, counted from 1, and what it is
+  kForget = 12,    // key: nobody will ask for its value any more
+  kKeys = 13,      // names and values of what must be equal, as asked for; an empty one ends them
+  kSequence = 14,  // where I am in the calls of a group
+  kSignature = 15,  // which of those I made as the call that you asked for
   // From the server.
   kChallenge = 17,  // run, my nonce, and the proof that I know the secret
   kWelcome = 18,    // after how many milliseconds of silence I take a rank for lost
@@ -35,6 +37,7 @@ enum class Kind : uint16_t {
   kReply = 21,      // request, PLAIT_ERR_* or PLAIT_OK, value or text
   kEnd = 22,        // PLAIT_ERR_*, why the job is over
   kAsk = 23,        // the ranks differ: say your keys of these sections
+  kWhich = 24,      // group, number: two ranks differ there; say which call it was
 };
 
 constexpr size_t kHeaderSize = 8;

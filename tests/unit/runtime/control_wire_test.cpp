@@ -276,6 +276,45 @@ TEST_CASE("the board: only ranks that differ are asked, only for what differs") 
   SUBCASE("keys that nobody asked for") { CHECK_THROWS_AS(job.say(2, Writer(Kind::kKeys)), Error); }
 }
 
+TEST_CASE("the board: ranks whose calls differ are asked which they were, and all are told") {
+  Job job(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
+  for (uint32_t rank = 0; rank < 3; ++rank) job.got(rank);
+  const auto at = [&](uint32_t rank, uint64_t hash) {
+    job.board.handle(rank, one(encode({"data.0", {{6, 60}, {7, hash}}})), job.start);
+  };
+  at(0, 70);
+  at(2, 70);
+  CHECK(job.got(2).empty());
+  CHECK_THROWS_AS(job.say(1, Writer(Kind::kSignature).text("'x'")), Error);
+  SUBCASE("both answer") {
+    at(1, 71);
+    for (const uint32_t rank : {0u, 1u}) {
+      const auto asked = job.got(rank);
+      REQUIRE(asked.size() == 1);
+      CHECK(asked[0].kind == Kind::kWhich);
+      Reader r(asked[0].payload);
+      CHECK(r.text(kMostKey) == "data.0");
+      CHECK(r.u64() == 7);
+    }
+    CHECK(job.got(2).empty());
+    job.say(1, Writer(Kind::kSignature).text("'all_gather'"));
+    CHECK(job.got(2).empty());
+    job.say(0, Writer(Kind::kSignature).text("'all_reduce'"));
+    for (uint32_t rank = 0; rank < 3; ++rank)
+      CHECK(
+          has(job.end_of(rank),
+              "the ranks of group 'data.0' exchange different things: as call 7 rank 0 (x) started "
+              "'all_reduce', rank 1 (x) 'all_gather'"));
+  }
+  SUBCASE("one of them has left") {
+    job.say(0, Writer(Kind::kGoodbye));
+    at(1, 71);
+    job.say(1, Writer(Kind::kSignature).text("'all_gather'"));
+    CHECK(has(job.end_of(2), "rank 0 (x) started another one, rank 1 (x) 'all_gather'"));
+  }
+}
+
 TEST_CASE("the board: who comes late, twice, or to another job") {
   Job job(3);
   job.arrive(1);

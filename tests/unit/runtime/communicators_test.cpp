@@ -1,0 +1,183 @@
+// Groups of ranks that do not start the same calls in the same order.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/runtime/communicators.hpp"
+#include "engine/runtime/control/orders.hpp"
+#include "tests/unit/runtime/control_ranks.hpp"
+#include "tests/unit/runtime/program_runner.hpp"
+
+using namespace plait;
+using namespace plait::runtime;
+using namespace plait::runtime::testing;
+
+namespace {
+
+constexpr uint64_t kN = 64;
+
+// Two replicas that can exchange two things.
+std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> registry) {
+  auto plan = std::make_shared<plan::Plan>();
+  plan->registry = std::move(registry);
+  plan->grid = topology::Grid(1, 2, 1);
+  plan->rank = rank;
+  plan->at = plan->grid.at(rank);
+  plan->comm = "gloo";
+  for (const uint32_t kind : {PLAIT_COMM_ALL_REDUCE, PLAIT_COMM_ALL_GATHER}) {
+    plan::Exchange e;
+    e.name = kind == PLAIT_COMM_ALL_REDUCE ? "gradients" : "parameters";
+    e.kind = kind;
+    e.reduction = kind == PLAIT_COMM_ALL_REDUCE ? PLAIT_COMM_SUM : 0;
+    e.n = kN;
+    plan->exchanges.push_back(e);
+  }
+  return plan;
+}
+
+// One rank's end, and memory for both exchanges.
+class Rank {
+ public:
+  Rank(const Setup& setup, int rank, Log& log)
+      : control_(setup.of(rank), log),
+        ends_(plan_of(rank, test::load_plugins({"comm-gloo"})), control_, true) {
+    for (int32_t i = 0; i < 2; ++i)
+      kernels_[i] = ends_.prepare(i, 0, memory_[i], i == 0 ? memory_[i] : memory_[i] + kN);
+  }
+  void exchange(int i) {
+    for (const plait_kernel_item* item :
+         {&Communicators::start_item(), &Communicators::wait_item()})
+      if (plait_error* e = item->run(kernels_[i], nullptr, nullptr, nullptr)) throw from_c(e);
+  }
+  Control& control() { return control_; }
+
+ private:
+  Control control_;
+  float memory_[2][3 * kN] = {};
+  Communicators ends_;
+  plait_kernel* kernels_[2] = {};
+};
+
+Sequence& add(Sequence& to, const Signature& call, uint64_t times = 1) {
+  for (uint64_t i = 0; i < times; ++i) to.add(call);
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that starts another call than its group: both are named, though nothing waits") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2);
+  Lines lines;
+  const auto start = std::chrono::steady_clock::now();
+  const auto failures = on_threads({0, 1}, [&](int rank) {
+    Rank one(setup, rank, lines.log());
+    for (int i = 0; i < 5; ++i) one.exchange(0);
+    try {
+      one.exchange(rank == 0 ? 0 : 1);
+    } catch (const Error&) {
+      // When the job ends, at the latest; Gloo may as well take one for the other.
+    }
+    CHECK(wait_for_end(one.control(), 30) != "");
+    const std::string reason = one.control().end_reason();
+    CHECK(has(reason, "the ranks of group 'data.0' exchange different things: as call 6 "));
+    CHECK(has(reason, "rank 0 (data 0) started 'all_reduce of 64 f32 (sum), gradients'"));
+    CHECK(has(reason, "rank 1 (data 1) 'all_gather of 64 f32, parameters'"));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  // A call that waits for what does not come would end with the time-out, a minute.
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("ranks that start the same calls are not disturbed") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2, {.timeout = 2});  // two heartbeats a second
+  Lines lines;
+  const auto failures = on_threads({0, 1}, [&](int rank) {
+    Rank one(setup, rank, lines.log());
+    for (int i = 0; i < 200; ++i) one.exchange(i % 2);
+    CHECK(one.control().end_reason() == "");
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+}
+
+TEST_CASE("a sequence remembers its last calls, and some of those before") {
+  const Signature a("a"), b("b");
+  Sequence sequence;
+  CHECK(sequence.marks().empty());
+  add(sequence, a, 5000);
+  add(sequence, b);
+  const auto marks = sequence.marks();
+  REQUIRE(marks.size() == 16 + 2);  // 4096, and once only: 4992
+  CHECK(marks[0].number == 4096);
+  CHECK(marks[1].number == 4864);
+  CHECK(marks.back().number == 5001);
+  CHECK(sequence.text(5001) == "'b'");
+  CHECK(sequence.text(5000) == "'a'");
+  CHECK(sequence.text(4096) == "another one or one before it (call 5001 is 'b')");
+
+  Sequence same;
+  add(add(same, a, 5000), b);
+  CHECK(same.marks() == marks);
+  Sequence other;
+  add(add(add(other, a, 4999), b), a);
+  CHECK(other.marks().back().number == 5001);
+  CHECK(other.marks().back().hash != marks.back().hash);
+}
+
+TEST_CASE("orders: differences are found at numbers that two ranks have in common") {
+  using control::Orders;
+  const Signature a("a"), b("b");
+  Sequence one, two, three;
+  add(one, a, 7);
+  add(add(two, a, 6), b);
+  add(add(three, a, 6), b);
+  SUBCASE("at the same number") {}
+  SUBCASE("one is a call further") { add(two, a); }
+  SUBCASE("one is ten calls further") { add(two, a, 10); }
+  Orders orders(2);
+  CHECK(!orders.add(4, {"data.0", one.marks()}));
+  CHECK(!orders.add(4, {"data.0", one.marks()}));
+  CHECK(!orders.add(3, {"data.1", two.marks()}));
+  const auto found = orders.add(3, {"data.0", two.marks()});
+  REQUIRE(found);
+  CHECK(found->group == "data.0");
+  CHECK(found->number == 7);
+  CHECK(found->ranks[0] == 3);
+  CHECK(found->ranks[1] == 4);
+  CHECK(!orders.add(5, {"data.1", three.marks()}));
+  CHECK_THROWS_AS(orders.add(0, {"data.2", {}}), Error);
+}
+
+TEST_CASE("orders: ranks that are far apart are compared, too") {
+  const Signature a("a"), b("b");
+  Sequence one, two;
+  add(one, a, 100000);
+  add(add(two, b), a, 104000);
+  control::Orders orders(1);
+  CHECK(!orders.add(0, {"world.0", one.marks()}));
+  const auto found = orders.add(1, {"world.0", two.marks()});
+  REQUIRE(found);
+  CHECK(found->number == 65536);
+}
+
+TEST_CASE("orders: what a rank tells is bounded") {
+  control::Orders orders(1);
+  for (uint64_t i = 0; i < 100000; ++i) {
+    control::Position position{"data.0", {{i + 1, i}}};
+    const std::string bytes = encode(position);
+    control::FrameReader reader(control::kMostPayload);
+    reader.add(bytes);
+    CHECK(!orders.add(0, control::decode_position(*reader.next())));
+  }
+  CHECK(!orders.add(1, {"data.0", {{1, 99}}}));  // forgotten
+  CHECK(orders.add(1, {"data.0", {{99999, 99}}}));
+  control::FrameReader reader(control::kMostPayload);
+  reader.add(encode(control::Position{"data.0", std::vector<Mark>(65)}));
+  CHECK_THROWS_AS(control::decode_position(*reader.next()), Error);
+}
