@@ -181,7 +181,7 @@ struct Pipeline {
   std::vector<std::vector<int32_t>>
       stage_of;                            // of each model's layers; its losses belong to the last
   std::vector<topology::StageCost> costs;  // (S) operations of a micro-batch
-  uint64_t digest = 0;                     // of all messages
+  uint64_t digest = 0;                     // of all messages, and exchanges inside of stages
   int32_t stages() const { return schedule.shape.stages(); }
 };
 

@@ -242,10 +242,11 @@ StagePrograms write_stage(Plan& plan, const Written& whole, const Pieces& pieces
   return programs;
 }
 
-// All messages of all stages: what every rank must find alike.
+// All messages of all stages, and exchanges inside of them: what every rank must find alike. before: digest of another program.
 uint64_t digest_of(const Written& whole, const Pieces& pieces, int32_t stages,
-                   const std::vector<Exchange>& exchanges) {
+                   const std::vector<Exchange>& exchanges, uint64_t before) {
   Hasher h;
+  h.update(hex64(before));
   for (const Exchange& e : exchanges) h.update(text(e));
   for (int32_t s = 0; s < stages; ++s)
     for (const Pass pass : {Pass::kForward, Pass::kBackward})
@@ -262,7 +263,7 @@ uint64_t write_training_stages(Plan& plan, const Written& whole,
                                std::vector<Pending>& pending) {
   const topology::Schedule& schedule = plan.pipeline.schedule;
   const Pieces pieces(*whole.graph, plan.pipeline.stages(), schedule.split, deliveries_of(whole));
-  plan.pipeline.digest = digest_of(whole, pieces, plan.pipeline.stages(), exchanges);
+  plan.pipeline.digest = digest_of(whole, pieces, plan.pipeline.stages(), exchanges, 0);
   plan.pipeline.costs = costs_of(*whole.graph, plan.pipeline.stages(), [&](size_t op) {
     return static_cast<topology::Kind>(pieces.of(op).pass);
   });
@@ -291,6 +292,7 @@ void write_evaluation_stages(Plan& plan, const Written& whole,
                              std::vector<Pending>& pending) {
   const topology::PipelineShape& shape = plan.pipeline.schedule.shape;
   const Pieces pieces(*whole.graph, shape.stages(), false, deliveries_of(whole));
+  plan.pipeline.digest = digest_of(whole, pieces, shape.stages(), exchanges, plan.pipeline.digest);
   for (int32_t chunk = 0; chunk < shape.chunks; ++chunk) {
     StageWriter writer(plan, whole, pieces, exchanges, plan.eval_feed, chunk, 1);
     writer.begin(Pass::kForward);

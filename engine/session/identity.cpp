@@ -1,5 +1,7 @@
 #include "engine/session/identity.hpp"
 
+#include <plait/comm.h>
+
 #include <algorithm>
 #include <map>
 
@@ -7,7 +9,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/bind.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/plan/layout.hpp"
 
 namespace plait::session {
 namespace {
@@ -50,10 +52,23 @@ void add_plugins(const plan::Plan& plan, Identity& to) {
 
 // What the ranks exchange, and in which order.
 std::string exchanges_of(const plan::Plan& plan) {
-  // Stages differ; what travels between them does not.
-  if (plan.grid.pipeline() > 1) return hex64(plan.pipeline.digest);
   Hasher h;
-  for (const plan::Exchange& e : plan.exchanges) h.update(plan::text(e));
+  // Stages differ; what travels between them does not, nor what all of them do together.
+  const bool staged = plan.grid.pipeline() > 1;
+  for (const plan::Exchange& e : plan.exchanges) {
+    const bool message = e.kind == PLAIT_COMM_SEND || e.kind == PLAIT_COMM_RECEIVE;
+    if (!staged || (e.axis == topology::Axis::kPipeline && !message))
+      h.update(plan::text(e) + std::to_string(e.peer));
+  }
+  if (!staged) return hex64(h.digest64());
+  h.update(hex64(plan.pipeline.digest));
+  // What replicas exchange in each stage, and the holders of tied parameters, follows from where parameters lie.
+  for (const plan::Parameter& p : plan.parameters) {
+    const std::string group =
+        p.group < 0 ? "frozen" : plan::segment_name(plan.groups[static_cast<size_t>(p.group)]);
+    h.update(strf("%s %s %ld", p.name.c_str(), group.c_str(), static_cast<long>(p.stored)));
+    for (const int32_t r : p.holders) h.update(" " + std::to_string(r));
+  }
   return hex64(h.digest64());
 }
 

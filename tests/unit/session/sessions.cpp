@@ -92,7 +92,8 @@ Folder::~Folder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Rank::Rank(const std::vector<std::string>& keys, FileSystem& files, session::Settings settings) {
+std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
+                                      int rank, int ranks, Log& log) {
   const auto registry = plugins();
   config::Problems problems;
   config::Document document = config::Document::parse(kExperiment, "test.toml", problems);
@@ -102,11 +103,16 @@ Rank::Rank(const std::vector<std::string>& keys, FileSystem& files, session::Set
       config::load_experiment(document, *registry, resolver, problems);
   problems.raise_if_any();
   plan::Context context{registry, &log, resolver};
-  context.rank = settings.job.rank;
-  context.world = settings.job.size;
-  plan = plan::make_plan(experiment, context, problems);
+  context.rank = rank;
+  context.world = ranks;
+  auto plan = plan::make_plan(experiment, context, problems);
   problems.raise_if_any();
-  settings.resolved_toml = config::bind(experiment, *registry);
+  return plan;
+}
+
+Rank::Rank(const std::vector<std::string>& keys, FileSystem& files, session::Settings settings) {
+  plan = make_plan(keys, files, settings.job.rank, settings.job.size, log);
+  settings.resolved_toml = config::bind(plan->experiment, *plan->registry);
   session = std::make_unique<session::Session>(plan, std::move(settings), log, files);
 }
 

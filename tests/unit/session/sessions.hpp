@@ -73,9 +73,12 @@ class Folder {
   std::string path_;
 };
 
+// keys: overrides of the experiment, "checkpoint.every=2".
+std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
+                                      int rank, int ranks, Log& log);
+
 // One rank: its plan and its session.
 struct Rank {
-  // keys: overrides of the experiment, "checkpoint.every=2".
   Rank(const std::vector<std::string>& keys, FileSystem& files, session::Settings settings);
 
   std::vector<std::string> lines;  // of the log

@@ -1,0 +1,69 @@
+// What ranks compare when they meet.
+#include "engine/session/identity.hpp"
+
+#include <plait/comm.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/unit/session/sessions.hpp"
+
+namespace {
+
+using namespace plait;
+
+const std::vector<std::string> kPipeline = {
+    "topology.pipeline=2", "topology.data=2", "topology.schedule=1f1b",
+    "model.layers=[{type=\"linear\",name=\"a\",out=6},{type=\"relu\"},{type=\"linear\",out=6},{"
+    "type="
+    "\"linear\",out=6,tie={weight=\"model.a.weight\"}},{type=\"linear\",out=4}]"};
+
+struct Ranks {
+  Log log;
+  std::unique_ptr<plan::Plan> make(int rank, const std::string& key = "run.seed=5") {
+    auto keys = kPipeline;
+    keys.push_back(key);
+    return test::make_plan(keys, FileSystem::posix(), rank, 4, log);
+  }
+};
+
+std::string exchanges_of(const plan::Plan& plan) {
+  const auto identity = session::identity_of(plan);
+  return std::map<std::string, std::string>(identity.begin(), identity.end()).at("exchanges");
+}
+
+TEST_CASE("ranks of a pipeline find alike what they exchange, each in its own stage") {
+  Ranks ranks;
+  const std::string first = exchanges_of(*ranks.make(0));
+  for (int rank = 1; rank < 4; ++rank) CHECK(exchanges_of(*ranks.make(rank)) == first);
+}
+
+TEST_CASE("ranks of a pipeline differ when anything that is exchanged does") {
+  Ranks ranks;
+  const std::string first = exchanges_of(*ranks.make(0));
+  const auto plan = ranks.make(3);
+  const auto tied = std::find_if(plan->parameters.begin(), plan->parameters.end(),
+                                 [](const plan::Parameter& p) { return p.holders.size() > 1; });
+  REQUIRE(tied != plan->parameters.end());
+  SUBCASE("who holds a tied parameter") { tied->holders.pop_back(); }
+  SUBCASE("how much of one there is") { plan->parameters[0].stored += 1; }
+  SUBCASE("which group it is in") {
+    plan->groups[static_cast<size_t>(plan->parameters[0].group)].name += "x";
+  }
+  SUBCASE("what all stages do together") {
+    const auto sum =
+        std::find_if(plan->exchanges.begin(), plan->exchanges.end(), [](const plan::Exchange& e) {
+          return e.axis == topology::Axis::kPipeline && e.kind == PLAIT_COMM_ALL_REDUCE;
+        });
+    REQUIRE(sum != plan->exchanges.end());
+    sum->n += 1;
+  }
+  CHECK(exchanges_of(*plan) != first);
+}
+
+TEST_CASE("messages of an evaluation count, too") {
+  Ranks ranks;
+  CHECK(exchanges_of(*ranks.make(1, "batch.eval=16")) != exchanges_of(*ranks.make(1)));
+}
+
+}  // namespace
