@@ -1,27 +1,12 @@
 #include "tests/parallel/ranks.hpp"
 
-#include <unistd.h>
-
-#include <atomic>
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
+
+#include "tests/support/threads.hpp"
 
 namespace parallel {
-
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "plait-parallel-XXXXXX").string();
-  if (!mkdtemp(name.data())) throw std::runtime_error("no folder for the test");
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 namespace {
 
@@ -46,6 +31,8 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
     settings.no_files = true;
     if (team.settings) settings = team.settings(rank);
     plait::Session session(plan, settings);
+    outcome.planned = memory_of(plan, "arena");
+    outcome.arena = nlohmann::json::parse(session.describe())["arena_bytes"];
     body(rank, session, outcome);
   } catch (const plait::HostError& e) {
     outcome.code = e.code();
@@ -58,278 +45,131 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
 std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body) {
   const Folder folder;
   std::vector<Outcome> outcomes(ranks);
-  std::vector<std::thread> threads;
-  for (uint32_t r = 0; r < ranks; ++r)
-    threads.emplace_back(
-        [&, r] { run_rank(team, folder / "meeting", r, ranks, body, outcomes[r]); });
-  for (std::thread& t : threads) t.join();
+  plait::test::on_threads(static_cast<int>(ranks), [&](int rank) {
+    const auto r = static_cast<uint32_t>(rank);
+    run_rank(team, folder / "meeting", r, ranks, body, outcomes[r]);
+  });
   return outcomes;
 }
 
+namespace {
+
+Weights weights_of(const plait::Session& session) {
+  Weights weights;
+  const auto facts = nlohmann::json::parse(session.describe());
+  for (const auto& p : facts["parameters"]) {
+    size_t elements = 1;
+    for (const auto& d : p["shape"]) elements *= d.get<size_t>();
+    std::vector<float>& values = weights[p["name"]];
+    values.resize(elements);
+    session.read(p["name"].get<std::string>(), std::span<float>(values));
+  }
+  return weights;
+}
+
+}  // namespace
+
 Body train(int n) {
   return [n](uint32_t, plait::Session& session, Outcome& outcome) {
+    outcome.initial = weights_of(session);
     for (int i = 0; i < n; ++i) {
       const plait_step_result r = session.step();
       outcome.losses.push_back(r.loss);
       outcome.norms.push_back(r.grad_norm);
       outcome.samples = r.samples;
     }
-    const auto facts = nlohmann::json::parse(session.describe());
-    for (const auto& p : facts["parameters"]) {
-      size_t elements = 1;
-      for (const auto& d : p["shape"]) elements *= d.get<size_t>();
-      std::vector<float>& values = outcome.weights[p["name"]];
-      values.resize(elements);
-      session.read(p["name"].get<std::string>(), std::span<float>(values));
-    }
+    outcome.weights = weights_of(session);
     auto evaluation = nlohmann::json::parse(session.evaluate("eval"));
     evaluation.erase("seconds");
     outcome.evaluation = evaluation.dump();
   };
 }
 
-std::string model(const Folder& folder) {
-  constexpr int kSamples = 46, kFeatures = 16, kClasses = 4;
-  std::ofstream csv(folder / "data.csv");
-  for (int f = 0; f < kFeatures; ++f) csv << "x" << f << ",";
-  csv << "label,importance\n";
-  uint32_t noise = 12345;
-  const auto next = [&noise] { return (noise = noise * 1664525u + 1013904223u) >> 8; };
-  for (int s = 0; s < kSamples; ++s) {
-    const uint32_t label = next() % kClasses;
-    for (int f = 0; f < kFeatures; ++f)
-      csv << (static_cast<int>(next() % 200) - 100) * 0.01 +
-                 (f % kClasses == static_cast<int>(label))
-          << ",";
-    csv << label << "," << 0.25 + (next() % 8) * 0.25 << "\n";
-  }
-  const std::string data =
-      "type = \"csv\"\npath = \"" + (folder / "data.csv") +
-      "\"\ntarget = [\"label\"]\ntarget_type = \"i32\"\nweight = \"importance\"\n";
-  return R"([run]
-seed = 7
-threads = 1
-[topology]
-timeout = 60.0
-[batch]
-global = 16
-[data.train]
-)" + data +
-         "shuffle = true\n[data.eval]\n" + data + R"(
-[[model.layers]]
-type = "linear"
-name = "first"
-out = 16
-parallel = "column"
-[[model.layers]]
-type = "relu"
-[[model.layers]]
-type = "dropout"
-p = 0.2
-[[model.layers]]
-type = "layer_norm"
-[[model.layers]]
-type = "linear"
-name = "again"
-out = 16
-parallel = "column"
-tie = { weight = "model.first.weight" }
-[[model.layers]]
-type = "gelu"
-[[model.layers]]
-type = "linear"
-name = "head"
-out = 4
-parallel = "row"
-[loss]
-type = "cross_entropy"
-[[metrics]]
-type = "accuracy"
-[optimizer]
-type = "adamw"
-rate = 0.003
-clip = 0.5
-[[optimizer.groups]]
-match = ["*.bias"]
-decay = 0.0
-rate = 0.006
-)";
-}
-
-namespace {
-
-// The head of an IDX file of bytes.
-void header(std::ofstream& to, std::initializer_list<int> dims) {
-  to.put(0).put(0).put(8).put(static_cast<char>(dims.size()));
-  for (const int d : dims) to.put(0).put(0).put(0).put(static_cast<char>(d));
-}
-
-}  // namespace
-
-std::string vocabulary_model(const Folder& folder, int vocabulary) {
-  constexpr int kSamples = 40, kIds = 6;
-  std::ofstream ids(folder / "ids.npy", std::ios::binary),
-      next_ids(folder / "next.npy", std::ios::binary);
-  for (std::ofstream* to : {&ids, &next_ids}) {
-    std::string head = "{'descr': '|u1', 'fortran_order': False, 'shape': (" +
-                       std::to_string(kSamples) + ", " + std::to_string(kIds) + "), }";
-    head.resize(117, ' ');  // with what is before it a multiple of 64
-    *to << "\x93NUMPY" << '\1' << '\0' << static_cast<char>(head.size() + 1) << '\0' << head
-        << "\n";
-  }
-  uint32_t noise = 5;
-  for (int i = 0; i < kSamples * kIds; ++i) {
-    noise = noise * 1664525u + 1013904223u;
-    const uint32_t id = (noise >> 16) % static_cast<uint32_t>(vocabulary);
-    ids.put(static_cast<char>(id));
-    next_ids.put(static_cast<char>((id * 3 + 1) % static_cast<uint32_t>(vocabulary)));
-  }
-  const std::string data = "type = \"npy\"\ninput = \"" + (folder / "ids.npy") + "\"\ntarget = \"" +
-                           (folder / "next.npy") + "\"\n";
-  const std::string v = std::to_string(vocabulary);
-  return "[run]\nseed = 3\nthreads = 1\n[batch]\nglobal = 16\n[data.train]\n" + data +
-         "shuffle = true\n[data.eval]\n" + data +
-         "[[model.layers]]\ntype = \"embedding\"\nname = \"ids\"\nvocabulary = " + v + R"(
-width = 8
-[[model.layers]]
-type = "linear"
-out = 8
-parallel = "row"
-[[model.layers]]
-type = "tanh"
-[[model.layers]]
-type = "linear"
-name = "head"
-parallel = "column"
-tie = { weight = "model.ids.weight" }
-out = )" +
-         v + R"(
-[loss]
-type = "cross_entropy"
-smoothing = 0.1
-[[metrics]]
-type = "accuracy"
-[optimizer]
-type = "adamw"
-rate = 0.01
-clip = 1.0
-)";
-}
-
-std::string mixed_model(const Folder& folder) {
-  constexpr int kSamples = 40, kIds = 6;
-  std::ofstream ids(folder / "ids", std::ios::binary), labels(folder / "labels", std::ios::binary);
-  header(ids, {kSamples, kIds});
-  header(labels, {kSamples});
-  uint32_t noise = 99;
-  const auto next = [&noise] { return (noise = noise * 1664525u + 1013904223u) >> 16; };
-  for (int i = 0; i < kSamples; ++i) {
-    const uint32_t label = next() % 4;
-    labels.put(static_cast<char>(label));
-    for (int k = 0; k < kIds; ++k)
-      ids.put(static_cast<char>((next() % 3 == 0 ? next() : label * 4 + next() % 4) % 16));
-  }
-  const std::string data = "type = \"idx\"\nimages = \"" + (folder / "ids") + "\"\nlabels = \"" +
-                           (folder / "labels") + "\"\n";
-  return "[run]\nseed = 3\nthreads = 1\n[batch]\nglobal = 16\n[data.train]\n" + data +
-         "shuffle = true\n[data.eval]\n" + data + R"(
-[[model.layers]]
-type = "embedding"
-vocabulary = 16
-width = 8
-[[model.layers]]
-type = "flatten"
-as = ["flat"]
-[[model.layers]]
-type = "linear"
-out = 32
-parallel = "column"
-[[model.layers]]
-type = "silu"
-as = ["gate"]
-[[model.layers]]
-type = "linear"
-from = ["flat"]
-out = 32
-parallel = "column"
-as = ["up"]
-[[model.layers]]
-type = "mul"
-from = ["gate", "up"]
-as = ["both"]
-[[model.layers]]
-type = "linear"
-out = 48
-parallel = "row"
-as = ["down"]
-[[model.layers]]
-type = "add"
-from = ["flat", "down"]
-[[model.layers]]
-type = "rms_norm"
-as = ["normed"]
-[[model.layers]]
-type = "concat"
-from = ["normed", "both"]
-[[model.layers]]
-type = "reshape"
-shape = [4, 20]
-[[model.layers]]
-type = "linear"
-out = 8
-parallel = "column"
-[[model.layers]]
-type = "softmax"
-[[model.layers]]
-type = "flatten"
-[[model.layers]]
-type = "linear"
-out = 4
-[loss]
-type = "cross_entropy"
-[[metrics]]
-type = "accuracy"
-[optimizer]
-type = "sgd"
-rate = 0.05
-momentum = 0.9
-)";
-}
-
 double memory_of(const plait::Plan& plan, const std::string& category) {
   return nlohmann::json::parse(plan.describe())["memory"][category].get<double>();
 }
 
-void check_same(const std::vector<Outcome>& got, const Outcome& expected, double tolerance) {
-  for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
-  REQUIRE(got[0].losses.size() == expected.losses.size());
-  for (size_t i = 0; i < expected.losses.size(); ++i) {
+void Difference::include(const Difference& other) {
+  losses = std::max(losses, other.losses);
+  norms = std::max(norms, other.norms);
+  weights = std::max(weights, other.weights);
+}
+
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+// Not a number is never near.
+double apart(double a, double b) {
+  const double difference = std::abs(a - b);
+  return difference == 0 ? 0 : difference / std::abs(b);
+}
+
+double largest_apart(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
     CAPTURE(i);
-    CHECK(got[0].losses[i] == doctest::Approx(expected.losses[i]).epsilon(tolerance));
-    CHECK(got[0].norms[i] == doctest::Approx(expected.norms[i]).epsilon(tolerance));
+    const double one = apart(a[i], b[i]);
+    CHECK(one <= kTolerance);
+    worst = std::max(worst, one);
   }
+  return worst;
+}
+
+double largest_apart(const Weights& a, const Weights& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (const auto& [name, expected] : b) {
+    CAPTURE(name);
+    const std::vector<float>& own = a.at(name);
+    REQUIRE(own.size() == expected.size());
+    double size = 0;
+    for (const float value : expected) size = std::max(size, std::abs(static_cast<double>(value)));
+    size_t wrong = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(own[i]) - expected[i]);
+      if (difference == 0) continue;
+      if (!(difference <= kTolerance * size)) ++wrong;
+      worst = std::max(worst, difference / size);
+    }
+    CHECK(wrong == 0);
+  }
+  return worst;
+}
+
+}  // namespace
+
+Difference check_figures(const Outcome& got, const Outcome& expected) {
+  return {largest_apart(got.losses, expected.losses), largest_apart(got.norms, expected.norms), 0};
+}
+
+Difference check_same(const std::vector<Outcome>& got, const Outcome& expected) {
+  for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+  if (!expected.initial.empty()) CHECK(got[0].initial == expected.initial);
+  Difference d = check_figures(got[0], expected);
+  d.weights = largest_apart(got[0].weights, expected.weights);
   CHECK(got[0].samples == expected.samples);
   const auto a = nlohmann::json::parse(got[0].evaluation),
              b = nlohmann::json::parse(expected.evaluation);
   CHECK(a["samples"] == b["samples"]);
-  CHECK(a["loss"].get<double>() == doctest::Approx(b["loss"].get<double>()).epsilon(tolerance));
-  CHECK(a["metrics"]["accuracy"].get<double>() ==
-        doctest::Approx(b["metrics"]["accuracy"].get<double>()).epsilon(tolerance));
-  for (const auto& [name, values] : expected.weights) {
-    CAPTURE(name);
-    const std::vector<float>& own = got[0].weights.at(name);
-    REQUIRE(own.size() == values.size());
-    double worst = 0;
-    for (size_t i = 0; i < own.size(); ++i)
-      worst = std::max(worst, std::abs(static_cast<double>(own[i]) - values[i]));
-    CHECK(worst <= tolerance);
-  }
+  CHECK(apart(a["loss"], b["loss"]) <= kTolerance);
+  REQUIRE(!b["metrics"].empty());
+  for (const auto& [name, value] : b["metrics"].items())
+    CHECK(apart(a["metrics"].at(name), value) <= kTolerance);
   for (const Outcome& o : got) {
-    CHECK(o.losses == got[0].losses);
-    CHECK(o.norms == got[0].norms);
-    CHECK(o.weights == got[0].weights);
-    CHECK(o.evaluation == got[0].evaluation);
+    check_equal(o, got[0]);
+    CHECK(o.arena == o.planned);
   }
+  return d;
+}
+
+void check_equal(const Outcome& a, const Outcome& b) {
+  CHECK(a.losses == b.losses);
+  CHECK(a.norms == b.norms);
+  CHECK(a.initial == b.initial);
+  CHECK(a.weights == b.weights);
+  CHECK(a.evaluation == b.evaluation);
 }
 
 }  // namespace parallel

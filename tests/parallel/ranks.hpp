@@ -9,33 +9,24 @@
 #include <string>
 #include <vector>
 
+#include "tests/parallel/models.hpp"
+
 namespace parallel {
 
+using Weights = std::map<std::string, std::vector<float>>;  // by parameter
 // What one rank saw.
 struct Outcome {
   std::vector<double> losses, norms;
   int64_t samples = 0;
-  std::map<std::string, std::vector<float>> weights;  // by parameter
-  std::string evaluation;                             // JSON, without its duration
-  uint32_t code = PLAIT_OK;                           // of the error that ended it
+  Weights initial, weights;       // before the first step, behind the last one
+  std::string evaluation;         // JSON, without its duration
+  double planned = 0, arena = 0;  // bytes of the device: what the plan says, what the session took
+  uint32_t code = PLAIT_OK;       // of the error that ended it
   std::string error;
 };
 
 // What a rank does with its session; fills what it likes of the outcome.
 using Body = std::function<void(uint32_t rank, plait::Session&, Outcome&)>;
-
-// A folder of this process for a test's files, gone when the object is.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's overrides come behind those of all.
 // job may change what rank r says of itself; plugins: files besides the tree's own.
@@ -49,21 +40,26 @@ struct Team {
 };
 std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body);
 
-// n steps; then weights and an evaluation.
+// Initial weights, n steps; then weights and an evaluation.
 Body train(int n);
-
-// An MLP with dropout, a layer norm, a tied layer, two parameter groups, clipping, weighted samples and an incomplete last batch.
-// The folder holds its data.
-std::string model(const Folder& folder);
-// Ids through an embedding, two branches that meet again, a norm over a shared dimension, shapes in between.
-std::string mixed_model(const Folder& folder);
-// Ids that predict the next one: an embedding whose table is that of the last layer, too. `vocabulary` of them.
-std::string vocabulary_model(const Folder& folder, int vocabulary);
 
 // Bytes of a category of the plan's memory.
 double memory_of(const plait::Plan& plan, const std::string& category);
 
-// All ranks of `got` saw the same bits; losses and norms within `tolerance` of `expected`, weights within ten times that.
-void check_same(const std::vector<Outcome>& got, const Outcome& expected, double tolerance);
+// How far two runs are from each other: the worst of all steps and of all parameters, relative.
+struct Difference {
+  double losses = 0, norms = 0, weights = 0;
+  void include(const Difference& other);
+};
+
+// Losses and norms of each step are within 1e-5 of the expected ones.
+Difference check_figures(const Outcome& got, const Outcome& expected);
+
+// All ranks of `got` saw the same bits and took the memory that was planned. Where `expected` has initial weights, theirs are the same bits. Figures and weights are within
+// 1e-5 of it: weights relative to the largest one of their tensor, as an element near zero is a difference of larger numbers.
+Difference check_same(const std::vector<Outcome>& got, const Outcome& expected);
+
+// The same bits in all that a run gives.
+void check_equal(const Outcome& a, const Outcome& b);
 
 }  // namespace parallel

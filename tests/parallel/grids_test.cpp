@@ -1,0 +1,48 @@
+// The topology is invisible in the result: the MLP on every grid. PLAIT_TEST_ALL=1 tries all that can be set, otherwise a sample, each grid
+// at least once.
+#include "tests/parallel/layouts.hpp"
+
+namespace {
+
+using namespace parallel;
+
+constexpr int kSteps = 50;
+constexpr char kFrozen[] = "model.kept.weight";
+
+TEST_SUITE("grids") {
+  TEST_CASE(
+      "1, 2, 4 and 8 ranks, ZeRO, recompute, schedules: the same initial bits, 50 steps within "
+      "1e-5 of one rank, twice the same bits") {
+    const Folder folder;
+    Team team{deep_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(team, 1, train(kSteps))[0];
+    REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
+    std::mt19937 random = seeded();
+    Difference worst;
+    int layouts = 0;
+    const auto train_on = [&](const Layout& layout) {
+      team.overrides = layout.overrides();
+      const auto outcomes = run(team, layout.ranks(), train(kSteps));
+      worst.include(check_same(outcomes, expected));
+      CHECK(outcomes[0].weights.at(kFrozen) == outcomes[0].initial.at(kFrozen));
+      return outcomes[0];
+    };
+    for (std::vector<Layout>& grid : grids()) {
+      if (!try_all()) grid = {grid[random() % grid.size()]};
+      const size_t again = random() % grid.size();
+      for (size_t i = 0; i < grid.size(); ++i) {
+        Layout& layout = grid[i];
+        CAPTURE(layout.text());
+        const Outcome plain = train_on(layout);
+        if (i == again) check_equal(train_on(layout), plain);
+        layout.recompute = "layer";
+        check_equal(train_on(layout), plain);
+        layouts += 2;
+      }
+    }
+    MESSAGE(layouts << " layouts; worst relative difference of a loss " << worst.losses
+                    << ", of a gradient norm " << worst.norms << ", of a weight " << worst.weights);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,319 @@
+#include "tests/parallel/models.hpp"
+
+#include <fstream>
+#include <vector>
+
+namespace parallel {
+namespace {
+
+constexpr int kFeatures = 16, kClasses = 4, kIds = 6;
+
+// Numbers that look random, the same everywhere.
+class Noise {
+ public:
+  explicit Noise(uint32_t seed) : state_(seed) {}
+  int below(int n) {
+    state_ = state_ * 1664525u + 1013904223u;
+    return static_cast<int>((state_ >> 8) % static_cast<uint32_t>(n));
+  }
+
+ private:
+  uint32_t state_;
+};
+
+// What every experiment begins with: `data` trains and evaluates.
+std::string begin(int seed, const std::string& data) {
+  return "[run]\nseed = " + std::to_string(seed) +
+         "\nthreads = 1\n[topology]\ntimeout = 60.0\n[batch]\nglobal = 16\n[data.train]\n" + data +
+         "shuffle = true\n[data.eval]\n" + data;
+}
+
+// Points around the corner of their class, with weights.
+std::string points(const Folder& folder) {
+  const std::string path = folder / "data.csv";
+  std::ofstream csv(path);
+  for (int f = 0; f < kFeatures; ++f) csv << "x" << f << ",";
+  csv << "label,importance\n";
+  Noise noise(12345);
+  for (int s = 0; s < 46; ++s) {
+    const int label = noise.below(kClasses);
+    for (int f = 0; f < kFeatures; ++f)
+      csv << (noise.below(200) - 100) * 0.01 + (f % kClasses == label) << ",";
+    csv << label << "," << 0.25 + noise.below(8) * 0.25 << "\n";
+  }
+  return "type = \"csv\"\npath = \"" + path +
+         "\"\ntarget = [\"label\"]\ntarget_type = \"i32\"\nweight = \"importance\"\n";
+}
+
+// `dims` describes `values`, row after row.
+void write_npy(const std::string& path, const std::string& dims, const std::vector<int>& values) {
+  std::string head = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + dims + "), }";
+  head.resize(117, ' ');  // with what is before it a multiple of 64
+  std::ofstream file(path, std::ios::binary);
+  file << "\x93NUMPY" << '\1' << '\0' << static_cast<char>(head.size() + 1) << '\0' << head << "\n";
+  for (const int value : values) file.put(static_cast<char>(value));
+}
+
+constexpr int kTexts = 40;
+
+// Texts of kIds ids each.
+std::string texts(const Folder& folder, const std::vector<int>& ids, const std::string& dims,
+                  const std::vector<int>& targets) {
+  const std::string n = std::to_string(kTexts) + ", ";
+  write_npy(folder / "ids.npy", n + std::to_string(kIds), ids);
+  write_npy(folder / "targets.npy", n + dims, targets);
+  return "type = \"npy\"\ninput = \"" + (folder / "ids.npy") + "\"\ntarget = \"" +
+         (folder / "targets.npy") + "\"\n";
+}
+
+// The MLP; `middle`: layers before the last one.
+std::string mlp(const Folder& folder, const std::string& middle) {
+  return begin(7, points(folder)) + R"(
+[[model.layers]]
+type = "linear"
+name = "first"
+out = 16
+parallel = "column"
+[[model.layers]]
+type = "relu"
+[[model.layers]]
+type = "dropout"
+p = 0.2
+[[model.layers]]
+type = "layer_norm"
+[[model.layers]]
+type = "linear"
+name = "again"
+out = 16
+parallel = "column"
+tie = { weight = "model.first.weight" }
+[[model.layers]]
+type = "gelu"
+)" + middle +
+         R"([[model.layers]]
+type = "linear"
+name = "head"
+out = 4
+parallel = "row"
+[loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+rate = 0.003
+clip = 0.5
+[[optimizer.groups]]
+match = ["*.bias"]
+decay = 0.0
+rate = 0.006
+)";
+}
+
+}  // namespace
+
+std::string model(const Folder& folder) { return mlp(folder, ""); }
+
+std::string deep_model(const Folder& folder) {
+  return mlp(folder, R"([[model.layers]]
+type = "linear"
+name = "wide"
+out = 32
+parallel = "column"
+[[model.layers]]
+type = "silu"
+[[model.layers]]
+type = "linear"
+name = "narrow"
+out = 16
+parallel = "row"
+[[model.layers]]
+type = "rms_norm"
+[[model.layers]]
+type = "linear"
+name = "kept"
+out = 16
+parallel = "column"
+[[model.layers]]
+type = "tanh"
+[[model.layers]]
+type = "dropout"
+p = 0.1
+[[model.layers]]
+type = "linear"
+name = "third"
+out = 16
+tie = { weight = "model.first.weight" }
+[[model.layers]]
+type = "relu"
+)") + R"([[optimizer.groups]]
+match = ["model.kept.weight"]
+frozen = true
+)";
+}
+
+std::string taught_model(const Folder& folder) {
+  return begin(11, points(folder)) + R"(
+[models.teacher]
+frozen = true
+[[models.teacher.layers]]
+type = "linear"
+out = 24
+parallel = "column"
+[[models.teacher.layers]]
+type = "tanh"
+as = ["inner"]
+[[models.teacher.layers]]
+type = "dropout"
+p = 0.5
+[[models.teacher.layers]]
+type = "linear"
+out = 4
+parallel = "row"
+as = ["says"]
+[[models.student.layers]]
+type = "linear"
+out = 24
+parallel = "column"
+[[models.student.layers]]
+type = "relu"
+as = ["own"]
+[[models.student.layers]]
+type = "mul"
+from = ["own", "teacher.inner"]
+[[models.student.layers]]
+type = "linear"
+out = 16
+parallel = "row"
+[[models.student.layers]]
+type = "gelu"
+[[models.student.layers]]
+type = "linear"
+out = 4
+as = ["says"]
+[[models.student.losses]]
+type = "mse"
+from = ["says", "teacher.says"]
+[[models.student.losses]]
+type = "mae"
+from = ["says", "teacher.says"]
+weight = 0.25
+[[models.student.metrics]]
+type = "accuracy"
+[models.student.optimizer]
+type = "adamw"
+rate = 0.01
+clip = 1.0
+)";
+}
+
+std::string vocabulary_model(const Folder& folder, int vocabulary) {
+  Noise noise(5);
+  std::vector<int> ids, next_ids;
+  for (int i = 0; i < kTexts * kIds; ++i) {
+    ids.push_back(noise.below(vocabulary));
+    next_ids.push_back((ids.back() * 3 + 1) % vocabulary);
+  }
+  const std::string v = std::to_string(vocabulary);
+  return begin(3, texts(folder, ids, std::to_string(kIds), next_ids)) +
+         "[[model.layers]]\ntype = \"embedding\"\nname = \"ids\"\nvocabulary = " + v + R"(
+width = 8
+[[model.layers]]
+type = "linear"
+out = 8
+parallel = "row"
+[[model.layers]]
+type = "tanh"
+[[model.layers]]
+type = "linear"
+name = "head"
+parallel = "column"
+tie = { weight = "model.ids.weight" }
+out = )" +
+         v + R"(
+[loss]
+type = "cross_entropy"
+smoothing = 0.1
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+rate = 0.01
+clip = 1.0
+)";
+}
+
+std::string mixed_model(const Folder& folder) {
+  Noise noise(99);
+  std::vector<int> ids, labels;
+  for (int i = 0; i < kTexts; ++i) {
+    labels.push_back(noise.below(4));
+    // Two of three ids speak of the label.
+    for (int k = 0; k < kIds; ++k)
+      ids.push_back(noise.below(3) == 0 ? noise.below(16) : labels.back() * 4 + noise.below(4));
+  }
+  return begin(3, texts(folder, ids, "", labels)) + R"(
+[[model.layers]]
+type = "embedding"
+vocabulary = 16
+width = 8
+[[model.layers]]
+type = "flatten"
+as = ["flat"]
+[[model.layers]]
+type = "linear"
+out = 32
+parallel = "column"
+[[model.layers]]
+type = "silu"
+as = ["gate"]
+[[model.layers]]
+type = "linear"
+from = ["flat"]
+out = 32
+parallel = "column"
+as = ["up"]
+[[model.layers]]
+type = "mul"
+from = ["gate", "up"]
+as = ["both"]
+[[model.layers]]
+type = "linear"
+out = 48
+parallel = "row"
+as = ["down"]
+[[model.layers]]
+type = "add"
+from = ["flat", "down"]
+[[model.layers]]
+type = "rms_norm"
+as = ["normed"]
+[[model.layers]]
+type = "concat"
+from = ["normed", "both"]
+[[model.layers]]
+type = "reshape"
+shape = [4, 20]
+[[model.layers]]
+type = "linear"
+out = 8
+parallel = "column"
+[[model.layers]]
+type = "softmax"
+[[model.layers]]
+type = "flatten"
+[[model.layers]]
+type = "linear"
+out = 4
+[loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "sgd"
+rate = 0.05
+momentum = 0.9
+)";
+}
+
+}  // namespace parallel
