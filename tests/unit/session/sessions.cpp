@@ -1,13 +1,12 @@
 #include "tests/unit/session/sessions.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "engine/config/bind.hpp"
 #include "engine/config/document.hpp"
 #include "engine/program/rule.hpp"
+#include "tests/support/threads.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
 namespace plait::test {
@@ -81,17 +80,6 @@ std::unique_ptr<OutputFile> HookedFiles::open(const std::string& path, OpenMode 
   return std::make_unique<HookedOutput>(*this, path, real_.open(path, mode));
 }
 
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "plait-session-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
                                       int rank, int ranks, Log& log) {
   const auto registry = plugins();
@@ -122,7 +110,7 @@ std::vector<Outcome> run_all(const std::vector<std::string>& keys, int ranks,
                              const SettingsOf& settings) {
   const Folder meeting;
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
-  const auto run = [&](int rank) {
+  on_threads(ranks, [&](int rank) {
     Outcome& o = outcomes[static_cast<size_t>(rank)];
     session::Settings s;
     s.run_dir = folder;
@@ -142,11 +130,7 @@ std::vector<Outcome> run_all(const std::vector<std::string>& keys, int ranks,
       o.code = e.code();
       o.error = e.full_text();
     }
-  };
-  std::vector<std::thread> threads;
-  for (int r = 1; r < ranks; ++r) threads.emplace_back(run, r);
-  run(0);
-  for (std::thread& t : threads) t.join();
+  });
   return outcomes;
 }
 

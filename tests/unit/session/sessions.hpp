@@ -12,6 +12,7 @@
 
 #include "engine/base/files.hpp"
 #include "engine/session/session.hpp"
+#include "tests/support/folder.hpp"
 
 namespace plait::test {
 
@@ -58,19 +59,6 @@ class HookedFiles : public FileSystem {
  private:
   FileSystem& real_ = FileSystem::posix();
   const Hook hook_;
-};
-
-// A folder that goes away with the test.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
 };
 
 // keys: overrides of the experiment, "checkpoint.every=2".
