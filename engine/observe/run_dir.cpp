@@ -15,6 +15,8 @@ namespace plait::observe {
 
 namespace {
 
+constexpr char kHalf[] = ".tmp-";  // in the name of what replace() has not finished
+
 std::string random_hex6() {
   uint32_t bits = 0;
   if (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
@@ -80,16 +82,27 @@ void write_read_only(FileSystem& files, const std::string& path, std::string_vie
   if (chmod(path.c_str(), 0444) != 0) return;
 }
 
-// What every new run directory holds from the start.
+constexpr const char* kFolders[] = {"log", "ckpt"};
+
+// What every new run directory holds from the start. Last comes what makes it one.
 void fill(FileSystem& files, const std::string& path, std::string_view resolved_toml,
           const std::vector<std::string>& overrides, const Environment& environment) {
-  files.make_folder(join_path(path, "log"));
-  files.make_folder(join_path(path, "ckpt"));
-  write_read_only(files, join_path(path, "run.toml"), resolved_toml);
+  for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
   std::string lines;
   for (const std::string& o : overrides) lines += o + "\n";
   files.replace(join_path(path, "overrides.txt"), lines);
   files.replace(join_path(path, "env.json"), environment_text(files, environment));
+  write_read_only(files, join_path(path, "run.toml"), resolved_toml);
+}
+
+// Whether a start may have left this when it ended before run.toml was there: a folder still empty, a file, or half of one.
+bool is_of_unfinished(FileSystem& files, const std::string& path, const std::string& name) {
+  for (const char* folder : kFolders)
+    if (name == folder) return files.list(join_path(path, name)).empty();
+  const std::string whole = name.substr(0, name.find(kHalf));
+  for (const char* file : {"overrides.txt", "env.json", "run.toml", "lock"})
+    if (whole == file) return true;
+  return false;
 }
 
 }  // namespace
@@ -130,14 +143,21 @@ RunDir RunDir::create(FileSystem& files, const std::string& out, const std::stri
   return RunDir(files, path, name + "/" + stamp);
 }
 
+void RunDir::prepare(FileSystem& files, const std::string& path) {
+  files.make_folders(path);
+  for (const std::string& name : files.list(path))
+    if (!is_of_unfinished(files, path, name))
+      fail(PLAIT_ERR_STATE, "[run] " + path +
+                                " is neither empty nor a run directory (it has no run.toml, but '" +
+                                printable(name) + "'); name another folder");
+}
+
 RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
                          const std::vector<std::string>& overrides,
                          const Environment& environment) {
-  files.make_folders(path);
-  if (!files.list(path).empty())
-    fail(PLAIT_ERR_STATE,
-         "[run] " + path +
-             " is neither empty nor a run directory (it has no run.toml); name another folder");
+  prepare(files, path);
+  for (const std::string& name : files.list(path))
+    if (name.find(kHalf) != std::string::npos) files.remove(join_path(path, name));
   fill(files, path, resolved_toml, overrides, environment);
   sync_up_to(files, path, path);
   return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
@@ -146,7 +166,7 @@ RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string
 RunDir RunDir::reopen(FileSystem& files, const std::string& path, const Environment& environment) {
   if (!files.is_file(join_path(path, "run.toml")))
     fail_not_found("[run] " + path + " is no run directory: it has no run.toml");
-  for (const char* folder : {"log", "ckpt"}) files.make_folders(join_path(path, folder));
+  for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
   int n = 2;
   while (files.exists(join_path(path, strf("env-%d.json", n)))) ++n;
   files.replace(join_path(path, strf("env-%d.json", n)), environment_text(files, environment));

@@ -22,6 +22,13 @@ bool is_run(const std::string& folder, FileSystem& files) {
   return !folder.empty() && files.info(folder + "/run.toml").kind != FileKind::kNone;
 }
 
+// Of a folder that is named, before anything in it changes.
+std::unique_ptr<checkpoint::RunLock> lock_of(const Settings& settings, FileSystem& files) {
+  if (settings.run_dir.empty()) return nullptr;
+  if (!is_run(settings.run_dir, files)) observe::RunDir::prepare(files, settings.run_dir);
+  return std::make_unique<checkpoint::RunLock>(files, settings.run_dir);
+}
+
 observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileSystem& files) {
   const auto& run = plan.experiment.run;
   if (settings.run_dir.empty())
@@ -36,9 +43,7 @@ observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileS
 }  // namespace
 
 RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log)
-    : lock_(is_run(settings.run_dir, files)
-                ? std::make_unique<checkpoint::RunLock>(files, settings.run_dir)
-                : nullptr),
+    : lock_(lock_of(settings, files)),
       dir_(open_dir(plan, settings, files)),
       metrics_(files, dir_.metrics_path(), dir_.id()),
       events_(files, dir_.path(), unix_seconds()),

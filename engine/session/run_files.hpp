@@ -37,8 +37,7 @@ class RunFiles {
   bool event_due(double now);
 
  private:
-  std::unique_ptr<checkpoint::RunLock>
-      lock_;  // of an existing directory: taken before anything in it changes
+  std::unique_ptr<checkpoint::RunLock> lock_;
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;

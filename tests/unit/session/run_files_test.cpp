@@ -1,0 +1,71 @@
+// What a session does with the folder that somebody named for its run.
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/base/error.hpp"
+#include "tests/unit/session/sessions.hpp"
+
+namespace {
+
+using namespace plait;
+using namespace plait::test;
+
+Outcome start(const std::string& dir, FileSystem& files) {
+  return run_all({"run.steps=1", "run.resume=auto"}, 1, dir,
+                 [&](int) -> FileSystem& { return files; })[0];
+}
+
+// After `n` changes nothing can be changed any more, as for a process that is gone.
+class EndingFiles : public HookedFiles {
+ public:
+  explicit EndingFiles(int n)
+      : HookedFiles([this, n](const std::string&, const std::string&) {
+          if (changes_++ >= n) fail_io("[test] gone", EIO);
+        }) {}
+  void remove(const std::string& path) override {
+    before("remove", path);
+    HookedFiles::remove(path);
+  }
+
+ private:
+  int changes_ = 0;
+};
+
+TEST_CASE("a start that ends while it makes the folder leaves one in which the next one starts") {
+  int unfinished = 0;
+  for (bool made = false; !made; ++unfinished) {
+    REQUIRE(unfinished < 200);
+    CAPTURE(unfinished);
+    const Folder folder;
+    const std::string dir = folder / "run";
+    EndingFiles files(unfinished);
+    CHECK(start(dir, files).code == PLAIT_ERR_IO);
+    made = std::filesystem::exists(dir + "/run.toml");
+    const Outcome again = start(dir, FileSystem::posix());
+    CHECK(again.error == "");
+    CHECK(again.last.step == 1);
+    CHECK(steps_of(dir) == std::vector<int64_t>{1});
+    for (const std::string& name : FileSystem::posix().list(dir))
+      CHECK(name.find(".tmp-") == std::string::npos);
+  }
+  CHECK(unfinished > 10);
+}
+
+TEST_CASE("a folder that holds something else is refused, and stays as it is") {
+  for (const char* name : {"notes.txt", "ckpt/mine", "log/rank-0.log"}) {
+    CAPTURE(name);
+    const Folder folder;
+    const std::filesystem::path path = folder / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << "mine\n";
+    const Outcome o = start(folder.path(), FileSystem::posix());
+    CHECK(o.code == PLAIT_ERR_STATE);
+    CHECK(o.error.find("is neither empty nor a run directory") != std::string::npos);
+    CHECK(o.error.find(path.lexically_relative(folder.path()).begin()->string()) !=
+          std::string::npos);
+    CHECK(FileSystem::posix().list(folder.path()).size() == 1);
+  }
+}
+
+}  // namespace
