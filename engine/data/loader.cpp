@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/order.hpp"
 #include "engine/data/ring.hpp"
@@ -36,7 +37,9 @@ plait_dataset_info checked_info(const Source& source) {
     fail_invalid("[data] a loader needs an opened dataset, found none");
   plait_dataset_info info = {};
   info.struct_size = sizeof info;
-  check_plugin(source.item->info(source.dataset, &info), source.item->name, "info");
+  const auto call = [&] { return source.item->info(source.dataset, &info); };
+  check_plugin(try_plugin({source.plugin, "info", "dataset", source.item->name}, call),
+               source.item->name, "info");
   check_fields(info.fields, info.n_fields, source.name);
   if (info.n_samples < 0)
     fail(PLAIT_ERR_PLUGIN, strf("[data] dataset '%s' says it has %lld samples, expected 0 or more",
@@ -120,9 +123,12 @@ void Loader::State::fill(int64_t index, Slot& slot) {
   for (int64_t i = 0; i < valid; ++i) indices[i] = order(first + i);
   std::fill(indices + valid, indices + rows, int64_t{0});
   if (!slots.has_weight_field()) std::fill(slot.weight, slot.weight + rows, 1.0f);
-  check_plugin(
-      source.item->read(source.dataset, indices, static_cast<uint64_t>(rows), slot.outs.data()),
-      source.item->name, "read");
+  const auto read = [&] {
+    return source.item->read(source.dataset, indices, static_cast<uint64_t>(rows),
+                             slot.outs.data());
+  };
+  if (plait_error* e = try_plugin({source.plugin, "read", "dataset", source.item->name}, read))
+    check_plugin(e, source.item->name, "read");
   std::fill(slot.weight + valid, slot.weight + rows, 0.0f);
   double sum = 0;
   for (int64_t i = 0; i < valid; ++i) sum += static_cast<double>(slot.weight[i]);

@@ -15,7 +15,8 @@ namespace plait::data {
 struct Source {
   const plait_dataset_item* item = nullptr;
   const void* dataset = nullptr;
-  std::string name;  // for messages: "train", "eval"
+  std::string name;         // for messages: "train", "eval"
+  std::string plugin = {};  // for messages
 };
 
 struct LoaderConfig {

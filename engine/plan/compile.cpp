@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/memory.hpp"
 #include "engine/program/passes.hpp"
@@ -23,6 +24,12 @@ std::string signature(const Graph& g, const Op& op) {
   return op.name + "(" + join(in) + ") -> " + join(out);
 }
 
+bool accepts(const Plan& plan, const plait_kernel_item& kernel, const program::Desc& desc,
+             plait_choice& choice) {
+  return ask_plugin({plan.registry->plugin_of(&kernel), "select", "kernel", kernel.name},
+                    [&] { return kernel.select(desc.get(), &choice); }) != 0;
+}
+
 // First kernel of the ranked list that accepts.
 Call choose(const Graph& g, int32_t index, const Plan& plan) {
   const Op& op = g.ops()[static_cast<size_t>(index)];
@@ -38,7 +45,7 @@ Call choose(const Graph& g, int32_t index, const Plan& plan) {
   for (const plait_kernel_item* kernel : plan.registry->kernels(op.name, plan.device)) {
     detail[0] = 0;
     plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
-    if (kernel->select(desc.get(), &choice)) {
+    if (accepts(plan, *kernel, desc, choice)) {
       call.kernel = kernel;
       call.workspace_bytes = choice.workspace;
       call.detail = detail;
@@ -102,9 +109,8 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
     char detail[256];
     plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
     const auto& kernels = plan.registry->kernels(op.name, plan.device);
-    return std::any_of(kernels.begin(), kernels.end(), [&](const auto* kernel) {
-      return kernel->select(desc.get(), &choice) != 0;
-    });
+    return std::any_of(kernels.begin(), kernels.end(),
+                       [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
   });
   program::fuse_maps(*p.graph);
   program::hoist_exchanges(*p.graph);

@@ -1,25 +1,35 @@
 #include "engine/plan/dataset.hpp"
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/plugin_call.hpp"
 
 namespace plait::plan {
 
 Dataset::Dataset(const config::DatasetConfig& config, const plugin::Registry& registry)
-    : name_(config.name), item_(registry.dataset(config.type)) {
-  const std::string& plugin = registry.plugin_of(&item_);
-  check_plugin(item_.open(registry.host_of(&item_), &config.options, &handle_), plugin,
-               "opening [data." + name_ + "] (" + config.origin.text() + ")");
+    : name_(config.name),
+      item_(registry.dataset(config.type)),
+      host_(registry.host_of(&item_)),
+      plugin_(registry.plugin_of(&item_)) {
+  check_plugin(try_plugin({plugin_, "open", "dataset", item_.name},
+                          [&] { return item_.open(host_, &config.options, &handle_); }),
+               plugin_, "opening [data." + name_ + "] (" + config.origin.text() + ")");
   info_.struct_size = sizeof info_;
   try {
-    check_plugin(item_.info(handle_, &info_), plugin, "info() of [data." + name_ + "]");
+    check_plugin(try_plugin({plugin_, "info", "dataset", item_.name},
+                            [&] { return item_.info(handle_, &info_); }),
+                 plugin_, "info() of [data." + name_ + "]");
     for (uint32_t i = 0; i < info_.n_fields; ++i)
       if (info_.fields[i].role != PLAIT_FIELD_WEIGHT) fields_.push_back(info_.fields[i]);
   } catch (...) {
-    item_.close(handle_);
+    close();
     throw;
   }
 }
 
-Dataset::~Dataset() { item_.close(handle_); }
+Dataset::~Dataset() { close(); }
+
+void Dataset::close() noexcept {
+  leave_plugin(host_, {"", "close", "dataset", item_.name}, [&] { item_.close(handle_); });
+}
 
 }  // namespace plait::plan

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/config/experiment.hpp"
+#include "engine/data/loader.hpp"
 #include "engine/plugin/registry.hpp"
 
 namespace plait::plan {
@@ -23,13 +24,19 @@ class Dataset {
   const std::string& name() const { return name_; }
   const plait_dataset_item& item() const { return item_; }
   const void* handle() const { return handle_; }
+  // For a loader; borrows this.
+  data::Source source() const { return {&item_, handle_, name_, plugin_}; }
   const plait_dataset_info& info() const { return info_; }
   // The dataset's fields without the one of role weight: what a batch holds.
   const std::vector<plait_field>& fields() const { return fields_; }
 
  private:
+  void close() noexcept;
+
   std::string name_;
   const plait_dataset_item& item_;
+  const plait_host* host_;
+  std::string plugin_;
   void* handle_ = nullptr;
   plait_dataset_info info_{};
   std::vector<plait_field> fields_;

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/order.hpp"
 #include "engine/plan/compile.hpp"
@@ -133,7 +134,10 @@ void choose_device(Plan& plan, const Context& context, config::Problems& problem
   const plait_device_item& item = plan.registry->device(plan.device);
   plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,
                                                context.resolver, problems);
-  plan.threads = std::max(1u, item.threads(&plan.device_options));
+  const uint32_t threads =
+      ask_plugin({plan.registry->plugin_of(&item), "threads", "device", plan.device},
+                 [&] { return item.threads(&plan.device_options); });
+  plan.threads = std::max(1u, threads);
 }
 
 void open_datasets(Plan& plan, const Context& context) {

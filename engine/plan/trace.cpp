@@ -5,6 +5,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/rule.hpp"
 
@@ -75,8 +76,10 @@ void at_entry(const config::ItemConfig& entry, const std::string& scope, F&& cal
   }
 }
 
-void build(plait_error* e) {
-  if (e) throw from_c(e);
+template <class Item, class F>
+void build(const Plan& plan, const Item& item, const char* kind, F&& call) {
+  const PluginCall at{plan.registry->plugin_of(&item), "build", kind, item.name};
+  if (plait_error* e = try_plugin(at, call)) throw from_c(e);
 }
 
 }  // namespace
@@ -101,8 +104,10 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
                        item.max_inputs == item.min_inputs ? "" : " or more", in.size()));
     std::vector<ValueId> out(item.n_outputs, 0);
     program::CBuilder builder(*graph_, hooks_);
-    build(item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()),
-                     out.data()));
+    build(plan_, item, "layer", [&] {
+      return item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()),
+                        out.data());
+    });
     if (std::find(out.begin(), out.end(), 0u) != out.end())
       fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" +
                                  layer.type + "' left an output unset");
@@ -150,8 +155,10 @@ void Tracer::trace_losses(size_t m) {
       }
       ValueId out[2] = {0, 0};
       program::CBuilder builder(*graph_, hooks_);
-      build(item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
-                       out));
+      build(plan_, item, "loss", [&] {
+        return item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
+                          out);
+      });
       for (ValueId v : out)
         if (v == 0 || program::elements(graph_->shape(v)) != 1)
           fail(PLAIT_ERR_PLUGIN,
@@ -180,8 +187,10 @@ void Tracer::trace_metrics(size_t m) {
                                     : inputs(metric.from, {});
       ValueId state = 0;
       program::CBuilder builder(*graph_, hooks_);
-      build(item.build(builder.get(), &metric.options, in.data(), static_cast<uint32_t>(in.size()),
-                       &state));
+      build(plan_, item, "metric", [&] {
+        return item.build(builder.get(), &metric.options, in.data(),
+                          static_cast<uint32_t>(in.size()), &state);
+      });
       if (state == 0 || program::elements(graph_->shape(state)) != item.n_state ||
           graph_->shape(state).dtype != PLAIT_F32)
         fail(PLAIT_ERR_PLUGIN,

@@ -5,6 +5,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/exchange.hpp"
 #include "engine/plan/layout.hpp"
@@ -155,12 +156,12 @@ ValueId write_part(Graph& g, Plan& plan, Group& group, const Part& part, const P
                             g.persistent("step", kScalar, plan.step),
                             g.constant(group.decay)};
   ValueId out = 0;
-  check_plugin(item.build(builder.get(), &config.options, &update, &out),
-               plan.registry->plugin_of(&item),
+  const std::string& plugin = plan.registry->plugin_of(&item);
+  const auto call = [&] { return item.build(builder.get(), &config.options, &update, &out); };
+  check_plugin(try_plugin({plugin, "build", "optimizer", item.name}, call), plugin,
                "building optimizer '" + config.type + "' (" + config.origin.text() + ")");
   if (out == 0)
-    fail(PLAIT_ERR_PLUGIN,
-         "[plugin " + plan.registry->plugin_of(&item) + "] optimizer left the parameter unset");
+    fail(PLAIT_ERR_PLUGIN, "[plugin " + plugin + "] optimizer left the parameter unset");
   // A step that is not finite changes nothing, on every rank alike.
   auto apply = [&](ValueId target, ValueId v) {
     return g.assign(target, g.apply1("select", {common.finite, v, target}));

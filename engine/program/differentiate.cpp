@@ -5,7 +5,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/program/c_builder.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/plugin_op.hpp"
 
 namespace plait::program {
 namespace {
@@ -27,7 +27,8 @@ void plugin_gradient(Use& use) {
                  desc.get()->attrs};
   BuildHooks hooks;  // gradient rules have no parameters, no named values
   CBuilder builder(use.g, hooks);
-  check_plugin(item->gradient(builder.get(), &u, use.d_in.data()), use.op.name, "gradient");
+  const auto call = [&] { return item->gradient(builder.get(), &u, use.d_in.data()); };
+  check_plugin(try_plugin(plugin_call(*use.op.rule, "gradient"), call), use.op.name, "gradient");
 }
 
 }  // namespace

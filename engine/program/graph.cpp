@@ -5,7 +5,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/plugin_op.hpp"
 
 namespace plait::program {
 
@@ -93,8 +93,10 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
     if (op.rule->item) {
       const Desc desc(op.name, shapes, op.attrs);
       outputs.assign(op.rule->item->n_outputs, make_shape(PLAIT_F32, {}));
-      check_plugin(op.rule->item->infer(op.rule->host, desc.get(), outputs.data()), op.name,
-                   "infer");
+      const auto call = [&] {
+        return op.rule->item->infer(op.rule->host, desc.get(), outputs.data());
+      };
+      check_plugin(try_plugin(plugin_call(*op.rule, "infer"), call), op.name, "infer");
       for (plait_shape& s : outputs) {
         if (s.rank > PLAIT_MAX_RANK)
           fail(PLAIT_ERR_PLUGIN,

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/program/plugin_op.hpp"
 
 namespace plait::program {
 
@@ -14,7 +15,8 @@ double plugin_flops(const Graph& g, const Op& op) {
   const plait_op_item* item = op.rule->item;
   if (item->struct_size < offsetof(plait_op_item, flops) + sizeof(item->flops) || !item->flops)
     return static_cast<double>(elements(g.shape(op.out[0])));
-  const double n = item->flops(Desc(g, op, 1).get());
+  const double n =
+      ask_plugin(plugin_call(*op.rule, "flops"), [&] { return item->flops(Desc(g, op, 1).get()); });
   if (!std::isfinite(n) || n < 0)
     fail(PLAIT_ERR_PLUGIN, "[program] flops() of op '" + op.name + "' returned " + strf("%g", n) +
                                ", expected a number that is not below 0; tell its author");

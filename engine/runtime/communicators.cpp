@@ -6,6 +6,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/runtime/choice.hpp"
 #include "engine/runtime/composed.hpp"
@@ -18,7 +19,8 @@ struct Communicators::Group {
   uint32_t channel = 0;
   std::string prefix;  // of its names in the job's store: "data.0."
   const plait_comm_item* item = nullptr;
-  std::string backend, plugin;  // as messages call them
+  std::string backend, plugin;       // as messages call them
+  const plait_host* host = nullptr;  // for the log; none of a composed group
   plait_comm* comm = nullptr;
   Control* control = nullptr;
   double connect_timeout = 0;
@@ -30,8 +32,10 @@ struct Communicators::Group {
 // One prepared exchange; a kernel as devices see it.
 struct Communicators::Call {
   const plait_comm_item* item = nullptr;
+  const plait_host* host = nullptr;  // as the group's
   plait_comm_call* call = nullptr;
   const std::string* name = nullptr;  // of the plan's exchange
+  std::string_view plugin = {};       // of the group's, as messages call it
   const void* in = nullptr;
   void* out = nullptr;
   Sequence* sequence = nullptr;  // that it belongs to; messages between two members belong to none
@@ -40,14 +44,16 @@ struct Communicators::Call {
 
   plait_error* start(plait_queue* queue) const {
     if (sequence) sequence->add(*signature);
-    plait_error* error = item->start(call, queue);
+    plait_error* error = try_plugin({plugin, "start", "backend", item->name},
+                                    [&] { return item->start(call, queue); });
     under_way = !error;
     return told(error);
   }
   plait_error* finish(plait_queue* queue) const {
     if (!under_way) return nullptr;
     under_way = false;
-    return told(item->finish(call, queue));
+    return told(try_plugin({plugin, "finish", "backend", item->name},
+                           [&] { return item->finish(call, queue); }));
   }
   // Backends name a call by what it is, the plan by what for.
   plait_error* told(plait_error* error) const {
@@ -185,18 +191,21 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
             plan_->registry->plugin_of(item)};
   };
   const CommBackend whole = backend(choice.whole);
+  if (!choice.composed()) g.host = whole.host;
   plait_comm* comm = nullptr;
   if (choice.composed())
     comm = open_composed(
         {choice.name, backend(choice.near), whole, will_need_pairs(*plan_, members.axis, channel)},
         setup);
   else
-    check_plugin(whole.item->open(whole.host, whole.options, &setup, &comm), g.plugin,
-                 "connecting group '" + name + "'");
+    check_plugin(
+        try_plugin({g.plugin, "open", "backend", g.backend},
+                   [&] { return whole.item->open(whole.host, whole.options, &setup, &comm); }),
+        g.plugin, "connecting group '" + name + "'");
   control_.watch(name, g.calls);
   const std::lock_guard lock(mutex_);
   g.comm = comm;
-  if (!ended_.empty()) g.item->abort(g.comm, ended_.data(), ended_.size());
+  if (!ended_.empty()) abort(g, ended_);
 }
 
 // On a thread of the control channel.
@@ -204,17 +213,25 @@ void Communicators::end(const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
   ended_ = reason;
   for (const Group& g : groups_)
-    if (g.comm) g.item->abort(g.comm, reason.data(), reason.size());
+    if (g.comm) abort(g, reason);
+}
+
+void Communicators::abort(const Group& g, const std::string& reason) noexcept {
+  leave_plugin(g.host, {"", "abort", "backend", g.backend},
+               [&] { g.item->abort(g.comm, reason.data(), reason.size()); });
 }
 
 void Communicators::close() noexcept {
   control_.on_end({});
   control_.unwatch();
-  for (const auto& call : calls_)
-    if (call.second->call) call.second->item->release(call.second->call);
+  for (const auto& [key, call] : calls_)
+    if (call->call)
+      leave_plugin(call->host, {"", "release", "backend", call->item->name},
+                   [&] { call->item->release(call->call); });
   calls_.clear();
   for (Group& g : groups_)
-    if (g.comm) g.item->close(g.comm);
+    if (g.comm)
+      leave_plugin(g.host, {"", "close", "backend", g.backend}, [&] { g.item->close(g.comm); });
   groups_.clear();
 }
 
@@ -259,8 +276,9 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
   desc.n = e.n;
   desc.in = e.kind == PLAIT_COMM_RECEIVE ? nullptr : in;
   desc.out = e.kind == PLAIT_COMM_SEND ? nullptr : out;
-  check_plugin(group.item->prepare(group.comm, &desc, &call.call), group.plugin,
-               "preparing the exchange of " + e.name);
+  const auto prepare = [&] { return group.item->prepare(group.comm, &desc, &call.call); };
+  check_plugin(try_plugin({group.plugin, "prepare", "backend", group.backend}, prepare),
+               group.plugin, "preparing the exchange of " + e.name);
   if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE) {
     const std::string root =
         e.kind == PLAIT_COMM_BROADCAST ? " from member " + std::to_string(e.peer) : "";
@@ -268,6 +286,8 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
     call.signature.emplace(text_of(desc) + root + ", " + e.name);
   }
   call.item = group.item;
+  call.host = group.host;
+  call.plugin = group.plugin;
   call.in = in;
   call.out = out;
   return call.kernel();
@@ -297,12 +317,19 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   desc.n = numbers.size();
   desc.in = desc.out = numbers.data();
   plait_comm_call* call = nullptr;
-  check_plugin(group.item->prepare(group.comm, &desc, &call), group.plugin, "prepare");
-  const std::unique_ptr<plait_comm_call, void (*)(plait_comm_call*)> owner(call,
-                                                                           group.item->release);
+  const auto check = [&](const char* function, auto&& f) {
+    check_plugin(try_plugin({group.plugin, function, "backend", group.backend}, f), group.plugin,
+                 function);
+  };
+  const auto release = [&](plait_comm_call* c) {
+    leave_plugin(group.host, {"", "release", "backend", group.backend},
+                 [&] { group.item->release(c); });
+  };
+  check("prepare", [&] { return group.item->prepare(group.comm, &desc, &call); });
+  const std::unique_ptr<plait_comm_call, decltype(release)> owner(call, release);
   group.calls.add(group.sums.try_emplace(numbers.size(), text_of(desc)).first->second);
-  check_plugin(group.item->start(call, nullptr), group.plugin, "start");
-  check_plugin(group.item->finish(call, nullptr), group.plugin, "finish");
+  check("start", [&] { return group.item->start(call, nullptr); });
+  check("finish", [&] { return group.item->finish(call, nullptr); });
 }
 
 }  // namespace plait::runtime

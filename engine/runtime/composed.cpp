@@ -5,6 +5,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/runtime/composed_group.hpp"
 #include "engine/runtime/sequence.hpp"
 
@@ -29,7 +30,7 @@ class Call : private Lane::Job {
     if (started_) fail(PLAIT_ERR_STATE, text("is started again before finish(); finish it first"));
     error_.reset();
     if (message_)
-      carefully([&] { check_step(step().item->start(step().call, nullptr)); });
+      carefully([&] { start(step()); });
     else
       group_.lane().push(*this);
     started_ = true;
@@ -39,7 +40,7 @@ class Call : private Lane::Job {
     if (!started_) fail(PLAIT_ERR_STATE, text("is finished without start(); start it first"));
     started_ = false;
     if (message_)
-      carefully([&] { check_step(step().item->finish(step().call, nullptr)); });
+      carefully([&] { finish(step()); });
     else
       group_.lane().wait(*this);
     if (error_) throw Error(*error_);
@@ -55,8 +56,8 @@ class Call : private Lane::Job {
             std::memcpy(step.to, step.from, step.bytes);
             continue;
           }
-          check_step(step.item->start(step.call, nullptr));
-          check_step(step.item->finish(step.call, nullptr));
+          start(step);
+          finish(step);
         }
       });
     } catch (const Error& e) {
@@ -79,8 +80,15 @@ class Call : private Lane::Job {
       throw;
     }
   }
-  static void check_step(plait_error* error) {
-    if (error) throw from_c(error);
+  static void start(const CommStep& s) {
+    const PluginCall at{"", "start", "backend", s.item->name};
+    if (plait_error* e = try_plugin(at, [&] { return s.item->start(s.call, nullptr); }))
+      throw from_c(e);
+  }
+  static void finish(const CommStep& s) {
+    const PluginCall at{"", "finish", "backend", s.item->name};
+    if (plait_error* e = try_plugin(at, [&] { return s.item->finish(s.call, nullptr); }))
+      throw from_c(e);
   }
   const CommStep& step() const { return steps_.all()[0]; }
   std::string text(const std::string& rest) const {

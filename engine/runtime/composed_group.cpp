@@ -5,6 +5,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 
 namespace plait::runtime {
 namespace {
@@ -100,14 +101,19 @@ CommPart ComposedGroup::open(const CommBackend& backend, const plait_comm_setup&
   part.timeout = setup.timeout + extra;
   part.store = stores_.emplace_back(setup.store, prefix).raw();
   CommPart opened{backend.item, nullptr};
-  check_plugin(backend.item->open(backend.host, backend.options, &part, &opened.comm),
+  const auto open = [&] {
+    return backend.item->open(backend.host, backend.options, &part, &opened.comm);
+  };
+  check_plugin(try_plugin({backend.plugin, "open", "backend", backend.item->name}, open),
                backend.plugin, "connecting group '" + name + "'");
   return opened;
 }
 
 void ComposedGroup::close() noexcept {
   for (CommPart* part : {&parts_.pairs, &parts_.after, &parts_.far, &parts_.near})
-    if (part->comm) part->item->close(part->comm);
+    if (part->comm)
+      leave_plugin(nullptr, {"", "close", "backend", part->item->name},
+                   [&] { part->item->close(part->comm); });
 }
 
 // The text first: calls that end because their part does look here why.
@@ -119,7 +125,9 @@ void ComposedGroup::abort(std::string text) noexcept {
     failed_ = true;
   }
   for (const CommPart* part : {&parts_.near, &parts_.far, &parts_.after, &parts_.pairs})
-    if (part->comm) part->item->abort(part->comm, failure_.data(), failure_.size());
+    if (part->comm)
+      leave_plugin(nullptr, {"", "abort", "backend", part->item->name},
+                   [&] { part->item->abort(part->comm, failure_.data(), failure_.size()); });
 }
 
 void ComposedGroup::throw_failure() const {

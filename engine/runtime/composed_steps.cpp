@@ -4,6 +4,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/program/shape.hpp"
 #include "engine/runtime/composed.hpp"
 
@@ -39,15 +40,18 @@ CommSteps::CommSteps(const CommParts& parts, const plait_comm_desc& desc)
   try {
     make();
   } catch (...) {
-    for (const CommStep& step : steps_)
-      if (step.call) step.item->release(step.call);
+    release();
     throw;
   }
 }
 
-CommSteps::~CommSteps() {
+CommSteps::~CommSteps() { release(); }
+
+void CommSteps::release() noexcept {
   for (const CommStep& step : steps_)
-    if (step.call) step.item->release(step.call);
+    if (step.call)
+      leave_plugin(nullptr, {"", "release", "backend", step.item->name},
+                   [&] { step.item->release(step.call); });
 }
 
 void CommSteps::make() {
@@ -206,7 +210,9 @@ void CommSteps::call(const CommPart& part, Kind kind, uint64_t n, const void* in
   desc.out = out;
   CommStep& step = steps_.emplace_back();
   step.item = part.item;
-  if (plait_error* error = part.item->prepare(part.comm, &desc, &step.call)) throw from_c(error);
+  const auto prepare = [&] { return part.item->prepare(part.comm, &desc, &step.call); };
+  if (plait_error* e = try_plugin({"", "prepare", "backend", part.item->name}, prepare))
+    throw from_c(e);
 }
 
 void CommSteps::copy(void* to, const void* from, uint64_t bytes) {

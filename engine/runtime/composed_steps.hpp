@@ -45,6 +45,7 @@ class CommSteps {
 
  private:
   using Kind = uint32_t;
+  void release() noexcept;
   void make();
   void message();
   void between_pairs();  // as it is, between all members

@@ -5,6 +5,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/checked.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/program/rule.hpp"
 
 namespace plait::runtime {
@@ -14,26 +15,37 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
     : registry_(std::move(registry)),
       item_(registry_->device(name)),
       plugin_(registry_->plugin_of(&item_)) {
-  check_plugin(item_.open(registry_->host_of(&item_), &options, &handle_), plugin_,
-               "opening device '" + name + "'");
+  check_plugin(try_plugin({plugin_, "open", "device", name},
+                          [&] { return item_.open(host(), &options, &handle_); }),
+               plugin_, "opening device '" + name + "'");
   info_.struct_size = sizeof info_;
   try {
-    check_plugin(item_.info(handle_, &info_), plugin_, "info() of device '" + name + "'");
+    check_plugin(
+        try_plugin({plugin_, "info", "device", name}, [&] { return item_.info(handle_, &info_); }),
+        plugin_, "info() of device '" + name + "'");
   } catch (...) {
-    item_.close(handle_);
+    close();
     throw;
   }
 }
 
-Device::~Device() { item_.close(handle_); }
+Device::~Device() { close(); }
+
+void Device::close() noexcept {
+  leave_plugin(host(), {"", "close", "device", item_.name}, [&] { item_.close(handle_); });
+}
 
 Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes)
     : device_(std::move(device)), bytes_(bytes) {
-  check_plugin(device_->item().alloc(device_->handle(), bytes, &data_), device_->plugin(),
-               "allocating the arena of " + human_bytes(bytes));
+  const auto call = [&] { return device_->item().alloc(device_->handle(), bytes, &data_); };
+  check_plugin(try_plugin({device_->plugin(), "alloc", "device", device_->item().name}, call),
+               device_->plugin(), "allocating the arena of " + human_bytes(bytes));
 }
 
-Arena::~Arena() { device_->item().free(device_->handle(), data_); }
+Arena::~Arena() {
+  leave_plugin(device_->host(), {"", "free", "device", device_->item().name},
+               [&] { device_->item().free(device_->handle(), data_); });
+}
 
 namespace {
 
@@ -53,7 +65,7 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
       communicators_(connect ? connect(*device_) : nullptr) {
   transient_ = arena_->data() + (arena_->bytes() - plan_->transient_bytes);
   try {
-    check(device_->item().queue_open(device_->handle(), &queue_), "queue_open");
+    call("queue_open", [&] { return device_->item().queue_open(device_->handle(), &queue_); });
     programs_.resize(plan_->programs.size());
     for (size_t i = 0; i < programs_.size(); ++i) load(programs_[i], plan_->programs[i]);
   } catch (...) {
@@ -65,18 +77,26 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
 Executor::~Executor() { release(); }
 
 void Executor::release() noexcept {
+  const plait_device_item& device = device_->item();
+  const auto leave = [&](const char* function, auto&& f) {
+    leave_plugin(device_->host(), {"", function, "device", device.name}, f);
+  };
   for (Loaded& p : programs_) {
-    for (plait_graph* graph : p.graphs) device_->item().graph_close(graph);
+    for (plait_graph* graph : p.graphs) leave("graph_close", [&] { device.graph_close(graph); });
     for (Prepared& c : p.calls)
-      if (c.kernel && c.item->release) c.item->release(c.kernel);
+      if (c.kernel && c.item->release)
+        leave_plugin(plan_->registry->host_of(c.item), {"", "release", "kernel", c.item->name},
+                     [&] { c.item->release(c.kernel); });
     p = {};
   }
-  if (queue_) device_->item().queue_close(queue_);
+  if (queue_) leave("queue_close", [&] { device.queue_close(queue_); });
   queue_ = nullptr;
 }
 
-void Executor::check(plait_error* e, const char* call) const {
-  check_plugin(e, device_->plugin(), call);
+template <class F>
+void Executor::call(const char* function, F&& f) const {
+  if (plait_error* e = try_plugin({device_->plugin(), function, "device", device_->item().name}, f))
+    check_plugin(e, device_->plugin(), function);
 }
 
 char* Executor::address(plan::Place at, int32_t slot) const {
@@ -92,10 +112,10 @@ void Executor::load(Loaded& into, const plan::Program& program) {
   into.calls.reserve(program.calls.size());  // no kernel may get lost on its way into the list
   for (const plan::Call& call : program.calls) into.calls.push_back(prepare(program, call));
   for (size_t slot = 0; slot < static_cast<size_t>(program.slots); ++slot) {
-    check(device_->item().capture_begin(queue_), "capture_begin");
+    this->call("capture_begin", [&] { return device_->item().capture_begin(queue_); });
     for (const Prepared& p : into.calls) enqueue(into, p, slot);
     plait_graph* graph = nullptr;
-    check(device_->item().capture_end(queue_, &graph), "capture_end");
+    this->call("capture_end", [&] { return device_->item().capture_end(queue_, &graph); });
     into.graphs.push_back(graph);
   }
 }
@@ -128,19 +148,25 @@ Executor::Prepared Executor::prepare(const plan::Program& program, const plan::C
     return p;
   }
   const program::Desc desc(*program.graph, op, plan_->threads);
-  if (plait_error* e = call.kernel->prepare(plan_->registry->host_of(call.kernel),
-                                            device_->handle(), desc.get(), &p.kernel))
-    check_plugin(e, plan_->registry->plugin_of(call.kernel),
-                 "preparing " + op.name + " of " + op.scope);
+  const std::string& plugin = plan_->registry->plugin_of(call.kernel);
+  const auto prepare = [&] {
+    return call.kernel->prepare(plan_->registry->host_of(call.kernel), device_->handle(),
+                                desc.get(), &p.kernel);
+  };
+  check_plugin(try_plugin({plugin, "prepare", "kernel", call.kernel->name}, prepare), plugin,
+               "preparing " + op.name + " of " + op.scope);
   for (Bound& bound : p.slots) bound.kernel = p.kernel;
   return p;
 }
 
 void Executor::enqueue(const Loaded& program, const Prepared& call, size_t slot) {
   const Bound& bound = call.slots[slot];
+  const auto put = [&] {
+    return device_->item().enqueue(queue_, call.item, bound.kernel, bound.operands.data(),
+                                   static_cast<uint32_t>(bound.operands.size()), call.workspace);
+  };
   if (plait_error* e =
-          device_->item().enqueue(queue_, call.item, bound.kernel, bound.operands.data(),
-                                  static_cast<uint32_t>(bound.operands.size()), call.workspace)) {
+          try_plugin({device_->plugin(), "enqueue", "device", device_->item().name}, put)) {
     const auto index = static_cast<size_t>(&call - program.calls.data());
     const auto& op =
         program.program->graph->ops()[static_cast<size_t>(program.program->calls[index].op)];
@@ -152,21 +178,25 @@ void Executor::launch(int32_t program, int32_t slot) {
   if (program < 0) return;
   const Loaded& p = programs_[static_cast<size_t>(program)];
   if (p.graphs.empty()) return;
-  check(device_->item().graph_launch(p.graphs[static_cast<size_t>(slot - p.program->first_slot)],
-                                     queue_),
-        "graph_launch");
+  plait_graph* const graph = p.graphs[static_cast<size_t>(slot - p.program->first_slot)];
+  call("graph_launch", [&] { return device_->item().graph_launch(graph, queue_); });
 }
 
 void Executor::write(plan::Place at, const void* data, uint64_t bytes, int32_t slot) {
-  check(device_->item().copy(queue_, PLAIT_COPY_TO_DEVICE, address(at, slot), data, bytes), "copy");
+  call("copy", [&] {
+    return device_->item().copy(queue_, PLAIT_COPY_TO_DEVICE, address(at, slot), data, bytes);
+  });
 }
 
 void Executor::read(plan::Place at, void* data, uint64_t bytes) {
-  check(device_->item().copy(queue_, PLAIT_COPY_TO_HOST, data, address(at), bytes), "copy");
+  call("copy",
+       [&] { return device_->item().copy(queue_, PLAIT_COPY_TO_HOST, data, address(at), bytes); });
   sync();
 }
 
-void Executor::sync() { check(device_->item().sync(queue_), "sync"); }
+void Executor::sync() {
+  call("sync", [&] { return device_->item().sync(queue_); });
+}
 
 Executor::Finding Executor::first_non_finite(int32_t program, int32_t slot) {
   Finding first;
@@ -190,9 +220,10 @@ Executor::Finding Executor::first_non_finite(int32_t program, int32_t slot) {
 bool Executor::finite(plan::Place at, const plait_shape& shape, int32_t slot) {
   if (shape.dtype != PLAIT_F32) return true;
   std::vector<float> values(static_cast<size_t>(program::elements(shape)));
-  check(device_->item().copy(queue_, PLAIT_COPY_TO_HOST, values.data(), address(at, slot),
-                             values.size() * sizeof(float)),
-        "copy");
+  call("copy", [&] {
+    return device_->item().copy(queue_, PLAIT_COPY_TO_HOST, values.data(), address(at, slot),
+                                values.size() * sizeof(float));
+  });
   sync();
   return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }

@@ -21,10 +21,12 @@ class Device {
   Device& operator=(const Device&) = delete;
   const plait_device_item& item() const { return item_; }
   plait_device* handle() const { return handle_; }
+  const plait_host* host() const { return registry_->host_of(&item_); }
   const plait_device_info& info() const { return info_; }
   const std::string& plugin() const { return plugin_; }
 
  private:
+  void close() noexcept;
   std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
   const plait_device_item& item_;
   std::string plugin_;
@@ -74,7 +76,8 @@ class Executor {
   };
   Finding first_non_finite(int32_t program, int32_t slot = 0);
 
-  char* address(plan::Place at, int32_t slot = 0) const;  // device memory; a host pointer where the device says so
+  char* address(plan::Place at,
+                int32_t slot = 0) const;  // device memory; a host pointer where the device says so
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const Device& device() const { return *device_; }
 
@@ -102,7 +105,9 @@ class Executor {
   void enqueue(const Loaded& program, const Prepared& call, size_t slot);
   bool finite(plan::Place at, const plait_shape& shape, int32_t slot);
   void release() noexcept;
-  void check(plait_error* e, const char* call) const;
+  // Calls a function of the device.
+  template <class F>
+  void call(const char* function, F&& f) const;
 
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Device> device_;

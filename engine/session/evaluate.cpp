@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/session/session.hpp"
@@ -33,8 +34,7 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
 Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) {
   const Stopwatch watch;
   Feeder feeder(plan_->eval_feed, d, plan_->eval_feed.batch);
-  data::Loader loader(data::Source{&d.item(), d.handle(), d.name()},
-                      plan::loader_config(*plan_, d.name(), false));
+  data::Loader loader(d.source(), plan::loader_config(*plan_, d.name(), false));
   // Samples, whether somebody wants to stop, loss and weight of each model, the metrics' states.
   const size_t n_models = plan_->models.size();
   size_t n = 2 + 2 * n_models;
@@ -42,8 +42,7 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   std::vector<double> totals(n, 0);
   std::vector<float> scratch;
   // A rank that stops alone would leave the others waiting inside the program.
-  const bool exchanges =
-      plan_->grid.tensor() > 1 || plan_->grid.pipeline() > 1 || plan_->zero == 3;
+  const bool exchanges = plan_->grid.tensor() > 1 || plan_->grid.pipeline() > 1 || plan_->zero == 3;
   for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
     const data::Batch* batch = loader.next();
     // Inside a run the request is the run's: it stops when this has failed.
@@ -79,7 +78,10 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
       e.loss += totals[2 + 2 * m] / totals[3 + 2 * m];
   const double* state = totals.data() + 2 + 2 * n_models;
   for (const auto& m : plan_->metrics) {
-    e.metrics.emplace_back(m.name, m.item->finish(state));
+    const double figure =
+        ask_plugin({plan_->registry->plugin_of(m.item), "finish", "metric", m.item->name},
+                   [&] { return m.item->finish(state); });
+    e.metrics.emplace_back(m.name, figure);
     state += m.item->n_state;
   }
   e.seconds = watch.seconds();

@@ -1,21 +1,25 @@
 #include "engine/session/schedules.hpp"
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/plugin_call.hpp"
 
 namespace plait::session {
 
 Schedules::Schedules(const plan::Plan& plan) {
   try {
     for (const plan::Group& g : plan.groups) {
-      open_.push_back({});
+      Open& o = open_.emplace_back();
       if (!g.schedule) continue;
       const plait_schedule_item& item = plan.registry->schedule(g.schedule->type);
+      o.host = plan.registry->host_of(&item);
+      o.plugin = plan.registry->plugin_of(&item);
+      const auto call = [&] {
+        return item.open(o.host, &g.schedule->options, plan.total_steps, &o.state);
+      };
       check_plugin(
-          item.open(plan.registry->host_of(&item), &g.schedule->options, plan.total_steps,
-                    &open_.back().state),
-          plan.registry->plugin_of(&item),
+          try_plugin({o.plugin, "open", "schedule", item.name}, call), o.plugin,
           "opening schedule '" + g.schedule->type + "' (" + g.schedule->origin.text() + ")");
-      open_.back().item = &item;
+      o.item = &item;
     }
   } catch (...) {
     close();
@@ -25,9 +29,18 @@ Schedules::Schedules(const plan::Plan& plan) {
 
 Schedules::~Schedules() { close(); }
 
+double Schedules::factor(size_t g, int64_t step) const {
+  const Open& o = open_[g];
+  if (!o.item) return 1.0;
+  return ask_plugin({o.plugin, "factor", "schedule", o.item->name},
+                    [&] { return o.item->factor(o.state, step); });
+}
+
 void Schedules::close() noexcept {
   for (Open& o : open_)
-    if (o.item) o.item->close(o.state);
+    if (o.item)
+      leave_plugin(o.host, {"", "close", "schedule", o.item->name},
+                   [&] { o.item->close(o.state); });
   open_.clear();
 }
 

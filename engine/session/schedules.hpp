@@ -1,6 +1,7 @@
 // Learning-rate schedules of the groups, opened from plugins.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/plan/plan.hpp"
@@ -14,14 +15,14 @@ class Schedules {
   Schedules(const Schedules&) = delete;
   Schedules& operator=(const Schedules&) = delete;
   // What group g's base rate is multiplied with at a step, which counts from 1.
-  double factor(size_t g, int64_t step) const {
-    return open_[g].item ? open_[g].item->factor(open_[g].state, step) : 1.0;
-  }
+  double factor(size_t g, int64_t step) const;
 
  private:
   struct Open {
     const plait_schedule_item* item = nullptr;
     void* state = nullptr;
+    const plait_host* host = nullptr;
+    std::string plugin = {};
   };
   void close() noexcept;
   std::vector<Open> open_;

@@ -107,7 +107,7 @@ data::Loader& Session::train_loader() {
     data::LoaderConfig l = plan::loader_config(*plan_, "train", true);
     l.first_batch = next_batch_;
     const plan::Dataset& d = *plan_->dataset("train");
-    train_loader_.emplace(data::Source{&d.item(), d.handle(), "train"}, l);
+    train_loader_.emplace(d.source(), l);
   }
   return *train_loader_;
 }

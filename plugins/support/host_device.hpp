@@ -105,17 +105,21 @@ class HostDevice {
       return detail::guard(detail::maker(q->device->host),
                            [&] { q->capturing->add(step, operands, n); });
     q->device->device.enter();
-    return step.run(step.kernel, reinterpret_cast<plait_queue*>(q), operands, step.workspace);
+    try {
+      return step.run(step.kernel, reinterpret_cast<plait_queue*>(q), operands, step.workspace);
+    } catch (...) {
+      return thrown_by(step, q->device->host);
+    }
   }
   static plait_error* enqueue(plait_queue* q, const plait_kernel_item* item,
                               const plait_kernel* kernel, void* const* operands, uint32_t n,
                               void* workspace) {
-    return put(of(q), {item->run, kernel, nullptr, workspace}, operands, n);
+    return put(of(q), {item->run, kernel, nullptr, workspace, item}, operands, n);
   }
   static plait_error* copy(plait_queue* q, uint32_t, void* to, const void* from, uint64_t bytes) {
     void* const operands[] = {to, const_cast<void*>(from),
                               reinterpret_cast<void*>(static_cast<uintptr_t>(bytes))};
-    return put(of(q), {run_copy, nullptr, nullptr, nullptr}, operands, 3);
+    return put(of(q), {run_copy, nullptr, nullptr, nullptr, nullptr}, operands, 3);
   }
   static plait_error* sync(plait_queue*) { return nullptr; }
 
@@ -149,7 +153,7 @@ class HostDevice {
     if (of(q)->capturing)
       return wrong(of(q), "[device] graph_launch while the queue captures: end that capture first");
     of(q)->device->device.enter();
-    return reinterpret_cast<const HostGraph*>(g)->launch(q);
+    return reinterpret_cast<const HostGraph*>(g)->launch(q, of(q)->device->host);
   }
   static void graph_close(plait_graph* g) { delete reinterpret_cast<HostGraph*>(g); }
 };

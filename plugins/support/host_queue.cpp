@@ -1,6 +1,8 @@
 #include "plugins/support/host_queue.hpp"
 
 #include <cstring>
+#include <new>
+#include <string>
 
 namespace plait::support {
 
@@ -12,6 +14,26 @@ void HostGraph::add(GraphStep step, void* const* operands, uint32_t n) {
 
 void HostGraph::finish() {
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].operands = operands_.data() + first_[i];
+}
+
+plait_error* thrown_by(const GraphStep& step, const plait_host* host) {
+  uint32_t code = PLAIT_ERR_PLUGIN;
+  std::string what;
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    code = PLAIT_ERR_MEMORY;
+    what = "threw: out of memory";
+  } catch (const std::exception& e) {
+    what = std::string("threw: ") + e.what();
+  } catch (...) {
+    what = "threw what is no std::exception";
+  }
+  const std::string name = step.item ? step.item->name : "copy",
+                    op = step.item ? step.item->op : "";
+  const std::string text = "run() of kernel '" + name + "' of op '" + op + "' " + what +
+                           "; no exception may leave a plugin: tell its author";
+  return host->error_new(code, text.data(), text.size(), nullptr);
 }
 
 plait_error* run_copy(const plait_kernel*, plait_queue*, void* const* operands, void*) {

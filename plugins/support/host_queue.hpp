@@ -16,7 +16,11 @@ struct GraphStep {
   const plait_kernel* kernel;
   void* const* operands;
   void* workspace;
+  const plait_kernel_item* item;  // NULL: a copy
 };
+
+// The exception in flight, which run() of a step has let out, as the error it should have returned. Only inside a catch block.
+plait_error* thrown_by(const GraphStep& step, const plait_host* host);
 
 // Captured work. Borrows kernels and memory; immutable once captured, so it may be launched again and again.
 class HostGraph {
@@ -24,10 +28,15 @@ class HostGraph {
   void add(GraphStep step, void* const* operands, uint32_t n);
   // Points the steps at their operands; after this nothing is added.
   void finish();
-  // Runs all steps in order; stops at the first error.
-  plait_error* launch(plait_queue* queue) const {
-    for (const GraphStep& step : steps_)
-      if (plait_error* e = step.run(step.kernel, queue, step.operands, step.workspace)) return e;
+  // Runs all steps in order; stops at the first error. host: makes that of a kernel that throws.
+  plait_error* launch(plait_queue* queue, const plait_host* host) const {
+    const GraphStep* at = steps_.data();
+    try {
+      for (const GraphStep* end = at + steps_.size(); at != end; ++at)
+        if (plait_error* e = at->run(at->kernel, queue, at->operands, at->workspace)) return e;
+    } catch (...) {
+      return thrown_by(*at, host);
+    }
     return nullptr;
   }
   size_t size() const { return steps_.size(); }

@@ -169,6 +169,20 @@ TEST_SUITE("faults") {
     }
   }
 
+  TEST_CASE("a backend that throws is an error that names its plugin") {
+    Team team{kMutiny, {"topology.comm=thrower"}, {}, {}};
+    team.plugins = {THROWER, MUTINEER};
+    const auto outcomes = run(team, 2, train(1));
+    CAPTURE(outcomes[0].error);
+    CAPTURE(outcomes[1].error);
+    for (const Outcome& o : outcomes) CHECK(o.code != PLAIT_OK);
+    CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
+      return has(o.error,
+                 "[plugin comm-thrower] open() of backend 'thrower' threw: nobody catches "
+                 "me; no exception may leave a plugin: tell its author");
+    }));
+  }
+
   TEST_CASE("a job's time for all ranks to arrive counts, in place of that of [topology]") {
     const Folder folder;
     Team team{model(folder), {"topology.data=2"}, {{1, {"topology.data=1"}}}, {}};

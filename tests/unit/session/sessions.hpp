@@ -75,6 +75,9 @@ struct Rank {
   std::unique_ptr<session::Session> session;
 };
 
+// Part of the test program; every rank loads it beside the others, while it is set.
+inline const plait_plugin* extra_plugin = nullptr;
+
 // What one rank's run() ended with.
 struct Outcome {
   session::StepResult last;

@@ -1,0 +1,45 @@
+#include "engine/base/plugin_call.hpp"
+
+#include <new>
+
+#include "engine/base/c_error.hpp"
+
+namespace plait {
+
+Error thrown_by(const PluginCall& at) {
+  uint32_t code = PLAIT_ERR_PLUGIN;
+  std::string what;
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    code = PLAIT_ERR_MEMORY;
+    what = "threw: out of memory";
+  } catch (const std::exception& e) {
+    what = std::string("threw: ") + e.what();
+  } catch (...) {
+    what = "threw what is no std::exception";
+  }
+  const std::string plugin = at.plugin.empty() ? "" : "[plugin " + std::string(at.plugin) + "] ";
+  return {code, plugin + at.function + "() of " + at.kind + " '" + std::string(at.item) + "' " +
+                    what + "; no exception may leave a plugin: tell its author"};
+}
+
+plait_error* c_error_thrown_by(const PluginCall& at) noexcept {
+  try {
+    return to_c(thrown_by(at));
+  } catch (...) {  // no memory for the text
+    return current_c_error();
+  }
+}
+
+void log_thrown_by(const plait_host* host, const PluginCall& at) noexcept {
+  if (!host) return;
+  try {
+    const Error e = thrown_by(at);
+    host->log(host, PLAIT_LOG_ERROR, e.text().data(), e.text().size());
+  } catch (...) {
+    // Out of memory: the line is lost.
+  }
+}
+
+}  // namespace plait
