@@ -96,6 +96,13 @@ struct Model {
   Place eval_loss_sum, eval_weight_sum;
 };
 
+// Which integers of a field an op can take: what is outside of them makes its result not a number.
+struct Bound {
+  int64_t least = 0, end = 0;
+  std::string reader;  // "model.cross_entropy", whose op it is
+  std::string maker;   // "model.linear3", which has `end` rows or classes
+};
+
 // A data field that a program reads: (B, sample shape).
 struct Field {
   uint32_t index = 0;  // among the dataset's fields without the weight field
@@ -104,6 +111,7 @@ struct Field {
   plait_shape shape{};
   Place place;
   uint64_t sample_bytes = 0;
+  std::vector<Bound> bounds = {};  // of the feed of all that is read
 };
 
 struct Metric {

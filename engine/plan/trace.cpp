@@ -34,6 +34,7 @@ void Tracer::run() {
   for (const bool frozen : {true, false})
     for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
       if (plan_.experiment.models[m].frozen == frozen) trace_model(m);
+  note_bounds();
 }
 
 void Tracer::trace_model(size_t m) {

@@ -65,6 +65,7 @@ class Tracer {
   std::vector<ValueId> inputs(const std::vector<std::string>& from,
                               const std::vector<ValueId>& fallback);
   std::vector<std::string> known_names() const;
+  void note_bounds();
 
   Plan& plan_;
   Feed& feed_;

@@ -1,5 +1,6 @@
 // Where a traced model's values come from: data fields, names, random streams and parameters.
 #include <algorithm>
+#include <limits>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
@@ -84,6 +85,36 @@ ValueId Tracer::random_uniform(ValueId like) {
       {attr("kind", std::string("uniform")), attr("shape", dims),
        attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream))});
   return program::reshaped(*graph_, numbers, program::dims_of(s));
+}
+
+namespace {
+
+// What an op that looks up rows or classes can take; its second input holds the indices. False: it is no such op.
+bool bound_of(const Graph& g, const program::Op& op, Bound& bound) {
+  const bool rows = op.name == "gather", classes = op.name == "cross_entropy";
+  if (!rows && !classes) return false;
+  const plait_shape& of = g.shape(op.in[0]);
+  bound.end = of.dims[rows ? 0 : of.rank - 1];
+  bound.least = rows ? 0 : std::numeric_limits<int64_t>::min();  // labels below 0 don't count
+  const int32_t producer = g.value(op.in[0]).producer;
+  bound.reader = op.scope;
+  bound.maker = producer < 0 ? op.scope : g.ops()[static_cast<size_t>(producer)].scope;
+  return true;
+}
+
+}  // namespace
+
+// What the fields must hold, of those that ops read as they are. For the message when they don't: no program looks.
+void Tracer::note_bounds() {
+  for (Field& f : feed_.fields) f.bounds.clear();
+  for (const program::Op& op : graph_->ops()) {
+    Bound bound;
+    if (!bound_of(*graph_, op, bound)) continue;
+    const ValueId indices = graph_->root(op.in[1]);
+    for (Field& f : feed_.fields)
+      if (const auto at = fields_.find(f.name); at != fields_.end() && at->second == indices)
+        f.bounds.push_back(bound);
+  }
 }
 
 namespace {

@@ -41,6 +41,7 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   for (const auto& m : plan_->metrics) n += m.item->n_state;
   std::vector<double> totals(n, 0);
   std::vector<float> scratch;
+  std::string outside;  // why the loss is not finite, as far as this rank can see
   // A rank that stops alone would leave the others waiting inside the program.
   const bool exchanges = plan_->grid.tensor() > 1 || plan_->grid.pipeline() > 1 || plan_->zero == 3;
   for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
@@ -53,10 +54,14 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
     feeder.stage(*batch);
     launch_evaluation(feeder);
     executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
+    bool finite = true;
     for (size_t m = 0; m < n_models; ++m) {
+      finite =
+          finite && std::isfinite(results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)]);
       totals[2 + 2 * m] += results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)];
       totals[3 + 2 * m] += results_[plan_->models[m].eval_weight_sum.offset / sizeof(float)];
     }
+    if (!finite && outside.empty()) outside = outside_text(feeder, d.name(), "the evaluation");
     size_t at = 2 + 2 * n_models;
     for (const auto& m : plan_->metrics) {
       scratch.resize(m.item->n_state);
@@ -69,6 +74,8 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   if (totals[1] > 0)
     fail_agreed(PLAIT_ERR_CANCELLED,
                 "[session] evaluation of [data." + d.name() + "] stopped on request");
+  for (size_t m = 0; m < n_models; ++m)
+    if (!std::isfinite(totals[2 + 2 * m])) fail_outside(outside);
   Evaluation e;
   e.step = step_;
   e.dataset = d.name();

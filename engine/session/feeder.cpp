@@ -151,6 +151,36 @@ int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
   return n;
 }
 
+namespace {
+
+int64_t integer_at(uint32_t dtype, const char* data, int64_t i) {
+  const auto get = [&](auto v) {
+    std::memcpy(&v, data + static_cast<uint64_t>(i) * sizeof v, sizeof v);
+    return static_cast<int64_t>(v);
+  };
+  return dtype == PLAIT_I64 ? get(int64_t{}) : dtype == PLAIT_I32 ? get(int32_t{}) : get(uint8_t{});
+}
+
+}  // namespace
+
+Feeder::Outside Feeder::outside() const {
+  for (size_t i = 0; i < feed_.fields.size(); ++i) {
+    const plan::Field& f = feed_.fields[i];
+    if (!staged_[i]) continue;
+    const int64_t n = global_ * (program::elements(f.shape) / feed_.batch);
+    for (const plan::Bound& b : f.bounds) {
+      Outside found;
+      for (int64_t k = 0; k < n; ++k) {
+        const int64_t v = integer_at(f.shape.dtype, staged_[i], k);
+        if (!found.field && (v < b.least || v >= b.end)) found = {&f, &b, v, v};
+        found.largest = std::max(found.largest, v);
+      }
+      if (found.field) return found;
+    }
+  }
+  return {};
+}
+
 void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
                   int64_t step, int64_t first_sample) {
   const int64_t b = feed_.batch;

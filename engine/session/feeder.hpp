@@ -36,6 +36,15 @@ class Feeder {
   void feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
             int64_t step, int64_t first_sample);
 
+  // Of what is staged, what an op that reads it cannot take. Slow: for the message when a result is not finite.
+  struct Outside {
+    const plan::Field* field = nullptr;  // nullptr: everything fits
+    const plan::Bound* bound = nullptr;
+    int64_t value = 0;    // the first one
+    int64_t largest = 0;  // of all values of the field
+  };
+  Outside outside() const;
+
  private:
   int64_t samples_of(const HostField& f, const plait_shape& sample) const;
 
@@ -43,8 +52,8 @@ class Feeder {
   int64_t global_;
   std::vector<std::vector<char>>
       own_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
-  std::vector<float> own_weight_;    // (G)
-  std::vector<const char*> staged_;  // per field of the feed
+  std::vector<float> own_weight_;                 // (G)
+  std::vector<const char*> staged_;               // per field of the feed
   std::vector<std::array<int64_t, 2>> counters_;  // per micro-batch
   const float* weight_ = nullptr;
 };

@@ -189,50 +189,6 @@ void Session::read_results(StepResult& r) {
   r.grad_norm = std::sqrt(squares);
 }
 
-// What was found earliest in the program, by any rank; "" where none found anything.
-std::string Session::first_found() {
-  std::string own;  // begins with what it is ordered by
-  for (const plan::Turn& t : plan_->step_turns) {
-    if (t.micro < plan_->accumulation - 1) continue;
-    const runtime::Executor::Finding f = executor_.first_non_finite(t.program, t.slot);
-    if (f.text.empty()) continue;
-    const int32_t order = plan_->programs[static_cast<size_t>(t.program)].order;
-    const std::string found = strf("%06d %09zu ", order, f.op) + f.text;
-    if (own.empty() || found < own) own = found;
-  }
-  const std::vector<std::string> all = team_.from_all(own);
-  std::string first;
-  size_t rank = 0;
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty() || (!first.empty() && all[r].substr(0, 16) >= first.substr(0, 16))) continue;
-    first = all[r];
-    rank = r;
-  }
-  if (first.empty()) return "";
-  return first.substr(17) + (team_.alone() ? "" : " on rank " + std::to_string(rank));
-}
-
-void Session::guard_numerics(const StepResult& r) {
-  skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
-  if (!r.skipped) return;
-  const int64_t limit = plan_->experiment.guard.nonfinite_limit;
-  log_.warn(
-      strf("[session] step %ld is not finite (loss %s, gradient norm %s): skipped, %ld in a row",
-           static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
-           real_text(std::abs(r.grad_norm)).c_str(), static_cast<long>(skipped_in_a_row_)));
-  if (limit <= 0 || skipped_in_a_row_ < limit) return;
-  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
-  // as they exchange on the way.
-  const std::string op = first_found();
-  fail_agreed(PLAIT_ERR_NUMERIC,
-              strf("[session] %ld steps in a row were not finite, up to step %ld; the "
-                   "first value that is not finite comes from %s; "
-                   "lower the learning rate, set optimizer.clip, or look at the data; "
-                   "[guard] nonfinite_limit sets the patience",
-                   static_cast<long>(skipped_in_a_row_), static_cast<long>(r.step),
-                   op.empty() ? "an earlier micro-batch" : op.c_str()));
-}
-
 void Session::throw_together(const char* what, const Error& e) {
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(step_ + 1));

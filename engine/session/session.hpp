@@ -118,6 +118,11 @@ class Session {
   void write_scalars();
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
+  [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
+  std::string outside_text(const Feeder& feeder, const std::string& dataset,
+                           const std::string& where) const;
+  void fail_outside(const std::string& own);
+  bool counts_nothing() const;
   std::string first_found();
   void restore(const checkpoint::Checkpoint& c);
   void begin_timeline();

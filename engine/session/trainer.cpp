@@ -124,7 +124,8 @@ int Trainer::stop_metric() const {
 Evaluation Trainer::evaluation(const StepResult& r) {
   try {
     return s_.evaluate("eval", experiment_.evaluate.batches);
-  } catch (const Agreed&) {  // an evaluation's only agreement is to stop
+  } catch (const Agreed& e) {
+    if (e.code() != PLAIT_ERR_CANCELLED) throw;
     stop(r);
   }
 }
@@ -243,6 +244,10 @@ StepResult Trainer::loop() {
   }
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : settle(r);
+  // Nothing was learned from the last steps: what was saved is from before them, and no success.
+  if (r.skipped)
+    s_.fail_numerics(
+        r, "; the run is at its end" + (checkpoint_.empty() ? "" : ", saved as " + checkpoint_));
   status("done", r);
   return r;
 }

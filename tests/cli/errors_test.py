@@ -1,5 +1,7 @@
 """What is said, and with which exit code, when something is wrong."""
 
+import json
+import struct
 import unittest
 
 from support import Case, TINY
@@ -127,6 +129,67 @@ class Files(Case):
     def test_device(self):
         self.write("t.toml", TINY)
         self.fails(2, ["run", "t.toml", "run.device=cup"], "'cup'", "'cpu'")
+
+
+class Labels(Case):
+    """Values that an op cannot take: no number comes out, and the message says where they come from."""
+
+    def experiment(self, rows, *more):
+        """Samples (x, label, weight), in the order of `rows`."""
+        self.write("d.csv", "x,label,weight\n" + "".join(f"{x},{label},{weight}\n" for x, label, weight in rows))
+        return self.write("t.toml", "\n".join([
+            '[run]', 'steps = 6', '[batch]', 'global = 4', '[data.train]', 'type = "csv"', 'path = "d.csv"', 'input = ["x"]',
+            'target = ["label"]', 'target_type = "i32"', 'weight = "weight"', *more, '[model]',
+            'layers = [{type = "linear", out = 5}, {type = "linear", out = 3}]', '[loss]', 'type = "cross_entropy"', '[optimizer]',
+            'type = "sgd"', 'rate = 0.1', '']))
+
+    def test_a_label_beyond_the_classes(self):
+        self.experiment([(i / 8, 7 if i == 5 else i % 3, 1) for i in range(8)])
+        text = "but model.linear2 has 3, counted from 0, and model.cross_entropy compares them; " \
+               "set model.layers[1].out = 8 or more, or correct the data"
+        self.fails(1, ["run", "t.toml", "run.steps=1", "batch.global=8"], "[data.train] field 'target' is 7 for a sample of step 1, " + text)
+        for more in ([], ["topology.data=2"], ["topology.pipeline=2"], ["batch.micro=2"], ["topology.tensor=2"]):
+            done = self.fails(1, ["run", "t.toml", *more], "[data.train] field 'target' is 7", text)
+            self.assertNotIn("learning rate", done.err)
+        self.expect(0, "run", "t.toml", "model.layers[1].out=8", "topology.data=2")
+
+    def test_the_same_in_an_evaluation(self):
+        self.experiment([(i / 8, 7 if i == 5 else i % 3, 1) for i in range(8)])
+        good = "x,label,weight\n" + "".join(f"{i},{i % 3},1\n" for i in range(8))
+        self.write("good.csv", good)
+        evaluated = 'data.eval={type = "csv", path = "d.csv", input = ["x"], target = ["label"], target_type = "i32", weight = "weight"}'
+        for more in ([], ["topology.data=2"], ["topology.pipeline=2"]):
+            self.fails(1, ["run", "t.toml", "data.train.path=good.csv", evaluated, *more],
+                       "[data.eval] field 'target' is 7 for a sample of the evaluation, but model.linear2 has 3")
+
+    def test_an_id_beyond_the_vocabulary(self):
+        header = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 2), }"
+        header += " " * (117 - len(header)) + "\n"
+        for bad, advice in ((11, "set model.layers[0].vocabulary = 12 or more, or correct the data"), (-1, "from 0; correct the data")):
+            ids = [1, 2, 3, 4, 5, bad, 7, 8]
+            (self.folder / "ids.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+                                                  + struct.pack("<8i", *ids))
+            self.write("e.toml", "\n".join([
+                '[run]', 'steps = 2', '[batch]', 'global = 4', '[data.train]', 'type = "npy"', 'input = "ids.npy"', '[model]',
+                'layers = [{type = "embedding", vocabulary = 10, width = 3}]', '[loss]', 'type = "mse"',
+                'from = ["output", "output"]', '[optimizer]', 'type = "sgd"', '']))
+            self.fails(1, ["run", "e.toml"], f"field 'input' is {bad} for a sample of step 1, but model.embedding1 has 10", advice)
+
+    def test_no_weight_at_all(self):
+        self.experiment([(i / 8, i % 3, 0) for i in range(8)], '[guard]', 'nonfinite_limit = 3')
+        said = "the weights of all samples of that step are 0"
+        self.fails(1, ["run", "t.toml"], "3 steps in a row were not finite, up to step 3", said)
+        # The same at the end of a run that is over before the patience is.
+        done = self.fails(1, ["run", "t.toml", "run.steps=2", "--run-dir", "short"], said, "the run is at its end, saved as")
+        self.assertNotIn("training loss", done.out)
+        self.assertEqual(json.loads((self.folder / "short/status.json").read_text())["state"], "aborted")
+
+    def test_a_run_that_ends_with_steps_that_are_not_finite(self):
+        self.experiment([(3e38 if i > 5 else i / 8, i % 3, 1) for i in range(8)])
+        words = ["run", "t.toml", "run.steps=2", "batch.global=8", "optimizer.rate=1"]
+        for more in ([], ["topology.data=2"]):
+            done = self.fails(5, [*words, *more], "2 steps in a row were not finite, up to step 2", "the run is at its end")
+            self.assertNotIn("training loss", done.out)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,121 @@
+// What a session says of results that are not finite: whether the data is why, and which op they come from.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/session/session.hpp"
+
+namespace plait::session {
+namespace {
+
+// How a layer is to be made larger: "set model.layers[5].out = 8 or more". Its option is the one that is the extent.
+std::string advice(const config::Experiment& experiment, const plan::Bound& bound,
+                   int64_t largest) {
+  if (largest >= bound.end)
+    for (const auto& model : experiment.models)
+      for (const auto& layer : model.layers) {
+        if (model.name + "." + layer.name != bound.maker) continue;
+        for (const auto& option : layer.options.values())
+          if (option.declared->type == PLAIT_OPT_INT && option.integer == bound.end)
+            return strf("set %s.%s = %ld or more, or correct the data", layer.path.c_str(),
+                        option.declared->name, static_cast<long>(largest + 1));
+      }
+  return "correct the data";
+}
+
+}  // namespace
+
+// What does not fit of what a feeder has staged; "" when everything does.
+std::string Session::outside_text(const Feeder& feeder, const std::string& dataset,
+                                  const std::string& where) const {
+  const Feeder::Outside found = feeder.outside();
+  if (!found.field) return "";
+  const plan::Bound& b = *found.bound;
+  const auto end = static_cast<long>(b.end);
+  return strf("[data.%s] field '%s' is %ld for a sample of %s, but %s has %ld, counted from 0",
+              dataset.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
+              where.c_str(), b.maker.c_str(), end) +
+         (b.maker == b.reader ? "" : ", and " + b.reader + " compares them") + "; " +
+         advice(plan_->experiment, b, found.largest);
+}
+
+// All ranks come here together, each with what it has found of its own samples.
+void Session::fail_outside(const std::string& own) {
+  const std::vector<std::string> all = team_.from_all(own);
+  for (size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty())
+      fail_agreed(PLAIT_ERR_DATA,
+                  all[r] + (team_.alone() ? "" : " (found by rank " + std::to_string(r) + ")"));
+}
+
+// Whether the last step's loss is 0/0: no sample of any rank has a weight.
+bool Session::counts_nothing() const {
+  return std::any_of(plan_->models.begin(), plan_->models.end(), [&](const plan::Model& m) {
+    return m.trained && results_[m.weight_sum.offset / sizeof(float)] == 0;
+  });
+}
+
+// What was found earliest in the program, by any rank; "" where none found anything.
+std::string Session::first_found() {
+  std::string own;  // begins with what it is ordered by
+  for (const plan::Turn& t : plan_->step_turns) {
+    if (t.micro < plan_->accumulation - 1) continue;
+    const runtime::Executor::Finding f = executor_.first_non_finite(t.program, t.slot);
+    if (f.text.empty()) continue;
+    const int32_t order = plan_->programs[static_cast<size_t>(t.program)].order;
+    const std::string found = strf("%06d %09zu ", order, f.op) + f.text;
+    if (own.empty() || found < own) own = found;
+  }
+  const std::vector<std::string> all = team_.from_all(own);
+  std::string first;
+  size_t rank = 0;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty() || (!first.empty() && all[r].substr(0, 16) >= first.substr(0, 16))) continue;
+    first = all[r];
+    rank = r;
+  }
+  if (first.empty()) return "";
+  return first.substr(17) + (team_.alone() ? "" : " on rank " + std::to_string(rank));
+}
+
+void Session::guard_numerics(const StepResult& r) {
+  skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (!r.skipped) return;
+  // A value that no op can take stays one: waiting for better steps would be in vain.
+  fail_outside(outside_text(train_feeder_, "train", strf("step %ld", static_cast<long>(r.step))));
+  const int64_t limit = plan_->experiment.guard.nonfinite_limit;
+  log_.warn(
+      strf("[session] step %ld is not finite (loss %s, gradient norm %s%s): skipped, %ld in a row",
+           static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
+           real_text(std::abs(r.grad_norm)).c_str(),
+           counts_nothing() ? "; the weights of its samples are all 0" : "",
+           static_cast<long>(skipped_in_a_row_)));
+  if (limit > 0 && skipped_in_a_row_ >= limit) fail_numerics(r, "");
+}
+
+// The error of a run whose last steps, up to this one, were not finite. saved: what became of the run, for the end of the text.
+void Session::fail_numerics(const StepResult& r, const std::string& saved) {
+  const auto step = static_cast<long>(r.step), n = static_cast<long>(skipped_in_a_row_);
+  const std::string steps =
+      n == 1 ? strf("[session] step %ld was not finite; ", step)
+             : strf("[session] %ld steps in a row were not finite, up to step %ld; ", n, step);
+  if (counts_nothing())
+    fail_agreed(PLAIT_ERR_DATA,
+                steps +
+                    "the weights of all samples of that step are 0, or all its labels below 0, so "
+                    "that its loss is the mean of nothing; correct the weights or the labels of "
+                    "[data.train]" +
+                    saved);
+  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
+  // as they exchange on the way.
+  const std::string op = first_found();
+  fail_agreed(PLAIT_ERR_NUMERIC,
+              steps + "the first value that is not finite comes from " +
+                  (op.empty() ? "an earlier micro-batch" : op) +
+                  "; lower the learning rate, set optimizer.clip, or look at the data; "
+                  "[guard] nonfinite_limit sets the patience" +
+                  saved);
+}
+
+}  // namespace plait::session
