@@ -225,6 +225,9 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 /* Writes a checkpoint into the run directory (path NULL) or into the folder `path`; reads one back. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_session *session, const char *path);
+/* Reads the parameters alone, and the step they are of: to evaluate and predict with a checkpoint, whatever optimizer, seed and
+ * topology it was saved with. [thread: owner; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load_parameters(plait_session *session, const char *path);
 
 /* JSON: run directory, step, samples, device, arena_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype,
  * group), and last_evaluation: that of

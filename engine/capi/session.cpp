@@ -207,6 +207,15 @@ plait_error* plait_session_load(plait_session* session, const char* path) {
   });
 }
 
+plait_error* plait_session_load_parameters(plait_session* session, const char* path) {
+  return guard_c([&] {
+    require(session, "session");
+    require(path, "path");
+    const Turn turn(*session, "plait_session_load_parameters", "session");
+    session->session->load_parameters(path);
+  });
+}
+
 plait_error* plait_session_describe(plait_session* session, plait_text** json) {
   return guard_c([&] {
     require(session, "session");

@@ -128,19 +128,48 @@ void Session::wait_for_save() {
   guarded("saving", [&] { background_.wait(); });
 }
 
+// One rank verifies all of it; the others what they read.
+std::unique_ptr<checkpoint::Checkpoint> Session::open_together(const std::string& path) {
+  background_.wait();
+  std::unique_ptr<checkpoint::Checkpoint> c;
+  if (team_.leads()) c = checkpoint::open_checkpoint(files_, path, log_);
+  const std::string found = team_.from_leader(c ? c->path() : "");
+  if (!c) c = std::make_unique<checkpoint::Checkpoint>(files_, found, kVerifyLater);
+  return c;
+}
+
 void Session::load(const std::string& path) {
   together("loading", [&] {
-    background_.wait();
-    // One rank verifies all of it; the others what they read.
-    std::unique_ptr<checkpoint::Checkpoint> c;
-    if (team_.leads()) c = checkpoint::open_checkpoint(files_, path, log_);
-    if (team_.leads() && !c) fail_not_found("[session] there is no checkpoint in '" + path + "'");
-    const std::string found = team_.from_leader(c ? c->path() : "");
-    if (!c) c = std::make_unique<checkpoint::Checkpoint>(files_, found, kVerifyLater);
-    restore(*c);
-    resumed_from_.clear();
+    restore(*open_together(path));
+    modified();
     if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
   });
+}
+
+void Session::load_parameters(const std::string& path) {
+  together("loading", [&] {
+    const auto c = open_together(path);
+    for (const auto& [at, bytes] : read_blocks(*c, true))
+      executor_.write(at, bytes.data(), bytes.size());
+    executor_.sync();
+    modified();
+    step_ = c->state().step;
+    begin_timeline();
+    last_evaluation_.reset();
+  });
+}
+
+// All of it before anything changes: a checkpoint that does not fit leaves the session as it was.
+std::vector<std::pair<plan::Place, std::vector<char>>> Session::read_blocks(
+    const checkpoint::Checkpoint& c, bool parameters_only) {
+  std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
+  plan::for_each_block(*plan_, [&](const plan::Block& b) {
+    if (parameters_only && b.optimizer) return;
+    std::vector<char> bytes(b.bytes());
+    c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.held.box, bytes.data());
+    loaded.emplace_back(b.held.at, std::move(bytes));
+  });
+  return loaded;
 }
 
 // From here on checkpoints belong together; those of a higher step that were there before are of another story.
@@ -151,13 +180,7 @@ void Session::begin_timeline() {
 
 void Session::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::State& s = c.state();
-  // First read everything, then change the session: a checkpoint that does not fit leaves it as it was.
-  std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
-  plan::for_each_block(*plan_, [&](const plan::Block& b) {
-    std::vector<char> bytes(b.bytes());
-    c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.held.box, bytes.data());
-    loaded.emplace_back(b.held.at, std::move(bytes));
-  });
+  const auto loaded = read_blocks(c, false);
   const Extra extra = parse_extra(s.extra, s.step, c.path());
   if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))
     log_.warn(

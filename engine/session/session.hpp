@@ -82,6 +82,7 @@ class Session {
   // path "": into the run directory. Returns the checkpoint's path.
   std::string save(const std::string& path);
   void load(const std::string& path);
+  void load_parameters(const std::string& path);  // nothing else but their step
 
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);
@@ -124,6 +125,9 @@ class Session {
   void fail_outside(const std::string& own);
   bool counts_nothing() const;
   std::string first_found();
+  std::unique_ptr<checkpoint::Checkpoint> open_together(const std::string& path);
+  std::vector<std::pair<plan::Place, std::vector<char>>> read_blocks(
+      const checkpoint::Checkpoint& c, bool parameters_only);
   void restore(const checkpoint::Checkpoint& c);
   void begin_timeline();
 

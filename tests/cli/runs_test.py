@@ -132,6 +132,23 @@ class Checkpoints(Case):
         self.assertEqual(other.code, 1)
         self.assertIn("model.linear1.weight", other.err)
 
+    def test_an_evaluation_needs_neither_the_ranks_nor_the_optimizer_of_the_run(self):
+        expected = self.expect(0, "eval", "t.toml", "--checkpoint", "r", "--json").records[0]
+        for i, keys in enumerate((["topology.data=2", "topology.zero=1", "batch.micro=4"], ["topology.tensor=2"],
+                                  ["topology.pipeline=2", "topology.schedule=interleaved", "topology.chunks=2", "batch.micro=4"])):
+            run_dir = f"ranks{i}"
+            self.expect(0, "run", "t.toml", *keys, "--run-dir", run_dir, "-q")
+            for file in (run_dir, "t.toml"):  # the run's own file says how many ranks; the other says one
+                done = self.expect(0, "eval", file, "--checkpoint", run_dir, "--json").records[0]
+                self.assertEqual((done["step"], done["samples"]), (40, 100))
+                self.assertAlmostEqual(done["loss"], expected["loss"], delta=1e-4)
+        for keys in (["optimizer.type=sgd"], ["run.seed=9"], ["optimizer={type = \"lion\", rate = 0.1}"]):
+            done = self.expect(0, "eval", "t.toml", *keys, "--checkpoint", "r")
+            self.assertIn("checkpoint of step 40", done.out)
+            for word in ("continues from", "seed", "warning"):
+                self.assertNotIn(word, done.out + done.err)
+            self.assertEqual(self.expect(0, "eval", "t.toml", *keys, "--checkpoint", "r", "--json").records[0]["loss"], expected["loss"])
+
     def test_damaged_ones(self):
         file = next((self.folder / "r/ckpt").glob("step-*/model.safetensors"))
         good = file.read_bytes()

@@ -1,7 +1,10 @@
 // plait eval: figures of a checkpoint on a dataset.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/figures.hpp"
@@ -14,16 +17,39 @@ struct EvalArguments {
   std::string checkpoint, dataset = "eval";
 };
 
+// One rank evaluates, whatever ranks the experiment trains on; batches of an evaluation stay as large as they are there.
+std::vector<std::string> on_one_rank(const Json& values) {
+  const auto number = [&](const char* key) { return values.at(key).at("value").get<int64_t>(); };
+  const int64_t replicas = number("topology.data");
+  int64_t micro = number("batch.micro"), batch = number("batch.eval");
+  if (micro == 0)
+    micro = number("batch.global") / replicas / std::max<int64_t>(1, number("batch.accumulation"));
+  if (batch == 0) batch = micro * replicas;
+  return {"topology.data=1",
+          "topology.tensor=1",
+          "topology.pipeline=1",
+          "topology.chunks=1",
+          "topology.schedule=1f1b",
+          "topology.stages=[]",
+          "topology.zero=0",
+          "batch.accumulation=0",
+          "batch.micro=" + std::to_string(micro),
+          "batch.eval=" + std::to_string(batch)};
+}
+
 int eval(Context& context, const EvalArguments& arguments) {
   Engine engine = context.open_engine();
-  const Experiment experiment =
-      Experiment::read(engine, arguments.file.path(), arguments.file.overrides());
+  std::vector<std::string> overrides = arguments.file.overrides();
+  const Experiment given = Experiment::read(engine, arguments.file.path(), overrides);
+  const auto alone = on_one_rank(Json::parse(given.describe()));
+  overrides.insert(overrides.end(), alone.begin(), alone.end());
+  const Experiment experiment = Experiment::read(engine, arguments.file.path(), overrides);
   const Plan plan(experiment);
   SessionSettings settings;
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
-  session.load(arguments.checkpoint);
+  session.load_parameters(arguments.checkpoint);
   const Json figures = Json::parse(session.evaluate(arguments.dataset));
   context.terminal.record(figures);
   context.terminal.line(strf("checkpoint of step %lld", figures.value("step", 0LL)));

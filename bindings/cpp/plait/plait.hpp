@@ -400,6 +400,9 @@ class Session {
   void load(const std::string& path) {
     host_detail::check(plait_session_load(get(), path.c_str()));
   }
+  void load_parameters(const std::string& path) {
+    host_detail::check(plait_session_load_parameters(get(), path.c_str()));
+  }
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_session_describe(get(), t); });
   }
