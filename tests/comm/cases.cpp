@@ -19,6 +19,7 @@ bool rows_out(const Case& c) {
   return c.kind == PLAIT_COMM_ALL_GATHER || c.kind == PLAIT_COMM_ALL_TO_ALL;
 }
 bool reduces(const Case& c) { return c.reduction != 0; }
+bool has_place(uint32_t kind) { return kind != PLAIT_COMM_ALL_TO_ALL && kind != PLAIT_COMM_SEND; }
 
 // Largest relative error of one rounding.
 double half_ulp(uint32_t dtype) {
@@ -68,6 +69,8 @@ Expected expected(const Case& c, uint32_t ranks, uint32_t rank, uint64_t i) {
       return {element(c.dtype, row, column), 0};
     case PLAIT_COMM_BROADCAST:
       return {element(c.dtype, c.root, i), 0};
+    case PLAIT_COMM_SEND:
+      return {element(c.dtype, (rank + ranks - 1) % ranks, i), 0};
     default:  // all to all: row `rank` of what rank `row` brought
       return {element(c.dtype, row, rank * c.n + column), 0};
   }
@@ -77,37 +80,49 @@ Expected expected(const Case& c, uint32_t ranks, uint32_t rank, uint64_t i) {
 
 std::string Case::text() const {
   constexpr const char* kKinds[] = {"?",          "barrier",   "all_reduce", "reduce_scatter",
-                                    "all_gather", "broadcast", "all_to_all"};
+                                    "all_gather", "broadcast", "all_to_all", "message"};
   constexpr const char* kReductions[] = {"", " sum", " max", " min"};
   return std::string(kKinds[kind]) + kReductions[reduction] + " of " + std::to_string(n) + " " +
          dtype_name(dtype) + (in_place ? " in place" : "") +
          (kind == PLAIT_COMM_BROADCAST ? " from " + std::to_string(root) : "");
 }
 
-std::vector<Case> all_cases(uint32_t ranks, uint64_t large) {
-  std::vector<Case> cases;
+bool Case::same_on_all() const {
+  return kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_ALL_GATHER ||
+         kind == PLAIT_COMM_BROADCAST;
+}
+
+std::vector<Case> all_cases(uint32_t ranks) {
+  using Reductions = std::initializer_list<uint32_t>;
+  std::vector<Case> cases{{PLAIT_COMM_BARRIER, PLAIT_U8, 0, 0, 0, false}};
   const auto add = [&](uint32_t kind, uint32_t dtype, uint32_t reduction, uint64_t n) {
-    const bool cannot = kind == PLAIT_COMM_ALL_TO_ALL;
     for (const bool in_place : {false, true})
-      if (!in_place || !cannot) cases.push_back({kind, dtype, reduction, 0, n, in_place});
+      if (!in_place || has_place(kind)) cases.push_back({kind, dtype, reduction, 0, n, in_place});
     if (kind == PLAIT_COMM_BROADCAST && ranks > 1)
       cases.push_back({kind, dtype, reduction, ranks - 1, n, true});
   };
-  for (const uint64_t n : {uint64_t{0}, uint64_t{1}, uint64_t{10}, uint64_t{1000}, large})
-    for (const uint32_t dtype :
-         {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16, PLAIT_I32, PLAIT_I64, PLAIT_U8}) {
-      if (n == large && dtype != PLAIT_F32 && dtype != PLAIT_BF16) continue;
-      // Rows of the largest would only repeat what the reductions of as many elements show.
-      const uint64_t row = n == large ? n / ranks : n;
-      for (const uint32_t reduction : {PLAIT_COMM_SUM, PLAIT_COMM_MAX, PLAIT_COMM_MIN}) {
-        if (n == large && reduction == PLAIT_COMM_MIN) continue;
-        add(PLAIT_COMM_ALL_REDUCE, dtype, reduction, n);
-        add(PLAIT_COMM_REDUCE_SCATTER, dtype, reduction, row);
-      }
-      add(PLAIT_COMM_ALL_GATHER, dtype, 0, row);
-      add(PLAIT_COMM_BROADCAST, dtype, 0, n);
-      add(PLAIT_COMM_ALL_TO_ALL, dtype, 0, row);
+  // n: elements of a call that has no rows; row: of one that has one a rank.
+  const auto add_all = [&](uint64_t n, uint64_t row, uint32_t dtype, Reductions reductions) {
+    for (const uint32_t reduction : reductions) {
+      add(PLAIT_COMM_ALL_REDUCE, dtype, reduction, n);
+      add(PLAIT_COMM_REDUCE_SCATTER, dtype, reduction, row);
     }
+    add(PLAIT_COMM_ALL_GATHER, dtype, 0, row);
+    add(PLAIT_COMM_BROADCAST, dtype, 0, n);
+    add(PLAIT_COMM_ALL_TO_ALL, dtype, 0, row);
+    if (ranks > 1) add(PLAIT_COMM_SEND, dtype, 0, n);
+  };
+  for (const uint64_t n : {0, 1, 10, 1000})
+    for (const uint32_t dtype :
+         {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16, PLAIT_I32, PLAIT_I64, PLAIT_U8})
+      add_all(n, n, dtype, {PLAIT_COMM_SUM, PLAIT_COMM_MAX, PLAIT_COMM_MIN});
+  // Large enough for every way a backend has to cut a tensor. Not every type in every way: they only differ in how two are added.
+  for (const uint32_t dtype : {PLAIT_F32, PLAIT_BF16})
+    add_all(100000, 100000 / ranks, dtype, {PLAIT_COMM_SUM, PLAIT_COMM_MAX});
+  add_all(1000000, 1000000 / ranks, PLAIT_F32, {PLAIT_COMM_SUM});
+  if (ranks <= 2)
+    for (const uint32_t dtype : {PLAIT_F64, PLAIT_BF16, PLAIT_F16, PLAIT_I32, PLAIT_I64, PLAIT_U8})
+      add(PLAIT_COMM_ALL_REDUCE, dtype, PLAIT_COMM_SUM, 1000000);
   return cases;
 }
 
@@ -143,8 +158,12 @@ Bytes input(const Case& c, uint32_t ranks, uint32_t rank) {
 uint64_t out_elements(const Case& c, uint32_t ranks) { return rows_out(c) ? c.n * ranks : c.n; }
 
 std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out) {
-  const uint64_t n = out_elements(c, ranks);
-  for (uint64_t i = 0; i < n; ++i) {
+  return fault(c, ranks, rank, out, 0, out_elements(c, ranks));
+}
+
+std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out, uint64_t first,
+                  uint64_t last) {
+  for (uint64_t i = first; i < last; ++i) {
     const double got = plait::support::read_element(c.dtype, out, static_cast<int64_t>(i));
     const Expected want = expected(c, ranks, rank, i);
     if (!(std::abs(got - want.value) <= want.tolerance))

@@ -9,16 +9,19 @@
 
 namespace comm_test {
 
+// Kind PLAIT_COMM_SEND: each rank sends a message to the next, around a ring.
 struct Case {
   uint32_t kind, dtype, reduction;
   uint32_t root;  // of broadcast
   uint64_t n;
   bool in_place;
   std::string text() const;
+  // Whether every rank must hold the same in `out`.
+  bool same_on_all() const;
 };
 
-// All cases for a group of this size; `large`: elements of the largest.
-std::vector<Case> all_cases(uint32_t ranks, uint64_t large);
+// All cases for a group of this size.
+std::vector<Case> all_cases(uint32_t ranks);
 
 using Bytes = std::vector<unsigned char>;
 
@@ -29,7 +32,9 @@ double element(uint32_t dtype, uint32_t rank, uint64_t i);
 Bytes input(const Case& c, uint32_t ranks, uint32_t rank);
 // Elements of `out`: n or R * n.
 uint64_t out_elements(const Case& c, uint32_t ranks);
-// Empty, or what is wrong with rank r's `out`.
+// Empty, or what is wrong with the elements [first, last) of rank r's `out`.
+std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out, uint64_t first,
+                  uint64_t last);
 std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out);
 
 }  // namespace comm_test

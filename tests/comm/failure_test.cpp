@@ -72,6 +72,63 @@ TEST_SUITE("failure") {
     }
   }
 
+  TEST_CASE("time-outs of every kind, on groups of every size") {
+    struct Late {
+      uint32_t kind, ranks;
+    };
+    constexpr uint32_t kAll = PLAIT_COMM_ALL_REDUCE;
+    const Late table[] = {{kAll, 2},
+                          {kAll, 3},
+                          {kAll, 4},
+                          {kAll, 7},
+                          {kAll, 8},
+                          {PLAIT_COMM_BARRIER, 4},
+                          {PLAIT_COMM_REDUCE_SCATTER, 4},
+                          {PLAIT_COMM_ALL_GATHER, 4},
+                          {PLAIT_COMM_BROADCAST, 4},
+                          {PLAIT_COMM_ALL_TO_ALL, 4},
+                          {PLAIT_COMM_RECEIVE, 2}};
+    for (const auto& plugin : plugins())
+      for (const auto& [kind, ranks] : table) {
+        CAPTURE(plugin->name());
+        CAPTURE(kind);
+        CAPTURE(ranks);
+        const uint32_t last = ranks - 1;  // never starts
+        const bool has_peer = kind == PLAIT_COMM_BROADCAST || kind == PLAIT_COMM_RECEIVE;
+        const bool reduces = kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_REDUCE_SCATTER;
+        std::latch open(ranks), over(last);
+        const auto outcomes = run_group(
+            *plugin, ranks,
+            [&](Comm& comm) {
+              open.arrive_and_wait();
+              if (comm.rank() == last) return over.wait();
+              Floats in(10 * ranks, 1), out(10 * ranks);
+              try {
+                Call(comm, desc(kind, PLAIT_F32, kind == PLAIT_COMM_BARRIER ? 0 : 10, in.data(),
+                                out.data(), reduces ? PLAIT_COMM_SUM : 0, has_peer ? last : 0))
+                    .run();
+              } catch (...) {
+                over.count_down();
+                throw;
+              }
+              over.count_down();
+            },
+            {"data[0]", 20, 0.1});
+        // Who waits longest may hear of it through the others.
+        bool told = false;
+        for (uint32_t r = 0; r < last; ++r) {
+          check_peer(outcomes[r], {"] group 'data[0]"}, 10);
+          const std::string& text = outcomes[r].text;
+          told = told || (contains(text, "timed out") &&
+                          (composed(*plugin) ||
+                           contains(text, "missing: rank " + std::to_string(last) + " (data ")));
+        }
+        CHECK(told);
+        CHECK(outcomes[last].ok());
+        CHECK(live_errors() == 0);
+      }
+  }
+
   TEST_CASE("a message that does not come") {
     for (const auto& plugin : plugins()) {
       std::latch over(1);
