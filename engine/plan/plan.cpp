@@ -317,12 +317,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   try {
     Writer writer(*plan, context.log);
     choose_stages(*plan, [&](const StageOf& stages) { return writer.trace(true, stages); });
-    {
-      // All of them first: they tell which parameters there are, and who reads them.
-      const auto train = writer.trace(true), evaluate = writer.trace(false);
-      note_holders(*plan, {train.get(), evaluate.get()});
-    }
-    lay_out_parameters(*plan);
+    writer.lay_out();
     check_groups(*plan, problems);
     check_trained(*plan, problems);
     problems.raise_if_any();

@@ -2,54 +2,15 @@
 
 #include <algorithm>
 
-#include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/budget.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/plan/stages.hpp"
 
 namespace plait::plan {
 
 namespace {
-
-// Makes the programs of the training step with ever more recomputation, until what they keep is within the budget; without a budget
-// once. attempt: adds them to the plan, returns the bytes of the values inside.
-void fit(Plan& plan, const std::function<uint64_t(Recompute&)>& attempt) {
-  const auto& t = plan.experiment.topology;
-  Recompute recompute{t.recompute, 0, 0};
-  // What an attempt adds or sets.
-  const Storage storage = plan.storage;
-  const std::vector<Model> models = plan.models;
-  const std::vector<Parameter> parameters = plan.parameters;
-  const size_t exchanges = plan.exchanges.size(), programs = plan.programs.size(),
-               turns = plan.step_turns.size(), feeds = plan.train_feeds.size();
-  const auto again = [&] {
-    plan.storage = storage;
-    plan.models = models;
-    std::copy(parameters.begin(), parameters.end(), plan.parameters.begin());
-    plan.exchanges.resize(exchanges);
-    plan.programs.resize(programs);
-    plan.step_turns.resize(turns);
-    plan.train_feeds.resize(feeds);
-    return attempt(recompute);
-  };
-  uint64_t least = again();
-  if (t.recompute != "budget") return;
-  const auto budget = static_cast<uint64_t>(t.recompute_budget * (1 << 20));
-  if (least <= budget) return;
-  // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ little.
-  constexpr size_t kAttempts = 64;
-  const size_t n = recompute.candidates,
-               stride = std::max<size_t>(1, (n + kAttempts - 1) / kAttempts);
-  for (recompute.cheapest = stride; recompute.cheapest < n + stride; recompute.cheapest += stride) {
-    const uint64_t bytes = again();
-    if (bytes <= budget) return;
-    least = std::min(least, bytes);
-  }
-  fail_config(
-      strf("the values inside the training program take %s at least, whatever is made again, "
-           "topology.recompute_budget allows %s; raise it, or lower batch.micro",
-           human_bytes(least).c_str(), human_bytes(budget).c_str()));
-}
 
 void warn_unused(const Plan& plan, const Written& w, Log* log) {
   if (!log) return;
@@ -82,6 +43,15 @@ std::unique_ptr<Tracer> Writer::trace(bool training) const {
   return trace(training, stage_of(plan_));
 }
 
+void Writer::lay_out() {
+  {
+    // All of them first: they tell which parameters there are, and who reads them.
+    const auto train = trace(true), evaluate = trace(false);
+    note_holders(plan_, {train.get(), evaluate.get()});
+  }
+  lay_out_parameters(plan_);
+}
+
 void Writer::write() {
   if (plan_.sums_up())
     plan_.step_turns.push_back({plan_.add(compile("begin", write_begin(plan_), plan_)), 0, -1, -1});
@@ -112,13 +82,16 @@ void Writer::write_whole() {
   const bool replicated = plan_.grid.data() > 1, accumulates = plan_.accumulation > 1;
   int32_t micro = -1, last = -1;
   const auto program = [&](const char* name, bool is_last, int32_t& into) {
-    fit(plan_, [&](Recompute& recompute) {
+    const Undo undo(plan_);
+    const auto attempt = [&](Recompute& recompute) {
+      undo();
       Written w = write_training(plan_, *trace(true), recompute, add_to_plan());
       if (is_last && recompute.cheapest == 0) warn_unused(plan_, w, log_);
       deliver_training(plan_, w, whole(*w.graph, is_last));
       into = plan_.add(compile(name, std::move(w.graph), plan_));
       return plan_.programs.back().transient_bytes;
-    });
+    };
+    fit(plan_.experiment.topology, {{"", attempt}});
   };
   if (replicated) program("last", true, last);
   if (!replicated || accumulates) program("micro", !replicated, micro);
@@ -135,22 +108,57 @@ void Writer::write_whole() {
   plan_.eval_feeds = {plan_.eval_feed};
 }
 
-void Writer::write_stages() {
-  std::vector<Exchange> exchanges;  // of the whole program; each piece makes its own of them
-  const AddExchange add = [&](Exchange e) {
+// Each piece makes its own exchanges of those of the whole program.
+AddExchange Writer::add_to(std::vector<Exchange>& exchanges) {
+  return [&exchanges](Exchange e) {
     exchanges.push_back(std::move(e));
     return StageWriter::local_id(exchanges.size() - 1);
   };
-  fit(plan_, [&](Recompute& recompute) {
-    exchanges.clear();
-    of_step_.clear();
-    const Written w = write_training(plan_, *trace(true), recompute, add);
-    if (recompute.cheapest == 0) warn_unused(plan_, w, log_);
-    return write_training_stages(plan_, w, exchanges, of_step_);
-  });
+}
+
+// Returns the bytes of the values inside.
+uint64_t Writer::write_step_stages(Recompute& recompute) {
+  std::vector<Exchange> exchanges;
+  of_step_.clear();
+  const Written w = write_training(plan_, *trace(true), recompute, add_to(exchanges));
+  if (recompute.cheapest == 0) warn_unused(plan_, w, log_);
+  return write_training_stages(plan_, w, exchanges, of_step_);
+}
+
+namespace {
+
+// " in stages 0, 2".
+std::string in_stages(const topology::PipelineShape& shape, int32_t rank) {
+  std::vector<std::string> stages;
+  for (int32_t c = 0; c < shape.chunks; ++c) stages.push_back(std::to_string(shape.stage(rank, c)));
+  return (stages.size() > 1 ? " in stages " : " in stage ") + join(stages);
+}
+
+}  // namespace
+
+// What the other ranks of the pipeline need decides, too, so their programs are written here as well, and dropped.
+void Writer::write_stages() {
+  const topology::PipelineShape& shape = plan_.pipeline.schedule.shape;
+  std::vector<Budgeted> all;
+  std::vector<std::unique_ptr<Plan>> twins;
+  for (int32_t r = 0; r < shape.ranks; ++r) {
+    Plan* plan = &plan_;
+    if (r != plan_.at.pipeline) {
+      if (plan_.experiment.topology.recompute != "budget") continue;
+      plan = twins.emplace_back(twin_of(plan_, r)).get();
+      Writer(*plan, nullptr).lay_out();
+    }
+    const auto undo = std::make_shared<const Undo>(*plan);
+    all.push_back({in_stages(shape, r), [this, plan, undo](Recompute& recompute) {
+                     (*undo)();
+                     if (plan == &plan_) return write_step_stages(recompute);
+                     return Writer(*plan, nullptr).write_step_stages(recompute);
+                   }});
+  }
+  fit(plan_.experiment.topology, all);
+  std::vector<Exchange> exchanges;
   write_update_program();
-  exchanges.clear();
-  const Written w = write_evaluation(plan_, *trace(false), add);
+  const Written w = write_evaluation(plan_, *trace(false), add_to(exchanges));
   place_evaluation(plan_, w);
   write_evaluation_stages(plan_, w, exchanges, of_evaluation_);
 }

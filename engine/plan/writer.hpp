@@ -19,6 +19,8 @@ class Writer {
   // The models as they train, or as they are evaluated. stages: of each layer; without it as the plan has chosen.
   std::unique_ptr<Tracer> trace(bool training, const StageOf& stages) const;
   std::unique_ptr<Tracer> trace(bool training) const;
+  // Places the parameters, in the stages that read them.
+  void lay_out();
   // Adds programs and turns to the plan, whose parameters are laid out. Errors: PLAIT_ERR_CONFIG for a budget that cannot be met.
   void write();
 
@@ -27,6 +29,8 @@ class Writer {
   void write_stages();
   void write_update_program();
   AddExchange add_to_plan();
+  static AddExchange add_to(std::vector<Exchange>& exchanges);
+  uint64_t write_step_stages(Recompute& recompute);
 
   Plan& plan_;
   Log* log_;

@@ -102,6 +102,36 @@ TEST_SUITE("pipeline") {
     }
   }
 
+  TEST_CASE("a budget holds in every stage: all ranks make the same again, or refuse alike") {
+    const Folder folder;
+    const Layout layout{2, 1, 1, 0, "1f1b", 1, 4};
+    Team team{model(folder), layout.overrides(), {}, {}};
+    team.overrides.emplace_back("topology.stages=[1,6]");
+    const auto plain = run(team, 2, train(3));
+    REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
+    team.overrides.emplace_back("topology.recompute=budget");
+    int refused = 0, fit = 0;
+    for (const char* budget : {"0.002", "0.004", "0.006", "0.008", "0.01", "0.012"}) {
+      CAPTURE(budget);
+      team.overrides.push_back(std::string("topology.recompute_budget=") + budget);
+      const auto got = run(team, 2, train(3));
+      team.overrides.pop_back();
+      CAPTURE(got[0].error);
+      CHECK(got[1].code == got[0].code);
+      CHECK(got[1].error == got[0].error);
+      if (got[0].code == PLAIT_OK) {
+        ++fit;
+        CHECK(got[0].losses == plain[0].losses);
+        continue;
+      }
+      ++refused;
+      CHECK(got[0].code == PLAIT_ERR_CONFIG);
+      CHECK(got[0].error.find(" at least in stage 1") != std::string::npos);
+    }
+    CHECK(refused > 0);
+    CHECK(fit > 1);
+  }
+
   TEST_CASE("stages as the user says, by count, and the same layout twice") {
     const Folder folder;
     Team team{model(folder), {"batch.eval=8"}, {}, {}};
