@@ -1,6 +1,8 @@
 // A rank that fails, leaves or differs ends the job for all, with a text that says who and why.
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <utility>
 
@@ -53,6 +55,27 @@ TEST_SUITE("faults") {
       CHECK(has(o.error, "0.5"));
       CHECK(has(o.error, "0.003"));
       CHECK(has(o.error, "rank 1"));
+    }
+  }
+
+  TEST_CASE("a rank whose plugin is another file: every rank names the plugin and both hashes") {
+    const Folder folder;
+    const std::string copy = folder / std::filesystem::path(MUTINEER).filename().string();
+    std::filesystem::copy_file(MUTINEER, copy);
+    std::ofstream(copy, std::ios::binary | std::ios::app).put('x');
+    Team team{kMutiny, {}, {}, {}};
+    team.plugins = {MUTINEER};
+    team.plugins_of_rank[1] = {copy};
+    const auto outcomes = run(team, 2, train(1));
+    for (const Outcome& o : outcomes) {
+      CAPTURE(o.error);
+      CHECK(o.code == PLAIT_ERR_CONFIG);
+      CHECK(o.error == outcomes[0].error);
+      const size_t at = o.error.find(" has plugin data-mutineer 1.0.0 ");
+      REQUIRE(at != std::string::npos);
+      CHECK(has(o.error.substr(0, at), "rank 1 (pipeline 0, data 1, tensor 0) on "));
+      CHECK(has(o.error.substr(at), ", rank 0 has 1.0.0 "));
+      CHECK(o.error.find("has plugin") == o.error.rfind("has plugin"));  // no other
     }
   }
 

@@ -15,7 +15,9 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
   try {
     plait::EngineSettings engine_settings;
     engine_settings.keep_plugins_loaded = true;
-    engine_settings.plugin_paths = team.plugins;
+    const auto own_plugins = team.plugins_of_rank.find(rank);
+    engine_settings.plugin_paths =
+        own_plugins != team.plugins_of_rank.end() ? own_plugins->second : team.plugins;
     plait::Engine engine(engine_settings);
     std::vector<std::string> overrides = team.overrides;
     if (const auto own = team.of_rank.find(rank); own != team.of_rank.end())

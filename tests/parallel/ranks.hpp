@@ -29,7 +29,7 @@ struct Outcome {
 using Body = std::function<void(uint32_t rank, plait::Session&, Outcome&)>;
 
 // `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's overrides come behind those of all.
-// job may change what rank r says of itself; plugins: files besides the tree's own.
+// job may change what rank r says of itself; plugins: files besides the tree's own; plugins_of_rank: in place of those, for rank r.
 struct Team {
   std::string toml;
   std::vector<std::string> overrides;
@@ -37,6 +37,7 @@ struct Team {
   std::function<plait::SessionSettings(uint32_t rank)> settings;
   std::function<void(uint32_t rank, plait::JobSettings&)> job = nullptr;
   std::vector<std::string> plugins = {};
+  std::map<uint32_t, std::vector<std::string>> plugins_of_rank = {};
 };
 std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body);
 
