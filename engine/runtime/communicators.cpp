@@ -13,6 +13,10 @@
 
 namespace plait::runtime {
 
+namespace {
+constexpr char kExchangeOf[] = "[runtime] the exchange of ";
+}
+
 // One group of this rank.
 struct Communicators::Group {
   topology::Axis axis;
@@ -59,7 +63,7 @@ struct Communicators::Call {
   plait_error* told(plait_error* error) const {
     if (!error) return nullptr;
     try {
-      const std::string text = "[runtime] the exchange of " + *name + " failed";
+      const std::string text = kExchangeOf + *name + " failed";
       return new_c_error(error->code, text.data(), text.size(), error);
     } catch (const std::bad_alloc&) {
       return error;
@@ -92,6 +96,10 @@ const plait_kernel_item& Communicators::start_item() {
 const plait_kernel_item& Communicators::wait_item() {
   static const plait_kernel_item kItem = Call::item_of<&Call::finish>("exchange_wait");
   return kItem;
+}
+
+bool Communicators::is_of_exchange(const plait_error& error) {
+  return starts_with(error.text, kExchangeOf);
 }
 
 namespace {

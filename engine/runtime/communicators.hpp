@@ -31,6 +31,8 @@ class Communicators {
   // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for its end. Neither is released.
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
+  // Whether that is what one of those kernels has said: a device only hands it on.
+  static bool is_of_exchange(const plait_error& error);
   // An exchange of the plan on memory of the device; slot: which of those the program runs on. It lives as long as this object.
   // Two programs that start the same exchange do so from the same memory.
   plait_kernel* prepare(int32_t exchange, int32_t slot, const void* in, void* out);

@@ -93,10 +93,16 @@ void Executor::release() noexcept {
   queue_ = nullptr;
 }
 
+// What an exchange said comes through the device, which is not to blame for it.
+void Executor::check(plait_error* e, const std::string& call) const {
+  if (e && Communicators::is_of_exchange(*e)) throw from_c(e);
+  check_plugin(e, device_->plugin(), call);
+}
+
 template <class F>
 void Executor::call(const char* function, F&& f) const {
   if (plait_error* e = try_plugin({device_->plugin(), function, "device", device_->item().name}, f))
-    check_plugin(e, device_->plugin(), function);
+    check(e, function);
 }
 
 char* Executor::address(plan::Place at, int32_t slot) const {
@@ -170,7 +176,7 @@ void Executor::enqueue(const Loaded& program, const Prepared& call, size_t slot)
     const auto index = static_cast<size_t>(&call - program.calls.data());
     const auto& op =
         program.program->graph->ops()[static_cast<size_t>(program.program->calls[index].op)];
-    check_plugin(e, device_->plugin(), "running " + op.name + " of " + op.scope);
+    check(e, "running " + op.name + " of " + op.scope);
   }
 }
 

@@ -108,6 +108,7 @@ class Executor {
   // Calls a function of the device.
   template <class F>
   void call(const char* function, F&& f) const;
+  void check(plait_error* e, const std::string& call) const;
 
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Device> device_;

@@ -114,6 +114,8 @@ TEST_SUITE("faults") {
       CHECK(outcomes[r].code == PLAIT_ERR_PEER);
       CHECK(has(outcomes[r].error, "rank 2"));
       CHECK(has(outcomes[r].error, "step 4"));
+      CHECK(has(outcomes[r].error, "because: [runtime] the exchange of "));
+      CHECK(!has(outcomes[r].error, "[plugin device"));  // which is not to blame
       CHECK(outcomes[r].losses.size() == 3);
     }
   }
