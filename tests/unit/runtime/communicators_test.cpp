@@ -21,8 +21,9 @@ namespace {
 
 constexpr uint64_t kN = 64;
 
-// Two replicas that can exchange two things.
-std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> registry) {
+// Two replicas that can exchange two things, of n elements.
+std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> registry,
+                                    uint64_t n) {
   auto plan = std::make_shared<plan::Plan>();
   plan->registry = std::move(registry);
   plan->grid = topology::Grid(1, 2, 1);
@@ -34,7 +35,7 @@ std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> 
     e.name = kind == PLAIT_COMM_ALL_REDUCE ? "gradients" : "parameters";
     e.kind = kind;
     e.reduction = kind == PLAIT_COMM_ALL_REDUCE ? PLAIT_COMM_SUM : 0;
-    e.n = kN;
+    e.n = n;
     plan->exchanges.push_back(e);
   }
   return plan;
@@ -43,9 +44,9 @@ std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> 
 // One rank's end, and memory for both exchanges.
 class Rank {
  public:
-  Rank(const Setup& setup, int rank, Log& log)
+  Rank(const Setup& setup, int rank, Log& log, uint64_t n = kN)
       : control_(setup.of(rank), log),
-        ends_(plan_of(rank, test::load_plugins({"comm-gloo"})), control_, true) {
+        ends_(plan_of(rank, test::load_plugins({"comm-gloo"}), n), control_, true) {
     for (int32_t i = 0; i < 2; ++i)
       kernels_[i] = ends_.prepare(i, 0, memory_[i], i == 0 ? memory_[i] : memory_[i] + kN);
   }
@@ -92,6 +93,24 @@ TEST_CASE("a rank that starts another call than its group: both are named, thoug
   for (const std::string& failure : failures) CHECK(failure == "");
   // A call that waits for what does not come would end with the time-out, a minute.
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("a rank whose call has another size than that of its group") {
+  const Folder folder;
+  const Setup setup = in_file(folder, 2);
+  Lines lines;
+  const auto failures = on_threads({0, 1}, [&](int rank) {
+    Rank one(setup, rank, lines.log(), rank == 0 ? kN : kN / 2);
+    std::string reason;
+    try {
+      one.exchange(0);  // waits until the job ends
+    } catch (const Error& e) {
+      reason = e.full_text();
+    }
+    CHECK(has(reason, "as call 1 rank 0 (data 0) started 'all_reduce of 64 f32 (sum), gradients'"));
+    CHECK(has(reason, "rank 1 (data 1) 'all_reduce of 32 f32 (sum), gradients'"));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
 }
 
 TEST_CASE("ranks that start the same calls are not disturbed") {
