@@ -51,8 +51,9 @@ def await_moment(job, rng, moment):
 
 # What survivors say. -------------------------------------------------------------------------------------------------------------
 
-DOING = re.compile(r"(step|saving|loading|opening the session|evaluat\w+|resuming|reading a parameter) failed in step \d+|"
+DOING = re.compile(r"(step|saving|loading|opening the session|evaluat\w+|resuming|reading a parameter) failed in step (\d+)|"
                    r"(connecting the|meeting the other) ranks failed")
+EXCHANGE = re.compile(r"because: \[runtime\] the exchange of .+ failed")
 
 
 def check_text(job, rank, lost):
@@ -64,7 +65,13 @@ def check_text(job, rank, lost):
     head = errors[0].split("\n")[0]
     # Who comes late finds rank 0 gone already, and cannot know why.
     check(re.search(rf"\brank {lost}\b", head) or "did not reach rank 0" in head, f"rank {rank} does not name rank {lost} as the lost one: {errors[0]}")
-    check(DOING.search(head), f"rank {rank} does not say what it was doing, and in which step: {errors[0]}")
+    doing = DOING.search(head)
+    check(doing, f"rank {rank} does not say what it was doing, and in which step: {errors[0]}")
+    if doing[1] != "step":
+        return
+    # Rank 0 prints each step when it is done; another rank may be one behind or one ahead.
+    check(abs(int(doing[2]) - job.step_now() - 1) <= 1, f"rank {rank} names another step than the one after {job.step_now()}: {errors[0]}")
+    check(EXCHANGE.search(errors[0]), f"rank {rank} does not name the exchange that failed: {errors[0]}")
 
 
 def check_survivors(job, lost, since, limit):

@@ -7,9 +7,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from ranks import environment
 from support import PLAIT, TORCHRUN, TIME, Case, TINY, checkpoint_files
 
 TWO = "topology.data=2"
@@ -34,10 +37,7 @@ class Ranks(Case):
         (self.folder / "own").mkdir(mode=0o700)
 
     def environment(self):
-        # What this test itself may have been started by is none of theirs.
-        names = re.compile(r"(PLAIT|OMPI|PMI|MPI|SLURM|TORCHELASTIC|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_)")
-        kept = {name: value for name, value in os.environ.items() if not names.match(name)}
-        return {**kept, "NO_COLOR": "1", "XDG_RUNTIME_DIR": str(self.folder / "own")}
+        return environment(XDG_RUNTIME_DIR=str(self.folder / "own"))
 
     def start(self, *words, env=None):
         run = subprocess.Popen([PLAIT, *words], cwd=self.folder, env={**self.environment(), **(env or {})}, stdin=subprocess.DEVNULL,

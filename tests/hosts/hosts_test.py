@@ -6,35 +6,16 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import machines
+from ranks import environment, model, variables
 
 PLAIT = os.environ.get("PLAIT_BIN", "plait")
 TIME = 120  # seconds for one run; sanitizers are slow
-MODEL = """\
-[run]
-name = "hosts"
-steps = 30
-log_every = 1
-progress = false
-[batch]
-global = 24
-[data.train]
-type = "synthetic"
-samples = 500
-shape = [8]
-classes = 3
-[model]
-layers = [{type = "linear", out = 64}, {type = "relu"}, {type = "dropout", p = 0.1}, {type = "linear", out = 4}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "adamw"
-rate = 0.01
-"""
-OTHERS = re.compile(r"(PLAIT_(?!BIN)|OMPI|PMI|MPI|SLURM|TORCHELASTIC|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_)")
 
 
 class Run:
@@ -44,10 +25,7 @@ class Run:
         self.folder, self.ranks = folder, []
         for rank, machine in enumerate(places):
             here = [r for r, other in enumerate(places) if other is machine]
-            env = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
-            env.update(NO_COLOR="1", PLAIT_RANK=str(rank), PLAIT_WORLD_SIZE=str(len(places)), PLAIT_LOCAL_RANK=str(here.index(rank)),
-                       PLAIT_LOCAL_WORLD_SIZE=str(len(here)), PLAIT_MEETING=f"{places[0].name}:{port}",
-                       PLAIT_SECRET_FILE=str(folder / "secret"))
+            env = environment(PLAIT_SECRET_FILE=str(folder / "secret"), **variables(rank, len(places), f"{places[0].name}:{port}", here))
             with open(self.file(rank, "out"), "wb") as out, open(self.file(rank, "err"), "wb") as err:
                 self.ranks.append(subprocess.Popen(machine.command(PLAIT, "run", folder / "t.toml", "--json", "-v", "--run-dir", folder / "run", *words),
                                                    env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
@@ -90,7 +68,7 @@ class Hosts(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory(prefix="plait-hosts-")
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
-        (self.folder / "t.toml").write_text(MODEL)
+        (self.folder / "t.toml").write_text(model(width=64, steps=30))
         secret = self.folder / "secret"
         secret.write_bytes(os.urandom(32))
         secret.chmod(0o600)
@@ -102,9 +80,8 @@ class Hosts(unittest.TestCase):
         return run
 
     def alone(self, *words):
-        env = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
-        done = subprocess.run([PLAIT, "run", self.folder / "t.toml", "--json", "--run-dir", self.folder / "one", *words], env=env,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
+        done = subprocess.run([PLAIT, "run", self.folder / "t.toml", "--json", "--run-dir", self.folder / "one", *words],
+                              env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [event["loss"] for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "step"]
 

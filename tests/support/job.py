@@ -1,6 +1,7 @@
 """A training job of several ranks under watch: every process is known from outside, whoever started it."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -9,47 +10,28 @@ import signal
 import subprocess
 import time
 
+from ranks import environment, model, variables
+
 PLAIT = os.environ.get("PLAIT_BIN", "plait")
 LIMIT = 120  # seconds after which anything counts as hanging
 
-MODEL = """\
-[run]
-name = "chaos"
-log_every = 1
-progress = false
-[batch]
-global = 24
-[data.train]
-type = "synthetic"
-samples = 500
-shape = [8]
-classes = 3
-[model]
-layers = [{type = "linear", out = WIDTH}, {type = "relu"}, {type = "dropout", p = 0.1}, {type = "linear", out = 4}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "adamw"
-rate = 0.01
-"""
-# What this driver itself may have been started by is none of its jobs'.
-OTHERS = re.compile(r"(PLAIT|OMPI|PMI|MPI|SLURM|TORCHELASTIC|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_)")
-
 
 class Layout:
-    """A grid of ranks, a model, and how ranks exchange."""
+    """A grid of ranks ("data=2 zero=1", keys of [topology]), a model, and how ranks exchange. Stages get micro-batches to overlap."""
 
     def __init__(self, grid, width, comm):
         self.grid, self.width, self.comm = grid, width, comm
         sizes = dict(word.split("=") for word in grid.split())
-        self.ranks = int(sizes.get("data", 1)) * int(sizes.get("tensor", 1))
+        self.ranks = math.prod(int(sizes.get(axis, 1)) for axis in ("pipeline", "data", "tensor"))
         self.words = [f"topology.{word}" for word in grid.split()] + ["topology.comm=" + comm]
+        if "pipeline" in sizes:
+            self.words.append("batch.accumulation=4")
 
     def __str__(self):
         return f"{self.grid} (width {self.width}, {self.comm})"
 
     def write(self, folder):
-        (folder / "t.toml").write_text(MODEL.replace("WIDTH", str(self.width)))
+        (folder / "t.toml").write_text(model(self.width, steps=0))
 
 
 def read(path):
@@ -127,12 +109,9 @@ class Job:
             self.ranks = [Process(popen.pid) for popen in self.popens]
 
     def _environment(self, rank):
-        kept = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
-        kept.update(NO_COLOR="1", PLAIT_CHAOS=self.token, TMPDIR=str(self.folder / "tmp"), XDG_RUNTIME_DIR=str(self.folder / "own"))
+        kept = environment(PLAIT_CHAOS=self.token, TMPDIR=str(self.folder / "tmp"), XDG_RUNTIME_DIR=str(self.folder / "own"))
         if not self.launched:
-            size = str(self.layout.ranks)
-            kept.update(PLAIT_RANK=str(rank), PLAIT_WORLD_SIZE=size, PLAIT_LOCAL_RANK=str(rank), PLAIT_LOCAL_WORLD_SIZE=size,
-                        PLAIT_MEETING=f"file:{self.folder}/own/meeting")
+            kept.update(variables(rank, self.layout.ranks, f"file:{self.folder}/own/meeting"))
         return kept
 
     def _start(self, rank):
