@@ -83,13 +83,8 @@ TEST_SUITE("layouts") {
 
   TEST_CASE("neither table nor logits come together when a vocabulary is shared") {
     const Folder folder;
-    plait::Engine engine;
-    const auto experiment = plait::Experiment::parse(engine, vocabulary_model(folder, 13),
-                                                     "test.toml", {"topology.tensor=2"});
-    plait::JobSettings job;
-    job.size = 2;
-    job.meeting = "file:" + (folder / "nobody");
-    const auto plan = nlohmann::json::parse(plait::Plan(experiment, plait::Job(job)).describe());
+    const Team team{vocabulary_model(folder, 13), {"topology.tensor=2"}, {}, {}};
+    const auto plan = nlohmann::json::parse(plan_of(team, 2));
     for (const auto& program : plan["programs"]) {
       if (program["name"] != "micro") continue;
       for (const auto& kernel : program["kernels"])
@@ -162,10 +157,8 @@ shape = [64]
       toml += "[[model.layers]]\ntype = \"linear\"\nout = 64\n[[model.layers]]\ntype = \"gelu\"\n";
     toml += "[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"sgd\"\n";
     const auto transient = [&](const std::vector<std::string>& overrides) {
-      plait::Engine engine;
-      const auto experiment = plait::Experiment::parse(engine, toml, "test.toml", overrides);
-      const plait::Plan plan(experiment);
-      return memory_of(plan, "transient");
+      const auto plan = nlohmann::json::parse(plan_of({toml, overrides, {}, {}}, 1));
+      return plan["memory"]["transient"].get<double>();
     };
     const double plain = transient({});
     for (const double share : {0.9, 0.75, 0.6}) {

@@ -10,30 +10,54 @@ namespace parallel {
 
 namespace {
 
-void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint32_t ranks,
-              const Body& body, Outcome& outcome) {
-  try {
-    plait::EngineSettings engine_settings;
-    engine_settings.keep_plugins_loaded = true;
-    const auto own_plugins = team.plugins_of_rank.find(rank);
-    engine_settings.plugin_paths =
-        own_plugins != team.plugins_of_rank.end() ? own_plugins->second : team.plugins;
-    plait::Engine engine(engine_settings);
+// A rank's engine and plan.
+struct Planned {
+  Planned(const Team& team, const std::string& meeting, uint32_t rank, uint32_t ranks)
+      : engine(settings(team, rank)),
+        plan(experiment(team, engine, rank), job(team, meeting, rank, ranks)) {}
+
+  plait::Engine engine;
+  plait::Plan plan;
+
+ private:
+  static plait::EngineSettings settings(const Team& team, uint32_t rank) {
+    plait::EngineSettings s;
+    s.keep_plugins_loaded = true;
+    const auto own = team.plugins_of_rank.find(rank);
+    s.plugin_paths = own != team.plugins_of_rank.end() ? own->second : team.plugins;
+    return s;
+  }
+  static plait::Experiment experiment(const Team& team, const plait::Engine& engine,
+                                      uint32_t rank) {
     std::vector<std::string> overrides = team.overrides;
     if (const auto own = team.of_rank.find(rank); own != team.of_rank.end())
       overrides.insert(overrides.end(), own->second.begin(), own->second.end());
-    const auto experiment = plait::Experiment::parse(engine, team.toml, "test.toml", overrides);
-    plait::JobSettings job;
-    job.rank = rank;
-    job.size = ranks;
-    job.meeting = ranks > 1 ? "file:" + meeting : "";
-    if (team.job) team.job(rank, job);
-    const plait::Plan plan(experiment, plait::Job(job));
+    return plait::Experiment::parse(engine, team.toml, "test.toml", overrides);
+  }
+  static plait::Job job(const Team& team, const std::string& meeting, uint32_t rank,
+                        uint32_t ranks) {
+    plait::JobSettings s;
+    s.rank = rank;
+    s.size = ranks;
+    s.meeting = ranks > 1 ? "file:" + meeting : "";
+    if (team.job) team.job(rank, s);
+    return plait::Job(s);
+  }
+};
+
+double arena_of(const plait::Plan& plan) {
+  return nlohmann::json::parse(plan.describe())["memory"]["arena"];
+}
+
+void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint32_t ranks,
+              const Body& body, Outcome& outcome) {
+  try {
+    const Planned planned(team, meeting, rank, ranks);
     plait::SessionSettings settings;
     settings.no_files = true;
     if (team.settings) settings = team.settings(rank);
-    plait::Session session(plan, settings);
-    outcome.planned = memory_of(plan, "arena");
+    plait::Session session(planned.plan, settings);
+    outcome.planned = arena_of(planned.plan);
     outcome.arena = nlohmann::json::parse(session.describe())["arena_bytes"];
     body(rank, session, outcome);
   } catch (const plait::HostError& e) {
@@ -52,6 +76,10 @@ std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body) {
     run_rank(team, folder / "meeting", r, ranks, body, outcomes[r]);
   });
   return outcomes;
+}
+
+std::string plan_of(const Team& team, uint32_t ranks) {
+  return Planned(team, "/nobody", 0, ranks).plan.describe();
 }
 
 namespace {
@@ -85,10 +113,6 @@ Body train(int n) {
     evaluation.erase("seconds");
     outcome.evaluation = evaluation.dump();
   };
-}
-
-double memory_of(const plait::Plan& plan, const std::string& category) {
-  return nlohmann::json::parse(plan.describe())["memory"][category].get<double>();
 }
 
 void Difference::include(const Difference& other) {

@@ -44,8 +44,8 @@ std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body);
 // Initial weights, n steps; then weights and an evaluation.
 Body train(int n);
 
-// Bytes of a category of the plan's memory.
-double memory_of(const plait::Plan& plan, const std::string& category);
+// The plan of rank 0 of so many, as it describes itself. It throws what is wrong with it.
+std::string plan_of(const Team& team, uint32_t ranks);
 
 // How far two runs are from each other: the worst of all steps and of all parameters, relative.
 struct Difference {

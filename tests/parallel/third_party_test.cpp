@@ -1,0 +1,74 @@
+// Layers of somebody who knows nothing of ranks: those of examples/layer_plugin.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tests/parallel/layouts.hpp"
+
+namespace {
+
+using namespace parallel;
+
+Team example() {
+  std::ifstream file(LAYER_PLUGIN_EXPERIMENT);
+  Team team{{std::istreambuf_iterator<char>(file), {}}, {}, {}, {}};
+  team.plugins = {LAYER_PLUGIN};
+  team.overrides = {"batch.global=16", "run.threads=1"};
+  return team;
+}
+
+// Each layer of the plugin reads features that the one before left in parts, or gives them to one that wants parts.
+const std::vector<std::vector<std::string>> kShared{
+    {"model.layers[0].parallel=column", "model.layers[2].parallel=column"},
+    {"model.layers[0].parallel=column", "model.layers[2].parallel=row"},
+    {"model.layers[2].parallel=column", "model.layers[4].parallel=row"}};
+
+TEST_SUITE("layouts") {
+  TEST_CASE("a third party's layers among shared ones, one of ops and one with an op of its own") {
+    Team team = example();
+    const std::vector<std::string> always = team.overrides;
+    const Outcome expected = run(team, 1, train(50))[0];
+    REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
+    for (const std::vector<std::string>& shared : kShared)
+      for (const Layout& layout :
+           {Layout{1, 1, 2, 0, "1f1b", 1, 16}, Layout{1, 2, 2, 3}, Layout{2, 1, 2}}) {
+        CAPTURE(shared[0]);
+        CAPTURE(shared[1]);
+        CAPTURE(layout.text());
+        team.overrides = layout.overrides();
+        for (const auto* more : {&always, &shared})
+          team.overrides.insert(team.overrides.end(), more->begin(), more->end());
+        check_same(run(team, layout.ranks(), train(50)), expected);
+      }
+  }
+
+  TEST_CASE(
+      "ranks share a third party's ops that are the engine's, and each does all of an own op") {
+    Team team = example();
+    team.overrides.insert(team.overrides.end(), kShared[0].begin(), kShared[0].end());
+    team.overrides.emplace_back("topology.tensor=2");
+    const auto plan = nlohmann::json::parse(plan_of(team, 2));
+    const auto micro =
+        *std::find_if(plan["programs"].begin(), plan["programs"].end(),
+                      [](const auto& program) { return program["name"] == "micro"; });
+    int gates = 0, softsigns = 0, gathered = 0;
+    for (const auto& kernel : micro["kernels"]) {
+      if (kernel["scope"] == "model.acme_gate1" && kernel["op"] == "map") {
+        CHECK(kernel["outputs"][0] == "f32 (16, 16)");
+        ++gates;
+      }
+      if (kernel["op"] == "acme.softsign") {
+        CHECK(kernel["outputs"][0] == "f32 (16, 32)");
+        ++softsigns;
+      }
+      gathered += kernel["op"] == "exchange" &&
+                  kernel["exchange"]["name"] == "model.acme_softsign1 gathered";
+    }
+    CHECK(gates > 0);
+    CHECK(softsigns == 1);
+    CHECK(gathered == 1);
+  }
+}
+
+}  // namespace
