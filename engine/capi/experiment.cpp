@@ -11,29 +11,46 @@ using namespace plait::capi;
 namespace {
 
 struct Loaded {
+  bool read = false;  // the experiment is there, with all that could be read of it
   config::Document document;
   config::Experiment experiment;
   config::PathResolver resolver;
   std::vector<std::string> overrides;
 };
 
+// The experiment's own plugins. False: items may be missing for want of them.
+bool load_plugins(EngineState& engine, const config::Document& document,
+                  config::Problems& problems) {
+  config::Problems told_later;  // by load_experiment()
+  const config::PluginsConfig plugins = config::plugins_config(document, told_later);
+  if (plugins.paths.empty()) return true;
+  try {
+    engine.registry->load_all(plugin::named_places(plugins.paths, "experiment", document.folder));
+    return true;
+  } catch (const Error& e) {
+    problems.add(document.root.find("plugins").find("paths").origin(), "plugins.paths",
+                 e.full_text(), "", e.code());
+    return false;
+  }
+}
+
 // Overrides, the experiment's own plugins, then the check of everything.
 Loaded load(EngineState& engine, config::Document document, const plait_experiment_options* options,
             config::Problems& problems) {
   const auto o = read_options(options, kExperimentOptionsV1, "plait_experiment_options");
   Loaded l;
+  const bool syntax = problems.empty();
   for (uint32_t i = 0; i < o.n_overrides; ++i) {
     require(o.overrides, "overrides");
     require(o.overrides[i], "override");
     l.overrides.emplace_back(o.overrides[i]);
     config::apply_override(document, o.overrides[i], problems);
   }
-  const config::PluginsConfig plugins = config::plugins_config(document, problems);
-  if (problems.empty() && !plugins.paths.empty())
-    engine.registry->load_all(plugin::named_places(plugins.paths, "experiment", document.folder));
   l.resolver = {&engine.files, engine.data_folder, document.folder};
-  if (problems.empty())
+  if (syntax && load_plugins(engine, document, problems)) {
     l.experiment = config::load_experiment(document, *engine.registry, l.resolver, problems);
+    l.read = true;
+  }
   l.document = std::move(document);
   return l;
 }
@@ -46,14 +63,6 @@ std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
   context.rank = job ? job->rank : 0;
   context.world = job ? job->size : 0;
   return plan::make_plan(experiment, context, problems);
-}
-
-// Where in the file an error of planning belongs: a dataset that could not be opened names itself; others are about the whole file.
-config::Origin origin_of(const config::Experiment& experiment, const Error& e,
-                         const std::string& file) {
-  for (const auto& d : experiment.datasets)
-    if (e.full_text().find("[data." + d.name + "]") != std::string::npos) return d.origin;
-  return {file, 0, 0};
 }
 
 void make_experiment(plait_engine* engine, config::Document document,
@@ -107,12 +116,12 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
     const std::string file = text_argument(path, size, "path");
     Loaded l = load(*engine->state, config::Document::read(engine->state->files, file, problems),
                     options, problems);
-    if (problems.empty()) {
-      // Whatever tracing and planning still find becomes a problem of the file as well.
+    if (l.read) {
+      // Whatever else tracing and planning find becomes a problem of the file as well.
       try {
         plan_of(engine->state, l.experiment, l.resolver, problems, nullptr);
       } catch (const Error& e) {
-        problems.add(origin_of(l.experiment, e, file), "", e.full_text());
+        problems.add(l.experiment.origin, "", e.full_text());
       }
     }
     *json = new_text(problems.json());

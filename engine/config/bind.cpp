@@ -64,8 +64,8 @@ class Binder {
       header(model.path + ".layers", true);
       item(layer);
       std::vector<std::string> ties;
-      for (const auto& [own, other] : layer.tie)
-        ties.push_back(toml_key(own) + " = " + toml_text(other));
+      for (const TieConfig& tie : layer.tie)
+        ties.push_back(toml_key(tie.own) + " = " + toml_text(tie.full));
       if (!ties.empty())
         out_ += "# parameters that are another layer's\ntie = {" + join(ties) + "}\n";
     }
@@ -165,8 +165,7 @@ std::string item_template(const Catalog& catalog, const std::string& kind,
   CatalogItem item;
   if (!catalog.find_item(kind, name, item))
     fail_not_found("[config] there is no item '" + name + "' of kind '" + kind + "'" +
-                   did_you_mean(nearest(name, catalog.item_names(kind))) + "; plugins " +
-                   catalog.load_summary());
+                   did_you_mean(nearest(name, catalog.item_names(kind))) + catalog.load_summary());
   for (const TemplateKind& one : kinds) {
     if (one.kind != kind) continue;
     std::string text = "# " + printable(item.help) + "\n" + one.header + "\n";

@@ -24,7 +24,7 @@ class Catalog {
   virtual bool find_item(std::string_view kind, std::string_view name, CatalogItem& out) const = 0;
   // Sorted.
   virtual std::vector<std::string> item_names(std::string_view kind) const = 0;
-  // "loaded: a, b; rejected: c (reason)": which plugins could have brought a missing item.
+  // The end of a message about a missing item: "; plugins that could not be loaded: c (reason)", or "".
   virtual std::string load_summary() const = 0;
 };
 

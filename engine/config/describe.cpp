@@ -79,11 +79,11 @@ class Describer {
     for (size_t i = 0; i < all.size(); ++i) item(path + "[" + std::to_string(i) + "]", all[i]);
   }
   void ties(const std::string& path, const LayerConfig& layer) {
-    for (const auto& [own, other] : layer.tie)
-      json_.key(path + ".tie." + own)
+    for (const TieConfig& tie : layer.tie)
+      json_.key(path + ".tie." + tie.own)
           .object()
-          .field("value", other)
-          .field("origin", layer.origin.text())
+          .field("value", tie.full)
+          .field("origin", tie.origin.text())
           .end_object();
   }
   void optimizer(const std::string& path, const OptimizerConfig& of) {

@@ -3,6 +3,9 @@
 #include <plait/comm.h>
 #include <plait/device.h>
 
+#include <algorithm>
+
+#include "engine/base/text.hpp"
 #include "engine/config/loader.hpp"
 #include "engine/config/schema.hpp"
 
@@ -18,6 +21,11 @@ const ModelConfig* Experiment::model(std::string_view name) const {
   for (const ModelConfig& one : models)
     if (one.name == name) return &one;
   return nullptr;
+}
+
+bool GroupConfig::holds(const std::string& parameter) const {
+  return std::any_of(match.begin(), match.end(),
+                     [&](const std::string& pattern) { return glob_match(pattern, parameter); });
 }
 
 Experiment load_experiment(const Document& document, const Catalog& catalog,

@@ -84,14 +84,21 @@ struct ItemConfig {
   OptionSet options;  // the item's own
 };
 
+// A parameter of a layer that is another's.
+struct TieConfig {
+  std::string own;   // as the layer calls it: "weight"
+  std::string full;  // name of the other
+  Origin origin;     // of the key
+};
+
 struct LayerConfig : ItemConfig {
   std::string
       name;  // unique within the model; "linear1" by default: type, and how many of that type so far
   std::vector<std::string>
       from;  // empty: the outputs of the layer before (of the first: the first input field)
-  std::vector<std::string> as;                           // names of its outputs
-  std::vector<std::pair<std::string, std::string>> tie;  // own parameter -> full name of another
-  std::string parallel;                                  // "none", "column", "row"
+  std::vector<std::string> as;  // names of its outputs
+  std::vector<TieConfig> tie;
+  std::string parallel;  // "none", "column", "row"
 };
 
 struct LossConfig : ItemConfig {
@@ -113,6 +120,7 @@ struct GroupConfig {
   double rate = 0, decay = 0;          // the optimizer's own where the group sets none
   std::optional<ItemConfig> schedule;  // likewise
   bool frozen = false;
+  bool holds(const std::string& parameter) const;  // one of the patterns matches
 };
 
 struct OptimizerConfig : ItemConfig {
@@ -138,6 +146,7 @@ struct ModelConfig {
 // y = (x / divide - mean) / std
 struct NormalizeConfig {
   std::string field;
+  Origin origin;  // of the key
   OptionSet keys;
   double divide = 1, mean = 0, std = 1;
   bool same_figures(const NormalizeConfig& o) const {
@@ -154,6 +163,7 @@ struct DatasetConfig : ItemConfig {
 };
 
 struct Experiment {
+  Origin origin;       // of the file: what is missing from it has no other place
   std::string folder;  // of the file
   RunConfig run;
   TopologyConfig topology;

@@ -28,6 +28,17 @@ std::vector<std::string_view> subsections(std::string_view path) {
   return names;
 }
 
+// Finds the numbers that were left out. Those that do not fit each other or the replicas stay as they are: engine/topology says so
+// when the plan is made, and knows the nearest that do.
+void complete(BatchConfig& batch, int64_t replicas) {
+  if (batch.global <= 0 || replicas <= 0 || batch.global % replicas != 0) return;
+  const int64_t share = batch.global / replicas, passes = std::max<int64_t>(1, batch.accumulation);
+  if (batch.micro == 0 && share % passes == 0) batch.micro = share / passes;
+  if (batch.micro == 0 || share % batch.micro != 0) return;
+  if (batch.accumulation == 0) batch.accumulation = share / batch.micro;
+  if (batch.eval == 0) batch.eval = batch.micro * replicas;
+}
+
 }  // namespace
 
 std::string key_path(const std::string& path, std::string_view key) {
@@ -163,39 +174,7 @@ void Loader::check_numbers(Experiment& to) {
     problems_.add(origin("topology", "recompute"), "topology.recompute",
                   "\"budget\" needs topology.recompute_budget, found none",
                   "say how many MiB the values inside a program may take");
-  BatchConfig& batch = to.batch;
-  if (batch.global <= 0) return;  // reported already
-  const int64_t ranks = to.topology.data;
-  if (ranks <= 0) return;
-  const Origin global = origin("batch", "global");
-  if (batch.global % ranks != 0)
-    return problems_.add(global, "batch.global",
-                         std::to_string(batch.global) + " samples cannot be shared by " +
-                             std::to_string(ranks) + " replicas (topology.data)",
-                         "use a multiple of " + std::to_string(ranks));
-  const int64_t share = batch.global / ranks;
-  const int64_t passes = std::max<int64_t>(1, batch.accumulation);
-  if (share % passes != 0 || (batch.micro > 0 && batch.accumulation > 0 &&
-                              share % batch.micro == 0 && share / batch.micro != passes))
-    return problems_.add(
-        origin("batch", "accumulation"), "batch.accumulation",
-        std::to_string(passes) + " passes do not make a rank's share of " + std::to_string(share) +
-            " samples" + (batch.micro > 0 ? " of passes of " + std::to_string(batch.micro) : ""),
-        batch.micro > 0 ? "leave out batch.micro or batch.accumulation"
-                        : "use a divisor of " + std::to_string(share));
-  if (batch.micro == 0) batch.micro = std::max<int64_t>(1, share / passes);
-  if (batch.eval == 0) batch.eval = batch.micro * ranks;
-  if (batch.eval % ranks != 0)
-    problems_.add(origin("batch", "eval"), "batch.eval",
-                  std::to_string(batch.eval) + " samples cannot be shared by " +
-                      std::to_string(ranks) + " replicas (topology.data)",
-                  "use a multiple of " + std::to_string(ranks));
-  if (share % batch.micro != 0)
-    problems_.add(origin("batch", "micro"), "batch.micro",
-                  std::to_string(batch.micro) + " does not divide a rank's share of " +
-                      std::to_string(share) + " samples",
-                  "use a divisor of " + std::to_string(share));
-  batch.accumulation = share / batch.micro;
+  complete(to.batch, to.topology.data);
 }
 
 void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path) {
@@ -230,8 +209,7 @@ bool Loader::check_chosen(const Experiment& of, const Chosen& c) {
   problems_.add(
       at, key,
       std::string("unknown ") + c.word + " '" + c.name + "'" + did_you_mean(nearest(c.name, names)),
-      std::string("known ") + c.word + "s: " + join(names) + "; plugins " +
-          catalog_.load_summary());
+      std::string("known ") + c.word + "s: " + join(names) + catalog_.load_summary());
   return false;
 }
 
@@ -247,28 +225,38 @@ void Loader::check_comm(const Experiment& of) {
     comm_options(of, catalog_, of.topology.comm, resolver_, problems_);
 }
 
-void Loader::check_stop_metric(const Experiment& of) {
-  const std::string& wanted = of.evaluate.stop_metric;
-  if (wanted.empty()) return;
+void Loader::check_early_stop(const Experiment& of) {
+  const EvaluateConfig& e = of.evaluate;
+  const auto add = [&](const char* key, const std::string& message, const std::string& hint) {
+    for (const auto& [path, set] : of.sections)
+      if (path == "evaluate.early_stop")
+        problems_.add(set.origin(key), path + "." + key, message, hint);
+  };
+  if (e.stop_metric.empty()) {
+    if (e.patience > 0)
+      add("patience", "there is no figure to be patient with",
+          "name one with evaluate.early_stop.metric");
+    return;
+  }
+  if (document_.root.find("data").find("eval").absent())
+    add("metric", "there is no [data.eval] to measure it on", "add one, or remove the key");
   std::set<std::string> names{"loss"};
   for (const ModelConfig& model : of.models) {
-    const auto add = [&](const std::string& name) {
+    const auto known = [&](const std::string& name) {
       names.insert(name);
       names.insert(model.name + "." + name);
     };
-    for (const MetricConfig& metric : model.metrics) add(metric.name);
-    for (const LossConfig& loss : model.losses) add(loss.name);
+    for (const MetricConfig& metric : model.metrics) known(metric.name);
   }
-  if (names.contains(wanted)) return;
-  for (const auto& [path, set] : of.sections)
-    if (path == "evaluate.early_stop")
-      problems_.add(set.origin("metric"), "evaluate.early_stop.metric",
-                    "there is no figure '" + wanted + "'" + did_you_mean(nearest(wanted, names)),
-                    "known are: " + join(names));
+  if (!names.contains(e.stop_metric))
+    add("metric",
+        "there is no figure '" + e.stop_metric + "'" + did_you_mean(nearest(e.stop_metric, names)),
+        "known are: " + join(names));
 }
 
 Experiment Loader::load() {
   Experiment experiment;
+  experiment.origin = document_.root.origin();
   experiment.folder = document_.folder;
   find_unknown_at_top();
   read_sections(experiment);
@@ -278,7 +266,7 @@ Experiment Loader::load() {
   check_device(experiment);
   experiment.comm = document_.root.find("comm");
   check_comm(experiment);
-  check_stop_metric(experiment);
+  check_early_stop(experiment);
   return experiment;
 }
 

@@ -48,7 +48,7 @@ class Loader {
   bool check_chosen(const Experiment& of, const Chosen& c);
   void check_device(const Experiment& of);
   void check_comm(const Experiment& of);
-  void check_stop_metric(const Experiment& of);
+  void check_early_stop(const Experiment& of);
   OptionSet read_section(std::string_view path);
 
   // loader_items.cpp

@@ -34,8 +34,7 @@ void Loader::read_item(const Place& place, std::string_view kind, const OptionVi
     const std::string word = kind_word(kind);
     problems_.add(to.keys.origin("type"), key_path(place.path, "type"),
                   "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),
-                  "known are: " + (names.empty() ? "none" : join(names)) + "; plugins " +
-                      catalog_.load_summary());
+                  "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary());
     return;
   }
   check_allowed(found, to.keys.origin("type"), key_path(place.path, "type"));
@@ -119,6 +118,7 @@ std::vector<NormalizeConfig> Loader::read_normalize(const Place& place) {
   for (const Node::Entry& entry : node.entries()) {
     NormalizeConfig one;
     one.field = entry.key;
+    one.origin = entry.origin;
     one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(place.path, entry.key),
                                 resolver_, problems_);
     one.divide = one.keys.get_real("divide");

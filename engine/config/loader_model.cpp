@@ -111,7 +111,7 @@ void Loader::read_tie(const Place& layer, LayerConfig& to) {
                   "write tie = {weight = \"model.other.weight\"}");
   for (const Node::Entry& entry : tie.entries()) {
     if (entry.value.is(Kind::kText))
-      to.tie.emplace_back(entry.key, entry.value.as_text());
+      to.tie.push_back({entry.key, entry.value.as_text(), entry.origin});
     else
       problems_.add(
           entry.value.origin(), key_path(path, entry.key),

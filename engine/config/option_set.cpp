@@ -4,6 +4,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
 #include "engine/config/option_read.hpp"
@@ -88,6 +89,17 @@ void set_default(const plait_option& option, const PathResolver& resolver, const
     problems.add(Origin::none(), path, std::string("default ") + option.initial + ": " + wrong);
 }
 
+// A text that TOML takes for something else: 007, nan, true. "" for all other mistakes.
+std::string how_to_quote(const Node& node, const plait_option& option, const std::string& path) {
+  const bool text = option.type == PLAIT_OPT_TEXT || option.type == PLAIT_OPT_PATH;
+  const bool other = node.is(Kind::kInt) || node.is(Kind::kReal) || node.is(Kind::kBool);
+  if (!text || !other || option.choices) return "";
+  const std::string quoted = toml_text(node.toml());
+  // The quotes of an override must reach this program through a shell.
+  return node.origin().line > 0 ? "write it in quotes: " + quoted
+                                : "write it in quotes: " + path + "='" + quoted + "'";
+}
+
 OptionValue read_one(const Node& table, const plait_option& option, const std::string& path,
                      const PathResolver& resolver, Problems& problems) {
   OptionValue value;
@@ -101,9 +113,9 @@ OptionValue read_one(const Node& table, const plait_option& option, const std::s
     const std::string wrong =
         unset ? "required value not set" : read_option(node, option, resolver, value);
     if (!wrong.empty())
-      problems.add(
-          node.origin(), path, wrong,
-          unset ? "replace \"???\" by a value: " + describe_option(option) : std::string());
+      problems.add(node.origin(), path, wrong,
+                   unset ? "replace \"???\" by a value: " + describe_option(option)
+                         : how_to_quote(node, option, path));
   } else if (option.initial) {
     set_default(option, resolver, path, value, problems);
   } else if (table.absent() || table.is(Kind::kTable)) {
@@ -203,6 +215,13 @@ Origin OptionSet::origin(std::string_view name) const {
   return value ? value->origin : Origin::none();
 }
 
+const Origin* OptionSet::overridden() const {
+  const Origin* found = nullptr;
+  for (const OptionValue& value : values_)
+    if (value.given && value.origin.line == 0) found = &value.origin;
+  return found;
+}
+
 OptionValue& OptionSet::change(std::string_view name, uint32_t type, Origin origin) {
   OptionValue& value = values_[static_cast<size_t>(&get(name, type) - values_.data())];
   value.origin_text = origin.text();
@@ -222,20 +241,19 @@ void OptionSet::set_text(std::string_view name, std::string value, Origin origin
   change(name, PLAIT_OPT_TEXT, std::move(origin)).text = std::move(value);
 }
 
-std::string OptionSet::missing_paths(const PathResolver& resolver) const {
-  std::string text;
-  for (const OptionValue& value : values_) {
-    const bool path = value.declared->type == PLAIT_OPT_PATH && !value.given_text.empty();
-    if (!path || !resolver.files || resolver.resolve(value.given_text) != value.given_text)
-      continue;
-    const std::vector<std::string> tried = resolver.candidates(value.given_text);
-    if (tried.size() == 1 && tried[0] == value.given_text)
-      continue;  // one place only: the reader's own error says it
-    text += (text.empty() ? "" : "\n") +
-            ("looked for '" + value.given_text + "' (option '" + value.declared->name) + "', " +
-            value.origin_text + ") in: " + join(tried);
-  }
-  return text;
+std::vector<const OptionValue*> OptionSet::paths() const {
+  std::vector<const OptionValue*> all;
+  for (const OptionValue& value : values_)
+    if (value.declared->type == PLAIT_OPT_PATH && !value.given_text.empty()) all.push_back(&value);
+  return all;
+}
+
+std::vector<const OptionValue*> OptionSet::missing_paths(const PathResolver& resolver) const {
+  std::vector<const OptionValue*> missing;
+  for (const OptionValue* value : paths())
+    if (resolver.files && !resolver.files->exists(resolver.resolve(value->given_text)))
+      missing.push_back(value);
+  return missing;
 }
 
 }  // namespace plait::config

@@ -59,6 +59,8 @@ class OptionSet : public plait_options {
   bool given(std::string_view name) const;  // false too when it is not declared
   bool declares(std::string_view name) const { return find(name) != nullptr; }
   Origin origin(std::string_view name) const;
+  // Where the last of the values that an override gave was set; NULL when none gave any.
+  const Origin* overridden() const;
 
   // Overwrites a value: what the engine decides for the item ("threads"). It must be declared, and of that type.
   void set_int(std::string_view name, int64_t value, Origin origin);
@@ -68,8 +70,9 @@ class OptionSet : public plait_options {
 
   const std::vector<OptionValue>& values() const { return values_; }
   const OptionValue* find(std::string_view name) const;  // NULL when not declared
-  // One "looked for 'x' (option 'images', exp.toml:3:1) in: a, b" line per path that is nowhere; "" when all exist.
-  std::string missing_paths(const PathResolver& resolver) const;
+  std::vector<const OptionValue*> paths() const;         // those that were given
+  // Those that lead nowhere.
+  std::vector<const OptionValue*> missing_paths(const PathResolver& resolver) const;
 
   // The values as TOML, one "key = value" line each. comments: preceded by help, type, range, unit.
   // `skip`: names to leave out.

@@ -27,8 +27,18 @@ std::string Problem::text() const {
   return lines;
 }
 
-void Problems::add(Origin origin, std::string path, std::string message, std::string hint) {
-  all_.push_back({std::move(origin), std::move(path), std::move(message), std::move(hint)});
+void Problems::add(Origin origin, std::string path, std::string message, std::string hint,
+                   uint32_t code) {
+  Problem p{std::move(origin), std::move(path), std::move(message), std::move(hint), code};
+  if (std::find(all_.begin(), all_.end(), p) == all_.end()) all_.push_back(std::move(p));
+}
+
+bool Problems::touch(std::string_view path) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Problem& p) {
+    const std::string_view at = p.path;
+    return at.starts_with(path) &&
+           (at.size() == path.size() || at[path.size()] == '.' || at[path.size()] == '[');
+  });
 }
 
 std::vector<Problem> Problems::sorted() const {
@@ -63,7 +73,10 @@ std::string Problems::json() const {
 void Problems::raise() const {
   const std::string count =
       all_.size() == 1 ? "1 problem" : std::to_string(all_.size()) + " problems";
-  fail_config("[config] " + count + " in the experiment:\n" + text());
+  const auto other = [&](const Problem& p) { return p.code != all_.front().code; };
+  const bool mixed = all_.empty() || std::any_of(all_.begin(), all_.end(), other);
+  fail(mixed ? static_cast<uint32_t>(PLAIT_ERR_CONFIG) : all_.front().code,
+       "[config] " + count + " in the experiment:\n" + text());
 }
 
 }  // namespace plait::config

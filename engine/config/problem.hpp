@@ -1,7 +1,10 @@
 // What is wrong with a configuration, and where. Problems are collected, so that one check reports all of them.
 #pragma once
 
+#include <plait/base.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,21 +27,27 @@ struct Problem {
   std::string path;     // "model.layers[2].out"; "" when it is about the file
   std::string message;  // what, found, expected
   std::string hint;     // what to do; may be empty
+  uint32_t code = PLAIT_ERR_CONFIG;
   // "experiment.toml:12:3: model.layers[2].out: message; hint"
   std::string text() const;
+  bool operator==(const Problem&) const = default;
 };
 
 class Problems {
  public:
-  void add(Origin origin, std::string path, std::string message, std::string hint = {});
+  // One that is there already is not added again.
+  void add(Origin origin, std::string path, std::string message, std::string hint = {},
+           uint32_t code = PLAIT_ERR_CONFIG);
   bool empty() const { return all_.empty(); }
   size_t size() const { return all_.size(); }
+  // There is one at `path` or below it: what stands there is not to be relied on.
+  bool touch(std::string_view path) const;
   // Sorted by file, line and column.
   std::vector<Problem> sorted() const;
   std::string text() const;  // one line each
   // [{"file", "line", "column", "path", "message", "hint"}, ...]
   std::string json() const;
-  // Throws PLAIT_ERR_CONFIG with the text of all of them.
+  // Throws the text of all of them, with their code; PLAIT_ERR_CONFIG where they differ.
   [[noreturn]] void raise() const;
   void raise_if_any() const {
     if (!empty()) raise();

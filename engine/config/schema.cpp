@@ -180,7 +180,9 @@ constexpr plait_option kSchedule[] = {
 };
 constexpr plait_option kGroup[] = {
     texts("match", nullptr,
-          "patterns of full parameter names; * and ?; a parameter that two groups match is refused"),
+          "patterns of full parameter names; * and ?; a parameter belongs to one group at most, "
+          "and to "
+          "the optimizer's own settings when none matches"),
     at_least(real("rate", "0.0", "learning rate; the optimizer's when left out"), 0),
     at_least(real("decay", "0.0", "weight decay; the optimizer's when left out"), 0),
     flag("frozen", "false", "true: these parameters stay as they are"),

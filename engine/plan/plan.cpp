@@ -8,6 +8,7 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/data/order.hpp"
+#include "engine/plan/check.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/layout.hpp"
@@ -76,48 +77,39 @@ uint64_t Plan::hash() const {
 
 namespace {
 
-// Where a key of [topology] or [batch] was set.
-config::Origin origin_of(const config::Experiment& e, const std::string& key) {
-  const size_t dot = key.find('.');
-  for (const auto& [path, set] : e.sections) {
-    if (path != key.substr(0, dot)) continue;
-    if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
-    // A fault of the section as a whole belongs where a size was set.
-    for (const char* size : {"pipeline", "data", "tensor"})
-      if (set.given(size)) return set.origin(size);
-  }
-  return config::Origin::none();
-}
-
-// Where this rank stands; false when problems were found.
-bool choose_grid(Plan& plan, const Context& context, config::Problems& problems) {
-  const auto& t = plan.experiment.topology;
+// Where this rank stands. After problems it stands alone, with the least of batches: enough to look at the rest.
+void choose_grid(Plan& plan, const Context& context, config::Problems& problems) {
+  auto& t = plan.experiment.topology;
+  auto& batch = plan.experiment.batch;
   topology::Demand demand;
   demand.sizes = {t.pipeline, t.data, t.tensor};
   demand.world = context.world;
   demand.chunks = t.pipeline > 1 ? t.chunks : 1;
-  demand.global = plan.experiment.batch.global;
-  demand.micro = plan.experiment.batch.micro;
+  demand.global = batch.global;
+  demand.micro = batch.micro;
+  demand.accumulation = batch.accumulation;
+  demand.eval = batch.eval;
   for (const auto& model : plan.experiment.models)
     demand.layers = std::max<int64_t>(demand.layers, static_cast<int64_t>(model.layers.size()));
-  const auto faults = topology::check_grid(demand);
-  for (const topology::Fault& f : faults)
-    problems.add(origin_of(plan.experiment, f.key), f.key, f.message, f.hint);
-  if (!faults.empty()) return false;
+  const bool fits = add_faults(plan.experiment, topology::check_grid(demand), problems);
+  if (!fits || problems.touch("batch")) {
+    t.pipeline = t.data = t.tensor = 1;
+    batch = {1, 1, 1, 1};
+  }
   plan.grid = topology::Grid(t.pipeline, t.data, t.tensor);
-  if (context.rank < 0 || context.rank >= plan.grid.ranks())
+  if (fits && (context.rank < 0 || context.rank >= plan.grid.ranks()))
     fail_invalid(strf("[plan] rank %d of a topology of %d ranks", context.rank, plan.grid.ranks()));
-  plan.rank = context.rank;
+  plan.rank = fits ? context.rank : 0;
   plan.at = plan.grid.at(plan.rank);
   plan.zero = t.data > 1 ? t.zero : 0;
   plan.comm = t.comm;
-  if (plan.comm != "auto")
+  if (plan.comm != "auto" && !problems.touch("topology.comm"))
     plan.comm_options = config::comm_options(plan.experiment, *plan.registry, plan.comm,
                                              context.resolver, problems);
-  return true;
 }
 
 void choose_device(Plan& plan, const Context& context, config::Problems& problems) {
+  if (problems.touch("run.device")) return;
   plan.device = plan.experiment.run.device;
   if (plan.device == "auto") {
     plan.device.clear();
@@ -129,7 +121,9 @@ void choose_device(Plan& plan, const Context& context, config::Problems& problem
       plan.device = name;
     }
     if (plan.device.empty())
-      fail_not_found("[plan] no device plugin is loaded; " + plan.registry->load_summary());
+      return problems.add(plan.experiment.origin, "run.device",
+                          "no device plugin is loaded" + plan.registry->load_summary(), "",
+                          PLAIT_ERR_NOT_FOUND);
   }
   const plait_device_item& item = plan.registry->device(plan.device);
   plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,
@@ -140,16 +134,13 @@ void choose_device(Plan& plan, const Context& context, config::Problems& problem
   plan.threads = std::max(1u, threads);
 }
 
-void open_datasets(Plan& plan, const Context& context) {
-  for (const auto& d : plan.experiment.datasets) {
-    try {
-      plan.datasets.push_back(std::make_shared<Dataset>(d, *plan.registry));
-    } catch (const Error& e) {
-      const std::string missing = d.options.missing_paths(context.resolver);
-      if (missing.empty()) throw;
-      throw Error(e.code(), missing, std::make_shared<const Error>(e));
-    }
-  }
+void open_datasets(Plan& plan, const Context& context, config::Problems& problems) {
+  for (const auto& d : plan.experiment.datasets)
+    if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
+      plan.datasets.push_back(std::move(dataset));
+  if (!plan.experiment.dataset("train"))
+    problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
+                 "add [data.train], which also tells the shapes of what a host feeds");
 }
 
 void count_steps(Plan& plan) {
@@ -165,7 +156,7 @@ void count_steps(Plan& plan) {
   }
 }
 
-void make_results(Plan& plan) {
+void make_results(Plan& plan, config::Problems& problems) {
   const int32_t results = plan.storage.add("results", Category::kResults);
   plan.votes = plan.storage.take(results, 8);
   for (const auto& m : plan.experiment.models) {
@@ -174,6 +165,11 @@ void make_results(Plan& plan) {
     model.trained = !m.frozen && !m.losses.empty();
     plan.models.push_back(model);
   }
+  if (problems.empty() && std::none_of(plan.models.begin(), plan.models.end(),
+                                       [](const Model& m) { return m.trained; }))
+    problems.add(plan.experiment.models[0].origin, plan.experiment.models[0].path,
+                 "no model has a loss and an optimizer, so there is nothing to train",
+                 "add [loss] and [optimizer]");
   // What is summed over ranks comes first, without a gap: see n_sums().
   for (Model& m : plan.models)
     if (m.trained)
@@ -198,25 +194,6 @@ void make_scalars(Plan& plan, int32_t segment) {
   for (Group& g : plan.groups) {
     g.rate_at = plan.storage.take(segment, 4, 4);
     g.factor_at = plan.storage.take(segment, 4, 4);
-  }
-}
-
-// Pattern lists that match nothing are mistakes that would otherwise stay unseen.
-void check_groups(const Plan& plan, config::Problems& problems) {
-  for (const auto& model : plan.experiment.models) {
-    if (!model.optimizer) continue;
-    for (const auto& group : model.optimizer->groups)
-      for (const auto& pattern : group.match) {
-        std::vector<std::string> names;
-        for (const auto& p : plan.parameters)
-          if (p.model == model.name) names.push_back(p.name);
-        if (std::none_of(names.begin(), names.end(),
-                         [&](const auto& n) { return glob_match(pattern, n); }))
-          problems.add(
-              group.origin, group.path,
-              "pattern '" + pattern + "' matches no parameter of model '" + model.name + "'",
-              "the parameters are: " + join(names));
-      }
   }
 }
 
@@ -253,39 +230,25 @@ void check_places(const Plan& plan) {
     }
 }
 
-// A failure as a problem of the file: its text begins with "file:line:column: path: " of an entry, or "[topology] key: ".
-void add_problem(const config::Experiment& e, const Error& error, config::Problems& problems) {
-  auto add = [&](const config::ItemConfig& item) {
-    const std::string head = item.origin.text() + ": " + item.path + ": ";
-    if (!starts_with(error.text(), head)) return false;
-    problems.add(item.origin, item.path, error.full_text().substr(head.size()));
-    return true;
-  };
-  const std::string head = "[topology] ";
-  if (const size_t colon = error.text().find(": ");
-      starts_with(error.text(), head + "topology.") || starts_with(error.text(), head + "batch.")) {
-    const std::string key = error.text().substr(head.size(), colon - head.size());
-    return problems.add(origin_of(e, key), key, error.text().substr(colon + 2));
+// What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads them.
+void survey(Plan& plan, const Writer& writer, config::Problems& problems) {
+  // All of them first: they tell which parameters there are, and who reads them.
+  const StageOf one = [](size_t, size_t) { return 0; };
+  auto train = writer.trace(true, one, &problems), evaluate = writer.trace(false, one, &problems);
+  check_parameters(plan, *train, problems);
+  // With problems this is only to find those of the pipeline itself, and costs are not to be had.
+  if (!problems.empty()) plan.experiment.topology.balance = "count";
+  try {
+    choose_stages(plan, [&](const StageOf& stages) { return writer.trace(true, stages); });
+  } catch (const Error& e) {
+    add_failure(plan.experiment, e, problems);
   }
-  for (const auto& m : e.models) {
-    for (const auto& l : m.layers)
-      if (add(l)) return;
-    for (const auto& l : m.losses)
-      if (add(l)) return;
-    for (const auto& l : m.metrics)
-      if (add(l)) return;
+  if (!problems.empty()) return;
+  if (plan.grid.pipeline() > 1) {
+    train = writer.trace(true);
+    evaluate = writer.trace(false);
   }
-  throw error;
-}
-
-void check_trained(const Plan& plan, config::Problems& problems) {
-  for (size_t m = 0; m < plan.models.size(); ++m)
-    if (plan.models[m].trained &&
-        std::none_of(plan.groups.begin(), plan.groups.end(),
-                     [&](const Group& g) { return g.model == static_cast<int32_t>(m); }))
-      problems.add(plan.experiment.models[m].origin, plan.experiment.models[m].path,
-                   "has a loss but no parameter to train",
-                   "add a layer with parameters, or set frozen = true");
+  note_holders(plan, {train.get(), evaluate.get()});
 }
 
 }  // namespace
@@ -296,38 +259,29 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->experiment = experiment;
   plan->registry = context.registry;
   plan->rules = std::make_unique<program::RuleBook>(*plan->registry);
-  if (!choose_grid(*plan, context, problems)) return nullptr;
+  choose_grid(*plan, context, problems);
+  warn_ignored(experiment, context.log);
   choose_device(*plan, context, problems);
-  open_datasets(*plan, context);
-  if (!plan->dataset("train"))
-    fail_config("[data] there is no [data.train]; it also tells the shapes of what a host feeds");
+  open_datasets(*plan, context, problems);
   count_steps(*plan);
 
   const int32_t scalars = plan->storage.add("scalars", Category::kInputs);
   plan->step = plan->storage.take(scalars, 4, 4);
-  make_results(*plan);
-  if (std::none_of(plan->models.begin(), plan->models.end(),
-                   [](const Model& m) { return m.trained; }))
-    fail_config(
-        "[plan] no model has a loss and an optimizer, so there is nothing to train; add [loss] and "
-        "[optimizer]");
-  plan->train_feed = make_feed(*plan, "train inputs", experiment.batch.micro);
-  plan->eval_feed =
-      make_feed(*plan, "evaluation inputs", experiment.batch.eval / experiment.topology.data);
+  make_results(*plan, problems);
+  const config::BatchConfig& batch = plan->experiment.batch;
+  plan->train_feed = make_feed(*plan, "train inputs", batch.micro);
+  plan->eval_feed = make_feed(*plan, "evaluation inputs", batch.eval / plan->grid.data());
+  Writer writer(*plan, context.log);
+  survey(*plan, writer, problems);
+  if (!problems.empty()) return nullptr;
   try {
-    Writer writer(*plan, context.log);
-    choose_stages(*plan, [&](const StageOf& stages) { return writer.trace(true, stages); });
-    writer.lay_out();
-    check_groups(*plan, problems);
-    check_trained(*plan, problems);
-    problems.raise_if_any();
+    lay_out_parameters(*plan);
     make_scalars(*plan, scalars);
     declare_states(*plan);
     writer.write();
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
-    if (!problems.empty()) return nullptr;
-    add_problem(plan->experiment, e, problems);
+    add_failure(plan->experiment, e, problems);
     return nullptr;
   }
   plan->storage.lay_out();

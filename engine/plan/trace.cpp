@@ -4,7 +4,6 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
-#include "engine/base/hash.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/rule.hpp"
@@ -14,14 +13,14 @@ namespace plait::plan {
 using program::attr;
 using program::make_shape;
 
-Tracer::Tracer(Plan& plan, Feed& feed, const Dataset& dataset,
-               const config::DatasetConfig& data_config, bool training, StageOf stage_of)
+Tracer::Tracer(Plan& plan, Feed& feed, Source source, bool training, StageOf stage_of,
+               config::Problems* problems)
     : plan_(plan),
       feed_(feed),
-      dataset_(dataset),
-      data_config_(data_config),
+      source_(std::move(source)),
       training_(training),
       stage_of_(std::move(stage_of)),
+      problems_(problems),
       graph_(std::make_unique<Graph>(plan.rules.get())),
       results_(plan.experiment.models.size()) {
   counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
@@ -62,20 +61,46 @@ void Tracer::trace_model(size_t m) {
   if (!training_) trace_metrics(m);
 }
 
-namespace {
-
-// Runs one plugin call; its error gets the entry's name and place in front.
-template <class F>
-void at_entry(const config::ItemConfig& entry, const std::string& scope, F&& call) {
+bool Tracer::at_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
+  unsure_ = false;
+  blame_.reset();
+  asked_.clear();
+  if (problems_ && problems_->touch(entry.path)) return false;
   try {
     call();
+    return true;
   } catch (const Error& e) {
-    throw Error(e.code() == PLAIT_ERR_INVALID ? static_cast<uint32_t>(PLAIT_ERR_CONFIG) : e.code(),
-                entry.origin.text() + ": " + entry.path + ": " + entry.type + " '" + scope +
-                    "' cannot be built",
-                std::make_shared<const Error>(e));
+    if (!problems_ || e.code() == PLAIT_ERR_MEMORY) throw;
+    if (!unsure_) report(entry, e);
+    return false;
   }
 }
+
+void Tracer::report(const config::ItemConfig& entry, const Error& error) {
+  if (blame_) return problems_->add(blame_->origin, blame_->path, error.full_text());
+  // Who changes a key of an entry and is told that it fails wants to read of the change.
+  config::Origin origin = entry.origin;
+  for (const config::OptionSet* set : {&entry.keys, &entry.options})
+    if (const config::Origin* changed = set->overridden()) origin = *changed;
+  problems_->add(origin, entry.path,
+                 entry.type + " '" + graph_->scope + "' cannot be built\n" + error.full_text());
+}
+
+// A value in place of one that could not be made. `like` (0: none) is the best guess of its shape.
+ValueId Tracer::unknown(ValueId like) {
+  const plait_shape shape = like ? graph_->shape(like) : make_shape(PLAIT_F32, {feed_.batch, 1});
+  const ValueId v = graph_->persistent("unknown", shape, Place{});
+  unknown_.insert(v);
+  return v;
+}
+
+// Every value that an entry gets passes through here.
+ValueId Tracer::seen(ValueId v) {
+  unsure_ |= unknown_.contains(v);
+  return v;
+}
+
+namespace {
 
 template <class Item, class F>
 void build(const Plan& plan, const Item& item, const char* kind, F&& call) {
@@ -86,122 +111,172 @@ void build(const Plan& plan, const Item& item, const char* kind, F&& call) {
 }  // namespace
 
 void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerConfig& layer) {
-  const plait_layer_item& item = plan_.registry->layer(layer.type);
   graph_->scope = model.name + "." + layer.name;
   hooks_.parameter = [&](const plait_parameter& p) { return parameter(p, model, layer); };
-  at_entry(layer, graph_->scope, [&] {
-    std::vector<ValueId> first;
-    if (last_.empty()) {
-      for (const auto& f : dataset_.fields())
-        if (f.role == PLAIT_FIELD_INPUT && first.empty()) first.push_back(field_value(f.name));
-      if (first.empty() && layer.from.empty())
-        fail_config("[data." + dataset_.name() +
-                    "] has no input field for the first layer; name one with `from`");
-    }
-    const std::vector<ValueId> in = inputs(layer.from, last_.empty() ? first : last_);
-    if (in.size() < item.min_inputs || in.size() > item.max_inputs)
-      fail_config(strf("[%s] takes %u%s inputs, found %zu; name them with from = [...]",
-                       layer.type.c_str(), item.min_inputs,
-                       item.max_inputs == item.min_inputs ? "" : " or more", in.size()));
-    std::vector<ValueId> out(item.n_outputs, 0);
-    program::CBuilder builder(*graph_, hooks_);
-    build(plan_, item, "layer", [&] {
-      return item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()),
-                        out.data());
-    });
-    if (std::find(out.begin(), out.end(), 0u) != out.end())
-      fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" +
-                                 layer.type + "' left an output unset");
-    if (layer.as.size() > out.size())
-      fail_config(
-          strf("`as` names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
-    for (size_t i = 0; i < layer.as.size(); ++i) {
-      values_[model.name + "." + layer.as[i]] = out[i];
-      outputs_.emplace_back(
-          plan_.experiment.models.size() == 1 ? layer.as[i] : model.name + "." + layer.as[i],
-          out[i]);
-    }
-    last_ = out;
-  });
+  std::vector<ValueId> out;
+  if (at_entry(layer, [&] { out = build_layer(layer); })) {
+    if (unsure_) unknown_.insert(out.begin(), out.end());
+    check_ties(layer);
+  } else {
+    failed_models_.insert(model.name);
+    failed_scopes_.insert(graph_->scope);
+    const ValueId like = last_.empty() ? 0 : last_[0];
+    out.clear();
+    for (size_t i = 0; i < std::max<size_t>(1, layer.as.size()); ++i) out.push_back(unknown(like));
+  }
+  name_outputs(model, layer, out);
+  last_ = out;
 }
 
-std::vector<ValueId> Tracer::inputs(const std::vector<std::string>& from,
-                                    const std::vector<ValueId>& fallback) {
-  if (from.empty()) return fallback;
+std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
+  const plait_layer_item& item = plan_.registry->layer(layer.type);
+  std::vector<ValueId> in = last_;
+  if (!layer.from.empty())
+    in = named_inputs(layer, layer.from);
+  else if (last_.empty())
+    in = {first_input()};
+  for (const ValueId v : in) seen(v);
+  if (in.size() < item.min_inputs || in.size() > item.max_inputs) {
+    unsure_ = unsure_ && layer.from.empty();  // how many are named is known, whatever they are
+    fail_config(strf("[%s] takes %u%s inputs, found %zu; name them with from = [...]",
+                     layer.type.c_str(), item.min_inputs,
+                     item.max_inputs == item.min_inputs ? "" : " or more", in.size()));
+  }
+  std::vector<ValueId> out(item.n_outputs, 0);
+  program::CBuilder builder(*graph_, hooks_);
+  build(plan_, item, "layer", [&] {
+    return item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()),
+                      out.data());
+  });
+  if (std::find(out.begin(), out.end(), 0u) != out.end())
+    fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" +
+                               layer.type + "' left an output unset");
+  if (layer.as.size() > out.size()) {
+    unsure_ = false;
+    blame_ = {layer.keys.origin("as"), layer.path + ".as"};
+    fail_config(strf("names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
+  }
+  return out;
+}
+
+void Tracer::name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
+                          const std::vector<ValueId>& out) {
+  const bool alone = plan_.experiment.models.size() == 1;
+  for (size_t i = 0; i < layer.as.size(); ++i) {
+    values_[model.name + "." + layer.as[i]] = out[i];
+    outputs_.emplace_back(alone ? layer.as[i] : model.name + "." + layer.as[i], out[i]);
+  }
+}
+
+// A tie of a parameter that the layer did not ask for would stay unseen.
+void Tracer::check_ties(const config::LayerConfig& layer) {
+  if (!problems_) return;
+  for (const config::TieConfig& tie : layer.tie)
+    if (std::find(asked_.begin(), asked_.end(), tie.own) == asked_.end())
+      problems_->add(tie.origin, layer.path + ".tie." + config::toml_key(tie.own),
+                     layer.type + " has no parameter '" + tie.own + "'" +
+                         did_you_mean(nearest(tie.own, asked_)),
+                     asked_.empty() ? "it has none at all; remove the key"
+                                    : "its parameters are: " + join(asked_));
+}
+
+std::vector<ValueId> Tracer::named_inputs(const config::ItemConfig& entry,
+                                          const std::vector<std::string>& from) {
+  blame_ = {entry.keys.origin("from"), entry.path + ".from"};
   std::vector<ValueId> values;
   for (const std::string& name : from) values.push_back(named(name));
+  blame_.reset();
   return values;
 }
 
+ValueId Tracer::first_input() {
+  if (!source_.dataset) return seen(unknown(0));
+  for (const auto& f : fields())
+    if (f.role == PLAIT_FIELD_INPUT) return field_value(f.name);
+  fail_config("[data." + source_.name +
+              "] has no input field for the first layer; name one with `from`");
+}
+
 ValueId Tracer::default_target() {
-  for (const auto& f : dataset_.fields())
+  if (!source_.dataset) return seen(unknown(0));
+  for (const auto& f : fields())
     if (f.role == PLAIT_FIELD_TARGET) return field_value(f.name);
-  fail_config("[data." + dataset_.name() +
+  fail_config("[data." + source_.name +
               "] has no target field to compare with; name one with from = [...]");
 }
 
 void Tracer::trace_losses(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   for (const auto& loss : model.losses) {
-    const plait_loss_item& item = plan_.registry->loss(loss.type);
     graph_->scope = model.name + "." + loss.name;
-    at_entry(loss, graph_->scope, [&] {
-      std::vector<ValueId> in;
-      if (loss.from.empty()) {
-        if (last_.empty())
-          fail_config("the model has no layers, so there is no output to judge; use from = [...]");
-        in = {last_[0], default_target()};
-      } else {
-        in = inputs(loss.from, {});
-      }
-      ValueId out[2] = {0, 0};
-      program::CBuilder builder(*graph_, hooks_);
-      build(plan_, item, "loss", [&] {
-        return item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
-                          out);
-      });
-      for (ValueId v : out)
-        if (v == 0 || program::elements(graph_->shape(v)) != 1)
-          fail(PLAIT_ERR_PLUGIN,
-               "[plugin " + plan_.registry->plugin_of(&item) + "] loss '" + loss.type +
-                   "' must set two scalars: the sum of weighted losses and the sum of weights");
-      Result& r = results_[m];
-      const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
-      r.loss_sum = r.loss_sum ? program::operator_(*graph_, "add", r.loss_sum, sum) : sum;
-      // One normaliser per model: the step divides by the weights of the whole global batch, which must mean one thing.
-      if (r.weight_sum && r.weight_sum != out[1])
-        fail_config("losses of one model must count the same weights; '" + loss.name +
-                    "' counts others than the first");
-      r.weight_sum = out[1];
-    });
+    at_entry(loss, [&] { build_loss(m, loss); });
   }
+}
+
+void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
+  const plait_loss_item& item = plan_.registry->loss(loss.type);
+  std::vector<ValueId> in;
+  if (!loss.from.empty()) {
+    in = named_inputs(loss, loss.from);
+  } else {
+    if (last_.empty())
+      fail_config("the model has no layers, so there is no output to judge; use from = [...]");
+    in = {last_[0], default_target()};
+  }
+  for (const ValueId v : in) seen(v);
+  ValueId out[2] = {0, 0};
+  program::CBuilder builder(*graph_, hooks_);
+  build(plan_, item, "loss", [&] {
+    return item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
+                      out);
+  });
+  for (ValueId v : out)
+    if (v == 0 || program::elements(graph_->shape(v)) != 1)
+      fail(PLAIT_ERR_PLUGIN,
+           "[plugin " + plan_.registry->plugin_of(&item) + "] loss '" + loss.type +
+               "' must set two scalars: the sum of weighted losses and the sum of weights");
+  Result& r = results_[m];
+  const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
+  r.loss_sum = r.loss_sum ? program::operator_(*graph_, "add", r.loss_sum, sum) : sum;
+  // One normaliser per model: the step divides by the weights of the whole global batch, which must mean one thing.
+  if (r.weight_sum && r.weight_sum != out[1])
+    fail_config("losses of one model must count the same weights; '" + loss.name +
+                "' counts others than the first");
+  r.weight_sum = out[1];
 }
 
 void Tracer::trace_metrics(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   for (const auto& metric : model.metrics) {
-    const plait_metric_item& item = plan_.registry->metric(metric.type);
     graph_->scope = model.name + "." + metric.name;
-    at_entry(metric, graph_->scope, [&] {
-      std::vector<ValueId> in = metric.from.empty()
-                                    ? std::vector<ValueId>{last_.at(0), default_target()}
-                                    : inputs(metric.from, {});
-      ValueId state = 0;
-      program::CBuilder builder(*graph_, hooks_);
-      build(plan_, item, "metric", [&] {
-        return item.build(builder.get(), &metric.options, in.data(),
-                          static_cast<uint32_t>(in.size()), &state);
-      });
-      if (state == 0 || program::elements(graph_->shape(state)) != item.n_state ||
-          graph_->shape(state).dtype != PLAIT_F32)
-        fail(PLAIT_ERR_PLUGIN,
-             strf("[plugin %s] metric '%s' must set a state of %u f32",
-                  plan_.registry->plugin_of(&item).c_str(), metric.type.c_str(), item.n_state));
-      const bool alone = plan_.experiment.models.size() == 1;
-      metric_states_.push_back(
-          {alone ? metric.name : model.name + "." + metric.name, &item, state});
-    });
+    at_entry(metric, [&] { build_metric(model, metric); });
   }
+}
+
+void Tracer::build_metric(const config::ModelConfig& model, const config::MetricConfig& metric) {
+  const plait_metric_item& item = plan_.registry->metric(metric.type);
+  std::vector<ValueId> in;
+  if (!metric.from.empty()) {
+    in = named_inputs(metric, metric.from);
+  } else {
+    if (last_.empty())
+      fail_config("the model has no layers, so there is no output to measure; use from = [...]");
+    in = {last_[0], default_target()};
+  }
+  for (const ValueId v : in) seen(v);
+  ValueId state = 0;
+  program::CBuilder builder(*graph_, hooks_);
+  build(plan_, item, "metric", [&] {
+    return item.build(builder.get(), &metric.options, in.data(), static_cast<uint32_t>(in.size()),
+                      &state);
+  });
+  if (state == 0 || program::elements(graph_->shape(state)) != item.n_state ||
+      graph_->shape(state).dtype != PLAIT_F32)
+    fail(PLAIT_ERR_PLUGIN,
+         strf("[plugin %s] metric '%s' must set a state of %u f32",
+              plan_.registry->plugin_of(&item).c_str(), metric.type.c_str(), item.n_state));
+  const bool alone = plan_.experiment.models.size() == 1;
+  metric_states_.push_back({alone ? metric.name : model.name + "." + metric.name, &item, state});
 }
 
 ValueId Tracer::parameter_value(const std::string& name) const {

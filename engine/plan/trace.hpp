@@ -3,9 +3,13 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/base/error.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/program/c_builder.hpp"
 
@@ -17,14 +21,25 @@ using program::ValueId;
 // The stage of the pipeline that a model's layer belongs to; the losses are asked for behind the last layer.
 using StageOf = std::function<int32_t(size_t model, size_t layer)>;
 
+// What a program is fed from. Without a dataset, one that could not be opened: nothing is known of its fields.
+struct Source {
+  const Dataset* dataset = nullptr;
+  const config::DatasetConfig* config = nullptr;
+  std::string name;
+};
+
 // One pass over all models, for training or for evaluation. Parameters are registered in the plan when they are first met.
 class Tracer {
  public:
-  Tracer(Plan& plan, Feed& feed, const Dataset& dataset, const config::DatasetConfig& data_config,
-         bool training, StageOf stage_of);
+  // problems: what fails is added there, and tracing goes on with values of unknown shape, whose own failures are not reported.
+  // Entries that have a problem already are such failures. Null: the first failure is thrown.
+  Tracer(Plan& plan, Feed& feed, Source source, bool training, StageOf stage_of,
+         config::Problems* problems);
 
-  // Traces every model; a failure is thrown as an Error whose text begins with the entry's place in the file.
+  // Traces every model.
   void run();
+  // What layers of this model would have made is not known: one of them failed.
+  bool failed_in(const std::string& model) const { return failed_models_.contains(model); }
 
   Graph& graph() { return *graph_; }
   const Graph& graph() const { return *graph_; }
@@ -52,27 +67,44 @@ class Tracer {
  private:
   void trace_model(size_t m);
   void trace_layer(const config::ModelConfig& model, const config::LayerConfig& layer);
+  std::vector<ValueId> build_layer(const config::LayerConfig& layer);
+  void name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
+                    const std::vector<ValueId>& out);
+  void check_ties(const config::LayerConfig& layer);
   void trace_losses(size_t m);
+  void build_loss(size_t m, const config::LossConfig& loss);
   void trace_metrics(size_t m);
+  void build_metric(const config::ModelConfig& model, const config::MetricConfig& metric);
+  // Runs what an entry asks for; false when that failed.
+  bool at_entry(const config::ItemConfig& entry, const std::function<void()>& call);
+  void report(const config::ItemConfig& entry, const Error& error);
+  ValueId unknown(ValueId like);
+  ValueId seen(ValueId v);
   ValueId field_value(const std::string& name);
   ValueId normalized(const std::string& field, ValueId raw);
   ValueId named(const std::string& name);
+  ValueId first_input();
   ValueId default_target();
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
+  const Parameter& registered(const plait_parameter& p, const config::ModelConfig& model,
+                              const config::LayerConfig& layer);
+  Parameter new_parameter(const plait_parameter& p, const config::ModelConfig& model,
+                          const std::string& name) const;
   void share_out(const plait_parameter& p, Parameter& q) const;
-  std::vector<ValueId> inputs(const std::vector<std::string>& from,
-                              const std::vector<ValueId>& fallback);
+  std::vector<ValueId> named_inputs(const config::ItemConfig& entry,
+                                    const std::vector<std::string>& from);
   std::vector<std::string> known_names() const;
   void note_bounds();
+  std::span<const plait_field> fields() const;
 
   Plan& plan_;
   Feed& feed_;
-  const Dataset& dataset_;
-  const config::DatasetConfig& data_config_;
+  Source source_;
   bool training_;
   StageOf stage_of_;
+  config::Problems* problems_;
   std::unique_ptr<Graph> graph_;
   program::BuildHooks hooks_;
   std::string model_;                          // the one being traced
@@ -86,6 +118,18 @@ class Tracer {
   std::vector<Result> results_;
   std::vector<MetricState> metric_states_;
   std::vector<std::pair<std::string, ValueId>> outputs_;
+
+  // After a failure.
+  std::set<ValueId> unknown_;  // values whose shape may be wrong
+  std::set<std::string> failed_models_, failed_scopes_;
+  // Of the entry that is being built.
+  bool unsure_ = false;             // it reads an unknown value: what fails may follow from that
+  std::vector<std::string> asked_;  // parameters of the layer
+  struct Blame {
+    config::Origin origin;
+    std::string path;
+  };
+  std::optional<Blame> blame_;  // the key that is being looked at
 };
 
 }  // namespace plait::plan

@@ -13,13 +13,18 @@ namespace plait::plan {
 using program::attr;
 using program::make_shape;
 
+std::span<const plait_field> Tracer::fields() const {
+  if (!source_.dataset) return {};
+  return source_.dataset->fields();
+}
+
 ValueId Tracer::field_value(const std::string& name) {
   // Each stage of a pipeline prepares what it reads for itself.
   if (auto it = fields_.find(name); it != fields_.end()) return normalized(name, it->second);
-  const auto& fields = dataset_.fields();
-  const auto at = std::find_if(fields.begin(), fields.end(),
-                               [&](const plait_field& f) { return name == f.name; });
-  if (at == fields.end()) return 0;
+  const auto all = fields();
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const plait_field& f) { return name == f.name; });
+  if (at == all.end()) return 0;
   program::Dims dims{feed_.batch};
   for (uint32_t i = 0; i < at->shape.rank; ++i) dims.push_back(at->shape.dims[i]);
   // A second program that reads the same feed finds the field there.
@@ -27,7 +32,7 @@ ValueId Tracer::field_value(const std::string& name) {
                             [&](const Field& f) { return f.name == name; });
   if (known == feed_.fields.end()) {
     Field f;
-    f.index = static_cast<uint32_t>(at - fields.begin());
+    f.index = static_cast<uint32_t>(at - all.begin());
     f.whole = static_cast<uint32_t>(feed_.fields.size());
     f.name = name;
     f.shape = make_shape(at->shape.dtype, dims);
@@ -41,7 +46,7 @@ ValueId Tracer::field_value(const std::string& name) {
 
 // y = (x / divide - mean) / std, in f32.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
-  for (const auto& n : data_config_.normalize) {
+  for (const auto& n : source_.config->normalize) {
     if (n.field != field) continue;
     const double scale = 1 / (n.divide * n.std), shift = -n.mean / n.std;
     ValueId v = graph_->apply1("cast", {raw}, {attr("dtype", static_cast<int64_t>(PLAIT_F32))});
@@ -55,16 +60,18 @@ std::vector<std::string> Tracer::known_names() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : values_)
     names.push_back(starts_with(name, model_ + ".") ? name.substr(model_.size() + 1) : name);
-  for (const auto& f : dataset_.fields()) names.emplace_back(f.name);
+  for (const auto& f : fields()) names.emplace_back(f.name);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
 ValueId Tracer::named(const std::string& name) {
-  if (auto it = values_.find(model_ + "." + name); it != values_.end()) return it->second;
-  if (auto it = values_.find(name); it != values_.end()) return it->second;
+  if (auto it = values_.find(model_ + "." + name); it != values_.end()) return seen(it->second);
+  if (auto it = values_.find(name); it != values_.end()) return seen(it->second);
   if (const ValueId v = field_value(name)) return v;
+  if (!source_.dataset) return seen(unknown(0));  // a field of it, for all that is known
+  unsure_ = false;                                // whatever the shapes of other values are
   const auto names = known_names();
   fail_not_found("[" + graph_->scope + "] there is no value '" + name + "' at this point" +
                  did_you_mean(nearest(name, names)) + "; there are: " + join(names));
@@ -119,21 +126,13 @@ void Tracer::note_bounds() {
 
 namespace {
 
-// Which of the optimizer's groups a parameter belongs to; -1: the default.
+// Which of the optimizer's groups a parameter belongs to, the first of them; -1: the default.
 int32_t setting_of(const config::ModelConfig& model, const std::string& parameter) {
+  if (!model.optimizer) return -1;
   const auto& groups = model.optimizer->groups;
-  int32_t found = -1;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const bool hit = std::any_of(groups[i].match.begin(), groups[i].match.end(),
-                                 [&](const std::string& p) { return glob_match(p, parameter); });
-    if (!hit) continue;
-    if (found >= 0)
-      fail_config("parameter '" + parameter + "' belongs to two groups, " +
-                  groups[static_cast<size_t>(found)].path + " and " + groups[i].path +
-                  "; make their patterns exclude each other");
-    found = static_cast<int32_t>(i);
-  }
-  return found;
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (groups[i].holds(parameter)) return static_cast<int32_t>(i);
+  return -1;
 }
 
 }  // namespace
@@ -163,50 +162,63 @@ void Tracer::share_out(const plait_parameter& p, Parameter& q) const {
   q.box.extent[d] = part.size();
 }
 
+Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelConfig& model,
+                                const std::string& name) const {
+  Parameter q;
+  q.name = name;
+  q.model = model.name;
+  q.shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
+  q.init = p.init;
+  q.init_a = p.init_a;
+  q.init_b = p.init_b;
+  q.partition = p.partition;
+  share_out(p, q);
+  if (!model.frozen) q.setting = setting_of(model, name);
+  q.frozen = model.frozen ||
+             (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
+  return q;
+}
+
+// The plan's entry of a parameter that a layer asks for: its own, or the one that it is tied to.
+const Parameter& Tracer::registered(const plait_parameter& p, const config::ModelConfig& model,
+                                    const config::LayerConfig& layer) {
+  const auto find = [&](const std::string& name) {
+    const auto at = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
+                                 [&](const Parameter& q) { return q.name == name; });
+    return at == plan_.parameters.end() ? nullptr : &*at;
+  };
+  asked_.emplace_back(p.name);
+  for (const config::TieConfig& tie : layer.tie) {
+    if (tie.own != p.name) continue;
+    blame_ = {tie.origin, layer.path + ".tie." + config::toml_key(tie.own)};
+    if (const Parameter* other = find(tie.full)) return *other;
+    unsure_ = failed_scopes_.contains(tie.full.substr(0, tie.full.rfind('.')));
+    std::vector<std::string> names;
+    for (const Parameter& q : plan_.parameters) names.push_back(q.name);
+    fail_config("[" + graph_->scope + "] tie: there is no parameter '" + tie.full + "' so far" +
+                did_you_mean(nearest(tie.full, names)));
+  }
+  const std::string name = graph_->scope + "." + p.name;
+  if (const Parameter* own = find(name)) return *own;
+  plan_.parameters.push_back(new_parameter(p, model, name));
+  return plan_.parameters.back();
+}
+
 ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model,
                           const config::LayerConfig& layer) {
-  std::string name = graph_->scope + "." + p.name;
-  bool tied = false;
-  for (const auto& [local, full] : layer.tie) {
-    if (local != p.name) continue;
-    name = full;
-    tied = true;
-  }
+  const Parameter& known = registered(p, model, layer);
   const plait_shape shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
-  auto known = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
-                            [&](const Parameter& q) { return q.name == name; });
-  if (known == plan_.parameters.end()) {
-    if (tied) {
-      std::vector<std::string> names;
-      for (const auto& q : plan_.parameters) names.push_back(q.name);
-      fail_config("[" + graph_->scope + "] tie: there is no parameter '" + name + "' so far" +
-                  did_you_mean(nearest(name, names)));
-    }
-    Parameter q;
-    q.name = name;
-    q.model = model.name;
-    q.shape = shape;
-    q.init = p.init;
-    q.init_a = p.init_a;
-    q.init_b = p.init_b;
-    q.partition = p.partition;
-    share_out(p, q);
-    if (!model.frozen) q.setting = setting_of(model, name);
-    q.frozen = model.frozen ||
-               (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
-    plan_.parameters.push_back(q);
-    known = plan_.parameters.end() - 1;
-  }
-  if (!program::same(known->shape, shape))
-    fail_config("[" + graph_->scope + "] parameter '" + name + "' has shape " +
-                program::text(known->shape) +
-                (tied ? " where it is defined, this layer needs " : " in training, here it is ") +
+  if (!program::same(known.shape, shape))
+    fail_config("[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
+                program::text(known.shape) +
+                (blame_ ? " where it is defined, this layer needs " : " in training, here it is ") +
                 program::text(shape));
-  ValueId& v = parameters_[name];
+  blame_.reset();
+  ValueId& v = parameters_[known.name];
   if (v == 0) {
-    v = graph_->persistent(name, shape, known->value);
-    graph_->value(v).wants_gradient = training_ && !known->frozen;
-    if (known->split()) shared_[v] = known->partition;
+    v = graph_->persistent(known.name, shape, known.value);
+    graph_->value(v).wants_gradient = training_ && !known.frozen;
+    if (known.split()) shared_[v] = known.partition;
   }
   return v;
 }

@@ -30,11 +30,15 @@ Here whole(program::Graph& g, bool last) {
 
 }  // namespace
 
-std::unique_ptr<Tracer> Writer::trace(bool training, const StageOf& stages) const {
-  const std::string dataset = training || !plan_.dataset("eval") ? "train" : "eval";
+std::unique_ptr<Tracer> Writer::trace(bool training, const StageOf& stages,
+                                      config::Problems* problems) const {
+  // Where one of the two could not be opened, the other tells what there is to know of fields.
+  Source source{nullptr, nullptr, "train"};
+  for (const char* name : {training ? "train" : "eval", training ? "eval" : "train"})
+    if (const Dataset* dataset = plan_.dataset(name); dataset && !source.dataset)
+      source = {dataset, plan_.experiment.dataset(name), name};
   auto tracer = std::make_unique<Tracer>(plan_, training ? plan_.train_feed : plan_.eval_feed,
-                                         *plan_.dataset(dataset),
-                                         *plan_.experiment.dataset(dataset), training, stages);
+                                         source, training, stages, problems);
   tracer->run();
   return tracer;
 }

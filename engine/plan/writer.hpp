@@ -16,8 +16,10 @@ class Writer {
  public:
   // log: for warnings; may be null.
   Writer(Plan& plan, Log* log) : plan_(plan), log_(log) {}
-  // The models as they train, or as they are evaluated. stages: of each layer; without it as the plan has chosen.
-  std::unique_ptr<Tracer> trace(bool training, const StageOf& stages) const;
+  // The models as they train, or as they are evaluated. stages: of each layer; without it as the plan has chosen. problems: where
+  // what fails goes; null: it is thrown.
+  std::unique_ptr<Tracer> trace(bool training, const StageOf& stages,
+                                config::Problems* problems = nullptr) const;
   std::unique_ptr<Tracer> trace(bool training) const;
   // Places the parameters, in the stages that read them.
   void lay_out();

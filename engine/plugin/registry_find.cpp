@@ -10,8 +10,8 @@ const ItemHead& Registry::find(std::string_view kind, std::string_view name) con
   if (const ItemHead* head = items_.find(kind, name)) return *head;
   const std::vector<std::string> names = items_.names(kind);
   fail_not_found("[plugin] unknown " + std::string(short_kind(kind)) + " '" + std::string(name) +
-                 "'" + did_you_mean(nearest(std::string(name), names)) + "; known are: " +
-                 (names.empty() ? "none" : join(names)) + "; plugins " + load_summary());
+                 "'" + did_you_mean(nearest(std::string(name), names)) +
+                 "; known are: " + (names.empty() ? "none" : join(names)) + load_summary());
 }
 
 const plait_layer_item& Registry::layer(std::string_view name) const {

@@ -54,16 +54,12 @@ std::string LoadReport::json() const {
 }
 
 std::string LoadReport::summary() const {
-  std::vector<std::string> loaded, rejected;
-  for (const LoadEntry& entry : entries) {
-    const std::string who = entry.name.empty() ? entry.path : entry.name;
-    if (entry.outcome == Outcome::kLoaded) loaded.push_back(who);
+  std::vector<std::string> rejected;
+  for (const LoadEntry& entry : entries)
     if (entry.outcome == Outcome::kRejected || entry.outcome == Outcome::kForbidden)
-      rejected.push_back(who + " (" + entry.reason + ")");
-  }
-  std::string text = "loaded: " + (loaded.empty() ? std::string("none") : join(loaded));
-  if (!rejected.empty()) text += "; rejected: " + join(rejected);
-  return text;
+      rejected.push_back((entry.name.empty() ? entry.path : entry.name) + " (" + entry.reason +
+                         ")");
+  return rejected.empty() ? "" : "; plugins that could not be loaded: " + join(rejected);
 }
 
 }  // namespace plait::plugin

@@ -29,7 +29,7 @@ struct LoadReport {
   std::vector<LoadEntry> entries;  // in the order tried
   std::string text() const;        // one line each
   std::string json() const;
-  // "loaded: a, b; rejected: c (reason)".
+  // "; plugins that could not be loaded: c (reason)", the end of a message about what is missing; "" when there are none.
   std::string summary() const;
 };
 

@@ -47,7 +47,7 @@ const plait_comm_item& choose(const plan::Plan& plan, const std::vector<Peer>& p
   const std::vector<std::string> names = plan.registry->comms();
   fail_config("[topology] no backend of those loaded (" + (names.empty() ? "none" : join(names)) +
               ") connects ranks of " + kReach[needed] + " on device '" + plan.device +
-              "'; add a comm plugin, or name one with topology.comm; plugins " +
+              "'; add a comm plugin, or name one with topology.comm" +
               plan.registry->load_summary());
 }
 

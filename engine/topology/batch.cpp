@@ -76,6 +76,14 @@ std::vector<Fault> check_batch(const Batch& b, int64_t data) {
   return faults;
 }
 
+std::vector<Fault> check_eval(int64_t eval, int64_t data) {
+  if (eval % data == 0) return {};
+  return {
+      {"batch.eval",
+       number(eval) + " samples cannot be shared by " + number(data) + " replicas (topology.data)",
+       "use eval = " + multiples_around(eval, data)}};
+}
+
 Batch solve_batch(const Batch& batch, int64_t data) {
   raise_if_any(check_batch(batch, data));
   Batch b = batch;

@@ -17,6 +17,8 @@ struct Batch {
 
 // What keeps `batch` from being shared by `data` (>= 1) replicas. All three zero, or one below zero, is a fault, too.
 std::vector<Fault> check_batch(const Batch& batch, int64_t data);
+// The same for batch.eval, the samples of a pass of an evaluation over all replicas. 0: to be found, which is always possible.
+std::vector<Fault> check_eval(int64_t eval, int64_t data);
 // The batch with the missing numbers filled in. Global alone: one micro-batch. Micro alone: one micro-batch for each replica.
 // Errors: PLAIT_ERR_CONFIG with the faults above.
 Batch solve_batch(const Batch& batch, int64_t data);

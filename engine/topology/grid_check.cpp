@@ -130,9 +130,11 @@ std::vector<Fault> check_grid(const Demand& demand) {
   check_layers(demand, faults);
   if (demand.global > 0) {
     const std::vector<Fault> more =
-        check_batch({demand.global, demand.micro, 0}, demand.sizes.data);
+        check_batch({demand.global, demand.micro, demand.accumulation}, demand.sizes.data);
     faults.insert(faults.end(), more.begin(), more.end());
   }
+  const std::vector<Fault> more = check_eval(demand.eval, demand.sizes.data);
+  faults.insert(faults.end(), more.begin(), more.end());
   return faults;
 }
 

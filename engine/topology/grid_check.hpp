@@ -18,11 +18,13 @@ struct Sizes {
 // All that a grid must agree with. A 0 says: not known, or does not matter.
 struct Demand {
   Sizes sizes;
-  int64_t world = 0;   // ranks that were started
-  int64_t layers = 0;  // that may become stages
-  int64_t chunks = 1;  // stages on each rank
-  int64_t global = 0;  // batch.global
-  int64_t micro = 0;   // batch.micro
+  int64_t world = 0;         // ranks that were started
+  int64_t layers = 0;        // that may become stages
+  int64_t chunks = 1;        // stages on each rank
+  int64_t global = 0;        // batch.global
+  int64_t micro = 0;         // batch.micro
+  int64_t accumulation = 0;  // batch.accumulation
+  int64_t eval = 0;          // batch.eval
 };
 
 // Each size is 1 or more, and the product is within kMaxRanks.

@@ -115,7 +115,7 @@ TEST_CASE("a whole experiment is read") {
   CHECK(m.layers[2].name == "head");
   CHECK(m.layers[2].path == "model.layers[2]");
   CHECK(m.layers[2].from == std::vector<std::string>{"h"});
-  CHECK(m.layers[2].tie[0].second == "model.dense1.weight");
+  CHECK(m.layers[2].tie[0].full == "model.dense1.weight");
   CHECK(m.losses[0].weight == 2);
   CHECK(m.losses[0].name == "squared");
   CHECK(m.metrics[1].name == "hits2");
@@ -206,14 +206,15 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"both lengths", "epochs = 4", "epochs = 4\nsteps = 2",
        "run.steps: given together with run.epochs (x.toml:3:10)"},
       {"no batch", "global = 32", "", "batch.global: required key is missing"},
-      {"micro", "global = 32", "global = 32\nmicro = 5",
-       "batch.micro: 5 does not divide a rank's share of 32 samples"},
-      {"replicas", "[batch]", "[topology]\ndata = 3\n[batch]",
-       "32 samples cannot be shared by 3 replicas"},
+      {"no text", "epochs = 4", "epochs = 4\nname = nan",
+       "run.name: expected text, found nan; write it in quotes: \"nan\""},
+      {"patience", "metric = \"hits2\", ", "",
+       "x.toml:48:26: evaluate.early_stop.patience: there is no figure to be patient with"},
+      {"nothing to measure on", "[data.eval]", "[data.test]",
+       "evaluate.early_stop.metric: there is no [data.eval] to measure it on"},
       {"unknown item", "\"ramp\"", "\"rmap\"",
        "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, "
-       "dense, ramp; plugins loaded: fake; "
-       "rejected: other (old)"},
+       "dense, ramp; plugins that could not be loaded: other (old)"},
       {"unknown option", "out = 120", "ot = 120",
        "model.layers[0].ot: unknown key 'ot' (did you mean 'out'?)"},
       {"missing option", "out = 120", "", "model.layers[0].out: required key is missing"},
@@ -331,6 +332,27 @@ TEST_CASE("problems are sorted by place, and come as JSON and as one error") {
   }
 }
 
+TEST_CASE("a problem is told once, spoils what stands below it, and keeps its code while alone") {
+  Problems problems;
+  for (int i = 0; i < 2; ++i)
+    problems.add({"a", 2, 5}, "model.layers[1].out", "m", "h", PLAIT_ERR_IO);
+  CHECK(problems.size() == 1);
+  CHECK(problems.touch("model.layers[1]"));
+  CHECK(problems.touch("model"));
+  CHECK_FALSE(problems.touch("model.layers[1].o"));
+  CHECK_FALSE(problems.touch("model.layers[10]"));
+  const auto code = [&] {
+    try {
+      problems.raise();
+    } catch (const Error& e) {
+      return e.code();
+    }
+  };
+  CHECK(code() == PLAIT_ERR_IO);
+  problems.add({"a", 3, 5}, "run", "m");
+  CHECK(code() == PLAIT_ERR_CONFIG);
+}
+
 TEST_CASE("templates of items parse, and mark what must be set") {
   const std::string text = item_template(catalog(), PLAIT_KIND_LAYER, "dense");
   CHECK(contains(text, "[[model.layers]]\n"));
@@ -354,4 +376,20 @@ TEST_CASE("the engine's own tables are well-formed") {
        {layer_keys(), loss_keys(), metric_keys(), optimizer_keys(), schedule_keys(), group_keys(),
         dataset_keys(), normalize_keys(), model_keys()})
     CHECK(defect_of(keys) == "");
+}
+
+TEST_CASE("numbers of a batch that were left out are found, and those that do not fit stay") {
+  const auto batch = [](const std::string& keys) {
+    std::string text = kSmall;
+    text.replace(text.find("global = 32"), 11, keys);
+    return load(text).experiment.batch;
+  };
+  const BatchConfig micro = batch("global = 32\nmicro = 8"),
+                    passes = batch("global = 32\naccumulation = 2"),
+                    odd = batch("global = 32\nmicro = 5");
+  CHECK(micro.accumulation == 4);
+  CHECK(micro.eval == 8);
+  CHECK(passes.micro == 16);
+  CHECK(odd.micro == 5);
+  CHECK(odd.accumulation == 0);
 }

@@ -71,7 +71,9 @@ class FakeCatalog : public Catalog {
       for (const auto& [name, item] : items->second) names.push_back(name);
     return names;
   }
-  std::string load_summary() const override { return "loaded: fake; rejected: other (old)"; }
+  std::string load_summary() const override {
+    return "; plugins that could not be loaded: other (old)";
+  }
 
  private:
   struct Item {

@@ -138,6 +138,11 @@ TEST_CASE("batch: what cannot be shared, with the nearest numbers") {
   CHECK(text(check_batch({-1, 0, 0}, 2)) ==
         "[topology] batch.global: found -1, expected 1 or more; leave it out to have it computed");
   CHECK(check_batch({0, INT64_MAX, 2}, 2).size() == 1);
+  CHECK(check_eval(0, 3).empty());
+  CHECK(check_eval(6, 3).empty());
+  CHECK(text(check_eval(2, 3)) ==
+        "[topology] batch.eval: 2 samples cannot be shared by 3 replicas (topology.data); use eval "
+        "= 3");
   CHECK(check_batch({INT64_MAX, 0, 0}, 2).size() == 1);
 }
 

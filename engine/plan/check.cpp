@@ -1,0 +1,173 @@
+#include "engine/plan/check.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::plan {
+namespace {
+
+// Where a key of a section was set.
+config::Origin origin_of(const config::Experiment& e, const std::string& key) {
+  const size_t dot = key.find('.');
+  for (const auto& [path, set] : e.sections) {
+    if (path != key.substr(0, dot)) continue;
+    if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
+    // A fault of the section as a whole belongs where a size was set.
+    for (const char* size : {"pipeline", "data", "tensor"})
+      if (set.given(size)) return set.origin(size);
+  }
+  return config::Origin::none();
+}
+
+void add_missing(const config::DatasetConfig& d, const config::OptionValue& value,
+                 const config::PathResolver& resolver, config::Problems& problems) {
+  const std::string key = d.path + "." + config::toml_key(value.declared->name);
+  std::vector<std::string> folders;
+  for (const std::string* folder : {&resolver.data_folder, &resolver.experiment_folder})
+    if (!folder->empty()) folders.push_back(*folder);
+  const bool looked_for = resolver.candidates(value.given_text)[0] != value.given_text;
+  problems.add(value.origin, key,
+               "no file '" + value.given_text + "'" + (looked_for ? " in " + join(folders) : ""),
+               looked_for ? "--data DIR or PLAIT_DATA names its folder" : "check the path",
+               PLAIT_ERR_NOT_FOUND);
+}
+
+void add_unopened(const config::DatasetConfig& d, const Error& e,
+                  const config::PathResolver& resolver, config::Problems& problems) {
+  const auto missing = d.options.missing_paths(resolver);
+  for (const config::OptionValue* value : missing) add_missing(d, *value, resolver, problems);
+  if (!missing.empty()) return;
+  const std::string text = e.cause() ? e.cause()->full_text() : e.full_text();
+  // The plugin's text names what is wrong by its path, which one of the keys has given.
+  config::Origin origin = d.origin;
+  std::string key = d.path;
+  for (const config::OptionValue* value : d.options.paths())
+    if (text.find("'" + value->text + "'") != std::string::npos) {
+      origin = value->origin;
+      key = d.path + "." + config::toml_key(value->declared->name);
+    }
+  problems.add(origin, key, text, "", e.code());
+}
+
+void check_normalize(const config::DatasetConfig& d, const Dataset& dataset,
+                     config::Problems& problems) {
+  std::vector<std::string> names;
+  for (const plait_field& f : dataset.fields()) names.emplace_back(f.name);
+  for (const config::NormalizeConfig& n : d.normalize)
+    if (std::find(names.begin(), names.end(), n.field) == names.end())
+      problems.add(
+          n.origin, d.path + ".normalize." + config::toml_key(n.field),
+          "the dataset has no field '" + n.field + "'" + did_you_mean(nearest(n.field, names)),
+          "its fields are: " + join(names));
+}
+
+// The first of them, and how many more.
+std::string some(std::vector<std::string> names) {
+  constexpr size_t kShown = 20;
+  const size_t n = names.size();
+  if (n > kShown) names.resize(kShown);
+  return join(names) + (n > kShown ? strf(" and %zu more", n - kShown) : "");
+}
+
+void check_patterns(const config::ModelConfig& model, const std::vector<std::string>& names,
+                    config::Problems& problems) {
+  for (const config::GroupConfig& group : model.optimizer->groups)
+    for (const std::string& pattern : group.match)
+      if (std::none_of(names.begin(), names.end(),
+                       [&](const auto& n) { return glob_match(pattern, n); }))
+        problems.add(group.keys.origin("match"), group.path + ".match",
+                     "pattern '" + pattern + "' matches no parameter of model '" + model.name + "'",
+                     "the parameters are: " + some(names));
+}
+
+void check_overlaps(const config::ModelConfig& model, const std::vector<std::string>& names,
+                    config::Problems& problems) {
+  const auto& groups = model.optimizer->groups;
+  std::map<std::pair<size_t, size_t>, std::vector<std::string>> both;  // (later, first)
+  for (const std::string& name : names) {
+    size_t first = groups.size();
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (!groups[i].holds(name)) continue;
+      if (first == groups.size())
+        first = i;
+      else
+        both[{i, first}].push_back(name);
+    }
+  }
+  for (const auto& [pair, shared] : both)
+    problems.add(groups[pair.first].keys.origin("match"), groups[pair.first].path + ".match",
+                 "matches what belongs to " + groups[pair.second].path + ", too: " + some(shared),
+                 "make their patterns exclude each other");
+}
+
+}  // namespace
+
+bool add_faults(const config::Experiment& e, const std::vector<topology::Fault>& faults,
+                config::Problems& problems) {
+  for (const topology::Fault& f : faults)
+    problems.add(origin_of(e, f.key), f.key, f.message, f.hint);
+  return faults.empty();
+}
+
+std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
+                                      const plugin::Registry& registry,
+                                      const config::PathResolver& resolver,
+                                      config::Problems& problems) {
+  if (problems.touch(config.path)) return nullptr;
+  try {
+    auto dataset = std::make_shared<Dataset>(config, registry);
+    check_normalize(config, *dataset, problems);
+    return dataset;
+  } catch (const Error& e) {
+    if (e.code() == PLAIT_ERR_MEMORY) throw;
+    add_unopened(config, e, resolver, problems);
+    return nullptr;
+  }
+}
+
+void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems) {
+  for (const config::ModelConfig& model : plan.experiment.models) {
+    if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
+    if (tracer.failed_in(model.name)) continue;  // what there would be is not known
+    std::vector<std::string> names;
+    bool trains = false;
+    for (const Parameter& p : plan.parameters)
+      if (p.model == model.name) {
+        names.push_back(p.name);
+        trains |= !p.frozen;
+      }
+    check_patterns(model, names, problems);
+    check_overlaps(model, names, problems);
+    if (!model.frozen && !model.losses.empty() && !trains)
+      problems.add(model.origin, model.path, "has a loss but no parameter to train",
+                   "add a layer with parameters, or set frozen = true");
+  }
+}
+
+void add_failure(const config::Experiment& e, const Error& error, config::Problems& problems) {
+  const std::string head = "[topology] ";
+  const size_t colon = error.text().find(": ");
+  for (const char* section : {"topology", "batch"}) {
+    if (!starts_with(error.text(), head + section)) continue;
+    const std::string key = error.text().substr(head.size(), colon - head.size());
+    return problems.add(origin_of(e, key), key, error.text().substr(colon + 2));
+  }
+  throw error;
+}
+
+void warn_ignored(const config::Experiment& e, Log* log) {
+  if (!log) return;
+  const auto warn = [&](const std::string& key, const std::string& why) {
+    log->warn(origin_of(e, key).text() + ": " + key + " has no effect: " + why);
+  };
+  const config::TopologyConfig& t = e.topology;
+  if (t.pipeline == 1 && t.chunks > 1) warn("topology.chunks", "topology.pipeline is 1");
+  if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
+  if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
+  if (e.evaluate.every > 0 && !e.dataset("eval")) warn("evaluate.every", "there is no [data.eval]");
+}
+
+}  // namespace plait::plan
