@@ -51,7 +51,13 @@ Value build_accuracy(Builder& b, const Options&, In in) {
 constexpr plait_option kTopK[] = {
     at_least(opt_int("k", "5", "how many of the largest logits count"), 1)};
 Value build_top_k(Builder& b, const Options& o, In in) {
-  return state_of(b, hits(b, in, static_cast<double>(o.integer("k"))));
+  const int64_t k = o.integer("k");
+  const auto sums = hits(b, in, static_cast<double>(k));  // refuses what has no classes
+  const int64_t classes = b.shape(in[0]).last();
+  if (k >= classes)
+    samples::refuse(b, "k = " + std::to_string(k) + " of " + std::to_string(classes) +
+                           " classes is always a hit; use k < " + std::to_string(classes));
+  return state_of(b, sums);
 }
 
 Value build_mae(Builder& b, const Options&, In in) {

@@ -148,6 +148,9 @@ TEST_CASE("top_k counts how many logits reach the label's") {
   Weighted bench({1, 1, 1});
   const Tensor x({3, 4}, {4, 3, 2, 1, /**/ 4, 3, 2, 1, /**/ 5, 5, 5, 1});
   const Tensor label({3}, {1, 2, 0}, PLAIT_U8);
+  CHECK(error_of([&] {
+          bench.metric("top_k", {{"k", "4"}}, {x, label});
+        }).find("use k < 4") != std::string::npos);
   CHECK(bench.metric("top_k", {{"k", "2"}}, {x, label}) == std::vector<double>{1, 3});
   CHECK(bench.metric("top_k", {{"k", "3"}}, {x, label}) == std::vector<double>{3, 3});
 }
