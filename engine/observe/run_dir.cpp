@@ -144,6 +144,8 @@ RunDir RunDir::create(FileSystem& files, const std::string& out, const std::stri
 }
 
 void RunDir::prepare(FileSystem& files, const std::string& path) {
+  if (files.exists(path) && !files.is_folder(path))
+    fail_invalid("[run] " + path + " is no folder; name another one for the run's files");
   files.make_folders(path);
   for (const std::string& name : files.list(path))
     if (!is_of_unfinished(files, path, name))
