@@ -24,6 +24,12 @@ std::string styled(bool on, const char* code, std::string_view text) {
   return std::string("\033[") + code + "m" + std::string(text) + "\033[0m";
 }
 
+// Who asks for it wants to see it, -q or not.
+bool explains() {
+  const char* wanted = std::getenv("PLAIT_EXPLAIN");
+  return wanted && std::string_view(wanted) == "1";
+}
+
 }  // namespace
 
 Terminal::Terminal()
@@ -33,7 +39,7 @@ Terminal::Terminal()
 
 uint32_t Terminal::log_level() const {
   if (silent) return PLAIT_LOG_ERROR;
-  if (quiet) return PLAIT_LOG_WARN;
+  if (quiet) return explains() ? PLAIT_LOG_INFO : PLAIT_LOG_WARN;
   return verbose > 0 ? PLAIT_LOG_DEBUG : PLAIT_LOG_INFO;
 }
 
@@ -63,6 +69,7 @@ void Terminal::note(std::string_view text) {
 }
 
 void Terminal::log(uint32_t level, std::string_view text) {
+  if (quiet && level < PLAIT_LOG_WARN && !text.starts_with("[explain]")) return;
   const char* color = level >= PLAIT_LOG_ERROR ? "31" : level == PLAIT_LOG_WARN ? "33" : "2";
   const std::string word = level == PLAIT_LOG_WARN    ? "warning: "
                            : level >= PLAIT_LOG_ERROR ? "error: "

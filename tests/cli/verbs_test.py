@@ -48,6 +48,17 @@ class Verbs(Case):
             self.assertIn(word, text)
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_explain(self):
+        self.write("t.toml", TINY)
+        for words in ([], ["-q"]):
+            said = self.expect(0, "plan", "t.toml", *words, env={"PLAIT_EXPLAIN": "1"}).err
+            lines = [line for line in said.splitlines() if line.startswith("[explain] ")]
+            plan = self.expect(0, "plan", "t.toml", "--json").records[0]
+            self.assertEqual(len(lines), sum(len(program["kernels"]) for program in plan["programs"]))
+            self.assertRegex(said, r"\[explain\] micro model\.linear1 matmul f32 \(16, 16\): \w+")
+            self.assertRegex(said, r"\[explain\] evaluate model\.accuracy concat f32 \(2\): plain .*; refused: parallel: too small")
+        self.assertEqual(self.expect(0, "plan", "t.toml", "-q").err, "")
+
     def test_bind_is_complete_and_stable(self):
         self.write("t.toml", TINY)
         first = self.expect(0, "bind", "t.toml").out
