@@ -107,8 +107,8 @@ class Local(Ranks):
     def test_plan_for_a_rank(self):
         plan = self.expect(0, "plan", "t.toml", TWO, "--rank", "1", "--json").records[0]
         self.assertEqual(plan["parameter_count"], 195)
-        self.fails(2, ["plan", "t.toml", TWO, "--rank", "2"], "--rank is 2, but [topology] has 2 ranks, which count from 0")
-        self.fails(2, ["plan", "t.toml", "--rank", "-1"], "--rank is -1, but [topology] has 1 rank,")
+        self.fails(2, ["plan", "t.toml", TWO, "--rank", "2"], "--rank is 2, but [topology] has ranks 0 to 1")
+        self.fails(2, ["plan", "t.toml", "--rank", "-1"], "--rank is -1, but [topology] has ranks 0 to 0")
 
     def test_a_signal_saves_and_resuming_changes_nothing(self):
         for sent in (signal.SIGINT, signal.SIGTERM):

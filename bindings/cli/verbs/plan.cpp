@@ -170,10 +170,8 @@ struct PlanArguments {
 Plan plan_of(const Experiment& experiment, int64_t rank) {
   const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
   if (rank < 0 || rank >= ranks)
-    throw Fault(kUsage, strf("[cli] --rank is %lld, but [topology] has %lld rank%s, which count "
-                             "from 0",
-                             static_cast<long long>(rank), static_cast<long long>(ranks),
-                             ranks == 1 ? "" : "s"));
+    throw Fault(kUsage, strf("[cli] --rank is %lld, but [topology] has ranks 0 to %lld",
+                             static_cast<long long>(rank), static_cast<long long>(ranks - 1)));
   if (ranks == 1) return Plan(experiment);
   return Plan(experiment, Job(JobSettings{.rank = static_cast<uint32_t>(rank),
                                           .size = static_cast<uint32_t>(ranks)}));
