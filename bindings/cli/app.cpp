@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -72,13 +73,7 @@ int call_verb(Context& context) {
   try {
     return context.chosen();
   } catch (const HostError& e) {
-    const int exit = fail(context, exit_code(e.code()), "engine", e.code(), e.what());
-    if (context.data_folder().empty() &&
-        std::string_view(e.what()).find("the data folder") != std::string_view::npos)
-      context.terminal.note(
-          "no data folder is set: --data DIR or PLAIT_DATA names one; plait data get fetches known "
-          "sets");
-    return exit;
+    return fail(context, exit_code(e.code()), "engine", e.code(), context.explained(e.what()));
   } catch (const Fault& e) {
     return fail(context, e.code(), "cli", 0, e.what());
   } catch (const std::bad_alloc&) {
@@ -91,6 +86,7 @@ int call_verb(Context& context) {
 }  // namespace
 
 int run_app(int argc, char** argv) {
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to be told of
   Context context;
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) words.push_back(shell_quoted(argv[i]));

@@ -6,15 +6,24 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/data/sets.hpp"
 
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
-// PLAIT__RUN__SEED=1 gives run.seed=1. Sorted, so that the result does not depend on the shell.
-std::vector<std::string> environment_overrides() {
+// A variable of the environment that changes the experiment: PLAIT__RUN__SEED=1 gives run.seed=1.
+struct Variable {
+  std::string override, text;
+  auto operator<=>(const Variable&) const = default;
+};
+
+// Sorted, so that the result does not depend on the shell.
+std::vector<Variable> environment_overrides() {
   constexpr std::string_view kPrefix = "PLAIT__";
-  std::vector<std::string> all;
+  std::vector<Variable> all;
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
@@ -25,10 +34,15 @@ std::vector<std::string> environment_overrides() {
       key += pair ? '.' : static_cast<char>(std::tolower(static_cast<unsigned char>(text[i])));
       if (pair) ++i;
     }
-    all.push_back(key + std::string(text.substr(equals)));
+    all.push_back({key + std::string(text.substr(equals)), std::string(text)});
   }
   std::sort(all.begin(), all.end());
   return all;
+}
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
 }
 
 // An experiment that is not there, and what lies beside it with a name like it.
@@ -87,7 +101,8 @@ std::string FileArguments::path() const {
 }
 
 std::vector<std::string> FileArguments::overrides() const {
-  std::vector<std::string> all = environment_overrides();
+  std::vector<std::string> all;
+  for (const Variable& one : environment_overrides()) all.push_back(one.override);
   all.insert(all.end(), set.begin(), set.end());
   all.insert(all.end(), positional.begin(), positional.end());
   return all;
@@ -113,6 +128,42 @@ std::string Context::data_folder() const {
   if (!data.empty()) return data;
   const char* variable = std::getenv("PLAIT_DATA");
   return variable ? variable : "";
+}
+
+std::string Context::advice(const std::string& line) const {
+  const size_t at = line.find("no file '");
+  if (at == std::string::npos) return "";
+  std::error_code ignored;
+  const std::string folder = data_folder();
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
+    return "; PLAIT_DATA is '" + folder + "', which is no folder";
+  const size_t begin = at + std::string_view("no file '").size();
+  const fs::path file = line.substr(begin, line.find('\'', begin) - begin);
+  std::string sets;
+  for (const DataSet& set : data_sets())
+    for (const SetFile& one : set.files)
+      if (file.filename() == one.name)
+        sets += (sets.empty() ? "" : " or plait data get ") + std::string(set.name);
+  return sets.empty() ? "" : "; plait data get " + sets + " fetches it";
+}
+
+std::string Context::explained(const std::string& text) const {
+  std::string all;
+  for (size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    all += (begin ? "\n" : "") + line + advice(line);
+  }
+  for (const Variable& one : environment_overrides())
+    replace_all(all, "override '" + one.override + "'", "environment variable " + one.text);
+  return all;
+}
+
+std::string without_end(const Json& values) {
+  for (const char* key : {"run.steps", "run.epochs"})
+    if (const auto at = values.find(key); at != values.end() && at->value("value", 0LL) > 0)
+      return "";
+  return "neither run.steps nor run.epochs says how long the run is; set one of them";
 }
 
 void add_file(CLI::App& verb, FileArguments& to) {

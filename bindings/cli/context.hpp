@@ -63,7 +63,15 @@ class Context {
   Engine open_engine();
   // --data, else $PLAIT_DATA, else "".
   std::string data_folder() const;
+  // The engine's text of problems with what only the command line knows: variables of the environment, sets that can be fetched.
+  std::string explained(const std::string& text) const;
+  // What to add to a line that says a file is missing; "" where it says no such thing.
+  std::string advice(const std::string& line) const;
 };
+
+// Why `plait run` would not end, "" where it would: an experiment whose host decides that is fine for the engine. `values`: as an
+// experiment describes them.
+std::string without_end(const Json& values);
 
 // Adds FILE, key=value... and --set to a verb.
 void add_file(CLI::App& verb, FileArguments& to);

@@ -95,9 +95,11 @@ std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseE
     return missing(verb, text.substr(0, required));
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) && colon != std::string::npos)
     return without_value(verb, text.substr(0, colon));
-  if (colon != std::string::npos && among != std::string::npos)
+  if (colon != std::string::npos && among != std::string::npos) {
+    const std::string all = choices(text);
     return text.substr(0, colon) + ": '" + text.substr(colon + 2, among - colon - 2) +
-           "' is none of " + choices(text);
+           (all.find(',') == std::string::npos ? "' is not offered, only " : "' is none of ") + all;
+  }
   return text;
 }
 

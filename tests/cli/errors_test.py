@@ -2,9 +2,10 @@
 
 import json
 import struct
+import subprocess
 import unittest
 
-from support import Case, TINY
+from support import Case, PLAIT, TINY
 
 
 class CommandLine(Case):
@@ -23,7 +24,7 @@ class CommandLine(Case):
         self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
         self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
         self.fails(2, ["env", "--data"], "--data needs a DIR after it")
-        self.fails(2, ["completion", "zsh"], "'zsh' is none of bash")
+        self.fails(2, ["completion", "zsh"], "SHELL: 'zsh' is not offered, only bash")
 
     def test_verbs_of_verbs(self):
         self.fails(2, ["data"], "plait data needs one of: get, show")
@@ -60,6 +61,7 @@ class CommandLine(Case):
         self.fails(2, ["plugins", "inspect"], "plait plugins inspect FILE")
         self.write("text.so", "not a library")
         self.fails(3, ["plugins", "inspect", "text.so"], "text.so")
+        self.fails(3, ["plugins", "inspect", PLAIT], "is no Plait plugin: it has no Plait note", "plait_add_plugin()")
         self.fails(3, ["plugins", "--plugins", "text.so"], "text.so")
         self.assertIn(self.plait("plugins", "--plugins", "absent.so").code, (2, 3))
 
@@ -83,6 +85,7 @@ class Files(Case):
     def test_unknown_key_and_item(self):
         self.check(TINY.replace("steps = 40", "stesp = 40"), "t.toml:3:1: run.stesp: ", "'steps'")
         self.check(TINY.replace('"relu"', '"rleu"'), "t.toml:18:", "unknown layer 'rleu'", "did you mean 'relu'?")
+        self.assertTrue(self.plait("check", "t.toml").out.endswith(", tanh\n"))  # and not all the plugins there are
         self.check(TINY.replace('"adamw"', '"adamv"'), "unknown optimizer 'adamv'", "did you mean 'adam'?")
 
     def test_all_problems_at_once(self):
@@ -125,6 +128,17 @@ class Files(Case):
         outcome = self.plait("run", "t.toml")
         self.assertIn(outcome.code, (1, 2))
         self.assertIn("images.gz", outcome.err)
+
+    def test_run_directory(self):
+        self.write("t.toml", TINY)
+        self.fails(2, ["run", "t.toml", "--run-dir", "/dev/null"], "/dev/null is no folder; name another one")
+
+    def test_files_that_may_not_grow(self):
+        self.write("t.toml", TINY)
+        done = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$0" run t.toml', PLAIT], cwd=self.folder, env=self.environment(),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("File too large", done.stderr)
 
     def test_device(self):
         self.write("t.toml", TINY)

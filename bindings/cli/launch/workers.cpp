@@ -85,6 +85,7 @@ class Signals {
   for (const int fd : worker.inherit) fcntl(fd, F_SETFD, 0);
   signal(SIGTTOU, SIG_IGN);  // so that worker 0 may write to a terminal set to tostop
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   execve(worker.program.c_str(), command, environment);
   constexpr char kText[] = "cannot execute the program of a worker\n";

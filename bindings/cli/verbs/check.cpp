@@ -1,5 +1,6 @@
 // plait check: every problem of an experiment at once.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -14,15 +15,52 @@ std::string problem_text(const Json& p) {
     text += strf(":%d:%d", line, p.value("column", 0));
   text += ": ";
   if (const std::string path = p.value("path", ""); !path.empty()) text += path + ": ";
-  text += p.value("message", "");
+  for (const char c : p.value("message", "")) text += c == '\n' ? "\n    " : std::string(1, c);
   if (const std::string hint = p.value("hint", ""); !hint.empty()) text += "; " + hint;
   return text;
+}
+
+// {file, line, column} of "experiment.toml:3:9".
+Json place_of(const std::string& origin) {
+  const size_t column = origin.rfind(':');
+  const size_t line = column == std::string::npos ? column : origin.rfind(':', column - 1);
+  if (line == std::string::npos) return {{"file", origin}, {"line", 0}, {"column", 0}};
+  return {{"file", origin.substr(0, line)},
+          {"line", std::atoi(origin.c_str() + line + 1)},
+          {"column", std::atoi(origin.c_str() + column + 1)}};
+}
+
+// What only `plait run` asks of an experiment. One that cannot be read says so itself.
+Json problems_of_run(Engine& engine, const std::string& path, const FileArguments& file) {
+  Json values;
+  try {
+    values = Json::parse(Experiment::read(engine, path, file.overrides()).describe());
+  } catch (const HostError&) {
+    return Json::array();
+  }
+  const std::string endless = without_end(values);
+  if (endless.empty()) return Json::array();
+  const Json steps = values.value("run.steps", Json::object());
+  const std::string origin = steps.value("origin", "default");
+  Json problem = place_of(origin == "default" ? path + ":1:1" : origin);
+  problem.update({{"path", "run"}, {"message", endless}, {"hint", ""}});
+  return Json::array({problem});
+}
+
+// In the words of the command line.
+Json explained(const Context& context, Json problem) {
+  const std::string message = problem.value("message", ""), advice = context.advice(message);
+  problem["file"] = context.explained(problem.value("file", ""));
+  problem["hint"] = problem.value("hint", "") + advice;
+  return problem;
 }
 
 int check(Context& context, const FileArguments& file) {
   Engine engine = context.open_engine();
   const std::string path = file.path();
-  const Json problems = Json::parse(Experiment::check(engine, path, file.overrides()));
+  Json problems = problems_of_run(engine, path, file);
+  for (const Json& one : Json::parse(Experiment::check(engine, path, file.overrides())))
+    problems.push_back(explained(context, one));
   context.terminal.record({{"schema", 1}, {"file", path}, {"problems", problems}});
   for (const Json& problem : problems) context.terminal.line(problem_text(problem));
   if (problems.empty()) {

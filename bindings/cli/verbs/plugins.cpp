@@ -96,6 +96,11 @@ int inspect(Context& context, const std::string& path) {
   for (const auto& [key, value] : facts.items())
     table.row({key, value.is_string() ? value.get<std::string>() : value.dump()});
   if (context.terminal.human()) context.terminal.raw(table.text());
+  if (facts.value("note", Json()).is_null())
+    throw Fault(kEnvironment,
+                "[cli] '" + path +
+                    "' is no Plait plugin: it has no Plait note; plugins are built with "
+                    "plait_add_plugin()");
   return kOk;
 }
 

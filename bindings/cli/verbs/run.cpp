@@ -200,6 +200,8 @@ int Run::run() {
     const Experiment experiment =
         Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
     values_ = Json::parse(experiment.describe());
+    if (const std::string endless = without_end(values_); !endless.empty())
+      throw Fault(kUsage, "[cli] " + endless);
     if (const auto every = values_.find("run.log_every"); every != values_.end())
       log_every_ = std::max<int64_t>(1, every->value("value", 1));
     if (!own_.alone()) return train(Plan(experiment, job));

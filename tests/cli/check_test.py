@@ -1,0 +1,180 @@
+"""plait check: everything that is wrong with an experiment at once, each at its place, with what would be right."""
+
+import unittest
+
+from support import Case, TINY
+
+LAYERS = TINY[TINY.index("layers = "):TINY.index("[loss]")]
+
+
+def with_layers(*layers):
+    return TINY.replace(LAYERS, "layers = [" + ", ".join(layers) + "]\n")
+
+
+class Check(Case):
+    def problems(self, toml, *overrides, **more):
+        """What `check` finds, as {path: problem}; each path once."""
+        self.write("t.toml", toml)
+        outcome = self.plait("check", "t.toml", *overrides, "--json", **more)
+        found = outcome.records[0]["problems"]
+        self.assertEqual(outcome.code, 2 if found else 0)
+        by_path = {problem["path"]: problem for problem in found}
+        self.assertEqual(len(by_path), len(found), found)
+        return by_path
+
+    def only(self, toml, path, place, *texts, overrides=(), **more):
+        """There is this one problem; place: "LINE:COLUMN" of the file, or the override."""
+        found = self.problems(toml, *overrides, **more)
+        self.assertEqual(list(found), [path])
+        one = found[path]
+        self.assertEqual(f"{one['line']}:{one['column']}" if one["file"] == "t.toml" else one["file"], place)
+        for text in texts:
+            self.assertIn(text, one["message"] + "; " + one["hint"])
+        return one
+
+
+class Keys(Check):
+    def test_normalize_of_no_field(self):
+        toml = TINY.replace("classes = 3\n[data.eval]", "classes = 3\nnormalize.lable = {divide = 3}\n[data.eval]")
+        self.only(toml, "data.train.normalize.lable", "11:11", "no field 'lable' (did you mean 'label'?)", "its fields are: x, label")
+        override = "data.eval.normalize.xx.divide=3"
+        self.only(TINY, "data.eval.normalize.xx", f"override '{override}'", "did you mean 'x'?", overrides=[override])
+
+    def test_tie_of_no_parameter(self):
+        linear, tied = '{type = "linear", out = 8}', '{type = "linear", out = 8, tie = {wieght = "model.linear1.weight"}}'
+        toml = with_layers(linear, tied)
+        self.only(toml, "model.layers[1].tie.wieght", f"18:{toml.splitlines()[17].index('wieght') + 1}",
+                  "linear has no parameter 'wieght' (did you mean 'weight'?)", "its parameters are: weight, bias")
+        self.assertEqual(self.problems(toml.replace("wieght", "weight")), {})
+        self.only(with_layers(linear, tied.replace("wieght", "weight").replace("linear1", "linaer1")), "model.layers[1].tie.weight",
+                  "18:73", "no parameter 'model.linaer1.weight' so far (did you mean 'model.linear1.weight'?)")
+
+    def test_groups(self):
+        one = TINY + '[[optimizer.groups]]\nmatch = ["*.bias"]\ndecay = 0\n'
+        self.assertEqual(self.problems(one), {})  # the weights are the optimizer's own
+        two = one + '[[optimizer.groups]]\nmatch = ["model.linear1.*"]\n'
+        self.only(two, "optimizer.groups[1].match", "30:9", "belongs to optimizer.groups[0], too: model.linear1.bias;")
+        self.only(one.replace("*.bias", "*.bais"), "optimizer.groups[0].match", "27:9", "'*.bais' matches no parameter", "model.linear2.bias")
+
+    def test_early_stop(self):
+        stop = TINY + '[evaluate.early_stop]\nmetric = "accuracy"\npatience = 2\n'
+        self.assertEqual(self.problems(stop), {})
+        self.only(stop, "evaluate.early_stop.metric", "27:10", "no [data.eval]", overrides=["~data.eval"])
+        self.only(stop, "evaluate.early_stop.patience", "28:12", "evaluate.early_stop.metric", overrides=["~evaluate.early_stop.metric"])
+        found = self.only(stop.replace('metric = "accuracy"', 'metric = "acuracy"'), "evaluate.early_stop.metric", "27:10", "did you mean 'accuracy'?")
+        self.assertNotIn("cross_entropy", found["hint"])  # the run watches the loss as a whole
+
+    def test_texts_without_quotes(self):
+        self.only(TINY.replace('"tiny"', "nan"), "run.name", "2:8", 'expected text, found nan; write it in quotes: "nan"')
+        self.only(TINY, "run.name", "override 'run.name=nan'", """write it in quotes: run.name='"nan"'""", overrides=["run.name=nan"])
+        self.assertEqual(self.problems(TINY, 'run.name="nan"'), {})
+
+    def test_variables_of_the_environment(self):
+        self.only(TINY, "foo", "environment variable PLAIT__FOO=1", "unknown key", env={"PLAIT__FOO": "1"})
+        self.fails(2, ["run", "t.toml"], "environment variable PLAIT__FOO=1: foo: unknown key", env={"PLAIT__FOO": "1"})
+
+    def test_keys_without_effect_are_warned_of(self):
+        self.write("t.toml", TINY)
+        words = ["topology.chunks=2", "topology.stages=[2,2]", "topology.zero=2", "evaluate.every=5", "~data.eval"]
+        warned = self.expect(0, "check", "t.toml", *words).err
+        for key, why in (("topology.chunks", "topology.pipeline is 1"), ("topology.stages", "topology.pipeline is 1"),
+                         ("topology.zero", "topology.data is 1"), ("evaluate.every", "there is no [data.eval]")):
+            self.assertRegex(warned, rf"warning: override '{key}=.*': {key} has no effect: .*{why[-9:-1]}")
+        self.assertEqual(self.expect(0, "check", "t.toml", "topology.data=2", "topology.zero=2", "evaluate.every=5").err, "")
+
+
+class Numbers(Check):
+    def test_batches_name_the_nearest_that_fit(self):
+        for overrides, path, hint in (
+                (["topology.data=3"], "batch.global", "use global = 15 or 18, or data = 2"),
+                (["batch.micro=5"], "batch.micro", "use micro = 4"),
+                (["topology.data=2", "batch.micro=5"], "batch.micro", "use micro = 4"),
+                (["batch.accumulation=3"], "batch.accumulation", "use accumulation = 2"),
+                (["batch.micro=4", "batch.accumulation=3"], "batch.accumulation", "use accumulation = 4"),
+                (["topology.data=2", "batch.eval=3"], "batch.eval", "use eval = 2 or 4"),
+                (["topology.pipeline=9"], "topology.pipeline", "use pipeline = 4")):
+            with self.subTest(overrides=overrides):
+                self.assertEqual(self.problems(TINY, *overrides)[path]["hint"], hint)
+                self.fails(2, ["run", "t.toml", *overrides], hint)
+
+    def test_a_run_without_end(self):
+        text = "neither run.steps nor run.epochs says how long the run is"
+        self.only(TINY.replace("steps = 40", "steps = 0"), "run", "3:9", text)
+        self.fails(2, ["run", "t.toml"], text)
+        self.only(TINY, "run", "1:1", text, overrides=["~run.steps"])
+        self.fails(2, ["run", "t.toml", "~run.steps"], text)
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_top_k_of_all_classes(self):
+        self.only(TINY.replace('type = "accuracy"', 'type = "top_k"\nk = 3'), "metrics[0]", "21:1", "k = 3 of 3 classes", "use k < 3")
+        self.assertEqual(self.problems(TINY.replace('type = "accuracy"', 'type = "top_k"\nk = 2')), {})
+
+
+class AtOnce(Check):
+    def test_configuration_data_and_layers(self):
+        toml = with_layers('{type = "linear", out = 8, tie = {wieght = "model.a.weight"}}', '{type = "relu", from = "nowhere"}',
+                           '{type = "linear", out = 3, as = ["a", "b"]}')
+        toml = toml.replace('"synthetic"\nsamples = 100\nshape = [8]\nclasses = 3\nfirst = 200', '"csv"\npath = "no.csv"')
+        toml = toml.replace('type = "accuracy"', 'type = "accuracy"\nfrom = ["nothing", "label"]') + "\nrat = 3\n"
+        toml = toml.replace("global = 16", "global = 16\nmicro = 5")
+        found = self.problems(toml)
+        self.assertEqual(set(found), {"batch.micro", "data.eval.path", "model.layers[0].tie.wieght", "model.layers[1].from",
+                                      "model.layers[2].as", "metrics[0].from", "optimizer.rat"})
+        self.assertTrue(all(problem["line"] > 1 and problem["column"] > 1 for path, problem in found.items() if path != "optimizer.rat"))
+
+    def test_what_follows_from_a_failure_is_not_told(self):
+        shape = '{type = "reshape", shape = [3, 3]}'
+        rest = ['{type = "concat", from = ["x", "x"]}', '{type = "linear", out = 3}']
+        found = self.only(with_layers(shape, *rest), "model.layers[0]", "18:11", "a sample has 8 values", "shape")
+        self.assertNotIn("linear", found["message"])
+        self.only(TINY.replace("shape = [8]", 'shape = "x"', 1), "data.train.shape", "9:9", "expected list of integers",
+                  overrides=["~data.eval"])
+        self.only(TINY.replace('"linear", out = 16', '"linaer", out = 16'), "model.layers[0].type", "18:19", "did you mean 'linear'?")
+
+    def test_losses_and_groups_beside_a_bad_layer(self):
+        toml = with_layers('{type = "linear", out = 3, as = "h"}', '{type = "reshape", shape = [7]}', '{type = "relu", from = "h"}')
+        toml = toml.replace('"cross_entropy"', '"cross_entropy"\nfrom = ["h", "lable"]')
+        self.assertEqual(set(self.problems(toml)), {"model.layers[1]", "loss.from"})
+
+    def test_an_override_is_named_as_the_cause(self):
+        from_ = 'loss.from=["nowhere","label"]'
+        self.only(TINY, "loss.from", f"override '{from_}'", "there is no value 'nowhere'", overrides=[from_])
+        layer = 'model.layers[0]={type="reshape",shape=[3]}'
+        self.only(TINY, "model.layers[0]", f"override '{layer}'", "a sample has 8 values", overrides=[layer])
+        shape = "model.layers[0].shape=[3]"
+        self.only(with_layers('{type = "reshape", shape = [8]}'), "model.layers[0]", f"override '{shape}'", overrides=[shape])
+
+    def test_no_training_data(self):
+        self.only(TINY, "data.train", "1:1", "there is no such dataset", overrides=["~data.train"])
+
+    def test_a_bad_override_hides_nothing(self):
+        found = self.problems(TINY.replace("rate = 0.01", "rat = 0.01"), "run.seed=")
+        self.assertEqual(set(found), {"run.seed", "optimizer.rat"})
+
+
+class Data(Check):
+    FILES = 'type = "idx"\nimages = "train-images-idx3-ubyte.gz"\nlabels = "mine.gz"\n'
+
+    def test_missing_files(self):
+        start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")
+        self.write("t.toml", TINY[:start] + "[data.train]\n" + self.FILES + TINY[end:])
+        (self.folder / "here").mkdir()
+        for verb in ("check", "run"):
+            images = "t.toml:8:10: data.train.images: no file 'train-images-idx3-ubyte.gz' in "
+            advice = "; --data DIR or PLAIT_DATA names its folder"
+            done = self.fails(2, [verb, "t.toml", "--data", "here"], images, advice + "; plait data get mnist")
+            self.assertRegex(done.out + done.err, r"in \S*/here, \.; --data")
+            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: no file 'mine.gz' in \S*/here, \.; --data DIR or PLAIT_DATA names its folder\n")
+            self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is no folder", env={"PLAIT_DATA": "/nowhere"})
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_a_bad_cell_is_told_once_at_the_path(self):
+        self.write("bad.csv", "a,b\n1,x\n")
+        start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")
+        toml = TINY[:start] + '[data.train]\ntype = "csv"\ntarget = "b"\npath = "bad.csv"\n' + TINY[end:]
+        one = self.only(toml, "data.train.path", "9:8", "line 2, column 2: 'x' in column 'b' is no number")
+        self.assertEqual(one["message"].count("bad.csv"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
