@@ -39,6 +39,9 @@ void write_state(JsonWriter& json, const State& state) {
   for (const auto& [name, index] : state.cursors) json.field(name, index);
   json.end_object();
   json.field("config_hash", state.config_hash);
+  json.key("settings").object();
+  for (const auto& [key, value] : state.settings) json.field(key, value);
+  json.end_object();
   json.key("extra").raw(state.extra);
 }
 

@@ -28,7 +28,9 @@ struct State {
   uint64_t seed = 0;                       // of the run
   int64_t random_step = 0;                 // counter of the random streams
   std::map<std::string, int64_t> cursors;  // per loader: index of the next batch
-  std::string config_hash;                 // of the resolved experiment; compared by the session
+  std::string config_hash;                 // of parameters and groups; for whoever looks
+  std::map<std::string, std::string>
+      settings;  // what decides the result, and its values: the session says what has changed since
   std::string engine_version;
   std::string extra = "{}";  // a JSON object: schedules, loss scale, early stopping, plugin states
   std::string

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 64;
 constexpr size_t kMaxSlices = 1024;
+constexpr size_t kMaxSetting = 1u << 20;
 
 // Typed access to one object; every error names the path of keys that led there.
 class Reader {
@@ -109,6 +110,11 @@ State read_state(const Reader& root) {
   for (const auto& [name, index] : cursors.json().items())
     s.cursors[name] = cursors.as_number(index, name.c_str());
   s.config_hash = root.text("config_hash");
+  if (root.json().contains("settings")) {  // absent where an older engine wrote
+    const Reader settings = root.object("settings");
+    for (const auto& [key, value] : settings.json().items())
+      s.settings[key] = settings.text(key.c_str(), kMaxSetting);
+  }
   s.extra = root.object("extra").json().dump();
   return s;
 }

@@ -90,6 +90,7 @@ class Checkpoint {
   const State& state() const { return manifest_.state; }
   const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
   const TensorRecord* find(std::string_view name) const { return manifest_.find(name); }
+  bool has_file(std::string_view name) const;
   // Copies a whole global tensor, after comparing type and shape. `out` holds its bytes; after an error what it holds means nothing.
   // Errors: PLAIT_ERR_NOT_FOUND with the nearest name, PLAIT_ERR_DATA for another type or shape, or bytes changed since.
   void read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,

@@ -115,6 +115,11 @@ void Checkpoint::verify() {
         all.update(piece, n);
       });
       found[i].push_back(one.digest128());
+bool Checkpoint::has_file(std::string_view name) const {
+  return std::any_of(manifest_.files.begin(), manifest_.files.end(),
+                     [&](const FileRecord& f) { return f.name == name; });
+}
+
     }
     whole[i] =
         all.digest128() == manifest_.files[i].hash && files_[i]->size() == manifest_.files[i].size;

@@ -64,6 +64,7 @@ checkpoint::State Session::state() const {
   s.random_step = step_;
   s.cursors["train"] = next_batch_;
   s.config_hash = hex64(plan_->hash());
+  s.settings = deciding(*plan_);
   s.engine_version = PLAIT_VERSION;
   s.timeline = timeline_;
   s.timeline_from = timeline_from_;
@@ -162,6 +163,7 @@ void Session::load_parameters(const std::string& path) {
 // All of it before anything changes: a checkpoint that does not fit leaves the session as it was.
 std::vector<std::pair<plan::Place, std::vector<char>>> Session::read_blocks(
     const checkpoint::Checkpoint& c, bool parameters_only) {
+  check_fits(c, parameters_only);
   std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
   plan::for_each_block(*plan_, [&](const plan::Block& b) {
     if (parameters_only && b.optimizer) return;
@@ -182,12 +184,7 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::State& s = c.state();
   const auto loaded = read_blocks(c, false);
   const Extra extra = parse_extra(s.extra, s.step, c.path());
-  if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))
-    log_.warn(
-        strf("[session] '%s' was written with run.seed = %lu, this run has %ld: order and random "
-             "numbers go on with the latter",
-             c.path().c_str(), static_cast<unsigned long>(s.seed),
-             static_cast<long>(plan_->experiment.run.seed)));
+  warn_of_differences(s, c.path());
   for (const auto& [at, bytes] : loaded) executor_.write(at, bytes.data(), bytes.size());
   executor_.sync();
   step_ = s.step;

@@ -19,6 +19,7 @@
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/executor.hpp"
 #include "engine/session/background.hpp"
+#include "engine/session/deciding.hpp"
 #include "engine/session/feeder.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/schedules.hpp"
@@ -128,6 +129,8 @@ class Session {
   std::unique_ptr<checkpoint::Checkpoint> open_together(const std::string& path);
   std::vector<std::pair<plan::Place, std::vector<char>>> read_blocks(
       const checkpoint::Checkpoint& c, bool parameters_only);
+  void check_fits(const checkpoint::Checkpoint& c, bool parameters_only) const;
+  void warn_of_differences(const checkpoint::State& s, const std::string& path) const;
   void restore(const checkpoint::Checkpoint& c);
   void begin_timeline();
 

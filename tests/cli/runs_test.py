@@ -110,6 +110,42 @@ class Resumed(Case):
         self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "whole", "-q")
         self.assertEqual(checkpoint_files(self.folder / "r"), checkpoint_files(self.folder / "whole"))
 
+    def test_what_has_changed_since_is_named(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")
+        words = ["run", "t.toml", "--run-dir", "again", "--resume", "must"]
+
+        def resumed(*keys):
+            shutil.rmtree(self.folder / "again", ignore_errors=True)
+            shutil.copytree(self.folder / "r", self.folder / "again")
+            return self.expect(0, *words, "run.steps=42", *keys).err
+
+        same = ["topology.data=2", "batch.micro=4", "evaluate.every=1", "checkpoint.every=1", "topology.recompute=layer"]
+        for keys in ([], same):
+            self.assertNotIn("otherwise", resumed(*keys))
+        err = resumed("optimizer.rate=0.02", "run.seed=9", "data.train.samples=100")
+        for line in ("the run goes on otherwise than 'again/ckpt/step-0000000040' was saved", "model.optimizer.rate was 0.01, is 0.02",
+                     "run.seed was 42, is 9", "content of [data.train] was 200 samples, ", "data.train.samples was 200, is 100"):
+            self.assertIn(line, err)
+        self.assertIn("model.optimizer.type was \"adamw\", is \"sgd\"", resumed("optimizer.type=sgd"))
+        self.assertIn("batch.global was 16, is 8", resumed("batch.global=8", "topology.data=2"))
+
+    def test_what_cannot_be_resumed(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "optimizer.type=sgd", "--run-dir", "r", "-q")
+        words = ["run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "must"]
+        for ranks in ([], ["topology.data=2", "batch.micro=4"]):
+            self.fails(2, [*words, *ranks], "'r/ckpt/step-0000000040' was saved with sgd and has no state 'm' of adamw for "
+                       "'model.linear1.weight'; resume with model.optimizer.type = \"sgd\", or start anew with model.load = "
+                       "\"r/ckpt/step-0000000040/model.safetensors\"")
+        self.fails(2, [*words, "optimizer.type=sgd", "optimizer.momentum=0.9"], "was saved with sgd of other options and has no state")
+        self.fails(2, [*words, "optimizer.type=sgd", "model.layers[0].out=17"], "parameter 'model.linear1.weight' of model.layers[0]",
+                   "is f32 (17, 8), in 'r/ckpt/step-0000000040' it is f32 (16, 8); take the model that was saved, or start anew")
+        self.fails(2, [*words, "optimizer.type=sgd", "model.layers[0].name=first"], "has no parameter 'model.first.weight' of model.layers[0]")
+        self.expect(0, *words, "optimizer.type=sgd")
+        # The ways out that it named.
+        self.expect(0, "run", "t.toml", "run.steps=2", "model.load=r/ckpt/step-0000000040/model.safetensors")
+
     def test_a_run_can_be_repeated_from_its_directory(self):
         self.write("t.toml", TINY)
         self.expect(0, "run", "t.toml", "run.seed=5", "--run-dir", "r", "-q")
@@ -129,8 +165,8 @@ class Checkpoints(Case):
         self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR: a checkpoint, or a run directory")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "r", "--dataset", "evla"], "evla", "eval")
         other = self.plait("eval", "t.toml", "model.layers[0].out=17", "--checkpoint", "r")
-        self.assertEqual(other.code, 1)
-        self.assertIn("model.linear1.weight", other.err)
+        self.assertEqual(other.code, 2)
+        self.assertIn("parameter 'model.linear1.weight' of model.layers[0]", other.err)
 
     def test_an_evaluation_needs_neither_the_ranks_nor_the_optimizer_of_the_run(self):
         expected = self.expect(0, "eval", "t.toml", "--checkpoint", "r", "--json").records[0]

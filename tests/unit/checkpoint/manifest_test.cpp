@@ -20,6 +20,7 @@ Manifest sample() {
   m.state.random_step = 7;
   m.state.cursors = {{"train", 12}};
   m.state.config_hash = "abc";
+  m.state.settings = {{"run.seed", "42"}, {"model.optimizer.type", "\"sgd\""}};
   m.state.engine_version = "0.1.0";
   m.state.timeline = "00ab";
   m.state.timeline_from = 500;
@@ -56,6 +57,14 @@ std::string refusal(const std::string& from, const std::string& to,
 
 }  // namespace
 
+TEST_CASE("a manifest of an engine that kept no settings is read") {
+  std::string body(unseal_manifest(manifest_text(sample()), "m"));
+  const size_t begin = body.find("  \"settings\""), end = body.find("},", begin) + 3;
+  REQUIRE(begin != std::string::npos);
+  body.erase(begin, end - begin);
+  CHECK(parse_manifest(seal_manifest(body), "m").state.settings.empty());
+}
+
 TEST_CASE("a manifest comes back as it was written, byte by byte") {
   const std::string text = manifest_text(sample());
   const Manifest m = parse_manifest(text, "m");
@@ -66,6 +75,7 @@ TEST_CASE("a manifest comes back as it was written, byte by byte") {
   CHECK(m.state.timeline_from == 500);
   CHECK(m.commit == 9);
   CHECK(m.state.cursors.at("train") == 12);
+  CHECK(m.state.settings == sample().state.settings);
   CHECK(m.state.extra == "{\"z\":1,\"a\":[0.1,\"x\"]}");
   REQUIRE(m.find("w"));
   CHECK(m.find("w")->slices[1].offset == std::vector<int64_t>{2, 0});
