@@ -247,9 +247,13 @@ void read_header_json(std::string_view text, SafetensorsHeader& out, const std::
   } catch (const nlohmann::json::exception& e) {
     fail_data("[safetensors] " + where + ": the header is no JSON (" + e.what() + ")");
   }
-  if (!good)
-    fail_data("[safetensors] " + where + ": the header " +
-              (events.problem().empty() ? "is no JSON" : events.problem()));
+  if (good) return;
+  // Some problems name the tensor, others only say what the header does.
+  std::string problem = events.problem().empty() ? "is no JSON" : events.problem();
+  if (starts_with(problem, "is ") || starts_with(problem, "has "))
+    problem = "the header " + problem;
+  fail_data("[safetensors] " + where + ": " + problem +
+            "; is the file whole, and what it claims to be?");
 }
 
 }  // namespace plait::checkpoint

@@ -105,15 +105,18 @@ const TensorRecord* Manifest::find(std::string_view name) const {
 }
 
 std::string_view unseal_manifest(std::string_view text, const std::string& where) {
-  const auto bad = [&where](const char* what) { fail_data("[checkpoint] " + where + ": " + what); };
-  if (text.size() < kSealBytes) bad("the manifest is truncated");
+  const auto bad = [&where](const char* what) {
+    fail_data("[checkpoint] " + where + ": the manifest " + what +
+              "; use another checkpoint: a run directory stands for the newest one that is whole");
+  };
+  if (text.size() < kSealBytes) bad("is cut off");
   const std::string_view body = text.substr(0, text.size() - kSealBytes);
   const std::string_view seal = text.substr(body.size());
   if (seal.substr(0, kSealBegin.size()) != kSealBegin ||
       seal.substr(kSealBytes - kSealEnd.size()) != kSealEnd)
-    bad("the manifest does not end in its checksum: it is truncated or damaged");
+    bad("does not end in its checksum: it is cut off or damaged");
   if (seal.substr(kSealBegin.size(), 32) != hash128(body).hex())
-    bad("the manifest does not match its checksum: it is damaged");
+    bad("does not match its checksum: it is damaged");
   return body;
 }
 

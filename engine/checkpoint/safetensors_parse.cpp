@@ -46,9 +46,10 @@ void check_tiling(const SafetensorsHeader& header, uint64_t data_bytes, const st
   }
   if (at != data_bytes)
     fail_data(strf(
-        "[safetensors] %s: the tensors need %llu bytes of data, found %llu: the file is %s",
+        "[safetensors] %s: the tensors need %llu bytes of data, found %llu: the file is %s; get "
+        "it again",
         where.c_str(), static_cast<unsigned long long>(at),
-        static_cast<unsigned long long>(data_bytes), at > data_bytes ? "truncated" : "too long"));
+        static_cast<unsigned long long>(data_bytes), at > data_bytes ? "cut off" : "too long"));
 }
 
 void index_names(SafetensorsHeader& header, const std::string& where) {
@@ -92,7 +93,9 @@ std::string_view header_text(std::string_view bytes, uint64_t file_size, const s
              static_cast<unsigned long long>(size),
              static_cast<unsigned long long>(kMaxHeaderBytes)));
   if (size > file_size - 8 || size > bytes.size() - 8)
-    bad(strf("the header claims %llu bytes, but the file has only %llu: it is truncated",
+    bad(
+        strf("the header claims %llu bytes, but the file has only %llu: it is cut off; get it "
+             "again",
              static_cast<unsigned long long>(size), static_cast<unsigned long long>(file_size)));
   std::string_view text = bytes.substr(8, static_cast<size_t>(size));
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);

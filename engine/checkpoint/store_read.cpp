@@ -77,6 +77,26 @@ class BlockWriter {
 
 }  // namespace
 
+namespace {
+
+constexpr char kWayOut[] =
+    "; use another checkpoint: a run directory stands for the newest one that is whole";
+
+// Where the header is nonsense, the checksum says why.
+std::unique_ptr<SafetensorsFile> open_file(FileSystem& files, const std::string& path,
+                                           const Hash128& expected) {
+  try {
+    return std::make_unique<SafetensorsFile>(files, path);
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_DATA || hash128_file(files, path) == expected) throw;
+    throw Error(PLAIT_ERR_DATA,
+                "[checkpoint] " + path + " does not match its checksum: it is damaged" + kWayOut,
+                std::make_shared<const Error>(e));
+  }
+}
+
+}  // namespace
+
 Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_(std::move(path)) {
   const std::string manifest_path = join_path(path_, kManifestName);
   manifest_ = parse_manifest(files.read_all(manifest_path, kMaxManifestBytes), manifest_path);
@@ -84,15 +104,20 @@ Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_
     const std::string file_path = join_path(path_, f.name);
     const FileInfo info = files.info(file_path);
     if (info.kind != FileKind::kRegular)
-      fail_data("[checkpoint] " + file_path + " is missing, expected by the manifest");
+      fail_data("[checkpoint] " + file_path + " is missing, expected by the manifest" + kWayOut);
     if (info.size != f.size)
-      fail_data(strf("[checkpoint] %s has %llu bytes, expected %llu by the manifest: it is %s",
+      fail_data(strf("[checkpoint] %s has %llu bytes, expected %llu by the manifest: it is %s%s",
                      file_path.c_str(), static_cast<unsigned long long>(info.size),
                      static_cast<unsigned long long>(f.size),
-                     info.size < f.size ? "truncated" : "damaged"));
-    files_.push_back(std::make_unique<SafetensorsFile>(files, file_path));
+                     info.size < f.size ? "cut off" : "damaged", kWayOut));
+    files_.push_back(open_file(files, file_path, f.hash));
   }
   if (when == Verify::kNow) verify();
+}
+
+bool Checkpoint::has_file(std::string_view name) const {
+  return std::any_of(manifest_.files.begin(), manifest_.files.end(),
+                     [&](const FileRecord& f) { return f.name == name; });
 }
 
 const SafetensorsFile& Checkpoint::file(std::string_view name) const {
@@ -115,11 +140,6 @@ void Checkpoint::verify() {
         all.update(piece, n);
       });
       found[i].push_back(one.digest128());
-bool Checkpoint::has_file(std::string_view name) const {
-  return std::any_of(manifest_.files.begin(), manifest_.files.end(),
-                     [&](const FileRecord& f) { return f.name == name; });
-}
-
     }
     whole[i] =
         all.digest128() == manifest_.files[i].hash && files_[i]->size() == manifest_.files[i].size;
@@ -139,12 +159,12 @@ bool Checkpoint::has_file(std::string_view name) const {
       size_t f = 0;
       while (files_[f].get() != &stored) ++f;
       if (found[f][static_cast<size_t>(entry - stored.header().tensors.data())] != s.hash)
-        wrong("does not match its checksum: it is damaged");
+        wrong(std::string("does not match its checksum: it is damaged") + kWayOut);
     }
   for (size_t i = 0; i < files_.size(); ++i)
     if (!whole[i])
       fail_data("[checkpoint] " + files_[i]->path() +
-                " does not match its checksum: it is damaged");
+                " does not match its checksum: it is damaged" + kWayOut);
 }
 
 void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
@@ -203,7 +223,8 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
     }
   }
   if (reasons.empty()) return nullptr;
-  fail_data("[checkpoint] no checkpoint in " + folder + " is intact:\n  " + join(reasons, "\n  "));
+  fail_data("[checkpoint] no checkpoint in " + folder +
+            " is intact; bring one back from a copy, or start anew:\n  " + join(reasons, "\n  "));
 }
 
 std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log) {

@@ -142,6 +142,9 @@ std::vector<SafetensorsEntry> read_safetensors(const std::string& where,
     bad(0, std::to_string(file.size()) + " bytes, expected at least the 8 of the header's size");
   uint64_t n = 0;
   for (int i = 7; i >= 0; --i) n = n << 8 | file[static_cast<size_t>(i)];
+  if (n <= kMaxHeader && n > file.size() - 8 && (file.size() == 8 || file[8] == '{'))
+    bad(file.size(), "the file ends here, within its header of " + std::to_string(n) +
+                         " bytes: it is cut off; get it again");
   if (n > kMaxHeader || n > file.size() - 8)
     bad(0, "the header's size is " + std::to_string(n) + ", expected at most the " +
                std::to_string(file.size() - 8) +
@@ -169,7 +172,8 @@ std::vector<SafetensorsEntry> read_safetensors(const std::string& where,
   }
   if (at != size)
     bad(start, "the tensors end at " + std::to_string(at) + " of the data, the file at " +
-                   std::to_string(size) + "; it is cut off or damaged: copy it again");
+                   std::to_string(size) +
+                   (at > size ? "; it is cut off: get it again" : "; it is damaged: get it again"));
   return entries;
 }
 

@@ -50,7 +50,8 @@ JsonCursor::JsonCursor(const std::string& where, std::string_view text, uint64_t
 }
 
 void JsonCursor::bad(const std::string& text) const {
-  fail(PLAIT_ERR_DATA, where_ + ", offset " + std::to_string(base_ + at_) + ": " + text);
+  fail(PLAIT_ERR_DATA, where_ + ", offset " + std::to_string(base_ + at_) + ": " + text +
+                           "; the header is damaged, or this is no safetensors file: get it again");
 }
 
 void JsonCursor::skip_blank() {

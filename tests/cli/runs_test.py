@@ -191,6 +191,8 @@ class Checkpoints(Case):
         os.chmod(file, 0o644)
         file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
         self.fails(1, ["eval", "t.toml", "--checkpoint", "r"], "model.safetensors")
+        file.write_bytes(good.replace(b"dtype", b"dtypo", 1))
+        self.fails(1, ["eval", "t.toml", "--checkpoint", file.parent], "model.safetensors does not match its checksum: it is damaged; use another")
         file.write_bytes(good[:-7])
         self.fails(1, ["eval", "t.toml", "--checkpoint", file.parent], "model.safetensors")
         (file.parent / "MANIFEST.json").unlink()

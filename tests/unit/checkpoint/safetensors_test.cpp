@@ -88,7 +88,7 @@ TEST_CASE("legal corners are accepted") {
 TEST_CASE("broken frames are refused") {
   CHECK(refusal("").find("has 0 bytes") != std::string::npos);
   CHECK(refusal("1234567").find("has 7 bytes") != std::string::npos);
-  CHECK(refusal(file_of("{}", 0, 3)).find("truncated") != std::string::npos);
+  CHECK(refusal(file_of("{}", 0, 3)).find("cut off; get it again") != std::string::npos);
   CHECK(refusal(file_of("{}", 0, 100'000'001)).find("at most 100000000") != std::string::npos);
   CHECK(refusal(file_of("{}", 0, UINT64_MAX - 1)).find("is this a safetensors file") !=
         std::string::npos);
@@ -144,7 +144,7 @@ TEST_CASE("offsets and sizes that don't fit are refused") {
   CHECK(says(one("F32", "[1]", "[4,8]"), 8, "begins at byte 4 of the data, expected 0"));
   CHECK(says(one("F32", "[2]", "[0,4]"), 4, "has 4 bytes of data, expected 8 by its dtype F32"));
   CHECK(says(one("F32", "[1]", "[0,4]"), 5, "found 5: the file is too long"));
-  CHECK(says(one("F32", "[1]", "[0,4]"), 3, "found 3: the file is truncated"));
+  CHECK(says(one("F32", "[1]", "[0,4]"), 3, "found 3: the file is cut off; get it again"));
   CHECK(says(one("F4", "[3]", "[0,1]"), 1, "no whole number of bytes"));
   CHECK(says(one("F32", "[4294967296,4294967296]", "[0,0]"), 0, "no whole number of bytes"));
   CHECK(says(one("F64", "[2305843009213693952]", "[0,0]"), 0, "no whole number of bytes"));

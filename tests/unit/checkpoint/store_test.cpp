@@ -132,6 +132,34 @@ TEST_CASE("a damaged checkpoint is passed over, with the reason in the log") {
   CHECK(text.find("ckpt/step-0000000001/optimizer.safetensors is missing") != std::string::npos);
 }
 
+TEST_CASE("a damaged header is damage, and not what it then says") {
+  MemoryFiles files;
+  Lines lines;
+  save(files, lines, 1);
+  const std::string path = "ckpt/step-0000000001/model.safetensors";
+  std::string model = files.content(path);
+  const std::string whole = model;
+  model.replace(model.find("dtype"), 5, "dtypo");
+  files.set_content(path, model);
+  const auto refusal = [&] {
+    return error_of([&] { Checkpoint(files, "ckpt/step-0000000001"); }, PLAIT_ERR_DATA);
+  };
+  CHECK(refusal() == "[checkpoint] " + path +
+                         " does not match its checksum: it is damaged; use another checkpoint: a "
+                         "run directory stands for the newest one that is whole");
+  files.set_content(path, whole.substr(0, 40));
+  CHECK(refusal().find("it is cut off; use another checkpoint") != std::string::npos);
+  files.set_content(path, whole);
+  CHECK_NOTHROW(Checkpoint(files, "ckpt/step-0000000001"));
+  const std::string manifest = "ckpt/step-0000000001/MANIFEST.json";
+  const std::string text = files.content(manifest);
+  for (const size_t n : {size_t{0}, size_t{30}, text.size() - 1}) {
+    files.set_content(manifest, text.substr(0, n));
+    CHECK(refusal().find("cut off") != std::string::npos);
+    CHECK(refusal().find("; use another checkpoint") != std::string::npos);
+  }
+}
+
 TEST_CASE("a newer format is no reason to fall back") {
   MemoryFiles files;
   Lines lines;

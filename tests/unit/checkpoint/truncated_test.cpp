@@ -61,7 +61,7 @@ TEST_CASE("a safetensors file that is cut short after it was opened") {
   std::vector<float> back(10);
   file.read(w, 0, back.data(), 40);
   CHECK(back[9] == 1.5f);
-  CHECK(contains(error_of([&] { SafetensorsFile(files, path); }, PLAIT_ERR_DATA), "truncated"));
+  CHECK(contains(error_of([&] { SafetensorsFile(files, path); }, PLAIT_ERR_DATA), "cut off"));
 }
 
 TEST_CASE("a checkpoint that is cut short, or changed, after it was verified") {

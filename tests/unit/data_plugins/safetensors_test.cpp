@@ -64,12 +64,16 @@ TEST_CASE("safetensors refuses headers that are not exactly right") {
         "[data.safetensors] path 'x', offset 0: 3 bytes, expected at least the 8 of the header's "
         "size");
   CHECK(contains(error(little(1000, 8) + "{}"),
+                 "offset 10: the file ends here, within its header of 1000 bytes: it is cut off"));
+  CHECK(contains(error(little(1000, 8) + "xy"),
                  "the header's size is 1000, expected at most the 2 bytes that follow"));
   CHECK(contains(error(little(UINT64_MAX, 8) + "{}"), "18446744073709551615"));
   CHECK(contains(error(file("", "")), "does not begin with '{'"));
   CHECK(contains(error(file(" {}", "")), "does not begin with '{'"));
   CHECK(contains(error(file("{} x", "")), "text after the header's closing brace"));
-  CHECK(contains(error(file("{\"a\":1}", "")), "offset 13: found '1', expected '{'"));
+  CHECK(contains(error(file("{\"a\":1}", "")),
+                 "offset 13: found '1', expected '{'; the header is damaged, or this is no "
+                 "safetensors file: get it again"));
   CHECK(contains(error(file("{\"\xff\":{}}", "")), "offset 10: the header is no valid UTF-8"));
   CHECK(contains(error(file("{\"\xc0\x80\":{}}", "")), "no valid UTF-8"));
   CHECK(contains(error(file("{\"\xed\xa0\x80\":{}}", "")), "no valid UTF-8"));
