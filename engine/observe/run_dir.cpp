@@ -42,7 +42,7 @@ std::string environment_text(FileSystem& files, const Environment& e) {
   JsonWriter json(true);
   json.object().field("schema", 1).field("engine_version", e.engine_version).field("abi", e.abi);
   json.field("source_revision", e.source_revision).field("device", e.device);
-  json.texts("arguments", e.arguments);
+  json.texts("arguments", e.arguments).field("command", e.command);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   json.field("host", std::string(host)).field("process", static_cast<int64_t>(getpid()));

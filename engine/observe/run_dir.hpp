@@ -20,10 +20,11 @@ struct PluginFact {
 struct Environment {
   std::string engine_version;
   uint32_t abi = 0;
-  std::string source_revision;  // of the build; may be empty
+  std::string source_revision;  // of the build; "" where it came from no repository
   std::string device;
-  std::vector<std::string> arguments;
-  std::vector<PluginFact> plugins;  // each gets the XXH3-128 of its file
+  std::vector<std::string> arguments;  // of the process
+  std::string command;                 // what the host says it was told; may be empty
+  std::vector<PluginFact> plugins;     // each gets the XXH3-128 of its file
 };
 
 struct RunStatus {

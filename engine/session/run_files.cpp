@@ -1,17 +1,35 @@
 #include "engine/session/run_files.hpp"
 
+#include <fstream>
+#include <iterator>
+
 #include "engine/base/clock.hpp"
+#include "engine/session/revision.hpp"
 #include "engine/session/session.hpp"
 
 namespace plait::session {
 namespace {
+
+// Of the process that the engine is part of; empty where the system does not tell.
+std::vector<std::string> process_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> arguments;
+  for (size_t at = 0; at < all.size();) {
+    arguments.emplace_back(all.c_str() + at);
+    at += arguments.back().size() + 1;
+  }
+  return arguments;
+}
 
 observe::Environment environment(const plan::Plan& plan, const Settings& settings) {
   observe::Environment e;
   e.engine_version = PLAIT_VERSION;
   e.abi = PLAIT_ABI_VERSION;
   e.device = plan.device;
-  if (!settings.command.empty()) e.arguments = {settings.command};
+  e.source_revision = source_revision();
+  e.arguments = process_arguments();
+  e.command = settings.command;
   for (const auto& entry : plan.registry->report().entries)
     if (entry.outcome == plugin::Outcome::kLoaded)
       e.plugins.push_back({entry.name, entry.version, entry.path});

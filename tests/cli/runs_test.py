@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import PLAIT, TIME, Case, TINY, checkpoint_files
+from support import PLAIT, ROOT, TIME, Case, TINY, checkpoint_files
 
 
 class Interrupted(Case):
@@ -145,6 +145,16 @@ class Resumed(Case):
         self.expect(0, *words, "optimizer.type=sgd")
         # The ways out that it named.
         self.expect(0, "run", "t.toml", "run.steps=2", "model.load=r/ckpt/step-0000000040/model.safetensors")
+
+    def test_the_environment_says_what_ran(self):
+        self.write("a b.toml", TINY)
+        words = ["run", "a b.toml", "run.steps=1", "--run-dir", "r", "-q"]
+        self.expect(0, *words)
+        env = json.loads((self.folder / "r/env.json").read_text())
+        self.assertEqual(env["arguments"], [PLAIT, *words])
+        self.assertEqual(env["command"].split(" ", 1)[1], "run 'a b.toml' run.steps=1 --run-dir r -q")
+        if (ROOT / ".git").exists():
+            self.assertRegex(env["source_revision"], r"^[0-9a-f]{40,64}\+?$")
 
     def test_a_run_can_be_repeated_from_its_directory(self):
         self.write("t.toml", TINY)

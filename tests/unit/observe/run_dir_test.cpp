@@ -21,6 +21,7 @@ Environment environment() {
   e.abi = 1;
   e.device = "cpu";
   e.arguments = {"plait", "run", "a b.toml"};
+  e.command = "plait run 'a b.toml'";
   return e;
 }
 
@@ -53,6 +54,7 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   CHECK(read("overrides.txt") == "a=1\nb.c=2\n");
   const auto env = nlohmann::json::parse(read("env.json"));
   CHECK(env.at("arguments").at(2) == "a b.toml");
+  CHECK(env.at("command") == "plait run 'a b.toml'");
   CHECK(env.at("device") == "cpu");
   CHECK(env.at("plugins").at(0).at("xxh3_128") == plait::hash128("plugin").hex());
   CHECK(env.at("plugins").at(1).at("xxh3_128").is_null());
