@@ -11,9 +11,11 @@
  *    the only thing to free. Releasing functions accept NULL and return nothing.
  * 5. Pointers: `in` is borrowed for the call unless said otherwise; `out` objects belong to the caller and are freed by the
  *    function named in the comment. Texts inside an object live as long as the object.
- * 6. Each function carries a tag line [thread: ...; blocks: ...]. `any`: from any thread at any time. `owner`: from one
+ * 6. Each function carries a tag [thread: ...; blocks: ...]. `any`: from any thread at any time. `owner`: from one
  *    thread at a time per object; engines and sessions answer a second one with PLAIT_ERR_STATE. `plan`: only inside the
- *    callback that handed out the context. `compute`: the thread that runs programs; must not allocate or lock.
+ *    callback that handed out the context. `compute`: the thread that runs programs; must not allocate or lock. blocks: what
+ *    the function may wait for; its own computing is no waiting. A tag holds for what follows it without a comment or an empty
+ *    line between; that of a struct for all its functions without one of their own.
  */
 #ifndef PLAIT_BASE_H
 #define PLAIT_BASE_H

@@ -78,7 +78,7 @@ struct plait_build_table {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *state)(plait_builder *b, const char *name, double initial, plait_value *out);
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *set_state)(plait_builder *b, const char *name, plait_value v);
   /* Makes an error to return; the engine adds who, where and the file's line. Never NULL. */
-  plait_error *(PLAIT_CALL *fail)(plait_builder *b, uint32_t code, const char *text, uint64_t size);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *fail)(plait_builder *b, uint32_t code, const char *text, uint64_t size);
 };
 
 #ifdef __cplusplus

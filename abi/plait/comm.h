@@ -57,15 +57,16 @@ typedef struct plait_comm_desc {
 } plait_comm_desc;
 
 /* Small values that the ranks of a job lay down for each other while a group comes about. The engine's; every group has a
- * name space of its own. [thread: any] */
+ * name space of its own. */
 typedef struct plait_store plait_store;
 struct plait_store {
   size_t struct_size;
   void *self;
-  /* Lays down a value, at most 64 KiB, under a key that is not yet taken: letters, digits and dots. [blocks: on the network] */
+  /* Lays down a value, at most 64 KiB, under a key that is not yet taken: letters, digits and dots.
+   * [thread: any; blocks: on the network] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *set)(void *self, const char *key, const void *data, uint64_t size);
   /* Waits for a value and copies it; *size is its size. Errors: PLAIT_ERR_PEER after the group's connect_timeout or when the
-   * job is over, PLAIT_ERR_INVALID when capacity is too small. [blocks: yes] */
+   * job is over, PLAIT_ERR_INVALID when capacity is too small. [thread: any; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *get)(void *self, const char *key, void *data, uint64_t capacity, uint64_t *size);
 };
 
@@ -101,15 +102,18 @@ typedef struct plait_comm_item {
    * [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options,
                                                  const plait_comm_setup *setup, plait_comm **out);
-  /* Leaves the group: aborts what is under way. Its calls are released before. [thread: owner] */
+  /* Leaves the group: aborts what is under way. Its calls are released before.
+   * [thread: owner; blocks: until its own threads have ended] */
   void(PLAIT_CALL *close)(plait_comm *comm);
 
   /* Checks a call and takes the memory it needs; desc is borrowed. [thread: owner; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(plait_comm *comm, const plait_comm_desc *desc, plait_comm_call **out);
+  /* Of a call that is not under way. [thread: owner; blocks: no] */
   void(PLAIT_CALL *release)(plait_comm_call *call);
 
   /* Starts the call behind what is on the queue. A call may be started again after finish(), and has nothing to finish when
-   * start() failed. No allocation, no lock held while waiting. queue may be NULL for host memory: then it starts at once. [thread: compute; blocks: no] */
+   * start() failed. No allocation, no lock held while waiting. queue may be NULL for host memory: then it starts at once.
+   * [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *start)(plait_comm_call *call, plait_queue *queue);
   /* Orders the queue's later work behind the call; on host memory waits for its end and reports its error: PLAIT_ERR_PEER
    * naming group, kind, and the members that are missing. After an error all further calls of the group fail with it.

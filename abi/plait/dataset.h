@@ -51,6 +51,7 @@ typedef struct plait_dataset_item {
    * [thread: any, several at a time; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *read)(const void *dataset, const int64_t *indices, uint64_t n,
                                                  void *const *outs);
+  /* [thread: any, after the last read(); blocks: on files] */
   void(PLAIT_CALL *close)(void *dataset);
 } plait_dataset_item;
 

@@ -46,9 +46,11 @@ typedef struct plait_kernel_item {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(const plait_host *host, plait_device *device, const plait_op_desc *desc,
                                                     plait_kernel **out);
   /* Puts one execution on the queue. operands: inputs, then outputs; aligned to 64 where the engine planned them.
-   * No allocation, no lock. Failure is NULL or an error made with the host of prepare(). [thread: compute] */
+   * No allocation, no lock. Failure is NULL or an error made with the host of prepare().
+   * [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *run)(const plait_kernel *kernel, plait_queue *queue, void *const *operands,
                                                 void *workspace);
+  /* [thread: owner of the device; blocks: no] */
   void(PLAIT_CALL *release)(plait_kernel *kernel);
 } plait_kernel_item;
 
@@ -75,42 +77,51 @@ typedef struct plait_device_item {
   uint32_t n_options;
   int32_t rank; /* "auto" takes the device of the highest rank */
 
-  /* How many threads a kernel will get with these options: what select() is asked with. Pure. [thread: any] */
+  /* How many threads a kernel will get with these options: what select() is asked with. Pure. [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *threads)(const plait_options *options);
   /* [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, plait_device **out);
+  /* After everything opened on it was closed. [thread: any; blocks: yes] */
   void(PLAIT_CALL *close)(plait_device *device);
+  /* [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *info)(const plait_device *device, plait_device_info *out);
 
   /* Device memory, aligned to at least 64, content zero. [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *alloc)(plait_device *device, uint64_t bytes, void **out);
+  /* A view may outlive its session and be released anywhere. [thread: any; blocks: yes] */
   void(PLAIT_CALL *free)(plait_device *device, void *memory);
 
+  /* close: after sync(). [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *queue_open)(plait_device *device, plait_queue **out);
   void(PLAIT_CALL *queue_close)(plait_queue *queue);
-  /* Puts one kernel on the queue (or, while capturing, into the graph). operands (n) are copied. [thread: compute] */
+  /* Puts one kernel on the queue (or, while capturing, into the graph). operands (n) are copied.
+   * [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *enqueue)(plait_queue *queue, const plait_kernel_item *item,
                                                     const plait_kernel *kernel, void *const *operands, uint32_t n,
                                                     void *workspace);
-  /* Puts a copy on the queue. Host memory must stay until the queue has passed it. [thread: compute] */
+  /* Puts a copy on the queue. Host memory must stay until the queue has passed it.
+   * [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *copy)(plait_queue *queue, uint32_t direction, void *to, const void *from,
                                                  uint64_t bytes);
   /* Waits until the queue is empty; reports the first error of asynchronous work. [thread: compute; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *sync)(plait_queue *queue);
 
+  /* [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_open)(plait_device *device, plait_event **out);
   void(PLAIT_CALL *event_close)(plait_event *event);
+  /* The event passes when the queue's work up to here is done. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_record)(plait_event *event, plait_queue *queue);
-  /* Later work of `queue` waits for the event. */
+  /* Later work of `queue` waits for the event. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_wait)(plait_event *event, plait_queue *queue);
-  /* *done = 1 when the event has passed. */
+  /* *done = 1 when the event has passed. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_query)(plait_event *event, uint32_t *done);
 
-  /* Between begin and end, enqueue() and copy() are recorded instead of run. launch() runs the record as it stands, in order.
-   * Capturing allocates; launching does not. */
+  /* Between begin and end, enqueue() and copy() are recorded instead of run. Capturing allocates. [thread: owner; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *capture_begin)(plait_queue *queue);
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *capture_end)(plait_queue *queue, plait_graph **out);
+  /* Runs the record as it stands, in order. Does not allocate. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *graph_launch)(plait_graph *graph, plait_queue *queue);
+  /* [thread: owner; blocks: no] */
   void(PLAIT_CALL *graph_close)(plait_graph *graph);
 } plait_device_item;
 

@@ -35,6 +35,7 @@ typedef struct plait_loss_item {
   uint32_t n_options;
   uint32_t min_inputs, max_inputs;
   uint32_t reserved;
+  /* [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_loss_item;
@@ -51,6 +52,7 @@ typedef struct plait_metric_item {
   uint32_t n_state;
   uint32_t higher_is_better; /* 1 or 0: what early stopping should look for */
   uint32_t reserved;
+  /* [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *state);
   /* state (n_state) summed in double. Pure. [thread: any; blocks: no] */

@@ -35,6 +35,7 @@ typedef struct plait_optimizer_item {
   uint32_t reserved;
   double initial_rate;  /* default of `rate` */
   double initial_decay; /* default of `decay` */
+  /* [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options,
                                                   const plait_update *update, plait_value *parameter);
 } plait_optimizer_item;
@@ -52,6 +53,7 @@ typedef struct plait_schedule_item {
                                                  void **state);
   /* Factor of step `step`, which counts from 1. Pure. [thread: any; blocks: no] */
   double(PLAIT_CALL *factor)(const void *state, int64_t step);
+  /* [thread: any, after the last factor(); blocks: no] */
   void(PLAIT_CALL *close)(void *state);
 } plait_schedule_item;
 

@@ -48,15 +48,18 @@ typedef struct plait_options {
  * Lists and texts are borrowed and live as long as the options. [thread: plan; blocks: no] */
 struct plait_options_table {
   size_t struct_size;
-  plait_error *(PLAIT_CALL *get_bool)(const plait_options *o, const char *name, uint32_t *out);
-  plait_error *(PLAIT_CALL *get_int)(const plait_options *o, const char *name, int64_t *out);
-  plait_error *(PLAIT_CALL *get_real)(const plait_options *o, const char *name, double *out);
-  plait_error *(PLAIT_CALL *get_text)(const plait_options *o, const char *name, const char **out, uint64_t *size);
-  plait_error *(PLAIT_CALL *get_ints)(const plait_options *o, const char *name, const int64_t **out, uint64_t *n);
-  plait_error *(PLAIT_CALL *get_reals)(const plait_options *o, const char *name, const double **out, uint64_t *n);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_bool)(const plait_options *o, const char *name, uint32_t *out);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_int)(const plait_options *o, const char *name, int64_t *out);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_real)(const plait_options *o, const char *name, double *out);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_text)(const plait_options *o, const char *name, const char **out,
+                                                     uint64_t *size);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_ints)(const plait_options *o, const char *name, const int64_t **out,
+                                                     uint64_t *n);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_reals)(const plait_options *o, const char *name, const double **out,
+                                                      uint64_t *n);
   /* i-th text of a list; *n is set to the length of the list even when i is past its end (then *out is NULL). */
-  plait_error *(PLAIT_CALL *get_texts)(const plait_options *o, const char *name, uint64_t i, const char **out,
-                                       uint64_t *size, uint64_t *n);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_texts)(const plait_options *o, const char *name, uint64_t i,
+                                                      const char **out, uint64_t *size, uint64_t *n);
   /* "experiment.toml:12:3" or "default": for messages. Never fails; NUL-terminated. */
   const char *(PLAIT_CALL *origin)(const plait_options *o, const char *name);
 };

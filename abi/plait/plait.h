@@ -38,7 +38,7 @@ PLAIT_API const char *PLAIT_CALL plait_version(void);
 PLAIT_API uint32_t PLAIT_CALL plait_error_code(const plait_error *e);
 PLAIT_API const char *PLAIT_CALL plait_error_text(const plait_error *e);
 PLAIT_API const plait_error *PLAIT_CALL plait_error_cause(const plait_error *e);
-/* The whole chain, a line each. Lives as long as the error. */
+/* The whole chain, a line each. Lives as long as the error. [thread: owner; blocks: no] */
 PLAIT_API const char *PLAIT_CALL plait_error_full_text(const plait_error *e);
 PLAIT_API void PLAIT_CALL plait_error_free(plait_error *e);
 
@@ -48,11 +48,13 @@ PLAIT_API void PLAIT_CALL plait_error_free(plait_error *e);
 typedef struct plait_text plait_text;
 PLAIT_API const char *PLAIT_CALL plait_text_data(const plait_text *t);
 PLAIT_API uint64_t PLAIT_CALL plait_text_size(const plait_text *t);
+/* [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_text_free(plait_text *t);
 
 /* --- engine ---------------------------------------------------------------------------------------------------------- */
 
-/* Called for each log line, never from two threads at once. `text` has no newline. */
+/* Called for each log line, never from two threads at once. `text` has no newline.
+ * [thread: any; blocks: as it likes, whoever logs waits] */
 typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char *text, uint64_t size);
 
 typedef struct plait_engine_options {
@@ -70,6 +72,7 @@ typedef struct plait_engine_options {
 /* Opens an engine and loads the plugins of the search path; a plugin that can't be loaded is an entry in the load report,
  * not an error, unless it was named. Engines share nothing. options may be NULL. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_open(const plait_engine_options *options, plait_engine **out);
+/* While a call on the engine is running, that call closes it when it ends. [thread: any; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_engine_close(plait_engine *engine);
 /* Loads one plugin by path. Not while another thread makes plans or opens sessions of this engine; the same holds for reading an
  * experiment that names [plugins] paths. [thread: owner; blocks: on files] */
@@ -89,26 +92,29 @@ typedef struct plait_experiment_options {
   uint32_t reserved;
 } plait_experiment_options;
 
-/* Reads and checks a TOML file. PLAIT_ERR_CONFIG carries all problems of the file, a line each. [thread: owner] */
+/* Reads and checks a TOML file. PLAIT_ERR_CONFIG carries all problems of the file, a line each.
+ * [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_read(plait_engine *engine, const char *path,
                                                                        uint64_t size,
                                                                        const plait_experiment_options *options,
                                                                        plait_experiment **out);
-/* The same from memory; `name` stands for the file in messages, relative paths start in the current folder. */
+/* The same from memory; `name` stands for the file in messages, relative paths start in the current folder.
+ * [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_parse(plait_engine *engine, const char *toml,
                                                                         uint64_t size, const char *name,
                                                                         const plait_experiment_options *options,
                                                                         plait_experiment **out);
 /* JSON list of problems {file, line, column, path, message, hint}; "[]" when the file is fine. Fails only when the file can't be
- * read. Goes as far as tracing the model, so that shape errors are found too. [thread: owner] */
+ * read. Goes as far as tracing the model, so that shape errors are found too. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_check(plait_engine *engine, const char *path,
                                                                         uint64_t size,
                                                                         const plait_experiment_options *options,
                                                                         plait_text **json);
-/* The complete commented TOML with every default filled in. [thread: owner] */
+/* The complete commented TOML with every default filled in. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_bind(plait_experiment *experiment, plait_text **toml);
-/* JSON: every resolved value with its origin. [thread: owner] */
+/* JSON: every resolved value with its origin. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_describe(plait_experiment *experiment, plait_text **json);
+/* [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_experiment_close(plait_experiment *experiment);
 
 /* --- job: the ranks that train together ------------------------------------------------------------------------------- */
@@ -127,27 +133,30 @@ typedef struct plait_job_options {
 } plait_job_options;
 
 /* Says who we are. options NULL: as the environment tells (PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else
- * one rank alone). Connects to nobody: a session does. [thread: any; blocks: no] */
+ * one rank alone). Connects to nobody: a session does. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_open(const plait_job_options *options, plait_job **out);
-/* JSON: rank, size, local_rank, local_size, meeting, source and reason; never the secret. [thread: any] */
+/* JSON: rank, size, local_rank, local_size, meeting, source and reason; never the secret. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_describe(const plait_job *job, plait_text **json);
+/* [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_job_close(plait_job *job);
 
 /* --- plan ------------------------------------------------------------------------------------------------------------ */
 
-/* Decides everything: programs, kernels, memory map. Opens datasets for their shapes; touches no device. [thread: owner] */
+/* Decides everything: programs, kernels, memory map. Opens datasets for their shapes; touches no device.
+ * [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make(plait_experiment *experiment, plait_plan **out);
 /* The same for one rank of a job, whose size must be the product of [topology]: a session of this plan trains together with the
  * sessions of the other ranks. job is borrowed for the call; NULL: rank 0 of as many as
- * the topology asks for, to look at unless that is one. */
+ * the topology asks for, to look at unless that is one. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_experiment *experiment, const plait_job *job,
                                                                      plait_plan **out);
 /* JSON: parameters, memory by category in bytes, FLOPs per step, the pipeline's stages and idle share, programs with the kernel
- * chosen for each op. */
+ * chosen for each op and the bytes of each exchange, and the order in which a step runs them. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
 /* The pipeline's schedule as a picture in SVG, UTF-8: a row for each rank, a box for each pass of a micro-batch, times in
- * operations. Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any] */
+ * operations. Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_picture(plait_plan *plan, plait_text **svg);
+/* [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 
 /* --- session: a plan brought to life --------------------------------------------------------------------------------- */
@@ -167,7 +176,7 @@ typedef struct plait_step_result {
 } plait_step_result;
 
 /* Called after each step of plait_session_run, on the calling thread; return 0 to go on, 1 to stop after a save. It may call what
- * leaves the run where it is: not run, step and load of the same session. */
+ * leaves the run where it is: not run, step and load of the same session. [thread: owner; blocks: as it likes] */
 typedef uint32_t(PLAIT_CALL *plait_step_callback)(void *user, const plait_step_result *result);
 
 #define PLAIT_RESUME_CONFIG 0u /* as [run] resume says */
@@ -191,7 +200,7 @@ typedef struct plait_session_options {
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_open(plait_plan *plan, const plait_session_options *options,
                                                                     plait_session **out);
 /* While a call on the session is running (in its callback, on another thread), that call is cancelled and closes the session when
- * it ends. */
+ * it ends; else waits for a save under way. [thread: any; blocks: yes] */
 PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
 
 /* Runs to the end: steps, evaluation, checkpoints, early stopping. result may be NULL. PLAIT_ERR_CANCELLED after
@@ -211,7 +220,8 @@ typedef struct plait_feed {
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_step(plait_session *session, const plait_feed *feeds,
                                                                     uint32_t n_feeds, plait_step_result *result);
 /* Evaluates on all of [data.NAME] (NULL: "eval") and returns JSON: step, dataset, samples, loss, seconds, metrics. [evaluate]
- * batches shortens only the evaluations of plait_session_run; [data.NAME] limit shortens every one. */
+ * batches shortens only the evaluations of plait_session_run; [data.NAME] limit shortens every one.
+ * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_session *session, const char *dataset,
                                                                         plait_text **json);
 /* Runs the evaluation program on the host's own samples and copies the named value ("output": that of the last layer) to
@@ -222,7 +232,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict(plait_ses
 /* Asks a running step or run to stop at the next boundary. Safe in a signal handler. [thread: any; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 
-/* Writes a checkpoint into the run directory (path NULL) or into the folder `path`; reads one back. */
+/* Writes a checkpoint into the run directory (path NULL) or into the folder `path`; reads one back.
+ * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_session *session, const char *path);
 /* Reads the parameters alone, and the step they are of: to evaluate and predict with a checkpoint, whatever optimizer, seed and
@@ -230,16 +241,18 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_sessio
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load_parameters(plait_session *session, const char *path);
 
 /* JSON: run directory, step, samples, device, arena_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype,
- * group), and last_evaluation: that of
- * run or evaluate as the latter returns it, null before the first and after a load. */
+ * group), and last_evaluation: that of run or evaluate as the latter returns it, null before the first and after a load.
+ * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
-/* Copies a parameter's global tensor out of or into the session; bytes must match exactly. */
+/* Copies a parameter's global tensor out of or into the session; bytes must match exactly. What lies in parts on several ranks is
+ * put together by all of them: each must read. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_read(plait_session *session, const char *parameter,
                                                                     void *data, uint64_t bytes);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_session *session, const char *parameter,
                                                                      const void *data, uint64_t bytes);
 /* A view of a parameter's memory without a copy; the caller releases it through its deleter, before or after the session is
- * closed: the view keeps the memory alive. Steps change what it shows. */
+ * closed: the view keeps the memory alive. Steps change what it shows.
+ * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view(plait_session *session, const char *parameter,
                                                                     plait_dl_managed **out);
 

@@ -3,7 +3,8 @@
  * A plugin is a shared library that exports exactly one symbol, plait_plugin_v1, and carries an ELF note (see
  * PLAIT_PLUGIN_NOTE) that tells its name, version and ABI without loading it. The engine calls plait_plugin_v1, checks the
  * table, then calls open() once per engine; open() adds items through the host table. Items are static tables, one
- * header per kind: layer.h, op.h, device.h, optimizer.h, schedule.h, dataset.h, metric.h. */
+ * header or two kinds a header: layer.h (with losses and metrics), op.h, device.h (with kernels), optimizer.h (with schedules),
+ * dataset.h, comm.h. */
 #ifndef PLAIT_PLUGIN_H
 #define PLAIT_PLUGIN_H
 
@@ -23,17 +24,19 @@ struct plait_host {
 
   /* Makes an error. `cause` may be NULL; it is consumed. Never returns NULL: when memory is short it returns a static
    * error. `text` is copied. [thread: any; blocks: no] */
-  plait_error *(PLAIT_CALL *error_new)(uint32_t code, const char *text, uint64_t size, plait_error *cause);
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *error_new)(uint32_t code, const char *text, uint64_t size, plait_error *cause);
   /* Code and text of an error the host returned. [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *error_code)(const plait_error *e);
   const char *(PLAIT_CALL *error_text)(const plait_error *e);
+  /* [thread: owner; blocks: no] */
   void(PLAIT_CALL *error_free)(plait_error *e);
 
   /* Sends a line to the host's log sink, if the level is wanted. [thread: any; blocks: as the sink does] */
   void(PLAIT_CALL *log)(const plait_host *host, uint32_t level, const char *text, uint64_t size);
 
   /* Adds an item of a kind ("plait.layer/1", ...). The item is borrowed until close(). Only inside open().
-   * Errors: PLAIT_ERR_PLUGIN for an unknown kind, a second item of that name, or a malformed table. [thread: plan] */
+   * Errors: PLAIT_ERR_PLUGIN for an unknown kind, a second item of that name, or a malformed table.
+   * [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *add)(const plait_host *host, const char *kind, const void *item);
 
   /* A table of the host by id ("plait.options/1", "plait.build/1"), or NULL when this host has none. Pure and repeatable;
@@ -52,8 +55,9 @@ typedef struct plait_plugin {
   const char *summary; /* one line */
 
   /* Adds the items. `path` is the absolute path of this very file. *state is the plugin's own, handed back to close().
-   * May be called again after close(), and by several engines of one process. [thread: owner of the engine] */
+   * May be called again after close(), and by several engines of one process. [thread: owner of the engine; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const char *path, void **state);
+  /* Items and code are used no more. [thread: any, after the last object of the engine is closed; blocks: no] */
   void(PLAIT_CALL *close)(void *state);
 } plait_plugin;
 

@@ -60,7 +60,8 @@ typedef struct plait_dl_managed {
   uint32_t major; /* 1; a consumer that finds another major calls deleter and touches nothing else */
   uint32_t minor;
   void *manager_ctx;
-  void(PLAIT_CALL *deleter)(struct plait_dl_managed *self); /* may be NULL */
+  /* Releases the view and its share of the memory; may be NULL. [thread: any; blocks: as the device's free()] */
+  void(PLAIT_CALL *deleter)(struct plait_dl_managed *self);
   uint64_t flags;
   plait_dl_tensor tensor;
 } plait_dl_managed;
