@@ -217,24 +217,24 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
   if (plan::is_whole(*plan_, p)) return executor_.read(p.value, data, bytes);
-  // Every rank lays its part into zeros; as bits, so that the sum changes nothing.
+  // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's memory is written last: where a rank
+  // fails, it stays as it was.
   together("reading a parameter", [&] {
-    std::memset(data, 0, bytes);
-    std::vector<float> own;
+    std::vector<float> whole(bytes / sizeof(float), 0.0F), own;
     const bool counts = p.holders[0] == plan_->at.pipeline;  // of those who have it alike, one
     for (const plan::Held& held :
          counts ? plan::held_value(*plan_, p) : std::vector<plan::Held>{}) {
       own.resize(static_cast<size_t>(topology::elements(held.box)));
       executor_.read(held.at, own.data(), own.size() * sizeof(float));
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        std::memcpy(static_cast<float*>(data) + global, own.data() + first,
-                    static_cast<size_t>(n) * sizeof(float));
+        std::copy_n(own.data() + first, n, whole.data() + global);
       });
     }
-    const std::span<int32_t> bits(static_cast<int32_t*>(data), bytes / sizeof(int32_t));
+    const std::span<int32_t> bits(reinterpret_cast<int32_t*>(whole.data()), whole.size());
     if (p.split()) team_.communicators()->sum(topology::Axis::kTensor, bits);
     if (p.group >= 0 && plan_->zero == 3) team_.communicators()->sum(topology::Axis::kData, bits);
     if (plan_->grid.pipeline() > 1) team_.communicators()->sum(topology::Axis::kPipeline, bits);
+    std::memcpy(data, whole.data(), bytes);
   });
 }
 

@@ -120,6 +120,18 @@ TEST_SUITE("faults") {
     }
   }
 
+  TEST_CASE("a parameter in parts whose other holder is gone: the reader's memory is untouched") {
+    const Folder folder;
+    const Team team{model(folder), {"topology.data=2", "topology.zero=3"}, {}, {}};
+    std::vector<float> values(16 * 16, 7.0F);
+    const auto outcomes = run(team, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
+      session.step();
+      if (rank == 0) session.read("model.first.weight", std::span<float>(values));
+    });
+    CHECK(outcomes[0].code == PLAIT_ERR_PEER);
+    CHECK(values == std::vector<float>(16 * 16, 7.0F));
+  }
+
   TEST_CASE("ranks that do different things: both are named, long before the time-out") {
     const Folder folder;
     const Team team{model(folder), {"topology.data=2"}, {}, {}};

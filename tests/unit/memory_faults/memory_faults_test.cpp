@@ -21,6 +21,9 @@ bool typed(uint32_t code) {
          code == PLAIT_ERR_DEVICE || code == PLAIT_ERR_CONFIG || code == PLAIT_ERR_UNIMPLEMENTED;
 }
 
+// Outputs that calls have written although they failed.
+int64_t g_touched = 0;
+
 struct Tally {
   int64_t trials = 0, errors = 0, memory = 0, other = 0, leaks = 0;
   char worst[400] = "";  // the first untyped error; no string, which would count as a leak
@@ -60,6 +63,7 @@ void sweep(const Call& call, int64_t trials, bool keeps = false) {
   CAPTURE(std::string(tally.worst));
   CHECK(tally.other == 0);
   CHECK(tally.leaks == 0);
+  CHECK(g_touched == 0);
   CHECK(tally.memory > tally.trials / 2);
 }
 
@@ -102,11 +106,18 @@ class Bench {
   std::string toml_;
 };
 
-// A reference: the text is there only when the call, the first argument, has been made.
-plait_error* drop(plait_error* e, plait_text*& t) {
-  if (!e) plait_text_free(t);
+// Closes what a call has made; when it failed, it must have left `out`, which is NULL before, alone. A reference: the object is there
+// only when the call, the first argument, has been made.
+template <class T>
+plait_error* drop(plait_error* e, T*& out, void(PLAIT_CALL* close)(T*)) {
+  if (!e)
+    close(out);
+  else
+    g_touched += out != nullptr;
+  out = nullptr;
   return e;
 }
+plait_error* drop(plait_error* e, plait_text*& t) { return drop(e, t, plait_text_free); }
 
 }  // namespace
 
@@ -118,9 +129,7 @@ TEST_CASE(
         o.struct_size = sizeof o;
         o.keep_plugins_loaded = 1;
         plait_engine* engine = nullptr;
-        plait_error* e = plait_engine_open(&o, &engine);
-        if (!e) plait_engine_close(engine);
-        return e;
+        return drop(plait_engine_open(&o, &engine), engine, plait_engine_close);
       },
       800);
 }
@@ -131,10 +140,8 @@ TEST_CASE("no memory while an experiment is read, described and bound") {
   sweep(
       [&] {
         plait_experiment* x = nullptr;
-        plait_error* e =
-            plait_experiment_parse(bench.engine, toml.c_str(), PLAIT_NTS, "t", nullptr, &x);
-        if (!e) plait_experiment_close(x);
-        return e;
+        return drop(plait_experiment_parse(bench.engine, toml.c_str(), PLAIT_NTS, "t", nullptr, &x),
+                    x, plait_experiment_close);
       },
       2000);
   plait_text* t = nullptr;
@@ -148,9 +155,7 @@ TEST_CASE("no memory while a plan is made and described") {
   sweep(
       [&] {
         plait_plan* p = nullptr;
-        plait_error* e = plait_plan_make(bench.x, &p);
-        if (!e) plait_plan_close(p);
-        return e;
+        return drop(plait_plan_make(bench.x, &p), p, plait_plan_close);
       },
       1000);
   plait_text* t = nullptr;
@@ -162,9 +167,7 @@ TEST_CASE("no memory while a plan of a pipeline is made, described and drawn") {
   sweep(
       [&] {
         plait_plan* p = nullptr;
-        plait_error* e = plait_plan_make(bench.x, &p);
-        if (!e) plait_plan_close(p);
-        return e;
+        return drop(plait_plan_make(bench.x, &p), p, plait_plan_close);
       },
       300);
   plait_text* t = nullptr;
@@ -180,9 +183,7 @@ TEST_CASE("no memory while a session opens, without files and with them") {
     sweep(
         [&] {
           plait_session* s = nullptr;
-          plait_error* e = bench.opened(run_dir, &s);
-          if (!e) plait_session_close(s);
-          return e;
+          return drop(bench.opened(run_dir, &s), s, plait_session_close);
         },
         run_dir ? 100 : 150);
 }
@@ -205,9 +206,9 @@ TEST_CASE("no memory in a step, an evaluation, a description and a view") {
   plait_dl_managed* view = nullptr;
   sweep(
       [&] {
-        plait_error* e = plait_session_view(bench.s, "model.linear1.weight", &view);
-        if (!e) view->deleter(view);
-        return e;
+        return drop(
+            plait_session_view(bench.s, "model.linear1.weight", &view), view,
+            +[](plait_dl_managed* v) { v->deleter(v); });
       },
       500);
 }
