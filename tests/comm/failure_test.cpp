@@ -89,7 +89,8 @@ TEST_SUITE("failure") {
                           {PLAIT_COMM_ALL_TO_ALL, 4},
                           {PLAIT_COMM_RECEIVE, 2}};
     for (const auto& plugin : plugins())
-      for (const auto& [kind, ranks] : table) {
+      for (const Late& late : table) {
+        const uint32_t kind = late.kind, ranks = late.ranks;
         CAPTURE(plugin->name());
         CAPTURE(kind);
         CAPTURE(ranks);
