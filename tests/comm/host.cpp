@@ -1,6 +1,5 @@
 #include "tests/comm/host.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -12,60 +11,8 @@ namespace comm_test {
 namespace {
 
 plait_error* error_text_of(uint32_t code, const std::string& text) {
-  return error_new(code, text.data(), text.size(), nullptr);
+  return abi_host::error_new(code, text.data(), text.size(), nullptr);
 }
-void log(const plait_host*, uint32_t, const char*, uint64_t) {}
-const void* extension(const plait_host*, const char*) { return nullptr; }
-
-// Options as given, else as declared.
-struct Values {
-  plait_options head;
-  const plait_comm_item* item;
-  const std::map<std::string, std::string>* given;
-};
-const char* value(const plait_options* o, const char* name) {
-  const Values& values = *reinterpret_cast<const Values*>(o);
-  if (const auto one = values.given->find(name); one != values.given->end())
-    return one->second.c_str();
-  const plait_comm_item& item = *values.item;
-  for (uint32_t i = 0; i < item.n_options; ++i)
-    if (!std::strcmp(item.options[i].name, name)) return item.options[i].initial;
-  throw std::logic_error(std::string("undeclared option ") + name);
-}
-plait_error* get_bool(const plait_options* o, const char* name, uint32_t* out) {
-  *out = std::strcmp(value(o, name), "true") == 0;
-  return nullptr;
-}
-plait_error* get_int(const plait_options* o, const char* name, int64_t* out) {
-  *out = std::stoll(value(o, name));
-  return nullptr;
-}
-plait_error* get_real(const plait_options* o, const char* name, double* out) {
-  *out = std::stod(value(o, name));
-  return nullptr;
-}
-plait_error* get_text(const plait_options* o, const char* name, const char** out, uint64_t* size) {
-  const char* quoted = value(o, name);
-  *out = quoted + 1;
-  *size = std::strlen(quoted) - 2;
-  return nullptr;
-}
-template <class T>
-plait_error* get_none(const plait_options*, const char*, const T** out, uint64_t* n) {
-  *out = nullptr;
-  *n = 0;
-  return nullptr;
-}
-plait_error* get_texts(const plait_options*, const char*, uint64_t, const char** out,
-                       uint64_t* size, uint64_t* n) {
-  *out = nullptr;
-  *size = *n = 0;
-  return nullptr;
-}
-const char* origin(const plait_options*, const char*) { return "default"; }
-const plait_options_table kTable = {
-    sizeof(plait_options_table), get_bool,         get_int,   get_real, get_text,
-    get_none<int64_t>,           get_none<double>, get_texts, origin};
 
 plait_error* deliver(const std::string& value, void* data, uint64_t capacity, uint64_t* size) {
   if (value.size() > capacity)
@@ -81,28 +28,15 @@ std::vector<std::unique_ptr<Plugin>> the_plugins;
 
 void check(plait_error* e) {
   if (!e) return;
-  const Failure failure(error_code(e), error_text(e));
-  error_free(e);
-  throw failure;
+  const uint32_t code = abi_host::error_code(e);
+  const std::string text = abi_host::error_text(e);
+  abi_host::error_free(e);
+  throw Failure(code, text);
 }
 
-Plugin::Plugin(const std::string& path) {
-  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library_) throw std::runtime_error(dlerror());
-  const auto entry = reinterpret_cast<plait_plugin_entry>(dlsym(library_, PLAIT_PLUGIN_ENTRY));
-  if (!entry) throw std::runtime_error(path + " exports no " PLAIT_PLUGIN_ENTRY);
-  table_ = entry(PLAIT_ABI_VERSION);
-  if (!table_) throw std::runtime_error(path + " serves another ABI");
-  host_.head = {sizeof(plait_host), PLAIT_ABI_VERSION, 0,   error_new, error_code,
-                error_text,         error_free,        log, add,       extension};
-  host_.plugin = this;
-  check(table_->open(host(), path.c_str(), &state_));
+Plugin::Plugin(const std::string& path) : host_{abi_host::table_of(add), this}, file_(path) {
+  check(file_.open(host()));
   if (!item_) throw std::runtime_error(path + " offers no communication");
-}
-
-Plugin::~Plugin() {
-  if (table_) table_->close(state_);
-  if (library_) dlclose(library_);
 }
 
 plait_comm* Plugin::open(const plait_comm_setup& setup, const Terms& terms) const {
@@ -115,8 +49,7 @@ plait_comm* Plugin::open(const plait_comm_setup& setup, const Terms& terms) cons
 
 void Plugin::with_options(const Terms& terms,
                           const std::function<void(const plait_options&)>& f) const {
-  const Values options{{&kTable}, item_, &terms.options};
-  f(options.head);
+  f(abi_host::options_of(item_->options, item_->n_options, terms.options).head);
 }
 
 plait_error* Plugin::add(const plait_host* host, const char* kind, const void* item) {

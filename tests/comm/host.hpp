@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/abi_host.hpp"
+
 namespace comm_test {
 
 // An error of a plugin, as a C++ exception.
@@ -23,12 +25,7 @@ struct Failure : std::runtime_error {
 };
 void check(plait_error* e);  // throws Failure
 
-// Errors of the host: its own in plain/, the engine's in composed/.
-plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause);
-uint32_t error_code(const plait_error* e);
-const char* error_text(const plait_error* e);
-void error_free(plait_error* e);
-long live_errors();  // made and not yet freed
+using abi_host::live_errors;
 
 struct Terms;
 
@@ -36,7 +33,7 @@ struct Terms;
 class Plugin {
  public:
   explicit Plugin(const std::string& path);
-  virtual ~Plugin();
+  virtual ~Plugin() = default;
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
@@ -54,10 +51,8 @@ class Plugin {
   struct Host {
     plait_host head;
     Plugin* plugin;
-  } host_{};
-  void* library_ = nullptr;
-  const plait_plugin* table_ = nullptr;
-  void* state_ = nullptr;
+  } host_;
+  abi_host::PluginFile file_;
   const plait_comm_item* item_ = nullptr;
 };
 
@@ -97,8 +92,8 @@ class FileStore {
 struct Terms {
   std::string name = "test[0]";
   double connect_timeout = 20, timeout = 20;
-  std::vector<std::string> hosts = {};              // of each rank; empty: the plugin's choice
-  std::map<std::string, std::string> options = {};  // in TOML syntax; others have their defaults
+  std::vector<std::string> hosts = {};  // of each rank; empty: the plugin's choice
+  abi_host::OptionValues options = {};  // others have their defaults
 };
 
 // One rank's end of a group; "rank 2 (data 2)" is what messages call rank 2. All functions throw Failure.

@@ -1,7 +1,6 @@
 // A tiny host for device plugins: loads one file, takes its items, hands out options. It knows abi/ and nothing of the engine.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,23 +8,21 @@
 
 #include <plait/plugin.hpp>
 
+#include "tests/support/abi_host.hpp"
+
 namespace conformance {
 
 // Throws std::runtime_error with the text of an error of the host, and frees it.
 void check(plait_error* e);
 // The text of an error, freed; empty when there is none.
 std::string take(plait_error* e);
-// Errors made and not yet freed, of all hosts: to find leaks.
-long live_errors();
-
-// Option values by name in TOML syntax; what is not named has the declared default.
-using OptionValues = std::map<std::string, std::string>;
+using abi_host::live_errors;
+using abi_host::OptionValues;
 
 // One loaded plugin with one device.
 class Plugin {
  public:
   explicit Plugin(const std::string& path);
-  ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
@@ -39,10 +36,8 @@ class Plugin {
  private:
   static plait_error* add(const plait_host* host, const char* kind, const void* item);
 
-  plait_host host_{};  // first, so that add() finds the plugin
-  void* library_ = nullptr;
-  const plait_plugin* table_ = nullptr;
-  void* state_ = nullptr;
+  plait_host host_;  // first, so that add() finds the plugin
+  abi_host::PluginFile file_;
   const plait_device_item* device_ = nullptr;
   std::vector<const plait_kernel_item*> kernels_;
 };

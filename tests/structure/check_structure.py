@@ -192,7 +192,7 @@ def faults(root):
             found = []
             if tree == "examples":
                 found += example_faults(lines)
-            elif path.startswith("tests/conformance/"):
+            elif path.startswith(("tests/conformance/", "tests/support/")):
                 found += conformance_faults(lines)
             elif tree not in ("tests", "tools"):
                 found += include_faults(root, path, lines)

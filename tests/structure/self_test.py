@@ -54,6 +54,7 @@ PLANTED = [
     ("engine/base/v.cpp", "void f() { ::write(STDERR_FILENO, line, n); }\n", "STDERR_FILENO ends"),
     ("engine/observe/progress.cpp", "void show() {}\n", "may use STDERR_FILENO and doesn't"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
+    ("tests/support/p.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
 ]
 
 

@@ -53,6 +53,16 @@ class Composed : public Plugin {
 
 }  // namespace
 
+std::unique_ptr<Plugin> make_plugin(const std::string& argument) {
+  const std::vector<std::string> parts = plait::split(argument, ':');
+  if (parts.size() != 3) throw std::runtime_error("expected LAYOUT:NEAR.so:FAR.so");
+  return std::make_unique<Composed>(parts[0], parts[1], parts[2]);
+}
+
+}  // namespace comm_test
+
+namespace abi_host {
+
 plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
   return plait::new_c_error(code, text, size, cause);
 }
@@ -61,10 +71,4 @@ const char* error_text(const plait_error* e) { return e->text.c_str(); }
 void error_free(plait_error* e) { plait::free_c_error(e); }
 long live_errors() { return 0; }  // leak checkers see them
 
-std::unique_ptr<Plugin> make_plugin(const std::string& argument) {
-  const std::vector<std::string> parts = plait::split(argument, ':');
-  if (parts.size() != 3) throw std::runtime_error("expected LAYOUT:NEAR.so:FAR.so");
-  return std::make_unique<Composed>(parts[0], parts[1], parts[2]);
-}
-
-}  // namespace comm_test
+}  // namespace abi_host
