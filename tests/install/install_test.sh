@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # install_test.sh CMAKE BUILD SOURCE LIBDIR CC CXX: the installed tree works after it has been moved, for a C11 host by way of
-# find_package and of pkg-config, for a plugin by way of plait_add_plugin, and for bin/plait.
+# find_package and of pkg-config, for a plugin by way of plait_add_plugin, and for bin/plait. The layer that CONTRIBUTING.md shows is
+# built and trained as it stands there.
 set -euo pipefail
 cmake=$1 build=$2 source=$3 libdir=$4 cc=$5 cxx=$6
 work=$build/install-test
@@ -40,6 +41,55 @@ check_host "$work/host-pc" pkg-config "$tree/$libdir"
 plugins=$(pkg-config --variable=pluginsdir plait)
 [ "$(realpath "$plugins")" = "$(realpath -m "$tree/$libdir/plait/plugins-$expected")" ] || fail "plait.pc: pluginsdir"
 
-if [ -x "$tree/bin/plait" ]; then
-  env -u LD_LIBRARY_PATH "$tree/bin/plait" --version >"$work/version.log" || fail "the moved bin/plait does not start"
-fi
+[ -x "$tree/bin/plait" ] || exit 0
+plait() { env -u LD_LIBRARY_PATH PLAIT_PLUGIN_PATH="$work/page" "$tree/bin/plait" "$@"; }
+plait --version >"$work/version.log" || fail "the moved bin/plait does not start"
+
+# "Add a layer in 15 minutes": the code between ```cpp and ```, and the line for CMake.
+page=$source/../../CONTRIBUTING.md
+mkdir -p "$work/page"
+sed -n '/^   ```cpp$/,/^   ```$/{/```/d;s/^   //;p}' "$page" >"$work/page/scale.cpp"
+line=$(tr '\n' ' ' <"$page" | grep -o 'plait_add_plugin(layer-scale SOURCES scale.cpp)') || fail "CONTRIBUTING.md has no line for CMake"
+# Its step 3 is true, too: with the parameter shared among tensor ranks.
+sed -e 's/, 0});/, 0}, 0);/' -e 's/"scale"/"shared_scale"/' -e 's/"layer-scale"/"layer-shared"/' "$work/page/scale.cpp" >"$work/page/shared.cpp"
+grep -q '0}, 0);' "$work/page/shared.cpp" || fail "CONTRIBUTING.md makes its parameter in another way"
+cat >"$work/page/CMakeLists.txt" <<TEXT
+cmake_minimum_required(VERSION 3.25)
+project(page LANGUAGES C CXX)
+add_compile_options(-Wall -Wextra -Werror)
+find_package(Plait REQUIRED)
+set(PLAIT_PLUGIN_OUTPUT_DIR \${CMAKE_CURRENT_SOURCE_DIR})
+$line
+plait_add_plugin(layer-shared SOURCES shared.cpp)
+TEXT
+"$cmake" -S "$work/page" -B "$work/page/build" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_CXX_COMPILER="$cxx" >"$work/page.log"
+"$cmake" --build "$work/page/build" >>"$work/page.log" || { cat "$work/page.log"; fail "the layer of CONTRIBUTING.md does not build"; }
+cat >"$work/page/experiment.toml" <<'TEXT'
+[run]
+name = "page"
+steps = 60
+[batch]
+global = 16
+[data.train]
+type = "synthetic"
+samples = 64
+shape = [8]
+classes = 3
+[model]
+layers = [{type = "linear", out = 16, parallel = "column"}, {type = "scale", start = 0.5}, {type = "linear", out = 3, parallel = "row"}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+rate = 0.01
+TEXT
+plait plugins scale >"$work/page/plugins.log" || fail "plait plugins does not show the layer of CONTRIBUTING.md"
+grep -q 'y = gain \* x' "$work/page/plugins.log" || fail "plait plugins does not say what the layer is for"
+plait run "$work/page/experiment.toml" run.out="$work/page/runs" --json >"$work/page/run.log" ||
+  { cat "$work/page/run.log"; fail "the layer of CONTRIBUTING.md does not train"; }
+# Shared, it meets its input where that is; whole, the parts of the input are gathered first.
+plait plan "$work/page/experiment.toml" topology.tensor=2 >"$work/page/whole.log" || fail "it does not serve two tensor ranks"
+grep -q 'all_gather  *tensor' "$work/page/whole.log" || fail "two tensor ranks have parts of its input, and nobody gathers them"
+sed -i 's/"scale"/"shared_scale"/' "$work/page/experiment.toml"
+plait plan "$work/page/experiment.toml" topology.tensor=2 >"$work/page/shared.log" || fail "its parameter cannot be shared"
+! grep 'all_gather' "$work/page/shared.log" || fail "its parameter is shared, and its input is gathered all the same"
