@@ -48,7 +48,7 @@ inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, d
                         kJobOptionsV1 = PLAIT_V1_SIZE(plait_job_options, timeout),
                         kSessionOptionsV1 = PLAIT_V1_SIZE(plait_session_options, command),
                         kStepResultV1 = PLAIT_V1_SIZE(plait_step_result, finished),
-                        kFeedV1 = PLAIT_V1_SIZE(plait_feed, tensor);
+                        kFeedV1 = offsetof(plait_feed, tensor) + sizeof(void*);
 #undef PLAIT_V1_SIZE
 
 // An options struct of the caller, as large as this version knows it: shorter ones are filled up with zeros. NULL gives zeros.
