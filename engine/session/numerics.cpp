@@ -33,9 +33,11 @@ std::string Session::outside_text(const Feeder& feeder, const std::string& datas
   if (!found.field) return "";
   const plan::Bound& b = *found.bound;
   const auto end = static_cast<long>(b.end);
-  return strf("[data.%s] field '%s' is %ld for a sample of %s, but %s has %ld, counted from 0",
-              dataset.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
-              where.c_str(), b.maker.c_str(), end) +
+  return strf(
+             "[data.%s] field '%s' is %ld for a sample of %s, but %s has only %ld of them, 0 to "
+             "%ld",
+             dataset.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
+             where.c_str(), b.maker.c_str(), end, end - 1) +
          (b.maker == b.reader ? "" : ", and " + b.reader + " compares them") + "; " +
          advice(plan_->experiment, b, found.largest);
 }
