@@ -1,50 +1,91 @@
 #include "engine/session/deciding.hpp"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
-#include "engine/config/bind.hpp"
 
 namespace plait::session {
 namespace {
 
-bool decides(const plan::Plan& plan, const std::string& key) {
-  if (key == "run.seed" || key == "batch.global" || starts_with(key, "precision.")) return true;
-  if (starts_with(key, "data.train.")) {
-    // Where the data lies is no matter, what it is stands beside.
-    const config::OptionValue* option = plan.experiment.dataset("train")->options.find(
-        key.substr(std::string("data.train.").size()));
-    return key != "data.train.prefetch" && (!option || option->declared->type != PLAIT_OPT_PATH);
-  }
-  return std::any_of(
-      plan.experiment.models.begin(), plan.experiment.models.end(), [&](const auto& model) {
-        if (!starts_with(key, model.path + ".")) return false;
-        const std::string rest = key.substr(model.path.size() + 1);
-        return rest != "load" && !starts_with(rest, "metrics[") && !ends_with(rest, ".parallel");
-      });
-}
+using config::OptionSet;
+using config::OptionValue;
 
-bool has_schedule(const plan::Plan& plan) {
-  return std::any_of(plan.groups.begin(), plan.groups.end(),
-                     [](const plan::Group& g) { return g.schedule != nullptr; });
-}
+class Collector {
+ public:
+  explicit Collector(const plan::Plan& plan) : plan_(plan) {}
+
+  Deciding collect() {
+    const config::Experiment& e = plan_.experiment;
+    for (const auto& [path, set] : e.sections)
+      for (const OptionValue& value : set.values()) section(path, value);
+    for (const config::ModelConfig& model : e.models) of_model(model);
+    of_data(*e.dataset("train"));
+    return std::move(all_);
+  }
+
+ private:
+  void add(const std::string& path, const OptionValue& value) {
+    all_[path + "." + value.declared->name] = config::value_toml(value);
+  }
+  void section(const std::string& path, const OptionValue& value) {
+    const std::string_view name = value.declared->name;
+    if ((path == "run" && name == "seed") || (path == "batch" && name == "global") ||
+        path == "precision")
+      add(path, value);
+  }
+  // How ranks share a layer, where its first weights come from and how many batches are read ahead change nothing; nor does where
+  // files lie.
+  void values(const std::string& path, const OptionSet& set) {
+    for (const OptionValue& value : set.values()) {
+      const std::string_view name = value.declared->name;
+      if (value.declared->type != PLAIT_OPT_PATH && name != "parallel" && name != "load" &&
+          name != "prefetch")
+        add(path, value);
+    }
+  }
+  void item(const std::string& path, const config::ItemConfig& of) {
+    values(path, of.keys);
+    values(path, of.options);
+  }
+  template <class T>
+  void list(const std::string& path, const std::vector<T>& items) {
+    for (size_t i = 0; i < items.size(); ++i) item(path + "[" + std::to_string(i) + "]", items[i]);
+  }
+  void of_model(const config::ModelConfig& model) {
+    values(model.path, model.keys);
+    list(model.path + ".layers", model.layers);
+    list(model.path + ".losses", model.losses);
+    if (!model.optimizer) return;
+    const std::string path = model.path + ".optimizer";
+    item(path, *model.optimizer);
+    schedule(path, model.optimizer->schedule);
+    for (size_t i = 0; i < model.optimizer->groups.size(); ++i) {
+      const std::string group = path + ".groups[" + std::to_string(i) + "]";
+      values(group, model.optimizer->groups[i].keys);
+      schedule(group, model.optimizer->groups[i].schedule);
+    }
+  }
+  // The run's length decides where a schedule looks at it.
+  void schedule(const std::string& owner, const std::optional<config::ItemConfig>& of) {
+    if (!of) return;
+    item(owner + ".schedule", *of);
+    all_["steps that the schedule counts on"] = std::to_string(plan_.total_steps);
+  }
+  void of_data(const config::DatasetConfig& data) {
+    item("data.train", data);
+    for (const config::NormalizeConfig& one : data.normalize)
+      values("data.train.normalize." + one.field, one.keys);
+    const plait_dataset_info& info = plan_.dataset("train")->info();
+    all_["content of [data.train]"] =
+        strf("%ld samples, %s", static_cast<long>(info.n_samples), hex64(info.fingerprint).c_str());
+  }
+
+  const plan::Plan& plan_;
+  Deciding all_;
+};
 
 }  // namespace
 
-Deciding deciding(const plan::Plan& plan) {
-  Deciding all;
-  const auto json = nlohmann::json::parse(config::describe_json(plan.experiment));
-  for (const auto& [key, entry] : json.items())
-    if (decides(plan, key)) all[key] = entry.at("value").dump();
-  const plait_dataset_info& data = plan.dataset("train")->info();
-  all["content of [data.train]"] =
-      strf("%ld samples, %s", static_cast<long>(data.n_samples), hex64(data.fingerprint).c_str());
-  if (has_schedule(plan))
-    all["steps that the schedule counts on"] = std::to_string(plan.total_steps);
-  return all;
-}
+Deciding deciding(const plan::Plan& plan) { return Collector(plan).collect(); }
 
 std::vector<std::string> differences(const Deciding& then, const Deciding& now) {
   std::vector<std::string> lines;

@@ -60,7 +60,7 @@ TEST_CASE("what cannot be resumed says why") {
   // Another model: the tensor that does not fit is named with both shapes, and nothing has changed.
   f = host::failure_of(
       [&] { Run(small(), folder / "run", PLAIT_RESUME_MUST, {"model.layers[1].out=24"}); });
-  CHECK(f.code == PLAIT_ERR_DATA);
+  CHECK(f.code == PLAIT_ERR_CONFIG);
   CHECK(f.text.find("model.linear1.weight") != std::string::npos);
 }
 
