@@ -10,7 +10,6 @@
 
 namespace plait::plan {
 
-using program::attr;
 using program::make_shape;
 
 Tracer::Tracer(Plan& plan, Feed& feed, Source source, bool training, StageOf stage_of,

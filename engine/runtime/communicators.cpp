@@ -232,10 +232,12 @@ void Communicators::abort(const Group& g, const std::string& reason) noexcept {
 void Communicators::close() noexcept {
   control_.on_end({});
   control_.unwatch();
-  for (const auto& [key, call] : calls_)
-    if (call->call)
-      leave_plugin(call->host, {"", "release", "backend", call->item->name},
-                   [&] { call->item->release(call->call); });
+  for (const auto& entry : calls_) {
+    const Call& call = *entry.second;
+    if (call.call)
+      leave_plugin(call.host, {"", "release", "backend", call.item->name},
+                   [&] { call.item->release(call.call); });
+  }
   calls_.clear();
   for (Group& g : groups_)
     if (g.comm)

@@ -90,7 +90,7 @@ std::string newest_run(const plan::Plan& plan, FileSystem& files) {
   const auto names = files.list(folder);
   // Names begin with a time stamp, so the last is the newest.
   for (size_t i = names.size(); i-- > 0;) {
-    const std::string run = folder + "/" + names[i];
+    std::string run = folder + "/" + names[i];
     if (!checkpoint::list_checkpoints(files, run + "/ckpt").empty()) return run;
   }
   return "";

@@ -276,7 +276,8 @@ TEST_CASE("an exception out of a plugin says plugin, function and item") {
       {"dataset.info", "[plugin faulty] info() of dataset 'faulty_data'"},
       {"dataset.read", "[plugin faulty] read() of dataset 'faulty_data'"},
   };
-  for (const auto& [function, text] : cases) {
+  for (const auto& one : cases) {
+    const std::string &function = one.first, &text = one.second;
     CAPTURE(function);
     const Outcome o = run(function);
     CAPTURE(o.error);
