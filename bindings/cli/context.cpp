@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 // A variable of the environment that changes the experiment: PLAIT__RUN__SEED=1 gives run.seed=1.
 struct Variable {
   std::string override, text;
-  auto operator<=>(const Variable&) const = default;
 };
 
 // Sorted, so that the result does not depend on the shell.
@@ -36,7 +35,8 @@ std::vector<Variable> environment_overrides() {
     }
     all.push_back({key + std::string(text.substr(equals)), std::string(text)});
   }
-  std::sort(all.begin(), all.end());
+  std::sort(all.begin(), all.end(),
+            [](const Variable& a, const Variable& b) { return a.override < b.override; });
   return all;
 }
 

@@ -78,7 +78,7 @@ std::vector<DatasetConfig> Loader::read_datasets() {
   for (const Node::Entry& entry : data.entries()) {
     const std::string path = key_path("data", entry.key);
     if (!entry.value.is(Kind::kTable))
-      problems_.add(entry.origin, path,
+      problems_.add(entry.value.origin(), path,
                     std::string("expected a dataset, found ") + entry.value.kind_name(),
                     "write [data.train] above the keys of a dataset");
     else

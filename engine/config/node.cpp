@@ -57,7 +57,11 @@ std::vector<std::string> Node::keys() const {
 }
 
 Node& Node::set(const std::string& key, Node value, Origin key_origin) {
-  if (Node* old = find_mutable(key)) return *old = std::move(value);
+  for (Entry& entry : entries_)
+    if (entry.key == key) {
+      entry.origin = std::move(key_origin);
+      return entry.value = std::move(value);
+    }
   entries_.push_back({key, std::move(key_origin), std::move(value)});
   return entries_.back().value;
 }

@@ -138,7 +138,7 @@ void open_datasets(Plan& plan, const Context& context, config::Problems& problem
   for (const auto& d : plan.experiment.datasets)
     if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
       plan.datasets.push_back(std::move(dataset));
-  if (!plan.experiment.dataset("train"))
+  if (!plan.experiment.dataset("train") && !problems.touch("data.train"))
     problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
                  "add [data.train], which also tells the shapes of what a host feeds");
 }
@@ -260,7 +260,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->registry = context.registry;
   plan->rules = std::make_unique<program::RuleBook>(*plan->registry);
   choose_grid(*plan, context, problems);
-  warn_ignored(experiment, context.log);
+  if (context.rank == 0) warn_ignored(experiment, context.log);
   choose_device(*plan, context, problems);
   open_datasets(*plan, context, problems);
   count_steps(*plan);

@@ -146,6 +146,7 @@ class AtOnce(Check):
 
     def test_no_training_data(self):
         self.only(TINY, "data.train", "1:1", "there is no such dataset", overrides=["~data.train"])
+        self.only(TINY, "data.train", "override 'data.train=3'", "expected a dataset, found an integer", overrides=["data.train=3"])
 
     def test_a_bad_override_hides_nothing(self):
         found = self.problems(TINY.replace("rate = 0.01", "rat = 0.01"), "run.seed=")
