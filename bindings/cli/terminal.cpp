@@ -69,6 +69,7 @@ void Terminal::note(std::string_view text) {
 }
 
 void Terminal::log(uint32_t level, std::string_view text) {
+  if (silent && level < PLAIT_LOG_ERROR) return;
   if (quiet && level < PLAIT_LOG_WARN && !text.starts_with("[explain]")) return;
   const char* color = level >= PLAIT_LOG_ERROR ? "31" : level == PLAIT_LOG_WARN ? "33" : "2";
   const std::string word = level == PLAIT_LOG_WARN    ? "warning: "

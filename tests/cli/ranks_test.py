@@ -108,6 +108,8 @@ class Local(Ranks):
         plan = self.expect(0, "plan", "t.toml", TWO, "--rank", "1", "--json").records[0]
         self.assertEqual(plan["parameter_count"], 195)
         self.fails(2, ["plan", "t.toml", TWO, "--rank", "2"], "--rank is 2, but [topology] has ranks 0 to 1")
+        said = self.expect(0, "run", "t.toml", TWO, "topology.chunks=2", "run.steps=1").err
+        self.assertEqual(said.count("topology.chunks has no effect"), 1)
         self.fails(2, ["plan", "t.toml", "--rank", "-1"], "--rank is -1, but [topology] has ranks 0 to 0")
 
     def test_a_signal_saves_and_resuming_changes_nothing(self):

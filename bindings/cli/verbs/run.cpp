@@ -25,6 +25,18 @@ struct RunArguments {
   double grace = 60;
 };
 
+// While it lives, the log says errors only.
+class Hush {
+ public:
+  explicit Hush(Terminal& terminal) : terminal_(terminal) { terminal_.silent = true; }
+  ~Hush() { terminal_.silent = false; }
+  Hush(const Hush&) = delete;
+  Hush& operator=(const Hush&) = delete;
+
+ private:
+  Terminal& terminal_;
+};
+
 class Run {
  public:
   Run(Context& context, const RunArguments& arguments)
@@ -207,7 +219,8 @@ int Run::run() {
     if (!own_.alone()) return train(Plan(experiment, job));
     ranks = ranks_of(values_);
     if (ranks == 1) return train(Plan(experiment));
-    // What the plan of one rank shows to be wrong is said once, and not by each of many processes.
+    // What the plan of one rank shows to be wrong is said once, and not by each of many processes. Rank 0 says what it warns of.
+    const Hush hush(terminal_);
     Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
   }
   return launch(ranks);
