@@ -41,11 +41,12 @@ struct TopologyConfig {
   int64_t ranks() const { return data * tensor * pipeline; }
 };
 
+// What was left out is found here, but where the numbers don't fit each other or the replicas: then it is 0, and no plan is made.
 struct BatchConfig {
   int64_t global = 0;
-  int64_t micro = 0;  // never 0: global / topology.data / accumulation when left out
-  int64_t eval = 0;   // never 0: micro * topology.data when left out; a multiple of the latter
-  int64_t accumulation = 0;  // micro-batches of a step; never 0: global / topology.data / micro
+  int64_t micro = 0;         // global / topology.data / accumulation
+  int64_t eval = 0;          // micro * topology.data; a multiple of the latter
+  int64_t accumulation = 0;  // micro-batches of a step: global / topology.data / micro
 };
 
 struct PrecisionConfig {
