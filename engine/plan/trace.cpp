@@ -49,12 +49,14 @@ void Tracer::trace_model(size_t m) {
     trace_layer(model, model.layers[l]);
   }
   graph_->stage = stage_of_(m, model.layers.size());
-  if (!last_.empty()) {
-    results_[m].output = last_[0];
-    values_[model.name + ".output"] = last_[0];
-    outputs_.emplace_back(plan_.experiment.models.size() == 1 ? "output" : model.name + ".output",
-                          last_[0]);
+  if (last_.empty()) {  // no layers, which is a problem of the file
+    failed_models_.insert(model.name);
+    last_ = {unknown(0)};
   }
+  results_[m].output = last_[0];
+  values_[model.name + ".output"] = last_[0];
+  outputs_.emplace_back(plan_.experiment.models.size() == 1 ? "output" : model.name + ".output",
+                        last_[0]);
   hooks_.parameter = nullptr;
   trace_losses(m);
   if (!training_) trace_metrics(m);
@@ -134,13 +136,7 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
     in = named_inputs(layer, layer.from);
   else if (last_.empty())
     in = {first_input()};
-  for (const ValueId v : in) seen(v);
-  if (in.size() < item.min_inputs || in.size() > item.max_inputs) {
-    unsure_ = unsure_ && layer.from.empty();  // how many are named is known, whatever they are
-    fail_config(strf("[%s] takes %u%s inputs, found %zu; name them with from = [...]",
-                     layer.type.c_str(), item.min_inputs,
-                     item.max_inputs == item.min_inputs ? "" : " or more", in.size()));
-  }
+  check_inputs(layer, layer.from, in, item.min_inputs, item.max_inputs);
   std::vector<ValueId> out(item.n_outputs, 0);
   program::CBuilder builder(*graph_, hooks_);
   build(plan_, item, "layer", [&] {
@@ -188,6 +184,35 @@ std::vector<ValueId> Tracer::named_inputs(const config::ItemConfig& entry,
   return values;
 }
 
+// How many there are is known, whatever the shape of those that are named.
+void Tracer::check_inputs(const config::ItemConfig& entry, const std::vector<std::string>& from,
+                          const std::vector<ValueId>& in, uint32_t least, uint32_t most) {
+  for (const ValueId v : in) seen(v);
+  if (in.size() >= least && in.size() <= most) return;
+  if (!from.empty()) {
+    unsure_ = false;
+    blame_ = {entry.keys.origin("from"), entry.path + ".from"};
+  }
+  fail_config(strf("[%s] takes %u%s input%s, found %zu; name them with from = [...]",
+                   entry.type.c_str(), least, most == least ? "" : " or more", most == 1 ? "" : "s",
+                   in.size()));
+}
+
+// What a loss or a metric reads: what it names, or the model's output and the first target.
+std::vector<ValueId> Tracer::judged(const config::ItemConfig& entry,
+                                    const std::vector<std::string>& from, uint32_t least,
+                                    uint32_t most) {
+  std::vector<ValueId> in;
+  if (!from.empty())
+    in = named_inputs(entry, from);
+  else if (most < 2)
+    in = {last_.at(0)};
+  else
+    in = {last_.at(0), default_target()};
+  check_inputs(entry, from, in, least, most);
+  return in;
+}
+
 ValueId Tracer::first_input() {
   if (!source_.dataset) return seen(unknown(0));
   for (const auto& f : fields())
@@ -214,15 +239,7 @@ void Tracer::trace_losses(size_t m) {
 
 void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
   const plait_loss_item& item = plan_.registry->loss(loss.type);
-  std::vector<ValueId> in;
-  if (!loss.from.empty()) {
-    in = named_inputs(loss, loss.from);
-  } else {
-    if (last_.empty())
-      fail_config("the model has no layers, so there is no output to judge; use from = [...]");
-    in = {last_[0], default_target()};
-  }
-  for (const ValueId v : in) seen(v);
+  const std::vector<ValueId> in = judged(loss, loss.from, item.min_inputs, item.max_inputs);
   ValueId out[2] = {0, 0};
   program::CBuilder builder(*graph_, hooks_);
   build(plan_, item, "loss", [&] {
@@ -254,15 +271,7 @@ void Tracer::trace_metrics(size_t m) {
 
 void Tracer::build_metric(const config::ModelConfig& model, const config::MetricConfig& metric) {
   const plait_metric_item& item = plan_.registry->metric(metric.type);
-  std::vector<ValueId> in;
-  if (!metric.from.empty()) {
-    in = named_inputs(metric, metric.from);
-  } else {
-    if (last_.empty())
-      fail_config("the model has no layers, so there is no output to measure; use from = [...]");
-    in = {last_[0], default_target()};
-  }
-  for (const ValueId v : in) seen(v);
+  const std::vector<ValueId> in = judged(metric, metric.from, item.min_inputs, item.max_inputs);
   ValueId state = 0;
   program::CBuilder builder(*graph_, hooks_);
   build(plan_, item, "metric", [&] {

@@ -83,6 +83,10 @@ class Tracer {
   ValueId field_value(const std::string& name);
   ValueId normalized(const std::string& field, ValueId raw);
   ValueId named(const std::string& name);
+  std::vector<ValueId> judged(const config::ItemConfig& entry, const std::vector<std::string>& from,
+                              uint32_t least, uint32_t most);
+  void check_inputs(const config::ItemConfig& entry, const std::vector<std::string>& from,
+                    const std::vector<ValueId>& in, uint32_t least, uint32_t most);
   ValueId first_input();
   ValueId default_target();
   ValueId random_uniform(ValueId like);

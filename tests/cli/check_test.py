@@ -131,6 +131,17 @@ class AtOnce(Check):
                   overrides=["~data.eval"])
         self.only(TINY.replace('"linear", out = 16', '"linaer", out = 16'), "model.layers[0].type", "18:19", "did you mean 'linear'?")
 
+    def test_a_model_without_layers(self):
+        for layers, text in (("[]", "the model has no layers"), ("3", "expected a list of tables")):
+            self.only(TINY.replace(LAYERS, f"layers = {layers}\n"), "model.layers", "17:1" if layers == "[]" else "18:10", text)
+
+    def test_how_many_values_are_read(self):
+        self.only(TINY, "loss.from", "override 'loss.from=x'", "[cross_entropy] takes 2 inputs, found 1", overrides=["loss.from=x"])
+        three = 'metrics[0].from=["output","x","label"]'
+        self.only(TINY, "metrics[0].from", f"override '{three}'", "[accuracy] takes 2 inputs, found 3", overrides=[three])
+        pair = 'model.layers[1].from=["x","x"]'
+        self.only(TINY, "model.layers[1].from", f"override '{pair}'", "[relu] takes 1 input, found 2", overrides=[pair])
+
     def test_losses_and_groups_beside_a_bad_layer(self):
         toml = with_layers('{type = "linear", out = 3, as = "h"}', '{type = "reshape", shape = [7]}', '{type = "relu", from = "h"}')
         toml = toml.replace('"cross_entropy"', '"cross_entropy"\nfrom = ["h", "lable"]')
