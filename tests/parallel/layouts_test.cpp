@@ -103,23 +103,23 @@ TEST_SUITE("layouts") {
       const char* budget;  // MiB: less than the layout takes without
     };
     const Folder folder;
-    for (const auto& [layout, budget] :
+    for (const Case& one :
          {Case{{1, 1, 1, 0, "1f1b", 1, 16}, "0.018"}, Case{{1, 2, 2, 3, "1f1b", 1, 8}, "0.018"},
           Case{{1, 2, 1, 2, "1f1b", 1, 4}, "0.018"}, Case{{2, 1, 1, 0, "1f1b", 1, 4}, "0.012"},
           Case{{2, 2, 1, 3, "zero_bubble", 1, 2}, "0.012"},
           Case{{2, 1, 2, 0, "interleaved", 2, 4}, "0.012"}}) {
-      CAPTURE(layout.text());
-      Team team{model(folder), layout.overrides(), {}, {}};
-      const auto plain = run(team, layout.ranks(), train(20));
+      CAPTURE(one.layout.text());
+      Team team{model(folder), one.layout.overrides(), {}, {}};
+      const auto plain = run(team, one.layout.ranks(), train(20));
       REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
       for (const char* mode : {"layer", "stage", "budget"}) {
         CAPTURE(mode);
-        Layout again = layout;
+        Layout again = one.layout;
         again.recompute = mode;
         team.overrides = again.overrides();
         if (again.recompute == "budget")
-          team.overrides.push_back(std::string("topology.recompute_budget=") + budget);
-        for (const Outcome& o : run(team, layout.ranks(), train(20))) {
+          team.overrides.push_back(std::string("topology.recompute_budget=") + one.budget);
+        for (const Outcome& o : run(team, again.ranks(), train(20))) {
           REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
           check_equal(o, plain[0]);
         }

@@ -146,9 +146,9 @@ double largest_apart(const std::vector<double>& a, const std::vector<double>& b)
 double largest_apart(const Weights& a, const Weights& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
-  for (const auto& [name, expected] : b) {
-    CAPTURE(name);
-    const std::vector<float>& own = a.at(name);
+  for (const auto& one : b) {
+    CAPTURE(one.first);
+    const std::vector<float>&own = a.at(one.first), &expected = one.second;
     REQUIRE(own.size() == expected.size());
     double size = 0;
     for (const float value : expected) size = std::max(size, std::abs(static_cast<double>(value)));
