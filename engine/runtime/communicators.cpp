@@ -213,7 +213,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   control_.watch(name, g.calls);
   const std::lock_guard lock(mutex_);
   g.comm = comm;
-  if (!ended_.empty()) abort(g, ended_);
+  if (!ended_.empty()) cut_off(g, ended_);
 }
 
 // On a thread of the control channel.
@@ -221,10 +221,10 @@ void Communicators::end(const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
   ended_ = reason;
   for (const Group& g : groups_)
-    if (g.comm) abort(g, reason);
+    if (g.comm) cut_off(g, reason);
 }
 
-void Communicators::abort(const Group& g, const std::string& reason) noexcept {
+void Communicators::cut_off(const Group& g, const std::string& reason) noexcept {
   leave_plugin(g.host, {"", "abort", "backend", g.backend},
                [&] { g.item->abort(g.comm, reason.data(), reason.size()); });
 }

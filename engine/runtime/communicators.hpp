@@ -54,7 +54,7 @@ class Communicators {
   Call& call_of(int32_t exchange, int32_t slot);
   void open(const topology::Group& members, uint32_t channel, bool host_memory);
   void end(const std::string& reason) noexcept;
-  static void abort(const Group& g, const std::string& reason) noexcept;
+  static void cut_off(const Group& g, const std::string& reason) noexcept;
   void close() noexcept;
 
   std::shared_ptr<const plan::Plan> plan_;

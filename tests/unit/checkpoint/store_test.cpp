@@ -144,9 +144,10 @@ TEST_CASE("a damaged header is damage, and not what it then says") {
   const auto refusal = [&] {
     return error_of([&] { Checkpoint(files, "ckpt/step-0000000001"); }, PLAIT_ERR_DATA);
   };
-  CHECK(refusal() == "[checkpoint] " + path +
-                         " does not match its checksum: it is damaged; use another checkpoint: a "
-                         "run directory stands for the newest one that is whole");
+  CHECK(plait::starts_with(
+      refusal(), "[checkpoint] " + path +
+                     " does not match its checksum: it is damaged; use another checkpoint: a "
+                     "run directory stands for the newest one that is whole"));
   files.set_content(path, whole.substr(0, 40));
   CHECK(refusal().find("it is cut off; use another checkpoint") != std::string::npos);
   files.set_content(path, whole);

@@ -173,6 +173,8 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
        [=](Output&) { return plait_session_save(s, "/proc/nonexistent/checkpoint"); }},
       {"plait_session_load", "no such folder",
        [=](Output&) { return plait_session_load(s, "/nonexistent/checkpoint"); }},
+      {"plait_session_load_parameters", "no such folder",
+       [=](Output&) { return plait_session_load_parameters(s, "/nonexistent/checkpoint"); }},
       {"plait_session_describe", "no session",
        [](Output& o) { return plait_session_describe(nullptr, o.as<plait_text*>()); }},
       {"plait_session_read", "no such parameter",

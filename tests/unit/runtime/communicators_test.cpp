@@ -101,12 +101,14 @@ TEST_CASE("a rank whose call has another size than that of its group") {
   Lines lines;
   const auto failures = on_threads({0, 1}, [&](int rank) {
     Rank one(setup, rank, lines.log(), rank == 0 ? kN : kN / 2);
-    std::string reason;
     try {
-      one.exchange(0);  // waits until the job ends
-    } catch (const Error& e) {
-      reason = e.full_text();
+      one.exchange(0);
+    } catch (const Error&) {
+      // Gloo waits for what is missing until the job ends; the rank that brings less may as well get through.
     }
+    CHECK(wait_for_end(one.control(), 30) != "");
+    const std::string reason = one.control().end_reason();
+    CAPTURE(reason);
     CHECK(has(reason, "as call 1 rank 0 (data 0) started 'all_reduce of 64 f32 (sum), gradients'"));
     CHECK(has(reason, "rank 1 (data 1) 'all_reduce of 32 f32 (sum), gradients'"));
   });
