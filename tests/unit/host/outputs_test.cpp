@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -194,10 +193,13 @@ std::set<std::string> fallible() {
   std::stringstream text;
   text << file.rdbuf();
   const std::string all = text.str();
-  const std::regex declared(R"(plait_error \*PLAIT_CALL (plait_\w+)\()");
+  const std::string before = "plait_error *PLAIT_CALL ";
   std::set<std::string> names;
-  for (std::sregex_iterator at(all.begin(), all.end(), declared), end; at != end; ++at)
-    if ((*at)[1] != "plait_error_cause") names.insert((*at)[1]);  // which gives one
+  for (size_t at = 0; (at = all.find(before, at)) != std::string::npos;) {
+    at += before.size();
+    const std::string name = all.substr(at, all.find('(', at) - at);
+    if (name != "plait_error_cause") names.insert(name);  // which gives one
+  }
   return names;
 }
 
