@@ -237,7 +237,8 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_session *session, const char *path);
 /* Reads the parameters alone, and the step they are of: to evaluate and predict with a checkpoint, whatever optimizer, seed and
- * topology it was saved with. [thread: owner; blocks: on files] */
+ * topology it was saved with. Optimizer states and the place in the data stay as they are. All ranks call it.
+ * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load_parameters(plait_session *session, const char *path);
 
 /* JSON: run directory, step, samples, device, arena_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype,

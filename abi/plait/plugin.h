@@ -2,8 +2,8 @@
  *
  * A plugin is a shared library that exports exactly one symbol, plait_plugin_v1, and carries an ELF note (see
  * PLAIT_PLUGIN_NOTE) that tells its name, version and ABI without loading it. The engine calls plait_plugin_v1, checks the
- * table, then calls open() once per engine; open() adds items through the host table. Items are static tables, one
- * header or two kinds a header: layer.h (with losses and metrics), op.h, device.h (with kernels), optimizer.h (with schedules),
+ * table, then calls open() once per engine; open() adds items through the host table. Items are static tables, one or two
+ * kinds a header: layer.h (with losses and metrics), op.h, device.h (with kernels), optimizer.h (with schedules),
  * dataset.h, comm.h. */
 #ifndef PLAIT_PLUGIN_H
 #define PLAIT_PLUGIN_H

@@ -38,7 +38,8 @@ namespace {
     if (least[i] > budget || !any)
       takes.push_back(human_bytes(least[i]) + " at least" + all[i].where);
   fail_config(
-      "the values inside the training program take " + join(takes) +
+      "[topology] topology.recompute_budget: the values inside the training program take " +
+      join(takes) +
       strf(", whatever is made again, topology.recompute_budget allows %s; raise it, or lower "
            "batch.micro",
            human_bytes(budget).c_str()));

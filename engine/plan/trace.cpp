@@ -193,9 +193,11 @@ void Tracer::check_inputs(const config::ItemConfig& entry, const std::vector<std
     unsure_ = false;
     blame_ = {entry.keys.origin("from"), entry.path + ".from"};
   }
+  const std::string upward = most == least        ? ""
+                             : most == UINT32_MAX ? " or more"
+                                                  : strf(" to %u", most);
   fail_config(strf("[%s] takes %u%s input%s, found %zu; name them with from = [...]",
-                   entry.type.c_str(), least, most == least ? "" : " or more", most == 1 ? "" : "s",
-                   in.size()));
+                   entry.type.c_str(), least, upward.c_str(), most == 1 ? "" : "s", in.size()));
 }
 
 // What a loss or a metric reads: what it names, or the model's output and the first target.

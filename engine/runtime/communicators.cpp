@@ -210,10 +210,12 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
         try_plugin({g.plugin, "open", "backend", g.backend},
                    [&] { return whole.item->open(whole.host, whole.options, &setup, &comm); }),
         g.plugin, "connecting group '" + name + "'");
+  {
+    const std::lock_guard lock(mutex_);
+    g.comm = comm;
+    if (!ended_.empty()) cut_off(g, ended_);
+  }
   control_.watch(name, g.calls);
-  const std::lock_guard lock(mutex_);
-  g.comm = comm;
-  if (!ended_.empty()) cut_off(g, ended_);
 }
 
 // On a thread of the control channel.

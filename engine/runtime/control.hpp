@@ -36,9 +36,9 @@ struct Peer {
 class Control {
  public:
   // Returns when all ranks have met and agree. Errors: PLAIT_ERR_PEER naming the ranks that are missing after connect_timeout, or
-  // the rank that went away meanwhile; PLAIT_ERR_CONFIG naming every difference of identity (of 32 ranks at most), on every rank; PLAIT_ERR_INVALID for
-  // a meeting that makes no sense, or a timeout of 0; PLAIT_ERR_IO for a port that is taken, or a meeting file that others may
-  // read or write. A job of one rank has no socket, file or thread. [blocks: yes]
+  // the rank that went away meanwhile; PLAIT_ERR_CONFIG naming every difference of identity (of 32 ranks at most), on every rank;
+  // PLAIT_ERR_INVALID for a meeting that makes no sense, or a timeout of 0; PLAIT_ERR_IO for a port that is taken, or a meeting
+  // file that others may read or write. A job of one rank has no socket, file or thread. [blocks: yes]
   Control(const ControlConfig& config, Log& log);
   // Says goodbye: the others do not take it for a loss. Rank 0 serves until all have said so, at most a few seconds.
   ~Control();

@@ -53,6 +53,9 @@ class Collector {
   void of_model(const config::ModelConfig& model) {
     values(model.path, model.keys);
     list(model.path + ".layers", model.layers);
+    for (const config::LayerConfig& layer : model.layers)
+      for (const config::TieConfig& tie : layer.tie)
+        all_[layer.path + ".tie." + tie.own] = tie.full;
     list(model.path + ".losses", model.losses);
     if (!model.optimizer) return;
     const std::string path = model.path + ".optimizer";

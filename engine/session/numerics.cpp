@@ -115,9 +115,8 @@ void Session::fail_numerics(const StepResult& r, const std::string& saved) {
   fail_agreed(PLAIT_ERR_NUMERIC,
               steps + "the first value that is not finite comes from " +
                   (op.empty() ? "an earlier micro-batch" : op) +
-                  "; lower the learning rate, set optimizer.clip, or look at the data; "
-                  "[guard] nonfinite_limit sets the patience" +
-                  saved);
+                  "; lower the learning rate, set optimizer.clip, or look at the data" +
+                  (saved.empty() ? "; [guard] nonfinite_limit sets the patience" : "") + saved);
 }
 
 }  // namespace plait::session

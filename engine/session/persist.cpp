@@ -157,6 +157,7 @@ void Session::load_parameters(const std::string& path) {
     step_ = c->state().step;
     begin_timeline();
     last_evaluation_.reset();
+    if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
   });
 }
 

@@ -16,7 +16,7 @@ void HostGraph::finish() {
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].operands = operands_.data() + first_[i];
 }
 
-plait_error* thrown_by(const GraphStep& step, const plait_host* host) {
+plait_error* thrown_by(const GraphStep& step, const plait_host* host) noexcept try {
   uint32_t code = PLAIT_ERR_PLUGIN;
   std::string what;
   try {
@@ -34,6 +34,8 @@ plait_error* thrown_by(const GraphStep& step, const plait_host* host) {
   const std::string text = "run() of kernel '" + name + "' of op '" + op + "' " + what +
                            "; no exception may leave a plugin: tell its author";
   return host->error_new(code, text.data(), text.size(), nullptr);
+} catch (...) {  // no memory for the text
+  return host->error_new(PLAIT_ERR_MEMORY, "a kernel threw", PLAIT_NTS, nullptr);
 }
 
 plait_error* run_copy(const plait_kernel*, plait_queue*, void* const* operands, void*) {

@@ -20,7 +20,7 @@ struct GraphStep {
 };
 
 // The exception in flight, which run() of a step has let out, as the error it should have returned. Only inside a catch block.
-plait_error* thrown_by(const GraphStep& step, const plait_host* host);
+plait_error* thrown_by(const GraphStep& step, const plait_host* host) noexcept;
 
 // Captured work. Borrows kernels and memory; immutable once captured, so it may be launched again and again.
 class HostGraph {

@@ -25,16 +25,20 @@ std::vector<std::string> on_one_rank(const Json& values) {
   if (micro == 0)
     micro = number("batch.global") / replicas / std::max<int64_t>(1, number("batch.accumulation"));
   if (batch == 0) batch = micro * replicas;
-  return {"topology.data=1",
-          "topology.tensor=1",
-          "topology.pipeline=1",
-          "topology.chunks=1",
-          "topology.schedule=1f1b",
-          "topology.stages=[]",
-          "topology.zero=0",
-          "batch.accumulation=0",
-          "batch.micro=" + std::to_string(micro),
-          "batch.eval=" + std::to_string(batch)};
+  std::vector<std::string> all = {"topology.data=1",
+                                  "topology.tensor=1",
+                                  "topology.pipeline=1",
+                                  "topology.chunks=1",
+                                  "topology.schedule=1f1b",
+                                  "topology.stages=[]",
+                                  "topology.zero=0",
+                                  "batch.accumulation=0",
+                                  "batch.micro=" + std::to_string(micro),
+                                  "batch.eval=" + std::to_string(batch)};
+  // A budget was set for what one of the ranks held.
+  if (values.at("topology.recompute").at("value") == "budget")
+    all.emplace_back("topology.recompute=layer");
+  return all;
 }
 
 int eval(Context& context, const EvalArguments& arguments) {
