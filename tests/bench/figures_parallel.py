@@ -177,9 +177,9 @@ def zero(bench, nearest):
             bench.details[f"ZeRO {stage}"] = dict(memory=memory, held=[{k: h[k] for k in ("grown", "session")} for h in held])
             arenas = [h["session"]["arena_bytes"] for h in held]
             equal = arenas == [m["arena"] for m in memory]
-            worst, planned = max(arenas) / MIB, max(m["arena"] for m in memory) / MIB
+            worst, arena = max(arenas) / MIB, max(m["arena"] for m in memory) / MIB
             label = f"ZeRO {stage}: arena used by the fullest rank"
-            bench.row(label, worst, "MiB", "planned", planned, worst / planned, "equal, all ranks", equal)
+            bench.row(label, worst, "MiB", "planned", arena, worst / arena, "equal, all ranks", equal)
             grown = statistics.median(h["grown"] for h in held) / MIB
             label = f"ZeRO {stage}: growth of a rank's process, with its data and exchange"
-            bench.row(label, grown, "MiB", "planned arena", planned, grown / planned)
+            bench.row(label, grown, "MiB", "planned arena", arena, grown / arena)

@@ -26,7 +26,7 @@ class PlaitRun:
     def __init__(self, bench, name, experiment, steps, skip, *settings):
         self.name, self.skip, self.rounds = name, skip, []
         self.folder = tempfile.mkdtemp(prefix="plait-bench-")
-        self.about = {"settings": settings, "steps": steps, "skipped": skip}
+        self.about = {"settings": [str(s) for s in settings], "steps": steps, "skipped": skip}
         every = max(1, steps // 2000)  # of a fast model not every step is told
         command = [bench.build / "bin" / "plait", "run", experiment, "--json", "--quiet", f"run.steps={steps + skip}"]
         command += ["run.progress=false", "checkpoint.at_end=false", f"run.log_every={every}", f"run.out={self.folder}"]
