@@ -71,7 +71,15 @@ Sequence& add(Sequence& to, const Signature& call, uint64_t times = 1) {
 
 }  // namespace
 
-TEST_CASE("a rank that starts another call than its group: both are named, though nothing waits") {
+// Debian's libgloo is not instrumented, so the thread sanitizer sees its locks only in part.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kNoGloo = true;
+#else
+constexpr bool kNoGloo = false;
+#endif
+
+TEST_CASE("a rank that starts another call than its group: both are named, though nothing waits" *
+          doctest::skip(kNoGloo)) {
   const Folder folder;
   const Setup setup = in_file(folder, 2);
   Lines lines;
@@ -95,7 +103,7 @@ TEST_CASE("a rank that starts another call than its group: both are named, thoug
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
-TEST_CASE("a rank whose call has another size than that of its group") {
+TEST_CASE("a rank whose call has another size than that of its group" * doctest::skip(kNoGloo)) {
   const Folder folder;
   const Setup setup = in_file(folder, 2);
   Lines lines;
@@ -115,7 +123,7 @@ TEST_CASE("a rank whose call has another size than that of its group") {
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("ranks that start the same calls are not disturbed") {
+TEST_CASE("ranks that start the same calls are not disturbed" * doctest::skip(kNoGloo)) {
   const Folder folder;
   const Setup setup = in_file(folder, 2, {.timeout = 2});  // two heartbeats a second
   Lines lines;
