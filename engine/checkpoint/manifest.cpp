@@ -106,8 +106,7 @@ const TensorRecord* Manifest::find(std::string_view name) const {
 
 std::string_view unseal_manifest(std::string_view text, const std::string& where) {
   const auto bad = [&where](const char* what) {
-    fail_data("[checkpoint] " + where + ": the manifest " + what +
-              "; use another checkpoint: a run directory stands for the newest one that is whole");
+    fail_data("[checkpoint] " + where + ": the manifest " + what + kWayOut);
   };
   if (text.size() < kSealBytes) bad("is cut off");
   const std::string_view body = text.substr(0, text.size() - kSealBytes);

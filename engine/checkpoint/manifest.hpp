@@ -11,6 +11,10 @@
 
 namespace plait::checkpoint {
 
+// What messages about damage end with.
+constexpr char kWayOut[] =
+    "; use another checkpoint: a run directory stands for the newest one that is whole";
+
 constexpr int64_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 256u << 20;
 inline constexpr char kManifestName[] = "MANIFEST.json";

@@ -75,13 +75,6 @@ class BlockWriter {
   std::vector<int64_t> at_;  // where the run is, in the tensor
 };
 
-}  // namespace
-
-namespace {
-
-constexpr char kWayOut[] =
-    "; use another checkpoint: a run directory stands for the newest one that is whole";
-
 // Where the header is nonsense, the checksum says why.
 std::unique_ptr<SafetensorsFile> open_file(FileSystem& files, const std::string& path,
                                            const Hash128& expected) {
