@@ -16,7 +16,7 @@
 
 namespace plait::runtime {
 
-// What one part of the group is opened with. Borrowed until the group is open; the item for longer.
+// What one part of the group is opened with. Borrowed until the group is open; the item and its host for longer.
 struct CommBackend {
   const plait_comm_item* item = nullptr;
   const plait_host* host = nullptr;

@@ -100,7 +100,7 @@ CommPart ComposedGroup::open(const CommBackend& backend, const plait_comm_setup&
   part.ranks = ranks.data();
   part.timeout = setup.timeout + extra;
   part.store = stores_.emplace_back(setup.store, prefix).raw();
-  CommPart opened{backend.item, nullptr};
+  CommPart opened{backend.item, nullptr, backend.host};
   const auto open = [&] {
     return backend.item->open(backend.host, backend.options, &part, &opened.comm);
   };
@@ -112,7 +112,7 @@ CommPart ComposedGroup::open(const CommBackend& backend, const plait_comm_setup&
 void ComposedGroup::close() noexcept {
   for (CommPart* part : {&parts_.pairs, &parts_.after, &parts_.far, &parts_.near})
     if (part->comm)
-      leave_plugin(nullptr, {"", "close", "backend", part->item->name},
+      leave_plugin(part->host, {"", "close", "backend", part->item->name},
                    [&] { part->item->close(part->comm); });
 }
 
@@ -126,7 +126,7 @@ void ComposedGroup::abort(std::string text) noexcept {
   }
   for (const CommPart* part : {&parts_.near, &parts_.far, &parts_.after, &parts_.pairs})
     if (part->comm)
-      leave_plugin(nullptr, {"", "abort", "backend", part->item->name},
+      leave_plugin(part->host, {"", "abort", "backend", part->item->name},
                    [&] { part->item->abort(part->comm, failure_.data(), failure_.size()); });
 }
 

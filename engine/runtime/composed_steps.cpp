@@ -50,7 +50,7 @@ CommSteps::~CommSteps() { release(); }
 void CommSteps::release() noexcept {
   for (const CommStep& step : steps_)
     if (step.call)
-      leave_plugin(nullptr, {"", "release", "backend", step.item->name},
+      leave_plugin(step.host, {"", "release", "backend", step.item->name},
                    [&] { step.item->release(step.call); });
 }
 
@@ -210,6 +210,7 @@ void CommSteps::call(const CommPart& part, Kind kind, uint64_t n, const void* in
   desc.out = out;
   CommStep& step = steps_.emplace_back();
   step.item = part.item;
+  step.host = part.host;
   const auto prepare = [&] { return part.item->prepare(part.comm, &desc, &step.call); };
   if (plait_error* e = try_plugin({"", "prepare", "backend", part.item->name}, prepare))
     throw from_c(e);

@@ -14,6 +14,7 @@ namespace plait::runtime {
 struct CommPart {
   const plait_comm_item* item = nullptr;
   plait_comm* comm = nullptr;
+  const plait_host* host = nullptr;  // of the item's plugin, for the log
 };
 
 // What a composed group consists of, as one member sees it. A part without an item: this member has none.
@@ -28,6 +29,7 @@ struct CommParts {
 struct CommStep {
   const plait_comm_item* item = nullptr;
   plait_comm_call* call = nullptr;
+  const plait_host* host = nullptr;  // as the part's
   void* to = nullptr;
   const void* from = nullptr;
   uint64_t bytes = 0;
