@@ -285,27 +285,4 @@ void Writer::retain(const CheckpointName& committed) {
   }
 }
 
-RunLock::RunLock(FileSystem& files, const std::string& run_folder) {
-  const std::string path = join_path(run_folder, "lock");
-  try {
-    lock_ = files.lock(path);
-  } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_STATE) throw;
-    std::string holder;
-    try {
-      holder = std::string(trim(files.read_all(path, 1024)));
-    } catch (const Error&) {
-      // The lock itself is what counts.
-    }
-    fail(PLAIT_ERR_STATE, "[checkpoint] the run directory " + run_folder + " is in use by " +
-                              (holder.empty() ? "another process" : printable(holder)) +
-                              "; stop that run, or start this one in a directory of its own");
-  }
-  char host[256] = "unknown";
-  gethostname(host, sizeof host - 1);
-  const auto file = files.open(path, OpenMode::kReplace);
-  file->write(strf("host %s, process %lld\n", host, static_cast<long long>(getpid())));
-  file->close();
-}
-
 }  // namespace plait::checkpoint

@@ -115,13 +115,4 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
 // What a user names with resume: a checkpoint folder, a folder of checkpoints, or a run directory (with ckpt/ inside).
 std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log);
 
-// Holds a run directory for this process while alive. Errors: PLAIT_ERR_STATE naming the host and process that hold it.
-class RunLock {
- public:
-  RunLock(FileSystem& files, const std::string& run_folder);
-
- private:
-  std::unique_ptr<FileLock> lock_;
-};
-
 }  // namespace plait::checkpoint

@@ -10,6 +10,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
+#include "engine/observe/run_lock.hpp"
 
 namespace plait::observe {
 
@@ -95,12 +96,14 @@ void fill(FileSystem& files, const std::string& path, std::string_view resolved_
   write_read_only(files, join_path(path, "run.toml"), resolved_toml);
 }
 
-// Whether a start may have left this when it ended before run.toml was there: a folder still empty, a file, or half of one.
+// Whether a start may have left this when it ended before run.toml was there: a folder still empty, a file, or half of one. A run
+// takes the lock before it makes anything else.
 bool is_of_unfinished(FileSystem& files, const std::string& path, const std::string& name) {
+  if (!RunLock::is_in(files, path)) return false;
   for (const char* folder : kFolders)
     if (name == folder) return files.list(join_path(path, name)).empty();
   const std::string whole = name.substr(0, name.find(kHalf));
-  for (const char* file : {"overrides.txt", "env.json", "run.toml", "lock"})
+  for (const char* file : {"overrides.txt", "env.json", "run.toml", RunLock::kName})
     if (whole == file) return true;
   return false;
 }

@@ -48,7 +48,7 @@ class RunDir {
                        std::string_view resolved_toml, const std::vector<std::string>& overrides,
                        const Environment& environment);
   // Makes a folder that somebody named if it is absent, and looks whether a run directory can be made there: it is empty, or holds what
-  // a start left that ended while it made one. Errors: PLAIT_ERR_STATE when it holds something else.
+  // a start left that ended while it made one, beside its lock. Errors: PLAIT_ERR_STATE when it holds something else.
   static void prepare(FileSystem& files, const std::string& path);
   // The same in such a folder. Who may meet others there holds its lock.
   static RunDir create_at(FileSystem& files, const std::string& path,

@@ -41,10 +41,10 @@ bool is_run(const std::string& folder, FileSystem& files) {
 }
 
 // Of a folder that is named, before anything in it changes.
-std::unique_ptr<checkpoint::RunLock> lock_of(const Settings& settings, FileSystem& files) {
+std::unique_ptr<observe::RunLock> lock_of(const Settings& settings, FileSystem& files) {
   if (settings.run_dir.empty()) return nullptr;
   if (!is_run(settings.run_dir, files)) observe::RunDir::prepare(files, settings.run_dir);
-  return std::make_unique<checkpoint::RunLock>(files, settings.run_dir);
+  return std::make_unique<observe::RunLock>(files, settings.run_dir);
 }
 
 observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileSystem& files) {
@@ -69,7 +69,7 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
                    static_cast<int>(plan.experiment.checkpoint.keep), log),
       log_file_(files, dir_.log_path(0)),
       log_(log) {
-  if (!lock_) lock_ = std::make_unique<checkpoint::RunLock>(files, dir_.path());
+  if (!lock_) lock_ = std::make_unique<observe::RunLock>(files, dir_.path());
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
   // Last: the destructor, which ends it, runs only when nothing above has thrown.
   listener_ =

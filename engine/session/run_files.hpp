@@ -10,6 +10,7 @@
 #include "engine/observe/metrics.hpp"
 #include "engine/observe/progress.hpp"
 #include "engine/observe/run_dir.hpp"
+#include "engine/observe/run_lock.hpp"
 #include "engine/observe/tensorboard.hpp"
 #include "engine/plan/plan.hpp"
 
@@ -37,7 +38,7 @@ class RunFiles {
   bool event_due(double now);
 
  private:
-  std::unique_ptr<checkpoint::RunLock> lock_;
+  std::unique_ptr<observe::RunLock> lock_;
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;

@@ -1,6 +1,7 @@
 #include "engine/observe/run_dir.hpp"
 
 #include <plait/base.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -8,6 +9,8 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
+#include "engine/base/text.hpp"
+#include "engine/observe/run_lock.hpp"
 #include "tests/unit/observe/temp_folder.hpp"
 
 namespace {
@@ -99,6 +102,25 @@ TEST_CASE("a run directory can be made where the user says") {
     CHECK(e.code() == PLAIT_ERR_STATE);
     CHECK(e.text().find("name another folder") != std::string::npos);
   }
+}
+
+TEST_CASE("a run directory has one holder, and the second learns its name") {
+  const TempFolder folder;
+  auto& files = folder.files();
+  {
+    const plait::observe::RunLock lock(files, folder.path());
+    for (int i = 0; i < 50; ++i) {
+      try {
+        const plait::observe::RunLock second(files, folder.path());
+        FAIL("two holders");
+      } catch (const plait::Error& e) {
+        CHECK(e.code() == PLAIT_ERR_STATE);
+        CHECK(e.text().find("is in use by host ") != std::string::npos);
+        CHECK(e.text().find(plait::strf("process %d", getpid())) != std::string::npos);
+      }
+    }
+  }
+  const plait::observe::RunLock again(files, folder.path());
 }
 
 TEST_CASE("a run name can't lead out of the folder") {

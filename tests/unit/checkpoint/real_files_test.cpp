@@ -1,12 +1,10 @@
-// On the machine's own file system: the lock of a run directory, and a save and load of real files.
+// On the machine's own file system: a save and load of real files.
 #include <plait/base.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"
-#include "engine/base/text.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
 
@@ -23,25 +21,6 @@ struct Folder {
 };
 
 }  // namespace
-
-TEST_CASE("a run directory has one holder, and the second learns its name") {
-  const Folder folder;
-  auto& files = plait::FileSystem::posix();
-  {
-    const plait::checkpoint::RunLock lock(files, folder.path);
-    for (int i = 0; i < 50; ++i) {
-      try {
-        const plait::checkpoint::RunLock second(files, folder.path);
-        FAIL("two holders");
-      } catch (const plait::Error& e) {
-        CHECK(e.code() == PLAIT_ERR_STATE);
-        CHECK(e.text().find("is in use by host ") != std::string::npos);
-        CHECK(e.text().find(plait::strf("process %d", getpid())) != std::string::npos);
-      }
-    }
-  }
-  const plait::checkpoint::RunLock again(files, folder.path);
-}
 
 TEST_CASE("save and load on real files") {
   const Folder folder;

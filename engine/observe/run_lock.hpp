@@ -1,0 +1,25 @@
+// Who works in a run directory. The file is the first of a run's, and says that the others are a run's, too.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/base/files.hpp"
+
+namespace plait::observe {
+
+// Holds a run directory for this process while alive. Errors: PLAIT_ERR_STATE naming the host and process that hold it.
+class RunLock {
+ public:
+  static constexpr char kName[] = "lock";
+
+  RunLock(FileSystem& files, const std::string& run_folder);
+
+  // Whether the folder's lock, if there is one, was made by a run; it may have ended before it wrote into it.
+  static bool is_in(FileSystem& files, const std::string& folder);
+
+ private:
+  std::unique_ptr<FileLock> lock_;
+};
+
+}  // namespace plait::observe
