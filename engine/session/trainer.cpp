@@ -244,10 +244,14 @@ StepResult Trainer::loop() {
   }
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : settle(r);
-  // Nothing was learned from the last steps: what was saved is from before them, and no success.
-  if (r.skipped)
+  // A run that learned nothing is no success, even if it ends before the patience does.
+  if (r.skipped && s_.skipped_in_a_row_ >= r.step - first_step_)
     s_.fail_numerics(
         r, "; the run is at its end" + (checkpoint_.empty() ? "" : ", saved as " + checkpoint_));
+  if (r.skipped)
+    s_.log_.warn(strf(
+        "[session] the run ends with %ld steps that were skipped; the result is that of step %ld",
+        static_cast<long>(s_.skipped_in_a_row_), static_cast<long>(r.step - s_.skipped_in_a_row_)));
   status("done", r);
   return r;
 }
