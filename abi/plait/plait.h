@@ -193,7 +193,9 @@ typedef struct plait_session_options {
   uint32_t reserved;
   plait_step_callback on_step; /* may be NULL */
   void *on_step_user;
-  const char *command; /* what to record as the command line in env.json; may be NULL */
+  /* What to record as the command in env.json; may be NULL. The arguments of the process, as the system tells them, are recorded
+   * beside it: they are no place for secrets. */
+  const char *command;
 } plait_session_options;
 
 /* Allocates, initialises, opens data, resumes if asked. options may be NULL. [thread: owner; blocks: yes] */
@@ -225,7 +227,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_step(plait_sessio
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_session *session, const char *dataset,
                                                                         plait_text **json);
 /* Runs the evaluation program on the host's own samples and copies the named value ("output": that of the last layer) to
- * `out` (bytes must be n_samples times its sample size). [thread: owner; blocks: yes] */
+ * `out` (bytes must be n_samples times its sample size). Errors: PLAIT_ERR_INVALID for a value that no op can take, as an id beyond
+ * the vocabulary. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict(plait_session *session, const plait_feed *feeds,
                                                                        uint32_t n_feeds, const char *value, void *out,
                                                                        uint64_t bytes);

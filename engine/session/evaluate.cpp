@@ -138,6 +138,9 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       value.c_str(), static_cast<long>(n),
                       static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
                       static_cast<unsigned long>(bytes)));
+  // What no op can take would come out as numbers that look like results, or as none.
+  if (const std::string text = outside_text(feeder, d->name(), "the prediction"); !text.empty())
+    fail_invalid(text);
   together("prediction", [&] {
     launch_evaluation(feeder);
     executor_.launch(plan_->outputs_program);

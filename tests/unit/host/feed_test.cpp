@@ -80,6 +80,24 @@ TEST_CASE("prediction gives the rows of the host's samples") {
     }
 }
 
+TEST_CASE("prediction refuses what no op can take") {
+  const Run run(small());
+  Batch b(5);
+  std::vector<float> out(5 * 10);
+  const auto predict = [&] {
+    host::check(plait_session_predict(run.session(), b.feeds, 2, "output", out.data(),
+                                      out.size() * sizeof(float)));
+  };
+  predict();
+  b.y[3] = 10;
+  const host::Failure f = host::failure_of(predict);
+  CHECK(f.code == PLAIT_ERR_INVALID);
+  CHECK(f.text.find("field 'label' is 10 for a sample of the prediction, but model.linear2 has "
+                    "only 10 of them, 0 to 9") != std::string::npos);
+  b.y[3] = -1;  // counts for nothing
+  predict();
+}
+
 TEST_CASE("a feed that does not fit is refused by field, found and expected") {
   const Run run(small());
   Batch b(12);
