@@ -31,7 +31,8 @@ void add_missing(const config::DatasetConfig& d, const config::OptionValue& valu
   const bool looked_for = resolver.candidates(value.given_text)[0] != value.given_text;
   problems.add(value.origin, key,
                "no file '" + value.given_text + "'" + (looked_for ? " in " + join(folders) : ""),
-               looked_for ? "--data DIR or PLAIT_DATA names its folder" : "check the path",
+               looked_for ? "PLAIT_DATA, plait --data or a host's data_folder names its folder"
+                          : "check the path",
                PLAIT_ERR_NOT_FOUND);
 }
 

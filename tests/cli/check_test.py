@@ -173,10 +173,10 @@ class Data(Check):
         (self.folder / "here").mkdir()
         for verb in ("check", "run"):
             images = "t.toml:8:10: data.train.images: no file 'train-images-idx3-ubyte.gz' in "
-            advice = "; --data DIR or PLAIT_DATA names its folder"
+            advice = "; PLAIT_DATA, plait --data or a host's data_folder names its folder"
             done = self.fails(2, [verb, "t.toml", "--data", "here"], images, advice + "; plait data get mnist")
-            self.assertRegex(done.out + done.err, r"in \S*/here, \.; --data")
-            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: no file 'mine.gz' in \S*/here, \.; --data DIR or PLAIT_DATA names its folder\n")
+            self.assertRegex(done.out + done.err, r"in \S*/here, \.; PLAIT_DATA, plait --data")
+            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: no file 'mine.gz' in \S*/here, \.; PLAIT_DATA, plait --data or a host's data_folder names its folder\n")
             self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is no folder", env={"PLAIT_DATA": "/nowhere"})
         self.assertFalse((self.folder / "runs").exists())
 
