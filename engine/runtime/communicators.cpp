@@ -8,6 +8,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
+#include "engine/program/shape.hpp"
 #include "engine/runtime/choice.hpp"
 #include "engine/runtime/composed.hpp"
 
@@ -15,7 +16,15 @@ namespace plait::runtime {
 
 namespace {
 constexpr char kExchangeOf[] = "[runtime] the exchange of ";
+
+// Ranks of one machine exchange host memory with the cores that compute: there is nothing to gain beside the computing, and in one go,
+// side by side, what is large stays in the caches between two cores. So it starts when its result is needed.
+bool starts_late(const plait_comm_item& item, const plait_comm_desc& desc, uint64_t bytes) {
+  constexpr uint64_t kLarge = 1 << 20;
+  const bool message = desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE;
+  return !message && item.reach < PLAIT_COMM_REACH_NETWORK && !item.device && bytes >= kLarge;
 }
+}  // namespace
 
 // One group of this rank.
 struct Communicators::Group {
@@ -44,9 +53,14 @@ struct Communicators::Call {
   void* out = nullptr;
   Sequence* sequence = nullptr;  // that it belongs to; messages between two members belong to none
   std::optional<Signature> signature;
-  mutable bool under_way = false;
+  bool late = false;  // starts when it is to be finished
+  mutable bool wanted = false, under_way = false;
 
   plait_error* start(plait_queue* queue) const {
+    wanted = late;
+    return late ? nullptr : begin(queue);
+  }
+  plait_error* begin(plait_queue* queue) const {
     if (sequence) sequence->add(*signature);
     plait_error* error = try_plugin({plugin, "start", "backend", item->name},
                                     [&] { return item->start(call, queue); });
@@ -54,6 +68,10 @@ struct Communicators::Call {
     return told(error);
   }
   plait_error* finish(plait_queue* queue) const {
+    if (wanted) {
+      wanted = false;
+      if (plait_error* error = begin(queue)) return error;
+    }
     if (!under_way) return nullptr;
     under_way = false;
     return told(try_plugin({plugin, "finish", "backend", item->name},
@@ -297,6 +315,7 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
     call.sequence = &group.calls;
     call.signature.emplace(text_of(desc) + root + ", " + e.name);
   }
+  call.late = starts_late(*group.item, desc, e.n * program::dtype_bytes(e.dtype));
   call.item = group.item;
   call.host = group.host;
   call.plugin = group.plugin;
