@@ -118,7 +118,8 @@ std::string picture(const Plan& plan) {
        total /= 1000) {
     ++unit;
     for (topology::StageCost& c : costs)
-      c = {c.forward / 1000, c.backward / 1000, c.weights / 1000};
+      for (double* of : {&c.forward, &c.backward, &c.weights, &c.after_forward, &c.after_backward})
+        *of /= 1000;
   }
   if (unit > 0) timeline = played(schedule, costs);
   topology::PictureOptions options;

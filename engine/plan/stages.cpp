@@ -256,6 +256,33 @@ uint64_t digest_of(const Written& whole, const Pieces& pieces, int32_t stages,
   return h.digest64();
 }
 
+// The operations of a piece that are still to do when all its messages have left. None leaves: 0.
+double after_messages(const Graph& g, const Pieces& pieces, const Piece& piece) {
+  const auto& sent = pieces.sent(piece);
+  if (sent.empty()) return 0;
+  double after = 0;
+  for (size_t i = 0; i < g.ops().size(); ++i) {
+    const Op& op = g.ops()[i];
+    if (pieces.of(i) != piece || op.rule->is_view) continue;
+    after += program::flops_of(g, op);
+    for (ValueId v : op.out)
+      if (std::find(sent.begin(), sent.end(), g.root(v)) != sent.end()) after = 0;
+  }
+  return after;
+}
+
+std::vector<topology::StageCost> costs_of_pieces(const Graph& g, const Pieces& pieces,
+                                                 int32_t stages) {
+  auto costs = costs_of(g, stages,
+                        [&](size_t op) { return static_cast<topology::Kind>(pieces.of(op).pass); });
+  for (int32_t s = 0; s < stages; ++s) {
+    topology::StageCost& c = costs[static_cast<size_t>(s)];
+    c.after_forward = after_messages(g, pieces, {s, Pass::kForward});
+    c.after_backward = after_messages(g, pieces, {s, Pass::kBackward});
+  }
+  return costs;
+}
+
 }  // namespace
 
 uint64_t write_training_stages(Plan& plan, const Written& whole,
@@ -264,9 +291,7 @@ uint64_t write_training_stages(Plan& plan, const Written& whole,
   const topology::Schedule& schedule = plan.pipeline.schedule;
   const Pieces pieces(*whole.graph, plan.pipeline.stages(), schedule.split, deliveries_of(whole));
   plan.pipeline.digest = digest_of(whole, pieces, plan.pipeline.stages(), exchanges, 0);
-  plan.pipeline.costs = costs_of(*whole.graph, plan.pipeline.stages(), [&](size_t op) {
-    return static_cast<topology::Kind>(pieces.of(op).pass);
-  });
+  plan.pipeline.costs = costs_of_pieces(*whole.graph, pieces, plan.pipeline.stages());
   const size_t first_segment = plan.storage.segments().size(), first = plan.programs.size();
   std::vector<StagePrograms> of_chunk;
   for (int32_t chunk = 0; chunk < schedule.shape.chunks; ++chunk)

@@ -1,6 +1,7 @@
 #include "engine/topology/simulate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -21,6 +22,7 @@ class Player {
     const size_t passes =
         static_cast<size_t>(schedule.shape.stages()) * static_cast<size_t>(schedule.micros);
     for (std::vector<double>& end : end_) end.assign(passes, kNotYet);
+    sent_ = end_;
     timeline_.spans.resize(schedule.actions.size());
   }
 
@@ -40,17 +42,19 @@ class Player {
   }
 
  private:
+  using Times = std::array<std::vector<double>, 3>;  // by kind: of stage * M + micro-batch
+
   // What an action waits for: another action and the rank that runs it.
   struct Need {
     int32_t rank;
     Action action;
   };
 
-  double& end_of(int32_t rank, const Action& a) {
+  double& of(Times& times, int32_t rank, const Action& a) {
     const int32_t stage = schedule_.shape.stage(rank, a.chunk);
-    return end_[static_cast<size_t>(a.kind)]
-               [static_cast<size_t>(stage) * static_cast<size_t>(schedule_.micros) +
-                static_cast<size_t>(a.micro)];
+    return times[static_cast<size_t>(a.kind)]
+                [static_cast<size_t>(stage) * static_cast<size_t>(schedule_.micros) +
+                 static_cast<size_t>(a.micro)];
   }
 
   std::vector<Need> needs(int32_t rank, const Action& action) const {
@@ -73,21 +77,23 @@ class Player {
     const Action& action = schedule_.actions[r][spans.size()];
     double begin = spans.empty() ? 0 : spans.back().end;
     for (const Need& need : needs(rank, action)) {
-      const double done = end_of(need.rank, need.action);
-      if (done == kNotYet) return false;
-      begin = std::max(begin, need.rank == rank ? done : done + transfer_);
+      const double there = need.rank == rank ? of(end_, rank, need.action)
+                                             : of(sent_, need.rank, need.action) + transfer_;
+      if (of(end_, need.rank, need.action) == kNotYet) return false;
+      begin = std::max(begin, there);
     }
-    const double end = begin + times_[r][spans.size()];
-    spans.push_back({begin, end});
-    end_of(rank, action) = end;
+    const Duration& time = times_[r][spans.size()];
+    spans.push_back({begin, begin + time.whole});
+    of(end_, rank, action) = begin + time.whole;
+    of(sent_, rank, action) = begin + time.sent;
     if (const auto message = received_by(schedule_, rank, action)) note(*message, rank, begin);
     return true;
   }
 
   void note(const Message& message, int32_t rank, double begin) {
     if (message.from == rank) return;
-    const double sent = end_of(
-        message.from, {schedule_.shape.chunk_of(message.stage), message.kind, message.micro});
+    const double sent = of(sent_, message.from,
+                           {schedule_.shape.chunk_of(message.stage), message.kind, message.micro});
     timeline_.transfers.push_back({message, sent, sent + transfer_, begin});
   }
 
@@ -98,7 +104,7 @@ class Player {
       if (at == schedule_.actions[r].size()) continue;
       const Action& action = schedule_.actions[r][at];
       for (const Need& need : needs(rank, action)) {
-        if (end_of(need.rank, need.action) != kNotYet) continue;
+        if (of(end_, need.rank, need.action) != kNotYet) continue;
         texts.push_back(strf("rank %d at action %zu (%s) waits for rank %d (%s)", rank, at,
                              describe(schedule_, rank, action).c_str(), need.rank,
                              describe(schedule_, need.rank, need.action).c_str()));
@@ -117,7 +123,7 @@ class Player {
   const Schedule& schedule_;
   const Durations& times_;
   const double transfer_;
-  std::vector<double> end_[3];  // by kind: of stage * M + micro-batch
+  Times end_, sent_;
   Timeline timeline_;
 };
 
@@ -128,10 +134,16 @@ void check_times(const Schedule& schedule, const Durations& times, double transf
   if (!same)
     fail_invalid("[topology] durations do not match the schedule; one an action is needed");
   const auto good = [](double t) { return t >= 0 && !std::isinf(t); };
+  const auto both = [&](const Duration& d) {
+    return good(d.whole) && good(d.sent) && d.sent <= d.whole;
+  };
   bool all_good = good(transfer);
-  for (const auto& rank : times) all_good = all_good && std::all_of(rank.begin(), rank.end(), good);
+  for (const auto& rank : times) all_good = all_good && std::all_of(rank.begin(), rank.end(), both);
   if (!all_good)
-    fail_invalid("[topology] a duration is negative or not finite; expected 0 or more");
+    fail_invalid(
+        "[topology] a duration is negative or not finite, or shorter than until its message "
+        "leaves; "
+        "expected 0 or more");
 }
 
 void measure_idle(Timeline& t) {
@@ -175,13 +187,20 @@ Durations durations(const Schedule& schedule, const std::vector<StageCost>& cost
                       schedule.shape.stages()));
   Durations all;
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    std::vector<double>& of_rank = all.emplace_back();
+    std::vector<Duration>& of_rank = all.emplace_back();
     for (const Action& a : schedule.actions.at(static_cast<size_t>(rank))) {
       const StageCost& cost = costs[static_cast<size_t>(schedule.shape.stage(rank, a.chunk))];
       const double backward = schedule.split ? cost.backward : cost.backward + cost.weights;
-      of_rank.push_back(a.kind == Kind::kForward    ? cost.forward
-                        : a.kind == Kind::kBackward ? backward
-                                                    : cost.weights);
+      switch (a.kind) {
+        case Kind::kForward:
+          of_rank.emplace_back(cost.forward, cost.forward - cost.after_forward);
+          break;
+        case Kind::kBackward:
+          of_rank.emplace_back(backward, backward - cost.after_backward);
+          break;
+        case Kind::kWeights:
+          of_rank.emplace_back(cost.weights);
+      }
     }
   }
   return all;

@@ -1,7 +1,7 @@
 // Plays a schedule through: when each action begins and ends, how long ranks wait, what is held and what is on its way.
 //
 // Each rank runs its list in order and one action at a time. An action begins when the one before it is done and what it needs
-// has arrived; what it hands on leaves when it is done and arrives `transfer` later. Sending never blocks, and messages do not
+// has arrived; what it hands on leaves when it is done, or already before, and arrives `transfer` later. Sending never blocks, and messages do not
 // slow each other down. Times are in any unit. Pure.
 #pragma once
 
@@ -16,10 +16,19 @@ namespace plait::topology {
 // Of one micro-batch in one stage. A backward pass that is not split takes backward + weights.
 struct StageCost {
   double forward = 1, backward = 1, weights = 1;
+  // What of these is still to do when the pass has sent its message: gradients leave before those of the weights are made.
+  double after_forward = 0, after_backward = 0;
 };
 
-// A time for each action of each rank, in the order of Schedule::actions: planned, or measured.
-using Durations = std::vector<std::vector<double>>;
+struct Duration {
+  double whole = 0, sent = 0;  // from its beginning to its end, and until its message leaves
+  Duration(double time)
+      : whole(time), sent(time) {}  // NOLINT(google-explicit-constructor): most are but one time
+  Duration(double all, double until_sent) : whole(all), sent(until_sent) {}
+};
+
+// One for each action of each rank, in the order of Schedule::actions: planned, or measured.
+using Durations = std::vector<std::vector<Duration>>;
 // From the costs of each stage (S of them). Errors: PLAIT_ERR_INVALID for another number.
 Durations durations(const Schedule& schedule, const std::vector<StageCost>& costs);
 // Every stage the same.
@@ -55,8 +64,8 @@ struct Timeline {
   std::vector<Link> links;          // by from, to, kind
 };
 
-// Errors: PLAIT_ERR_INVALID when the schedule is not complete, `times` have another form than its actions or are negative or
-// not finite, or the schedule stops for ever: then the text names each waiting rank, its action, and what it waits for.
+// Errors: PLAIT_ERR_INVALID when the schedule is not complete, `times` have another form than its actions, are negative or
+// not finite, or a message leaves after its action has ended, or the schedule stops for ever: then the text names each waiting rank, its action, and what it waits for.
 Timeline simulate(const Schedule& schedule, const Durations& times, double transfer = 0);
 
 // The messages that are sent and not yet used at time `at`.

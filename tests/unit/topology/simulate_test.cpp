@@ -25,13 +25,18 @@ Timeline run(Method method, int32_t ranks, int32_t chunks, int64_t micros, doubl
 }
 
 // Every action begins after what it needs is done and has arrived, and no rank does two things at once.
-void check_order(const Schedule& schedule, const Timeline& timeline, double transfer) {
-  std::map<std::tuple<int32_t, Kind, int32_t>, double> end;
+void check_order(const Schedule& schedule, const Durations& times, const Timeline& timeline,
+                 double transfer) {
+  std::map<std::tuple<int32_t, Kind, int32_t>, double> end, left;
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank)
     for (size_t i = 0; i < timeline.spans[static_cast<size_t>(rank)].size(); ++i) {
       const Action& a = schedule.actions[static_cast<size_t>(rank)][i];
-      end[{schedule.shape.stage(rank, a.chunk), a.kind, a.micro}] =
-          timeline.spans[static_cast<size_t>(rank)][i].end;
+      const Span span = timeline.spans[static_cast<size_t>(rank)][i];
+      const auto key = std::tuple(schedule.shape.stage(rank, a.chunk), a.kind, a.micro);
+      end[key] = span.end;
+      // Chunks of one rank follow each other.
+      left[key] = schedule.shape.ranks > 1 ? span.begin + times[static_cast<size_t>(rank)][i].sent
+                                           : span.end;
     }
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     double before = 0;
@@ -43,11 +48,11 @@ void check_order(const Schedule& schedule, const Timeline& timeline, double tran
       before = span.end;
       const double sent = schedule.shape.ranks > 1 ? transfer : 0;
       if (a.kind == Kind::kForward && stage > 0)
-        REQUIRE(span.begin >= end.at({stage - 1, Kind::kForward, a.micro}) + sent);
+        REQUIRE(span.begin >= left.at({stage - 1, Kind::kForward, a.micro}) + sent);
       if (a.kind == Kind::kBackward)
         REQUIRE(span.begin >= end.at({stage, Kind::kForward, a.micro}));
       if (a.kind == Kind::kBackward && stage + 1 < schedule.shape.stages())
-        REQUIRE(span.begin >= end.at({stage + 1, Kind::kBackward, a.micro}) + sent);
+        REQUIRE(span.begin >= left.at({stage + 1, Kind::kBackward, a.micro}) + sent);
       if (a.kind == Kind::kWeights)
         REQUIRE(span.begin >= end.at({stage, Kind::kBackward, a.micro}));
     }
@@ -110,7 +115,7 @@ TEST_CASE("simulate: forward passes alone idle (P - 1) / (M + P - 1)") {
 
 TEST_CASE("simulate: random times never stop a schedule, and order is kept") {
   std::mt19937_64 random(11);
-  std::uniform_real_distribution<double> time(0, 3);
+  std::uniform_real_distribution<double> time(0, 3), share(0, 1);
   for (const Method method : kMethods)
     for (int32_t ranks = 1; ranks <= 8; ++ranks)
       for (int32_t chunks = 1; chunks <= 4; ++chunks)
@@ -120,9 +125,12 @@ TEST_CASE("simulate: random times never stop a schedule, and order is kept") {
           const Schedule schedule = make_schedule(method, {ranks, chunks}, micros);
           Durations times = durations(schedule, StageCost{});
           for (auto& of_rank : times)
-            for (double& t : of_rank) t = time(random);
+            for (Duration& t : of_rank) {
+              t = time(random);
+              t.sent = t.whole * share(random);
+            }
           const double transfer = time(random);
-          check_order(schedule, simulate(schedule, times, transfer), transfer);
+          check_order(schedule, times, simulate(schedule, times, transfer), transfer);
         }
 }
 
@@ -138,7 +146,7 @@ TEST_CASE("simulate: messages of one kind on one link are used in the order they
           const Schedule schedule = make_schedule(method, {ranks, chunks}, micros);
           Durations times = durations(schedule, StageCost{});
           for (auto& of_rank : times)
-            for (double& t : of_rank) t = time(random);
+            for (Duration& t : of_rank) t = time(random);
           const Timeline timeline = simulate(schedule, times);
           std::map<std::tuple<int32_t, int32_t, Kind>, std::vector<std::pair<double, double>>>
               links;
@@ -169,6 +177,17 @@ TEST_CASE("simulate: times, idle shares, holds and messages of a small schedule"
   CHECK(in_flight(t, 1.2) == std::vector<Message>{{Kind::kForward, 0, 0, 0, 1}});
   CHECK(in_flight(t, 3) == std::vector<Message>{{Kind::kForward, 0, 1, 0, 1}});
   CHECK(in_flight(t, 9).empty());
+}
+
+TEST_CASE("simulate: a message may leave before its pass is over") {
+  const Schedule schedule = make_schedule(Method::k1F1B, {2, 1}, 2);
+  StageCost cost{1, 1, 1};
+  cost.after_backward = 1;  // the gradients of the weights
+  const Timeline t = simulate(schedule, durations(schedule, cost), 0.5);
+  CHECK(t.spans[1] == std::vector<Span>{{1.5, 2.5}, {2.5, 4.5}, {4.5, 5.5}, {5.5, 7.5}});
+  CHECK(t.spans[0] == std::vector<Span>{{0, 1}, {1, 2}, {4, 6}, {7, 9}});
+  CHECK(t.transfers.back().sent == 6.5);
+  CHECK(t.transfers.back().arrived == 7);
 }
 
 TEST_CASE("simulate: one rank never waits, whatever the transfer") {
@@ -212,7 +231,12 @@ TEST_CASE("simulate: bad times are refused") {
   CHECK_THROWS_AS(simulate(schedule, times, -1), plait::Error);
   times[0][0] = std::numeric_limits<double>::quiet_NaN();
   CHECK_THROWS_WITH(simulate(schedule, times),
-                    "[topology] a duration is negative or not finite; expected 0 or more");
+                    "[topology] a duration is negative or not finite, or shorter than until its "
+                    "message leaves; expected 0 or more");
+  times[0][0] = Duration(1, 1.5);
+  CHECK_THROWS_WITH(simulate(schedule, times),
+                    "[topology] a duration is negative or not finite, or shorter than until its "
+                    "message leaves; expected 0 or more");
   times[0].pop_back();
   CHECK_THROWS_WITH(simulate(schedule, times),
                     "[topology] durations do not match the schedule; one an action is needed");
