@@ -1,5 +1,5 @@
-# soak <minutes>: the tests again and again in changing order, between them every layout of ranks in place of a sample, and ranks that
-# are killed, stopped and molested at random moments (tests/chaos), until one fails or the time is over. Sourced by ./dev.
+# soak <minutes>: the tests again and again in changing order, between them every layout of ranks and every exchange in place of a
+# sample, and ranks that are killed, stopped and molested at random moments (tests/chaos), until one fails or the time is over. Sourced by ./dev.
 soak() {
   local minutes=$1 round=0
   [[ $minutes =~ ^[0-9]+$ ]] || stop 2 "'$minutes' is no number of minutes" "./dev soak 30"
@@ -8,7 +8,7 @@ soak() {
   local end=$((SECONDS + minutes * 60))
   while ((SECONDS < end)); do
     run_tests dev --schedule-random --quiet
-    PLAIT_TEST_ALL=1 run_tests dev --quiet -R parallel_grids
+    PLAIT_TEST_ALL=1 run_tests dev --quiet -R 'parallel_grids|comm_.*_table'
     PLAIT_BIN=build/dev/bin/plait python3 -B tests/chaos/chaos.py --promise --rounds 1000 --seconds $(((end - SECONDS + 1) / 2)) ||
       stop 1 "a job of several ranks did not survive a fault as it should" "the command above, once more"
     round=$((round + 1))

@@ -20,7 +20,7 @@ struct Case {
   bool same_on_all() const;
 };
 
-// All cases for a group of this size.
+// The cases for a group of this size; PLAIT_TEST_ALL=1: the largest of all types in every way, too.
 std::vector<Case> all_cases(uint32_t ranks);
 
 using Bytes = std::vector<unsigned char>;
