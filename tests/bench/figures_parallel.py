@@ -60,18 +60,22 @@ def wide(bench, nearest):
 
     threads = run("1 rank x 2 threads", "run.threads=2")
     data = {b: run(f"data, {b}", "topology.data=2", f"topology.comm={b}", "run.threads=1") for b in nearest}
+    sharded = run("data, ZeRO 2", "topology.data=2", "topology.zero=2", f"topology.comm={nearest[0]}", "run.threads=1") if nearest else None
     tensor = {b: run(f"tensor, {b}", "topology.tensor=2", f"topology.comm={b}", "run.threads=1") for b in nearest}
     stages = ("topology.pipeline=2", "batch.accumulation=8", "topology.schedule=zero_bubble")
     wait = planned(bench, model, *stages)["pipeline"]["idle_share"]
     pipeline = {b: run(f"pipeline, {b}", *stages, f"topology.comm={b}", "run.threads=1") for b in nearest}
     kinds = (("data", data, DATA_BAR), ("tensor", tensor, TENSOR_BAR), ("pipeline", pipeline, PIPELINE_BAR))
     contestants = [c for _, all_of_kind, _ in kinds for c in all_of_kind.values()]
-    rounds(bench, [threads, *contestants, *([peer] if peer else [])], "wide MLP, 2 ranks")
+    rounds(bench, [threads, *contestants, *(one for one in (sharded, peer) if one)], "wide MLP, 2 ranks")
     for kind, contestants, bar in kinds:
         for backend, c in contestants.items():
             least = bar if backend == nearest[0] else None
             label = f"wide MLP, 2 ranks x 1 thread, {kind} parallel over {backend}"
             bench.against(label, c.median("steps_per_s"), "steps/s", threads.name, threads.median("steps_per_s"), least)
+    if sharded:
+        label = f"wide MLP, 2 ranks x 1 thread, data parallel with ZeRO 2 over {nearest[0]}"
+        bench.against(label, sharded.median("steps_per_s"), "steps/s", threads.name, threads.median("steps_per_s"), None)
     bench.row("wide MLP, 2 pipeline ranks: busy at most, as its layers can be dealt out (planned)", 100 * (1 - wait), "%")
     if peer:
         label = f"wide MLP, data parallel over {nearest[0]}"
