@@ -206,7 +206,8 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_open(plait_plan *
 PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
 
 /* Runs to the end: steps, evaluation, checkpoints, early stopping. result may be NULL. PLAIT_ERR_CANCELLED after
- * plait_session_cancel or a callback's 1, with the state saved. [thread: owner; blocks: yes] */
+ * plait_session_cancel or a callback's 1, with the state saved. PLAIT_ERR_NUMERIC after guard.nonfinite_limit steps in a row that were
+ * not finite, or when no step ever was; a run that ends on fewer is done, and result->skipped says so. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_run(plait_session *session, plait_step_result *result);
 
 /* One field of a batch that the host brings itself: row-major host memory of the field's type, (n, sample shape).
@@ -228,7 +229,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_se
                                                                         plait_text **json);
 /* Runs the evaluation program on the host's own samples and copies the named value ("output": that of the last layer) to
  * `out` (bytes must be n_samples times its sample size). Errors: PLAIT_ERR_INVALID for a value that no op can take, as an id beyond
- * the vocabulary. [thread: owner; blocks: yes] */
+ * the vocabulary; labels are not looked at. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict(plait_session *session, const plait_feed *feeds,
                                                                        uint32_t n_feeds, const char *value, void *out,
                                                                        uint64_t bytes);

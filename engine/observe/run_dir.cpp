@@ -96,15 +96,16 @@ void fill(FileSystem& files, const std::string& path, std::string_view resolved_
   write_read_only(files, join_path(path, "run.toml"), resolved_toml);
 }
 
-// Whether a start may have left this when it ended before run.toml was there: a folder still empty, a file, or half of one. A run
-// takes the lock before it makes anything else.
-bool is_of_unfinished(FileSystem& files, const std::string& path, const std::string& name) {
-  if (!RunLock::is_in(files, path)) return false;
+// Whether a start may have left this when it ended before run.toml was there: a folder or lock still empty; beside a run's lock, which
+// comes first, also a file or half of one.
+bool is_of_unfinished(FileSystem& files, const std::string& path, const std::string& name,
+                      bool locked) {
   for (const char* folder : kFolders)
     if (name == folder) return files.list(join_path(path, name)).empty();
+  if (name == RunLock::kName) return locked || files.info(join_path(path, name)).size == 0;
   const std::string whole = name.substr(0, name.find(kHalf));
-  for (const char* file : {"overrides.txt", "env.json", "run.toml", RunLock::kName})
-    if (whole == file) return true;
+  for (const char* file : {"overrides.txt", "env.json", "run.toml"})
+    if (whole == file) return locked;
   return false;
 }
 
@@ -150,8 +151,9 @@ void RunDir::prepare(FileSystem& files, const std::string& path) {
   if (files.exists(path) && !files.is_folder(path))
     fail_invalid("[run] " + path + " is no folder; name another one for the run's files");
   files.make_folders(path);
+  const bool locked = RunLock::is_in(files, path);
   for (const std::string& name : files.list(path))
-    if (!is_of_unfinished(files, path, name))
+    if (!is_of_unfinished(files, path, name, locked))
       fail(PLAIT_ERR_STATE, "[run] " + path +
                                 " is neither empty nor a run directory (it has no run.toml, but '" +
                                 printable(name) + "'); name another folder");

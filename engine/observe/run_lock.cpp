@@ -44,7 +44,7 @@ bool RunLock::is_in(FileSystem& files, const std::string& folder) {
   const FileInfo info = files.info(path);
   if (info.kind != FileKind::kRegular || info.size > kMost) return false;
   const std::string text = files.read_all(path, kMost);
-  return text.empty() || (starts_with(text, kHost) && text.find(kProcess) != std::string::npos);
+  return starts_with(text, kHost) && text.find(kProcess) != std::string::npos;
 }
 
 }  // namespace plait::observe

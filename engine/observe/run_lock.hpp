@@ -1,4 +1,4 @@
-// Who works in a run directory. The file is the first of a run's, and says that the others are a run's, too.
+// Who works in a run directory. In a folder that somebody names it is the first file, and says that the others are a run's, too.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class RunLock {
 
   RunLock(FileSystem& files, const std::string& run_folder);
 
-  // Whether the folder's lock, if there is one, was made by a run; it may have ended before it wrote into it.
+  // Whether a run has had the folder's lock.
   static bool is_in(FileSystem& files, const std::string& folder);
 
  private:

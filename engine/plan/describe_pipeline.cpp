@@ -40,7 +40,10 @@ void stages(JsonWriter& w, const Plan& plan) {
     }
     w.object().field("stage", s).field("rank", shape.rank_of(s)).texts("layers", layers);
     w.field("forward_flops", cost.forward).field("backward_flops", cost.backward);
-    w.field("weights_flops", cost.weights).end_object();
+    w.field("weights_flops", cost.weights);
+    // Of those: what is still to do when the pass has sent its message.
+    w.field("after_forward_flops", cost.after_forward);
+    w.field("after_backward_flops", cost.after_backward).end_object();
   }
   w.end_array();
 }

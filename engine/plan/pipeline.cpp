@@ -24,9 +24,7 @@ std::vector<std::vector<double>> costs_of_layers(const Plan& plan, const TraceWi
         first[m] = n;
         n += std::max(1, static_cast<int32_t>(models[m].layers.size()));
       }
-  const auto last = [&](size_t m) {
-    return std::max<size_t>(1, models[m].layers.size()) - 1;
-  };
+  const auto last = [&](size_t m) { return std::max<size_t>(1, models[m].layers.size()) - 1; };
   const auto tracer = trace([&](size_t m, size_t layer) {
     return first[m] + static_cast<int32_t>(std::min(layer, last(m)));
   });
@@ -73,8 +71,7 @@ std::vector<topology::StageCost> costs_of(const Graph& g, int32_t stages,
 void choose_stages(Plan& plan, const TraceWith& trace) {
   const auto& t = plan.experiment.topology;
   Pipeline& pipeline = plan.pipeline;
-  for (const auto& m : plan.experiment.models)
-    pipeline.stage_of.emplace_back(m.layers.size(), 0);
+  for (const auto& m : plan.experiment.models) pipeline.stage_of.emplace_back(m.layers.size(), 0);
   if (plan.grid.pipeline() == 1) return;
   const topology::PipelineShape shape{plan.grid.pipeline(), static_cast<int32_t>(t.chunks)};
   pipeline.schedule =

@@ -99,8 +99,9 @@ struct Model {
 // Which integers of a field an op can take: what is outside of them makes its result not a number.
 struct Bound {
   int64_t least = 0, end = 0;
-  std::string reader;  // "model.cross_entropy", whose op it is
-  std::string maker;   // "model.linear3", which has `end` rows or classes
+  bool labels = false;  // a loss compares them; no value that a model makes depends on them
+  std::string reader;   // "model.cross_entropy", whose op it is
+  std::string maker;    // "model.linear3", which has `end` rows or classes
 };
 
 // A data field that a program reads: (B, sample shape).

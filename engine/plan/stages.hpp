@@ -51,7 +51,8 @@ class StageWriter {
   const int32_t stage_, chunk_, slots_;
   int32_t kept_segment_ = -1, inputs_segment_ = -1;
   std::map<program::ValueId, Place> homes_;
-  std::map<std::pair<program::ValueId, bool>, int32_t> messages_;  // by root, and whether it is sent
+  std::map<std::pair<program::ValueId, bool>, int32_t>
+      messages_;  // by root, and whether it is sent
   Feed feed_;
   // Of the program that is being written.
   program::Piece piece_;
@@ -66,7 +67,6 @@ uint64_t write_training_stages(Plan& plan, const Written& whole,
                                std::vector<Pending>& pending);
 // The same for a batch of an evaluation.
 void write_evaluation_stages(Plan& plan, const Written& whole,
-                             const std::vector<Exchange>& exchanges,
-                             std::vector<Pending>& pending);
+                             const std::vector<Exchange>& exchanges, std::vector<Pending>& pending);
 
 }  // namespace plait::plan

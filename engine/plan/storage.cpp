@@ -5,7 +5,8 @@
 namespace plait::plan {
 
 const char* category_name(Category c) {
-  static const char* const kNames[] = {"parameters", "gradients", "optimizer", "inputs", "results", "activations"};
+  static const char* const kNames[] = {"parameters", "gradients", "optimizer",
+                                       "inputs",     "results",   "activations"};
   return kNames[static_cast<int>(c)];
 }
 
@@ -26,8 +27,8 @@ uint64_t Storage::lay_out() {
   for (Segment& s : segments_) {
     s.offset = at;
     s.bytes = checked_round_up(s.bytes, 64, "[plan] segment " + s.name);
-    const uint64_t all = checked_mul(s.bytes, static_cast<uint64_t>(s.slots),
-                                     "[plan] bytes of the arena");
+    const uint64_t all =
+        checked_mul(s.bytes, static_cast<uint64_t>(s.slots), "[plan] bytes of the arena");
     at = checked_add(at, all, "[plan] bytes of the arena");
   }
   return at;

@@ -102,6 +102,7 @@ bool bound_of(const Graph& g, const program::Op& op, Bound& bound) {
   if (!rows && !classes) return false;
   const plait_shape& of = g.shape(op.in[0]);
   bound.end = of.dims[rows ? 0 : of.rank - 1];
+  bound.labels = classes;
   bound.least = rows ? 0 : std::numeric_limits<int64_t>::min();  // labels below 0 don't count
   const int32_t producer = g.value(op.in[0]).producer;
   bound.reader = op.scope;
@@ -111,7 +112,8 @@ bool bound_of(const Graph& g, const program::Op& op, Bound& bound) {
 
 }  // namespace
 
-// What the fields must hold, of those that ops read as they are. For the message when they don't: no program looks.
+// What the fields must hold, of those that ops read as they are. No program looks: for the message when a result is not
+// finite, and for what a host feeds.
 void Tracer::note_bounds() {
   for (Field& f : feed_.fields) f.bounds.clear();
   for (const program::Op& op : graph_->ops()) {

@@ -18,11 +18,13 @@ namespace {
 constexpr char kExchangeOf[] = "[runtime] the exchange of ";
 
 // Ranks of one machine exchange host memory with the cores that compute: there is nothing to gain beside the computing, and in one go,
-// side by side, what is large stays in the caches between two cores. So it starts when its result is needed.
-bool starts_late(const plait_comm_item& item, const plait_comm_desc& desc, uint64_t bytes) {
+// side by side, what is large stays in the caches between two cores. So it starts when its result is needed; but in a pipeline, where
+// ranks wait for each other, at once. The same on all members of a group.
+bool starts_late(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_desc& desc) {
   constexpr uint64_t kLarge = 1 << 20;
   const bool message = desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE;
-  return !message && item.reach < PLAIT_COMM_REACH_NETWORK && !item.device && bytes >= kLarge;
+  return !message && item.reach < PLAIT_COMM_REACH_NETWORK && !item.device &&
+         plan.grid.pipeline() == 1 && desc.n * program::dtype_bytes(desc.dtype) >= kLarge;
 }
 }  // namespace
 
@@ -315,7 +317,7 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
     call.sequence = &group.calls;
     call.signature.emplace(text_of(desc) + root + ", " + e.name);
   }
-  call.late = starts_late(*group.item, desc, e.n * program::dtype_bytes(e.dtype));
+  call.late = starts_late(*plan_, *group.item, desc);
   call.item = group.item;
   call.host = group.host;
   call.plugin = group.plugin;

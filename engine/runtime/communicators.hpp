@@ -28,7 +28,8 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for its end. Neither is released.
+  // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for its end; where that pays, the
+  // latter does both. Neither is released.
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
   // Whether that is what one of those kernels has said: a device only hands it on.

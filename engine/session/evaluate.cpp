@@ -61,7 +61,8 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
       totals[2 + 2 * m] += results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)];
       totals[3 + 2 * m] += results_[plan_->models[m].eval_weight_sum.offset / sizeof(float)];
     }
-    if (!finite && outside.empty()) outside = outside_text(feeder, d.name(), "the evaluation");
+    if (!finite && outside.empty())
+      outside = outside_text(feeder.outside(), "[data." + d.name() + "]", "the evaluation");
     size_t at = 2 + 2 * n_models;
     for (const auto& m : plan_->metrics) {
       scratch.resize(m.item->n_state);
@@ -138,10 +139,10 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       value.c_str(), static_cast<long>(n),
                       static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
                       static_cast<unsigned long>(bytes)));
-  // What no op can take would come out as numbers that look like results, or as none.
-  if (const std::string text = outside_text(feeder, d->name(), "the prediction"); !text.empty())
-    fail_invalid(text);
   together("prediction", [&] {
+    // What no op can take would come out as numbers that look like results, or as none.
+    const std::string outside = outside_text(feeder.outside(false), "[feed]", "the prediction");
+    if (!outside.empty()) fail_invalid(outside);
     launch_evaluation(feeder);
     executor_.launch(plan_->outputs_program);
     executor_.read(at->place, out, bytes);

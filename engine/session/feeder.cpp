@@ -163,12 +163,13 @@ int64_t integer_at(uint32_t dtype, const char* data, int64_t i) {
 
 }  // namespace
 
-Feeder::Outside Feeder::outside() const {
+Feeder::Outside Feeder::outside(bool labels) const {
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
     const plan::Field& f = feed_.fields[i];
     if (!staged_[i]) continue;
     const int64_t n = global_ * (program::elements(f.shape) / feed_.batch);
     for (const plan::Bound& b : f.bounds) {
+      if (b.labels && !labels) continue;
       Outside found;
       for (int64_t k = 0; k < n; ++k) {
         const int64_t v = integer_at(f.shape.dtype, staged_[i], k);

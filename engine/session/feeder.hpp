@@ -36,14 +36,14 @@ class Feeder {
   void feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
             int64_t step, int64_t first_sample);
 
-  // Of what is staged, what an op that reads it cannot take. Slow: for the message when a result is not finite.
+  // Of what is staged, what an op that reads it cannot take; with or without labels.
   struct Outside {
     const plan::Field* field = nullptr;  // nullptr: everything fits
     const plan::Bound* bound = nullptr;
     int64_t value = 0;    // the first one
     int64_t largest = 0;  // of all values of the field
   };
-  Outside outside() const;
+  Outside outside(bool labels = true) const;
 
  private:
   int64_t samples_of(const HostField& f, const plait_shape& sample) const;

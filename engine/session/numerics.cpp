@@ -26,18 +26,15 @@ std::string advice(const config::Experiment& experiment, const plan::Bound& boun
 
 }  // namespace
 
-// What does not fit of what a feeder has staged; "" when everything does.
-std::string Session::outside_text(const Feeder& feeder, const std::string& dataset,
+// What does not fit of what a feeder has staged; "" when everything does. source: "[data.train]", or "[feed]".
+std::string Session::outside_text(const Feeder::Outside& found, const std::string& source,
                                   const std::string& where) const {
-  const Feeder::Outside found = feeder.outside();
   if (!found.field) return "";
   const plan::Bound& b = *found.bound;
   const auto end = static_cast<long>(b.end);
-  return strf(
-             "[data.%s] field '%s' is %ld for a sample of %s, but %s has only %ld of them, 0 to "
-             "%ld",
-             dataset.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
-             where.c_str(), b.maker.c_str(), end, end - 1) +
+  return strf("%s field '%s' is %ld for a sample of %s, but %s has only %ld of them, 0 to %ld",
+              source.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
+              where.c_str(), b.maker.c_str(), end, end - 1) +
          (b.maker == b.reader ? "" : ", and " + b.reader + " compares them") + "; " +
          advice(plan_->experiment, b, found.largest);
 }
@@ -85,7 +82,8 @@ void Session::guard_numerics(const StepResult& r) {
   skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
   if (!r.skipped) return;
   // A value that no op can take stays one: waiting for better steps would be in vain.
-  fail_outside(outside_text(train_feeder_, "train", strf("step %ld", static_cast<long>(r.step))));
+  fail_outside(outside_text(train_feeder_.outside(), "[data.train]",
+                            strf("step %ld", static_cast<long>(r.step))));
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
   log_.warn(
       strf("[session] step %ld is not finite (loss %s, gradient norm %s%s): skipped, %ld in a row",

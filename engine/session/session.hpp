@@ -121,7 +121,7 @@ class Session {
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
-  std::string outside_text(const Feeder& feeder, const std::string& dataset,
+  std::string outside_text(const Feeder::Outside& found, const std::string& source,
                            const std::string& where) const;
   void fail_outside(const std::string& own);
   bool counts_nothing() const;

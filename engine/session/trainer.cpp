@@ -244,8 +244,8 @@ StepResult Trainer::loop() {
   }
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : settle(r);
-  // A run that learned nothing is no success, even if it ends before the patience does.
-  if (r.skipped && s_.skipped_in_a_row_ >= r.step - first_step_)
+  // A model that has learned nothing is no success, even if the run ends before the patience does.
+  if (r.skipped && s_.updates_ == 0)
     s_.fail_numerics(
         r, "; the run is at its end" + (checkpoint_.empty() ? "" : ", saved as " + checkpoint_));
   if (r.skipped)

@@ -77,10 +77,9 @@ class Player {
     const Action& action = schedule_.actions[r][spans.size()];
     double begin = spans.empty() ? 0 : spans.back().end;
     for (const Need& need : needs(rank, action)) {
-      const double there = need.rank == rank ? of(end_, rank, need.action)
-                                             : of(sent_, need.rank, need.action) + transfer_;
       if (of(end_, need.rank, need.action) == kNotYet) return false;
-      begin = std::max(begin, there);
+      begin = std::max(begin, need.rank == rank ? of(end_, rank, need.action)
+                                                : of(sent_, need.rank, need.action) + transfer_);
     }
     const Duration& time = times_[r][spans.size()];
     spans.push_back({begin, begin + time.whole});

@@ -1,8 +1,8 @@
 // Plays a schedule through: when each action begins and ends, how long ranks wait, what is held and what is on its way.
 //
 // Each rank runs its list in order and one action at a time. An action begins when the one before it is done and what it needs
-// has arrived; what it hands on leaves when it is done, or already before, and arrives `transfer` later. Sending never blocks, and messages do not
-// slow each other down. Times are in any unit. Pure.
+// has arrived; what it hands on leaves when it is done, or already before, and arrives `transfer` later. Sending never blocks,
+// and messages do not slow each other down. Times are in any unit. Pure.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,8 @@ struct Timeline {
 };
 
 // Errors: PLAIT_ERR_INVALID when the schedule is not complete, `times` have another form than its actions, are negative or
-// not finite, or a message leaves after its action has ended, or the schedule stops for ever: then the text names each waiting rank, its action, and what it waits for.
+// not finite, a message leaves after its action has ended, or the schedule stops for ever: then the text names each waiting
+// rank, its action, and what it waits for.
 Timeline simulate(const Schedule& schedule, const Durations& times, double transfer = 0);
 
 // The messages that are sent and not yet used at time `at`.

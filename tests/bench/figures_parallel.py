@@ -118,14 +118,14 @@ def overlap(bench, nearest):
 
         both = ("topology.data=2", f"topology.comm={backend}", f"batch.global={batch}")
         alone = run("1 rank", f"batch.global={batch // 2}")
-        apart = run("without overlap", *both, f"topology.bucket={NEVER}")
-        together = run("with overlap", *both)
-        small = run("with overlap, 1 MiB", *both, "topology.bucket=1")
-        rounds(bench, [alone, apart, together, small], f"overlap over {backend}")
+        apart = run("in one part", *both, f"topology.bucket={NEVER}")
+        together = run("in parts of 8 MiB", *both)
+        small = run("in parts of 1 MiB", *both, "topology.bucket=1")
+        rounds(bench, [alone, apart, together, small], f"parts over {backend}")
         time = {c: 1e3 / c.median("steps_per_s") for c in (alone, apart, together, small)}
         share = max(0.0, 1 - time[alone] / time[apart])
         label = f"wide MLP, batch {batch}, 2 ranks over {backend}: step"
-        note = f"without overlap ({share:.0%} of it not computing)"
+        note = f"in one part ({share:.0%} of it not computing)"
         for c in (together, small):
             bench.row(f"{label} {c.name}", time[c], "ms", note, time[apart], time[c] / time[apart])
 

@@ -212,6 +212,7 @@ class Labels(Case):
         done = self.expect(0, "run", "t.toml", "run.steps=2", "data.train.shuffle=false", "optimizer.rate=1e-6")
         self.assertIn("step 2 is not finite", done.err)
         self.assertIn("the result is that of step 1", done.err)
+        self.assertIn("done after step 2, which was skipped", done.out)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,10 @@ class Plan(Case):
                              [["model.linear1"], ["model.relu1", "model.dropout1", "model.linear2"]])
             self.assertEqual((pipeline["schedule"], pipeline["micro_batches"], pipeline["rank"]), ("1f1b", 4, rank))
             self.assertEqual(pipeline["held_micro_batches"], 2 - rank)
+            for stage in pipeline["stages"]:  # messages leave by the end of a pass
+                self.assertTrue(0 <= stage["after_forward_flops"] < stage["forward_flops"])
+                self.assertTrue(0 <= stage["after_backward_flops"] < stage["backward_flops"])
+            self.assertEqual(pipeline["stages"][0]["after_backward_flops"], 0)  # it sends none
             self.assertEqual(len(pipeline["idle"]), 2)
             self.assertAlmostEqual(pipeline["idle_share"], sum(pipeline["idle"]) / 2)
             self.assertEqual(pipeline["doubled"]["micro_batches"], 8)

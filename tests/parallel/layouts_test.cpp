@@ -60,6 +60,34 @@ TEST_SUITE("layouts") {
     }
   }
 
+  TEST_CASE("parts so large that ranks of one machine exchange them only when they are needed") {
+    std::string toml =
+        "[run]\nseed = 7\nthreads = 1\n[batch]\nglobal = 16\neval = 16\n[topology]\nbucket = 2.0\n";
+    for (const char* data : {"train", "eval"})
+      toml += std::string("[data.") + data +
+              "]\ntype = \"synthetic\"\nsamples = 64\nshape = [16]\nclasses = 4\n";
+    for (const char* parallel : {"column", "row", "column"})
+      toml += std::string("[[model.layers]]\ntype = \"linear\"\nout = 800\nparallel = \"") +
+              parallel + "\"\n[[model.layers]]\ntype = \"gelu\"\n";
+    toml +=
+        "[[model.layers]]\ntype = \"linear\"\nout = 4\n[loss]\ntype = \"cross_entropy\"\n"
+        "[[metrics]]\ntype = \"accuracy\"\n"
+        "[optimizer]\ntype = \"sgd\"\nrate = 0.1\nmomentum = 0.9\nclip = 1.0\n";
+    Team team{toml, {}, {}, {}};
+    const Outcome expected = alone(team, 10);
+    for (const auto& [tensor, passes] : {std::pair{1, 1}, {1, 2}, {2, 2}})
+      for (int zero = 0; zero <= 3; ++zero) {
+        Layout layout{1, 2, tensor, zero};
+        layout.micro = 8 / passes;
+        CAPTURE(layout.text());
+        team.overrides = layout.overrides();
+        team.overrides.pop_back();  // no smaller parts
+        const auto got = run(team, layout.ranks(), train(10));
+        check_same(got, expected);
+        check_equal(run(team, layout.ranks(), train(10))[0], got[0]);
+      }
+  }
+
   TEST_CASE("a layer of one output, or of fewer than there are ranks") {
     for (const char* out : {"1", "3"}) {
       const Folder folder;

@@ -173,7 +173,9 @@ void Run::report(Session& session, const plait_step_result& last) {
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
   const auto step = static_cast<long long>(last.step);
   if (stepped) {
-    terminal_.line(strf("done after step %lld: training loss %s", step, figure(last.loss).c_str()));
+    terminal_.line(last.skipped ? strf("done after step %lld, which was skipped: not finite", step)
+                                : strf("done after step %lld: training loss %s", step,
+                                       figure(last.loss).c_str()));
     terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
   } else {
     terminal_.line(strf("nothing to do: step %lld was the last; run.steps=N sets another", step));

@@ -1,5 +1,5 @@
 // Exchanges between the ranks of a group, as ops: `exchange` starts one, `exchange_wait` orders what follows behind its end. What a
-// program computes between the two overlaps with it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id
+// program computes between the two may overlap with it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id
 // (which of the plan's exchanges it is), ordered (among all that are; for ranks whose programs differ).
 //   exchange(x, ...) -> y    further inputs are only waited for: values that lie in x's memory
 //   exchange() -> y          what a peer sends; shape, dtype

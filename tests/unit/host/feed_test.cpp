@@ -80,22 +80,29 @@ TEST_CASE("prediction gives the rows of the host's samples") {
     }
 }
 
-TEST_CASE("prediction refuses what no op can take") {
-  const Run run(small());
+TEST_CASE("prediction refuses ids that no op can take, and looks at no label") {
+  const Run labels(small()),
+      ids(small("",
+                "[[model.layers]]\ntype = \"embedding\"\nfrom = \"label\"\nvocabulary = 10\n"
+                "width = 4\n[[model.layers]]\ntype = \"linear\"\nout = 10\n"));
   Batch b(5);
   std::vector<float> out(5 * 10);
-  const auto predict = [&] {
-    host::check(plait_session_predict(run.session(), b.feeds, 2, "output", out.data(),
-                                      out.size() * sizeof(float)));
+  const auto predict = [&](const Run& run, uint32_t first) {
+    host::check(plait_session_predict(run.session(), b.feeds + first, 2 - first, "output",
+                                      out.data(), out.size() * sizeof(float)));
   };
-  predict();
-  b.y[3] = 10;
-  const host::Failure f = host::failure_of(predict);
-  CHECK(f.code == PLAIT_ERR_INVALID);
-  CHECK(f.text.find("field 'label' is 10 for a sample of the prediction, but model.linear2 has "
-                    "only 10 of them, 0 to 9") != std::string::npos);
-  b.y[3] = -1;  // counts for nothing
-  predict();
+  predict(ids, 1);
+  for (const int32_t bad : {10, -1}) {
+    b.y[3] = bad;
+    predict(labels, 0);
+    const host::Failure f = host::failure_of([&] { predict(ids, 1); });
+    CHECK(f.code == PLAIT_ERR_INVALID);
+    CHECK(f.text.find("[feed] field 'label' is " + std::to_string(bad) +
+                      " for a sample of the prediction, but model.embedding1 has only 10 of them, "
+                      "0 to 9") != std::string::npos);
+  }
+  b.y[3] = 9;
+  predict(ids, 1);
 }
 
 TEST_CASE("a feed that does not fit is refused by field, found and expected") {

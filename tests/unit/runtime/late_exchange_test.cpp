@@ -66,9 +66,9 @@ std::shared_ptr<plugin::Registry> registry() {
   return registry;
 }
 
-// What is called when an exchange between two replicas starts, and by its end.
-std::string calls_of(std::shared_ptr<plugin::Registry> (*backend)(), uint32_t kind,
-                     uint64_t megabytes) {
+// What is called when an exchange of n f32 between two replicas starts, and by its end.
+std::string calls_of(std::shared_ptr<plugin::Registry> (*backend)(), uint32_t kind, uint64_t n,
+                     topology::Grid grid = topology::Grid(1, 2, 1)) {
   const Folder folder;
   const Setup setup = in_file(folder, 2);
   Lines lines;
@@ -76,14 +76,15 @@ std::string calls_of(std::shared_ptr<plugin::Registry> (*backend)(), uint32_t ki
   const auto failures = on_threads({0, 1}, [&](int rank) {
     auto plan = std::make_shared<plan::Plan>();
     plan->registry = backend();
-    plan->grid = topology::Grid(1, 2, 1);
+    plan->grid = grid;
     plan->rank = rank;
     plan->at = plan->grid.at(rank);
     plan->comm = "noting";
     plan::Exchange e;
     e.name = "something";
     e.kind = kind;
-    e.n = megabytes << 18;
+    e.axis = grid.data() > 1 ? topology::Axis::kData : topology::Axis::kPipeline;
+    e.n = n;
     e.peer = static_cast<uint32_t>(1 - rank);
     plan->exchanges.push_back(e);
     Control control(setup.of(rank), lines.log());
@@ -111,14 +112,18 @@ constexpr char kAtOnce[] = "start | finish | start | finish | ",
 
 TEST_CASE("what is large and stays on the machine is exchanged when it is needed") {
   const auto host = registry<PLAIT_COMM_REACH_HOST>, network = registry<PLAIT_COMM_REACH_NETWORK>;
-  for (const uint32_t kind :
-       {PLAIT_COMM_ALL_REDUCE, PLAIT_COMM_REDUCE_SCATTER, PLAIT_COMM_ALL_GATHER}) {
+  constexpr uint64_t kMegabyte = 1 << 18;
+  for (const uint32_t kind : {PLAIT_COMM_ALL_REDUCE, PLAIT_COMM_REDUCE_SCATTER,
+                              PLAIT_COMM_ALL_GATHER, PLAIT_COMM_BROADCAST}) {
     CAPTURE(kind);
-    CHECK(calls_of(host, kind, 1) == kLate);
-    CHECK(calls_of(host, kind, 0) == kAtOnce);
-    CHECK(calls_of(network, kind, 1) == kAtOnce);
+    CHECK(calls_of(host, kind, kMegabyte) == kLate);
+    CHECK(calls_of(registry<PLAIT_COMM_REACH_PROCESS>, kind, kMegabyte) == kLate);
+    CHECK(calls_of(host, kind, kMegabyte - 1) == kAtOnce);
+    CHECK(calls_of(network, kind, kMegabyte) == kAtOnce);
+    // In a pipeline ranks wait for each other anyway.
+    CHECK(calls_of(host, kind, kMegabyte, topology::Grid(2, 1, 1)) == kAtOnce);
   }
   // Whoever waits for a message waits for its sender's start().
-  CHECK(calls_of(host, PLAIT_COMM_SEND, 1) == kAtOnce);
-  CHECK(calls_of(host, PLAIT_COMM_RECEIVE, 1) == kAtOnce);
+  CHECK(calls_of(host, PLAIT_COMM_SEND, kMegabyte) == kAtOnce);
+  CHECK(calls_of(host, PLAIT_COMM_RECEIVE, kMegabyte) == kAtOnce);
 }

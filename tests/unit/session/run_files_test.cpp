@@ -69,4 +69,25 @@ TEST_CASE("a folder that holds something else is refused, and stays as it is") {
   }
 }
 
+TEST_CASE("a lock that nobody's run wrote into says nothing of what is beside it") {
+  const Folder folder;
+  std::ofstream(folder / "lock").flush();
+  std::ofstream(folder / "env.json") << "mine\n";
+  CHECK(start(folder.path(), FileSystem::posix()).code == PLAIT_ERR_STATE);
+  std::ifstream file(folder / "env.json");
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == "mine\n");
+}
+
+TEST_CASE("a folder in which nothing can be lost is taken") {
+  for (const std::string name : {"ckpt/", "log/", "lock"}) {
+    CAPTURE(name);
+    const Folder folder;
+    if (name.back() == '/')
+      std::filesystem::create_directory(folder / name);
+    else
+      std::ofstream(folder / name).flush();
+    CHECK(start(folder.path(), FileSystem::posix()).error == "");
+  }
+}
+
 }  // namespace
