@@ -11,6 +11,7 @@
 
 #include "plugins/comm/gloo/auth.hpp"
 #include "plugins/comm/gloo/sigpipe.hpp"
+#include "plugins/comm/gloo/unhurried.hpp"
 #include "plugins/comm/gloo/verdict.hpp"
 
 namespace plait::comm_gloo {
@@ -78,9 +79,10 @@ class Meeting {
       if (r != members_.rank) f(r);
   }
 
-  // Gloo's thread starts here and inherits the mask.
+  // Gloo's thread starts here, and inherits the mask and the class.
   void open_device(const std::string& address) {
     const SigpipeBlock block(SigpipeBlock::What::kAll);
+    const UnhurriedThreads unhurried;
     device_ = transport::tcp::CreateDevice(transport::tcp::attr(address.c_str()));
   }
 

@@ -1,0 +1,37 @@
+// How the system takes turns among the threads of a process with a group in it.
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include <filesystem>
+
+#include "tests/comm/ranks.hpp"
+
+namespace {
+
+using namespace comm_test;
+
+// Threads of this process that interrupt nobody when they wake up.
+int64_t batch_threads() {
+  int64_t n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    n += sched_getscheduler(std::stoi(entry.path().filename().string())) == SCHED_BATCH;
+  return n;
+}
+
+}  // namespace
+
+TEST_SUITE("behaviour") {
+  TEST_CASE("Gloo's own thread interrupts no other, and the host's are as they were") {
+    for (const auto& plugin : plugins()) {
+      REQUIRE(batch_threads() == 0);
+      const auto outcomes = run_group(*plugin, 2, [&](Comm& comm) {
+        require(sched_getscheduler(0) == SCHED_OTHER, "the caller is in another class");
+        Call barrier(comm, desc(PLAIT_COMM_BARRIER, PLAIT_F32, 0, nullptr, nullptr));
+        if (plugin->name() == "gloo")
+          require(batch_threads() == 2, std::to_string(batch_threads()) + " threads, expected 2");
+        barrier.run();  // until then nobody has closed his end
+      });
+      CHECK_NOTHROW(expect_all_ok(outcomes));
+    }
+  }
+}
