@@ -102,8 +102,8 @@ std::string key_of(const SaveTensor& t) {
   if (t.extent.empty() || t.extent == t.shape) return t.name;
   std::string key = t.name + "[";
   for (size_t d = 0; d < t.extent.size(); ++d)
-    key += strf("%s%lld:%lld", d ? "," : "", static_cast<long long>(t.offset[d]),
-                static_cast<long long>(t.offset[d] + t.extent[d]));
+    key += (d ? "," : "") + std::to_string(t.offset[d]) + ":" +
+           std::to_string(t.offset[d] + t.extent[d]);
   return key + "]";
 }
 
@@ -190,7 +190,7 @@ std::string Writer::begin(const State& state) {
   if (state.step < 0)
     fail_invalid(
         strf("[checkpoint] step %lld, expected 0 or more", static_cast<long long>(state.step)));
-  const std::string folder =
+  std::string folder =
       join_path(folder_, strf(".tmp-%lld-", static_cast<long long>(state.step)) + unique_id());
   files_.make_folder(folder);
   return folder;

@@ -19,7 +19,6 @@ using program::Op;
 using program::Pass;
 using program::Piece;
 using program::Pieces;
-using program::Role;
 using program::ValueId;
 
 StageWriter::StageWriter(Plan& plan, const Written& whole, const Pieces& pieces,

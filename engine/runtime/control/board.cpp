@@ -130,8 +130,7 @@ void Board::compare_calls(uint32_t rank, const Frame& frame) {
   if (!desync_) return;
   for (const size_t i : {0, 1}) {
     if (!here(desync_->ranks[i])) said_[i] = "another one";
-    send_(desync_->ranks[i],
-          Writer(Kind::kWhich).text(desync_->group).u64(desync_->number).done());
+    send_(desync_->ranks[i], Writer(Kind::kWhich).text(desync_->group).u64(desync_->number).done());
   }
 }
 
