@@ -257,7 +257,7 @@ uint64_t digest_of(const Written& whole, const Pieces& pieces, int32_t stages,
 
 // The operations of a piece that are still to do when all its messages have left. None leaves: 0.
 double after_messages(const Graph& g, const Pieces& pieces, const Piece& piece) {
-  const auto& sent = pieces.sent(piece);
+  const auto sent = pieces.sent(piece);
   if (sent.empty()) return 0;
   double after = 0;
   for (size_t i = 0; i < g.ops().size(); ++i) {

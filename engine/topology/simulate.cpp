@@ -141,8 +141,7 @@ void check_times(const Schedule& schedule, const Durations& times, double transf
   if (!all_good)
     fail_invalid(
         "[topology] a duration is negative or not finite, or shorter than until its message "
-        "leaves; "
-        "expected 0 or more");
+        "leaves; expected 0 or more");
 }
 
 void measure_idle(Timeline& t) {

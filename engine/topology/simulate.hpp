@@ -23,7 +23,7 @@ struct StageCost {
 struct Duration {
   double whole = 0, sent = 0;  // from its beginning to its end, and until its message leaves
   Duration(double time)
-      : whole(time), sent(time) {}  // NOLINT(google-explicit-constructor): most are but one time
+      : whole(time), sent(time) {}  // of what leaves at its end, or sends nothing: most do
   Duration(double all, double until_sent) : whole(all), sent(until_sent) {}
 };
 
