@@ -123,6 +123,13 @@ typedef struct plait_comm_item {
   /* Ends the group from outside: every call under way and to come fails with PLAIT_ERR_PEER and this text, within
    * milliseconds; other ranks lose this one, at the latest then. Repeatable: the first text stays. [thread: any; blocks: no] */
   void(PLAIT_CALL *abort)(plait_comm *comm, const char *text, uint64_t size);
+
+  /* Since struct_size 112. Memory of the host that all members reach: `bytes` of it for this rank, at a multiple of 64, zero at
+   * first; it stays until close(). All members call it in the same order with the same bytes. *out = NULL, on all of them, where
+   * one has too little of it. Calls may lie in it: on all members then, equally far from its beginning; and from start() to
+   * finish(), or for good when the group fails, members may read and write each other's tensors. NULL: the backend has none.
+   * [thread: owner; blocks: until all members have called] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *memory)(plait_comm *comm, uint64_t bytes, void **out);
 } plait_comm_item;
 
 #define PLAIT_KIND_COMM "plait.comm/1"

@@ -245,8 +245,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_sessio
  * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load_parameters(plait_session *session, const char *path);
 
-/* JSON: run directory, step, samples, device, arena_bytes, groups of ranks (name, ranks, backend), parameters (name, shape, dtype,
- * group), and last_evaluation: that of run or evaluate as the latter returns it, null before the first and after a load.
+/* JSON: run directory, step, samples, device, arena_bytes and of them shared_bytes, which other ranks reach, groups of ranks (name,
+ * ranks, backend), parameters (name, shape, dtype, group), and last_evaluation: that of run or evaluate as the latter returns it,
+ * null before the first and after a load.
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
 /* Copies a parameter's global tensor out of or into the session; bytes must match exactly. What lies in parts on several ranks is

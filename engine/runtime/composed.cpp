@@ -150,7 +150,8 @@ const plait_comm_item& composed_item() {
             } catch (const std::bad_alloc&) {
               of(comm).abort({});
             }
-          }};
+          },
+      .memory = nullptr};
   return kItem;
 }
 

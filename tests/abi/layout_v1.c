@@ -373,7 +373,7 @@ AT(plait_comm_setup, store, 40);
 AT(plait_comm_setup, connect_timeout, 48);
 AT(plait_comm_setup, timeout, 56);
 
-SIZE(plait_comm_item, 104);
+SIZE(plait_comm_item, 112);
 AT(plait_comm_item, struct_size, 0);
 AT(plait_comm_item, name, 8);
 AT(plait_comm_item, help, 16);
@@ -388,6 +388,7 @@ AT(plait_comm_item, release, 72);
 AT(plait_comm_item, start, 80);
 AT(plait_comm_item, finish, 88);
 AT(plait_comm_item, abort, 96);
+AT(plait_comm_item, memory, 104);
 
 /* plait.h */
 SIZE(plait_engine_options, 56);

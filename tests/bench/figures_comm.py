@@ -7,6 +7,7 @@ from bench_common import Contestant
 SIZES = {4 << 10: "4 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB", 16 << 20: "16 MiB", 64 << 20: "64 MiB"}
 SMALL, LARGE = 4 << 10, 64 << 20
 MOST_SMALL = 3.0  # microseconds
+PLACED = 1 << 20  # from here on the engine's calls are large enough for the group's memory
 LEAST_LARGE = 1.5  # of Gloo's rate
 MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -33,7 +34,8 @@ def comm(bench):
         contestants.append(Contestant("MPI", command, MPI_ENVIRONMENT))
     else:
         bench.notes.append("comm: no mpirun with an MPI compiler here, so MPI is left out")
-    bench.alternate(contestants, "all-reduce")
+    placed = Contestant("shm, in its memory", [bench.program("comm"), plugins["shm"], seconds, "memory"])
+    bench.alternate([*contestants, placed], "all-reduce")
     shm, *peers = contestants
     for size, label in SIZES.items():
         own, figure = shm.median(str(size)), f"all-reduce of {label}, 2 processes"
@@ -42,3 +44,6 @@ def comm(bench):
         for peer in peers:
             least = LEAST_LARGE if size == LARGE and peer.name == "libgloo" else None
             bench.against(figure, size / own / 1e3, "GB/s", peer.name, size / peer.median(str(size)) / 1e3, least)
+        if size >= PLACED:
+            own_rate, rate = size / own / 1e3, size / placed.median(str(size)) / 1e3
+            bench.against(f"{figure}, in place in the group's memory", rate, "GB/s", "elsewhere", own_rate, None)

@@ -277,6 +277,39 @@ TEST_SUITE("failure") {
       }
   }
 
+  TEST_CASE("calls in the group's memory that do not belong together, and one that does not come") {
+    constexpr uint64_t kLarge = 100000;
+    for (const auto& plugin : plugins()) {
+      if (!plugin->item().memory) continue;
+      const auto sum = [](float* at) {
+        return desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, kLarge, at, at, PLAIT_COMM_SUM);
+      };
+      const auto apart = run_group(*plugin, 2, [&](Comm& comm) {
+        float* const memory = comm.memory<float>(2 * kLarge);
+        Call(comm, sum(memory + 16 * comm.rank())).run();
+      });
+      for (const Outcome& outcome : apart)
+        check_peer(outcome, {"at byte 0 of memory 1", "at byte 64 of memory 1"}, 5);
+      std::latch over(2);
+      const auto missing = run_group(*plugin, 3,
+                                     [&](Comm& comm) {
+                                       float* const memory = comm.memory<float>(kLarge);
+                                       Call call(comm, sum(memory));
+                                       call.run();
+                                       if (comm.rank() == 1) return over.wait();
+                                       try {
+                                         call.run();
+                                       } catch (...) {
+                                         over.count_down();
+                                         throw;
+                                       }
+                                     },
+                                     {"data[0]", 20, 0.5});
+      for (const int r : {0, 2})
+        check_peer(missing[r], {"all_reduce of 100000 f32 (sum)", "missing: rank 1 (data 1)"}, 3);
+    }
+  }
+
   TEST_CASE("a rank that leaves is named by those that wait for it") {
     for (const auto& plugin : plugins()) {
       const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {

@@ -109,6 +109,13 @@ class Comm {
   uint32_t size() const { return size_; }
   const plait_comm_item& item() const { return item_; }
   plait_comm* raw() const { return comm_; }
+  // The group's, with room for n of T; NULL where the backend has none.
+  template <class T>
+  T* memory(uint64_t n) {
+    void* memory = nullptr;
+    if (item_.memory) check(item_.memory(comm_, n * sizeof(T), &memory));
+    return static_cast<T*>(memory);
+  }
   void abort(const std::string& text) { item_.abort(comm_, text.data(), text.size()); }
 
  private:

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <random>
@@ -31,12 +32,14 @@ void require_signals_untouched() {
   require(!sigismember(&pending, SIGPIPE), "a SIGPIPE is pending");
 }
 
-// Reduces for ever; marks the first time.
+// Reduces for ever; marks the first time. in_place: in the group's memory, where there is any.
 void reduce_for_ever(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
-                     size_t n, double timeout) {
+                     size_t n, double timeout, bool in_place = false) {
   Comm comm(plugin, store, rank, size, {"data[0]", 10, timeout});
-  Floats in(n, 1), out(n);
-  Call call(comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, n, in.data(), out.data(), PLAIT_COMM_SUM));
+  float* const there = in_place ? comm.memory<float>(n) : nullptr;
+  Floats in(there ? 0 : n, 1), out(there ? 0 : n);
+  Call call(comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, n, there ? there : in.data(),
+                       there ? there : out.data(), PLAIT_COMM_SUM));
   try {
     for (int step = 0;; ++step) {
       call.run();
@@ -78,6 +81,19 @@ TEST_SUITE("processes") {
           for (int step = 0; step < 5; ++step) call.run();
           require(out == Floats(n, 10), "wrong sum");
         }
+        constexpr size_t kLarge = 2000003;  // no whole number of pages
+        if (float* const data = comm.memory<float>(kLarge)) {
+          require(std::all_of(data, data + kLarge, [](float v) { return v == 0; }), "not zero");
+          Call call(comm,
+                    desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, kLarge, data, data, PLAIT_COMM_SUM));
+          for (int step = 0; step < 5; ++step) {
+            std::fill_n(data, kLarge, static_cast<float>(rank + 1 + step));
+            call.run();
+            const float sum = static_cast<float>(10 + 4 * step);
+            require(std::all_of(data, data + kLarge, [&](float v) { return v == sum; }),
+                    "wrong sum");
+          }
+        }
         require_signals_untouched();
       });
       for (uint32_t r = 0; r < 4; ++r) {
@@ -112,7 +128,7 @@ TEST_SUITE("processes") {
         CAPTURE(round);
         const size_t n = round % 2 ? 1000000 : 64;
         Processes processes(4, [&](uint32_t rank, const plait_store* store) {
-          reduce_for_ever(*plugin, store, rank, 4, n, 20);
+          reduce_for_ever(*plugin, store, rank, 4, n, 20, round % 4 == 1);
         });
         for (uint32_t r = 0; r < 4; ++r) processes.wait_for_mark("runs." + std::to_string(r));
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
@@ -171,6 +187,33 @@ TEST_SUITE("processes") {
       CHECK(ending.text.find(
                 "[shm] group 'test[0]' needs 44.0 MiB more of shared memory, found ") == 0);
       CHECK(ending.text.find("free in /dev/shm; make it larger") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("where one member gets no memory of the group, none has it, and all go on") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->name() != "shm") continue;
+      Processes processes(2, [&](uint32_t rank, const plait_store* store) {
+        Comm comm(*plugin, store, rank, 2);
+        constexpr size_t kMany = 4 << 20;
+        // The file may grow by the memory of one, not by that of both.
+        const rlimit tight{24 << 20, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &tight);
+        require(!comm.memory<float>(kMany), "there is memory");
+        setrlimit(RLIMIT_FSIZE, &none);
+        require(comm.memory<float>(kMany), "there is still none");
+        Floats data(100, 1);
+        Call(comm,
+             desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 100, data.data(), data.data(), PLAIT_COMM_SUM))
+            .run();
+        require(data == Floats(100, 2), "wrong sum");
+      });
+      for (uint32_t r = 0; r < 2; ++r) {
+        const Ending ending = processes.wait(r, 20);
+        CAPTURE(ending.text);
+        CHECK(ending.ok());
+      }
     }
   }
 

@@ -21,17 +21,20 @@ using plait::support::dtype_bytes;
 constexpr size_t kGuard = 64;
 constexpr unsigned char kGuardByte = 0x5c;
 
-// Memory of one call between two guards; `in` may lie in `out` or the other way round.
+// Memory of one call between two guards; `in` may lie in `out` or the other way round. Where it is done in place, it takes `there`.
 class Memory {
  public:
-  Memory(const Case& c, uint32_t ranks, uint32_t rank) : case_(c), ranks_(ranks), rank_(rank) {
+  Memory(const Case& c, uint32_t ranks, uint32_t rank, std::span<unsigned char> there)
+      : case_(c), ranks_(ranks), rank_(rank) {
     const uint64_t row = c.n * dtype_bytes(c.dtype);
     source_ = input(c, ranks, rank);
     out_bytes_ = out_elements(c, ranks) * dtype_bytes(c.dtype);
     const bool from_rows = c.in_place && source_.size() > out_bytes_;
     const bool to_rows = c.in_place && source_.size() < out_bytes_;
-    whole_.assign(kGuard * 2 + std::max<size_t>(out_bytes_, c.in_place ? source_.size() : 0),
-                  kGuardByte);
+    const size_t bytes = kGuard * 2 + std::max<size_t>(out_bytes_, c.in_place ? source_.size() : 0);
+    if (there.size() < bytes) own_.resize(bytes);
+    whole_ = own_.empty() ? there.first(bytes) : std::span(own_);
+    std::ranges::fill(whole_, kGuardByte);
     base_ = whole_.data() + kGuard;
     out_ = base_ + (from_rows ? rank * row : 0);
     in_ = c.in_place ? base_ + (to_rows ? rank * row : 0) : nullptr;
@@ -78,7 +81,8 @@ class Memory {
   }
   const Case case_;
   const uint32_t ranks_, rank_;
-  Bytes source_, source_copy_, whole_;
+  Bytes source_, source_copy_, own_;
+  std::span<unsigned char> whole_;
   uint64_t out_bytes_;
   unsigned char *base_ = nullptr, *out_ = nullptr, *in_ = nullptr;
 };
@@ -110,11 +114,17 @@ void run(const std::vector<std::unique_ptr<Call>>& calls) {
   for (const auto& call : calls) call->finish();
 }
 
-// Barriers and all cases on one group.
-void run_table(Comm& comm, const std::vector<Case>& cases, Shared& shared) {
+// Barriers and all cases on one group; those in place in the group's own memory, where it has any.
+void run_table(Comm& comm, const std::vector<Case>& cases, Shared& shared, bool in_groups_memory) {
   run_barriers(comm, shared);
+  constexpr size_t kMost = 2 * kGuard + 8 * 1000000;
+  std::span<unsigned char> there;
+  if (auto* memory = in_groups_memory ? comm.memory<unsigned char>(kMost) : nullptr)
+    there = {memory, kMost};
+  require(in_groups_memory == !there.empty(), "the group has no memory");
   for (size_t i = 0; i < cases.size(); ++i) {
-    Memory memory(cases[i], comm.size(), comm.rank());
+    Memory memory(cases[i], comm.size(), comm.rank(),
+                  cases[i].in_place ? there : std::span<unsigned char>());
     std::vector<std::unique_ptr<Call>> calls;
     for (const plait_comm_desc& desc : memory.descs())
       calls.push_back(std::make_unique<Call>(comm, desc));
@@ -129,17 +139,29 @@ void run_table(Comm& comm, const std::vector<Case>& cases, Shared& shared) {
   }
 }
 
+// What is done in place in the group's memory gives the same bits as elsewhere.
+void check_in_memory(const Plugin& plugin, uint32_t ranks, const Shared& elsewhere) {
+  const std::vector<Case> cases = all_cases(ranks);
+  Shared shared(cases.size(), ranks);
+  CHECK_NOTHROW(expect_all_ok(
+      run_group(plugin, ranks, [&](Comm& comm) { run_table(comm, cases, shared, true); })));
+  for (size_t i = 0; i < cases.size(); ++i)
+    if (shared.digests[i] != elsewhere.digests[i])
+      FAIL_CHECK(cases[i].text() << ": other bits in the group's memory");
+}
+
 void table(uint32_t ranks) {
   const std::vector<Case> cases = all_cases(ranks);
   for (const auto& plugin : plugins()) {
     CAPTURE(plugin->name());
     Shared shared(cases.size(), ranks);
     CHECK_NOTHROW(expect_all_ok(
-        run_group(*plugin, ranks, [&](Comm& comm) { run_table(comm, cases, shared); })));
+        run_group(*plugin, ranks, [&](Comm& comm) { run_table(comm, cases, shared, false); })));
     for (size_t i = 0; i < cases.size(); ++i)
       for (uint32_t r = 1; r < ranks && cases[i].same_on_all(); ++r)
         if (shared.digests[i][r] != shared.digests[i][0])
           FAIL_CHECK(cases[i].text() << ": rank " << r << " has other bits than rank 0");
+    if (plugin->item().memory && ranks > 1) check_in_memory(*plugin, ranks, shared);
     CHECK(live_errors() == 0);
   }
 }

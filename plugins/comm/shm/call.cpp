@@ -10,11 +10,21 @@ namespace {
 // A chunk, its copies and its result together lie in the cache next to a core.
 constexpr uint64_t kChunkBytes = 256 * 1024, kLeastRowBytes = 4096;
 constexpr uint64_t kOwnRooms = 64 * 1024;  // up to here a call has rooms of its own
+// In the group's memory the same chunk of all members.
+constexpr uint64_t kMemoryChunkBytes = 64 * 1024;
 
 }  // namespace
 
-Cut::Cut(const plait_comm_desc& d, uint32_t members) {
+Cut::Cut(const plait_comm_desc& d, uint32_t members, bool in_memory) {
   const uint64_t size = std::max<uint64_t>(support::dtype_bytes(d.dtype), 1);
+  if (in_memory) {
+    addressed = false;
+    chunk = kMemoryChunkBytes / size;
+    count = (d.n + chunk - 1) / chunk;
+    rows = stride = 0;
+    divided = true;
+    return;
+  }
   addressed = d.kind == PLAIT_COMM_REDUCE_SCATTER || d.kind == PLAIT_COMM_ALL_TO_ALL;
   rows = addressed ? members - 1 : 1;
   chunk = round_up(std::max(kChunkBytes / rows, kLeastRowBytes) / size, kLine);
@@ -24,12 +34,13 @@ Cut::Cut(const plait_comm_desc& d, uint32_t members) {
   divided = d.kind == PLAIT_COMM_ALL_REDUCE && members > 2 && count > 1;
 }
 
-Call::Call(Channel& on, Rooms& from, const plait_comm_desc& d, std::string what)
+Call::Call(Channel& on, Rooms& from, const plait_comm_desc& d, std::string what, const Memory* in)
     : channel(on),
       pool(from),
       desc(d),
       text(std::move(what)),
-      cut(d, on.size()),
+      memory(in),
+      cut(d, on.size(), in),
       parts(on.size()),
       rows(on.size()) {
   slots.resize(cut.count);

@@ -6,6 +6,7 @@
 
 #include "plugins/comm/call.hpp"
 #include "plugins/comm/shm/bell.hpp"
+#include "plugins/comm/shm/memory.hpp"
 #include "plugins/comm/shm/rooms.hpp"
 
 namespace plait::comm_shm {
@@ -21,7 +22,8 @@ struct Cut {
   uint64_t count;   // chunks
   bool divided;     // all_reduce: each chunk is reduced by one member, and the others copy it
 
-  Cut(const plait_comm_desc& desc, uint32_t members);
+  // in_memory: of the group, so there is nothing to hand over.
+  Cut(const plait_comm_desc& desc, uint32_t members, bool in_memory);
   uint64_t slot_bytes() const { return rows * stride; }
 };
 
@@ -33,8 +35,8 @@ struct Part {
 };
 
 struct Call {
-  // Takes rooms.
-  Call(Channel& on, Rooms& from, const plait_comm_desc& d, std::string what);
+  // Takes rooms. in: the group's memory that the call is carried out in, or NULL.
+  Call(Channel& on, Rooms& from, const plait_comm_desc& d, std::string what, const Memory* in);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -56,6 +58,7 @@ struct Call {
   Rooms& pool;
   const plait_comm_desc desc;
   const std::string text;  // for messages
+  const Memory* const memory;
   const Cut cut;
 
   // Of a small call: two, so that it can start while others are still in one. Large calls share theirs.

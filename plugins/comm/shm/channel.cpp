@@ -8,15 +8,27 @@ using comm_support::point_to_point;
 
 namespace {
 
-Signature signature_of(const plait_comm_desc& d) {
-  return {d.kind, d.dtype, d.reduction, d.peer, d.n};
+Signature signature_of(const Call& c) {
+  const auto small = [](uint32_t v) { return static_cast<uint16_t>(v); };
+  const plait_comm_desc& d = c.desc;
+  Signature s{small(d.kind), small(d.dtype), small(d.reduction), 0, d.peer, 0, d.n};
+  if (!c.memory) return s;
+  s.memory = small(c.memory->number());
+  s.line = static_cast<uint32_t>(c.memory->offset_of(d.out) / kLine);
+  return s;
 }
 
 // For messages the two ends' types and extents must agree, else everything.
-bool agree(const plait_comm_desc& d, const Signature& other) {
-  if (d.dtype != other.dtype || d.n != other.n) return false;
-  return point_to_point(d.kind) ||
-         (d.kind == other.kind && d.reduction == other.reduction && d.peer == other.peer);
+bool agree(const Call& c, const Signature& other) {
+  if (point_to_point(c.desc.kind)) return c.desc.dtype == other.dtype && c.desc.n == other.n;
+  return signature_of(c) == other;
+}
+
+// "all_reduce of 10 f32 (sum) at byte 64 of memory 1".
+std::string placed(std::string text, const Signature& s) {
+  if (s.memory == 0) return text;
+  return text + " at byte " + std::to_string(s.line * kLine) + " of memory " +
+         std::to_string(s.memory);
 }
 
 }  // namespace
@@ -68,7 +80,7 @@ void Channel::make_room() {
 void Channel::announce(const Call& call) {
   const Place& place = call.room->place;
   Entry& entry = ring_->entries[call.number % kRing];
-  entry.signature = signature_of(call.desc);
+  entry.signature = signature_of(call);
   entry.extent = place.extent;
   entry.extent_bytes = place.extent_bytes;
   entry.offset = place.offset;
@@ -96,7 +108,7 @@ void Channel::read(Member& member, uint32_t place) {
     if (entry.number != member.read + 1) break;
     end_.check();  // afterwards the calls that are entered are still there
     Call& call = *calls_[member.read % kRing];
-    if (!agree(call.desc, entry.signature)) disagree(call, member.rank, entry.signature);
+    if (!agree(call, entry.signature)) disagree(call, member.rank, entry.signature);
     const Place room{entry.extent, entry.extent_bytes, entry.offset, entry.room};
     const uint64_t bytes = head_bytes(call.cut.count) + call.bytes_of(place);
     call.parts[place] = {rooms_.find(member.rank, room, bytes)};
@@ -113,8 +125,8 @@ void Channel::disagree(const Call& call, uint32_t rank, const Signature& other) 
   theirs.reduction = other.reduction;
   theirs.peer = std::min(other.peer, group.size - 1);
   theirs.n = other.n;
-  end_.fail_here(group.names[group.rank] + " started " + call.text + ", but " + group.names[rank] +
-                 " " + group.describe_call(theirs) +
+  end_.fail_here(group.names[group.rank] + " started " + placed(call.text, signature_of(call)) +
+                 ", but " + group.names[rank] + " " + placed(group.describe_call(theirs), other) +
                  (point_to_point(call.desc.kind)
                       ? "; both ends must name the same"
                       : "; all ranks must start the same calls in the same order"));

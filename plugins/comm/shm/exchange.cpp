@@ -14,7 +14,27 @@ std::unique_ptr<Call> Exchange::prepare(const plait_comm_desc& desc, const std::
                 .emplace(std::piecewise_construct, std::forward_as_tuple(key),
                          std::forward_as_tuple(end_, rooms_, desc))
                 .first;
-  return std::make_unique<Call>(found->second, rooms_, desc, text);
+  return std::make_unique<Call>(found->second, rooms_, desc, text, memory_of(desc));
+}
+
+void* Exchange::memory(const Host& host, const Store& store, uint64_t bytes) {
+  if (++memories_asked_ > UINT16_MAX) return nullptr;  // what a signature can tell apart
+  auto memory = Memory::make(host, store, end_.members(), end_.file(), memories_asked_, bytes);
+  if (!memory) return nullptr;
+  return memories_.emplace_back(std::move(memory))->of(end_.members().rank);
+}
+
+// Where a call is carried out in place: only what is large, for then members must wait for each other once more.
+const Memory* Exchange::memory_of(const plait_comm_desc& d) const {
+  constexpr uint64_t kLarge = 256 * 1024, kMostLines = UINT32_MAX;
+  const uint64_t bytes = comm_support::bytes_of(d);
+  if (d.kind != PLAIT_COMM_ALL_REDUCE || d.in != d.out || bytes < kLarge) return nullptr;
+  for (const auto& memory : memories_)
+    if (memory->holds(d.out, bytes)) {
+      const uint64_t at = memory->offset_of(d.out);
+      return at % kLine == 0 && at / kLine <= kMostLines ? memory.get() : nullptr;
+    }
+  return nullptr;
 }
 
 // What fails on this rank, for whatever reason, the others would wait for in vain.
@@ -57,7 +77,8 @@ void Exchange::begin(Call& call) {
   constexpr auto kPrivate = std::memory_order_relaxed;  // until it is announced
   head.readers.store(channel.size() - 1, kPrivate);
   if (!call.many()) return;
-  head.staged.store(0, kPrivate);
+  if (call.memory) call.staged = call.cut.count;  // it is all there
+  head.staged.store(call.staged, kPrivate);
   head.taken.store(0, kPrivate);
   if (call.cut.divided && channel.own() == 0)
     for (uint64_t i = 0; i < call.cut.count; ++i)

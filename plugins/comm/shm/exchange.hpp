@@ -6,6 +6,9 @@
 // piece of plain work. What a member has not begun to reduce, whoever waits reduces in its place. So nobody ever waits for a
 // finish() of another rank.
 //
+// An all-reduce in place in the group's memory hands nothing over: who starts it says that the others may read and write what it has
+// there. All divide the chunks as above, and each result goes straight to all members.
+//
 // Memory: small calls have two rooms of the size of their input each; large ones share rooms, as many as there are calls under way,
 // and one more when other ranks lag behind. So the first steps of a run may still grow the file, in start(). Ranks that run side by
 // side use only the first few slots of a room, which stay in the caches.
@@ -24,8 +27,10 @@ class Exchange {
  public:
   explicit Exchange(End& end) : end_(end), rooms_(end.file(), end.members().size) {}
 
-  std::unique_ptr<Call> prepare(const plait_comm_desc& desc,
-                                const std::string& text);  // [thread: owner]
+  // [thread: owner]
+  std::unique_ptr<Call> prepare(const plait_comm_desc& desc, const std::string& text);
+  // plait_comm_item.memory. [thread: owner]
+  void* memory(const Host& host, const Store& store, uint64_t bytes);
   void start(Call& call);
   void finish(Call& call);
 
@@ -36,8 +41,12 @@ class Exchange {
   void hand_over(Call& call);
   void look_around(Call& call);
 
+  const Memory* memory_of(const plait_comm_desc& desc) const;
+
   End& end_;
   Rooms rooms_;
+  uint32_t memories_asked_ = 0;
+  std::vector<std::unique_ptr<Memory>> memories_;
   std::map<std::pair<uint32_t, uint32_t>, Channel> channels_;
 };
 

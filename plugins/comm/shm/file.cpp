@@ -1,6 +1,7 @@
 #include "plugins/comm/shm/file.hpp"
 
 #include <fcntl.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -13,6 +14,8 @@
 
 namespace plait::comm_shm {
 namespace {
+
+constexpr uint64_t kLargePage = 2 * 1024 * 1024;
 
 std::string random_name() {
   unsigned char bytes[16];
@@ -98,6 +101,29 @@ uint64_t File::grow(uint64_t bytes) {
   return at;
 }
 
+// Many small pages would cost whoever computes there more than the exchange saves.
+uint64_t File::grow_for_tensors(uint64_t bytes) {
+  if (bytes < kLargePage) return grow(bytes);
+  // Of what is taken for the alignment nothing is reserved.
+  const uint64_t at = round_up(control().end.fetch_add(bytes + kLargePage), kLargePage);
+  reserve(at, bytes);
+#ifdef MADV_COLLAPSE
+  madvise(map(at, bytes), bytes / kLargePage * kLargePage,
+          MADV_COLLAPSE);  // a refusal costs speed only
+#endif
+  return at;
+}
+
+void File::give_back(uint64_t at, uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (const auto mapped = extents_.find(at); mapped != extents_.end()) {
+    munmap(mapped->second.address, mapped->second.bytes);
+    extents_.erase(mapped);
+  }
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+            static_cast<off_t>(bytes));
+}
+
 // A store into a file whose memory is not there would end in SIGBUS, so it is taken now.
 void File::reserve(uint64_t at, uint64_t bytes) {
   int error;
@@ -126,12 +152,29 @@ char* File::map(uint64_t at, uint64_t bytes) {
   const auto length = static_cast<uint64_t>(about.st_size);
   if (at % kGrain || at > length || bytes > length - at)
     fail(PLAIT_ERR_PEER, members_.head() + ": a rank names shared memory that is not there");
-  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_,
-                       static_cast<off_t>(at));
-  if (address == MAP_FAILED)
-    fail_system("cannot map " + in_mib(bytes) + " of shared memory", errno);
-  extents_.emplace(at, Extent{static_cast<char*>(address), bytes});
-  return static_cast<char*>(address);
+  char* const address = try_map(at, bytes);
+  if (!address) fail_system("cannot map " + in_mib(bytes) + " of shared memory", errno);
+  extents_.emplace(at, Extent{address, bytes});
+  return address;
+}
+
+// Large pages need an address that lies in one as the place in the file does. NULL: errno says why.
+char* File::try_map(uint64_t at, uint64_t bytes) const {
+  const uint64_t more = at % kLargePage == 0 && bytes >= kLargePage ? kLargePage : 0;
+  void* const free =
+      mmap(nullptr, bytes + more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (free == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(free);
+  const uint64_t before = more ? -reinterpret_cast<uintptr_t>(begin) % kLargePage : 0;
+  if (before > 0) munmap(begin, before);
+  if (more > before) munmap(begin + before + bytes, more - before);
+  void* const address = mmap(begin + before, bytes, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_POPULATE | MAP_FIXED, fd_, static_cast<off_t>(at));
+  if (address != MAP_FAILED) return static_cast<char*>(address);
+  const int error = errno;
+  munmap(begin + before, bytes);
+  errno = error;
+  return nullptr;
 }
 
 void File::fail_system(const std::string& what, int error) const {

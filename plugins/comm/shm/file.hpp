@@ -38,12 +38,17 @@ class File {
   // Takes `bytes`, a multiple of kGrain, behind the end for this rank: their place. They are zero, and memory that is there.
   // Throws PLAIT_ERR_MEMORY.
   uint64_t grow(uint64_t bytes);
+  // The same for memory of tensors: on pages as large as the machine has, where it gives them.
+  uint64_t grow_for_tensors(uint64_t bytes);
+  // Memory that only this rank knows of goes back to the machine; its place stays taken.
+  void give_back(uint64_t at, uint64_t bytes) noexcept;
   // Address of bytes [at, at + bytes) of the file, multiples of kGrain; always the same for the same `at`. Throws PLAIT_ERR_PEER
   // when the file is shorter.
   char* map(uint64_t at, uint64_t bytes);
 
  private:
   void reserve(uint64_t at, uint64_t bytes);
+  char* try_map(uint64_t at, uint64_t bytes) const;
   [[noreturn]] void fail_system(const std::string& what, int error) const;
   struct Extent {
     char* address;

@@ -6,6 +6,7 @@
 //     directory (R, 1 + 2 R)    where each rank's rings lie: of its collectives, then per peer of what it sends and receives
 //   Ring                        what one rank has started on one channel, in order, as others find it
 //   RoomHead + data             what one call of one rank hands over
+//   memory (R)                  of the group, for what is exchanged in place (memory.hpp)
 //
 // Letters: R ranks, r a rank, M members of a channel.
 #pragma once
@@ -67,8 +68,12 @@ constexpr uint64_t control_bytes(uint64_t ranks) {
 
 // What the members of a channel must agree on.
 struct Signature {
-  uint32_t kind, dtype, reduction, peer;
+  uint16_t kind, dtype, reduction;
+  uint16_t memory;  // of the group, that the call lies in; 0: none
+  uint32_t peer;
+  uint32_t line;  // of that memory, where it begins
   uint64_t n;
+  bool operator==(const Signature&) const = default;
 };
 
 // Where a room lies: a part of an extent of the file.

@@ -126,12 +126,34 @@ Flag& reducer_of(const Call& c, uint64_t number) {
   return c.parts[0].head().reducers(c.cut.count)[number];
 }
 
+// Reduces a chunk in the group's memory: pieces that stay in the nearest cache, and from there to all members.
+void reduce_in_memory(Call& c, const Chunk& k) {
+  constexpr uint64_t kBlock = 4096;  // bytes
+  const uint32_t members = c.channel.size();
+  const uint64_t size = support::dtype_bytes(c.desc.dtype),
+                 at = c.memory->offset_of(c.desc.out) + k.first * size;
+  alignas(kLine) char block[kBlock];
+  for (uint64_t done = 0; done < k.bytes; done += kBlock) {
+    const uint64_t bytes = std::min(kBlock, k.bytes - done);
+    for (uint32_t m = 0; m < members; ++m) c.rows[m] = c.memory->of(m) + at + done;
+    comm_support::reduce_rows(c.desc.dtype, c.desc.reduction, c.rows.data(), members, block,
+                              bytes / size);
+    for (uint32_t m = 0; m < members; ++m) std::memcpy(c.memory->of(m) + at + done, block, bytes);
+  }
+}
+
 // Reduces a chunk for all, unless another member is at it. The result replaces what one of them, in turn, has handed over.
 bool reduce_for_all(Call& c, uint64_t number) {
   const uint32_t own = c.channel.own(), members = c.channel.size();
   uint32_t nobody = 0;
   if (!reducer_of(c, number).compare_exchange_strong(nobody, own + 1)) return false;
   const Chunk k = chunk_of(c, number);
+  if (c.memory) {
+    reduce_in_memory(c, k);
+    reducer_of(c, number) = kReduced | (own + 1);
+    c.channel.wake_others();
+    return true;
+  }
   for (uint32_t m = 0; m < members; ++m) c.rows[m] = shared_row(c, k, m, 0);
   char* result = shared_row(c, k, static_cast<uint32_t>(number % members), 0);
   comm_support::reduce_rows(c.desc.dtype, c.desc.reduction, c.rows.data(), members, result, k.n);
@@ -156,7 +178,7 @@ bool step_divided(Call& c) {
     if (!all_staged(c, c.taken) || !reduce_for_all(c, c.taken)) return false;
   } else if (!(reducer & kReduced)) {
     return false;
-  } else if (reducer != (kReduced | (own + 1))) {
+  } else if (!c.memory && reducer != (kReduced | (own + 1))) {
     const Chunk k = chunk_of(c, c.taken);
     copy(c, out_row(c, k, 0), shared_row(c, k, static_cast<uint32_t>(c.taken % members), 0),
          k.bytes);

@@ -50,11 +50,22 @@ struct CommCallBox {
   CommCallBox(const plait_host* h, G& group, const plait_comm_desc& desc)
       : host(h), call(group, desc) {}
 };
+// nullptr where G has none.
+template <class G>
+constexpr decltype(plait_comm_item::memory) memory_of() {
+  if constexpr (requires(G & group) { group.memory(uint64_t{}); })
+    return [](plait_comm* c, uint64_t bytes, void** out) -> plait_error* {
+      auto* box = reinterpret_cast<CommBox<G>*>(c);
+      return guard(maker(box->host), [&] { *out = box->group.memory(bytes); });
+    };
+  else
+    return nullptr;
+}
 }  // namespace detail
 
 // A group class G, one rank's end: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
 // void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
-// void finish(plait_queue*). All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
+// void finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's. All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
 template <class G>
 plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
                      std::span<const plait_option> options = {}) {
@@ -92,7 +103,8 @@ plait_comm_item comm(const char* name, const char* help, uint32_t reach, const c
           [](plait_comm* c, const char* text, uint64_t size) {
             const auto length = size == PLAIT_NTS ? std::char_traits<char>::length(text) : size;
             reinterpret_cast<Box*>(c)->group.abort(std::string_view(text, length));
-          }};
+          },
+          detail::memory_of<G>()};
 }
 
 }  // namespace authoring
