@@ -105,6 +105,8 @@ void finish_groups(Plan& plan) {
     const auto bytes = [](int64_t elements) { return static_cast<uint64_t>(elements) * 4; };
     plan.storage.take(g.parameters, bytes(plan.zero < 3 ? g.elements : g.own_elements));
     plan.storage.take(g.gradients, bytes(plan.zero < 2 ? g.elements : g.own_elements));
+    if (replicas > 1 && plan.zero == 0)
+      plan.storage.reduce_along(g.gradients, topology::Axis::kData);
   }
 }
 

@@ -11,7 +11,7 @@ const char* category_name(Category c) {
 }
 
 int32_t Storage::add(std::string name, Category category, int32_t slots) {
-  segments_.push_back({std::move(name), category, 0, 0, slots});
+  segments_.push_back({std::move(name), category, 0, slots});
   return static_cast<int32_t>(segments_.size() - 1);
 }
 
@@ -25,7 +25,6 @@ program::Place Storage::take(int32_t segment, uint64_t bytes, uint64_t alignment
 uint64_t Storage::lay_out() {
   uint64_t at = 0;
   for (Segment& s : segments_) {
-    s.offset = at;
     s.bytes = checked_round_up(s.bytes, 64, "[plan] segment " + s.name);
     const uint64_t all =
         checked_mul(s.bytes, static_cast<uint64_t>(s.slots), "[plan] bytes of the arena");

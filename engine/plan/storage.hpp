@@ -1,11 +1,13 @@
-// Persistent memory of a plan: named segments of one arena.
+// Persistent memory of a plan: named segments.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/program/graph.hpp"
+#include "engine/topology/grid.hpp"
 
 namespace plait::plan {
 
@@ -19,9 +21,10 @@ constexpr int32_t kTransient = -1;  // Place::segment of values that live inside
 struct Segment {
   std::string name;
   Category category;
-  uint64_t bytes = 0;   // of one slot
-  uint64_t offset = 0;  // in the arena, after lay_out()
-  int32_t slots = 1;    // copies, one behind the other: a micro-batch under way in each
+  uint64_t bytes = 0;  // of one slot
+  int32_t slots = 1;   // copies, one behind the other: a micro-batch under way in each
+  // What ranks along this axis reduce in place: best in memory that all of them reach.
+  std::optional<topology::Axis> reduced_along = {};
   uint64_t slot_bytes() const { return slots > 0 ? bytes : 0; }
   uint64_t all_bytes() const { return bytes * static_cast<uint64_t>(slots); }
 };
@@ -32,7 +35,10 @@ class Storage {
   int32_t add(std::string name, Category category, int32_t slots = 1);
   // Takes `bytes` at the end of a segment; alignment 64 unless the scalar asks for less.
   program::Place take(int32_t segment, uint64_t bytes, uint64_t alignment = 64);
-  // Sets the offsets; returns the size of all segments together.
+  void reduce_along(int32_t segment, topology::Axis axis) {
+    segments_.at(static_cast<size_t>(segment)).reduced_along = axis;
+  }
+  // Rounds the segments up to whole lines; returns the size of all together.
   uint64_t lay_out();
   const std::vector<Segment>& segments() const { return segments_; }
   uint64_t bytes_of(Category c) const;

@@ -133,7 +133,7 @@ std::string rank_name(const plan::Plan& plan, int32_t rank) {
 
 Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
                              bool host_memory)
-    : plan_(std::move(plan)), control_(control) {
+    : plan_(std::move(plan)), control_(control), host_memory_(host_memory) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
     // The same order on every rank, so that no two wait for each other in different groups.
@@ -144,7 +144,7 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
                                         [&](const plan::Exchange& e) {
                                           return e.axis == members.axis && e.channel == channel;
                                         });
-        if (needed) open(members, channel, host_memory);
+        if (needed) open(members, channel);
       }
   } catch (...) {
     close();
@@ -154,7 +154,7 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
-void Communicators::open(const topology::Group& members, uint32_t channel, bool host_memory) {
+void Communicators::open(const topology::Group& members, uint32_t channel) {
   std::unique_lock opening(mutex_);
   Group& g = groups_.emplace_back();  // end() may be walking along the groups
   opening.unlock();
@@ -189,7 +189,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
     names.push_back(rank_name(*plan_, r));
     hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
   }
-  const Choice choice = choose(*plan_, control_.peers(), members, host_memory);
+  const Choice choice = choose(*plan_, control_.peers(), members, host_memory_);
   g.backend = choice.name;
   g.item = choice.composed() ? &composed_item() : choice.whole;
   g.plugin = choice.composed() ? choice.name : plan_->registry->plugin_of(g.item);
@@ -324,6 +324,18 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
   call.in = in;
   call.out = out;
   return call.kernel();
+}
+
+char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
+  constexpr size_t kSize = offsetof(plait_comm_item, memory) + sizeof(plait_comm_item::memory);
+  const Group& group = group_of(axis);
+  const plait_comm_item& item = *group.item;
+  if (!host_memory_ || item.device || item.struct_size < kSize || !item.memory) return nullptr;
+  void* memory = nullptr;
+  check_plugin(try_plugin({group.plugin, "memory", "backend", group.backend},
+                          [&] { return item.memory(group.comm, bytes, &memory); }),
+               group.plugin, "sharing memory of " + human_bytes(bytes));
+  return static_cast<char*>(memory);
 }
 
 std::vector<Communicators::Connected> Communicators::connected() const {

@@ -47,23 +47,11 @@ Arena::~Arena() {
                [&] { device_->item().free(device_->handle(), data_); });
 }
 
-namespace {
-
-uint64_t arena_bytes(const plan::Plan& plan) {
-  uint64_t bytes = plan.transient_bytes;
-  for (const auto& s : plan.storage.segments())
-    bytes = checked_add(bytes, s.all_bytes(), "[runtime] bytes of the arena");
-  return bytes;
-}
-
-}  // namespace
-
 Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect)
     : plan_(std::move(plan)),
       device_(std::make_shared<Device>(plan_->registry, plan_->device, plan_->device_options)),
-      arena_(std::make_shared<Arena>(device_, arena_bytes(*plan_))),
       communicators_(connect ? connect(*device_) : nullptr) {
-  transient_ = arena_->data() + (arena_->bytes() - plan_->transient_bytes);
+  allocate();
   try {
     call("queue_open", [&] { return device_->item().queue_open(device_->handle(), &queue_); });
     programs_.resize(plan_->programs.size());
@@ -75,6 +63,27 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
 }
 
 Executor::~Executor() { release(); }
+
+// One arena: the segments, but for those in memory that ranks share, and behind them what programs use while they run.
+void Executor::allocate() {
+  const auto add = [](uint64_t a, uint64_t b) {
+    return checked_add(a, b, "[runtime] bytes of the arena");
+  };
+  const std::vector<plan::Segment>& segments = plan_->storage.segments();
+  uint64_t bytes = 0;
+  std::vector<uint64_t> offsets;  // in the arena
+  for (const plan::Segment& s : segments) {
+    offsets.push_back(bytes);
+    const bool shares = communicators_ && s.reduced_along && s.all_bytes() > 0;
+    segments_.push_back(shares ? communicators_->memory(*s.reduced_along, s.all_bytes()) : nullptr);
+    (segments_.back() ? shared_bytes_ : bytes) =
+        add(segments_.back() ? shared_bytes_ : bytes, s.all_bytes());
+  }
+  arena_ = std::make_shared<Arena>(device_, add(bytes, plan_->transient_bytes));
+  for (size_t i = 0; i < segments.size(); ++i)
+    if (!segments_[i]) segments_[i] = arena_->data() + offsets[i];
+  transient_ = arena_->data() + bytes;
+}
 
 void Executor::release() noexcept {
   const plait_device_item& device = device_->item();
@@ -109,7 +118,7 @@ char* Executor::address(plan::Place at, int32_t slot) const {
   if (at.segment == plan::kTransient) return transient_ + at.offset;
   const plan::Segment& s = plan_->storage.segments()[static_cast<size_t>(at.segment)];
   const uint64_t copy = s.slots > 1 ? static_cast<uint64_t>(slot) * s.bytes : 0;
-  return arena_->data() + s.offset + copy + at.offset;
+  return segments_[static_cast<size_t>(at.segment)] + copy + at.offset;
 }
 
 void Executor::load(Loaded& into, const plan::Program& program) {

@@ -78,7 +78,12 @@ class Executor {
 
   char* address(plan::Place at,
                 int32_t slot = 0) const;  // device memory; a host pointer where the device says so
+  // The memory of parameters, among others. Not that of gradients which ranks reduce where all of them reach it.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
+  // All memory that the plan lists.
+  uint64_t bytes() const { return arena_->bytes() + shared_bytes_; }
+  // Of it, what other ranks reach.
+  uint64_t shared_bytes() const { return shared_bytes_; }
   const Device& device() const { return *device_; }
 
  private:
@@ -98,6 +103,7 @@ class Executor {
     std::vector<Prepared> calls;
     std::vector<plait_graph*> graphs;  // by slot
   };
+  void allocate();
   void load(Loaded& into, const plan::Program& program);
   Prepared prepare(const plan::Program& program, const plan::Call& call);
   plait_kernel* prepare_exchange(const plan::Call& call, const program::Op& op, int32_t slot,
@@ -113,6 +119,8 @@ class Executor {
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<Arena> arena_;
+  std::vector<char*> segments_;  // as the plan's
+  uint64_t shared_bytes_ = 0;    // of those that lie in memory of the communicators
   char* transient_ = nullptr;
   plait_queue* queue_ = nullptr;
   Communicators* communicators_;

@@ -255,7 +255,7 @@ std::string Session::describe() const {
   w.object().field("schema", 1).field("step", step_).field("samples", samples_);
   w.field("run_dir", run_files_ ? run_files_->dir().path() : std::string());
   w.field("device", plan_->device).field("device_summary", executor_.device().info().summary);
-  w.field("arena_bytes", executor_.arena()->bytes());
+  w.field("arena_bytes", executor_.bytes()).field("shared_bytes", executor_.shared_bytes());
   w.key("groups").array();
   if (team_.communicators())
     for (const auto& g : team_.communicators()->connected())

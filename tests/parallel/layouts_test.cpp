@@ -85,6 +85,16 @@ TEST_SUITE("layouts") {
         const auto got = run(team, layout.ranks(), train(10));
         check_same(got, expected);
         check_equal(run(team, layout.ranks(), train(10))[0], got[0]);
+        // Gradients that replicas reduce in place lie where all of them reach them, and come to the same bits there.
+        const auto plan = nlohmann::json::parse(plan_of(team, layout.ranks()));
+        team.overrides.push_back("topology.comm=shm");
+        for (const Outcome& o : run(team, layout.ranks(), train(10))) {
+          REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+          check_equal(o, got[0]);
+          CHECK(o.arena == o.planned);
+          CHECK(o.shared == (zero == 0 ? plan["memory"]["gradients"].get<double>() : 0));
+        }
+        CHECK(got[0].shared == 0);
       }
   }
 

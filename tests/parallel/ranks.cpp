@@ -58,7 +58,9 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
     if (team.settings) settings = team.settings(rank);
     plait::Session session(planned.plan, settings);
     outcome.planned = arena_of(planned.plan);
-    outcome.arena = nlohmann::json::parse(session.describe())["arena_bytes"];
+    const auto described = nlohmann::json::parse(session.describe());
+    outcome.arena = described["arena_bytes"];
+    outcome.shared = described["shared_bytes"];
     body(rank, session, outcome);
   } catch (const plait::HostError& e) {
     outcome.code = e.code();
