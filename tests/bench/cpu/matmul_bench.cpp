@@ -5,7 +5,8 @@
 // Part 1: the products of one training step of the MLP 784-120-84-10 at batch 32 (weights
 // [out,in]), each alone and all eight in turn on shared operands, with the rate of a register-only
 // FMA loop measured between the rounds.
-// Part 2: the products of a 2048-wide layer at batch 1024, our choice and oneDNN alternating.
+// Part 2: the products of a 2048-wide layer at batch 1024, and at 128 as micro-batches that add to a gradient; our choice and oneDNN
+// alternating.
 // Times are medians over the rounds; the limit is the fastest round of the FMA loop.
 
 #include <immintrin.h>
@@ -238,28 +239,29 @@ void bench_step(int threads) {
   }
 }
 
-void bench_wide(int threads) {
-  constexpr int64_t kBatch = 1024, kWidth = 2048;
+void bench_wide(int threads, int64_t batch, bool adds) {
+  constexpr int64_t kWidth = 2048;
   Arena arena(size_t{80} << 20);
-  float* x = arena.floats(kBatch * kWidth);
+  float* x = arena.floats(batch * kWidth);
   float* w = arena.floats(kWidth * kWidth);
-  float* y = arena.floats(kBatch * kWidth);
+  float* y = arena.floats(batch * kWidth);
   float* g = arena.floats(kWidth * kWidth);
   float* bias = arena.floats(kWidth);
   void* workspace = arena.floats(4 << 20);
-  MatmulDesc forward = shape(kBatch, kWidth, kWidth, false, true, threads);
+  MatmulDesc forward = shape(batch, kWidth, kWidth, false, true, threads);
   forward.bias = true;
   forward.activation = Activation::relu;
+  MatmulDesc gradient = shape(kWidth, kWidth, batch, true, false, threads);
+  gradient.accumulate = adds;
   const Product products[] = {
       {"y = relu(x W' + b)", forward, {x, w, bias, y, workspace}},
       {"dX = dY W",
-       shape(kBatch, kWidth, kWidth, false, false, threads),
+       shape(batch, kWidth, kWidth, false, false, threads),
        {x, w, nullptr, y, workspace}},
-      {"dW = dY' x",
-       shape(kWidth, kWidth, kBatch, true, false, threads),
-       {x, y, nullptr, g, workspace}},
+      {adds ? "dW += dY' x" : "dW = dY' x", gradient, {x, y, nullptr, g, workspace}},
   };
-  std::printf("\n2048-wide layer, batch 1024, %d thread(s)\n", threads);
+  std::printf("\n2048-wide layer, batch %lld, %d thread(s)\n", static_cast<long long>(batch),
+              threads);
   double limit = fma_rate();
   for (const Product& product : products) {
     const auto ours = make(product.desc, "chosen");
@@ -284,5 +286,6 @@ void bench_wide(int threads) {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
   bench_step(threads);
-  bench_wide(threads);
+  bench_wide(threads, 1024, false);
+  bench_wide(threads, 128, true);
 }

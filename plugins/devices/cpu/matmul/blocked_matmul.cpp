@@ -133,11 +133,14 @@ class BlockedMatmul final : public MatmulKernel {
       const int64_t vector = lanes_of(plan_.isa);
       const int64_t width = (lanes + vector - 1) / vector * vector;
       const int64_t column = panel * plan_.panel_lanes;
+      const float* const from =
+          o.b + (d.transpose_b ? column * d.k + k.first : k.first * d.n + column);
       if (d.transpose_b) {
-        pack_.transpose_in(o.b + column * d.k + k.first, d.k, lanes, k.size, width, o.packed_b);
+        pack_.transpose_in(from, d.k, lanes, k.size, width, o.packed_b);
       } else {
-        pack_.copy_in(o.b + k.first * d.n + column, d.n, lanes, k.size, width, o.packed_b);
+        pack_.copy_in(from, d.n, lanes, k.size, width, o.packed_b);
       }
+      call.ahead = from + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
       call.d = o.c + row * d.n + column;
       if (d.bias) call.bias = o.bias + column;
       if (d.squares) call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;

@@ -94,6 +94,24 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   return plan;
 }
 
+namespace {
+
+// While a panel of B is run, the lines of the next one come nearer. A panel that is copied in takes next to no time when it has many
+// tiles; one that is turned jumps from row to row, which always pays.
+void fetch_ahead(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
+  constexpr int64_t kManyTiles = 48;
+  const bool turned = plan.desc.transpose_b;
+  const int64_t rows = ceil_div(turned ? width : spec.k, plan.tiles()),
+                row = (turned ? plan.desc.k : plan.desc.n) * kFloat;
+  const bool pays = turned || plan.tiles() <= kManyTiles;
+  if (!pays || rows * row > INT32_MAX) return;  // of an address in the code
+  spec.ahead_rows = rows;
+  spec.ahead_row = row;
+  spec.ahead_bytes = (turned ? spec.k : width) * kFloat;
+}
+
+}  // namespace
+
 KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block) {
   const int lanes = lanes_of(plan.isa);
   const int64_t width = last_panel ? plan.last_panel_lanes : plan.panel_lanes;
@@ -116,6 +134,7 @@ KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block
   spec.relu = last_block && plan.desc.activation == Activation::relu;
   spec.squares = last_block && plan.desc.squares;
   spec.prefetch = true;
+  if (!last_panel) fetch_ahead(plan, width, spec);
   return spec;
 }
 

@@ -19,6 +19,7 @@ constexpr int64_t kFloat = sizeof(float);
 constexpr int kBodyInstructions =
     400;  // per turn of the k loop: a good share of the decoded-code cache
 constexpr int64_t kPrefetchAhead = 2048;
+constexpr int64_t kLine = 64;
 
 }  // namespace
 
@@ -31,7 +32,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     align(64);
     const size_t offset = getSize();
     spec_ = &spec;
-    Xbyak::util::StackFrame frame(this, 1, 10, 0, false);
+    Xbyak::util::StackFrame frame(this, 1, 11, 0, false);
     p_ = frame.t[0];
     q_ = frame.t[1];
     d_ = frame.t[2];
@@ -42,12 +43,14 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     count_ = frame.t[7];
     d_ahead_ = frame.t[8];
     squares_ = frame.t[9];
+    ahead_ = frame.t[10];
     const Xbyak::Reg64& args = frame.p[0];
     mov(p_, ptr[args + offsetof(PanelArgs, p)]);
     mov(q_, ptr[args + offsetof(PanelArgs, q)]);
     mov(d_, ptr[args + offsetof(PanelArgs, d)]);
     if (spec.bias) mov(bias_, ptr[args + offsetof(PanelArgs, bias)]);
     if (spec.squares) mov(squares_, ptr[args + offsetof(PanelArgs, squares)]);
+    if (spec.ahead_rows > 0) mov(ahead_, ptr[args + offsetof(PanelArgs, ahead)]);
     load_mask();
     if (spec.rows_hi > spec.rows_lo) {
       mov(tiles_, ptr[args + offsetof(PanelArgs, tiles_hi)]);
@@ -107,11 +110,42 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     L(done);
   }
 
-  /// One row of the tile of D per turn of the k loop, into the second-level cache: rows of D a
+  /// One row of the next tile of D per turn of the k loop, into the second-level cache: rows of D a
   /// power of two apart would drive each other out of the first.
   void prefetch_d_row() {
     for (int vec = 0; vec < spec_->vecs; ++vec) prefetcht1(ptr[d_ahead_ + vec * vector_bytes()]);
     add(d_ahead_, static_cast<uint32_t>(spec_->d_row));
+  }
+
+  bool fetches_ahead(int64_t turns) const { return spec_->ahead_rows > 0 && turns > 1; }
+  /// Rows are long: each turn takes a piece of all of the tile's. Else it takes whole ones.
+  bool by_pieces(int64_t turns) const { return spec_->ahead_bytes >= kLine * turns / 2; }
+
+  /// A turn's share of what is packed next, into the second-level cache. Spread over the products it costs next to nothing; packing
+  /// would wait for every line.
+  void fetch_ahead(int64_t turns) {
+    const int64_t row = spec_->ahead_row, rows = spec_->ahead_rows, bytes = spec_->ahead_bytes;
+    if (by_pieces(turns)) {
+      fetch(rows, bytes / turns);
+      add(ahead_, static_cast<uint32_t>(bytes / turns));
+    } else {
+      const int64_t whole = (rows + turns - 1) / turns;
+      fetch(whole, bytes);
+      add(ahead_, static_cast<uint32_t>(whole * row));
+    }
+  }
+
+  void fetch(int64_t rows, int64_t bytes) {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t at = 0; at < bytes; at += kLine)
+        prefetcht1(ptr[ahead_ + static_cast<int>(i * spec_->ahead_row + at)]);
+  }
+
+  /// From the ends of a tile's rows to the beginning of the next one's.
+  void next_ahead(int64_t turns) {
+    if (!by_pieces(turns)) return;
+    const int64_t done = spec_->ahead_bytes / turns * turns;
+    add(ahead_, static_cast<uint32_t>(spec_->ahead_rows * spec_->ahead_row - done));
   }
 
   void clear_sums(int rows) {
@@ -133,19 +167,21 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     const int64_t turns = spec_->k / unroll;
     mov(p_now_, p_);
     mov(q_now_, q_);
-    if (spec_->prefetch) mov(d_ahead_, d_);
+    if (spec_->prefetch) lea(d_ahead_, ptr[d_ + static_cast<int>(rows * spec_->d_row)]);
     if (turns > 1) {
       Xbyak::Label next;
       mov(count_, turns);
       align(32);
       L(next);
       if (spec_->prefetch) prefetch_d_row();
+      if (fetches_ahead(turns)) fetch_ahead(turns);
       for (int64_t i = 0; i < unroll; ++i) k_step(rows, i);
       add(p_now_, static_cast<uint32_t>(unroll * spec_->p_k));
       add(q_now_, static_cast<uint32_t>(unroll * spec_->q_k));
       dec(count_);
       jnz(next, T_NEAR);
     }
+    if (fetches_ahead(turns)) next_ahead(turns);
     const int64_t rest = turns > 1 ? spec_->k % unroll : spec_->k;
     for (int64_t i = 0; i < rest; ++i) k_step(rows, i);
   }
@@ -243,7 +279,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   }
 
   const KernelSpec* spec_ = nullptr;
-  Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_ahead_, squares_;
+  Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_ahead_, squares_, ahead_;
 };
 
 JitCode::JitCode(const std::vector<KernelSpec>& specs) try

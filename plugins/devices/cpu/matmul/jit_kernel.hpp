@@ -18,9 +18,10 @@ struct PanelArgs {
   const float* q = nullptr;
   float* d = nullptr;
   const float* bias = nullptr;
-  float* squares = nullptr;  ///< (tiles, lanes) of this part
-  int64_t tiles_hi = 0;      ///< the next tiles_hi * rows_hi rows
-  int64_t tiles_lo = 0;      ///< and tiles_lo * rows_lo rows after them
+  float* squares = nullptr;      ///< (tiles, lanes) of this part
+  const float* ahead = nullptr;  ///< what is packed next; only fetched
+  int64_t tiles_hi = 0;          ///< the next tiles_hi * rows_hi rows
+  int64_t tiles_lo = 0;          ///< and tiles_lo * rows_lo rows after them
 };
 
 using PanelFunction = void (*)(const PanelArgs*);

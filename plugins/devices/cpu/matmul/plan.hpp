@@ -40,6 +40,10 @@ struct KernelSpec {
   bool relu = false;
   bool squares = false;   ///< a vector of sums of squares per tile
   bool prefetch = false;  ///< P and D lie beyond the first-level cache, P in reading order
+  /// What is packed next: each tile brings ahead_rows of its rows nearer, of ahead_bytes each and ahead_row apart. 0 rows: nothing.
+  int64_t ahead_rows = 0;
+  int64_t ahead_bytes = 0;
+  int64_t ahead_row = 0;
 
   bool operator==(const KernelSpec&) const = default;
 };
