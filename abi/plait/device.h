@@ -62,7 +62,7 @@ typedef struct plait_kernel_item {
 /* Device properties. */
 typedef struct plait_device_info {
   size_t struct_size;
-  uint32_t host_visible; /* 1: device pointers are host pointers */
+  uint32_t host_visible; /* 1: device pointers are host pointers, and kernels take other memory of the host as well */
   uint32_t threads;      /* compute threads, 0 where the word means nothing */
   uint64_t memory_bytes; /* installed */
   const char *summary;   /* "2 threads, avx512"; lives as long as the device */

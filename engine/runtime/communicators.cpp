@@ -133,7 +133,7 @@ std::string rank_name(const plan::Plan& plan, int32_t rank) {
 
 Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
                              bool host_memory)
-    : plan_(std::move(plan)), control_(control), host_memory_(host_memory) {
+    : plan_(std::move(plan)), control_(control) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
     // The same order on every rank, so that no two wait for each other in different groups.
@@ -144,7 +144,7 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
                                         [&](const plan::Exchange& e) {
                                           return e.axis == members.axis && e.channel == channel;
                                         });
-        if (needed) open(members, channel);
+        if (needed) open(members, channel, host_memory);
       }
   } catch (...) {
     close();
@@ -154,7 +154,7 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
-void Communicators::open(const topology::Group& members, uint32_t channel) {
+void Communicators::open(const topology::Group& members, uint32_t channel, bool host_memory) {
   std::unique_lock opening(mutex_);
   Group& g = groups_.emplace_back();  // end() may be walking along the groups
   opening.unlock();
@@ -189,7 +189,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel) {
     names.push_back(rank_name(*plan_, r));
     hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
   }
-  const Choice choice = choose(*plan_, control_.peers(), members, host_memory_);
+  const Choice choice = choose(*plan_, control_.peers(), members, host_memory);
   g.backend = choice.name;
   g.item = choice.composed() ? &composed_item() : choice.whole;
   g.plugin = choice.composed() ? choice.name : plan_->registry->plugin_of(g.item);
@@ -330,11 +330,14 @@ char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
   constexpr size_t kSize = offsetof(plait_comm_item, memory) + sizeof(plait_comm_item::memory);
   const Group& group = group_of(axis);
   const plait_comm_item& item = *group.item;
-  if (!host_memory_ || item.device || item.struct_size < kSize || !item.memory) return nullptr;
+  if (item.device || item.struct_size < kSize || !item.memory) return nullptr;
   void* memory = nullptr;
   check_plugin(try_plugin({group.plugin, "memory", "backend", group.backend},
                           [&] { return item.memory(group.comm, bytes, &memory); }),
                group.plugin, "sharing memory of " + human_bytes(bytes));
+  if (reinterpret_cast<uintptr_t>(memory) % 64 != 0)
+    fail(PLAIT_ERR_PLUGIN, "[plugin " + group.plugin + "] memory() of backend '" + group.backend +
+                               "' begins at no multiple of 64; correct the plugin");
   return static_cast<char*>(memory);
 }
 

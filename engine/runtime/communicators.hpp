@@ -42,6 +42,8 @@ class Communicators {
   // Memory of the host, zero at first, that all ranks of an axis reach; it lives as long as this object. All of them ask for the
   // same, in the same order. nullptr: there is none. [blocks: yes]
   char* memory(topology::Axis axis, uint64_t bytes);
+  // Tells all ranks why this one cannot go on.
+  void give_up(std::string_view text) noexcept { control_.give_up(text); }
   // The groups that are connected, and through which backend.
   struct Connected {
     std::string group, backend;
@@ -56,14 +58,13 @@ class Communicators {
   struct Call;
   Group& group_of(topology::Axis axis, uint32_t channel = 0);
   Call& call_of(int32_t exchange, int32_t slot);
-  void open(const topology::Group& members, uint32_t channel);
+  void open(const topology::Group& members, uint32_t channel, bool host_memory);
   void end(const std::string& reason) noexcept;
   static void cut_off(const Group& g, const std::string& reason) noexcept;
   void close() noexcept;
 
   std::shared_ptr<const plan::Plan> plan_;
   Control& control_;
-  bool host_memory_;
   std::mutex mutex_;   // guards Group::comm and ended_ against the control channel's thread
   std::string ended_;  // why the job is over, or ""
   std::deque<Group> groups_;

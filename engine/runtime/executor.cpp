@@ -51,11 +51,17 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
     : plan_(std::move(plan)),
       device_(std::make_shared<Device>(plan_->registry, plan_->device, plan_->device_options)),
       communicators_(connect ? connect(*device_) : nullptr) {
-  allocate();
   try {
+    allocate();
     call("queue_open", [&] { return device_->item().queue_open(device_->handle(), &queue_); });
     programs_.resize(plan_->programs.size());
     for (size_t i = 0; i < programs_.size(); ++i) load(programs_[i], plan_->programs[i]);
+  } catch (const Error& e) {
+    release();
+    // The others wait for it already.
+    if (communicators_ && e.code() != PLAIT_ERR_PEER)
+      communicators_->give_up("[session] opening the session failed: " + e.text());
+    throw;
   } catch (...) {
     release();
     throw;
@@ -76,8 +82,8 @@ void Executor::allocate() {
     offsets.push_back(bytes);
     const bool shares = communicators_ && s.reduced_along && s.all_bytes() > 0;
     segments_.push_back(shares ? communicators_->memory(*s.reduced_along, s.all_bytes()) : nullptr);
-    (segments_.back() ? shared_bytes_ : bytes) =
-        add(segments_.back() ? shared_bytes_ : bytes, s.all_bytes());
+    uint64_t& sum = segments_.back() ? shared_bytes_ : bytes;
+    sum = add(sum, s.all_bytes());
   }
   arena_ = std::make_shared<Arena>(device_, add(bytes, plan_->transient_bytes));
   for (size_t i = 0; i < segments.size(); ++i)

@@ -1,4 +1,4 @@
-// A plan's programs on a device: one arena, prepared kernels, captured graphs. After construction a launch neither allocates nor
+// A plan's programs on a device: their memory, prepared kernels, captured graphs. After construction a launch neither allocates nor
 // looks anything up.
 #pragma once
 

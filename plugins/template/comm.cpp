@@ -23,6 +23,8 @@ class Group {
   Group(const Host&, const Options&, const plait_comm_setup&) {
     unimplemented("communication 'template.comm'", "comm.cpp");
   }
+  // May be left out: memory that all members reach; NULL: there is none.
+  void* memory(uint64_t) { return nullptr; }
   // From any thread: whatever is under way or to come fails with PLAIT_ERR_PEER and this text, at once.
   void abort(std::string_view) noexcept {}
 };

@@ -7,7 +7,7 @@ from bench_common import Contestant
 SIZES = {4 << 10: "4 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB", 16 << 20: "16 MiB", 64 << 20: "64 MiB"}
 SMALL, LARGE = 4 << 10, 64 << 20
 MOST_SMALL = 3.0  # microseconds
-PLACED = 1 << 20  # from here on the engine's calls are large enough for the group's memory
+PLACED = 1 << 20  # large enough to be reduced in place in the group's memory
 LEAST_LARGE = 1.5  # of Gloo's rate
 MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

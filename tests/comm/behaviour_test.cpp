@@ -1,10 +1,12 @@
 // What a backend does besides computing: many starts, calls under way at once, several groups, messages, refusals.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "tests/comm/ranks.hpp"
 
@@ -133,6 +135,41 @@ TEST_SUITE("behaviour") {
         }
       });
       CHECK_NOTHROW(expect_all_ok(outcomes));
+    }
+  }
+
+  TEST_CASE(
+      "calls in the memory of two groups at once, finished in opposite orders, again and again") {
+    constexpr uint64_t kLarge = 300000, kCalls = 3;
+    for (const auto& plugin : plugins()) {
+      if (!plugin->item().memory) continue;
+      MemoryStore stores[2];
+      CHECK_NOTHROW(expect_all_ok(each_rank(3, [&](uint32_t rank) {
+        Comm one(*plugin, stores[0].raw(), rank, 3, {"one[0]"}),
+            two(*plugin, stores[1].raw(), rank, 3, {"two[0]"});
+        std::vector<std::span<float>> data;
+        std::vector<std::unique_ptr<Call>> calls;
+        for (Comm* comm : {&one, &two})
+          for (uint64_t i = 0; i < kCalls; ++i) {
+            data.emplace_back(comm->memory<float>(kLarge), kLarge);
+            calls.push_back(std::make_unique<Call>(
+                *comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, kLarge, data.back().data(),
+                            data.back().data(), PLAIT_COMM_SUM)));
+          }
+        for (int round = 0; round < 20; ++round) {
+          for (size_t i = 0; i < calls.size(); ++i)
+            std::ranges::fill(data[i], static_cast<float>(rank + i + static_cast<size_t>(round)));
+          for (const auto& call : calls) call->start();
+          for (size_t i = 0; i < calls.size(); ++i) {
+            const size_t next = rank == 1 ? calls.size() - 1 - i : i;
+            calls[next]->finish();
+            const auto sum = static_cast<float>(3 + 3 * (next + static_cast<size_t>(round)));
+            require(std::ranges::all_of(data[next], [&](float v) { return v == sum; }),
+                    "wrong sum");
+          }
+        }
+      })));
+      CHECK(live_errors() == 0);
     }
   }
 

@@ -310,6 +310,40 @@ TEST_SUITE("failure") {
     }
   }
 
+  TEST_CASE("memory of the group: members that ask for different bytes, do not ask, abort, leave") {
+    constexpr uint64_t kBytes = 1 << 20;
+    for (const auto& plugin : plugins()) {
+      if (!plugin->item().memory) continue;
+      const auto apart =
+          run_group(*plugin, 2, [&](Comm& comm) { comm.memory<char>(kBytes + 64 * comm.rank()); });
+      for (const Outcome& outcome : apart)
+        check_peer(outcome, {"memory of 10486", "1048576", "1048640", "ask for the same"}, 5);
+      std::latch over(2);
+      const auto missing = run_group(*plugin, 3,
+                                     [&](Comm& comm) {
+                                       if (comm.rank() == 1) return over.wait();
+                                       try {
+                                         comm.memory<char>(kBytes);
+                                       } catch (...) {
+                                         over.count_down();
+                                         throw;
+                                       }
+                                     },
+                                     {"data[0]", 20, 0.5});
+      for (const int r : {0, 2})
+        check_peer(missing[r], {"memory of 1048576 bytes", "missing: rank 1 (data 1)"}, 3);
+      const auto aborted = run_group(*plugin, 2, [&](Comm& comm) {
+        if (comm.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          return comm.abort("enough");
+        }
+        comm.memory<char>(kBytes);
+      });
+      check_peer(aborted[0], {"rank 1 (data 1) ended the group: enough"}, 1);
+      CHECK(live_errors() == 0);
+    }
+  }
+
   TEST_CASE("a rank that leaves is named by those that wait for it") {
     for (const auto& plugin : plugins()) {
       const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {

@@ -172,6 +172,8 @@ TEST_SUITE("processes") {
           throw Failure(PLAIT_OK, "skipped");
         const auto outcomes = run_group(*plugin, 2, [](Comm& comm) {
           require(std::filesystem::is_empty("/dev/shm"), "a name is left");
+          require(!comm.memory<float>(1 << 18), "memory that is only faster takes too much of it");
+          require(comm.memory<float>(1 << 14), "there is none at all");
           Floats data(10 << 20);
           Call(comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, data.size(), data.data(), data.data(),
                           PLAIT_COMM_SUM));
@@ -201,13 +203,13 @@ TEST_SUITE("processes") {
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &tight);
         require(!comm.memory<float>(kMany), "there is memory");
-        setrlimit(RLIMIT_FSIZE, &none);
-        require(comm.memory<float>(kMany), "there is still none");
         Floats data(100, 1);
         Call(comm,
              desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 100, data.data(), data.data(), PLAIT_COMM_SUM))
             .run();
         require(data == Floats(100, 2), "wrong sum");
+        setrlimit(RLIMIT_FSIZE, &none);
+        require(comm.memory<float>(kMany), "there is still none");
       });
       for (uint32_t r = 0; r < 2; ++r) {
         const Ending ending = processes.wait(r, 20);

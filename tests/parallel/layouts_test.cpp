@@ -15,6 +15,36 @@ Outcome alone(const Team& team, int steps) {
   return outcomes[0];
 }
 
+// Three hidden layers that wide; parts of so many MiB.
+std::string wide(int width, double bucket) {
+  std::string toml =
+      "[run]\nseed = 7\nthreads = 1\n[batch]\nglobal = 16\neval = 16\n[topology]\nbucket = " +
+      std::to_string(bucket) + "\n";
+  for (const char* data : {"train", "eval"})
+    toml += std::string("[data.") + data +
+            "]\ntype = \"synthetic\"\nsamples = 64\nshape = [16]\nclasses = 4\n";
+  for (const char* parallel : {"column", "row", "column"})
+    toml += "[[model.layers]]\ntype = \"linear\"\nout = " + std::to_string(width) +
+            "\nparallel = \"" + parallel + "\"\n[[model.layers]]\ntype = \"gelu\"\n";
+  return toml +
+         "[[model.layers]]\ntype = \"linear\"\nout = 4\n[loss]\ntype = \"cross_entropy\"\n"
+         "[[metrics]]\ntype = \"accuracy\"\n"
+         "[optimizer]\ntype = \"sgd\"\nrate = 0.1\nmomentum = 0.9\nclip = 1.0\n";
+}
+
+// Over shared memory: the same bits as `got`, and gradients that replicas reduce in place where all of them reach them.
+void check_over_shm(Team team, const Layout& layout, const Outcome& got) {
+  team.overrides.push_back("topology.comm=shm");
+  for (const Outcome& o : run(team, layout.ranks(), train(10))) {
+    REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+    check_equal(o, got);
+    CHECK(o.arena == o.planned);
+    CHECK(o.planned_gradients > 0);
+    CHECK(o.shared == (layout.zero == 0 ? o.planned_gradients : 0));
+  }
+  CHECK(got.shared == 0);
+}
+
 TEST_SUITE("layouts") {
   TEST_CASE(
       "layers that know nothing of ranks, between such that are shared: embeddings, branches, "
@@ -61,19 +91,7 @@ TEST_SUITE("layouts") {
   }
 
   TEST_CASE("parts so large that ranks of one machine exchange them only when they are needed") {
-    std::string toml =
-        "[run]\nseed = 7\nthreads = 1\n[batch]\nglobal = 16\neval = 16\n[topology]\nbucket = 2.0\n";
-    for (const char* data : {"train", "eval"})
-      toml += std::string("[data.") + data +
-              "]\ntype = \"synthetic\"\nsamples = 64\nshape = [16]\nclasses = 4\n";
-    for (const char* parallel : {"column", "row", "column"})
-      toml += std::string("[[model.layers]]\ntype = \"linear\"\nout = 800\nparallel = \"") +
-              parallel + "\"\n[[model.layers]]\ntype = \"gelu\"\n";
-    toml +=
-        "[[model.layers]]\ntype = \"linear\"\nout = 4\n[loss]\ntype = \"cross_entropy\"\n"
-        "[[metrics]]\ntype = \"accuracy\"\n"
-        "[optimizer]\ntype = \"sgd\"\nrate = 0.1\nmomentum = 0.9\nclip = 1.0\n";
-    Team team{toml, {}, {}, {}};
+    Team team{wide(800, 2), {}, {}, {}};
     const Outcome expected = alone(team, 10);
     for (const auto& [tensor, passes] : {std::pair{1, 1}, {1, 2}, {2, 2}})
       for (int zero = 0; zero <= 3; ++zero) {
@@ -85,17 +103,23 @@ TEST_SUITE("layouts") {
         const auto got = run(team, layout.ranks(), train(10));
         check_same(got, expected);
         check_equal(run(team, layout.ranks(), train(10))[0], got[0]);
-        // Gradients that replicas reduce in place lie where all of them reach them, and come to the same bits there.
-        const auto plan = nlohmann::json::parse(plan_of(team, layout.ranks()));
-        team.overrides.push_back("topology.comm=shm");
-        for (const Outcome& o : run(team, layout.ranks(), train(10))) {
-          REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
-          check_equal(o, got[0]);
-          CHECK(o.arena == o.planned);
-          CHECK(o.shared == (zero == 0 ? plan["memory"]["gradients"].get<double>() : 0));
-        }
-        CHECK(got[0].shared == 0);
+        check_over_shm(team, layout, got[0]);
       }
+  }
+
+  TEST_CASE("smaller parts, exchanged at once, in one stage and in two") {
+    Team team{wide(400, 0.5), {}, {}, {}};
+    const Outcome expected = alone(team, 10);
+    for (const int pipeline : {1, 2}) {
+      Layout layout{pipeline, 2, 1, 0};
+      layout.micro = 4;
+      CAPTURE(layout.text());
+      team.overrides = layout.overrides();
+      team.overrides.pop_back();
+      const auto got = run(team, layout.ranks(), train(10));
+      check_same(got, expected);
+      check_over_shm(team, layout, got[0]);
+    }
   }
 
   TEST_CASE("a layer of one output, or of fewer than there are ranks") {

@@ -45,8 +45,8 @@ struct Planned {
   }
 };
 
-double arena_of(const plait::Plan& plan) {
-  return nlohmann::json::parse(plan.describe())["memory"]["arena"];
+nlohmann::json memory_of(const plait::Plan& plan) {
+  return nlohmann::json::parse(plan.describe())["memory"];
 }
 
 void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint32_t ranks,
@@ -57,7 +57,9 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
     settings.no_files = true;
     if (team.settings) settings = team.settings(rank);
     plait::Session session(planned.plan, settings);
-    outcome.planned = arena_of(planned.plan);
+    const auto memory = memory_of(planned.plan);
+    outcome.planned = memory["arena"];
+    outcome.planned_gradients = memory["gradients"];
     const auto described = nlohmann::json::parse(session.describe());
     outcome.arena = described["arena_bytes"];
     outcome.shared = described["shared_bytes"];

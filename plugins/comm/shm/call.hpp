@@ -20,7 +20,7 @@ struct Cut {
   uint64_t chunk;   // elements of one row
   uint64_t stride;  // bytes of one row of a chunk
   uint64_t count;   // chunks
-  bool divided;     // all_reduce: each chunk is reduced by one member, and the others copy it
+  bool divided;     // all_reduce: each chunk is reduced by one member, for the others to copy
 
   // in_memory: of the group, so there is nothing to hand over.
   Cut(const plait_comm_desc& desc, uint32_t members, bool in_memory);

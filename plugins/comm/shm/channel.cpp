@@ -24,7 +24,7 @@ bool agree(const Call& c, const Signature& other) {
   return signature_of(c) == other;
 }
 
-// "all_reduce of 10 f32 (sum) at byte 64 of memory 1".
+// "all_reduce of 100000 f32 (sum) at byte 64 of memory 1".
 std::string placed(std::string text, const Signature& s) {
   if (s.memory == 0) return text;
   return text + " at byte " + std::to_string(s.line * kLine) + " of memory " +

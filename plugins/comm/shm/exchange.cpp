@@ -5,6 +5,13 @@
 
 namespace plait::comm_shm {
 
+Exchange::Exchange(End& end)
+    : end_(end),
+      rooms_(end.file(), end.members().size),
+      memories_(end, [this](const std::string& what, uint64_t first, uint64_t second) {
+        return gather(what, first, second);
+      }) {}
+
 std::unique_ptr<Call> Exchange::prepare(const plait_comm_desc& desc, const std::string& text) {
   const bool message = comm_support::point_to_point(desc.kind);
   const auto key = message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u};
@@ -17,11 +24,21 @@ std::unique_ptr<Call> Exchange::prepare(const plait_comm_desc& desc, const std::
   return std::make_unique<Call>(found->second, rooms_, desc, text, memory_of(desc));
 }
 
-void* Exchange::memory(const Host& host, const Store& store, uint64_t bytes) {
-  if (++memories_asked_ > UINT16_MAX) return nullptr;  // what a signature can tell apart
-  auto memory = Memory::make(host, store, end_.members(), end_.file(), memories_asked_, bytes);
-  if (!memory) return nullptr;
-  return memories_.emplace_back(std::move(memory))->of(end_.members().rank);
+void* Exchange::memory(const Host& host, uint64_t bytes) {
+  void* memory = nullptr;
+  or_fail_all([&] { memory = memories_.make(host, bytes); });
+  return memory;
+}
+
+std::vector<uint64_t> Exchange::gather(const std::string& what, uint64_t first, uint64_t second) {
+  const uint64_t own[2] = {first, second};
+  std::vector<uint64_t> all(2 * end_.members().size);
+  const plait_comm_desc desc{
+      sizeof(plait_comm_desc), PLAIT_COMM_ALL_GATHER, PLAIT_I64, 0, 0, 2, own, all.data()};
+  const auto call = prepare(desc, what);
+  start(*call);
+  finish(*call);
+  return all;
 }
 
 // Where a call is carried out in place: only what is large, for then members must wait for each other once more.
@@ -29,12 +46,10 @@ const Memory* Exchange::memory_of(const plait_comm_desc& d) const {
   constexpr uint64_t kLarge = 256 * 1024, kMostLines = UINT32_MAX;
   const uint64_t bytes = comm_support::bytes_of(d);
   if (d.kind != PLAIT_COMM_ALL_REDUCE || d.in != d.out || bytes < kLarge) return nullptr;
-  for (const auto& memory : memories_)
-    if (memory->holds(d.out, bytes)) {
-      const uint64_t at = memory->offset_of(d.out);
-      return at % kLine == 0 && at / kLine <= kMostLines ? memory.get() : nullptr;
-    }
-  return nullptr;
+  const Memory* const memory = memories_.of(d.out, bytes);
+  if (!memory) return nullptr;
+  const uint64_t at = memory->offset_of(d.out);
+  return at % kLine == 0 && at / kLine <= kMostLines ? memory : nullptr;
 }
 
 // What fails on this rank, for whatever reason, the others would wait for in vain.

@@ -19,18 +19,19 @@
 #include "plugins/comm/shm/call.hpp"
 #include "plugins/comm/shm/channel.hpp"
 #include "plugins/comm/shm/end.hpp"
+#include "plugins/comm/shm/memories.hpp"
 
 namespace plait::comm_shm {
 
 // The channels and rooms of one end.
 class Exchange {
  public:
-  explicit Exchange(End& end) : end_(end), rooms_(end.file(), end.members().size) {}
+  explicit Exchange(End& end);
 
   // [thread: owner]
   std::unique_ptr<Call> prepare(const plait_comm_desc& desc, const std::string& text);
   // plait_comm_item.memory. [thread: owner]
-  void* memory(const Host& host, const Store& store, uint64_t bytes);
+  void* memory(const Host& host, uint64_t bytes);
   void start(Call& call);
   void finish(Call& call);
 
@@ -42,11 +43,11 @@ class Exchange {
   void look_around(Call& call);
 
   const Memory* memory_of(const plait_comm_desc& desc) const;
+  std::vector<uint64_t> gather(const std::string& what, uint64_t first, uint64_t second);
 
   End& end_;
   Rooms rooms_;
-  uint32_t memories_asked_ = 0;
-  std::vector<std::unique_ptr<Memory>> memories_;
+  Memories memories_;
   std::map<std::pair<uint32_t, uint32_t>, Channel> channels_;
 };
 

@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <plait/plugin.hpp>
@@ -97,20 +98,33 @@ void File::unlink() noexcept {
 
 uint64_t File::grow(uint64_t bytes) {
   const uint64_t at = control().end.fetch_add(bytes);
-  reserve(at, bytes);
+  try {
+    reserve(at, bytes);
+  } catch (...) {
+    take_back(at, at + bytes);
+    throw;
+  }
   return at;
 }
 
-// Many small pages would cost whoever computes there more than the exchange saves.
+// Whoever computes there would pay for many small pages, about half of what the exchange saves.
 uint64_t File::grow_for_tensors(uint64_t bytes) {
   if (bytes < kLargePage) return grow(bytes);
-  // Of what is taken for the alignment nothing is reserved.
-  const uint64_t at = round_up(control().end.fetch_add(bytes + kLargePage), kLargePage);
-  reserve(at, bytes);
-#ifdef MADV_COLLAPSE
-  madvise(map(at, bytes), bytes / kLargePage * kLargePage,
-          MADV_COLLAPSE);  // a refusal costs speed only
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;  // Linux 6.1
 #endif
+  // Of what is taken for the alignment nothing is reserved.
+  const uint64_t before = control().end.fetch_add(bytes + kLargePage),
+                 at = round_up(before, kLargePage);
+  try {
+    reserve(at, bytes);
+    // A refusal costs speed only.
+    madvise(map(at, bytes), bytes / kLargePage * kLargePage, MADV_COLLAPSE);
+  } catch (...) {
+    give_back(at, bytes);
+    take_back(before, before + bytes + kLargePage);
+    throw;
+  }
   return at;
 }
 
@@ -124,19 +138,32 @@ void File::give_back(uint64_t at, uint64_t bytes) noexcept {
             static_cast<off_t>(bytes));
 }
 
-// A store into a file whose memory is not there would end in SIGBUS, so it is taken now.
+// The end goes back where nobody has taken more since.
+void File::take_back(uint64_t before, uint64_t end) noexcept {
+  control().end.compare_exchange_strong(end, before);
+}
+
+uint64_t File::free_bytes() const {
+  struct statvfs about {};
+  return fstatvfs(fd_, &about) == 0 ? uint64_t{about.f_bavail} * about.f_bsize : 0;
+}
+
+// A store into a file whose memory is not there would end in SIGBUS, so it is taken now. In pieces: a signal undoes what one call
+// has taken.
 void File::reserve(uint64_t at, uint64_t bytes) {
-  int error;
-  do error = posix_fallocate(fd_, static_cast<off_t>(at), static_cast<off_t>(bytes));
-  while (error == EINTR);
+  constexpr uint64_t kPiece = 64 * 1024 * 1024;
+  int error = 0;
+  for (uint64_t done = 0; done < bytes && error == 0; done += kPiece) {
+    const uint64_t piece = std::min(kPiece, bytes - done);
+    do error = posix_fallocate(fd_, static_cast<off_t>(at + done), static_cast<off_t>(piece));
+    while (error == EINTR);
+  }
   if (error == 0) return;
   if (error != ENOSPC && error != ENOMEM && error != EFBIG)
     fail_system("cannot take memory of /dev/shm", error);
-  struct statvfs about {};
-  fstatvfs(fd_, &about);
   fail(PLAIT_ERR_MEMORY,
        members_.head() + " needs " + in_mib(bytes) + " more of shared memory, found " +
-           in_mib(uint64_t{about.f_bavail} * about.f_bsize) +
+           in_mib(free_bytes()) +
            " free in /dev/shm; make it larger (mount -o remount,size=..., containers: --shm-size)"
            " or choose another topology.comm");
 }
@@ -158,23 +185,27 @@ char* File::map(uint64_t at, uint64_t bytes) {
   return address;
 }
 
-// Large pages need an address that lies in one as the place in the file does. NULL: errno says why.
+// NULL: errno says why.
 char* File::try_map(uint64_t at, uint64_t bytes) const {
-  const uint64_t more = at % kLargePage == 0 && bytes >= kLargePage ? kLargePage : 0;
-  void* const free =
-      mmap(nullptr, bytes + more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (free == MAP_FAILED) return nullptr;
-  char* const begin = static_cast<char*>(free);
-  const uint64_t before = more ? -reinterpret_cast<uintptr_t>(begin) % kLargePage : 0;
-  if (before > 0) munmap(begin, before);
-  if (more > before) munmap(begin + before + bytes, more - before);
-  void* const address = mmap(begin + before, bytes, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_POPULATE | MAP_FIXED, fd_, static_cast<off_t>(at));
-  if (address != MAP_FAILED) return static_cast<char*>(address);
-  const int error = errno;
-  munmap(begin + before, bytes);
-  errno = error;
-  return nullptr;
+  const auto map = [&](void* where, int how) {
+    return mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | how, fd_,
+                static_cast<off_t>(at));
+  };
+  void* address;
+  if (at % kLargePage != 0 || bytes < kLargePage) {
+    address = map(nullptr, 0);
+  } else {
+    // Large pages need an address that lies in one as the place in the file does.
+    void* const room = mmap(nullptr, bytes + kLargePage, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return nullptr;
+    char* const begin = static_cast<char*>(room);
+    const uint64_t before = -reinterpret_cast<uintptr_t>(begin) % kLargePage;
+    if (before > 0) munmap(begin, before);
+    munmap(begin + before + bytes, kLargePage - before);
+    address = map(begin + before, MAP_FIXED);
+  }
+  return address == MAP_FAILED ? nullptr : static_cast<char*>(address);
 }
 
 void File::fail_system(const std::string& what, int error) const {

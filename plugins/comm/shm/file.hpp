@@ -40,7 +40,9 @@ class File {
   uint64_t grow(uint64_t bytes);
   // The same for memory of tensors: on pages as large as the machine has, where it gives them.
   uint64_t grow_for_tensors(uint64_t bytes);
-  // Memory that only this rank knows of goes back to the machine; its place stays taken.
+  // What other files leave of /dev/shm.
+  uint64_t free_bytes() const;
+  // Memory that only this rank knows of goes back to the machine.
   void give_back(uint64_t at, uint64_t bytes) noexcept;
   // Address of bytes [at, at + bytes) of the file, multiples of kGrain; always the same for the same `at`. Throws PLAIT_ERR_PEER
   // when the file is shorter.
@@ -48,6 +50,7 @@ class File {
 
  private:
   void reserve(uint64_t at, uint64_t bytes);
+  void take_back(uint64_t before, uint64_t end) noexcept;
   char* try_map(uint64_t at, uint64_t bytes) const;
   [[noreturn]] void fail_system(const std::string& what, int error) const;
   struct Extent {

@@ -1,5 +1,5 @@
-// What lies in the file that the ranks of a group share. All of it is atomic, or written by one rank before an atomic says that it
-// is there and while no other may read it.
+// What lies in the file that the ranks of a group share. All of it is atomic, or written by one rank at a time: before an atomic says
+// that it is there and while no other may read it, or, of the group's memory, while it reduces that piece.
 //
 //   Control                     one, at the beginning
 //     lines (R)                 how to wake a rank, and whether it is there

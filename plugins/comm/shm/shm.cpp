@@ -55,18 +55,17 @@ class Group {
   };
 
   Group(const Host& host, const Options&, const plait_comm_setup& setup)
-      : host_(host), store_(host, setup.store), end_(host, setup) {
+      : host_(host), end_(host, setup) {
     if (!end_.alone()) exchange_.emplace(end_);
   }
   void* memory(uint64_t bytes) {
     end_.check();
-    return exchange_ ? exchange_->memory(host_, store_, bytes) : nullptr;
+    return exchange_ ? exchange_->memory(host_, bytes) : nullptr;
   }
   void abort(std::string_view text) noexcept { end_.abort(text); }
 
  private:
   const Host host_;
-  const Store store_;
   End end_;
   std::optional<Exchange> exchange_;
 };

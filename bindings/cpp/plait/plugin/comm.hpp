@@ -5,6 +5,7 @@
 #include <plait/plugin/items.hpp>
 
 #include <array>
+#include <concepts>
 #include <string>
 #include <string_view>
 
@@ -50,10 +51,14 @@ struct CommCallBox {
   CommCallBox(const plait_host* h, G& group, const plait_comm_desc& desc)
       : host(h), call(group, desc) {}
 };
+template <class G>
+concept has_memory = requires(G group) {
+  { group.memory(uint64_t{}) } -> std::convertible_to<void*>;
+};
 // nullptr where G has none.
 template <class G>
 constexpr decltype(plait_comm_item::memory) memory_of() {
-  if constexpr (requires(G & group) { group.memory(uint64_t{}); })
+  if constexpr (has_memory<G>)
     return [](plait_comm* c, uint64_t bytes, void** out) -> plait_error* {
       auto* box = reinterpret_cast<CommBox<G>*>(c);
       return guard(maker(box->host), [&] { *out = box->group.memory(bytes); });

@@ -1,0 +1,74 @@
+#include "plugins/comm/shm/memories.hpp"
+
+namespace plait::comm_shm {
+namespace {
+
+constexpr uint64_t kNowhere = 0;  // of the file, where the control block lies
+
+std::string in_mib(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 0x1p20);
+  return text;
+}
+
+}  // namespace
+
+// Memory that is only faster may not take what calls cannot do without: rooms and rings, of other groups on the machine as well, which
+// ask at the same time.
+bool Memories::enough(const Host& host, uint64_t bytes) {
+  const uint64_t size = end_.members().size, free = end_.file().free_bytes();
+  if (bytes <= free / 4 / size) return true;
+  host.log(PLAIT_LOG_WARN, end_.members().head() +
+                               ": the ranks copy what they could exchange in place: " +
+                               std::to_string(size) + " times " + in_mib(bytes) +
+                               " would take more than a quarter of the " + in_mib(free) +
+                               " free in /dev/shm; make it larger (mount -o remount,size=..., "
+                               "containers: --shm-size)");
+  return false;
+}
+
+void* Memories::make(const Host& host, uint64_t bytes) {
+  const comm_support::Members& members = end_.members();
+  const std::string what = "memory of " + std::to_string(bytes) + " bytes";
+  const bool wanted = bytes > 0 && all_.size() < UINT16_MAX && enough(host, bytes);
+  // Before anybody takes any: so all see the same that is free, or nearly.
+  const std::vector<uint64_t> wishes = gather_(what, bytes, wanted);
+  bool all = true;
+  for (uint32_t r = 0; r < members.size; ++r) {
+    if (wishes[2 * r] != bytes)
+      end_.fail_here(members.names[members.rank] + " asks for " + what + ", but " +
+                     members.names[r] + " for " + std::to_string(wishes[2 * r]) +
+                     "; all ranks must ask for the same");
+    all = all && wishes[2 * r + 1];
+  }
+  if (!all) return nullptr;
+
+  File& file = end_.file();
+  const uint64_t whole = round_up(bytes, kGrain);
+  uint64_t own = kNowhere;
+  try {
+    own = file.grow_for_tensors(whole);
+  } catch (const Error& e) {
+    host.log(PLAIT_LOG_WARN, std::string(e.what()) +
+                                 "; until then the ranks copy what they could exchange in place");
+  }
+  const std::vector<uint64_t> places = gather_(what, own, 0);
+  for (uint32_t r = 0; r < members.size; ++r) all = all && places[2 * r] != kNowhere;
+  if (!all) {
+    if (own != kNowhere) file.give_back(own, whole);
+    return nullptr;
+  }
+  std::vector<char*> of;
+  for (uint32_t r = 0; r < members.size; ++r) of.push_back(file.map(places[2 * r], whole));
+  all_.push_back(std::make_unique<Memory>(static_cast<uint32_t>(all_.size() + 1), bytes,
+                                          std::move(of), members.rank));
+  return all_.back()->own();
+}
+
+const Memory* Memories::of(const void* data, uint64_t bytes) const {
+  for (const auto& memory : all_)
+    if (memory->holds(data, bytes)) return memory.get();
+  return nullptr;
+}
+
+}  // namespace plait::comm_shm
