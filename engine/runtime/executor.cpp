@@ -60,7 +60,7 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
     release();
     // The others wait for it already.
     if (communicators_ && e.code() != PLAIT_ERR_PEER)
-      communicators_->give_up("[session] opening the session failed: " + e.text());
+      communicators_->give_up("[session] opening the session failed: " + e.full_text());
     throw;
   } catch (...) {
     release();

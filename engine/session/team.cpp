@@ -100,7 +100,7 @@ std::shared_ptr<const Error> without(const Error& e, const std::string& reason) 
 
 void Team::fail_together(const std::string& where, const Error& e) {
   if (e.code() != PLAIT_ERR_PEER) {
-    give_up(where + ": " + e.text());
+    give_up(where + ": " + e.full_text());
     throw e;
   }
   std::string reason = end_reason();

@@ -220,6 +220,20 @@ TEST_SUITE("faults") {
     }));
   }
 
+  TEST_CASE("a rank that gets no memory while its session opens: the others learn its reason") {
+    Team team{kMutiny, {"topology.comm=miser"}, {}, {}};
+    team.plugins = {THROWER, MUTINEER};
+    const auto outcomes = run(team, 2, train(1));
+    CAPTURE(outcomes[0].error);
+    CAPTURE(outcomes[1].error);
+    CHECK(has(outcomes[1].error, "memory() of backend 'miser' threw: it is mine"));
+    CHECK(outcomes[0].code == PLAIT_ERR_PEER);
+    CHECK(
+        has(outcomes[0].error,
+            "rank 1 (pipeline 0, data 1, tensor 0) gave up: [session] opening the session failed"));
+    CHECK(has(outcomes[0].error, "it is mine"));
+  }
+
   TEST_CASE("a job's time for all ranks to arrive counts, in place of that of [topology]") {
     const Folder folder;
     Team team{model(folder), {"topology.data=2"}, {{1, {"topology.data=1"}}}, {}};

@@ -1,4 +1,4 @@
-// A backend for tests: all its functions throw, which none may.
+// Backends for tests: of one all functions throw, which none may; the other exchanges nothing, and only its memory() throws, on rank 1.
 #include <plait/comm.h>
 #include <plait/plugin.h>
 
@@ -29,9 +29,39 @@ plait_comm_item make_item() {
   return c;
 }
 
+constexpr plait_error* kNoError = nullptr;
+
+plait_comm_item make_miser() {
+  plait_comm_item c{};
+  c.struct_size = sizeof c;
+  c.name = "miser";
+  c.help = "gives nothing";
+  c.reach = PLAIT_COMM_REACH_NETWORK;
+  c.open = [](const plait_host*, const plait_options*, const plait_comm_setup* setup,
+              plait_comm** out) {
+    *out = reinterpret_cast<plait_comm*>(new uint32_t(setup->rank));
+    return kNoError;
+  };
+  c.close = [](plait_comm* comm) { delete reinterpret_cast<uint32_t*>(comm); };
+  c.prepare = [](plait_comm* comm, const plait_comm_desc*, plait_comm_call** out) {
+    *out = reinterpret_cast<plait_comm_call*>(comm);
+    return kNoError;
+  };
+  c.release = [](plait_comm_call*) {};
+  c.start = c.finish = [](plait_comm_call*, plait_queue*) { return kNoError; };
+  c.abort = [](plait_comm*, const char*, uint64_t) {};
+  c.memory = [](plait_comm* comm, uint64_t, void** out) {
+    if (*reinterpret_cast<uint32_t*>(comm) == 1) throw std::runtime_error("it is mine");
+    *out = nullptr;
+    return kNoError;
+  };
+  return c;
+}
+
 plait_error* open_plugin(const plait_host* host, const char*, void**) {
-  static const plait_comm_item item = make_item();
-  return host->add(host, PLAIT_KIND_COMM, &item);
+  static const plait_comm_item item = make_item(), miser = make_miser();
+  if (plait_error* e = host->add(host, PLAIT_KIND_COMM, &item)) return e;
+  return host->add(host, PLAIT_KIND_COMM, &miser);
 }
 void close_plugin(void*) {}
 const plait_plugin kTable = {sizeof(plait_plugin),
