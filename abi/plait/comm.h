@@ -128,7 +128,8 @@ typedef struct plait_comm_item {
    * first; it stays until close(). All members call it in the same order with the same bytes. *out = NULL, on all of them, where
    * one has too little of it, for no bytes, and in a group of one. Calls may lie in it: in place, on all members or on none, equally
    * far from its beginning; and from start() to finish(), or for good when the group fails, members may read and write each other's
-   * tensors. Errors: PLAIT_ERR_PEER as finish(), and when members ask for different bytes. A backend may have none: NULL.
+   * tensors. It counts as a call that is started and finished, in order and time. Errors: PLAIT_ERR_PEER as finish(), and when
+   * members ask for different bytes; any other ends the group. A backend may have none: NULL.
    * [thread: owner; blocks: until all members have called] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *memory)(plait_comm *comm, uint64_t bytes, void **out);
 } plait_comm_item;

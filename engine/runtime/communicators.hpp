@@ -42,8 +42,6 @@ class Communicators {
   // Memory of the host, zero at first, that all ranks of an axis reach; it lives as long as this object. All of them ask for the
   // same, in the same order. nullptr: there is none. [blocks: yes]
   char* memory(topology::Axis axis, uint64_t bytes);
-  // Tells all ranks why this one cannot go on.
-  void give_up(std::string_view text) noexcept { control_.give_up(text); }
   // The groups that are connected, and through which backend.
   struct Connected {
     std::string group, backend;

@@ -56,12 +56,6 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
     call("queue_open", [&] { return device_->item().queue_open(device_->handle(), &queue_); });
     programs_.resize(plan_->programs.size());
     for (size_t i = 0; i < programs_.size(); ++i) load(programs_[i], plan_->programs[i]);
-  } catch (const Error& e) {
-    release();
-    // The others wait for it already.
-    if (communicators_ && e.code() != PLAIT_ERR_PEER)
-      communicators_->give_up("[session] opening the session failed: " + e.full_text());
-    throw;
   } catch (...) {
     release();
     throw;

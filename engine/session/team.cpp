@@ -54,11 +54,7 @@ Team::~Team() = default;
 
 runtime::Communicators* Team::connect(bool host_memory) {
   if (alone()) return nullptr;
-  try {
-    communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, host_memory);
-  } catch (const Error& e) {
-    fail_together("[session] connecting the ranks failed", e);
-  }
+  communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, host_memory);
   return communicators_.get();
 }
 

@@ -151,7 +151,9 @@ TEST_SUITE("behaviour") {
         std::vector<std::unique_ptr<Call>> calls;
         for (Comm* comm : {&one, &two})
           for (uint64_t i = 0; i < kCalls; ++i) {
-            data.emplace_back(comm->memory<float>(kLarge), kLarge);
+            float* const memory = comm->memory<float>(kLarge);
+            require(memory, "the group has no memory; is /dev/shm full?");
+            data.emplace_back(memory, kLarge);
             calls.push_back(std::make_unique<Call>(
                 *comm, desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, kLarge, data.back().data(),
                             data.back().data(), PLAIT_COMM_SUM)));

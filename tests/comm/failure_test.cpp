@@ -310,14 +310,14 @@ TEST_SUITE("failure") {
     }
   }
 
-  TEST_CASE("memory of the group: members that ask for different bytes, do not ask, abort, leave") {
+  TEST_CASE("memory of the group: members that ask for different bytes, do not ask, abort") {
     constexpr uint64_t kBytes = 1 << 20;
     for (const auto& plugin : plugins()) {
       if (!plugin->item().memory) continue;
       const auto apart =
           run_group(*plugin, 2, [&](Comm& comm) { comm.memory<char>(kBytes + 64 * comm.rank()); });
       for (const Outcome& outcome : apart)
-        check_peer(outcome, {"memory of 10486", "1048576", "1048640", "ask for the same"}, 5);
+        check_peer(outcome, {"1048576", "1048640", "ask for the same"}, 5);
       std::latch over(2);
       const auto missing = run_group(*plugin, 3,
                                      [&](Comm& comm) {

@@ -197,9 +197,9 @@ TEST_SUITE("processes") {
       if (plugin->name() != "shm") continue;
       Processes processes(2, [&](uint32_t rank, const plait_store* store) {
         Comm comm(*plugin, store, rank, 2);
-        constexpr size_t kMany = 4 << 20;
+        constexpr size_t kMany = 1 << 20;
         // The file may grow by the memory of one, not by that of both.
-        const rlimit tight{24 << 20, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
+        const rlimit tight{12 << 20, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &tight);
         require(!comm.memory<float>(kMany), "there is memory");

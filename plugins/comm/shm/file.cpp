@@ -30,13 +30,13 @@ std::string random_name() {
   return name;
 }
 
+}  // namespace
+
 std::string in_mib(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 0x1p20);
   return text;
 }
-
-}  // namespace
 
 File::File(const comm_support::Members& members) : members_(members), name_(random_name()) {
   fd_ = shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
@@ -134,6 +134,10 @@ void File::give_back(uint64_t at, uint64_t bytes) noexcept {
     munmap(mapped->second.address, mapped->second.bytes);
     extents_.erase(mapped);
   }
+  punch(at, bytes);
+}
+
+void File::punch(uint64_t at, uint64_t bytes) const noexcept {
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
             static_cast<off_t>(bytes));
 }
@@ -145,7 +149,8 @@ void File::take_back(uint64_t before, uint64_t end) noexcept {
 
 uint64_t File::free_bytes() const {
   struct statvfs about {};
-  return fstatvfs(fd_, &about) == 0 ? uint64_t{about.f_bavail} * about.f_bsize : 0;
+  if (fstatvfs(fd_, &about)) return 0;
+  return about.f_blocks == 0 ? UINT64_MAX : uint64_t{about.f_bavail} * about.f_frsize;
 }
 
 // A store into a file whose memory is not there would end in SIGBUS, so it is taken now. In pieces: a signal undoes what one call
@@ -159,6 +164,7 @@ void File::reserve(uint64_t at, uint64_t bytes) {
     while (error == EINTR);
   }
   if (error == 0) return;
+  punch(at, bytes);
   if (error != ENOSPC && error != ENOMEM && error != EFBIG)
     fail_system("cannot take memory of /dev/shm", error);
   fail(PLAIT_ERR_MEMORY,

@@ -13,6 +13,8 @@
 
 namespace plait::comm_shm {
 
+std::string in_mib(uint64_t bytes);  // "1.5 MiB"
+
 class File {
  public:
   // Rank 0: makes a file with room for the control block, which is zero.
@@ -40,7 +42,7 @@ class File {
   uint64_t grow(uint64_t bytes);
   // The same for memory of tensors: on pages as large as the machine has, where it gives them.
   uint64_t grow_for_tensors(uint64_t bytes);
-  // What other files leave of /dev/shm.
+  // What is left of /dev/shm.
   uint64_t free_bytes() const;
   // Memory that only this rank knows of goes back to the machine.
   void give_back(uint64_t at, uint64_t bytes) noexcept;
@@ -50,6 +52,7 @@ class File {
 
  private:
   void reserve(uint64_t at, uint64_t bytes);
+  void punch(uint64_t at, uint64_t bytes) const noexcept;
   void take_back(uint64_t before, uint64_t end) noexcept;
   char* try_map(uint64_t at, uint64_t bytes) const;
   [[noreturn]] void fail_system(const std::string& what, int error) const;

@@ -5,26 +5,35 @@ namespace {
 
 constexpr uint64_t kNowhere = 0;  // of the file, where the control block lies
 
-std::string in_mib(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 0x1p20);
-  return text;
-}
-
 }  // namespace
 
 // Memory that is only faster may not take what calls cannot do without: rooms and rings, of other groups on the machine as well, which
 // ask at the same time.
 bool Memories::enough(const Host& host, uint64_t bytes) {
-  const uint64_t size = end_.members().size, free = end_.file().free_bytes();
-  if (bytes <= free / 4 / size) return true;
-  host.log(PLAIT_LOG_WARN, end_.members().head() +
-                               ": the ranks copy what they could exchange in place: " +
-                               std::to_string(size) + " times " + in_mib(bytes) +
-                               " would take more than a quarter of the " + in_mib(free) +
-                               " free in /dev/shm; make it larger (mount -o remount,size=..., "
-                               "containers: --shm-size)");
+  const comm_support::Members& members = end_.members();
+  const uint64_t free = end_.file().free_bytes();
+  if (bytes <= free / 4 / members.size) return true;
+  if (members.rank == 0)
+    host.log(PLAIT_LOG_WARN,
+             members.head() + ": the ranks copy what they could exchange in place: " +
+                 std::to_string(members.size) + " times " + in_mib(bytes) +
+                 " would take more than a quarter of the " + in_mib(free) +
+                 " free in /dev/shm; make it larger (mount -o remount,size=..., containers: "
+                 "--shm-size)");
   return false;
+}
+
+// Groups that asked at the same time may have taken it all together. kNowhere: there is none.
+uint64_t Memories::take(const Host& host, uint64_t bytes) {
+  File& file = end_.file();
+  try {
+    const uint64_t at = file.grow_for_tensors(bytes);
+    if (file.free_bytes() / end_.members().size >= bytes) return at;
+    file.give_back(at, bytes);
+  } catch (const Error& e) {
+    host.log(PLAIT_LOG_WARN, e.what());
+  }
+  return kNowhere;
 }
 
 void* Memories::make(const Host& host, uint64_t bytes) {
@@ -45,17 +54,15 @@ void* Memories::make(const Host& host, uint64_t bytes) {
 
   File& file = end_.file();
   const uint64_t whole = round_up(bytes, kGrain);
-  uint64_t own = kNowhere;
-  try {
-    own = file.grow_for_tensors(whole);
-  } catch (const Error& e) {
-    host.log(PLAIT_LOG_WARN, std::string(e.what()) +
-                                 "; until then the ranks copy what they could exchange in place");
-  }
+  const uint64_t own = take(host, whole);
   const std::vector<uint64_t> places = gather_(what, own, 0);
   for (uint32_t r = 0; r < members.size; ++r) all = all && places[2 * r] != kNowhere;
   if (!all) {
     if (own != kNowhere) file.give_back(own, whole);
+    if (members.rank == 0)
+      host.log(PLAIT_LOG_WARN, members.head() + ": there is no " + what +
+                                   " for each rank in /dev/shm: they copy what they could exchange "
+                                   "in place");
     return nullptr;
   }
   std::vector<char*> of;

@@ -26,6 +26,7 @@ class Memories {
 
  private:
   bool enough(const Host& host, uint64_t bytes);
+  uint64_t take(const Host& host, uint64_t bytes);
 
   End& end_;
   const Gather gather_;

@@ -248,9 +248,11 @@ std::vector<bool> awaited(const Call& c) {
     if (m == c.channel.own()) continue;
     const Part& part = c.parts[m];
     bool awaited = !part.memory;
-    if (c.unknown == 0 && c.many() && c.stages(m)) awaited = part.head().staged <= c.taken;
-    if (c.unknown == 0 && c.cut.divided && c.taken < c.cut.count)
-      awaited = awaited || reducer_of(c, c.taken) == m + 1;
+    if (part.memory && c.unknown == 0) {
+      if (c.many() && c.stages(m)) awaited = part.head().staged <= c.taken;
+      if (c.cut.divided && c.taken < c.cut.count)
+        awaited = awaited || reducer_of(c, c.taken) == m + 1;
+    }
     ranks[c.channel.rank(m)] = awaited;
   }
   return ranks;

@@ -56,8 +56,8 @@ double median(std::vector<double> values) {
       a[6] = FMA(a[6], x, y), a[7] = FMA(a[7], x, y), a[8] = FMA(a[8], x, y);         \
       a[9] = FMA(a[9], x, y), a[10] = FMA(a[10], x, y), a[11] = FMA(a[11], x, y);     \
     }                                                                                 \
-    for (int i = 0; i < 12; ++i) STORE(sink + i * LANES, a[i]);                       \
-    return 12.0 * 2.0 * LANES * static_cast<double>(turns) / since(start);            \
+    for (int i = 0; i < 12; ++i) STORE(sink + i * (LANES), a[i]);                     \
+    return 12.0 * 2.0 * (LANES) * static_cast<double>(turns) / since(start);          \
   }
 PLAIT_FMA_LOOP("avx512f", fma_rate_avx512, __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps,
                _mm512_storeu_ps)

@@ -2,7 +2,10 @@
 #include <plait/comm.h>
 #include <plait/plugin.h>
 
+#include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 PLAIT_PLUGIN_NOTE("comm-thrower", "1.0.0");
 
@@ -31,6 +34,21 @@ plait_comm_item make_item() {
 
 constexpr plait_error* kNoError = nullptr;
 
+struct Miser {
+  uint32_t rank;
+  std::atomic<bool> aborted{false};
+};
+Miser& of(plait_comm* comm) { return *reinterpret_cast<Miser*>(comm); }
+
+// Rank 1 has no memory to give; the others wait for it until somebody tells them.
+plait_error* memory_of_miser(plait_comm* comm, uint64_t, void** out) {
+  if (of(comm).rank == 1) throw std::runtime_error("it is mine");
+  for (int i = 0; i < 10000 && !of(comm).aborted; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  *out = nullptr;
+  return kNoError;
+}
+
 plait_comm_item make_miser() {
   plait_comm_item c{};
   c.struct_size = sizeof c;
@@ -39,22 +57,18 @@ plait_comm_item make_miser() {
   c.reach = PLAIT_COMM_REACH_NETWORK;
   c.open = [](const plait_host*, const plait_options*, const plait_comm_setup* setup,
               plait_comm** out) {
-    *out = reinterpret_cast<plait_comm*>(new uint32_t(setup->rank));
+    *out = reinterpret_cast<plait_comm*>(new Miser{setup->rank});
     return kNoError;
   };
-  c.close = [](plait_comm* comm) { delete reinterpret_cast<uint32_t*>(comm); };
+  c.close = [](plait_comm* comm) { delete &of(comm); };
   c.prepare = [](plait_comm* comm, const plait_comm_desc*, plait_comm_call** out) {
     *out = reinterpret_cast<plait_comm_call*>(comm);
     return kNoError;
   };
   c.release = [](plait_comm_call*) {};
   c.start = c.finish = [](plait_comm_call*, plait_queue*) { return kNoError; };
-  c.abort = [](plait_comm*, const char*, uint64_t) {};
-  c.memory = [](plait_comm* comm, uint64_t, void** out) {
-    if (*reinterpret_cast<uint32_t*>(comm) == 1) throw std::runtime_error("it is mine");
-    *out = nullptr;
-    return kNoError;
-  };
+  c.abort = [](plait_comm* comm, const char*, uint64_t) { of(comm).aborted = true; };
+  c.memory = memory_of_miser;
   return c;
 }
 

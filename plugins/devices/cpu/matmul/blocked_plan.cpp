@@ -14,6 +14,27 @@ constexpr int64_t kLongestBlock = 256;  // a panel of B then takes 32 KiB with A
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The most tiles that run against one packed panel.
+int64_t tiles_of_panel(const BlockedPlan& plan) {
+  const bool rows_cut = plan.share(0, plan.threads).last_tile < plan.tiles();
+  return std::min(plan.tiles_per_block,
+                  rows_cut ? ceil_div(plan.tiles(), plan.threads) : plan.tiles());
+}
+
+// While a panel of B is run, the lines of the next one come nearer. A panel that is copied in takes next to no time when it has many
+// tiles; one that is turned jumps from row to row, which always pays.
+void fetch_ahead(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
+  constexpr int64_t kManyTiles = 48;
+  const bool turned = plan.desc.transpose_b;
+  const int64_t tiles = tiles_of_panel(plan), rows = ceil_div(turned ? width : spec.k, tiles),
+                row = (turned ? plan.desc.k : plan.desc.n) * kFloat;
+  const bool pays = turned || tiles <= kManyTiles;
+  if (!pays || spec.k * row > INT32_MAX) return;  // of an address in the code
+  spec.ahead_rows = rows;
+  spec.ahead_row = row;
+  spec.ahead_bytes = (turned ? spec.k : width) * kFloat;
+}
+
 }  // namespace
 
 int64_t BlockedPlan::first_row(int64_t tile) const {
@@ -93,24 +114,6 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   plan.cycles = (pack + run) * static_cast<double>(desc.batch) / plan.threads;
   return plan;
 }
-
-namespace {
-
-// While a panel of B is run, the lines of the next one come nearer. A panel that is copied in takes next to no time when it has many
-// tiles; one that is turned jumps from row to row, which always pays.
-void fetch_ahead(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
-  constexpr int64_t kManyTiles = 48;
-  const bool turned = plan.desc.transpose_b;
-  const int64_t rows = ceil_div(turned ? width : spec.k, plan.tiles()),
-                row = (turned ? plan.desc.k : plan.desc.n) * kFloat;
-  const bool pays = turned || plan.tiles() <= kManyTiles;
-  if (!pays || rows * row > INT32_MAX) return;  // of an address in the code
-  spec.ahead_rows = rows;
-  spec.ahead_row = row;
-  spec.ahead_bytes = (turned ? spec.k : width) * kFloat;
-}
-
-}  // namespace
 
 KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block) {
   const int lanes = lanes_of(plan.isa);

@@ -121,30 +121,26 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   /// Rows are long: each turn takes a piece of all of the tile's. Else it takes whole ones.
   bool by_pieces(int64_t turns) const { return spec_->ahead_bytes >= kLine * turns / 2; }
 
+  /// Bytes from a turn's share to the next one's.
+  int64_t ahead_turn(int64_t turns) const {
+    return by_pieces(turns) ? spec_->ahead_bytes / turns : whole_rows(turns) * spec_->ahead_row;
+  }
+  int64_t whole_rows(int64_t turns) const { return (spec_->ahead_rows + turns - 1) / turns; }
+
   /// A turn's share of what is packed next, into the second-level cache. Spread over the products it costs next to nothing; packing
   /// would wait for every line.
   void fetch_ahead(int64_t turns) {
-    const int64_t row = spec_->ahead_row, rows = spec_->ahead_rows, bytes = spec_->ahead_bytes;
-    if (by_pieces(turns)) {
-      fetch(rows, bytes / turns);
-      add(ahead_, static_cast<uint32_t>(bytes / turns));
-    } else {
-      const int64_t whole = (rows + turns - 1) / turns;
-      fetch(whole, bytes);
-      add(ahead_, static_cast<uint32_t>(whole * row));
-    }
-  }
-
-  void fetch(int64_t rows, int64_t bytes) {
+    const int64_t rows = by_pieces(turns) ? spec_->ahead_rows : whole_rows(turns),
+                  bytes = by_pieces(turns) ? ahead_turn(turns) : spec_->ahead_bytes;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t at = 0; at < bytes; at += kLine)
         prefetcht1(ptr[ahead_ + static_cast<int>(i * spec_->ahead_row + at)]);
+    add(ahead_, static_cast<uint32_t>(ahead_turn(turns)));
   }
 
-  /// From the ends of a tile's rows to the beginning of the next one's.
+  /// To the beginning of the next tile's rows, forwards or back.
   void next_ahead(int64_t turns) {
-    if (!by_pieces(turns)) return;
-    const int64_t done = spec_->ahead_bytes / turns * turns;
+    const int64_t done = ahead_turn(turns) * turns;
     add(ahead_, static_cast<uint32_t>(spec_->ahead_rows * spec_->ahead_row - done));
   }
 
