@@ -21,16 +21,12 @@ int64_t tiles_of_panel(const BlockedPlan& plan) {
                   rows_cut ? ceil_div(plan.tiles(), plan.threads) : plan.tiles());
 }
 
-// While a panel of B is run, the lines of the next one come nearer. A panel that is copied in takes next to no time when it has many
-// tiles; one that is turned jumps from row to row, which always pays.
+// While a panel of B is run, the lines of the next one come nearer.
 void fetch_ahead(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
-  constexpr int64_t kManyTiles = 48;
   const bool turned = plan.desc.transpose_b;
-  const int64_t tiles = tiles_of_panel(plan), rows = ceil_div(turned ? width : spec.k, tiles),
-                row = (turned ? plan.desc.k : plan.desc.n) * kFloat;
-  const bool pays = turned || tiles <= kManyTiles;
-  if (!pays || spec.k * row > INT32_MAX) return;  // of an address in the code
-  spec.ahead_rows = rows;
+  const int64_t row = (turned ? plan.desc.k : plan.desc.n) * kFloat;
+  if (spec.k * row > INT32_MAX) return;  // of an address in the code
+  spec.ahead_rows = ceil_div(turned ? width : spec.k, tiles_of_panel(plan));
   spec.ahead_row = row;
   spec.ahead_bytes = (turned ? spec.k : width) * kFloat;
 }
