@@ -21,20 +21,6 @@ int32_t segment_named(const plan::Plan& plan, const std::string& name) {
   fail_internal("[session] the plan has no segment '" + name + "'");
 }
 
-// Device, groups and memory: the others wait for a rank that gets none of it, unless they learn why.
-template <class Open>
-auto or_tell_others(Team& team, Open&& open) -> decltype(open()) {
-  try {
-    return open();
-  } catch (const Error& e) {
-    if (team.alone()) throw;
-    team.fail_together("[session] opening the session failed", e);
-  } catch (const std::exception& e) {
-    team.give_up(std::string("[session] opening the session failed: ") + e.what());
-    throw;
-  }
-}
-
 }  // namespace
 
 Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log,
@@ -44,13 +30,12 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       log_(log),
       files_(files),
       team_(plan_, settings_.job, log),
-      executor_(or_tell_others(team_,
-                               [this] {
-                                 return runtime::Executor(
-                                     plan_, [this](const runtime::Device& device) {
-                                       return team_.connect(device.info().host_visible != 0);
-                                     });
-                               })),
+      executor_(guarded("opening the session",
+                        [this] {
+                          return runtime::Executor(plan_, [this](const runtime::Device& device) {
+                            return team_.connect(device.info().host_visible != 0);
+                          });
+                        })),
       schedules_(*plan_),
       train_feeder_(plan_->train_feed, *plan_->dataset("train"),
                     plan_->train_feed.batch * plan_->accumulation),

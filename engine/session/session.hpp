@@ -139,6 +139,7 @@ class Session {
   Log& log_;
   FileSystem& files_;
   Team team_;
+  int64_t step_ = 0;  // steps made; opening the executor tells of it when it fails
   runtime::Executor executor_;
   Schedules schedules_;
   Feeder train_feeder_;
@@ -149,7 +150,6 @@ class Session {
   float votes_[2] = {0, 0};              // host copy of Plan::votes
   std::vector<float> results_;           // host copy of the results segment
   int32_t results_segment_ = -1;
-  int64_t step_ = 0;     // steps made
   int64_t updates_ = 0;  // of them, those that were applied
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;

@@ -148,18 +148,17 @@ bool reduce_for_all(Call& c, uint64_t number) {
   uint32_t nobody = 0;
   if (!reducer_of(c, number).compare_exchange_strong(nobody, own + 1)) return false;
   const Chunk k = chunk_of(c, number);
+  char* const result =
+      c.memory ? nullptr : shared_row(c, k, static_cast<uint32_t>(number % members), 0);
   if (c.memory) {
     reduce_in_memory(c, k);
-    reducer_of(c, number) = kReduced | (own + 1);
-    c.channel.wake_others();
-    return true;
+  } else {
+    for (uint32_t m = 0; m < members; ++m) c.rows[m] = shared_row(c, k, m, 0);
+    comm_support::reduce_rows(c.desc.dtype, c.desc.reduction, c.rows.data(), members, result, k.n);
   }
-  for (uint32_t m = 0; m < members; ++m) c.rows[m] = shared_row(c, k, m, 0);
-  char* result = shared_row(c, k, static_cast<uint32_t>(number % members), 0);
-  comm_support::reduce_rows(c.desc.dtype, c.desc.reduction, c.rows.data(), members, result, k.n);
   reducer_of(c, number) = kReduced | (own + 1);
   c.channel.wake_others();
-  copy(c, out_row(c, k, 0), result, k.bytes);
+  if (result) copy(c, out_row(c, k, 0), result, k.bytes);
   return true;
 }
 

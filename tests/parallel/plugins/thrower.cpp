@@ -16,12 +16,17 @@ auto thrower(R (*)(A...)) {
   return +[](A...) -> R { throw std::runtime_error("nobody catches me"); };
 }
 
-plait_comm_item make_item() {
+plait_comm_item named(const char* name, const char* help) {
   plait_comm_item c{};
   c.struct_size = sizeof c;
-  c.name = "thrower";
-  c.help = "throws";
+  c.name = name;
+  c.help = help;
   c.reach = PLAIT_COMM_REACH_NETWORK;
+  return c;
+}
+
+plait_comm_item make_item() {
+  plait_comm_item c = named("thrower", "throws");
   c.open = thrower(c.open);
   c.close = thrower(c.close);
   c.prepare = thrower(c.prepare);
@@ -50,11 +55,7 @@ plait_error* memory_of_miser(plait_comm* comm, uint64_t, void** out) {
 }
 
 plait_comm_item make_miser() {
-  plait_comm_item c{};
-  c.struct_size = sizeof c;
-  c.name = "miser";
-  c.help = "gives nothing";
-  c.reach = PLAIT_COMM_REACH_NETWORK;
+  plait_comm_item c = named("miser", "gives nothing");
   c.open = [](const plait_host*, const plait_options*, const plait_comm_setup* setup,
               plait_comm** out) {
     *out = reinterpret_cast<plait_comm*>(new Miser{setup->rank});

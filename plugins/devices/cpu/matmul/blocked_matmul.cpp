@@ -140,7 +140,7 @@ class BlockedMatmul final : public MatmulKernel {
       } else {
         pack_.copy_in(from, d.n, lanes, k.size, width, o.packed_b);
       }
-      call.ahead = from + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
+      if (!last) call.ahead = from + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
       call.d = o.c + row * d.n + column;
       if (d.bias) call.bias = o.bias + column;
       if (d.squares) call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;
