@@ -1,0 +1,14 @@
+// Keys that had another name before ABI 1 was released. They are refused, and the error names the new one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace plait::config {
+
+// The present name of `key`, if it is one of `known`; else "". A key that an item declares under
+// its old name is known there and never comes here.
+std::string renamed_key(std::string_view key, std::span<const std::string> known);
+
+}  // namespace plait::config
