@@ -1,5 +1,5 @@
 # plait_fuzz_targets(<folder>): each <folder>/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and becomes fuzz_<name>.
-# It links every engine room, plus what <folder>/<name>_fuzz.link.txt names. Seeds lie in <folder>/corpus/<name>/.
+# It links every engine module, plus what <folder>/<name>_fuzz.link.txt names. Seeds lie in <folder>/corpus/<name>/.
 #
 # With -DPLAIT_FUZZ=ON (clang) the target is a libFuzzer binary in fuzz/. Else it links tests/fuzz/replay_main.cpp, which feeds
 # it the seeds and mutations of them, as the test fuzz_<name>: so a crash once found stays fixed.
@@ -11,8 +11,8 @@ function(plait_fuzz_targets folder)
     string(REGEX REPLACE "_fuzz$" "" name ${stem})
     add_executable(fuzz_${name} ${source})
     target_link_libraries(fuzz_${name} PRIVATE plait_tree)
-    foreach(room IN ITEMS base config plugin program topology plan runtime data checkpoint observe session)
-      target_link_libraries(fuzz_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:plait_${room}>)
+    foreach(module IN ITEMS base config plugin program topology plan runtime data checkpoint observe session)
+      target_link_libraries(fuzz_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:plait_${module}>)
     endforeach()
     plait_link_list(fuzz_${name} ${folder}/${stem}.link.txt)
     set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)

@@ -5,7 +5,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(PLAIT_PLUGIN_OUTPUT_DIR ${PROJECT_BINARY_DIR}/lib/${PLAIT_PLUGIN_SUBDIR})
 set(PLAIT_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_LIBDIR}/${PLAIT_PLUGIN_SUBDIR})
 
-# Private rooms see the whole tree; tests/structure decides who may include what.
+# Private modules see the whole tree; tests/structure decides who may include what.
 add_library(plait_tree INTERFACE)
 target_include_directories(plait_tree INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/abi
                                                 ${PROJECT_SOURCE_DIR}/bindings/cpp)

@@ -1,4 +1,4 @@
-# libplait.so: engine/capi over the static rooms. Exports exactly what abi/exports.txt lists.
+# libplait.so: engine/capi over the static modules. Exports exactly what abi/exports.txt lists.
 if(NOT TARGET plait_capi)
   message(STATUS "engine/capi has no sources: no libplait")
   return()

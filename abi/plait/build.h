@@ -40,7 +40,7 @@ typedef struct plait_parameter {
   const char *name;  /* within the layer: "weight" */
   plait_shape shape; /* global; dtype PLAIT_F32 */
   uint32_t init;     /* PLAIT_INIT_* */
-  int32_t partition; /* the dimension that tensor parallelism may split, or -1: replicated */
+  int32_t shard_dim; /* the dimension that tensor parallelism may shard, or -1: replicated */
   double init_a, init_b;
 } plait_parameter;
 

@@ -31,13 +31,13 @@ typedef struct plait_choice {
 } plait_choice;
 
 /* Kind "plait.kernel/1": one implementation of an op on a device. Static. Several may exist for an op and a device; the one with
- * the highest rank that accepts is taken; a plain one of rank 0 should end every list. */
+ * the highest priority that accepts is taken; a plain one of priority 0 should end every list. */
 typedef struct plait_kernel_item {
   size_t struct_size;
   const char *name;   /* "jit_map" */
   const char *op;     /* op it implements */
   const char *device; /* name of the device item */
-  int32_t rank;
+  int32_t priority;
   uint32_t reserved;
   /* 1: takes this desc, and *choice is set; 0: refuses, and choice->detail says why. Passes fold neighbours into an op by
    * attributes and operands of its own: refuse what you don't know. Pure. [thread: any; blocks: no] */
@@ -75,7 +75,7 @@ typedef struct plait_device_item {
   const char *help;
   const plait_option *options;
   uint32_t n_options;
-  int32_t rank; /* "auto" takes the device of the highest rank */
+  int32_t priority; /* "auto" takes the device of the highest priority */
 
   /* How many threads a kernel will get with these options: what select() is asked with. Pure. [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *threads)(const plait_options *options);

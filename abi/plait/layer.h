@@ -41,7 +41,7 @@ typedef struct plait_loss_item {
 } plait_loss_item;
 
 /* Kind "plait.metric/1". build() sets one value, the state of this micro-batch: shape (n_state), f32. States of micro-batches
- * and ranks are added; finish() turns the sum into the figure. */
+ * and ranks are added; finish() turns the sum into the metric. */
 typedef struct plait_metric_item {
   size_t struct_size;
   const char *name;

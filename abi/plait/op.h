@@ -34,7 +34,7 @@ typedef struct plait_op_use {
   const plait_value *inputs;    /* (n_inputs) */
   const plait_value *outputs;   /* (n_outputs) */
   const plait_value *d_outputs; /* (n_outputs): gradient of each output, 0 where there is none */
-  const uint8_t *wanted;        /* (n_inputs): 1 where the input's gradient is wanted */
+  const uint8_t *needs_grad;    /* (n_inputs): 1 where the input's gradient is needed */
   const plait_attr *attrs;      /* (n_attrs) */
 } plait_op_use;
 

@@ -1,4 +1,4 @@
-/* plait/optimizer.h - optimizers and rate schedules. An optimizer is an element-wise expression written once; the engine applies
+/* plait/optimizer.h - optimizers and learning-rate schedules. An optimizer is an element-wise expression written once; the engine applies
  * it to flat shards that hold all parameters of a group. */
 #ifndef PLAIT_OPTIMIZER_H
 #define PLAIT_OPTIMIZER_H
@@ -15,15 +15,15 @@ extern "C" {
 /* What one update reads. N elements of a flat shard; scalars are f32, shape (). Borrowed for the call. */
 typedef struct plait_update {
   size_t struct_size;
-  plait_value parameter; /* (N) f32 */
-  plait_value gradient;  /* (N) f32, already averaged and clipped */
-  plait_value rate;      /* learning rate of this step, schedule included */
-  plait_value factor;    /* what the schedule alone multiplies this step: rate = base rate * factor */
-  plait_value step;      /* counts from 1 */
-  plait_value decay;     /* weight decay of the group */
+  plait_value parameter;       /* (N) f32 */
+  plait_value gradient;        /* (N) f32, already averaged and clipped */
+  plait_value learning_rate;   /* learning rate of this step, schedule included */
+  plait_value schedule_factor; /* of this step: learning_rate = base learning rate * schedule_factor */
+  plait_value step;            /* counts from 1 */
+  plait_value weight_decay;    /* weight decay of the group */
 } plait_update;
 
-/* Kind "plait.optimizer/1". Static. `rate`, `decay`, `schedule`, `groups`, `clip` and `frozen` are the engine's own keys; options
+/* Kind "plait.optimizer/1". Static. `learning_rate`, `weight_decay`, `schedule`, `groups`, `clip_grad_norm` and `frozen` are the engine's own keys; options
  * hold the rest. build() uses element-wise ops, state() and set_state() only, and sets the new parameter (N).
  * Padding elements (parameter 0, gradient 0, states initial) must stay 0. */
 typedef struct plait_optimizer_item {
@@ -33,8 +33,8 @@ typedef struct plait_optimizer_item {
   const plait_option *options;
   uint32_t n_options;
   uint32_t reserved;
-  double initial_rate;  /* default of `rate` */
-  double initial_decay; /* default of `decay` */
+  double default_learning_rate; /* default of `learning_rate` */
+  double default_weight_decay;  /* default of `weight_decay` */
   /* [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options,
                                                   const plait_update *update, plait_value *parameter);

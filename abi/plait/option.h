@@ -31,11 +31,11 @@ typedef struct plait_option {
   const char *name; /* snake_case */
   uint32_t type;    /* PLAIT_OPT_* */
   uint32_t flags;
-  const char *initial; /* default in TOML syntax ("0.9", "true", "\"sum\"", "[]"); NULL: the user must give it */
-  double min, max;     /* of a number, or of each number of a list; used when the flags say so */
-  const char *choices; /* of a text: "none|bias|full"; NULL: free */
-  const char *unit;    /* "bytes", "samples", "seconds"; NULL: none */
-  const char *help;    /* one line */
+  const char *default_value; /* default in TOML syntax ("0.9", "true", "\"sum\"", "[]"); NULL: the user must give it */
+  double min, max;           /* of a number, or of each number of a list; used when the flags say so */
+  const char *choices;       /* of a text: "none|bias|full"; NULL: free */
+  const char *unit;          /* "bytes", "samples", "seconds"; NULL: none */
+  const char *help;          /* one line */
 } plait_option;
 
 /* The checked values of one item's options, all present (defaults filled in). Borrowed for the call it came with. */

@@ -125,17 +125,17 @@ typedef struct plait_job_options {
   uint32_t local_rank, local_size; /* the same among the ranks of this machine; local_size 0: all of them are */
   /* Where the ranks meet. "HOST:PORT": rank 0 listens there, and all of them know the secret. "file:PATH": rank 0 listens where it
    * likes and lays down address and secret in that file, which only this user can read. NULL: nowhere; good for plans. */
-  const char *meeting;
+  const char *rendezvous;
   const void *secret; /* (secret_size) bytes that nobody can guess, 16 at least; NULL with a file */
   uint64_t secret_size;
   double connect_timeout; /* seconds for all ranks to arrive; 0: as [topology] says */
-  double timeout;         /* seconds for one exchange, and of silence before a rank counts as lost; 0: as [topology] says */
+  double timeout; /* seconds for one collective, and of silence before a rank counts as lost; 0: as [topology] says */
 } plait_job_options;
 
 /* Says who we are. options NULL: as the environment tells (PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else
  * one rank alone). Connects to nobody: a session does. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_open(const plait_job_options *options, plait_job **out);
-/* JSON: rank, size, local_rank, local_size, meeting, source and reason; never the secret. [thread: any; blocks: no] */
+/* JSON: rank, size, local_rank, local_size, rendezvous, source and reason; never the secret. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_describe(const plait_job *job, plait_text **json);
 /* [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_job_close(plait_job *job);
@@ -151,7 +151,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make(plait_experimen
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_experiment *experiment, const plait_job *job,
                                                                      plait_plan **out);
 /* JSON: parameters, memory by category in bytes, FLOPs per step, the pipeline's stages and idle share, programs with the kernel
- * chosen for each op and the bytes of each exchange, and the order in which a step runs them. [thread: any; blocks: no] */
+ * chosen for each op and the bytes of each collective, and the order in which a step runs them. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
 /* The pipeline's schedule as a picture in SVG, UTF-8: a row for each rank, a box for each pass of a micro-batch, times in
  * operations. Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any; blocks: no] */
@@ -161,18 +161,18 @@ PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 
 /* --- session: a plan brought to life --------------------------------------------------------------------------------- */
 
-/* What one step brought. Figures are those of the whole global batch. */
+/* The result of one step. Values are those of the whole global batch. */
 typedef struct plait_step_result {
   size_t struct_size;
-  int64_t step;      /* counts from 1 */
-  int64_t epoch;     /* counts from 0 */
-  int64_t samples;   /* real samples so far */
-  double loss;       /* weighted mean; of several models the sum */
-  double grad_norm;  /* global, before clipping */
-  double rate;       /* learning rate of the first group */
-  double seconds;    /* duration of this step */
-  uint32_t skipped;  /* 1: not finite, parameters unchanged */
-  uint32_t finished; /* 1: the run's steps are done, or early stopping fired */
+  int64_t step;         /* counts from 1 */
+  int64_t epoch;        /* counts from 0 */
+  int64_t samples;      /* real samples so far */
+  double loss;          /* weighted mean; of several models the sum */
+  double grad_norm;     /* global, before clipping */
+  double learning_rate; /* learning rate of the first group */
+  double seconds;       /* duration of this step */
+  uint32_t skipped;     /* 1: not finite, parameters unchanged */
+  uint32_t finished;    /* 1: the run's steps are done, or early stopping fired */
 } plait_step_result;
 
 /* Called after each step of plait_session_run, on the calling thread; return 0 to go on, 1 to stop after a save. It may call what

@@ -18,14 +18,14 @@ extern "C" {
 #define PLAIT_U8 7u
 #define PLAIT_BOOL 8u /* one byte, 0 or 1 */
 
-#define PLAIT_MAX_RANK 8
+#define PLAIT_MAX_NDIM 8
 
-/* Type and row-major extents of a tensor; rank 0 is a scalar. This struct never changes.
- * dims[rank..] are 0. An extent of 0 is legal. */
+/* Type and row-major extents of a tensor; ndim 0 is a scalar. This struct never changes.
+ * dims[ndim..] are 0. An extent of 0 is legal. */
 typedef struct plait_shape {
   uint32_t dtype;
-  uint32_t rank;
-  int64_t dims[PLAIT_MAX_RANK];
+  uint32_t ndim;
+  int64_t dims[PLAIT_MAX_NDIM];
 } plait_shape;
 
 /* --- DLPack --------------------------------------------------------------------------------------------------------

@@ -71,10 +71,10 @@ int fail(Context& context, int exit, const char* kind, uint32_t code, const std:
 
 int call_verb(Context& context) {
   try {
-    return context.chosen();
+    return context.run_command();
   } catch (const HostError& e) {
-    return fail(context, exit_code(e.code()), "engine", e.code(), context.explained(e.what()));
-  } catch (const Fault& e) {
+    return fail(context, exit_code(e.code()), "engine", e.code(), context.with_hints(e.what()));
+  } catch (const CliError& e) {
     return fail(context, e.code(), "cli", 0, e.what());
   } catch (const std::bad_alloc&) {
     return fail(context, kEnvironment, "cli", 0, "[cli] out of memory");
@@ -104,7 +104,7 @@ int run_app(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) context.terminal.json |= std::string_view(argv[i]) == "--json";
     return fail(context, kUsage, "cli", 0, usage_text(app, e, argc, argv));
   }
-  if (!context.chosen) {
+  if (!context.run_command) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;
   }

@@ -89,11 +89,11 @@ int exit_code(uint32_t code) {
 std::string FileArguments::path() const {
   std::error_code ignored, reason;
   // What is there but may not be looked at is left to the engine, which says why.
-  if (!fs::exists(given, reason) && !reason) throw Fault(kUsage, absent_text(given));
+  if (!fs::exists(given, reason) && !reason) throw CliError(kUsage, absent_text(given));
   if (!fs::is_directory(given, ignored)) return given;
   for (const char* name : {"experiment.toml", "run.toml"})
     if (const fs::path inside = fs::path(given) / name; fs::exists(inside, ignored)) return inside;
-  throw Fault(
+  throw CliError(
       kUsage,
       "[cli] '" + given +
           "' is a folder without an experiment.toml; name the file, or start one with: plait new " +
@@ -117,8 +117,8 @@ Engine Context::open_engine() {
   if (!data.empty()) {
     std::error_code ignored;
     if (!fs::is_directory(data, ignored))
-      throw Fault(kUsage, "[cli] --data '" + data +
-                              "' is no folder; name the one that holds the data files");
+      throw CliError(kUsage, "[cli] --data '" + data +
+                                 "' is no folder; name the one that holds the data files");
     settings.data_folder = fs::absolute(data, ignored);
   }
   return Engine(std::move(settings));
@@ -130,7 +130,7 @@ std::string Context::data_folder() const {
   return variable ? variable : "";
 }
 
-std::string Context::advice(const std::string& line) const {
+std::string Context::hint_for(const std::string& line) const {
   const size_t at = line.find("no file '");
   if (at == std::string::npos) return "";
   std::error_code ignored;
@@ -147,19 +147,19 @@ std::string Context::advice(const std::string& line) const {
   return sets.empty() ? "" : "; plait data get " + sets + " fetches it";
 }
 
-std::string Context::explained(const std::string& text) const {
+std::string Context::with_hints(const std::string& text) const {
   std::string all;
   for (size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
-    all += (begin ? "\n" : "") + line + advice(line);
+    all += (begin ? "\n" : "") + line + hint_for(line);
   }
   for (const Variable& one : environment_overrides())
     replace_all(all, "override '" + one.override + "'", "environment variable " + one.text);
   return all;
 }
 
-std::string without_end(const Json& values) {
+std::string unbounded_reason(const Json& values) {
   for (const char* key : {"run.steps", "run.epochs"})
     if (const auto at = values.find(key); at != values.end() && at->value("value", 0LL) > 0)
       return "";
@@ -169,8 +169,9 @@ std::string without_end(const Json& values) {
 void add_file(CLI::App& verb, FileArguments& to) {
   verb.add_option("FILE", to.given, "experiment file, or a folder with an experiment.toml")
       ->required();
-  verb.add_option("key=value", to.positional,
-                  "values in place of the file's, as in optimizer.rate=0.1; ~key removes one");
+  verb.add_option(
+      "key=value", to.positional,
+      "values in place of the file's, as in optimizer.learning_rate=0.1; ~key removes one");
   verb.add_option("--set", to.set, "the same, as an option")
       ->allow_extra_args(false)
       ->type_name("key=value");

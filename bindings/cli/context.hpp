@@ -28,9 +28,9 @@ enum Exit : int {
 int exit_code(uint32_t error_code);  // of a PLAIT_ERR_*
 
 // A failure the command line found itself.
-class Fault : public std::runtime_error {
+class CliError : public std::runtime_error {
  public:
-  Fault(Exit code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  CliError(Exit code, const std::string& text) : std::runtime_error(text), code_(code) {}
   Exit code() const { return code_; }
 
  private:
@@ -53,9 +53,9 @@ class Context {
   std::vector<std::string> plugins;  // --plugins
   std::string data;                  // --data
   bool yes = false;
-  std::string command;             // the whole command line, quoted for a shell
-  std::vector<std::string> words;  // the same, not quoted
-  std::function<int()> chosen;     // the verb that was parsed
+  std::string command;               // the whole command line, quoted for a shell
+  std::vector<std::string> words;    // the same, not quoted
+  std::function<int()> run_command;  // the verb that was parsed
   // Told of the failure that ends the command.
   std::function<void(uint32_t code, const std::string& text)> on_failure;
 
@@ -64,14 +64,14 @@ class Context {
   // --data, else $PLAIT_DATA, else "".
   std::string data_folder() const;
   // The engine's text of problems with what only the command line knows: variables of the environment, sets that can be fetched.
-  std::string explained(const std::string& text) const;
+  std::string with_hints(const std::string& text) const;
   // What to add to a line that says a file is missing; "" where it says no such thing.
-  std::string advice(const std::string& line) const;
+  std::string hint_for(const std::string& line) const;
 };
 
 // Why `plait run` would not end, "" where it would: an experiment whose host decides that is fine for the engine. `values`: as an
 // experiment describes them.
-std::string without_end(const Json& values);
+std::string unbounded_reason(const Json& values);
 
 // Adds FILE, key=value... and --set to a verb.
 void add_file(CLI::App& verb, FileArguments& to);

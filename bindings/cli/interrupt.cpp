@@ -13,7 +13,7 @@ constexpr int64_t kPatience = 1'000'000'000;  // nanoseconds
 
 // A signal handler gets no argument of ours, so these belong to the process.
 std::atomic<plait_session*> current{nullptr};
-std::atomic<bool> says{true}, is_patient{false};
+std::atomic<bool> says{true}, debounces{false};
 std::atomic<int64_t> first{0};  // when the first signal came, by the monotonic clock; 0: none has
 static_assert(std::atomic<plait_session*>::is_always_lock_free &&
                   std::atomic<int64_t>::is_always_lock_free,
@@ -43,7 +43,7 @@ void on_signal(int signal) {
     return;
   }
   first.store(now());
-  if (!is_patient) restore_defaults();
+  if (!debounces) restore_defaults();
   if (plait_session* session = current.load()) plait_session_cancel(session);
   constexpr char kText[] =
       "\n[cli] stopping after this step and saving; once more to stop at once\n";
@@ -55,8 +55,8 @@ void on_signal(int signal) {
 
 Interrupt::Interrupt(plait_session* session, InterruptStyle style) {
   current.store(session);
-  says.store(style.say);
-  is_patient.store(style.patient);
+  says.store(style.announce);
+  debounces.store(style.debounce);
   first.store(0);
   struct sigaction action = {};
   action.sa_handler = on_signal;

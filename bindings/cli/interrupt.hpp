@@ -7,9 +7,9 @@
 namespace plait::cli {
 
 struct InterruptStyle {
-  bool say = true;  // what is going to happen, on stderr
+  bool announce = true;  // what is going to happen, on stderr
   // One of many ranks: the same signal may come twice, from the terminal and from the launcher. A second one within a second is none.
-  bool patient = false;
+  bool debounce = false;
 };
 
 // While one lives, signals go to its session. One at a time in a process.

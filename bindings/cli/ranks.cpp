@@ -6,8 +6,8 @@
 
 namespace plait::cli {
 
-OwnRank own_rank(const Json& job) {
-  OwnRank own;
+RankInfo rank_info(const Json& job) {
+  RankInfo own;
   own.rank = job.value("rank", 0);
   own.size = job.value("size", 1);
   own.local_rank = job.value("local_rank", 0);

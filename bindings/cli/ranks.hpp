@@ -9,12 +9,12 @@
 namespace plait::cli {
 
 // Who this process is among the ranks of a job.
-struct OwnRank {
+struct RankInfo {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string source, reason;  // "alone" when nobody has started us as a rank
   bool alone() const { return source == "alone"; }
 };
-OwnRank own_rank(const Json& job);  // of Job::describe()
+RankInfo rank_info(const Json& job);  // of Job::describe()
 
 // How many ranks an experiment asks for; of Experiment::describe().
 int64_t ranks_of(const Json& experiment);

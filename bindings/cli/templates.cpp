@@ -52,7 +52,7 @@ type = "accuracy"
 
 [optimizer]
 type = "adamw"
-rate = 0.01
+learning_rate = 0.01
 )toml";
 
 constexpr const char* kMnistMlp =
@@ -110,7 +110,7 @@ type = "accuracy"
 
 [optimizer]
 type = "sgd"
-rate = 0.01
+learning_rate = 0.01
 )toml";
 
 constexpr const char* kMnistAdamw =
@@ -164,9 +164,9 @@ type = "accuracy"
 
 [optimizer]
 type = "adamw"
-rate = 0.01
-decay = 1e-4
-clip = 1.0
+learning_rate = 0.01
+weight_decay = 1e-4
+clip_grad_norm = 1.0
 beta1 = 0.9
 beta2 = 0.95
 schedule = {type = "cosine"}

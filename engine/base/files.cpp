@@ -46,7 +46,7 @@ void FileSystem::replace(const std::string& path, std::string_view content) {
   sync_folder(folder_of(path));
 }
 
-void fail_ended(const std::string& path, uint64_t at, uint64_t wanted, uint64_t size) {
+void fail_truncated(const std::string& path, uint64_t at, uint64_t wanted, uint64_t size) {
   fail_data(
       strf("[files] '%s' ends at byte %llu, expected to read up to byte %llu; it had %llu bytes "
            "when it was opened: %s",

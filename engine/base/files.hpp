@@ -110,7 +110,8 @@ class FileSystem {
 
 // What InputFile::read_at() throws where a file ends at byte `at`, while `wanted` were expected of it and it had `size` when it
 // was opened.
-[[noreturn]] void fail_ended(const std::string& path, uint64_t at, uint64_t wanted, uint64_t size);
+[[noreturn]] void fail_truncated(const std::string& path, uint64_t at, uint64_t wanted,
+                                 uint64_t size);
 
 // Texts of paths.
 std::string join_path(std::string_view folder,

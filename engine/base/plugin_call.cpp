@@ -6,7 +6,7 @@
 
 namespace plait {
 
-Error thrown_by(const PluginCall& at) {
+Error plugin_exception(const PluginCall& at) {
   uint32_t code = PLAIT_ERR_PLUGIN;
   std::string what;
   try {
@@ -24,18 +24,18 @@ Error thrown_by(const PluginCall& at) {
                     what + "; no exception may leave a plugin: tell its author"};
 }
 
-plait_error* c_error_thrown_by(const PluginCall& at) noexcept {
+plait_error* plugin_exception_to_c(const PluginCall& at) noexcept {
   try {
-    return to_c(thrown_by(at));
+    return to_c(plugin_exception(at));
   } catch (...) {  // no memory for the text
     return current_c_error();
   }
 }
 
-void log_thrown_by(const plait_host* host, const PluginCall& at) noexcept {
+void log_plugin_exception(const plait_host* host, const PluginCall& at) noexcept {
   if (!host) return;
   try {
-    const Error e = thrown_by(at);
+    const Error e = plugin_exception(at);
     host->log(host, PLAIT_LOG_ERROR, e.text().data(), e.text().size());
   } catch (...) {
     // Out of memory: the line is lost.

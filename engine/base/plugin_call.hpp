@@ -21,9 +21,9 @@ struct PluginCall {
 
 // What is in flight as the error that the plugin should have returned: PLAIT_ERR_PLUGIN, or PLAIT_ERR_MEMORY. Only inside a catch
 // block.
-Error thrown_by(const PluginCall& at);
-plait_error* c_error_thrown_by(const PluginCall& at) noexcept;
-void log_thrown_by(const plait_host* host, const PluginCall& at) noexcept;
+Error plugin_exception(const PluginCall& at);
+plait_error* plugin_exception_to_c(const PluginCall& at) noexcept;
+void log_plugin_exception(const plait_host* host, const PluginCall& at) noexcept;
 
 // Of functions that return a plait_error.
 template <class F>
@@ -31,28 +31,28 @@ plait_error* try_plugin(const PluginCall& at, F&& f) noexcept {
   try {
     return f();
   } catch (...) {
-    return c_error_thrown_by(at);
+    return plugin_exception_to_c(at);
   }
 }
 
 // Of functions that return what they are asked for.
 template <class F>
-auto ask_plugin(const PluginCall& at, F&& f) -> decltype(f()) {
+auto call_plugin(const PluginCall& at, F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (...) {
-    throw thrown_by(at);
+    throw plugin_exception(at);
   }
 }
 
 // Of functions that take leave and return nothing: close(), release(), abort(). An exception goes to the log of `host`, where there
 // is one.
 template <class F>
-void leave_plugin(const plait_host* host, const PluginCall& at, F&& f) noexcept {
+void call_plugin_noexcept(const plait_host* host, const PluginCall& at, F&& f) noexcept {
   try {
     f();
   } catch (...) {
-    log_thrown_by(host, at);
+    log_plugin_exception(host, at);
   }
 }
 

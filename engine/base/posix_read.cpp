@@ -93,7 +93,7 @@ class PosixInput final : public InputFile {
                   std::min<size_t>(size - done, 1u << 30), static_cast<off_t>(offset + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail_path("read", file_.path(), errno);
-      if (n == 0) fail_ended(file_.path(), offset + done, offset + size, size_);
+      if (n == 0) fail_truncated(file_.path(), offset + done, offset + size, size_);
       done += static_cast<size_t>(n);
     }
   }

@@ -38,9 +38,9 @@ std::shared_ptr<EngineState> open_engine(const plait_engine_options& o) {
     require(o.plugin_paths[i], "plugin_paths[i]");
     given.emplace_back(o.plugin_paths[i]);
   }
-  auto places = plugin::named_places(given, "given", current_folder());
+  auto places = plugin::named_search_paths(given, "given", current_folder());
   if (o.no_default_plugins == 0)
-    for (auto& p : plugin::default_places()) places.push_back(std::move(p));
+    for (auto& p : plugin::default_search_paths()) places.push_back(std::move(p));
   state->registry->load_all(places);
   return state;
 }
@@ -58,13 +58,13 @@ plait_error* plait_engine_open(const plait_engine_options* options, plait_engine
 }
 
 void plait_engine_close(plait_engine* engine) {
-  if (engine && engine->turns.close()) delete engine;
+  if (engine && engine->guard.close()) delete engine;
 }
 
 plait_error* plait_engine_load(plait_engine* engine, const char* path, uint64_t size) {
   return guard_c([&] {
     require(engine, "engine");
-    const Turn turn(*engine, "plait_engine_load", "engine");
+    const ApiCall call(*engine, "plait_engine_load", "engine");
     std::error_code ignored;
     engine->state->registry->load(
         std::filesystem::absolute(text_argument(path, size, "path"), ignored).string());
@@ -75,7 +75,7 @@ plait_error* plait_engine_describe(plait_engine* engine, plait_text** json) {
   return guard_c([&] {
     require(engine, "engine");
     require(json, "json");
-    const Turn turn(*engine, "plait_engine_describe", "engine");
+    const ApiCall call(*engine, "plait_engine_describe", "engine");
     JsonWriter w;
     w.object().field("schema", 1).field("version", PLAIT_VERSION).field("abi", PLAIT_ABI_VERSION);
     w.field("data_folder", engine->state->data_folder);

@@ -10,7 +10,7 @@ using namespace plait::capi;
 
 namespace {
 
-struct Loaded {
+struct LoadedExperiment {
   bool read = false;  // the experiment is there, with all that could be read of it
   config::Document document;
   config::Experiment experiment;
@@ -25,7 +25,8 @@ bool load_plugins(EngineState& engine, const config::Document& document,
   const config::PluginsConfig plugins = config::plugins_config(document, told_later);
   if (plugins.paths.empty()) return true;
   try {
-    engine.registry->load_all(plugin::named_places(plugins.paths, "experiment", document.folder));
+    engine.registry->load_all(
+        plugin::named_search_paths(plugins.paths, "experiment", document.folder));
     return true;
   } catch (const Error& e) {
     problems.add(document.root.find("plugins").find("paths").origin(), "plugins.paths",
@@ -35,10 +36,10 @@ bool load_plugins(EngineState& engine, const config::Document& document,
 }
 
 // Overrides, the experiment's own plugins, then the check of everything.
-Loaded load(EngineState& engine, config::Document document, const plait_experiment_options* options,
-            config::Problems& problems) {
+LoadedExperiment load(EngineState& engine, config::Document document,
+                      const plait_experiment_options* options, config::Problems& problems) {
   const auto o = read_options(options, kExperimentOptionsV1, "plait_experiment_options");
-  Loaded l;
+  LoadedExperiment l;
   const bool syntax = problems.empty();
   for (uint32_t i = 0; i < o.n_overrides; ++i) {
     require(o.overrides, "overrides");
@@ -59,7 +60,7 @@ std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
                                     const config::Experiment& experiment,
                                     const config::PathResolver& resolver,
                                     config::Problems& problems, const runtime::Job* job) {
-  plan::Context context{shared_registry(engine), &engine->log, resolver};
+  plan::PlanContext context{shared_registry(engine), &engine->log, resolver};
   context.rank = job ? job->rank : 0;
   context.world = job ? job->size : 0;
   return plan::make_plan(experiment, context, problems);
@@ -68,7 +69,7 @@ std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
 void make_experiment(plait_engine* engine, config::Document document,
                      const plait_experiment_options* options, config::Problems& problems,
                      plait_experiment** out) {
-  Loaded l = load(*engine->state, std::move(document), options, problems);
+  LoadedExperiment l = load(*engine->state, std::move(document), options, problems);
   problems.raise_if_any();
   *out = new plait_experiment{engine->state, std::move(l.document), std::move(l.experiment),
                               std::move(l.resolver), std::move(l.overrides)};
@@ -84,7 +85,7 @@ plait_error* plait_experiment_read(plait_engine* engine, const char* path, uint6
   return guard_c([&] {
     require(engine, "engine");
     require(out, "out");
-    const Turn turn(*engine, "plait_experiment_read", "engine");
+    const ApiCall call(*engine, "plait_experiment_read", "engine");
     config::Problems problems;
     auto document =
         config::Document::read(engine->state->files, text_argument(path, size, "path"), problems);
@@ -98,7 +99,7 @@ plait_error* plait_experiment_parse(plait_engine* engine, const char* toml, uint
   return guard_c([&] {
     require(engine, "engine");
     require(out, "out");
-    const Turn turn(*engine, "plait_experiment_parse", "engine");
+    const ApiCall call(*engine, "plait_experiment_parse", "engine");
     config::Problems problems;
     auto document = config::Document::parse(text_argument(toml, size, "toml"),
                                             name ? name : "experiment", problems);
@@ -111,11 +112,12 @@ plait_error* plait_experiment_check(plait_engine* engine, const char* path, uint
   return guard_c([&] {
     require(engine, "engine");
     require(json, "json");
-    const Turn turn(*engine, "plait_experiment_check", "engine");
+    const ApiCall call(*engine, "plait_experiment_check", "engine");
     config::Problems problems;
     const std::string file = text_argument(path, size, "path");
-    Loaded l = load(*engine->state, config::Document::read(engine->state->files, file, problems),
-                    options, problems);
+    LoadedExperiment l =
+        load(*engine->state, config::Document::read(engine->state->files, file, problems), options,
+             problems);
     if (l.read) {
       // Whatever else tracing and planning find becomes a problem of the file as well.
       try {
@@ -177,7 +179,7 @@ plait_error* plait_plan_picture(plait_plan* plan, plait_text** svg) {
   return guard_c([&] {
     require(plan, "plan");
     require(svg, "svg");
-    *svg = new_text(plan::picture(*plan->plan));
+    *svg = new_text(plan::schedule_svg(*plan->plan));
   });
 }
 

@@ -23,7 +23,7 @@ runtime::Job job_of(const plait_job_options& o) {
   job.local_size = o.local_size ? number(o.local_size, "local_size") : job.size;
   job.source = "host";
   job.reason = "the program said so";
-  if (o.meeting) job.meeting = o.meeting;
+  if (o.rendezvous) job.rendezvous = o.rendezvous;
   if (o.secret_size > 0) {
     require(o.secret, "plait_job_options.secret");
     job.secret.assign(static_cast<const char*>(o.secret), o.secret_size);

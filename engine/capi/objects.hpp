@@ -12,7 +12,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/log.hpp"
-#include "engine/capi/turns.hpp"
+#include "engine/capi/call_guard.hpp"
 #include "engine/config/document.hpp"
 #include "engine/config/experiment.hpp"
 #include "engine/plan/plan.hpp"
@@ -74,7 +74,7 @@ struct plait_text {
 };
 
 struct plait_engine {
-  plait::capi::Turns turns;
+  plait::capi::CallGuard guard;
   std::shared_ptr<plait::capi::EngineState> state;
 };
 
@@ -98,7 +98,7 @@ struct plait_plan {
 };
 
 struct plait_session {
-  plait::capi::Turns turns;
+  plait::capi::CallGuard guard;
   std::shared_ptr<plait::capi::EngineState> engine;
   std::unique_ptr<plait::session::Session> session;
 };

@@ -15,7 +15,7 @@ void fill(const session::StepResult& r, plait_step_result& out) {
   out.samples = r.samples;
   out.loss = r.loss;
   out.grad_norm = r.grad_norm;
-  out.rate = r.rate;
+  out.learning_rate = r.learning_rate;
   out.seconds = r.seconds;
   out.skipped = r.skipped ? 1 : 0;
   out.finished = r.finished ? 1 : 0;
@@ -30,7 +30,7 @@ void check_result(const plait_step_result* out) {
 }
 
 session::Settings settings_of(const plait_plan& plan, const plait_session_options& o,
-                              Turns& turns) {
+                              CallGuard& guard) {
   session::Settings s;
   if (o.run_dir) s.run_dir = o.run_dir;
   s.no_files = o.no_files != 0;
@@ -39,11 +39,11 @@ session::Settings settings_of(const plait_plan& plan, const plait_session_option
   s.resume = static_cast<session::Resume>(o.resume);
   s.progress = o.progress != 0;
   if (o.on_step)
-    s.on_step = [call = o.on_step, user = o.on_step_user, &turns](const session::StepResult& r) {
+    s.on_step = [call = o.on_step, user = o.on_step_user, &guard](const session::StepResult& r) {
       plait_step_result c{};
       c.struct_size = sizeof c;
       fill(r, c);
-      const Turns::Callback in_callback(turns);
+      const CallGuard::Callback in_callback(guard);
       return call(user, &c) != 0;
     };
   if (o.command) s.command = o.command;
@@ -72,7 +72,7 @@ std::vector<session::HostField> fields_of(const plait_feed* feeds, uint32_t n) {
 }
 
 // What on_step may call: all that leaves the run where it is.
-constexpr auto kInCallbacks = Turns::Nested::kAllowed;
+constexpr auto kInCallbacks = CallGuard::Nested::kAllowed;
 
 // A view keeps the arena alive through its manager context.
 struct View {
@@ -86,14 +86,14 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   if (!s.host_visible())
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[capi] the device's memory is not visible to the host; read() copies it");
-  if (!plan::is_whole(s.plan(), p))
+  if (!plan::is_fully_local(s.plan(), p))
     fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
                                       "' lies in parts on several ranks, so there is no view of "
                                       "it; read() puts it together");
   s.modified();  // as far as anybody can know
   auto view = std::make_unique<View>();
   view->arena = s.arena();
-  view->shape.assign(p.shape.dims, p.shape.dims + p.shape.rank);
+  view->shape.assign(p.shape.dims, p.shape.dims + p.shape.ndim);
   view->strides.resize(view->shape.size());
   int64_t stride = 1;
   for (size_t i = view->shape.size(); i-- > 0; stride *= view->shape[i]) view->strides[i] = stride;
@@ -103,7 +103,7 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   m.manager_ctx = view.get();
   m.tensor.data = s.address(p.value);
   m.tensor.device = {1, 0};
-  m.tensor.ndim = static_cast<int32_t>(p.shape.rank);
+  m.tensor.ndim = static_cast<int32_t>(p.shape.ndim);
   m.tensor.dtype = {2, 32, 1};  // parameters are f32
   m.tensor.shape = view->shape.data();
   m.tensor.strides = view->strides.data();
@@ -131,7 +131,7 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
     session->session = std::make_unique<session::Session>(
-        plan->plan, settings_of(*plan, o, session->turns), plan->engine->log, plan->engine->files);
+        plan->plan, settings_of(*plan, o, session->guard), plan->engine->log, plan->engine->files);
     *out = session.release();
   });
 }
@@ -139,14 +139,14 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
 void plait_session_close(plait_session* session) {
   if (!session) return;
   session->session->cancel();  // a call in progress ends soon, and closes the session then
-  if (session->turns.close()) delete session;
+  if (session->guard.close()) delete session;
 }
 
 plait_error* plait_session_run(plait_session* session, plait_step_result* result) {
   return guard_c([&] {
     require(session, "session");
     check_result(result);  // before the work: a refused call must have done nothing
-    const Turn turn(*session, "plait_session_run", "session");
+    const ApiCall call(*session, "plait_session_run", "session");
     const session::StepResult r = session->session->run();
     if (result) fill(r, *result);
   });
@@ -157,7 +157,7 @@ plait_error* plait_session_step(plait_session* session, const plait_feed* feeds,
   return guard_c([&] {
     require(session, "session");
     check_result(result);
-    const Turn turn(*session, "plait_session_step", "session");
+    const ApiCall call(*session, "plait_session_step", "session");
     const session::StepResult r =
         n_feeds == 0 ? session->session->step() : session->session->step(fields_of(feeds, n_feeds));
     if (result) fill(r, *result);
@@ -169,7 +169,7 @@ plait_error* plait_session_evaluate(plait_session* session, const char* dataset,
   return guard_c([&] {
     require(session, "session");
     require(json, "json");
-    const Turn turn(*session, "plait_session_evaluate", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_evaluate", "session", kInCallbacks);
     *json = new_text(evaluation_json(session->session->evaluate(dataset ? dataset : "eval")));
   });
 }
@@ -181,7 +181,7 @@ plait_error* plait_session_predict(plait_session* session, const plait_feed* fee
     require(feeds, "feeds");
     require(value, "value");
     require(out, "out");
-    const Turn turn(*session, "plait_session_predict", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_predict", "session", kInCallbacks);
     session->session->predict(fields_of(feeds, n_feeds), value, out, bytes);
   });
 }
@@ -193,7 +193,7 @@ void plait_session_cancel(plait_session* session) {
 plait_error* plait_session_save(plait_session* session, const char* path) {
   return guard_c([&] {
     require(session, "session");
-    const Turn turn(*session, "plait_session_save", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_save", "session", kInCallbacks);
     session->session->save(path ? path : "");
   });
 }
@@ -202,7 +202,7 @@ plait_error* plait_session_load(plait_session* session, const char* path) {
   return guard_c([&] {
     require(session, "session");
     require(path, "path");
-    const Turn turn(*session, "plait_session_load", "session");
+    const ApiCall call(*session, "plait_session_load", "session");
     session->session->load(path);
   });
 }
@@ -211,7 +211,7 @@ plait_error* plait_session_load_parameters(plait_session* session, const char* p
   return guard_c([&] {
     require(session, "session");
     require(path, "path");
-    const Turn turn(*session, "plait_session_load_parameters", "session");
+    const ApiCall call(*session, "plait_session_load_parameters", "session");
     session->session->load_parameters(path);
   });
 }
@@ -220,7 +220,7 @@ plait_error* plait_session_describe(plait_session* session, plait_text** json) {
   return guard_c([&] {
     require(session, "session");
     require(json, "json");
-    const Turn turn(*session, "plait_session_describe", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_describe", "session", kInCallbacks);
     *json = new_text(session->session->describe());
   });
 }
@@ -230,7 +230,7 @@ plait_error* plait_session_read(plait_session* session, const char* parameter, v
   return guard_c([&] {
     require(session, "session");
     require(data, "data");
-    const Turn turn(*session, "plait_session_read", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_read", "session", kInCallbacks);
     session->session->read(text_argument(parameter, PLAIT_NTS, "parameter"), data, bytes);
   });
 }
@@ -240,7 +240,7 @@ plait_error* plait_session_write(plait_session* session, const char* parameter, 
   return guard_c([&] {
     require(session, "session");
     require(data, "data");
-    const Turn turn(*session, "plait_session_write", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_write", "session", kInCallbacks);
     session->session->write(text_argument(parameter, PLAIT_NTS, "parameter"), data, bytes);
   });
 }
@@ -250,7 +250,7 @@ plait_error* plait_session_view(plait_session* session, const char* parameter,
   return guard_c([&] {
     require(session, "session");
     require(out, "out");
-    const Turn turn(*session, "plait_session_view", "session", kInCallbacks);
+    const ApiCall call(*session, "plait_session_view", "session", kInCallbacks);
     *out = view_of(*session->session, text_argument(parameter, PLAIT_NTS, "parameter"));
   });
 }

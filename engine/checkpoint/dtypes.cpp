@@ -9,7 +9,7 @@ namespace plait::checkpoint {
 namespace {
 
 // In the reference's order; ours in the third column.
-constexpr DtypeFact kFacts[] = {
+constexpr DtypeInfo kFacts[] = {
     {"BOOL", 8, PLAIT_BOOL}, {"F4", 4, 0},           {"F6_E2M3", 6, 0},
     {"F6_E3M2", 6, 0},       {"U8", 8, PLAIT_U8},    {"I8", 8, 0},
     {"F8_E5M2", 8, 0},       {"F8_E4M3", 8, 0},      {"F8_E8M0", 8, 0},
@@ -20,37 +20,37 @@ constexpr DtypeFact kFacts[] = {
     {"U64", 64, 0},
 };
 
-const DtypeFact* fact_of(uint32_t dtype) {
-  for (const DtypeFact& f : kFacts)
+const DtypeInfo* fact_of(uint32_t dtype) {
+  for (const DtypeInfo& f : kFacts)
     if (dtype != 0 && f.dtype == dtype) return &f;
   return nullptr;
 }
 
 }  // namespace
 
-const DtypeFact* dtype_fact(std::string_view name) {
-  for (const DtypeFact& f : kFacts)
+const DtypeInfo* dtype_info(std::string_view name) {
+  for (const DtypeInfo& f : kFacts)
     if (name == f.name) return &f;
   return nullptr;
 }
 
 int dtype_order(uint32_t dtype) {
-  const DtypeFact* f = fact_of(dtype);
+  const DtypeInfo* f = fact_of(dtype);
   return f ? static_cast<int>(f - kFacts) : -1;
 }
 
 const char* dtype_name(uint32_t dtype) {
-  const DtypeFact* f = fact_of(dtype);
+  const DtypeInfo* f = fact_of(dtype);
   return f ? f->name : "";
 }
 
 uint32_t dtype_from_name(std::string_view name) {
-  const DtypeFact* f = dtype_fact(name);
+  const DtypeInfo* f = dtype_info(name);
   return f ? f->dtype : 0;
 }
 
 uint64_t dtype_bytes(uint32_t dtype) {
-  const DtypeFact* f = fact_of(dtype);
+  const DtypeInfo* f = fact_of(dtype);
   return f ? f->bits / 8u : 0;
 }
 

@@ -6,12 +6,12 @@
 
 namespace plait::checkpoint {
 
-struct DtypeFact {
+struct DtypeInfo {
   const char* name;
   unsigned bits;
   uint32_t dtype;  // PLAIT_*; 0: Plait has no such type
 };
-const DtypeFact* dtype_fact(std::string_view name);  // NULL when the format has none
+const DtypeInfo* dtype_info(std::string_view name);  // NULL when the format has none
 int dtype_order(uint32_t dtype);  // the reference writer's rank; -1 for an unknown id
 
 }  // namespace plait::checkpoint

@@ -129,7 +129,7 @@ bool HeaderEvents::string(string_t& text) {
     return true;
   }
   if (place_ == Place::kTensor && want_ == Want::kDtype) {
-    const DtypeFact* fact = dtype_fact(text);
+    const DtypeInfo* fact = dtype_info(text);
     if (!fact)
       return stop(where() + " has the unknown dtype '" + printable(text.substr(0, 32)) + "'");
     tensor_.dtype_text = fact->name;

@@ -22,7 +22,7 @@ void write_extents(JsonWriter& json, const char* key, const std::vector<int64_t>
   json.end_array();
 }
 
-void write_state(JsonWriter& json, const State& state) {
+void write_state(JsonWriter& json, const RunState& state) {
   json.field("engine_version", state.engine_version);
   json.field("step", state.step).field("samples", state.samples);
   json.key("world").object();
@@ -77,11 +77,11 @@ std::string manifest_text(const Manifest& manifest) {
   json.object().field("format_version", kFormatVersion);
   write_state(json, manifest.state);
   if (manifest.commit > 0)
-    json.key("timeline")
+    json.key("lineage")
         .object()
         .field("commit", manifest.commit)
-        .field("id", manifest.state.timeline)
-        .field("from", manifest.state.timeline_from)
+        .field("id", manifest.state.lineage)
+        .field("from", manifest.state.lineage_from)
         .end_object();
   json.key("files").array();
   for (const FileRecord& f : manifest.files)
@@ -106,7 +106,7 @@ const TensorRecord* Manifest::find(std::string_view name) const {
 
 std::string_view unseal_manifest(std::string_view text, const std::string& where) {
   const auto bad = [&where](const char* what) {
-    fail_data("[checkpoint] " + where + ": the manifest " + what + kWayOut);
+    fail_data("[checkpoint] " + where + ": the manifest " + what + kDamageHint);
   };
   if (text.size() < kSealBytes) bad("is cut off");
   const std::string_view body = text.substr(0, text.size() - kSealBytes);

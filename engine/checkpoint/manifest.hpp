@@ -12,7 +12,7 @@
 namespace plait::checkpoint {
 
 // What messages about damage end with.
-constexpr char kWayOut[] =
+constexpr char kDamageHint[] =
     "; use another checkpoint: a run directory stands for the newest one that is whole";
 
 constexpr int64_t kFormatVersion = 1;
@@ -20,15 +20,15 @@ constexpr uint64_t kMaxManifestBytes = 256u << 20;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
 // The rank grid that wrote the checkpoint. A reader with another grid reads the same global tensors.
-struct World {
+struct WriterGrid {
   int64_t data = 1, tensor = 1, pipeline = 1;
 };
 
 // What a run needs, besides tensors, to go on as if it had never stopped.
-struct State {
+struct RunState {
   int64_t step = 0;     // optimizer steps done
   int64_t samples = 0;  // samples seen
-  World world;
+  WriterGrid world;
   uint64_t seed = 0;                       // of the run
   int64_t random_step = 0;                 // counter of the random streams
   std::map<std::string, int64_t> cursors;  // per loader: index of the next batch
@@ -38,8 +38,8 @@ struct State {
   std::string engine_version;
   std::string extra = "{}";  // a JSON object: schedules, loss scale, early stopping, plugin states
   std::string
-      timeline;  // one without an interruption: each start, resume and load begins another; "": not known
-  int64_t timeline_from = 0;  // the step at which that was
+      lineage;  // one without an interruption: each start, resume and load begins another; "": not known
+  int64_t lineage_from = 0;  // the step at which that was
 };
 
 struct FileRecord {
@@ -63,7 +63,7 @@ struct TensorRecord {
 };
 
 struct Manifest {
-  State state;
+  RunState state;
   int64_t commit =
       0;  // counts the commits of a folder from 1, so that their order does not hang on steps; 0: not counted
   std::vector<FileRecord> files;
@@ -72,14 +72,14 @@ struct Manifest {
 };
 
 // What the slices of a tensor must be and are not: inside of it, without overlaps, together all of it. nullptr: they are.
-const char* fault_of_slices(const TensorRecord& tensor);
+const char* slices_error(const TensorRecord& tensor);
 
 // A JSON text that ends in a checksum of itself.
 std::string manifest_text(const Manifest& manifest);
 // Errors: PLAIT_ERR_DATA for damaged or malformed text; PLAIT_ERR_UNIMPLEMENTED for an intact manifest of a newer format.
 Manifest parse_manifest(std::string_view text, const std::string& where);
 // The same for one rank's part of a manifest to be: its slices need not make whole tensors.
-Manifest parse_share(std::string_view text, const std::string& where);
+Manifest parse_shard(std::string_view text, const std::string& where);
 
 // The end of a manifest: closes the JSON object `body` leaves open, with the checksum of `body`.
 std::string seal_manifest(std::string body);

@@ -18,9 +18,9 @@ constexpr size_t kMaxSlices = 1024;
 constexpr size_t kMaxSetting = 1u << 20;
 
 // Typed access to one object; every error names the path of keys that led there.
-class Reader {
+class JsonReader {
  public:
-  Reader(const Json& json, std::string at, const std::string& where)
+  JsonReader(const Json& json, std::string at, const std::string& where)
       : json_(json), at_(std::move(at)), where_(where) {
     if (!json_.is_object()) wrong("", "an object");
   }
@@ -48,7 +48,7 @@ class Reader {
       wrong(key, strf("a list of at most %zu", longest).c_str());
     return v;
   }
-  Reader object(const char* key) const { return Reader(get(key), at_ + key + ".", where_); }
+  JsonReader object(const char* key) const { return JsonReader(get(key), at_ + key + ".", where_); }
   std::vector<int64_t> numbers(const char* key, size_t longest) const {
     std::vector<int64_t> all;
     for (const Json& v : list(key, longest)) all.push_back(as_number(v, key));
@@ -81,7 +81,7 @@ class Reader {
   const std::string& where_;
 };
 
-Hash128 Reader::hash(const char* key) const {
+Hash128 JsonReader::hash(const char* key) const {
   const std::string digits = text(key, 32);
   Hash128 hash;
   uint64_t* halves[] = {&hash.high, &hash.low};
@@ -96,22 +96,22 @@ Hash128 Reader::hash(const char* key) const {
   return hash;
 }
 
-State read_state(const Reader& root) {
-  State s;
+RunState read_state(const JsonReader& root) {
+  RunState s;
   s.engine_version = root.text("engine_version");
   s.step = root.number("step");
   s.samples = root.number("samples");
-  const Reader world = root.object("world");
+  const JsonReader world = root.object("world");
   s.world = {world.number("data"), world.number("tensor"), world.number("pipeline")};
-  const Reader random = root.object("random");
+  const JsonReader random = root.object("random");
   s.seed = random.word("seed");
   s.random_step = random.number("step");
-  const Reader cursors = root.object("cursors");
+  const JsonReader cursors = root.object("cursors");
   for (const auto& [name, index] : cursors.json().items())
     s.cursors[name] = cursors.as_number(index, name.c_str());
   s.config_hash = root.text("config_hash");
   if (root.json().contains("settings")) {  // absent where an older engine wrote
-    const Reader settings = root.object("settings");
+    const JsonReader settings = root.object("settings");
     for (const auto& [key, value] : settings.json().items())
       s.settings[key] = settings.text(key.c_str(), kMaxSetting);
   }
@@ -123,7 +123,7 @@ constexpr const char* kOverflow = "a size below 2^64";
 
 enum class Slices { kWhole, kSome };
 
-TensorRecord read_tensor(const Reader& at, Slices expected) {
+TensorRecord read_tensor(const JsonReader& at, Slices expected) {
   TensorRecord t;
   t.name = at.text("name");
   t.dtype = dtype_from_name(at.text("dtype"));
@@ -131,7 +131,7 @@ TensorRecord read_tensor(const Reader& at, Slices expected) {
   t.shape = at.numbers("shape", kMaxFileRank);
   const Json& slices = at.list("slices", kMaxSlices);
   for (size_t i = 0; i < slices.size(); ++i) {
-    const Reader one(slices[i], "tensors." + t.name + ".slices.", at.where());
+    const JsonReader one(slices[i], "tensors." + t.name + ".slices.", at.where());
     SliceRecord s;
     s.file = one.file_name("file");
     s.key = one.text("key");
@@ -140,7 +140,7 @@ TensorRecord read_tensor(const Reader& at, Slices expected) {
     s.hash = one.hash("xxh3_128");
     t.slices.push_back(std::move(s));
   }
-  if (const char* fault = expected == Slices::kWhole ? fault_of_slices(t) : nullptr)
+  if (const char* fault = expected == Slices::kWhole ? slices_error(t) : nullptr)
     at.wrong(fault == kOverflow ? "shape" : "slices", fault);
   return t;
 }
@@ -159,7 +159,7 @@ Json parse_json(std::string_view body, const std::string& where) {
 
 Manifest parse(std::string_view text, const std::string& where, Slices expected) {
   const Json json = parse_json(unseal_manifest(text, where), where);
-  const Reader root(json, "", where);
+  const JsonReader root(json, "", where);
   const int64_t version = root.number("format_version");
   if (version > kFormatVersion)
     fail(PLAIT_ERR_UNIMPLEMENTED,
@@ -170,20 +170,20 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
   if (version < 1) root.wrong("format_version", "1 or more");
   Manifest manifest;
   manifest.state = read_state(root);
-  if (root.json().contains("timeline")) {  // absent where an older engine wrote
-    const Reader timeline = root.object("timeline");
-    manifest.commit = timeline.number("commit");
-    manifest.state.timeline = timeline.text("id");
-    manifest.state.timeline_from = timeline.number("from");
+  if (root.json().contains("lineage")) {  // absent where an older engine wrote
+    const JsonReader lineage = root.object("lineage");
+    manifest.commit = lineage.number("commit");
+    manifest.state.lineage = lineage.text("id");
+    manifest.state.lineage_from = lineage.number("from");
   }
   const Json& files = root.list("files", kMaxTensors);
   for (const Json& file : files) {
-    const Reader one(file, "files.", where);
+    const JsonReader one(file, "files.", where);
     manifest.files.push_back({one.file_name("name"), one.word("size"), one.hash("xxh3_128")});
   }
   const Json& tensors = root.list("tensors", kMaxTensors);
   for (const Json& tensor : tensors)
-    manifest.tensors.push_back(read_tensor(Reader(tensor, "tensors.", where), expected));
+    manifest.tensors.push_back(read_tensor(JsonReader(tensor, "tensors.", where), expected));
   if (expected == Slices::kSome) return manifest;
   const auto by_name = [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; };
   std::sort(manifest.tensors.begin(), manifest.tensors.end(), by_name);
@@ -215,7 +215,7 @@ bool disjoint(const SliceRecord& a, const SliceRecord& b) {
 
 }  // namespace
 
-const char* fault_of_slices(const TensorRecord& t) {
+const char* slices_error(const TensorRecord& t) {
   uint64_t total = 0, covered = 0;
   if (!volume(t.shape, &total)) return kOverflow;
   for (const SliceRecord& s : t.slices) {
@@ -238,7 +238,7 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
   return parse(text, where, Slices::kWhole);
 }
 
-Manifest parse_share(std::string_view text, const std::string& where) {
+Manifest parse_shard(std::string_view text, const std::string& where) {
   return parse(text, where, Slices::kSome);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 // The bytes that type and shape need; false when they overflow or end inside a byte.
 bool bytes_needed(const TensorEntry& t, uint64_t* out) {
-  uint64_t bits = dtype_fact(t.dtype_text)->bits;
+  uint64_t bits = dtype_info(t.dtype_text)->bits;
   for (const int64_t extent : t.shape)
     if (__builtin_mul_overflow(bits, static_cast<uint64_t>(extent), &bits)) return false;
   *out = bits / 8;

@@ -9,7 +9,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
-#include "engine/checkpoint/order.hpp"
+#include "engine/checkpoint/commit_order.hpp"
 
 namespace plait::checkpoint {
 
@@ -71,7 +71,7 @@ std::string unique_id() {
   return hex64(hash64(words, sizeof words));
 }
 
-Writer::Writer(FileSystem& files, std::string folder, int keep, Log& log)
+CheckpointWriter::CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log)
     : files_(files), folder_(std::move(folder)), keep_(keep), log_(log) {
   if (!files_.is_folder(folder_)) {
     files_.make_folders(folder_);
@@ -80,7 +80,7 @@ Writer::Writer(FileSystem& files, std::string folder, int keep, Log& log)
   clean();
 }
 
-void Writer::clean() {
+void CheckpointWriter::clean() {
   for (const std::string& name : files_.list(folder_)) {
     if (!starts_with(name, ".tmp-") && !starts_with(name, ".trash-") &&
         !starts_with(name, "latest.tmp-"))
@@ -172,21 +172,21 @@ Manifest write_files(FileSystem& files, const std::string& folder, int32_t rank,
 
 }  // namespace
 
-void write_share(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
+void write_shard(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
                  std::span<const SaveTensor> tensors) {
   const Manifest share = write_files(files, folder, rank, ranks, tensors);
   write_text(files, join_path(folder, share_file(kShareStem, rank, ranks, ".json")),
              manifest_text(share));
 }
 
-CheckpointName Writer::next_name(const State& state) const {
+CheckpointName CheckpointWriter::next_name(const RunState& state) const {
   int64_t revision = 1;
   for (const CheckpointName& c : checkpoint_names(files_, folder_))
     if (c.step == state.step) revision = std::max(revision, c.revision + 1);
   return {folder_name(state.step, revision), state.step, revision};
 }
 
-std::string Writer::begin(const State& state) {
+std::string CheckpointWriter::begin(const RunState& state) {
   if (state.step < 0)
     fail_invalid(
         strf("[checkpoint] step %lld, expected 0 or more", static_cast<long long>(state.step)));
@@ -196,7 +196,7 @@ std::string Writer::begin(const State& state) {
   return folder;
 }
 
-void Writer::abandon(const std::string& folder) noexcept {
+void CheckpointWriter::discard(const std::string& folder) noexcept {
   try {
     remove_quietly(files_, folder, log_);
   } catch (...) {
@@ -204,18 +204,19 @@ void Writer::abandon(const std::string& folder) noexcept {
   }
 }
 
-std::string Writer::commit(const State& state, const std::string& folder, int32_t ranks) {
-  std::vector<Manifest> shares;
+std::string CheckpointWriter::commit(const RunState& state, const std::string& folder,
+                                     int32_t ranks) {
+  std::vector<Manifest> shards;
   for (int32_t r = 0; r < ranks; ++r) {
     const std::string path = join_path(folder, share_file(kShareStem, r, ranks, ".json"));
-    shares.push_back(parse_share(files_.read_all(path, kMaxManifestBytes), path));
+    shards.push_back(parse_shard(files_.read_all(path, kMaxManifestBytes), path));
     files_.remove(path);
   }
-  return commit(state, folder, std::move(shares));
+  return commit(state, folder, std::move(shards));
 }
 
-std::string Writer::commit(const State& state, const std::string& folder,
-                           std::vector<Manifest> shares) {
+std::string CheckpointWriter::commit(const RunState& state, const std::string& folder,
+                                     std::vector<Manifest> shards) {
   if (last_commit_ < 0) {
     last_commit_ = 0;
     for (const Commit& c : read_commits(files_, folder_))
@@ -224,13 +225,13 @@ std::string Writer::commit(const State& state, const std::string& folder,
   Manifest manifest;
   manifest.state = state;
   manifest.commit = last_commit_ + 1;
-  for (Manifest& share : shares) {
+  for (Manifest& share : shards) {
     for (FileRecord& f : share.files) manifest.files.push_back(std::move(f));
     for (TensorRecord& t : share.tensors) manifest.tensors.push_back(std::move(t));
   }
   merge(manifest.tensors);
   for (const TensorRecord& t : manifest.tensors)
-    if (const char* fault = fault_of_slices(t))
+    if (const char* fault = slices_error(t))
       fail_invalid("[checkpoint] the slices of tensor '" + printable(t.name) +
                    "' that the ranks wrote must be " + fault);
   write_text(files_, join_path(folder, kManifestName), manifest_text(manifest));
@@ -250,7 +251,7 @@ std::string Writer::commit(const State& state, const std::string& folder,
   return join_path(folder_, committed.name);
 }
 
-std::string Writer::save(const State& state, std::span<const SaveTensor> tensors) {
+std::string CheckpointWriter::save(const RunState& state, std::span<const SaveTensor> tensors) {
   const std::string path = join_path(folder_, next_name(state).name);
   std::string folder;
   try {
@@ -259,19 +260,19 @@ std::string Writer::save(const State& state, std::span<const SaveTensor> tensors
   } catch (...) {
     uint64_t needed = 0;
     for (const SaveTensor& t : tensors) needed += bytes_of(t);
-    if (!folder.empty() && files_.is_folder(folder)) abandon(folder);
+    if (!folder.empty() && files_.is_folder(folder)) discard(folder);
     rethrow_with("[checkpoint] step " + std::to_string(state.step) + " could not be saved to " +
                  path + " (needs " + human_bytes(needed) + ")");
   }
 }
 
-void Writer::retain(const CheckpointName& committed) {
+void CheckpointWriter::retain(const CheckpointName& committed) {
   if (keep_ <= 0) return;
   try {
     int left = keep_ - 1;
     std::vector<std::string> trash;
     std::vector<Commit> commits = read_commits(files_, folder_);
-    sort_most_wanted_first(commits);
+    sort_for_retention(commits);
     for (const Commit& c : commits) {
       if (c.name == committed.name || (c.step != committed.step && left-- > 0)) continue;
       trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_id()));

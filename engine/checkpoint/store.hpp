@@ -36,32 +36,33 @@ struct CheckpointName {
 // "step-0000001000", "step-0000001000.2"; nullopt for any other name.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
-// Committed checkpoints in a folder, unverified; empty when the folder is absent. Newest first: those of the timeline that was
+// Committed checkpoints in a folder, unverified; empty when the folder is absent. Newest first: those of the lineage that was
 // last committed to, by step, then those it left behind by going on from an older step.
 std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::string& folder);
 
 // Writes checkpoints into one folder. One thread; the run's lock must be held.
-class Writer {
+class CheckpointWriter {
  public:
   // Makes the folder if absent and removes what an interrupted save left (.tmp-*, .trash-*).
   // keep: how many checkpoints remain after a save; 0: all.
-  Writer(FileSystem& files, std::string folder, int keep, Log& log);
+  CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log);
 
   // Writes and commits; returns the path of the new checkpoint, which is durable by then. Others beyond `keep` go after it, the
-  // abandoned before the living and the oldest first;
+  // stale before the current ones and the oldest first;
   // failing to remove those is only a warning. On error nothing has changed but a leftover `.tmp-*`, removed if possible,
   // and the text says how many bytes were needed when space ran out.
-  std::string save(const State& state, std::span<const SaveTensor> tensors);
+  std::string save(const RunState& state, std::span<const SaveTensor> tensors);
 
   // The same by several ranks that share the file system. One rank begins, and tells the others the folder; every rank calls
-  // write_share(); when all have, the first commits. Errors of commit(): also PLAIT_ERR_DATA when the shares leave a gap or overlap.
-  std::string begin(const State& state);
-  std::string commit(const State& state, const std::string& folder, int32_t ranks);
-  void abandon(const std::string& folder) noexcept;  // when a share failed
+  // write_shard(); when all have, the first commits. Errors of commit(): also PLAIT_ERR_DATA when the shards leave a gap or overlap.
+  std::string begin(const RunState& state);
+  std::string commit(const RunState& state, const std::string& folder, int32_t ranks);
+  void discard(const std::string& folder) noexcept;  // when a share failed
 
  private:
-  CheckpointName next_name(const State& state) const;
-  std::string commit(const State& state, const std::string& folder, std::vector<Manifest> shares);
+  CheckpointName next_name(const RunState& state) const;
+  std::string commit(const RunState& state, const std::string& folder,
+                     std::vector<Manifest> shards);
   void clean();
   void retain(const CheckpointName& committed);
   FileSystem& files_;
@@ -72,10 +73,10 @@ class Writer {
 };
 
 // A rank's share of a checkpoint, into the folder that begin() made: files of its own, and a record of what is in them.
-void write_share(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
+void write_shard(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
                  std::span<const SaveTensor> tensors);
 
-// An id that nothing else has: for State::timeline.
+// An id that nothing else has: for RunState::lineage.
 std::string unique_id();
 
 // A verified checkpoint, open for reading. Immutable.
@@ -87,7 +88,7 @@ class Checkpoint {
   enum class Verify { kNow, kLater };
   Checkpoint(FileSystem& files, std::string path, Verify verify = Verify::kNow);
   const std::string& path() const { return path_; }
-  const State& state() const { return manifest_.state; }
+  const RunState& state() const { return manifest_.state; }
   const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
   const TensorRecord* find(std::string_view name) const { return manifest_.find(name); }
   bool has_file(std::string_view name) const;

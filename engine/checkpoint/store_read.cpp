@@ -82,9 +82,10 @@ std::unique_ptr<SafetensorsFile> open_file(FileSystem& files, const std::string&
     return std::make_unique<SafetensorsFile>(files, path);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_DATA || hash128_file(files, path) == expected) throw;
-    throw Error(PLAIT_ERR_DATA,
-                "[checkpoint] " + path + " does not match its checksum: it is damaged" + kWayOut,
-                std::make_shared<const Error>(e));
+    throw Error(
+        PLAIT_ERR_DATA,
+        "[checkpoint] " + path + " does not match its checksum: it is damaged" + kDamageHint,
+        std::make_shared<const Error>(e));
   }
 }
 
@@ -97,12 +98,13 @@ Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_
     const std::string file_path = join_path(path_, f.name);
     const FileInfo info = files.info(file_path);
     if (info.kind != FileKind::kRegular)
-      fail_data("[checkpoint] " + file_path + " is missing, expected by the manifest" + kWayOut);
+      fail_data("[checkpoint] " + file_path + " is missing, expected by the manifest" +
+                kDamageHint);
     if (info.size != f.size)
       fail_data(strf("[checkpoint] %s has %llu bytes, expected %llu by the manifest: it is %s%s",
                      file_path.c_str(), static_cast<unsigned long long>(info.size),
                      static_cast<unsigned long long>(f.size),
-                     info.size < f.size ? "cut off" : "damaged", kWayOut));
+                     info.size < f.size ? "cut off" : "damaged", kDamageHint));
     files_.push_back(open_file(files, file_path, f.hash));
   }
   if (when == Verify::kNow) verify();
@@ -152,17 +154,17 @@ void Checkpoint::verify() {
       size_t f = 0;
       while (files_[f].get() != &stored) ++f;
       if (found[f][static_cast<size_t>(entry - stored.header().tensors.data())] != s.hash)
-        wrong(std::string("does not match its checksum: it is damaged") + kWayOut);
+        wrong(std::string("does not match its checksum: it is damaged") + kDamageHint);
     }
   for (size_t i = 0; i < files_.size(); ++i)
     if (!whole[i])
       fail_data("[checkpoint] " + files_[i]->path() +
-                " does not match its checksum: it is damaged" + kWayOut);
+                " does not match its checksum: it is damaged" + kDamageHint);
 }
 
 void Checkpoint::read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,
                       void* out) const {
-  read_block(name, dtype, shape, topology::whole({shape.begin(), shape.end()}), out);
+  read_block(name, dtype, shape, topology::full_box({shape.begin(), shape.end()}), out);
 }
 
 void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,

@@ -25,7 +25,7 @@ class Binder {
     for (const ModelConfig& model : experiment_.models) bind_model(model);
     for (const DatasetConfig& dataset : experiment_.datasets) bind_dataset(dataset);
     bind_chosen(PLAIT_KIND_DEVICE, "device", experiment_.run.device, experiment_.device);
-    bind_chosen(PLAIT_KIND_COMM, "comm", experiment_.topology.comm, experiment_.comm);
+    bind_chosen(PLAIT_KIND_COMM, "comm", experiment_.topology.backend, experiment_.comm);
     return std::move(out_);
   }
 
@@ -140,7 +140,9 @@ struct TemplateKind {
 
 std::string template_line(const plait_option& option, const std::string& name) {
   const bool type = option.name == std::string_view("type");
-  const std::string value = type ? toml_text(name) : option.initial ? option.initial : "\"???\"";
+  const std::string value = type                   ? toml_text(name)
+                            : option.default_value ? option.default_value
+                                                   : "\"???\"";
   return option_comment(option) + option.name + " = " + value + "\n";
 }
 

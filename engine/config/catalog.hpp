@@ -14,7 +14,7 @@ struct CatalogItem {
   std::string help;
   std::string plugin;
   OptionView options;
-  double rate = 0, decay = 0;  // of an optimizer: its own defaults
+  double learning_rate = 0, weight_decay = 0;  // of an optimizer: its own defaults
 };
 
 class Catalog {

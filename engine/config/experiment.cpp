@@ -30,7 +30,7 @@ bool GroupConfig::holds(const std::string& parameter) const {
 
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems) {
-  return Loader(document, catalog, resolver, problems).load();
+  return ExperimentLoader(document, catalog, resolver, problems).load();
 }
 
 PluginsConfig plugins_config(const Document& document, Problems& problems) {

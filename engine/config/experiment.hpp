@@ -28,14 +28,14 @@ struct RunConfig {
 struct TopologyConfig {
   int64_t data = 1, tensor = 1, pipeline = 1;
   std::string schedule;         // of the pipeline: "gpipe", "1f1b", "interleaved", "zero_bubble"
-  int64_t chunks = 1;           // stages of each pipeline rank
+  int64_t virtual_stages = 1;   // stages of each pipeline rank
   std::vector<int64_t> stages;  // layers of each stage; empty: `balance` says
   std::string balance;          // "cost", "count"
   int64_t zero = 0;             // ZeRO stage, 0 to 3
   std::string recompute;        // "none", "layer", "stage", "budget"
   double recompute_budget = 0;  // MiB
-  double bucket = 8;            // MiB
-  std::string comm;             // "auto" or a comm item
+  double bucket_mib = 8;        // MiB
+  std::string backend;          // "auto" or a comm item
   double timeout = 60;          // seconds
   double connect_timeout = 60;
   int64_t ranks() const { return data * tensor * pipeline; }
@@ -103,7 +103,7 @@ struct LayerConfig : ItemConfig {
 };
 
 struct LossConfig : ItemConfig {
-  std::string name;               // of the figure in the metrics: the type by default
+  std::string name;               // in the metrics: the type by default
   std::vector<std::string> from;  // empty: the last layer's output and the first target field
   double weight = 1;
 };
@@ -117,16 +117,16 @@ struct GroupConfig {
   std::string path;
   Origin origin;
   OptionSet keys;
-  std::vector<std::string> match;      // patterns of full parameter names; * and ?
-  double rate = 0, decay = 0;          // the optimizer's own where the group sets none
-  std::optional<ItemConfig> schedule;  // likewise
+  std::vector<std::string> match;              // patterns of full parameter names; * and ?
+  double learning_rate = 0, weight_decay = 0;  // the optimizer's own where the group sets none
+  std::optional<ItemConfig> schedule;          // likewise
   bool frozen = false;
   bool holds(const std::string& parameter) const;  // one of the patterns matches
 };
 
 struct OptimizerConfig : ItemConfig {
-  double rate = 0, decay = 0;
-  double clip = 0;                     // 0: no clipping
+  double learning_rate = 0, weight_decay = 0;
+  double clip_grad_norm = 0;           // 0: no clipping
   std::optional<ItemConfig> schedule;  // none: constant
   std::vector<GroupConfig> groups;
 };
@@ -150,7 +150,7 @@ struct NormalizeConfig {
   Origin origin;  // of the key
   OptionSet keys;
   double divide = 1, mean = 0, std = 1;
-  bool same_figures(const NormalizeConfig& o) const {
+  bool same_values(const NormalizeConfig& o) const {
     return field == o.field && divide == o.divide && mean == o.mean && std == o.std;
   }
 };

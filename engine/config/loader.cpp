@@ -48,7 +48,7 @@ std::string index_path(const std::string& path, size_t i) {
   return path + "[" + std::to_string(i) + "]";
 }
 
-bool Loader::good_name(const std::string& name) const {
+bool ExperimentLoader::good_name(const std::string& name) const {
   const auto good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
@@ -56,12 +56,13 @@ bool Loader::good_name(const std::string& name) const {
   return !name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), good);
 }
 
-std::vector<Loader::Place> Loader::entries(const Node& node, const std::string& path,
-                                           bool single_allowed) {
-  std::vector<Place> places;
+std::vector<ExperimentLoader::ConfigEntry> ExperimentLoader::entries(const Node& node,
+                                                                     const std::string& path,
+                                                                     bool single_allowed) {
+  std::vector<ConfigEntry> places;
   if (node.absent()) return places;
-  if (node.is(Kind::kTable) && single_allowed) return {{path, &node}};
-  if (!node.is(Kind::kArray)) {
+  if (node.is(NodeKind::kTable) && single_allowed) return {{path, &node}};
+  if (!node.is(NodeKind::kArray)) {
     problems_.add(node.origin(), path,
                   std::string("expected a list of tables, found ") + node.kind_name(),
                   "write [[" + path + "]] above each entry");
@@ -69,7 +70,7 @@ std::vector<Loader::Place> Loader::entries(const Node& node, const std::string& 
   }
   for (size_t i = 0; i < node.items().size(); ++i) {
     const Node& item = node.items()[i];
-    if (item.is(Kind::kTable))
+    if (item.is(NodeKind::kTable))
       places.push_back({index_path(path, i), &item});
     else
       problems_.add(item.origin(), index_path(path, i),
@@ -78,7 +79,7 @@ std::vector<Loader::Place> Loader::entries(const Node& node, const std::string& 
   return places;
 }
 
-Loader::Place Loader::one_of(const Place& a, const Place& b) {
+ExperimentLoader::ConfigEntry ExperimentLoader::one_of(const ConfigEntry& a, const ConfigEntry& b) {
   if (*a.node && *b.node)
     problems_.add(b.node->origin(), b.path,
                   "given twice, here and as " + a.path + " (" + a.node->origin().text() + ")",
@@ -86,7 +87,7 @@ Loader::Place Loader::one_of(const Place& a, const Place& b) {
   return *a.node ? a : b;
 }
 
-void Loader::find_unknown_at_top() {
+void ExperimentLoader::find_unknown_at_top() {
   std::set<std::string> known(std::begin(kTopKeys), std::end(kTopKeys));
   for (const Section& s : sections())
     if (std::string_view(s.path).find('.') == std::string_view::npos) known.insert(s.path);
@@ -102,7 +103,7 @@ void Loader::find_unknown_at_top() {
   }
 }
 
-OptionSet Loader::read_section(std::string_view path) {
+OptionSet ExperimentLoader::read_section(std::string_view path) {
   const Node* node = &document_.root;
   for (const std::string& key : split(path, '.')) node = &node->find(key);
   // A section left out is as good as an empty one: what it must contain is missing from the file.
@@ -112,7 +113,7 @@ OptionSet Loader::read_section(std::string_view path) {
                           resolver_, problems_);
 }
 
-void Loader::read_sections(Experiment& to) {
+void ExperimentLoader::read_sections(Experiment& to) {
   for (const Section& s : sections()) to.sections.emplace_back(s.path, read_section(s.path));
   const auto of = [&](std::string_view path) -> const OptionSet& {
     return std::find_if(to.sections.begin(), to.sections.end(),
@@ -130,14 +131,14 @@ void Loader::read_sections(Experiment& to) {
   t.tensor = topology.get_int("tensor");
   t.pipeline = topology.get_int("pipeline");
   t.schedule = topology.get_text("schedule");
-  t.chunks = topology.get_int("chunks");
+  t.virtual_stages = topology.get_int("virtual_stages");
   t.stages = topology.get_ints("stages");
   t.balance = topology.get_text("balance");
   t.zero = topology.get_int("zero");
   t.recompute = topology.get_text("recompute");
   t.recompute_budget = topology.get_real("recompute_budget");
-  t.bucket = topology.get_real("bucket");
-  t.comm = topology.get_text("comm");
+  t.bucket_mib = topology.get_real("bucket_mib");
+  t.backend = topology.get_text("backend");
   t.timeout = topology.get_real("timeout");
   t.connect_timeout = topology.get_real("connect_timeout");
   const OptionSet& batch = of("batch");
@@ -157,7 +158,7 @@ void Loader::read_sections(Experiment& to) {
 }
 
 // What holds between keys.
-void Loader::check_numbers(Experiment& to) {
+void ExperimentLoader::check_numbers(Experiment& to) {
   const auto origin = [&](std::string_view section, std::string_view key) {
     for (const auto& [path, set] : to.sections)
       if (path == section) return set.origin(key);
@@ -177,7 +178,8 @@ void Loader::check_numbers(Experiment& to) {
   complete(to.batch, to.topology.data);
 }
 
-void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path) {
+void ExperimentLoader::check_allowed(const CatalogItem& item, const Origin& origin,
+                                     const std::string& path) {
   if (allow_.empty() || std::find(allow_.begin(), allow_.end(), item.plugin) != allow_.end())
     return;
   problems_.add(origin, path,
@@ -187,8 +189,8 @@ void Loader::check_allowed(const CatalogItem& item, const Origin& origin, const 
 }
 
 // An item that a key of a section names ("auto": the engine chooses), with a table of its options beside the sections.
-bool Loader::check_chosen(const Experiment& of, const Chosen& c) {
-  if (c.options && !c.options.is(Kind::kTable)) {
+bool ExperimentLoader::check_selected(const Experiment& of, const SelectedItem& c) {
+  if (c.options && !c.options.is(NodeKind::kTable)) {
     problems_.add(c.options.origin(), c.table,
                   std::string("expected a table of the ") + c.word + "'s options, found " +
                       c.options.kind_name(),
@@ -213,19 +215,19 @@ bool Loader::check_chosen(const Experiment& of, const Chosen& c) {
   return false;
 }
 
-void Loader::check_device(const Experiment& of) {
-  if (check_chosen(
+void ExperimentLoader::check_device(const Experiment& of) {
+  if (check_selected(
           of, {PLAIT_KIND_DEVICE, "device", "run", "device", "device", of.run.device, of.device}))
     device_options(of, catalog_, of.run.device, resolver_, problems_);
 }
 
-void Loader::check_comm(const Experiment& of) {
-  if (check_chosen(
-          of, {PLAIT_KIND_COMM, "backend", "topology", "comm", "comm", of.topology.comm, of.comm}))
-    comm_options(of, catalog_, of.topology.comm, resolver_, problems_);
+void ExperimentLoader::check_comm(const Experiment& of) {
+  if (check_selected(of, {PLAIT_KIND_COMM, "backend", "topology", "backend", "comm",
+                          of.topology.backend, of.comm}))
+    comm_options(of, catalog_, of.topology.backend, resolver_, problems_);
 }
 
-void Loader::check_early_stop(const Experiment& of) {
+void ExperimentLoader::check_early_stop(const Experiment& of) {
   const EvaluateConfig& e = of.evaluate;
   const auto add = [&](const char* key, const std::string& message, const std::string& hint) {
     for (const auto& [path, set] : of.sections)
@@ -234,7 +236,7 @@ void Loader::check_early_stop(const Experiment& of) {
   };
   if (e.stop_metric.empty()) {
     if (e.patience > 0)
-      add("patience", "there is no figure to be patient with",
+      add("patience", "there is no metric to be patient with",
           "name one with evaluate.early_stop.metric");
     return;
   }
@@ -250,11 +252,11 @@ void Loader::check_early_stop(const Experiment& of) {
   }
   if (!names.contains(e.stop_metric))
     add("metric",
-        "there is no figure '" + e.stop_metric + "'" + did_you_mean(nearest(e.stop_metric, names)),
+        "there is no metric '" + e.stop_metric + "'" + did_you_mean(nearest(e.stop_metric, names)),
         "known are: " + join(names));
 }
 
-Experiment Loader::load() {
+Experiment ExperimentLoader::load() {
   Experiment experiment;
   experiment.origin = document_.root.origin();
   experiment.folder = document_.folder;

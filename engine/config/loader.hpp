@@ -12,30 +12,30 @@
 namespace plait::config {
 
 // Lives for one load_experiment(). Every function adds problems and goes on with what can be read.
-class Loader {
+class ExperimentLoader {
  public:
-  Loader(const Document& document, const Catalog& catalog, const PathResolver& resolver,
-         Problems& problems)
+  ExperimentLoader(const Document& document, const Catalog& catalog, const PathResolver& resolver,
+                   Problems& problems)
       : document_(document), catalog_(catalog), resolver_(resolver), problems_(problems) {}
   Experiment load();
 
  private:
   // An entry of the file with its path: {"model.layers[2]", node}.
-  struct Place {
+  struct ConfigEntry {
     std::string path;
     const Node* node;
   };
   // A list of tables, or one table that stands for a list of one.
-  std::vector<Place> entries(const Node& node, const std::string& path, bool single_allowed);
+  std::vector<ConfigEntry> entries(const Node& node, const std::string& path, bool single_allowed);
   // The first table of a's keys and b's keys that is there: "[optimizer]" or "[model.optimizer]"; both are a problem.
-  Place one_of(const Place& a, const Place& b);
+  ConfigEntry one_of(const ConfigEntry& a, const ConfigEntry& b);
 
   // loader.cpp
   void find_unknown_at_top();
   void read_sections(Experiment& to);
   void check_numbers(Experiment& to);
-  // What check_chosen() looks at.
-  struct Chosen {
+  // What check_selected() looks at.
+  struct SelectedItem {
     const char* kind;
     const char* word;     // "device", for messages
     const char* section;  // whose key names the item
@@ -45,7 +45,7 @@ class Loader {
     const Node& options;
   };
   // True: the item is there, so its options can be checked.
-  bool check_chosen(const Experiment& of, const Chosen& c);
+  bool check_selected(const Experiment& of, const SelectedItem& c);
   void check_device(const Experiment& of);
   void check_comm(const Experiment& of);
   void check_early_stop(const Experiment& of);
@@ -53,27 +53,27 @@ class Loader {
 
   // loader_items.cpp
   // Reads the engine's keys, finds the item by `type`, checks the item's options. `tables`: engine keys that are tables.
-  void read_item(const Place& place, std::string_view kind, const OptionView& keys,
+  void read_item(const ConfigEntry& place, std::string_view kind, const OptionView& keys,
                  std::span<const std::string_view> tables, ItemConfig& to,
                  CatalogItem* item = nullptr);
-  void name_figure(const Place& place, const char* what, const std::string& given,
+  void name_metric(const ConfigEntry& place, const char* what, const std::string& given,
                    const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
                    std::string& name);
   std::vector<DatasetConfig> read_datasets();
-  DatasetConfig read_dataset(const std::string& name, const Place& place);
-  std::vector<NormalizeConfig> read_normalize(const Place& place);
+  DatasetConfig read_dataset(const std::string& name, const ConfigEntry& place);
+  std::vector<NormalizeConfig> read_normalize(const ConfigEntry& place);
 
   // loader_model.cpp
   std::vector<ModelConfig> read_models();
-  ModelConfig read_model(const std::string& name, const Place& place, bool only);
-  std::vector<LayerConfig> read_layers(const Place& model);
-  std::vector<LossConfig> read_losses(const Place& model, bool only);
-  std::vector<MetricConfig> read_metrics(const Place& model, bool only);
-  OptimizerConfig read_optimizer(const Place& place);
-  std::vector<GroupConfig> read_groups(const Place& optimizer, const OptimizerConfig& of);
-  std::optional<ItemConfig> read_schedule(const Place& owner);
-  void read_tie(const Place& layer, LayerConfig& to);
-  void name_layers(const std::vector<Place>& places, std::vector<LayerConfig>& layers);
+  ModelConfig read_model(const std::string& name, const ConfigEntry& place, bool only);
+  std::vector<LayerConfig> read_layers(const ConfigEntry& model);
+  std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
+  std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);
+  OptimizerConfig read_optimizer(const ConfigEntry& place);
+  std::vector<GroupConfig> read_groups(const ConfigEntry& optimizer, const OptimizerConfig& of);
+  std::optional<ItemConfig> read_schedule(const ConfigEntry& owner);
+  void read_tie(const ConfigEntry& layer, LayerConfig& to);
+  void name_layers(const std::vector<ConfigEntry>& places, std::vector<LayerConfig>& layers);
 
   // A plugin that was loaded for everybody may still be forbidden in this experiment.
   void check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path);

@@ -19,9 +19,9 @@ std::string kind_word(std::string_view kind) {
 
 }  // namespace
 
-void Loader::read_item(const Place& place, std::string_view kind, const OptionView& keys,
-                       std::span<const std::string_view> tables, ItemConfig& to,
-                       CatalogItem* item) {
+void ExperimentLoader::read_item(const ConfigEntry& place, std::string_view kind,
+                                 const OptionView& keys, std::span<const std::string_view> tables,
+                                 ItemConfig& to, CatalogItem* item) {
   to.path = place.path;
   to.origin = place.node->origin();
   to.keys = OptionSet::read(*place.node, keys, place.path, resolver_, problems_);
@@ -45,9 +45,10 @@ void Loader::read_item(const Place& place, std::string_view kind, const OptionVi
   if (item) *item = std::move(found);
 }
 
-void Loader::name_figure(const Place& place, const char* what, const std::string& given,
-                         const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
-                         std::string& name) {
+void ExperimentLoader::name_metric(const ConfigEntry& place, const char* what,
+                                   const std::string& given, const std::string& type,
+                                   OptionSet& keys, std::vector<std::string>& taken,
+                                   std::string& name) {
   name = given;
   const auto is_taken = [&] { return std::find(taken.begin(), taken.end(), name) != taken.end(); };
   if (given.empty()) {
@@ -65,11 +66,11 @@ void Loader::name_figure(const Place& place, const char* what, const std::string
   taken.push_back(name);
 }
 
-std::vector<DatasetConfig> Loader::read_datasets() {
+std::vector<DatasetConfig> ExperimentLoader::read_datasets() {
   std::vector<DatasetConfig> all;
   const Node& data = document_.root.find("data");
   if (data.absent()) return all;
-  if (!data.is(Kind::kTable)) {
+  if (!data.is(NodeKind::kTable)) {
     problems_.add(data.origin(), "data",
                   std::string("expected a table of datasets, found ") + data.kind_name(),
                   "write [data.train] above the keys of a dataset");
@@ -77,7 +78,7 @@ std::vector<DatasetConfig> Loader::read_datasets() {
   }
   for (const Node::Entry& entry : data.entries()) {
     const std::string path = key_path("data", entry.key);
-    if (!entry.value.is(Kind::kTable))
+    if (!entry.value.is(NodeKind::kTable))
       problems_.add(entry.value.origin(), path,
                     std::string("expected a dataset, found ") + entry.value.kind_name(),
                     "write [data.train] above the keys of a dataset");
@@ -87,7 +88,7 @@ std::vector<DatasetConfig> Loader::read_datasets() {
   return all;
 }
 
-DatasetConfig Loader::read_dataset(const std::string& name, const Place& place) {
+DatasetConfig ExperimentLoader::read_dataset(const std::string& name, const ConfigEntry& place) {
   DatasetConfig dataset;
   constexpr std::string_view kTables[] = {"normalize"};
   read_item(place, PLAIT_KIND_DATASET, dataset_keys(), kTables, dataset);
@@ -105,11 +106,11 @@ DatasetConfig Loader::read_dataset(const std::string& name, const Place& place) 
   return dataset;
 }
 
-std::vector<NormalizeConfig> Loader::read_normalize(const Place& place) {
+std::vector<NormalizeConfig> ExperimentLoader::read_normalize(const ConfigEntry& place) {
   std::vector<NormalizeConfig> all;
   const Node& node = *place.node;
   if (node.absent()) return all;
-  if (!node.is(Kind::kTable)) {
+  if (!node.is(NodeKind::kTable)) {
     problems_.add(node.origin(), place.path,
                   std::string("expected a table of fields, found ") + node.kind_name(),
                   "write normalize.FIELD = {divide = 255}");

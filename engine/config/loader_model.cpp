@@ -18,7 +18,7 @@ constexpr std::string_view kShorthands[] = {"optimizer", "loss", "losses", "metr
 
 }  // namespace
 
-std::vector<ModelConfig> Loader::read_models() {
+std::vector<ModelConfig> ExperimentLoader::read_models() {
   const Node &single = document_.root.find("model"), &several = document_.root.find("models");
   std::vector<ModelConfig> models;
   if (single && several) {
@@ -26,10 +26,10 @@ std::vector<ModelConfig> Loader::read_models() {
                   "given together with [model] (" + single.origin().text() + ")",
                   "keep one model as [model], or write [models.NAME] for each");
   } else if (several) {
-    if (!several.is(Kind::kTable) || several.entries().empty())
+    if (!several.is(NodeKind::kTable) || several.entries().empty())
       problems_.add(several.origin(), "models",
                     std::string("expected named models, found ") +
-                        (several.is(Kind::kTable) ? "none" : several.kind_name()),
+                        (several.is(NodeKind::kTable) ? "none" : several.kind_name()),
                     "write [[models.NAME.layers]]");
     for (const Node::Entry& entry : several.entries())
       models.push_back(read_model(entry.key, {key_path("models", entry.key), &entry.value}, false));
@@ -47,7 +47,8 @@ std::vector<ModelConfig> Loader::read_models() {
   return models;
 }
 
-ModelConfig Loader::read_model(const std::string& name, const Place& place, bool only) {
+ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEntry& place,
+                                         bool only) {
   ModelConfig model;
   model.name = name;
   model.path = place.path;
@@ -57,7 +58,7 @@ ModelConfig Loader::read_model(const std::string& name, const Place& place, bool
       OptionSet::check(*place.node, model_keys(), kTables, place.path, resolver_, problems_);
   model.frozen = model.keys.get_bool("frozen");
   model.load = model.keys.get_text("load");
-  if (!place.node->is(Kind::kTable)) return model;
+  if (!place.node->is(NodeKind::kTable)) return model;
   if (!good_name(name))
     problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name",
                   "use letters, digits, _ and -");
@@ -65,7 +66,7 @@ ModelConfig Loader::read_model(const std::string& name, const Place& place, bool
   model.layers = read_layers(place);
   model.losses = read_losses(place, only);
   model.metrics = read_metrics(place, only);
-  Place optimizer{key_path(place.path, "optimizer"), &place.node->find("optimizer")};
+  ConfigEntry optimizer{key_path(place.path, "optimizer"), &place.node->find("optimizer")};
   if (only) optimizer = one_of(optimizer, {"optimizer", &document_.root.find("optimizer")});
   if (*optimizer.node)
     model.optimizer = read_optimizer(optimizer);
@@ -80,15 +81,15 @@ ModelConfig Loader::read_model(const std::string& name, const Place& place, bool
   return model;
 }
 
-std::vector<LayerConfig> Loader::read_layers(const Place& model) {
+std::vector<LayerConfig> ExperimentLoader::read_layers(const ConfigEntry& model) {
   const Node& node = model.node->find("layers");
   const std::string path = key_path(model.path, "layers");
-  const std::vector<Place> places = entries(node, path, false);
-  if (places.empty() && !(node && !node.is(Kind::kArray)))
+  const std::vector<ConfigEntry> places = entries(node, path, false);
+  if (places.empty() && !(node && !node.is(NodeKind::kArray)))
     problems_.add(model.node->origin(), path, "the model has no layers",
                   "add [[" + path + "]] entries");
   std::vector<LayerConfig> layers;
-  for (const Place& place : places) {
+  for (const ConfigEntry& place : places) {
     LayerConfig layer;
     constexpr std::string_view kTables[] = {"tie"};
     read_item(place, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
@@ -103,14 +104,14 @@ std::vector<LayerConfig> Loader::read_layers(const Place& model) {
   return layers;
 }
 
-void Loader::read_tie(const Place& layer, LayerConfig& to) {
+void ExperimentLoader::read_tie(const ConfigEntry& layer, LayerConfig& to) {
   const Node& tie = layer.node->find("tie");
   const std::string path = key_path(layer.path, "tie");
-  if (tie && !tie.is(Kind::kTable))
+  if (tie && !tie.is(NodeKind::kTable))
     problems_.add(tie.origin(), path, std::string("expected a table, found ") + tie.kind_name(),
                   "write tie = {weight = \"model.other.weight\"}");
   for (const Node::Entry& entry : tie.entries()) {
-    if (entry.value.is(Kind::kText))
+    if (entry.value.is(NodeKind::kText))
       to.tie.push_back({entry.key, entry.value.as_text(), entry.origin});
     else
       problems_.add(
@@ -120,7 +121,8 @@ void Loader::read_tie(const Place& layer, LayerConfig& to) {
 }
 
 // Given names first, so that a default never takes one of them.
-void Loader::name_layers(const std::vector<Place>& places, std::vector<LayerConfig>& layers) {
+void ExperimentLoader::name_layers(const std::vector<ConfigEntry>& places,
+                                   std::vector<LayerConfig>& layers) {
   std::map<std::string, Origin> taken;
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerConfig& layer = layers[i];
@@ -150,63 +152,65 @@ void Loader::name_layers(const std::vector<Place>& places, std::vector<LayerConf
   }
 }
 
-std::vector<LossConfig> Loader::read_losses(const Place& model, bool only) {
-  Place place = one_of({key_path(model.path, "losses"), &model.node->find("losses")},
-                       {key_path(model.path, "loss"), &model.node->find("loss")});
+std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, bool only) {
+  ConfigEntry place = one_of({key_path(model.path, "losses"), &model.node->find("losses")},
+                             {key_path(model.path, "loss"), &model.node->find("loss")});
   if (only) {
     place = one_of(place, {"losses", &document_.root.find("losses")});
     place = one_of(place, {"loss", &document_.root.find("loss")});
   }
   std::vector<LossConfig> losses;
   std::vector<std::string> taken;
-  for (const Place& entry : entries(*place.node, place.path, true)) {
+  for (const ConfigEntry& entry : entries(*place.node, place.path, true)) {
     LossConfig loss;
     read_item(entry, PLAIT_KIND_LOSS, loss_keys(), {}, loss);
     loss.from = loss.keys.get_texts("from");
     loss.weight = loss.keys.get_real("weight");
-    name_figure(entry, "loss", loss.keys.get_text("name"), loss.type, loss.keys, taken, loss.name);
+    name_metric(entry, "loss", loss.keys.get_text("name"), loss.type, loss.keys, taken, loss.name);
     losses.push_back(std::move(loss));
   }
   return losses;
 }
 
-std::vector<MetricConfig> Loader::read_metrics(const Place& model, bool only) {
-  Place place{key_path(model.path, "metrics"), &model.node->find("metrics")};
+std::vector<MetricConfig> ExperimentLoader::read_metrics(const ConfigEntry& model, bool only) {
+  ConfigEntry place{key_path(model.path, "metrics"), &model.node->find("metrics")};
   if (only) place = one_of(place, {"metrics", &document_.root.find("metrics")});
   std::vector<MetricConfig> metrics;
   std::vector<std::string> taken;
-  for (const Place& entry : entries(*place.node, place.path, true)) {
+  for (const ConfigEntry& entry : entries(*place.node, place.path, true)) {
     MetricConfig metric;
     read_item(entry, PLAIT_KIND_METRIC, metric_keys(), {}, metric);
     metric.from = metric.keys.get_texts("from");
-    name_figure(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken,
+    name_metric(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken,
                 metric.name);
     metrics.push_back(std::move(metric));
   }
   return metrics;
 }
 
-OptimizerConfig Loader::read_optimizer(const Place& place) {
+OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& place) {
   OptimizerConfig optimizer;
   CatalogItem item;
   constexpr std::string_view kTables[] = {"schedule", "groups"};
   read_item(place, PLAIT_KIND_OPTIMIZER, optimizer_keys(), kTables, optimizer, &item);
-  if (!place.node->is(Kind::kTable)) return optimizer;
-  if (!optimizer.keys.given("rate")) optimizer.keys.set_real("rate", item.rate, Origin::none());
-  if (!optimizer.keys.given("decay")) optimizer.keys.set_real("decay", item.decay, Origin::none());
-  optimizer.rate = optimizer.keys.get_real("rate");
-  optimizer.decay = optimizer.keys.get_real("decay");
-  optimizer.clip = optimizer.keys.get_real("clip");
+  if (!place.node->is(NodeKind::kTable)) return optimizer;
+  if (!optimizer.keys.given("learning_rate"))
+    optimizer.keys.set_real("learning_rate", item.learning_rate, Origin::none());
+  if (!optimizer.keys.given("weight_decay"))
+    optimizer.keys.set_real("weight_decay", item.weight_decay, Origin::none());
+  optimizer.learning_rate = optimizer.keys.get_real("learning_rate");
+  optimizer.weight_decay = optimizer.keys.get_real("weight_decay");
+  optimizer.clip_grad_norm = optimizer.keys.get_real("clip_grad_norm");
   optimizer.schedule = read_schedule(place);
   optimizer.groups = read_groups(place, optimizer);
   return optimizer;
 }
 
-std::optional<ItemConfig> Loader::read_schedule(const Place& owner) {
+std::optional<ItemConfig> ExperimentLoader::read_schedule(const ConfigEntry& owner) {
   const Node& node = owner.node->find("schedule");
   if (node.absent()) return std::nullopt;
   ItemConfig schedule;
-  if (!node.is(Kind::kTable))
+  if (!node.is(NodeKind::kTable))
     problems_.add(node.origin(), key_path(owner.path, "schedule"),
                   std::string("expected a table, found ") + node.kind_name(),
                   "write schedule = {type = \"...\"}");
@@ -216,9 +220,10 @@ std::optional<ItemConfig> Loader::read_schedule(const Place& owner) {
   return schedule;
 }
 
-std::vector<GroupConfig> Loader::read_groups(const Place& optimizer, const OptimizerConfig& of) {
+std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimizer,
+                                                       const OptimizerConfig& of) {
   std::vector<GroupConfig> groups;
-  for (const Place& place :
+  for (const ConfigEntry& place :
        entries(optimizer.node->find("groups"), key_path(optimizer.path, "groups"), false)) {
     GroupConfig group;
     group.path = place.path;
@@ -230,10 +235,12 @@ std::vector<GroupConfig> Loader::read_groups(const Place& optimizer, const Optim
     if (group.match.empty() && group.keys.given("match"))
       problems_.add(group.keys.origin("match"), key_path(place.path, "match"),
                     "an empty list matches no parameter", "name patterns, as in [\"*.bias\"]");
-    if (!group.keys.given("rate")) group.keys.set_real("rate", of.rate, Origin::none());
-    if (!group.keys.given("decay")) group.keys.set_real("decay", of.decay, Origin::none());
-    group.rate = group.keys.get_real("rate");
-    group.decay = group.keys.get_real("decay");
+    if (!group.keys.given("learning_rate"))
+      group.keys.set_real("learning_rate", of.learning_rate, Origin::none());
+    if (!group.keys.given("weight_decay"))
+      group.keys.set_real("weight_decay", of.weight_decay, Origin::none());
+    group.learning_rate = group.keys.get_real("learning_rate");
+    group.weight_decay = group.keys.get_real("weight_decay");
     group.frozen = group.keys.get_bool("frozen");
     group.schedule = place.node->has("schedule") ? read_schedule(place) : of.schedule;
     groups.push_back(std::move(group));

@@ -7,32 +7,32 @@
 
 namespace plait::config {
 
-Node::Node(Kind kind, Origin origin) : kind_(kind), origin_(std::move(origin)) {}
+Node::Node(NodeKind kind, Origin origin) : kind_(kind), origin_(std::move(origin)) {}
 
-Node Node::table(Origin origin) { return Node(Kind::kTable, std::move(origin)); }
-Node Node::array(Origin origin) { return Node(Kind::kArray, std::move(origin)); }
+Node Node::table(Origin origin) { return Node(NodeKind::kTable, std::move(origin)); }
+Node Node::array(Origin origin) { return Node(NodeKind::kArray, std::move(origin)); }
 Node Node::integer(int64_t v, Origin origin) {
-  Node node(Kind::kInt, std::move(origin));
+  Node node(NodeKind::kInt, std::move(origin));
   node.int_ = v;
   return node;
 }
 Node Node::real(double v, Origin origin) {
-  Node node(Kind::kReal, std::move(origin));
+  Node node(NodeKind::kReal, std::move(origin));
   node.real_ = v;
   return node;
 }
 Node Node::boolean(bool v, Origin origin) {
-  Node node(Kind::kBool, std::move(origin));
+  Node node(NodeKind::kBool, std::move(origin));
   node.int_ = v;
   return node;
 }
 Node Node::text(std::string v, Origin origin) {
-  Node node(Kind::kText, std::move(origin));
+  Node node(NodeKind::kText, std::move(origin));
   node.text_ = std::move(v);
   return node;
 }
 Node Node::date(std::string v, Origin origin) {
-  Node node(Kind::kDate, std::move(origin));
+  Node node(NodeKind::kDate, std::move(origin));
   node.text_ = std::move(v);
   return node;
 }
@@ -77,40 +77,40 @@ void Node::wrong_kind(const char* wanted) const {
 }
 
 int64_t Node::as_int() const {
-  if (kind_ != Kind::kInt) wrong_kind("an integer");
+  if (kind_ != NodeKind::kInt) wrong_kind("an integer");
   return int_;
 }
 double Node::as_real() const {
-  if (kind_ == Kind::kInt) return static_cast<double>(int_);
-  if (kind_ != Kind::kReal) wrong_kind("a number");
+  if (kind_ == NodeKind::kInt) return static_cast<double>(int_);
+  if (kind_ != NodeKind::kReal) wrong_kind("a number");
   return real_;
 }
 bool Node::as_bool() const {
-  if (kind_ != Kind::kBool) wrong_kind("true or false");
+  if (kind_ != NodeKind::kBool) wrong_kind("true or false");
   return int_ != 0;
 }
 const std::string& Node::as_text() const {
-  if (kind_ != Kind::kText && kind_ != Kind::kDate) wrong_kind("a text");
+  if (kind_ != NodeKind::kText && kind_ != NodeKind::kDate) wrong_kind("a text");
   return text_;
 }
 
 const char* Node::kind_name() const {
   switch (kind_) {
-    case Kind::kAbsent:
+    case NodeKind::kAbsent:
       return "nothing";
-    case Kind::kTable:
+    case NodeKind::kTable:
       return "a table";
-    case Kind::kArray:
+    case NodeKind::kArray:
       return "a list";
-    case Kind::kInt:
+    case NodeKind::kInt:
       return "an integer";
-    case Kind::kReal:
+    case NodeKind::kReal:
       return "a real number";
-    case Kind::kBool:
+    case NodeKind::kBool:
       return "true or false";
-    case Kind::kText:
+    case NodeKind::kText:
       return "a text";
-    case Kind::kDate:
+    case NodeKind::kDate:
       return "a date or time";
   }
   return "nothing";
@@ -119,22 +119,22 @@ const char* Node::kind_name() const {
 std::string Node::toml() const {
   std::vector<std::string> parts;
   switch (kind_) {
-    case Kind::kAbsent:
+    case NodeKind::kAbsent:
       return "";
-    case Kind::kInt:
+    case NodeKind::kInt:
       return std::to_string(int_);
-    case Kind::kReal:
+    case NodeKind::kReal:
       return toml_real(real_);
-    case Kind::kBool:
+    case NodeKind::kBool:
       return int_ ? "true" : "false";
-    case Kind::kText:
+    case NodeKind::kText:
       return toml_text(text_);
-    case Kind::kDate:
+    case NodeKind::kDate:
       return text_;
-    case Kind::kArray:
+    case NodeKind::kArray:
       for (const Node& item : items_) parts.push_back(item.toml());
       return "[" + join(parts) + "]";
-    case Kind::kTable:
+    case NodeKind::kTable:
       for (const Entry& entry : entries_)
         parts.push_back(toml_key(entry.key) + " = " + entry.value.toml());
       return "{" + join(parts) + "}";

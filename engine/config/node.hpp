@@ -12,7 +12,7 @@
 namespace plait::config {
 
 // kAbsent: there is no such value. kDate: a date or time of TOML, which nothing here takes.
-enum class Kind { kAbsent, kTable, kArray, kInt, kReal, kBool, kText, kDate };
+enum class NodeKind { kAbsent, kTable, kArray, kInt, kReal, kBool, kText, kDate };
 
 // A value with everything under it; copies are deep. Order is that of the file.
 class Node {
@@ -28,10 +28,10 @@ class Node {
   static Node text(std::string v, Origin origin);
   static Node date(std::string v, Origin origin);
 
-  Kind kind() const { return kind_; }
-  bool absent() const { return kind_ == Kind::kAbsent; }
+  NodeKind kind() const { return kind_; }
+  bool absent() const { return kind_ == NodeKind::kAbsent; }
   explicit operator bool() const { return !absent(); }
-  bool is(Kind kind) const { return kind_ == kind; }
+  bool is(NodeKind kind) const { return kind_ == kind; }
   const Origin& origin() const { return origin_; }
 
   // Of a table. find() gives an absent node when there is no such key, or when this is no table.
@@ -62,10 +62,10 @@ class Node {
   std::vector<Node>& items_mutable() { return items_; }
 
  private:
-  Node(Kind kind, Origin origin);
+  Node(NodeKind kind, Origin origin);
   [[noreturn]] void wrong_kind(const char* wanted) const;
 
-  Kind kind_ = Kind::kAbsent;
+  NodeKind kind_ = NodeKind::kAbsent;
   Origin origin_ = Origin::none();
   int64_t int_ = 0;  // also the bool
   double real_ = 0;

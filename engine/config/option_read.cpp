@@ -9,15 +9,15 @@
 namespace plait::config {
 namespace {
 
-class Reader {
+class OptionReader {
  public:
-  Reader(const plait_option& option, const PathResolver& resolver, OptionValue& value)
+  OptionReader(const plait_option& option, const PathResolver& resolver, OptionValue& value)
       : option_(option), resolver_(resolver), value_(value) {}
 
   std::string read(const Node& node) {
     switch (option_.type) {
       case PLAIT_OPT_BOOL:
-        if (!node.is(Kind::kBool)) return mismatch(node);
+        if (!node.is(NodeKind::kBool)) return mismatch(node);
         value_.integer = node.as_bool();
         return "";
       case PLAIT_OPT_INT:
@@ -29,11 +29,11 @@ class Reader {
       case PLAIT_OPT_PATH:
         return read_path(node);
       case PLAIT_OPT_INTS:
-        return read_list(node, value_.integers, &Reader::read_int);
+        return read_list(node, value_.integers, &OptionReader::read_int);
       case PLAIT_OPT_REALS:
-        return read_list(node, value_.reals, &Reader::read_real);
+        return read_list(node, value_.reals, &OptionReader::read_real);
       case PLAIT_OPT_TEXTS:
-        return read_list(node, value_.texts, &Reader::read_text);
+        return read_list(node, value_.texts, &OptionReader::read_text);
       default:
         return "has a type this engine does not know";
     }
@@ -42,8 +42,8 @@ class Reader {
  private:
   std::string mismatch(const Node& node) const {
     std::string found = node.kind_name();
-    const bool scalar =
-        node.is(Kind::kInt) || node.is(Kind::kReal) || node.is(Kind::kBool) || node.is(Kind::kText);
+    const bool scalar = node.is(NodeKind::kInt) || node.is(NodeKind::kReal) ||
+                        node.is(NodeKind::kBool) || node.is(NodeKind::kText);
     if (scalar) found = node.toml();
     return "expected " + describe_option(option_) + ", found " + found;
   }
@@ -58,19 +58,19 @@ class Reader {
     return true;
   }
   std::string read_int(const Node& node, int64_t& out) {
-    if (!node.is(Kind::kInt) || !in_range(static_cast<double>(node.as_int())))
+    if (!node.is(NodeKind::kInt) || !in_range(static_cast<double>(node.as_int())))
       return mismatch(node);
     out = node.as_int();
     return "";
   }
   std::string read_real(const Node& node, double& out) {
-    if (!(node.is(Kind::kReal) || node.is(Kind::kInt)) || !in_range(node.as_real()))
+    if (!(node.is(NodeKind::kReal) || node.is(NodeKind::kInt)) || !in_range(node.as_real()))
       return mismatch(node);
     out = node.as_real();
     return "";
   }
   std::string read_text(const Node& node, std::string& out) {
-    if (!node.is(Kind::kText)) return mismatch(node);
+    if (!node.is(NodeKind::kText)) return mismatch(node);
     if (option_.choices) {
       const std::vector<std::string> choices = split(option_.choices, '|');
       if (std::find(choices.begin(), choices.end(), node.as_text()) == choices.end())
@@ -88,7 +88,7 @@ class Reader {
   }
   template <class T>
   std::string read_list(const Node& node, std::vector<T>& out,
-                        std::string (Reader::*read_one)(const Node&, T&)) {
+                        std::string (OptionReader::*read_one)(const Node&, T&)) {
     std::vector<T> list;
     const auto add = [&](const Node& item) {
       T one{};
@@ -97,7 +97,7 @@ class Reader {
       return wrong;
     };
     std::string wrong;
-    if (node.is(Kind::kArray)) {
+    if (node.is(NodeKind::kArray)) {
       for (size_t i = 0; i < node.items().size() && wrong.empty(); ++i) {
         wrong = add(node.items()[i]);
         if (!wrong.empty()) wrong = "element " + std::to_string(i) + ": " + wrong;
@@ -118,7 +118,7 @@ class Reader {
 
 std::string read_option(const Node& node, const plait_option& option, const PathResolver& resolver,
                         OptionValue& value) {
-  return Reader(option, resolver, value).read(node);
+  return OptionReader(option, resolver, value).read(node);
 }
 
 }  // namespace plait::config

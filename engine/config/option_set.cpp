@@ -8,6 +8,7 @@
 #include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
 #include "engine/config/option_read.hpp"
+#include "engine/config/renamed_keys.hpp"
 
 namespace plait::config {
 namespace {
@@ -82,17 +83,19 @@ const plait_options_table kTable = {sizeof(plait_options_table),
 void set_default(const plait_option& option, const PathResolver& resolver, const std::string& path,
                  OptionValue& value, Problems& problems) {
   Problems own;
-  const Node node = parse_value(option.initial, Origin::none(), own);
+  const Node node = parse_value(option.default_value, Origin::none(), own);
   std::string wrong =
       own.empty() ? read_option(node, option, resolver, value) : own.sorted()[0].message;
   if (!wrong.empty())
-    problems.add(Origin::none(), path, std::string("default ") + option.initial + ": " + wrong);
+    problems.add(Origin::none(), path,
+                 std::string("default ") + option.default_value + ": " + wrong);
 }
 
 // A text that TOML takes for something else: 007, nan, true. "" for all other mistakes.
 std::string how_to_quote(const Node& node, const plait_option& option, const std::string& path) {
   const bool text = option.type == PLAIT_OPT_TEXT || option.type == PLAIT_OPT_PATH;
-  const bool other = node.is(Kind::kInt) || node.is(Kind::kReal) || node.is(Kind::kBool);
+  const bool other =
+      node.is(NodeKind::kInt) || node.is(NodeKind::kReal) || node.is(NodeKind::kBool);
   if (!text || !other || option.choices) return "";
   const std::string quoted = toml_text(node.toml());
   // The quotes of an override must reach this program through a shell.
@@ -109,16 +112,16 @@ OptionValue read_one(const Node& table, const plait_option& option, const std::s
   if (node) {
     value.given = true;
     value.origin = node.origin();
-    const bool unset = node.is(Kind::kText) && node.as_text() == kMustSet;
+    const bool unset = node.is(NodeKind::kText) && node.as_text() == kMustSet;
     const std::string wrong =
         unset ? "required value not set" : read_option(node, option, resolver, value);
     if (!wrong.empty())
       problems.add(node.origin(), path, wrong,
                    unset ? "replace \"???\" by a value: " + describe_option(option)
                          : how_to_quote(node, option, path));
-  } else if (option.initial) {
+  } else if (option.default_value) {
     set_default(option, resolver, path, value, problems);
-  } else if (table.absent() || table.is(Kind::kTable)) {
+  } else if (table.absent() || table.is(NodeKind::kTable)) {
     problems.add(table.origin(), path, "required key is missing",
                  "add " + toml_key(option.name) + " = <" + describe_option(option) + ">");
   }
@@ -135,6 +138,12 @@ void find_unknown(const Node& table, const OptionView& declared,
   known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const Node::Entry& entry : table.entries()) {
     if (std::binary_search(known.begin(), known.end(), entry.key)) continue;
+    if (const std::string now = renamed_key(entry.key, known); !now.empty()) {
+      problems.add(entry.origin, key_path(path, entry.key),
+                   "'" + entry.key + "' is called '" + now + "' now",
+                   table.find(now) ? "remove it: '" + now + "' is set, too" : "rename it");
+      continue;
+    }
     const std::string near = nearest(entry.key, known);
     problems.add(entry.origin, key_path(path, entry.key),
                  "unknown key '" + entry.key + "'" + did_you_mean(near),
@@ -149,14 +158,14 @@ OptionSet::OptionSet() : plait_options{&kTable} {}
 OptionSet OptionSet::check(const Node& table, const OptionView& declared,
                            std::span<const std::string_view> engine_keys, const std::string& path,
                            const PathResolver& resolver, Problems& problems) {
-  if (table.is(Kind::kTable)) find_unknown(table, declared, engine_keys, path, problems);
+  if (table.is(NodeKind::kTable)) find_unknown(table, declared, engine_keys, path, problems);
   return read(table, declared, path, resolver, problems);
 }
 
 OptionSet OptionSet::read(const Node& table, const OptionView& declared, const std::string& path,
                           const PathResolver& resolver, Problems& problems) {
   OptionSet set;
-  if (table && !table.is(Kind::kTable))
+  if (table && !table.is(NodeKind::kTable))
     problems.add(table.origin(), path, std::string("expected a table, found ") + table.kind_name());
   set.values_.reserve(declared.size());
   for (uint32_t i = 0; i < declared.size(); ++i)

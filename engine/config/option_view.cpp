@@ -85,7 +85,7 @@ std::string defect_of_one(const plait_option& option) {
   if (option.type < PLAIT_OPT_BOOL || option.type > PLAIT_OPT_PATH)
     return who + "has type " + std::to_string(option.type) + ", known are 1 to 8";
   if (!option.help) return who + "has no help text";
-  if (!option.initial) return "";
+  if (!option.default_value) return "";
   Problems problems;
   OptionSet::check(Node(), OptionView(&option, 1), {}, "", PathResolver(), problems);
   return problems.empty()

@@ -6,6 +6,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
+#include "engine/config/renamed_keys.hpp"
 
 namespace plait::config {
 namespace {
@@ -86,7 +87,7 @@ std::string path_text(const std::vector<Step>& steps, size_t n) {
 Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin& origin,
               Problems& problems) {
   const std::string list = path_text(steps, i);
-  if (!node.is(Kind::kArray)) {
+  if (!node.is(NodeKind::kArray)) {
     problems.add(origin, list, std::string("is ") + node.kind_name() + ", not a list",
                  "leave out the index");
     return nullptr;
@@ -104,8 +105,8 @@ Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin
 Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, const Origin& origin,
               Problems& problems) {
   if (steps[i].index >= 0) return element(node, steps, i, origin, problems);
-  if (!node.is(Kind::kTable)) {
-    const bool list = node.is(Kind::kArray);
+  if (!node.is(NodeKind::kTable)) {
+    const bool list = node.is(NodeKind::kArray);
     problems.add(
         origin, path_text(steps, i), std::string("is ") + node.kind_name() + ", not a table",
         list ? "name an element: " + path_text(steps, i) + "[0]." + steps[i].key : "check the key");
@@ -113,8 +114,11 @@ Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, c
   }
   if (Node* found = node.find_mutable(steps[i].key)) return found;
   if (make) return &node.set(steps[i].key, Node::table(origin), origin);
+  const std::string now = renamed_key(steps[i].key, node.keys());
   problems.add(origin, path_text(steps, i + 1),
-               "there is no such key" + did_you_mean(nearest(steps[i].key, node.keys())),
+               now.empty()
+                   ? "there is no such key" + did_you_mean(nearest(steps[i].key, node.keys()))
+                   : "'" + steps[i].key + "' is called '" + now + "' now",
                "remove only what the file sets");
   return nullptr;
 }

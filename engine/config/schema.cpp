@@ -13,9 +13,9 @@
 namespace plait::config {
 namespace {
 
-constexpr plait_option option(uint32_t type, const char* name, const char* initial,
+constexpr plait_option option(uint32_t type, const char* name, const char* default_value,
                               const char* help) {
-  return {sizeof(plait_option), name, type, 0, initial, 0, 0, nullptr, nullptr, help};
+  return {sizeof(plait_option), name, type, 0, default_value, 0, 0, nullptr, nullptr, help};
 }
 constexpr plait_option flag(const char* n, const char* d, const char* h) {
   return option(PLAIT_OPT_BOOL, n, d, h);
@@ -60,7 +60,7 @@ constexpr plait_option count(const char* n, const char* d, double min, const cha
 }
 
 constexpr plait_option kRun[] = {
-    text("name", "\"run\"", "names the run's folder and its figures"),
+    text("name", "\"run\"", "names the run's folder and its metrics"),
     count("steps", "0", 0, "steps", "length of the run; 0: `epochs` says it"),
     count("epochs", "0", 0, "epochs", "length of the run; 0: `steps` says it"),
     count("seed", "42", 0, nullptr, "decides initial values, order of samples and dropout"),
@@ -78,22 +78,26 @@ constexpr plait_option kTopology[] = {
     count("pipeline", "1", 1, "ranks", "ranks that share the list of layers"),
     choice("schedule", "\"1f1b\"", "gpipe|1f1b|interleaved|zero_bubble",
            "in which order pipeline ranks work on the micro-batches of a step"),
-    count("chunks", "1", 1, "stages", "stages on each pipeline rank; more than 1 with interleaved"),
+    count("virtual_stages", "1", 1, "stages",
+          "pipeline stages on each rank; more than 1 with interleaved"),
     integers("stages", "[]", "layers of each stage, one after the other; empty: see `balance`"),
     choice("balance", "\"cost\"", "cost|count",
            "what stages have alike: operations of their layers, or the number of layers"),
-    at_most(count("zero", "0", 0, nullptr,
-                  "what replicas share in place of holding it each (ZeRO): 1 optimizer states, 2 "
-                  "gradients, too, 3 parameters, too"),
-            3),
-    at_least(real("bucket", "8.0", "MiB of gradients that replicas exchange at once"), 0.001),
+    at_most(
+        count("zero", "0", 0, nullptr,
+              "ZeRO stage: shard 1 optimizer states, 2 also gradients, 3 also parameters across "
+              "replicas"),
+        3),
+    at_least(real("bucket_mib", "8.0", "MiB of gradients that replicas reduce in one collective"),
+             0.001),
     choice("recompute", "\"none\"", "none|layer|stage|budget",
-           "what the backward pass makes again in place of keeping it: what only the layer itself "
-           "reads, all, or the cheapest until `recompute_budget` is met"),
-    at_least(real("recompute_budget", "0.0", "MiB that the values inside a program may take"), 0),
-    text("comm", "\"auto\"", "backend through which ranks talk; auto: the nearest that reaches"),
+           "activation checkpointing: none; values used only inside a layer; every value of a "
+           "stage; or the cheapest values until `recompute_budget` is met"),
+    at_least(real("recompute_budget", "0.0", "MiB of activations that a program may hold"), 0),
+    text("backend", "\"auto\"",
+         "communication backend; auto picks the fastest that connects all ranks"),
     at_least(real("timeout", "60.0",
-                  "seconds for one exchange, and of silence before a rank counts as lost"),
+                  "seconds for one collective, and of silence before a rank counts as lost"),
              0.01),
     at_least(real("connect_timeout", "60.0", "seconds for all ranks to arrive"), 0.01),
 };
@@ -113,7 +117,7 @@ constexpr plait_option kEvaluate[] = {
     count("batches", "0", 0, "batches", "length of an evaluation; 0: all samples"),
 };
 constexpr plait_option kEarlyStop[] = {
-    text("metric", "\"\"", "figure of the evaluation to watch; empty: no early stopping"),
+    text("metric", "\"\"", "metric of the evaluation to watch; empty: no early stopping"),
     count("patience", "0", 0, "evaluations",
           "evaluations without improvement before the run stops"),
     at_least(real("min_delta", "0.0", "least change that counts as an improvement"), 0),
@@ -140,7 +144,7 @@ const std::array<Section, 9> kSections = {{
     {"batch", "how many samples make a step", OptionView(kBatch)},
     {"precision", "number formats", OptionView(kPrecision)},
     {"evaluate", "measuring on held-out data", OptionView(kEvaluate)},
-    {"evaluate.early_stop", "stopping when a figure improves no more", OptionView(kEarlyStop)},
+    {"evaluate.early_stop", "stopping when a metric no longer improves", OptionView(kEarlyStop)},
     {"checkpoint", "saving", OptionView(kCheckpoint)},
     {"guard", "what stops a run that goes wrong", OptionView(kGuard)},
     {"plugins", "where items come from", OptionView(kPlugins)},
@@ -156,24 +160,25 @@ constexpr plait_option kLayer[] = {
 };
 constexpr plait_option kLoss[] = {
     text("type", nullptr, "loss item"),
-    text("name", "\"\"", "name of its figure; empty: its type"),
+    text("name", "\"\"", "name of its metric; empty: its type"),
     texts("from", "[]",
           "values to read, by name; empty: the model's output and the first target field"),
     real("weight", "1.0", "factor of this loss in the sum"),
 };
 constexpr plait_option kMetric[] = {
     text("type", nullptr, "metric item"),
-    text("name", "\"\"", "name of its figure; empty: its type"),
+    text("name", "\"\"", "name of its metric; empty: its type"),
     texts("from", "[]",
           "values to read, by name; empty: the model's output and the first target field"),
 };
 constexpr plait_option kOptimizer[] = {
     text("type", nullptr, "optimizer item"),
-    at_least(
-        real("rate", "0.0", "learning rate before the schedule; the item has a default of its own"),
-        0),
-    at_least(real("decay", "0.0", "weight decay; the item has a default of its own"), 0),
-    at_least(real("clip", "0.0", "largest global norm of the gradient; 0: no clipping"), 0),
+    at_least(real("learning_rate", "0.0",
+                  "learning rate before the schedule; the item has a default of its own"),
+             0),
+    at_least(real("weight_decay", "0.0", "weight decay; the item has a default of its own"), 0),
+    at_least(real("clip_grad_norm", "0.0", "largest global norm of the gradient; 0: no clipping"),
+             0),
 };
 constexpr plait_option kSchedule[] = {
     text("type", nullptr, "schedule item"),
@@ -183,8 +188,8 @@ constexpr plait_option kGroup[] = {
           "patterns of full parameter names; * and ?; a parameter belongs to one group at most, "
           "and to "
           "the optimizer's own settings when none matches"),
-    at_least(real("rate", "0.0", "learning rate; the optimizer's when left out"), 0),
-    at_least(real("decay", "0.0", "weight decay; the optimizer's when left out"), 0),
+    at_least(real("learning_rate", "0.0", "learning rate; the optimizer's when left out"), 0),
+    at_least(real("weight_decay", "0.0", "weight decay; the optimizer's when left out"), 0),
     flag("frozen", "false", "true: these parameters stay as they are"),
 };
 constexpr plait_option kDataset[] = {

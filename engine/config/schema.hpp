@@ -26,7 +26,7 @@ const Section& section(std::string_view path);
 OptionView layer_keys();
 OptionView loss_keys();
 OptionView metric_keys();
-OptionView optimizer_keys();  // rate and decay have the item's own defaults
+OptionView optimizer_keys();  // learning_rate and weight_decay have the item's own defaults
 OptionView schedule_keys();
 OptionView group_keys();
 OptionView dataset_keys();

@@ -25,9 +25,9 @@ std::string random_hex6() {
   return strf("%06x", bits & 0xFFFFFFu);
 }
 
-void write_plugins(FileSystem& files, const Environment& e, JsonWriter& json) {
+void write_plugins(FileSystem& files, const RunEnvironment& e, JsonWriter& json) {
   json.key("plugins").array();
-  for (const PluginFact& p : e.plugins) {
+  for (const PluginInfo& p : e.plugins) {
     json.object().field("name", p.name).field("version", p.version).field("path", p.path);
     try {
       json.field("xxh3_128", hash128_file(files, p.path).hex());
@@ -39,7 +39,7 @@ void write_plugins(FileSystem& files, const Environment& e, JsonWriter& json) {
   json.end_array();
 }
 
-std::string environment_text(FileSystem& files, const Environment& e) {
+std::string environment_text(FileSystem& files, const RunEnvironment& e) {
   JsonWriter json(true);
   json.object().field("schema", 1).field("engine_version", e.engine_version).field("abi", e.abi);
   json.field("source_revision", e.source_revision).field("device", e.device);
@@ -87,7 +87,7 @@ constexpr const char* kFolders[] = {"log", "ckpt"};
 
 // What every new run directory holds from the start. Last comes what makes it one.
 void fill(FileSystem& files, const std::string& path, std::string_view resolved_toml,
-          const std::vector<std::string>& overrides, const Environment& environment) {
+          const std::vector<std::string>& overrides, const RunEnvironment& environment) {
   for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
   std::string lines;
   for (const std::string& o : overrides) lines += o + "\n";
@@ -126,7 +126,7 @@ RunDir::RunDir(FileSystem& files, std::string path, std::string id)
 
 RunDir RunDir::create(FileSystem& files, const std::string& out, const std::string& name,
                       std::string_view resolved_toml, const std::vector<std::string>& overrides,
-                      const Environment& environment) {
+                      const RunEnvironment& environment) {
   check_name(name);
   const std::string parent = join_path(out, name);
   files.make_folders(parent);
@@ -161,7 +161,7 @@ void RunDir::prepare(FileSystem& files, const std::string& path) {
 
 RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string_view resolved_toml,
                          const std::vector<std::string>& overrides,
-                         const Environment& environment) {
+                         const RunEnvironment& environment) {
   prepare(files, path);
   for (const std::string& name : files.list(path))
     if (name.find(kHalf) != std::string::npos) files.remove(join_path(path, name));
@@ -170,7 +170,8 @@ RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string
   return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
 }
 
-RunDir RunDir::reopen(FileSystem& files, const std::string& path, const Environment& environment) {
+RunDir RunDir::reopen(FileSystem& files, const std::string& path,
+                      const RunEnvironment& environment) {
   if (!files.is_file(join_path(path, "run.toml")))
     fail_not_found("[run] " + path + " is no run directory: it has no run.toml");
   for (const char* folder : kFolders) files.make_folders(join_path(path, folder));

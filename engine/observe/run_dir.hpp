@@ -12,19 +12,19 @@
 
 namespace plait::observe {
 
-struct PluginFact {
+struct PluginInfo {
   std::string name, version, path;
 };
 
 // What env.json tells.
-struct Environment {
+struct RunEnvironment {
   std::string engine_version;
   uint32_t abi = 0;
   std::string source_revision;  // of the build; "" where it came from no repository
   std::string device;
   std::vector<std::string> arguments;  // of the process
   std::string command;                 // what the host says it was told; may be empty
-  std::vector<PluginFact> plugins;     // each gets the XXH3-128 of its file
+  std::vector<PluginInfo> plugins;     // each gets the XXH3-128 of its file
 };
 
 struct RunStatus {
@@ -46,16 +46,17 @@ class RunDir {
   // `name` may have several components ("mnist/lr"), each of them safe. Errors: PLAIT_ERR_CONFIG for an unsafe name; PLAIT_ERR_IO.
   static RunDir create(FileSystem& files, const std::string& out, const std::string& name,
                        std::string_view resolved_toml, const std::vector<std::string>& overrides,
-                       const Environment& environment);
+                       const RunEnvironment& environment);
   // Makes a folder that somebody named if it is absent, and looks whether a run directory can be made there: it is empty, or holds what
   // a start left that ended while it made one, beside its lock. Errors: PLAIT_ERR_STATE when it holds something else.
   static void prepare(FileSystem& files, const std::string& path);
   // The same in such a folder. Who may meet others there holds its lock.
   static RunDir create_at(FileSystem& files, const std::string& path,
                           std::string_view resolved_toml, const std::vector<std::string>& overrides,
-                          const Environment& environment);
+                          const RunEnvironment& environment);
   // One that exists, to go on in it. env.json is kept and env-2.json, env-3.json, ... added.
-  static RunDir reopen(FileSystem& files, const std::string& path, const Environment& environment);
+  static RunDir reopen(FileSystem& files, const std::string& path,
+                       const RunEnvironment& environment);
 
   const std::string& path() const { return path_; }
   const std::string& id() const { return id_; }  // "mnist/20260131-235959-0a1b2c"

@@ -98,19 +98,20 @@ void check_overlaps(const config::ModelConfig& model, const std::vector<std::str
         both[{i, first}].push_back(name);
     }
   }
-  for (const auto& [pair, shared] : both)
+  for (const auto& [pair, sharded] : both)
     problems.add(groups[pair.first].keys.origin("match"), groups[pair.first].path + ".match",
-                 "matches what belongs to " + groups[pair.second].path + ", too: " + some(shared),
+                 "matches what belongs to " + groups[pair.second].path + ", too: " + some(sharded),
                  "make their patterns exclude each other");
 }
 
 }  // namespace
 
-bool add_faults(const config::Experiment& e, const std::vector<topology::Fault>& faults,
-                config::Problems& problems) {
-  for (const topology::Fault& f : faults)
+bool add_topology_errors(const config::Experiment& e,
+                         const std::vector<topology::TopologyError>& errors,
+                         config::Problems& problems) {
+  for (const topology::TopologyError& f : errors)
     problems.add(origin_of(e, f.key), f.key, f.message, f.hint);
-  return faults.empty();
+  return errors.empty();
 }
 
 std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
@@ -166,7 +167,8 @@ void warn_ignored(const config::Experiment& e, Log* log) {
     log->warn(origin_of(e, key).text() + ": " + key + " has no effect: " + why);
   };
   const config::TopologyConfig& t = e.topology;
-  if (t.pipeline == 1 && t.chunks > 1) warn("topology.chunks", "topology.pipeline is 1");
+  if (t.pipeline == 1 && t.virtual_stages > 1)
+    warn("topology.virtual_stages", "topology.pipeline is 1");
   if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
   if (e.evaluate.every > 0 && !e.dataset("eval")) warn("evaluate.every", "there is no [data.eval]");

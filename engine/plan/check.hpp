@@ -5,13 +5,14 @@
 
 #include "engine/plan/plan.hpp"
 #include "engine/plan/trace.hpp"
-#include "engine/topology/fault.hpp"
+#include "engine/topology/topology_error.hpp"
 
 namespace plait::plan {
 
 // Adds the faults of a topology or a batch. False: there are some.
-bool add_faults(const config::Experiment& experiment, const std::vector<topology::Fault>& faults,
-                config::Problems& problems);
+bool add_topology_errors(const config::Experiment& experiment,
+                         const std::vector<topology::TopologyError>& errors,
+                         config::Problems& problems);
 
 // Opens a dataset. Null after problems, which stand at the path that leads nowhere or that the plugin's text names.
 std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,

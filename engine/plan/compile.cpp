@@ -5,7 +5,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
-#include "engine/program/memory.hpp"
+#include "engine/program/arena_offsets.hpp"
 #include "engine/program/passes.hpp"
 #include "engine/program/rule.hpp"
 
@@ -24,22 +24,22 @@ std::string signature(const Graph& g, const Op& op) {
   return op.name + "(" + join(in) + ") -> " + join(out);
 }
 
-bool accepts(const Plan& plan, const plait_kernel_item& kernel, const program::Desc& desc,
+bool accepts(const Plan& plan, const plait_kernel_item& kernel, const program::OpDesc& desc,
              plait_choice& choice) {
-  return ask_plugin({plan.registry->plugin_of(&kernel), "select", "kernel", kernel.name},
-                    [&] { return kernel.select(desc.get(), &choice); }) != 0;
+  return call_plugin({plan.registry->plugin_of(&kernel), "select", "kernel", kernel.name},
+                     [&] { return kernel.select(desc.get(), &choice); }) != 0;
 }
 
 // First kernel of the ranked list that accepts.
-Call choose(const Graph& g, int32_t index, const Plan& plan) {
+KernelCall choose(const Graph& g, int32_t index, const Plan& plan) {
   const Op& op = g.ops()[static_cast<size_t>(index)];
-  Call call;
+  KernelCall call;
   call.op = index;
-  if (op.rule->exchange != program::Exchange::kNone) {
-    call.exchange = static_cast<int32_t>(op.attrs.integer("id", -1));
+  if (op.rule->collective != program::CollectiveOp::kNone) {
+    call.collective = static_cast<int32_t>(op.attrs.integer("id", -1));
     return call;
   }
-  const program::Desc desc(g, op, plan.threads);
+  const program::OpDesc desc(g, op, plan.threads);
   call.flops = program::flops_of(g, op);
   char detail[256];
   for (const plait_kernel_item* kernel : plan.registry->kernels(op.name, plan.device)) {
@@ -60,17 +60,17 @@ Call choose(const Graph& g, int32_t index, const Plan& plan) {
 }
 
 // When each transient root is first written and last read.
-void place_transients(Program& p) {
+void plan_transient_memory(Program& p) {
   const Graph& g = *p.graph;
-  std::vector<program::Block> blocks;
+  std::vector<program::ArenaBlock> blocks;
   std::vector<int32_t> block_of(g.n_values(), -1);
   auto touch = [&](ValueId v, int32_t at) {
-    const ValueId root = g.root(v);
-    if (g.value(root).role == Role::kPersistent) return;
-    int32_t& b = block_of[root];
+    const ValueId storage = g.storage_of(v);
+    if (g.value(storage).role == Role::kPersistent) return;
+    int32_t& b = block_of[storage];
     if (b < 0) {
       b = static_cast<int32_t>(blocks.size());
-      blocks.push_back({program::bytes(g.shape(root)), at, at, 0});
+      blocks.push_back({program::bytes(g.shape(storage)), at, at, 0});
     }
     blocks[static_cast<size_t>(b)].last = at;
   };
@@ -79,21 +79,21 @@ void place_transients(Program& p) {
     for (ValueId v : g.ops()[i].in) touch(v, static_cast<int32_t>(i));
   }
   const size_t n_values = blocks.size();
-  for (const Call& c : p.calls) blocks.push_back({c.workspace_bytes, c.op, c.op, 0});
-  p.transient_bytes = program::place_blocks(blocks);
+  for (const KernelCall& c : p.calls) blocks.push_back({c.workspace_bytes, c.op, c.op, 0});
+  p.transient_bytes = program::assign_offsets(blocks);
   for (size_t i = 0; i < p.calls.size(); ++i) {
-    Call& c = p.calls[i];
+    KernelCall& c = p.calls[i];
     c.workspace = blocks[n_values + i].offset;
     const Op& op = g.ops()[static_cast<size_t>(c.op)];
     for (const auto* list : {&op.in, &op.out})
       for (ValueId v : *list) {
-        const ValueId root = g.root(v);
-        const auto& value = g.value(root);
+        const ValueId storage = g.storage_of(v);
+        const auto& value = g.value(storage);
         if (value.role == Role::kPersistent)
-          c.operands.push_back({value.place.segment, value.place.offset + g.inside_root(v)});
+          c.operands.push_back({value.buffer.segment, value.buffer.offset + g.storage_offset(v)});
         else
-          c.operands.push_back(
-              {kTransient, blocks[static_cast<size_t>(block_of[root])].offset + g.inside_root(v)});
+          c.operands.push_back({kTransient, blocks[static_cast<size_t>(block_of[storage])].offset +
+                                                g.storage_offset(v)});
       }
   }
 }
@@ -105,7 +105,7 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
   p.name = std::move(name);
   p.graph = std::move(graph);
   program::fold_matmul(*p.graph, [&](const Graph& g, const Op& op) {
-    const program::Desc desc(g, op, plan.threads);
+    const program::OpDesc desc(g, op, plan.threads);
     char detail[256];
     plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
     const auto& kernels = plan.registry->kernels(op.name, plan.device);
@@ -113,7 +113,7 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
                        [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
   });
   program::fuse_maps(*p.graph);
-  program::hoist_exchanges(*p.graph);
+  program::hoist_collectives(*p.graph);
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];
     if (op.rule->is_view) continue;
@@ -124,7 +124,7 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
     p.calls.push_back(choose(*p.graph, static_cast<int32_t>(i), plan));
     p.flops += p.calls.back().flops;
   }
-  place_transients(p);
+  plan_transient_memory(p);
   return p;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/plan/plan.hpp"
-#include "engine/plan/steps.hpp"
+#include "engine/plan/step_programs.hpp"
 
 namespace plait::plan {
 
@@ -16,8 +16,8 @@ Program compile(std::string name, std::unique_ptr<program::Graph> graph, const P
 // Finds which states the groups' optimizers keep. Before write_update().
 void declare_states(Plan& plan);
 // Writes the program that divides, clips and applies gradients. pending: messages of the step that may still be on their way.
-std::unique_ptr<program::Graph> write_update(Plan& plan, const std::vector<Pending>& pending);
+std::unique_ptr<program::Graph> write_update(Plan& plan, const std::vector<PendingSend>& pending);
 // Writes the program that zeroes what micro-batches add to.
-std::unique_ptr<program::Graph> write_begin(const Plan& plan);
+std::unique_ptr<program::Graph> write_zero_grad(const Plan& plan);
 
 }  // namespace plait::plan

@@ -29,7 +29,7 @@ Dataset::Dataset(const config::DatasetConfig& config, const plugin::Registry& re
 Dataset::~Dataset() { close(); }
 
 void Dataset::close() noexcept {
-  leave_plugin(host_, {"", "close", "dataset", item_.name}, [&] { item_.close(handle_); });
+  call_plugin_noexcept(host_, {"", "close", "dataset", item_.name}, [&] { item_.close(handle_); });
 }
 
 }  // namespace plait::plan

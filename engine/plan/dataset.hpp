@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/config/experiment.hpp"
-#include "engine/data/loader.hpp"
+#include "engine/data/data_loader.hpp"
 #include "engine/plugin/registry.hpp"
 
 namespace plait::plan {
@@ -25,7 +25,7 @@ class Dataset {
   const plait_dataset_item& item() const { return item_; }
   const void* handle() const { return handle_; }
   // For a loader; borrows this.
-  data::Source source() const { return {&item_, handle_, name_, plugin_}; }
+  data::DatasetSource source() const { return {&item_, handle_, name_, plugin_}; }
   const plait_dataset_info& info() const { return info_; }
   // The dataset's fields without the one of role weight: what a batch holds.
   const std::vector<plait_field>& fields() const { return fields_; }

@@ -5,10 +5,10 @@
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
-#include "engine/data/loader.hpp"
-#include "engine/plan/blocks.hpp"
+#include "engine/data/data_loader.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
+#include "engine/plan/collectives.hpp"
 #include "engine/plan/describe_pipeline.hpp"
-#include "engine/plan/exchange.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/program/rule.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 void shape(JsonWriter& w, const plait_shape& s) {
   w.field("dtype", program::dtype_name(s.dtype));
   w.key("shape").array();
-  for (uint32_t i = 0; i < s.rank; ++i) w.value(s.dims[i]);
+  for (uint32_t i = 0; i < s.ndim; ++i) w.value(s.dims[i]);
   w.end_array();
 }
 
@@ -32,8 +32,8 @@ uint64_t prefetch_bytes(const Plan& plan) {
   uint64_t bytes = 0;
   for (const auto& c : plan.experiment.datasets) {
     const Dataset* d = plan.dataset(c.name);
-    bytes += data::Loader::host_bytes(loader_config(plan, c.name, c.name == "train"),
-                                      d->info().fields, d->info().n_fields);
+    bytes += data::DataLoader::host_bytes(loader_config(plan, c.name, c.name == "train"),
+                                          d->info().fields, d->info().n_fields);
   }
   return bytes;
 }
@@ -56,22 +56,22 @@ void memory(JsonWriter& w, const Plan& plan) {
 }
 
 // The rank of the job at the other end, or whose value all get; -1 for kinds without one.
-int32_t peer(const Plan& plan, const Exchange& e) {
+int32_t peer(const Plan& plan, const Collective& e) {
   if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE && e.kind != PLAIT_COMM_BROADCAST)
     return -1;
-  for (const topology::Group& g : plan.grid.groups_of(plan.rank))
+  for (const topology::ProcessGroup& g : plan.grid.groups_of(plan.rank))
     if (g.axis == e.axis) return g.members[e.peer];
   return -1;
 }
 
 // bytes: what one rank brings or takes.
-void exchange(JsonWriter& w, const Plan& plan, const Call& c) {
-  const Exchange& e = plan.exchanges[static_cast<size_t>(c.exchange)];
+void collective(JsonWriter& w, const Plan& plan, const KernelCall& c) {
+  const Collective& e = plan.collectives[static_cast<size_t>(c.collective)];
   static const char* const kKinds[] = {"",           "barrier",   "all_reduce", "reduce_scatter",
                                        "all_gather", "broadcast", "all_to_all", "send",
                                        "receive"};
-  w.key("exchange").object().field("index", c.exchange).field("name", e.name);
-  w.field("kind", kKinds[e.kind]).field("group", topology::axis_name(e.axis));
+  w.key("collective").object().field("index", c.collective).field("name", e.name);
+  w.field("kind", kKinds[e.kind]).field("axis", topology::axis_name(e.axis));
   w.field("ranks", ranks_of(plan, e.axis)).field("bytes", e.n * program::dtype_bytes(e.dtype));
   if (const int32_t rank = peer(plan, e); rank >= 0) w.field("peer", rank);
   w.end_object();
@@ -80,10 +80,10 @@ void exchange(JsonWriter& w, const Plan& plan, const Call& c) {
 // What this rank must send at least in one run of a program, however a backend goes about it.
 double sent_bytes(const Plan& plan, const Program& p) {
   double bytes = 0;
-  for (const Call& c : p.calls) {
+  for (const KernelCall& c : p.calls) {
     const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
-    if (op.rule->exchange != program::Exchange::kStart) continue;
-    const Exchange& e = plan.exchanges[static_cast<size_t>(c.exchange)];
+    if (op.rule->collective != program::CollectiveOp::kStart) continue;
+    const Collective& e = plan.collectives[static_cast<size_t>(c.collective)];
     const double n = static_cast<double>(e.n * program::dtype_bytes(e.dtype));
     const double others = ranks_of(plan, e.axis) - 1;
     switch (e.kind) {
@@ -111,11 +111,11 @@ void program(JsonWriter& w, const Plan& plan, const Program& p) {
       .field("flops", p.flops)
       .field("transient_bytes", p.transient_bytes);
   w.key("kernels").array();
-  for (const Call& c : p.calls) {
+  for (const KernelCall& c : p.calls) {
     const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
     w.object().field("op", op.name).field("scope", op.scope);
-    if (c.exchange >= 0)
-      exchange(w, plan, c);
+    if (c.collective >= 0)
+      collective(w, plan, c);
     else
       w.field("kernel", c.kernel->name);
     w.field("detail", c.detail).field("refused", c.refused).field("flops", c.flops);
@@ -130,9 +130,9 @@ void program(JsonWriter& w, const Plan& plan, const Program& p) {
 }
 
 // Which programs run, in order. micro_batch: of the step; none where it is not part of one.
-void turns(JsonWriter& w, const Plan& plan, const char* name, const std::vector<Turn>& turns) {
+void launches(JsonWriter& w, const Plan& plan, const char* name, const std::vector<Launch>& all) {
   w.key(name).array();
-  for (const Turn& t : turns) {
+  for (const Launch& t : all) {
     if (t.program < 0 || plan.programs[static_cast<size_t>(t.program)].empty()) continue;
     w.object().field("program", plan.programs[static_cast<size_t>(t.program)].name);
     w.field("slot", t.slot);
@@ -169,7 +169,7 @@ std::string describe(const Plan& plan) {
   w.end_array().field("parameter_count", total).field("trained_count", trained);
   memory(w, plan);
   double flops = 0, sent = 0;
-  for (const Turn& t : plan.step_turns) {
+  for (const Launch& t : plan.step_launches) {
     if (t.program < 0) continue;
     const Program& p = plan.programs[static_cast<size_t>(t.program)];
     flops += p.flops;
@@ -179,9 +179,9 @@ std::string describe(const Plan& plan) {
   w.key("programs").array();
   for (const Program& p : plan.programs)
     if (!p.empty()) program(w, plan, p);
-  w.end_array().key("turns").object();
-  turns(w, plan, "step", plan.step_turns);
-  turns(w, plan, "evaluation", plan.evaluation_turns);
+  w.end_array().key("launches").object();
+  launches(w, plan, "step", plan.step_launches);
+  launches(w, plan, "evaluation", plan.evaluation_launches);
   w.end_object().end_object();
   return w.text();
 }

@@ -5,7 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/topology/picture.hpp"
+#include "engine/topology/schedule_svg.hpp"
 
 namespace plait::plan {
 namespace {
@@ -15,15 +15,17 @@ using topology::Schedule;
 // A look at twice the micro-batches must not take longer than the plan.
 constexpr int64_t kMostActions = 1 << 18;
 
-topology::Timeline played(const Schedule& schedule, const std::vector<topology::StageCost>& costs) {
+topology::Timeline simulated(const Schedule& schedule,
+                             const std::vector<topology::StageCost>& costs) {
   return topology::simulate(schedule, topology::durations(schedule, costs));
 }
 
 // The idle share with that many micro-batches of the same size; -1 where it would take too long to play.
-double idle_with(const Plan& plan, int64_t micros) {
+double idle_with(const Plan& plan, int64_t micro_batches) {
   const Schedule& s = plan.pipeline.schedule;
-  if (3 * s.shape.stages() * micros > kMostActions) return -1;
-  return played(topology::make_schedule(s.method, s.shape, micros), plan.pipeline.costs).idle_share;
+  if (3 * s.shape.stages() * micro_batches > kMostActions) return -1;
+  return simulated(topology::make_schedule(s.method, s.shape, micro_batches), plan.pipeline.costs)
+      .idle_fraction;
 }
 
 void stages(JsonWriter& w, const Plan& plan) {
@@ -40,10 +42,10 @@ void stages(JsonWriter& w, const Plan& plan) {
     }
     w.object().field("stage", s).field("rank", shape.rank_of(s)).texts("layers", layers);
     w.field("forward_flops", cost.forward).field("backward_flops", cost.backward);
-    w.field("weights_flops", cost.weights);
+    w.field("weight_grad_flops", cost.weights);
     // Of those: what is still to do when the pass has sent its message.
-    w.field("after_forward_flops", cost.after_forward);
-    w.field("after_backward_flops", cost.after_backward).end_object();
+    w.field("forward_flops_after_send", cost.after_forward);
+    w.field("backward_flops_after_send", cost.after_backward).end_object();
   }
   w.end_array();
 }
@@ -79,34 +81,35 @@ std::string advice(const Plan& plan, int64_t wanted) {
 void describe_pipeline(JsonWriter& w, const Plan& plan) {
   if (plan.grid.pipeline() == 1) return;
   const Schedule& schedule = plan.pipeline.schedule;
-  const topology::Timeline timeline = played(schedule, plan.pipeline.costs);
-  w.key("pipeline").object().field("schedule", topology::method_name(schedule.method));
-  w.field("ranks", schedule.shape.ranks).field("chunks", schedule.shape.chunks);
-  w.field("micro_batches", schedule.micros).field("split_backward", schedule.split);
+  const topology::Timeline timeline = simulated(schedule, plan.pipeline.costs);
+  w.key("pipeline").object().field("schedule", topology::schedule_name(schedule.method));
+  w.field("ranks", schedule.shape.ranks).field("virtual_stages", schedule.shape.chunks);
+  w.field("micro_batches", schedule.micro_batches).field("split_backward", schedule.split_backward);
   w.field("rank", plan.at.pipeline);
-  const topology::Held& held = timeline.held[static_cast<size_t>(plan.at.pipeline)];
-  w.field("held_micro_batches", held.peak);
+  const topology::LiveMicroBatches& held = timeline.live[static_cast<size_t>(plan.at.pipeline)];
+  w.field("in_flight_micro_batches", held.peak);
   stages(w, plan);
   w.key("idle").array();
   for (const double share : timeline.idle) w.value(share);
-  w.end_array().field("idle_share", timeline.idle_share);
-  const int64_t twice = 2 * static_cast<int64_t>(schedule.micros);
+  w.end_array().field("idle_share", timeline.idle_fraction);
+  const int64_t twice = 2 * static_cast<int64_t>(schedule.micro_batches);
   if (const double share = idle_with(plan, twice); share >= 0)
     w.key("doubled").object().field("micro_batches", twice).field("idle_share", share).end_object();
   w.end_object();
 }
 
 void warn_idle(const Plan& plan, Log* log) {
-  const int64_t ranks = plan.grid.pipeline(), micros = plan.accumulation;
-  if (!log || plan.rank != 0 || ranks == 1 || micros >= ranks) return;
+  const int64_t ranks = plan.grid.pipeline(), micro_batches = plan.accumulation;
+  if (!log || plan.rank != 0 || ranks == 1 || micro_batches >= ranks) return;
   log->warn(
       strf("[plan] %lld micro-batch%s in a pipeline of %lld ranks: they idle %.0f %% of the "
            "time; %s",
-           static_cast<long long>(micros), micros == 1 ? "" : "es", static_cast<long long>(ranks),
-           100 * idle_with(plan, micros), advice(plan, 2 * ranks).c_str()));
+           static_cast<long long>(micro_batches), micro_batches == 1 ? "" : "es",
+           static_cast<long long>(ranks), 100 * idle_with(plan, micro_batches),
+           advice(plan, 2 * ranks).c_str()));
 }
 
-std::string picture(const Plan& plan) {
+std::string schedule_svg(const Plan& plan) {
   if (plan.grid.pipeline() == 1)
     fail(PLAIT_ERR_STATE,
          "[plan] there is no schedule to draw: the plan has no pipeline; set topology.pipeline to "
@@ -116,7 +119,7 @@ std::string picture(const Plan& plan) {
   static const char* const kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   size_t unit = 0;
   std::vector<topology::StageCost> costs = plan.pipeline.costs;
-  topology::Timeline timeline = played(schedule, costs);
+  topology::Timeline timeline = simulated(schedule, costs);
   for (double total = timeline.total; total >= 1000 && unit + 1 < std::size(kUnits);
        total /= 1000) {
     ++unit;
@@ -124,10 +127,10 @@ std::string picture(const Plan& plan) {
       for (double* of : {&c.forward, &c.backward, &c.weights, &c.after_forward, &c.after_backward})
         *of /= 1000;
   }
-  if (unit > 0) timeline = played(schedule, costs);
-  topology::PictureOptions options;
+  if (unit > 0) timeline = simulated(schedule, costs);
+  topology::SvgOptions options;
   options.unit = kUnits[unit];
-  return topology::draw(schedule, timeline, options);
+  return topology::draw_svg(schedule, timeline, options);
 }
 
 }  // namespace plait::plan

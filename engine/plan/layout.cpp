@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kLine = 16;  // elements: 64 bytes, to which every operand is aligned
 
-// Replicas share a part evenly, in whole lines.
+// A bucket is sharded evenly over the replicas, in whole cache lines.
 int64_t unit_of(const Plan& plan) { return kLine * plan.grid.data(); }
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -18,33 +18,33 @@ std::string layer_of(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('.'));
 }
 
-// Whether a parameter begins another part: one that would make the last too large, unless it belongs to the layer before. What a
-// layer has becomes known at once, so a part of whole layers need not wait for the layer in front of them.
-bool opens_part(const Plan& plan, const Group& group, const Parameter& p) {
+// True if a parameter should start a new bucket: the last one would become too large, unless it belongs to the same layer as the one before. What a
+// layer has becomes known at once, so a bucket of whole layers need not wait for the layer in front of them.
+bool starts_bucket(const Plan& plan, const ParameterGroup& group, const Parameter& p) {
   // Ranks that hold the same parameters in different stages cut them alike.
-  if (group.parts.empty() || !group.tied.empty() || group.parts.back().chunk != p.chunk)
+  if (group.buckets.empty() || !group.tied.empty() || group.buckets.back().chunk != p.chunk)
     return true;
   if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
-  const int64_t end = group.elements + p.stored;
-  const double bytes = 4.0 * static_cast<double>(end - group.parts.back().begin);
-  return bytes > plan.experiment.topology.bucket * (1 << 20);
+  const int64_t end = group.elements + p.stored_elements;
+  const double bytes = 4.0 * static_cast<double>(end - group.buckets.back().begin);
+  return bytes > plan.experiment.topology.bucket_mib * (1 << 20);
 }
 
 // The elements of a parameter that this rank has as its own, which lie in `segment` as states do.
-std::vector<Held> held_own(const Plan& plan, const Parameter& p, int32_t segment) {
-  const Part& part = part_of(plan, p);
-  const int64_t end = p.flat + topology::elements(p.box);
-  std::vector<Held> held;
-  const topology::Range own =
-      topology::intersect({part.own_begin, part.own_begin + part.own_elements}, {p.flat, end});
-  if (own.empty()) return held;
-  int64_t at = part.state_begin + own.begin - part.own_begin;
+std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p, int32_t segment) {
+  const Bucket& bucket = bucket_of(plan, p);
+  const int64_t end = p.flat_offset + topology::elements(p.box);
+  std::vector<LocalBlock> local;
+  const topology::Range own = topology::intersect(
+      {bucket.shard_begin, bucket.shard_begin + bucket.shard_elements}, {p.flat_offset, end});
+  if (own.empty()) return local;
+  int64_t at = bucket.state_begin + own.begin - bucket.shard_begin;
   for (const topology::Box& box :
-       topology::flat_boxes(p.box, {own.begin - p.flat, own.end - p.flat})) {
-    held.push_back({box, {segment, static_cast<uint64_t>(at) * 4}});
+       topology::flat_boxes(p.box, {own.begin - p.flat_offset, own.end - p.flat_offset})) {
+    local.push_back({box, {segment, static_cast<uint64_t>(at) * 4}});
     at += topology::elements(box);
   }
-  return held;
+  return local;
 }
 
 // The group of a trained parameter; made when the first one asks for it, on every rank: also on those that hold none of it.
@@ -54,17 +54,17 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   const config::ModelConfig& model = plan.experiment.models[m];
   const config::OptimizerConfig& optimizer = *model.optimizer;
   const auto* own = p.setting < 0 ? nullptr : &optimizer.groups[static_cast<size_t>(p.setting)];
-  Group g;
+  ParameterGroup g;
   g.name = own ? own->path : model.path + ".default";
-  g.split = p.split();
+  g.sharded = p.is_sharded();
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
-    if (plan.groups[i].name == g.name && plan.groups[i].split == g.split &&
+    if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
         plan.groups[i].tied == g.tied)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
-  g.rate = own ? own->rate : optimizer.rate;
-  g.decay = own ? own->decay : optimizer.decay;
+  g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;
+  g.weight_decay = own ? own->weight_decay : optimizer.weight_decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
   g.schedule = schedule ? &*schedule : optimizer.schedule ? &*optimizer.schedule : nullptr;
   g.parameters = plan.storage.add(segment_name(g) + ".parameters", Category::kParameters);
@@ -73,38 +73,39 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   return static_cast<int32_t>(plan.groups.size() - 1);
 }
 
-// Behind the parameters of its group so far; opens another part where the last one is full.
-void place_parameter(Plan& plan, Parameter& p) {
-  Group& g = plan.groups[static_cast<size_t>(p.group)];
-  const bool opens = opens_part(plan, g, p);
+// Behind the parameters of its group so far; opens another bucket where the last one is full.
+void assign_flat_offset(Plan& plan, Parameter& p) {
+  ParameterGroup& g = plan.groups[static_cast<size_t>(p.group)];
+  const bool starts = starts_bucket(plan, g, p);
   g.last_layer = layer_of(p.name);
-  p.flat = round_up(g.elements, opens ? unit_of(plan) : kLine);
-  g.elements = p.flat + p.stored;
-  if (opens) g.parts.push_back({.begin = p.flat, .chunk = p.chunk});
-  p.part = static_cast<int32_t>(g.parts.size()) - 1;
-  // What is here only in part, or for a while, gets its place from the rewrites of zero.hpp.
-  if (plan.zero < 3) p.value = {g.parameters, static_cast<uint64_t>(p.flat) * 4};
-  if (plan.zero < 2) p.gradient = {g.gradients, static_cast<uint64_t>(p.flat) * 4};
+  p.flat_offset = round_up(g.elements, starts ? unit_of(plan) : kLine);
+  g.elements = p.flat_offset + p.stored_elements;
+  if (starts) g.buckets.push_back({.begin = p.flat_offset, .chunk = p.chunk});
+  p.bucket = static_cast<int32_t>(g.buckets.size()) - 1;
+  // What is sharded, or gathered only for a while, gets its buffer from the rewrites of zero.hpp.
+  if (plan.zero < 3) p.value = {g.parameters, static_cast<uint64_t>(p.flat_offset) * 4};
+  if (plan.zero < 2) p.gradient = {g.gradients, static_cast<uint64_t>(p.flat_offset) * 4};
 }
 
-// After the last parameter: closes the parts and shares them out.
-void finish_groups(Plan& plan) {
+// After the last parameter: closes the buckets and shards them.
+void shard_buckets(Plan& plan) {
   const int64_t replicas = plan.grid.data();
-  for (Group& g : plan.groups) {
+  for (ParameterGroup& g : plan.groups) {
     g.elements = round_up(g.elements, unit_of(plan));
-    g.own_elements = 0;
-    for (size_t i = 0; i < g.parts.size(); ++i) {
-      Part& part = g.parts[i];
-      const int64_t end = i + 1 < g.parts.size() ? g.parts[i + 1].begin : g.elements;
-      part.elements = end - part.begin;
-      part.own_elements = plan.zero > 0 ? part.elements / replicas : part.elements;
-      part.own_begin = part.begin + (plan.zero > 0 ? plan.at.data * part.own_elements : 0);
-      part.state_begin = g.own_elements;
-      g.own_elements += part.own_elements;
+    g.shard_elements = 0;
+    for (size_t i = 0; i < g.buckets.size(); ++i) {
+      Bucket& bucket = g.buckets[i];
+      const int64_t end = i + 1 < g.buckets.size() ? g.buckets[i + 1].begin : g.elements;
+      bucket.elements = end - bucket.begin;
+      bucket.shard_elements = plan.zero > 0 ? bucket.elements / replicas : bucket.elements;
+      bucket.shard_begin =
+          bucket.begin + (plan.zero > 0 ? plan.at.data * bucket.shard_elements : 0);
+      bucket.state_begin = g.shard_elements;
+      g.shard_elements += bucket.shard_elements;
     }
     const auto bytes = [](int64_t elements) { return static_cast<uint64_t>(elements) * 4; };
-    plan.storage.take(g.parameters, bytes(plan.zero < 3 ? g.elements : g.own_elements));
-    plan.storage.take(g.gradients, bytes(plan.zero < 2 ? g.elements : g.own_elements));
+    plan.storage.allocate(g.parameters, bytes(plan.zero < 3 ? g.elements : g.shard_elements));
+    plan.storage.allocate(g.gradients, bytes(plan.zero < 2 ? g.elements : g.shard_elements));
     if (replicas > 1 && plan.zero == 0)
       plan.storage.reduce_along(g.gradients, topology::Axis::kData);
   }
@@ -112,8 +113,8 @@ void finish_groups(Plan& plan) {
 
 }  // namespace
 
-std::string segment_name(const Group& g) {
-  std::string name = g.name + (g.split ? ".split" : "");
+std::string segment_name(const ParameterGroup& g) {
+  std::string name = g.name + (g.sharded ? ".split" : "");
   for (size_t i = 0; i < g.tied.size(); ++i)
     name += (i == 0 ? ".tied-" : "-") + std::to_string(g.tied[i]);
   return name;
@@ -125,42 +126,43 @@ void lay_out_parameters(Plan& plan) {
     const bool here = p.held_by(plan.at.pipeline);
     if (!p.frozen) {
       p.group = group_of(plan, p);
-      if (here) place_parameter(plan, p);
+      if (here) assign_flat_offset(plan, p);
     } else if (here) {
       if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
-      p.value = plan.storage.take(frozen, static_cast<uint64_t>(p.stored) * 4);
+      p.value = plan.storage.allocate(frozen, static_cast<uint64_t>(p.stored_elements) * 4);
     }
   }
-  finish_groups(plan);
+  shard_buckets(plan);
 }
 
-const Part& part_of(const Plan& plan, const Parameter& p) {
-  return plan.groups[static_cast<size_t>(p.group)].parts[static_cast<size_t>(p.part)];
+const Bucket& bucket_of(const Plan& plan, const Parameter& p) {
+  return plan.groups[static_cast<size_t>(p.group)].buckets[static_cast<size_t>(p.bucket)];
 }
 
-Place own_parameters(const Plan& plan, const Group& g, const Part& part) {
+BufferRef parameter_shard(const Plan& plan, const ParameterGroup& g, const Bucket& bucket) {
   return {g.parameters,
-          static_cast<uint64_t>(plan.zero < 3 ? part.own_begin : part.state_begin) * 4};
+          static_cast<uint64_t>(plan.zero < 3 ? bucket.shard_begin : bucket.state_begin) * 4};
 }
 
-Place own_gradients(const Plan& plan, const Group& g, const Part& part) {
+BufferRef gradient_shard(const Plan& plan, const ParameterGroup& g, const Bucket& bucket) {
   return {g.gradients,
-          static_cast<uint64_t>(plan.zero < 2 ? part.own_begin : part.state_begin) * 4};
+          static_cast<uint64_t>(plan.zero < 2 ? bucket.shard_begin : bucket.state_begin) * 4};
 }
 
-std::vector<Held> held_value(const Plan& plan, const Parameter& p) {
+std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
   if (p.group < 0 || plan.zero < 3) return {{p.box, p.value}};
-  return held_own(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
+  return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
 }
 
-std::vector<Held> held_state(const Plan& plan, const Parameter& p, const State& state) {
+std::vector<LocalBlock> local_state_blocks(const Plan& plan, const Parameter& p,
+                                           const State& state) {
   if (!p.held_by(plan.at.pipeline)) return {};
-  return held_own(plan, p, state.segment);
+  return owned_blocks(plan, p, state.segment);
 }
 
-bool is_whole(const Plan& plan, const Parameter& p) {
-  return !p.split() && (p.group < 0 || plan.zero < 3) &&
+bool is_fully_local(const Plan& plan, const Parameter& p) {
+  return !p.is_sharded() && (p.group < 0 || plan.zero < 3) &&
          p.holders.size() == static_cast<size_t>(plan.grid.pipeline());
 }
 

@@ -8,8 +8,8 @@
 namespace plait::plan {
 namespace {
 
-topology::Kind direction(const program::Op& op) {
-  return op.backward ? topology::Kind::kBackward : topology::Kind::kForward;
+topology::ActionKind direction(const program::Op& op) {
+  return op.backward ? topology::ActionKind::kBackward : topology::ActionKind::kForward;
 }
 
 // The operations of each layer of each model. A model's losses count for its last layer.
@@ -55,15 +55,15 @@ std::vector<int32_t> spread(int64_t layers, int32_t stages) {
 
 }  // namespace
 
-std::vector<topology::StageCost> costs_of(const Graph& g, int32_t stages,
-                                          const std::function<topology::Kind(size_t op)>& kind) {
+std::vector<topology::StageCost> costs_of(
+    const Graph& g, int32_t stages, const std::function<topology::ActionKind(size_t op)>& kind) {
   std::vector<topology::StageCost> costs(static_cast<size_t>(stages), {0, 0, 0});
   for (size_t i = 0; i < g.ops().size(); ++i) {
     topology::StageCost& c = costs.at(static_cast<size_t>(g.ops()[i].stage));
     const double flops = program::flops_of(g, g.ops()[i]);
-    (kind(i) == topology::Kind::kForward    ? c.forward
-     : kind(i) == topology::Kind::kBackward ? c.backward
-                                            : c.weights) += flops;
+    (kind(i) == topology::ActionKind::kForward    ? c.forward
+     : kind(i) == topology::ActionKind::kBackward ? c.backward
+                                                  : c.weights) += flops;
   }
   return costs;
 }
@@ -73,9 +73,9 @@ void choose_stages(Plan& plan, const TraceWith& trace) {
   Pipeline& pipeline = plan.pipeline;
   for (const auto& m : plan.experiment.models) pipeline.stage_of.emplace_back(m.layers.size(), 0);
   if (plan.grid.pipeline() == 1) return;
-  const topology::PipelineShape shape{plan.grid.pipeline(), static_cast<int32_t>(t.chunks)};
+  const topology::PipelineShape shape{plan.grid.pipeline(), static_cast<int32_t>(t.virtual_stages)};
   pipeline.schedule =
-      topology::make_schedule(topology::method_named(t.schedule), shape, plan.accumulation);
+      topology::make_schedule(topology::schedule_kind_named(t.schedule), shape, plan.accumulation);
   std::vector<std::vector<double>> costs;
   if (t.stages.empty() && t.balance == "cost") costs = costs_of_layers(plan, trace);
   for (size_t m = 0; m < plan.experiment.models.size(); ++m) {

@@ -23,7 +23,7 @@ StageOf stage_of(const Plan& plan);
 void note_holders(Plan& plan, const std::vector<const Tracer*>& programs);
 
 // What the ops of each stage cost, in operations. piece(op): pass of the op with that index.
-std::vector<topology::StageCost> costs_of(const Graph& g, int32_t stages,
-                                          const std::function<topology::Kind(size_t op)>& kind);
+std::vector<topology::StageCost> costs_of(
+    const Graph& g, int32_t stages, const std::function<topology::ActionKind(size_t op)>& kind);
 
 }  // namespace plait::plan

@@ -7,14 +7,14 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
-#include "engine/data/order.hpp"
+#include "engine/data/sample_order.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/pipeline.hpp"
+#include "engine/plan/program_builder.hpp"
 #include "engine/plan/trace.hpp"
-#include "engine/plan/writer.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/topology/grid_check.hpp"
 
@@ -32,9 +32,9 @@ const Parameter* Plan::parameter(const std::string& name) const {
   return nullptr;
 }
 
-data::LoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training) {
+data::DataLoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training) {
   const config::DatasetConfig& c = *plan.experiment.dataset(dataset);
-  data::LoaderConfig l;
+  data::DataLoaderConfig l;
   l.batch = training ? plan.experiment.batch.global : plan.experiment.batch.eval;
   l.seed = static_cast<uint64_t>(plan.experiment.run.seed);
   l.shuffle = training && c.shuffle;
@@ -57,7 +57,7 @@ int32_t Plan::add(Program program) {
   return static_cast<int32_t>(programs.size() - 1);
 }
 
-int64_t Plan::n_sums() const {
+int64_t Plan::n_step_sums() const {
   return 2 +
          2 * std::count_if(models.begin(), models.end(), [](const Model& m) { return m.trained; });
 }
@@ -68,7 +68,7 @@ uint64_t Plan::hash() const {
   for (const Parameter& p : parameters) {
     h.update(p.name + program::text(p.shape));
     if (p.group < 0) continue;
-    const Group& g = groups[static_cast<size_t>(p.group)];
+    const ParameterGroup& g = groups[static_cast<size_t>(p.group)];
     h.update(g.name);
     for (const State& s : g.states) h.update(s.name);
   }
@@ -78,20 +78,20 @@ uint64_t Plan::hash() const {
 namespace {
 
 // Where this rank stands. After problems it stands alone, with the least of batches: enough to look at the rest.
-void choose_grid(Plan& plan, const Context& context, config::Problems& problems) {
+void choose_grid(Plan& plan, const PlanContext& context, config::Problems& problems) {
   auto& t = plan.experiment.topology;
   auto& batch = plan.experiment.batch;
-  topology::Demand demand;
-  demand.sizes = {t.pipeline, t.data, t.tensor};
-  demand.world = context.world;
-  demand.chunks = t.pipeline > 1 ? t.chunks : 1;
-  demand.global = batch.global;
-  demand.micro = batch.micro;
-  demand.accumulation = batch.accumulation;
-  demand.eval = batch.eval;
+  topology::GridRequest request;
+  request.sizes = {t.pipeline, t.data, t.tensor};
+  request.world = context.world;
+  request.chunks = t.pipeline > 1 ? t.virtual_stages : 1;
+  request.global = batch.global;
+  request.micro = batch.micro;
+  request.accumulation = batch.accumulation;
+  request.eval = batch.eval;
   for (const auto& model : plan.experiment.models)
-    demand.layers = std::max<int64_t>(demand.layers, static_cast<int64_t>(model.layers.size()));
-  const bool fits = add_faults(plan.experiment, topology::check_grid(demand), problems);
+    request.layers = std::max<int64_t>(request.layers, static_cast<int64_t>(model.layers.size()));
+  const bool fits = add_topology_errors(plan.experiment, topology::check_grid(request), problems);
   if (!fits || problems.touch("batch")) {
     t.pipeline = t.data = t.tensor = 1;
     batch = {1, 1, 1, 1};
@@ -102,13 +102,13 @@ void choose_grid(Plan& plan, const Context& context, config::Problems& problems)
   plan.rank = fits ? context.rank : 0;
   plan.at = plan.grid.at(plan.rank);
   plan.zero = t.data > 1 ? t.zero : 0;
-  plan.comm = t.comm;
-  if (plan.comm != "auto" && !problems.touch("topology.comm"))
-    plan.comm_options = config::comm_options(plan.experiment, *plan.registry, plan.comm,
+  plan.backend = t.backend;
+  if (plan.backend != "auto" && !problems.touch("topology.backend"))
+    plan.comm_options = config::comm_options(plan.experiment, *plan.registry, plan.backend,
                                              context.resolver, problems);
 }
 
-void choose_device(Plan& plan, const Context& context, config::Problems& problems) {
+void choose_device(Plan& plan, const PlanContext& context, config::Problems& problems) {
   if (problems.touch("run.device")) return;
   plan.device = plan.experiment.run.device;
   if (plan.device == "auto") {
@@ -116,8 +116,8 @@ void choose_device(Plan& plan, const Context& context, config::Problems& problem
     int32_t best = INT32_MIN;
     for (const std::string& name : plan.registry->devices()) {
       const plait_device_item& item = plan.registry->device(name);
-      if (item.rank <= best) continue;
-      best = item.rank;
+      if (item.priority <= best) continue;
+      best = item.priority;
       plan.device = name;
     }
     if (plan.device.empty())
@@ -129,12 +129,12 @@ void choose_device(Plan& plan, const Context& context, config::Problems& problem
   plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,
                                                context.resolver, problems);
   const uint32_t threads =
-      ask_plugin({plan.registry->plugin_of(&item), "threads", "device", plan.device},
-                 [&] { return item.threads(&plan.device_options); });
+      call_plugin({plan.registry->plugin_of(&item), "threads", "device", plan.device},
+                  [&] { return item.threads(&plan.device_options); });
   plan.threads = std::max(1u, threads);
 }
 
-void open_datasets(Plan& plan, const Context& context, config::Problems& problems) {
+void open_datasets(Plan& plan, const PlanContext& context, config::Problems& problems) {
   for (const auto& d : plan.experiment.datasets)
     if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
       plan.datasets.push_back(std::move(dataset));
@@ -158,7 +158,7 @@ void count_steps(Plan& plan) {
 
 void make_results(Plan& plan, config::Problems& problems) {
   const int32_t results = plan.storage.add("results", Category::kResults);
-  plan.votes = plan.storage.take(results, 8);
+  plan.step_sums = plan.storage.allocate(results, 8);
   for (const auto& m : plan.experiment.models) {
     Model model;
     model.name = m.name;
@@ -170,13 +170,13 @@ void make_results(Plan& plan, config::Problems& problems) {
     problems.add(plan.experiment.models[0].origin, plan.experiment.models[0].path,
                  "no model has a loss and an optimizer, so there is nothing to train",
                  "add [loss] and [optimizer]");
-  // What is summed over ranks comes first, without a gap: see n_sums().
+  // What is summed over ranks comes first, without a gap: see n_step_sums().
   for (Model& m : plan.models)
     if (m.trained)
-      for (Place* p : {&m.loss_sum, &m.weight_sum}) *p = plan.storage.take(results, 4, 4);
+      for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = plan.storage.allocate(results, 4, 4);
   for (Model& m : plan.models)
-    for (Place* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
-      *p = plan.storage.take(results, 4, 4);
+    for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
+      *p = plan.storage.allocate(results, 4, 4);
 }
 
 // Stages of a pipeline have inputs of their own: then this one is a pattern, without memory.
@@ -185,15 +185,15 @@ Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
   feed.batch = batch;
   const int32_t segment =
       plan.storage.add(name, Category::kInputs, plan.grid.pipeline() > 1 ? 0 : 1);
-  feed.counter = plan.storage.take(segment, 16);
-  feed.weight = plan.storage.take(segment, static_cast<uint64_t>(batch) * 4);
+  feed.counter = plan.storage.allocate(segment, 16);
+  feed.weight = plan.storage.allocate(segment, static_cast<uint64_t>(batch) * 4);
   return feed;
 }
 
 void make_scalars(Plan& plan, int32_t segment) {
-  for (Group& g : plan.groups) {
-    g.rate_at = plan.storage.take(segment, 4, 4);
-    g.factor_at = plan.storage.take(segment, 4, 4);
+  for (ParameterGroup& g : plan.groups) {
+    g.learning_rate_at = plan.storage.allocate(segment, 4, 4);
+    g.schedule_factor_at = plan.storage.allocate(segment, 4, 4);
   }
 }
 
@@ -201,7 +201,7 @@ void explain(const Plan& plan, Log* log) {
   const char* wanted = std::getenv("PLAIT_EXPLAIN");
   if (!log || !wanted || std::string_view(wanted) != "1") return;
   for (const Program& p : plan.programs)
-    for (const Call& c : p.calls) {
+    for (const KernelCall& c : p.calls) {
       if (!c.kernel) continue;
       const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
       log->info("[explain] " + p.name + " " + op.scope + " " + op.name + " " +
@@ -212,12 +212,12 @@ void explain(const Plan& plan, Log* log) {
 }
 
 // Every operand lies inside of its segment: what a rewrite got wrong must not become a write into somebody else's memory.
-void check_places(const Plan& plan) {
+void check_buffer_refs(const Plan& plan) {
   for (const Program& p : plan.programs)
-    for (const Call& c : p.calls) {
+    for (const KernelCall& c : p.calls) {
       const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
       for (size_t i = 0; i < c.operands.size(); ++i) {
-        const Place at = c.operands[i];
+        const BufferRef at = c.operands[i];
         const program::ValueId v = i < op.in.size() ? op.in[i] : op.out[i - op.in.size()];
         const uint64_t room =
             at.segment == kTransient
@@ -231,29 +231,29 @@ void check_places(const Plan& plan) {
 }
 
 // What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads them.
-void survey(Plan& plan, const Writer& writer, config::Problems& problems) {
+void validate(Plan& plan, const ProgramBuilder& builder, config::Problems& problems) {
   // All of them first: they tell which parameters there are, and who reads them.
   const StageOf one = [](size_t, size_t) { return 0; };
-  auto train = writer.trace(true, one, &problems), evaluate = writer.trace(false, one, &problems);
+  auto train = builder.trace(true, one, &problems), evaluate = builder.trace(false, one, &problems);
   check_parameters(plan, *train, problems);
   // With problems this is only to find those of the pipeline itself, and costs are not to be had.
   if (!problems.empty()) plan.experiment.topology.balance = "count";
   try {
-    choose_stages(plan, [&](const StageOf& stages) { return writer.trace(true, stages); });
+    choose_stages(plan, [&](const StageOf& stages) { return builder.trace(true, stages); });
   } catch (const Error& e) {
     add_failure(plan.experiment, e, problems);
   }
   if (!problems.empty()) return;
   if (plan.grid.pipeline() > 1) {
-    train = writer.trace(true);
-    evaluate = writer.trace(false);
+    train = builder.trace(true);
+    evaluate = builder.trace(false);
   }
   note_holders(plan, {train.get(), evaluate.get()});
 }
 
 }  // namespace
 
-std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context,
+std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const PlanContext& context,
                                 config::Problems& problems) {
   auto plan = std::make_unique<Plan>();
   plan->experiment = experiment;
@@ -266,19 +266,19 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   count_steps(*plan);
 
   const int32_t scalars = plan->storage.add("scalars", Category::kInputs);
-  plan->step = plan->storage.take(scalars, 4, 4);
+  plan->step = plan->storage.allocate(scalars, 4, 4);
   make_results(*plan, problems);
   const config::BatchConfig& batch = plan->experiment.batch;
   plan->train_feed = make_feed(*plan, "train inputs", batch.micro);
   plan->eval_feed = make_feed(*plan, "evaluation inputs", batch.eval / plan->grid.data());
-  Writer writer(*plan, context.log);
-  survey(*plan, writer, problems);
+  ProgramBuilder builder(*plan, context.log);
+  validate(*plan, builder, problems);
   if (!problems.empty()) return nullptr;
   try {
     lay_out_parameters(*plan);
     make_scalars(*plan, scalars);
     declare_states(*plan);
-    writer.write();
+    builder.write();
   } catch (const Error& e) {
     if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
     add_failure(plan->experiment, e, problems);
@@ -287,7 +287,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Cont
   plan->storage.lay_out();
   for (const Program& p : plan->programs)
     plan->transient_bytes = std::max(plan->transient_bytes, p.transient_bytes);
-  check_places(*plan);
+  check_buffer_refs(*plan);
   explain(*plan, context.log);
   warn_idle(*plan, context.log);
   return plan;

@@ -10,7 +10,7 @@
 
 #include "engine/base/log.hpp"
 #include "engine/config/experiment.hpp"
-#include "engine/data/loader.hpp"
+#include "engine/data/data_loader.hpp"
 #include "engine/plan/dataset.hpp"
 #include "engine/plan/storage.hpp"
 #include "engine/plugin/registry.hpp"
@@ -22,7 +22,7 @@
 
 namespace plait::plan {
 
-using program::Place;
+using program::BufferRef;
 
 // One logical parameter. Its name identifies it for ever.
 struct Parameter {
@@ -31,24 +31,24 @@ struct Parameter {
   plait_shape shape{};
   uint32_t init = 0;
   double init_a = 0, init_b = 0;
-  int32_t partition = -1;
+  int32_t shard_dim = -1;
   bool frozen = false;
   int32_t setting = -1;  // which of its optimizer's groups; -1: the default
   std::vector<int32_t>
-      holders;            // pipeline ranks that have it, ascending; more than one: it is tied
-  int32_t chunk = 0;      // first stage of this rank that reads it
-  int32_t group = -1;     // index into Plan::groups, -1: frozen
-  topology::Box box;      // what this rank has, of the global tensor
-  bool shared = false;    // tensor ranks have a part each, along `partition`
-  int64_t stored = 0;     // elements that it takes: padding behind the box included
-  int32_t part = 0;       // of the group, that it lies in
-  int64_t flat = 0;       // where that begins in its group, in elements
-  Place value, gradient;  // without a place where ZeRO leaves no whole one
-  Place squares;          // Σ g², where the micro program leaves it
+      holders;                  // pipeline ranks that have it, ascending; more than one: it is tied
+  int32_t chunk = 0;            // first stage of this rank that reads it
+  int32_t group = -1;           // index into Plan::groups, -1: frozen
+  topology::Box box;            // what this rank has, of the global tensor
+  bool sharded = false;         // tensor ranks have a shard each, along `shard_dim`
+  int64_t stored_elements = 0;  // elements that it takes: padding behind the box included
+  int32_t bucket = 0;           // of the group, that it lies in
+  int64_t flat_offset = 0;      // where that begins in its group, in elements
+  BufferRef value, gradient;    // without a place where ZeRO leaves no whole one
+  BufferRef squares;            // Σ g², where the forward_backward program leaves it
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
   }
-  bool split() const { return shared; }
+  bool is_sharded() const { return sharded; }
 };
 
 // An optimizer's state tensor of a group: one flat segment of N f32.
@@ -58,46 +58,47 @@ struct State {
   int32_t segment = -1;
 };
 
-// A run of a group's flat memory whose gradients the replicas exchange at once, with ZeRO also what they share: each updates its
+// A run of a group's flat memory whose gradients the replicas reduce in one go, with ZeRO also what they share: each updates its
 // own elements. Starts and ends between parameters. In elements of f32.
-struct Part {
-  int64_t begin = 0, elements = 0;          // of the group; padding included
-  int64_t own_begin = 0, own_elements = 0;  // this rank's; all of them without ZeRO
-  int64_t state_begin = 0;                  // of the own ones in the state segments
-  int32_t reduce = -1;                      // exchange of its gradients; -1: none
-  int32_t chunk = 0;                        // stage of this rank that makes the last of them
+struct Bucket {
+  int64_t begin = 0, elements = 0;              // of the group; padding included
+  int64_t shard_begin = 0, shard_elements = 0;  // this rank's; all of them without ZeRO
+  int64_t state_begin = 0;                      // of the own ones in the state segments
+  int32_t gradient_collective = -1;             // collective of its gradients; -1: none
+  int32_t chunk = 0;                            // stage of this rank that makes the last of them
 };
 
 // Parameters that share an optimizer's settings, laid out one after the other: parameter and gradient at the same offsets.
-struct Group {
+struct ParameterGroup {
   std::string name;  // "model.default", "model.groups[0]"
-  bool split =
+  bool sharded =
       false;  // of parameters that the tensor ranks share: a group of its own beside that of the others
   std::vector<int32_t> tied;  // pipeline ranks that all have these parameters; empty: each its own
   int32_t model = 0;
-  double rate = 0, decay = 0;
+  double learning_rate = 0, weight_decay = 0;
   const config::ItemConfig* schedule = nullptr;  // of the experiment; nullptr: constant
   int64_t elements = 0;                          // N, padding included
-  int64_t own_elements = 0;                      // whose states are here: the sum over parts
-  std::vector<Part> parts;
+  int64_t shard_elements = 0;                    // whose states are here: the sum over buckets
+  std::vector<Bucket> buckets;
   std::string last_layer;                   // whose parameter was placed last
   int32_t parameters = -1, gradients = -1;  // segments
   std::vector<State> states;
-  Place rate_at, factor_at;  // scalars f32, written before each step
+  BufferRef learning_rate_at, schedule_factor_at;  // scalars f32, written before each step
 };
 
 // What a model leaves behind each step. Scalars, f32.
 struct Model {
   std::string name;
   bool trained = false;
-  Place loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
-  Place loss, norm, finite;    // after the update program; finite is 1 or 0
-  int32_t squares = -1;  // segment: Σ g² of each parameter, where the micro program leaves it
-  Place eval_loss_sum, eval_weight_sum;
+  BufferRef loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
+  BufferRef loss, norm, finite;    // after the update program; finite is 1 or 0
+  int32_t squares =
+      -1;  // segment: Σ g² of each parameter, where the forward_backward program leaves it
+  BufferRef eval_loss_sum, eval_weight_sum;
 };
 
 // Which integers of a field an op can take: what is outside of them makes its result not a number.
-struct Bound {
+struct IndexRange {
   int64_t least = 0, end = 0;
   bool labels = false;  // a loss compares them; no value that a model makes depends on them
   std::string reader;   // "model.cross_entropy", whose op it is
@@ -106,32 +107,32 @@ struct Bound {
 
 // A data field that a program reads: (B, sample shape).
 struct Field {
-  uint32_t index = 0;  // among the dataset's fields without the weight field
-  uint32_t whole = 0;  // among the fields of the feed of all that is read
+  uint32_t index = 0;       // among the dataset's fields without the weight field
+  uint32_t feed_index = 0;  // among the fields of the feed of all that is read
   std::string name;
   plait_shape shape{};
-  Place place;
+  BufferRef buffer;
   uint64_t sample_bytes = 0;
-  std::vector<Bound> bounds = {};  // of the feed of all that is read
+  std::vector<IndexRange> index_ranges = {};  // of the feed of all that is read
 };
 
 struct Metric {
   std::string name;
   const plait_metric_item* item = nullptr;
-  Place state;  // (n_state) f32 of the last evaluated batch
+  BufferRef state;  // (n_state) f32 of the last evaluated batch
 };
 
 // A value that a host may ask for after an evaluation batch.
-struct Named {
+struct Output {
   std::string name;
   plait_shape shape{};
-  Place place;
+  BufferRef buffer;
   int32_t owner = 0;  // pipeline rank that makes it
 };
 
 // What the ranks of a group do together at one place of a program.
-struct Exchange {
-  std::string name;  // "gradients of model.default, part 2"
+struct Collective {
+  std::string name;  // "gradients of model.default, bucket 2"
   topology::Axis axis = topology::Axis::kData;
   uint32_t kind = 0, reduction = 0, dtype = PLAIT_F32;  // as plait/comm.h
   uint64_t n = 0;                                       // elements, as plait/comm.h counts them
@@ -140,15 +141,15 @@ struct Exchange {
   bool slotted = false;  // each slot has a call of its own
 };
 
-// One line, equal for equal exchanges.
-std::string text(const Exchange& exchange);
+// One line, equal for equal collectives.
+std::string text(const Collective& collective);
 
 // One kernel to run. Operands: inputs, then outputs.
-struct Call {
+struct KernelCall {
   int32_t op = 0;                             // in graph
-  const plait_kernel_item* kernel = nullptr;  // null for an exchange
-  int32_t exchange = -1;                      // index into Plan::exchanges
-  std::vector<Place> operands;                // segment kTransient: offset in the transient area
+  const plait_kernel_item* kernel = nullptr;  // null for a collective
+  int32_t collective = -1;                    // index into Plan::collectives
+  std::vector<BufferRef> operands;            // segment kTransient: offset in the transient area
   uint64_t workspace_bytes = 0;
   uint64_t workspace = 0;  // offset in the transient area
   std::string detail;      // what the kernel said when it was selected
@@ -162,7 +163,7 @@ struct Program {
   int32_t first_slot = 0, slots = 1;  // on which it runs
   int32_t order = 0;                  // among the programs of a micro-batch, over all ranks
   std::unique_ptr<program::Graph> graph;
-  std::vector<Call> calls;
+  std::vector<KernelCall> calls;
   uint64_t transient_bytes = 0;
   double flops = 0;
   bool empty() const { return calls.empty(); }
@@ -172,12 +173,12 @@ struct Program {
 struct Feed {
   int64_t batch = 0;  // B of one rank
   std::vector<Field> fields;
-  Place weight;   // (B) f32
-  Place counter;  // i64 (2): step, first sample of the micro-batch
+  BufferRef weight;   // (B) f32
+  BufferRef counter;  // i64 (2): step, first sample of the micro-batch
 };
 
 // One launch of a program.
-struct Turn {
+struct Launch {
   int32_t program = -1;  // index into Plan::programs
   int32_t slot = 0;
   int32_t feed = -1;  // of Plan::train_feeds or eval_feeds: what is written before; -1: nothing
@@ -190,7 +191,7 @@ struct Pipeline {
   std::vector<std::vector<int32_t>>
       stage_of;                            // of each model's layers; its losses belong to the last
   std::vector<topology::StageCost> costs;  // (S) operations of a micro-batch
-  uint64_t digest = 0;                     // of all messages, and exchanges inside of stages
+  uint64_t digest = 0;                     // of all messages, and collectives inside of stages
   int32_t stages() const { return schedule.shape.stages(); }
 };
 
@@ -205,22 +206,25 @@ struct Plan {
   int32_t rank = 0;
   topology::Coordinates at;  // of the rank
   Pipeline pipeline;
-  int64_t zero = 0;  // ZeRO stage; 0 where there is one replica
-  std::string comm;  // backend that was asked for; "auto"
+  int64_t zero = 0;     // ZeRO stage; 0 where there is one replica
+  std::string backend;  // communication backend that was asked for; "auto"
   config::OptionSet comm_options;
   std::vector<std::shared_ptr<Dataset>> datasets;  // as experiment.datasets
 
   Storage storage;
   std::vector<Parameter> parameters;
-  std::vector<Group> groups;
+  std::vector<ParameterGroup> groups;
   std::vector<Model> models;
   std::vector<Metric> metrics;
-  std::vector<Named> outputs;
-  Place step;   // f32: updates made, counting this one
-  Place votes;  // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
-  int32_t sums_exchange = -1;  // which brings those sums, and those of losses and weights; -1: none
-  Place totals;  // f64 (n_totals): what an evaluation counts; sums over all replicas after `total`
-  int64_t n_totals = 0;
+  std::vector<Output> outputs;
+  BufferRef step;  // f32: updates made, counting this one
+  BufferRef
+      step_sums;  // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
+  int32_t step_sums_collective =
+      -1;  // which brings those sums, and those of losses and weights; -1: none
+  BufferRef
+      metric_sums;  // f64 (n_metric_sums): what an evaluation counts; sums over all replicas after `reduce_metrics`
+  int64_t n_metric_sums = 0;
 
   Feed train_feed, eval_feed;                 // all that is read
   std::vector<Feed> train_feeds, eval_feeds;  // of each stage that is here: what it reads
@@ -228,12 +232,13 @@ struct Plan {
   int64_t total_steps = 0;  // 0: the host decides
   std::deque<Program> programs;
   // What runs in a step, and for a batch of an evaluation, in order.
-  std::vector<Turn> step_turns, evaluation_turns;
-  int32_t total = -1;  // program: sums an evaluation over the ranks; -1: there is one rank
-  int32_t outputs_program =
+  std::vector<Launch> step_launches, evaluation_launches;
+  int32_t reduce_metrics_program =
+      -1;  // program: sums an evaluation over the ranks; -1: there is one rank
+  int32_t broadcast_outputs_program =
       -1;  // brings the named values to all pipeline ranks; -1: they are there
-  std::vector<Exchange> exchanges;  // of all programs
-  uint64_t transient_bytes = 0;     // the largest of the programs
+  std::vector<Collective> collectives;  // of all programs
+  uint64_t transient_bytes = 0;         // the largest of the programs
 
   const Dataset* dataset(const std::string& name) const;
   const Parameter* parameter(const std::string& name) const;
@@ -242,14 +247,14 @@ struct Plan {
   // Adds it; returns its index.
   int32_t add(Program program);
   // Several programs, or runs of one, add to the sums of a step.
-  bool sums_up() const { return accumulation > 1 || grid.pipeline() > 1; }
-  // Numbers that ranks add up in one go, from `votes` on: those two, and loss and weight sums of what is trained.
-  int64_t n_sums() const;
+  bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
+  // Numbers that ranks add up in one go, from `step_sums` on: those two, and loss and weight sums of what is trained.
+  int64_t n_step_sums() const;
   // Of what must agree between runs that share checkpoints: parameters and groups.
   uint64_t hash() const;
 };
 
-struct Context {
+struct PlanContext {
   std::shared_ptr<plugin::Registry> registry;
   Log* log = nullptr;
   config::PathResolver resolver;
@@ -258,17 +263,17 @@ struct Context {
 };
 
 // Makes the plan. Defects of the experiment that only tracing shows are added to `problems`; null when there are any.
-std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Context& context,
+std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const PlanContext& context,
                                 config::Problems& problems);
 
 // What this rank reads of a dataset. training: global batches without end, in the experiment's order; else batches of an
 // evaluation.
-data::LoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training);
+data::DataLoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training);
 
 // JSON for `plait plan`.
 std::string describe(const Plan& plan);
 
 // The pipeline's schedule as SVG, its times in operations. Errors: PLAIT_ERR_STATE without a pipeline.
-std::string picture(const Plan& plan);
+std::string schedule_svg(const Plan& plan);
 
 }  // namespace plait::plan

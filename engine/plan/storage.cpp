@@ -15,7 +15,7 @@ int32_t Storage::add(std::string name, Category category, int32_t slots) {
   return static_cast<int32_t>(segments_.size() - 1);
 }
 
-program::Place Storage::take(int32_t segment, uint64_t bytes, uint64_t alignment) {
+program::BufferRef Storage::allocate(int32_t segment, uint64_t bytes, uint64_t alignment) {
   Segment& s = segments_.at(static_cast<size_t>(segment));
   const uint64_t at = checked_round_up(s.bytes, alignment, "[plan] segment " + s.name);
   s.bytes = checked_add(at, bytes, "[plan] segment " + s.name);

@@ -16,7 +16,7 @@ enum class Category { kParameters, kGradients, kOptimizer, kInputs, kResults, kA
 inline constexpr int kCategories = 6;
 const char* category_name(Category c);
 
-constexpr int32_t kTransient = -1;  // Place::segment of values that live inside a program only
+constexpr int32_t kTransient = -1;  // BufferRef::segment of values that live inside a program only
 
 struct Segment {
   std::string name;
@@ -34,7 +34,7 @@ class Storage {
   // A new, empty segment.
   int32_t add(std::string name, Category category, int32_t slots = 1);
   // Takes `bytes` at the end of a segment; alignment 64 unless the scalar asks for less.
-  program::Place take(int32_t segment, uint64_t bytes, uint64_t alignment = 64);
+  program::BufferRef allocate(int32_t segment, uint64_t bytes, uint64_t alignment = 64);
   void reduce_along(int32_t segment, topology::Axis axis) {
     segments_.at(static_cast<size_t>(segment)).reduced_along = axis;
   }

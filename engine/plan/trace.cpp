@@ -12,7 +12,7 @@ namespace plait::plan {
 
 using program::make_shape;
 
-Tracer::Tracer(Plan& plan, Feed& feed, Source source, bool training, StageOf stage_of,
+Tracer::Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
                config::Problems* problems)
     : plan_(plan),
       feed_(feed),
@@ -32,7 +32,7 @@ void Tracer::run() {
   for (const bool frozen : {true, false})
     for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
       if (plan_.experiment.models[m].frozen == frozen) trace_model(m);
-  note_bounds();
+  note_index_ranges();
 }
 
 void Tracer::trace_model(size_t m) {
@@ -51,7 +51,7 @@ void Tracer::trace_model(size_t m) {
   graph_->stage = stage_of_(m, model.layers.size());
   if (last_.empty()) {  // no layers, which is a problem of the file
     failed_models_.insert(model.name);
-    last_ = {unknown(0)};
+    last_ = {poison(0)};
   }
   results_[m].output = last_[0];
   values_[model.name + ".output"] = last_[0];
@@ -62,23 +62,23 @@ void Tracer::trace_model(size_t m) {
   if (!training_) trace_metrics(m);
 }
 
-bool Tracer::at_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
-  unsure_ = false;
-  blame_.reset();
-  asked_.clear();
+bool Tracer::trace_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
+  poisoned_ = false;
+  error_site_.reset();
+  requested_.clear();
   if (problems_ && problems_->touch(entry.path)) return false;
   try {
     call();
     return true;
   } catch (const Error& e) {
     if (!problems_ || e.code() == PLAIT_ERR_MEMORY) throw;
-    if (!unsure_) report(entry, e);
+    if (!poisoned_) report(entry, e);
     return false;
   }
 }
 
 void Tracer::report(const config::ItemConfig& entry, const Error& error) {
-  if (blame_) return problems_->add(blame_->origin, blame_->path, error.full_text());
+  if (error_site_) return problems_->add(error_site_->origin, error_site_->path, error.full_text());
   // Who changes a key of an entry and is told that it fails wants to read of the change.
   config::Origin origin = entry.origin;
   for (const config::OptionSet* set : {&entry.keys, &entry.options})
@@ -88,16 +88,16 @@ void Tracer::report(const config::ItemConfig& entry, const Error& error) {
 }
 
 // A value in place of one that could not be made. `like` (0: none) is the best guess of its shape.
-ValueId Tracer::unknown(ValueId like) {
+ValueId Tracer::poison(ValueId like) {
   const plait_shape shape = like ? graph_->shape(like) : make_shape(PLAIT_F32, {feed_.batch, 1});
-  const ValueId v = graph_->persistent("unknown", shape, Place{});
-  unknown_.insert(v);
+  const ValueId v = graph_->persistent("unknown", shape, BufferRef{});
+  poison_values_.insert(v);
   return v;
 }
 
 // Every value that an entry gets passes through here.
-ValueId Tracer::seen(ValueId v) {
-  unsure_ |= unknown_.contains(v);
+ValueId Tracer::note_poison(ValueId v) {
+  poisoned_ |= poison_values_.contains(v);
   return v;
 }
 
@@ -115,15 +115,15 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
   graph_->scope = model.name + "." + layer.name;
   hooks_.parameter = [&](const plait_parameter& p) { return parameter(p, model, layer); };
   std::vector<ValueId> out;
-  if (at_entry(layer, [&] { out = build_layer(layer); })) {
-    if (unsure_) unknown_.insert(out.begin(), out.end());
+  if (trace_entry(layer, [&] { out = build_layer(layer); })) {
+    if (poisoned_) poison_values_.insert(out.begin(), out.end());
     check_ties(layer);
   } else {
     failed_models_.insert(model.name);
     failed_scopes_.insert(graph_->scope);
     const ValueId like = last_.empty() ? 0 : last_[0];
     out.clear();
-    for (size_t i = 0; i < std::max<size_t>(1, layer.as.size()); ++i) out.push_back(unknown(like));
+    for (size_t i = 0; i < std::max<size_t>(1, layer.as.size()); ++i) out.push_back(poison(like));
   }
   name_outputs(model, layer, out);
   last_ = out;
@@ -147,8 +147,8 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
     fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" +
                                layer.type + "' left an output unset");
   if (layer.as.size() > out.size()) {
-    unsure_ = false;
-    blame_ = {layer.keys.origin("as"), layer.path + ".as"};
+    poisoned_ = false;
+    error_site_ = {layer.keys.origin("as"), layer.path + ".as"};
     fail_config(strf("names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
   }
   return out;
@@ -167,31 +167,31 @@ void Tracer::name_outputs(const config::ModelConfig& model, const config::LayerC
 void Tracer::check_ties(const config::LayerConfig& layer) {
   if (!problems_) return;
   for (const config::TieConfig& tie : layer.tie)
-    if (std::find(asked_.begin(), asked_.end(), tie.own) == asked_.end())
+    if (std::find(requested_.begin(), requested_.end(), tie.own) == requested_.end())
       problems_->add(tie.origin, layer.path + ".tie." + config::toml_key(tie.own),
                      layer.type + " has no parameter '" + tie.own + "'" +
-                         did_you_mean(nearest(tie.own, asked_)),
-                     asked_.empty() ? "it has none at all; remove the key"
-                                    : "its parameters are: " + join(asked_));
+                         did_you_mean(nearest(tie.own, requested_)),
+                     requested_.empty() ? "it has none at all; remove the key"
+                                        : "its parameters are: " + join(requested_));
 }
 
 std::vector<ValueId> Tracer::named_inputs(const config::ItemConfig& entry,
                                           const std::vector<std::string>& from) {
-  blame_ = {entry.keys.origin("from"), entry.path + ".from"};
+  error_site_ = {entry.keys.origin("from"), entry.path + ".from"};
   std::vector<ValueId> values;
   for (const std::string& name : from) values.push_back(named(name));
-  blame_.reset();
+  error_site_.reset();
   return values;
 }
 
 // How many there are is known, whatever the shape of those that are named.
 void Tracer::check_inputs(const config::ItemConfig& entry, const std::vector<std::string>& from,
                           const std::vector<ValueId>& in, uint32_t least, uint32_t most) {
-  for (const ValueId v : in) seen(v);
+  for (const ValueId v : in) note_poison(v);
   if (in.size() >= least && in.size() <= most) return;
   if (!from.empty()) {
-    unsure_ = false;
-    blame_ = {entry.keys.origin("from"), entry.path + ".from"};
+    poisoned_ = false;
+    error_site_ = {entry.keys.origin("from"), entry.path + ".from"};
   }
   const std::string upward = most == least        ? ""
                              : most == UINT32_MAX ? " or more"
@@ -201,9 +201,9 @@ void Tracer::check_inputs(const config::ItemConfig& entry, const std::vector<std
 }
 
 // What a loss or a metric reads: what it names, or the model's output and the first target.
-std::vector<ValueId> Tracer::judged(const config::ItemConfig& entry,
-                                    const std::vector<std::string>& from, uint32_t least,
-                                    uint32_t most) {
+std::vector<ValueId> Tracer::loss_inputs(const config::ItemConfig& entry,
+                                         const std::vector<std::string>& from, uint32_t least,
+                                         uint32_t most) {
   std::vector<ValueId> in;
   if (!from.empty())
     in = named_inputs(entry, from);
@@ -216,7 +216,7 @@ std::vector<ValueId> Tracer::judged(const config::ItemConfig& entry,
 }
 
 ValueId Tracer::first_input() {
-  if (!source_.dataset) return seen(unknown(0));
+  if (!source_.dataset) return note_poison(poison(0));
   for (const auto& f : fields())
     if (f.role == PLAIT_FIELD_INPUT) return field_value(f.name);
   fail_config("[data." + source_.name +
@@ -224,7 +224,7 @@ ValueId Tracer::first_input() {
 }
 
 ValueId Tracer::default_target() {
-  if (!source_.dataset) return seen(unknown(0));
+  if (!source_.dataset) return note_poison(poison(0));
   for (const auto& f : fields())
     if (f.role == PLAIT_FIELD_TARGET) return field_value(f.name);
   fail_config("[data." + source_.name +
@@ -235,13 +235,13 @@ void Tracer::trace_losses(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   for (const auto& loss : model.losses) {
     graph_->scope = model.name + "." + loss.name;
-    at_entry(loss, [&] { build_loss(m, loss); });
+    trace_entry(loss, [&] { build_loss(m, loss); });
   }
 }
 
 void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
   const plait_loss_item& item = plan_.registry->loss(loss.type);
-  const std::vector<ValueId> in = judged(loss, loss.from, item.min_inputs, item.max_inputs);
+  const std::vector<ValueId> in = loss_inputs(loss, loss.from, item.min_inputs, item.max_inputs);
   ValueId out[2] = {0, 0};
   program::CBuilder builder(*graph_, hooks_);
   build(plan_, item, "loss", [&] {
@@ -255,7 +255,7 @@ void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
                "' must set two scalars: the sum of weighted losses and the sum of weights");
   Result& r = results_[m];
   const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
-  r.loss_sum = r.loss_sum ? program::operator_(*graph_, "add", r.loss_sum, sum) : sum;
+  r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
   // One normaliser per model: the step divides by the weights of the whole global batch, which must mean one thing.
   if (r.weight_sum && r.weight_sum != out[1])
     fail_config("losses of one model must count the same weights; '" + loss.name +
@@ -267,13 +267,14 @@ void Tracer::trace_metrics(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   for (const auto& metric : model.metrics) {
     graph_->scope = model.name + "." + metric.name;
-    at_entry(metric, [&] { build_metric(model, metric); });
+    trace_entry(metric, [&] { build_metric(model, metric); });
   }
 }
 
 void Tracer::build_metric(const config::ModelConfig& model, const config::MetricConfig& metric) {
   const plait_metric_item& item = plan_.registry->metric(metric.type);
-  const std::vector<ValueId> in = judged(metric, metric.from, item.min_inputs, item.max_inputs);
+  const std::vector<ValueId> in =
+      loss_inputs(metric, metric.from, item.min_inputs, item.max_inputs);
   ValueId state = 0;
   program::CBuilder builder(*graph_, hooks_);
   build(plan_, item, "metric", [&] {

@@ -22,7 +22,7 @@ using program::ValueId;
 using StageOf = std::function<int32_t(size_t model, size_t layer)>;
 
 // What a program is fed from. Without a dataset, one that could not be opened: nothing is known of its fields.
-struct Source {
+struct TraceSource {
   const Dataset* dataset = nullptr;
   const config::DatasetConfig* config = nullptr;
   std::string name;
@@ -33,7 +33,7 @@ class Tracer {
  public:
   // problems: what fails is added there, and tracing goes on with values of unknown shape, whose own failures are not reported.
   // Entries that have a problem already are such failures. Null: the first failure is thrown.
-  Tracer(Plan& plan, Feed& feed, Source source, bool training, StageOf stage_of,
+  Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
          config::Problems* problems);
 
   // Traces every model.
@@ -62,7 +62,7 @@ class Tracer {
   // The parameter's value in this program; 0 when the program does not read it.
   ValueId parameter_value(const std::string& name) const;
   // The values that tensor ranks share, and along which dimension. The program is written as if they did not.
-  const std::map<ValueId, int32_t>& shared() const { return shared_; }
+  const std::map<ValueId, int32_t>& sharded() const { return sharded_; }
 
  private:
   void trace_model(size_t m);
@@ -76,15 +76,16 @@ class Tracer {
   void trace_metrics(size_t m);
   void build_metric(const config::ModelConfig& model, const config::MetricConfig& metric);
   // Runs what an entry asks for; false when that failed.
-  bool at_entry(const config::ItemConfig& entry, const std::function<void()>& call);
+  bool trace_entry(const config::ItemConfig& entry, const std::function<void()>& call);
   void report(const config::ItemConfig& entry, const Error& error);
-  ValueId unknown(ValueId like);
-  ValueId seen(ValueId v);
+  ValueId poison(ValueId like);
+  ValueId note_poison(ValueId v);
   ValueId field_value(const std::string& name);
   ValueId normalized(const std::string& field, ValueId raw);
   ValueId named(const std::string& name);
-  std::vector<ValueId> judged(const config::ItemConfig& entry, const std::vector<std::string>& from,
-                              uint32_t least, uint32_t most);
+  std::vector<ValueId> loss_inputs(const config::ItemConfig& entry,
+                                   const std::vector<std::string>& from, uint32_t least,
+                                   uint32_t most);
   void check_inputs(const config::ItemConfig& entry, const std::vector<std::string>& from,
                     const std::vector<ValueId>& in, uint32_t least, uint32_t most);
   ValueId first_input();
@@ -92,20 +93,20 @@ class Tracer {
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
-  const Parameter& registered(const plait_parameter& p, const config::ModelConfig& model,
-                              const config::LayerConfig& layer);
+  const Parameter& find_or_register(const plait_parameter& p, const config::ModelConfig& model,
+                                    const config::LayerConfig& layer);
   Parameter new_parameter(const plait_parameter& p, const config::ModelConfig& model,
                           const std::string& name) const;
-  void share_out(const plait_parameter& p, Parameter& q) const;
+  void shard_parameter(const plait_parameter& p, Parameter& q) const;
   std::vector<ValueId> named_inputs(const config::ItemConfig& entry,
                                     const std::vector<std::string>& from);
   std::vector<std::string> known_names() const;
-  void note_bounds();
+  void note_index_ranges();
   std::span<const plait_field> fields() const;
 
   Plan& plan_;
   Feed& feed_;
-  Source source_;
+  TraceSource source_;
   bool training_;
   StageOf stage_of_;
   config::Problems* problems_;
@@ -115,7 +116,7 @@ class Tracer {
   std::map<std::string, ValueId> values_;      // "model.name", and the weight by its bare name
   std::map<std::string, ValueId> fields_;      // as they come
   std::map<std::string, ValueId> parameters_;  // by full name
-  std::map<ValueId, int32_t> shared_;
+  std::map<ValueId, int32_t> sharded_;
   std::map<std::string, int> random_streams_;  // how many a scope has used
   std::vector<ValueId> last_;                  // outputs of the layer before
   ValueId counter_ = 0, weight_ = 0;
@@ -124,16 +125,16 @@ class Tracer {
   std::vector<std::pair<std::string, ValueId>> outputs_;
 
   // After a failure.
-  std::set<ValueId> unknown_;  // values whose shape may be wrong
+  std::set<ValueId> poison_values_;  // values whose shape may be wrong
   std::set<std::string> failed_models_, failed_scopes_;
   // Of the entry that is being built.
-  bool unsure_ = false;             // it reads an unknown value: what fails may follow from that
-  std::vector<std::string> asked_;  // parameters of the layer
-  struct Blame {
+  bool poisoned_ = false;  // it reads an unknown value: what fails may follow from that
+  std::vector<std::string> requested_;  // parameters of the layer
+  struct ErrorSite {
     config::Origin origin;
     std::string path;
   };
-  std::optional<Blame> blame_;  // the key that is being looked at
+  std::optional<ErrorSite> error_site_;  // the key that is being looked at
 };
 
 }  // namespace plait::plan

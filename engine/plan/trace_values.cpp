@@ -26,21 +26,21 @@ ValueId Tracer::field_value(const std::string& name) {
       std::find_if(all.begin(), all.end(), [&](const plait_field& f) { return name == f.name; });
   if (at == all.end()) return 0;
   program::Dims dims{feed_.batch};
-  for (uint32_t i = 0; i < at->shape.rank; ++i) dims.push_back(at->shape.dims[i]);
+  for (uint32_t i = 0; i < at->shape.ndim; ++i) dims.push_back(at->shape.dims[i]);
   // A second program that reads the same feed finds the field there.
   auto known = std::find_if(feed_.fields.begin(), feed_.fields.end(),
                             [&](const Field& f) { return f.name == name; });
   if (known == feed_.fields.end()) {
     Field f;
     f.index = static_cast<uint32_t>(at - all.begin());
-    f.whole = static_cast<uint32_t>(feed_.fields.size());
+    f.feed_index = static_cast<uint32_t>(feed_.fields.size());
     f.name = name;
     f.shape = make_shape(at->shape.dtype, dims);
     f.sample_bytes = program::bytes(at->shape);
-    f.place = plan_.storage.take(feed_.weight.segment, program::bytes(f.shape));
+    f.buffer = plan_.storage.allocate(feed_.weight.segment, program::bytes(f.shape));
     known = feed_.fields.insert(feed_.fields.end(), f);
   }
-  fields_[name] = graph_->persistent(name, known->shape, known->place);
+  fields_[name] = graph_->persistent(name, known->shape, known->buffer);
   return normalized(name, fields_[name]);
 }
 
@@ -51,7 +51,7 @@ ValueId Tracer::normalized(const std::string& field, ValueId raw) {
     const double scale = 1 / (n.divide * n.std), shift = -n.mean / n.std;
     ValueId v = graph_->apply1("cast", {raw}, {attr("dtype", static_cast<int64_t>(PLAIT_F32))});
     v = program::scaled(*graph_, v, scale);
-    return shift == 0 ? v : program::operator_(*graph_, "add", v, graph_->constant(shift));
+    return shift == 0 ? v : program::binary(*graph_, "add", v, graph_->constant(shift));
   }
   return raw;
 }
@@ -67,11 +67,12 @@ std::vector<std::string> Tracer::known_names() const {
 }
 
 ValueId Tracer::named(const std::string& name) {
-  if (auto it = values_.find(model_ + "." + name); it != values_.end()) return seen(it->second);
-  if (auto it = values_.find(name); it != values_.end()) return seen(it->second);
+  if (auto it = values_.find(model_ + "." + name); it != values_.end())
+    return note_poison(it->second);
+  if (auto it = values_.find(name); it != values_.end()) return note_poison(it->second);
   if (const ValueId v = field_value(name)) return v;
-  if (!source_.dataset) return seen(unknown(0));  // a field of it, for all that is known
-  unsure_ = false;                                // whatever the shapes of other values are
+  if (!source_.dataset) return note_poison(poison(0));  // a field of it, for all that is known
+  poisoned_ = false;                                    // whatever the shapes of other values are
   const auto names = known_names();
   fail_not_found("[" + graph_->scope + "] there is no value '" + name + "' at this point" +
                  did_you_mean(nearest(name, names)) + "; there are: " + join(names));
@@ -97,16 +98,16 @@ ValueId Tracer::random_uniform(ValueId like) {
 namespace {
 
 // What an op that looks up rows or classes can take; its second input holds the indices. False: it is no such op.
-bool bound_of(const Graph& g, const program::Op& op, Bound& bound) {
+bool index_range_of(const Graph& g, const program::Op& op, IndexRange& range) {
   const bool rows = op.name == "gather", classes = op.name == "cross_entropy";
   if (!rows && !classes) return false;
   const plait_shape& of = g.shape(op.in[0]);
-  bound.end = of.dims[rows ? 0 : of.rank - 1];
-  bound.labels = classes;
-  bound.least = rows ? 0 : std::numeric_limits<int64_t>::min();  // labels below 0 don't count
+  range.end = of.dims[rows ? 0 : of.ndim - 1];
+  range.labels = classes;
+  range.least = rows ? 0 : std::numeric_limits<int64_t>::min();  // labels below 0 don't count
   const int32_t producer = g.value(op.in[0]).producer;
-  bound.reader = op.scope;
-  bound.maker = producer < 0 ? op.scope : g.ops()[static_cast<size_t>(producer)].scope;
+  range.reader = op.scope;
+  range.maker = producer < 0 ? op.scope : g.ops()[static_cast<size_t>(producer)].scope;
   return true;
 }
 
@@ -114,15 +115,15 @@ bool bound_of(const Graph& g, const program::Op& op, Bound& bound) {
 
 // What the fields must hold, of those that ops read as they are. No program looks: for the message when a result is not
 // finite, and for what a host feeds.
-void Tracer::note_bounds() {
-  for (Field& f : feed_.fields) f.bounds.clear();
+void Tracer::note_index_ranges() {
+  for (Field& f : feed_.fields) f.index_ranges.clear();
   for (const program::Op& op : graph_->ops()) {
-    Bound bound;
-    if (!bound_of(*graph_, op, bound)) continue;
-    const ValueId indices = graph_->root(op.in[1]);
+    IndexRange range;
+    if (!index_range_of(*graph_, op, range)) continue;
+    const ValueId indices = graph_->storage_of(op.in[1]);
     for (Field& f : feed_.fields)
       if (const auto at = fields_.find(f.name); at != fields_.end() && at->second == indices)
-        f.bounds.push_back(bound);
+        f.index_ranges.push_back(range);
   }
 }
 
@@ -139,29 +140,29 @@ int32_t setting_of(const config::ModelConfig& model, const std::string& paramete
 
 }  // namespace
 
-// What this rank has of a parameter: its part along the dimension that tensor ranks share, or all of it.
-void Tracer::share_out(const plait_parameter& p, Parameter& q) const {
-  q.box = topology::whole(program::dims_of(q.shape));
-  q.stored = topology::elements(q.box);
+// What this rank has of a parameter: its shard along the dimension that is sharded over the tensor ranks, or all of it.
+void Tracer::shard_parameter(const plait_parameter& p, Parameter& q) const {
+  q.box = topology::full_box(program::dims_of(q.shape));
+  q.stored_elements = topology::elements(q.box);
   const int32_t ranks = plan_.grid.tensor();
-  if (ranks == 1 || p.partition < 0) return;
-  if (p.partition >= static_cast<int32_t>(q.shape.rank))
+  if (ranks == 1 || p.shard_dim < 0) return;
+  if (p.shard_dim >= static_cast<int32_t>(q.shape.ndim))
     fail(PLAIT_ERR_PLUGIN,
          strf("[%s] parameter '%s' is to be shared along dimension %d of %s", graph_->scope.c_str(),
-              p.name, p.partition, program::text(q.shape).c_str()));
-  const auto d = static_cast<size_t>(p.partition);
+              p.name, p.shard_dim, program::text(q.shape).c_str()));
+  const auto d = static_cast<size_t>(p.shard_dim);
   const int64_t extent = q.box.extent[d];
   // Along the first dimension padding lies behind what there is, so any number of indices will do.
-  const topology::Cut cut =
-      d == 0 ? topology::Cut::padded(extent, ranks, 1)
-             : topology::Cut::even(extent, ranks,
-                                   strf("indices along dimension %d of '%s.%s'", p.partition,
-                                        graph_->scope.c_str(), p.name));
-  const topology::Range part = cut.range(plan_.at.tensor);
-  q.shared = true;
-  q.stored = q.stored / extent * cut.stored(plan_.at.tensor).size();
-  q.box.offset[d] = part.begin;
-  q.box.extent[d] = part.size();
+  const topology::ExtentSplit split =
+      d == 0 ? topology::ExtentSplit::padded(extent, ranks, 1)
+             : topology::ExtentSplit::even(extent, ranks,
+                                           strf("indices along dimension %d of '%s.%s'",
+                                                p.shard_dim, graph_->scope.c_str(), p.name));
+  const topology::Range shard = split.range(plan_.at.tensor);
+  q.sharded = true;
+  q.stored_elements = q.stored_elements / extent * split.padded_range(plan_.at.tensor).size();
+  q.box.offset[d] = shard.begin;
+  q.box.extent[d] = shard.size();
 }
 
 Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelConfig& model,
@@ -173,8 +174,8 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   q.init = p.init;
   q.init_a = p.init_a;
   q.init_b = p.init_b;
-  q.partition = p.partition;
-  share_out(p, q);
+  q.shard_dim = p.shard_dim;
+  shard_parameter(p, q);
   if (!model.frozen) q.setting = setting_of(model, name);
   q.frozen = model.frozen ||
              (q.setting >= 0 && model.optimizer->groups[static_cast<size_t>(q.setting)].frozen);
@@ -182,19 +183,20 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
 }
 
 // The plan's entry of a parameter that a layer asks for: its own, or the one that it is tied to.
-const Parameter& Tracer::registered(const plait_parameter& p, const config::ModelConfig& model,
-                                    const config::LayerConfig& layer) {
+const Parameter& Tracer::find_or_register(const plait_parameter& p,
+                                          const config::ModelConfig& model,
+                                          const config::LayerConfig& layer) {
   const auto find = [&](const std::string& name) {
     const auto at = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
                                  [&](const Parameter& q) { return q.name == name; });
     return at == plan_.parameters.end() ? nullptr : &*at;
   };
-  asked_.emplace_back(p.name);
+  requested_.emplace_back(p.name);
   for (const config::TieConfig& tie : layer.tie) {
     if (tie.own != p.name) continue;
-    blame_ = {tie.origin, layer.path + ".tie." + config::toml_key(tie.own)};
+    error_site_ = {tie.origin, layer.path + ".tie." + config::toml_key(tie.own)};
     if (const Parameter* other = find(tie.full)) return *other;
-    unsure_ = failed_scopes_.contains(tie.full.substr(0, tie.full.rfind('.')));
+    poisoned_ = failed_scopes_.contains(tie.full.substr(0, tie.full.rfind('.')));
     std::vector<std::string> names;
     for (const Parameter& q : plan_.parameters) names.push_back(q.name);
     fail_config("[" + graph_->scope + "] tie: there is no parameter '" + tie.full + "' so far" +
@@ -208,19 +210,20 @@ const Parameter& Tracer::registered(const plait_parameter& p, const config::Mode
 
 ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model,
                           const config::LayerConfig& layer) {
-  const Parameter& known = registered(p, model, layer);
+  const Parameter& known = find_or_register(p, model, layer);
   const plait_shape shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
   if (!program::same(known.shape, shape))
-    fail_config("[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
-                program::text(known.shape) +
-                (blame_ ? " where it is defined, this layer needs " : " in training, here it is ") +
-                program::text(shape));
-  blame_.reset();
+    fail_config(
+        "[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
+        program::text(known.shape) +
+        (error_site_ ? " where it is defined, this layer needs " : " in training, here it is ") +
+        program::text(shape));
+  error_site_.reset();
   ValueId& v = parameters_[known.name];
   if (v == 0) {
     v = graph_->persistent(known.name, shape, known.value);
-    graph_->value(v).wants_gradient = training_ && !known.frozen;
-    if (known.split()) shared_[v] = known.partition;
+    graph_->value(v).requires_grad = training_ && !known.frozen;
+    if (known.is_sharded()) sharded_[v] = known.shard_dim;
   }
   return v;
 }

@@ -8,13 +8,13 @@
 
 namespace plait::plan {
 
-// Stage 2: the gradients of a part come together in a buffer of the program, and each replica keeps its own elements of their sum.
+// Stage 2: the gradients of a bucket come together in a buffer of the program, and each replica keeps its own elements of their sum.
 // Adds to what is there when the step has several micro-batches.
 void scatter_gradients(program::Graph& g, Plan& plan,
                        const std::map<const Parameter*, program::ValueId>& gradients);
 
-// Stage 3: what the program reads of a part's parameters is gathered before the forward pass first needs it, and again before the
-// backward pass does; while one part is used the next one comes. values: as the program reads the parameters so far.
+// Stage 3: what the program reads of a bucket's parameters is gathered before the forward pass first needs it, and again before the
+// backward pass does; while one bucket is used the next one comes. values: as the program reads the parameters so far.
 void gather_parameters(program::Graph& g, Plan& plan,
                        const std::map<const Parameter*, program::ValueId>& values);
 

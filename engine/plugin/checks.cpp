@@ -7,7 +7,7 @@
 
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plugin/refusal.hpp"
+#include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
 namespace {
@@ -34,75 +34,78 @@ std::string abi_text(uint32_t abi) { return "ABI " + std::to_string(abi); }
 void check_permissions(FileSystem& files, const std::string& path) {
   const FileInfo file = files.info(path), folder = files.info(folder_of(path));
   if (!ours_or_roots(file) || others_may_write(file))
-    throw Refusal(path,
-                  "found " + mode_text(file) +
-                      ", expected a file owned by you or root that nobody else may write",
-                  "run chmod go-w on it, or install it as its owner");
+    throw PluginLoadError(path,
+                          "found " + mode_text(file) +
+                              ", expected a file owned by you or root that nobody else may write",
+                          "run chmod go-w on it, or install it as its owner");
   const bool sticky_ok = (folder.mode & 01000) != 0;  // as in /tmp: others cannot replace the file
   if (!ours_or_roots(folder) || ((folder.mode & 002) != 0 && !sticky_ok))
-    throw Refusal(path,
-                  "its folder has " + mode_text(folder) +
-                      ", expected one owned by you or root that not everybody may write",
-                  "run chmod o-w on the folder, or move the plugin");
+    throw PluginLoadError(path,
+                          "its folder has " + mode_text(folder) +
+                              ", expected one owned by you or root that not everybody may write",
+                          "run chmod o-w on the folder, or move the plugin");
 }
 
 void check_inspection(const Inspection& found) {
-  if (!found.fits_here())
-    throw Refusal(found.path,
-                  "found a file for " + found.machine_name + ", " + std::to_string(found.bits) +
-                      " bit, this engine runs " + own_machine(),
-                  "build the plugin for this machine");
+  if (!found.matches_this_machine())
+    throw PluginLoadError(found.path,
+                          "found a file for " + found.machine_name + ", " +
+                              std::to_string(found.bits) + " bit, this engine runs " +
+                              own_machine(),
+                          "build the plugin for this machine");
   if (!found.shared)
-    throw Refusal(found.path, "found an object file or program, expected a shared library",
-                  "link it with -shared");
+    throw PluginLoadError(found.path, "found an object file or program, expected a shared library",
+                          "link it with -shared");
   if (!found.note)
-    throw Refusal(found.path,
-                  "found no Plait note (section " PLAIT_NOTE_SECTION
-                  "), expected one with abi=" PLAIT_STR(PLAIT_ABI_VERSION),
-                  "build it with plait_add_plugin() and PLAIT_PLUGIN, or add PLAIT_PLUGIN_NOTE");
+    throw PluginLoadError(
+        found.path,
+        "found no Plait note (section " PLAIT_NOTE_SECTION
+        "), expected one with abi=" PLAIT_STR(PLAIT_ABI_VERSION),
+        "build it with plait_add_plugin() and PLAIT_PLUGIN, or add PLAIT_PLUGIN_NOTE");
   const uint32_t abi = found.note->abi;
   if (abi != PLAIT_ABI_VERSION)
-    throw Refusal(found.path,
-                  "found " + abi_text(abi) + ", this engine supports " +
-                      abi_text(PLAIT_ABI_VERSION) + ": the " +
-                      (abi > PLAIT_ABI_VERSION ? "engine" : "plugin") + " is the older side",
-                  abi > PLAIT_ABI_VERSION
-                      ? "use a newer engine, or build the plugin against this one's headers"
-                      : "build the plugin against this engine's headers");
+    throw PluginLoadError(
+        found.path,
+        "found " + abi_text(abi) + ", this engine supports " + abi_text(PLAIT_ABI_VERSION) +
+            ": the " + (abi > PLAIT_ABI_VERSION ? "engine" : "plugin") + " is the older side",
+        abi > PLAIT_ABI_VERSION
+            ? "use a newer engine, or build the plugin against this one's headers"
+            : "build the plugin against this engine's headers");
   const std::string own = own_sanitizer();
   if (found.note->sanitizer != "none" && found.note->sanitizer != own)
-    throw Refusal(found.path,
-                  "found a plugin built with the " + found.note->sanitizer +
-                      " sanitizer, this engine is built with " +
-                      (own == "none" ? "none" : "the " + own + " sanitizer"),
-                  "build both with the same one");
+    throw PluginLoadError(found.path,
+                          "found a plugin built with the " + found.note->sanitizer +
+                              " sanitizer, this engine is built with " +
+                              (own == "none" ? "none" : "the " + own + " sanitizer"),
+                          "build both with the same one");
 }
 
 void check_table(const plait_plugin* table, const Inspection& found) {
   const std::string entry = PLAIT_PLUGIN_ENTRY;
   if (!table)
-    throw Refusal(
+    throw PluginLoadError(
         found.path,
         entry + " returned NULL for " + abi_text(PLAIT_ABI_VERSION) + ", expected a plugin table",
         "use a newer engine, or a build of the plugin for this one");
   const std::string fix = "correct the plugin's table";
   if (table->struct_size < kPluginV1)
-    throw Refusal(found.path,
-                  "found a table with struct_size " + std::to_string(table->struct_size) +
-                      ", expected at least " + std::to_string(kPluginV1),
-                  fix);
+    throw PluginLoadError(found.path,
+                          "found a table with struct_size " + std::to_string(table->struct_size) +
+                              ", expected at least " + std::to_string(kPluginV1),
+                          fix);
   if (table->abi != PLAIT_ABI_VERSION)
-    throw Refusal(found.path,
-                  "found a table of " + abi_text(table->abi) + ", this engine supports " +
-                      abi_text(PLAIT_ABI_VERSION),
-                  "build the plugin against this engine's headers");
+    throw PluginLoadError(found.path,
+                          "found a table of " + abi_text(table->abi) + ", this engine supports " +
+                              abi_text(PLAIT_ABI_VERSION),
+                          "build the plugin against this engine's headers");
   if (!table->name || found.note->name != table->name)
-    throw Refusal(found.path,
-                  "found the name '" + std::string(table->name ? table->name : "") +
-                      "' in its table, expected '" + found.note->name + "' as in its note",
-                  fix);
+    throw PluginLoadError(found.path,
+                          "found the name '" + std::string(table->name ? table->name : "") +
+                              "' in its table, expected '" + found.note->name + "' as in its note",
+                          fix);
   if (!table->open || !table->close)
-    throw Refusal(found.path, "found a table without open() or close(), expected both", fix);
+    throw PluginLoadError(found.path, "found a table without open() or close(), expected both",
+                          fix);
 }
 
 std::vector<std::string> surplus_exports(const Inspection& found) {

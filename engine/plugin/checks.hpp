@@ -1,4 +1,4 @@
-// What a plugin file must satisfy before any of its code runs, and its table before it is opened. All throw Refusal.
+// What a plugin file must satisfy before any of its code runs, and its table before it is opened. All throw PluginLoadError.
 #pragma once
 
 #include <plait/plugin.h>

@@ -7,7 +7,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plugin/inspect.hpp"
-#include "engine/plugin/refusal.hpp"
+#include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
 namespace {
@@ -29,7 +29,7 @@ ElfFile::ElfFile(std::span<const std::byte> bytes, std::string path)
                                         "\x7f"
                                         "ELF",
                                         4) != 0)
-    throw Refusal(
+    throw PluginLoadError(
         path_,
         "found " +
             (bytes_.empty() ? std::string("an empty file")
@@ -51,10 +51,10 @@ ElfFile::ElfFile(std::span<const std::byte> bytes, std::string path)
 }
 
 void ElfFile::damaged(const std::string& what) const {
-  throw Refusal(path_,
-                "the ELF file is damaged or truncated: " + what + "; the file has " +
-                    std::to_string(bytes_.size()) + " bytes",
-                "build or install the plugin again");
+  throw PluginLoadError(path_,
+                        "the ELF file is damaged or truncated: " + what + "; the file has " +
+                            std::to_string(bytes_.size()) + " bytes",
+                        "build or install the plugin again");
 }
 
 std::span<const std::byte> ElfFile::part(uint64_t offset, uint64_t size, const char* what) const {

@@ -18,7 +18,7 @@ struct ElfSection {
 
 class ElfFile {
  public:
-  // Borrows the bytes. Throws Refusal for what is no ELF file or a damaged one.
+  // Borrows the bytes. Throws PluginLoadError for what is no ELF file or a damaged one.
   ElfFile(std::span<const std::byte> bytes, std::string path);
 
   uint32_t bits() const { return wide_ ? 64 : 32; }

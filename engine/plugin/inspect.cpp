@@ -9,7 +9,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plugin/elf.hpp"
-#include "engine/plugin/refusal.hpp"
+#include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
 namespace {
@@ -77,7 +77,7 @@ Note parse_note(const std::string& text, const std::string& path) {
     }
   }
   if (!has_abi || note.name.empty())
-    throw Refusal(
+    throw PluginLoadError(
         path,
         "found a Plait note \"" + printable(text) + "\", expected abi=NUMBER;name=NAME;version=...",
         "write the note with PLAIT_PLUGIN_NOTE of <plait/plugin.h>");
@@ -92,7 +92,7 @@ std::string own_machine() {
 }
 const char* own_sanitizer() { return PLAIT_SANITIZER; }
 
-bool Inspection::fits_here() const {
+bool Inspection::matches_this_machine() const {
   return bits == kOwnBits && big_endian == kOwnBigEndian &&
          (kOwnMachine == 0 || machine == kOwnMachine);
 }
@@ -115,13 +115,14 @@ Inspection inspect(std::span<const std::byte> file, const std::string& path) {
 Inspection inspect_file(FileSystem& files, const std::string& path) {
   const FileInfo info = files.info(path);
   if (info.kind == FileKind::kNone)
-    throw Refusal(path, "there is no such file",
-                  "check the path; plugins are files named plait-NAME.so", PLAIT_ERR_NOT_FOUND);
+    throw PluginLoadError(path, "there is no such file",
+                          "check the path; plugins are files named plait-NAME.so",
+                          PLAIT_ERR_NOT_FOUND);
   if (info.kind != FileKind::kRegular)
-    throw Refusal(path,
-                  info.kind == FileKind::kDirectory ? "found a folder, expected a file"
-                                                    : "found no regular file",
-                  "give the plugin's .so file");
+    throw PluginLoadError(path,
+                          info.kind == FileKind::kDirectory ? "found a folder, expected a file"
+                                                            : "found no regular file",
+                          "give the plugin's .so file");
   const auto mapped = files.map(path, kMaxPluginBytes);
   return inspect({mapped->data(), static_cast<size_t>(mapped->size())}, path);
 }
@@ -131,7 +132,7 @@ std::string Inspection::json() const {
   json.object().field("path", path).field("machine", machine_name).field("bits", bits);
   json.field("byte_order", big_endian ? "big" : "little")
       .field("shared_library", shared)
-      .field("fits_here", fits_here());
+      .field("matches_this_machine", matches_this_machine());
   json.key("note");
   if (note) {
     json.object().field("abi", note->abi).field("name", note->name).field("version", note->version);

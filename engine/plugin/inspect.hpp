@@ -30,7 +30,7 @@ struct Inspection {
   std::optional<Note> note;
   std::vector<std::string> exports;  // defined dynamic symbols that others may bind to, sorted
 
-  bool fits_here() const;  // class, byte order and machine are this process's
+  bool matches_this_machine() const;  // class, byte order and machine are this process's
   std::string json() const;
 };
 

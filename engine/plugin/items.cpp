@@ -102,9 +102,9 @@ void read_optimizer(ItemHead& head) {
   const auto& item = sized<plait_optimizer_item>(head, kOptimizerV1);
   common(head, item);
   need(head, item.build);
-  if (!std::isfinite(item.initial_rate) || item.initial_rate < 0 ||
-      !std::isfinite(item.initial_decay) || item.initial_decay < 0)
-    malformed(head, "has a default rate or decay below 0");
+  if (!std::isfinite(item.default_learning_rate) || item.default_learning_rate < 0 ||
+      !std::isfinite(item.default_weight_decay) || item.default_weight_decay < 0)
+    malformed(head, "has a default learning rate or weight decay below 0");
 }
 void read_schedule(ItemHead& head) {
   const auto& item = sized<plait_schedule_item>(head, kScheduleV1);
@@ -152,7 +152,7 @@ constexpr KindReader kKinds[] = {
 };
 
 bool better(const plait_kernel_item* a, const plait_kernel_item* b) {
-  if (a->rank != b->rank) return a->rank > b->rank;
+  if (a->priority != b->priority) return a->priority > b->priority;
   return std::strcmp(a->name, b->name) < 0;
 }
 

@@ -50,7 +50,7 @@ class Items {
   std::vector<std::string> names(std::string_view kind) const;
   std::vector<const ItemHead*> all() const;             // by kind, then name
   std::vector<std::string> of(const Host& host) const;  // "layer linear", ...
-  // Highest rank first, then by name.
+  // Highest priority first, then by name.
   const std::vector<const plait_kernel_item*>& kernels(std::string_view op,
                                                        std::string_view device) const;
 

@@ -2,16 +2,16 @@
 
 #include <dlfcn.h>
 
-#include "engine/plugin/refusal.hpp"
+#include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
 
 Library::Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (handle_) return;
   const char* words = dlerror();
-  throw Refusal(path,
-                std::string("the system cannot load it: ") + (words ? words : "no reason given"),
-                "install what it needs; `ldd FILE` lists it");
+  throw PluginLoadError(
+      path, std::string("the system cannot load it: ") + (words ? words : "no reason given"),
+      "install what it needs; `ldd FILE` lists it");
 }
 
 Library::~Library() {

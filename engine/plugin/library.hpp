@@ -8,7 +8,7 @@ namespace plait::plugin {
 // Unloads when destroyed, unless told to keep. Owner thread only.
 class Library {
  public:
-  // `path` is absolute. All symbols are bound at once and stay private. Throws Refusal with the system loader's words.
+  // `path` is absolute. All symbols are bound at once and stay private. Throws PluginLoadError with the system loader's words.
   explicit Library(const std::string& path);
   ~Library();
   Library(const Library&) = delete;

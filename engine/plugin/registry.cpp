@@ -9,7 +9,7 @@
 #include "engine/base/text.hpp"
 #include "engine/plugin/checks.hpp"
 #include "engine/plugin/loaded.hpp"
-#include "engine/plugin/refusal.hpp"
+#include "engine/plugin/plugin_load_error.hpp"
 
 namespace plait::plugin {
 
@@ -50,11 +50,11 @@ void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table,
   }
   items_.remove(plugin->host);
   if (!failed)
-    throw Refusal(path, "open() threw " + threw + ", expected a plait_error",
-                  "report it to the plugin's author: no exception may leave a plugin");
+    throw PluginLoadError(path, "open() threw " + threw + ", expected a plait_error",
+                          "report it to the plugin's author: no exception may leave a plugin");
   const Error cause = from_c(failed);
-  throw Refusal(path, "open() failed: " + cause.full_text(), "see the plugin's own words",
-                cause.code());
+  throw PluginLoadError(path, "open() failed: " + cause.full_text(), "see the plugin's own words",
+                        cause.code());
 }
 
 // The table that the library's entry function returns.
@@ -62,20 +62,22 @@ static const plait_plugin* enter(const Library& library, const std::string& path
   // POSIX lets an object pointer of dlsym() be a function's.
   const auto entry = reinterpret_cast<plait_plugin_entry>(library.symbol(PLAIT_PLUGIN_ENTRY));
   if (!entry)
-    throw Refusal(path, "found no symbol " PLAIT_PLUGIN_ENTRY ", expected it as the one export",
-                  "define it with PLAIT_PLUGIN");
+    throw PluginLoadError(path,
+                          "found no symbol " PLAIT_PLUGIN_ENTRY ", expected it as the one export",
+                          "define it with PLAIT_PLUGIN");
   try {
     return entry(PLAIT_ABI_VERSION);
   } catch (...) {
-    throw Refusal(path, PLAIT_PLUGIN_ENTRY " threw an exception, expected a plugin table",
-                  "report it to the plugin's author");
+    throw PluginLoadError(path, PLAIT_PLUGIN_ENTRY " threw an exception, expected a plugin table",
+                          "report it to the plugin's author");
   }
 }
 
 void Registry::load_checked(LoadEntry& entry) {
   const std::string& path = entry.path;
   if (!is_absolute(path))
-    throw Refusal(path, "found a relative path, expected an absolute one", "give the full path");
+    throw PluginLoadError(path, "found a relative path, expected an absolute one",
+                          "give the full path");
   const Inspection found = inspect_file(files_, path);
   const std::string real = files_.real_path(path);
   if (found.note) {
@@ -114,7 +116,7 @@ void Registry::load_checked(LoadEntry& entry) {
   }
 }
 
-void Registry::load_file(const SearchPlace& place, const std::string& path, bool found_in_folder) {
+void Registry::load_file(const SearchPath& place, const std::string& path, bool found_in_folder) {
   LoadEntry entry{path, place.source, Outcome::kRejected, "", "", "", "", {}};
   std::exception_ptr failure;
   try {
@@ -125,7 +127,7 @@ void Registry::load_file(const SearchPlace& place, const std::string& path, bool
     } else {
       load_checked(entry);
     }
-  } catch (const Refusal& refusal) {
+  } catch (const PluginLoadError& refusal) {
     failure = std::current_exception();
     entry.outcome = refusal.code() == PLAIT_ERR_NOT_FOUND ? Outcome::kAbsent : Outcome::kRejected;
     entry.reason = refusal.reason();
@@ -146,7 +148,7 @@ void Registry::load_file(const SearchPlace& place, const std::string& path, bool
     log_.warn("[plugin] '" + path + "': " + entry.reason + (entry.fix.empty() ? "" : "; ") +
               entry.fix);
   else if (named && !entry.fix.empty())  // without a fix it is the very file again
-    throw Refusal(path, entry.reason, entry.fix);
+    throw PluginLoadError(path, entry.reason, entry.fix);
 }
 
 bool Registry::is_no_plugin(const std::string& path) const {
@@ -158,8 +160,8 @@ bool Registry::is_no_plugin(const std::string& path) const {
 
 void Registry::load(const std::string& path) { load_file({path, "given", true}, path, false); }
 
-void Registry::load_all(const std::vector<SearchPlace>& places) {
-  for (const SearchPlace& place : places) {
+void Registry::load_all(const std::vector<SearchPath>& places) {
+  for (const SearchPath& place : places) {
     const bool folder = is_absolute(place.path) && files_.is_folder(place.path);
     if (!folder && !place.must && !files_.exists(place.path)) {
       report_.entries.push_back({place.path,
@@ -189,7 +191,8 @@ void Registry::load_static(const plait_plugin& plugin) {
                     plugin.version ? plugin.version : "", "none"};
   check_table(&plugin, found);
   if (plugin_named(found.note->name))
-    throw Refusal(path, "a plugin of that name is loaded already", "give each its own name");
+    throw PluginLoadError(path, "a plugin of that name is loaded already",
+                          "give each its own name");
   open(nullptr, &plugin, path);
   report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name,
                              found.note->version, "", "", items_.of(plugins_.back()->host)});

@@ -39,7 +39,7 @@ class Registry : public config::Catalog {
   // registry is as before then. One of a name already loaded is refused.
   void load(const std::string& path);
   // Loads every plugin of these places. A failure goes into the report and the log (WARN); in a place that `must` be, it is thrown.
-  void load_all(const std::vector<SearchPlace>& places);
+  void load_all(const std::vector<SearchPath>& places);
   // Adds items that are part of the program itself, as if a plugin called `name` had been loaded: tests, and hosts that link
   // their plugins statically.
   void load_static(const plait_plugin& plugin);
@@ -86,7 +86,7 @@ class Registry : public config::Catalog {
   friend struct HostCalls;
 
   // found_in_folder: nobody named this very file.
-  void load_file(const SearchPlace& place, const std::string& path, bool found_in_folder);
+  void load_file(const SearchPath& place, const std::string& path, bool found_in_folder);
   void load_checked(LoadEntry& entry);
   void open(std::unique_ptr<Library> library, const plait_plugin* table, const std::string& path);
   bool is_no_plugin(const std::string& path) const;

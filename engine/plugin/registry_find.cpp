@@ -59,8 +59,8 @@ bool Registry::find_item(std::string_view kind, std::string_view name,
   out = {head->name, head->help, head->host->plugin(), head->options, 0, 0};
   if (kind == PLAIT_KIND_OPTIMIZER) {
     const auto* optimizer = static_cast<const plait_optimizer_item*>(head->table);
-    out.rate = optimizer->initial_rate;
-    out.decay = optimizer->initial_decay;
+    out.learning_rate = optimizer->default_learning_rate;
+    out.weight_decay = optimizer->default_weight_decay;
   }
   return true;
 }
@@ -85,7 +85,7 @@ void option_json(JsonWriter& json, const plait_option& option) {
       .field("type", config::type_name(option.type))
       .field("help", option.help);
   json.key("default");
-  option.initial ? json.value(option.initial) : json.null();
+  option.default_value ? json.value(option.default_value) : json.null();
   if (option.flags & PLAIT_OPT_HAS_MIN)
     json.field(option.flags & PLAIT_OPT_MIN_EXCLUSIVE ? "above" : "min", option.min);
   if (option.flags & PLAIT_OPT_HAS_MAX)
@@ -93,10 +93,10 @@ void option_json(JsonWriter& json, const plait_option& option) {
   if (option.choices) json.texts("choices", split(option.choices, '|'));
   if (option.unit) json.field("unit", option.unit);
   // The whole option in one line, for tables made for people.
-  const std::string initial =
-      option.initial ? std::string("default ") + option.initial : "required";
+  const std::string default_value =
+      option.default_value ? std::string("default ") + option.default_value : "required";
   json.field("text", std::string(option.name) + ": " + config::describe_option(option) + "; " +
-                         initial + "; " + option.help);
+                         default_value + "; " + option.help);
   json.end_object();
 }
 
@@ -104,7 +104,8 @@ void item_json(JsonWriter& json, const ItemHead& head) {
   json.object().field("kind", head.kind).field("name", head.name).field("help", head.help);
   if (head.kind == PLAIT_KIND_OPTIMIZER) {
     const auto* optimizer = static_cast<const plait_optimizer_item*>(head.table);
-    json.field("rate", optimizer->initial_rate).field("decay", optimizer->initial_decay);
+    json.field("learning_rate", optimizer->default_learning_rate)
+        .field("weight_decay", optimizer->default_weight_decay);
   }
   json.key("options").array();
   for (uint32_t i = 0; i < head.options.size(); ++i) option_json(json, head.options[i]);

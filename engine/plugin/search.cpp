@@ -31,8 +31,8 @@ std::string engine_folder() {
   }
 }
 
-std::vector<SearchPlace> default_places() {
-  std::vector<SearchPlace> places;
+std::vector<SearchPath> default_search_paths() {
+  std::vector<SearchPath> places;
   // secure_getenv: a privileged program does not follow its caller's variables.
   if (const char* variable = secure_getenv("PLAIT_PLUGIN_PATH"))
     for (const std::string& path : split(variable, ':'))
@@ -44,9 +44,9 @@ std::vector<SearchPlace> default_places() {
   return places;
 }
 
-std::vector<SearchPlace> named_places(const std::vector<std::string>& paths,
-                                      const std::string& source, const std::string& folder) {
-  std::vector<SearchPlace> places;
+std::vector<SearchPath> named_search_paths(const std::vector<std::string>& paths,
+                                           const std::string& source, const std::string& folder) {
+  std::vector<SearchPath> places;
   for (const std::string& path : paths) {
     std::string place = join_path(folder, path);
     if (!is_absolute(place)) place = join_path(FileSystem::posix().real_path("."), place);
@@ -55,7 +55,7 @@ std::vector<SearchPlace> named_places(const std::vector<std::string>& paths,
   return places;
 }
 
-std::vector<std::string> plugin_files(FileSystem& files, const SearchPlace& place) {
+std::vector<std::string> plugin_files(FileSystem& files, const SearchPath& place) {
   if (!files.is_folder(place.path))
     return files.exists(place.path) ? std::vector{place.path} : std::vector<std::string>();
   std::vector<std::string> found;

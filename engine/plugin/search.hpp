@@ -13,7 +13,7 @@ class FileSystem;
 
 namespace plait::plugin {
 
-struct SearchPlace {
+struct SearchPath {
   std::string path;    // absolute; a relative one is rejected
   std::string source;  // "given", "experiment", "PLAIT_PLUGIN_PATH", "user", "engine"
   bool must =
@@ -21,12 +21,12 @@ struct SearchPlace {
 };
 
 // Places 3 to 5: what an engine searches when nobody says otherwise. Absent folders are left out of the search silently.
-std::vector<SearchPlace> default_places();
+std::vector<SearchPath> default_search_paths();
 // Places of relative or absolute paths somebody named, from `folder`.
-std::vector<SearchPlace> named_places(const std::vector<std::string>& paths,
-                                      const std::string& source, const std::string& folder);
+std::vector<SearchPath> named_search_paths(const std::vector<std::string>& paths,
+                                           const std::string& source, const std::string& folder);
 // The plugin files of a place, sorted: itself, or the *.so in it.
-std::vector<std::string> plugin_files(FileSystem& files, const SearchPlace& place);
+std::vector<std::string> plugin_files(FileSystem& files, const SearchPath& place);
 // Folder of the file that holds this function: of libplait.so, or of the program it is linked into.
 std::string engine_folder();
 

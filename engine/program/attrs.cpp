@@ -71,7 +71,7 @@ std::string Attrs::key() const {
   return k;
 }
 
-Desc::Desc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs) : name_(op.name) {
+OpDesc::OpDesc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs) : name_(op.name) {
   for (ValueId v : op.in) inputs_.push_back(g.shape(v));
   for (ValueId v : op.out) outputs_.push_back(g.shape(v));
   alias_ = op.alias;
@@ -96,12 +96,12 @@ Desc::Desc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs) : 
   }
 }
 
-Desc::Desc(const std::string& name, const std::vector<plait_shape>& inputs, const Attrs& attrs)
+OpDesc::OpDesc(const std::string& name, const std::vector<plait_shape>& inputs, const Attrs& attrs)
     : name_(name), inputs_(inputs) {
   fill_attrs(attrs);
 }
 
-void Desc::fill_attrs(const Attrs& attrs) {
+void OpDesc::fill_attrs(const Attrs& attrs) {
   attr_storage_ = attrs.all();
   for (const Attr& a : attr_storage_)
     attrs_.push_back({a.name.c_str(), a.type, static_cast<uint32_t>(a.ints.size()), a.i, a.f,

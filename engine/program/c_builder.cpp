@@ -9,17 +9,17 @@
 namespace plait::program {
 namespace {
 
-using Face = CBuilder::Face;
-Face& face(plait_builder* b) { return *reinterpret_cast<Face*>(b); }
+using CHandle = CBuilder::CHandle;
+CHandle& handle(plait_builder* b) { return *reinterpret_cast<CHandle*>(b); }
 
-void check_value(const Face& f, plait_value v, const char* call) {
+void check_value(const CHandle& f, plait_value v, const char* call) {
   if (v == 0 || v >= f.g->n_values())
     fail_invalid("[" + f.g->scope + "] " + call + ": " + std::to_string(v) +
                  " is no value of this program");
 }
 
 template <class Hook>
-const Hook& need(const Face& f, const Hook& hook, const char* call) {
+const Hook& need(const CHandle& f, const Hook& hook, const char* call) {
   if (!hook)
     fail(PLAIT_ERR_STATE,
          "[" + f.g->scope + "] " + call + "() is not offered to this kind of item");
@@ -29,7 +29,7 @@ const Hook& need(const Face& f, const Hook& hook, const char* call) {
 plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint32_t n_in,
                 const plait_attr* attrs, uint32_t n_attrs, plait_value* out, uint32_t n_out) {
   return guard_c([&] {
-    Face& f = face(b);
+    CHandle& f = handle(b);
     std::vector<ValueId> inputs(in, in + n_in);
     std::vector<ValueId> outputs;
     if (std::strcmp(name, "random_uniform") == 0) {
@@ -49,19 +49,19 @@ plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint3
 }
 
 plait_error* constant(plait_builder* b, double value, plait_value* out) {
-  return guard_c([&] { *out = face(b).g->constant(value); });
+  return guard_c([&] { *out = handle(b).g->constant(value); });
 }
 
 plait_error* shape(plait_builder* b, plait_value v, plait_shape* out) {
   return guard_c([&] {
-    check_value(face(b), v, "shape");
-    *out = face(b).g->shape(v);
+    check_value(handle(b), v, "shape");
+    *out = handle(b).g->shape(v);
   });
 }
 
 plait_error* parameter(plait_builder* b, const plait_parameter* p, plait_value* out) {
   return guard_c([&] {
-    const Face& f = face(b);
+    const CHandle& f = handle(b);
     if (p->struct_size < sizeof(plait_parameter) || !p->name)
       fail_invalid("[" + f.g->scope + "] malformed plait_parameter");
     *out = need(f, f.hooks->parameter, "parameter")(*p);
@@ -69,20 +69,20 @@ plait_error* parameter(plait_builder* b, const plait_parameter* p, plait_value* 
 }
 
 plait_error* named(plait_builder* b, const char* name, plait_value* out) {
-  return guard_c([&] { *out = need(face(b), face(b).hooks->named, "named")(name); });
+  return guard_c([&] { *out = need(handle(b), handle(b).hooks->named, "named")(name); });
 }
 
-uint32_t training(plait_builder* b) { return face(b).hooks->training ? 1 : 0; }
-const char* scope(plait_builder* b) { return face(b).g->scope.c_str(); }
+uint32_t training(plait_builder* b) { return handle(b).hooks->training ? 1 : 0; }
+const char* scope(plait_builder* b) { return handle(b).g->scope.c_str(); }
 
 plait_error* state(plait_builder* b, const char* name, double initial, plait_value* out) {
-  return guard_c([&] { *out = need(face(b), face(b).hooks->state, "state")(name, initial); });
+  return guard_c([&] { *out = need(handle(b), handle(b).hooks->state, "state")(name, initial); });
 }
 
 plait_error* set_state(plait_builder* b, const char* name, plait_value v) {
   return guard_c([&] {
-    check_value(face(b), v, "set_state");
-    need(face(b), face(b).hooks->set_state, "set_state")(name, v);
+    check_value(handle(b), v, "set_state");
+    need(handle(b), handle(b).hooks->set_state, "set_state")(name, v);
   });
 }
 
@@ -104,6 +104,6 @@ const plait_build_table kTable = {sizeof(plait_build_table),
 
 }  // namespace
 
-CBuilder::CBuilder(Graph& g, const BuildHooks& hooks) : face_{{&kTable}, &g, &hooks} {}
+CBuilder::CBuilder(Graph& g, const BuildHooks& hooks) : handle_{{&kTable}, &g, &hooks} {}
 
 }  // namespace plait::program

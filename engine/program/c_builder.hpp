@@ -27,17 +27,17 @@ class CBuilder {
   CBuilder(Graph& g, const BuildHooks& hooks);
   CBuilder(const CBuilder&) = delete;
   CBuilder& operator=(const CBuilder&) = delete;
-  plait_builder* get() { return &face_.base; }
+  plait_builder* get() { return &handle_.base; }
 
-  // The C face; `base` first, so that a plait_builder* is a Face*.
-  struct Face {
+  // The C face; `base` first, so that a plait_builder* is a CHandle*.
+  struct CHandle {
     plait_builder base;
     Graph* g;
     const BuildHooks* hooks;
   };
 
  private:
-  Face face_;
+  CHandle handle_;
 };
 
 }  // namespace plait::program

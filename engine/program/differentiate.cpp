@@ -13,7 +13,7 @@ namespace {
 // The gradient rule of a plugin's op, through the C builder.
 void plugin_gradient(Use& use) {
   const plait_op_item* item = use.op.rule->item;
-  const Desc desc(use.g, use.op, 1);
+  const OpDesc desc(use.g, use.op, 1);
   std::vector<uint8_t> wanted(use.wanted.begin(), use.wanted.end());
   plait_op_use u{sizeof(plait_op_use),
                  static_cast<uint32_t>(use.op.in.size()),
@@ -38,7 +38,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     fail_invalid("[program] the loss must be a scalar, found " + text(g.shape(loss)));
   const size_t n_ops = g.ops().size();
   std::vector<ValueId> gradient(g.n_values(), 0);  // of forward values only
-  if (!g.value(loss).wants_gradient) return std::vector<ValueId>(targets.size(), 0);
+  if (!g.value(loss).requires_grad) return std::vector<ValueId>(targets.size(), 0);
   g.backward = true;
   if (const int32_t p = g.value(loss).producer; p >= 0)
     g.stage = g.ops()[static_cast<size_t>(p)].stage;
@@ -54,7 +54,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     }
     std::vector<char> wanted;
     for (ValueId v : op.in) {
-      wanted.push_back(g.value(v).wants_gradient);
+      wanted.push_back(g.value(v).requires_grad);
       any_in = any_in || wanted.back();
     }
     if (!any_out || !any_in) continue;
@@ -81,7 +81,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
       g.stage = op.stage;
       if (sum && g.value(sum).producer >= 0)
         g.stage = std::min(g.stage, g.ops()[static_cast<size_t>(g.value(sum).producer)].stage);
-      sum = sum ? operator_(g, "add", sum, d) : d;
+      sum = sum ? binary(g, "add", sum, d) : d;
     }
   }
   std::vector<ValueId> result;

@@ -1,4 +1,4 @@
-// Fusion of element-wise ops. P is the producer, C the consumer that swallows it: P's instructions come first, C's follow
+// Fusion of element-wise ops. P is the producer, C the consumer that it is fused into: P's instructions come first, C's follow
 // with registers renumbered, and the joined op stands where C stood.
 #include <algorithm>
 
@@ -23,16 +23,16 @@ bool is_scalar_map(const Graph& g, const Op& op) {
 }
 
 // Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P writes.
-bool may_move(const Graph& g, const Uses& uses, size_t i, size_t j) {
+bool may_move(const Graph& g, const UseLists& uses, size_t i, size_t j) {
   const Op& p = g.ops()[i];
   for (size_t t = i + 1; t < j; ++t) {
     const Op& op = g.ops()[t];
     for (ValueId w : op.out)
       for (ValueId r : p.in)
-        if (g.root(w) == g.root(r)) return false;
+        if (g.storage_of(w) == g.storage_of(r)) return false;
     for (ValueId v : p.out) {
       if (!uses.is_output(v)) continue;
-      const auto touches = [&](ValueId x) { return g.root(x) == g.root(v); };
+      const auto touches = [&](ValueId x) { return g.storage_of(x) == g.storage_of(v); };
       if (std::any_of(op.in.begin(), op.in.end(), touches) ||
           std::any_of(op.out.begin(), op.out.end(), touches))
         return false;
@@ -57,7 +57,7 @@ bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
 }
 
 // The joined op: inputs of P and C without doubles and without what P makes; outputs of C, then `kept` outputs of P.
-Op join(const Op& p, const Op& c, const std::vector<ValueId>& kept) {
+Op join(const Op& p, const Op& c, const std::vector<ValueId>& live_outputs) {
   Op joined;
   joined.name = c.name;
   joined.rule = c.rule;
@@ -101,48 +101,49 @@ Op join(const Op& p, const Op& c, const std::vector<ValueId>& kept) {
 
   joined.out = c.out;
   for (uint32_t r : c.map.outputs) joined.map.outputs.push_back(c_register[r]);
-  for (ValueId v : kept) {
+  for (ValueId v : live_outputs) {
     joined.out.push_back(v);
     joined.map.outputs.push_back(p_result(v));
   }
   return joined;
 }
 
-bool fits(const Op& joined) {
+bool within_limits(const Op& joined) {
   return joined.in.size() + joined.out.size() <= kMaxOperands &&
          joined.map.instrs.size() <= kMaxInstrs;
 }
 
-// Tries to swallow the producer of input k of the op at j. True when the program changed.
-bool swallow(Graph& g, size_t j, size_t k) {
+// Tries to fuse the producer of input k of the op at j. True when the program changed.
+bool fuse_producer(Graph& g, size_t j, size_t k) {
   Op& c = g.ops()[j];
   const ValueId v = c.in[k];
-  if (g.value(v).producer < 0 || g.value(v).same_as) return false;
+  if (g.value(v).producer < 0 || g.value(v).alias_of) return false;
   const auto i = static_cast<size_t>(g.value(v).producer);
   const Op& p = g.ops()[i];
   if (i >= j || !is_map(p) || !same_arithmetic(g, p, c)) return false;
-  const Uses uses(g);
+  const UseLists uses(g);
   if (!may_move(g, uses, i, j)) return false;
 
   if (!keeps_precision(g, v)) return false;
   if (is_scalar_map(g, p)) {
     Op joined = join(p, c, {});
-    if (!fits(joined)) return false;
-    c = std::move(joined);  // P stays for its other readers; finish() drops it when there are none
+    if (!within_limits(joined)) return false;
+    c = std::move(
+        joined);  // P stays for its other readers; eliminate_dead_ops() drops it when there are none
     return true;
   }
   if (!same_dims(g.shape(p.out[0]), g.shape(c.out[0]))) return false;
-  std::vector<ValueId> kept;
+  std::vector<ValueId> live_outputs;
   for (ValueId out : p.out) {
     const auto& readers = uses.readers(out);
     if (!readers.empty() && readers.front() < static_cast<int32_t>(j)) return false;
     const bool others = std::any_of(readers.begin(), readers.end(),
                                     [&](int32_t r) { return r != static_cast<int32_t>(j); });
-    if (others || uses.is_output(out)) kept.push_back(out);
+    if (others || uses.is_output(out)) live_outputs.push_back(out);
   }
-  Op joined = join(p, c, kept);
-  if (!fits(joined)) return false;
-  for (ValueId out : kept) g.value(out).producer = static_cast<int32_t>(j);
+  Op joined = join(p, c, live_outputs);
+  if (!within_limits(joined)) return false;
+  for (ValueId out : live_outputs) g.value(out).producer = static_cast<int32_t>(j);
   c = std::move(joined);
   g.ops()[i] = Op{};
   return true;
@@ -150,9 +151,9 @@ bool swallow(Graph& g, size_t j, size_t k) {
 
 // An in-place update takes along an earlier map of its shape that reads the same tensor: one pass over memory instead of two, and
 // the way is free for the update that waits for that map's result.
-bool take_sibling(Graph& g, size_t j) {
+bool fuse_sibling(Graph& g, size_t j) {
   const Op& c = g.ops()[j];
-  if (std::none_of(c.out.begin(), c.out.end(), [&](ValueId v) { return g.value(v).same_as != 0; }))
+  if (std::none_of(c.out.begin(), c.out.end(), [&](ValueId v) { return g.value(v).alias_of != 0; }))
     return false;
   for (size_t i = j; i-- > 0;) {
     const Op& p = g.ops()[i];
@@ -162,13 +163,13 @@ bool take_sibling(Graph& g, size_t j) {
     const bool shares = std::any_of(p.in.begin(), p.in.end(), [&](ValueId v) {
       return !single_element(g, v) && std::find(c.in.begin(), c.in.end(), v) != c.in.end();
     });
-    const Uses uses(g);
+    const UseLists uses(g);
     const bool early_reader = std::any_of(p.out.begin(), p.out.end(), [&](ValueId v) {
       return !uses.readers(v).empty() && uses.readers(v).front() <= static_cast<int32_t>(j);
     });
     if (!shares || early_reader || !may_move(g, uses, i, j)) continue;
     Op joined = join(p, c, p.out);
-    if (!fits(joined)) continue;
+    if (!within_limits(joined)) continue;
     for (ValueId v : joined.out) g.value(v).producer = static_cast<int32_t>(j);
     g.ops()[j] = std::move(joined);
     g.ops()[i] = Op{};
@@ -206,12 +207,12 @@ void merge_equal_instrs(Op& op) {
 void fuse_maps(Graph& g) {
   for (size_t j = 0; j < g.ops().size(); ++j) {
     if (!is_map(g.ops()[j])) continue;
-    for (size_t k = 0; k < g.ops()[j].in.size();) k = swallow(g, j, k) ? 0 : k + 1;
-    while (take_sibling(g, j)) {
+    for (size_t k = 0; k < g.ops()[j].in.size();) k = fuse_producer(g, j, k) ? 0 : k + 1;
+    while (fuse_sibling(g, j)) {
     }
     merge_equal_instrs(g.ops()[j]);
   }
-  finish(g);
+  eliminate_dead_ops(g);
 }
 
 }  // namespace plait::program

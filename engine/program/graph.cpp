@@ -9,11 +9,11 @@
 
 namespace plait::program {
 
-ValueId Graph::persistent(std::string name, const plait_shape& shape, Place place) {
+ValueId Graph::persistent(std::string name, const plait_shape& shape, BufferRef buffer) {
   Value v;
   v.shape = shape;
   v.role = Role::kPersistent;
-  v.place = place;
+  v.buffer = buffer;
   v.name = std::move(name);
   values_.push_back(std::move(v));
   return static_cast<ValueId>(values_.size() - 1);
@@ -21,13 +21,13 @@ ValueId Graph::persistent(std::string name, const plait_shape& shape, Place plac
 
 ValueId Graph::constant(double v) {
   const std::string key = "constant|" + strf("%a|%d", v, stage);
-  if (auto it = known_.find(key); it != known_.end()) return it->second[0];
+  if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second[0];
   Op op;
   op.name = "map";
   op.rule = rules_->find("map");
   op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, v}};
   op.map.outputs = {0};
-  return (known_[key] = add(std::move(op), {make_shape(PLAIT_F32, {})}))[0];
+  return (cse_table_[key] = add(std::move(op), {make_shape(PLAIT_F32, {})}))[0];
 }
 
 namespace {
@@ -59,7 +59,7 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
     key += "|" + std::to_string(v);
   }
   key += attrs.key() + "|" + std::to_string(stage);
-  if (auto it = known_.find(key); it != known_.end()) return it->second;
+  if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second;
 
   std::vector<plait_shape> shapes;
   for (ValueId v : in) shapes.push_back(shape(v));
@@ -91,16 +91,16 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
     op.name = name;
     op.rule = rules_->find(name);
     if (op.rule->item) {
-      const Desc desc(op.name, shapes, op.attrs);
+      const OpDesc desc(op.name, shapes, op.attrs);
       outputs.assign(op.rule->item->n_outputs, make_shape(PLAIT_F32, {}));
       const auto call = [&] {
         return op.rule->item->infer(op.rule->host, desc.get(), outputs.data());
       };
       check_plugin(try_plugin(plugin_call(*op.rule, "infer"), call), op.name, "infer");
       for (plait_shape& s : outputs) {
-        if (s.rank > PLAIT_MAX_RANK)
+        if (s.ndim > PLAIT_MAX_NDIM)
           fail(PLAIT_ERR_PLUGIN,
-               where(*this, name) + strf(" infer() set rank %u, at most 8 are supported", s.rank));
+               where(*this, name) + strf(" infer() set ndim %u, at most 8 are supported", s.ndim));
         s = make_shape(s.dtype, dims_of(s));
       }
     } else {
@@ -108,7 +108,7 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
     }
   }
   if (!op.rule) op.rule = rules_->find(op.name);
-  return known_[key] = add(std::move(op), outputs);
+  return cse_table_[key] = add(std::move(op), outputs);
 }
 
 std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) {
@@ -117,7 +117,7 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
   op.stage = stage;
   bool wants = false;
   for (ValueId v : op.in) {
-    wants = wants || values_[v].wants_gradient;
+    wants = wants || values_[v].requires_grad;
     if (const int32_t p = values_[v].producer; !backward && p >= 0)
       op.stage = std::max(op.stage, ops_[static_cast<size_t>(p)].stage);
   }
@@ -125,8 +125,8 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
     Value v;
     v.shape = s;
     v.producer = static_cast<int32_t>(ops_.size());
-    v.wants_gradient = wants;
-    if (op.rule->is_view) v.same_as = op.in[0];
+    v.requires_grad = wants;
+    if (op.rule->is_view) v.alias_of = op.in[0];
     values_.push_back(std::move(v));
     op.out.push_back(static_cast<ValueId>(values_.size() - 1));
   }
@@ -134,15 +134,15 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
   return ops_.back().out;
 }
 
-ValueId Graph::root(ValueId v) const {
-  while (values_[v].same_as) v = values_[v].same_as;
+ValueId Graph::storage_of(ValueId v) const {
+  while (values_[v].alias_of) v = values_[v].alias_of;
   return v;
 }
 
-uint64_t Graph::inside_root(ValueId v) const {
-  uint64_t inside = 0;
-  for (; values_[v].same_as; v = values_[v].same_as) inside += values_[v].inside;
-  return inside;
+uint64_t Graph::storage_offset(ValueId v) const {
+  uint64_t offset = 0;
+  for (; values_[v].alias_of; v = values_[v].alias_of) offset += values_[v].byte_offset;
+  return offset;
 }
 
 ValueId Graph::buffer(const plait_shape& shape) {
@@ -152,28 +152,28 @@ ValueId Graph::buffer(const plait_shape& shape) {
   return static_cast<ValueId>(values_.size() - 1);
 }
 
-ValueId Graph::part(ValueId buffer, uint64_t offset, const plait_shape& shape) {
+ValueId Graph::view(ValueId buffer, uint64_t offset, const plait_shape& shape) {
   const ValueId v = this->buffer(shape);
-  values_[v].same_as = buffer;
-  values_[v].inside = offset;
+  values_[v].alias_of = buffer;
+  values_[v].byte_offset = offset;
   return v;
 }
 
-ValueId Graph::bind_inside(ValueId v, ValueId buffer, uint64_t offset) {
-  Value& r = values_[root(v)];
+ValueId Graph::bind_into(ValueId v, ValueId buffer, uint64_t offset) {
+  Value& r = values_[storage_of(v)];
   if (r.role == Role::kTransient && r.producer >= 0) {
-    r.same_as = buffer;
-    r.inside = offset;
+    r.alias_of = buffer;
+    r.byte_offset = offset;
     return v;
   }
-  return assign(part(buffer, offset, shape(v)), v);
+  return assign(view(buffer, offset, shape(v)), v);
 }
 
-ValueId Graph::bind(ValueId v, Place place) {
-  Value& r = values_[root(v)];
+ValueId Graph::bind(ValueId v, BufferRef buffer) {
+  Value& r = values_[storage_of(v)];
   if (r.role == Role::kTransient && r.producer >= 0) {
     r.role = Role::kPersistent;
-    r.place = place;
+    r.buffer = buffer;
     return v;
   }
   const plait_shape s = shape(v);
@@ -185,7 +185,7 @@ ValueId Graph::bind(ValueId v, Place place) {
   op.map.outputs = {1};
   const ValueId copy = add(std::move(op), {s})[0];
   values_[copy].role = Role::kPersistent;
-  values_[copy].place = place;
+  values_[copy].buffer = buffer;
   return copy;
 }
 
@@ -199,14 +199,14 @@ ValueId Graph::assign(ValueId target, ValueId v) {
   op.map.instrs = {{PLAIT_MAP_COPY, 0, 0, 0, 0}};
   op.map.outputs = {1};
   const ValueId out = add(std::move(op), {shape(target)})[0];
-  values_[out].same_as = target;
+  values_[out].alias_of = target;
   return out;
 }
 
 ValueId Graph::apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs) {
   const ValueId first = in.at(0);
   const ValueId out = apply1(name, std::move(in), std::move(attrs));
-  values_[out].same_as = first;
+  values_[out].alias_of = first;
   return out;
 }
 

@@ -26,21 +26,21 @@ enum class Role {
 };
 
 // A place in persistent memory: bytes [offset, offset + size) of a segment (see plan/storage.hpp).
-struct Place {
+struct BufferRef {
   int32_t segment = -1;
   uint64_t offset = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const BufferRef&) const = default;
 };
 
 struct Value {
   plait_shape shape{};
   Role role = Role::kTransient;
-  Place place;            // of a persistent value
-  std::string name;       // of inputs and parameters, for messages
-  int32_t producer = -1;  // index of the op that makes it, -1: it comes from outside
-  ValueId same_as = 0;    // the value whose memory this one shares (reshape, in-place result)
-  uint64_t inside = 0;    // bytes from the beginning of that memory
-  bool wants_gradient = false;
+  BufferRef buffer;          // of a persistent value
+  std::string name;          // of inputs and parameters, for messages
+  int32_t producer = -1;     // index of the op that makes it, -1: it comes from outside
+  ValueId alias_of = 0;      // the value whose memory this one shares (reshape, in-place result)
+  uint64_t byte_offset = 0;  // bytes from the beginning of that memory
+  bool requires_grad = false;
 };
 
 // One attribute; the type is a PLAIT_OPT_* constant.
@@ -116,7 +116,7 @@ class Graph {
   const Rules* rules() const { return rules_; }
 
   // A value from outside the program.
-  ValueId persistent(std::string name, const plait_shape& shape, Place place);
+  ValueId persistent(std::string name, const plait_shape& shape, BufferRef buffer);
   // The scalar constant, f32.
   ValueId constant(double v);
   // Applies an op by builder name; the same op on the same inputs gives the same values again.
@@ -128,18 +128,18 @@ class Graph {
   std::vector<ValueId> append(Op op, const std::vector<plait_shape>& outputs) {
     return add(std::move(op), outputs);
   }
-  // The memory a value really lives in: follows same_as to its end. inside_root: bytes from its beginning.
-  ValueId root(ValueId v) const;
-  uint64_t inside_root(ValueId v) const;
+  // The memory a value really lives in: follows alias_of to its end. storage_offset: bytes from its beginning.
+  ValueId storage_of(ValueId v) const;
+  uint64_t storage_offset(ValueId v) const;
   // Transient memory that other values are to lie in; nobody makes it as a whole.
   ValueId buffer(const plait_shape& shape);
   // What lies at `offset` bytes of a buffer, as a value of its own. There need be nothing yet.
-  ValueId part(ValueId buffer, uint64_t offset, const plait_shape& shape);
+  ValueId view(ValueId buffer, uint64_t offset, const plait_shape& shape);
   // Like bind(), into a buffer.
-  ValueId bind_inside(ValueId v, ValueId buffer, uint64_t offset);
+  ValueId bind_into(ValueId v, ValueId buffer, uint64_t offset);
   // Makes `v` end up at `place` when the program has run: its producer writes there directly where that is safe, else a
   // copy is appended. Returns the value that lies there.
-  ValueId bind(ValueId v, Place place);
+  ValueId bind(ValueId v, BufferRef buffer);
   // Appends an in-place update: the memory of `target` (persistent) becomes `v`. Returns `target` as it is then.
   ValueId assign(ValueId target, ValueId v);
   // apply1() of an op that leaves its result in the memory of its first input.
@@ -159,16 +159,16 @@ class Graph {
   const Rules* rules_;
   std::deque<Value> values_;  // a deque: references to shapes stay good while ops are added
   std::vector<Op> ops_;
-  std::unordered_map<std::string, std::vector<ValueId>> known_;  // what apply() made before
+  std::unordered_map<std::string, std::vector<ValueId>> cse_table_;  // what apply() made before
 };
 
 // An op description for plugins, with the storage behind its pointers.
-class Desc {
+class OpDesc {
  public:
-  Desc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs = true);
-  Desc(const std::string& name, const std::vector<plait_shape>& inputs, const Attrs& attrs);
-  Desc(const Desc&) = delete;
-  Desc& operator=(const Desc&) = delete;
+  OpDesc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs = true);
+  OpDesc(const std::string& name, const std::vector<plait_shape>& inputs, const Attrs& attrs);
+  OpDesc(const OpDesc&) = delete;
+  OpDesc& operator=(const OpDesc&) = delete;
   const plait_op_desc* get() const { return &desc_; }
 
  private:

@@ -1,4 +1,4 @@
-// Rewrites of a finished program. Order: fold_matmul, fuse_maps, hoist_exchanges (each leaves a valid program behind).
+// Rewrites of a finished program. Order: fold_matmul, fuse_maps, hoist_collectives (each leaves a valid program behind).
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@ void fold_matmul(Graph& g, const HasKernel& has_kernel);
 // Joins element-wise ops of one shape into one `map`, and scalar arithmetic into whoever reads it.
 void fuse_maps(Graph& g);
 
-// Lets exchanges start as soon as what they send is there.
-void hoist_exchanges(Graph& g);
+// Lets collectives start as soon as what they send is there.
+void hoist_collectives(Graph& g);
 
 // Drops ops whose results nobody reads; sets Op::alias of in-place results.
-void finish(Graph& g);
+void eliminate_dead_ops(Graph& g);
 
 // What the passes need to know of who reads what.
-class Uses {
+class UseLists {
  public:
-  explicit Uses(const Graph& g);
+  explicit UseLists(const Graph& g);
   // Ops that read the value itself, ascending. Views count as readers.
   const std::vector<int32_t>& readers(ValueId v) const { return readers_[v]; }
   // The value's memory lies outside the program: it must be written whoever reads it.

@@ -9,17 +9,17 @@ namespace plait::program {
 namespace {
 
 // Who reads what, and who made it.
-struct Readers {
-  explicit Readers(const Graph& g) : backward(g.n_values(), 0), elsewhere(g.n_values(), 0) {
+struct ReaderFlags {
+  explicit ReaderFlags(const Graph& g) : backward(g.n_values(), 0), elsewhere(g.n_values(), 0) {
     for (const Op& op : g.ops())
       for (ValueId v : op.in) {
         if (op.backward)
           backward[v] = 1;
-        else if (const Op* maker = maker_of(g, v); maker && maker->scope != op.scope)
+        else if (const Op* maker = producer_of(g, v); maker && maker->scope != op.scope)
           elsewhere[v] = 1;
       }
   }
-  static const Op* maker_of(const Graph& g, ValueId v) {
+  static const Op* producer_of(const Graph& g, ValueId v) {
     const int32_t producer = g.value(v).producer;
     return producer < 0 ? nullptr : &g.ops()[static_cast<size_t>(producer)];
   }
@@ -27,55 +27,56 @@ struct Readers {
   std::vector<char> elsewhere;  // a forward op of another layer reads it
 };
 
-bool can_be_made_again(const Graph& g, ValueId v) {
-  const Op* op = Readers::maker_of(g, v);
-  return op && !op->backward && op->rule->exchange == Exchange::kNone;
+bool can_recompute(const Graph& g, ValueId v) {
+  const Op* op = ReaderFlags::producer_of(g, v);
+  return op && !op->backward && op->rule->collective == CollectiveOp::kNone;
 }
 
 // Work to make v from what the backward pass keeps anyway.
-double work(const Graph& g, const Readers& readers, ValueId v, std::vector<char>& seen) {
-  if (seen[v] || !can_be_made_again(g, v)) return 0;
+double recompute_cost(const Graph& g, const ReaderFlags& readers, ValueId v,
+                      std::vector<char>& seen) {
+  if (seen[v] || !can_recompute(g, v)) return 0;
   seen[v] = 1;
-  const Op& op = *Readers::maker_of(g, v);
+  const Op& op = *ReaderFlags::producer_of(g, v);
   double sum = flops_of(g, op);
   for (ValueId u : op.in)
-    if (!readers.backward[u]) sum += work(g, readers, u, seen);
+    if (!readers.backward[u]) sum += recompute_cost(g, readers, u, seen);
   return sum;
 }
 
 // Copies of forward ops, each where it is first needed.
-class Copier {
+class Rematerializer {
  public:
-  Copier(Graph& g, const std::vector<ValueId>& dropped, bool within_layers)
+  Rematerializer(Graph& g, const std::vector<ValueId>& dropped, bool within_layers)
       : g_(g), readers_(g), dropped_(g.n_values(), 0), within_layers_(within_layers) {
     for (ValueId v : dropped) dropped_[v] = 1;
   }
   void run();
 
  private:
-  bool kept(ValueId v, const std::string& layer, int32_t stage) const {
-    if (!can_be_made_again(g_, v)) return true;
-    const Op& maker = *Readers::maker_of(g_, v);
+  bool is_saved(ValueId v, const std::string& layer, int32_t stage) const {
+    if (!can_recompute(g_, v)) return true;
+    const Op& maker = *ReaderFlags::producer_of(g_, v);
     if (maker.stage != stage || (within_layers_ && maker.scope != layer)) return true;
     return readers_.backward[v] && !dropped_[v];
   }
-  ValueId again(ValueId v, size_t reader);
+  ValueId rematerialize(ValueId v, size_t reader);
 
   Graph& g_;
-  const Readers readers_;
+  const ReaderFlags readers_;
   std::vector<char> dropped_;
   const bool within_layers_;
   std::map<ValueId, ValueId> made_;
   std::vector<std::pair<size_t, size_t>> copies_;  // before which op, which op
 };
 
-ValueId Copier::again(ValueId v, size_t reader) {
+ValueId Rematerializer::rematerialize(ValueId v, size_t reader) {
   if (const auto at = made_.find(v); at != made_.end()) return at->second;
-  Op copy = *Readers::maker_of(g_, v);
+  Op copy = *ReaderFlags::producer_of(g_, v);
   std::vector<plait_shape> shapes;
   for (ValueId o : copy.out) shapes.push_back(g_.shape(o));
   for (ValueId& u : copy.in)
-    if (!kept(u, copy.scope, copy.stage)) u = again(u, reader);
+    if (!is_saved(u, copy.scope, copy.stage)) u = rematerialize(u, reader);
   const std::vector<ValueId> old = copy.out;
   copy.out.clear();
   const std::string scope = copy.scope;
@@ -89,7 +90,7 @@ ValueId Copier::again(ValueId v, size_t reader) {
   return made_[v];
 }
 
-void Copier::run() {
+void Rematerializer::run() {
   const size_t n = g_.ops().size();
   for (size_t i = 0; i < n; ++i) {
     if (!g_.ops()[i].backward) continue;
@@ -97,11 +98,11 @@ void Copier::run() {
       const ValueId v = g_.ops()[i].in[k];
       if (v >= dropped_.size() || !dropped_[v]) continue;
       // What came from an earlier stage is not made again here.
-      if (Readers::maker_of(g_, v)->stage != g_.ops()[i].stage) continue;
-      const ValueId fresh = again(v, i);
+      if (ReaderFlags::producer_of(g_, v)->stage != g_.ops()[i].stage) continue;
+      const ValueId fresh = rematerialize(v, i);
       Op& op = g_.ops()[i];
       op.in[k] = fresh;
-      if (op.rule->is_view) g_.value(op.out[0]).same_as = fresh;
+      if (op.rule->is_view) g_.value(op.out[0]).alias_of = fresh;
     }
   }
   std::vector<Op> ordered;
@@ -119,21 +120,21 @@ void Copier::run() {
 
 }  // namespace
 
-std::vector<Saved> saved_values(const Graph& g) {
-  const Readers readers(g);
-  std::vector<Saved> all;
+std::vector<SavedValue> saved_values(const Graph& g) {
+  const ReaderFlags readers(g);
+  std::vector<SavedValue> all;
   for (ValueId v = 1; v < g.n_values(); ++v) {
-    if (!readers.backward[v] || !can_be_made_again(g, v)) continue;
+    if (!readers.backward[v] || !can_recompute(g, v)) continue;
     std::vector<char> seen(g.n_values(), 0);
-    const bool view = Readers::maker_of(g, v)->rule->is_view;
-    all.push_back(
-        {v, view ? 0 : bytes(g.shape(v)), work(g, readers, v, seen), !readers.elsewhere[v]});
+    const bool view = ReaderFlags::producer_of(g, v)->rule->is_view;
+    all.push_back({v, view ? 0 : bytes(g.shape(v)), recompute_cost(g, readers, v, seen),
+                   !readers.elsewhere[v]});
   }
   return all;
 }
 
 void recompute(Graph& g, const std::vector<ValueId>& dropped, bool within_layers) {
-  if (!dropped.empty()) Copier(g, dropped, within_layers).run();
+  if (!dropped.empty()) Rematerializer(g, dropped, within_layers).run();
 }
 
 }  // namespace plait::program

@@ -10,15 +10,15 @@
 namespace plait::program {
 
 // A value that the forward pass makes and the backward pass reads.
-struct Saved {
+struct SavedValue {
   ValueId value = 0;
   uint64_t bytes = 0;
-  double flops = 0;     // to make it again from the other saved values
-  bool inside = false;  // nobody in another layer reads it
+  double flops = 0;          // to make it again from the other saved values
+  bool layer_local = false;  // nobody in another layer reads it
 };
 
 // Those that can be made again, in the order of the program. What comes from other ranks can't: it would be sent twice.
-std::vector<Saved> saved_values(const Graph& g);
+std::vector<SavedValue> saved_values(const Graph& g);
 
 // Makes the values again before the backward pass first reads them. within_layers: only from what other layers made; else from any
 // value that is still kept.

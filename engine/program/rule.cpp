@@ -15,8 +15,8 @@ double plugin_flops(const Graph& g, const Op& op) {
   const plait_op_item* item = op.rule->item;
   if (item->struct_size < offsetof(plait_op_item, flops) + sizeof(item->flops) || !item->flops)
     return static_cast<double>(elements(g.shape(op.out[0])));
-  const double n =
-      ask_plugin(plugin_call(*op.rule, "flops"), [&] { return item->flops(Desc(g, op, 1).get()); });
+  const double n = call_plugin(plugin_call(*op.rule, "flops"),
+                               [&] { return item->flops(OpDesc(g, op, 1).get()); });
   if (!std::isfinite(n) || n < 0)
     fail(PLAIT_ERR_PLUGIN, "[program] flops() of op '" + op.name + "' returned " + strf("%g", n) +
                                ", expected a number that is not below 0; tell its author");
@@ -30,9 +30,7 @@ void Application::arity(size_t min, size_t max) const {
     fail_invalid(where() + strf(" takes %zu to %zu inputs, found %zu", min, max, in.size()));
 }
 
-ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b) {
-  return g.apply1(name, {a, b});
-}
+ValueId binary(Graph& g, const char* name, ValueId a, ValueId b) { return g.apply1(name, {a, b}); }
 
 double flops_of(const Graph& g, const Op& op) {
   if (op.rule->is_view) return 0;
@@ -53,8 +51,8 @@ ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape) {
   const plait_shape& from = g.shape(v);
   if (same_dims(from, shape)) return v;
   std::vector<int64_t> axes;
-  for (uint32_t i = 0; i < from.rank; ++i) {
-    const int64_t target = i + shape.rank >= from.rank ? shape.dims[i + shape.rank - from.rank] : 1;
+  for (uint32_t i = 0; i < from.ndim; ++i) {
+    const int64_t target = i + shape.ndim >= from.ndim ? shape.dims[i + shape.ndim - from.ndim] : 1;
     if (target == 1 && from.dims[i] != 1) axes.push_back(i);
   }
   if (!axes.empty())

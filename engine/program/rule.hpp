@@ -31,28 +31,28 @@ struct Use {
 };
 
 // Ops that talk to other ranks; the runtime carries them out, no device kernel does.
-enum class Exchange : uint8_t { kNone, kStart, kWait };
+enum class CollectiveOp : uint8_t { kNone, kStart, kDone };
 
-struct Share;
+struct Sharding;
 // How an op is shared by the ranks of a tensor group; see partition.hpp. One for each kind of op; nullptr: it needs whole values.
-using ShareRule = bool (*)(const Graph&, const Op&, const std::vector<int32_t>& have, int64_t ranks,
-                           Share&);
-bool share_map(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_matmul(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_reduce(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_reshape(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_transpose(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_off_axis(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_gather(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_scatter(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
-bool share_rows(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Share&);
+using ShardingRule = bool (*)(const Graph&, const Op&, const std::vector<int32_t>& have,
+                              int64_t ranks, Sharding&);
+bool shard_map(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_matmul(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_reduce(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_reshape(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_transpose(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_off_axis(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_gather(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_scatter(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
+bool shard_rows(const Graph&, const Op&, const std::vector<int32_t>&, int64_t, Sharding&);
 
-struct SharedUse;
+struct ShardContext;
 // Writes an op whose shared form is not the same op over parts; see partition.hpp. False: it can't.
-using SharedRule = bool (*)(SharedUse&);
-bool write_shared_gather(SharedUse&);
-bool write_shared_cross_entropy(SharedUse&);
-bool write_shared_cross_entropy_grad(SharedUse&);
+using ShardedRewrite = bool (*)(ShardContext&);
+bool write_sharded_gather(ShardContext&);
+bool write_sharded_cross_entropy(ShardContext&);
+bool write_sharded_cross_entropy_grad(ShardContext&);
 
 struct Rule {
   const char* name;
@@ -62,9 +62,9 @@ struct Rule {
   // Floating-point operations, or nullptr: one per output element. A plugin's item says it itself.
   double (*flops)(const Graph&, const Op&) = nullptr;
   bool is_view = false;  // no kernel: the output is the input's memory
-  Exchange exchange = Exchange::kNone;
-  ShareRule share = nullptr;
-  SharedRule write_shared = nullptr;
+  CollectiveOp collective = CollectiveOp::kNone;
+  ShardingRule sharding = nullptr;
+  ShardedRewrite write_sharded = nullptr;
   const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
   const plait_host* host = nullptr;
 };
@@ -84,7 +84,7 @@ void map_gradient(Use& use);
 double flops_of(const Graph& g, const Op& op);
 
 // Helpers for gradient rules.
-ValueId operator_(Graph& g, const char* name, ValueId a, ValueId b);
+ValueId binary(Graph& g, const char* name, ValueId a, ValueId b);
 ValueId scaled(Graph& g, ValueId a, double factor);
 ValueId reshaped(Graph& g, ValueId v, const Dims& dims);
 // Sums `v` down to `shape`, undoing a broadcast.

@@ -34,7 +34,7 @@ bool is_float(uint32_t dtype) { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16;
 
 plait_shape make_shape(uint32_t dtype, const Dims& dims) {
   dtype_bytes(dtype);
-  if (dims.size() > PLAIT_MAX_RANK)
+  if (dims.size() > PLAIT_MAX_NDIM)
     fail_invalid("[shape] " + std::to_string(dims.size()) + " dimensions, at most 8 are supported");
   plait_shape s{dtype, static_cast<uint32_t>(dims.size()), {}};
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -45,11 +45,11 @@ plait_shape make_shape(uint32_t dtype, const Dims& dims) {
   return s;
 }
 
-Dims dims_of(const plait_shape& s) { return Dims(s.dims, s.dims + s.rank); }
+Dims dims_of(const plait_shape& s) { return Dims(s.dims, s.dims + s.ndim); }
 
 int64_t elements(const plait_shape& s) {
   int64_t n = 1;
-  for (uint32_t i = 0; i < s.rank; ++i) n = checked_mul<int64_t>(n, s.dims[i], "[shape] elements");
+  for (uint32_t i = 0; i < s.ndim; ++i) n = checked_mul<int64_t>(n, s.dims[i], "[shape] elements");
   return n;
 }
 
@@ -59,8 +59,8 @@ uint64_t bytes(const plait_shape& s) {
 }
 
 bool same_dims(const plait_shape& a, const plait_shape& b) {
-  if (a.rank != b.rank) return false;
-  for (uint32_t i = 0; i < a.rank; ++i)
+  if (a.ndim != b.ndim) return false;
+  for (uint32_t i = 0; i < a.ndim; ++i)
     if (a.dims[i] != b.dims[i]) return false;
   return true;
 }
@@ -71,16 +71,16 @@ bool same(const plait_shape& a, const plait_shape& b) {
 
 std::string text(const plait_shape& s) {
   std::string t = std::string(dtype_name(s.dtype)) + " (";
-  for (uint32_t i = 0; i < s.rank; ++i) t += (i ? ", " : "") + std::to_string(s.dims[i]);
+  for (uint32_t i = 0; i < s.ndim; ++i) t += (i ? ", " : "") + std::to_string(s.dims[i]);
   return t + ")";
 }
 
 Dims broadcast(const plait_shape& a, const plait_shape& b, const std::string& where) {
-  const uint32_t rank = a.rank > b.rank ? a.rank : b.rank;
-  Dims out(rank);
-  for (uint32_t i = 0; i < rank; ++i) {
-    const int64_t da = i + a.rank >= rank ? a.dims[i + a.rank - rank] : 1;
-    const int64_t db = i + b.rank >= rank ? b.dims[i + b.rank - rank] : 1;
+  const uint32_t ndim = a.ndim > b.ndim ? a.ndim : b.ndim;
+  Dims out(ndim);
+  for (uint32_t i = 0; i < ndim; ++i) {
+    const int64_t da = i + a.ndim >= ndim ? a.dims[i + a.ndim - ndim] : 1;
+    const int64_t db = i + b.ndim >= ndim ? b.dims[i + b.ndim - ndim] : 1;
     if (da != db && da != 1 && db != 1)
       fail_invalid(where + " shapes " + text(a) + " and " + text(b) +
                    " do not broadcast: extents " + std::to_string(da) + " and " +

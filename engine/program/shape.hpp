@@ -16,7 +16,7 @@ uint64_t dtype_bytes(uint32_t dtype);
 const char* dtype_name(uint32_t dtype);  // "f32"
 bool is_float(uint32_t dtype);
 
-// Throws when there are more than PLAIT_MAX_RANK extents, or a negative one.
+// Throws when there are more than PLAIT_MAX_NDIM extents, or a negative one.
 plait_shape make_shape(uint32_t dtype, const Dims& dims);
 Dims dims_of(const plait_shape& s);
 // Overflow-checked products.

@@ -9,18 +9,18 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/shape.hpp"
-#include "engine/runtime/choice.hpp"
-#include "engine/runtime/composed.hpp"
+#include "engine/runtime/backend_selection.hpp"
+#include "engine/runtime/hierarchical.hpp"
 
 namespace plait::runtime {
 
 namespace {
-constexpr char kExchangeOf[] = "[runtime] the exchange of ";
+constexpr char kCollectiveOf[] = "[runtime] the collective of ";
 
 // Ranks of one machine exchange host memory with the cores that compute: there is nothing to gain beside the computing, and in one go,
 // side by side, what is large stays in the caches between two cores. So it starts when its result is needed; but in a pipeline, where
 // ranks wait for each other, at once. The same on all members of a group.
-bool starts_late(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_desc& desc) {
+bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_desc& desc) {
   constexpr uint64_t kLarge = 1 << 20;
   const bool message = desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE;
   return !message && item.reach < PLAIT_COMM_REACH_NETWORK && !item.device &&
@@ -29,23 +29,23 @@ bool starts_late(const plan::Plan& plan, const plait_comm_item& item, const plai
 }  // namespace
 
 // One group of this rank.
-struct Communicators::Group {
+struct Communicators::CommGroup {
   topology::Axis axis;
   uint32_t channel = 0;
   std::string prefix;  // of its names in the job's store: "data.0."
   const plait_comm_item* item = nullptr;
   std::string backend, plugin;       // as messages call them
-  const plait_host* host = nullptr;  // for the log; none of a composed group
+  const plait_host* host = nullptr;  // for the log; none of a hierarchical group
   plait_comm* comm = nullptr;
   Control* control = nullptr;
   double connect_timeout = 0;
   plait_store store{};
-  Sequence calls;                      // those that all members start in the same order
-  std::map<size_t, Signature> sums{};  // what sum() was called with
+  CollectiveLog calls;                       // those that all members start in the same order
+  std::map<size_t, CallDescription> sums{};  // what sum() was called with
 };
 
 // One prepared exchange; a kernel as devices see it.
-struct Communicators::Call {
+struct Communicators::PreparedCall {
   const plait_comm_item* item = nullptr;
   const plait_host* host = nullptr;  // as the group's
   plait_comm_call* call = nullptr;
@@ -53,52 +53,54 @@ struct Communicators::Call {
   std::string_view plugin = {};       // of the group's, as messages call it
   const void* in = nullptr;
   void* out = nullptr;
-  Sequence* sequence = nullptr;  // that it belongs to; messages between two members belong to none
-  std::optional<Signature> signature;
-  bool late = false;  // starts when it is to be finished
-  mutable bool wanted = false, under_way = false;
+  CollectiveLog* log = nullptr;  // that it belongs to; messages between two members belong to none
+  std::optional<CallDescription> description;
+  bool deferred = false;  // starts when it is to be finished
+  mutable bool start_pending = false, in_flight = false;
 
   plait_error* start(plait_queue* queue) const {
-    wanted = late;
-    return late ? nullptr : begin(queue);
+    start_pending = deferred;
+    return deferred ? nullptr : begin(queue);
   }
   plait_error* begin(plait_queue* queue) const {
-    if (sequence) sequence->add(*signature);
+    if (log) log->add(*description);
     plait_error* error = try_plugin({plugin, "start", "backend", item->name},
                                     [&] { return item->start(call, queue); });
-    under_way = !error;
-    return told(error);
+    in_flight = !error;
+    return with_collective_name(error);
   }
   plait_error* finish(plait_queue* queue) const {
-    if (wanted) {
-      wanted = false;
+    if (start_pending) {
+      start_pending = false;
       if (plait_error* error = begin(queue)) return error;
     }
-    if (!under_way) return nullptr;
-    under_way = false;
-    return told(try_plugin({plugin, "finish", "backend", item->name},
-                           [&] { return item->finish(call, queue); }));
+    if (!in_flight) return nullptr;
+    in_flight = false;
+    return with_collective_name(try_plugin({plugin, "finish", "backend", item->name},
+                                           [&] { return item->finish(call, queue); }));
   }
   // Backends name a call by what it is, the plan by what for.
-  plait_error* told(plait_error* error) const {
+  plait_error* with_collective_name(plait_error* error) const {
     if (!error) return nullptr;
     try {
-      const std::string text = kExchangeOf + *name + " failed";
+      const std::string text = kCollectiveOf + *name + " failed";
       return new_c_error(error->code, text.data(), text.size(), error);
     } catch (const std::bad_alloc&) {
       return error;
     }
   }
   plait_kernel* kernel() { return reinterpret_cast<plait_kernel*>(this); }
-  static const Call& of(const plait_kernel* k) { return *reinterpret_cast<const Call*>(k); }
-  using Action = plait_error* (Call::*)(plait_queue*) const;
+  static const PreparedCall& of(const plait_kernel* k) {
+    return *reinterpret_cast<const PreparedCall*>(k);
+  }
+  using Action = plait_error* (PreparedCall::*)(plait_queue*) const;
   template <Action action>
   static plait_kernel_item item_of(const char* name) {
     return {.struct_size = sizeof(plait_kernel_item),
             .name = name,
             .op = name,
             .device = "",
-            .rank = 0,
+            .priority = 0,
             .reserved = 0,
             .select = nullptr,
             .prepare = nullptr,
@@ -109,17 +111,19 @@ struct Communicators::Call {
 };
 
 const plait_kernel_item& Communicators::start_item() {
-  static const plait_kernel_item kItem = Call::item_of<&Call::start>("exchange");
+  static const plait_kernel_item kItem =
+      PreparedCall::item_of<&PreparedCall::start>("collective_start");
   return kItem;
 }
 
 const plait_kernel_item& Communicators::wait_item() {
-  static const plait_kernel_item kItem = Call::item_of<&Call::finish>("exchange_wait");
+  static const plait_kernel_item kItem =
+      PreparedCall::item_of<&PreparedCall::finish>("collective_done");
   return kItem;
 }
 
-bool Communicators::is_of_exchange(const plait_error& error) {
-  return starts_with(error.text, kExchangeOf);
+bool Communicators::is_collective_error(const plait_error& error) {
+  return starts_with(error.text, kCollectiveOf);
 }
 
 namespace {
@@ -137,11 +141,11 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
     // The same order on every rank, so that no two wait for each other in different groups.
-    for (const topology::Group& members : plan_->grid.all_groups())
+    for (const topology::ProcessGroup& members : plan_->grid.all_groups())
       for (const uint32_t channel : {0u, 1u}) {
         const bool needed = members.size() > 1 && members.position(plan_->rank) >= 0 &&
-                            std::any_of(plan_->exchanges.begin(), plan_->exchanges.end(),
-                                        [&](const plan::Exchange& e) {
+                            std::any_of(plan_->collectives.begin(), plan_->collectives.end(),
+                                        [&](const plan::Collective& e) {
                                           return e.axis == members.axis && e.channel == channel;
                                         });
         if (needed) open(members, channel, host_memory);
@@ -154,9 +158,10 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
-void Communicators::open(const topology::Group& members, uint32_t channel, bool host_memory) {
+void Communicators::open(const topology::ProcessGroup& members, uint32_t channel,
+                         bool host_memory) {
   std::unique_lock opening(mutex_);
-  Group& g = groups_.emplace_back();  // end() may be walking along the groups
+  CommGroup& g = groups_.emplace_back();  // end() may be walking along the groups
   opening.unlock();
   g.axis = members.axis;
   g.channel = channel;
@@ -168,13 +173,13 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   g.store.self = &g;
   g.store.set = [](void* self, const char* key, const void* data, uint64_t size) {
     return guard_c([&] {
-      const Group& of = *static_cast<Group*>(self);
+      const CommGroup& of = *static_cast<CommGroup*>(self);
       of.control->set(of.prefix + key, {static_cast<const char*>(data), size});
     });
   };
   g.store.get = [](void* self, const char* key, void* data, uint64_t capacity, uint64_t* size) {
     return guard_c([&] {
-      const Group& of = *static_cast<Group*>(self);
+      const CommGroup& of = *static_cast<CommGroup*>(self);
       const std::string value = of.control->get(of.prefix + key, of.connect_timeout);
       if (value.size() > capacity)
         fail_invalid(strf("[runtime] the value of '%s' has %zu bytes, the caller has room for %lu",
@@ -189,10 +194,10 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
     names.push_back(rank_name(*plan_, r));
     hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
   }
-  const Choice choice = choose(*plan_, control_.peers(), members, host_memory);
-  g.backend = choice.name;
-  g.item = choice.composed() ? &composed_item() : choice.whole;
-  g.plugin = choice.composed() ? choice.name : plan_->registry->plugin_of(g.item);
+  const BackendSelection selection = select_backend(*plan_, control_.peers(), members, host_memory);
+  g.backend = selection.name;
+  g.item = selection.hierarchical() ? &hierarchical_item() : selection.flat;
+  g.plugin = selection.hierarchical() ? selection.name : plan_->registry->plugin_of(g.item);
   std::vector<const char*> c_names, c_hosts;
   for (size_t i = 0; i < names.size(); ++i) {
     c_names.push_back(names[i].c_str());
@@ -208,7 +213,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   setup.store = &g.store;
   setup.connect_timeout = g.connect_timeout;
   setup.timeout = control_.timeout();
-  // Options under [comm] are those of the backend that topology.comm names.
+  // Options under [comm] are those of the backend that topology.backend names.
   config::Problems problems;
   std::deque<config::OptionSet> options;
   const auto backend = [&](const plait_comm_item* item) -> CommBackend {
@@ -218,13 +223,13 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
     return {item, plan_->registry->host_of(item), &options.back(),
             plan_->registry->plugin_of(item)};
   };
-  const CommBackend whole = backend(choice.whole);
-  if (!choice.composed()) g.host = whole.host;
+  const CommBackend whole = backend(selection.flat);
+  if (!selection.hierarchical()) g.host = whole.host;
   plait_comm* comm = nullptr;
-  if (choice.composed())
-    comm = open_composed(
-        {choice.name, backend(choice.near), whole, will_need_pairs(*plan_, members.axis, channel)},
-        setup);
+  if (selection.hierarchical())
+    comm = open_hierarchical({selection.name, backend(selection.intra), whole,
+                              plan_needs_flat_group(*plan_, members.axis, channel)},
+                             setup);
   else
     check_plugin(
         try_plugin({g.plugin, "open", "backend", g.backend},
@@ -233,7 +238,7 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
   {
     const std::lock_guard lock(mutex_);
     g.comm = comm;
-    if (!ended_.empty()) cut_off(g, ended_);
+    if (!ended_.empty()) abort_group(g, ended_);
   }
   control_.watch(name, g.calls);
 }
@@ -242,33 +247,34 @@ void Communicators::open(const topology::Group& members, uint32_t channel, bool 
 void Communicators::end(const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
   ended_ = reason;
-  for (const Group& g : groups_)
-    if (g.comm) cut_off(g, reason);
+  for (const CommGroup& g : groups_)
+    if (g.comm) abort_group(g, reason);
 }
 
-void Communicators::cut_off(const Group& g, const std::string& reason) noexcept {
-  leave_plugin(g.host, {"", "abort", "backend", g.backend},
-               [&] { g.item->abort(g.comm, reason.data(), reason.size()); });
+void Communicators::abort_group(const CommGroup& g, const std::string& reason) noexcept {
+  call_plugin_noexcept(g.host, {"", "abort", "backend", g.backend},
+                       [&] { g.item->abort(g.comm, reason.data(), reason.size()); });
 }
 
 void Communicators::close() noexcept {
   control_.on_end({});
   control_.unwatch();
   for (const auto& entry : calls_) {
-    const Call& call = *entry.second;
+    const PreparedCall& call = *entry.second;
     if (call.call)
-      leave_plugin(call.host, {"", "release", "backend", call.item->name},
-                   [&] { call.item->release(call.call); });
+      call_plugin_noexcept(call.host, {"", "release", "backend", call.item->name},
+                           [&] { call.item->release(call.call); });
   }
   calls_.clear();
-  for (Group& g : groups_)
+  for (CommGroup& g : groups_)
     if (g.comm)
-      leave_plugin(g.host, {"", "close", "backend", g.backend}, [&] { g.item->close(g.comm); });
+      call_plugin_noexcept(g.host, {"", "close", "backend", g.backend},
+                           [&] { g.item->close(g.comm); });
   groups_.clear();
 }
 
-Communicators::Group& Communicators::group_of(topology::Axis axis, uint32_t channel) {
-  const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) {
+Communicators::CommGroup& Communicators::group_of(topology::Axis axis, uint32_t channel) {
+  const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const CommGroup& g) {
     return g.axis == axis && g.channel == channel;
   });
   if (group == groups_.end())
@@ -276,29 +282,29 @@ Communicators::Group& Communicators::group_of(topology::Axis axis, uint32_t chan
   return *group;
 }
 
-Communicators::Call& Communicators::call_of(int32_t exchange, int32_t slot) {
-  const plan::Exchange& e = plan_->exchanges[static_cast<size_t>(exchange)];
-  auto& call = calls_[{exchange, e.slotted ? slot : 0}];
+Communicators::PreparedCall& Communicators::call_of(int32_t collective, int32_t slot) {
+  const plan::Collective& e = plan_->collectives[static_cast<size_t>(collective)];
+  auto& call = calls_[{collective, e.slotted ? slot : 0}];
   if (!call) {
-    call = std::make_unique<Call>();
+    call = std::make_unique<PreparedCall>();
     call->name = &e.name;
   }
   return *call;
 }
 
-plait_kernel* Communicators::prepared(int32_t exchange, int32_t slot) {
-  return call_of(exchange, slot).kernel();
+plait_kernel* Communicators::prepared(int32_t collective, int32_t slot) {
+  return call_of(collective, slot).kernel();
 }
 
-plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void* in, void* out) {
-  Call& call = call_of(exchange, slot);
+plait_kernel* Communicators::prepare(int32_t collective, int32_t slot, const void* in, void* out) {
+  PreparedCall& call = call_of(collective, slot);
   if (call.call) {
     if (call.in != in || call.out != out)
-      fail_internal("[runtime] the exchange of " + *call.name + " is started from two places");
+      fail_internal("[runtime] the collective of " + *call.name + " is started from two places");
     return call.kernel();
   }
-  const plan::Exchange& e = plan_->exchanges[static_cast<size_t>(exchange)];
-  Group& group = group_of(e.axis, e.channel);
+  const plan::Collective& e = plan_->collectives[static_cast<size_t>(collective)];
+  CommGroup& group = group_of(e.axis, e.channel);
   plait_comm_desc desc{};
   desc.struct_size = sizeof desc;
   desc.kind = e.kind;
@@ -310,14 +316,14 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
   desc.out = e.kind == PLAIT_COMM_SEND ? nullptr : out;
   const auto prepare = [&] { return group.item->prepare(group.comm, &desc, &call.call); };
   check_plugin(try_plugin({group.plugin, "prepare", "backend", group.backend}, prepare),
-               group.plugin, "preparing the exchange of " + e.name);
+               group.plugin, "preparing the collective of " + e.name);
   if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE) {
     const std::string root =
         e.kind == PLAIT_COMM_BROADCAST ? " from member " + std::to_string(e.peer) : "";
-    call.sequence = &group.calls;
-    call.signature.emplace(text_of(desc) + root + ", " + e.name);
+    call.log = &group.calls;
+    call.description.emplace(text_of(desc) + root + ", " + e.name);
   }
-  call.late = starts_late(*plan_, *group.item, desc);
+  call.deferred = defer_start(*plan_, *group.item, desc);
   call.item = group.item;
   call.host = group.host;
   call.plugin = group.plugin;
@@ -328,7 +334,7 @@ plait_kernel* Communicators::prepare(int32_t exchange, int32_t slot, const void*
 
 char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
   constexpr size_t kSize = offsetof(plait_comm_item, memory) + sizeof(plait_comm_item::memory);
-  const Group& group = group_of(axis);
+  const CommGroup& group = group_of(axis);
   const plait_comm_item& item = *group.item;
   if (item.device || item.struct_size < kSize || !item.memory) return nullptr;
   void* memory = nullptr;
@@ -343,17 +349,18 @@ char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
 
 std::vector<Communicators::Connected> Communicators::connected() const {
   std::vector<Connected> all;
-  for (const Group& g : groups_) {
+  for (const CommGroup& g : groups_) {
     const auto groups = plan_->grid.groups_of(plan_->rank);
-    const auto members = std::find_if(groups.begin(), groups.end(),
-                                      [&](const topology::Group& m) { return m.axis == g.axis; });
+    const auto members =
+        std::find_if(groups.begin(), groups.end(),
+                     [&](const topology::ProcessGroup& m) { return m.axis == g.axis; });
     all.push_back({members->name() + (g.channel > 0 ? ".back" : ""), g.backend, members->size()});
   }
   return all;
 }
 
 void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
-  Group& group = group_of(axis);
+  CommGroup& group = group_of(axis);
   if (group.item->device)
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[runtime] backend '" + group.backend + "' exchanges no host memory");
@@ -370,8 +377,8 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
                  function);
   };
   const auto release = [&](plait_comm_call* c) {
-    leave_plugin(group.host, {"", "release", "backend", group.backend},
-                 [&] { group.item->release(c); });
+    call_plugin_noexcept(group.host, {"", "release", "backend", group.backend},
+                         [&] { group.item->release(c); });
   };
   check("prepare", [&] { return group.item->prepare(group.comm, &desc, &call); });
   const std::unique_ptr<plait_comm_call, decltype(release)> owner(call, release);

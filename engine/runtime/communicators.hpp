@@ -33,12 +33,12 @@ class Communicators {
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
   // Whether that is what one of those kernels has said: a device only hands it on.
-  static bool is_of_exchange(const plait_error& error);
+  static bool is_collective_error(const plait_error& error);
   // An exchange of the plan on memory of the device; slot: which of those the program runs on. It lives as long as this object.
   // Two programs that start the same exchange do so from the same memory.
-  plait_kernel* prepare(int32_t exchange, int32_t slot, const void* in, void* out);
+  plait_kernel* prepare(int32_t collective, int32_t slot, const void* in, void* out);
   // The same for whoever waits, also before prepare(). A wait for what was not started waits for nothing.
-  plait_kernel* prepared(int32_t exchange, int32_t slot);
+  plait_kernel* prepared(int32_t collective, int32_t slot);
   // Memory of the host, zero at first, that all ranks of an axis reach; it lives as long as this object. All of them ask for the
   // same, in the same order. nullptr: there is none. [blocks: yes]
   char* memory(topology::Axis axis, uint64_t bytes);
@@ -52,21 +52,22 @@ class Communicators {
   void sum(topology::Axis axis, std::span<int32_t> numbers);
 
  private:
-  struct Group;
-  struct Call;
-  Group& group_of(topology::Axis axis, uint32_t channel = 0);
-  Call& call_of(int32_t exchange, int32_t slot);
-  void open(const topology::Group& members, uint32_t channel, bool host_memory);
+  struct CommGroup;
+  struct PreparedCall;
+  CommGroup& group_of(topology::Axis axis, uint32_t channel = 0);
+  PreparedCall& call_of(int32_t collective, int32_t slot);
+  void open(const topology::ProcessGroup& members, uint32_t channel, bool host_memory);
   void end(const std::string& reason) noexcept;
-  static void cut_off(const Group& g, const std::string& reason) noexcept;
+  static void abort_group(const CommGroup& g, const std::string& reason) noexcept;
   void close() noexcept;
 
   std::shared_ptr<const plan::Plan> plan_;
   Control& control_;
-  std::mutex mutex_;   // guards Group::comm and ended_ against the control channel's thread
+  std::mutex mutex_;   // guards CommGroup::comm and ended_ against the control channel's thread
   std::string ended_;  // why the job is over, or ""
-  std::deque<Group> groups_;
-  std::map<std::pair<int32_t, int32_t>, std::unique_ptr<Call>> calls_;  // by exchange and slot
+  std::deque<CommGroup> groups_;
+  std::map<std::pair<int32_t, int32_t>, std::unique_ptr<PreparedCall>>
+      calls_;  // by exchange and slot
 };
 
 }  // namespace plait::runtime

@@ -5,12 +5,12 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/runtime/control/alone.hpp"
 #include "engine/runtime/control/auth.hpp"
-#include "engine/runtime/control/board.hpp"
 #include "engine/runtime/control/client.hpp"
 #include "engine/runtime/control/identity.hpp"
-#include "engine/runtime/control/meeting.hpp"
+#include "engine/runtime/control/job_state.hpp"
+#include "engine/runtime/control/local_control.hpp"
+#include "engine/runtime/control/rendezvous.hpp"
 #include "engine/runtime/control/server.hpp"
 
 namespace plait::runtime {
@@ -22,62 +22,62 @@ struct Control::State {
   Fd listener;
   std::unique_ptr<Server> server;  // of rank 0
   std::unique_ptr<Client> client;  // of every rank that is not alone
-  std::unique_ptr<Alone> alone;
+  std::unique_ptr<LocalControl> local;
   std::vector<Peer> peers;
   double connect_timeout = 0, timeout = 0;
 
-  Ending& ending() { return client ? client->ending() : alone->ending(); }
+  JobTermination& termination() { return client ? client->termination() : local->termination(); }
 };
 
 namespace {
 
 // What rank 0 tells the others, and itself. A file's address is loopback where no other machine takes part.
-Invitation invite(const Job& job, const Meeting& meeting, Fd& own) {
+JoinInfo make_join_info(const Job& job, const Rendezvous& rendezvous, Fd& own) {
   const bool one_machine = job.local_size == job.size;
-  if (job.listen_fd < 0 && meeting.path.empty())
-    own = listen_at(resolve_meeting(meeting.host, meeting.port, one_machine));
+  if (job.listen_fd < 0 && rendezvous.path.empty())
+    own = listen_at(resolve_rendezvous_host(rendezvous.host, rendezvous.port, one_machine));
   else if (job.listen_fd < 0 && one_machine)
     own = listen_at(resolve("127.0.0.1", 0));
   else if (job.listen_fd < 0)
     own = listen_at({address_of_machine()});
   const Address address = address_of_listener(own ? own.get() : job.listen_fd);
-  Invitation invitation{host_of(address), port_of(address), job.secret, random_bytes(kRunSize)};
-  if (!meeting.path.empty()) invitation.secret = random_bytes(kSecretSize);
-  return invitation;
+  JoinInfo join_info{host_of(address), port_of(address), job.secret, random_bytes(kRunSize)};
+  if (!rendezvous.path.empty()) join_info.secret = random_bytes(kSecretSize);
+  return join_info;
 }
 
 void check_key(const std::string& key) {
-  if (const std::string fault = fault_of_key(key); !fault.empty())
-    fail_invalid("[control] the key '" + printable(shortened(key, kMostKey)) + "' " + fault);
+  if (const std::string fault = key_error(key); !fault.empty())
+    fail_invalid("[control] the key '" + printable(shortened(key, kMaxKey)) + "' " + fault);
 }
 
 }  // namespace
 
 Control::Control(const ControlConfig& config, Log& log) : state_(std::make_unique<State>()) {
   const Job& job = config.job;
-  const Meeting meeting = meeting_of(job);
+  const Rendezvous rendezvous = parse_rendezvous(job);
   state_->connect_timeout = job.connect_timeout;
   state_->timeout = job.timeout;
   if (job.size == 1) {
-    state_->alone = std::make_unique<Alone>(own_name(config));
+    state_->local = std::make_unique<LocalControl>(own_name(config));
     state_->peers.push_back(own_arrival(config).peer);
     return;
   }
-  const Time deadline = Clock::now() + span(job.connect_timeout);
-  std::optional<Invitation> own;
-  std::optional<MeetingFile> file;
+  const Time deadline = Clock::now() + to_duration(job.connect_timeout);
+  std::optional<JoinInfo> own;
+  std::optional<RendezvousFile> file;
   if (job.rank == 0) {
-    own = invite(job, meeting, state_->listener);
+    own = make_join_info(job, rendezvous, state_->listener);
     const ServerConfig served{
         static_cast<uint32_t>(job.size),    job.connect_timeout, job.timeout, own->secret, own->run,
         host_and_port(own->host, own->port)};
     const int listener = state_->listener ? state_->listener.get() : job.listen_fd;
     state_->server = std::make_unique<Server>(served, listener, log);
-    if (!meeting.path.empty()) file.emplace(meeting.path, *own);
+    if (!rendezvous.path.empty()) file.emplace(rendezvous.path, *own);
   }
-  Joined joined = control::join(job, meeting, own, deadline);
+  JoinedServer joined = control::join(job, rendezvous, own, deadline);
   state_->client = std::make_unique<Client>(config, std::move(joined), deadline, log);
-  state_->peers = state_->client->meet();
+  state_->peers = state_->client->wait_for_ranks();
 }
 
 Control::~Control() = default;
@@ -88,37 +88,37 @@ double Control::timeout() const { return state_->timeout; }
 
 void Control::set(const std::string& key, std::string_view value) {
   check_key(key);
-  if (value.size() > kMostValue)
+  if (value.size() > kMaxValue)
     fail_invalid(strf("[control] the value of '%s' has %zu bytes, expected at most %zu",
-                      key.c_str(), value.size(), kMostValue));
-  state_->client ? state_->client->set(key, value) : state_->alone->set(key, value);
+                      key.c_str(), value.size(), kMaxValue));
+  state_->client ? state_->client->set(key, value) : state_->local->set(key, value);
 }
 
 std::string Control::get(const std::string& key, double seconds) {
   check_key(key);
-  return state_->client ? state_->client->get(key, seconds) : state_->alone->get(key, seconds);
+  return state_->client ? state_->client->get(key, seconds) : state_->local->get(key, seconds);
 }
 
 void Control::forget(const std::string& key) {
   check_key(key);
-  state_->client ? state_->client->forget(key) : state_->alone->forget(key);
+  state_->client ? state_->client->forget(key) : state_->local->forget(key);
 }
 
 void Control::on_end(std::function<void(const std::string& reason)> call) {
-  state_->ending().on_end(std::move(call));
+  state_->termination().on_end(std::move(call));
 }
 
-std::string Control::end_reason() const { return state_->ending().get().text; }
+std::string Control::end_reason() const { return state_->termination().get().text; }
 
-void Control::give_up(std::string_view text) noexcept {
-  state_->client ? state_->client->give_up(text) : state_->alone->give_up(text);
+void Control::abort(std::string_view text) noexcept {
+  state_->client ? state_->client->abort(text) : state_->local->abort(text);
 }
 
-void Control::in_call(const char* what) noexcept {
-  if (state_->client) state_->client->in_call(what);
+void Control::begin_call(const char* what) noexcept {
+  if (state_->client) state_->client->begin_call(what);
 }
 
-void Control::watch(const std::string& group, const Sequence& calls) {
+void Control::watch(const std::string& group, const CollectiveLog& calls) {
   if (state_->client) state_->client->watch(group, calls);
 }
 

@@ -32,7 +32,7 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
 Device::~Device() { close(); }
 
 void Device::close() noexcept {
-  leave_plugin(host(), {"", "close", "device", item_.name}, [&] { item_.close(handle_); });
+  call_plugin_noexcept(host(), {"", "close", "device", item_.name}, [&] { item_.close(handle_); });
 }
 
 Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes)
@@ -43,8 +43,8 @@ Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes)
 }
 
 Arena::~Arena() {
-  leave_plugin(device_->host(), {"", "free", "device", device_->item().name},
-               [&] { device_->item().free(device_->handle(), data_); });
+  call_plugin_noexcept(device_->host(), {"", "free", "device", device_->item().name},
+                       [&] { device_->item().free(device_->handle(), data_); });
 }
 
 Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect)
@@ -88,14 +88,15 @@ void Executor::allocate() {
 void Executor::release() noexcept {
   const plait_device_item& device = device_->item();
   const auto leave = [&](const char* function, auto&& f) {
-    leave_plugin(device_->host(), {"", function, "device", device.name}, f);
+    call_plugin_noexcept(device_->host(), {"", function, "device", device.name}, f);
   };
-  for (Loaded& p : programs_) {
+  for (LoadedProgram& p : programs_) {
     for (plait_graph* graph : p.graphs) leave("graph_close", [&] { device.graph_close(graph); });
-    for (Prepared& c : p.calls)
+    for (PreparedKernel& c : p.calls)
       if (c.kernel && c.item->release)
-        leave_plugin(plan_->registry->host_of(c.item), {"", "release", "kernel", c.item->name},
-                     [&] { c.item->release(c.kernel); });
+        call_plugin_noexcept(plan_->registry->host_of(c.item),
+                             {"", "release", "kernel", c.item->name},
+                             [&] { c.item->release(c.kernel); });
     p = {};
   }
   if (queue_) leave("queue_close", [&] { device.queue_close(queue_); });
@@ -104,7 +105,7 @@ void Executor::release() noexcept {
 
 // What an exchange said comes through the device, which is not to blame for it.
 void Executor::check(plait_error* e, const std::string& call) const {
-  if (e && Communicators::is_of_exchange(*e)) throw from_c(e);
+  if (e && Communicators::is_collective_error(*e)) throw from_c(e);
   check_plugin(e, device_->plugin(), call);
 }
 
@@ -114,55 +115,56 @@ void Executor::call(const char* function, F&& f) const {
     check(e, function);
 }
 
-char* Executor::address(plan::Place at, int32_t slot) const {
+char* Executor::address(plan::BufferRef at, int32_t slot) const {
   if (at.segment == plan::kTransient) return transient_ + at.offset;
   const plan::Segment& s = plan_->storage.segments()[static_cast<size_t>(at.segment)];
   const uint64_t copy = s.slots > 1 ? static_cast<uint64_t>(slot) * s.bytes : 0;
   return segments_[static_cast<size_t>(at.segment)] + copy + at.offset;
 }
 
-void Executor::load(Loaded& into, const plan::Program& program) {
+void Executor::load(LoadedProgram& into, const plan::Program& program) {
   into.program = &program;
   if (program.empty()) return;
   into.calls.reserve(program.calls.size());  // no kernel may get lost on its way into the list
-  for (const plan::Call& call : program.calls) into.calls.push_back(prepare(program, call));
+  for (const plan::KernelCall& call : program.calls) into.calls.push_back(prepare(program, call));
   for (size_t slot = 0; slot < static_cast<size_t>(program.slots); ++slot) {
     this->call("capture_begin", [&] { return device_->item().capture_begin(queue_); });
-    for (const Prepared& p : into.calls) enqueue(into, p, slot);
+    for (const PreparedKernel& p : into.calls) enqueue(into, p, slot);
     plait_graph* graph = nullptr;
     this->call("capture_end", [&] { return device_->item().capture_end(queue_, &graph); });
     into.graphs.push_back(graph);
   }
 }
 
-plait_kernel* Executor::prepare_exchange(const plan::Call& call, const program::Op& op,
-                                         int32_t slot, const std::vector<void*>& operands) {
+plait_kernel* Executor::prepare_collective(const plan::KernelCall& call, const program::Op& op,
+                                           int32_t slot, const std::vector<void*>& operands) {
   if (!communicators_)
     fail_internal("[runtime] a plan of " + std::to_string(plan_->grid.ranks()) +
                   " ranks without communicators");
-  if (op.rule->exchange == program::Exchange::kStart)
-    return communicators_->prepare(call.exchange, slot, operands.front(), operands.back());
-  return communicators_->prepared(call.exchange,
+  if (op.rule->collective == program::CollectiveOp::kStart)
+    return communicators_->prepare(call.collective, slot, operands.front(), operands.back());
+  return communicators_->prepared(call.collective,
                                   static_cast<int32_t>(op.attrs.integer("slot", slot)));
 }
 
-Executor::Prepared Executor::prepare(const plan::Program& program, const plan::Call& call) {
+Executor::PreparedKernel Executor::prepare(const plan::Program& program,
+                                           const plan::KernelCall& call) {
   const program::Op& op = program.graph->ops()[static_cast<size_t>(call.op)];
-  Prepared p{
+  PreparedKernel p{
       call.kernel, nullptr, call.workspace_bytes ? transient_ + call.workspace : nullptr, {}};
   for (int32_t k = 0; k < program.slots; ++k) {
-    Bound& bound = p.slots.emplace_back();
-    for (const plan::Place& at : call.operands)
+    SlotKernel& bound = p.slots.emplace_back();
+    for (const plan::BufferRef& at : call.operands)
       bound.operands.push_back(address(at, program.first_slot + k));
-    if (call.exchange >= 0)
-      bound.kernel = prepare_exchange(call, op, program.first_slot + k, bound.operands);
+    if (call.collective >= 0)
+      bound.kernel = prepare_collective(call, op, program.first_slot + k, bound.operands);
   }
-  if (call.exchange >= 0) {
-    const bool starts = op.rule->exchange == program::Exchange::kStart;
+  if (call.collective >= 0) {
+    const bool starts = op.rule->collective == program::CollectiveOp::kStart;
     p.item = starts ? &Communicators::start_item() : &Communicators::wait_item();
     return p;
   }
-  const program::Desc desc(*program.graph, op, plan_->threads);
+  const program::OpDesc desc(*program.graph, op, plan_->threads);
   const std::string& plugin = plan_->registry->plugin_of(call.kernel);
   const auto prepare = [&] {
     return call.kernel->prepare(plan_->registry->host_of(call.kernel), device_->handle(),
@@ -170,12 +172,12 @@ Executor::Prepared Executor::prepare(const plan::Program& program, const plan::C
   };
   check_plugin(try_plugin({plugin, "prepare", "kernel", call.kernel->name}, prepare), plugin,
                "preparing " + op.name + " of " + op.scope);
-  for (Bound& bound : p.slots) bound.kernel = p.kernel;
+  for (SlotKernel& bound : p.slots) bound.kernel = p.kernel;
   return p;
 }
 
-void Executor::enqueue(const Loaded& program, const Prepared& call, size_t slot) {
-  const Bound& bound = call.slots[slot];
+void Executor::enqueue(const LoadedProgram& program, const PreparedKernel& call, size_t slot) {
+  const SlotKernel& bound = call.slots[slot];
   const auto put = [&] {
     return device_->item().enqueue(queue_, call.item, bound.kernel, bound.operands.data(),
                                    static_cast<uint32_t>(bound.operands.size()), call.workspace);
@@ -191,19 +193,19 @@ void Executor::enqueue(const Loaded& program, const Prepared& call, size_t slot)
 
 void Executor::launch(int32_t program, int32_t slot) {
   if (program < 0) return;
-  const Loaded& p = programs_[static_cast<size_t>(program)];
+  const LoadedProgram& p = programs_[static_cast<size_t>(program)];
   if (p.graphs.empty()) return;
   plait_graph* const graph = p.graphs[static_cast<size_t>(slot - p.program->first_slot)];
   call("graph_launch", [&] { return device_->item().graph_launch(graph, queue_); });
 }
 
-void Executor::write(plan::Place at, const void* data, uint64_t bytes, int32_t slot) {
+void Executor::write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot) {
   call("copy", [&] {
     return device_->item().copy(queue_, PLAIT_COPY_TO_DEVICE, address(at, slot), data, bytes);
   });
 }
 
-void Executor::read(plan::Place at, void* data, uint64_t bytes) {
+void Executor::read(plan::BufferRef at, void* data, uint64_t bytes) {
   call("copy",
        [&] { return device_->item().copy(queue_, PLAIT_COPY_TO_HOST, data, address(at), bytes); });
   sync();
@@ -213,17 +215,17 @@ void Executor::sync() {
   call("sync", [&] { return device_->item().sync(queue_); });
 }
 
-Executor::Finding Executor::first_non_finite(int32_t program, int32_t slot) {
-  Finding first;
+Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slot) {
+  NonFiniteValue first;
   if (program < 0) return first;
-  const Loaded& p = programs_[static_cast<size_t>(program)];
+  const LoadedProgram& p = programs_[static_cast<size_t>(program)];
   for (size_t i = 0; i < p.calls.size(); ++i) {
     enqueue(p, p.calls[i], static_cast<size_t>(slot - p.program->first_slot));
     if (!first.text.empty()) continue;  // the other ranks go on, too
-    const plan::Call& call = p.program->calls[i];
+    const plan::KernelCall& call = p.program->calls[i];
     const program::Op& op = p.program->graph->ops()[static_cast<size_t>(call.op)];
     // What ranks exchange was not made here, or is still that of the run before.
-    if (op.rule->exchange != program::Exchange::kNone) continue;
+    if (op.rule->collective != program::CollectiveOp::kNone) continue;
     for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
       if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k]), slot))
         first = {i, op.scope + " (op " + op.name + ", result " +
@@ -232,7 +234,7 @@ Executor::Finding Executor::first_non_finite(int32_t program, int32_t slot) {
   return first;
 }
 
-bool Executor::finite(plan::Place at, const plait_shape& shape, int32_t slot) {
+bool Executor::finite(plan::BufferRef at, const plait_shape& shape, int32_t slot) {
   if (shape.dtype != PLAIT_F32) return true;
   std::vector<float> values(static_cast<size_t>(program::elements(shape)));
   call("copy", [&] {

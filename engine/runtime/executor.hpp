@@ -65,18 +65,18 @@ class Executor {
   // program: index into Plan::programs; nothing happens for -1. slot: one of those it is for.
   void launch(int32_t program, int32_t slot = 0);
   // Host memory to a place and back; ordered with launches. read() waits.
-  void write(plan::Place at, const void* data, uint64_t bytes, int32_t slot = 0);
-  void read(plan::Place at, void* data, uint64_t bytes);
+  void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
+  void read(plan::BufferRef at, void* data, uint64_t bytes);
   void sync();
   // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
   // All ranks call it together. Slow; for the error message of a run that stops.
-  struct Finding {
+  struct NonFiniteValue {
     size_t op = 0;     // place in the program
     std::string text;  // "" when all values are finite
   };
-  Finding first_non_finite(int32_t program, int32_t slot = 0);
+  NonFiniteValue first_non_finite(int32_t program, int32_t slot = 0);
 
-  char* address(plan::Place at,
+  char* address(plan::BufferRef at,
                 int32_t slot = 0) const;  // device memory; a host pointer where the device says so
   // The memory of parameters, among others. Not that of gradients which ranks reduce where all of them reach it.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
@@ -88,28 +88,28 @@ class Executor {
 
  private:
   // A call on one slot. An exchange has a kernel for each, others share one.
-  struct Bound {
+  struct SlotKernel {
     plait_kernel* kernel;
     std::vector<void*> operands;
   };
-  struct Prepared {
+  struct PreparedKernel {
     const plait_kernel_item* item;
     plait_kernel* kernel;  // nullptr for an exchange
     void* workspace;
-    std::vector<Bound> slots;
+    std::vector<SlotKernel> slots;
   };
-  struct Loaded {
+  struct LoadedProgram {
     const plan::Program* program = nullptr;
-    std::vector<Prepared> calls;
+    std::vector<PreparedKernel> calls;
     std::vector<plait_graph*> graphs;  // by slot
   };
   void allocate();
-  void load(Loaded& into, const plan::Program& program);
-  Prepared prepare(const plan::Program& program, const plan::Call& call);
-  plait_kernel* prepare_exchange(const plan::Call& call, const program::Op& op, int32_t slot,
-                                 const std::vector<void*>& operands);
-  void enqueue(const Loaded& program, const Prepared& call, size_t slot);
-  bool finite(plan::Place at, const plait_shape& shape, int32_t slot);
+  void load(LoadedProgram& into, const plan::Program& program);
+  PreparedKernel prepare(const plan::Program& program, const plan::KernelCall& call);
+  plait_kernel* prepare_collective(const plan::KernelCall& call, const program::Op& op,
+                                   int32_t slot, const std::vector<void*>& operands);
+  void enqueue(const LoadedProgram& program, const PreparedKernel& call, size_t slot);
+  bool finite(plan::BufferRef at, const plait_shape& shape, int32_t slot);
   void release() noexcept;
   // Calls a function of the device.
   template <class F>
@@ -124,7 +124,7 @@ class Executor {
   char* transient_ = nullptr;
   plait_queue* queue_ = nullptr;
   Communicators* communicators_;
-  std::vector<Loaded> programs_;  // as Plan::programs
+  std::vector<LoadedProgram> programs_;  // as Plan::programs
 };
 
 }  // namespace plait::runtime

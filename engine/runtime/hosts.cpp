@@ -11,7 +11,7 @@ void Hosts::add(const std::string& text) {
     names_.push_back(text);
     members_.emplace_back();
   }
-  place_.push_back(size_of(host));
+  local_index_.push_back(size_of(host));
   members_[host].push_back(size());
   host_.push_back(host);
 }

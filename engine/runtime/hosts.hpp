@@ -21,9 +21,9 @@ class Hosts {
   const std::string& name(uint32_t host) const { return names_[host]; }
   uint32_t count() const { return static_cast<uint32_t>(members_.size()); }
   uint32_t size() const { return static_cast<uint32_t>(host_.size()); }  // R
-  // Of a member: its host, and its place among those of that host.
+  // Of a member: its host, and its index among the members of that host.
   uint32_t host_of(uint32_t member) const { return host_[member]; }
-  uint32_t place_of(uint32_t member) const { return place_[member]; }
+  uint32_t local_index_of(uint32_t member) const { return local_index_[member]; }
   // Members of a host.
   uint32_t size_of(uint32_t host) const { return static_cast<uint32_t>(members_[host].size()); }
 
@@ -35,7 +35,7 @@ class Hosts {
   void add(const std::string& text);
   std::vector<std::string> names_;
   std::vector<std::vector<uint32_t>> members_;
-  std::vector<uint32_t> host_, place_;
+  std::vector<uint32_t> host_, local_index_;
 };
 
 }  // namespace plait::runtime

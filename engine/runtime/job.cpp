@@ -7,27 +7,27 @@
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
-#include "engine/runtime/job_meeting.hpp"
-#include "engine/runtime/job_variables.hpp"
+#include "engine/runtime/env_variables.hpp"
+#include "engine/runtime/job_rendezvous.hpp"
 #include "engine/topology/grid.hpp"
 
 namespace plait::runtime {
 namespace {
 
-// Names of the variables in which a launcher tells a rank who it is.
-struct Names {
+// VariableNames of the variables in which a launcher tells a rank who it is.
+struct VariableNames {
   const char *rank, *size, *local_rank, *local_size;
 };
-constexpr Names kOwn = {"PLAIT_RANK", "PLAIT_WORLD_SIZE", "PLAIT_LOCAL_RANK",
-                        "PLAIT_LOCAL_WORLD_SIZE"};
-constexpr Names kTorchrun = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-constexpr Names kOpenMpi = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                            "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr Names kMpich = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+constexpr VariableNames kOwn = {"PLAIT_RANK", "PLAIT_WORLD_SIZE", "PLAIT_LOCAL_RANK",
+                                "PLAIT_LOCAL_WORLD_SIZE"};
+constexpr VariableNames kTorchrun = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr VariableNames kOpenMpi = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr VariableNames kMpich = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
 class Detection {
  public:
-  explicit Detection(const Environment& get) : v_(get) {}
+  explicit Detection(const GetEnv& get) : v_(get) {}
   Job job();
 
  private:
@@ -38,27 +38,27 @@ class Detection {
   bool mpich();
   void world(const char* rank, const char* size);
   void locality(const char* rank, const char* size);
-  void read(const Names& names, const char* source);
+  void read(const VariableNames& names, const char* source);
   void all_local();
   int64_t slurm_tasks_here() const;
   const char* slurm_shell() const;
 
-  const Variables v_;
+  const EnvVariables v_;
   Job job_;
   std::string key_;          // of the job among those of this user
   std::string passed_over_;  // a launcher whose variables are there and do not count
 };
 
 void Detection::world(const char* rank, const char* size) {
-  job_.size = static_cast<int32_t>(v_.whole(size, 1, topology::kMaxRanks));
-  job_.rank = static_cast<int32_t>(v_.whole(rank, 0, topology::kMaxRanks - 1));
+  job_.size = static_cast<int32_t>(v_.integer(size, 1, topology::kMaxRanks));
+  job_.rank = static_cast<int32_t>(v_.integer(rank, 0, topology::kMaxRanks - 1));
   if (job_.rank >= job_.size)
     v_.refuse(rank, "less than " + std::string(size) + ", which is " + std::to_string(job_.size));
 }
 
 void Detection::locality(const char* rank, const char* size) {
-  job_.local_size = static_cast<int32_t>(v_.whole(size, 1, job_.size));
-  job_.local_rank = static_cast<int32_t>(v_.whole(rank, 0, job_.local_size - 1));
+  job_.local_size = static_cast<int32_t>(v_.integer(size, 1, job_.size));
+  job_.local_rank = static_cast<int32_t>(v_.integer(rank, 0, job_.local_size - 1));
 }
 
 void Detection::all_local() {
@@ -67,7 +67,7 @@ void Detection::all_local() {
 }
 
 // Who we are, and among whom on this machine: that may be said in our own variables, too, for launchers that do not.
-void Detection::read(const Names& names, const char* source) {
+void Detection::read(const VariableNames& names, const char* source) {
   job_.source = source;
   job_.reason = std::string(names.rank) + " and " + names.size + " are set";
   world(names.rank, names.size);
@@ -98,7 +98,7 @@ bool Detection::torchrun() {
   if (!v_.has("RANK") || !v_.has("WORLD_SIZE")) return false;
   const std::string master = v_.text("MASTER_ADDR");
   const bool loopback = master == "localhost" || master == "::1" || master.starts_with("127.");
-  Names names = kTorchrun;
+  VariableNames names = kTorchrun;
   if (!v_.has("LOCAL_WORLD_SIZE") && loopback) {  // set by hand, as scripts for PyTorch have it
     names.local_rank = names.rank;
     names.local_size = names.size;
@@ -117,7 +117,7 @@ bool Detection::torchrun() {
 // "2(x3),1" says: two tasks on each of the first three nodes, one on the next. -1 when it does not say.
 int64_t Detection::slurm_tasks_here() const {
   const std::string all = v_.text("SLURM_STEP_TASKS_PER_NODE");
-  int64_t node = v_.has("SLURM_NODEID") ? v_.whole("SLURM_NODEID", 0, topology::kMaxRanks) : 0;
+  int64_t node = v_.has("SLURM_NODEID") ? v_.integer("SLURM_NODEID", 0, topology::kMaxRanks) : 0;
   for (const std::string& part : split(all, ',')) {
     int64_t tasks = 0, times = 1;
     const char *at = part.data(), *end = at + part.size();
@@ -164,7 +164,7 @@ bool Detection::slurm() {
     locality(kOwn.local_rank, kOwn.local_size);
   } else if (const int64_t here = slurm_tasks_here(); here > 0) {
     job_.local_size = static_cast<int32_t>(std::min<int64_t>(here, job_.size));
-    job_.local_rank = static_cast<int32_t>(v_.whole("SLURM_LOCALID", 0, job_.local_size - 1));
+    job_.local_rank = static_cast<int32_t>(v_.integer("SLURM_LOCALID", 0, job_.local_size - 1));
   } else if (job_.size == 1) {
     all_local();
   } else {
@@ -194,7 +194,7 @@ bool Detection::mpich() {
 
 Job Detection::job() {
   if (own() || torchrun() || slurm() || open_mpi() || mpich()) {
-    arrange_meeting(job_, key_, v_.get());
+    configure_rendezvous(job_, key_, v_.get());
     return std::move(job_);
   }
   job_.reason = passed_over_.empty() ? "no launcher has set its variables" : passed_over_;
@@ -205,7 +205,7 @@ Job Detection::job() {
 
 }  // namespace
 
-Job job_from_environment(const Environment& get) { return Detection(get).job(); }
+Job job_from_environment(const GetEnv& get) { return Detection(get).job(); }
 
 void check(const Job& job) {
   const auto refuse = [](const std::string& what) { fail_invalid("[job] " + what); };
@@ -225,15 +225,15 @@ void check(const Job& job) {
     if (!(seconds >= 0) || !std::isfinite(seconds))
       refuse("a timeout is " + real_text(seconds) +
              " s, expected a finite number above 0, or 0 for what [topology] says");
-  if (job.meeting.empty()) return;
-  if (const std::string fault = meeting_fault(job.meeting); !fault.empty())
-    refuse("the meeting '" + printable(job.meeting) + "' " + fault);
+  if (job.rendezvous.empty()) return;
+  if (const std::string fault = rendezvous_error(job.rendezvous); !fault.empty())
+    refuse("the rendezvous '" + printable(job.rendezvous) + "' " + fault);
   const size_t n = job.secret.size();
-  if (meets_at_file(job.meeting)) {
+  if (is_file_rendezvous(job.rendezvous)) {
     if (n > 0) refuse("a secret is given, but the file at which the ranks meet brings one");
-  } else if (n < kLeastSecret || n > kMostSecret) {
+  } else if (n < kMinSecret || n > kMaxSecret) {
     refuse("the secret has " + std::to_string(n) + " bytes, expected " +
-           std::to_string(kLeastSecret) + " to " + std::to_string(kMostSecret) +
+           std::to_string(kMinSecret) + " to " + std::to_string(kMaxSecret) +
            " that nobody can guess");
   }
 }
@@ -242,7 +242,7 @@ std::string describe(const Job& job) {
   JsonWriter w;
   w.object().field("schema", 1).field("rank", job.rank).field("size", job.size);
   w.field("local_rank", job.local_rank).field("local_size", job.local_size);
-  w.field("meeting", job.meeting).field("source", job.source).field("reason", job.reason);
+  w.field("rendezvous", job.rendezvous).field("source", job.source).field("reason", job.reason);
   w.field("connect_timeout", job.connect_timeout).field("timeout", job.timeout);
   w.end_object();
   return w.text();

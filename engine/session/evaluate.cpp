@@ -23,18 +23,18 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   if (!planned) planned = plan_->experiment.dataset("train");
   const auto &own = plan_->experiment.dataset(name)->normalize, &expected = planned->normalize;
   if (!std::equal(own.begin(), own.end(), expected.begin(), expected.end(),
-                  [](const auto& a, const auto& b) { return a.same_figures(b); }))
+                  [](const auto& a, const auto& b) { return a.same_values(b); }))
     fail_config("[session] [data." + name + "] is normalised differently from [data." +
                 planned->name +
                 "], which the evaluation was planned for; give both the same `normalize`");
-  return together("evaluation", [&] { return evaluate_share(*d, max_batches); });
+  return on_all_ranks("evaluation", [&] { return evaluate_shard(*d, max_batches); });
 }
 
 // This replica's rows of each batch; then the sums of all.
-Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) {
+Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) {
   const Stopwatch watch;
   Feeder feeder(plan_->eval_feed, d, plan_->eval_feed.batch);
-  data::Loader loader(d.source(), plan::loader_config(*plan_, d.name(), false));
+  data::DataLoader loader(d.source(), plan::loader_config(*plan_, d.name(), false));
   // Samples, whether somebody wants to stop, loss and weight of each model, the metrics' states.
   const size_t n_models = plan_->models.size();
   size_t n = 2 + 2 * n_models;
@@ -51,7 +51,7 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
                  : cancelled_.exchange(false, std::memory_order_relaxed))
       totals[1] = 1;
     if (!batch || (totals[1] > 0 && !exchanges)) break;
-    feeder.stage(*batch);
+    feeder.set_batch(*batch);
     launch_evaluation(feeder);
     executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
     bool finite = true;
@@ -62,7 +62,8 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
       totals[3 + 2 * m] += results_[plan_->models[m].eval_weight_sum.offset / sizeof(float)];
     }
     if (!finite && outside.empty())
-      outside = outside_text(feeder.outside(), "[data." + d.name() + "]", "the evaluation");
+      outside = out_of_range_text(feeder.find_out_of_range(), "[data." + d.name() + "]",
+                                  "the evaluation");
     size_t at = 2 + 2 * n_models;
     for (const auto& m : plan_->metrics) {
       scratch.resize(m.item->n_state);
@@ -73,10 +74,10 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
   }
   sum_over_replicas(totals);
   if (totals[1] > 0)
-    fail_agreed(PLAIT_ERR_CANCELLED,
-                "[session] evaluation of [data." + d.name() + "] stopped on request");
+    fail_collective(PLAIT_ERR_CANCELLED,
+                    "[session] evaluation of [data." + d.name() + "] stopped on request");
   for (size_t m = 0; m < n_models; ++m)
-    if (!std::isfinite(totals[2 + 2 * m])) fail_outside(outside);
+    if (!std::isfinite(totals[2 + 2 * m])) fail_out_of_range(outside);
   Evaluation e;
   e.step = step_;
   e.dataset = d.name();
@@ -86,10 +87,10 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
       e.loss += totals[2 + 2 * m] / totals[3 + 2 * m];
   const double* state = totals.data() + 2 + 2 * n_models;
   for (const auto& m : plan_->metrics) {
-    const double figure =
-        ask_plugin({plan_->registry->plugin_of(m.item), "finish", "metric", m.item->name},
-                   [&] { return m.item->finish(state); });
-    e.metrics.emplace_back(m.name, figure);
+    const double metric =
+        call_plugin({plan_->registry->plugin_of(m.item), "finish", "metric", m.item->name},
+                    [&] { return m.item->finish(state); });
+    e.metrics.emplace_back(m.name, metric);
     state += m.item->n_state;
   }
   e.seconds = watch.seconds();
@@ -99,17 +100,17 @@ Evaluation Session::evaluate_share(const plan::Dataset& d, int64_t max_batches) 
 
 // The evaluation program, or this rank's pieces of it, over what is staged.
 void Session::launch_evaluation(Feeder& feeder) {
-  for (const plan::Turn& t : plan_->evaluation_turns) {
+  for (const plan::Launch& t : plan_->evaluation_launches) {
     feeder.feed(executor_, plan_->eval_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
     executor_.launch(t.program, t.slot);
   }
 }
 
 void Session::sum_over_replicas(std::vector<double>& totals) {
-  if (plan_->total < 0) return;
-  executor_.write(plan_->totals, totals.data(), totals.size() * sizeof(double));
-  executor_.launch(plan_->total);
-  executor_.read(plan_->totals, totals.data(), totals.size() * sizeof(double));
+  if (plan_->reduce_metrics_program < 0) return;
+  executor_.write(plan_->metric_sums, totals.data(), totals.size() * sizeof(double));
+  executor_.launch(plan_->reduce_metrics_program);
+  executor_.read(plan_->metric_sums, totals.data(), totals.size() * sizeof(double));
 }
 
 void write_members(JsonWriter& to, const Evaluation& e) {
@@ -122,7 +123,7 @@ void write_members(JsonWriter& to, const Evaluation& e) {
 void Session::predict(const std::vector<HostField>& fields, const std::string& value, void* out,
                       uint64_t bytes) {
   const auto at = std::find_if(plan_->outputs.begin(), plan_->outputs.end(),
-                               [&](const plan::Named& n) { return n.name == value; });
+                               [&](const plan::Output& n) { return n.name == value; });
   if (at == plan_->outputs.end()) {
     std::vector<std::string> names;
     for (const auto& n : plan_->outputs) names.push_back(n.name);
@@ -132,20 +133,21 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
   const plan::Dataset* d =
       plan_->dataset("eval") ? plan_->dataset("eval") : plan_->dataset("train");
   Feeder feeder(plan_->eval_feed, *d, plan_->eval_feed.batch);
-  const int64_t n = feeder.stage(fields, true);
+  const int64_t n = feeder.set_batch(fields, true);
   const uint64_t row = program::bytes(at->shape) / static_cast<uint64_t>(plan_->eval_feed.batch);
   if (bytes != static_cast<uint64_t>(n) * row)
     fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu",
                       value.c_str(), static_cast<long>(n),
                       static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
                       static_cast<unsigned long>(bytes)));
-  together("prediction", [&] {
+  on_all_ranks("prediction", [&] {
     // What no op can take would come out as numbers that look like results, or as none.
-    const std::string outside = outside_text(feeder.outside(false), "[feed]", "the prediction");
+    const std::string outside =
+        out_of_range_text(feeder.find_out_of_range(false), "[feed]", "the prediction");
     if (!outside.empty()) fail_invalid(outside);
     launch_evaluation(feeder);
-    executor_.launch(plan_->outputs_program);
-    executor_.read(at->place, out, bytes);
+    executor_.launch(plan_->broadcast_outputs_program);
+    executor_.read(at->buffer, out, bytes);
   });
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 // `row` is (B, sample shape).
 bool same_sample(const plait_shape& sample, const plait_shape& row) {
-  if (sample.dtype != row.dtype || sample.rank + 1 != row.rank) return false;
-  for (uint32_t i = 0; i < sample.rank; ++i)
+  if (sample.dtype != row.dtype || sample.ndim + 1 != row.ndim) return false;
+  for (uint32_t i = 0; i < sample.ndim; ++i)
     if (sample.dims[i] != row.dims[i + 1]) return false;
   return true;
 }
@@ -24,7 +24,7 @@ bool same_sample(const plait_shape& sample, const plait_shape& row) {
 Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global)
     : feed_(feed),
       global_(global),
-      staged_(feed.fields.size(), nullptr),
+      batch_(feed.fields.size(), nullptr),
       counters_(static_cast<size_t>(global / feed.batch)) {
   for (const plan::Field& f : feed.fields) {
     if (f.index < dataset.fields().size() && f.name == dataset.fields()[f.index].name &&
@@ -35,9 +35,9 @@ Feeder::Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t glo
   }
 }
 
-void Feeder::stage(const data::Batch& batch) {
+void Feeder::set_batch(const data::Batch& batch) {
   for (size_t i = 0; i < feed_.fields.size(); ++i)
-    staged_[i] = static_cast<const char*>(batch.fields[feed_.fields[i].index]);
+    batch_[i] = static_cast<const char*>(batch.fields[feed_.fields[i].index]);
   weight_ = batch.weight;
 }
 
@@ -75,7 +75,7 @@ int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
     fail_invalid(where +
                  strf(" has element type code %u, %u bits; expected ", t.dtype.code, t.dtype.bits) +
                  program::dtype_name(row.dtype));
-  bool fits = t.ndim == static_cast<int32_t>(row.rank);
+  bool fits = t.ndim == static_cast<int32_t>(row.ndim);
   for (int32_t i = 1; fits && i < t.ndim; ++i) fits = t.shape[i] == row.dims[i];
   if (!fits || t.shape[0] < 0 || t.shape[0] > global_) {
     std::string found;
@@ -89,9 +89,9 @@ int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
   return t.shape[0];
 }
 
-int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
-  own_.resize(feed_.fields.size());
-  own_weight_.resize(static_cast<size_t>(global_));
+int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
+  owned_.resize(feed_.fields.size());
+  owned_weight_.resize(static_cast<size_t>(global_));
   for (const HostField& h : fields) {
     const bool known =
         h.name == "weight" || std::any_of(feed_.fields.begin(), feed_.fields.end(),
@@ -128,26 +128,26 @@ int64_t Feeder::stage(const std::vector<HostField>& fields, bool partial) {
                            ? nullptr
                            : static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset;
     if (from && n == global_) {  // the host's memory stays where it is until the call returns
-      staged_[i] = from;
+      batch_[i] = from;
       continue;
     }
-    own_[i].resize(static_cast<size_t>(global_) * feed_.fields[i].sample_bytes);
+    owned_[i].resize(static_cast<size_t>(global_) * feed_.fields[i].sample_bytes);
     const uint64_t bytes = static_cast<uint64_t>(n) * feed_.fields[i].sample_bytes;
-    if (from && bytes) std::memcpy(own_[i].data(), from, bytes);
+    if (from && bytes) std::memcpy(owned_[i].data(), from, bytes);
     const uint64_t given_bytes = from ? bytes : 0;
-    std::memset(own_[i].data() + given_bytes, 0, own_[i].size() - given_bytes);
-    staged_[i] = own_[i].data();
+    std::memset(owned_[i].data() + given_bytes, 0, owned_[i].size() - given_bytes);
+    batch_[i] = owned_[i].data();
   }
-  std::fill(own_weight_.begin(), own_weight_.end(), 0.0f);
-  std::fill_n(own_weight_.begin(), n, 1.0f);
+  std::fill(owned_weight_.begin(), owned_weight_.end(), 0.0f);
+  std::fill_n(owned_weight_.begin(), n, 1.0f);
   if (const auto h = given("weight"); h != fields.end()) {
     const plait_shape row = program::make_shape(PLAIT_F32, {global_});
     if (samples_of(*h, row) != n) fail_invalid("[feed] 'weight' must have one number per sample");
-    std::memcpy(own_weight_.data(),
+    std::memcpy(owned_weight_.data(),
                 static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset,
                 static_cast<size_t>(n) * sizeof(float));
   }
-  weight_ = own_weight_.data();
+  weight_ = owned_weight_.data();
   return n;
 }
 
@@ -163,16 +163,16 @@ int64_t integer_at(uint32_t dtype, const char* data, int64_t i) {
 
 }  // namespace
 
-Feeder::Outside Feeder::outside(bool labels) const {
+Feeder::OutOfRange Feeder::find_out_of_range(bool labels) const {
   for (size_t i = 0; i < feed_.fields.size(); ++i) {
     const plan::Field& f = feed_.fields[i];
-    if (!staged_[i]) continue;
+    if (!batch_[i]) continue;
     const int64_t n = global_ * (program::elements(f.shape) / feed_.batch);
-    for (const plan::Bound& b : f.bounds) {
+    for (const plan::IndexRange& b : f.index_ranges) {
       if (b.labels && !labels) continue;
-      Outside found;
+      OutOfRange found;
       for (int64_t k = 0; k < n; ++k) {
-        const int64_t v = integer_at(f.shape.dtype, staged_[i], k);
+        const int64_t v = integer_at(f.shape.dtype, batch_[i], k);
         if (!found.field && (v < b.least || v >= b.end)) found = {&f, &b, v, v};
         found.largest = std::max(found.largest, v);
       }
@@ -187,7 +187,7 @@ void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, 
   const int64_t b = feed_.batch;
   for (const plan::Field& f : to.fields) {
     const uint64_t bytes = static_cast<uint64_t>(b) * f.sample_bytes;
-    executor.write(f.place, staged_[f.whole] + static_cast<uint64_t>(m) * bytes, bytes, slot);
+    executor.write(f.buffer, batch_[f.feed_index] + static_cast<uint64_t>(m) * bytes, bytes, slot);
   }
   if (to.weight.segment >= 0)
     executor.write(to.weight, weight_ + m * b, static_cast<uint64_t>(b) * sizeof(float), slot);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/data/loader.hpp"
+#include "engine/data/data_loader.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/executor.hpp"
 
@@ -22,28 +22,28 @@ struct HostField {
 
 class Feeder {
  public:
-  // feed: all that programs read, in whichever of them. global: samples that one stage() holds.
+  // feed: all that programs read, in whichever of them. global: samples that one set_batch() holds.
   Feeder(const plan::Feed& feed, const plan::Dataset& dataset, int64_t global);
 
-  // Takes what a loader delivered; borrowed until the next stage().
-  void stage(const data::Batch& batch);
+  // Takes what a loader delivered; borrowed until the next set_batch().
+  void set_batch(const data::Batch& batch);
   // Takes the host's tensors; returns the number of samples. Fields that are not given are zero when `partial`. What fills a
-  // whole batch is borrowed until the next stage(), what is shorter is copied and followed by zeros.
+  // whole batch is borrowed until the next set_batch(), what is shorter is copied and followed by zeros.
   // Errors: PLAIT_ERR_INVALID naming the field, what was found and what is expected.
-  int64_t stage(const std::vector<HostField>& fields, bool partial);
+  int64_t set_batch(const std::vector<HostField>& fields, bool partial);
   // Writes micro-batch m of what was staged into a program's inputs, on one of its slots. step, first_sample: what random numbers
   // are counted by. What is written is borrowed until the queue has run.
   void feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
             int64_t step, int64_t first_sample);
 
   // Of what is staged, what an op that reads it cannot take; with or without labels.
-  struct Outside {
+  struct OutOfRange {
     const plan::Field* field = nullptr;  // nullptr: everything fits
-    const plan::Bound* bound = nullptr;
+    const plan::IndexRange* bound = nullptr;
     int64_t value = 0;    // the first one
     int64_t largest = 0;  // of all values of the field
   };
-  Outside outside(bool labels = true) const;
+  OutOfRange find_out_of_range(bool labels = true) const;
 
  private:
   int64_t samples_of(const HostField& f, const plait_shape& sample) const;
@@ -51,9 +51,9 @@ class Feeder {
   const plan::Feed& feed_;
   int64_t global_;
   std::vector<std::vector<char>>
-      own_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
-  std::vector<float> own_weight_;                 // (G)
-  std::vector<const char*> staged_;               // per field of the feed
+      owned_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
+  std::vector<float> owned_weight_;               // (G)
+  std::vector<const char*> batch_;                // per field of the feed
   std::vector<std::array<int64_t, 2>> counters_;  // per micro-batch
   const float* weight_ = nullptr;
 };

@@ -55,7 +55,7 @@ std::string exchanges_of(const plan::Plan& plan) {
   Hasher h;
   // Stages differ; what travels between them does not, nor what all of them do together.
   const bool staged = plan.grid.pipeline() > 1;
-  for (const plan::Exchange& e : plan.exchanges) {
+  for (const plan::Collective& e : plan.collectives) {
     const bool message = e.kind == PLAIT_COMM_SEND || e.kind == PLAIT_COMM_RECEIVE;
     if (!staged || (e.axis == topology::Axis::kPipeline && !message))
       h.update(plan::text(e) + std::to_string(e.peer));
@@ -66,7 +66,8 @@ std::string exchanges_of(const plan::Plan& plan) {
   for (const plan::Parameter& p : plan.parameters) {
     const std::string group =
         p.group < 0 ? "frozen" : plan::segment_name(plan.groups[static_cast<size_t>(p.group)]);
-    h.update(strf("%s %s %ld", p.name.c_str(), group.c_str(), static_cast<long>(p.stored)));
+    h.update(
+        strf("%s %s %ld", p.name.c_str(), group.c_str(), static_cast<long>(p.stored_elements)));
     for (const int32_t r : p.holders) h.update(" " + std::to_string(r));
   }
   return hex64(h.digest64());
@@ -83,7 +84,7 @@ Identity identity_of(const plan::Plan& plan) {
                      strf("%ld samples, %s", static_cast<long>(d->info().n_samples),
                           hex64(d->info().fingerprint).c_str()));
   all.emplace_back("parameters", hex64(plan.hash()));
-  all.emplace_back("exchanges", exchanges_of(plan));
+  all.emplace_back("collectives", exchanges_of(plan));
   return all;
 }
 

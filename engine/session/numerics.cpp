@@ -10,7 +10,7 @@ namespace plait::session {
 namespace {
 
 // How a layer is to be made larger: "set model.layers[5].out = 8 or more". Its option is the one that is the extent.
-std::string advice(const config::Experiment& experiment, const plan::Bound& bound,
+std::string advice(const config::Experiment& experiment, const plan::IndexRange& bound,
                    int64_t largest) {
   if (largest >= bound.end)
     for (const auto& model : experiment.models)
@@ -27,10 +27,10 @@ std::string advice(const config::Experiment& experiment, const plan::Bound& boun
 }  // namespace
 
 // What does not fit of what a feeder has staged; "" when everything does. source: "[data.train]", or "[feed]".
-std::string Session::outside_text(const Feeder::Outside& found, const std::string& source,
-                                  const std::string& where) const {
+std::string Session::out_of_range_text(const Feeder::OutOfRange& found, const std::string& source,
+                                       const std::string& where) const {
   if (!found.field) return "";
-  const plan::Bound& b = *found.bound;
+  const plan::IndexRange& b = *found.bound;
   const auto end = static_cast<long>(b.end);
   return strf("%s field '%s' is %ld for a sample of %s, but %s has only %ld of them, 0 to %ld",
               source.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
@@ -40,33 +40,34 @@ std::string Session::outside_text(const Feeder::Outside& found, const std::strin
 }
 
 // All ranks come here together, each with what it has found of its own samples.
-void Session::fail_outside(const std::string& own) {
-  const std::vector<std::string> all = team_.from_all(own);
+void Session::fail_out_of_range(const std::string& own) {
+  const std::vector<std::string> all = ranks_.all_gather(own);
   for (size_t r = 0; r < all.size(); ++r)
     if (!all[r].empty())
-      fail_agreed(PLAIT_ERR_DATA,
-                  all[r] + (team_.alone() ? "" : " (found by rank " + std::to_string(r) + ")"));
+      fail_collective(
+          PLAIT_ERR_DATA,
+          all[r] + (ranks_.is_single() ? "" : " (found by rank " + std::to_string(r) + ")"));
 }
 
 // Whether the last step's loss is 0/0: no sample of any rank has a weight.
-bool Session::counts_nothing() const {
+bool Session::has_zero_weight() const {
   return std::any_of(plan_->models.begin(), plan_->models.end(), [&](const plan::Model& m) {
     return m.trained && results_[m.weight_sum.offset / sizeof(float)] == 0;
   });
 }
 
 // What was found earliest in the program, by any rank; "" where none found anything.
-std::string Session::first_found() {
+std::string Session::first_non_finite() {
   std::string own;  // begins with what it is ordered by
-  for (const plan::Turn& t : plan_->step_turns) {
+  for (const plan::Launch& t : plan_->step_launches) {
     if (t.micro < plan_->accumulation - 1) continue;
-    const runtime::Executor::Finding f = executor_.first_non_finite(t.program, t.slot);
+    const runtime::Executor::NonFiniteValue f = executor_.first_non_finite(t.program, t.slot);
     if (f.text.empty()) continue;
     const int32_t order = plan_->programs[static_cast<size_t>(t.program)].order;
     const std::string found = strf("%06d %09zu ", order, f.op) + f.text;
     if (own.empty() || found < own) own = found;
   }
-  const std::vector<std::string> all = team_.from_all(own);
+  const std::vector<std::string> all = ranks_.all_gather(own);
   std::string first;
   size_t rank = 0;
   for (size_t r = 0; r < all.size(); ++r) {
@@ -75,46 +76,48 @@ std::string Session::first_found() {
     rank = r;
   }
   if (first.empty()) return "";
-  return first.substr(17) + (team_.alone() ? "" : " on rank " + std::to_string(rank));
+  return first.substr(17) + (ranks_.is_single() ? "" : " on rank " + std::to_string(rank));
 }
 
 void Session::guard_numerics(const StepResult& r) {
-  skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
+  consecutive_skipped_ = r.skipped ? consecutive_skipped_ + 1 : 0;
   if (!r.skipped) return;
   // A value that no op can take stays one: waiting for better steps would be in vain.
-  fail_outside(outside_text(train_feeder_.outside(), "[data.train]",
-                            strf("step %ld", static_cast<long>(r.step))));
+  fail_out_of_range(out_of_range_text(train_feeder_.find_out_of_range(), "[data.train]",
+                                      strf("step %ld", static_cast<long>(r.step))));
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
   log_.warn(
       strf("[session] step %ld is not finite (loss %s, gradient norm %s%s): skipped, %ld in a row",
            static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
            real_text(std::abs(r.grad_norm)).c_str(),
-           counts_nothing() ? "; the weights of its samples are all 0" : "",
-           static_cast<long>(skipped_in_a_row_)));
-  if (limit > 0 && skipped_in_a_row_ >= limit) fail_numerics(r, "");
+           has_zero_weight() ? "; the weights of its samples are all 0" : "",
+           static_cast<long>(consecutive_skipped_)));
+  if (limit > 0 && consecutive_skipped_ >= limit) fail_numerics(r, "");
 }
 
 // The error of a run whose last steps, up to this one, were not finite. saved: what became of the run, for the end of the text.
 void Session::fail_numerics(const StepResult& r, const std::string& saved) {
-  const auto step = static_cast<long>(r.step), n = static_cast<long>(skipped_in_a_row_);
+  const auto step = static_cast<long>(r.step), n = static_cast<long>(consecutive_skipped_);
   const std::string steps =
       n == 1 ? strf("[session] step %ld was not finite; ", step)
              : strf("[session] %ld steps in a row were not finite, up to step %ld; ", n, step);
-  if (counts_nothing())
-    fail_agreed(PLAIT_ERR_DATA,
-                steps +
-                    "the weights of all samples of that step are 0, or all its labels below 0, so "
-                    "that its loss is the mean of nothing; correct the weights or the labels of "
-                    "[data.train]" +
-                    saved);
+  if (has_zero_weight())
+    fail_collective(
+        PLAIT_ERR_DATA,
+        steps +
+            "the weights of all samples of that step are 0, or all its labels below 0, so "
+            "that its loss is the mean of nothing; correct the weights or the labels of "
+            "[data.train]" +
+            saved);
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
   // as they exchange on the way.
-  const std::string op = first_found();
-  fail_agreed(PLAIT_ERR_NUMERIC,
-              steps + "the first value that is not finite comes from " +
-                  (op.empty() ? "an earlier micro-batch" : op) +
-                  "; lower the learning rate, set optimizer.clip, or look at the data" +
-                  (saved.empty() ? "; [guard] nonfinite_limit sets the patience" : "") + saved);
+  const std::string op = first_non_finite();
+  fail_collective(
+      PLAIT_ERR_NUMERIC,
+      steps + "the first value that is not finite comes from " +
+          (op.empty() ? "an earlier micro-batch" : op) +
+          "; lower the learning rate, set optimizer.clip_grad_norm, or look at the data" +
+          (saved.empty() ? "; [guard] nonfinite_limit sets the patience" : "") + saved);
 }
 
 }  // namespace plait::session

@@ -8,7 +8,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/safetensors.hpp"
-#include "engine/plan/blocks.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/session/session.hpp"
@@ -18,12 +18,12 @@ namespace {
 
 std::vector<int64_t> dims(const plan::Parameter& p) { return program::dims_of(p.shape); }
 
-checkpoint::SaveTensor save_tensor(const plan::Block& b, const void* data) {
+checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* data) {
   return {b.tensor,    b.parameter.shape.dtype, dims(b.parameter), data,
-          b.optimizer, b.held.box.offset,       b.held.box.extent};
+          b.optimizer, b.local.box.offset,      b.local.box.extent};
 }
 
-std::unique_ptr<char[]> new_copy(uint64_t bytes) {
+std::unique_ptr<char[]> new_save_buffer(uint64_t bytes) {
   try {
     return std::make_unique_for_overwrite<char[]>(bytes);
   } catch (const std::bad_alloc&) {
@@ -55,8 +55,8 @@ Extra parse_extra(const std::string& text, int64_t step, const std::string& wher
 
 }  // namespace
 
-checkpoint::State Session::state() const {
-  checkpoint::State s;
+checkpoint::RunState Session::state() const {
+  checkpoint::RunState s;
   s.step = step_;
   s.samples = samples_;
   s.world = {plan_->grid.data(), plan_->grid.tensor(), plan_->grid.pipeline()};
@@ -64,13 +64,13 @@ checkpoint::State Session::state() const {
   s.random_step = step_;
   s.cursors["train"] = next_batch_;
   s.config_hash = hex64(plan_->hash());
-  s.settings = deciding(*plan_);
+  s.settings = result_config(*plan_);
   s.engine_version = PLAIT_VERSION;
-  s.timeline = timeline_;
-  s.timeline_from = timeline_from_;
+  s.lineage = lineage_;
+  s.lineage_from = lineage_from_;
   // A pretty-printed double would lose bits; the hexadecimal form keeps all.
   JsonWriter extra;
-  extra.object().field("updates", updates_).field("skipped_in_a_row", skipped_in_a_row_);
+  extra.object().field("updates", updates_).field("skipped_in_a_row", consecutive_skipped_);
   extra.field("best", strf("%a", best_));
   extra.field("evaluations_without_gain", evaluations_without_gain_).end_object();
   s.extra = extra.text();
@@ -82,118 +82,118 @@ std::string Session::save(const std::string& path) {
     fail(
         PLAIT_ERR_STATE,
         "[session] this session has no run directory; give save() a folder, or open it with files");
-  return together("saving", [&] {
-    background_.wait();
+  return on_all_ranks("saving", [&] {
+    background_saver_.wait();
     executor_.sync();
     std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
     std::vector<checkpoint::SaveTensor> tensors;
-    plan::for_each_block(*plan_, [&](const plan::Block& b) {
+    plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
       if (!b.ours) return;
-      const void* data = executor_.address(b.held.at);
+      const void* data = executor_.address(b.local.at);
       if (!host_visible()) {
         copies.emplace_back(b.bytes());
-        executor_.read(b.held.at, copies.back().data(), copies.back().size());
+        executor_.read(b.local.at, copies.back().data(), copies.back().size());
         data = copies.back().data();
       }
       tensors.push_back(save_tensor(b, data));
     });
-    std::optional<checkpoint::Writer> other;
-    checkpoint::Writer* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
-    if (team_.leads() && !path.empty()) writer = &other.emplace(files_, path, 0, log_);
-    return write_checkpoint(files_, team_.calls(), writer, state(), tensors);
+    std::optional<checkpoint::CheckpointWriter> other;
+    checkpoint::CheckpointWriter* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
+    if (ranks_.is_leader() && !path.empty()) writer = &other.emplace(files_, path, 0, log_);
+    return write_checkpoint(files_, ranks_.collectives(), writer, state(), tensors);
   });
 }
 
 // Begins a save into the run directory that goes on by itself, from a copy of what this rank writes.
 void Session::save_in_background() {
-  together("saving", [&] {
-    background_.wait();
-    if (!copy_) copy_ = new_copy(plan::checkpoint_copy_bytes(*plan_));
+  on_all_ranks("saving", [&] {
+    background_saver_.wait();
+    if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(*plan_));
     std::vector<checkpoint::SaveTensor> tensors;
     uint64_t used = 0;
-    plan::for_each_block(*plan_, [&](const plan::Block& b) {
+    plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
       if (!b.ours) return;
-      executor_.read(b.held.at, copy_.get() + used, b.bytes());
-      tensors.push_back(save_tensor(b, copy_.get() + used));
+      executor_.read(b.local.at, save_buffer_.get() + used, b.bytes());
+      tensors.push_back(save_tensor(b, save_buffer_.get() + used));
       used += b.bytes();
     });
-    checkpoint::Writer* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
-    background_.start(step_, [this, writer, state = state(), tensors = std::move(tensors)] {
-      return write_checkpoint(files_, background_rounds_, writer, state, tensors);
+    checkpoint::CheckpointWriter* writer = run_files_ ? &run_files_->checkpoints() : nullptr;
+    background_saver_.start(step_, [this, writer, state = state(), tensors = std::move(tensors)] {
+      return write_checkpoint(files_, background_collectives_, writer, state, tensors);
     });
   });
 }
 
 // The error of a save that has failed in the background is one of this call.
 void Session::wait_for_save() {
-  guarded("saving", [&] { background_.wait(); });
+  abort_on_error("saving", [&] { background_saver_.wait(); });
 }
 
 // One rank verifies all of it; the others what they read.
-std::unique_ptr<checkpoint::Checkpoint> Session::open_together(const std::string& path) {
-  background_.wait();
+std::unique_ptr<checkpoint::Checkpoint> Session::open_on_all_ranks(const std::string& path) {
+  background_saver_.wait();
   std::unique_ptr<checkpoint::Checkpoint> c;
-  if (team_.leads()) c = checkpoint::open_checkpoint(files_, path, log_);
-  const std::string found = team_.from_leader(c ? c->path() : "");
+  if (ranks_.is_leader()) c = checkpoint::open_checkpoint(files_, path, log_);
+  const std::string found = ranks_.broadcast(c ? c->path() : "");
   if (!c) c = std::make_unique<checkpoint::Checkpoint>(files_, found, kVerifyLater);
   return c;
 }
 
 void Session::load(const std::string& path) {
-  together("loading", [&] {
-    restore(*open_together(path));
+  on_all_ranks("loading", [&] {
+    restore(*open_on_all_ranks(path));
     modified();
     if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
   });
 }
 
 void Session::load_parameters(const std::string& path) {
-  together("loading", [&] {
-    const auto c = open_together(path);
+  on_all_ranks("loading", [&] {
+    const auto c = open_on_all_ranks(path);
     for (const auto& [at, bytes] : read_blocks(*c, true))
       executor_.write(at, bytes.data(), bytes.size());
     executor_.sync();
     modified();
     step_ = c->state().step;
-    begin_timeline();
+    begin_lineage();
     last_evaluation_.reset();
     if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
   });
 }
 
 // All of it before anything changes: a checkpoint that does not fit leaves the session as it was.
-std::vector<std::pair<plan::Place, std::vector<char>>> Session::read_blocks(
+std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
     const checkpoint::Checkpoint& c, bool parameters_only) {
-  check_fits(c, parameters_only);
-  std::vector<std::pair<plan::Place, std::vector<char>>> loaded;
-  plan::for_each_block(*plan_, [&](const plan::Block& b) {
+  check_compatibility(c, parameters_only);
+  std::vector<std::pair<plan::BufferRef, std::vector<char>>> loaded;
+  plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
     std::vector<char> bytes(b.bytes());
-    c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.held.box, bytes.data());
-    loaded.emplace_back(b.held.at, std::move(bytes));
+    c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.local.box, bytes.data());
+    loaded.emplace_back(b.local.at, std::move(bytes));
   });
   return loaded;
 }
 
 // From here on checkpoints belong together; those of a higher step that were there before are of another story.
-void Session::begin_timeline() {
-  timeline_ = checkpoint::unique_id();
-  timeline_from_ = step_;
+void Session::begin_lineage() {
+  lineage_ = checkpoint::unique_id();
+  lineage_from_ = step_;
 }
 
 void Session::restore(const checkpoint::Checkpoint& c) {
-  const checkpoint::State& s = c.state();
+  const checkpoint::RunState& s = c.state();
   const auto loaded = read_blocks(c, false);
   const Extra extra = parse_extra(s.extra, s.step, c.path());
   warn_of_differences(s, c.path());
   for (const auto& [at, bytes] : loaded) executor_.write(at, bytes.data(), bytes.size());
   executor_.sync();
   step_ = s.step;
-  begin_timeline();
+  begin_lineage();
   last_evaluation_.reset();
   samples_ = s.samples;
   updates_ = extra.updates;
-  skipped_in_a_row_ = extra.skipped_in_a_row;
+  consecutive_skipped_ = extra.skipped_in_a_row;
   best_ = extra.best;
   evaluations_without_gain_ = extra.evaluations_without_gain;
   const auto cursor = s.cursors.find("train");
@@ -204,9 +204,9 @@ void Session::restore(const checkpoint::Checkpoint& c) {
 
 void Session::resume() {
   std::unique_ptr<checkpoint::Checkpoint> c;
-  if (team_.leads()) c = open_files();
-  keeps_files_ = team_.from_leader(run_files_ ? "files" : "") == "files";
-  const std::string path = team_.from_leader(c ? c->path() : "");
+  if (ranks_.is_leader()) c = open_files();
+  keeps_files_ = ranks_.broadcast(run_files_ ? "files" : "") == "files";
+  const std::string path = ranks_.broadcast(c ? c->path() : "");
   if (path.empty()) return;
   if (!c) c = std::make_unique<checkpoint::Checkpoint>(files_, path, kVerifyLater);
   restore(*c);
@@ -264,7 +264,7 @@ void Session::load_weights(const config::ModelConfig& model) {
                 "), expected " + program::text(p.shape));
     }
     std::vector<char> piece(checkpoint::SafetensorsFile::kPiece);
-    for (const plan::Held& held : plan::held_value(*plan_, p))
+    for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
         const uint64_t bytes = static_cast<uint64_t>(n) * sizeof(float);
         for (uint64_t at = 0; at < bytes; at += piece.size()) {

@@ -22,8 +22,8 @@ std::vector<std::string> process_arguments() {
   return arguments;
 }
 
-observe::Environment environment(const plan::Plan& plan, const Settings& settings) {
-  observe::Environment e;
+observe::RunEnvironment environment(const plan::Plan& plan, const Settings& settings) {
+  observe::RunEnvironment e;
   e.engine_version = PLAIT_VERSION;
   e.abi = PLAIT_ABI_VERSION;
   e.device = plan.device;

@@ -32,7 +32,7 @@ class RunFiles {
   observe::NdjsonWriter& metrics() { return metrics_; }
   observe::TensorBoardWriter& events() { return events_; }
   // Belongs to the thread that saves, while one does.
-  checkpoint::Writer& checkpoints() { return checkpoints_; }
+  checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
   void status(const observe::RunStatus& s) const { dir_.write_status(s); }
   // True at most 20 times a second: when a step is worth an event record.
   bool event_due(double now);
@@ -42,7 +42,7 @@ class RunFiles {
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;
-  checkpoint::Writer checkpoints_;
+  checkpoint::CheckpointWriter checkpoints_;
   observe::LogFile log_file_;
   Log& log_;
   int listener_ = -1;

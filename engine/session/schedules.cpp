@@ -7,8 +7,8 @@ namespace plait::session {
 
 Schedules::Schedules(const plan::Plan& plan) {
   try {
-    for (const plan::Group& g : plan.groups) {
-      Open& o = open_.emplace_back();
+    for (const plan::ParameterGroup& g : plan.groups) {
+      OpenSchedule& o = open_.emplace_back();
       if (!g.schedule) continue;
       const plait_schedule_item& item = plan.registry->schedule(g.schedule->type);
       o.host = plan.registry->host_of(&item);
@@ -30,17 +30,17 @@ Schedules::Schedules(const plan::Plan& plan) {
 Schedules::~Schedules() { close(); }
 
 double Schedules::factor(size_t g, int64_t step) const {
-  const Open& o = open_[g];
+  const OpenSchedule& o = open_[g];
   if (!o.item) return 1.0;
-  return ask_plugin({o.plugin, "factor", "schedule", o.item->name},
-                    [&] { return o.item->factor(o.state, step); });
+  return call_plugin({o.plugin, "factor", "schedule", o.item->name},
+                     [&] { return o.item->factor(o.state, step); });
 }
 
 void Schedules::close() noexcept {
-  for (Open& o : open_)
+  for (OpenSchedule& o : open_)
     if (o.item)
-      leave_plugin(o.host, {"", "close", "schedule", o.item->name},
-                   [&] { o.item->close(o.state); });
+      call_plugin_noexcept(o.host, {"", "close", "schedule", o.item->name},
+                           [&] { o.item->close(o.state); });
   open_.clear();
 }
 

@@ -18,14 +18,14 @@ class Schedules {
   double factor(size_t g, int64_t step) const;
 
  private:
-  struct Open {
+  struct OpenSchedule {
     const plait_schedule_item* item = nullptr;
     void* state = nullptr;
     const plait_host* host = nullptr;
     std::string plugin = {};
   };
   void close() noexcept;
-  std::vector<Open> open_;
+  std::vector<OpenSchedule> open_;
 };
 
 }  // namespace plait::session

@@ -29,44 +29,45 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       settings_(std::move(settings)),
       log_(log),
       files_(files),
-      team_(plan_, settings_.job, log),
-      executor_(guarded("opening the session",
-                        [this] {
-                          return runtime::Executor(plan_, [this](const runtime::Device& device) {
-                            return team_.connect(device.info().host_visible != 0);
-                          });
-                        })),
+      ranks_(plan_, settings_.job, log),
+      executor_(abort_on_error("opening the session",
+                               [this] {
+                                 return runtime::Executor(
+                                     plan_, [this](const runtime::Device& device) {
+                                       return ranks_.connect(device.info().host_visible != 0);
+                                     });
+                               })),
       schedules_(*plan_),
       train_feeder_(plan_->train_feed, *plan_->dataset("train"),
                     plan_->train_feed.batch * plan_->accumulation),
-      background_rounds_(team_.rounds("background")) {
+      background_collectives_(ranks_.collectives("background")) {
   scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->step.segment)].bytes);
   results_segment_ = segment_named(*plan_, "results");
   results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
                   sizeof(float));
-  if (const runtime::Communicators* groups = team_.communicators())
+  if (const runtime::Communicators* groups = ranks_.communicators())
     for (const auto& g : groups->connected())
       log_.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
                       g.backend.c_str()));
-  together("opening the session", [&] {
+  on_all_ranks("opening the session", [&] {
     initialize_parameters();
-    begin_timeline();
+    begin_lineage();
     resume();
   });
 }
 
 Session::~Session() {
   try {
-    background_.wait();
+    background_saver_.wait();
   } catch (const std::exception& e) {
     log_.error(e.what());
   }
-  team_.disconnect();  // before the arena goes
+  ranks_.disconnect();  // before the arena goes
 }
 
 namespace {
 // Bytes from the start of a place.
-plan::Place behind(plan::Place at, int64_t elements) {
+plan::BufferRef offset_by(plan::BufferRef at, int64_t elements) {
   return {at.segment, at.offset + static_cast<uint64_t>(elements) * sizeof(float)};
 }
 }  // namespace
@@ -77,12 +78,12 @@ void Session::initialize_parameters() {
   constexpr int64_t kPiece = 1 << 15;
   const auto seed = static_cast<uint64_t>(plan_->experiment.run.seed);
   for (const plan::Parameter& p : plan_->parameters)
-    for (const plan::Held& held : plan::held_value(*plan_, p))
+    for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
         for (int64_t at = 0; at < n; at += kPiece) {
           values.resize(static_cast<size_t>(std::min(kPiece, n - at)));
           initialize(p, seed, global + at, values);
-          executor_.write(behind(held.at, first + at), values.data(),
+          executor_.write(offset_by(held.at, first + at), values.data(),
                           values.size() * sizeof(float));
           executor_.sync();
         }
@@ -92,7 +93,7 @@ void Session::initialize_parameters() {
     for (const plan::State& s : plan_->groups[static_cast<size_t>(p.group)].states) {
       if (s.initial == 0) continue;  // the arena is zero
       // Padding stays zero: only the elements of parameters get the initial value.
-      for (const plan::Held& held : plan::held_state(*plan_, p, s)) {
+      for (const plan::LocalBlock& held : plan::local_state_blocks(*plan_, p, s)) {
         values.assign(static_cast<size_t>(topology::elements(held.box)),
                       static_cast<float>(s.initial));
         executor_.write(held.at, values.data(), values.size() * sizeof(float));
@@ -104,9 +105,9 @@ void Session::initialize_parameters() {
     if (!model.load.empty()) load_weights(model);
 }
 
-data::Loader& Session::train_loader() {
+data::DataLoader& Session::train_loader() {
   if (!train_loader_) {
-    data::LoaderConfig l = plan::loader_config(*plan_, "train", true);
+    data::DataLoaderConfig l = plan::loader_config(*plan_, "train", true);
     l.first_batch = next_batch_;
     const plan::Dataset& d = *plan_->dataset("train");
     train_loader_.emplace(d.source(), l);
@@ -115,10 +116,10 @@ data::Loader& Session::train_loader() {
 }
 
 StepResult Session::step() {
-  return together("step", [&] {
+  return on_all_ranks("step", [&] {
     const data::Batch* batch = train_loader().next();
     if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
-    train_feeder_.stage(*batch);
+    train_feeder_.set_batch(*batch);
     const StepResult r = run_step(batch->epoch, batch->valid);
     next_batch_ = batch->index + 1;
     return r;
@@ -127,20 +128,21 @@ StepResult Session::step() {
 
 StepResult Session::step(const std::vector<HostField>& fields) {
   // What the host can mend is no reason to end the job.
-  const int64_t n = train_feeder_.stage(fields, false);
-  return together("step", [&] { return run_step(0, n); });
+  const int64_t n = train_feeder_.set_batch(fields, false);
+  return on_all_ranks("step", [&] { return run_step(0, n); });
 }
 
 // Rates of this step, as one block. Places of scalars all lie in one segment.
 void Session::write_scalars() {
-  auto set = [&](plan::Place at, float v) {
+  auto set = [&](plan::BufferRef at, float v) {
     std::memcpy(scalars_.data() + at.offset, &v, sizeof v);
   };
   set(plan_->step, static_cast<float>(updates_ + 1));
   for (size_t g = 0; g < plan_->groups.size(); ++g) {
     const double factor = schedules_.factor(g, step_ + 1);
-    set(plan_->groups[g].rate_at, static_cast<float>(plan_->groups[g].rate * factor));
-    set(plan_->groups[g].factor_at, static_cast<float>(factor));
+    set(plan_->groups[g].learning_rate_at,
+        static_cast<float>(plan_->groups[g].learning_rate * factor));
+    set(plan_->groups[g].schedule_factor_at, static_cast<float>(factor));
   }
   executor_.write({plan_->step.segment, 0}, scalars_.data(), scalars_.size());
 }
@@ -148,14 +150,14 @@ void Session::write_scalars() {
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
   const uint64_t start = monotonic_ns();
   modified();
-  team_.at_step(step_ + 1);
-  votes_[0] = static_cast<float>(samples);
-  votes_[1] = cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
-  executor_.write(plan_->votes, votes_, sizeof votes_);
+  ranks_.at_step(step_ + 1);
+  step_sums_[0] = static_cast<float>(samples);
+  step_sums_[1] = cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
+  executor_.write(plan_->step_sums, step_sums_, sizeof step_sums_);
   write_scalars();
   const int64_t micro = plan_->train_feed.batch;
   const int64_t share = plan_->at.data * plan_->accumulation * micro;
-  for (const plan::Turn& t : plan_->step_turns) {
+  for (const plan::Launch& t : plan_->step_launches) {
     if (t.feed >= 0)
       train_feeder_.feed(executor_, plan_->train_feeds[static_cast<size_t>(t.feed)], t.micro,
                          t.slot, step_ + 1, share + t.micro * micro);
@@ -169,7 +171,8 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
   r.step = step_;
   r.epoch = epoch;
   r.samples = samples_;
-  r.rate = plan_->groups.empty() ? 0 : plan_->groups[0].rate * schedules_.factor(0, step_);
+  r.learning_rate =
+      plan_->groups.empty() ? 0 : plan_->groups[0].learning_rate * schedules_.factor(0, step_);
   r.seconds = static_cast<double>(monotonic_ns() - start) * 1e-9;
   r.finished = plan_->total_steps > 0 && step_ >= plan_->total_steps;
   guard_numerics(r);
@@ -179,9 +182,9 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
 void Session::read_results(StepResult& r) {
   executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
   double squares = 0;
-  const auto at = [&](plan::Place p) { return results_[p.offset / sizeof(float)]; };
-  r.samples = std::lround(at(plan_->votes));
-  stop_agreed_ = at({plan_->votes.segment, plan_->votes.offset + sizeof(float)}) > 0;
+  const auto at = [&](plan::BufferRef p) { return results_[p.offset / sizeof(float)]; };
+  r.samples = std::lround(at(plan_->step_sums));
+  stop_agreed_ = at({plan_->step_sums.segment, plan_->step_sums.offset + sizeof(float)}) > 0;
   for (const plan::Model& m : plan_->models) {
     if (!m.trained) continue;
     r.loss += at(m.loss);
@@ -191,10 +194,10 @@ void Session::read_results(StepResult& r) {
   r.grad_norm = std::sqrt(squares);
 }
 
-void Session::throw_together(const char* what, const Error& e) {
+void Session::throw_on_all_ranks(const char* what, const Error& e) {
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(step_ + 1));
-  team_.fail_together(where, e);
+  ranks_.fail_on_all_ranks(where, e);
 }
 
 const plan::Parameter& Session::parameter(const std::string& name) const {
@@ -218,14 +221,14 @@ void check_bytes(const plan::Parameter& p, uint64_t bytes) {
 void Session::read(const std::string& name, void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
-  if (plan::is_whole(*plan_, p)) return executor_.read(p.value, data, bytes);
+  if (plan::is_fully_local(*plan_, p)) return executor_.read(p.value, data, bytes);
   // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's memory is written last: where a rank
   // fails, it stays as it was.
-  together("reading a parameter", [&] {
+  on_all_ranks("reading a parameter", [&] {
     std::vector<float> whole(bytes / sizeof(float), 0.0F), own;
     const bool counts = p.holders[0] == plan_->at.pipeline;  // of those who have it alike, one
-    for (const plan::Held& held :
-         counts ? plan::held_value(*plan_, p) : std::vector<plan::Held>{}) {
+    for (const plan::LocalBlock& held :
+         counts ? plan::local_parameter_blocks(*plan_, p) : std::vector<plan::LocalBlock>{}) {
       own.resize(static_cast<size_t>(topology::elements(held.box)));
       executor_.read(held.at, own.data(), own.size() * sizeof(float));
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
@@ -233,9 +236,9 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
       });
     }
     const std::span<int32_t> bits(reinterpret_cast<int32_t*>(whole.data()), whole.size());
-    if (p.split()) team_.communicators()->sum(topology::Axis::kTensor, bits);
-    if (p.group >= 0 && plan_->zero == 3) team_.communicators()->sum(topology::Axis::kData, bits);
-    if (plan_->grid.pipeline() > 1) team_.communicators()->sum(topology::Axis::kPipeline, bits);
+    if (p.is_sharded()) ranks_.communicators()->sum(topology::Axis::kTensor, bits);
+    if (p.group >= 0 && plan_->zero == 3) ranks_.communicators()->sum(topology::Axis::kData, bits);
+    if (plan_->grid.pipeline() > 1) ranks_.communicators()->sum(topology::Axis::kPipeline, bits);
     std::memcpy(data, whole.data(), bytes);
   });
 }
@@ -244,9 +247,9 @@ void Session::write(const std::string& name, const void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
   modified();
-  for (const plan::Held& held : plan::held_value(*plan_, p))
+  for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
     plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-      executor_.write(behind(held.at, first), static_cast<const float*>(data) + global,
+      executor_.write(offset_by(held.at, first), static_cast<const float*>(data) + global,
                       static_cast<size_t>(n) * sizeof(float));
       executor_.sync();
     });
@@ -259,8 +262,8 @@ std::string Session::describe() const {
   w.field("device", plan_->device).field("device_summary", executor_.device().info().summary);
   w.field("arena_bytes", executor_.bytes()).field("shared_bytes", executor_.shared_bytes());
   w.key("groups").array();
-  if (team_.communicators())
-    for (const auto& g : team_.communicators()->connected())
+  if (ranks_.communicators())
+    for (const auto& g : ranks_.communicators()->connected())
       w.object()
           .field("name", g.group)
           .field("ranks", g.ranks)
@@ -281,7 +284,7 @@ std::string Session::describe() const {
         .field("dtype", program::dtype_name(p.shape.dtype))
         .key("shape")
         .array();
-    for (uint32_t i = 0; i < p.shape.rank; ++i) w.value(p.shape.dims[i]);
+    for (uint32_t i = 0; i < p.shape.ndim; ++i) w.value(p.shape.dims[i]);
     w.end_array().field("group", p.group < 0 ? std::string("frozen")
                                              : plan_->groups[static_cast<size_t>(p.group)].name);
     w.end_object();

@@ -15,24 +15,24 @@
 #include "engine/base/json.hpp"
 #include "engine/base/log.hpp"
 #include "engine/checkpoint/store.hpp"
-#include "engine/data/loader.hpp"
+#include "engine/data/data_loader.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/executor.hpp"
-#include "engine/session/background.hpp"
-#include "engine/session/deciding.hpp"
+#include "engine/session/background_saver.hpp"
 #include "engine/session/feeder.hpp"
+#include "engine/session/rank_context.hpp"
+#include "engine/session/result_config.hpp"
 #include "engine/session/run_files.hpp"
 #include "engine/session/schedules.hpp"
-#include "engine/session/team.hpp"
 
 namespace plait::session {
 
 // Figures are those of the whole global batch.
 struct StepResult {
   int64_t step = 0, epoch = 0, samples = 0;
-  double loss = 0;       // weighted mean; of several models the sum
-  double grad_norm = 0;  // global, before clipping
-  double rate = 0;       // of the first group
+  double loss = 0;           // weighted mean; of several models the sum
+  double grad_norm = 0;      // global, before clipping
+  double learning_rate = 0;  // of the first group
   double seconds = 0;
   bool skipped = false, finished = false;
 };
@@ -91,7 +91,7 @@ class Session {
   void modified() { resumed_from_.clear(); }
   const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
   const std::shared_ptr<runtime::Arena>& arena() const { return executor_.arena(); }
-  char* address(plan::Place at) const { return executor_.address(at); }
+  char* address(plan::BufferRef at) const { return executor_.address(at); }
   bool host_visible() const { return executor_.device().info().host_visible != 0; }
   std::string describe() const;
   const plan::Plan& plan() const { return *plan_; }
@@ -100,62 +100,62 @@ class Session {
   friend class Trainer;
   // Runs what all ranks do together: when this one fails, the others learn it at once.
   template <class Do>
-  auto together(const char* what, Do&& call) -> decltype(call());
+  auto on_all_ranks(const char* what, Do&& call) -> decltype(call());
   // The same where not all ranks call at the same time.
   template <class Do>
-  auto guarded(const char* what, Do&& call) -> decltype(call());
-  [[noreturn]] void throw_together(const char* what, const Error& e);
+  auto abort_on_error(const char* what, Do&& call) -> decltype(call());
+  [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
   void initialize_parameters();
   void load_weights(const config::ModelConfig& model);
   void resume();
   std::unique_ptr<checkpoint::Checkpoint> open_files();
-  checkpoint::State state() const;
+  checkpoint::RunState state() const;
   void save_in_background();
   void wait_for_save();
-  data::Loader& train_loader();
+  data::DataLoader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
-  Evaluation evaluate_share(const plan::Dataset& dataset, int64_t max_batches);
+  Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
   void launch_evaluation(Feeder& feeder);
   void sum_over_replicas(std::vector<double>& totals);
   void write_scalars();
   void read_results(StepResult& result);
   void guard_numerics(const StepResult& result);
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
-  std::string outside_text(const Feeder::Outside& found, const std::string& source,
-                           const std::string& where) const;
-  void fail_outside(const std::string& own);
-  bool counts_nothing() const;
-  std::string first_found();
-  std::unique_ptr<checkpoint::Checkpoint> open_together(const std::string& path);
-  std::vector<std::pair<plan::Place, std::vector<char>>> read_blocks(
+  std::string out_of_range_text(const Feeder::OutOfRange& found, const std::string& source,
+                                const std::string& where) const;
+  void fail_out_of_range(const std::string& own);
+  bool has_zero_weight() const;
+  std::string first_non_finite();
+  std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
+  std::vector<std::pair<plan::BufferRef, std::vector<char>>> read_blocks(
       const checkpoint::Checkpoint& c, bool parameters_only);
-  void check_fits(const checkpoint::Checkpoint& c, bool parameters_only) const;
-  void warn_of_differences(const checkpoint::State& s, const std::string& path) const;
+  void check_compatibility(const checkpoint::Checkpoint& c, bool parameters_only) const;
+  void warn_of_differences(const checkpoint::RunState& s, const std::string& path) const;
   void restore(const checkpoint::Checkpoint& c);
-  void begin_timeline();
+  void begin_lineage();
 
   std::shared_ptr<const plan::Plan> plan_;
   Settings settings_;
   Log& log_;
   FileSystem& files_;
-  Team team_;
+  RankContext ranks_;
   int64_t step_ = 0;  // steps made; opening the executor tells of it when it fails
   runtime::Executor executor_;
   Schedules schedules_;
   Feeder train_feeder_;
-  std::optional<data::Loader> train_loader_;
+  std::optional<data::DataLoader> train_loader_;
   std::unique_ptr<RunFiles> run_files_;  // null with no_files
   bool keeps_files_ = false;             // rank 0 has run_files_
   std::vector<char> scalars_;            // host copy of the scalars segment
-  float votes_[2] = {0, 0};              // host copy of Plan::votes
+  float step_sums_[2] = {0, 0};          // host copy of Plan::step_sums
   std::vector<float> results_;           // host copy of the results segment
   int32_t results_segment_ = -1;
   int64_t updates_ = 0;  // of them, those that were applied
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;
-  int64_t skipped_in_a_row_ = 0;
-  std::string timeline_;                       // see checkpoint::State
-  int64_t timeline_from_ = 0;                  // the step it begins at
+  int64_t consecutive_skipped_ = 0;
+  std::string lineage_;                        // see checkpoint::RunState
+  int64_t lineage_from_ = 0;                   // the step it begins at
   std::string resumed_from_;                   // the run's own checkpoint, until something changes
   double best_ = 0;                            // of early stopping
   int64_t evaluations_without_gain_ = -1;      // -1: none yet
@@ -163,28 +163,28 @@ class Session {
   bool running_ = false;                       // inside run()
   bool stop_agreed_ = false;                   // the last step's vote
   std::atomic<bool> cancelled_{false};
-  Rounds background_rounds_;      // of the thread that background_ has
-  std::unique_ptr<char[]> copy_;  // that it writes from
-  Background background_;         // last: it must end before what it uses
+  ControlCollectives background_collectives_;  // of the thread that background_ has
+  std::unique_ptr<char[]> save_buffer_;        // that it writes from
+  BackgroundSaver background_saver_;           // last: it must end before what it uses
 };
 
 template <class Do>
-auto Session::together(const char* what, Do&& call) -> decltype(call()) {
-  team_.in_call(what);
-  return guarded(what, std::forward<Do>(call));
+auto Session::on_all_ranks(const char* what, Do&& call) -> decltype(call()) {
+  ranks_.begin_call(what);
+  return abort_on_error(what, std::forward<Do>(call));
 }
 
 template <class Do>
-auto Session::guarded(const char* what, Do&& call) -> decltype(call()) {
+auto Session::abort_on_error(const char* what, Do&& call) -> decltype(call()) {
   try {
     return call();
-  } catch (const Agreed&) {
+  } catch (const CollectiveError&) {
     throw;
   } catch (const Error& e) {
-    if (team_.alone()) throw;
-    throw_together(what, e);
+    if (ranks_.is_single()) throw;
+    throw_on_all_ranks(what, e);
   } catch (const std::exception& e) {
-    team_.give_up(std::string(what) + ": " + e.what());
+    ranks_.abort_job(std::string(what) + ": " + e.what());
     throw;
   }
 }

@@ -33,10 +33,10 @@ class Trainer {
   Evaluation evaluation(const StepResult& r);
   int stop_metric() const;
   [[noreturn]] void stop(const StepResult& r);
-  void save(const StepResult& r, bool goes_on);
-  void settle(const StepResult& r);
-  void end_saving(const Error& e);
-  void saved(const StepResult& r, const Saved& s);
+  void save(const StepResult& r, bool continues);
+  void drain_save(const StepResult& r);
+  void finish_save(const Error& e);
+  void saved(const StepResult& r, const SavedCheckpoint& s);
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);
   StepResult loop();
@@ -72,7 +72,7 @@ void Trainer::log_step(const StepResult& r) {
     record.time = now;
     record.elapsed_s = elapsed;
     record.loss = r.loss;
-    record.lr = r.rate;
+    record.lr = r.learning_rate;
     record.grad_norm = r.grad_norm;
     record.step_ms = r.seconds * 1e3;
     record.samples_per_s = rate;
@@ -81,7 +81,7 @@ void Trainer::log_step(const StepResult& r) {
     if (s_.run_files_->event_due(now) || r.finished) {
       auto& events = s_.run_files_->events();
       events.scalar("train/loss", r.step, now, r.loss);
-      events.scalar("train/lr", r.step, now, r.rate);
+      events.scalar("train/lr", r.step, now, r.learning_rate);
       events.scalar("train/grad_norm", r.step, now, r.grad_norm);
       events.scalar("train/samples_per_s", r.step, now, rate);
     }
@@ -90,7 +90,7 @@ void Trainer::log_step(const StepResult& r) {
   p.step = r.step;
   p.steps = s_.plan_->total_steps;
   p.loss = r.loss;
-  p.lr = r.rate;
+  p.lr = r.learning_rate;
   p.samples_per_s =
       elapsed > 0 ? static_cast<double>((r.step - first_step_) * experiment_.batch.global) / elapsed
                   : 0;
@@ -117,14 +117,14 @@ int Trainer::stop_metric() const {
   }
   if (hits == 1) return found;
   fail_config("[evaluate] early_stop.metric '" + wanted + "' " +
-              (hits ? "fits several figures" : "is no figure of an evaluation") +
+              (hits ? "fits several metrics" : "is no metric of an evaluation") +
               did_you_mean(nearest(wanted, names)) + "; there are: " + join(names));
 }
 
 Evaluation Trainer::evaluation(const StepResult& r) {
   try {
     return s_.evaluate("eval", experiment_.evaluate.batches);
-  } catch (const Agreed& e) {
+  } catch (const CollectiveError& e) {
     if (e.code() != PLAIT_ERR_CANCELLED) throw;
     stop(r);
   }
@@ -135,10 +135,10 @@ void Trainer::stop(const StepResult& r) {
   s_.cancelled_.store(false, std::memory_order_relaxed);  // delivered
   save(r, false);
   status("interrupted", r);
-  fail_agreed(PLAIT_ERR_CANCELLED,
-              strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
-                  (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
-                                       : "; saved as " + checkpoint_));
+  fail_collective(PLAIT_ERR_CANCELLED,
+                  strf("[session] stopped on request after step %ld", static_cast<long>(r.step)) +
+                      (checkpoint_.empty() ? "; nothing was saved: this session writes no files"
+                                           : "; saved as " + checkpoint_));
 }
 
 bool Trainer::evaluate(const StepResult& r) {
@@ -180,7 +180,7 @@ bool Trainer::evaluate(const StepResult& r) {
   return true;
 }
 
-void Trainer::saved(const StepResult& r, const Saved& s) {
+void Trainer::saved(const StepResult& r, const SavedCheckpoint& s) {
   checkpoint_ = s.path;
   if (!s_.run_files_) return;
   s_.run_files_->metrics().event("checkpoint", s.step, unix_seconds(), {}, "path", s.path);
@@ -188,15 +188,15 @@ void Trainer::saved(const StepResult& r, const Saved& s) {
 }
 
 // Waits until nothing is being written any more.
-void Trainer::settle(const StepResult& r) {
+void Trainer::drain_save(const StepResult& r) {
   s_.wait_for_save();
-  if (const std::optional<Saved> s = s_.background_.take()) saved(r, *s);
+  if (const std::optional<SavedCheckpoint> s = s_.background_saver_.take()) saved(r, *s);
 }
 
-void Trainer::save(const StepResult& r, bool goes_on) {
-  settle(r);
+void Trainer::save(const StepResult& r, bool continues) {
+  drain_save(r);
   if (!s_.keeps_files_ || saved_at_ == r.step) return;
-  if (goes_on && experiment_.checkpoint.background)
+  if (continues && experiment_.checkpoint.background)
     s_.save_in_background();
   else
     saved(r, {r.step, s_.save("")});
@@ -204,11 +204,11 @@ void Trainer::save(const StepResult& r, bool goes_on) {
 }
 
 // The run ends by an error: what is being written is worth waiting for. If that fails as well, it may be why.
-void Trainer::end_saving(const Error& e) {
+void Trainer::finish_save(const Error& e) {
   StepResult at;
   at.step = s_.step_;
   try {
-    settle(at);
+    drain_save(at);
   } catch (const Error& own) {
     if (own.code() == PLAIT_ERR_PEER) return;
     if (e.code() == PLAIT_ERR_PEER) throw;
@@ -229,11 +229,12 @@ StepResult Trainer::loop() {
   while (s_.step_ < total) {
     r = s_.step();
     log_step(r);
-    if (s_.background_.ended()) settle(r);
+    if (s_.background_saver_.ended()) drain_save(r);
     const bool host_stops = s_.settings_.on_step && s_.settings_.on_step(r);
     if (host_stops) s_.cancelled_.store(true, std::memory_order_relaxed);
     // Alone at once; several ranks when all of them know, which is after the step that has carried the wish around.
-    if (s_.team_.alone() ? s_.cancelled_.load(std::memory_order_relaxed) : s_.stop_agreed_) stop(r);
+    if (s_.ranks_.is_single() ? s_.cancelled_.load(std::memory_order_relaxed) : s_.stop_agreed_)
+      stop(r);
     const int64_t every = experiment_.evaluate.every;
     if (every > 0 && r.step % every == 0 && evaluate(r)) {
       r.finished = true;
@@ -243,7 +244,7 @@ StepResult Trainer::loop() {
       save(r, true);
   }
   if (evaluated_at_ != r.step) evaluate(r);
-  experiment_.checkpoint.at_end ? save(r, false) : settle(r);
+  experiment_.checkpoint.at_end ? save(r, false) : drain_save(r);
   // A model that has learned nothing is no success, even if the run ends before the patience does.
   if (r.skipped && s_.updates_ == 0)
     s_.fail_numerics(
@@ -251,7 +252,8 @@ StepResult Trainer::loop() {
   if (r.skipped)
     s_.log_.warn(strf(
         "[session] the run ends with %ld steps that were skipped; the result is that of step %ld",
-        static_cast<long>(s_.skipped_in_a_row_), static_cast<long>(r.step - s_.skipped_in_a_row_)));
+        static_cast<long>(s_.consecutive_skipped_),
+        static_cast<long>(r.step - s_.consecutive_skipped_)));
   status("done", r);
   return r;
 }
@@ -260,7 +262,7 @@ StepResult Trainer::loop_and_save() {
   try {
     return loop();
   } catch (const Error& e) {
-    end_saving(e);
+    finish_save(e);
     throw;
   }
 }
@@ -271,7 +273,7 @@ StepResult Trainer::run() {
     if (s_.run_files_) s_.run_files_->events().flush();
     progress_.finish();
     return r;
-  } catch (const Agreed& e) {
+  } catch (const CollectiveError& e) {
     progress_.finish();
     if (e.code() != PLAIT_ERR_CANCELLED) ended("aborted", e.text());
     throw;

@@ -19,24 +19,24 @@ std::string multiples_around(int64_t n, int64_t unit) {
   return text;
 }
 
-void check_share(const Batch& b, int64_t data, std::vector<Fault>& faults) {
+void check_share(const Batch& b, int64_t data, std::vector<TopologyError>& errors) {
   const int64_t share = b.global / data;
   if (b.micro > 0 && b.accumulation > 0) {
     if (share % b.micro == 0 && share / b.micro == b.accumulation) return;
     const std::string good = share % b.micro == 0 ? "use accumulation = " + number(share / b.micro)
                                                   : "leave one of the three out";
-    faults.push_back({"batch.accumulation",
+    errors.push_back({"batch.accumulation",
                       number(b.accumulation) + " micro-batches of " + number(b.micro) + " on " +
                           number(data) + " replicas are not " + number(b.global) +
                           " samples (batch.global)",
                       good});
   } else if (b.micro > 0 && share % b.micro != 0) {
-    faults.push_back(
+    errors.push_back(
         {"batch.micro",
          number(b.micro) + " does not divide a replica's share of " + number(share) + " samples",
          "use micro = " + number(nearest_divisor(share, b.micro))});
   } else if (b.accumulation > 0 && share % b.accumulation != 0) {
-    faults.push_back({"batch.accumulation",
+    errors.push_back({"batch.accumulation",
                       number(b.accumulation) + " does not divide a replica's share of " +
                           number(share) + " samples",
                       "use accumulation = " + number(nearest_divisor(share, b.accumulation))});
@@ -45,38 +45,38 @@ void check_share(const Batch& b, int64_t data, std::vector<Fault>& faults) {
 
 }  // namespace
 
-std::vector<Fault> check_batch(const Batch& b, int64_t data) {
-  std::vector<Fault> faults;
+std::vector<TopologyError> check_batch(const Batch& b, int64_t data) {
+  std::vector<TopologyError> errors;
   const auto sign = [&](const char* key, int64_t value) {
     if (value < 0)
-      faults.push_back({key, "found " + number(value) + ", expected 1 or more",
+      errors.push_back({key, "found " + number(value) + ", expected 1 or more",
                         "leave it out to have it computed"});
   };
   sign("batch.global", b.global);
   sign("batch.micro", b.micro);
   sign("batch.accumulation", b.accumulation);
-  if (!faults.empty()) return faults;
+  if (!errors.empty()) return errors;
   if (b.global == 0 && b.micro == 0) {
-    faults.push_back({"batch.global", "neither it nor batch.micro is given", "give one of them"});
+    errors.push_back({"batch.global", "neither it nor batch.micro is given", "give one of them"});
   } else if (b.global == 0) {
     int64_t product = 0;
     if (__builtin_mul_overflow(b.micro, std::max<int64_t>(1, b.accumulation), &product) ||
         __builtin_mul_overflow(product, data, &product))
-      faults.push_back(
+      errors.push_back(
           {"batch.micro", "micro * accumulation * data is beyond 64 bits", "lower one"});
   } else if (b.global % data != 0) {
-    faults.push_back({"batch.global",
+    errors.push_back({"batch.global",
                       number(b.global) + " samples cannot be shared by " + number(data) +
                           " replicas (topology.data)",
                       "use global = " + multiples_around(b.global, data) +
                           ", or data = " + number(nearest_divisor(b.global, data))});
   } else {
-    check_share(b, data, faults);
+    check_share(b, data, errors);
   }
-  return faults;
+  return errors;
 }
 
-std::vector<Fault> check_eval(int64_t eval, int64_t data) {
+std::vector<TopologyError> check_eval(int64_t eval, int64_t data) {
   if (eval % data == 0) return {};
   return {
       {"batch.eval",

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/topology/cut.hpp"
-#include "engine/topology/fault.hpp"
+#include "engine/topology/extent_split.hpp"
+#include "engine/topology/topology_error.hpp"
 
 namespace plait::topology {
 
@@ -16,9 +16,9 @@ struct Batch {
 };
 
 // What keeps `batch` from being shared by `data` (>= 1) replicas. All three zero, or one below zero, is a fault, too.
-std::vector<Fault> check_batch(const Batch& batch, int64_t data);
+std::vector<TopologyError> check_batch(const Batch& batch, int64_t data);
 // The same for batch.eval, the samples of a pass of an evaluation over all replicas. 0: to be found, which is always possible.
-std::vector<Fault> check_eval(int64_t eval, int64_t data);
+std::vector<TopologyError> check_eval(int64_t eval, int64_t data);
 // The batch with the missing numbers filled in. Global alone: one micro-batch. Micro alone: one micro-batch for each replica.
 // Errors: PLAIT_ERR_CONFIG with the faults above.
 Batch solve_batch(const Batch& batch, int64_t data);

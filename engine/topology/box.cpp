@@ -16,7 +16,7 @@ int64_t elements(const Extent& extent) {
   return product;
 }
 
-Box whole(const Extent& extent) { return {std::vector<int64_t>(extent.size(), 0), extent}; }
+Box full_box(const Extent& extent) { return {std::vector<int64_t>(extent.size(), 0), extent}; }
 
 bool intersect(const Box& a, const Box& b, Box& both) {
   both = a;

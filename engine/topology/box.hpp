@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/topology/cut.hpp"
+#include "engine/topology/extent_split.hpp"
 
 namespace plait::topology {
 
-// Sizes per dimension, outermost first, row-major.
+// GridSizes per dimension, outermost first, row-major.
 using Extent = std::vector<int64_t>;
 
 // Elements of a tensor of that extent; 1 for a scalar (no dimensions). Errors: PLAIT_ERR_INVALID when a size is negative or the
@@ -21,7 +21,7 @@ struct Box {
   Extent extent;
   bool operator==(const Box&) const = default;
 };
-Box whole(const Extent& extent);
+Box full_box(const Extent& extent);
 inline int64_t elements(const Box& box) { return elements(box.extent); }
 
 // What both have; false when that is nothing. Both of the same number of dimensions, here and below.

@@ -26,13 +26,13 @@ const char* axis_name(Axis axis) {
   return "";
 }
 
-int32_t Group::position(int32_t rank) const {
+int32_t ProcessGroup::position(int32_t rank) const {
   const auto found = std::lower_bound(members.begin(), members.end(), rank);
   if (found == members.end() || *found != rank) return -1;
   return static_cast<int32_t>(found - members.begin());
 }
 
-std::string Group::name() const {
+std::string ProcessGroup::name() const {
   return std::string(axis_name(axis)) + "." + std::to_string(index);
 }
 
@@ -77,11 +77,11 @@ int32_t Grid::groups(Axis axis) const {
   return 0;
 }
 
-Group Grid::group(Axis axis, int32_t index) const {
+ProcessGroup Grid::group(Axis axis, int32_t index) const {
   if (index < 0 || index >= groups(axis))
     fail_invalid(strf("[topology] there is no group %s.%d in the grid %s; expected 0 to %d",
                       axis_name(axis), index, describe(*this).c_str(), groups(axis) - 1));
-  Group group{axis, index, {}};
+  ProcessGroup group{axis, index, {}};
   const auto walk = [&](int32_t first, int32_t stride, int32_t count) {
     for (int32_t i = 0; i < count; ++i) group.members.push_back(first + i * stride);
   };
@@ -109,20 +109,20 @@ Group Grid::group(Axis axis, int32_t index) const {
   return group;
 }
 
-std::vector<Group> Grid::groups_of(int32_t rank) const {
+std::vector<ProcessGroup> Grid::groups_of(int32_t rank) const {
   const Coordinates c = at(rank);
   const int32_t replica = c.data * tensor_ + c.tensor;
-  std::vector<Group> all = {group(Axis::kTensor, c.pipeline * data_ + c.data),
-                            group(Axis::kData, c.pipeline * tensor_ + c.tensor),
-                            group(Axis::kPipeline, replica)};
+  std::vector<ProcessGroup> all = {group(Axis::kTensor, c.pipeline * data_ + c.data),
+                                   group(Axis::kData, c.pipeline * tensor_ + c.tensor),
+                                   group(Axis::kPipeline, replica)};
   if (c.pipeline == 0 || c.pipeline == pipeline_ - 1) all.push_back(group(Axis::kEnds, replica));
   all.push_back(group(Axis::kModel, c.data));
   all.push_back(group(Axis::kWorld, 0));
   return all;
 }
 
-std::vector<Group> Grid::all_groups() const {
-  std::vector<Group> all;
+std::vector<ProcessGroup> Grid::all_groups() const {
+  std::vector<ProcessGroup> all;
   for (const Axis axis : kAxes)
     for (int32_t i = 0; i < groups(axis); ++i) all.push_back(group(axis, i));
   return all;

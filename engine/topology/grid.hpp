@@ -29,7 +29,7 @@ inline constexpr Axis kAxes[] = {Axis::kTensor, Axis::kData,  Axis::kPipeline,
 const char* axis_name(Axis axis);  // "tensor", ..., "world"
 
 // Ranks that act together. Members ascend; their order is the order of a reduction, the same on every rank.
-struct Group {
+struct ProcessGroup {
   Axis axis = Axis::kWorld;
   int32_t index = 0;  // among the groups of its axis, by lowest member
   std::vector<int32_t> members;
@@ -37,7 +37,7 @@ struct Group {
   // Where `rank` stands among the members; -1 when it is none.
   int32_t position(int32_t rank) const;
   std::string name() const;  // "data.3"
-  bool operator==(const Group&) const = default;
+  bool operator==(const ProcessGroup&) const = default;
 };
 
 inline constexpr int32_t kMaxRanks = 1 << 20;
@@ -59,11 +59,11 @@ class Grid {
 
   // How many groups an axis has, and the members of one. Errors: PLAIT_ERR_INVALID for an index outside.
   int32_t groups(Axis axis) const;
-  Group group(Axis axis, int32_t index) const;
+  ProcessGroup group(Axis axis, int32_t index) const;
   // The groups of one rank in the order of kAxes. A stage that is neither first nor last has no group of ends.
-  std::vector<Group> groups_of(int32_t rank) const;
+  std::vector<ProcessGroup> groups_of(int32_t rank) const;
   // Every group, in an order that is the same on all ranks: each rank makes those it belongs to, in this order.
-  std::vector<Group> all_groups() const;
+  std::vector<ProcessGroup> all_groups() const;
   // The ranks that hold a parameter tied between `stages` (pipeline coordinates, any order, repeats allowed), ascending, for
   // the replica and shard of `at`.
   std::vector<int32_t> tied(const std::vector<int32_t>& stages, const Coordinates& at) const;

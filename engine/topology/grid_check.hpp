@@ -5,19 +5,19 @@
 #include <optional>
 #include <vector>
 
-#include "engine/topology/fault.hpp"
+#include "engine/topology/topology_error.hpp"
 
 namespace plait::topology {
 
-// Sizes as a user wrote them, not yet checked.
-struct Sizes {
+// GridSizes as a user wrote them, not yet checked.
+struct GridSizes {
   int64_t pipeline = 1, data = 1, tensor = 1;
-  bool operator==(const Sizes&) const = default;
+  bool operator==(const GridSizes&) const = default;
 };
 
 // All that a grid must agree with. A 0 says: not known, or does not matter.
-struct Demand {
-  Sizes sizes;
+struct GridRequest {
+  GridSizes sizes;
   int64_t world = 0;         // ranks that were started
   int64_t layers = 0;        // that may become stages
   int64_t chunks = 1;        // stages on each rank
@@ -28,12 +28,12 @@ struct Demand {
 };
 
 // Each size is 1 or more, and the product is within kMaxRanks.
-std::vector<Fault> check_sizes(const Sizes& sizes);
+std::vector<TopologyError> check_sizes(const GridSizes& sizes);
 // The above, then: product = world, no stage without a layer, batches that divide.
-std::vector<Fault> check_grid(const Demand& demand);
+std::vector<TopologyError> check_grid(const GridRequest& request);
 // The sizes with product `world` nearest to the demanded ones that break no other rule: fewest keys changed; data is changed
 // rather than pipeline, and pipeline rather than tensor; then the smallest factors. Nothing when there are none.
-std::optional<Sizes> nearest_sizes(const Demand& demand);
+std::optional<GridSizes> nearest_sizes(const GridRequest& request);
 
 // The divisor of n (>= 1) nearest to `wanted`; the smaller one of two. Beyond 2^40 only divisors up to 2^20, and what they leave
 // of n, are looked at: enough for a hint.

@@ -15,33 +15,34 @@
 namespace plait::topology {
 
 // What is computed. Where the backward pass is split (Qi et al. 2023), kBackward makes the gradients of a stage's inputs, which
-// the stage before waits for, and kWeights those of its weights, for which nobody waits. Else kBackward makes both.
-enum class Kind : uint8_t { kForward, kBackward, kWeights };
-char kind_letter(Kind kind);  // F, B, W
+// the stage before waits for, and kBackwardWeight those of its weights, for which nobody waits. Else kBackward makes both.
+enum class ActionKind : uint8_t { kForward, kBackward, kBackwardWeight };
+char action_letter(ActionKind kind);  // F, B, W
 
 struct Action {
   int32_t chunk = 0;
-  Kind kind = Kind::kForward;
+  ActionKind kind = ActionKind::kForward;
   int32_t micro = 0;
   bool operator==(const Action&) const = default;
 };
 
-enum class Method {
+enum class ScheduleKind {
   kForwardOnly,  // evaluation: no backward pass
   kGPipe,        // all forward, then all backward (Huang et al. 2019). Holds M micro-batches
   k1F1B,  // one forward, one backward in turn (Narayanan et al. 2019). Rank p holds P - p at most; idle as long as GPipe
   kInterleaved,  // 1F1B over V chunks (Narayanan et al. 2021): 1/V of the idle time, V times the messages, more held
   kZeroBubble,  // ZB-H1 (Qi et al. 2023): weight gradients fill the gaps of 1F1B; a rank holds P at most
 };
-const char* method_name(Method method);  // "forward", "gpipe", "1f1b", "interleaved", "zero_bubble"
+const char* schedule_name(
+    ScheduleKind method);  // "forward", "gpipe", "1f1b", "interleaved", "zero_bubble"
 // Errors: PLAIT_ERR_CONFIG, names topology.schedule and the nearest name.
-Method method_named(std::string_view name);
+ScheduleKind schedule_kind_named(std::string_view name);
 
 struct Schedule {
-  Method method = Method::k1F1B;
+  ScheduleKind method = ScheduleKind::k1F1B;
   PipelineShape shape;
-  int32_t micros = 1;                        // M
-  bool split = false;                        // B and W are apart
+  int32_t micro_batches = 1;                 // M
+  bool split_backward = false;               // B and W are apart
   std::vector<std::vector<Action>> actions;  // of each rank, in order
 };
 
@@ -49,14 +50,14 @@ struct Schedule {
 // in the same order whatever the schedule, and what a chunk holds is a window of micro-batches, so micro-batch m can keep its
 // activations in slot m % peak. Errors: PLAIT_ERR_CONFIG when V is not 1 where a method has no chunks, a number is below 1, or
 // there would be more than kMaxActions actions.
-Schedule make_schedule(Method method, const PipelineShape& shape, int64_t micros);
+Schedule make_schedule(ScheduleKind method, const PipelineShape& shape, int64_t micro_batches);
 inline constexpr int64_t kMaxActions = 1 << 24;
 
 // What travels between stages: outputs of `stage` to the next stage after F, gradients of the inputs of `stage` to the stage
 // before after B. Between chunks of one rank (P = 1) from = to, and nothing needs to be sent.
 struct Message {
-  Kind kind = Kind::kForward;  // kForward or kBackward
-  int32_t stage = 0;           // the sender's
+  ActionKind kind = ActionKind::kForward;  // kForward or kBackward
+  int32_t stage = 0;                       // the sender's
   int32_t micro = 0;
   int32_t from = 0, to = 0;  // ranks along the pipeline
   bool operator==(const Message&) const = default;
@@ -70,13 +71,13 @@ void check_complete(const Schedule& schedule);
 
 // How many micro-batches a rank holds activations of at most: from the start of F to the end of B, or of W where the backward
 // pass is split. Of all chunks together, and of each chunk.
-struct Held {
+struct LiveMicroBatches {
   int32_t peak = 0;
   std::vector<int32_t> of_chunk;
 };
-Held held(const Schedule& schedule, int32_t rank);
+LiveMicroBatches live_micro_batches(const Schedule& schedule, int32_t rank);
 // The same in bytes: bytes_of_chunk[c] for each micro-batch of chunk c.
-uint64_t held_bytes(const Schedule& schedule, int32_t rank,
+uint64_t live_bytes(const Schedule& schedule, int32_t rank,
                     const std::vector<uint64_t>& bytes_of_chunk);
 
 // "F of micro-batch 3 in stage 5".

@@ -15,18 +15,18 @@ namespace {
 
 constexpr double kNotYet = -1;  // times are never negative
 
-class Player {
+class Simulator {
  public:
-  Player(const Schedule& schedule, const Durations& times, double transfer)
+  Simulator(const Schedule& schedule, const Durations& times, double transfer)
       : schedule_(schedule), times_(times), transfer_(transfer) {
     const size_t passes =
-        static_cast<size_t>(schedule.shape.stages()) * static_cast<size_t>(schedule.micros);
+        static_cast<size_t>(schedule.shape.stages()) * static_cast<size_t>(schedule.micro_batches);
     for (std::vector<double>& end : end_) end.assign(passes, kNotYet);
     sent_ = end_;
     timeline_.spans.resize(schedule.actions.size());
   }
 
-  Timeline play() {
+  Timeline run() {
     bool any = true;
     while (any) {
       any = false;
@@ -34,7 +34,7 @@ class Player {
         while (step(rank)) any = true;
     }
     if (std::string text = waiting(); !text.empty())
-      fail_invalid("[topology] schedule '" + std::string(method_name(schedule_.method)) +
+      fail_invalid("[topology] schedule '" + std::string(schedule_name(schedule_.method)) +
                    "' stops for ever: " + text + "; reorder its actions");
     std::stable_sort(timeline_.transfers.begin(), timeline_.transfers.end(),
                      [](const Transfer& a, const Transfer& b) { return a.used < b.used; });
@@ -53,16 +53,16 @@ class Player {
   double& of(Times& times, int32_t rank, const Action& a) {
     const int32_t stage = schedule_.shape.stage(rank, a.chunk);
     return times[static_cast<size_t>(a.kind)]
-                [static_cast<size_t>(stage) * static_cast<size_t>(schedule_.micros) +
+                [static_cast<size_t>(stage) * static_cast<size_t>(schedule_.micro_batches) +
                  static_cast<size_t>(a.micro)];
   }
 
   std::vector<Need> needs(int32_t rank, const Action& action) const {
     std::vector<Need> all;
-    if (action.kind == Kind::kBackward)
-      all.push_back({rank, {action.chunk, Kind::kForward, action.micro}});
-    if (action.kind == Kind::kWeights)
-      all.push_back({rank, {action.chunk, Kind::kBackward, action.micro}});
+    if (action.kind == ActionKind::kBackward)
+      all.push_back({rank, {action.chunk, ActionKind::kForward, action.micro}});
+    if (action.kind == ActionKind::kBackwardWeight)
+      all.push_back({rank, {action.chunk, ActionKind::kBackward, action.micro}});
     if (const auto message = received_by(schedule_, rank, action))
       all.push_back({message->from,
                      {schedule_.shape.chunk_of(message->stage), message->kind, message->micro}});
@@ -82,8 +82,8 @@ class Player {
                                                 : of(sent_, need.rank, need.action) + transfer_);
     }
     const Duration& time = times_[r][spans.size()];
-    spans.push_back({begin, begin + time.whole});
-    of(end_, rank, action) = begin + time.whole;
+    spans.push_back({begin, begin + time.total});
+    of(end_, rank, action) = begin + time.total;
     of(sent_, rank, action) = begin + time.sent;
     if (const auto message = received_by(schedule_, rank, action)) note(*message, rank, begin);
     return true;
@@ -134,7 +134,7 @@ void check_times(const Schedule& schedule, const Durations& times, double transf
     fail_invalid("[topology] durations do not match the schedule; one an action is needed");
   const auto good = [](double t) { return t >= 0 && !std::isinf(t); };
   const auto both = [&](const Duration& d) {
-    return good(d.whole) && good(d.sent) && d.sent <= d.whole;
+    return good(d.total) && good(d.sent) && d.sent <= d.total;
   };
   bool all_good = good(transfer);
   for (const auto& rank : times) all_good = all_good && std::all_of(rank.begin(), rank.end(), both);
@@ -154,13 +154,13 @@ void measure_idle(Timeline& t) {
     t.idle.push_back(t.total > 0 ? 1 - busy / t.total : 0);
     all += t.idle.back();
   }
-  t.idle_share = all / static_cast<double>(t.idle.size());
+  t.idle_fraction = all / static_cast<double>(t.idle.size());
 }
 
 void measure_links(Timeline& t) {
   // +1 where a message leaves, -1 where it is used; at the same time the leaving one counts first.
   using Event = std::tuple<double, int>;
-  std::map<std::tuple<int32_t, int32_t, Kind>, std::vector<Event>> events;
+  std::map<std::tuple<int32_t, int32_t, ActionKind>, std::vector<Event>> events;
   for (const Transfer& transfer : t.transfers) {
     const Message& m = transfer.message;
     auto& of_link = events[{m.from, m.to, m.kind}];
@@ -188,15 +188,16 @@ Durations durations(const Schedule& schedule, const std::vector<StageCost>& cost
     std::vector<Duration>& of_rank = all.emplace_back();
     for (const Action& a : schedule.actions.at(static_cast<size_t>(rank))) {
       const StageCost& cost = costs[static_cast<size_t>(schedule.shape.stage(rank, a.chunk))];
-      const double backward = schedule.split ? cost.backward : cost.backward + cost.weights;
+      const double backward =
+          schedule.split_backward ? cost.backward : cost.backward + cost.weights;
       switch (a.kind) {
-        case Kind::kForward:
+        case ActionKind::kForward:
           of_rank.emplace_back(cost.forward, cost.forward - cost.after_forward);
           break;
-        case Kind::kBackward:
+        case ActionKind::kBackward:
           of_rank.emplace_back(backward, backward - cost.after_backward);
           break;
-        case Kind::kWeights:
+        case ActionKind::kBackwardWeight:
           of_rank.emplace_back(cost.weights);
       }
     }
@@ -212,9 +213,9 @@ Durations durations(const Schedule& schedule, const StageCost& cost) {
 Timeline simulate(const Schedule& schedule, const Durations& times, double transfer) {
   check_complete(schedule);
   check_times(schedule, times, transfer);
-  Timeline timeline = Player(schedule, times, transfer).play();
+  Timeline timeline = Simulator(schedule, times, transfer).run();
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank)
-    timeline.held.push_back(held(schedule, rank));
+    timeline.live.push_back(live_micro_batches(schedule, rank));
   measure_idle(timeline);
   measure_links(timeline);
   return timeline;

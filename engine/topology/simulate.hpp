@@ -21,10 +21,10 @@ struct StageCost {
 };
 
 struct Duration {
-  double whole = 0, sent = 0;  // from its beginning to its end, and until its message leaves
+  double total = 0, sent = 0;  // from its beginning to its end, and until its message leaves
   Duration(double time)
-      : whole(time), sent(time) {}  // of what leaves at its end, or sends nothing: most do
-  Duration(double all, double until_sent) : whole(all), sent(until_sent) {}
+      : total(time), sent(time) {}  // of what leaves at its end, or sends nothing: most do
+  Duration(double all, double until_sent) : total(all), sent(until_sent) {}
 };
 
 // One for each action of each rank, in the order of Schedule::actions: planned, or measured.
@@ -49,7 +49,7 @@ struct Transfer {
 // buffers with which no sender waits. Messages of one kind on one link are used in the order in which they were sent.
 struct Link {
   int32_t from = 0, to = 0;
-  Kind kind = Kind::kForward;
+  ActionKind kind = ActionKind::kForward;
   int32_t messages = 0, peak = 0;
   bool operator==(const Link&) const = default;
 };
@@ -58,10 +58,10 @@ struct Timeline {
   std::vector<std::vector<Span>> spans;  // of each action, as in Schedule::actions
   double total = 0;                      // from the first action's start to the last one's end
   std::vector<double> idle;  // of each rank: the share of `total` in which it computes nothing
-  double idle_share = 0;     // of all ranks together
-  std::vector<Held> held;    // of each rank
-  std::vector<Transfer> transfers;  // by time of use
-  std::vector<Link> links;          // by from, to, kind
+  double idle_fraction = 0;  // of all ranks together
+  std::vector<LiveMicroBatches> live;  // of each rank
+  std::vector<Transfer> transfers;     // by time of use
+  std::vector<Link> links;             // by from, to, kind
 };
 
 // Errors: PLAIT_ERR_INVALID when the schedule is not complete, `times` have another form than its actions, are negative or

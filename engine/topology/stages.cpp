@@ -14,16 +14,16 @@ namespace {
 
 void check_counts(int64_t layers, const PipelineShape& shape) {
   if (shape.chunks < 1)
-    raise_if_any(
-        {{"topology.chunks", "found " + std::to_string(shape.chunks) + ", expected 1 or more",
-          "use 1 for one stage on each rank"}});
+    raise_if_any({{"topology.virtual_stages",
+                   "found " + std::to_string(shape.chunks) + ", expected 1 or more",
+                   "use 1 for one stage on each rank"}});
   if (layers < 1)
     raise_if_any({{"topology.pipeline", "there is no layer to make a stage of", "add layers"}});
-  Demand demand;
-  demand.sizes.pipeline = shape.ranks;
-  demand.layers = layers;
-  demand.chunks = shape.chunks;
-  raise_if_any(check_grid(demand));
+  GridRequest request;
+  request.sizes.pipeline = shape.ranks;
+  request.layers = layers;
+  request.chunks = shape.chunks;
+  raise_if_any(check_grid(request));
 }
 
 // cost(a, b) of layers [a, b), from sums in front of each layer.
@@ -41,7 +41,7 @@ class Sums {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The smallest possible cost of the heaviest stage: best[k] is that of the layers from k on in s stages.
-double lightest_heaviest(const Sums& cost, size_t layers, size_t stages) {
+double min_max_cost(const Sums& cost, size_t layers, size_t stages) {
   std::vector<double> best(layers + 1, kNever);
   best[layers] = 0;
   for (size_t s = 1; s <= stages; ++s) {
@@ -58,9 +58,9 @@ double lightest_heaviest(const Sums& cost, size_t layers, size_t stages) {
 
 std::vector<Range> stages_by_count(int64_t layers, const PipelineShape& shape) {
   check_counts(layers, shape);
-  const Cut cut = Cut::spread(layers, shape.stages());
+  const ExtentSplit split = ExtentSplit::balanced(layers, shape.stages());
   std::vector<Range> stages;
-  for (int32_t s = 0; s < shape.stages(); ++s) stages.push_back(cut.range(s));
+  for (int32_t s = 0; s < shape.stages(); ++s) stages.push_back(split.range(s));
   return stages;
 }
 
@@ -75,7 +75,7 @@ std::vector<Range> stages_by_cost(const std::vector<double>& costs, const Pipeli
   const Sums cost(costs);
   if (std::isinf(cost(0, layers)))
     fail_invalid("[topology] the costs of the layers add up to infinity; use a larger unit");
-  const double limit = lightest_heaviest(cost, layers, stages);
+  const double limit = min_max_cost(cost, layers, stages);
   // A power of two, so that scaling rounds nothing; squares of what is scaled do not overflow.
   const int scale = limit > 0 ? -std::ilogb(limit) : 0;
 
@@ -104,15 +104,15 @@ std::vector<Range> stages_by_cost(const std::vector<double>& costs, const Pipeli
 std::vector<Range> stages_explicit(const std::vector<int64_t>& layers_of_stage, int64_t layers,
                                    const PipelineShape& shape) {
   check_counts(layers, shape);
-  std::vector<Fault> faults;
+  std::vector<TopologyError> errors;
   const std::string key = "topology.stages";
   const std::string expected = std::to_string(shape.stages());
   const size_t given = layers_of_stage.size(), chunks = static_cast<size_t>(shape.chunks);
   if (given != static_cast<size_t>(shape.stages()))
-    faults.push_back({key,
+    errors.push_back({key,
                       std::to_string(given) + " numbers, expected " + expected +
                           " (topology.pipeline = " + std::to_string(shape.ranks) +
-                          (chunks > 1 ? ", chunks = " + std::to_string(chunks) : "") + ")",
+                          (chunks > 1 ? ", virtual_stages = " + std::to_string(chunks) : "") + ")",
                       "give the number of layers of each stage" +
                           (given > 0 && given % chunks == 0
                                ? ", or use topology.pipeline = " + std::to_string(given / chunks)
@@ -122,28 +122,28 @@ std::vector<Range> stages_explicit(const std::vector<int64_t>& layers_of_stage, 
   for (const int64_t count : layers_of_stage) {
     // A number beyond what is left cannot be right, and adding it could wrap around.
     if (count < 1 || count > layers)
-      faults.push_back({key,
+      errors.push_back({key,
                         "stage " + std::to_string(out.size()) + " has " + std::to_string(count) +
                             " layers, expected 1 to " + std::to_string(layers),
                         "every stage needs a layer"});
     else
       at += count;
     out.push_back({at - count, at});
-    if (!faults.empty()) break;
+    if (!errors.empty()) break;
   }
-  if (faults.empty() && at != layers) {
+  if (errors.empty() && at != layers) {
     const int64_t last = layers_of_stage.back() + layers - at;
-    faults.push_back({key,
+    errors.push_back({key,
                       "the stages have " + std::to_string(at) + " layers, the model has " +
                           std::to_string(layers),
                       last >= 1 ? "use " + std::to_string(last) + " for the last stage"
                                 : "give fewer layers to the stages"});
   }
-  raise_if_any(faults);
+  raise_if_any(errors);
   return out;
 }
 
-double heaviest(const std::vector<double>& costs, const std::vector<Range>& stages) {
+double max_stage_cost(const std::vector<double>& costs, const std::vector<Range>& stages) {
   double most = 0;
   for (const Range& stage : stages) {
     double sum = 0;

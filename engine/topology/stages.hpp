@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/topology/cut.hpp"
+#include "engine/topology/extent_split.hpp"
 
 namespace plait::topology {
 
@@ -34,6 +34,6 @@ std::vector<Range> stages_explicit(const std::vector<int64_t>& layers_of_stage, 
                                    const PipelineShape& shape);
 
 // The cost of the heaviest stage.
-double heaviest(const std::vector<double>& costs, const std::vector<Range>& stages);
+double max_stage_cost(const std::vector<double>& costs, const std::vector<Range>& stages);
 
 }  // namespace plait::topology

@@ -28,7 +28,7 @@ static const char kExperiment[] =
     "type = 'cross_entropy'\n"
     "[optimizer]\n"
     "type = 'adamw'\n"
-    "rate = 0.01\n";
+    "learning_rate = 0.01\n";
 
 /* Every fallible call returns an error to free, or NULL. */
 static void must(plait_error* error) {

@@ -14,7 +14,7 @@ constexpr plait_option kGate[] = {
 // x (B, ..., F) gives y of the same shape; the parameter `slope` has shape (F).
 Value build_gate(Builder& b, const Options& o, std::span<const Value> in) {
   const Shape shape = b.shape(in[0]);
-  if (shape.rank() < 2 || !shape.is_float())
+  if (shape.ndim() < 2 || !shape.is_float())
     fail(PLAIT_ERR_CONFIG, "[acme.gate] layer '" + b.scope() + "': the input is " +
                                shape.typed_text() + ", expected real numbers (samples, features)");
   const Value slope = b.parameter("slope", Shape({shape.last()}), Init::constant(o.real("slope")));

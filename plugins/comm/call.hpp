@@ -20,7 +20,7 @@ inline char* row(const plait_comm_desc& d, void* base, uint64_t i) {
 }
 
 namespace detail {
-inline bool apart(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
+inline bool disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
   const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
   return x + a_bytes <= y || y + b_bytes <= x;
 }
@@ -39,19 +39,19 @@ inline std::string memory_fault(const Members& m, const plait_comm_desc& d) {
   switch (d.kind) {
     case PLAIT_COMM_ALL_REDUCE:
     case PLAIT_COMM_BROADCAST:
-      if (reads(m, d) && d.in != d.out && !apart(d.in, bytes, d.out, bytes))
+      if (reads(m, d) && d.in != d.out && !disjoint(d.in, bytes, d.out, bytes))
         return "out overlaps in without being in";
       return "";
     case PLAIT_COMM_REDUCE_SCATTER:
-      if (d.out != row(d, d.in, m.rank) && !apart(d.in, all, d.out, bytes))
+      if (d.out != row(d, d.in, m.rank) && !disjoint(d.in, all, d.out, bytes))
         return "out overlaps in without being this rank's row of it";
       return "";
     case PLAIT_COMM_ALL_GATHER:
-      if (d.in != row(d, d.out, m.rank) && !apart(d.in, bytes, d.out, all))
+      if (d.in != row(d, d.out, m.rank) && !disjoint(d.in, bytes, d.out, all))
         return "in overlaps out without being this rank's row of it";
       return "";
     case PLAIT_COMM_ALL_TO_ALL:
-      return apart(d.in, all, d.out, all) ? "" : "out overlaps in";
+      return disjoint(d.in, all, d.out, all) ? "" : "out overlaps in";
     default:
       return "";
   }

@@ -1,5 +1,5 @@
 // Reducing rows of elements in one fixed order: row 0 first, then row 1, ... Each element on its own, so the same rows give the
-// same bits however they are cut into pieces.
+// same bits however they are split into chunks.
 #pragma once
 
 #include <plait/comm.h>
@@ -16,7 +16,7 @@ namespace plait::comm_support {
 namespace detail {
 
 constexpr size_t kBlock = 1024;  // elements whose accumulators lie in the nearest cache
-constexpr size_t kPart = 64;     // what is left of them goes in these
+constexpr size_t kTail = 64;     // the rest is reduced in blocks of this size
 
 // The conversions of dtype.hpp once more, bit for bit, without branches: so that loops over them become vectors.
 struct Bf16 {
@@ -62,7 +62,7 @@ struct Plain {
 // Integers wrap around; not a number, once met, stays.
 struct Add {
   template <class T>
-  static T join(T a, T b) {
+  static T combine(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
       return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
@@ -79,13 +79,13 @@ bool is_nan(T v) {
 }
 struct Max {
   template <class T>
-  static T join(T a, T b) {
+  static T combine(T a, T b) {
     return is_nan(a) || a >= b ? a : b;
   }
 };
 struct Min {
   template <class T>
-  static T join(T a, T b) {
+  static T combine(T a, T b) {
     return is_nan(a) || a <= b ? a : b;
   }
 };
@@ -102,11 +102,11 @@ template <class Type, class Op, size_t N>
     for (size_t i = 0; i < N; ++i) sum[i] = Type::load(a[i]);
   } else {
     const Element* b = row(1);
-    for (size_t i = 0; i < N; ++i) sum[i] = Op::join(Type::load(a[i]), Type::load(b[i]));
+    for (size_t i = 0; i < N; ++i) sum[i] = Op::combine(Type::load(a[i]), Type::load(b[i]));
   }
   for (size_t r = 2; r < n_rows; ++r) {
     const Element* c = row(r);
-    for (size_t i = 0; i < N; ++i) sum[i] = Op::join(sum[i], Type::load(c[i]));
+    for (size_t i = 0; i < N; ++i) sum[i] = Op::combine(sum[i], Type::load(c[i]));
   }
   auto* to = static_cast<Element*>(out) + first;
   for (size_t i = 0; i < N; ++i) to[i] = Type::store(sum[i]);
@@ -136,7 +136,7 @@ void reduce_typed(const void* const* rows, size_t n_rows, void* out, size_t n) {
       reduce_block_avx2<Type, Op, kBlock>(rows, n_rows, at, out);
 #endif
   for (; at + kBlock <= n; at += kBlock) reduce_block<Type, Op, kBlock>(rows, n_rows, at, out);
-  for (; at + kPart <= n; at += kPart) reduce_block<Type, Op, kPart>(rows, n_rows, at, out);
+  for (; at + kTail <= n; at += kTail) reduce_block<Type, Op, kTail>(rows, n_rows, at, out);
   for (; at < n; ++at) reduce_block<Type, Op, 1>(rows, n_rows, at, out);
 }
 
@@ -174,14 +174,14 @@ inline void reduce_rows(uint32_t dtype, uint32_t reduction, const void* const* r
   }
 }
 
-// Part r of R of n elements, in whole cache lines: every rank cuts in the same places.
-struct Part {
+// Shard r of R of n elements, in whole cache lines: every rank splits at the same elements.
+struct ElementRange {
   uint64_t first, count;
 };
-inline Part part_of(uint64_t n, uint32_t r, uint32_t size) {
-  const uint64_t share = ((n + size - 1) / size + 63) / 64 * 64;
-  const uint64_t first = std::min(n, share * r);
-  return {first, std::min(share, n - first)};
+inline ElementRange shard_range(uint64_t n, uint32_t r, uint32_t size) {
+  const uint64_t shard = ((n + size - 1) / size + 63) / 64 * 64;
+  const uint64_t first = std::min(n, shard * r);
+  return {first, std::min(shard, n - first)};
 }
 
 }  // namespace plait::comm_support

@@ -80,7 +80,7 @@ class Bytes {
 };
 
 // A file being read: its name in messages is "[data.csv] path 'x.csv'".
-struct Place {
+struct SourceFile {
   std::string part, option, path;
   std::string text() const { return "[" + part + "] " + option + " '" + path + "'"; }
   // `found` and what to do about it, at a byte of the file.
@@ -91,7 +91,7 @@ struct Place {
 
 // The whole file. Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason, PLAIT_ERR_DATA when it shrinks while
 // it is read.
-inline Bytes read_file(const Place& place) {
+inline Bytes read_file(const SourceFile& source) {
   struct Fd {
     int fd;
     ~Fd() {
@@ -101,23 +101,23 @@ inline Bytes read_file(const Place& place) {
   const auto refuse = [&](const char* what) {
     const int reason = errno;
     fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
-         place.text() + ": " + what + ": " + std::strerror(reason) +
+         source.text() + ": " + what + ": " + std::strerror(reason) +
              "; relative paths start at the data folder, else at the experiment file");
   };
-  const Fd file{::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+  const Fd file{::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
   if (file.fd < 0) refuse("cannot open it");
   struct stat s {};
   if (::fstat(file.fd, &s) != 0) refuse("cannot ask for its size");
   if (!S_ISREG(s.st_mode))
-    fail(PLAIT_ERR_IO, place.text() + ": is no regular file; give the path of a file");
+    fail(PLAIT_ERR_IO, source.text() + ": is no regular file; give the path of a file");
   Bytes bytes(static_cast<size_t>(s.st_size));
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t n = ::read(file.fd, bytes.data() + at, bytes.size() - at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) refuse("cannot read it");
     if (n == 0)
-      place.bad(at, "the file ended while it was read, " + std::to_string(bytes.size()) +
-                        " bytes were there before; something else is writing it");
+      source.bad(at, "the file ended while it was read, " + std::to_string(bytes.size()) +
+                         " bytes were there before; something else is writing it");
     at += static_cast<size_t>(n);
   }
   return bytes;

@@ -36,14 +36,14 @@ class MemoryDataset {
   }
 
   // The field just added must hold weights: finite, not negative.
-  void check_weights(const Place& place) const {
+  void check_weights(const SourceFile& source) const {
     const Column& c = columns_.back();
     for (int64_t i = 0; i < n_; ++i) {
       float w;
       std::memcpy(&w, c.bytes.data() + c.offset + static_cast<size_t>(i) * c.size, sizeof w);
       if (!std::isfinite(w) || w < 0)
-        fail(PLAIT_ERR_DATA, place.text() + ": the weight of sample " + std::to_string(i) + " is " +
-                                 std::to_string(w) +
+        fail(PLAIT_ERR_DATA, source.text() + ": the weight of sample " + std::to_string(i) +
+                                 " is " + std::to_string(w) +
                                  ", expected a finite number that is not negative");
     }
   }

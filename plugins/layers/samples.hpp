@@ -13,11 +13,11 @@ namespace plait::samples {
   fail(PLAIT_ERR_CONFIG, "[" + b.scope() + "] " + text);
 }
 
-// The weights, (B) f32, with extents of 1 appended up to `rank` axes.
-inline Value weights(const Builder& b, size_t rank) {
+// The weights, (B) f32, with extents of 1 appended up to `ndim` axes.
+inline Value weights(const Builder& b, size_t ndim) {
   const Value w = b.named("weight");
-  if (rank <= 1) return w;
-  std::vector<int64_t> dims(rank, 1);
+  if (ndim <= 1) return w;
+  std::vector<int64_t> dims(ndim, 1);
   dims[0] = b.shape(w).count();
   return b.reshape(w, dims);
 }
@@ -25,10 +25,10 @@ inline Value weights(const Builder& b, size_t rank) {
 // Prediction and target as f32 of one shape. A target of other extents but as many values, like (B) beside (B,1), fits.
 inline std::pair<Value, Value> values(const Builder& b, std::span<const Value> in) {
   const Shape prediction = b.shape(in[0]), target = b.shape(in[1]);
-  if (prediction.rank() == 0) refuse(b, "the prediction is a scalar, expected (samples, …)");
+  if (prediction.ndim() == 0) refuse(b, "the prediction is a scalar, expected (samples, …)");
   Value t = in[1];
   if (target.dims != prediction.dims) {
-    const bool same_samples = target.rank() > 0 && target.dims[0] == prediction.dims[0];
+    const bool same_samples = target.ndim() > 0 && target.dims[0] == prediction.dims[0];
     if (!same_samples || target.count() != prediction.count())
       refuse(b, "the prediction has shape " + prediction.text() + " and the target " +
                     target.text() +
@@ -42,7 +42,7 @@ inline std::pair<Value, Value> values(const Builder& b, std::span<const Value> i
 // Integer labels of the shape that the logits (B,T…,C) have without their last axis; (B,T…,1) is accepted.
 inline Value labels(const Builder& b, Value logits, Value label) {
   const Shape x = b.shape(logits), l = b.shape(label);
-  if (x.rank() < 2)
+  if (x.ndim() < 2)
     refuse(b, "the prediction has shape " + x.text() + ", expected logits (samples, …, classes)");
   const std::vector<int64_t> wanted(x.dims.begin(), x.dims.end() - 1);
   if (!l.is_integer())
@@ -54,7 +54,7 @@ inline Value labels(const Builder& b, Value logits, Value label) {
   column.push_back(1);
   if (l.dims == column) return b.reshape(label, wanted);
   std::string hint = "; check which field is the target";
-  if (x.rank() > 2 && l.count() == x.dims[0])
+  if (x.ndim() > 2 && l.count() == x.dims[0])
     hint = "; put a `flatten` layer before the first `linear`";
   refuse(b, "the prediction has shape " + x.text() + " and the labels " + l.text() +
                 ", expected labels of shape " + Shape(wanted).text() + hint);
@@ -65,7 +65,7 @@ inline Value labels(const Builder& b, Value logits, Value label) {
 inline std::pair<Value, Value> weighted_mean(const Builder& b, Value each) {
   const Shape shape = b.shape(each);
   const int64_t count = shape.count(1);
-  Value weighted = weights(b, shape.rank()) * each;
+  Value weighted = weights(b, shape.ndim()) * each;
   if (count > 1) weighted = weighted * (1.0 / static_cast<double>(count));
   return {b.sum(weighted), b.sum(weights(b, 1))};
 }
@@ -73,7 +73,7 @@ inline std::pair<Value, Value> weighted_mean(const Builder& b, Value each) {
 // Weights of the labels: a sample's weight for each of its labels, 0 where the label is negative. label (B,T…)
 inline Value label_weights(const Builder& b, Value label) {
   const Shape shape = b.shape(label);
-  const Value w = weights(b, shape.rank());
+  const Value w = weights(b, shape.ndim());
   if (shape.dtype == PLAIT_U8 && shape.count(1) == 1) return w;  // never negative
   return w * (b.cast(label, PLAIT_F32) >= 0.0);
 }
@@ -82,7 +82,7 @@ inline Value label_weights(const Builder& b, Value label) {
 inline std::pair<Value, Value> cross_entropy(const Builder& b, std::span<const Value> in,
                                              double smoothing) {
   const Value label = labels(b, in[0], in[1]);
-  const Value each = b.op("cross_entropy", {in[0], label}, {attr("smoothing", smoothing)});
+  const Value each = b.op("cross_entropy", {in[0], label}, {attr("label_smoothing", smoothing)});
   const Value w = label_weights(b, label);
   return {b.sum(w * each), b.sum(w)};
 }

@@ -29,7 +29,7 @@ inline Value change(const Builder& b, const Options& o, const Update& u, Value g
   const Value v = beta2 * b.state("v") + (1 - beta2) * (g * g);
   b.set_state("m", m);
   b.set_state("v", v);
-  const Value size = u.rate / correction(b, beta1, u.step);
+  const Value size = u.learning_rate / correction(b, beta1, u.step);
   const Value scale = rsqrt(correction(b, beta2, u.step));
   return size * (m / (sqrt(v) * scale + o.real("eps")));
 }

@@ -1,4 +1,4 @@
-// What the schedules share. Steps s count from 1; D `delay`, W `warmup`, N the step at which the decay ends.
+// What the schedules share. Steps s count from 1; D `delay_steps`, W `warmup_steps`, N the step at which the decay ends.
 //
 //   s <= D          0
 //   s <= D + W      (s - D)/W
@@ -17,27 +17,30 @@
 
 namespace plait::schedules {
 
-inline constexpr plait_option kDelay =
-    in_unit(at_least(opt_int("delay", "0", "steps at rate 0 before anything"), 0), "steps");
+inline constexpr plait_option kDelay = in_unit(
+    at_least(opt_int("delay_steps", "0", "steps with learning rate 0 before the warmup"), 0),
+    "steps");
 inline constexpr plait_option kWarmup = in_unit(
-    at_least(opt_int("warmup", "0", "steps in which the rate grows evenly to its full value"), 0),
+    at_least(opt_int("warmup_steps", "0", "steps of linear warmup to the full learning rate"), 0),
     "steps");
 inline constexpr plait_option kSteps = in_unit(
-    at_least(opt_int("steps", "0",
+    at_least(opt_int("total_steps", "0",
                      "step at which the decay ends, delay and warmup included; 0: the run's last"),
              0),
     "steps");
 inline constexpr plait_option kMinimum = at_most(
-    at_least(opt_real("minimum", "0.0", "where the decay ends, as a share of the rate"), 0), 1);
+    at_least(opt_real("min_ratio", "0.0", "final learning rate as a fraction of the full one"), 0),
+    1);
 
 // Delay and warmup.
 class Start {
  public:
-  explicit Start(const Options& o) : delay_(o.integer("delay")), warmup_(o.integer("warmup")) {
+  explicit Start(const Options& o)
+      : delay_(o.integer("delay_steps")), warmup_(o.integer("warmup_steps")) {
     if (__builtin_add_overflow(delay_, warmup_, &end_))
       fail(PLAIT_ERR_CONFIG,
-           std::string("[schedule] delay + warmup is more than 2^63 steps; set at ") +
-               o.origin("warmup"));
+           std::string("[schedule] delay_steps + warmup_steps is more than 2^63 steps; set at ") +
+               o.origin("warmup_steps"));
   }
   int64_t delay() const { return delay_; }
   int64_t warmup() const { return warmup_; }
@@ -51,18 +54,18 @@ class Start {
   int64_t delay_, warmup_, end_ = 0;
 };
 
-// The step at which a decay ends: the option `steps`, or the run's last step.
+// The step at which a decay ends: the option `total_steps`, or the run's last step.
 inline int64_t last_step(const Options& o, int64_t total_steps, const Start& start,
                          const std::string& name) {
-  const int64_t steps = o.integer("steps");
+  const int64_t steps = o.integer("total_steps");
   if (steps == 0 && total_steps <= 0)
     fail(PLAIT_ERR_CONFIG,
-         "[" + name + "] the length of the run is not known; give the schedule `steps`");
+         "[" + name + "] the length of the run is not known; give the schedule `total_steps`");
   if (steps != 0 && steps < start.end())
     fail(PLAIT_ERR_CONFIG,
-         "[" + name + "] steps is " + std::to_string(steps) +
-             ", expected at least delay + warmup = " + std::to_string(start.end()) +
-             ", which it includes; set at " + o.origin("steps"));
+         "[" + name + "] total_steps is " + std::to_string(steps) +
+             ", expected at least delay_steps + warmup_steps = " + std::to_string(start.end()) +
+             ", which it includes; set at " + o.origin("total_steps"));
   return steps != 0 ? steps : total_steps;
 }
 
@@ -73,7 +76,7 @@ inline double root(double t) { return 1 - std::sqrt(t); }
 
 using DecayShape = double (*)(double t);
 
-// From 1 at step `from` to `minimum` at step `until`, and on from there.
+// From 1 at step `from` to `min_ratio` at step `until`, and on from there.
 inline double decay(int64_t step, int64_t from, int64_t until, double minimum, DecayShape shape) {
   if (step <= from) return 1;
   if (step >= until) return minimum;
@@ -87,7 +90,7 @@ class Decay {
   Decay(const Options& o, int64_t total_steps, const char* name, DecayShape shape)
       : start_(o),
         until_(last_step(o, total_steps, start_, name)),
-        minimum_(o.real("minimum")),
+        minimum_(o.real("min_ratio")),
         shape_(shape) {}
   double factor(int64_t step) const noexcept {
     return step <= start_.end() ? start_.factor(step)

@@ -66,7 +66,7 @@ class HostDevice {
 
   static Device* of(plait_device* d) { return reinterpret_cast<Device*>(d); }
   static Queue* of(plait_queue* q) { return reinterpret_cast<Queue*>(q); }
-  static plait_error* wrong(Queue* q, const char* text) {
+  static plait_error* state_error(Queue* q, const char* text) {
     return q->device->host->error_new(PLAIT_ERR_STATE, text, PLAIT_NTS, nullptr);
   }
 
@@ -100,7 +100,7 @@ class HostDevice {
   }
   static void queue_close(plait_queue* q) { delete of(q); }
 
-  static plait_error* put(Queue* q, GraphStep step, void* const* operands, uint32_t n) {
+  static plait_error* submit(Queue* q, GraphStep step, void* const* operands, uint32_t n) {
     if (q->capturing)
       return detail::guard(detail::maker(q->device->host),
                            [&] { q->capturing->add(step, operands, n); });
@@ -108,18 +108,18 @@ class HostDevice {
     try {
       return step.run(step.kernel, reinterpret_cast<plait_queue*>(q), operands, step.workspace);
     } catch (...) {
-      return thrown_by(step, q->device->host);
+      return error_from_exception(step, q->device->host);
     }
   }
   static plait_error* enqueue(plait_queue* q, const plait_kernel_item* item,
                               const plait_kernel* kernel, void* const* operands, uint32_t n,
                               void* workspace) {
-    return put(of(q), {item->run, kernel, nullptr, workspace, item}, operands, n);
+    return submit(of(q), {item->run, kernel, nullptr, workspace, item}, operands, n);
   }
   static plait_error* copy(plait_queue* q, uint32_t, void* to, const void* from, uint64_t bytes) {
     void* const operands[] = {to, const_cast<void*>(from),
                               reinterpret_cast<void*>(static_cast<uintptr_t>(bytes))};
-    return put(of(q), {run_copy, nullptr, nullptr, nullptr, nullptr}, operands, 3);
+    return submit(of(q), {run_copy, nullptr, nullptr, nullptr, nullptr}, operands, 3);
   }
   static plait_error* sync(plait_queue*) { return nullptr; }
 
@@ -138,20 +138,21 @@ class HostDevice {
 
   static plait_error* capture_begin(plait_queue* q) {
     if (of(q)->capturing)
-      return wrong(of(q),
-                   "[device] capture_begin while the queue captures: end that capture first");
+      return state_error(of(q),
+                         "[device] capture_begin while the queue captures: end that capture first");
     return detail::guard(detail::maker(of(q)->device->host),
                          [&] { of(q)->capturing = std::make_unique<HostGraph>(); });
   }
   static plait_error* capture_end(plait_queue* q, plait_graph** out) {
-    if (!of(q)->capturing) return wrong(of(q), "[device] capture_end without capture_begin");
+    if (!of(q)->capturing) return state_error(of(q), "[device] capture_end without capture_begin");
     of(q)->capturing->finish();
     *out = reinterpret_cast<plait_graph*>(of(q)->capturing.release());
     return nullptr;
   }
   static plait_error* graph_launch(plait_graph* g, plait_queue* q) {
     if (of(q)->capturing)
-      return wrong(of(q), "[device] graph_launch while the queue captures: end that capture first");
+      return state_error(of(q),
+                         "[device] graph_launch while the queue captures: end that capture first");
     of(q)->device->device.enter();
     return reinterpret_cast<const HostGraph*>(g)->launch(q, of(q)->device->host);
   }

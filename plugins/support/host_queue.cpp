@@ -16,7 +16,7 @@ void HostGraph::finish() {
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].operands = operands_.data() + first_[i];
 }
 
-plait_error* thrown_by(const GraphStep& step, const plait_host* host) noexcept try {
+plait_error* error_from_exception(const GraphStep& step, const plait_host* host) noexcept try {
   uint32_t code = PLAIT_ERR_PLUGIN;
   std::string what;
   try {

@@ -20,7 +20,7 @@ struct GraphStep {
 };
 
 // The exception in flight, which run() of a step has let out, as the error it should have returned. Only inside a catch block.
-plait_error* thrown_by(const GraphStep& step, const plait_host* host) noexcept;
+plait_error* error_from_exception(const GraphStep& step, const plait_host* host) noexcept;
 
 // Captured work. Borrows kernels and memory; immutable once captured, so it may be launched again and again.
 class HostGraph {
@@ -35,7 +35,7 @@ class HostGraph {
       for (const GraphStep* end = at + steps_.size(); at != end; ++at)
         if (plait_error* e = at->run(at->kernel, queue, at->operands, at->workspace)) return e;
     } catch (...) {
-      return thrown_by(*at, host);
+      return error_from_exception(*at, host);
     }
     return nullptr;
   }

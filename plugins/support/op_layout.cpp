@@ -18,8 +18,8 @@ ReduceKind reduce_kind(const plait_op_desc& d) {
 
 uint32_t axis_of(const plait_op_desc& d) {
   const int64_t axis = int_attr(d, "axis", 0);
-  need(axis >= 0 && axis < int64_t{d.inputs[0].rank}, d,
-       "axis " + std::to_string(axis) + " is not within the rank of " + text(d.inputs[0]));
+  need(axis >= 0 && axis < int64_t{d.inputs[0].ndim}, d,
+       "axis " + std::to_string(axis) + " is out of range for " + text(d.inputs[0]));
   return static_cast<uint32_t>(axis);
 }
 
@@ -31,14 +31,14 @@ int64_t outer_of(const plait_shape& s, uint32_t axis) {
 }
 int64_t inner_of(const plait_shape& s, uint32_t axis) {
   int64_t n = 1;
-  for (uint32_t i = axis; i < s.rank; ++i) n *= s.dims[i];
+  for (uint32_t i = axis; i < s.ndim; ++i) n *= s.dims[i];
   return n;
 }
 
 // Checks that x and y differ along `axis` only and have one type.
 void need_like(const plait_op_desc& d, const plait_shape& x, const plait_shape& y, uint32_t axis) {
-  bool ok = x.dtype == y.dtype && x.rank == y.rank && axis < x.rank;
-  for (uint32_t i = 0; ok && i < x.rank; ++i) ok = i == axis || x.dims[i] == y.dims[i];
+  bool ok = x.dtype == y.dtype && x.ndim == y.ndim && axis < x.ndim;
+  for (uint32_t i = 0; ok && i < x.ndim; ++i) ok = i == axis || x.dims[i] == y.dims[i];
   need(ok, d, text(x) + " and " + text(y) + " differ beyond axis " + std::to_string(axis));
 }
 
@@ -49,14 +49,14 @@ Reduce parse_reduce(const plait_op_desc& d) {
   const plait_shape &x = d.inputs[0], &y = d.outputs[0];
   Reduce r;
   r.kind = reduce_kind(d);
-  std::vector<bool> axis(x.rank, false);
+  std::vector<bool> axis(x.ndim, false);
   for (int64_t a : ints_attr(d, "axes")) {
-    need(a >= 0 && a < int64_t{x.rank}, d,
-         "axis " + std::to_string(a) + " is not within the rank of " + text(x));
+    need(a >= 0 && a < int64_t{x.ndim}, d,
+         "axis " + std::to_string(a) + " is out of range for " + text(x));
     axis[static_cast<size_t>(a)] = true;
   }
   int64_t stride = 1;
-  for (uint32_t i = x.rank; i-- > 0;) {
+  for (uint32_t i = x.ndim; i-- > 0;) {
     const bool reduced = axis[i];
     (reduced ? r.summed : r.kept) *= x.dims[i];
     if (x.dims[i] != 1) {
@@ -128,13 +128,13 @@ Transpose parse_transpose(const plait_op_desc& d) {
   need_operands(d, 1, 1);
   const plait_shape &x = d.inputs[0], &y = d.outputs[0];
   const auto perm = ints_attr(d, "perm");
-  need(perm.size() == x.rank && y.rank == x.rank && x.dtype == y.dtype, d,
+  need(perm.size() == x.ndim && y.ndim == x.ndim && x.dtype == y.dtype, d,
        "perm does not take " + text(x) + " to " + text(y));
-  std::array<bool, PLAIT_MAX_RANK> seen{};
+  std::array<bool, PLAIT_MAX_NDIM> seen{};
   Transpose t;
-  for (uint32_t i = 0; i < y.rank; ++i) {
+  for (uint32_t i = 0; i < y.ndim; ++i) {
     const int64_t p = perm[i];
-    need(p >= 0 && p < int64_t{x.rank} && !seen[static_cast<size_t>(p)] && y.dims[i] == x.dims[p],
+    need(p >= 0 && p < int64_t{x.ndim} && !seen[static_cast<size_t>(p)] && y.dims[i] == x.dims[p],
          d, "perm does not take " + text(x) + " to " + text(y));
     seen[static_cast<size_t>(p)] = true;
     if (x.dims[p] == 1) continue;

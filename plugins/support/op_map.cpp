@@ -7,7 +7,7 @@ namespace plait::support {
 namespace {
 
 bool same_dims(const plait_shape& a, const plait_shape& b) {
-  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
+  return a.ndim == b.ndim && std::equal(a.dims, a.dims + a.ndim, b.dims);
 }
 
 }  // namespace
@@ -47,9 +47,9 @@ void check_map(const plait_op_desc& d) {
          "outputs differ: " + text(y) + " and " + text(d.outputs[i]));
   for (uint32_t i = 0; i < d.n_inputs; ++i) {
     const plait_shape& x = d.inputs[i];
-    bool fits = x.rank <= y.rank;
-    for (uint32_t j = 0; fits && j < x.rank; ++j)
-      fits = x.dims[j] == 1 || x.dims[j] == y.dims[y.rank - x.rank + j];
+    bool fits = x.ndim <= y.ndim;
+    for (uint32_t j = 0; fits && j < x.ndim; ++j)
+      fits = x.dims[j] == 1 || x.dims[j] == y.dims[y.ndim - x.ndim + j];
     need(fits, d, "input " + text(x) + " does not broadcast to " + text(y));
   }
   const plait_map& m = *d.map;

@@ -8,7 +8,7 @@ namespace plait::support {
 
 int64_t elements(const plait_shape& s) {
   int64_t n = 1;
-  for (uint32_t i = 0; i < s.rank && i < PLAIT_MAX_RANK; ++i)
+  for (uint32_t i = 0; i < s.ndim && i < PLAIT_MAX_NDIM; ++i)
     if (__builtin_mul_overflow(n, s.dims[i], &n))
       fail(PLAIT_ERR_INVALID, "[shape] too many elements: " + text(s));
   return n;
@@ -36,8 +36,8 @@ void need_operands(const plait_op_desc& d, uint32_t inputs, uint32_t outputs) {
        "found " + std::to_string(d.n_inputs) + " inputs and " + std::to_string(d.n_outputs) +
            " outputs, expected " + std::to_string(inputs) + " and " + std::to_string(outputs));
   const auto check = [&](const plait_shape& s) {
-    need(dtype_bytes(s.dtype) != 0 && s.rank <= PLAIT_MAX_RANK, d, "malformed shape");
-    for (uint32_t i = 0; i < s.rank; ++i) need(s.dims[i] >= 0, d, "negative extent in " + text(s));
+    need(dtype_bytes(s.dtype) != 0 && s.ndim <= PLAIT_MAX_NDIM, d, "malformed shape");
+    for (uint32_t i = 0; i < s.ndim; ++i) need(s.dims[i] >= 0, d, "negative extent in " + text(s));
     bytes(s);
   };
   for (uint32_t i = 0; i < inputs; ++i) check(d.inputs[i]);
@@ -47,8 +47,8 @@ void need_operands(const plait_op_desc& d, uint32_t inputs, uint32_t outputs) {
 namespace {
 
 bool same_dims(const plait_shape& a, const plait_shape& b) {
-  if (a.rank != b.rank) return false;
-  for (uint32_t i = 0; i < a.rank; ++i)
+  if (a.ndim != b.ndim) return false;
+  for (uint32_t i = 0; i < a.ndim; ++i)
     if (a.dims[i] != b.dims[i]) return false;
   return true;
 }
@@ -71,8 +71,8 @@ void need_floats(const plait_op_desc& d, const plait_shape& s, const char* what)
 }  // namespace
 
 Rows rows_of(const plait_shape& s) {
-  Rows r{1, s.rank ? s.dims[s.rank - 1] : 1};
-  for (uint32_t i = 0; i + 1 < s.rank; ++i) r.rows *= s.dims[i];
+  Rows r{1, s.ndim ? s.dims[s.ndim - 1] : 1};
+  for (uint32_t i = 0; i + 1 < s.ndim; ++i) r.rows *= s.dims[i];
   return r;
 }
 
@@ -89,7 +89,7 @@ CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad) {
   const plait_shape &x = d.inputs[0], &label = d.inputs[1];
   need_floats(d, x, "logits");
   need(is_index(label.dtype), d, "label needs i32, i64 or u8, found " + text(label));
-  CrossEntropy c{rows_of(x), x.dtype, label.dtype, real_attr(d, "smoothing", 0)};
+  CrossEntropy c{rows_of(x), x.dtype, label.dtype, real_attr(d, "label_smoothing", 0)};
   c.total = int_attr(d, "total", 0);
   c.part = c.total > 0;
   c.first = int_attr(d, "first", 0);
@@ -138,12 +138,12 @@ Norm parse_norm(const plait_op_desc& d, bool layer, bool grad) {
 Gather parse_gather(const plait_op_desc& d) {
   need_operands(d, 2, 1);
   const plait_shape &table = d.inputs[0], &index = d.inputs[1];
-  need(table.rank >= 1, d, "table needs rows, found " + text(table));
+  need(table.ndim >= 1, d, "table needs rows, found " + text(table));
   need(is_index(index.dtype), d, "index needs i32, i64 or u8, found " + text(index));
   need(d.outputs[0].dtype == table.dtype, d, "y must have the table's type");
   Gather g{table.dims[0], 1, elements(index), index.dtype, int_attr(d, "first", 0), 0};
   g.total = int_attr(d, "total", g.rows);
-  for (uint32_t i = 1; i < table.rank; ++i) g.width *= table.dims[i];
+  for (uint32_t i = 1; i < table.ndim; ++i) g.width *= table.dims[i];
   need_count(d, d.outputs[0], g.count * g.width, "y");
   return g;
 }
@@ -152,11 +152,11 @@ Gather parse_scatter_add(const plait_op_desc& d) {
   need_operands(d, 2, 1);
   const plait_shape &dy = d.inputs[0], &index = d.inputs[1], &y = d.outputs[0];
   need(is_index(index.dtype), d, "index needs i32, i64 or u8, found " + text(index));
-  need(y.rank >= 1 && y.dtype == dy.dtype, d,
+  need(y.ndim >= 1 && y.dtype == dy.dtype, d,
        "y must have rows and the type of dy, found " + text(y));
   Gather g{y.dims[0], 1, elements(index), index.dtype, int_attr(d, "first", 0), 0};
   g.total = g.rows;
-  for (uint32_t i = 1; i < y.rank; ++i) g.width *= y.dims[i];
+  for (uint32_t i = 1; i < y.ndim; ++i) g.width *= y.dims[i];
   need_count(d, dy, g.count * g.width, "dy");
   return g;
 }
@@ -180,17 +180,17 @@ Matmul parse_matmul(const plait_op_desc& d) {
   p.squares = flag_attr(d, "squares", false);
   need_operands(d, 2 + p.bias + p.accumulate, p.squares ? 2 : 1);
   const plait_shape &a = d.inputs[0], &b = d.inputs[1], &y = d.outputs[0];
-  need(a.rank >= 2 && b.rank >= 2, d, "needs matrices, found " + text(a) + " and " + text(b));
+  need(a.ndim >= 2 && b.ndim >= 2, d, "needs matrices, found " + text(a) + " and " + text(b));
   need_floats(d, a, "a");
   need(a.dtype == b.dtype && is_float(y.dtype), d, "types differ: " + text(a) + " and " + text(b));
-  p.m = a.dims[a.rank - (p.transpose_a ? 1 : 2)];
-  p.k = a.dims[a.rank - (p.transpose_a ? 2 : 1)];
-  p.n = b.dims[b.rank - (p.transpose_b ? 2 : 1)];
-  need(p.k == b.dims[b.rank - (p.transpose_b ? 1 : 2)], d,
+  p.m = a.dims[a.ndim - (p.transpose_a ? 1 : 2)];
+  p.k = a.dims[a.ndim - (p.transpose_a ? 2 : 1)];
+  p.n = b.dims[b.ndim - (p.transpose_b ? 2 : 1)];
+  need(p.k == b.dims[b.ndim - (p.transpose_b ? 1 : 2)], d,
        "inner extents differ: " + text(a) + " and " + text(b));
-  for (uint32_t i = 0; i + 2 < a.rank; ++i) p.batch *= a.dims[i];
-  bool leads = b.rank == 2 || b.rank == a.rank;
-  for (uint32_t i = 0; leads && b.rank > 2 && i + 2 < a.rank; ++i) leads = a.dims[i] == b.dims[i];
+  for (uint32_t i = 0; i + 2 < a.ndim; ++i) p.batch *= a.dims[i];
+  bool leads = b.ndim == 2 || b.ndim == a.ndim;
+  for (uint32_t i = 0; leads && b.ndim > 2 && i + 2 < a.ndim; ++i) leads = a.dims[i] == b.dims[i];
   need(leads, d, "leading extents differ: " + text(a) + " and " + text(b));
   need_count(d, y, p.batch * p.m * p.n, "y");
   if (p.bias) {
@@ -204,8 +204,8 @@ Matmul parse_matmul(const plait_op_desc& d) {
   need(!p.squares || (!p.bias && !p.accumulate && p.activation == "none"), d,
        "squares excludes bias, accumulate and activation");
   p.stride_a = p.m * p.k;
-  p.stride_b = b.rank == 2 ? 0 : p.k * p.n;
-  if (p.batch != 1 && b.rank == 2 &&
+  p.stride_b = b.ndim == 2 ? 0 : p.k * p.n;
+  if (p.batch != 1 && b.ndim == 2 &&
       !p.transpose_a) {  // one shared b: the products are one tall product
     p.m *= p.batch;
     p.batch = 1;
@@ -225,7 +225,7 @@ Random parse_random(const plait_op_desc& d) {
   Random r;
   r.normal = kind == "normal";
   r.by_sample = elements(counter) == 2;
-  r.samples = r.by_sample && y.rank ? y.dims[0] : 1;
+  r.samples = r.by_sample && y.ndim ? y.dims[0] : 1;
   r.per_sample = r.samples ? elements(y) / r.samples : 0;
   r.key0 = static_cast<uint32_t>(seed);
   r.key1 = static_cast<uint32_t>(seed >> 32);

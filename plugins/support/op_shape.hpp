@@ -56,7 +56,7 @@ struct Reduce {
   struct Dim {
     int64_t extent, stride;
   };
-  std::vector<Dim> dims;         // (rank <= 8), outermost first
+  std::vector<Dim> dims;         // (ndim <= 8), outermost first
   std::vector<bool> reduced;     // of each dim; alternates
   int64_t kept = 1, summed = 1;  // elements of the output; of each sum
 };

@@ -7,20 +7,22 @@
 namespace plait::null {
 namespace {
 
-class Group {
+class ProcessGroup {
  public:
   // One call, prepared once and started many times. Check the desc here, and take all the memory that the call will need.
   class Call {
    public:
-    Call(Group&, const plait_comm_desc&) { unimplemented("a call", "class Group::Call"); }
+    Call(ProcessGroup&, const plait_comm_desc&) {
+      unimplemented("a call", "class ProcessGroup::Call");
+    }
     // Begins the exchange and returns; must neither allocate nor wait.
     void start(plait_queue*) {}
     // Waits for its end; throws PLAIT_ERR_PEER naming who is missing.
     void finish(plait_queue*) {}
   };
 
-  // Connects this rank to all members, who find each other through the store. ~Group() leaves.
-  Group(const Host&, const Options&, const plait_comm_setup&) {
+  // Connects this rank to all members, who find each other through the store. ~ProcessGroup() leaves.
+  ProcessGroup(const Host&, const Options&, const plait_comm_setup&) {
     unimplemented("communication 'template.comm'", "comm.cpp");
   }
   // May be left out: memory that all members reach; NULL: there is none.
@@ -32,7 +34,7 @@ class Group {
 }  // namespace
 
 void add_comm(const Host& host) {
-  static const auto comm = plait::comm<Group>(
+  static const auto comm = plait::comm<ProcessGroup>(
       "template.comm", "how the ranks exchange tensors, in one line", false, nullptr);
   host.add(comm);
 }

@@ -21,7 +21,7 @@ std::pair<Value, Value> build_loss(Builder&, const Options&, std::span<const Val
   unimplemented("loss 'template.loss'", "build_loss()");
 }
 
-// Returns the state of one micro-batch, (2) f32; states are added up, and finish_metric() makes the figure of the sum.
+// Returns the state of one micro-batch, (2) f32; states are added up, and finish_metric() makes the metric of the sum.
 Value build_metric(Builder&, const Options&, std::span<const Value>) {
   unimplemented("metric 'template.metric'", "build_metric()");
 }

@@ -8,14 +8,14 @@ constexpr plait_option kOptimizerOptions[] = {
     below(at_least(opt_real("momentum", "0.0", "how much of the last change is kept"), 0), 1),
 };
 
-// One update of N parameters, element by element: `return u.parameter - u.rate * u.gradient;`
+// One update of N parameters, element by element: `return u.parameter - u.learning_rate * u.gradient;`
 // b.state() and b.set_state() keep a tensor of the same shape from step to step.
 Value build_optimizer(Builder&, const Options&, const Update&) {
   unimplemented("optimizer 'template.optimizer'", "build_optimizer()");
 }
 
 constexpr plait_option kScheduleOptions[] = {
-    at_least(opt_int("warmup", "0", "steps until the full rate"), 0),
+    at_least(opt_int("warmup_steps", "0", "steps until the full rate"), 0),
 };
 
 // factor(step), with steps from 1, multiplies the learning rate. Pure: a resumed run asks again.

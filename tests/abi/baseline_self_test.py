@@ -29,7 +29,7 @@ BREAKS = [
     ("plugin.h", "(uint32_t code, const char *text, uint64_t size, plait_error *cause);", "(uint32_t code, const char *text, plait_error *cause);",
      "is now `struct plait_host 3 plait_error *(PLAIT_CALL *error_new)(uint32_t, const char *, plait_error *)`"),
     ("build.h", "typedef uint32_t plait_value;", "typedef uint64_t plait_value;", "is now `type typedef uint64_t plait_value`"),
-    ("tensor.h", "#define PLAIT_MAX_RANK 8", "#define PLAIT_MAX_RANK 9", "PLAIT_MAX_RANK"),
+    ("tensor.h", "#define PLAIT_MAX_NDIM 8", "#define PLAIT_MAX_NDIM 9", "PLAIT_MAX_NDIM"),
     ("dataset.h", "  plait_shape shape;", "  plait_shape shape;\n  uint64_t more;", "does not begin with struct_size and so never grows"),
 ]
 GROWTH = ("plait.h", "\n} plait_step_result;", "\n  uint64_t more;\n} plait_step_result;", "`struct plait_step_result 10 uint64_t more` is not in baseline_v1.txt")

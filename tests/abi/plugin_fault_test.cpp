@@ -97,7 +97,7 @@ TEST_CASE("a plugin without a fault loads, closes and loads again") {
 
 TEST_CASE("a plugin says what it is without being loaded") {
   const Inspection found = inspect_file(FileSystem::posix(), fault("none"));
-  CHECK(found.fits_here());
+  CHECK(found.matches_this_machine());
   REQUIRE(found.note);
   CHECK(found.note->name == "fault-none");
   CHECK(found.note->version == "1.0.0");

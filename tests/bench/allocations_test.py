@@ -28,9 +28,9 @@ layers = [{type = "linear", out = 16}, {type = "layer_norm"}, {type = "relu"}, {
 type = "cross_entropy"
 [optimizer]
 type = "adamw"
-rate = 0.01
-clip = 1.0
-schedule = {type = "cosine", warmup = 5}
+learning_rate = 0.01
+clip_grad_norm = 1.0
+schedule = {type = "cosine", warmup_steps = 5}
 """
 
 

@@ -9,23 +9,23 @@ import platform
 import sys
 import time
 
-import figures_comm
-import figures_fixed
-import figures_parallel
-import figures_saving
-import figures_speed
+import measure_comm
+import measure_fixed
+import measure_parallel
+import measure_saving
+import measure_speed
 from bench_common import Bench, Failed
 
 FIGURES = {
-    "neuron": figures_speed.neuron,
-    "wide": figures_speed.wide,
-    "accuracy": figures_fixed.accuracy,
-    "memory": figures_fixed.memory,
-    "allocations": figures_fixed.allocations,
-    "startup": figures_fixed.startup,
-    "comm": figures_comm.comm,
-    "parallel": figures_parallel.parallel,
-    "saving": figures_saving.saving,
+    "neuron": measure_speed.neuron,
+    "wide": measure_speed.wide,
+    "accuracy": measure_fixed.accuracy,
+    "memory": measure_fixed.memory,
+    "allocations": measure_fixed.allocations,
+    "startup": measure_fixed.startup,
+    "comm": measure_comm.comm,
+    "parallel": measure_parallel.parallel,
+    "saving": measure_saving.saving,
 }
 BUSY = 0.5
 

@@ -22,7 +22,7 @@ from job import Job, Layout, shared_memory, wait_for
 
 MORE = 20  # steps after a resume
 GRIDS = ["data=2", "data=4", "data=2 tensor=2", "data=2 zero=3", "data=3 zero=2", "data=4 zero=3", "tensor=2", "data=2 tensor=2 zero=3",
-         "pipeline=2", "pipeline=4 schedule=zero_bubble", "pipeline=2 data=2 zero=1", "pipeline=2 tensor=2 schedule=interleaved chunks=2"]
+         "pipeline=2", "pipeline=4 schedule=zero_bubble", "pipeline=2 data=2 zero=1", "pipeline=2 tensor=2 schedule=interleaved virtual_stages=2"]
 # name: function, who starts the ranks (None: either), moments, how often
 KINDS = {
     "kill": (faults.kill_rank, None, ["start", "step", "step", "save"], 4),

@@ -5,7 +5,7 @@ import signal
 import time
 
 from job import state_of, wait_all, wait_for
-from strangers import Strangers
+from untrusted_peers import UntrustedPeers
 
 ENDLESS = "run.steps=1000000000"
 TIMEOUT = 3  # seconds, of jobs with a stopped rank; more than a loaded machine may keep a healthy one waiting
@@ -52,8 +52,8 @@ def await_moment(job, rng, moment):
 # What survivors say. -------------------------------------------------------------------------------------------------------------
 
 DOING = re.compile(r"(step|saving|loading|opening the session|evaluat\w+|resuming|reading a parameter) failed in step (\d+)|"
-                   r"(connecting the|meeting the other) ranks failed")
-EXCHANGE = re.compile(r"because: \[runtime\] the exchange of .+ failed")
+                   r"(connecting the|rendezvous with the other) ranks failed")
+EXCHANGE = re.compile(r"because: \[runtime\] the collective of .+ failed")
 
 
 def check_text(job, rank, lost):
@@ -161,18 +161,18 @@ def ask_to_stop(chaos, rng, job, moment):
 
 
 def molest(chaos, rng, job, moment):
-    kind = rng.choice(Strangers.KINDS)
+    kind = rng.choice(UntrustedPeers.KINDS)
     chaos.say(f"strangers who {kind} on the ports of {job.layout.ranks} ranks")
     check(job.find_ranks(), "the ranks do not start")
     # Not the launcher: it holds the port open, but nobody is served there.
-    strangers = Strangers([rank.pid for rank in job.ranks], kind, rng.random())
+    untrusted = UntrustedPeers([rank.pid for rank in job.ranks], kind, rng.random())
     try:
         ended = job.wait()
-        chaos.say(f"{strangers.connections} connections to {len(strangers.ports)} ports, "
-                  f"{strangers.most_fds} descriptors at most in one rank")
+        chaos.say(f"{untrusted.connections} connections to {len(untrusted.ports)} ports, "
+                  f"{untrusted.most_fds} descriptors at most in one rank")
     finally:
-        strangers.stop()
-    check(not strangers.foreign, f"listens to more than this machine: {strangers.foreign}")
+        untrusted.stop()
+    check(not untrusted.foreign, f"listens to more than this machine: {untrusted.foreign}")
     check(ended and set(job.codes()) == {0}, f"a stranger stopped the job: {job.codes()} {job.errors()}")
-    check(strangers.most_fds < 200, f"{strangers.most_fds} descriptors in a rank")
+    check(untrusted.most_fds < 200, f"{untrusted.most_fds} descriptors in a rank")
     check_over(job)

@@ -50,7 +50,7 @@ class Keys(Check):
                   "18:73", "no parameter 'model.linaer1.weight' so far (did you mean 'model.linear1.weight'?)")
 
     def test_groups(self):
-        one = TINY + '[[optimizer.groups]]\nmatch = ["*.bias"]\ndecay = 0\n'
+        one = TINY + '[[optimizer.groups]]\nmatch = ["*.bias"]\nweight_decay = 0\n'
         self.assertEqual(self.problems(one), {})  # the weights are the optimizer's own
         two = one + '[[optimizer.groups]]\nmatch = ["model.linear1.*"]\n'
         self.only(two, "optimizer.groups[1].match", "30:9", "belongs to optimizer.groups[0], too: model.linear1.bias;")
@@ -75,9 +75,9 @@ class Keys(Check):
 
     def test_keys_without_effect_are_warned_of(self):
         self.write("t.toml", TINY)
-        words = ["topology.chunks=2", "topology.stages=[2,2]", "topology.zero=2", "evaluate.every=5", "~data.eval"]
+        words = ["topology.virtual_stages=2", "topology.stages=[2,2]", "topology.zero=2", "evaluate.every=5", "~data.eval"]
         warned = self.expect(0, "check", "t.toml", *words).err
-        for key, why in (("topology.chunks", "topology.pipeline is 1"), ("topology.stages", "topology.pipeline is 1"),
+        for key, why in (("topology.virtual_stages", "topology.pipeline is 1"), ("topology.stages", "topology.pipeline is 1"),
                          ("topology.zero", "topology.data is 1"), ("evaluate.every", "there is no [data.eval]")):
             self.assertRegex(warned, rf"warning: override '{key}=.*': {key} has no effect: .*{why[-9:-1]}")
         self.assertEqual(self.expect(0, "check", "t.toml", "topology.data=2", "topology.zero=2", "evaluate.every=5").err, "")
@@ -115,12 +115,12 @@ class AtOnce(Check):
         toml = with_layers('{type = "linear", out = 8, tie = {wieght = "model.a.weight"}}', '{type = "relu", from = "nowhere"}',
                            '{type = "linear", out = 3, as = ["a", "b"]}')
         toml = toml.replace('"synthetic"\nsamples = 100\nshape = [8]\nclasses = 3\nfirst = 200', '"csv"\npath = "no.csv"')
-        toml = toml.replace('type = "accuracy"', 'type = "accuracy"\nfrom = ["nothing", "label"]') + "\nrat = 3\n"
+        toml = toml.replace('type = "accuracy"', 'type = "accuracy"\nfrom = ["nothing", "label"]') + "\nlearning_rat = 3\n"
         toml = toml.replace("global = 16", "global = 16\nmicro = 5")
         found = self.problems(toml)
         self.assertEqual(set(found), {"batch.micro", "data.eval.path", "model.layers[0].tie.wieght", "model.layers[1].from",
-                                      "model.layers[2].as", "metrics[0].from", "optimizer.rat"})
-        self.assertTrue(all(problem["line"] > 1 and problem["column"] > 1 for path, problem in found.items() if path != "optimizer.rat"))
+                                      "model.layers[2].as", "metrics[0].from", "optimizer.learning_rat"})
+        self.assertTrue(all(problem["line"] > 1 and problem["column"] > 1 for path, problem in found.items() if path != "optimizer.learning_rat"))
 
     def test_what_follows_from_a_failure_is_not_told(self):
         shape = '{type = "reshape", shape = [3, 3]}'
@@ -160,8 +160,8 @@ class AtOnce(Check):
         self.only(TINY, "data.train", "override 'data.train=3'", "expected a dataset, found an integer", overrides=["data.train=3"])
 
     def test_a_bad_override_hides_nothing(self):
-        found = self.problems(TINY.replace("rate = 0.01", "rat = 0.01"), "run.seed=")
-        self.assertEqual(set(found), {"run.seed", "optimizer.rat"})
+        found = self.problems(TINY.replace("learning_rate = 0.01", "learning_rat = 0.01"), "run.seed=")
+        self.assertEqual(set(found), {"run.seed", "optimizer.learning_rat"})
 
 
 class Data(Check):

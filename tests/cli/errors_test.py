@@ -99,7 +99,7 @@ class Files(Case):
         self.assertTrue(all(problem["column"] > 0 and problem["message"] for problem in outcome.records[0]["problems"]))
 
     def test_wrong_types_and_ranges(self):
-        self.check(TINY.replace("rate = 0.01", 'rate = "fast"'), "optimizer.rate", "number")
+        self.check(TINY.replace("learning_rate = 0.01", 'learning_rate = "fast"'), "optimizer.learning_rate", "number")
         self.check(TINY.replace("global = 16", "global = 0"), "batch.global", "t.toml:5:")
         self.check(TINY.replace("out = 16", "out = 0"), "model.layers[0].out", "1")
 
@@ -116,7 +116,7 @@ class Files(Case):
 
     def test_overrides(self):
         self.write("t.toml", TINY)
-        self.fails(2, ["check", "t.toml", "optimizer.rat=1"], "override 'optimizer.rat=1'", "'rate'")
+        self.fails(2, ["check", "t.toml", "optimizer.learning_rat=1"], "override 'optimizer.learning_rat=1'", "'learning_rate'")
         self.fails(2, ["check", "t.toml", "optimizer"], "override 'optimizer'", "=")
         self.fails(2, ["run", "t.toml", "model.layers[9].out=1"], "4 elements")
 
@@ -159,7 +159,7 @@ class Labels(Case):
             '[run]', 'steps = 6', '[batch]', 'global = 4', '[data.train]', 'type = "csv"', 'path = "d.csv"', 'input = ["x"]',
             'target = ["label"]', 'target_type = "i32"', 'weight = "weight"', *more, '[model]',
             'layers = [{type = "linear", out = 5}, {type = "linear", out = 3}]', '[loss]', 'type = "cross_entropy"', '[optimizer]',
-            'type = "sgd"', 'rate = 0.1', '']))
+            'type = "sgd"', 'learning_rate = 0.1', '']))
 
     def test_a_label_beyond_the_classes(self):
         self.experiment([(i / 8, 7 if i == 5 else i % 3, 1) for i in range(8)])
@@ -204,12 +204,12 @@ class Labels(Case):
 
     def test_a_run_that_ends_with_steps_that_are_not_finite(self):
         self.experiment([(3e38 if i > 5 else i / 8, i % 3, 1) for i in range(8)])
-        words = ["run", "t.toml", "run.steps=2", "batch.global=8", "optimizer.rate=1"]
+        words = ["run", "t.toml", "run.steps=2", "batch.global=8", "optimizer.learning_rate=1"]
         for more in ([], ["topology.data=2"]):
             done = self.fails(5, [*words, *more], "2 steps in a row were not finite, up to step 2", "the run is at its end")
             self.assertNotIn("training loss", done.out)
         # One that has learned something before is within its patience.
-        done = self.expect(0, "run", "t.toml", "run.steps=2", "data.train.shuffle=false", "optimizer.rate=1e-6")
+        done = self.expect(0, "run", "t.toml", "run.steps=2", "data.train.shuffle=false", "optimizer.learning_rate=1e-6")
         self.assertIn("step 2 is not finite", done.err)
         self.assertIn("the result is that of step 1", done.err)
         self.assertIn("done after step 2, which was skipped", done.out)

@@ -25,7 +25,7 @@ layers = [{type = "linear", out = 2}]
 type = "cross_entropy"
 [optimizer]
 type = "sgd"
-rate = 0.1
+learning_rate = 0.1
 )";
 
 struct Made {
@@ -104,11 +104,11 @@ TEST_CASE("a view outlives its session") {
 TEST_CASE("errors carry code, place and nearest name") {
   plait::Engine engine;
   try {
-    plait::Experiment::parse(engine, kToml, "test.toml", {"optimizer.rat=1"});
+    plait::Experiment::parse(engine, kToml, "test.toml", {"optimizer.learning_rat=1"});
     FAIL("accepted an unknown key");
   } catch (const plait::HostError& e) {
     CHECK(e.code() == PLAIT_ERR_CONFIG);
-    CHECK(std::string(e.what()).find("'rate'") != std::string::npos);
+    CHECK(std::string(e.what()).find("'learning_rate'") != std::string::npos);
   }
   CHECK_THROWS_AS(plait::inspect_plugin("/nowhere.so"), plait::HostError);
 }
@@ -158,7 +158,7 @@ TEST_CASE("a job describes itself, and a plan is one rank's") {
   const auto one = plait::Experiment::parse(engine, kToml, "test.toml");
   CHECK_THROWS_AS(plait::Plan(one, job), plait::HostError);  // a job of two for one rank
 
-  settings.meeting = "127.0.0.1:1";
+  settings.rendezvous = "127.0.0.1:1";
   settings.secret = "a secret of some length";
   CHECK(plait::Job(settings).describe().find("a secret") == std::string::npos);
   const auto refused = [](const plait::JobSettings& bad) {

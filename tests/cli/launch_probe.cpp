@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   WatchSettings settings;
   settings.grace = std::atof(argv[1]);
   settings.linger = std::atof(argv[2]);
-  settings.farewell = std::atof(argv[3]);
+  settings.kill_delay = std::atof(argv[3]);
   settings.relay = [](std::string_view line) {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   };
@@ -40,18 +40,18 @@ int main(int argc, char** argv) {
     w.environment = {"PATH=/usr/bin:/bin", "WORKER=" + std::to_string(i - 4),
                      "REPORTS=" + std::to_string(ends[1])};
     w.inherit = {ends[1]};
-    w.cores = share_of(cores, i - 4, argc - 4);
+    w.cores = partition_cores(cores, i - 4, argc - 4);
     workers.push_back(w);
   }
   const WatchResult result = watch(workers, settings);
-  const Verdict verdict = judge(result, reports, settings.grace);
+  const JobOutcome outcome = find_root_cause(result, reports, settings.grace);
   nlohmann::ordered_json codes = nlohmann::ordered_json::array();
-  for (const Ending& e : result.endings) codes.push_back(e.code);
+  for (const ProcessExit& e : result.exits) codes.push_back(e.code);
   const nlohmann::ordered_json all = {{"codes", codes},
-                                      {"code", verdict.code},
-                                      {"rank", verdict.rank},
-                                      {"text", verdict.text},
+                                      {"code", outcome.code},
+                                      {"rank", outcome.rank},
+                                      {"text", outcome.text},
                                       {"signal", result.signal}};
   std::printf("%s\n", all.dump().c_str());
-  return verdict.code;
+  return outcome.code;
 }

@@ -29,8 +29,8 @@ class Launch(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
 
-    def start(self, *commands, grace=30, linger=30, farewell=30):
-        run = subprocess.Popen([PROBE, str(grace), str(linger), str(farewell), *commands], cwd=self.folder, stdin=subprocess.DEVNULL,
+    def start(self, *commands, grace=30, linger=30, kill_delay=30):
+        run = subprocess.Popen([PROBE, str(grace), str(linger), str(kill_delay), *commands], cwd=self.folder, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.stdout.close)
         self.addCleanup(run.stderr.close)
@@ -101,7 +101,7 @@ class Output(Launch):
 
 class Failures(Launch):
     def test_the_first_one_counts_and_the_others_are_ended(self):
-        result, _, _ = self.all(WORKS, "exit 7", DEAF, linger=0.3, farewell=0.3)
+        result, _, _ = self.all(WORKS, "exit 7", DEAF, linger=0.3, kill_delay=0.3)
         self.assertEqual(result["codes"], [4, 7, 137])
         self.assertEqual((result["code"], result["rank"]), (7, 1))
         self.assertEqual(result["text"], "[launch] rank 1 failed first: it ended with exit code 7; the errors of the other ranks follow from that")
@@ -118,7 +118,7 @@ class Failures(Launch):
         def report(rank, code, text):
             line = json.dumps({"rank": rank, "code": code, "seconds": 100 + rank, "text": text})
             return f"printf '%s\\n' '{line}' >&$REPORTS; "
-        result, _, _ = self.all(report(0, 13, "rank 2 gave up") + "exit 1", "sleep 0.3; exit 1", report(2, 6, "[data] no file\n more") + "sleep 0.6; exit 3")
+        result, _, _ = self.all(report(0, 13, "rank 2 aborted") + "exit 1", "sleep 0.3; exit 1", report(2, 6, "[data] no file\n more") + "sleep 0.6; exit 3")
         self.assertEqual((result["code"], result["rank"], result["codes"]), (3, 2, [1, 1, 3]))
         self.assertEqual(result["text"], "[launch] rank 2 failed first: [data] no file")
 
@@ -202,7 +202,7 @@ class NobodyIsLeft(Launch):
                     pass
 
     def test_after_the_end(self):
-        run = self.start(self.FAMILY + "exit 0", self.FAMILY + "exit 5", self.FAMILY + DEAF, linger=0.2, farewell=0.2)
+        run = self.start(self.FAMILY + "exit 0", self.FAMILY + "exit 5", self.FAMILY + DEAF, linger=0.2, kill_delay=0.2)
         pids = self.pids(self.NAMES)
         self.assertEqual(self.end(run)[0]["codes"], [0, 5, 137])
         self.until(lambda: not any(map(alive, pids)))

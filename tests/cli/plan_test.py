@@ -26,11 +26,11 @@ class Plan(Case):
             self.assertEqual([stage["layers"] for stage in pipeline["stages"]],
                              [["model.linear1"], ["model.relu1", "model.dropout1", "model.linear2"]])
             self.assertEqual((pipeline["schedule"], pipeline["micro_batches"], pipeline["rank"]), ("1f1b", 4, rank))
-            self.assertEqual(pipeline["held_micro_batches"], 2 - rank)
+            self.assertEqual(pipeline["in_flight_micro_batches"], 2 - rank)
             for stage in pipeline["stages"]:  # messages leave by the end of a pass
-                self.assertTrue(0 <= stage["after_forward_flops"] < stage["forward_flops"])
-                self.assertTrue(0 <= stage["after_backward_flops"] < stage["backward_flops"])
-            self.assertEqual(pipeline["stages"][0]["after_backward_flops"], 0)  # it sends none
+                self.assertTrue(0 <= stage["forward_flops_after_send"] < stage["forward_flops"])
+                self.assertTrue(0 <= stage["backward_flops_after_send"] < stage["backward_flops"])
+            self.assertEqual(pipeline["stages"][0]["backward_flops_after_send"], 0)  # it sends none
             self.assertEqual(len(pipeline["idle"]), 2)
             self.assertAlmostEqual(pipeline["idle_share"], sum(pipeline["idle"]) / 2)
             self.assertEqual(pipeline["doubled"]["micro_batches"], 8)
@@ -40,44 +40,44 @@ class Plan(Case):
         for word in ("\n  activations ", "model.relu1", "sent to other ranks", "rank 0 of it holds 2 micro-batches at most"):
             self.assertIn(word, text)
 
-    def test_exchanges(self):
+    def test_collectives(self):
         """Each with its kind, axis, bytes, name and, of a message, the other end: as records and in the rows that a person reads."""
         layout = (*TWO, "topology.data=2", "topology.stages=[1,3]", "--rank", 2)  # second stage, first replica; 2 samples a micro-batch
         plan = self.plan(*layout)
         started = {}
         for program in plan["programs"]:
-            started[program["name"]] = [k["exchange"] for k in program["kernels"] if k["op"] == "exchange"]
+            started[program["name"]] = [k["collective"] for k in program["kernels"] if k["op"] == "collective_start"]
         values, = started["forward of stage 1"]
-        self.assertEqual((values["kind"], values["group"], values["bytes"], values["peer"]), ("receive", "pipeline", 2 * 16 * 4, 0))
+        self.assertEqual((values["kind"], values["axis"], values["bytes"], values["peer"]), ("receive", "pipeline", 2 * 16 * 4, 0))
         gradients, = started["backward of stage 1"]
         self.assertEqual((gradients["kind"], gradients["peer"]), ("send", 0))
-        shared = [e for e in started["backward, last, of stage 1"] if e["group"] == "data"]
+        shared = [e for e in started["backward_reduce of stage 1"] if e["axis"] == "data"]
         self.assertEqual([(e["kind"], e["ranks"], "peer" in e) for e in shared], [("all_reduce", 2, False)])
         self.assertGreaterEqual(shared[0]["bytes"], (16 * 3 + 3) * 4)
-        root, = started["outputs"]
+        root, = started["broadcast_outputs"]
         self.assertEqual((root["kind"], root["peer"]), ("broadcast", 2))
         rows = [line.split() for line in self.expect(0, "plan", "t.toml", *layout).out.splitlines()]
         for program in started.values():
             for e in program:
                 size = f"{e['bytes']} B" if e["bytes"] < 1024 else f"{e['bytes'] / 1024:.1f} KiB"
                 end = f"{'to' if e['kind'] == 'send' else 'from'} rank {e['peer']}" if "peer" in e else f"{e['ranks']} ranks"
-                wanted = f"{e['kind']} {e['group']} {size} ".split(), f"{e['name']}, {end}".split()
+                wanted = f"{e['kind']} {e['axis']} {size} ".split(), f"{e['name']}, {end}".split()
                 self.assertTrue(any(row[:4] == wanted[0] and row[-len(wanted[1]):] == wanted[1] for row in rows), wanted)
 
-    def test_turns(self):
+    def test_launches(self):
         """Which programs a step runs, in order, for which micro-batch, on which of the slots."""
-        turns = self.plan("batch.accumulation=3", "batch.global=12")["turns"]
-        micro = [{"program": "micro", "slot": 0, "micro_batch": m} for m in range(3)]
-        self.assertEqual(turns["step"], [{"program": "begin", "slot": 0}, *micro, {"program": "update", "slot": 0}])
-        self.assertEqual(turns["evaluation"], [{"program": "evaluate", "slot": 0, "micro_batch": 0}])
-        turns = self.plan(*TWO)["turns"]["step"][1:-1]
-        self.assertEqual([(turn["program"].split()[0].strip(","), turn["micro_batch"], turn["slot"]) for turn in turns],
+        launches = self.plan("batch.accumulation=3", "batch.global=12")["launches"]
+        micro = [{"program": "forward_backward", "slot": 0, "micro_batch": m} for m in range(3)]
+        self.assertEqual(launches["step"], [{"program": "zero_grad", "slot": 0}, *micro, {"program": "update", "slot": 0}])
+        self.assertEqual(launches["evaluation"], [{"program": "evaluate", "slot": 0, "micro_batch": 0}])
+        launches = self.plan(*TWO)["launches"]["step"][1:-1]
+        self.assertEqual([(turn["program"].split()[0].removesuffix("_reduce"), turn["micro_batch"], turn["slot"]) for turn in launches],
                          [("forward", 0, 0), ("forward", 1, 1), ("backward", 0, 0), ("forward", 2, 0), ("backward", 1, 1), ("forward", 3, 1),
                           ("backward", 2, 0), ("backward", 3, 1)])
         text = self.expect(0, "plan", "t.toml", "batch.accumulation=4", "topology.data=2").out
-        self.assertIn("\n  a step runs, by micro-batch: begin, micro (0-2), last (3), update\n", text)
+        self.assertIn("\n  a step runs, by micro-batch: zero_grad, forward_backward (0-2), forward_backward_reduce (3), update\n", text)
         text = self.expect(0, "plan", "t.toml", "topology.pipeline=2", "batch.global=64", "batch.accumulation=64").out
-        self.assertRegex(text, r"a step runs, by micro-batch: begin, forward of stage 0 \(0-1\), .*, \d+ more \(--json has all\)\n")
+        self.assertRegex(text, r"a step runs, by micro-batch: zero_grad, forward of stage 0 \(0-1\), .*, \d+ more \(--json has all\)\n")
 
     def test_every_model_has_its_layers_listed(self):
         self.write("t.toml", TINY.replace("[model]", "[models.a]").replace("[loss]", "[models.a.loss]")

@@ -108,8 +108,8 @@ class Local(Ranks):
         plan = self.expect(0, "plan", "t.toml", TWO, "--rank", "1", "--json").records[0]
         self.assertEqual(plan["parameter_count"], 195)
         self.fails(2, ["plan", "t.toml", TWO, "--rank", "2"], "--rank is 2, but [topology] has ranks 0 to 1")
-        said = self.expect(0, "run", "t.toml", TWO, "topology.chunks=2", "run.steps=1").err
-        self.assertEqual(said.count("topology.chunks has no effect"), 1)
+        said = self.expect(0, "run", "t.toml", TWO, "topology.virtual_stages=2", "run.steps=1").err
+        self.assertEqual(said.count("topology.virtual_stages has no effect"), 1)
         self.fails(2, ["plan", "t.toml", "--rank", "-1"], "--rank is -1, but [topology] has ranks 0 to 0")
 
     def test_a_signal_saves_and_resuming_changes_nothing(self):
@@ -142,7 +142,7 @@ class Local(Ranks):
             self.assertFalse(any(map(alive, workers)))
 
     def test_a_run_that_all_ranks_give_up(self):
-        outcome = self.fails(5, ["run", "t.toml", TWO, 'optimizer.type=sgd', "optimizer.rate=1e30", "--json"], "all 2 ranks failed, for the same reason")
+        outcome = self.fails(5, ["run", "t.toml", TWO, 'optimizer.type=sgd', "optimizer.learning_rate=1e30", "--json"], "all 2 ranks failed, for the same reason")
         self.assertEqual((outcome.records[-1]["exit"], outcome.records[-1]["rank"]), (5, None))
 
     def test_no_rank_outlives_the_launcher(self):
@@ -168,7 +168,7 @@ class Local(Ranks):
             for form in (secret, secret.hex().encode()):
                 self.assertNotIn(form, known)
             # Only this machine is listened to.
-            self.assertEqual(variables["PLAIT_MEETING"].split(":")[0], "127.0.0.1")
+            self.assertEqual(variables["PLAIT_RENDEZVOUS"].split(":")[0], "127.0.0.1")
         run.kill()
 
     def test_variables_of_a_launcher(self):
@@ -178,7 +178,7 @@ class Local(Ranks):
             variables = dict(pair.split("=", 1) for pair in pathlib.Path(f"/proc/{worker}/environ").read_text().split("\0") if pair)
             expected = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
             self.assertEqual({name: variables[name] for name in expected}, expected)
-            self.assertNotEqual(variables["MASTER_PORT"], variables["PLAIT_MEETING"].split(":")[1])
+            self.assertNotEqual(variables["MASTER_PORT"], variables["PLAIT_RENDEZVOUS"].split(":")[1])
         run.kill()
 
 
@@ -194,7 +194,7 @@ class Joined(Ranks):
                 "Open MPI": {"OMPI_COMM_WORLD_RANK": r, "OMPI_COMM_WORLD_SIZE": n, "OMPI_COMM_WORLD_LOCAL_RANK": r,
                              "OMPI_COMM_WORLD_LOCAL_SIZE": n, "PMIX_NAMESPACE": "7"},
                 "MPICH": {"PMI_RANK": r, "PMI_SIZE": n, "MPI_LOCALRANKID": r, "MPI_LOCALNRANKS": n},
-                "PLAIT": {"PLAIT_RANK": r, "PLAIT_WORLD_SIZE": n, "PLAIT_MEETING": f"file:{self.folder}/own/m"}}[launcher]
+                "PLAIT": {"PLAIT_RANK": r, "PLAIT_WORLD_SIZE": n, "PLAIT_RENDEZVOUS": f"file:{self.folder}/own/m"}}[launcher]
 
     def run_both(self, launcher, *words, env=None):
         runs = [self.start("run", "t.toml", *words, env={**self.variables(rank, launcher), **(env or {})}) for rank in (0, 1)]
@@ -210,14 +210,14 @@ class Joined(Ranks):
             self.assertIn("done after step 40", ends[0][0])
             self.assertEqual(ends[1], ("", ""))
             self.assert_same_training(self.losses("r-" + launcher), self.losses("one"))
-        self.assertEqual(list((self.folder / "own").rglob("*meeting*")), [])  # nothing is left of it
+        self.assertEqual(list((self.folder / "own").rglob("*rendezvous*")), [])  # nothing is left of it
 
     def test_a_secret_and_a_port(self):
         secret = self.folder / "secret"
         secret.write_bytes(os.urandom(32))
         secret.chmod(0o600)
         for port in range(29517, 29617):  # whichever is free
-            env = {"PLAIT_MEETING": f"127.0.0.1:{port}", "PLAIT_SECRET_FILE": str(secret)}
+            env = {"PLAIT_RENDEZVOUS": f"127.0.0.1:{port}", "PLAIT_SECRET_FILE": str(secret)}
             codes, ends = self.run_both("PLAIT", TWO, "-q", "run.steps=2", env=env)
             if "in use" not in ends[0][1]:
                 break
@@ -247,7 +247,7 @@ class Joined(Ranks):
         self.fails(2, ["run", "t.toml"], "LOCAL_RANK is '2', expected a whole number from 0 to 1",
                    env={**self.variables(0, "torchrun"), "LOCAL_RANK": "2"})
         env = {**self.variables(1, "Slurm"), "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
-        self.fails(2, ["run", "t.toml", TWO], "of the 2 ranks of this job only 1 are on this machine", "PLAIT_MEETING=HOST:PORT", env=env)
+        self.fails(2, ["run", "t.toml", TWO], "of the 2 ranks of this job only 1 are on this machine", "PLAIT_RENDEZVOUS=HOST:PORT", env=env)
 
     def test_a_variable_of_time_counts_more_than_the_topology(self):
         env = {**self.variables(0, "PLAIT"), "PLAIT_CONNECT_TIMEOUT": "0.3"}
@@ -256,9 +256,9 @@ class Joined(Ranks):
     def test_env_shows_it(self):
         facts = self.expect(0, "env", "--json", env=self.variables(1, "Open MPI")).records[0]["job"]
         self.assertEqual((facts["source"], facts["rank"], facts["size"], facts["local_size"]), ("Open MPI", 1, 2, 2))
-        self.assertTrue(facts["meeting"].startswith(f"file:{self.folder}/own/plait/openmpi-7-"))
+        self.assertTrue(facts["rendezvous"].startswith(f"file:{self.folder}/own/plait/openmpi-7-"))
         shown = self.expect(0, "env", env=self.variables(1, "MPICH")).out
-        self.assertIn("MPICH: rank 1 of 2 (1 of 2 on this machine), meeting at file:", shown)
+        self.assertIn("MPICH: rank 1 of 2 (1 of 2 on this machine), rendezvous at file:", shown)
         self.assertIn("none, alone: no launcher has set its variables", self.expect(0, "env").out)
         self.assertIn("PLAIT_WORLD_SIZE is not; set both", self.expect(0, "env", env={"PLAIT_RANK": "0"}).out)
         batch = self.expect(0, "env", env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}).out
@@ -276,7 +276,7 @@ class Launchers(Ranks):
         self.assertEqual(done.stdout.count("done after step 40"), 1)
         self.assertEqual((done.stdout + done.stderr).count("2 ranks, as "), 1)
         self.assert_same_training(self.losses("r"), self.losses("one"))
-        self.assertEqual(list((self.folder / "own").rglob("*meeting*")), [])
+        self.assertEqual(list((self.folder / "own").rglob("*rendezvous*")), [])
 
     @unittest.skipUnless(TORCHRUN, "torchrun is neither installed nor named by PLAIT_TORCHRUN")
     def test_torchrun(self):

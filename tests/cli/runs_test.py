@@ -123,8 +123,8 @@ class Resumed(Case):
         same = ["topology.data=2", "batch.micro=4", "evaluate.every=1", "checkpoint.every=1", "topology.recompute=layer"]
         for keys in ([], same):
             self.assertNotIn("otherwise", resumed(*keys))
-        err = resumed("optimizer.rate=0.02", "run.seed=9", "data.train.samples=100")
-        for line in ("the run goes on otherwise than 'again/ckpt/step-0000000040' was saved", "model.optimizer.rate was 0.01, is 0.02",
+        err = resumed("optimizer.learning_rate=0.02", "run.seed=9", "data.train.samples=100")
+        for line in ("the run goes on otherwise than 'again/ckpt/step-0000000040' was saved", "model.optimizer.learning_rate was 0.01, is 0.02",
                      "run.seed was 42, is 9", "content of [data.train] was 200 samples, ", "data.train.samples was 200, is 100"):
             self.assertIn(line, err)
         self.assertIn("model.optimizer.type was \"adamw\", is \"sgd\"", resumed("optimizer.type=sgd"))
@@ -181,14 +181,14 @@ class Checkpoints(Case):
     def test_an_evaluation_needs_neither_the_ranks_nor_the_optimizer_of_the_run(self):
         expected = self.expect(0, "eval", "t.toml", "--checkpoint", "r", "--json").records[0]
         for i, keys in enumerate((["topology.data=2", "topology.zero=1", "batch.micro=4"], ["topology.tensor=2"],
-                                  ["topology.pipeline=2", "topology.schedule=interleaved", "topology.chunks=2", "batch.micro=4"])):
+                                  ["topology.pipeline=2", "topology.schedule=interleaved", "topology.virtual_stages=2", "batch.micro=4"])):
             run_dir = f"ranks{i}"
             self.expect(0, "run", "t.toml", *keys, "--run-dir", run_dir, "-q")
             for file in (run_dir, "t.toml"):  # the run's own file says how many ranks; the other says one
                 done = self.expect(0, "eval", file, "--checkpoint", run_dir, "--json").records[0]
                 self.assertEqual((done["step"], done["samples"]), (40, 100))
                 self.assertAlmostEqual(done["loss"], expected["loss"], delta=1e-4)
-        for keys in (["optimizer.type=sgd"], ["run.seed=9"], ["optimizer={type = \"lion\", rate = 0.1}"]):
+        for keys in (["optimizer.type=sgd"], ["run.seed=9"], ["optimizer={type = \"lion\", learning_rate = 0.1}"]):
             done = self.expect(0, "eval", "t.toml", *keys, "--checkpoint", "r")
             self.assertIn("checkpoint of step 40", done.out)
             for word in ("continues from", "seed", "warning"):
@@ -237,10 +237,10 @@ class Evaluated(Case):
     def test_batches_shorten_every_evaluation_of_a_run(self):
         self.run_and_compare("evaluate.every=20", "evaluate.batches=2", "batch.eval=10", samples=20, times=2)
         # eval measures on everything, unless the data set itself is shortened.
-        figures = self.expect(0, "eval", "r", "--checkpoint", "r", "--json").records[0]
-        self.assertEqual((figures["samples"], figures["step"]), (100, 40))
-        figures = self.expect(0, "eval", "r", "data.eval.limit=30", "--checkpoint", "r", "--json").records[0]
-        self.assertEqual(figures["samples"], 30)
+        evaluation = self.expect(0, "eval", "r", "--checkpoint", "r", "--json").records[0]
+        self.assertEqual((evaluation["samples"], evaluation["step"]), (100, 40))
+        evaluation = self.expect(0, "eval", "r", "data.eval.limit=30", "--checkpoint", "r", "--json").records[0]
+        self.assertEqual(evaluation["samples"], 30)
 
     def test_without_data_to_evaluate_on(self):
         self.write("t.toml", TINY)
@@ -251,7 +251,7 @@ class Evaluated(Case):
 class Spoiled(Case):
     def test_values_that_are_not_finite(self):
         self.write("t.toml", TINY.replace('"adamw"', '"sgd"'))
-        outcome = self.fails(5, ["run", "t.toml", "optimizer.rate=1e30", "--run-dir", "r", "--json"], "in a row", "comes from")
+        outcome = self.fails(5, ["run", "t.toml", "optimizer.learning_rate=1e30", "--run-dir", "r", "--json"], "in a row", "comes from")
         self.assertRegex(outcome.err, r"comes from .*(matmul|map|cross_entropy|reduce)")
         self.assertEqual(outcome.event("error")["exit"], 5)
         self.assertNotIn("-nan", outcome.out + outcome.err)

@@ -39,7 +39,7 @@ type = "cross_entropy"
 type = "accuracy"
 [optimizer]
 type = "adamw"
-rate = 0.01
+learning_rate = 0.01
 """
 
 

@@ -55,7 +55,7 @@ class Verbs(Case):
             lines = [line for line in said.splitlines() if line.startswith("[explain] ")]
             plan = self.expect(0, "plan", "t.toml", "--json").records[0]
             self.assertEqual(len(lines), sum(len(program["kernels"]) for program in plan["programs"]))
-            self.assertRegex(said, r"\[explain\] micro model\.linear1 matmul f32 \(16, 16\): \w+")
+            self.assertRegex(said, r"\[explain\] forward_backward model\.linear1 matmul f32 \(16, 16\): \w+")
             self.assertRegex(said, r"\[explain\] evaluate model\.accuracy concat f32 \(2\): plain .*; refused: parallel: too small")
         self.assertEqual(self.expect(0, "plan", "t.toml", "-q").err, "")
 
@@ -93,9 +93,9 @@ class Verbs(Case):
         self.write("t.toml", TINY)
         trained = self.expect(0, "run", "t.toml", "--run-dir", "r", "--json").event("done")
         for place in ("r", "r/ckpt", "r/ckpt/step-0000000040"):
-            figures = self.expect(0, "eval", "t.toml", "--checkpoint", place, "--json").records[0]
-            self.assertEqual(figures["metrics"], trained["evaluation"]["metrics"])
-            self.assertEqual(figures["step"], 40)
+            evaluation = self.expect(0, "eval", "t.toml", "--checkpoint", place, "--json").records[0]
+            self.assertEqual(evaluation["metrics"], trained["evaluation"]["metrics"])
+            self.assertEqual(evaluation["step"], 40)
         self.assertIn("accuracy ", self.expect(0, "eval", "r", "--checkpoint", "r", "--dataset", "train").out)
 
     def test_plugins(self):

@@ -309,7 +309,7 @@ TEST_SUITE("behaviour") {
     }
   }
 
-  TEST_CASE("what is not a number stays, whoever brings it") {
+  TEST_CASE("NaN propagates, whichever rank contributes it") {
     on_all(3, [](Comm& comm) {
       for (const uint32_t reduction : {PLAIT_COMM_SUM, PLAIT_COMM_MAX, PLAIT_COMM_MIN}) {
         Floats in(4, 1), out(4);
@@ -393,9 +393,9 @@ TEST_SUITE("behaviour") {
   TEST_CASE("members of several hosts are refused where they share no memory") {
     for (const auto& plugin : plugins()) {
       if (plugin->name() != "shm") continue;
-      const Terms terms{"data[0]", 5, 5, {"here", "there"}};
+      const GroupSettings settings{"data[0]", 5, 5, {"here", "there"}};
       const auto outcomes = run_group(
-          *plugin, 2, [](Comm&) {}, terms);
+          *plugin, 2, [](Comm&) {}, settings);
       for (const Outcome& outcome : outcomes) {
         CHECK(outcome.code == PLAIT_ERR_CONFIG);
         CHECK(outcome.seconds < 4);
@@ -403,7 +403,8 @@ TEST_SUITE("behaviour") {
       CHECK(
           outcomes[0].text ==
           "[shm] group 'data[0]': rank 1 (data 1) runs on host 'there', expected 'here' like rank "
-          "0 (data 0): ranks on several hosts share no memory; choose another topology.comm, such "
+          "0 (data 0): ranks on several hosts share no memory; choose another topology.backend, "
+          "such "
           "as gloo");
     }
   }
@@ -416,19 +417,19 @@ TEST_SUITE("behaviour") {
         Call(comm, sum_of(in, out)).run();
         require(out[2] == 2, "wrong sum");
       };
-      Terms terms{"test[0]", 5, 5, {"127.0.0.1", "127.0.0.2"}};
-      CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 2, reduce, terms)));
-      terms.options = {{"interface", "\"lo\""}};
-      CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 2, reduce, terms)));
-      terms.options = {{"interface", "\"no0\""}};
-      terms.connect_timeout = 0.2;
-      for (const Outcome& outcome : run_group(*plugin, 2, reduce, terms)) {
+      GroupSettings settings{"test[0]", 5, 5, {"127.0.0.1", "127.0.0.2"}};
+      CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 2, reduce, settings)));
+      settings.options = {{"interface", "\"lo\""}};
+      CHECK_NOTHROW(expect_all_ok(run_group(*plugin, 2, reduce, settings)));
+      settings.options = {{"interface", "\"no0\""}};
+      settings.connect_timeout = 0.2;
+      for (const Outcome& outcome : run_group(*plugin, 2, reduce, settings)) {
         CHECK(outcome.code == PLAIT_ERR_CONFIG);
         CHECK(contains(outcome.text, "no interface 'no0' with an address; known are: lo"));
       }
-      terms.options.clear();
-      terms.hosts = {"127.0.0.1", "no.such.host.invalid"};
-      const auto outcomes = run_group(*plugin, 2, reduce, terms);
+      settings.options.clear();
+      settings.hosts = {"127.0.0.1", "no.such.host.invalid"};
+      const auto outcomes = run_group(*plugin, 2, reduce, settings);
       CHECK(contains(outcomes[0].text, "host 'no.such.host.invalid' has no address"));
     }
   }

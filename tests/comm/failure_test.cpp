@@ -203,13 +203,13 @@ TEST_SUITE("failure") {
     }
   }
 
-  TEST_CASE("who does not come to the meeting is named") {
+  TEST_CASE("a rank that does not come to the rendezvous is named") {
     for (const auto& plugin : plugins()) {
       MemoryStore store(0.5);
-      const Terms terms{"data[0]", 0.5, 20};
+      const GroupSettings settings{"data[0]", 0.5, 20};
       const auto outcomes = each_rank(4, [&](uint32_t rank) {
         if (rank == 1 || rank == 3) return;
-        Comm comm(*plugin, store.raw(), rank, 4, terms);
+        Comm comm(*plugin, store.raw(), rank, 4, settings);
       });
       for (int r : {0, 2})
         check_peer(
@@ -220,7 +220,7 @@ TEST_SUITE("failure") {
     }
   }
 
-  TEST_CASE("rank 0 does not come") {
+  TEST_CASE("rank 0 does not connect") {
     for (const auto& plugin : plugins()) {
       MemoryStore store(0.3);
       const auto outcomes = each_rank(2, [&](uint32_t rank) {
@@ -231,7 +231,7 @@ TEST_SUITE("failure") {
     }
   }
 
-  TEST_CASE("calls that do not belong together give no data") {
+  TEST_CASE("calls that do not match exchange no data") {
     struct Pair {
       plait_comm_desc one, other;
       const char *text, *other_text;
@@ -277,7 +277,7 @@ TEST_SUITE("failure") {
       }
   }
 
-  TEST_CASE("calls in the group's memory that do not belong together, and one that does not come") {
+  TEST_CASE("calls in the group's memory that do not match, and one that is missing") {
     constexpr uint64_t kLarge = 100000;
     for (const auto& plugin : plugins()) {
       if (!plugin->item().memory) continue;
@@ -361,7 +361,7 @@ TEST_SUITE("failure") {
     }
   }
 
-  TEST_CASE("a call given up while it is under way ends the group") {
+  TEST_CASE("a call released while it is active fails the group") {
     for (const auto& plugin : plugins()) {
       const auto outcomes = run_group(*plugin, 2, [&](Comm& comm) {
         Floats data(100, 1);

@@ -39,17 +39,17 @@ Plugin::Plugin(const std::string& path) : host_{abi_host::table_of(add), this}, 
   if (!item_) throw std::runtime_error(path + " offers no communication");
 }
 
-plait_comm* Plugin::open(const plait_comm_setup& setup, const Terms& terms) const {
+plait_comm* Plugin::open(const plait_comm_setup& setup, const GroupSettings& settings) const {
   plait_comm* comm = nullptr;
-  with_options(terms, [&](const plait_options& options) {
+  with_options(settings, [&](const plait_options& options) {
     check(item_->open(host(), &options, &setup, &comm));
   });
   return comm;
 }
 
-void Plugin::with_options(const Terms& terms,
+void Plugin::with_options(const GroupSettings& settings,
                           const std::function<void(const plait_options&)>& f) const {
-  f(abi_host::options_of(item_->options, item_->n_options, terms.options).head);
+  f(abi_host::options_of(item_->options, item_->n_options, settings.options).head);
 }
 
 plait_error* Plugin::add(const plait_host* host, const char* kind, const void* item) {
@@ -112,22 +112,28 @@ plait_error* FileStore::get(void* self, const char* key, void* data, uint64_t ca
 }
 
 Comm::Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
-           const Terms& terms)
+           const GroupSettings& settings)
     : item_(plugin.item()), rank_(rank), size_(size) {
   std::vector<std::string> texts;
   for (uint32_t r = 0; r < size; ++r)
     texts.push_back("rank " + std::to_string(r) + " (data " + std::to_string(r) + ")");
   std::vector<const char*> names;
   for (const std::string& text : texts) names.push_back(text.c_str());
-  std::vector<std::string> where = terms.hosts;
+  std::vector<std::string> where = settings.hosts;
   for (uint32_t r = static_cast<uint32_t>(where.size()); r < size; ++r)
     where.push_back(plugin.host_of_rank(r, size));
   std::vector<const char*> hosts;
   for (const std::string& text : where) hosts.push_back(text.c_str());
-  const plait_comm_setup setup = {
-      sizeof(plait_comm_setup), terms.name.c_str(), rank, size, hosts.data(), names.data(), store,
-      terms.connect_timeout,    terms.timeout};
-  comm_ = plugin.open(setup, terms);
+  const plait_comm_setup setup = {sizeof(plait_comm_setup),
+                                  settings.name.c_str(),
+                                  rank,
+                                  size,
+                                  hosts.data(),
+                                  names.data(),
+                                  store,
+                                  settings.connect_timeout,
+                                  settings.timeout};
+  comm_ = plugin.open(setup, settings);
 }
 
 Comm::~Comm() { item_.close(comm_); }

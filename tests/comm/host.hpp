@@ -27,7 +27,7 @@ void check(plait_error* e);  // throws Failure
 
 using abi_host::live_errors;
 
-struct Terms;
+struct GroupSettings;
 
 // One loaded plugin with one backend.
 class Plugin {
@@ -42,8 +42,9 @@ class Plugin {
   virtual std::string name() const { return item_->name; }
   // Where ranks run when a test says nothing.
   virtual std::string host_of_rank(uint32_t, uint32_t) const { return "localhost"; }
-  virtual plait_comm* open(const plait_comm_setup& setup, const Terms& terms) const;
-  void with_options(const Terms& terms, const std::function<void(const plait_options&)>& f) const;
+  virtual plait_comm* open(const plait_comm_setup& setup, const GroupSettings& settings) const;
+  void with_options(const GroupSettings& settings,
+                    const std::function<void(const plait_options&)>& f) const;
 
  private:
   static plait_error* add(const plait_host* host, const char* kind, const void* item);
@@ -89,7 +90,7 @@ class FileStore {
 };
 
 // How a group is opened: the name, time-outs in seconds.
-struct Terms {
+struct GroupSettings {
   std::string name = "test[0]";
   double connect_timeout = 20, timeout = 20;
   std::vector<std::string> hosts = {};  // of each rank; empty: the plugin's choice
@@ -100,7 +101,7 @@ struct Terms {
 class Comm {
  public:
   Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
-       const Terms& terms = {});
+       const GroupSettings& settings = {});
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;

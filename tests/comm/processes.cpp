@@ -40,15 +40,15 @@ Processes::Processes(uint32_t size,
       children_.push_back(child);
       continue;
     }
-    const std::string ending = folder_ + "/ending." + std::to_string(rank);
+    const std::string result = folder_ + "/result." + std::to_string(rank);
     try {
       FileStore store(folder_, store_timeout);
       body(rank, store.raw());
-      write(ending, PLAIT_OK, "");
+      write(result, PLAIT_OK, "");
     } catch (const Failure& e) {
-      write(ending, e.code, e.what());
+      write(result, e.code, e.what());
     } catch (const std::exception& e) {
-      write(ending, UINT32_MAX, e.what());
+      write(result, UINT32_MAX, e.what());
     }
     _exit(0);
   }
@@ -78,7 +78,7 @@ void Processes::wait_for_mark(const std::string& name) const {
   }
 }
 
-Ending Processes::wait(uint32_t rank, double seconds) {
+ProcessResult Processes::wait(uint32_t rank, double seconds) {
   const auto end = steady_clock::now() + std::chrono::duration<double>(seconds);
   int status = 0;
   while (waitpid(children_[rank], &status, WNOHANG) == 0) {
@@ -88,12 +88,12 @@ Ending Processes::wait(uint32_t rank, double seconds) {
   }
   children_[rank] = 0;
   if (WIFSIGNALED(status)) return {WTERMSIG(status), PLAIT_OK, ""};
-  Ending ending;
-  std::ifstream file(folder_ + "/ending." + std::to_string(rank));
-  file >> ending.code;
+  ProcessResult result;
+  std::ifstream file(folder_ + "/result." + std::to_string(rank));
+  file >> result.code;
   file.get();
-  ending.text.assign(std::istreambuf_iterator<char>(file), {});
-  return ending;
+  result.text.assign(std::istreambuf_iterator<char>(file), {});
+  return result;
 }
 
 void mark(const plait_store* store, const std::string& name) {

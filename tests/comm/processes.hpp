@@ -12,7 +12,7 @@
 namespace comm_test {
 
 // How a rank ended. `signal`: what it died of, 0: it ended by itself, and the rest is set.
-struct Ending {
+struct ProcessResult {
   int signal = 0;
   uint32_t code = PLAIT_OK;
   std::string text;
@@ -33,7 +33,7 @@ class Processes {
   bool marked(const std::string& name) const;
   void wait_for_mark(const std::string& name) const;
   // Waits for the end of a rank; kills it and throws when it takes longer.
-  Ending wait(uint32_t rank, double seconds);
+  ProcessResult wait(uint32_t rank, double seconds);
 
  private:
   std::string folder_;

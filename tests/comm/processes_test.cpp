@@ -56,12 +56,12 @@ void check_survivors(Processes& processes, uint32_t size, uint32_t victim, doubl
   int named = 0;
   for (uint32_t r = 0; r < size; ++r) {
     if (r == victim) continue;
-    const Ending ending = processes.wait(r, seconds);
-    CAPTURE(ending.text);
-    CHECK(ending.signal == 0);
-    CHECK(ending.code == PLAIT_ERR_PEER);
-    CHECK(ending.text.find("group 'data[0]': all_reduce of") != std::string::npos);
-    named += ending.text.find("rank " + std::to_string(victim) + " (data") != std::string::npos;
+    const ProcessResult result = processes.wait(r, seconds);
+    CAPTURE(result.text);
+    CHECK(result.signal == 0);
+    CHECK(result.code == PLAIT_ERR_PEER);
+    CHECK(result.text.find("group 'data[0]': all_reduce of") != std::string::npos);
+    named += result.text.find("rank " + std::to_string(victim) + " (data") != std::string::npos;
   }
   CHECK(named > 0);
 }
@@ -97,9 +97,9 @@ TEST_SUITE("processes") {
         require_signals_untouched();
       });
       for (uint32_t r = 0; r < 4; ++r) {
-        const Ending ending = processes.wait(r, 30);
-        CAPTURE(ending.text);
-        CHECK(ending.ok());
+        const ProcessResult result = processes.wait(r, 30);
+        CAPTURE(result.text);
+        CHECK(result.ok());
       }
     }
   }
@@ -113,7 +113,7 @@ TEST_SUITE("processes") {
             Comm comm(*plugin, store, rank, 2, {"data[0]", 0.5, 1});
           },
           0.5);
-      const Ending first = processes.wait(0, 10), second = processes.wait(1, 10);
+      const ProcessResult first = processes.wait(0, 10), second = processes.wait(1, 10);
       CHECK(first.code == PLAIT_ERR_PEER);
       CHECK(second.code == PLAIT_ERR_PEER);
       CHECK(second.text.find("run in different processes") != std::string::npos);
@@ -153,10 +153,10 @@ TEST_SUITE("processes") {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       processes.signal(1, SIGKILL);
       for (const uint32_t r : {0u, 2u}) {
-        const Ending ending = processes.wait(r, 2);
-        CAPTURE(ending.text);
-        CHECK(ending.code == PLAIT_ERR_PEER);
-        CHECK(ending.text.find("lost rank 1 (data 1): its process has ended") != std::string::npos);
+        const ProcessResult result = processes.wait(r, 2);
+        CAPTURE(result.text);
+        CHECK(result.code == PLAIT_ERR_PEER);
+        CHECK(result.text.find("lost rank 1 (data 1): its process has ended") != std::string::npos);
       }
     }
   }
@@ -181,14 +181,14 @@ TEST_SUITE("processes") {
         require(std::filesystem::is_empty("/dev/shm"), "a name is left at the end");
         throw Failure(outcomes[0].code, outcomes[0].text);
       });
-      const Ending ending = process.wait(0, 20);
-      CAPTURE(ending.text);
-      CHECK(ending.signal == 0);
-      if (ending.text == "skipped") continue;
-      CHECK(ending.code == PLAIT_ERR_MEMORY);
-      CHECK(ending.text.find(
+      const ProcessResult result = process.wait(0, 20);
+      CAPTURE(result.text);
+      CHECK(result.signal == 0);
+      if (result.text == "skipped") continue;
+      CHECK(result.code == PLAIT_ERR_MEMORY);
+      CHECK(result.text.find(
                 "[shm] group 'test[0]' needs 44.0 MiB more of shared memory, found ") == 0);
-      CHECK(ending.text.find("free in /dev/shm; make it larger") != std::string::npos);
+      CHECK(result.text.find("free in /dev/shm; make it larger") != std::string::npos);
     }
   }
 
@@ -212,9 +212,9 @@ TEST_SUITE("processes") {
         require(comm.memory<float>(kMany), "there is still none");
       });
       for (uint32_t r = 0; r < 2; ++r) {
-        const Ending ending = processes.wait(r, 20);
-        CAPTURE(ending.text);
-        CHECK(ending.ok());
+        const ProcessResult result = processes.wait(r, 20);
+        CAPTURE(result.text);
+        CHECK(result.ok());
       }
     }
   }
@@ -233,7 +233,7 @@ TEST_SUITE("processes") {
     }
   }
 
-  TEST_CASE("a rank is killed while the group comes about") {
+  TEST_CASE("a rank is killed while the group connects") {
     for (const auto& plugin : plugins()) {
       if (!between_processes(*plugin)) continue;
       Processes processes(
@@ -246,10 +246,10 @@ TEST_SUITE("processes") {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       processes.signal(2, SIGKILL);
       for (uint32_t r : {0, 1}) {
-        const Ending ending = processes.wait(r, 3);
-        CAPTURE(ending.text);
-        CHECK(ending.code == PLAIT_ERR_PEER);
-        CHECK(ending.text.find("missing: rank 2 (data 2)") != std::string::npos);
+        const ProcessResult result = processes.wait(r, 3);
+        CAPTURE(result.text);
+        CHECK(result.code == PLAIT_ERR_PEER);
+        CHECK(result.text.find("missing: rank 2 (data 2)") != std::string::npos);
       }
     }
   }

@@ -65,8 +65,8 @@ void run(const Plugin& plugin, MemoryStore* stores, uint32_t rank, uint32_t rank
   const char* const names[kGroups] = {"a", "b", "c"};
   std::vector<std::unique_ptr<Comm>> groups;
   for (uint32_t g = 0; g < kGroups; ++g)
-    groups.push_back(
-        std::make_unique<Comm>(plugin, stores[g].raw(), rank, ranks, Terms{names[g], 20, 20}));
+    groups.push_back(std::make_unique<Comm>(plugin, stores[g].raw(), rank, ranks,
+                                            GroupSettings{names[g], 20, 20}));
   std::mt19937 random(1000 * seed + rank);
   std::vector<std::unique_ptr<Started>> under_way;
   const auto finish_one = [&] {

@@ -26,10 +26,11 @@ std::vector<Outcome> each_rank(uint32_t size, const std::function<void(uint32_t 
 }
 
 std::vector<Outcome> run_group(const Plugin& plugin, uint32_t size,
-                               const std::function<void(Comm&)>& body, const Terms& terms) {
-  MemoryStore store(terms.connect_timeout);
+                               const std::function<void(Comm&)>& body,
+                               const GroupSettings& settings) {
+  MemoryStore store(settings.connect_timeout);
   return each_rank(size, [&](uint32_t rank) {
-    Comm comm(plugin, store.raw(), rank, size, terms);
+    Comm comm(plugin, store.raw(), rank, size, settings);
     body(comm);
   });
 }

@@ -24,7 +24,8 @@ std::vector<Outcome> each_rank(uint32_t size, const std::function<void(uint32_t 
 
 // Opens the group on every rank and calls `body` with each end.
 std::vector<Outcome> run_group(const Plugin& plugin, uint32_t size,
-                               const std::function<void(Comm&)>& body, const Terms& terms = {});
+                               const std::function<void(Comm&)>& body,
+                               const GroupSettings& settings = {});
 
 // Throws what all ranks that failed say, if any.
 void expect_all_ok(const std::vector<Outcome>& outcomes);

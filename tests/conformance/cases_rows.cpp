@@ -41,7 +41,7 @@ void add_cross_entropy(std::vector<Case>& out, uint32_t type, Size s, uint32_t l
   const plait_shape x = shape(type, {s.rows, s.cols}), rows = f32({s.rows});
   Input label{shape(label_type, {s.rows}), 0, static_cast<double>(std::min<int64_t>(s.cols, 250))};
   if (s.cols == 0) return;  // no class, no label
-  const std::vector<Attr> attrs = {real("smoothing", smoothing)};
+  const std::vector<Attr> attrs = {real("label_smoothing", smoothing)};
   out.push_back({named("cross_entropy", x),
                  "cross_entropy",
                  {{x, -6, 6}, label},
@@ -66,7 +66,7 @@ void add_parts(std::vector<Case>& out, uint32_t type, Size s, int64_t first, int
                     static_cast<double>(total),
                     {{0, -1}, {1, static_cast<double>(total)}}};
   for (const double smoothing : {0.0, 0.1}) {
-    const std::vector<Attr> attrs = {real("smoothing", smoothing), number("first", first),
+    const std::vector<Attr> attrs = {real("label_smoothing", smoothing), number("first", first),
                                      number("total", total)};
     out.push_back({named("cross_entropy of a part", x),
                    "cross_entropy",
@@ -137,7 +137,7 @@ void add_special_rows(std::vector<Case>& out) {
                  "cross_entropy",
                  {plain, odd},
                  {f32({6}), f32({6})},
-                 {real("smoothing", 0.1)},
+                 {real("label_smoothing", 0.1)},
                  {},
                  4e-6,
                  8});

@@ -120,7 +120,8 @@ TEST_CASE("binding of threads leaves results as they are") {
   const auto wanted = expected(oracle, c);
   for (const auto& plugin : plugins()) {
     const Device d(*plugin, {{"threads", "2"}, {"bind", "true"}, {"first_core", "0"}});
-    CHECK(difference(c, run(d, *plugin->kernels("softmax")[0], c, 2, Way::direct), wanted) == "");
+    CHECK(difference(c, run(d, *plugin->kernels("softmax")[0], c, 2, RunMode::direct), wanted) ==
+          "");
   }
 }
 
@@ -141,7 +142,7 @@ TEST_CASE(
     CAPTURE(plugin->name());
     {
       const Device first(*plugin, {{"threads", "0"}});
-      run(first, *plugin->kernels("softmax")[0], c, 1, Way::direct);
+      run(first, *plugin->kernels("softmax")[0], c, 1, RunMode::direct);
       const Device second(*plugin, {{"threads", "0"}});
       CHECK(second.threads() == first.threads());
     }

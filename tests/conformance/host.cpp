@@ -41,7 +41,8 @@ std::vector<const plait_kernel_item*> Plugin::kernels(std::string_view op) const
   std::vector<const plait_kernel_item*> found;
   for (const auto* k : kernels_)
     if (op == k->op && name() == k->device) found.push_back(k);
-  std::stable_sort(found.begin(), found.end(), [](auto* a, auto* b) { return a->rank > b->rank; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](auto* a, auto* b) { return a->priority > b->priority; });
   return found;
 }
 

@@ -12,20 +12,23 @@ namespace {
 void check_kernel(const Device& device, const plait_kernel_item& kernel, const Case& c,
                   const std::vector<Bytes>& wanted) {
   CAPTURE(std::string(kernel.name));
-  const auto one = run(device, kernel, c, 1, Way::direct);
+  const auto one = run(device, kernel, c, 1, RunMode::direct);
   CHECK_MESSAGE(difference(c, one, wanted) == "", difference(c, one, wanted));
-  CHECK_MESSAGE(run(device, kernel, c, 1, Way::captured) == one, "captured and direct runs differ");
+  CHECK_MESSAGE(run(device, kernel, c, 1, RunMode::captured) == one,
+                "captured and direct runs differ");
   for (uint32_t threads : {2u, 3u}) {
     if (!select(kernel, Desc(c, threads)).taken) continue;
-    const auto many = run(device, kernel, c, threads, Way::direct);
-    CHECK_MESSAGE(run(device, kernel, c, threads, Way::captured) == many, "a second run differs");
+    const auto many = run(device, kernel, c, threads, RunMode::direct);
+    CHECK_MESSAGE(run(device, kernel, c, threads, RunMode::captured) == many,
+                  "a second run differs");
     if (c.same_over_threads)
       CHECK_MESSAGE(many == one, threads << " threads change the result");
     else
       CHECK_MESSAGE(difference(c, many, wanted) == "", difference(c, many, wanted));
   }
   if (!c.in_place.empty())
-    CHECK_MESSAGE(run(device, kernel, c, 1, Way::in_place) == one, "in place the result differs");
+    CHECK_MESSAGE(run(device, kernel, c, 1, RunMode::in_place) == one,
+                  "in place the result differs");
 }
 
 // A kernel may take a case for several threads only.
@@ -49,7 +52,7 @@ TEST_CASE("every kernel agrees with the reference") {
             check_kernel(device, *kernel, c, wanted);
           } else if (takes_parallel(*kernel, c)) {
             CAPTURE(std::string(kernel->name));
-            CHECK(difference(c, run(device, *kernel, c, 2, Way::direct), wanted) == "");
+            CHECK(difference(c, run(device, *kernel, c, 2, RunMode::direct), wanted) == "");
           }
         } catch (const std::exception& e) {
           FAIL_CHECK(kernel->name << ": " << e.what());
@@ -67,7 +70,7 @@ TEST_CASE("every list of kernels ends in a plain one that takes all cases") {
       CAPTURE(c.name);
       const auto list = plugin->kernels(c.op);
       REQUIRE(!list.empty());
-      CHECK(list.back()->rank == 0);
+      CHECK(list.back()->priority == 0);
       const Selection s = select(*list.back(), Desc(c, 1));
       CHECK_MESSAGE(s.taken, s.detail);
     }

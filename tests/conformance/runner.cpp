@@ -104,10 +104,10 @@ void run_captured(Prepared& p) {
 }  // namespace
 
 std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c,
-                       uint32_t threads, Way way) {
-  const bool in_place = way == Way::in_place || c.must_alias;
+                       uint32_t threads, RunMode mode) {
+  const bool in_place = mode == RunMode::in_place || c.must_alias;
   Prepared p(device, kernel, c, threads, in_place);
-  if (way == Way::captured && !in_place) {
+  if (mode == RunMode::captured && !in_place) {
     run_captured(p);
   } else {
     p.enqueue();
@@ -135,7 +135,7 @@ std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, co
 
 std::vector<Bytes> expected(const Device& reference, const Case& c) {
   for (const auto* k : reference.plugin().kernels(c.op))
-    if (select(*k, Desc(c, 1)).taken) return run(reference, *k, c, 1, Way::direct);
+    if (select(*k, Desc(c, 1)).taken) return run(reference, *k, c, 1, RunMode::direct);
   throw std::runtime_error("the reference has no kernel for it");
 }
 

@@ -33,11 +33,11 @@ struct Selection {
 };
 Selection select(const plait_kernel_item& kernel, const Desc& desc);
 
-enum class Way { direct, captured, in_place };
+enum class RunMode { direct, captured, in_place };
 
 // Outputs of the case. Throws std::runtime_error when a call fails, an input changed, or memory outside was written.
 std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c,
-                       uint32_t threads, Way way);
+                       uint32_t threads, RunMode mode);
 
 // The outputs by the reference device.
 std::vector<Bytes> expected(const Device& reference, const Case& c);

@@ -29,7 +29,7 @@ void expect(const Case& c, const std::vector<Numbers>& wanted) {
     for (const auto* kernel : plugin->kernels(c.op)) {
       if (!select(*kernel, Desc(c, 1)).taken) continue;
       CAPTURE(std::string(kernel->name));
-      const auto found = run(device, *kernel, c, 1, Way::direct);
+      const auto found = run(device, *kernel, c, 1, RunMode::direct);
       for (size_t o = 0; o < wanted.size(); ++o)
         for (size_t i = 0; i < wanted[o].size(); ++i) {
           CAPTURE(o);
@@ -83,7 +83,7 @@ TEST_CASE("values: cross-entropy") {
   const std::vector<plait_shape> rows = {f32({2}), f32({2})};
   expect({"", "cross_entropy", {kX, labels}, rows},
          {{0.4076059644, 3.5362695651}, {3.4076059644, 4.0362695651}});
-  expect({"", "cross_entropy", {kX, labels}, rows, {real("smoothing", 0.1)}},
+  expect({"", "cross_entropy", {kX, labels}, rows, {real("label_smoothing", 0.1)}},
          {{0.5076059644, 3.4696028985}, {3.4076059644, 4.0362695651}});
   const Input odd = given(shape(PLAIT_I64, {2}), {-7, 3});
   expect({"", "cross_entropy", {kX, odd}, rows}, {{0, kNan}, {3.4076059644, 4.0362695651}});

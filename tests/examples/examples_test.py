@@ -107,8 +107,8 @@ class Examples(unittest.TestCase):
         self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-5 * one["loss"])
         plan = self.plait(self.folder / "mnist_3d", "plan", "mnist_3d", *words, "--rank", "5")
         self.assertEqual([stage["rank"] for stage in plan["pipeline"]["stages"]], [0, 1])
-        groups = {kernel["exchange"]["group"] for program in plan["programs"] for kernel in program["kernels"] if "exchange" in kernel}
-        self.assertLessEqual({"tensor", "pipeline", "data"}, groups)
+        axes = {kernel["collective"]["axis"] for program in plan["programs"] for kernel in program["kernels"] if "collective" in kernel}
+        self.assertLessEqual({"tensor", "pipeline", "data"}, axes)
 
     def test_pipelines(self):
         """The model of the page of strategies can be trained, too."""

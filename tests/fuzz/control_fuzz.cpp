@@ -1,4 +1,4 @@
-// Any bytes as what ranks send to rank 0: frames, and the board that keeps the job's state. What makes no sense is PLAIT_ERR_DATA.
+// Any bytes as what ranks send to rank 0: frames, and the job state that keeps the job's state. What makes no sense is PLAIT_ERR_DATA.
 //
 // The first byte is the number of ranks; then come pieces: one byte that says which rank (or what else happens), one byte of size,
 // and bytes of the stream of that rank.
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/base/error.hpp"
-#include "engine/runtime/control/board.hpp"
-#include "engine/runtime/control/meeting.hpp"
+#include "engine/runtime/control/job_state.hpp"
+#include "engine/runtime/control/rendezvous.hpp"
 #include "engine/runtime/control/wire.hpp"
 
 namespace {
@@ -22,14 +22,14 @@ class Job {
  public:
   explicit Job(uint32_t size)
       : size_(size),
-        board_(size, 10, "fuzz:1", now_, [this](uint32_t rank, const std::string& bytes) {
+        state_(size, 10, "fuzz:1", now_, [this](uint32_t rank, const std::string& bytes) {
           if (rank >= size_) abort();
           sent_[rank].add(bytes);
         }) {
     for (uint32_t i = 0; i < size; ++i) {
-      heard_.push_back(FrameReader(kMostPayload));
-      sent_.push_back(FrameReader(kMostPayload));
-      if (board_.admit(i, size)) abort();
+      heard_.push_back(FrameReader(kMaxPayload));
+      sent_.push_back(FrameReader(kMaxPayload));
+      if (state_.admit(i, size)) abort();
     }
   }
 
@@ -37,16 +37,16 @@ class Job {
     now_ += std::chrono::milliseconds(10);
     const uint32_t rank = what % size_;
     if (what >= 0xf8) return strange(what, rank);
-    if (!board_.here(rank)) return;
+    if (!state_.is_connected(rank)) return;
     try {
       heard_[rank].add(bytes);
       while (const auto frame = heard_[rank].next()) {
-        board_.handle(rank, *frame, now_);
-        if (!board_.here(rank)) break;
+        state_.handle(rank, *frame, now_);
+        if (!state_.is_connected(rank)) break;
       }
     } catch (const plait::Error& e) {
       if (e.code() != PLAIT_ERR_DATA) abort();
-      board_.lost(rank, "it sent what makes no sense");
+      state_.mark_lost(rank, "it sent what makes no sense");
     }
     check();
   }
@@ -54,10 +54,10 @@ class Job {
  private:
   void strange(uint8_t what, uint32_t rank) {
     if (what == 0xff) now_ += std::chrono::seconds(1);
-    if (what == 0xfe) board_.lost(rank, "its connection was closed");
-    if (what == 0xfd && !board_.admit(what, size_)) abort();
-    if (what == 0xfc) board_.close_down();
-    board_.tick(now_);
+    if (what == 0xfe) state_.mark_lost(rank, "its connection was closed");
+    if (what == 0xfd && !state_.admit(what, size_)) abort();
+    if (what == 0xfc) state_.shut_down();
+    state_.tick(now_);
     check();
   }
 
@@ -65,33 +65,33 @@ class Job {
   void check() {
     uint32_t here = 0;
     for (uint32_t i = 0; i < size_; ++i) {
-      here += board_.here(i) ? 1 : 0;
+      here += state_.is_connected(i) ? 1 : 0;
       while (const auto frame = sent_[i].next()) {
-        if (frame->kind == Kind::kEnd) decode_end(*frame);
-        if (frame->kind == Kind::kPeer) decode_introduction(*frame);
-        if (frame->kind < Kind::kChallenge || frame->kind > Kind::kWhich) abort();
+        if (frame->kind == MessageKind::kEnd) decode_end(*frame);
+        if (frame->kind == MessageKind::kPeer) decode_introduction(*frame);
+        if (frame->kind < MessageKind::kChallenge || frame->kind > MessageKind::kAskCall) abort();
       }
     }
-    if (here != board_.n_here()) abort();
+    if (here != state_.n_connected()) abort();
   }
 
   const uint32_t size_;
   Time now_{};
   std::vector<FrameReader> heard_, sent_;
-  Board board_;
+  JobState state_;
 };
 
-// A stranger's first bytes, and a meeting file.
+// A stranger's first bytes, and a rendezvous file.
 void others(std::string_view bytes) {
   try {
-    FrameReader reader(kMostUnproven);
+    FrameReader reader(kMaxUnproven);
     reader.add(bytes);
     while (const auto frame = reader.next()) decode_hello(*frame);
   } catch (const plait::Error& e) {
     if (e.code() != PLAIT_ERR_DATA) abort();
   }
   try {
-    const Invitation found = decode_invitation("fuzz", std::string(bytes));
+    const JoinInfo found = decode_join_info("fuzz", std::string(bytes));
     if (found.secret.size() != 32 || found.run.size() != 16 || found.port == 0) abort();
   } catch (const plait::Error& e) {
     if (e.code() != PLAIT_ERR_DATA) abort();

@@ -4,7 +4,7 @@
 #include "plugins/data/idx/idx_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const plait::data::Place place{"fuzz", "images", "x"};
+  const plait::data::SourceFile place{"fuzz", "images", "x"};
   plait::data::Bytes bytes(size);
   if (size) std::memcpy(bytes.data(), data, size);
   try {

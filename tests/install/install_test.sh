@@ -81,7 +81,7 @@ layers = [{type = "linear", out = 16, parallel = "column"}, {type = "scale", sta
 type = "cross_entropy"
 [optimizer]
 type = "adamw"
-rate = 0.01
+learning_rate = 0.01
 TEXT
 plait plugins scale >"$work/page/plugins.log" || fail "plait plugins does not show the layer of CONTRIBUTING.md"
 grep -q 'y = gain \* x' "$work/page/plugins.log" || fail "plait plugins does not say what the layer is for"

@@ -20,8 +20,8 @@ Body go_on(const std::string& path, int steps) {
 }
 
 // What one rank sees of `after` steps that follow `before` others, without stopping between.
-Outcome straight(const Team& team, int before, int after) {
-  Outcome all = run(team, 1, train(before + after))[0];
+Outcome straight(const JobSpec& job_spec, int before, int after) {
+  Outcome all = run(job_spec, 1, train(before + after))[0];
   REQUIRE_MESSAGE(all.code == PLAIT_OK, all.error);
   all.losses.erase(all.losses.begin(), all.losses.begin() + before);
   all.norms.erase(all.norms.begin(), all.norms.begin() + before);
@@ -30,33 +30,33 @@ Outcome straight(const Team& team, int before, int after) {
 }
 
 // Saves after `before` steps on one layout, goes on with another.
-void check_pair(Team& team, const Layout& from, const Layout& to, const std::string& path,
+void check_pair(JobSpec& job_spec, const Layout& from, const Layout& to, const std::string& path,
                 int before, const Outcome& expected) {
   CAPTURE(from.text());
   CAPTURE(to.text());
-  team.overrides = from.overrides();
-  for (const Outcome& o : run(team, from.ranks(), save_after(before, path)))
+  job_spec.overrides = from.overrides();
+  for (const Outcome& o : run(job_spec, from.ranks(), save_after(before, path)))
     REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
-  team.overrides = to.overrides();
+  job_spec.overrides = to.overrides();
   const int after = static_cast<int>(expected.losses.size());
-  check_same(run(team, to.ranks(), go_on(path, after)), expected);
+  check_same(run(job_spec, to.ranks(), go_on(path, after)), expected);
 }
 
 TEST_SUITE("checkpoints") {
   TEST_CASE("a vocabulary that tensor ranks share with padding") {
     const Folder folder;
-    Team team{vocabulary_model(folder, 13), {"batch.micro=2", "batch.eval=8"}, {}, {}};
-    const Outcome expected = straight(team, 5, 20);
+    JobSpec job_spec{vocabulary_model(folder, 13), {"batch.micro=2", "batch.eval=8"}, {}, {}};
+    const Outcome expected = straight(job_spec, 5, 20);
     const std::vector<Layout> all{{1, 1, 4}, {1, 2, 2, 3}, {1, 1, 1}, {2, 1, 2}, {1, 2, 4, 1}};
     for (size_t i = 0; i < all.size(); ++i)
-      check_pair(team, all[i], all[(i + 1) % all.size()],
+      check_pair(job_spec, all[i], all[(i + 1) % all.size()],
                  folder / ("vocabulary" + std::to_string(i)), 5, expected);
   }
 
   TEST_CASE("30 random pairs: saved by one layout, loaded by another, the next 50 losses agree") {
     const Folder folder;
-    Team team{deep_model(folder), {"batch.micro=2", "batch.eval=8"}, {}, {}};
-    const Outcome expected = straight(team, 9, 50);
+    JobSpec job_spec{deep_model(folder), {"batch.micro=2", "batch.eval=8"}, {}, {}};
+    const Outcome expected = straight(job_spec, 9, 50);
     std::mt19937 random = seeded();
     const std::vector<std::vector<Layout>> all = grids();
     const auto any = [&] {
@@ -67,7 +67,7 @@ TEST_SUITE("checkpoints") {
     };
     for (int pair = 0; pair < 30; ++pair) {
       const Layout from = any(), to = any();
-      check_pair(team, from, to, folder / ("pair" + std::to_string(pair)), 9, expected);
+      check_pair(job_spec, from, to, folder / ("pair" + std::to_string(pair)), 9, expected);
     }
   }
 }

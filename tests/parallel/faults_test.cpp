@@ -25,14 +25,14 @@ plait_step_result step_on(plait::Session& session, const std::vector<float>& x,
   return session.step(feeds);
 }
 
-const char* const kMutiny = R"([run]
+const char* const kFailing = R"([run]
 threads = 1
 [topology]
 data = 2
 [batch]
 global = 8
 [data.train]
-type = "mutineer"
+type = "failing"
 [[model.layers]]
 type = "linear"
 out = 2
@@ -40,18 +40,19 @@ out = 2
 type = "cross_entropy"
 [optimizer]
 type = "sgd"
-rate = 0.1
+learning_rate = 0.1
 )";
 
 TEST_SUITE("faults") {
   TEST_CASE(
       "ranks with different experiments are refused on every rank, with key and both values") {
     const Folder folder;
-    Team team{model(folder), {"topology.data=2"}, {{1, {"optimizer.rate=0.5"}}}, {}};
-    for (const Outcome& o : run(team, 2, train(1))) {
+    JobSpec job_spec{
+        model(folder), {"topology.data=2"}, {{1, {"optimizer.learning_rate=0.5"}}}, {}};
+    for (const Outcome& o : run(job_spec, 2, train(1))) {
       CAPTURE(o.error);
       CHECK(o.code == PLAIT_ERR_CONFIG);
-      CHECK(has(o.error, "optimizer.rate"));
+      CHECK(has(o.error, "optimizer.learning_rate"));
       CHECK(has(o.error, "0.5"));
       CHECK(has(o.error, "0.003"));
       CHECK(has(o.error, "rank 1"));
@@ -60,18 +61,18 @@ TEST_SUITE("faults") {
 
   TEST_CASE("a rank whose plugin is another file: every rank names the plugin and both hashes") {
     const Folder folder;
-    const std::string copy = folder / std::filesystem::path(MUTINEER).filename().string();
-    std::filesystem::copy_file(MUTINEER, copy);
+    const std::string copy = folder / std::filesystem::path(FAILING_DATASET).filename().string();
+    std::filesystem::copy_file(FAILING_DATASET, copy);
     std::ofstream(copy, std::ios::binary | std::ios::app).put('x');
-    Team team{kMutiny, {}, {}, {}};
-    team.plugins = {MUTINEER};
-    team.plugins_of_rank[1] = {copy};
-    const auto outcomes = run(team, 2, train(1));
+    JobSpec job_spec{kFailing, {}, {}, {}};
+    job_spec.plugins = {FAILING_DATASET};
+    job_spec.plugins_of_rank[1] = {copy};
+    const auto outcomes = run(job_spec, 2, train(1));
     for (const Outcome& o : outcomes) {
       CAPTURE(o.error);
       CHECK(o.code == PLAIT_ERR_CONFIG);
       CHECK(o.error == outcomes[0].error);
-      const size_t at = o.error.find(" has plugin data-mutineer 1.0.0 ");
+      const size_t at = o.error.find(" has plugin data-failing 1.0.0 ");
       REQUIRE(at != std::string::npos);
       CHECK(has(o.error.substr(0, at), "rank 1 (pipeline 0, data 1, tensor 0) on "));
       CHECK(has(o.error.substr(at), ", rank 0 has 1.0.0 "));
@@ -85,11 +86,11 @@ TEST_SUITE("faults") {
     for (int i = 0; i < 200; ++i)
       layers += "[[model.layers]]\ntype = \"linear\"\nout = 4\n[[model.layers]]\ntype = \"relu\"\n";
     toml.insert(toml.find("[loss]"), layers);
-    Team team{toml, {"topology.data=2"}, {}, {}};
+    JobSpec job_spec{toml, {"topology.data=2"}, {}, {}};
     const Body step = [](uint32_t, plait::Session& session, Outcome&) { session.step(); };
-    for (const Outcome& o : run(team, 2, step)) CHECK(o.error == "");
-    team.of_rank[1] = {"model.layers[405].bias=false"};
-    for (const Outcome& o : run(team, 2, step)) {
+    for (const Outcome& o : run(job_spec, 2, step)) CHECK(o.error == "");
+    job_spec.of_rank[1] = {"model.layers[405].bias=false"};
+    for (const Outcome& o : run(job_spec, 2, step)) {
       CAPTURE(o.error);
       CHECK(o.code == PLAIT_ERR_CONFIG);
       CHECK(has(o.error, "rank 1"));
@@ -100,9 +101,9 @@ TEST_SUITE("faults") {
 
   TEST_CASE("a rank that leaves early: the others name it and the step") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=4"}, {}, {}};
+    const JobSpec job_spec{model(folder), {"topology.data=4"}, {}, {}};
     const auto outcomes =
-        run(team, 4, [](uint32_t rank, plait::Session& session, Outcome& outcome) {
+        run(job_spec, 4, [](uint32_t rank, plait::Session& session, Outcome& outcome) {
           for (int i = 0; i < (rank == 2 ? 3 : 30); ++i) {
             session.step();
             outcome.losses.push_back(0);
@@ -114,7 +115,7 @@ TEST_SUITE("faults") {
       CHECK(outcomes[r].code == PLAIT_ERR_PEER);
       CHECK(has(outcomes[r].error, "rank 2"));
       CHECK(has(outcomes[r].error, "step 4"));
-      CHECK(has(outcomes[r].error, "because: [runtime] the exchange of "));
+      CHECK(has(outcomes[r].error, "because: [runtime] the collective of "));
       CHECK(!has(outcomes[r].error, "[plugin device"));  // which is not to blame
       CHECK(outcomes[r].losses.size() == 3);
     }
@@ -122,9 +123,9 @@ TEST_SUITE("faults") {
 
   TEST_CASE("a parameter in parts whose other holder is gone: the reader's memory is untouched") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2", "topology.zero=3"}, {}, {}};
+    const JobSpec job_spec{model(folder), {"topology.data=2", "topology.zero=3"}, {}, {}};
     std::vector<float> values(16 * 16, 7.0F);
-    const auto outcomes = run(team, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
+    const auto outcomes = run(job_spec, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
       session.step();
       if (rank == 0) session.read("model.first.weight", std::span<float>(values));
     });
@@ -134,8 +135,8 @@ TEST_SUITE("faults") {
 
   TEST_CASE("ranks that do different things: both are named, long before the time-out") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2"}, {}, {}};
-    const auto outcomes = run(team, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
+    const JobSpec job_spec{model(folder), {"topology.data=2"}, {}, {}};
+    const auto outcomes = run(job_spec, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
       session.step();
       if (rank == 1) session.load("/nowhere/at/all");
       for (int i = 0; i < 30; ++i) session.step();
@@ -150,8 +151,8 @@ TEST_SUITE("faults") {
 
   TEST_CASE("a rank that fails where the others can't see it: they learn its reason") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2"}, {}, {}};
-    const auto outcomes = run(team, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
+    const JobSpec job_spec{model(folder), {"topology.data=2"}, {}, {}};
+    const auto outcomes = run(job_spec, 2, [](uint32_t rank, plait::Session& session, Outcome&) {
       session.step();
       session.load(rank == 0 ? "/nowhere/at/all" : "/anywhere");
     });
@@ -166,13 +167,13 @@ TEST_SUITE("faults") {
       "numbers that are not finite, of one rank alone: all skip, then stop naming op and rank") {
     const Folder folder;
     for (const char* zero : {"0", "3"}) {
-      const Team team{
+      const JobSpec job_spec{
           model(folder),
           {"topology.data=2", std::string("topology.zero=") + zero, "guard.nonfinite_limit=3"},
           {},
           {}};
       const auto outcomes =
-          run(team, 2, [](uint32_t rank, plait::Session& session, Outcome& outcome) {
+          run(job_spec, 2, [](uint32_t rank, plait::Session& session, Outcome& outcome) {
             std::vector<float> x(8 * 16, rank == 1 ? INFINITY : 1.0f);
             std::vector<int32_t> label(8, 0);
             for (int i = 0; i < 10; ++i) {
@@ -192,53 +193,53 @@ TEST_SUITE("faults") {
 
   TEST_CASE("what a plugin says of one rank alone is no agreement, whatever its code") {
     for (const uint32_t code : {PLAIT_ERR_CANCELLED, PLAIT_ERR_NUMERIC}) {
-      Team team{kMutiny, {"data.train.code=" + std::to_string(code)}, {}, {}};
-      team.plugins = {MUTINEER};
+      JobSpec job_spec{kFailing, {"data.train.code=" + std::to_string(code)}, {}, {}};
+      job_spec.plugins = {FAILING_DATASET};
       auto outcomes =
-          run(team, 2, [](uint32_t, plait::Session& session, Outcome&) { session.step(); });
+          run(job_spec, 2, [](uint32_t, plait::Session& session, Outcome&) { session.step(); });
       if (outcomes[0].code == PLAIT_ERR_PEER) std::swap(outcomes[0], outcomes[1]);
       CAPTURE(outcomes[0].error);
       CAPTURE(outcomes[1].error);
       CHECK(outcomes[0].code == code);
       CHECK(has(outcomes[0].error, "no further"));
       CHECK(outcomes[1].code == PLAIT_ERR_PEER);
-      CHECK(has(outcomes[1].error, "gave up: [session] step failed in step 1"));
+      CHECK(has(outcomes[1].error, "aborted: [session] step failed in step 1"));
     }
   }
 
   TEST_CASE("a backend that throws is an error that names its plugin") {
-    Team team{kMutiny, {"topology.comm=thrower"}, {}, {}};
-    team.plugins = {THROWER, MUTINEER};
-    const auto outcomes = run(team, 2, train(1));
+    JobSpec job_spec{kFailing, {"topology.backend=throwing"}, {}, {}};
+    job_spec.plugins = {THROWING_COMM, FAILING_DATASET};
+    const auto outcomes = run(job_spec, 2, train(1));
     CAPTURE(outcomes[0].error);
     CAPTURE(outcomes[1].error);
     for (const Outcome& o : outcomes) CHECK(o.code != PLAIT_OK);
     CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
       return has(o.error,
-                 "[plugin comm-thrower] open() of backend 'thrower' threw: nobody catches "
+                 "[plugin comm-throwing] open() of backend 'throwing' threw: nobody catches "
                  "me; no exception may leave a plugin: tell its author");
     }));
   }
 
   TEST_CASE("a rank that gets no memory while its session opens: the others learn its reason") {
-    Team team{kMutiny, {"topology.comm=miser"}, {}, {}};
-    team.plugins = {THROWER, MUTINEER};
-    const auto outcomes = run(team, 2, train(1));
+    JobSpec job_spec{kFailing, {"topology.backend=throwing_memory"}, {}, {}};
+    job_spec.plugins = {THROWING_COMM, FAILING_DATASET};
+    const auto outcomes = run(job_spec, 2, train(1));
     CAPTURE(outcomes[0].error);
     CAPTURE(outcomes[1].error);
-    CHECK(has(outcomes[1].error, "memory() of backend 'miser' threw: it is mine"));
+    CHECK(has(outcomes[1].error, "memory() of backend 'throwing_memory' threw: it is mine"));
     CHECK(outcomes[0].code == PLAIT_ERR_PEER);
     CHECK(
         has(outcomes[0].error,
-            "rank 1 (pipeline 0, data 1, tensor 0) gave up: [session] opening the session failed"));
+            "rank 1 (pipeline 0, data 1, tensor 0) aborted: [session] opening the session failed"));
     CHECK(has(outcomes[0].error, "it is mine"));
   }
 
   TEST_CASE("a job's time for all ranks to arrive counts, in place of that of [topology]") {
     const Folder folder;
-    Team team{model(folder), {"topology.data=2"}, {{1, {"topology.data=1"}}}, {}};
-    team.job = [](uint32_t, plait::JobSettings& job) { job.connect_timeout = 0.3; };
-    const auto outcomes = run(team, 2, train(1));
+    JobSpec job_spec{model(folder), {"topology.data=2"}, {{1, {"topology.data=1"}}}, {}};
+    job_spec.job = [](uint32_t, plait::JobSettings& job) { job.connect_timeout = 0.3; };
+    const auto outcomes = run(job_spec, 2, train(1));
     CHECK(outcomes[1].code == PLAIT_ERR_CONFIG);  // it makes no plan, and does not come
     CAPTURE(outcomes[0].error);
     CHECK(outcomes[0].code == PLAIT_ERR_PEER);
@@ -247,10 +248,10 @@ TEST_SUITE("faults") {
 
   TEST_CASE("a job's time for one exchange counts, in place of that of [topology]") {
     const Folder folder;
-    Team team{model(folder), {"topology.data=2"}, {}, {}};
-    team.job = [](uint32_t, plait::JobSettings& job) { job.timeout = 1; };
+    JobSpec job_spec{model(folder), {"topology.data=2"}, {}, {}};
+    job_spec.job = [](uint32_t, plait::JobSettings& job) { job.timeout = 1; };
     std::promise<void> over;
-    const auto outcomes = run(team, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
+    const auto outcomes = run(job_spec, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
       if (rank == 1) {
         // Alive, but not where the other waits for it; that of [topology] is a minute.
         CHECK(over.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
@@ -264,8 +265,8 @@ TEST_SUITE("faults") {
 
   TEST_CASE("a plan of several ranks needs its job") {
     const Folder folder;
-    const Team team{model(folder), {"topology.data=2"}, {}, {}};
-    const auto outcomes = run(team, 1, train(1));
+    const JobSpec job_spec{model(folder), {"topology.data=2"}, {}, {}};
+    const auto outcomes = run(job_spec, 1, train(1));
     CAPTURE(outcomes[0].error);
     CHECK(outcomes[0].code == PLAIT_ERR_CONFIG);
     CHECK(has(outcomes[0].error, "make 2 ranks, but 1 was started"));

@@ -14,15 +14,15 @@ TEST_SUITE("grids") {
       "1, 2, 4 and 8 ranks, ZeRO, recompute, schedules: the same initial bits, 50 steps within "
       "1e-5 of one rank, twice the same bits") {
     const Folder folder;
-    Team team{deep_model(folder), {"batch.eval=8"}, {}, {}};
-    const Outcome expected = run(team, 1, train(kSteps))[0];
+    JobSpec job_spec{deep_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(job_spec, 1, train(kSteps))[0];
     REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
     std::mt19937 random = seeded();
     Difference worst;
     int layouts = 0;
     const auto train_on = [&](const Layout& layout) {
-      team.overrides = layout.overrides();
-      const auto outcomes = run(team, layout.ranks(), train(kSteps));
+      job_spec.overrides = layout.overrides();
+      const auto outcomes = run(job_spec, layout.ranks(), train(kSteps));
       worst.include(check_same(outcomes, expected));
       CHECK(outcomes[0].weights.at(kFrozen) == outcomes[0].initial.at(kFrozen));
       return outcomes[0];

@@ -11,11 +11,11 @@ std::vector<std::string> Layout::overrides() const {
           "topology.tensor=" + std::to_string(tensor),
           "topology.zero=" + std::to_string(zero),
           "topology.schedule=" + schedule,
-          "topology.chunks=" + std::to_string(chunks),
+          "topology.virtual_stages=" + std::to_string(chunks),
           "topology.recompute=" + recompute,
           "batch.micro=" + std::to_string(micro),
           "batch.eval=8",
-          "topology.bucket=0.001"};
+          "topology.bucket_mib=0.001"};
 }
 
 std::string Layout::text() const {

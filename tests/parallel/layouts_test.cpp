@@ -9,8 +9,8 @@ namespace {
 
 using namespace parallel;
 
-Outcome alone(const Team& team, int steps) {
-  const auto outcomes = run(team, 1, train(steps));
+Outcome alone(const JobSpec& job_spec, int steps) {
+  const auto outcomes = run(job_spec, 1, train(steps));
   REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
   return outcomes[0];
 }
@@ -18,7 +18,7 @@ Outcome alone(const Team& team, int steps) {
 // Three hidden layers that wide; parts of so many MiB.
 std::string wide(int width, double bucket) {
   std::string toml =
-      "[run]\nseed = 7\nthreads = 1\n[batch]\nglobal = 16\neval = 16\n[topology]\nbucket = " +
+      "[run]\nseed = 7\nthreads = 1\n[batch]\nglobal = 16\neval = 16\n[topology]\nbucket_mib = " +
       std::to_string(bucket) + "\n";
   for (const char* data : {"train", "eval"})
     toml += std::string("[data.") + data +
@@ -29,13 +29,13 @@ std::string wide(int width, double bucket) {
   return toml +
          "[[model.layers]]\ntype = \"linear\"\nout = 4\n[loss]\ntype = \"cross_entropy\"\n"
          "[[metrics]]\ntype = \"accuracy\"\n"
-         "[optimizer]\ntype = \"sgd\"\nrate = 0.1\nmomentum = 0.9\nclip = 1.0\n";
+         "[optimizer]\ntype = \"sgd\"\nlearning_rate = 0.1\nmomentum = 0.9\nclip_grad_norm = 1.0\n";
 }
 
 // Over shared memory: the same bits as `got`, and gradients that replicas reduce in place where all of them reach them.
-void check_over_shm(Team team, const Layout& layout, const Outcome& got) {
-  team.overrides.push_back("topology.comm=shm");
-  for (const Outcome& o : run(team, layout.ranks(), train(10))) {
+void check_over_shm(JobSpec job_spec, const Layout& layout, const Outcome& got) {
+  job_spec.overrides.push_back("topology.backend=shm");
+  for (const Outcome& o : run(job_spec, layout.ranks(), train(10))) {
     REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
     check_equal(o, got);
     CHECK(o.arena == o.planned);
@@ -50,27 +50,27 @@ TEST_SUITE("layouts") {
       "layers that know nothing of ranks, between such that are shared: embeddings, branches, "
       "norms, shapes") {
     const Folder folder;
-    Team team{mixed_model(folder), {}, {}, {}};
-    const Outcome expected = alone(team, 50);
+    JobSpec job_spec{mixed_model(folder), {}, {}, {}};
+    const Outcome expected = alone(job_spec, 50);
     for (const char* layout :
          {"tensor=2", "tensor=4", "tensor=2 data=2", "tensor=2 data=2 zero=3"}) {
       CAPTURE(layout);
-      team.overrides.clear();
+      job_spec.overrides.clear();
       uint32_t ranks = 1;
       std::stringstream words(layout);
       for (std::string word; words >> word;) {
-        team.overrides.push_back("topology." + word);
+        job_spec.overrides.push_back("topology." + word);
         if (word[0] != 'z') ranks *= static_cast<uint32_t>(word.back() - '0');
       }
-      check_same(run(team, ranks, train(50)), expected);
+      check_same(run(job_spec, ranks, train(50)), expected);
     }
   }
 
   TEST_CASE("a vocabulary of any size, shared by tensor ranks: embedding, tied head, loss") {
     for (const int vocabulary : {12, 13, 5}) {
       const Folder folder;
-      Team team{vocabulary_model(folder, vocabulary), {}, {}, {}};
-      const Outcome expected = alone(team, 50);
+      JobSpec job_spec{vocabulary_model(folder, vocabulary), {}, {}, {}};
+      const Outcome expected = alone(job_spec, 50);
       for (const std::vector<std::string>& layout :
            {std::vector<std::string>{"topology.tensor=2"},
             {"topology.tensor=4"},
@@ -80,81 +80,81 @@ TEST_SUITE("layouts") {
         CAPTURE(vocabulary);
         CAPTURE(layout[0]);
         CAPTURE(layout.back());
-        team.overrides = layout;
+        job_spec.overrides = layout;
         uint32_t ranks = 1;
         for (const std::string& word : layout)
           if (word.find("topology.zero") != 0 && word.find("topology.") == 0)
             ranks *= static_cast<uint32_t>(word.back() - '0');
-        check_same(run(team, ranks, train(50)), expected);
+        check_same(run(job_spec, ranks, train(50)), expected);
       }
     }
   }
 
   TEST_CASE("parts so large that ranks of one machine exchange them only when they are needed") {
-    Team team{wide(800, 2), {}, {}, {}};
-    const Outcome expected = alone(team, 10);
+    JobSpec job_spec{wide(800, 2), {}, {}, {}};
+    const Outcome expected = alone(job_spec, 10);
     for (const auto& [tensor, passes] : {std::pair{1, 1}, {1, 2}, {2, 2}})
       for (int zero = 0; zero <= 3; ++zero) {
         Layout layout{1, 2, tensor, zero};
         layout.micro = 8 / passes;
         CAPTURE(layout.text());
-        team.overrides = layout.overrides();
-        team.overrides.pop_back();  // no smaller parts
-        const auto got = run(team, layout.ranks(), train(10));
+        job_spec.overrides = layout.overrides();
+        job_spec.overrides.pop_back();  // no smaller parts
+        const auto got = run(job_spec, layout.ranks(), train(10));
         check_same(got, expected);
-        check_equal(run(team, layout.ranks(), train(10))[0], got[0]);
-        check_over_shm(team, layout, got[0]);
+        check_equal(run(job_spec, layout.ranks(), train(10))[0], got[0]);
+        check_over_shm(job_spec, layout, got[0]);
       }
   }
 
   TEST_CASE("smaller parts, exchanged at once, in one stage and in two") {
-    Team team{wide(400, 0.5), {}, {}, {}};
-    const Outcome expected = alone(team, 10);
+    JobSpec job_spec{wide(400, 0.5), {}, {}, {}};
+    const Outcome expected = alone(job_spec, 10);
     for (const int pipeline : {1, 2}) {
       Layout layout{pipeline, 2, 1, 0};
       layout.micro = 4;
       CAPTURE(layout.text());
-      team.overrides = layout.overrides();
-      team.overrides.pop_back();
-      const auto got = run(team, layout.ranks(), train(10));
+      job_spec.overrides = layout.overrides();
+      job_spec.overrides.pop_back();
+      const auto got = run(job_spec, layout.ranks(), train(10));
       check_same(got, expected);
-      check_over_shm(team, layout, got[0]);
+      check_over_shm(job_spec, layout, got[0]);
     }
   }
 
   TEST_CASE("a layer of one output, or of fewer than there are ranks") {
     for (const char* out : {"1", "3"}) {
       const Folder folder;
-      const Team base{model(folder), {}, {}, {}};
+      const JobSpec base{model(folder), {}, {}, {}};
       std::string toml = base.toml;
       const std::string last = "name = \"head\"\nout = 4\nparallel = \"row\"";
       toml.replace(toml.find(last), last.size(),
                    std::string("out = ") + out +
                        "\nparallel = \"column\"\n[[model.layers]]\ntype = "
                        "\"linear\"\nout = 4");
-      Team team{toml, {}, {}, {}};
-      const Outcome expected = alone(team, 20);
+      JobSpec job_spec{toml, {}, {}, {}};
+      const Outcome expected = alone(job_spec, 20);
       for (const int tensor : {2, 4}) {
         CAPTURE(out);
         CAPTURE(tensor);
-        team.overrides = {"topology.tensor=" + std::to_string(tensor)};
-        check_same(run(team, static_cast<uint32_t>(tensor), train(20)), expected);
+        job_spec.overrides = {"topology.tensor=" + std::to_string(tensor)};
+        check_same(run(job_spec, static_cast<uint32_t>(tensor), train(20)), expected);
       }
     }
   }
 
   TEST_CASE("neither table nor logits come together when a vocabulary is shared") {
     const Folder folder;
-    const Team team{vocabulary_model(folder, 13), {"topology.tensor=2"}, {}, {}};
-    const auto plan = nlohmann::json::parse(plan_of(team, 2));
+    const JobSpec job_spec{vocabulary_model(folder, 13), {"topology.tensor=2"}, {}, {}};
+    const auto plan = nlohmann::json::parse(plan_of(job_spec, 2));
     for (const auto& program : plan["programs"]) {
-      if (program["name"] != "micro") continue;
+      if (program["name"] != "forward_backward") continue;
       for (const auto& kernel : program["kernels"])
-        if (kernel.contains("exchange") && kernel["exchange"]["kind"] == "all_gather") {
+        if (kernel.contains("collective") && kernel["collective"]["kind"] == "all_gather") {
           // The layer between them is cut along its inputs. Rows of seven ids, or seven of the classes, are what must not travel.
-          CHECK(kernel["exchange"]["bytes"] != 7 * 8 * 4);
-          CHECK(kernel["exchange"]["bytes"] != 16 * 6 * 7 * 4);
-          CHECK(kernel["exchange"]["bytes"] == 16 * 6 * 4 * 4);
+          CHECK(kernel["collective"]["bytes"] != 7 * 8 * 4);
+          CHECK(kernel["collective"]["bytes"] != 16 * 6 * 7 * 4);
+          CHECK(kernel["collective"]["bytes"] == 16 * 6 * 4 * 4);
         }
     }
   }
@@ -171,17 +171,17 @@ TEST_SUITE("layouts") {
           Case{{2, 2, 1, 3, "zero_bubble", 1, 2}, "0.012"},
           Case{{2, 1, 2, 0, "interleaved", 2, 4}, "0.012"}}) {
       CAPTURE(one.layout.text());
-      Team team{model(folder), one.layout.overrides(), {}, {}};
-      const auto plain = run(team, one.layout.ranks(), train(20));
+      JobSpec job_spec{model(folder), one.layout.overrides(), {}, {}};
+      const auto plain = run(job_spec, one.layout.ranks(), train(20));
       REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
       for (const char* mode : {"layer", "stage", "budget"}) {
         CAPTURE(mode);
         Layout again = one.layout;
         again.recompute = mode;
-        team.overrides = again.overrides();
+        job_spec.overrides = again.overrides();
         if (again.recompute == "budget")
-          team.overrides.push_back(std::string("topology.recompute_budget=") + one.budget);
-        for (const Outcome& o : run(team, again.ranks(), train(20))) {
+          job_spec.overrides.push_back(std::string("topology.recompute_budget=") + one.budget);
+        for (const Outcome& o : run(job_spec, again.ranks(), train(20))) {
           REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
           check_equal(o, plain[0]);
         }
@@ -191,15 +191,15 @@ TEST_SUITE("layouts") {
 
   TEST_CASE("a frozen teacher beside a student: the same result, and it stays as it was") {
     const Folder folder;
-    Team team{taught_model(folder), {"batch.eval=8"}, {}, {}};
-    const Outcome expected = alone(team, 50);
+    JobSpec job_spec{distillation_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = alone(job_spec, 50);
     for (const Layout& layout :
          {Layout{1, 2, 1, 3}, Layout{1, 1, 2}, Layout{1, 2, 2, 1}, Layout{2, 1, 1},
           Layout{2, 2, 1, 2, "zero_bubble"}, Layout{2, 1, 2, 0, "interleaved", 2},
           Layout{4, 1, 1, 0, "gpipe"}, Layout{2, 2, 2, 3}}) {
       CAPTURE(layout.text());
-      team.overrides = layout.overrides();
-      const auto outcomes = run(team, layout.ranks(), train(50));
+      job_spec.overrides = layout.overrides();
+      const auto outcomes = run(job_spec, layout.ranks(), train(50));
       check_same(outcomes, expected);
       for (const auto& [name, values] : outcomes[0].weights)
         CHECK((values == outcomes[0].initial.at(name)) == name.starts_with("teacher."));

@@ -101,12 +101,12 @@ type = "cross_entropy"
 type = "accuracy"
 [optimizer]
 type = "adamw"
-rate = 0.003
-clip = 0.5
+learning_rate = 0.003
+clip_grad_norm = 0.5
 [[optimizer.groups]]
 match = ["*.bias"]
-decay = 0.0
-rate = 0.006
+weight_decay = 0.0
+learning_rate = 0.006
 )";
 }
 
@@ -152,7 +152,7 @@ frozen = true
 )";
 }
 
-std::string taught_model(const Folder& folder) {
+std::string distillation_model(const Folder& folder) {
   return begin(11, points(folder)) + R"(
 [models.teacher]
 frozen = true
@@ -202,8 +202,8 @@ weight = 0.25
 type = "accuracy"
 [models.student.optimizer]
 type = "adamw"
-rate = 0.01
-clip = 1.0
+learning_rate = 0.01
+clip_grad_norm = 1.0
 )";
 }
 
@@ -233,13 +233,13 @@ out = )" +
          v + R"(
 [loss]
 type = "cross_entropy"
-smoothing = 0.1
+label_smoothing = 0.1
 [[metrics]]
 type = "accuracy"
 [optimizer]
 type = "adamw"
-rate = 0.01
-clip = 1.0
+learning_rate = 0.01
+clip_grad_norm = 1.0
 )";
 }
 
@@ -311,7 +311,7 @@ type = "cross_entropy"
 type = "accuracy"
 [optimizer]
 type = "sgd"
-rate = 0.05
+learning_rate = 0.05
 momentum = 0.9
 )";
 }

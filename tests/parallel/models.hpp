@@ -15,7 +15,7 @@ std::string model(const Folder& folder);
 std::string deep_model(const Folder& folder);
 constexpr int kDeepLayers = 16;
 // A student that reads what is inside a frozen teacher, and learns to say what the teacher says.
-std::string taught_model(const Folder& folder);
+std::string distillation_model(const Folder& folder);
 // Ids through an embedding, two branches that meet again, a norm over a shared dimension, shapes in between.
 std::string mixed_model(const Folder& folder);
 // Ids that predict the next one: an embedding whose table is that of the last layer, too. `vocabulary` of them.

@@ -7,10 +7,10 @@ namespace {
 
 using namespace parallel;
 
-void check(Team& team, const Layout& layout, const Outcome& expected, int steps) {
+void check(JobSpec& job_spec, const Layout& layout, const Outcome& expected, int steps) {
   CAPTURE(layout.text());
-  team.overrides = layout.overrides();
-  check_same(run(team, layout.ranks(), train(steps)), expected);
+  job_spec.overrides = layout.overrides();
+  check_same(run(job_spec, layout.ranks(), train(steps)), expected);
 }
 
 // n steps, and nothing else.
@@ -27,14 +27,14 @@ Body losses(int n) {
 TEST_SUITE("pipeline") {
   TEST_CASE("values that skip stages: branches, embeddings, shapes") {
     const Folder folder;
-    Team team{mixed_model(folder), {"batch.eval=8"}, {}, {}};
-    const Outcome expected = run(team, 1, train(50))[0];
+    JobSpec job_spec{mixed_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(job_spec, 1, train(50))[0];
     REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
     for (const Layout& layout :
          {Layout{2, 1, 1}, Layout{4, 1, 1, 0, "zero_bubble"}, Layout{4, 1, 1, 0, "interleaved", 2},
           Layout{8, 1, 1, 0, "gpipe"}, Layout{2, 1, 2, 0, "interleaved", 3},
           Layout{4, 1, 2, 0, "zero_bubble"}, Layout{2, 2, 2, 3, "interleaved", 4, 2}})
-      check(team, layout, expected, 50);
+      check(job_spec, layout, expected, 50);
   }
 
   TEST_CASE("several models, one that reads another, parameters tied across stages") {
@@ -46,7 +46,7 @@ TEST_SUITE("pipeline") {
       return "[models." + name + "]\nlayers = [" + layers + "]\n[models." + name +
              ".loss]\ntype = \"cross_entropy\"\n[[models." + name +
              ".metrics]]\ntype = \"accuracy\"\n[models." + name +
-             ".optimizer]\ntype = \"sgd\"\nrate = 0.1\nclip = 1.0\n";
+             ".optimizer]\ntype = \"sgd\"\nlearning_rate = 0.1\nclip_grad_norm = 1.0\n";
     };
     const std::string linear = "{type = \"linear\", out = 8}";
     const std::string apart = head + model("a", linear + ", {type = \"relu\"}") +
@@ -62,21 +62,21 @@ TEST_SUITE("pipeline") {
               "\"m.a.weight\"}}, {type = \"tanh\"}, {type = \"linear\", name = \"d\", out = "
               "8, tie = {weight = \"m.b.weight\"}}");
     for (const std::string& toml : {apart, joined, tied}) {
-      Team team{toml, {}, {}, {}};
-      const Outcome expected = run(team, 1, losses(20))[0];
+      JobSpec job_spec{toml, {}, {}, {}};
+      const Outcome expected = run(job_spec, 1, losses(20))[0];
       REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
-      std::vector<std::vector<std::string>> layouts{{"topology.pipeline=2"},
-                                                    {"topology.pipeline=2", "topology.comm=gloo"}};
+      std::vector<std::vector<std::string>> layouts{
+          {"topology.pipeline=2"}, {"topology.pipeline=2", "topology.backend=gloo"}};
       if (toml == tied)
-        layouts.push_back({"topology.pipeline=2", "topology.chunks=2",
+        layouts.push_back({"topology.pipeline=2", "topology.virtual_stages=2",
                            "topology.schedule=interleaved", "topology.stages=[2,1,1,1]"});
       for (const auto& layout : layouts) {
         CAPTURE(layout.back());
-        team.overrides = layout;
-        const auto got = run(team, 2, losses(20));
+        job_spec.overrides = layout;
+        const auto got = run(job_spec, 2, losses(20));
         for (const Outcome& o : got) {
           REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
-          check_figures(o, expected);
+          check_metrics(o, expected);
         }
       }
     }
@@ -84,9 +84,9 @@ TEST_SUITE("pipeline") {
 
   TEST_CASE("numbers that are not finite: all skip, then stop naming the op of the stage") {
     const Folder folder;
-    const Team team{
+    const JobSpec job_spec{
         model(folder), {"topology.pipeline=2", "batch.micro=4", "guard.nonfinite_limit=3"}, {}, {}};
-    const auto outcomes = run(team, 2, [](uint32_t, plait::Session& session, Outcome& outcome) {
+    const auto outcomes = run(job_spec, 2, [](uint32_t, plait::Session& session, Outcome& outcome) {
       const std::vector<float> x(16 * 16, INFINITY);
       const std::vector<int32_t> label(16, 0);
       const plait::Feed feeds[] = {{"input", std::span<const float>(x), {16, 16}},
@@ -105,17 +105,17 @@ TEST_SUITE("pipeline") {
   TEST_CASE("a budget holds in every stage: all ranks make the same again, or refuse alike") {
     const Folder folder;
     const Layout layout{2, 1, 1, 0, "1f1b", 1, 4};
-    Team team{model(folder), layout.overrides(), {}, {}};
-    team.overrides.emplace_back("topology.stages=[1,6]");
-    const auto plain = run(team, 2, train(3));
+    JobSpec job_spec{model(folder), layout.overrides(), {}, {}};
+    job_spec.overrides.emplace_back("topology.stages=[1,6]");
+    const auto plain = run(job_spec, 2, train(3));
     REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
-    team.overrides.emplace_back("topology.recompute=budget");
+    job_spec.overrides.emplace_back("topology.recompute=budget");
     int refused = 0, fit = 0;
     for (const char* budget : {"0.002", "0.004", "0.006", "0.008", "0.01", "0.012"}) {
       CAPTURE(budget);
-      team.overrides.push_back(std::string("topology.recompute_budget=") + budget);
-      const auto got = run(team, 2, train(3));
-      team.overrides.pop_back();
+      job_spec.overrides.push_back(std::string("topology.recompute_budget=") + budget);
+      const auto got = run(job_spec, 2, train(3));
+      job_spec.overrides.pop_back();
       CAPTURE(got[0].error);
       CHECK(got[1].code == got[0].code);
       CHECK(got[1].error == got[0].error);
@@ -134,15 +134,15 @@ TEST_SUITE("pipeline") {
 
   TEST_CASE("stages as the user says, by count, and the same layout twice") {
     const Folder folder;
-    Team team{model(folder), {"batch.eval=8"}, {}, {}};
-    const Outcome expected = run(team, 1, train(20))[0];
+    JobSpec job_spec{model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = run(job_spec, 1, train(20))[0];
     const Layout layout{2, 1, 1, 0, "1f1b", 1, 4};
     for (const char* stages :
          {"topology.stages=[1,6]", "topology.stages=[6,1]", "topology.balance=count"}) {
       CAPTURE(stages);
-      team.overrides = layout.overrides();
-      team.overrides.emplace_back(stages);
-      const auto a = run(team, 2, train(20)), b = run(team, 2, train(20));
+      job_spec.overrides = layout.overrides();
+      job_spec.overrides.emplace_back(stages);
+      const auto a = run(job_spec, 2, train(20)), b = run(job_spec, 2, train(20));
       check_same(a, expected);
       check_equal(b[0], a[0]);
     }

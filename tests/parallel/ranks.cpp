@@ -12,35 +12,35 @@ namespace {
 
 // A rank's engine and plan.
 struct Planned {
-  Planned(const Team& team, const std::string& meeting, uint32_t rank, uint32_t ranks)
-      : engine(settings(team, rank)),
-        plan(experiment(team, engine, rank), job(team, meeting, rank, ranks)) {}
+  Planned(const JobSpec& job_spec, const std::string& rendezvous, uint32_t rank, uint32_t ranks)
+      : engine(settings(job_spec, rank)),
+        plan(experiment(job_spec, engine, rank), job(job_spec, rendezvous, rank, ranks)) {}
 
   plait::Engine engine;
   plait::Plan plan;
 
  private:
-  static plait::EngineSettings settings(const Team& team, uint32_t rank) {
+  static plait::EngineSettings settings(const JobSpec& job_spec, uint32_t rank) {
     plait::EngineSettings s;
     s.keep_plugins_loaded = true;
-    const auto own = team.plugins_of_rank.find(rank);
-    s.plugin_paths = own != team.plugins_of_rank.end() ? own->second : team.plugins;
+    const auto own = job_spec.plugins_of_rank.find(rank);
+    s.plugin_paths = own != job_spec.plugins_of_rank.end() ? own->second : job_spec.plugins;
     return s;
   }
-  static plait::Experiment experiment(const Team& team, const plait::Engine& engine,
+  static plait::Experiment experiment(const JobSpec& job_spec, const plait::Engine& engine,
                                       uint32_t rank) {
-    std::vector<std::string> overrides = team.overrides;
-    if (const auto own = team.of_rank.find(rank); own != team.of_rank.end())
+    std::vector<std::string> overrides = job_spec.overrides;
+    if (const auto own = job_spec.of_rank.find(rank); own != job_spec.of_rank.end())
       overrides.insert(overrides.end(), own->second.begin(), own->second.end());
-    return plait::Experiment::parse(engine, team.toml, "test.toml", overrides);
+    return plait::Experiment::parse(engine, job_spec.toml, "test.toml", overrides);
   }
-  static plait::Job job(const Team& team, const std::string& meeting, uint32_t rank,
+  static plait::Job job(const JobSpec& job_spec, const std::string& rendezvous, uint32_t rank,
                         uint32_t ranks) {
     plait::JobSettings s;
     s.rank = rank;
     s.size = ranks;
-    s.meeting = ranks > 1 ? "file:" + meeting : "";
-    if (team.job) team.job(rank, s);
+    s.rendezvous = ranks > 1 ? "file:" + rendezvous : "";
+    if (job_spec.job) job_spec.job(rank, s);
     return plait::Job(s);
   }
 };
@@ -49,13 +49,13 @@ nlohmann::json memory_of(const plait::Plan& plan) {
   return nlohmann::json::parse(plan.describe())["memory"];
 }
 
-void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint32_t ranks,
+void run_rank(const JobSpec& job_spec, const std::string& rendezvous, uint32_t rank, uint32_t ranks,
               const Body& body, Outcome& outcome) {
   try {
-    const Planned planned(team, meeting, rank, ranks);
+    const Planned planned(job_spec, rendezvous, rank, ranks);
     plait::SessionSettings settings;
     settings.no_files = true;
-    if (team.settings) settings = team.settings(rank);
+    if (job_spec.settings) settings = job_spec.settings(rank);
     plait::Session session(planned.plan, settings);
     const auto memory = memory_of(planned.plan);
     outcome.planned = memory["arena"];
@@ -72,18 +72,18 @@ void run_rank(const Team& team, const std::string& meeting, uint32_t rank, uint3
 
 }  // namespace
 
-std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body) {
+std::vector<Outcome> run(const JobSpec& job_spec, uint32_t ranks, const Body& body) {
   const Folder folder;
   std::vector<Outcome> outcomes(ranks);
   plait::test::on_threads(static_cast<int>(ranks), [&](int rank) {
     const auto r = static_cast<uint32_t>(rank);
-    run_rank(team, folder / "meeting", r, ranks, body, outcomes[r]);
+    run_rank(job_spec, folder / "rendezvous", r, ranks, body, outcomes[r]);
   });
   return outcomes;
 }
 
-std::string plan_of(const Team& team, uint32_t ranks) {
-  return Planned(team, "/nobody", 0, ranks).plan.describe();
+std::string plan_of(const JobSpec& job_spec, uint32_t ranks) {
+  return Planned(job_spec, "/nobody", 0, ranks).plan.describe();
 }
 
 namespace {
@@ -170,14 +170,14 @@ double largest_apart(const Weights& a, const Weights& b) {
 
 }  // namespace
 
-Difference check_figures(const Outcome& got, const Outcome& expected) {
+Difference check_metrics(const Outcome& got, const Outcome& expected) {
   return {largest_apart(got.losses, expected.losses), largest_apart(got.norms, expected.norms), 0};
 }
 
 Difference check_same(const std::vector<Outcome>& got, const Outcome& expected) {
   for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
   if (!expected.initial.empty()) CHECK(got[0].initial == expected.initial);
-  Difference d = check_figures(got[0], expected);
+  Difference d = check_metrics(got[0], expected);
   d.weights = largest_apart(got[0].weights, expected.weights);
   CHECK(got[0].samples == expected.samples);
   const auto a = nlohmann::json::parse(got[0].evaluation),

@@ -29,9 +29,9 @@ struct Outcome {
 // What a rank does with its session; fills what it likes of the outcome.
 using Body = std::function<void(uint32_t rank, plait::Session&, Outcome&)>;
 
-// `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's overrides come behind those of all.
+// `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's overrides follow the common ones.
 // job may change what rank r says of itself; plugins: files besides the tree's own; plugins_of_rank: in place of those, for rank r.
-struct Team {
+struct JobSpec {
   std::string toml;
   std::vector<std::string> overrides;
   std::map<uint32_t, std::vector<std::string>> of_rank;
@@ -40,13 +40,13 @@ struct Team {
   std::vector<std::string> plugins = {};
   std::map<uint32_t, std::vector<std::string>> plugins_of_rank = {};
 };
-std::vector<Outcome> run(const Team& team, uint32_t ranks, const Body& body);
+std::vector<Outcome> run(const JobSpec& job_spec, uint32_t ranks, const Body& body);
 
 // Initial weights, n steps; then weights and an evaluation.
 Body train(int n);
 
 // The plan of rank 0 of so many, as it describes itself. It throws what is wrong with it.
-std::string plan_of(const Team& team, uint32_t ranks);
+std::string plan_of(const JobSpec& job_spec, uint32_t ranks);
 
 // How far two runs are from each other: the worst of all steps and of all parameters, relative.
 struct Difference {
@@ -55,7 +55,7 @@ struct Difference {
 };
 
 // Losses and norms of each step are within 1e-5 of the expected ones.
-Difference check_figures(const Outcome& got, const Outcome& expected);
+Difference check_metrics(const Outcome& got, const Outcome& expected);
 
 // All ranks of `got` saw the same bits and took the memory that was planned. Where `expected` has initial weights, theirs are the same bits. Figures and weights are within
 // 1e-5 of it: weights relative to the largest one of their tensor, as an element near zero is a difference of larger numbers.

@@ -10,12 +10,12 @@ namespace {
 
 using namespace parallel;
 
-Team example() {
+JobSpec example() {
   std::ifstream file(LAYER_PLUGIN_EXPERIMENT);
-  Team team{{std::istreambuf_iterator<char>(file), {}}, {}, {}, {}};
-  team.plugins = {LAYER_PLUGIN};
-  team.overrides = {"batch.global=16", "run.threads=1"};
-  return team;
+  JobSpec job_spec{{std::istreambuf_iterator<char>(file), {}}, {}, {}, {}};
+  job_spec.plugins = {LAYER_PLUGIN};
+  job_spec.overrides = {"batch.global=16", "run.threads=1"};
+  return job_spec;
 }
 
 // Each layer of the plugin reads features that the one before left in parts, or gives them to one that wants parts.
@@ -26,9 +26,9 @@ const std::vector<std::vector<std::string>> kShared{
 
 TEST_SUITE("layouts") {
   TEST_CASE("a third party's layers among shared ones, one of ops and one with an op of its own") {
-    Team team = example();
-    const std::vector<std::string> always = team.overrides;
-    const Outcome expected = run(team, 1, train(50))[0];
+    JobSpec job_spec = example();
+    const std::vector<std::string> always = job_spec.overrides;
+    const Outcome expected = run(job_spec, 1, train(50))[0];
     REQUIRE_MESSAGE(expected.code == PLAIT_OK, expected.error);
     for (const std::vector<std::string>& shared : kShared)
       for (const Layout& layout :
@@ -36,22 +36,22 @@ TEST_SUITE("layouts") {
         CAPTURE(shared[0]);
         CAPTURE(shared[1]);
         CAPTURE(layout.text());
-        team.overrides = layout.overrides();
+        job_spec.overrides = layout.overrides();
         for (const auto* more : {&always, &shared})
-          team.overrides.insert(team.overrides.end(), more->begin(), more->end());
-        check_same(run(team, layout.ranks(), train(50)), expected);
+          job_spec.overrides.insert(job_spec.overrides.end(), more->begin(), more->end());
+        check_same(run(job_spec, layout.ranks(), train(50)), expected);
       }
   }
 
   TEST_CASE(
       "ranks share a third party's ops that are the engine's, and each does all of an own op") {
-    Team team = example();
-    team.overrides.insert(team.overrides.end(), kShared[0].begin(), kShared[0].end());
-    team.overrides.emplace_back("topology.tensor=2");
-    const auto plan = nlohmann::json::parse(plan_of(team, 2));
+    JobSpec job_spec = example();
+    job_spec.overrides.insert(job_spec.overrides.end(), kShared[0].begin(), kShared[0].end());
+    job_spec.overrides.emplace_back("topology.tensor=2");
+    const auto plan = nlohmann::json::parse(plan_of(job_spec, 2));
     const auto micro =
         *std::find_if(plan["programs"].begin(), plan["programs"].end(),
-                      [](const auto& program) { return program["name"] == "micro"; });
+                      [](const auto& program) { return program["name"] == "forward_backward"; });
     int gates = 0, softsigns = 0, gathered = 0;
     for (const auto& kernel : micro["kernels"]) {
       if (kernel["scope"] == "model.acme_gate1" && kernel["op"] == "map") {
@@ -62,8 +62,8 @@ TEST_SUITE("layouts") {
         CHECK(kernel["outputs"][0] == "f32 (16, 32)");
         ++softsigns;
       }
-      gathered += kernel["op"] == "exchange" &&
-                  kernel["exchange"]["name"] == "model.acme_softsign1 gathered";
+      gathered += kernel["op"] == "collective_start" &&
+                  kernel["collective"]["name"] == "model.acme_softsign1 gathered";
     }
     CHECK(gates > 0);
     CHECK(softsigns == 1);

@@ -1,8 +1,8 @@
-"""Reads the tree as text and fails where a wall is broken.
+"""Reads the tree as text and fails where a rule of the structure is broken.
 
     check_structure.py ROOT     prints one line per fault, file:line first; exit 1 when there is any
 
-1. Includes go downward only: WALLS says which room may use which (ARCHITECTURE.md explains the rooms).
+1. Includes go downward only: MAY_INCLUDE says which module may use which (ARCHITECTURE.md explains the modules).
 2. No source file is longer than 800 lines.
 3. engine/ names no item of a plugin: the engine knows layers, optimizers, devices only through tables.
 4. engine/ and plugins/ end no process and print nothing: errors are returned, lines go to the host's log.
@@ -12,11 +12,11 @@ import pathlib
 import re
 import sys
 
-SHELVES = ("devices", "layers", "optimizers", "schedules", "data", "metrics", "comm", "peft")
+KIND_FOLDERS = ("devices", "layers", "optimizers", "schedules", "data", "metrics", "comm", "peft")
 PLUGIN_MAY = ("abi", "bindings/cpp", "plugins/support")
 
-# room -> rooms it may include, besides itself. Order is from the ground up; an arrow that points up is a fault.
-WALLS = {
+# module -> modules it may include, besides itself. Order is from the lowest layer up; an include of a higher layer is a fault.
+MAY_INCLUDE = {
     "abi": (),
     "bindings/cpp": ("abi",),
     "plugins/support": ("abi", "bindings/cpp"),
@@ -65,34 +65,34 @@ STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 TREES = ("abi", "bindings", "engine", "plugins", "tests", "examples", "tools")
 
 
-def room_of(path):
-    """The room a file of the tree (relative, with '/') belongs to, or None where there are no walls."""
+def module_of(path):
+    """The module a file of the tree (relative, with '/') belongs to, or None where no rule applies."""
     parts = path.split("/")
     if parts[0] == "abi":
         return "abi"
-    if parts[0] == "plugins" and len(parts) > 3 and parts[1] in SHELVES:
+    if parts[0] == "plugins" and len(parts) > 3 and parts[1] in KIND_FOLDERS:
         return "/".join(parts[:3])
     if parts[0] in ("plugins", "engine", "bindings") and len(parts) > 2:
         return "/".join(parts[:2])
     return None
 
 
-def allowed(room):
-    """Rooms that `room` may include, itself among them; None when nobody has said what it may use."""
-    if room in WALLS:
-        may = WALLS[room]
-        if room.startswith("engine/"):
+def allowed(module):
+    """Modules that `module` may include, itself among them; None when nobody has said what it may use."""
+    if module in MAY_INCLUDE:
+        may = MAY_INCLUDE[module]
+        if module.startswith("engine/"):
             may = tuple("engine/" + name for name in may) + ("abi",)
-        return may + (room,)
-    if room.startswith("plugins/"):
-        # A header that lies directly on a shelf serves the plugins of that shelf alone.
-        shelf = "/".join(room.split("/")[:2])
-        return PLUGIN_MAY + (shelf, room)
+        return may + (module,)
+    if module.startswith("plugins/"):
+        # A header directly in the folder of a plugin kind serves the plugins of that kind alone.
+        kind_folder = "/".join(module.split("/")[:2])
+        return PLUGIN_MAY + (kind_folder, module)
     return None
 
 
 def target_of(root, form, name):
-    """The room that an include leads to; None for a foreign header; a text in a list when it leads nowhere good."""
+    """The module that an include leads to; None for a foreign header; a text in a list when it leads nowhere good."""
     if name.startswith("plait/"):
         if (root / "abi" / name).exists() and form == "<":
             return "abi"
@@ -101,23 +101,23 @@ def target_of(root, form, name):
         return ["no such header under abi/ or bindings/cpp/, or not written as <plait/...>"]
     if form == "<":
         return None
-    room = room_of(name)
-    if (root / name).exists() and room is not None:
-        return room
+    module = module_of(name)
+    if (root / name).exists() and module is not None:
+        return module
     if name.split("/")[0] in TREES and (root / name).exists():
-        return ["leads out of the rooms"]
+        return ["leads out of the modules"]
     return ["no such file; write the path from the root of the tree"]
 
 
 def include_faults(root, path, lines):
-    room = room_of(path)
-    if room is None:
+    module = module_of(path)
+    if module is None:
         if path.split("/")[0] in ("abi", "bindings", "engine", "plugins"):
-            yield 1, "lies in no room; move it into one"
+            yield 1, "lies in no module; move it into one"
         return
-    may = allowed(room)
+    may = allowed(module)
     if may is None:
-        yield 1, f"room {room} is unknown; say in tests/structure/check_structure.py what it may use"
+        yield 1, f"module {module} is unknown; say in tests/structure/check_structure.py what it may use"
         return
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
@@ -127,8 +127,8 @@ def include_faults(root, path, lines):
         if isinstance(target, list):
             yield number, f"include {match[2]}: {target[0]}"
         elif target is not None and target not in may:
-            yield number, f"{room} may not use {target} (include {match[2]}); it may use: {', '.join(may)}"
-        elif room == "abi" and target is None and match[2] not in ("stddef.h", "stdint.h", "stdbool.h"):
+            yield number, f"{module} may not use {target} (include {match[2]}); it may use: {', '.join(may)}"
+        elif module == "abi" and target is None and match[2] not in ("stddef.h", "stdint.h", "stdbool.h"):
             yield number, f"abi may use C's own headers and its own only, found {match[2]}"
 
 

@@ -74,7 +74,7 @@ Options options_of(const plait_option* declared, uint32_t n, const OptionValues&
   Options o{{&kTable}, {}};
   for (uint32_t i = 0; i < n; ++i) {
     const auto one = given.find(declared[i].name);
-    o.values[declared[i].name] = one == given.end() ? declared[i].initial : one->second;
+    o.values[declared[i].name] = one == given.end() ? declared[i].default_value : one->second;
   }
   return o;
 }

@@ -23,7 +23,7 @@ class Layout:
         self.grid, self.width, self.comm = grid, width, comm
         sizes = dict(word.split("=") for word in grid.split())
         self.ranks = math.prod(int(sizes.get(axis, 1)) for axis in ("pipeline", "data", "tensor"))
-        self.words = [f"topology.{word}" for word in grid.split()] + ["topology.comm=" + comm]
+        self.words = [f"topology.{word}" for word in grid.split()] + ["topology.backend=" + comm]
         if "pipeline" in sizes:
             self.words.append("batch.accumulation=4")
 
@@ -111,7 +111,7 @@ class Job:
     def _environment(self, rank):
         kept = environment(PLAIT_CHAOS=self.token, TMPDIR=str(self.folder / "tmp"), XDG_RUNTIME_DIR=str(self.folder / "own"))
         if not self.launched:
-            kept.update(variables(rank, self.layout.ranks, f"file:{self.folder}/own/meeting"))
+            kept.update(variables(rank, self.layout.ranks, f"file:{self.folder}/own/rendezvous"))
         return kept
 
     def _start(self, rank):

@@ -24,7 +24,7 @@ layers = [{type = "linear", out = WIDTH, parallel = "column"}, {type = "relu"}, 
 type = "cross_entropy"
 [optimizer]
 type = "adamw"
-rate = 0.01
+learning_rate = 0.01
 """
 # What a test itself may have been started by is none of its jobs'.
 OTHERS = re.compile(r"(PLAIT_(?!BIN)|OMPI|PMI|MPI|SLURM|TORCHELASTIC|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|MASTER_)")
@@ -41,8 +41,8 @@ def environment(**more):
     return kept
 
 
-def variables(rank, size, meeting, here=None):
+def variables(rank, size, rendezvous, here=None):
     """Of one rank. `here`: the ranks on its machine, all when left out."""
     here = list(range(size)) if here is None else here
     return dict(PLAIT_RANK=str(rank), PLAIT_WORLD_SIZE=str(size), PLAIT_LOCAL_RANK=str(here.index(rank)),
-                PLAIT_LOCAL_WORLD_SIZE=str(len(here)), PLAIT_MEETING=meeting)
+                PLAIT_LOCAL_WORLD_SIZE=str(len(here)), PLAIT_RENDEZVOUS=rendezvous)

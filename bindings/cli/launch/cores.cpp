@@ -33,7 +33,7 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-std::vector<int> share_of(const std::vector<int>& cores, int which, int parts) {
+std::vector<int> partition_cores(const std::vector<int>& cores, int which, int parts) {
   const size_t n = cores.size(), i = static_cast<size_t>(which), all = static_cast<size_t>(parts);
   if (n == 0) return {};
   if (n < all) return {cores[i % n]};
@@ -51,13 +51,13 @@ void bind_to(const std::vector<int>& cores) noexcept {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-bool take_share(int local_rank, int local_size) {
+bool bind_local_rank(int local_rank, int local_size) {
   if (local_size < 2) return false;
   cpu_set_t own, parent;
   if (sched_getaffinity(0, sizeof own, &own) != 0 ||
       sched_getaffinity(getppid(), sizeof parent, &parent) != 0 || !CPU_EQUAL(&own, &parent))
     return false;
-  bind_to(share_of(allowed_cores(), local_rank, local_size));
+  bind_to(partition_cores(allowed_cores(), local_rank, local_size));
   return true;
 }
 

@@ -23,7 +23,7 @@ namespace plait::cli {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Fault(kEnvironment, "[launch] cannot " + what + ": " + strerror(errno));
+  throw CliError(kEnvironment, "[launch] cannot " + what + ": " + strerror(errno));
 }
 
 std::string random_bytes(size_t n) {
@@ -87,7 +87,7 @@ std::vector<std::string> environment_with(const Variables& set) {
 }
 
 // What all ranks of the job share.
-struct Meeting {
+struct Rendezvous {
   Port port = local_port();
   Fd secret = secret_file();
   int other_port = local_port().number;  // free a moment ago: for scripts that open one themselves
@@ -95,17 +95,17 @@ struct Meeting {
   Fd reports, report_to;
 };
 
-Variables variables_of(int rank, const LocalJob& job, const Meeting& meeting, size_t cores) {
+Variables variables_of(int rank, const LocalJob& job, const Rendezvous& rendezvous, size_t cores) {
   const std::string r = std::to_string(rank), n = std::to_string(job.ranks);
   Variables all = {{"PLAIT_RANK", r},
                    {"PLAIT_WORLD_SIZE", n},
                    {"PLAIT_LOCAL_RANK", r},
                    {"PLAIT_LOCAL_WORLD_SIZE", n},
-                   {"PLAIT_MEETING", "127.0.0.1:" + std::to_string(meeting.port.number)},
-                   {"PLAIT_SECRET_FD", std::to_string(meeting.secret.get())},
+                   {"PLAIT_RENDEZVOUS", "127.0.0.1:" + std::to_string(rendezvous.port.number)},
+                   {"PLAIT_SECRET_FD", std::to_string(rendezvous.secret.get())},
                    {"PLAIT_SECRET_FILE", ""},
-                   {"PLAIT_LISTEN_FD", rank ? "" : std::to_string(meeting.port.socket.get())},
-                   {"PLAIT_ERROR_FD", std::to_string(meeting.report_to.get())},
+                   {"PLAIT_LISTEN_FD", rank ? "" : std::to_string(rendezvous.port.socket.get())},
+                   {"PLAIT_ERROR_FD", std::to_string(rendezvous.report_to.get())},
                    // As torchrun has them, for scripts that know those.
                    {"RANK", r},
                    {"LOCAL_RANK", r},
@@ -117,8 +117,8 @@ Variables variables_of(int rank, const LocalJob& job, const Meeting& meeting, si
                    {"ROLE_NAME", "default"},
                    {"ROLE_WORLD_SIZE", n},
                    {"MASTER_ADDR", "127.0.0.1"},
-                   {"MASTER_PORT", std::to_string(meeting.other_port)},
-                   {"TORCHELASTIC_RUN_ID", meeting.id},
+                   {"MASTER_PORT", std::to_string(rendezvous.other_port)},
+                   {"TORCHELASTIC_RUN_ID", rendezvous.id},
                    {"TORCHELASTIC_RESTART_COUNT", "0"},
                    {"TORCHELASTIC_MAX_RESTARTS", "0"},
                    {"TORCHELASTIC_USE_AGENT_STORE", "False"},
@@ -135,7 +135,7 @@ std::string own_program() {
                                                                               : "/proc/self/exe";
 }
 
-std::vector<Worker> workers_of(const LocalJob& job, const Meeting& meeting) {
+std::vector<Worker> workers_of(const LocalJob& job, const Rendezvous& rendezvous) {
   const std::vector<int> cores = allowed_cores();
   const std::string program = own_program();
   std::vector<Worker> workers;
@@ -143,11 +143,11 @@ std::vector<Worker> workers_of(const LocalJob& job, const Meeting& meeting) {
     Worker worker;
     worker.program = program;
     worker.command = job.command;
-    worker.cores = share_of(cores, rank, job.ranks);
+    worker.cores = partition_cores(cores, rank, job.ranks);
     worker.environment = environment_with(
-        variables_of(rank, job, meeting, std::max<size_t>(1, worker.cores.size())));
-    worker.inherit = {meeting.secret.get(), meeting.report_to.get()};
-    if (rank == 0) worker.inherit.push_back(meeting.port.socket.get());
+        variables_of(rank, job, rendezvous, std::max<size_t>(1, worker.cores.size())));
+    worker.inherit = {rendezvous.secret.get(), rendezvous.report_to.get()};
+    if (rank == 0) worker.inherit.push_back(rendezvous.port.socket.get());
     workers.push_back(std::move(worker));
   }
   return workers;
@@ -157,17 +157,17 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + cores_text(ranks);
 }
 
-std::string ending_text(const Ending& e) {
+std::string exit_text(const ProcessExit& e) {
   if (e.signal) return strf("it was killed by signal %d (%s)", e.signal, strsignal(e.signal));
   return strf("it ended with exit code %d", e.code);
 }
 
 // By the time a rank told of its failure, else by that of its end; those that only heard of another's failure, or that we ended,
 // come last.
-int who_began(const WatchResult& result, const std::vector<FailureReport>& reports,
-              const std::vector<int>& failed) {
+int first_failed(const WatchResult& result, const std::vector<FailureReport>& reports,
+                 const std::vector<int>& failed) {
   const auto order = [&](int rank) {
-    const Ending& e = result.endings[static_cast<size_t>(rank)];
+    const ProcessExit& e = result.exits[static_cast<size_t>(rank)];
     int doubt = e.ended ? 2 : 0;
     double when = e.seconds;
     for (const FailureReport& r : reports)
@@ -180,7 +180,7 @@ int who_began(const WatchResult& result, const std::vector<FailureReport>& repor
 
 // Every rank found the same fault: nobody has begun.
 bool all_alike(const WatchResult& result, const std::vector<FailureReport>& reports) {
-  if (reports.size() != result.endings.size()) return false;
+  if (reports.size() != result.exits.size()) return false;
   return std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) {
     return !r.secondary() && r.code == reports[0].code && r.text == reports[0].text;
   });
@@ -188,9 +188,9 @@ bool all_alike(const WatchResult& result, const std::vector<FailureReport>& repo
 
 // Why ranks that were asked to stop have not saved.
 std::string unsaved_text(const WatchResult& result, const std::vector<int>& unsaved, double grace) {
-  if (result.hurried) return " ended at once, without saving: a second signal came";
+  if (result.second_signal) return " ended at once, without saving: a second signal came";
   for (const int rank : unsaved)
-    if (result.endings[static_cast<size_t>(rank)].ended)
+    if (result.exits[static_cast<size_t>(rank)].ended)
       return strf(" had not saved within %g s and ended without it; --grace gives more time",
                   grace);
   return " ended before there was anything to save";
@@ -201,29 +201,30 @@ std::string failure_text(const WatchResult& result, const std::vector<FailureRep
   std::string text = "[launch] rank " + std::to_string(rank) + " failed first: ";
   for (const FailureReport& r : reports)
     if (r.rank == rank) return text + r.text.substr(0, r.text.find('\n'));
-  text += ending_text(result.endings[static_cast<size_t>(rank)]);
+  text += exit_text(result.exits[static_cast<size_t>(rank)]);
   return text + "; the errors of the other ranks follow from that";
 }
 
 }  // namespace
 
-Verdict judge(const WatchResult& result, const std::vector<FailureReport>& reports, double grace) {
+JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureReport>& reports,
+                           double grace) {
   std::vector<int> failed, saved, unsaved;
-  for (size_t i = 0; i < result.endings.size(); ++i) {
-    const Ending& e = result.endings[i];
+  for (size_t i = 0; i < result.exits.size(); ++i) {
+    const ProcessExit& e = result.exits[i];
     // Before a rank waits for signals, the one that is passed on ends it: that is what was asked for.
-    const bool asked = result.signal && (e.ended || e.signal == result.passed_on);
+    const bool asked = result.signal && (e.ended || e.signal == result.forwarded_signal);
     if (e.code == kInterrupted)
       saved.push_back(static_cast<int>(i));
     else if (e.code != 0)
       (asked ? unsaved : failed).push_back(static_cast<int>(i));
   }
   if (failed.size() > 1 && all_alike(result, reports))
-    return {result.endings[0].code, -1,
+    return {result.exits[0].code, -1,
             strf("[launch] all %zu ranks failed, for the same reason", failed.size())};
   if (!failed.empty()) {
-    const int first = who_began(result, reports, failed);
-    return {result.endings[static_cast<size_t>(first)].code, first,
+    const int first = first_failed(result, reports, failed);
+    return {result.exits[static_cast<size_t>(first)].code, first,
             failure_text(result, reports, first)};
   }
   if (!unsaved.empty())
@@ -232,29 +233,29 @@ Verdict judge(const WatchResult& result, const std::vector<FailureReport>& repor
   return {saved.empty() ? kOk : kInterrupted, -1, ""};
 }
 
-Verdict run_local(const LocalJob& job) {
-  Meeting meeting;
-  if (listen(meeting.port.socket.get(), SOMAXCONN) != 0) fail("listen on 127.0.0.1");
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail("make a pipe");
-  meeting.reports = Fd(ends[0]), meeting.report_to = Fd(ends[1]);
+JobOutcome run_local(const LocalJob& job) {
+  Rendezvous rendezvous;
+  if (listen(rendezvous.port.socket.get(), SOMAXCONN) != 0) fail("listen on 127.0.0.1");
+  int pipe_fds[2];
+  if (pipe2(pipe_fds, O_CLOEXEC) != 0) fail("make a pipe");
+  rendezvous.reports = Fd(pipe_fds[0]), rendezvous.report_to = Fd(pipe_fds[1]);
   std::vector<FailureReport> reports;
   WatchSettings settings;
   settings.grace = job.grace;
   settings.interrupted = kInterrupted;
   settings.relay = job.relay;
-  settings.reports = meeting.reports.get();
+  settings.reports = rendezvous.reports.get();
   settings.on_report = [&](std::string_view line) {
     if (auto report = from_line(line)) reports.push_back(std::move(*report));
   };
   settings.on_started = [&] {  // a rank 0 that is gone must not seem to listen
-    meeting.port.socket.close();
-    meeting.secret.close();
+    rendezvous.port.socket.close();
+    rendezvous.secret.close();
   };
   try {
-    return judge(watch(workers_of(job, meeting), settings), reports, job.grace);
+    return find_root_cause(watch(workers_of(job, rendezvous), settings), reports, job.grace);
   } catch (const std::system_error& e) {
-    throw Fault(kEnvironment, std::string("[launch] ") + e.what());
+    throw CliError(kEnvironment, std::string("[launch] ") + e.what());
   }
 }
 

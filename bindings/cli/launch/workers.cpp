@@ -15,7 +15,7 @@
 
 #include "bindings/cli/launch/cores.hpp"
 #include "bindings/cli/launch/fd.hpp"
-#include "bindings/cli/launch/lines.hpp"
+#include "bindings/cli/launch/line_reader.hpp"
 
 namespace plait::cli {
 namespace {
@@ -97,11 +97,11 @@ class Watch {
  public:
   Watch(const std::vector<Worker>& workers, const WatchSettings& settings)
       : workers_(workers), settings_(settings) {
-    result_.endings.resize(workers.size());
+    result_.exits.resize(workers.size());
     running_.resize(workers.size());
     outputs_.resize(workers.size());
     if (settings.reports >= 0)
-      reports_ = std::make_unique<Lines>(settings.reports, settings.on_report);
+      reports_ = std::make_unique<LineReader>(settings.reports, settings.on_report);
   }
   ~Watch() { kill_all(SIGKILL), reap(true); }
   WatchResult run();
@@ -127,10 +127,10 @@ class Watch {
   std::vector<Running> running_;
   struct Output {
     Fd fd;
-    std::unique_ptr<Lines> lines;
+    std::unique_ptr<LineReader> lines;
   };
   std::vector<Output> outputs_;
-  std::unique_ptr<Lines> reports_;
+  std::unique_ptr<LineReader> reports_;
   double terminate_at_ = kNever, kill_at_ = kNever;
   WatchResult result_;
 };
@@ -144,7 +144,7 @@ void Watch::start(size_t which) {
     ours = Fd(ends[0]), theirs = Fd(ends[1]);
     const std::string prefix = "[rank " + std::to_string(which) + "] ";
     outputs_[which].lines =
-        std::make_unique<Lines>(ours.get(), [this, prefix](std::string_view line) {
+        std::make_unique<LineReader>(ours.get(), [this, prefix](std::string_view line) {
           if (settings_.relay) settings_.relay(prefix + std::string(line));
         });
     outputs_[which].fd = std::move(ours);
@@ -188,7 +188,7 @@ void Watch::reap(bool wait) {
 }
 
 void Watch::on_end(size_t which, const siginfo_t& info) {
-  Ending& e = result_.endings[which];
+  ProcessExit& e = result_.exits[which];
   const bool exited = info.si_code == CLD_EXITED;
   e.signal = exited ? 0 : info.si_status;
   e.code = exited ? info.si_status : 128 + info.si_status;
@@ -205,14 +205,15 @@ void Watch::on_end(size_t which, const siginfo_t& info) {
 
 void Watch::on_signal(int signal) {
   if (result_.signal != 0) {
-    result_.hurried = true;
+    result_.second_signal = true;
     kill_all(SIGKILL);
     return;
   }
   result_.signal = signal;
-  result_.passed_on = signal == SIGHUP ? SIGTERM : signal;  // by which a worker saves and ends
+  result_.forwarded_signal =
+      signal == SIGHUP ? SIGTERM : signal;  // by which a worker saves and ends
   for (const Running& r : running_)
-    if (r.id != 0) kill(r.id, result_.passed_on);
+    if (r.id != 0) kill(r.id, result_.forwarded_signal);
   terminate_at_ = kNever;
   kill_at_ = monotonic_seconds() + settings_.grace;
 }
@@ -222,7 +223,7 @@ void Watch::on_time() {
   if (now >= terminate_at_) {
     kill_all(SIGTERM);
     terminate_at_ = kNever;
-    kill_at_ = now + settings_.farewell;
+    kill_at_ = now + settings_.kill_delay;
   }
   if (now >= kill_at_) {
     kill_all(SIGKILL);

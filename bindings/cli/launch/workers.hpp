@@ -23,9 +23,9 @@ struct Worker {
 };
 
 struct WatchSettings {
-  double grace = 60;    // seconds from a signal to SIGKILL
-  double linger = 5;    // from the first failure to SIGTERM
-  double farewell = 5;  // from that to SIGKILL
+  double grace = 60;      // seconds from a signal to SIGKILL
+  double linger = 5;      // from the first failure to SIGTERM
+  double kill_delay = 5;  // from that to SIGKILL
   // Exit code of a worker that stopped because it was asked to: no failure.
   int interrupted = 4;
   // Takes the lines of workers but 0, prefixed; without a newline.
@@ -39,7 +39,7 @@ struct WatchSettings {
 };
 
 // How one worker ended.
-struct Ending {
+struct ProcessExit {
   int code = 0;        // exit code, or 128 + signal
   int signal = 0;      // that it died of, or 0
   bool ended = false;  // by us, with a signal
@@ -47,10 +47,10 @@ struct Ending {
 };
 
 struct WatchResult {
-  std::vector<Ending> endings;  // of each worker
-  int signal = 0;               // the first one that came to us, or 0
-  int passed_on = 0;            // what the workers got for it
-  bool hurried = false;         // a second one came
+  std::vector<ProcessExit> exits;  // of each worker
+  int signal = 0;                  // the first one that came to us, or 0
+  int forwarded_signal = 0;        // what the workers got for it
+  bool second_signal = false;      // a second one came
 };
 
 double monotonic_seconds();

@@ -27,8 +27,9 @@ void add_bind(CLI::App& app, Context& context) {
       "bind", "prints FILE complete: every key with its value, default and meaning");
   const auto file = std::make_shared<FileArguments>();
   add_file(*verb, *file);
-  verb->callback(
-      [&context, file] { context.chosen = [&context, file] { return bind(context, *file); }; });
+  verb->callback([&context, file] {
+    context.run_command = [&context, file] { return bind(context, *file); };
+  });
 }
 
 }  // namespace plait::cli

@@ -38,7 +38,7 @@ Json problems_of_run(Engine& engine, const std::string& path, const FileArgument
   } catch (const HostError&) {
     return Json::array();
   }
-  const std::string endless = without_end(values);
+  const std::string endless = unbounded_reason(values);
   if (endless.empty()) return Json::array();
   const Json steps = values.value("run.steps", Json::object());
   const std::string origin = steps.value("origin", "default");
@@ -49,8 +49,8 @@ Json problems_of_run(Engine& engine, const std::string& path, const FileArgument
 
 // In the words of the command line.
 Json explained(const Context& context, Json problem) {
-  const std::string message = problem.value("message", ""), advice = context.advice(message);
-  problem["file"] = context.explained(problem.value("file", ""));
+  const std::string message = problem.value("message", ""), advice = context.hint_for(message);
+  problem["file"] = context.with_hints(problem.value("file", ""));
   problem["hint"] = problem.value("hint", "") + advice;
   return problem;
 }
@@ -78,8 +78,9 @@ void add_check(CLI::App& app, Context& context) {
       app.add_subcommand("check", "lists every problem of FILE with its place and what to do");
   const auto file = std::make_shared<FileArguments>();
   add_file(*verb, *file);
-  verb->callback(
-      [&context, file] { context.chosen = [&context, file] { return check(context, *file); }; });
+  verb->callback([&context, file] {
+    context.run_command = [&context, file] { return check(context, *file); };
+  });
 }
 
 }  // namespace plait::cli

@@ -46,7 +46,7 @@ void add_completion(CLI::App& app, Context& context) {
   const auto shell = std::make_shared<std::string>("bash");
   verb->add_option("SHELL", *shell, "bash")->check(CLI::IsMember({"bash"}))->capture_default_str();
   verb->callback([&app, &context, shell] {
-    context.chosen = [&app, &context] {
+    context.run_command = [&app, &context] {
       context.terminal.raw(bash_script(app));
       return static_cast<int>(kOk);
     };

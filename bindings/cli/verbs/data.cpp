@@ -27,9 +27,9 @@ const DataSet& chosen_set(const std::string& name) {
     all += std::string(all.empty() ? "" : ", ") + one.name;
   }
   const std::string near = nearest(name, names);
-  throw Fault(kUsage, "[data] there is no data set '" + name + "'" +
-                          (near.empty() ? "" : ", did you mean '" + near + "'?") +
-                          "; there are: " + all);
+  throw CliError(kUsage, "[data] there is no data set '" + name + "'" +
+                             (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                             "; there are: " + all);
 }
 
 // Where a set's files lie: --to, else its own folder in the data folder, or that folder itself where it is called like the set.
@@ -85,8 +85,8 @@ bool Get::present(const SetFile& file, const fs::path& path) {
     return true;
   }
   if (!context_.yes)
-    throw Fault(kEnvironment, "[data] '" + path.string() + "' " + fault +
-                                  "; move it away, or replace it with --yes");
+    throw CliError(kEnvironment, "[data] '" + path.string() + "' " + fault +
+                                     "; move it away, or replace it with --yes");
   return false;
 }
 
@@ -109,13 +109,14 @@ std::string Get::from_mirror(const std::string& mirror, const SetFile& file, con
     const FetchResult result = fetch(url, part, bar(file));
     if (terminal_.stderr_is_terminal() && !terminal_.quiet) std::fputs("\r\033[K", stderr);
     if (result.outcome == Fetched::kLocal)
-      throw Fault(kEnvironment, "[data] cannot write '" + part + "': " + result.reason);
+      throw CliError(kEnvironment, "[data] cannot write '" + part + "': " + result.reason);
     if (result.outcome == Fetched::kTransport) return url + ": " + result.reason;
     // A server that refuses the range may do so because everything is there.
     const std::string fault = verify(part, file);
     if (fault.empty()) {
       if (const std::string reason = commit(part, path); !reason.empty())
-        throw Fault(kEnvironment, "[data] cannot put '" + path.string() + "' in place: " + reason);
+        throw CliError(kEnvironment,
+                       "[data] cannot put '" + path.string() + "' in place: " + reason);
       tell(file, path, "downloaded");
       return "";
     }
@@ -139,16 +140,16 @@ void Get::get(const SetFile& file) {
       "--from URL";
   if (std::string_view(set_.name) == "fashion-mnist")
     advice += "; Debian has the files, too: apt-get install dataset-fashion-mnist";
-  throw Fault(kEnvironment, "[data] '" + std::string(file.name) +
-                                "' could not be had from any place" + reasons + advice);
+  throw CliError(kEnvironment, "[data] '" + std::string(file.name) +
+                                   "' could not be had from any place" + reasons + advice);
 }
 
 int Get::run() {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
-    throw Fault(kEnvironment,
-                "[data] cannot make the folder '" + folder_.string() + "': " + error.message());
+    throw CliError(kEnvironment,
+                   "[data] cannot make the folder '" + folder_.string() + "': " + error.message());
   for (const SetFile& file : set_.files) get(file);
   terminal_.record({{"event", "done"}, {"set", set_.name}, {"folder", folder_.string()}});
   terminal_.line(std::string(set_.name) + " (" + set_.licence + ") is in " + folder_.string());
@@ -191,10 +192,10 @@ void add_data(CLI::App& app, Context& context) {
       ->type_name("URL")
       ->allow_extra_args(false);
   get->callback([&context, arguments] {
-    context.chosen = [&context, arguments] { return Get(context, *arguments).run(); };
+    context.run_command = [&context, arguments] { return Get(context, *arguments).run(); };
   });
   CLI::App* there = verb->add_subcommand("show", "lists the sets and where they lie");
-  there->callback([&context] { context.chosen = [&context] { return show(context); }; });
+  there->callback([&context] { context.run_command = [&context] { return show(context); }; });
 }
 
 }  // namespace plait::cli

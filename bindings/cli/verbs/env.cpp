@@ -49,7 +49,7 @@ Json variables() {
   Json all = Json::object();
   for (const char* name :
        {"PLAIT_DATA", "PLAIT_PLUGIN_PATH", "PLAIT_EXPLAIN", "PLAIT_RANK", "PLAIT_WORLD_SIZE",
-        "PLAIT_LOCAL_RANK", "PLAIT_LOCAL_WORLD_SIZE", "PLAIT_MEETING", "PLAIT_SECRET_FILE",
+        "PLAIT_LOCAL_RANK", "PLAIT_LOCAL_WORLD_SIZE", "PLAIT_RENDEZVOUS", "PLAIT_SECRET_FILE",
         "PLAIT_CONNECT_TIMEOUT", "PLAIT_TIMEOUT", "OMP_NUM_THREADS", "NO_COLOR"})
     if (const char* value = std::getenv(name)) all[name] = value;
   return all;
@@ -99,13 +99,13 @@ std::string words(const Json& list, const char* key) {
 
 std::string job_text(const Json& job) {
   if (job.contains("error")) return job.value("error", "");
-  const OwnRank own = own_rank(job);
+  const RankInfo own = rank_info(job);
   if (own.alone()) return "none, alone: " + own.reason;
-  const std::string meeting = job.value("meeting", "");
+  const std::string rendezvous = job.value("rendezvous", "");
   return own.source +
          strf(": rank %d of %d (%d of %d on this machine)", own.rank, own.size, own.local_rank,
               own.local_size) +
-         (meeting.empty() ? "" : ", meeting at " + meeting) + "; " + own.reason;
+         (rendezvous.empty() ? "" : ", rendezvous at " + rendezvous) + "; " + own.reason;
 }
 
 void show(Terminal& t, const Json& f) {
@@ -145,7 +145,7 @@ int env(Context& context) {
 void add_env(CLI::App& app, Context& context) {
   CLI::App* verb =
       app.add_subcommand("env", "shows versions, machine, devices and places: for bug reports");
-  verb->callback([&context] { context.chosen = [&context] { return env(context); }; });
+  verb->callback([&context] { context.run_command = [&context] { return env(context); }; });
 }
 
 }  // namespace plait::cli

@@ -1,4 +1,4 @@
-// plait eval: figures of a checkpoint on a dataset.
+// plait eval: metrics of a checkpoint on a dataset.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/figures.hpp"
+#include "bindings/cli/metrics.hpp"
 
 namespace plait::cli {
 namespace {
@@ -28,7 +28,7 @@ std::vector<std::string> on_one_rank(const Json& values) {
   std::vector<std::string> all = {"topology.data=1",
                                   "topology.tensor=1",
                                   "topology.pipeline=1",
-                                  "topology.chunks=1",
+                                  "topology.virtual_stages=1",
                                   "topology.schedule=1f1b",
                                   "topology.stages=[]",
                                   "topology.zero=0",
@@ -54,10 +54,10 @@ int eval(Context& context, const EvalArguments& arguments) {
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
   session.load_parameters(arguments.checkpoint);
-  const Json figures = Json::parse(session.evaluate(arguments.dataset));
-  context.terminal.record(figures);
-  context.terminal.line(strf("checkpoint of step %lld", figures.value("step", 0LL)));
-  show_figures(context.terminal, figures);
+  const Json evaluation = Json::parse(session.evaluate(arguments.dataset));
+  context.terminal.record(evaluation);
+  context.terminal.line(strf("checkpoint of step %lld", evaluation.value("step", 0LL)));
+  show_metrics(context.terminal, evaluation);
   return kOk;
 }
 
@@ -77,7 +77,7 @@ void add_eval(CLI::App& app, Context& context) {
       ->type_name("NAME")
       ->capture_default_str();
   verb->callback([&context, arguments] {
-    context.chosen = [&context, arguments] { return eval(context, *arguments); };
+    context.run_command = [&context, arguments] { return eval(context, *arguments); };
   });
 }
 

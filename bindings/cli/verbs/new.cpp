@@ -26,9 +26,9 @@ const Template& find_template(const std::string& name) {
     all += std::string(all.empty() ? "" : ", ") + one.name;
   }
   const std::string near = nearest(name, names);
-  throw Fault(kUsage, "[cli] there is no template '" + name + "'" +
-                          (near.empty() ? "" : ", did you mean '" + near + "'?") +
-                          "; there are: " + all);
+  throw CliError(kUsage, "[cli] there is no template '" + name + "'" +
+                             (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                             "; there are: " + all);
 }
 
 // Names the run directory, too, so what a folder there may be called is what counts.
@@ -39,23 +39,23 @@ std::string run_name(const fs::path& folder) {
   };
   if (name.empty() || name.size() > 128 || name[0] == '.' ||
       !std::all_of(name.begin(), name.end(), safe))
-    throw Fault(kUsage, "[cli] '" + name +
-                            "' can't name an experiment; use letters, digits, '-', '_' and '.', "
-                            "and begin with none of '.'");
+    throw CliError(kUsage, "[cli] '" + name +
+                               "' can't name an experiment; use letters, digits, '-', '_' and '.', "
+                               "and begin with none of '.'");
   return name;
 }
 
 void write_file(const fs::path& path, const std::string& text, bool replace) {
   std::error_code ignored;
   if (fs::exists(path, ignored) && !replace)
-    throw Fault(kUsage, "[cli] '" + path.string() +
-                            "' is there already; choose another name, or replace it with --yes");
+    throw CliError(kUsage, "[cli] '" + path.string() +
+                               "' is there already; choose another name, or replace it with --yes");
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
   if (!file)
-    throw Fault(kEnvironment,
-                "[cli] cannot write '" + path.string() + "': " + std::strerror(errno));
+    throw CliError(kEnvironment,
+                   "[cli] cannot write '" + path.string() + "': " + std::strerror(errno));
 }
 
 std::string filled(std::string text, const std::string& name) {
@@ -76,7 +76,7 @@ int list(Context& context) {
 int make(Context& context, const NewArguments& arguments) {
   if (arguments.list) return list(context);
   if (arguments.name.empty())
-    throw Fault(
+    throw CliError(
         kUsage,
         "[cli] plait new needs the NAME of a folder to make; plait new --list shows the templates");
   const Template& from = find_template(arguments.from);
@@ -86,8 +86,8 @@ int make(Context& context, const NewArguments& arguments) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    throw Fault(kEnvironment,
-                "[cli] cannot make the folder '" + folder.string() + "': " + error.message());
+    throw CliError(kEnvironment,
+                   "[cli] cannot make the folder '" + folder.string() + "': " + error.message());
   const fs::path file = folder / "experiment.toml";
   write_file(file, filled(from.toml, name), context.yes);
   context.terminal.record({{"schema", 1}, {"file", file.string()}, {"from", from.name}});
@@ -109,7 +109,7 @@ void add_new(CLI::App& app, Context& context) {
       ->capture_default_str();
   verb->add_flag("--list", arguments->list, "list the templates");
   verb->callback([&context, arguments] {
-    context.chosen = [&context, arguments] { return make(context, *arguments); };
+    context.run_command = [&context, arguments] { return make(context, *arguments); };
   });
 }
 

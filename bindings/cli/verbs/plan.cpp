@@ -82,7 +82,7 @@ void show_pipeline(Terminal& t, const Json& plan) {
   const bool split = p.value("split_backward", false);
   Table table(split ? "rrrrrrl" : "rrrrrl");
   std::vector<std::string> head{"stage", "rank", "idle", "forward", "backward"};
-  if (split) head.emplace_back("weights");
+  if (split) head.emplace_back("weight grad");
   head.emplace_back("layers");
   table.row(head);
   for (const Json& stage : p.value("stages", Json::array())) {
@@ -91,26 +91,26 @@ void show_pipeline(Terminal& t, const Json& plan) {
                                  percent(p.at("idle").at(rank).get<double>()),
                                  scaled(stage.value("forward_flops", 0.0), "FLOP"),
                                  scaled(stage.value("backward_flops", 0.0), "FLOP")};
-    if (split) row.push_back(scaled(stage.value("weights_flops", 0.0), "FLOP"));
+    if (split) row.push_back(scaled(stage.value("weight_grad_flops", 0.0), "FLOP"));
     row.push_back(few_text(stage.value("layers", Json::array())));
     table.row(row);
   }
   t.raw(table.text("  "));
-  const long long held = p.value("held_micro_batches", 0LL);
+  const long long held = p.value("in_flight_micro_batches", 0LL);
   t.line(strf("  rank %lld of it holds %lld micro-batch%s at most: activations below",
               p.value("rank", 0LL), held, held == 1 ? "" : "es"));
 }
 
-// An exchange in the columns of a kernel: what is done, among whom, bytes, and what it is for.
-std::vector<std::string> exchange_row(const Json& k) {
-  const Json& e = k.at("exchange");
-  const bool starts = k.value("op", "") == "exchange";
+// A collective in the columns of a kernel: what is done, among whom, bytes, and what it is for.
+std::vector<std::string> collective_row(const Json& k) {
+  const Json& e = k.at("collective");
+  const bool starts = k.value("op", "") == "collective_start";
   std::string what = e.value("name", "");
   if (const auto peer = e.find("peer"); peer != e.end())
     what += (e.value("kind", "") == "send" ? ", to rank " : ", from rank ") + peer->dump();
   else if (starts)
     what += strf(", %lld ranks", e.value("ranks", 0LL));
-  return {starts ? e.value("kind", "") : "wait", e.value("group", ""),
+  return {starts ? e.value("kind", "") : "wait", e.value("axis", ""),
           starts ? bytes_text(e.value("bytes", 0.0)) : "", k.value("scope", ""), what};
 }
 
@@ -121,20 +121,20 @@ std::vector<std::string> kernel_row(const Json& k) {
               list_text(k.value("outputs", Json::array()))};
 }
 
-// "begin, micro (0-2), last (3), update": the programs of a step in their order, with the micro-batches they are for.
-std::string turns_text(const Json& turns) {
+// "zero_grad, forward_backward (0-2), forward_backward_reduce (3), update": the programs of a step in their order, with the micro-batches they are for.
+std::string launches_text(const Json& launches) {
   constexpr size_t kMostRuns = 32;
   std::string all;
   size_t runs = 0;
-  for (size_t i = 0; i < turns.size();) {
-    const Json& first = turns[i];
+  for (size_t i = 0; i < launches.size();) {
+    const Json& first = launches[i];
     size_t end = i + 1;
-    while (end < turns.size() && turns[end].at("program") == first.at("program")) ++end;
-    if (runs++ == kMostRuns) return all + strf(", %zu more (--json has all)", turns.size() - i);
+    while (end < launches.size() && launches[end].at("program") == first.at("program")) ++end;
+    if (runs++ == kMostRuns) return all + strf(", %zu more (--json has all)", launches.size() - i);
     all += (all.empty() ? "" : ", ") + first.value("program", "");
     if (first.contains("micro_batch")) {
       const long long from = first.value("micro_batch", 0LL),
-                      to = turns[end - 1].value("micro_batch", 0LL);
+                      to = launches[end - 1].value("micro_batch", 0LL);
       all += from == to ? strf(" (%lld)", from) : strf(" (%lld-%lld)", from, to);
     }
     i = end;
@@ -148,14 +148,14 @@ void show_programs(Terminal& t, const Json& plan) {
          t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step" +
                 (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
   t.line("  a step runs, by micro-batch: " +
-         turns_text(plan.value("turns", Json::object()).value("step", Json::array())));
+         launches_text(plan.value("launches", Json::object()).value("step", Json::array())));
   for (const Json& program : plan.value("programs", Json::array())) {
     t.line("  " + t.bold(program.value("name", "")) + ": " +
            scaled(program.value("flops", 0.0), "FLOP") + ", " +
            bytes_text(program.value("transient_bytes", 0.0)) + " of intermediate values");
     Table table("llrll");
     for (const Json& k : program.value("kernels", Json::array()))
-      table.row(k.contains("exchange") ? exchange_row(k) : kernel_row(k));
+      table.row(k.contains("collective") ? collective_row(k) : kernel_row(k));
     t.raw(table.text("    "));
   }
 }
@@ -170,8 +170,8 @@ struct PlanArguments {
 Plan plan_of(const Experiment& experiment, int64_t rank) {
   const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
   if (rank < 0 || rank >= ranks)
-    throw Fault(kUsage, strf("[cli] --rank is %lld, but [topology] has ranks 0 to %lld",
-                             static_cast<long long>(rank), static_cast<long long>(ranks - 1)));
+    throw CliError(kUsage, strf("[cli] --rank is %lld, but [topology] has ranks 0 to %lld",
+                                static_cast<long long>(rank), static_cast<long long>(ranks - 1)));
   if (ranks == 1) return Plan(experiment);
   return Plan(experiment, Job(JobSettings{.rank = static_cast<uint32_t>(rank),
                                           .size = static_cast<uint32_t>(ranks)}));
@@ -183,7 +183,7 @@ void write_picture(const Plan& plan, const std::string& path) {
   file << svg;
   file.close();
   if (!file)
-    throw Fault(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
+    throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
 }
 
 int plan(Context& context, const PlanArguments& arguments) {
@@ -194,7 +194,7 @@ int plan(Context& context, const PlanArguments& arguments) {
   const Json plan = Json::parse(made.describe());
   if (!arguments.picture.empty()) {
     if (!plan.contains("pipeline"))
-      throw Fault(
+      throw CliError(
           kUsage,
           "[cli] --picture draws the schedule of a pipeline, and the experiment has none; set "
           "topology.pipeline to 2 or more");
@@ -224,7 +224,7 @@ void add_plan(CLI::App& app, Context& context) {
                    "writes the pipeline's schedule as a picture, in SVG")
       ->type_name("FILE");
   verb->callback([&context, arguments] {
-    context.chosen = [&context, arguments] { return plan(context, *arguments); };
+    context.run_command = [&context, arguments] { return plan(context, *arguments); };
   });
 }
 

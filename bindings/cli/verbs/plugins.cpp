@@ -59,9 +59,10 @@ void show_item(Terminal& t, const Json& plugin, const Json& item) {
                    (required ? " (required)" : " = " + option.value("default", "")),
                colon == std::string::npos ? text : text.substr(colon + 2)});
   }
-  if (item.contains("rate"))
-    table.row({"rate, decay",
-               "number >= 0; by default " + item["rate"].dump() + " and " + item["decay"].dump()});
+  if (item.contains("learning_rate"))
+    table.row({"learning_rate, weight_decay", "number >= 0; by default " +
+                                                  item["learning_rate"].dump() + " and " +
+                                                  item["weight_decay"].dump()});
   t.raw(table.empty() ? "  no options of its own\n" : table.text("  "));
 }
 
@@ -82,7 +83,7 @@ int show_items(Context& context, const Json& registry, const std::string& wanted
     }
   if (found) return kOk;
   const std::string near = nearest(wanted, names);
-  throw Fault(
+  throw CliError(
       kUsage,
       "[cli] no loaded plugin has an item '" + wanted + "'" +
           (near.empty() ? "" : ", did you mean '" + near + "'?") +
@@ -97,17 +98,17 @@ int inspect(Context& context, const std::string& path) {
     table.row({key, value.is_string() ? value.get<std::string>() : value.dump()});
   if (context.terminal.human()) context.terminal.raw(table.text());
   if (facts.value("note", Json()).is_null())
-    throw Fault(kEnvironment,
-                "[cli] '" + path +
-                    "' is no Plait plugin: it has no Plait note; plugins are built with "
-                    "plait_add_plugin()");
+    throw CliError(kEnvironment,
+                   "[cli] '" + path +
+                       "' is no Plait plugin: it has no Plait note; plugins are built with "
+                       "plait_add_plugin()");
   return kOk;
 }
 
 int plugins(Context& context, const PluginsArguments& arguments) {
   const auto& words = arguments.words;
   if (!words.empty() && words[0] == "inspect") {
-    if (words.size() != 2) throw Fault(kUsage, "[cli] write it as: plait plugins inspect FILE");
+    if (words.size() != 2) throw CliError(kUsage, "[cli] write it as: plait plugins inspect FILE");
     return inspect(context, words[1]);
   }
   Engine engine = context.open_engine();
@@ -135,7 +136,7 @@ void add_plugins(CLI::App& app, Context& context) {
       "an item, a plugin or a kind (layer, optimizer, ...) to explain, or: inspect FILE");
   verb->add_flag("--report", arguments->report, "every file that was tried, with reason and fix");
   verb->callback([&context, arguments] {
-    context.chosen = [&context, arguments] { return plugins(context, *arguments); };
+    context.run_command = [&context, arguments] { return plugins(context, *arguments); };
   });
 }
 

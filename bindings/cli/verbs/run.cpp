@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
-#include "bindings/cli/figures.hpp"
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/cores.hpp"
 #include "bindings/cli/launch/local.hpp"
+#include "bindings/cli/metrics.hpp"
 #include "bindings/cli/ranks.hpp"
 
 namespace plait::cli {
@@ -58,7 +58,7 @@ class Run {
   Context& context_;
   Terminal& terminal_;
   const RunArguments& arguments_;
-  OwnRank own_;
+  RankInfo own_;
   Json values_;  // every value of the experiment
   int64_t log_every_ = 1;
   Clock::time_point start_, last_step_;
@@ -77,7 +77,7 @@ uint32_t resume_mode(const std::string& word) {
 void Run::become_rank() {
   if (own_.alone()) return;
   terminal_.silent = own_.rank != 0;
-  take_share(own_.local_rank, own_.local_size);
+  bind_local_rank(own_.local_rank, own_.local_size);
   keep_report_pipe();
   context_.on_failure = [rank = own_.rank](uint32_t code, const std::string& text) {
     report_failure({rank, code, monotonic_seconds(), text});
@@ -86,26 +86,26 @@ void Run::become_rank() {
 
 int Run::launch(int64_t ranks) {
   if (ranks > kMostLocalRanks)
-    throw Fault(kUsage,
-                strf("[cli] [topology] asks for %lld ranks; plait run starts %lld at most "
-                     "on one machine: start them with torchrun, srun or mpirun on several",
-                     static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
+    throw CliError(kUsage,
+                   strf("[cli] [topology] asks for %lld ranks; plait run starts %lld at most "
+                        "on one machine: start them with torchrun, srun or mpirun on several",
+                        static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
   terminal_.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));
   LocalJob job;
   job.ranks = static_cast<int>(ranks);
   job.command = context_.words;
   job.grace = arguments_.grace;
   job.relay = [this](std::string_view line) { terminal_.relay(line); };
-  const Verdict verdict = run_local(job);
-  if (verdict.text.empty()) return verdict.code;
-  terminal_.error(verdict.text);
+  const JobOutcome outcome = run_local(job);
+  if (outcome.text.empty()) return outcome.code;
+  terminal_.error(outcome.text);
   terminal_.record({{"event", "error"},
                     {"kind", "launch"},
                     {"code", 0},
-                    {"exit", verdict.code},
-                    {"rank", verdict.rank < 0 ? Json() : Json(verdict.rank)},
-                    {"message", verdict.text}});
-  return verdict.code;
+                    {"exit", outcome.code},
+                    {"rank", outcome.rank < 0 ? Json() : Json(outcome.rank)},
+                    {"message", outcome.text}});
+  return outcome.code;
 }
 
 SessionSettings Run::settings() {
@@ -148,7 +148,7 @@ bool Run::on_step(const plait_step_result& r) {
                       {"samples", r.samples},
                       {"loss", json_number(r.loss)},
                       {"grad_norm", json_number(r.grad_norm)},
-                      {"lr", json_number(r.rate)},
+                      {"lr", json_number(r.learning_rate)},
                       {"seconds", r.seconds},
                       {"skipped", r.skipped != 0}});
   return false;
@@ -175,12 +175,12 @@ void Run::report(Session& session, const plait_step_result& last) {
   if (stepped) {
     terminal_.line(last.skipped ? strf("done after step %lld, which was skipped: not finite", step)
                                 : strf("done after step %lld: training loss %s", step,
-                                       figure(last.loss).c_str()));
+                                       metric_text(last.loss).c_str()));
     terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
   } else {
     terminal_.line(strf("nothing to do: step %lld was the last; run.steps=N sets another", step));
   }
-  if (!evaluation.is_null()) show_figures(terminal_, evaluation);
+  if (!evaluation.is_null()) show_metrics(terminal_, evaluation);
   if (terminal_.quiet) return;
   terminal_.line("everything is in " + run_dir);
 }
@@ -206,7 +206,7 @@ int Run::interrupted(const Json& session, const HostError& e) {
 int Run::run() {
   signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to lose a run
   const Job job = Job::from_environment();
-  own_ = own_rank(Json::parse(job.describe()));
+  own_ = rank_info(Json::parse(job.describe()));
   become_rank();
   int64_t ranks = 1;
   {
@@ -214,8 +214,8 @@ int Run::run() {
     const Experiment experiment =
         Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
     values_ = Json::parse(experiment.describe());
-    if (const std::string endless = without_end(values_); !endless.empty())
-      throw Fault(kUsage, "[cli] " + endless);
+    if (const std::string endless = unbounded_reason(values_); !endless.empty())
+      throw CliError(kUsage, "[cli] " + endless);
     if (const auto every = values_.find("run.log_every"); every != values_.end())
       log_every_ = std::max<int64_t>(1, every->value("value", 1));
     if (!own_.alone()) return train(Plan(experiment, job));
@@ -238,7 +238,7 @@ int Run::train(const Plan& plan) {
     plait_step_result last;
     {
       const Interrupt interrupt(session.get(),
-                                {.say = !terminal_.silent, .patient = !own_.alone()});
+                                {.announce = !terminal_.silent, .debounce = !own_.alone()});
       last = session.run();
     }
     report(session, last);
@@ -266,7 +266,7 @@ void add_run(CLI::App& app, Context& context) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
   verb->callback([&context, arguments] {
-    context.chosen = [&context, arguments] { return Run(context, *arguments).run(); };
+    context.run_command = [&context, arguments] { return Run(context, *arguments).run(); };
   });
 }
 

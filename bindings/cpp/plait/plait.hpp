@@ -196,7 +196,7 @@ class Experiment {
 struct JobSettings {
   uint32_t rank = 0, size = 1;
   uint32_t local_rank = 0, local_size = 0;  // local_size 0: all ranks are on this machine
-  std::string meeting = "";                 // "HOST:PORT", "file:PATH"; "": nowhere, for plans
+  std::string rendezvous = "";              // "HOST:PORT", "file:PATH"; "": nowhere, for plans
   std::string secret = "";                  // bytes
   double connect_timeout = 0, timeout = 0;  // seconds; 0: as [topology] says
 };
@@ -217,7 +217,7 @@ class Job {
     o.size = settings.size;
     o.local_rank = settings.local_rank;
     o.local_size = settings.local_size;
-    o.meeting = settings.meeting.empty() ? nullptr : settings.meeting.c_str();
+    o.rendezvous = settings.rendezvous.empty() ? nullptr : settings.rendezvous.c_str();
     o.secret = settings.secret.data();
     o.secret_size = settings.secret.size();
     o.connect_timeout = settings.connect_timeout;
@@ -225,7 +225,7 @@ class Job {
     open(&o);
   }
   const plait_job* get() const { return job_.get(); }
-  // JSON: rank, size, local_rank, local_size, meeting, source and reason; never the secret.
+  // JSON: rank, size, local_rank, local_size, rendezvous, source and reason; never the secret.
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_job_describe(get(), t); });
   }

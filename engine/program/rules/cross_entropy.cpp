@@ -10,15 +10,15 @@ namespace {
 
 void check_operands(const Application& a) {
   const plait_shape &x = a.in[0], &label = a.in[1];
-  if (x.rank < 1 || !is_float(x.dtype))
+  if (x.ndim < 1 || !is_float(x.dtype))
     fail_invalid(a.where() + " needs float logits (R.., C), found " + text(x));
   if (is_float(label.dtype))
     fail_invalid(a.where() + " needs integer class indices, found " + text(label));
-  Dims rows(x.dims, x.dims + x.rank - 1);
+  Dims rows(x.dims, x.dims + x.ndim - 1);
   if (dims_of(label) != rows)
     fail_invalid(a.where() + " labels have shape " + text(label) + ", logits " + text(x) +
-                 " need one label per row of " + std::to_string(x.dims[x.rank - 1]) + " classes");
-  const double s = a.attrs.real("smoothing", 0);
+                 " need one label per row of " + std::to_string(x.dims[x.ndim - 1]) + " classes");
+  const double s = a.attrs.real("label_smoothing", 0);
   if (!(s >= 0 && s < 1))
     fail_invalid(a.where() + " smoothing must be in [0, 1), found " + std::to_string(s));
 }
@@ -55,11 +55,11 @@ const Rule kCrossEntropy{.name = "cross_entropy",
                          .infer = infer,
                          .gradient = gradient,
                          .flops = flops,
-                         .write_shared = write_shared_cross_entropy};
+                         .write_sharded = write_sharded_cross_entropy};
 const Rule kCrossEntropyGrad{.name = "cross_entropy_grad",
                              .infer = infer_grad,
                              .gradient = nullptr,
                              .flops = flops,
-                             .write_shared = write_shared_cross_entropy_grad};
+                             .write_sharded = write_sharded_cross_entropy_grad};
 
 }  // namespace plait::program

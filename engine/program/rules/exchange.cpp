@@ -1,9 +1,9 @@
-// Exchanges between the ranks of a group, as ops: `exchange` starts one, `exchange_wait` orders what follows behind its end. What a
+// Collectives between the ranks of a group, as ops: `collective_start` starts one, `collective_done` orders what follows behind its end. What a
 // program computes between the two may overlap with it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id
-// (which of the plan's exchanges it is), ordered (among all that are; for ranks whose programs differ).
-//   exchange(x, ...) -> y    further inputs are only waited for: values that lie in x's memory
-//   exchange() -> y          what a peer sends; shape, dtype
-//   exchange_wait(y, ...) -> y    in place; further inputs are what was sent, which must stay until then
+// (which of the plan's collectives it is), ordered (among all that are; for ranks whose programs differ).
+//   collective_start(x, ...) -> y    further inputs are only waited for: values that lie in x's memory
+//   collective_start() -> y          what a peer sends; shape, dtype
+//   collective_done(y, ...) -> y    in place; further inputs are what was sent, which must stay until then
 #include <plait/comm.h>
 
 #include "engine/base/error.hpp"
@@ -13,12 +13,12 @@
 namespace plait::program {
 namespace {
 
-std::vector<plait_shape> infer_exchange(const Application& a) {
+std::vector<plait_shape> infer_start(const Application& a) {
   const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
   if (kind == PLAIT_COMM_RECEIVE)
     return {make_shape(static_cast<uint32_t>(a.attrs.integer("dtype", PLAIT_F32)),
                        a.attrs.ints("shape"))};
-  if (a.in.empty()) fail_invalid(a.where() + " needs a value to exchange");
+  if (a.in.empty()) fail_invalid(a.where() + " needs a value to communicate");
   const plait_shape& x = a.in[0];
   if (kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_BROADCAST || kind == PLAIT_COMM_SEND)
     return {x};
@@ -32,7 +32,7 @@ std::vector<plait_shape> infer_exchange(const Application& a) {
   return {make_shape(x.dtype, dims)};
 }
 
-std::vector<plait_shape> infer_wait(const Application& a) {
+std::vector<plait_shape> infer_done(const Application& a) {
   a.arity(1, 2);
   return {a.in[0]};
 }
@@ -41,16 +41,16 @@ double no_flops(const Graph&, const Op&) { return 0; }
 
 }  // namespace
 
-extern const Rule kExchange, kExchangeWait;
-const Rule kExchange{.name = "exchange",
-                     .infer = infer_exchange,
-                     .gradient = nullptr,
-                     .flops = no_flops,
-                     .exchange = Exchange::kStart};
-const Rule kExchangeWait{.name = "exchange_wait",
-                         .infer = infer_wait,
-                         .gradient = nullptr,
-                         .flops = no_flops,
-                         .exchange = Exchange::kWait};
+extern const Rule kCollectiveStart, kCollectiveDone;
+const Rule kCollectiveStart{.name = "collective_start",
+                            .infer = infer_start,
+                            .gradient = nullptr,
+                            .flops = no_flops,
+                            .collective = CollectiveOp::kStart};
+const Rule kCollectiveDone{.name = "collective_done",
+                           .infer = infer_done,
+                           .gradient = nullptr,
+                           .flops = no_flops,
+                           .collective = CollectiveOp::kDone};
 
 }  // namespace plait::program

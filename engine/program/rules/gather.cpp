@@ -16,9 +16,9 @@ void check_index(const Application& a, const plait_shape& index) {
 std::vector<plait_shape> infer_gather(const Application& a) {
   a.arity(2, 2);
   check_index(a, a.in[1]);
-  if (a.in[0].rank < 1) fail_invalid(a.where() + " needs a table (V, C..), found " + text(a.in[0]));
+  if (a.in[0].ndim < 1) fail_invalid(a.where() + " needs a table (V, C..), found " + text(a.in[0]));
   Dims dims = dims_of(a.in[1]);
-  for (uint32_t i = 1; i < a.in[0].rank; ++i) dims.push_back(a.in[0].dims[i]);
+  for (uint32_t i = 1; i < a.in[0].ndim; ++i) dims.push_back(a.in[0].dims[i]);
   return {make_shape(a.in[0].dtype, dims)};
 }
 void gradient_gather(Use& u) {
@@ -30,13 +30,13 @@ std::vector<plait_shape> infer_scatter(const Application& a) {
   a.arity(2, 2);
   check_index(a, a.in[1]);
   const plait_shape &d = a.in[0], &index = a.in[1];
-  bool fits = d.rank >= index.rank;
-  for (uint32_t i = 0; fits && i < index.rank; ++i) fits = d.dims[i] == index.dims[i];
+  bool fits = d.ndim >= index.ndim;
+  for (uint32_t i = 0; fits && i < index.ndim; ++i) fits = d.dims[i] == index.dims[i];
   if (!fits)
     fail_invalid(a.where() + " " + text(d) + " must begin with the extents of the indices " +
                  text(index));
   Dims dims{a.attrs.integer("rows", 0)};
-  for (uint32_t i = index.rank; i < d.rank; ++i) dims.push_back(d.dims[i]);
+  for (uint32_t i = index.ndim; i < d.ndim; ++i) dims.push_back(d.dims[i]);
   return {make_shape(d.dtype, dims)};
 }
 void gradient_scatter(Use& u) { u.d_in[0] = u.g.apply1("gather", {u.d_out[0], u.op.in[1]}); }
@@ -55,10 +55,10 @@ extern const Rule kGather, kScatterAdd, kOneHot;
 const Rule kGather{.name = "gather",
                    .infer = infer_gather,
                    .gradient = gradient_gather,
-                   .share = share_gather,
-                   .write_shared = write_shared_gather};
-const Rule kScatterAdd{"scatter_add", infer_scatter,   gradient_scatter, nullptr,
-                       false,         Exchange::kNone, share_scatter};
+                   .sharding = shard_gather,
+                   .write_sharded = write_sharded_gather};
+const Rule kScatterAdd{"scatter_add", infer_scatter,       gradient_scatter, nullptr,
+                       false,         CollectiveOp::kNone, shard_scatter};
 const Rule kOneHot{"one_hot", infer_one_hot, nullptr};
 
 }  // namespace plait::program

@@ -24,7 +24,7 @@ std::vector<plait_shape> infer_transpose(const Application& a) {
   const auto& perm = a.attrs.ints("perm");
   std::vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
-  bool is_perm = perm.size() == a.in[0].rank;
+  bool is_perm = perm.size() == a.in[0].ndim;
   for (size_t i = 0; is_perm && i < sorted.size(); ++i)
     is_perm = sorted[i] == static_cast<int64_t>(i);
   if (!is_perm) fail_invalid(a.where() + " perm must name each axis of " + text(a.in[0]) + " once");
@@ -42,8 +42,8 @@ void gradient_transpose(Use& u) {
 
 int64_t axis_of(const Application& a) {
   const int64_t axis = a.attrs.integer("axis", 0);
-  if (axis < 0 || axis >= static_cast<int64_t>(a.in[0].rank))
-    fail_invalid(a.where() + " axis " + std::to_string(axis) + " is not within the rank of " +
+  if (axis < 0 || axis >= static_cast<int64_t>(a.in[0].ndim))
+    fail_invalid(a.where() + " axis " + std::to_string(axis) + " is out of range for " +
                  text(a.in[0]));
   return axis;
 }
@@ -89,7 +89,7 @@ std::vector<plait_shape> infer_concat(const Application& a) {
   Dims dims = dims_of(a.in[0]);
   for (size_t i = 1; i < a.in.size(); ++i) {
     plait_shape rest = a.in[i], first = a.in[0];
-    if (rest.rank == first.rank) rest.dims[axis] = first.dims[axis] = 0;
+    if (rest.ndim == first.ndim) rest.dims[axis] = first.dims[axis] = 0;
     if (!same(rest, first))
       fail_invalid(a.where() + " " + text(a.in[0]) + " and " + text(a.in[i]) +
                    " differ beyond axis " + std::to_string(axis));
@@ -114,14 +114,15 @@ double no_flops(const Graph&, const Op&) { return 0; }
 }  // namespace
 
 extern const Rule kReshape, kTranspose, kSlice, kPad, kConcat;
-const Rule kReshape{"reshape", infer_reshape,   gradient_reshape, no_flops,
-                    true,      Exchange::kNone, share_reshape};
-const Rule kTranspose{"transpose", infer_transpose, gradient_transpose, no_flops,
-                      false,       Exchange::kNone, share_transpose};
-const Rule kSlice{"slice", infer_slice,     gradient_slice, no_flops,
-                  false,   Exchange::kNone, share_off_axis};
-const Rule kPad{"pad", infer_pad, gradient_pad, no_flops, false, Exchange::kNone, share_off_axis};
-const Rule kConcat{"concat", infer_concat,    gradient_concat, no_flops,
-                   false,    Exchange::kNone, share_off_axis};
+const Rule kReshape{"reshape", infer_reshape,       gradient_reshape, no_flops,
+                    true,      CollectiveOp::kNone, shard_reshape};
+const Rule kTranspose{"transpose", infer_transpose,     gradient_transpose, no_flops,
+                      false,       CollectiveOp::kNone, shard_transpose};
+const Rule kSlice{"slice", infer_slice,         gradient_slice, no_flops,
+                  false,   CollectiveOp::kNone, shard_off_axis};
+const Rule kPad{"pad", infer_pad,           gradient_pad,  no_flops,
+                false, CollectiveOp::kNone, shard_off_axis};
+const Rule kConcat{"concat", infer_concat,        gradient_concat, no_flops,
+                   false,    CollectiveOp::kNone, shard_off_axis};
 
 }  // namespace plait::program

@@ -5,8 +5,8 @@ namespace plait::program {
 
 extern const Rule kMap, kMatmul, kReduce, kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad,
     kCrossEntropy, kCrossEntropyGrad, kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad, kGather,
-    kScatterAdd, kOneHot, kReshape, kTranspose, kSlice, kPad, kConcat, kRandom, kExchange,
-    kExchangeWait;
+    kScatterAdd, kOneHot, kReshape, kTranspose, kSlice, kPad, kConcat, kRandom, kCollectiveStart,
+    kCollectiveDone;
 
 const std::vector<const Rule*>& core_rules() {
   static const std::vector<const Rule*> kRules = {&kMap,
@@ -31,8 +31,8 @@ const std::vector<const Rule*>& core_rules() {
                                                   &kPad,
                                                   &kConcat,
                                                   &kRandom,
-                                                  &kExchange,
-                                                  &kExchangeWait};
+                                                  &kCollectiveStart,
+                                                  &kCollectiveDone};
   return kRules;
 }
 

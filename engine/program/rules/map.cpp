@@ -36,7 +36,7 @@ constexpr Named kNames[] = {
 // in y it is used: then the operand need not be kept for the backward pass.
 std::array<ValueId, 3> derivatives(Graph& g, uint32_t code, const std::array<ValueId, 3>& x,
                                    ValueId y, ValueId d) {
-  auto op = [&](const char* name, ValueId a, ValueId b) { return operator_(g, name, a, b); };
+  auto op = [&](const char* name, ValueId a, ValueId b) { return binary(g, name, a, b); };
   auto un = [&](const char* name, ValueId a) { return g.apply1(name, {a}); };
   auto num = [&](double v) { return g.constant(v); };
   auto masked = [&](ValueId condition, ValueId v) {
@@ -145,7 +145,7 @@ const Rule kMap{"map",
                          static_cast<double>(op.map.instrs.size());
                 },
                 false,
-                Exchange::kNone,
-                share_map};
+                CollectiveOp::kNone,
+                shard_map};
 
 }  // namespace plait::program

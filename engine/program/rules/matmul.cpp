@@ -20,25 +20,25 @@ Sizes sizes(const Application& a) {
   const bool ta = a.attrs.integer("transpose_a", 0) != 0,
              tb = a.attrs.integer("transpose_b", 0) != 0;
   const plait_shape &x = a.in[0], &w = a.in[1];
-  if (x.rank < 2 || w.rank < 2)
+  if (x.ndim < 2 || w.ndim < 2)
     fail_invalid(a.where() + " needs matrices, found " + text(x) + " and " + text(w));
   if (!is_float(x.dtype) || x.dtype != w.dtype)
     fail_invalid(a.where() + " needs two operands of one float type, found " + text(x) + " and " +
                  text(w));
   Sizes s;
-  s.m = x.dims[x.rank - (ta ? 1 : 2)];
-  s.k = x.dims[x.rank - (ta ? 2 : 1)];
-  s.n = w.dims[w.rank - (tb ? 2 : 1)];
-  const int64_t kw = w.dims[w.rank - (tb ? 1 : 2)];
+  s.m = x.dims[x.ndim - (ta ? 1 : 2)];
+  s.k = x.dims[x.ndim - (ta ? 2 : 1)];
+  s.n = w.dims[w.ndim - (tb ? 2 : 1)];
+  const int64_t kw = w.dims[w.ndim - (tb ? 1 : 2)];
   if (s.k != kw)
     fail_invalid(a.where() + " inner extents differ: " + std::to_string(s.k) + " in " + text(x) +
                  (ta ? " transposed" : "") + ", " + std::to_string(kw) + " in " + text(w) +
                  (tb ? " transposed" : ""));
-  s.lead = Dims(x.dims, x.dims + x.rank - 2);
-  s.shared_b = w.rank == 2;
-  if (!s.shared_b && Dims(w.dims, w.dims + w.rank - 2) != s.lead)
+  s.lead = Dims(x.dims, x.dims + x.ndim - 2);
+  s.shared_b = w.ndim == 2;
+  if (!s.shared_b && Dims(w.dims, w.dims + w.ndim - 2) != s.lead)
     fail_invalid(a.where() + " leading extents differ: " + text(x) + " and " + text(w));
-  if (s.shared_b && x.rank > 2 && ta)
+  if (s.shared_b && x.ndim > 2 && ta)
     fail_invalid(a.where() +
                  " transpose_a with one shared matrix b is not defined: reshape a first");
   return s;
@@ -48,7 +48,7 @@ std::vector<plait_shape> infer(const Application& a) {
   const bool bias = a.attrs.integer("bias", 0) != 0;
   a.arity(bias ? 3 : 2, bias ? 3 : 2);
   Sizes s = sizes(a);
-  if (bias && (a.in[2].rank != 1 || a.in[2].dims[0] != s.n))
+  if (bias && (a.in[2].ndim != 1 || a.in[2].dims[0] != s.n))
     fail_invalid(a.where() + " bias has shape " + text(a.in[2]) + ", expected (" +
                  std::to_string(s.n) + ")");
   Dims out = s.lead;
@@ -69,9 +69,9 @@ void gradient(Use& u) {
   if (u.wanted[0]) u.d_in[0] = ta ? mm(b, tb, d, true) : mm(d, false, b, !tb);
   if (u.wanted[1]) {
     ValueId x = a, dy = d;
-    if (g.shape(b).rank == 2 && g.shape(a).rank > 2) {  // rows of all leading dims add up
+    if (g.shape(b).ndim == 2 && g.shape(a).ndim > 2) {  // rows of all leading dims add up
       const plait_shape &sa = g.shape(a), &sd = g.shape(d);
-      const int64_t k = sa.dims[sa.rank - 1], n = sd.dims[sd.rank - 1];
+      const int64_t k = sa.dims[sa.ndim - 1], n = sd.dims[sd.ndim - 1];
       const int64_t rows = k ? elements(sa) / k : (n ? elements(sd) / n : 0);
       x = reshaped(g, a, {rows, k});
       dy = reshaped(g, d, {rows, n});
@@ -83,13 +83,13 @@ void gradient(Use& u) {
 
 double flops(const Graph& g, const Op& op) {
   const plait_shape& x = g.shape(op.in[0]);
-  const int64_t k = x.dims[x.rank - (op.attrs.integer("transpose_a", 0) ? 2 : 1)];
+  const int64_t k = x.dims[x.ndim - (op.attrs.integer("transpose_a", 0) ? 2 : 1)];
   return 2.0 * static_cast<double>(k) * static_cast<double>(elements(g.shape(op.out[0])));
 }
 
 }  // namespace
 
 extern const Rule kMatmul;
-const Rule kMatmul{"matmul", infer, gradient, flops, false, Exchange::kNone, share_matmul};
+const Rule kMatmul{"matmul", infer, gradient, flops, false, CollectiveOp::kNone, shard_matmul};
 
 }  // namespace plait::program

@@ -7,16 +7,16 @@ namespace {
 
 void check_channels(const Application& a, size_t i, const char* what) {
   const plait_shape& x = a.in[0];
-  if (x.rank < 1 || !is_float(x.dtype))
+  if (x.ndim < 1 || !is_float(x.dtype))
     fail_invalid(a.where() + " needs rows of floats, found " + text(x));
-  const int64_t c = x.dims[x.rank - 1];
-  if (a.in[i].rank != 1 || a.in[i].dims[0] != c)
+  const int64_t c = x.dims[x.ndim - 1];
+  if (a.in[i].ndim != 1 || a.in[i].dims[0] != c)
     fail_invalid(a.where() + " " + what + " has shape " + text(a.in[i]) + ", rows have " +
                  std::to_string(c) + " channels");
 }
 
 plait_shape row_shape(const plait_shape& x) {
-  return make_shape(PLAIT_F32, Dims(x.dims, x.dims + x.rank - 1));
+  return make_shape(PLAIT_F32, Dims(x.dims, x.dims + x.ndim - 1));
 }
 
 std::vector<plait_shape> infer_layer(const Application& a) {

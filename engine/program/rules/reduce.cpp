@@ -15,7 +15,7 @@ std::vector<plait_shape> infer_reduce(const Application& a) {
   const auto& axes = a.attrs.ints("axes");
   Dims dims;
   size_t next = 0;
-  for (int64_t i = 0; i < static_cast<int64_t>(x.rank); ++i) {
+  for (int64_t i = 0; i < static_cast<int64_t>(x.ndim); ++i) {
     const bool reduced = next < axes.size() && axes[next] == i;
     if (reduced) ++next;
     if (!reduced)
@@ -24,7 +24,7 @@ std::vector<plait_shape> infer_reduce(const Application& a) {
       dims.push_back(1);
   }
   if (next != axes.size())
-    fail_invalid(a.where() + " axes must be sorted, different and within the rank of " + text(x));
+    fail_invalid(a.where() + " axes must be sorted, different and in range for " + text(x));
   return {make_shape(x.dtype, dims)};
 }
 
@@ -36,23 +36,23 @@ void gradient_reduce(Use& u) {
   for (int64_t axis : u.op.attrs.ints("axes")) kept[static_cast<size_t>(axis)] = 1;
   const ValueId d = reshaped(g, u.d_out[0], kept);
   if (kind == "sum_squares") {
-    u.d_in[0] = operator_(g, "mul", scaled(g, x, 2), d);
+    u.d_in[0] = binary(g, "mul", scaled(g, x, 2), d);
   } else if (kind == "max") {
     // Ties share the gradient evenly, which is one of the valid subgradients and does not depend on order.
-    const ValueId hit = operator_(g, "eq", x, reshaped(g, u.op.out[0], kept));
+    const ValueId hit = binary(g, "eq", x, reshaped(g, u.op.out[0], kept));
     const ValueId count = g.apply1("reduce", {hit},
                                    {attr("kind", std::string("sum")),
                                     attr("axes", u.op.attrs.ints("axes")), attr("keep", true)});
-    u.d_in[0] = operator_(g, "mul", hit, operator_(g, "div", d, count));
+    u.d_in[0] = binary(g, "mul", hit, binary(g, "div", d, count));
   } else {
-    u.d_in[0] = operator_(g, "add", filled(g, g.shape(x), 0), d);
+    u.d_in[0] = binary(g, "add", filled(g, g.shape(x), 0), d);
   }
 }
 
 std::vector<plait_shape> infer_rows(const Application& a) {
   const size_t n = a.op == "softmax" || a.op == "log_softmax" ? 1 : 2;
   a.arity(n, n);
-  if (a.in[0].rank < 1 || !is_float(a.in[0].dtype))
+  if (a.in[0].ndim < 1 || !is_float(a.in[0].dtype))
     fail_invalid(a.where() + " needs rows of floats, found " + text(a.in[0]));
   if (n == 2 && !same(a.in[0], a.in[1]))
     fail_invalid(a.where() + " shapes differ: " + text(a.in[0]) + " and " + text(a.in[1]));
@@ -74,15 +74,15 @@ double in_flops(const Graph& g, const Op& op) {
 }  // namespace
 
 extern const Rule kReduce, kSoftmax, kLogSoftmax, kSoftmaxGrad, kLogSoftmaxGrad;
-const Rule kReduce{"reduce", infer_reduce,    gradient_reduce, in_flops,
-                   false,    Exchange::kNone, share_reduce};
-const Rule kSoftmax{"softmax", infer_rows,      gradient_softmax, row_flops,
-                    false,     Exchange::kNone, share_rows};
-const Rule kLogSoftmax{"log_softmax",   infer_rows, gradient_log_softmax, row_flops, false,
-                       Exchange::kNone, share_rows};
-const Rule kSoftmaxGrad{"softmax_grad", infer_rows,      nullptr,   row_flops,
-                        false,          Exchange::kNone, share_rows};
-const Rule kLogSoftmaxGrad{"log_softmax_grad", infer_rows, nullptr, row_flops, false,
-                           Exchange::kNone,    share_rows};
+const Rule kReduce{"reduce", infer_reduce,        gradient_reduce, in_flops,
+                   false,    CollectiveOp::kNone, shard_reduce};
+const Rule kSoftmax{"softmax", infer_rows,          gradient_softmax, row_flops,
+                    false,     CollectiveOp::kNone, shard_rows};
+const Rule kLogSoftmax{"log_softmax",       infer_rows, gradient_log_softmax, row_flops, false,
+                       CollectiveOp::kNone, shard_rows};
+const Rule kSoftmaxGrad{"softmax_grad", infer_rows,          nullptr,   row_flops,
+                        false,          CollectiveOp::kNone, shard_rows};
+const Rule kLogSoftmaxGrad{"log_softmax_grad",  infer_rows, nullptr, row_flops, false,
+                           CollectiveOp::kNone, shard_rows};
 
 }  // namespace plait::program

@@ -105,7 +105,8 @@ std::vector<Address> resolve(const std::string& host, uint16_t port) {
   return all;
 }
 
-std::vector<Address> resolve_meeting(const std::string& host, uint16_t port, bool one_machine) {
+std::vector<Address> resolve_rendezvous_host(const std::string& host, uint16_t port,
+                                             bool one_machine) {
   std::vector<Address> all = resolve(host, port);
   if (one_machine || is_number(host) || host == "localhost" ||
       !std::all_of(all.begin(), all.end(), is_loopback))
@@ -139,7 +140,7 @@ Address address_of_machine() {
   }
   fail(PLAIT_ERR_IO, "[control] this machine (" + host_name() +
                          ") has no address but loopback, where ranks on other machines do not "
-                         "find rank 0; bring a network up, or name HOST:PORT as the meeting");
+                         "find rank 0; bring a network up, or name HOST:PORT as the rendezvous");
 }
 
 }  // namespace plait::runtime::control

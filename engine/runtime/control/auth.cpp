@@ -52,7 +52,7 @@ Digest hmac(std::string_view key, std::string_view data) {
   return sha256(outer, text_of(sha256(inner, data)));
 }
 
-bool same(std::string_view a, std::string_view b) {
+bool equal_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
   for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);

@@ -13,7 +13,7 @@ using Digest = std::array<uint8_t, 32>;
 
 Digest hmac(std::string_view key, std::string_view data);
 // Equal, in a time that does not depend on where they differ.
-bool same(std::string_view a, std::string_view b);
+bool equal_constant_time(std::string_view a, std::string_view b);
 
 // Bytes nobody can guess. Errors: PLAIT_ERR_IO when the system gives none.
 std::string random_bytes(size_t n);
@@ -24,8 +24,8 @@ std::string unhex(std::string_view text);
 constexpr size_t kNonceSize = 32;
 constexpr size_t kRunSize = 16;
 constexpr size_t kProofSize = std::tuple_size_v<Digest>;
-constexpr size_t kSecretSize = 32;   // of our own making
-constexpr size_t kLeastSecret = 16;  // of anybody's
+constexpr size_t kSecretSize = 32;  // of our own making
+constexpr size_t kMinSecret = 16;   // of anybody's
 
 // What the two ends of a connection agree on before either trusts the other. A proof is good for this connection only, since
 // each end has brought a nonce of its own, and for one direction only.

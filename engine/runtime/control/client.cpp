@@ -8,9 +8,9 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
-#include "engine/runtime/control/board.hpp"
+#include "engine/runtime/control/collective_order_check.hpp"
 #include "engine/runtime/control/identity.hpp"
-#include "engine/runtime/control/orders.hpp"
+#include "engine/runtime/control/job_state.hpp"
 #include "engine/runtime/control/server.hpp"
 
 namespace plait::runtime::control {
@@ -19,22 +19,22 @@ namespace {
 constexpr auto kGrace = std::chrono::seconds(1);       // for rank 0 to say that the time is over
 constexpr auto kLastWords = std::chrono::seconds(2);   // for what is to be sent before leaving
 constexpr auto kLastAnswer = std::chrono::seconds(1);  // for rank 0 to close
-constexpr size_t kMostReport = 4096;
+constexpr size_t kMaxReport = 4096;
 
 }  // namespace
 
-Client::Client(const ControlConfig& config, Joined joined, Time deadline, Log& log)
+Client::Client(const ControlConfig& config, JoinedServer joined, Time deadline, Log& log)
     : job_(config.job),
       name_(own_name(config)),
       identity_(config.identity),
       timeout_(config.job.timeout),
-      interval_(beat_interval(std::min(timeout_, joined.server_timeout))),
+      interval_(heartbeat_interval(std::min(timeout_, joined.server_timeout))),
       // Rank 0 may be more patient than this rank, and speaks the less often.
-      silence_(std::max(span(timeout_), 4 * beat_interval(joined.server_timeout))),
+      silence_(std::max(to_duration(timeout_), 4 * heartbeat_interval(joined.server_timeout))),
       deadline_(deadline),
       log_(log),
       joined_(std::move(joined)),
-      ending_([this] {
+      termination_([this] {
         const std::lock_guard lock(mutex_);
         changed_.notify_all();
       }),
@@ -52,36 +52,37 @@ Client::~Client() {
   thread_.join();
 }
 
-std::vector<Peer> Client::meet() {
+std::vector<Peer> Client::wait_for_ranks() {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline_ + kGrace,
-                      [&] { return started_ || ending_.get().code != PLAIT_OK; });
+                      [&] { return started_ || termination_.get().code != PLAIT_OK; });
   if (started_) return peers_;
-  if (const End end = ending_.get(); end.code != PLAIT_OK) fail(end.code, "[control] " + end.text);
+  if (const EndReason end = termination_.get(); end.code != PLAIT_OK)
+    fail(end.code, "[control] " + end.text);
   fail(PLAIT_ERR_PEER, strf("[control] rank 0 at %s does not say within %g s whether all ranks "
                             "have come; see whether it still runs",
                             joined_.where.c_str(), job_.connect_timeout));
 }
 
-Client::Answer Client::ask(Kind kind, const std::string& key, std::string_view value, Time deadline,
-                           bool& late) {
+Client::Answer Client::ask(MessageKind kind, const std::string& key, std::string_view value,
+                           Time deadline, bool& late) {
   Answer answer;
   late = false;
-  if (ending_.get().code != PLAIT_OK) return answer;
+  if (termination_.get().code != PLAIT_OK) return answer;
   std::unique_lock lock(mutex_);
   const uint32_t request = ++last_request_;
-  Writer frame(kind);
+  FrameWriter frame(kind);
   frame.u32(request).text(key);
-  if (kind == Kind::kSet) frame.text(value);
+  if (kind == MessageKind::kSet) frame.text(value);
   out_ += frame.done();
   asked_.emplace(request, &answer);
   waker_.wake();
   const bool answered = changed_.wait_until(
-      lock, deadline, [&] { return answer.here || ending_.get().code != PLAIT_OK; });
+      lock, deadline, [&] { return answer.arrived || termination_.get().code != PLAIT_OK; });
   asked_.erase(request);
   late = !answered;
   if (late) {
-    out_ += Writer(Kind::kCancel).u32(request).done();
+    out_ += FrameWriter(MessageKind::kCancel).u32(request).done();
     waker_.wake();
   }
   return answer;
@@ -89,31 +90,32 @@ Client::Answer Client::ask(Kind kind, const std::string& key, std::string_view v
 
 void Client::set(const std::string& key, std::string_view value) {
   bool late = false;
-  const Answer answer = ask(Kind::kSet, key, value, Clock::now() + span(timeout_), late);
+  const Answer answer =
+      ask(MessageKind::kSet, key, value, Clock::now() + to_duration(timeout_), late);
   if (late)
     fail(PLAIT_ERR_PEER,
          strf("[control] rank 0 did not take '%s' within %g s", key.c_str(), timeout_));
-  if (!answer.here)
-    fail(PLAIT_ERR_PEER, "[control] cannot lay down '" + key + "': " + ending_.get().text);
+  if (!answer.arrived)
+    fail(PLAIT_ERR_PEER, "[control] cannot publish '" + key + "': " + termination_.get().text);
   if (answer.code != PLAIT_OK)
-    fail(answer.code, "[control] cannot lay down '" + key + "': " + answer.bytes);
+    fail(answer.code, "[control] cannot publish '" + key + "': " + answer.bytes);
 }
 
 std::string Client::get(const std::string& key, double seconds) {
   bool late = false;
-  Answer answer = ask(Kind::kGet, key, "", Clock::now() + span(seconds), late);
+  Answer answer = ask(MessageKind::kGet, key, "", Clock::now() + to_duration(seconds), late);
   if (late)
-    fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has laid down",
+    fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
                               name_.c_str(), seconds, key.c_str()));
-  if (!answer.here)
-    fail(PLAIT_ERR_PEER, "[control] '" + key + "' will not come: " + ending_.get().text);
+  if (!answer.arrived)
+    fail(PLAIT_ERR_PEER, "[control] '" + key + "' will not come: " + termination_.get().text);
   if (answer.code != PLAIT_OK)
     fail(answer.code, "[control] '" + key + "' will not come: " + answer.bytes);
   return std::move(answer.bytes);
 }
 
 void Client::forget(const std::string& key) {
-  const std::string frame = Writer(Kind::kForget).text(key).done();
+  const std::string frame = FrameWriter(MessageKind::kForget).text(key).done();
   {
     const std::lock_guard lock(mutex_);
     out_ += frame;
@@ -121,7 +123,7 @@ void Client::forget(const std::string& key) {
   waker_.wake();
 }
 
-void Client::watch(const std::string& group, const Sequence& calls) {
+void Client::watch(const std::string& group, const CollectiveLog& calls) {
   const std::lock_guard lock(watch_mutex_);
   watched_[group] = &calls;
 }
@@ -131,9 +133,10 @@ void Client::unwatch() noexcept {
   watched_.clear();
 }
 
-void Client::give_up(std::string_view text) noexcept {
+void Client::abort(std::string_view text) noexcept {
   try {
-    const std::string frame = Writer(Kind::kGiveUp).text(shortened(text, kMostText)).done();
+    const std::string frame =
+        FrameWriter(MessageKind::kAbort).text(shortened(text, kMaxText)).done();
     const std::lock_guard lock(mutex_);
     out_ += frame;
   } catch (...) {
@@ -146,34 +149,35 @@ void Client::give_up(std::string_view text) noexcept {
 
 void Client::run() noexcept {
   try {
-    heard_ = Clock::now();
-    next_beat_ = heard_;
-    while (!closed_ && !leaving_.load()) turn();
+    last_received_ = Clock::now();
+    next_heartbeat_ = last_received_;
+    while (!closed_ && !leaving_.load()) poll_once();
     if (!closed_) leave();
   } catch (const std::exception& e) {
     log_.error(e.what());
-    joined_.line->shut();
-    ending_.fail(e.what());
+    joined_.connection->shut();
+    termination_.fail(e.what());
   }
 }
 
-void Client::turn() {
+void Client::poll_once() {
   Time now = Clock::now();
   const std::string closed = flush();
-  pollfd fds[2] = {{joined_.line->fd(), joined_.line->events(), 0}, {waker_.fd(), POLLIN, 0}};
-  const Time until = next_beat_;
+  pollfd fds[2] = {{joined_.connection->fd(), joined_.connection->events(), 0},
+                   {waker_.fd(), POLLIN, 0}};
+  const Time until = next_heartbeat_;
   if (closed.empty() && poll(fds, 2, poll_ms(until, now)) < 0) fds[0].revents = 0;
   now = Clock::now();
   // This process was stopped, or starved: no wonder that it heard nothing.
-  if (const auto late = now - until; late > interval_) heard_ += late;
+  if (const auto late = now - until; late > interval_) last_received_ += late;
   waker_.clear();
   // Also when it cannot be written to: why it was closed may be there to read.
-  if (fds[0].revents != 0 || !closed.empty()) hear();
-  if (!closed.empty() && !closed_) rank_0_is_lost(closed, false);
+  if (fds[0].revents != 0 || !closed.empty()) receive_frames();
+  if (!closed.empty() && !closed_) lose_rank_0(closed, false);
   if (broken_.load() && !closed_) {
-    joined_.line->shut();
+    joined_.connection->shut();
     closed_ = true;
-    finish({PLAIT_ERR_PEER, name_ + " gave up"});
+    finish({PLAIT_ERR_PEER, name_ + " aborted"});
   }
   if (!closed_) watch_server(now);
 }
@@ -185,38 +189,38 @@ std::string Client::flush() {
     const std::lock_guard lock(mutex_);
     out.swap(out_);
   }
-  joined_.line->put(out);
-  return joined_.line->send();
+  joined_.connection->put(out);
+  return joined_.connection->send();
 }
 
-void Client::hear() {
+void Client::receive_frames() {
   try {
-    const std::string closed = joined_.line->receive();
-    if (closed.empty()) heard_ = Clock::now();
-    while (const auto frame = joined_.line->next()) handle(*frame);
-    if (!closed.empty()) rank_0_is_lost(closed, false);
+    const std::string closed = joined_.connection->receive();
+    if (closed.empty()) last_received_ = Clock::now();
+    while (const auto frame = joined_.connection->next()) handle(*frame);
+    if (!closed.empty()) lose_rank_0(closed, false);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_DATA) throw;
-    rank_0_is_lost("it sent what makes no sense", false);
+    lose_rank_0("it sent what makes no sense", false);
   }
 }
 
 void Client::handle(const Frame& frame) {
   switch (frame.kind) {
-    case Kind::kBeat:
-      step_of_rank_0_ = Reader(frame.payload).i64();
+    case MessageKind::kHeartbeat:
+      step_of_rank_0_ = PayloadReader(frame.payload).i64();
       return;
-    case Kind::kReply:
+    case MessageKind::kReply:
       return answer(frame);
-    case Kind::kPeer:
+    case MessageKind::kPeer:
       return introduce(frame);
-    case Kind::kAsk:
-      return joined_.line->put(keys_of(identity_, Reader(frame.payload).u64()));
-    case Kind::kWhich:
-      return say_which(Reader(frame.payload));
-    case Kind::kEnd:
+    case MessageKind::kAskKeys:
+      return joined_.connection->put(encode_keys(identity_, PayloadReader(frame.payload).u64()));
+    case MessageKind::kAskCall:
+      return describe_call(PayloadReader(frame.payload));
+    case MessageKind::kEnd:
       return finish(decode_end(frame));
-    case Kind::kStart: {
+    case MessageKind::kStart: {
       const std::lock_guard lock(mutex_);
       started_ = true;
       changed_.notify_all();
@@ -228,7 +232,7 @@ void Client::handle(const Frame& frame) {
 }
 
 void Client::answer(const Frame& frame) {
-  Reader r(frame.payload);
+  PayloadReader r(frame.payload);
   const uint32_t request = r.u32();
   const uint32_t code = r.u32();
   const std::lock_guard lock(mutex_);
@@ -247,85 +251,90 @@ void Client::introduce(const Frame& frame) {
 }
 
 void Client::watch_server(Time now) {
-  if (now < next_beat_) return;
-  next_beat_ = now + interval_;
-  if (now - heard_ > silence_) {
-    rank_0_is_lost(silent_for(std::chrono::duration<double>(silence_).count()), true);
-    heard_ = now;
+  if (now < next_heartbeat_) return;
+  next_heartbeat_ = now + interval_;
+  if (now - last_received_ > silence_) {
+    lose_rank_0(silent_for(std::chrono::duration<double>(silence_).count()), true);
+    last_received_ = now;
   }
-  const std::string bytes = beat();
+  const std::string bytes = heartbeat();
   const std::lock_guard lock(mutex_);
   out_ += bytes;
 }
 
 // What is said with every heartbeat.
-std::string Client::beat() {
-  std::string bytes = Writer(Kind::kBeat).i64(step_.load(std::memory_order_relaxed)).done();
+std::string Client::heartbeat() {
+  std::string bytes =
+      FrameWriter(MessageKind::kHeartbeat).i64(step_.load(std::memory_order_relaxed)).done();
   // Number and name belong together when the number is the same before and after.
   const uint64_t calls = calls_.load(std::memory_order_acquire);
   const char* call = call_.load(std::memory_order_acquire);
   if (call && calls_.load(std::memory_order_acquire) == calls)
-    bytes += Writer(Kind::kCall).u64(calls).text(call).done();
+    bytes += FrameWriter(MessageKind::kCall).u64(calls).text(call).done();
   const std::lock_guard lock(watch_mutex_);
-  for (const auto& [group, sequence] : watched_) bytes += encode({group, sequence->marks()});
+  for (const auto& [group, calls_log] : watched_)
+    bytes += encode({group, calls_log->prefix_hashes()});
   return bytes;
 }
 
 // Two ranks were seen to differ, and this is one of them.
-void Client::say_which(Reader r) {
-  const std::string group(r.text(kMostKey));
+void Client::describe_call(PayloadReader r) {
+  const std::string group(r.text(kMaxKey));
   const uint64_t number = r.u64();
   const std::lock_guard lock(watch_mutex_);
   const auto at = watched_.find(group);
   const std::string text = at == watched_.end() ? "another one" : at->second->text(number);
-  joined_.line->put(Writer(Kind::kSignature).text(shortened(text, kMostName)).done());
+  joined_.connection->put(
+      FrameWriter(MessageKind::kCallDescription).text(shortened(text, kMaxName)).done());
 }
 
-void Client::rank_0_is_lost(const std::string& how, bool tell) {
+void Client::lose_rank_0(const std::string& how, bool tell) {
   closed_ = !tell;
-  unheard_ = tell;
-  if (ending_.get().code != PLAIT_OK) return;
+  server_silent_ = tell;
+  if (termination_.get().code != PLAIT_OK) return;
   bool started = false;
   {
     const std::lock_guard lock(mutex_);
     started = started_;
   }
-  End end{PLAIT_ERR_PEER, (started ? rank_0_.peer.name : "rank 0") + " is lost: " + how};
+  EndReason end{PLAIT_ERR_PEER, (started ? rank_0_.peer.name : "rank 0") + " is lost: " + how};
   end.text += started ? last_seen(rank_0_.peer.host, rank_0_.process_id, step_of_rank_0_)
                       : " while the ranks met";
   // Should it come to life again, it learns what the others made of it.
-  if (tell) joined_.line->put(Writer(Kind::kReport).text(shortened(end.text, kMostReport)).done());
+  if (tell)
+    joined_.connection->put(
+        FrameWriter(MessageKind::kReport).text(shortened(end.text, kMaxReport)).done());
   finish(std::move(end));
 }
 
-void Client::finish(End end) {
+void Client::finish(EndReason end) {
   if (end.code == PLAIT_OK) end.code = PLAIT_ERR_PEER;
-  if (ending_.get().code != PLAIT_OK) return;
+  if (termination_.get().code != PLAIT_OK) return;
   log_.debug("[control] the job is over: " + end.text);
-  ending_.set(std::move(end));
+  termination_.set(std::move(end));
 }
 
 // What is still to be said, and goodbye. Rank 0 closes when it has read it; to close before would cut off its words.
 void Client::leave() {
   {
     const std::lock_guard lock(mutex_);
-    out_ += Writer(Kind::kGoodbye).done();
+    out_ += FrameWriter(MessageKind::kGoodbye).done();
   }
   bool shut = false;
   char rest[4096];
   for (Time until = Clock::now() + kLastWords;;) {
     if (!shut && !flush().empty()) return;
-    if (!shut && joined_.line->all_sent()) {
-      joined_.line->shut();
+    if (!shut && joined_.connection->all_sent()) {
+      joined_.connection->shut();
       shut = true;
-      if (unheard_) return;
+      if (server_silent_) return;
       until = Clock::now() + kLastAnswer;
     }
     const Time now = Clock::now();
     if (now >= until) return;
-    pollfd one{joined_.line->fd(), joined_.line->events(), 0};
+    pollfd one{joined_.connection->fd(), joined_.connection->events(), 0};
     poll(&one, 1, poll_ms(until, now));
-    if (receive_some(joined_.line->fd(), rest, sizeof rest).closed) return;
+    if (receive_some(joined_.connection->fd(), rest, sizeof rest).closed) return;
   }
 }
 

@@ -14,59 +14,60 @@
 
 #include "engine/base/log.hpp"
 #include "engine/runtime/control.hpp"
-#include "engine/runtime/control/agreement.hpp"
-#include "engine/runtime/control/ending.hpp"
+#include "engine/runtime/control/connection.hpp"
+#include "engine/runtime/control/identity_check.hpp"
+#include "engine/runtime/control/job_termination.hpp"
 #include "engine/runtime/control/join.hpp"
-#include "engine/runtime/control/line.hpp"
 
 namespace plait::runtime::control {
 
 class Client {
  public:
   // Sends who this is. Errors: PLAIT_ERR_IO.
-  Client(const ControlConfig& config, Joined joined, Time deadline, Log& log);
+  Client(const ControlConfig& config, JoinedServer joined, Time deadline, Log& log);
   // Says goodbye.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   // Waits until all have arrived. Errors: rank 0's reason; PLAIT_ERR_PEER when it says nothing. [blocks: yes]
-  std::vector<Peer> meet();
+  std::vector<Peer> wait_for_ranks();
   void set(const std::string& key, std::string_view value);
   std::string get(const std::string& key, double seconds);
   void forget(const std::string& key);
-  void give_up(std::string_view text) noexcept;
+  void abort(std::string_view text) noexcept;
   void at_step(int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
-  void in_call(const char* what) noexcept {
+  void begin_call(const char* what) noexcept {
     call_.store(nullptr, std::memory_order_release);
     calls_.fetch_add(1, std::memory_order_release);
     call_.store(what, std::memory_order_release);
   }
-  void watch(const std::string& group, const Sequence& calls);
+  void watch(const std::string& group, const CollectiveLog& calls);
   void unwatch() noexcept;
-  Ending& ending() { return ending_; }
-  const Ending& ending() const { return ending_; }
+  JobTermination& termination() { return termination_; }
+  const JobTermination& termination() const { return termination_; }
 
  private:
   struct Answer {
-    bool here = false;
+    bool arrived = false;
     uint32_t code = 0;
     std::string bytes;
   };
 
-  Answer ask(Kind kind, const std::string& key, std::string_view value, Time deadline, bool& late);
+  Answer ask(MessageKind kind, const std::string& key, std::string_view value, Time deadline,
+             bool& late);
   void run() noexcept;
-  void turn();
+  void poll_once();
   std::string flush();
-  void hear();
+  void receive_frames();
   void handle(const Frame& frame);
   void answer(const Frame& frame);
   void introduce(const Frame& frame);
-  void say_which(Reader r);
+  void describe_call(PayloadReader r);
   void watch_server(Time now);
-  std::string beat();
-  void rank_0_is_lost(const std::string& how, bool tell);
-  void finish(End end);
+  std::string heartbeat();
+  void lose_rank_0(const std::string& how, bool tell);
+  void finish(EndReason end);
   void leave();
 
   const Job job_;
@@ -76,9 +77,9 @@ class Client {
   const Clock::duration interval_, silence_;  // between heartbeats; after which rank 0 is lost
   const Time deadline_;
   Log& log_;
-  const Joined joined_;
+  const JoinedServer joined_;
   Waker waker_;
-  Ending ending_;
+  JobTermination termination_;
   std::atomic<int64_t> step_{-1};
   std::atomic<uint64_t> calls_{0};          // so far
   std::atomic<const char*> call_{nullptr};  // the last of them; NULL while it changes
@@ -93,12 +94,12 @@ class Client {
   bool started_ = false;
 
   std::mutex watch_mutex_;
-  std::map<std::string, const Sequence*> watched_;  // by group
+  std::map<std::string, const CollectiveLog*> watched_;  // by group
 
   // Of the thread alone.
   bool closed_ = false;
-  bool unheard_ = false;  // rank 0 is lost by its silence: it will not answer a goodbye
-  Time heard_{}, next_beat_{};
+  bool server_silent_ = false;  // rank 0 is lost by its silence: it will not answer a goodbye
+  Time last_received_{}, next_heartbeat_{};
   int64_t step_of_rank_0_ = -1;
   Introduction rank_0_;
 

@@ -8,31 +8,36 @@ namespace {
 
 constexpr std::string_view kMagic = "plait control 2\n";
 
-Reader reader(const Frame& frame, Kind kind) {
+PayloadReader reader(const Frame& frame, MessageKind kind) {
   if (frame.kind != kind) fail_data("[control] a message that was not expected here");
-  return Reader(frame.payload);
+  return PayloadReader(frame.payload);
 }
 
-void put(Writer& w, const Peer& peer) {
-  w.text(shortened(peer.name, kMostName));
-  w.text(shortened(peer.host, kMostName));
-  w.text(shortened(peer.process, kMostName));
+void put(FrameWriter& w, const Peer& peer) {
+  w.text(shortened(peer.name, kMaxName));
+  w.text(shortened(peer.host, kMaxName));
+  w.text(shortened(peer.process, kMaxName));
 }
-Peer take_peer(Reader& r) {
+Peer take_peer(PayloadReader& r) {
   Peer peer;
-  peer.name = r.text(kMostName);
-  peer.host = r.text(kMostName);
-  peer.process = r.text(kMostName);
+  peer.name = r.text(kMaxName);
+  peer.host = r.text(kMaxName);
+  peer.process = r.text(kMaxName);
   return peer;
 }
 
 }  // namespace
 
 std::string encode(const Hello& hello) {
-  return Writer(Kind::kHello).raw(kMagic).u32(hello.rank).u32(hello.size).raw(hello.nonce).done();
+  return FrameWriter(MessageKind::kHello)
+      .raw(kMagic)
+      .u32(hello.rank)
+      .u32(hello.size)
+      .raw(hello.nonce)
+      .done();
 }
 Hello decode_hello(const Frame& frame) {
-  Reader r = reader(frame, Kind::kHello);
+  PayloadReader r = reader(frame, MessageKind::kHello);
   if (r.raw(kMagic.size()) != kMagic) fail_data("[control] a greeting of another kind");
   Hello hello;
   hello.rank = r.u32();
@@ -43,10 +48,14 @@ Hello decode_hello(const Frame& frame) {
 }
 
 std::string encode(const Greeting& greeting) {
-  return Writer(Kind::kChallenge).raw(greeting.run).raw(greeting.nonce).raw(greeting.proof).done();
+  return FrameWriter(MessageKind::kChallenge)
+      .raw(greeting.run)
+      .raw(greeting.nonce)
+      .raw(greeting.proof)
+      .done();
 }
 Greeting decode_greeting(const Frame& frame) {
-  Reader r = reader(frame, Kind::kChallenge);
+  PayloadReader r = reader(frame, MessageKind::kChallenge);
   Greeting greeting;
   greeting.run = r.raw(kRunSize);
   greeting.nonce = r.raw(kNonceSize);
@@ -56,18 +65,18 @@ Greeting decode_greeting(const Frame& frame) {
 }
 
 std::string encode(const Arrival& arrival) {
-  Writer w(Kind::kArrive);
+  FrameWriter w(MessageKind::kArrive);
   put(w, arrival.peer);
-  w.text(shortened(arrival.machine, kMostName));
+  w.text(shortened(arrival.machine, kMaxName));
   w.u64(arrival.process_id).u64(arrival.patience_ms);
   for (const uint64_t digest : arrival.identity) w.u64(digest);
   return w.done();
 }
 Arrival decode_arrival(const Frame& frame) {
-  Reader r = reader(frame, Kind::kArrive);
+  PayloadReader r = reader(frame, MessageKind::kArrive);
   Arrival arrival;
   arrival.peer = take_peer(r);
-  arrival.machine = r.text(kMostName);
+  arrival.machine = r.text(kMaxName);
   arrival.process_id = r.u64();
   arrival.patience_ms = r.u64();
   for (uint64_t& digest : arrival.identity) digest = r.u64();
@@ -76,13 +85,13 @@ Arrival decode_arrival(const Frame& frame) {
 }
 
 std::string encode(const Introduction& introduction) {
-  Writer w(Kind::kPeer);
+  FrameWriter w(MessageKind::kPeer);
   w.u32(introduction.rank);
   put(w, introduction.peer);
   return w.u64(introduction.process_id).done();
 }
 Introduction decode_introduction(const Frame& frame) {
-  Reader r = reader(frame, Kind::kPeer);
+  PayloadReader r = reader(frame, MessageKind::kPeer);
   Introduction introduction;
   introduction.rank = r.u32();
   introduction.peer = take_peer(r);
@@ -91,14 +100,14 @@ Introduction decode_introduction(const Frame& frame) {
   return introduction;
 }
 
-std::string encode(const End& end) {
-  return Writer(Kind::kEnd).u32(end.code).text(shortened(end.text, kMostText)).done();
+std::string encode(const EndReason& end) {
+  return FrameWriter(MessageKind::kEnd).u32(end.code).text(shortened(end.text, kMaxText)).done();
 }
-End decode_end(const Frame& frame) {
-  Reader r = reader(frame, Kind::kEnd);
-  End end;
+EndReason decode_end(const Frame& frame) {
+  PayloadReader r = reader(frame, MessageKind::kEnd);
+  EndReason end;
   end.code = r.u32();
-  end.text = r.text(kMostText);
+  end.text = r.text(kMaxText);
   r.done();
   return end;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/runtime/control.hpp"
-#include "engine/runtime/control/agreement.hpp"
+#include "engine/runtime/control/identity_check.hpp"
 #include "engine/runtime/control/wire.hpp"
 
 namespace plait::runtime::control {
@@ -29,7 +29,7 @@ struct Arrival {
   std::string machine;  // what the kernel calls it: host names need not differ
   uint64_t process_id = 0;
   uint64_t patience_ms = 0;  // how long it is ready to wait for the others
-  Digests identity{};
+  SectionDigests identity{};
 };
 std::string encode(const Arrival& arrival);
 Arrival decode_arrival(const Frame& frame);
@@ -44,12 +44,12 @@ std::string encode(const Introduction& introduction);
 Introduction decode_introduction(const Frame& frame);
 
 // Why a job is over.
-struct End {
+struct EndReason {
   uint32_t code =
       0;  // what a rank fails with that was still waiting for the others: PLAIT_ERR_PEER, ...
   std::string text;
 };
-std::string encode(const End& end);
-End decode_end(const Frame& frame);
+std::string encode(const EndReason& end);
+EndReason decode_end(const Frame& frame);
 
 }  // namespace plait::runtime::control

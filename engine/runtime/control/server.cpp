@@ -16,7 +16,9 @@ constexpr auto kLastWords = std::chrono::milliseconds(200);
 
 }  // namespace
 
-Clock::duration beat_interval(double timeout) { return span(std::min(1.0, timeout / 4)); }
+Clock::duration heartbeat_interval(double timeout) {
+  return to_duration(std::min(1.0, timeout / 4));
+}
 
 std::string silent_for(double timeout) {
   return strf("it has said nothing for %g s; it may be stopped or its machine unreachable",
@@ -26,16 +28,15 @@ std::string silent_for(double timeout) {
 Server::Server(const ServerConfig& config, int listener, Log& log)
     : config_(config),
       log_(log),
-      interval_(beat_interval(config.timeout)),
+      interval_(heartbeat_interval(config.timeout)),
       members_(config.size),
-      board_(config.size, config.connect_timeout, config.where, Clock::now(),
-             [this](uint32_t rank, const std::string& bytes) {
-               if (members_[rank].line) members_[rank].line->put(bytes);
-             }),
-      door_(listener, config.secret, config.run, log,
-            [this](std::unique_ptr<Line> line, const Challenge& who, const std::string& from) {
-              enter(std::move(line), who, from);
-            }) {
+      job_state_(config.size, config.connect_timeout, config.where, Clock::now(),
+                 [this](uint32_t rank, const std::string& bytes) {
+                   if (members_[rank].connection) members_[rank].connection->put(bytes);
+                 }),
+      acceptor_(listener, config.secret, config.run, log,
+                [this](std::unique_ptr<Connection> connection, const Challenge& who,
+                       const std::string& from) { add_member(std::move(connection), who, from); }) {
   thread_ = start_thread([this] { run(); });
 }
 
@@ -47,36 +48,36 @@ Server::~Server() {
 
 void Server::run() noexcept {
   try {
-    next_beat_ = Clock::now() + interval_;
-    while (turn()) {
+    next_heartbeat_ = Clock::now() + interval_;
+    while (poll_once()) {
     }
   } catch (const std::exception& e) {
     log_.error(std::string_view("[control] rank 0 serves no longer"));
     log_.error(e.what());
   }
   // Whoever is still connected sees it close.
-  for (Member& member : members_) member.line.reset();
+  for (Member& member : members_) member.connection.reset();
 }
 
 Time Server::due(Time now) const {
-  Time first = std::min({next_beat_, board_.due(), door_.due(now)});
-  if (close_until_ == Time{}) return first;
-  return std::min(first, now < late_until_ ? late_until_ : close_until_);
+  Time first = std::min({next_heartbeat_, job_state_.due(), acceptor_.due(now)});
+  if (close_deadline_ == Time{}) return first;
+  return std::min(first, now < latecomer_deadline_ ? latecomer_deadline_ : close_deadline_);
 }
 
 void Server::watch(Time now) {
   fds_.assign(1, {waker_.fd(), POLLIN, 0});
   ranks_.clear();
   for (uint32_t i = 0; i < members_.size(); ++i) {
-    if (!members_[i].line) continue;
-    fds_.push_back({members_[i].line->fd(), members_[i].line->events(), 0});
+    if (!members_[i].connection) continue;
+    fds_.push_back({members_[i].connection->fd(), members_[i].connection->events(), 0});
     ranks_.push_back(i);
   }
-  door_.watch(fds_, now);
+  acceptor_.watch(fds_, now);
 }
 
 // One round. False when there is nothing left to do.
-bool Server::turn() {
+bool Server::poll_once() {
   Time now = Clock::now();
   watch(now);
   const Time until = due(now);
@@ -86,63 +87,65 @@ bool Server::turn() {
   now = Clock::now();
   // This process was stopped, or starved: no wonder that it heard nothing.
   if (const auto late = now - until; late > interval_)
-    for (Member& member : members_) member.heard += late;
+    for (Member& member : members_) member.last_received += late;
   waker_.clear();
   for (size_t i = 0; i < ranks_.size(); ++i)
-    if (fds_[i + 1].revents != 0 && members_[ranks_[i]].line) hear(ranks_[i], now);
-  door_.serve(fds_, ranks_.size() + 1, now);
-  if (now >= next_beat_) beat(now);
-  board_.tick(now);
+    if (fds_[i + 1].revents != 0 && members_[ranks_[i]].connection) receive_frames(ranks_[i], now);
+  acceptor_.serve(fds_, ranks_.size() + 1, now);
+  if (now >= next_heartbeat_) heartbeat(now);
+  job_state_.tick(now);
   send_all();
-  return !over(now);
+  return !is_finished(now);
 }
 
-void Server::enter(std::unique_ptr<Line> line, const Challenge& who, const std::string& from) {
+void Server::add_member(std::unique_ptr<Connection> connection, const Challenge& who,
+                        const std::string& from) {
   const Time now = Clock::now();
-  if (const auto refusal = board_.admit(who.rank, who.size)) {
-    door_.complaints().add("refused a connection from " + from + ": " + refusal->text, now);
-    line->put(encode(*refusal));
-    line->send();  // it fits, or it is no loss
+  if (const auto refusal = job_state_.admit(who.rank, who.size)) {
+    acceptor_.refusal_log().add("refused a connection from " + from + ": " + refusal->text, now);
+    connection->put(encode(*refusal));
+    connection->send();  // it fits, or it is no loss
     return;
   }
-  tune(line->fd(), config_.timeout);
-  line->put(Writer(Kind::kWelcome).u64(milliseconds(config_.timeout)).done());
-  members_[who.rank] = {std::move(line), now};
+  configure_socket(connection->fd(), config_.timeout);
+  connection->put(FrameWriter(MessageKind::kWelcome).u64(milliseconds(config_.timeout)).done());
+  members_[who.rank] = {std::move(connection), now};
 }
 
-void Server::hear(uint32_t rank, Time now) {
+void Server::receive_frames(uint32_t rank, Time now) {
   Member& member = members_[rank];
   try {
-    const std::string closed = member.line->receive();
-    member.heard = now;
-    while (auto frame = member.line->next()) {
-      const bool was_here = board_.here(rank);
-      if (was_here) board_.handle(rank, *frame, now);
-      if (was_here && !board_.here(rank)) return member.line.reset();  // it said goodbye
+    const std::string closed = member.connection->receive();
+    member.last_received = now;
+    while (auto frame = member.connection->next()) {
+      const bool was_here = job_state_.is_connected(rank);
+      if (was_here) job_state_.handle(rank, *frame, now);
+      if (was_here && !job_state_.is_connected(rank))
+        return member.connection.reset();  // it said goodbye
     }
-    if (!closed.empty()) lose(rank, closed);
+    if (!closed.empty()) drop_member(rank, closed);
   } catch (const Error& e) {
     log_.warn("[control] rank " + std::to_string(rank) + ": " + e.text());
-    lose(rank, "it sent what makes no sense");
+    drop_member(rank, "it sent what makes no sense");
   }
 }
 
-void Server::lose(uint32_t rank, const std::string& how) {
-  members_[rank].line.reset();
-  board_.lost(rank, how);
+void Server::drop_member(uint32_t rank, const std::string& how) {
+  members_[rank].connection.reset();
+  job_state_.mark_lost(rank, how);
 }
 
-void Server::beat(Time now) {
-  next_beat_ = now + interval_;
-  const std::string bytes = Writer(Kind::kBeat).i64(board_.step(0)).done();
+void Server::heartbeat(Time now) {
+  next_heartbeat_ = now + interval_;
+  const std::string bytes = FrameWriter(MessageKind::kHeartbeat).i64(job_state_.step(0)).done();
   for (uint32_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
-    if (!member.line || !board_.here(i)) continue;
+    if (!member.connection || !job_state_.is_connected(i)) continue;
     // Its connection stays: should it come to life again, it reads why it is out.
-    if (now - member.heard > span(config_.timeout))
-      board_.lost(i, silent_for(config_.timeout));
+    if (now - member.last_received > to_duration(config_.timeout))
+      job_state_.mark_lost(i, silent_for(config_.timeout));
     else
-      member.line->put(bytes);
+      member.connection->put(bytes);
   }
 }
 
@@ -151,29 +154,31 @@ void Server::send_all() {
   for (bool again = true; again;) {
     again = false;
     for (uint32_t i = 0; i < members_.size(); ++i) {
-      if (!members_[i].line || members_[i].line->all_sent()) continue;
-      const std::string closed = members_[i].line->send();
+      if (!members_[i].connection || members_[i].connection->all_sent()) continue;
+      const std::string closed = members_[i].connection->send();
       if (closed.empty()) continue;
-      lose(i, closed);
+      drop_member(i, closed);
       again = true;
     }
   }
 }
 
-bool Server::over(Time now) {
+bool Server::is_finished(Time now) {
   if (!closing_.load()) return false;
-  if (close_until_ == Time{}) {
-    close_until_ = now + kLinger;
-    late_until_ = now + kLateComers;
+  if (close_deadline_ == Time{}) {
+    close_deadline_ = now + kLinger;
+    latecomer_deadline_ = now + kLateComers;
   }
-  // Who comes too late to a meeting that failed is told so, rather than left to knock at a closed door.
-  if (board_.n_here() == 0 && (board_.all_came() || now >= late_until_)) return true;
-  if (now < close_until_) return false;
-  board_.close_down();
+  // A rank that comes too late to a rendezvous that failed is told so.
+  if (job_state_.n_connected() == 0 && (job_state_.all_arrived() || now >= latecomer_deadline_))
+    return true;
+  if (now < close_deadline_) return false;
+  job_state_.shut_down();
   for (const Time until = now + kLastWords; Clock::now() < until;) {
     send_all();
-    const bool done = std::all_of(members_.begin(), members_.end(),
-                                  [](const Member& m) { return !m.line || m.line->all_sent(); });
+    const bool done = std::all_of(members_.begin(), members_.end(), [](const Member& m) {
+      return !m.connection || m.connection->all_sent();
+    });
     if (done) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

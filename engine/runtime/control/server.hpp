@@ -1,4 +1,4 @@
-// Rank 0's side of the control channel: a thread that listens, and keeps the board.
+// Rank 0's side of the control channel: a thread that listens, and keeps the state of the job.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/base/log.hpp"
-#include "engine/runtime/control/board.hpp"
-#include "engine/runtime/control/door.hpp"
-#include "engine/runtime/control/line.hpp"
+#include "engine/runtime/control/acceptor.hpp"
+#include "engine/runtime/control/connection.hpp"
+#include "engine/runtime/control/job_state.hpp"
 
 namespace plait::runtime::control {
 
@@ -32,18 +32,19 @@ class Server {
 
  private:
   struct Member {
-    std::unique_ptr<Line> line;
-    Time heard{};
+    std::unique_ptr<Connection> connection;
+    Time last_received{};
   };
 
   void run() noexcept;
-  bool turn();
-  void enter(std::unique_ptr<Line> line, const Challenge& who, const std::string& from);
-  void hear(uint32_t rank, Time now);
-  void lose(uint32_t rank, const std::string& how);
-  void beat(Time now);
+  bool poll_once();
+  void add_member(std::unique_ptr<Connection> connection, const Challenge& who,
+                  const std::string& from);
+  void receive_frames(uint32_t rank, Time now);
+  void drop_member(uint32_t rank, const std::string& how);
+  void heartbeat(Time now);
   void send_all();
-  bool over(Time now);
+  bool is_finished(Time now);
   void watch(Time now);
   Time due(Time now) const;
 
@@ -51,18 +52,18 @@ class Server {
   Log& log_;
   const Clock::duration interval_;
   std::vector<Member> members_;  // (R)
-  Board board_;
-  Door door_;
+  JobState job_state_;
+  Acceptor acceptor_;
   Waker waker_;
   std::vector<pollfd> fds_;
-  std::vector<uint32_t> ranks_;  // of the descriptors behind the first and before the door's
-  Time next_beat_{}, close_until_{}, late_until_{};
+  std::vector<uint32_t> ranks_;  // of the descriptors behind the first and before the acceptor's
+  Time next_heartbeat_{}, close_deadline_{}, latecomer_deadline_{};
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };
 
 // How often either side says that it lives, where silence of `timeout` seconds is a loss.
-Clock::duration beat_interval(double timeout);
+Clock::duration heartbeat_interval(double timeout);
 // "has said nothing for 3 s; ..."
 std::string silent_for(double timeout);
 

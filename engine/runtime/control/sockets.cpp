@@ -32,13 +32,14 @@ bool later(int number) { return number == EAGAIN || number == EWOULDBLOCK || num
 
 }  // namespace
 
-Clock::duration span(double seconds) {
+Clock::duration to_duration(double seconds) {
   const auto wait = std::chrono::duration<double>(std::clamp(seconds, 0.0, 3.2e7));
   return std::chrono::duration_cast<Clock::duration>(wait);
 }
 
 uint64_t milliseconds(double seconds) {
-  return static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(span(seconds)).count());
+  return static_cast<uint64_t>(
+      std::chrono::ceil<std::chrono::milliseconds>(to_duration(seconds)).count());
 }
 
 int poll_ms(Time until, Time now) {
@@ -62,7 +63,7 @@ Fd listen_at(const std::vector<Address>& addresses) {
     tried += (tried.empty() ? "" : ", ") + text_of(address) + " (" + reason(errno) + ")";
   }
   fail(PLAIT_ERR_IO, "[control] rank 0 cannot listen at " + tried +
-                         "; see which process has the port, or name another meeting");
+                         "; see which process has the port, or name another rendezvous");
 }
 
 Address address_of_listener(int fd) {
@@ -109,24 +110,24 @@ Fd connect_to(const Address& address, Time deadline) {
   return fd;
 }
 
-void tune(int fd, double timeout) {
+void configure_socket(int fd, double timeout) {
   const int on = 1;
   const auto patience = static_cast<unsigned>(std::clamp(timeout, 1.0, 3600.0) * 1000);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);  // milliseconds
 }
 
-Moved send_some(int fd, std::string_view bytes) {
+IoResult send_some(int fd, std::string_view bytes) {
   const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n >= 0) return {static_cast<size_t>(n), false, ""};
-  return later(errno) ? Moved{} : Moved{0, true, ended(errno)};
+  return later(errno) ? IoResult{} : IoResult{0, true, ended(errno)};
 }
 
-Moved receive_some(int fd, char* buffer, size_t capacity) {
+IoResult receive_some(int fd, char* buffer, size_t capacity) {
   const ssize_t n = recv(fd, buffer, capacity, MSG_DONTWAIT);
   if (n > 0) return {static_cast<size_t>(n), false, ""};
   if (n == 0) return {0, true, ended(0)};
-  return later(errno) ? Moved{} : Moved{0, true, ended(errno)};
+  return later(errno) ? IoResult{} : IoResult{0, true, ended(errno)};
 }
 
 Waker::Waker() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
 // `seconds` as a duration, kept within [0, a year] so that sums do not overflow.
-Clock::duration span(double seconds);
+Clock::duration to_duration(double seconds);
 uint64_t milliseconds(double seconds);  // within the same bounds
 int poll_ms(Time until, Time now);      // for poll(): rounded up, at least 0
 
@@ -52,9 +52,10 @@ std::string host_and_port(const std::string& host, uint16_t port);
 
 // Every address of a host. Errors: PLAIT_ERR_IO with the reason. [blocks: name service]
 std::vector<Address> resolve(const std::string& host, uint16_t port);
-// The same for the meeting of a job. A name that is loopback here (many systems know themselves so) stands for this machine's
+// The same for the rendezvous of a job. A name that is loopback here (many systems know themselves so) stands for this machine's
 // address in the eyes of other machines, when there are others. one_machine: there are none.
-std::vector<Address> resolve_meeting(const std::string& host, uint16_t port, bool one_machine);
+std::vector<Address> resolve_rendezvous_host(const std::string& host, uint16_t port,
+                                             bool one_machine);
 // Where other machines reach this one: the address that its host name stands for, or that of its first interface where the name
 // stands for loopback only. Errors: PLAIT_ERR_IO.
 Address address_of_machine();
@@ -69,16 +70,16 @@ Address address_of_peer(int fd);
 // Connects until the deadline. Errors: PLAIT_ERR_IO.
 Fd connect_to(const Address& address, Time deadline);
 // No delay for small messages; unacknowledged data breaks the connection after `timeout` seconds.
-void tune(int fd, double timeout);
+void configure_socket(int fd, double timeout);
 
 // What a call on a non-blocking socket came to. done: bytes moved. closed: it is over, why: "its connection was closed", ...
-struct Moved {
+struct IoResult {
   size_t done = 0;
   bool closed = false;
   std::string why;
 };
-Moved send_some(int fd, std::string_view bytes);
-Moved receive_some(int fd, char* buffer, size_t capacity);
+IoResult send_some(int fd, std::string_view bytes);
+IoResult receive_some(int fd, char* buffer, size_t capacity);
 
 // Wakes a thread out of poll().
 class Waker {

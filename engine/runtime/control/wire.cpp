@@ -20,53 +20,53 @@ T take(std::string_view bytes) {
 
 }  // namespace
 
-Writer::Writer(Kind kind) {
+FrameWriter::FrameWriter(MessageKind kind) {
   put<uint32_t>(bytes_, 0);
   put<uint16_t>(bytes_, static_cast<uint16_t>(kind));
   put<uint16_t>(bytes_, 0);
 }
-Writer& Writer::u32(uint32_t value) {
+FrameWriter& FrameWriter::u32(uint32_t value) {
   put(bytes_, value);
   return *this;
 }
-Writer& Writer::u64(uint64_t value) {
+FrameWriter& FrameWriter::u64(uint64_t value) {
   put(bytes_, value);
   return *this;
 }
-Writer& Writer::text(std::string_view value) {
+FrameWriter& FrameWriter::text(std::string_view value) {
   put(bytes_, static_cast<uint32_t>(value.size()));
   return raw(value);
 }
-Writer& Writer::raw(std::string_view bytes) {
+FrameWriter& FrameWriter::raw(std::string_view bytes) {
   bytes_ += bytes;
   return *this;
 }
 
-std::string Writer::done() {
+std::string FrameWriter::done() {
   const size_t size = bytes_.size() - kHeaderSize;
-  if (size > kMostPayload)
+  if (size > kMaxPayload)
     fail_invalid("[control] a message of " + std::to_string(size) + " bytes, expected at most " +
-                 std::to_string(kMostPayload));
+                 std::to_string(kMaxPayload));
   for (size_t i = 0; i < 4; ++i) bytes_[i] = static_cast<char>(size >> (8 * i) & 0xff);
   return std::move(bytes_);
 }
 
-std::string_view Reader::raw(size_t size) {
+std::string_view PayloadReader::raw(size_t size) {
   if (size > rest_.size()) fail_data("[control] a message ends too soon");
   const std::string_view part = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return part;
 }
-uint32_t Reader::u32() { return take<uint32_t>(raw(4)); }
-uint64_t Reader::u64() { return take<uint64_t>(raw(8)); }
+uint32_t PayloadReader::u32() { return take<uint32_t>(raw(4)); }
+uint64_t PayloadReader::u64() { return take<uint64_t>(raw(8)); }
 
-std::string_view Reader::text(size_t most) {
+std::string_view PayloadReader::text(size_t most) {
   const uint32_t size = u32();
   if (size > most) fail_data("[control] a text in a message is too long");
   return raw(size);
 }
 
-void Reader::done() const {
+void PayloadReader::done() const {
   if (!rest_.empty())
     fail_data("[control] a message has " + std::to_string(rest_.size()) + " bytes too many");
 }
@@ -75,11 +75,11 @@ std::optional<Frame> FrameReader::next() {
   const std::string_view all = std::string_view(bytes_).substr(taken_);
   if (all.size() >= kHeaderSize) {
     const size_t size = take<uint32_t>(all);
-    if (size > most_payload_ || take<uint16_t>(all.substr(6)) != 0)
+    if (size > max_payload_ || take<uint16_t>(all.substr(6)) != 0)
       fail_data("[control] this is no message of ours");
     if (all.size() - kHeaderSize >= size) {
       taken_ += kHeaderSize + size;
-      return Frame{static_cast<Kind>(take<uint16_t>(all.substr(4))),
+      return Frame{static_cast<MessageKind>(take<uint16_t>(all.substr(4))),
                    std::string(all.substr(kHeaderSize, size))};
     }
   }

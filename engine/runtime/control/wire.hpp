@@ -12,23 +12,23 @@
 
 namespace plait::runtime::control {
 
-enum class Kind : uint16_t {
+enum class MessageKind : uint16_t {
   // From a rank. The first two come before it is trusted.
   kHello = 1,      // I am rank r of R; my nonce
   kProof = 2,      // that I know the secret
   kArrive = 3,     // who I am, and digests of what must be equal on all ranks
-  kBeat = 4,       // I am alive, in step n. From the server too: step of rank 0
+  kHeartbeat = 4,  // I am alive, in step n. From the server too: step of rank 0
   kSet = 5,        // request, key, value
   kGet = 6,        // request, key
   kCancel = 7,     // request: nobody waits for its answer any more
-  kGiveUp = 8,     // why
+  kAbort = 8,      // why
   kGoodbye = 9,    // I leave, and nothing is wrong
   kReport = 10,    // the server was silent: why the job is over, as this rank sees it
   kCall = 11,      // which of the calls that all ranks make I am in, counted from 1, and what it is
   kForget = 12,    // key: nobody will ask for its value any more
   kKeys = 13,      // names and values of what must be equal, as asked for; an empty one ends them
-  kSequence = 14,  // where I am in the calls of a group
-  kSignature = 15,  // which of those I made as the call that you asked for
+  kGroupProgress = 14,    // where I am in the calls of a group
+  kCallDescription = 15,  // which of those I made as the call that you asked for
   // From the server.
   kChallenge = 17,  // run, my nonce, and the proof that I know the secret
   kWelcome = 18,    // after how many milliseconds of silence I take a rank for lost
@@ -36,33 +36,33 @@ enum class Kind : uint16_t {
   kStart = 20,      // all have arrived and agree
   kReply = 21,      // request, PLAIT_ERR_* or PLAIT_OK, value or text
   kEnd = 22,        // PLAIT_ERR_*, why the job is over
-  kAsk = 23,        // the ranks differ: say your keys of these sections
-  kWhich = 24,      // group, number: two ranks differ there; say which call it was
+  kAskKeys = 23,    // the ranks differ: say your keys of these sections
+  kAskCall = 24,    // group, number: two ranks differ there; say which call it was
 };
 
 constexpr size_t kHeaderSize = 8;
-constexpr size_t kMostValue = 64 * 1024;
-constexpr size_t kMostKey = 256;
-constexpr size_t kMostName = 1024;       // of a rank, host or process
-constexpr size_t kMostText = 48 * 1024;  // of a reason
-constexpr size_t kMostPayload = kMostValue + kMostKey + 64;
-constexpr size_t kMostUnproven = 256;  // payload of a frame from somebody who may be a stranger
+constexpr size_t kMaxValue = 64 * 1024;
+constexpr size_t kMaxKey = 256;
+constexpr size_t kMaxName = 1024;       // of a rank, host or process
+constexpr size_t kMaxText = 48 * 1024;  // of a reason
+constexpr size_t kMaxPayload = kMaxValue + kMaxKey + 64;
+constexpr size_t kMaxUnproven = 256;  // payload of a frame from somebody who may be a stranger
 
 struct Frame {
-  Kind kind{};
+  MessageKind kind{};
   std::string payload;
 };
 
 // Puts a frame together.
-class Writer {
+class FrameWriter {
  public:
-  explicit Writer(Kind kind);
-  Writer& u32(uint32_t value);
-  Writer& u64(uint64_t value);
-  Writer& i64(int64_t value) { return u64(static_cast<uint64_t>(value)); }
-  Writer& text(std::string_view value);  // with its size
-  Writer& raw(std::string_view bytes);   // without
-  // The frame, header and all. Errors: PLAIT_ERR_INVALID above kMostPayload.
+  explicit FrameWriter(MessageKind kind);
+  FrameWriter& u32(uint32_t value);
+  FrameWriter& u64(uint64_t value);
+  FrameWriter& i64(int64_t value) { return u64(static_cast<uint64_t>(value)); }
+  FrameWriter& text(std::string_view value);  // with its size
+  FrameWriter& raw(std::string_view bytes);   // without
+  // The frame, header and all. Errors: PLAIT_ERR_INVALID above kMaxPayload.
   std::string done();
 
  private:
@@ -70,9 +70,9 @@ class Writer {
 };
 
 // Takes a payload apart. Views live as long as the payload.
-class Reader {
+class PayloadReader {
  public:
-  explicit Reader(std::string_view payload) : rest_(payload) {}
+  explicit PayloadReader(std::string_view payload) : rest_(payload) {}
   uint32_t u32();
   uint64_t u64();
   int64_t i64() { return static_cast<int64_t>(u64()); }
@@ -88,14 +88,14 @@ class Reader {
 // Makes frames of bytes as they come in.
 class FrameReader {
  public:
-  explicit FrameReader(size_t most_payload) : most_payload_(most_payload) {}
-  void limit(size_t most_payload) { most_payload_ = most_payload; }
+  explicit FrameReader(size_t max_payload) : max_payload_(max_payload) {}
+  void limit(size_t max_payload) { max_payload_ = max_payload; }
   void add(std::string_view bytes) { bytes_ += bytes; }
   // The next whole frame, if there is one. Errors: PLAIT_ERR_DATA for a header that makes no sense; the rest is lost then.
   std::optional<Frame> next();
 
  private:
-  size_t most_payload_;
+  size_t max_payload_;
   std::string bytes_;
   size_t taken_ = 0;  // how many of them next() has given away
 };

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "plugins/comm/gloo/wire.hpp"
+#include "plugins/comm/gloo/peer_links.hpp"
 
 namespace plait::comm_gloo {
 
 // What one execution of a call needs to know.
-struct Turn {
-  Wire& wire;
+struct CallContext {
+  PeerLinks& links;
   const plait_comm_desc& desc;
   const std::string& what;  // for messages
   uint64_t
@@ -23,6 +23,6 @@ struct Turn {
 uint64_t scratch_bytes(const plait_comm_desc& desc, uint32_t ranks);
 
 // Carries the call out. Throws PLAIT_ERR_PEER.
-void execute(const Turn& turn, std::vector<char>& scratch);
+void execute(const CallContext& context, std::vector<char>& scratch);
 
 }  // namespace plait::comm_gloo

@@ -5,8 +5,8 @@
 
 #include "plugins/comm/call.hpp"
 #include "plugins/comm/gloo/collectives.hpp"
-#include "plugins/comm/gloo/lane.hpp"
-#include "plugins/comm/gloo/meet.hpp"
+#include "plugins/comm/gloo/rendezvous.hpp"
+#include "plugins/comm/gloo/serial_worker.hpp"
 #include "plugins/comm/gloo/sigpipe.hpp"
 
 namespace plait::comm_gloo {
@@ -20,56 +20,58 @@ constexpr plait_option kOptions[] = {
              "route to the others"),
 };
 
-constexpr auto kLook = std::chrono::milliseconds(20);  // between two looks around of a wait
+constexpr auto kPollInterval =
+    std::chrono::milliseconds(20);  // between two polls of the peers during a wait
 
-class Group {
+class ProcessGroup {
  public:
   class Call;
 
-  Group(const Host& host, const Options& options, const plait_comm_setup& setup)
+  ProcessGroup(const Host& host, const Options& options, const plait_comm_setup& setup)
       : members_("gloo", setup), timeout_(setup.timeout) {
     const SigpipeBlock block;
-    wire_ = meet(members_, host, Store(host, setup.store), std::string(options.text("interface")),
-                 setup.connect_timeout, setup.timeout);
+    links_ =
+        rendezvous(members_, host, Store(host, setup.store), std::string(options.text("interface")),
+                   setup.connect_timeout, setup.timeout);
   }
-  ~Group() {
-    lanes_.clear();
+  ~ProcessGroup() {
+    workers_.clear();
     const SigpipeBlock block;
-    wire_->say_farewell();
+    links_->send_goodbye();
   }
   void abort(std::string_view text) noexcept {
     try {
-      wire_->fail_all(std::string(text));
+      links_->fail_all(std::string(text));
     } catch (const std::bad_alloc&) {
-      wire_->fail_all({});
+      links_->fail_all({});
     }
   }
 
  private:
   // Made when the first call of that peer and direction is prepared.
-  Lane& lane_of(const plait_comm_desc& desc) {
+  SerialWorker& worker_of(const plait_comm_desc& desc) {
     const bool message = comm_support::point_to_point(desc.kind);
-    return lanes_[message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u}];
+    return workers_[message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u}];
   }
 
   const Members members_;
   const double timeout_;
-  std::unique_ptr<Wire> wire_;
-  std::map<std::pair<uint32_t, uint32_t>, Lane> lanes_;
+  std::unique_ptr<PeerLinks> links_;
+  std::map<std::pair<uint32_t, uint32_t>, SerialWorker> workers_;
 };
 
-class Group::Call : private Job {
+class ProcessGroup::Call : private Task {
  public:
-  Call(Group& group, const plait_comm_desc& desc)
+  Call(ProcessGroup& group, const plait_comm_desc& desc)
       : group_(group),
         desc_(comm_support::checked(group.members_, desc)),
         what_(group.members_.describe_call(desc_)),
         scratch_(scratch_bytes(desc_, group.members_.size)),
-        lane_(group.lane_of(desc_)) {}
+        worker_(group.worker_of(desc_)) {}
   ~Call() override {
     if (!started_) return;
-    group_.wire_->fail_all(group_.members_.head() + ": " + what_ + " was given up before its end");
-    while (!lane_.wait(*this, kLook)) {
+    group_.links_->fail_all(group_.members_.head() + ": " + what_ + " was given up before its end");
+    while (!worker_.wait(*this, kPollInterval)) {
     }
   }
 
@@ -77,18 +79,18 @@ class Group::Call : private Job {
     if (started_)
       fail(PLAIT_ERR_STATE, group_.members_.head() + ": " + what_ +
                                 " is started again before finish(); finish it first");
-    if (group_.wire_->failed()) group_.wire_->throw_failure();
+    if (group_.links_->failed()) group_.links_->throw_failure();
     deadline_ = after(group_.timeout_);
     error_.reset();
     started_ = true;
-    lane_.push(*this);
+    worker_.push(*this);
   }
 
   void finish(plait_queue*) {
     if (!started_)
       fail(PLAIT_ERR_STATE,
            group_.members_.head() + ": " + what_ + " is finished without start(); start it first");
-    while (!lane_.wait(*this, kLook)) group_.wire_->nudge();
+    while (!worker_.wait(*this, kPollInterval)) group_.links_->wake();
     started_ = false;
     if (error_) throw Error(*error_);
   }
@@ -96,23 +98,23 @@ class Group::Call : private Job {
  private:
   void run(uint64_t number) noexcept override {
     try {
-      if (group_.wire_->failed()) group_.wire_->throw_failure();
-      execute({*group_.wire_, desc_, what_, number, deadline_}, scratch_);
+      if (group_.links_->failed()) group_.links_->throw_failure();
+      execute({*group_.links_, desc_, what_, number, deadline_}, scratch_);
     } catch (const Error& e) {
       error_.emplace(e);
     } catch (const std::exception& e) {
       // Other ranks wait for what this one cannot give.
-      group_.wire_->fail_all(group_.members_.head() + ": " + what_ + " failed: " + e.what());
+      group_.links_->fail_all(group_.members_.head() + ": " + what_ + " failed: " + e.what());
       error_.emplace(PLAIT_ERR_PEER,
                      group_.members_.head() + ": " + what_ + " failed: " + e.what());
     }
   }
 
-  Group& group_;
+  ProcessGroup& group_;
   const plait_comm_desc desc_;
   const std::string what_;
   std::vector<char> scratch_;
-  Lane& lane_;
+  SerialWorker& worker_;
   Clock::time_point deadline_;
   bool started_ = false;
   std::optional<Error> error_;  // of the last run
@@ -122,7 +124,7 @@ class Group::Call : private Job {
 }  // namespace plait::comm_gloo
 
 PLAIT_PLUGIN("comm-gloo", PLAIT_VERSION, "Apache-2.0", "Communication over TCP with Gloo") {
-  static const auto gloo = plait::comm<plait::comm_gloo::Group>(
+  static const auto gloo = plait::comm<plait::comm_gloo::ProcessGroup>(
       "gloo", "TCP between processes, on one machine or many", PLAIT_COMM_REACH_NETWORK, nullptr,
       plait::comm_gloo::kOptions);
   host.add(gloo);

@@ -144,27 +144,27 @@ void tune(int fd, double timeout) {
 
 }  // namespace
 
-std::vector<Fd> ends_of(const std::vector<Connection>& connections, double timeout) {
-  std::vector<Fd> ends(connections.size());
+std::vector<Fd> duplicate_sockets(const std::vector<Connection>& connections, double timeout) {
+  std::vector<Fd> sockets(connections.size());
   for (const int fd : open_descriptors()) {
     Address own, other;
     own.size = other.size = sizeof own.storage;
     if (getsockname(fd, own.raw(), &own.size) || getpeername(fd, other.raw(), &other.size))
       continue;
-    for (size_t i = 0; i < ends.size(); ++i) {
+    for (size_t i = 0; i < sockets.size(); ++i) {
       const Connection& one = connections[i];
       if (one.own.empty()) continue;
       const bool listened = equal(own.storage, tcp::Address(one.own).getSockaddr());
       if (!listened && !equal(other.storage, tcp::Address(one.other).getSockaddr())) continue;
       fcntl(fd, F_SETFD, FD_CLOEXEC);
       tune(fd, timeout);
-      ends[i] = Fd(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+      sockets[i] = Fd(fcntl(fd, F_DUPFD_CLOEXEC, 3));
     }
   }
-  return ends;
+  return sockets;
 }
 
-bool hung_up(int fd) {
+bool peer_closed(int fd) {
   pollfd one{fd, POLLRDHUP, 0};
   if (poll(&one, 1, 0) <= 0 || !(one.revents & (POLLRDHUP | POLLHUP | POLLERR))) return false;
   int unread = 0;

@@ -42,9 +42,9 @@ struct Connection {
 };
 // A second descriptor of each connection's socket, which this process keeps although Gloo may close its own; empty where there is
 // no such socket. The sockets are tuned (dead routes are noticed within `timeout` seconds) and kept from child processes.
-std::vector<Fd> ends_of(const std::vector<Connection>& connections, double timeout);
+std::vector<Fd> duplicate_sockets(const std::vector<Connection>& connections, double timeout);
 
 // Whether the other end has closed or reset, and all it had sent has been read.
-bool hung_up(int fd);
+bool peer_closed(int fd);
 
 }  // namespace plait::comm_gloo

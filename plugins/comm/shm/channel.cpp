@@ -8,10 +8,10 @@ using comm_support::point_to_point;
 
 namespace {
 
-Signature signature_of(const Call& c) {
+CallSignature signature_of(const CallState& c) {
   const auto small = [](uint32_t v) { return static_cast<uint16_t>(v); };
   const plait_comm_desc& d = c.desc;
-  Signature s{small(d.kind), small(d.dtype), small(d.reduction), 0, d.peer, 0, d.n};
+  CallSignature s{small(d.kind), small(d.dtype), small(d.reduction), 0, d.peer, 0, d.n};
   if (!c.memory) return s;
   s.memory = small(c.memory->number());
   s.line = static_cast<uint32_t>(c.memory->offset_of(d.out) / kLine);
@@ -19,13 +19,13 @@ Signature signature_of(const Call& c) {
 }
 
 // For messages the two ends' types and extents must agree, else everything.
-bool agree(const Call& c, const Signature& other) {
+bool agree(const CallState& c, const CallSignature& other) {
   if (point_to_point(c.desc.kind)) return c.desc.dtype == other.dtype && c.desc.n == other.n;
   return signature_of(c) == other;
 }
 
 // "all_reduce of 100000 f32 (sum) at byte 64 of memory 1".
-std::string placed(std::string text, const Signature& s) {
+std::string placed(std::string text, const CallSignature& s) {
   if (s.memory == 0) return text;
   return text + " at byte " + std::to_string(s.line * kLine) + " of memory " +
          std::to_string(s.memory);
@@ -33,8 +33,9 @@ std::string placed(std::string text, const Signature& s) {
 
 }  // namespace
 
-Channel::Channel(End& end, Rooms& rooms, const plait_comm_desc& desc) : end_(end), rooms_(rooms) {
-  const auto& group = end.members();
+Channel::Channel(GroupEndpoint& endpoint, StagingBuffers& staging, const plait_comm_desc& desc)
+    : endpoint_(endpoint), staging_(staging) {
+  const auto& group = endpoint.members();
   if (point_to_point(desc.kind)) {
     const bool sends = desc.kind == PLAIT_COMM_SEND;
     const uint32_t from = sends ? group.rank : desc.peer, to = sends ? desc.peer : group.rank;
@@ -44,26 +45,26 @@ Channel::Channel(End& end, Rooms& rooms, const plait_comm_desc& desc) : end_(end
     for (uint32_t r = 0; r < group.size; ++r) members_.push_back({r, 0, nullptr, 0});
     own_ = group.rank;
   }
-  File& file = end.file();
+  File& file = endpoint.file();
   const uint64_t bytes = ring_bytes(size()), at = file.grow(bytes);
   ring_ = reinterpret_cast<Ring*>(file.map(at, bytes));
   file.directory(group.rank, members_[own_].ring_index) = at;
 }
 
 Ring* Channel::ring_of(const Member& member) {
-  File& file = end_.file();
+  File& file = endpoint_.file();
   const uint64_t at = file.directory(member.rank, member.ring_index);
   return at == 0 ? nullptr : reinterpret_cast<Ring*>(file.map(at, ring_bytes(size())));
 }
 
-void Channel::enter(Call& call) {
-  if (next_ == safe_) make_room();
+void Channel::enter(CallState& call) {
+  if (next_ == window_end_) free_entries();
   call.number = next_++;
   calls_[call.number % kRing] = &call;
 }
 
 // An entry is free again when all members have read it, and a place among the calls when this rank has read all others' entries.
-void Channel::make_room() {
+void Channel::free_entries() {
   uint64_t least = next_;
   for (uint32_t m = 0; m < size(); ++m) {
     if (m == own_) continue;
@@ -71,65 +72,65 @@ void Channel::make_room() {
     read(member, m);
     least = std::min({least, member.read, member.ring ? member.ring->read(own_).load() : 0});
   }
-  safe_ = least + kRing;
-  if (next_ == safe_)
-    fail(PLAIT_ERR_STATE, end_.members().head() + ": more than " + std::to_string(kRing) +
+  window_end_ = least + kRing;
+  if (next_ == window_end_)
+    fail(PLAIT_ERR_STATE, endpoint_.members().head() + ": more than " + std::to_string(kRing) +
                               " calls are under way at once; finish some before you start more");
 }
 
-void Channel::announce(const Call& call) {
-  const Place& place = call.room->place;
+void Channel::announce(const CallState& call) {
+  const BufferLocation& location = call.buffer->location;
   Entry& entry = ring_->entries[call.number % kRing];
   entry.signature = signature_of(call);
-  entry.extent = place.extent;
-  entry.extent_bytes = place.extent_bytes;
-  entry.offset = place.offset;
-  entry.room = place.room;
+  entry.extent = location.extent;
+  entry.extent_bytes = location.extent_bytes;
+  entry.offset = location.offset;
+  entry.buffer = location.buffer;
   entry.number = call.number + 1;
   wake_others();
 }
 
 void Channel::wake_others() const noexcept {
   for (uint32_t m = 0; m < size(); ++m)
-    if (m != own_) end_.wake(members_[m].rank);
+    if (m != own_) endpoint_.wake(members_[m].rank);
 }
 
-bool Channel::meet(const Call& call) {
+bool Channel::match(const CallState& call) {
   for (uint32_t m = 0; m < size(); ++m)
     if (m != own_ && members_[m].read <= call.number) read(members_[m], m);
-  return call.unknown == 0;
+  return call.not_started == 0;
 }
 
-void Channel::read(Member& member, uint32_t place) {
+void Channel::read(Member& member, uint32_t index) {
   if (!member.ring && !(member.ring = ring_of(member))) return;
   const uint64_t before = member.read;
   for (; member.read < next_; ++member.read) {
     const Entry& entry = member.ring->entries[member.read % kRing];
     if (entry.number != member.read + 1) break;
-    end_.check();  // afterwards the calls that are entered are still there
-    Call& call = *calls_[member.read % kRing];
+    endpoint_.check();  // afterwards the calls that are entered are still there
+    CallState& call = *calls_[member.read % kRing];
     if (!agree(call, entry.signature)) disagree(call, member.rank, entry.signature);
-    const Place room{entry.extent, entry.extent_bytes, entry.offset, entry.room};
-    const uint64_t bytes = head_bytes(call.cut.count) + call.bytes_of(place);
-    call.parts[place] = {rooms_.find(member.rank, room, bytes)};
-    --call.unknown;
+    const BufferLocation buffer{entry.extent, entry.extent_bytes, entry.offset, entry.buffer};
+    const uint64_t bytes = head_bytes(call.chunking.count) + call.bytes_of(index);
+    call.peers[index] = {staging_.find(member.rank, buffer, bytes)};
+    --call.not_started;
   }
-  if (member.read != before) ring_->read(place).store(member.read, std::memory_order_release);
+  if (member.read != before) ring_->read(index).store(member.read, std::memory_order_release);
 }
 
-void Channel::disagree(const Call& call, uint32_t rank, const Signature& other) {
-  const auto& group = end_.members();
+void Channel::disagree(const CallState& call, uint32_t rank, const CallSignature& other) {
+  const auto& group = endpoint_.members();
   plait_comm_desc theirs{};
   theirs.kind = other.kind;
   theirs.dtype = other.dtype;
   theirs.reduction = other.reduction;
   theirs.peer = std::min(other.peer, group.size - 1);
   theirs.n = other.n;
-  end_.fail_here(group.names[group.rank] + " started " + placed(call.text, signature_of(call)) +
-                 ", but " + group.names[rank] + " " + placed(group.describe_call(theirs), other) +
-                 (point_to_point(call.desc.kind)
-                      ? "; both ends must name the same"
-                      : "; all ranks must start the same calls in the same order"));
+  endpoint_.fail_here(
+      group.names[group.rank] + " started " + placed(call.text, signature_of(call)) + ", but " +
+      group.names[rank] + " " + placed(group.describe_call(theirs), other) +
+      (point_to_point(call.desc.kind) ? "; both ends must name the same"
+                                      : "; all ranks must start the same calls in the same order"));
 }
 
 }  // namespace plait::comm_shm

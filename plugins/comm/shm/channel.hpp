@@ -5,27 +5,27 @@
 #include <array>
 #include <vector>
 
-#include "plugins/comm/shm/call.hpp"
-#include "plugins/comm/shm/end.hpp"
+#include "plugins/comm/shm/call_state.hpp"
+#include "plugins/comm/shm/endpoint.hpp"
 
 namespace plait::comm_shm {
 
 class Channel {
  public:
   // The channel of a call: of all members, or of sender and receiver.
-  Channel(End& end, Rooms& rooms, const plait_comm_desc& desc);
+  Channel(GroupEndpoint& endpoint, StagingBuffers& staging, const plait_comm_desc& desc);
 
-  End& end() const { return end_; }
+  GroupEndpoint& endpoint() const { return endpoint_; }
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
-  uint32_t own() const { return own_; }  // this rank's place
+  uint32_t own() const { return own_; }  // this rank's index
   uint32_t rank(uint32_t member) const { return members_[member].rank; }
 
   // Gives the call the next number. Throws PLAIT_ERR_STATE when too many are under way.
-  void enter(Call& call);
+  void enter(CallState& call);
   // Shows it to the others; wakes those who wait for it.
-  void announce(const Call& call);
+  void announce(const CallState& call);
   // Reads what the others have started; whether all have started this one. Throws when somebody has started another.
-  bool meet(const Call& call);
+  bool match(const CallState& call);
   void wake_others() const noexcept;
 
  private:
@@ -35,18 +35,18 @@ class Channel {
     uint64_t read;  // entries read of it
   };
   Ring* ring_of(const Member& member);
-  void read(Member& member, uint32_t place);
-  void make_room();
-  [[noreturn]] void disagree(const Call& call, uint32_t rank, const Signature& other);
+  void read(Member& member, uint32_t index);
+  void free_entries();
+  [[noreturn]] void disagree(const CallState& call, uint32_t rank, const CallSignature& other);
 
-  End& end_;
-  Rooms& rooms_;
+  GroupEndpoint& endpoint_;
+  StagingBuffers& staging_;
   std::vector<Member> members_;
   uint32_t own_ = 0;
   Ring* ring_ = nullptr;
-  uint64_t next_ = 0;  // calls entered
-  uint64_t safe_ = 0;  // how many may be, before somebody must have read more
-  std::array<Call*, kRing> calls_{};
+  uint64_t next_ = 0;        // calls entered
+  uint64_t window_end_ = 0;  // how many may be, before somebody must have read more
+  std::array<CallState*, kRing> calls_{};
 };
 
 }  // namespace plait::comm_shm

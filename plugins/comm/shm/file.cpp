@@ -171,7 +171,7 @@ void File::reserve(uint64_t at, uint64_t bytes) {
        members_.head() + " needs " + in_mib(bytes) + " more of shared memory, found " +
            in_mib(free_bytes()) +
            " free in /dev/shm; make it larger (mount -o remount,size=..., containers: --shm-size)"
-           " or choose another topology.comm");
+           " or choose another topology.backend");
 }
 
 char* File::map(uint64_t at, uint64_t bytes) {
@@ -183,7 +183,7 @@ char* File::map(uint64_t at, uint64_t bytes) {
   struct stat about;
   if (fstat(fd_, &about)) fail_system("cannot look at shared memory", errno);
   const auto length = static_cast<uint64_t>(about.st_size);
-  if (at % kGrain || at > length || bytes > length - at)
+  if (at % kGranularity || at > length || bytes > length - at)
     fail(PLAIT_ERR_PEER, members_.head() + ": a rank names shared memory that is not there");
   char* const address = try_map(at, bytes);
   if (!address) fail_system("cannot map " + in_mib(bytes) + " of shared memory", errno);
@@ -202,10 +202,10 @@ char* File::try_map(uint64_t at, uint64_t bytes) const {
     address = map(nullptr, 0);
   } else {
     // Large pages need an address that lies in one as the place in the file does.
-    void* const room = mmap(nullptr, bytes + kLargePage, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED) return nullptr;
-    char* const begin = static_cast<char*>(room);
+    void* const reserved = mmap(nullptr, bytes + kLargePage, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return nullptr;
+    char* const begin = static_cast<char*>(reserved);
     const uint64_t before = -reinterpret_cast<uintptr_t>(begin) % kLargePage;
     if (before > 0) munmap(begin, before);
     munmap(begin + before + bytes, kLargePage - before);
@@ -217,7 +217,7 @@ char* File::try_map(uint64_t at, uint64_t bytes) const {
 void File::fail_system(const std::string& what, int error) const {
   fail(error == ENOMEM ? PLAIT_ERR_MEMORY : PLAIT_ERR_IO, members_.head() + ": " + what + ": " +
                                                               std::strerror(error) +
-                                                              "; choose another topology.comm");
+                                                              "; choose another topology.backend");
 }
 
 }  // namespace plait::comm_shm

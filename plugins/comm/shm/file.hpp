@@ -17,7 +17,7 @@ std::string in_mib(uint64_t bytes);  // "1.5 MiB"
 
 class File {
  public:
-  // Rank 0: makes a file with room for the control block, which is zero.
+  // Rank 0: creates a file that holds the zeroed control block.
   explicit File(const comm_support::Members& members);
   // The others: open it. Throws PLAIT_ERR_PEER when it is not the one of this group.
   File(const comm_support::Members& members, const std::string& name);
@@ -28,8 +28,8 @@ class File {
   const std::string& name() const { return name_; }
   void unlink() noexcept;  // the name; repeatable
   Control& control() const { return *reinterpret_cast<Control*>(control_); }
-  RankLine& line(uint32_t rank) const {
-    return reinterpret_cast<RankLine*>(control_ + kLinesAt)[rank];
+  RankState& rank_state(uint32_t rank) const {
+    return reinterpret_cast<RankState*>(control_ + kRankStatesAt)[rank];
   }
   // Where ring `index` of a rank lies in the file; 0: nowhere yet.
   Count& directory(uint32_t rank, uint32_t index) const {
@@ -37,7 +37,7 @@ class File {
         control_ + directory_at(members_.size))[rank * directory_width(members_.size) + index];
   }
 
-  // Takes `bytes`, a multiple of kGrain, behind the end for this rank: their place. They are zero, and memory that is there.
+  // Takes `bytes`, a multiple of kGranularity, behind the end for this rank: their place. They are zero, and memory that is there.
   // Throws PLAIT_ERR_MEMORY.
   uint64_t grow(uint64_t bytes);
   // The same for memory of tensors: on pages as large as the machine has, where it gives them.
@@ -46,7 +46,7 @@ class File {
   uint64_t free_bytes() const;
   // Memory that only this rank knows of goes back to the machine.
   void give_back(uint64_t at, uint64_t bytes) noexcept;
-  // Address of bytes [at, at + bytes) of the file, multiples of kGrain; always the same for the same `at`. Throws PLAIT_ERR_PEER
+  // Address of bytes [at, at + bytes) of the file, multiples of kGranularity; always the same for the same `at`. Throws PLAIT_ERR_PEER
   // when the file is shorter.
   char* map(uint64_t at, uint64_t bytes);
 

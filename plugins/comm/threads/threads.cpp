@@ -9,39 +9,39 @@
 #include <thread>
 
 #include "plugins/comm/call.hpp"
-#include "plugins/comm/threads/hub.hpp"
+#include "plugins/comm/threads/group_state.hpp"
 
 namespace plait::comm_threads {
 namespace {
 
 using comm_support::Members;
 
-// The hubs of this process, by number: rank 0 makes one and lays its number down in the store for the others. A number, and no
-// address, because a rank may come when rank 0 has given up already.
-class Meetings {
+// The groups of this process by number: rank 0 creates one and publishes its number in the store. A
+// number and not an address, because a rank may look it up after rank 0 has left.
+class GroupRegistry {
  public:
-  static Meetings& of_process() {
-    static Meetings meetings;
-    return meetings;
+  static GroupRegistry& of_process() {
+    static GroupRegistry registry;
+    return registry;
   }
-  std::string add(const std::shared_ptr<Hub>& hub) {
+  std::string add(const std::shared_ptr<GroupState>& state) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(hubs_, [](const auto& entry) { return entry.second.expired(); });
-    hubs_.emplace(++last_, hub);
+    std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+    groups_.emplace(++last_, state);
     return process() + std::to_string(last_);
   }
-  // NULL: the hub has gone. Throws PLAIT_ERR_PEER when it belongs to another process.
-  std::shared_ptr<Hub> find(const std::string& text, const Members& who) {
+  // NULL: the group is gone. Throws PLAIT_ERR_PEER when it belongs to another process.
+  std::shared_ptr<GroupState> find(const std::string& text, const Members& who) {
     const std::lock_guard lock(mutex_);
     const std::string here = process();
     if (!text.starts_with(here))
       fail(PLAIT_ERR_PEER, who.head() + ": " + who.names[0] + " and " + who.names[who.rank] +
                                " run in different processes, expected threads of one; choose "
-                               "another topology.comm");
+                               "another topology.backend");
     uint64_t number = 0;
     std::from_chars(text.data() + here.size(), text.data() + text.size(), number);
-    const auto found = hubs_.find(number);
-    return found == hubs_.end() ? nullptr : found->second.lock();
+    const auto found = groups_.find(number);
+    return found == groups_.end() ? nullptr : found->second.lock();
   }
 
  private:
@@ -50,69 +50,72 @@ class Meetings {
     return std::to_string(getpid()) + "/" + std::to_string(drawn_) + "/";
   }
   std::mutex mutex_;
-  std::map<uint64_t, std::weak_ptr<Hub>> hubs_;
+  std::map<uint64_t, std::weak_ptr<GroupState>> groups_;
   uint64_t last_ = 0;
   const uint64_t drawn_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
 };
 
-std::shared_ptr<Hub> meet(const Host& host, const Members& who, const plait_comm_setup& setup) {
-  if (who.size == 1) return std::make_shared<Hub>(who);
+std::shared_ptr<GroupState> rendezvous(const Host& host, const Members& who,
+                                       const plait_comm_setup& setup) {
+  if (who.size == 1) return std::make_shared<GroupState>(who);
   const Store store(host, setup.store);
   if (who.rank == 0) {
-    auto hub = std::make_shared<Hub>(who);
-    store.set("threads", Meetings::of_process().add(hub));
-    return hub;
+    auto state = std::make_shared<GroupState>(who);
+    store.set("threads", GroupRegistry::of_process().add(state));
+    return state;
   }
   const std::string missed =
-      who.head() + " did not come about; missing: " + who.names[0] + "; look whether it runs";
-  auto hub = Meetings::of_process().find(store.get("threads", missed), who);
-  if (!hub)
+      who.head() + " did not connect; missing: " + who.names[0] + "; look whether it runs";
+  auto state = GroupRegistry::of_process().find(store.get("threads", missed), who);
+  if (!state)
     fail(PLAIT_ERR_PEER, who.head() + ": " + who.names[0] + " has given the group up before " +
                              who.names[who.rank] + " came; see what it says");
-  return hub;
+  return state;
 }
 
-class Group {
+class ProcessGroup {
  public:
   class Call {
    public:
-    Call(Group& group, const plait_comm_desc& desc)
+    Call(ProcessGroup& group, const plait_comm_desc& desc)
         : group_(group), call_(make(group, comm_support::checked(group.members_, desc))) {
-      group.hub_->reserve();
+      group.state_->reserve();
     }
-    ~Call() { group_.hub_->forget(call_); }
-    void start(plait_queue*) { group_.hub_->start(call_, group_.timeout_); }
-    void finish(plait_queue*) { group_.hub_->finish(call_); }
+    ~Call() { group_.state_->cancel(call_); }
+    void start(plait_queue*) { group_.state_->start(call_, group_.timeout_); }
+    void finish(plait_queue*) { group_.state_->finish(call_); }
 
    private:
-    static comm_threads::Call make(const Group& group, const plait_comm_desc& desc) {
+    static comm_threads::PendingCall make(const ProcessGroup& group, const plait_comm_desc& desc) {
       return {group.members_.rank, desc, group.members_.describe_call(desc), group.members_.size};
     }
-    Group& group_;
-    comm_threads::Call call_;
+    ProcessGroup& group_;
+    comm_threads::PendingCall call_;
   };
 
-  Group(const Host& host, const Options&, const plait_comm_setup& setup)
-      : members_("threads", setup), timeout_(setup.timeout), hub_(meet(host, members_, setup)) {
-    hub_->join(members_);
+  ProcessGroup(const Host& host, const Options&, const plait_comm_setup& setup)
+      : members_("threads", setup),
+        timeout_(setup.timeout),
+        state_(rendezvous(host, members_, setup)) {
+    state_->join(members_);
     try {
-      hub_->wait_for_all(members_, setup.connect_timeout);
-      thread_ = std::thread([hub = hub_, rank = members_.rank] { hub->work(rank); });
+      state_->wait_for_all(members_, setup.connect_timeout);
+      thread_ = std::thread([state = state_, rank = members_.rank] { state->run_worker(rank); });
     } catch (...) {
-      hub_->leave(members_.rank);
+      state_->leave(members_.rank);
       throw;
     }
   }
-  ~Group() {
-    hub_->leave(members_.rank);
+  ~ProcessGroup() {
+    state_->leave(members_.rank);
     thread_.join();
   }
-  void abort(std::string_view text) noexcept { hub_->abort(text); }
+  void abort(std::string_view text) noexcept { state_->abort(text); }
 
  private:
   const Members members_;
   const double timeout_;
-  const std::shared_ptr<Hub> hub_;
+  const std::shared_ptr<GroupState> state_;
   std::thread thread_;
 };
 
@@ -121,7 +124,7 @@ class Group {
 
 PLAIT_PLUGIN("comm-threads", PLAIT_VERSION, "Apache-2.0",
              "Communication between ranks that are threads of one process") {
-  static const auto threads = plait::comm<plait::comm_threads::Group>(
+  static const auto threads = plait::comm<plait::comm_threads::ProcessGroup>(
       "threads", "ranks are threads of one process", PLAIT_COMM_REACH_PROCESS, nullptr);
   host.add(threads);
 }

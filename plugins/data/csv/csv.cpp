@@ -24,16 +24,16 @@ char separator_of(const Options& o) {
 class Csv : public data::MemoryDataset {
  public:
   Csv(const Host&, const Options& o) : MemoryDataset("data.csv") {
-    const data::Place place{"data.csv", "path", std::string(o.text("path"))};
+    const data::SourceFile source{"data.csv", "path", std::string(o.text("path"))};
     const data::csv::Request request{.header = o.flag("header"),
                                      .separator = separator_of(o),
                                      .input = o.texts("input"),
                                      .target = o.texts("target"),
                                      .weight = std::string(o.text("weight")),
                                      .integer_target = o.text("target_type") == "i32"};
-    const data::Bytes file = data::read_file(place);
-    data::csv::Table t =
-        data::csv::parse(place, {reinterpret_cast<const char*>(file.data()), file.size()}, request);
+    const data::Bytes file = data::read_file(source);
+    data::csv::Table t = data::csv::parse(
+        source, {reinterpret_cast<const char*>(file.data()), file.size()}, request);
     add("input", PLAIT_FIELD_INPUT, Shape({static_cast<int64_t>(t.inputs)}), t.rows,
         std::move(t.input));
     if (t.targets) {

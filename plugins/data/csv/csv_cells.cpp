@@ -3,7 +3,7 @@
 namespace plait::data::csv {
 
 void Cells::bad(const std::string& text) const {
-  fail(PLAIT_ERR_DATA, place_.text() + ", line " + std::to_string(cell_line_) + ", column " +
+  fail(PLAIT_ERR_DATA, source_.text() + ", line " + std::to_string(cell_line_) + ", column " +
                            std::to_string(columns_read_) + ": " + text);
 }
 

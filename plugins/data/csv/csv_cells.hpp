@@ -7,8 +7,8 @@ namespace plait::data::csv {
 
 class Cells {
  public:
-  Cells(const Place& place, std::string_view text, char separator)
-      : place_(place), text_(text), separator_(separator) {
+  Cells(const SourceFile& source, std::string_view text, char separator)
+      : source_(source), text_(text), separator_(separator) {
     rewind();
   }
   void rewind() {
@@ -30,7 +30,7 @@ class Cells {
   bool at_line_end() const;
   void skip_line_end();
 
-  const Place& place_;
+  const SourceFile& source_;
   std::string_view text_;
   char separator_;
   size_t at_ = 0, columns_read_ = 0;

@@ -21,8 +21,8 @@ std::string shown(std::string_view cell) {
 // What each column is for, and where in its row the value goes.
 class Layout {
  public:
-  Layout(const Place& place, const Request& request, std::vector<std::string> names)
-      : place_(place),
+  Layout(const SourceFile& source, const Request& request, std::vector<std::string> names)
+      : source_(source),
         names_(std::move(names)),
         use_(names_.size(), Use::kNone),
         slot_(names_.size(), 0) {
@@ -33,7 +33,7 @@ class Layout {
       for (size_t i = 0; i < use_.size(); ++i)
         if (use_[i] == Use::kNone) use_[i] = Use::kInput, slot_[i] = inputs_++;
     if (inputs_ == 0)
-      fail(PLAIT_ERR_CONFIG, place_.text() + ": no column is left for the input; " + known());
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": no column is left for the input; " + known());
   }
   size_t columns() const { return names_.size(); }
   size_t inputs() const { return inputs_; }
@@ -46,14 +46,14 @@ class Layout {
   void assign(const std::string& name, Use use, const char* option, size_t& count) {
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found == names_.end())
-      fail(PLAIT_ERR_CONFIG, place_.text() + ": " + option + " names column '" + name +
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names column '" + name +
                                  "', which is not there; " + known());
     if (std::find(found + 1, names_.end(), name) != names_.end())
       fail(PLAIT_ERR_DATA,
-           place_.text() + ", line 1: two columns are called '" + name + "'; rename one");
+           source_.text() + ", line 1: two columns are called '" + name + "'; rename one");
     const auto i = static_cast<size_t>(found - names_.begin());
     if (use_[i] != Use::kNone)
-      fail(PLAIT_ERR_CONFIG, place_.text() + ": column '" + name +
+      fail(PLAIT_ERR_CONFIG, source_.text() + ": column '" + name +
                                  "' is named twice in input, target and weight; use it once");
     use_[i] = use;
     slot_[i] = count++;
@@ -65,7 +65,7 @@ class Layout {
     return text + (names_.size() > 20 ? ", …" : "");
   }
 
-  const Place& place_;
+  const SourceFile& source_;
   std::vector<std::string> names_;
   std::vector<Use> use_;
   std::vector<size_t> slot_;
@@ -153,14 +153,14 @@ void read_row(Cells& cells, const Layout& layout, const Request& request, Table&
 
 }  // namespace
 
-Table parse(const Place& place, std::string_view text, const Request& request) {
+Table parse(const SourceFile& source, std::string_view text, const Request& request) {
   if (text.starts_with("\x1f\x8b"))
-    place.bad(0, "this is gzip data, expected text; unpack it with gunzip first");
-  Cells cells(place, text, request.separator);
+    source.bad(0, "this is gzip data, expected text; unpack it with gunzip first");
+  Cells cells(source, text, request.separator);
   if (!cells.next_line())
-    place.bad(0,
-              "the file is empty, expected " + std::string(request.header ? "a header" : "rows"));
-  const Layout layout(place, request, column_names(cells, request));
+    source.bad(0,
+               "the file is empty, expected " + std::string(request.header ? "a header" : "rows"));
+  const Layout layout(source, request, column_names(cells, request));
   if (!request.header) cells.rewind();
 
   Table table;
@@ -174,7 +174,7 @@ Table parse(const Place& place, std::string_view text, const Request& request) {
     read_row(cells, layout, request, table);
     ++table.rows;
   }
-  if (table.rows == 0) place.bad(text.size(), "there is a header and no row after it");
+  if (table.rows == 0) source.bad(text.size(), "there is a header and no row after it");
   table.input.shrink();
   table.target.shrink();
   table.weight.shrink();

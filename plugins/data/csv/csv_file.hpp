@@ -29,6 +29,6 @@ struct Table {
 };
 
 // Errors: PLAIT_ERR_DATA naming line and column, PLAIT_ERR_CONFIG for columns that do not exist.
-Table parse(const Place& place, std::string_view text, const Request& request);
+Table parse(const SourceFile& source, std::string_view text, const Request& request);
 
 }  // namespace plait::data::csv

@@ -13,21 +13,21 @@ constexpr plait_option kIdx[] = {
 class Idx : public data::MemoryDataset {
  public:
   Idx(const Host&, const Options& o) : MemoryDataset("data.idx") {
-    const data::Place images{"data.idx", "images", std::string(o.text("images"))};
-    const data::Place labels{"data.idx", "labels", std::string(o.text("labels"))};
-    add_field(images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_RANK);
+    const data::SourceFile images{"data.idx", "images", std::string(o.text("images"))};
+    const data::SourceFile labels{"data.idx", "labels", std::string(o.text("labels"))};
+    add_field(images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_NDIM);
     add_field(labels, "label", PLAIT_FIELD_TARGET, 1, 1);
   }
 
  private:
-  void add_field(const data::Place& place, const char* name, uint32_t role, size_t min_rank,
-                 size_t max_rank) {
-    data::idx::File file = data::idx::open(place);
+  void add_field(const data::SourceFile& source, const char* name, uint32_t role, size_t min_ndim,
+                 size_t max_ndim) {
+    data::idx::File file = data::idx::open(source);
     const std::vector<int64_t>& dims = file.header.dims;
-    if (dims.size() < min_rank || dims.size() > max_rank)
-      place.bad(3, "rank " + std::to_string(dims.size()) + ", expected " +
-                       (max_rank == 1 ? "1 for labels" : "at least 2 for images") +
-                       "; are images and labels swapped?");
+    if (dims.size() < min_ndim || dims.size() > max_ndim)
+      source.bad(3, "ndim " + std::to_string(dims.size()) + ", expected " +
+                        (max_ndim == 1 ? "1 for labels" : "at least 2 for images") +
+                        "; are images and labels swapped?");
     const Shape sample({dims.begin() + 1, dims.end()}, PLAIT_U8);
     add(name, role, sample, dims[0], std::move(file.bytes), file.header.offset);
   }

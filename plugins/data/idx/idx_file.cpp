@@ -8,7 +8,7 @@
 namespace plait::data::idx {
 namespace {
 
-constexpr size_t kMaxHeader = 4 + 4 * PLAIT_MAX_RANK;
+constexpr size_t kMaxHeader = 4 + 4 * PLAIT_MAX_NDIM;
 constexpr const char* kRefetch = "; fetch the file again";
 
 const char* type_of(uint8_t code) {
@@ -34,10 +34,10 @@ bool is_gzip(std::span<const uint8_t> raw) {
 
 class Inflater {
  public:
-  explicit Inflater(const Place& place, std::span<const uint8_t> packed)
-      : place_(place), packed_(packed) {
+  explicit Inflater(const SourceFile& source, std::span<const uint8_t> packed)
+      : source_(source), packed_(packed) {
     if (inflateInit2(&z_, 15 + 16) != Z_OK)
-      fail(PLAIT_ERR_MEMORY, place_.text() + ": out of memory to unpack it");
+      fail(PLAIT_ERR_MEMORY, source_.text() + ": out of memory to unpack it");
   }
   ~Inflater() { inflateEnd(&z_); }
   Inflater(const Inflater&) = delete;
@@ -59,7 +59,7 @@ class Inflater {
       if (status == Z_STREAM_END)
         next_member();
       else if (status == Z_MEM_ERROR)
-        fail(PLAIT_ERR_MEMORY, place_.text() + ": out of memory to unpack it");
+        fail(PLAIT_ERR_MEMORY, source_.text() + ": out of memory to unpack it");
       else if (status != Z_OK)
         refuse(status);
     }
@@ -71,20 +71,20 @@ class Inflater {
     if (at_ == packed_.size()) {
       ended_ = true;
     } else if (!is_gzip(packed_.subspan(at_))) {
-      place_.bad(at_, std::to_string(packed_.size() - at_) +
-                          " bytes after the end of the gzip data, expected none" + kRefetch);
+      source_.bad(at_, std::to_string(packed_.size() - at_) +
+                           " bytes after the end of the gzip data, expected none" + kRefetch);
     } else {
       inflateReset(&z_);
     }
   }
   [[noreturn]] void refuse(int status) {
     if (status == Z_BUF_ERROR && at_ == packed_.size())
-      place_.bad(at_, std::string("the gzip data is cut off here") + kRefetch);
-    place_.bad(at_, std::string("damaged gzip data (") + (z_.msg ? z_.msg : "no reason given") +
-                        ")" + kRefetch);
+      source_.bad(at_, std::string("the gzip data is cut off here") + kRefetch);
+    source_.bad(at_, std::string("damaged gzip data (") + (z_.msg ? z_.msg : "no reason given") +
+                         ")" + kRefetch);
   }
 
-  const Place& place_;
+  const SourceFile& source_;
   std::span<const uint8_t> packed_;
   z_stream z_{};
   size_t at_ = 0;
@@ -92,12 +92,12 @@ class Inflater {
 };
 
 // Grows as the values really come, so that a declared size alone allocates nothing.
-Bytes unpack(const Place& place, std::span<const uint8_t> packed) {
+Bytes unpack(const SourceFile& source, std::span<const uint8_t> packed) {
   constexpr size_t kStep = 1 << 20;
-  Inflater inflater(place, packed);
+  Inflater inflater(source, packed);
   uint8_t head[kMaxHeader];
   const size_t head_size = inflater.read(head, sizeof head);
-  const Header header = read_header(place, {head, head_size});
+  const Header header = read_header(source, {head, head_size});
 
   Bytes bytes(head_size);
   std::memcpy(bytes.data(), head, head_size);
@@ -115,55 +115,57 @@ Bytes unpack(const Place& place, std::span<const uint8_t> packed) {
 
 }  // namespace
 
-Header read_header(const Place& place, std::span<const uint8_t> head) {
+Header read_header(const SourceFile& source, std::span<const uint8_t> head) {
   if (head.size() < 4)
-    place.bad(0, std::to_string(head.size()) +
-                     " bytes, expected at least the 4 of an IDX magic number" + kRefetch);
+    source.bad(0, std::to_string(head.size()) +
+                      " bytes, expected at least the 4 of an IDX magic number" + kRefetch);
   if (head[0] != 0 || head[1] != 0) {
     char found[32];
     std::snprintf(found, sizeof found, "%02x %02x %02x %02x", head[0], head[1], head[2], head[3]);
-    place.bad(0, std::string("the magic number is ") + found +
-                     ", expected 00 00 08 and the rank; this is no IDX file: check the path");
+    source.bad(0, std::string("the magic number is ") + found +
+                      ", expected 00 00 08 and the number of dimensions; this is no IDX file: "
+                      "check the path");
   }
   if (head[2] != 0x08)
-    place.bad(2, "type code " + std::to_string(head[2]) + " (" + type_of(head[2]) +
-                     "), expected 8 (u8); convert the file, or use an npy dataset");
-  const size_t rank = head[3];
-  if (rank < 1 || rank > PLAIT_MAX_RANK)
-    place.bad(3, "rank " + std::to_string(rank) + ", expected 1 to " +
-                     std::to_string(PLAIT_MAX_RANK) + kRefetch);
+    source.bad(2, "type code " + std::to_string(head[2]) + " (" + type_of(head[2]) +
+                      "), expected 8 (u8); convert the file, or use an npy dataset");
+  const size_t ndim = head[3];
+  if (ndim < 1 || ndim > PLAIT_MAX_NDIM)
+    source.bad(3, "ndim " + std::to_string(ndim) + ", expected 1 to " +
+                      std::to_string(PLAIT_MAX_NDIM) + kRefetch);
   Header header;
-  header.offset = 4 + 4 * rank;
+  header.offset = 4 + 4 * ndim;
   if (head.size() < header.offset)
-    place.bad(head.size(), "the header is cut off: " + std::to_string(head.size()) +
-                               " bytes, expected " + std::to_string(header.offset) + kRefetch);
+    source.bad(head.size(), "the header is cut off: " + std::to_string(head.size()) +
+                                " bytes, expected " + std::to_string(header.offset) + kRefetch);
   uint64_t values = 1;
-  for (size_t i = 0; i < rank; ++i) {
+  for (size_t i = 0; i < ndim; ++i) {
     const uint8_t* p = head.data() + 4 + 4 * i;
     const uint32_t extent =
         uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
     header.dims.push_back(extent);
     if (!multiply(values, extent, values) || values > uint64_t{1} << 62)
-      place.bad(4 + 4 * i, "the extents multiply to more than 2^62 values" + std::string(kRefetch));
+      source.bad(4 + 4 * i,
+                 "the extents multiply to more than 2^62 values" + std::string(kRefetch));
   }
   header.total = header.offset + values;
   return header;
 }
 
-File parse(const Place& place, Bytes raw) {
+File parse(const SourceFile& source, Bytes raw) {
   File file;
-  file.bytes = is_gzip(raw.span()) ? unpack(place, raw.span()) : std::move(raw);
-  file.header = read_header(place, file.bytes.span());
+  file.bytes = is_gzip(raw.span()) ? unpack(source, raw.span()) : std::move(raw);
+  file.header = read_header(source, file.bytes.span());
   const uint64_t found = file.bytes.size(), expected = file.header.total;
   if (found != expected) {
     const std::string relation = found < expected ? std::to_string(found) : "more";
-    place.bad(std::min(found, expected),
-              "extents " + Shape(file.header.dims).text() + " need " + std::to_string(expected) +
-                  " bytes with the header, found " + relation + kRefetch);
+    source.bad(std::min(found, expected),
+               "extents " + Shape(file.header.dims).text() + " need " + std::to_string(expected) +
+                   " bytes with the header, found " + relation + kRefetch);
   }
   return file;
 }
 
-File open(const Place& place) { return parse(place, read_file(place)); }
+File open(const SourceFile& source) { return parse(source, read_file(source)); }
 
 }  // namespace plait::data::idx

@@ -1,4 +1,4 @@
-// The IDX format of MNIST: two zero bytes, a type code, the rank R, R big-endian u32 extents, then the values row-major.
+// The IDX format of MNIST: two zero bytes, a type code, the number of dimensions R, R big-endian u32 extents, then the values row-major.
 #pragma once
 
 #include "plugins/data/bytes.hpp"
@@ -15,7 +15,7 @@ struct Header {
 };
 
 // Reads the header at the beginning of `head`, which may be more than the header. Errors: PLAIT_ERR_DATA.
-Header read_header(const Place& place, std::span<const uint8_t> head);
+Header read_header(const SourceFile& source, std::span<const uint8_t> head);
 
 // The bytes of a plain or gzip-compressed file, unpacked, and their header; sizes are exact.
 // Unpacking stops as soon as there is more than the header declares.
@@ -23,7 +23,7 @@ struct File {
   Header header;
   Bytes bytes;
 };
-File open(const Place& place);
-File parse(const Place& place, Bytes raw);
+File open(const SourceFile& source);
+File parse(const SourceFile& source, Bytes raw);
 
 }  // namespace plait::data::idx

@@ -22,19 +22,19 @@ class Npy : public data::MemoryDataset {
 
  private:
   void add_file(const Options& o, const char* name, uint32_t role) {
-    const data::Place place{"data.npy", name, std::string(o.text(name))};
-    data::Bytes file = data::read_file(place);
-    data::npy::Header header = data::npy::parse(place, file.span());
+    const data::SourceFile source{"data.npy", name, std::string(o.text(name))};
+    data::Bytes file = data::read_file(source);
+    data::npy::Header header = data::npy::parse(source, file.span());
     if (header.dtype == PLAIT_F64) {
       data::narrow_f64(file, header.offset);
       header.dtype = PLAIT_F32;
     }
     const Shape sample({header.dims.begin() + 1, header.dims.end()}, header.dtype);
-    if (role == PLAIT_FIELD_WEIGHT && (sample.rank() != 0 || sample.dtype != PLAIT_F32))
-      place.bad(0, "the weights are " + Shape(header.dims, header.dtype).typed_text() +
-                       ", expected one f4 or f8 per sample: shape (samples)");
+    if (role == PLAIT_FIELD_WEIGHT && (sample.ndim() != 0 || sample.dtype != PLAIT_F32))
+      source.bad(0, "the weights are " + Shape(header.dims, header.dtype).typed_text() +
+                        ", expected one f4 or f8 per sample: shape (samples)");
     add(name, role, sample, header.dims[0], std::move(file), header.offset);
-    if (role == PLAIT_FIELD_WEIGHT) check_weights(place);
+    if (role == PLAIT_FIELD_WEIGHT) check_weights(source);
   }
 };
 }  // namespace

@@ -20,8 +20,8 @@ constexpr Type kTypes[] = {{"<f4", PLAIT_F32}, {"<f8", PLAIT_F64}, {"<i4", PLAIT
 // Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } in whatever order of keys.
 class Dict {
  public:
-  Dict(const Place& place, std::string_view text, size_t offset)
-      : place_(place), text_(text), offset_(offset) {}
+  Dict(const SourceFile& source, std::string_view text, size_t offset)
+      : source_(source), text_(text), offset_(offset) {}
 
   void read(Header& header) {
     bool seen[3] = {};
@@ -51,7 +51,7 @@ class Dict {
 
  private:
   [[noreturn]] void bad(const std::string& text) const {
-    place_.bad(offset_ + at_, text + "; write the file again with numpy.save");
+    source_.bad(offset_ + at_, text + "; write the file again with numpy.save");
   }
   void skip_blank() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -79,17 +79,17 @@ class Dict {
     for (const Type& t : kTypes)
       if (t.name == name) header.dtype = t.dtype;
     if (header.dtype == 0)
-      place_.bad(offset_ + at_,
-                 "element type '" + std::string(name.substr(0, 40)) +
-                     "', expected one of <f4 <f8 <i4 <i8 |u1 |b1; convert with array.astype(...)");
+      source_.bad(offset_ + at_,
+                  "element type '" + std::string(name.substr(0, 40)) +
+                      "', expected one of <f4 <f8 <i4 <i8 |u1 |b1; convert with array.astype(...)");
   }
   void read_order() {
     skip_blank();
     const std::string_view rest = text_.substr(at_);
     if (rest.starts_with("True"))
-      place_.bad(offset_ + at_,
-                 "the values are in column order (fortran_order), expected row order; save "
-                 "numpy.ascontiguousarray(array)");
+      source_.bad(offset_ + at_,
+                  "the values are in column order (fortran_order), expected row order; save "
+                  "numpy.ascontiguousarray(array)");
     if (!rest.starts_with("False")) bad("fortran_order is neither True nor False");
     at_ += 5;
   }
@@ -103,7 +103,7 @@ class Dict {
       if (status != std::errc() || extent < 0)
         bad("an extent of the shape is no number from 0 to 2^63");
       at_ = static_cast<size_t>(end - text_.data());
-      if (header.dims.size() == PLAIT_MAX_RANK) bad("more than 8 axes");
+      if (header.dims.size() == PLAIT_MAX_NDIM) bad("more than 8 axes");
       header.dims.push_back(extent);
       if (!accept(',')) {
         expect(')');
@@ -112,49 +112,49 @@ class Dict {
     }
   }
 
-  const Place& place_;
+  const SourceFile& source_;
   std::string_view text_;
   size_t offset_, at_ = 0;
 };
 
 }  // namespace
 
-Header parse(const Place& place, std::span<const uint8_t> file) {
+Header parse(const SourceFile& source, std::span<const uint8_t> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with("\x93NUMPY") || text.size() < 10)
-    place.bad(
+    source.bad(
         0, "this is no .npy file: it does not begin with \\x93NUMPY and a version; check the path");
   const uint8_t version = file[6];
   if (version < 1 || version > 3)
-    place.bad(6, "version " + std::to_string(version) +
-                     ", expected 1, 2 or 3; write it again with numpy.save");
+    source.bad(6, "version " + std::to_string(version) +
+                      ", expected 1, 2 or 3; write it again with numpy.save");
   const size_t start = version == 1 ? 10 : 12;
   if (text.size() < start)
-    place.bad(text.size(), "the file is cut off in its first bytes; copy it again");
+    source.bad(text.size(), "the file is cut off in its first bytes; copy it again");
   size_t length = file[8] | size_t{file[9]} << 8;
   if (version > 1) length |= size_t{file[10]} << 16 | size_t{file[11]} << 24;
   if (length > kMaxHeader || length > text.size() - start)
-    place.bad(8,
-              "the header is " + std::to_string(length) + " bytes long, " +
-                  std::to_string(text.size() - start) +
-                  " follow, and 1 MiB is the most; the file is cut off or damaged: copy it again");
+    source.bad(8,
+               "the header is " + std::to_string(length) + " bytes long, " +
+                   std::to_string(text.size() - start) +
+                   " follow, and 1 MiB is the most; the file is cut off or damaged: copy it again");
 
   Header header;
   header.offset = start + length;
-  Dict(place, text.substr(start, length), start).read(header);
+  Dict(source, text.substr(start, length), start).read(header);
   if (header.dims.empty())
-    place.bad(start,
-              "the array is a single number, expected samples along its first axis; save it with "
-              "shape (n, …)");
+    source.bad(start,
+               "the array is a single number, expected samples along its first axis; save it with "
+               "shape (n, …)");
   uint64_t bytes = support::dtype_bytes(header.dtype);
   for (const int64_t d : header.dims)
     if (!multiply(bytes, static_cast<uint64_t>(d), bytes))
-      place.bad(start, "the extents multiply to more than 2^64 bytes");
+      source.bad(start, "the extents multiply to more than 2^64 bytes");
   if (bytes != text.size() - header.offset)
-    place.bad(header.offset, "shape " + Shape(header.dims).text() + " needs " +
-                                 std::to_string(bytes) + " bytes of values, found " +
-                                 std::to_string(text.size() - header.offset) +
-                                 "; the file is cut off or damaged: copy it again");
+    source.bad(header.offset, "shape " + Shape(header.dims).text() + " needs " +
+                                  std::to_string(bytes) + " bytes of values, found " +
+                                  std::to_string(text.size() - header.offset) +
+                                  "; the file is cut off or damaged: copy it again");
   return header;
 }
 

@@ -15,6 +15,6 @@ struct Header {
 };
 
 // Reads little-endian, row-major files of f4, f8, i4, i8, u1 and b1. Errors: PLAIT_ERR_DATA.
-Header parse(const Place& place, std::span<const uint8_t> file);
+Header parse(const SourceFile& source, std::span<const uint8_t> file);
 
 }  // namespace plait::data::npy

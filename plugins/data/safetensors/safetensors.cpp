@@ -22,8 +22,8 @@ class Safetensors : public data::MemoryDataset {
   Safetensors(const Host&, const Options& o)
       : MemoryDataset("data.safetensors"),
         file_(std::make_unique<data::TensorFile>(
-            data::Place{"data.safetensors", "path", std::string(o.text("path"))})),
-        place_(file_->place()),
+            data::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
+        source_(file_->source()),
         entries_(file_->entries()) {
     const std::vector<std::string> inputs = o.texts("input");
     if (inputs.empty())
@@ -35,7 +35,7 @@ class Safetensors : public data::MemoryDataset {
       add_tensor(name, PLAIT_FIELD_TARGET, "target");
     if (const std::string name(o.text("weight")); !name.empty()) {
       add_tensor(name, PLAIT_FIELD_WEIGHT, "weight");
-      check_weights(place_);
+      check_weights(source_);
     }
     file_.reset();
     entries_.clear();
@@ -47,7 +47,7 @@ class Safetensors : public data::MemoryDataset {
     for (size_t i = 0; i < entries_.size() && i < 20; ++i)
       known += (i ? ", '" : "'") + entries_[i].name + "'";
     if (entries_.size() > 20) known += ", …";
-    fail(PLAIT_ERR_CONFIG, place_.text() + ": " + option + " names tensor '" + name +
+    fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names tensor '" + name +
                                "', which is not there; the tensors are " + known);
   }
 
@@ -58,26 +58,26 @@ class Safetensors : public data::MemoryDataset {
     if (!e) absent(name, option);
     uint32_t dtype = support::safetensors_dtype(e->dtype);
     if (dtype == 0)
-      place_.bad(e->begin, "tensor '" + name + "' is " + e->dtype +
-                               ", expected F32 F64 F16 BF16 I32 I64 U8 or BOOL; convert it");
-    if (e->shape.empty() || e->shape.size() > PLAIT_MAX_RANK)
-      place_.bad(e->begin, "tensor '" + name + "' has " + std::to_string(e->shape.size()) +
-                               " axes, expected 1 to 8, the samples first");
+      source_.bad(e->begin, "tensor '" + name + "' is " + e->dtype +
+                                ", expected F32 F64 F16 BF16 I32 I64 U8 or BOOL; convert it");
+    if (e->shape.empty() || e->shape.size() > PLAIT_MAX_NDIM)
+      source_.bad(e->begin, "tensor '" + name + "' has " + std::to_string(e->shape.size()) +
+                                " axes, expected 1 to 8, the samples first");
     data::Bytes bytes = file_->read(*e);
     if (dtype == PLAIT_F64) {
       data::narrow_f64(bytes, 0);
       dtype = PLAIT_F32;
     }
     const Shape sample({e->shape.begin() + 1, e->shape.end()}, dtype);
-    if (role == PLAIT_FIELD_WEIGHT && (sample.rank() != 0 || dtype != PLAIT_F32))
-      place_.bad(e->begin, "tensor '" + name + "' has the weights as " +
-                               Shape(e->shape, dtype).typed_text() +
-                               ", expected F32 or F64 of shape (samples)");
+    if (role == PLAIT_FIELD_WEIGHT && (sample.ndim() != 0 || dtype != PLAIT_F32))
+      source_.bad(e->begin, "tensor '" + name + "' has the weights as " +
+                                Shape(e->shape, dtype).typed_text() +
+                                ", expected F32 or F64 of shape (samples)");
     add(name.c_str(), role, sample, e->shape[0], std::move(bytes));
   }
 
   std::unique_ptr<data::TensorFile> file_;  // while the dataset opens
-  data::Place place_;
+  data::SourceFile source_;
   std::vector<SafetensorsEntry> entries_;
 };
 }  // namespace

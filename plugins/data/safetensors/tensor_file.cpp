@@ -7,8 +7,8 @@ namespace {
 constexpr uint64_t kMostHeader = 100'000'000;  // more is refused by its size alone
 }
 
-TensorFile::TensorFile(Place place) : place_(std::move(place)) {
-  fd_ = ::open(place_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+TensorFile::TensorFile(SourceFile source) : source_(std::move(source)) {
+  fd_ = ::open(source_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd_ < 0) refuse("cannot open it");
   struct stat s {};
   const bool known = ::fstat(fd_, &s) == 0, regular = S_ISREG(s.st_mode);
@@ -17,7 +17,7 @@ TensorFile::TensorFile(Place place) : place_(std::move(place)) {
     ::close(fd_);
     errno = reason;
     if (!known) refuse("cannot ask for its size");
-    fail(PLAIT_ERR_IO, place_.text() + ": is no regular file; give the path of a file");
+    fail(PLAIT_ERR_IO, source_.text() + ": is no regular file; give the path of a file");
   }
   size_ = static_cast<uint64_t>(s.st_size);
 }
@@ -27,7 +27,7 @@ TensorFile::~TensorFile() { ::close(fd_); }
 void TensorFile::refuse(const char* what) const {
   const int reason = errno;
   fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
-       place_.text() + ": " + what + ": " + std::strerror(reason) +
+       source_.text() + ": " + what + ": " + std::strerror(reason) +
            "; relative paths start at the data folder, else at the experiment file");
 }
 
@@ -38,8 +38,8 @@ void TensorFile::read_at(uint64_t offset, uint8_t* out, size_t size) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) refuse("cannot read it");
     if (n == 0)
-      place_.bad(offset + done, "the file ended while it was read, " + std::to_string(size_) +
-                                    " bytes were there before; something else is writing it");
+      source_.bad(offset + done, "the file ended while it was read, " + std::to_string(size_) +
+                                     " bytes were there before; something else is writing it");
     done += static_cast<size_t>(n);
   }
 }
@@ -56,7 +56,7 @@ std::vector<support::SafetensorsEntry> TensorFile::entries() const {
     const auto rest = static_cast<size_t>(std::min({header, size_ - 8, kMostHeader}));
     read_at(8, file.data() + 8, rest);
   }
-  return support::read_safetensors(place_.text(), file.span());
+  return support::read_safetensors(source_.text(), file.span());
 }
 
 Bytes TensorFile::read(const support::SafetensorsEntry& entry) const {

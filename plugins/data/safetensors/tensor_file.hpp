@@ -12,11 +12,11 @@ namespace plait::data {
 class TensorFile {
  public:
   // Errors: those of read_file().
-  explicit TensorFile(Place place);
+  explicit TensorFile(SourceFile source);
   ~TensorFile();
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
-  const Place& place() const { return place_; }
+  const SourceFile& source() const { return source_; }
   // What the header says. Errors: PLAIT_ERR_DATA.
   std::vector<support::SafetensorsEntry> entries() const;
   // Errors: PLAIT_ERR_DATA when the file has become shorter, PLAIT_ERR_IO.
@@ -25,7 +25,7 @@ class TensorFile {
  private:
   void read_at(uint64_t offset, uint8_t* out, size_t size) const;
   [[noreturn]] void refuse(const char* what) const;
-  Place place_;
+  SourceFile source_;
   int fd_ = -1;
   uint64_t size_ = 0;
 };

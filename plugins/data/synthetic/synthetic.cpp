@@ -65,7 +65,7 @@ class Synthetic : public data::MemoryDataset {
  private:
   static size_t checked_features(const Shape& sample, int64_t n, int64_t classes) {
     uint64_t features = 1, bytes = 0;
-    bool fits = sample.rank() < PLAIT_MAX_RANK;
+    bool fits = sample.ndim() < PLAIT_MAX_NDIM;
     for (const int64_t d : sample.dims)
       fits = fits && data::multiply(features, static_cast<uint64_t>(d), features);
     fits = fits && data::multiply(features, static_cast<uint64_t>(std::max(n, classes)), bytes) &&

@@ -29,7 +29,7 @@ Init weight_init(const Options& o, double in, double out) {
 
 void check_input(const Builder& b, const Shape& x) {
   const std::string found = "[linear] layer '" + b.scope() + "': the input is " + x.typed_text();
-  if (x.rank() < 2)
+  if (x.ndim() < 2)
     fail(PLAIT_ERR_CONFIG,
          found +
              ", expected (samples, …, features): a sample is a single number here; "
@@ -64,7 +64,7 @@ Value build_linear(Builder& b, const Options& o, std::span<const Value> in) {
 // (B, d1, d2, …) → (B, d1·d2·…)
 Value build_flatten(Builder& b, const Options&, std::span<const Value> in) {
   const Shape shape = b.shape(in[0]);
-  if (shape.rank() == 0)
+  if (shape.ndim() == 0)
     fail(PLAIT_ERR_CONFIG,
          "[flatten] layer '" + b.scope() + "': the input is a scalar, expected samples");
   return b.reshape(in[0], {shape.dims[0], shape.count(1)});

@@ -8,10 +8,12 @@ using In = std::span<const Value>;
 using Sums = std::pair<Value, Value>;
 
 constexpr plait_option kCrossEntropy[] = {below(
-    at_least(opt_real("smoothing", "0.0", "share of the target spread evenly over all classes"), 0),
+    at_least(
+        opt_real("label_smoothing", "0.0", "share of the target spread evenly over all classes"),
+        0),
     1)};
 Sums build_cross_entropy(Builder& b, const Options& o, In in) {
-  return samples::cross_entropy(b, in, o.real("smoothing"));
+  return samples::cross_entropy(b, in, o.real("label_smoothing"));
 }
 
 Sums build_mse(Builder& b, const Options&, In in) {

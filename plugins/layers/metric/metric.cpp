@@ -1,4 +1,4 @@
-// layer-metric: figures for people. A state is {weighted sum, sum of weights}; states of micro-batches and ranks add up.
+// layer-metric: metrics. A state is {weighted sum, sum of weights}; states of micro-batches and ranks add up.
 #include "plugins/layers/samples.hpp"
 
 #include <cmath>
@@ -24,14 +24,14 @@ std::pair<Value, Value> hits(const Builder& b, In in, double k) {
   const Value label = samples::labels(b, in[0], in[1]);
   const Value x = b.as(in[0], PLAIT_F32);
   const Shape shape = b.shape(x);
-  const auto last = static_cast<int64_t>(shape.rank()) - 1;
+  const auto last = static_cast<int64_t>(shape.ndim()) - 1;
   const Value chosen = b.op("one_hot", {label}, {attr("depth", shape.last())});
   const Value own = b.sum(select(chosen, x, b.constant(0)), {last});
   const Value reached = b.sum(own <= x, {last});
   const Value hit = (reached >= 1.0) * (reached <= k);
   const Value w = samples::label_weights(b, label);
   std::vector<int64_t> column(b.shape(w).dims);
-  column.resize(shape.rank(), 1);
+  column.resize(shape.ndim(), 1);
   // `chosen` is all 0 for a label that is no class.
   return {b.sum(chosen * (hit * b.reshape(w, column))), b.sum(w)};
 }
@@ -44,7 +44,7 @@ std::pair<Value, Value> sign_hits(const Builder& b, In in) {
 
 Value build_accuracy(Builder& b, const Options&, In in) {
   const Shape x = b.shape(in[0]);
-  const bool binary = x.rank() < 2 || x.last() == 1;
+  const bool binary = x.ndim() < 2 || x.last() == 1;
   return state_of(b, binary ? sign_hits(b, in) : hits(b, in, 1));
 }
 

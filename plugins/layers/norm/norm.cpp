@@ -10,7 +10,7 @@ constexpr plait_option kNorm[] = {
 // Width of the last axis, after a check that there is one. x (B,…,C).
 int64_t width_of(const Builder& b, Value x, const char* layer) {
   const Shape shape = b.shape(x);
-  if (shape.rank() < 2 || shape.last() == 0 || !shape.is_float())
+  if (shape.ndim() < 2 || shape.last() == 0 || !shape.is_float())
     fail(PLAIT_ERR_CONFIG, std::string("[") + layer + "] layer '" + b.scope() + "': the input is " +
                                shape.typed_text() +
                                ", expected real numbers of shape (samples, …, features)");

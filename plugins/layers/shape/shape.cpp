@@ -25,12 +25,12 @@ Value build_mul(Builder&, const Options&, In in) {
 
 // The axis as a non-negative number. The samples' axis can't be cut or joined: it belongs to the engine.
 int64_t axis_of(const Builder& b, const Options& o, const char* layer, const Shape& shape) {
-  const auto rank = static_cast<int64_t>(shape.rank());
-  const int64_t given = o.integer("axis"), axis = given < 0 ? given + rank : given;
-  if (axis < 1 || axis >= rank)
+  const auto ndim = static_cast<int64_t>(shape.ndim());
+  const int64_t given = o.integer("axis"), axis = given < 0 ? given + ndim : given;
+  if (axis < 1 || axis >= ndim)
     refuse(b, layer,
            "axis is " + std::to_string(given) + " for an input of shape " + shape.text() +
-               ", expected 1 to " + std::to_string(rank - 1) +
+               ", expected 1 to " + std::to_string(ndim - 1) +
                " or the same counted from the end (axis 0 is the samples); set at " +
                o.origin("axis"));
   return axis;
@@ -43,7 +43,7 @@ Value build_concat(Builder& b, const Options& o, In in) {
   const int64_t axis = axis_of(b, o, "concat", first);
   for (size_t i = 1; i < in.size(); ++i) {
     Shape other = b.shape(in[i]);
-    if (other.rank() == first.rank()) other.dims[axis] = first.dims[axis];
+    if (other.ndim() == first.ndim()) other.dims[axis] = first.dims[axis];
     if (other.dims != first.dims)
       refuse(b, "concat",
              "input 1 has shape " + first.text() + " and input " + std::to_string(i + 1) + " " +
@@ -58,7 +58,7 @@ constexpr plait_option kReshape[] = {at_least(
 Value build_reshape(Builder& b, const Options& o, In in) {
   const Shape from = b.shape(in[0]);
   const std::span<const int64_t> wanted = o.integers("shape");
-  std::vector<int64_t> dims = {from.rank() ? from.dims[0] : 1};
+  std::vector<int64_t> dims = {from.ndim() ? from.dims[0] : 1};
   int64_t product = 1, free = 0;
   for (const int64_t d : wanted) {
     dims.push_back(d);

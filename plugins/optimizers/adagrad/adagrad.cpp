@@ -5,16 +5,21 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kAdagrad[] = {
-    at_least(opt_real("rate_decay", "0.0", "divides the rate by 1 + rate_decay·(step - 1)"), 0),
-    at_least(opt_real("initial_sum", "0.0", "what the sum of squares starts with"), 0),
+    at_least(opt_real("learning_rate_decay", "0.0",
+                      "divides the learning rate by 1 + learning_rate_decay·(step - 1)"),
+             0),
+    at_least(opt_real("initial_accumulator_value", "0.0", "what the sum of squares starts with"),
+             0),
     above(opt_real("eps", "1e-10", "added to the root of the sum of squares"), 0),
 };
 
 Value build_adagrad(Builder& b, const Options& o, const Update& u) {
-  const double rate_decay = o.real("rate_decay");
-  const Value rate = rate_decay == 0 ? u.rate : u.rate / (1.0 + (u.step - 1.0) * rate_decay);
-  const Value g = u.gradient + u.decay * u.parameter;
-  const Value sum = b.state("sum", o.real("initial_sum")) + g * g;
+  const double learning_rate_decay = o.real("learning_rate_decay");
+  const Value rate = learning_rate_decay == 0
+                         ? u.learning_rate
+                         : u.learning_rate / (1.0 + (u.step - 1.0) * learning_rate_decay);
+  const Value g = u.gradient + u.weight_decay * u.parameter;
+  const Value sum = b.state("sum", o.real("initial_accumulator_value")) + g * g;
   b.set_state("sum", sum);
   return u.parameter - rate * (g / (sqrt(sum) + o.real("eps")));
 }

@@ -5,7 +5,7 @@ namespace {
 using namespace plait;
 
 Value build_adam(Builder& b, const Options& o, const Update& u) {
-  return u.parameter - moments::change(b, o, u, u.gradient + u.decay * u.parameter);
+  return u.parameter - moments::change(b, o, u, u.gradient + u.weight_decay * u.parameter);
 }
 }  // namespace
 

@@ -8,13 +8,13 @@ constexpr plait_option kAdamW[] = {
     moments::kOptions[0],
     moments::kOptions[1],
     moments::kOptions[2],
-    opt_bool(
-        "independent_decay", "false",
-        "decay by schedule·decay each step, not by rate·decay: changing the rate leaves it alone"),
+    opt_bool("independent_weight_decay", "false",
+             "decay by schedule_factor * weight_decay each step, independent of the learning rate"),
 };
 
 Value build_adamw(Builder& b, const Options& o, const Update& u) {
-  const Value share = (o.flag("independent_decay") ? u.factor : u.rate) * u.decay;
+  const Value share =
+      (o.flag("independent_weight_decay") ? u.schedule_factor : u.learning_rate) * u.weight_decay;
   const Value decayed = u.parameter * (1.0 - share);
   return decayed - moments::change(b, o, u, u.gradient);
 }

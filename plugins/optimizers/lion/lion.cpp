@@ -14,7 +14,7 @@ Value build_lion(Builder& b, const Options& o, const Update& u) {
   const Value m = b.state("m");
   const Value direction = sign(beta1 * m + (1 - beta1) * u.gradient);
   b.set_state("m", beta2 * m + (1 - beta2) * u.gradient);
-  return u.parameter * (1.0 - u.rate * u.decay) - u.rate * direction;
+  return u.parameter * (1.0 - u.learning_rate * u.weight_decay) - u.learning_rate * direction;
 }
 }  // namespace
 

@@ -15,7 +15,7 @@ constexpr plait_option kRmsprop[] = {
 
 Value build_rmsprop(Builder& b, const Options& o, const Update& u) {
   const double alpha = o.real("alpha"), momentum = o.real("momentum");
-  const Value g = u.gradient + u.decay * u.parameter;
+  const Value g = u.gradient + u.weight_decay * u.parameter;
   const Value square = alpha * b.state("square") + (1 - alpha) * (g * g);
   b.set_state("square", square);
   Value variance = square;
@@ -25,10 +25,10 @@ Value build_rmsprop(Builder& b, const Options& o, const Update& u) {
     variance = max(square - mean * mean, 0.0);  // rounding may push it below 0
   }
   const Value scaled = g / (sqrt(variance) + o.real("eps"));
-  if (momentum == 0) return u.parameter - u.rate * scaled;
+  if (momentum == 0) return u.parameter - u.learning_rate * scaled;
   const Value velocity = momentum * b.state("momentum") + scaled;
   b.set_state("momentum", velocity);
-  return u.parameter - u.rate * velocity;
+  return u.parameter - u.learning_rate * velocity;
 }
 }  // namespace
 

@@ -21,15 +21,15 @@ Value build_sgd(Builder& b, const Options& o, const Update& u) {
          std::string("[sgd] nesterov = true needs momentum above 0 and dampening 0; set "
                      "momentum = 0.9, or nesterov = false, at ") +
              o.origin("nesterov"));
-  const Value g = u.gradient + u.decay * u.parameter;
-  if (momentum == 0) return u.parameter - u.rate * g;
+  const Value g = u.gradient + u.weight_decay * u.parameter;
+  if (momentum == 0) return u.parameter - u.learning_rate * g;
 
   Value added = g;
   if (dampening != 0)  // the first gradient enters whole
     added = select(u.step <= 1.0, b.constant(1), b.constant(1 - dampening)) * g;
   const Value velocity = momentum * b.state("momentum") + added;
   b.set_state("momentum", velocity);
-  return u.parameter - u.rate * (nesterov ? g + momentum * velocity : velocity);
+  return u.parameter - u.learning_rate * (nesterov ? g + momentum * velocity : velocity);
 }
 }  // namespace
 

@@ -1,4 +1,4 @@
-// schedule-inverse_sqrt: sqrt(W/(s - D)) after warmup, with W at least 1; never below `minimum`, without an end.
+// schedule-inverse_sqrt: sqrt(W/(s - D)) after warmup, with W at least 1; never below `min_ratio`, without an end.
 #include "plugins/schedules/common.hpp"
 
 namespace {
@@ -11,7 +11,7 @@ class InverseSqrt {
   InverseSqrt(const Options& o, int64_t)
       : start_(o),
         scale_(static_cast<double>(std::max<int64_t>(start_.warmup(), 1))),
-        minimum_(o.real("minimum")) {}
+        minimum_(o.real("min_ratio")) {}
   double factor(int64_t step) const noexcept {
     if (step <= start_.end()) return start_.factor(step);
     return std::max(minimum_, std::sqrt(scale_ / static_cast<double>(step - start_.delay())));

@@ -1,4 +1,4 @@
-// schedule-linear: after warmup the rate falls in a straight line to `minimum`.
+// schedule-linear: after warmup the rate falls in a straight line to `min_ratio`.
 #include "plugins/schedules/common.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// schedule-wsd: warmup, stable, decay. The full rate until `cooldown` steps before the end, then down to `minimum`.
+// schedule-wsd: warmup, stable, decay. The full rate until `decay_steps` steps before the end, then down to `min_ratio`.
 #include "plugins/schedules/common.hpp"
 
 namespace {
@@ -9,15 +9,15 @@ constexpr plait_option kOptions[] = {
     schedules::kDelay,
     schedules::kSteps,
     schedules::kMinimum,
-    in_unit(
-        at_least(opt_int("cooldown", "0", "steps of the decay at the end; 0: a fifth of all steps"),
-                 0),
-        "steps"),
-    opt_choice("shape", "\"linear\"", "linear|cosine|sqrt", "the form of the decay"),
+    in_unit(at_least(opt_int("decay_steps", "0",
+                             "steps of the decay at the end; 0: a fifth of all steps"),
+                     0),
+            "steps"),
+    opt_choice("decay_style", "\"linear\"", "linear|cosine|sqrt", "the curve of the decay"),
 };
 
 schedules::DecayShape shape_of(const Options& o) {
-  const std::string_view shape = o.text("shape");
+  const std::string_view shape = o.text("decay_style");
   return shape == "cosine" ? schedules::cosine
          : shape == "sqrt" ? schedules::root
                            : schedules::linear;
@@ -28,9 +28,9 @@ class WarmupStableDecay {
   WarmupStableDecay(const Options& o, int64_t total_steps)
       : start_(o),
         until_(schedules::last_step(o, total_steps, start_, "wsd")),
-        minimum_(o.real("minimum")),
+        minimum_(o.real("min_ratio")),
         shape_(shape_of(o)) {
-    const int64_t given = o.integer("cooldown"), cooldown = given ? given : until_ / 5;
+    const int64_t given = o.integer("decay_steps"), cooldown = given ? given : until_ / 5;
     // In a run too short for both, the decay begins where the warmup ends.
     from_ = std::max(start_.end(), cooldown < until_ ? until_ - cooldown : 0);
   }

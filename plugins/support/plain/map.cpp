@@ -119,18 +119,18 @@ class PlainMap {
   }
 
  private:
-  using Strides = std::array<int64_t, PLAIT_MAX_RANK>;
+  using Strides = std::array<int64_t, PLAIT_MAX_NDIM>;
   // The step of x along each dim of y: 0 where x repeats.
   Strides walk(const plait_shape& x) const {
     Strides s{};
     int64_t step = 1;
-    for (uint32_t j = x.rank; j-- > 0; step *= x.dims[j])
-      s[y_.rank - x.rank + j] = x.dims[j] == 1 ? 0 : step;
+    for (uint32_t j = x.ndim; j-- > 0; step *= x.dims[j])
+      s[y_.ndim - x.ndim + j] = x.dims[j] == 1 ? 0 : step;
     return s;
   }
   int64_t offset(const Strides& s, int64_t e) const {
     int64_t at = 0;
-    for (uint32_t j = y_.rank; j-- > 0; e /= y_.dims[j]) at += e % y_.dims[j] * s[j];
+    for (uint32_t j = y_.ndim; j-- > 0; e /= y_.dims[j]) at += e % y_.dims[j] * s[j];
     return at;
   }
 

@@ -1,5 +1,5 @@
 // Plain kernels: one for every core op and element type, loops over rows of doubles, no thread, no intrinsic. They are all of
-// the device `reference`, and the last entry (rank 0) of every list of `cpu`.
+// the device `reference`, and the last entry (priority 0) of every list of `cpu`.
 #pragma once
 
 #include <string>

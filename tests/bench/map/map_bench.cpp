@@ -77,7 +77,7 @@ Memory floats(int64_t n, float value, int threads) {
 
 MapTensor tensor(std::initializer_list<int64_t> dims) {
   MapTensor t;
-  for (const int64_t d : dims) t.dims[t.rank++] = d;
+  for (const int64_t d : dims) t.dims[t.ndim++] = d;
   return t;
 }
 

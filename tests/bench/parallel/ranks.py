@@ -89,7 +89,7 @@ class TorchRanks(Contestant):
 def held_by_ranks(bench, ranks, *arguments):
     """What each rank of a short run says that it holds: one object a rank."""
     common = {"PLAIT_WORLD_SIZE": str(ranks), "PLAIT_LOCAL_WORLD_SIZE": str(ranks)}
-    common["PLAIT_MEETING"] = f"127.0.0.1:{free_port()}"
+    common["PLAIT_RENDEZVOUS"] = f"127.0.0.1:{free_port()}"
     with tempfile.NamedTemporaryFile("w", prefix="plait-bench-") as secret:  # mode 0600
         secret.write(secrets.token_hex(32))
         secret.flush()

@@ -28,8 +28,8 @@ plait_error* gradient(plait_builder* b, const plait_op_use* use, plait_value* d_
     const Builder builder(b);
     const Value w{b, use->inputs[1]}, dy{b, use->d_outputs[0]};
     const plait_attr ms = use->attrs[0];
-    if (use->wanted[0]) d_inputs[0] = builder.op(kInput, {dy}, {ms}).id;
-    if (use->wanted[1]) d_inputs[1] = builder.op(kWeights, {w, dy}, {ms}).id;
+    if (use->needs_grad[0]) d_inputs[0] = builder.op(kInput, {dy}, {ms}).id;
+    if (use->needs_grad[1]) d_inputs[1] = builder.op(kWeights, {w, dy}, {ms}).id;
   });
 }
 

@@ -17,7 +17,7 @@ using namespace plait::checkpoint;
 
 void save(plait::FileSystem& files, Lines& lines, int64_t step, int keep, size_t n = 700) {
   const Sample sample(step, n);
-  Writer(files, "run/ckpt", keep, lines.log).save(sample.state(), sample.tensors());
+  CheckpointWriter(files, "run/ckpt", keep, lines.log).save(sample.state(), sample.tensors());
 }
 
 // A run that has saved steps 1 and 2 and nothing pending.

@@ -22,8 +22,8 @@ Manifest sample() {
   m.state.config_hash = "abc";
   m.state.settings = {{"run.seed", "42"}, {"model.optimizer.type", "\"sgd\""}};
   m.state.engine_version = "0.1.0";
-  m.state.timeline = "00ab";
-  m.state.timeline_from = 500;
+  m.state.lineage = "00ab";
+  m.state.lineage_from = 500;
   m.commit = 9;
   m.state.extra = "{\"z\":1,\"a\":[0.1,\"x\"]}";
   m.files = {{"model.safetensors", 123, {1, 2}}};
@@ -71,8 +71,8 @@ TEST_CASE("a manifest comes back as it was written, byte by byte") {
   CHECK(manifest_text(m) == text);
   CHECK(m.state.seed == UINT64_MAX);
   CHECK(m.state.world.tensor == 2);
-  CHECK(m.state.timeline == "00ab");
-  CHECK(m.state.timeline_from == 500);
+  CHECK(m.state.lineage == "00ab");
+  CHECK(m.state.lineage_from == 500);
   CHECK(m.commit == 9);
   CHECK(m.state.cursors.at("train") == 12);
   CHECK(m.state.settings == sample().state.settings);

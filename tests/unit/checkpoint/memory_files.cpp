@@ -76,7 +76,8 @@ class MemoryInput : public plait::InputFile {
   uint64_t size() const override { return size_; }
   void read_at(uint64_t offset, void* out, size_t size) const override {
     const std::string& text = node_->now;
-    if (offset + size > text.size()) plait::fail_ended(path_, text.size(), offset + size, size_);
+    if (offset + size > text.size())
+      plait::fail_truncated(path_, text.size(), offset + size, size_);
     std::memcpy(out, text.data() + offset, size);
   }
 

@@ -29,7 +29,8 @@ TEST_CASE("save and load on real files") {
   const std::string ckpt = plait::join_path(folder.path, "a/ckpt");
   for (int64_t step = 1; step <= 4; ++step) {
     const Sample sample(step, 70000);
-    plait::checkpoint::Writer(files, ckpt, 2, lines.log).save(sample.state(), sample.tensors());
+    plait::checkpoint::CheckpointWriter(files, ckpt, 2, lines.log)
+        .save(sample.state(), sample.tensors());
   }
   CHECK(plait::checkpoint::list_checkpoints(files, ckpt).size() == 2);
   CHECK(Sample(4, 70000).equals(

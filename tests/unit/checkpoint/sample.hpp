@@ -28,8 +28,8 @@ struct Sample {
             {"fc.weight.momentum", PLAIT_F32, {n / 7, 7}, momentum.data(), true},
             {"step", PLAIT_I64, {}, counter.data(), true}};
   }
-  plait::checkpoint::State state() const {
-    plait::checkpoint::State s;
+  plait::checkpoint::RunState state() const {
+    plait::checkpoint::RunState s;
     s.step = counter[0];
     s.samples = 32 * s.step;
     s.world = {2, 1, 1};

@@ -29,7 +29,7 @@ std::string error_of(const std::function<void()>& f, uint32_t code) {
 
 void save(MemoryFiles& files, Lines& lines, int64_t step, int keep = 0) {
   const Sample sample(step);
-  Writer(files, "ckpt", keep, lines.log).save(sample.state(), sample.tensors());
+  CheckpointWriter(files, "ckpt", keep, lines.log).save(sample.state(), sample.tensors());
 }
 
 std::vector<std::string> names(MemoryFiles& files) {
@@ -103,7 +103,7 @@ TEST_CASE("leftovers of an interrupted save go at the start") {
     files.make_folder(name);
     files.open(std::string(name) + "/x", plait::OpenMode::kCreate)->write("x");
   }
-  const Writer writer(files, "ckpt", 3, lines.log);
+  const CheckpointWriter writer(files, "ckpt", 3, lines.log);
   CHECK(files.list("ckpt") == Names{"latest", "step-0000000001"});
   CHECK(lines.mention("removing .tmp-2-ab"));
 }
@@ -252,7 +252,7 @@ TEST_CASE("every truncation and every growth is noticed") {
   MemoryFiles files;
   Lines lines;
   const Sample sample(1, 7000);
-  Writer(files, "ckpt", 0, lines.log).save(sample.state(), sample.tensors());
+  CheckpointWriter(files, "ckpt", 0, lines.log).save(sample.state(), sample.tensors());
   const std::string folder = "ckpt/step-0000000001/";
   for (const std::string& name : files.list(folder)) {
     const std::string good = files.content(folder + name);
@@ -287,7 +287,7 @@ TEST_CASE("a name that is given twice is refused, and nothing is left") {
   const Sample sample(1);
   auto tensors = sample.tensors();
   tensors[1].name = tensors[0].name;
-  Writer writer(files, "ckpt", 0, lines.log);
+  CheckpointWriter writer(files, "ckpt", 0, lines.log);
   CHECK(error_of([&] { writer.save(sample.state(), tensors); }, PLAIT_ERR_INVALID)
             .find("'fc.weight' is given twice") != std::string::npos);
   CHECK(files.list("ckpt").empty());
@@ -298,7 +298,7 @@ TEST_CASE("what a user names for resuming is found") {
   Lines lines;
   files.make_folder("run");
   const Sample sample(4);
-  Writer(files, "run/ckpt", 0, lines.log).save(sample.state(), sample.tensors());
+  CheckpointWriter(files, "run/ckpt", 0, lines.log).save(sample.state(), sample.tensors());
   for (const char* path : {"run", "run/ckpt", "run/ckpt/step-0000000004"})
     CHECK(open_checkpoint(files, path, lines.log)->path() == "run/ckpt/step-0000000004");
   CHECK(error_of([&] { open_checkpoint(files, "nowhere", lines.log); }, PLAIT_ERR_NOT_FOUND)

@@ -70,7 +70,7 @@ TEST_CASE("a checkpoint that is cut short, or changed, after it was verified") {
   Lines lines;
   const Sample sample(3);
   const std::string path =
-      Writer(files, folder.path, 0, lines.log).save(sample.state(), sample.tensors());
+      CheckpointWriter(files, folder.path, 0, lines.log).save(sample.state(), sample.tensors());
   const auto checkpoint = open_checkpoint(files, path, lines.log);
   const std::string model = path + "/model.safetensors";
   std::vector<float> out(700);

@@ -60,15 +60,15 @@ type = "hits"
 k = 5
 [optimizer]
 type = "descent"
-rate = 0.1
-clip = 1.0
+learning_rate = 0.1
+clip_grad_norm = 1.0
 schedule = {type = "slope", warmup = 3}
 [[optimizer.groups]]
 match = ["*.bias"]
-decay = 0.0
+weight_decay = 0.0
 [[optimizer.groups]]
 match = "head.*"
-rate = 1
+learning_rate = 1
 frozen = true
 schedule.type = "slope"
 [evaluate]
@@ -121,16 +121,16 @@ TEST_CASE("a whole experiment is read") {
   CHECK(m.metrics[1].name == "hits2");
   CHECK(m.metrics[1].options.get_int("k") == 5);
   REQUIRE(m.optimizer);
-  CHECK(m.optimizer->rate == 0.1);
-  CHECK(m.optimizer->decay == 0.5);  // the item's default
-  CHECK(m.optimizer->clip == 1);
+  CHECK(m.optimizer->learning_rate == 0.1);
+  CHECK(m.optimizer->weight_decay == 0.5);  // the item's default
+  CHECK(m.optimizer->clip_grad_norm == 1);
   CHECK(m.optimizer->schedule->options.get_int("warmup") == 3);
   REQUIRE(m.optimizer->groups.size() == 2);
-  CHECK(m.optimizer->groups[0].rate == 0.1);
-  CHECK(m.optimizer->groups[0].decay == 0);
+  CHECK(m.optimizer->groups[0].learning_rate == 0.1);
+  CHECK(m.optimizer->groups[0].weight_decay == 0);
   CHECK(m.optimizer->groups[0].schedule->options.get_int("warmup") == 3);
-  CHECK(m.optimizer->groups[1].rate == 1);
-  CHECK(m.optimizer->groups[1].decay == 0.5);
+  CHECK(m.optimizer->groups[1].learning_rate == 1);
+  CHECK(m.optimizer->groups[1].weight_decay == 0.5);
   CHECK(m.optimizer->groups[1].frozen);
   CHECK(m.optimizer->groups[1].schedule->options.get_int("warmup") == 0);
 
@@ -209,7 +209,7 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"no text", "epochs = 4", "epochs = 4\nname = nan",
        "run.name: expected text, found nan; write it in quotes: \"nan\""},
       {"patience", "metric = \"hits2\", ", "",
-       "x.toml:48:26: evaluate.early_stop.patience: there is no figure to be patient with"},
+       "x.toml:48:26: evaluate.early_stop.patience: there is no metric to be patient with"},
       {"nothing to measure on", "[data.eval]", "[data.test]",
        "evaluate.early_stop.metric: there is no [data.eval] to measure it on"},
       {"unknown item", "\"ramp\"", "\"rmap\"",
@@ -236,7 +236,15 @@ TEST_CASE("problems name the key, the place and the way out") {
        "loss.weigth: unknown key 'weigth' (did you mean 'weight'?)"},
       {"optimizer", "\"descent\"", "\"descend\"",
        "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
-      {"rate", "rate = 0.1", "rate = -1", "optimizer.rate: expected number >= 0.0, found -1"},
+      {"rate", "learning_rate = 0.1", "learning_rate = -1",
+       "optimizer.learning_rate: expected number >= 0.0, found -1"},
+      {"a key's old name", "learning_rate = 0.1", "rate = 0.1",
+       "optimizer.rate: 'rate' is called 'learning_rate' now; rename it"},
+      {"old and new name", "learning_rate = 0.1", "learning_rate = 0.1\nrate = 0.1",
+       "optimizer.rate: 'rate' is called 'learning_rate' now; remove it: 'learning_rate' is set, "
+       "too"},
+      {"old name of a topology key", "[device]", "[topology]\nchunks = 2\n[device]",
+       "topology.chunks: 'chunks' is called 'virtual_stages' now"},
       {"schedule", "schedule = {type = \"slope\", warmup = 3}", "schedule = \"slope\"",
        "optimizer.schedule: expected a table, found a text"},
       {"group", "match = [\"*.bias\"]", "", "optimizer.groups[0].match: required key is missing"},
@@ -247,7 +255,7 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"normalize key", "divide = 255", "scale = 255",
        "data.train.normalize.image.scale: unknown key"},
       {"stop", "\"hits2\"", "\"hit2\"",
-       "there is no figure 'hit2' (did you mean 'hits'?); known are: hits, hits2, loss"},
+       "there is no metric 'hit2' (did you mean 'hits'?); known are: hits, hits2, loss"},
       {"device", "epochs = 4", "epochs = 4\ndevice = \"abakus\"",
        "run.device: unknown device 'abakus' (did you mean 'abacus'?)"},
       {"device option", "epochs = 4\n",

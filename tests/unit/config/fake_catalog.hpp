@@ -15,8 +15,9 @@
 
 namespace plait::config {
 
-inline plait_option make_option(uint32_t type, const char* name, const char* initial) {
-  return {sizeof(plait_option), name, type, 0, initial, 0, 0, nullptr, nullptr, "a help text"};
+inline plait_option make_option(uint32_t type, const char* name, const char* default_value) {
+  return {sizeof(plait_option), name, type, 0, default_value, 0, 0, nullptr, nullptr,
+          "a help text"};
 }
 inline plait_option at_least(plait_option o, double min, bool exclusive = false) {
   o.min = min;
@@ -46,8 +47,8 @@ class FakeCatalog : public Catalog {
     add(PLAIT_KIND_METRIC, "hits", {at_least(make_option(PLAIT_OPT_INT, "k", "1"), 1)});
     add(PLAIT_KIND_OPTIMIZER, "descent",
         {at_most(at_least(make_option(PLAIT_OPT_REAL, "momentum", "0.0"), 0), 1, true)});
-    items_[PLAIT_KIND_OPTIMIZER]["descent"].item.rate = 0.01;
-    items_[PLAIT_KIND_OPTIMIZER]["descent"].item.decay = 0.5;
+    items_[PLAIT_KIND_OPTIMIZER]["descent"].item.learning_rate = 0.01;
+    items_[PLAIT_KIND_OPTIMIZER]["descent"].item.weight_decay = 0.5;
     add(PLAIT_KIND_SCHEDULE, "slope", {make_option(PLAIT_OPT_INT, "warmup", "0")});
     add(PLAIT_KIND_DATASET, "table",
         {make_option(PLAIT_OPT_PATH, "file", nullptr),

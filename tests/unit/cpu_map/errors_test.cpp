@@ -11,7 +11,7 @@ namespace {
 MapTensor tensor(std::initializer_list<int64_t> dims, uint32_t dtype = PLAIT_F32) {
   MapTensor t;
   t.dtype = dtype;
-  for (const int64_t d : dims) t.dims[t.rank++] = d;
+  for (const int64_t d : dims) t.dims[t.ndim++] = d;
   return t;
 }
 
@@ -84,8 +84,8 @@ TEST_CASE("cpu map: shapes that don't fit are refused with both") {
   CHECK(message(&map, {tensor({}), tensor({})}, {tensor({huge, huge})})
             .ends_with("has more elements than memory can hold"));
   MapTensor deep = tensor({});
-  deep.rank = 9;
-  CHECK(message(&map, {deep, deep}, {deep}) == "[cpu.map] input 0 has rank 9, expected 0 to 8");
+  deep.ndim = 9;
+  CHECK(message(&map, {deep, deep}, {deep}) == "[cpu.map] input 0 has ndim 9, expected 0 to 8");
 
   Exprs two(1);
   two.output(0);

@@ -94,13 +94,13 @@ plait_map Exprs::map() const {
 Tensor::Tensor(uint32_t dtype, const std::vector<int64_t>& dims, size_t shift_bytes)
     : shift(shift_bytes) {
   desc.dtype = dtype;
-  desc.rank = static_cast<int>(dims.size());
+  desc.ndim = static_cast<int>(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) desc.dims[d] = dims[d];
   memory.assign(64 + shift + count() * dtype_bytes(dtype) + kGuard, kGuardByte);
 }
 
 Tensor::Tensor(const Tensor& other)
-    : Tensor(other.desc.dtype, {other.desc.dims, other.desc.dims + other.desc.rank}, other.shift) {
+    : Tensor(other.desc.dtype, {other.desc.dims, other.desc.dims + other.desc.ndim}, other.shift) {
   std::memcpy(data(), other.data(), count() * dtype_bytes(desc.dtype));
 }
 
@@ -111,7 +111,7 @@ size_t Tensor::start() const {
 
 int64_t Tensor::count() const {
   int64_t n = 1;
-  for (int d = 0; d < desc.rank; ++d) n *= desc.dims[d];
+  for (int d = 0; d < desc.ndim; ++d) n *= desc.dims[d];
   return n;
 }
 
@@ -294,10 +294,10 @@ std::vector<double> evaluate(const plait_map& map, const std::vector<double>& in
 
 int64_t broadcast_index(const MapTensor& in, const MapTensor& out, int64_t i) {
   int64_t index = 0, step = 1;
-  for (int d = out.rank - 1; d >= 0; --d) {
+  for (int d = out.ndim - 1; d >= 0; --d) {
     const int64_t at = i % out.dims[d];
     i /= out.dims[d];
-    const int k = d - (out.rank - in.rank);
+    const int k = d - (out.ndim - in.ndim);
     if (k < 0) continue;
     if (in.dims[k] != 1) index += at * step;
     step *= in.dims[k];

@@ -19,7 +19,7 @@
 namespace plait::cpu {
 namespace {
 
-/// 64-byte aligned floats between guards, so that writes outside are seen.
+// 64-byte aligned floats between guards, so that writes outside are seen.
 class Buffer {
  public:
   explicit Buffer(int64_t count)
@@ -83,7 +83,7 @@ struct Operands {
   Buffer a, b, bias, c;
 };
 
-/// The result and, per element, the sum of absolute products, which bounds the rounding.
+// The result and, per element, the sum of absolute products, which bounds the rounding.
 struct Expected {
   std::vector<double> value;
   std::vector<double> size;
@@ -109,7 +109,7 @@ Expected expect(const MatmulDesc& d, const Operands& in) {
   return out;
 }
 
-/// Largest error as a multiple of what rounding may cause.
+// Largest error as a multiple of what rounding may cause.
 double worst_error(const MatmulDesc& d, const Operands& got, const Expected& expected) {
   constexpr double kEps = std::numeric_limits<float>::epsilon();
   double worst = 0;
@@ -122,7 +122,7 @@ double worst_error(const MatmulDesc& d, const Operands& got, const Expected& exp
   return worst;
 }
 
-/// Returns the sum of squares, if the kernel was asked for it.
+// Returns the sum of squares, if the kernel was asked for it.
 float run_once(const MatmulKernel& kernel, const Operands& in, Buffer& c) {
   Buffer workspace(static_cast<int64_t>(kernel.workspace_bytes() / sizeof(float) + 1));
   float squares = -1;
@@ -131,7 +131,7 @@ float run_once(const MatmulKernel& kernel, const Operands& in, Buffer& c) {
   return squares;
 }
 
-/// The same product with the sum of squares: the same C, and the squares of just that.
+// The same product with the sum of squares: the same C, and the squares of just that.
 void check_squares(MatmulDesc d, const std::string& name, const Operands& plain) {
   d.squares = true;
   Operands got(d, 7);
@@ -328,7 +328,7 @@ TEST_CASE("matmul: a value that is not a number reaches the result through relu"
 TEST_CASE("matmul: the choice is stable, explained, and what make_matmul builds") {
   MatmulDesc small = shape(32, 120, 784);
   small.transpose_b = true;
-  const Choice choice = choose_matmul(small);
+  const KernelChoice choice = choose_matmul(small);
   CHECK(choose_matmul(small).kernel == choice.kernel);
   CHECK(choose_matmul(small).workspace_bytes == choice.workspace_bytes);
   const auto kernel = make_matmul(small);
@@ -339,24 +339,24 @@ TEST_CASE("matmul: the choice is stable, explained, and what make_matmul builds"
     CHECK(choice.why.empty());
   }
   if (machine_isa() >= Isa::avx2) {
-    const Choice limited = choose_matmul(small, Isa::avx2);
+    const KernelChoice limited = choose_matmul(small, Isa::avx2);
     CHECK(limited.kernel == "jit_avx2");
     CHECK(limited.why ==
           "jit_avx512: excluded by the caller; jit_avx512_blocked: excluded by the caller");
   }
-  const Choice plain = choose_matmul(small, Isa::plain);
+  const KernelChoice plain = choose_matmul(small, Isa::plain);
   CHECK(plain.kernel == "plain");
   CHECK(plain.why.find("onednn: excluded by the caller") != std::string::npos);
 
   for (const MatmulDesc& d :
        {shape(1024, 2048, 2048), shape(4096, 64, 4096), shape(1, 1, 1), shape(0, 5, 5)}) {
-    const Choice one = choose_matmul(d);
+    const KernelChoice one = choose_matmul(d);
     const auto built = make_matmul(d);
     CHECK(built->name() == one.kernel);
     CHECK(built->workspace_bytes() == one.workspace_bytes);
   }
   if (machine_isa() == Isa::avx512) {
-    const Choice large = choose_matmul(shape(1024, 2048, 2048));
+    const KernelChoice large = choose_matmul(shape(1024, 2048, 2048));
     CHECK(large.kernel == "jit_avx512_blocked");
     CHECK(large.why == "jit_avx512: the operands exceed the second-level cache");
   }

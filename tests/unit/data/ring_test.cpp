@@ -17,9 +17,9 @@ struct Filler {
     thread.join();
   }
   void work() {
-    while (ring.room() >= 0) {
+    while (ring.acquire_free() >= 0) {
       filled.fetch_add(1);
-      ring.filled();
+      ring.commit_filled();
     }
   }
   void wait_for(int n) const {
@@ -35,7 +35,8 @@ struct Filler {
 TEST_CASE("slots come in turn, each once") {
   for (const uint64_t slots : {2, 3, 4, 5, 33}) {
     Filler f(slots);
-    for (uint64_t i = 0; i < 1000; ++i) CHECK(f.ring.take() == static_cast<int64_t>(i % slots));
+    for (uint64_t i = 0; i < 1000; ++i)
+      CHECK(f.ring.acquire_filled() == static_cast<int64_t>(i % slots));
   }
 }
 
@@ -43,46 +44,46 @@ TEST_CASE("a short ring is filled up as soon as a slot is free, a long one when 
   for (const int slots : {2, 3, 4}) {
     Filler f(static_cast<uint64_t>(slots));
     f.wait_for(slots);
-    f.ring.take();
-    f.ring.take();  // gives one back
+    f.ring.acquire_filled();
+    f.ring.acquire_filled();  // gives one back
     f.wait_for(slots + 1);
   }
   Filler f(16);
   f.wait_for(16);
-  f.ring.take();
-  for (int i = 0; i < 7; ++i) f.ring.take();  // nine are still full
+  f.ring.acquire_filled();
+  for (int i = 0; i < 7; ++i) f.ring.acquire_filled();  // nine are still full
   std::this_thread::yield();
   CHECK(f.filled.load() == 16);
-  f.ring.take();
+  f.ring.acquire_filled();
   f.wait_for(24);
 }
 
 TEST_CASE("after a pause and a restart it begins with the first slot") {
   Filler f(4);
-  for (int i = 0; i < 7; ++i) f.ring.take();
+  for (int i = 0; i < 7; ++i) f.ring.acquire_filled();
   f.ring.pause();
   const int before = f.filled.load();
   std::this_thread::yield();
   CHECK(f.filled.load() == before);
   f.ring.restart();
-  CHECK(f.ring.take() == 0);
-  CHECK(f.ring.take() == 1);
+  CHECK(f.ring.acquire_filled() == 0);
+  CHECK(f.ring.acquire_filled() == 1);
 }
 
 TEST_CASE("what was filled before the end is delivered, then nothing") {
   Ring ring(4);
   std::thread filler([&] {
     for (int i = 0; i < 2; ++i) {
-      ring.room();
-      ring.filled();
+      ring.acquire_free();
+      ring.commit_filled();
     }
-    ring.halt();
-    CHECK(ring.room() == -1);
+    ring.close();
+    CHECK(ring.acquire_free() == -1);
   });
-  CHECK(ring.take() == 0);
-  CHECK(ring.take() == 1);
-  CHECK(ring.take() == -1);
-  CHECK(ring.take() == -1);
+  CHECK(ring.acquire_filled() == 0);
+  CHECK(ring.acquire_filled() == 1);
+  CHECK(ring.acquire_filled() == -1);
+  CHECK(ring.acquire_filled() == -1);
   ring.stop();
   filler.join();
 }

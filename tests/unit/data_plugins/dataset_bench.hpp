@@ -64,7 +64,7 @@ class Dataset {
   std::string field(uint32_t i) const { return info_.fields[i].name; }
   std::vector<int64_t> dims(uint32_t i) const {
     const plait_shape& s = info_.fields[i].shape;
-    return {s.dims, s.dims + s.rank};
+    return {s.dims, s.dims + s.ndim};
   }
   // The values of field i for these samples.
   template <class T>

@@ -88,14 +88,14 @@ TEST_CASE("idx names file, offset, found and expected of a malformed file") {
         "fetch the file again");
   CHECK(images_error("PNG?") ==
         "[data.idx] images 'i', offset 0: the magic number is 50 4e 47 3f, expected 00 00 08 and "
-        "the rank; this is no IDX "
+        "the number of dimensions; this is no IDX "
         "file: check the path");
   CHECK(images_error(header({3, 2, 2}, 0x0d) + std::string(48, 'x')) ==
         "[data.idx] images 'i', offset 2: type code 13 (f32), expected 8 (u8); convert the file, "
         "or use an npy dataset");
   CHECK(images_error(header({})) ==
-        "[data.idx] images 'i', offset 3: rank 0, expected 1 to 8; fetch the file again");
-  CHECK(contains(images_error(header({1, 1, 1, 1, 1, 1, 1, 1, 1}) + "x"), "rank 9"));
+        "[data.idx] images 'i', offset 3: ndim 0, expected 1 to 8; fetch the file again");
+  CHECK(contains(images_error(header({1, 1, 1, 1, 1, 1, 1, 1, 1}) + "x"), "ndim 9"));
   CHECK(images_error(header({3, 2, 2}).substr(0, 14)) ==
         "[data.idx] images 'i', offset 14: the header is cut off: 14 bytes, expected 16; fetch the "
         "file again");
@@ -109,7 +109,7 @@ TEST_CASE("idx names file, offset, found and expected of a malformed file") {
                  "more than 2^62 values"));
   CHECK(contains(images_error(header({0xffffffff, 0x3fffffff})), "found 12"));
   CHECK(images_error(kLabels) ==
-        "[data.idx] images 'i', offset 3: rank 1, expected at least 2 for images; are images and "
+        "[data.idx] images 'i', offset 3: ndim 1, expected at least 2 for images; are images and "
         "labels swapped?");
 }
 
@@ -145,5 +145,5 @@ TEST_CASE("idx refuses files that do not belong together, are absent, or are no 
   CHECK(contains(open_error("idx", {{"images", images}, {"labels", "\"/\""}}, PLAIT_ERR_IO),
                  "is no regular file"));
   CHECK(contains(open_error("idx", {{"images", images}, {"labels", images}}),
-                 "rank 3, expected 1 for labels"));
+                 "ndim 3, expected 1 for labels"));
 }

@@ -52,12 +52,13 @@ class Golden {
 std::string experiment(const json& a, const std::string& device) {
   std::string type = a["optimizer"];
   if (a.value("decoupled", false)) type += "w";
-  std::string o = "[optimizer]\ntype = \"" + type + "\"\nrate = " + a["rate"].dump() +
-                  "\ndecay = " + a.value("weight_decay", json(0.0)).dump() +
-                  "\nclip = " + a.value("clip_norm", json(0.0)).dump() + "\n";
-  for (const char* key :
-       {"momentum", "nesterov", "beta1", "beta2", "eps", "alpha", "independent_decay"})
+  std::string o = "[optimizer]\ntype = \"" + type + "\"\nlearning_rate = " + a["rate"].dump() +
+                  "\nweight_decay = " + a.value("weight_decay", json(0.0)).dump() +
+                  "\nclip_grad_norm = " + a.value("clip_norm", json(0.0)).dump() + "\n";
+  for (const char* key : {"momentum", "nesterov", "beta1", "beta2", "eps", "alpha"})
     if (a.contains(key)) o += std::string(key) + " = " + a[key].dump() + "\n";
+  if (a.contains("independent_decay"))
+    o += "independent_weight_decay = " + a["independent_decay"].dump() + "\n";
   std::string layers;
   for (int out : {11, 7, 5}) {
     if (out != 11) layers += "[[model.layers]]\ntype = \"relu\"\n";

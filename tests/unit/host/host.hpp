@@ -142,7 +142,7 @@ inline std::string small(const std::string& extra = "", const std::string& layer
                          : layers) +
          "[loss]\ntype = \"cross_entropy\"\n[[metrics]]\ntype = \"accuracy\"\n" +
          (extra.find("[optimizer]") == std::string::npos
-              ? "[optimizer]\ntype = \"adamw\"\nrate = 0.01\nclip = 1.0\n"
+              ? "[optimizer]\ntype = \"adamw\"\nlearning_rate = 0.01\nclip_grad_norm = 1.0\n"
               : "") +
          extra;
 }

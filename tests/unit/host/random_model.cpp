@@ -187,7 +187,7 @@ class Writer {
   void losses() {
     if (classes_ > 0) {
       line("[loss]\ntype = \"cross_entropy\"");
-      if (dice_.one_in(2)) line("smoothing = 0.1");
+      if (dice_.one_in(2)) line("label_smoothing = 0.1");
       line("[[metrics]]\ntype = \"accuracy\"");
       return;
     }
@@ -207,23 +207,25 @@ class Writer {
         dice_.text_of({"sgd", "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion"});
     model_.sign_like = type == "lion";
     line("[optimizer]\ntype = " + quoted(type));
-    line("rate = " + (type == "lion" ? "0.0005" : dice_.text_of({"0.1", "0.02", "0.005"})));
+    line("learning_rate = " +
+         (type == "lion" ? "0.0005" : dice_.text_of({"0.1", "0.02", "0.005"})));
     if (type == "sgd" && dice_.one_in(2))
       line(dice_.text_of({"momentum = 0.9", "momentum = 0.8\nnesterov = true",
                           "momentum = 0.5\ndampening = 0.3"}));
     if (type == "adam" || type == "adamw" || type == "rmsprop") line("eps = 0.01");
-    if (type == "adagrad") line("eps = 0.01\ninitial_sum = 0.1\nrate_decay = 0.1");
-    if (type == "adamw" && dice_.one_in(2)) line("independent_decay = true");
+    if (type == "adagrad")
+      line("eps = 0.01\ninitial_accumulator_value = 0.1\nlearning_rate_decay = 0.1");
+    if (type == "adamw" && dice_.one_in(2)) line("independent_weight_decay = true");
     if (type == "rmsprop" && dice_.one_in(2)) line("momentum = 0.9\ncentered = true");
-    if (dice_.one_in(3)) line("decay = 0.03");
-    if (dice_.one_in(3)) line("clip = " + dice_.text_of({"0.1", "1.0"}));
+    if (dice_.one_in(3)) line("weight_decay = 0.03");
+    if (dice_.one_in(3)) line("clip_grad_norm = " + dice_.text_of({"0.1", "1.0"}));
     if (dice_.one_in(2))
       line("[optimizer.schedule]\ntype = " +
            quoted(dice_.text_of({"constant", "cosine", "linear", "inverse_sqrt", "wsd"})) +
-           "\nwarmup = " + std::to_string(dice_.between(0, 2)));
+           "\nwarmup_steps = " + std::to_string(dice_.between(0, 2)));
     if (dice_.one_in(4))
       line("[[optimizer.groups]]\nmatch = [\"*.weight\"]\n" +
-           dice_.text_of({"rate = 0.01", "decay = 0.1", "frozen = true"}));
+           dice_.text_of({"learning_rate = 0.01", "weight_decay = 0.1", "frozen = true"}));
   }
 
   Dice dice_;

@@ -5,7 +5,7 @@
 
 #include "tests/unit/host/host.hpp"
 
-using plait::data::Place;
+using plait::data::SourceFile;
 using plait::data::TensorFile;
 
 namespace {
@@ -36,7 +36,7 @@ TEST_CASE("tensors are read one by one, from a file that may shrink meanwhile") 
   const host::TempFolder folder;
   const std::string path = write(folder / "x");
   const auto whole = std::filesystem::file_size(path);
-  const TensorFile file(Place{"data.safetensors", "path", path});
+  const TensorFile file(SourceFile{"data.safetensors", "path", path});
   const auto entries = file.entries();
   REQUIRE(entries.size() == 2);
   const plait::data::Bytes a = file.read(entries[0]);
@@ -61,7 +61,7 @@ TEST_CASE("tensors are read one by one, from a file that may shrink meanwhile") 
 TEST_CASE("what is no file to read says so") {
   const host::TempFolder folder;
   const auto open = [](const std::string& path) {
-    const TensorFile file(Place{"data.safetensors", "path", path});
+    const TensorFile file(SourceFile{"data.safetensors", "path", path});
   };
   CHECK(error_of([&] { open(folder / "none"); }, PLAIT_ERR_NOT_FOUND).find("cannot open it") !=
         std::string::npos);

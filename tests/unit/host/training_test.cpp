@@ -73,7 +73,7 @@ TEST_CASE("every optimizer lowers the loss and obeys accumulation") {
     const std::string rate = type == "sgd" || type == "adagrad" ? "0.05"
                              : type == "lion"                   ? "0.004"
                                                                 : "0.005";
-    const std::string o = "[optimizer]\ntype = \"" + type + "\"\nrate = " + rate + "\n";
+    const std::string o = "[optimizer]\ntype = \"" + type + "\"\nlearning_rate = " + rate + "\n";
     const auto whole = Run(small(o)).losses(60),
                split = Run(small(o, "", "global = 12\nmicro = 3")).losses(60);
     CHECK(whole.back() < 0.8 * whole.front());
@@ -84,9 +84,9 @@ TEST_CASE("every optimizer lowers the loss and obeys accumulation") {
 
 TEST_CASE("parameter groups: own rates, frozen ones stay bit-identical") {
   const std::string o =
-      "[optimizer]\ntype = \"sgd\"\nrate = 0.1\n[[optimizer.groups]]\nmatch = "
+      "[optimizer]\ntype = \"sgd\"\nlearning_rate = 0.1\n[[optimizer.groups]]\nmatch = "
       "[\"model.linear1.*\"]\nfrozen = true\n"
-      "[[optimizer.groups]]\nmatch = [\"*.linear2.bias\"]\nrate = 0.0\n";
+      "[[optimizer.groups]]\nmatch = [\"*.linear2.bias\"]\nlearning_rate = 0.0\n";
   const Run run(small(o));
   const auto w = run.read("model.linear1.weight", 256), b = run.read("model.linear2.bias", 10),
              v = run.read("model.linear2.weight", 160);
@@ -99,7 +99,7 @@ TEST_CASE("parameter groups: own rates, frozen ones stay bit-identical") {
 TEST_CASE("group patterns that match nothing, or twice, are errors that name the parameters") {
   auto text = [](const std::string& groups) {
     return host::failure_of(
-               [&] { Run(small("[optimizer]\ntype = \"sgd\"\nrate = 0.1\n" + groups)); })
+               [&] { Run(small("[optimizer]\ntype = \"sgd\"\nlearning_rate = 0.1\n" + groups)); })
         .text;
   };
   const std::string none = text("[[optimizer.groups]]\nmatch = [\"model.conv*\"]\n");
@@ -112,8 +112,8 @@ TEST_CASE("group patterns that match nothing, or twice, are errors that name the
 }
 
 TEST_CASE("clipping bounds the update, the reported norm is the one before") {
-  const std::string plain = "[optimizer]\ntype = \"sgd\"\nrate = 1.0\n";
-  const Run run(small(plain + "clip = 0.001\n"));
+  const std::string plain = "[optimizer]\ntype = \"sgd\"\nlearning_rate = 1.0\n";
+  const Run run(small(plain + "clip_grad_norm = 0.001\n"));
   const auto before = run.read("model.linear2.weight", 160);
   const auto r = run.step();
   CHECK(r.grad_norm > 0.01);
@@ -149,7 +149,7 @@ TEST_CASE(
       "out = 4\n[[models.student.layers]]\ntype = \"flatten\"\n[[models.student.layers]]\ntype = "
       "\"linear\"\nout = 4\n"
       "[models.student.loss]\ntype = \"mse\"\nfrom = [\"output\", \"teacher.output\"]\n"
-      "[models.student.optimizer]\ntype = \"adam\"\nrate = 0.02\n";
+      "[models.student.optimizer]\ntype = \"adam\"\nlearning_rate = 0.02\n";
   const Run run(toml);
   const auto teacher = run.read("teacher.linear1.weight", 64);
   const auto losses = run.losses(200);

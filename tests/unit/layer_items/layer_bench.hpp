@@ -40,13 +40,13 @@ struct Bench {
     REQUIRE(sums[1].dims.empty());
     return {sums[0].v[0], sums[1].v[0]};
   }
-  // The state; `figure` gets what finish() makes of it.
+  // The state; `result` gets what finish() makes of it.
   std::vector<double> metric(const std::string& name, const Options::Given& given,
-                             const std::vector<Tensor>& in, double* figure = nullptr) {
+                             const std::vector<Tensor>& in, double* result = nullptr) {
     const auto& item = layers().item<plait_metric_item>(PLAIT_KIND_METRIC, name);
     const Tensor state = build(item, given, in, 1)[0];
     REQUIRE(state.dims == std::vector<int64_t>{item.n_state});
-    if (figure) *figure = item.finish(state.v.data());
+    if (result) *result = item.finish(state.v.data());
     return state.v;
   }
 

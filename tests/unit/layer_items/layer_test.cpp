@@ -45,7 +45,7 @@ TEST_CASE("linear gives the golden values and declares PyTorch's parameters") {
   CHECK(w.init == PLAIT_INIT_UNIFORM);
   CHECK(w.init_b == doctest::Approx(1 / std::sqrt(13.0)));
   CHECK(w.init_a == -w.init_b);
-  CHECK(w.partition == -1);
+  CHECK(w.shard_dim == -1);
   const plait_parameter& b = bench.b.parameters.at("bias").declared;
   CHECK(b.init == PLAIT_INIT_UNIFORM);
   CHECK(b.init_b == doctest::Approx(1 / std::sqrt(13.0)));
@@ -62,15 +62,15 @@ TEST_CASE("linear works on the last axis, without bias, on bytes, and starts as 
   const plait_parameter& w = bench.b.parameters.at("weight").declared;
   CHECK(w.init == PLAIT_INIT_NORMAL);
   CHECK(w.init_b == 0.02);
-  CHECK(w.partition == 1);
+  CHECK(w.shard_dim == 1);
 
   Bench column;
   column.layer("linear", {{"out", "6"}, {"init", "\"xavier_uniform\""}, {"parallel", "\"column\""}},
                {Tensor({2, 6}, {1})});
   CHECK(column.b.parameters.at("weight").declared.init_b == doctest::Approx(std::sqrt(0.5)));
-  CHECK(column.b.parameters.at("weight").declared.partition == 0);
+  CHECK(column.b.parameters.at("weight").declared.shard_dim == 0);
   CHECK(column.b.parameters.at("bias").declared.init == PLAIT_INIT_CONSTANT);
-  CHECK(column.b.parameters.at("bias").declared.partition == 0);
+  CHECK(column.b.parameters.at("bias").declared.shard_dim == 0);
 
   Bench normal;
   normal.layer("linear", {{"out", "2"}, {"init", "\"xavier_normal\""}}, {Tensor({2, 6}, {1})});
@@ -206,7 +206,7 @@ TEST_CASE("embedding looks rows up and refuses real numbers") {
                       golden.at(prefix + "/y")));
     CHECK(bench.b.parameters.at("weight").declared.init == PLAIT_INIT_NORMAL);
     CHECK(bench.b.parameters.at("weight").declared.init_b == 1);
-    CHECK(bench.b.parameters.at("weight").declared.partition == 0);
+    CHECK(bench.b.parameters.at("weight").declared.shard_dim == 0);
   }
   Bench bench;
   CHECK(

@@ -34,7 +34,7 @@ void check_golden(const std::string& loss, const std::string& prefix,
     if (name.rfind(prefix, 0) != 0 || name.substr(name.size() - 2) != "/x") continue;
     const std::string base = name.substr(0, name.size() - 1);
     if (loss == "cross_entropy" &&
-        (base.find("smooth") != std::string::npos) != given.contains("smoothing"))
+        (base.find("smooth") != std::string::npos) != given.contains("label_smoothing"))
       continue;
     CAPTURE(base);
     Bench bench;
@@ -50,7 +50,7 @@ void check_golden(const std::string& loss, const std::string& prefix,
 
 TEST_CASE("losses give the golden sums") {
   check_golden("cross_entropy", "cross_entropy.");
-  check_golden("cross_entropy", "cross_entropy.", {{"smoothing", "0.1"}});
+  check_golden("cross_entropy", "cross_entropy.", {{"label_smoothing", "0.1"}});
   check_golden("mse", "mse.");
   check_golden("mae", "mae.");
   check_golden("huber", "huber.delta1.");
@@ -121,12 +121,12 @@ TEST_CASE("losses name both shapes, the type of labels, and the way out") {
 
 TEST_CASE(
     "accuracy counts ties and NaN as misses, weighs samples, ignores labels that are no class") {
-  double figure = 0;
+  double result = 0;
   Weighted bench({1, 2, 4, 8});
   const Tensor x({4, 3}, {0, 5, 1, /**/ 7, 7, 0, /**/ 1, kNan, 0, /**/ -kInf, -1, -2});
-  auto state = bench.metric("accuracy", {}, {x, Tensor({4}, {1, 0, 0, 1}, PLAIT_U8)}, &figure);
+  auto state = bench.metric("accuracy", {}, {x, Tensor({4}, {1, 0, 0, 1}, PLAIT_U8)}, &result);
   CHECK(state == std::vector<double>{1 + 4 + 8, 15});
-  CHECK(figure == Approx(13.0 / 15));
+  CHECK(result == Approx(13.0 / 15));
   state = bench.metric("accuracy", {}, {x, Tensor({4}, {1, 1, 1, 9}, PLAIT_U8)});
   CHECK(state == std::vector<double>{1, 15});
   state = bench.metric("accuracy", {}, {x, Tensor({4, 1}, {-1, -1, 0, 1}, PLAIT_I32)});
@@ -155,18 +155,18 @@ TEST_CASE("top_k counts how many logits reach the label's") {
   CHECK(bench.metric("top_k", {{"k", "3"}}, {x, label}) == std::vector<double>{3, 3});
 }
 
-TEST_CASE("mae, mean_bias and perplexity; without any weight a figure is NaN") {
+TEST_CASE("mae, mean_bias and perplexity; without any weight a result is NaN") {
   Weighted bench({1, 3});
-  double figure = 0;
+  double result = 0;
   const std::vector<Tensor> in = {Tensor({2, 2}, {1, 2, 3, 4}), Tensor({2, 2}, {2, 2, 1, 4})};
-  CHECK(bench.metric("mae", {}, in, &figure) == std::vector<double>{0.5 + 3, 4});
-  CHECK(figure == 0.875);
+  CHECK(bench.metric("mae", {}, in, &result) == std::vector<double>{0.5 + 3, 4});
+  CHECK(result == 0.875);
   CHECK(bench.metric("mean_bias", {}, in) == std::vector<double>{-0.5 + 3, 4});
-  bench.metric("perplexity", {}, {Tensor({2, 5}, {0}), Tensor({2}, {0}, PLAIT_U8)}, &figure);
-  CHECK(figure == Approx(5));
+  bench.metric("perplexity", {}, {Tensor({2, 5}, {0}), Tensor({2}, {0}, PLAIT_U8)}, &result);
+  CHECK(result == Approx(5));
   Weighted none({0, 0});
-  none.metric("mae", {}, in, &figure);
-  CHECK(std::isnan(figure));
+  none.metric("mae", {}, in, &result);
+  CHECK(std::isnan(result));
 }
 
 TEST_CASE("metrics say whether more is better") {

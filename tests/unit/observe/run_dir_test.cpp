@@ -15,11 +15,11 @@
 
 namespace {
 
-using plait::observe::Environment;
 using plait::observe::RunDir;
+using plait::observe::RunEnvironment;
 
-Environment environment() {
-  Environment e;
+RunEnvironment environment() {
+  RunEnvironment e;
   e.engine_version = "0.1.0";
   e.abi = 1;
   e.device = "cpu";

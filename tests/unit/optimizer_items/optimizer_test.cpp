@@ -116,7 +116,8 @@ TEST_CASE("adam adds the decay to the gradient, adamw shrinks the parameter") {
 }
 
 TEST_CASE("adamw's independent decay follows the schedule and not the rate") {
-  compare("adamw", {{"independent_decay", "true"}}, 0.02, adam(0.9, 0.999, 1e-8, true, true));
+  compare("adamw", {{"independent_weight_decay", "true"}}, 0.02,
+          adam(0.9, 0.999, 1e-8, true, true));
 }
 
 TEST_CASE("rmsprop is PyTorch's, plain, centred and with momentum") {
@@ -138,18 +139,18 @@ TEST_CASE("rmsprop is PyTorch's, plain, centred and with momentum") {
 }
 
 TEST_CASE("adagrad is PyTorch's, with rate decay and an initial sum") {
-  const auto formula = [](double rate_decay) {
+  const auto formula = [](double learning_rate_decay) {
     return [=](Reference& r, double g, const Scalars& at) {
       g += at.decay * r.p;
       double& v = r.s["v"];
       v += g * g;
-      r.p -= at.rate / (1 + static_cast<double>(at.step - 1) * rate_decay) * g /
+      r.p -= at.rate / (1 + static_cast<double>(at.step - 1) * learning_rate_decay) * g /
              (std::sqrt(v) + 1e-10);
     };
   };
   compare("adagrad", {}, 0.1, formula(0));
-  compare("adagrad", {{"rate_decay", "0.1"}}, 0, formula(0.1));
-  compare("adagrad", {{"initial_sum", "0.5"}}, 0, formula(0), 0.5);
+  compare("adagrad", {{"learning_rate_decay", "0.1"}}, 0, formula(0.1));
+  compare("adagrad", {{"initial_accumulator_value", "0.5"}}, 0, formula(0), 0.5);
 }
 
 TEST_CASE("lion follows Chen et al.") {

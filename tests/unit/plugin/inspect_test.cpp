@@ -97,7 +97,7 @@ TEST_CASE("files of any machine, width and byte order are read") {
   }
   CHECK(contains(
       TinyElf(true, true, 22, kNote).inspect().json(),
-      R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, "fits_here": false, "note": {"abi": 1, )"));
+      R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, "matches_this_machine": false, "note": {"abi": 1, )"));
 }
 
 TEST_CASE("a note that says too little is an error") {

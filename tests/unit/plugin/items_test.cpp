@@ -26,8 +26,9 @@ std::string refusal(const char* kind, const void* table) {
   return e.text();
 }
 
-plait_option option(const char* name, const char* initial) {
-  return {sizeof(plait_option), name, PLAIT_OPT_INT, 0, initial, 0, 0, nullptr, nullptr, "help"};
+plait_option option(const char* name, const char* default_value) {
+  return {
+      sizeof(plait_option), name, PLAIT_OPT_INT, 0, default_value, 0, 0, nullptr, nullptr, "help"};
 }
 
 }  // namespace

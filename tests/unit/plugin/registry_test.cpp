@@ -31,12 +31,12 @@ plait_error* prepare_none(const plait_host*, plait_device*, const plait_op_desc*
   return nullptr;
 }
 plait_error* run_none(const plait_kernel*, plait_queue*, void* const*, void*) { return nullptr; }
-plait_kernel_item make_kernel(const char* name, int32_t rank) {
+plait_kernel_item make_kernel(const char* name, int32_t priority) {
   return {sizeof(plait_kernel_item),
           name,
           "matmul",
           "dev",
-          rank,
+          priority,
           0,
           select_none,
           prepare_none,
@@ -81,8 +81,8 @@ TEST_CASE("items of a plugin are found by kind and name") {
 
   config::CatalogItem item;
   REQUIRE(bench.registry.find_item(PLAIT_KIND_OPTIMIZER, "beta", item));
-  CHECK(item.rate == 0.25);
-  CHECK(item.decay == 0.5);
+  CHECK(item.learning_rate == 0.25);
+  CHECK(item.weight_decay == 0.5);
   CHECK(item.plugin == "good");
   REQUIRE(bench.registry.find_item(PLAIT_KIND_LAYER, "alpha", item));
   CHECK(item.options.names() == std::vector<std::string>{"out"});

@@ -9,7 +9,7 @@ using namespace plait::plugin;
 TEST_CASE("the places are searched in the one documented order") {
   setenv("PLAIT_PLUGIN_PATH", "/env/a::relative", 1);
   setenv("HOME", "/home/somebody", 1);
-  const std::vector<SearchPlace> places = default_places();
+  const std::vector<SearchPath> places = default_search_paths();
   unsetenv("PLAIT_PLUGIN_PATH");
   REQUIRE(places.size() == 4);
   CHECK(places[0].path == "/env/a");
@@ -17,11 +17,11 @@ TEST_CASE("the places are searched in the one documented order") {
   CHECK(places[1].path == "relative");
   CHECK(places[2].path == "/home/somebody/.local/lib/plait/plugins-1");
   CHECK(places[3].path == engine_folder() + "/plait/plugins-1");
-  for (const SearchPlace& place : places) CHECK_FALSE(place.must);
+  for (const SearchPath& place : places) CHECK_FALSE(place.must);
 }
 
 TEST_CASE("named places are absolute") {
-  const auto places = named_places({"x", "/y"}, "experiment", "folder");
+  const auto places = named_search_paths({"x", "/y"}, "experiment", "folder");
   CHECK(places[0].path == FileSystem::posix().real_path(".") + "/folder/x");
   CHECK(places[1].path == "/y");
   CHECK(places[0].source == "experiment");

@@ -9,7 +9,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/runtime/communicators.hpp"
-#include "engine/runtime/control/orders.hpp"
+#include "engine/runtime/control/collective_order_check.hpp"
 #include "tests/unit/runtime/control_ranks.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
@@ -29,14 +29,14 @@ std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> 
   plan->grid = topology::Grid(1, 2, 1);
   plan->rank = rank;
   plan->at = plan->grid.at(rank);
-  plan->comm = backend;
+  plan->backend = backend;
   for (const uint32_t kind : {PLAIT_COMM_ALL_REDUCE, PLAIT_COMM_ALL_GATHER}) {
-    plan::Exchange e;
+    plan::Collective e;
     e.name = kind == PLAIT_COMM_ALL_REDUCE ? "gradients" : "parameters";
     e.kind = kind;
     e.reduction = kind == PLAIT_COMM_ALL_REDUCE ? PLAIT_COMM_SUM : 0;
     e.n = n;
-    plan->exchanges.push_back(e);
+    plan->collectives.push_back(e);
   }
   return plan;
 }
@@ -64,7 +64,7 @@ class Rank {
   plait_kernel* kernels_[2] = {};
 };
 
-Sequence& add(Sequence& to, const Signature& call, uint64_t times = 1) {
+CollectiveLog& add(CollectiveLog& to, const CallDescription& call, uint64_t times = 1) {
   for (uint64_t i = 0; i < times; ++i) to.add(call);
   return to;
 }
@@ -130,78 +130,79 @@ TEST_CASE("ranks that start the same calls are not disturbed") {
   }
 }
 
-TEST_CASE("a sequence remembers its last calls, and some of those before") {
-  const Signature a("a"), b("b");
-  Sequence sequence;
-  CHECK(sequence.marks().empty());
+TEST_CASE("a collective log remembers its last calls, and some of those before") {
+  const CallDescription a("a"), b("b");
+  CollectiveLog sequence;
+  CHECK(sequence.prefix_hashes().empty());
   add(sequence, a, 5000);
   add(sequence, b);
-  const auto marks = sequence.marks();
-  REQUIRE(marks.size() == 16 + 2);  // 4096, and once only: 4992
-  CHECK(marks[0].number == 4096);
-  CHECK(marks[1].number == 4864);
-  CHECK(marks.back().number == 5001);
+  const auto prefix_hashes = sequence.prefix_hashes();
+  REQUIRE(prefix_hashes.size() == 16 + 2);  // 4096, and once only: 4992
+  CHECK(prefix_hashes[0].number == 4096);
+  CHECK(prefix_hashes[1].number == 4864);
+  CHECK(prefix_hashes.back().number == 5001);
   CHECK(sequence.text(5001) == "'b'");
   CHECK(sequence.text(5000) == "'a'");
   CHECK(sequence.text(4096) == "another one or one before it (call 5001 is 'b')");
 
-  Sequence same;
+  CollectiveLog same;
   add(add(same, a, 5000), b);
-  CHECK(same.marks() == marks);
-  Sequence other;
+  CHECK(same.prefix_hashes() == prefix_hashes);
+  CollectiveLog other;
   add(add(add(other, a, 4999), b), a);
-  CHECK(other.marks().back().number == 5001);
-  CHECK(other.marks().back().hash != marks.back().hash);
+  CHECK(other.prefix_hashes().back().number == 5001);
+  CHECK(other.prefix_hashes().back().hash != prefix_hashes.back().hash);
 }
 
-TEST_CASE("orders: differences are found at numbers that two ranks have in common") {
-  using control::Orders;
-  const Signature a("a"), b("b");
-  Sequence one, two, three;
+TEST_CASE(
+    "collective order check: differences are found at numbers that two ranks have in common") {
+  using control::CollectiveOrderCheck;
+  const CallDescription a("a"), b("b");
+  CollectiveLog one, two, three;
   add(one, a, 7);
   add(add(two, a, 6), b);
   add(add(three, a, 6), b);
   SUBCASE("at the same number") {}
   SUBCASE("one is a call further") { add(two, a); }
   SUBCASE("one is ten calls further") { add(two, a, 10); }
-  Orders orders(2);
-  CHECK(!orders.add(4, {"data.0", one.marks()}));
-  CHECK(!orders.add(4, {"data.0", one.marks()}));
-  CHECK(!orders.add(3, {"data.1", two.marks()}));
-  const auto found = orders.add(3, {"data.0", two.marks()});
+  CollectiveOrderCheck orders(2);
+  CHECK(!orders.add(4, {"data.0", one.prefix_hashes()}));
+  CHECK(!orders.add(4, {"data.0", one.prefix_hashes()}));
+  CHECK(!orders.add(3, {"data.1", two.prefix_hashes()}));
+  const auto found = orders.add(3, {"data.0", two.prefix_hashes()});
   REQUIRE(found);
   CHECK(found->group == "data.0");
   CHECK(found->number == 7);
   CHECK(found->ranks[0] == 3);
   CHECK(found->ranks[1] == 4);
-  CHECK(!orders.add(5, {"data.1", three.marks()}));
+  CHECK(!orders.add(5, {"data.1", three.prefix_hashes()}));
   CHECK_THROWS_AS(orders.add(0, {"data.2", {}}), Error);
 }
 
-TEST_CASE("orders: ranks that are far apart are compared, too") {
-  const Signature a("a"), b("b");
-  Sequence one, two;
+TEST_CASE("collective order check: ranks that are far apart are compared, too") {
+  const CallDescription a("a"), b("b");
+  CollectiveLog one, two;
   add(one, a, 100000);
   add(add(two, b), a, 104000);
-  control::Orders orders(1);
-  CHECK(!orders.add(0, {"world.0", one.marks()}));
-  const auto found = orders.add(1, {"world.0", two.marks()});
+  control::CollectiveOrderCheck orders(1);
+  CHECK(!orders.add(0, {"world.0", one.prefix_hashes()}));
+  const auto found = orders.add(1, {"world.0", two.prefix_hashes()});
   REQUIRE(found);
   CHECK(found->number == 65536);
 }
 
-TEST_CASE("orders: what a rank tells is bounded") {
-  control::Orders orders(1);
+TEST_CASE("collective order check: what a rank tells is bounded") {
+  control::CollectiveOrderCheck orders(1);
   for (uint64_t i = 0; i < 100000; ++i) {
-    control::Position position{"data.0", {{i + 1, i}}};
+    control::GroupProgress position{"data.0", {{i + 1, i}}};
     const std::string bytes = encode(position);
-    control::FrameReader reader(control::kMostPayload);
+    control::FrameReader reader(control::kMaxPayload);
     reader.add(bytes);
-    CHECK(!orders.add(0, control::decode_position(*reader.next())));
+    CHECK(!orders.add(0, control::decode_progress(*reader.next())));
   }
   CHECK(!orders.add(1, {"data.0", {{1, 99}}}));  // forgotten
   CHECK(orders.add(1, {"data.0", {{99999, 99}}}));
-  control::FrameReader reader(control::kMostPayload);
-  reader.add(encode(control::Position{"data.0", std::vector<Mark>(65)}));
-  CHECK_THROWS_AS(control::decode_position(*reader.next()), Error);
+  control::FrameReader reader(control::kMaxPayload);
+  reader.add(encode(control::GroupProgress{"data.0", std::vector<PrefixHash>(65)}));
+  CHECK_THROWS_AS(control::decode_progress(*reader.next()), Error);
 }

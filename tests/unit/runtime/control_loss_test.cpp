@@ -165,7 +165,7 @@ TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
   CHECK(second.wait() == 0);
 }
 
-TEST_CASE("a rank of less patience than rank 0 does not take its pauses for silence") {
+TEST_CASE("a rank with shorter time-outs than rank 0 does not take its pauses for silence") {
   const Folder folder;
   Lines lines;
   const auto failures = on_threads({0, 1}, [&](int rank) {
@@ -214,7 +214,7 @@ TEST_CASE("ranks that leave within a second of each other end nothing") {
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("a rank that dies while the others still come ends the meeting") {
+TEST_CASE("a rank that dies while the others still come ends the rendezvous") {
   const Folder folder;
   Setup setup = in_file(folder, 3);
   Child child([&] {
@@ -236,7 +236,7 @@ TEST_CASE("a rank that dies while the others still come ends the meeting") {
 }
 
 TEST_CASE(
-    "a rank that is killed at any moment of the meeting is an error of the others, not a hang") {
+    "a rank that is killed at any moment of the rendezvous is an error of the others, not a hang") {
   const Folder folder;
   std::mt19937 random(7);
   for (int round = 0; round < 12; ++round) {
@@ -245,7 +245,7 @@ TEST_CASE(
     CAPTURE(victim);
     CAPTURE(delay.count());
     Setup setup = in_file(folder, 4);  // in which the round before may have left its file
-    setup.patience.connect_timeout = 1;
+    setup.timeouts.connect_timeout = 1;
     std::vector<std::unique_ptr<Child>> children;
     for (int rank = 0; rank < 4; ++rank)
       children.push_back(std::make_unique<Child>([&setup, rank] {

@@ -69,20 +69,20 @@ ControlConfig Setup::of(int rank) const {
   config.name = "rank " + std::to_string(rank) + " (data " + std::to_string(rank) + ")";
   config.job.rank = config.job.local_rank = rank;
   config.job.size = config.job.local_size = size;
-  config.job.meeting = meeting;
+  config.job.rendezvous = rendezvous;
   config.job.secret = secret;
   config.job.listen_fd = rank == 0 ? listen_fd : -1;
-  config.job.connect_timeout = patience.connect_timeout;
-  config.job.timeout = patience.timeout;
+  config.job.connect_timeout = timeouts.connect_timeout;
+  config.job.timeout = timeouts.timeout;
   config.identity = {{"engine version", "0.1.0"}, {"configuration", "1f3a"}};
   return config;
 }
 
-Setup in_file(const Folder& folder, int size, const Patience& patience) {
+Setup in_file(const Folder& folder, int size, const Timeouts& timeouts) {
   Setup setup;
   setup.size = size;
-  setup.meeting = "file:" + folder.path("meeting");
-  setup.patience = patience;
+  setup.rendezvous = "file:" + folder.path("rendezvous");
+  setup.timeouts = timeouts;
   return setup;
 }
 

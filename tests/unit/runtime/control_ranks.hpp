@@ -42,21 +42,21 @@ class Lines {
 bool has(const std::string& text, const std::string& part);
 
 // Seconds that ranks wait.
-struct Patience {
+struct Timeouts {
   double connect_timeout = 60, timeout = 60;
 };
 
 // What the ranks have in common; rank r of `size`.
 struct Setup {
   int size = 2;
-  std::string meeting;
+  std::string rendezvous;
   std::string secret;
   int listen_fd = -1;
-  Patience patience;
+  Timeouts timeouts;
   ControlConfig of(int rank) const;
 };
 // Ranks that meet in a file of the folder.
-Setup in_file(const Folder& folder, int size, const Patience& patience = {});
+Setup in_file(const Folder& folder, int size, const Timeouts& timeouts = {});
 
 // A socket that listens on loopback; `port` is set. To be closed by the caller.
 int listen_on_loopback(int& port);

@@ -1,4 +1,4 @@
-// The control channel when all goes well: meeting, values, peers, the end of a run; and giving up.
+// The control channel when all goes well: rendezvous, values, peers, the end of a run; and aborting.
 #include "engine/runtime/control.hpp"
 
 #include <doctest/doctest.h>
@@ -62,7 +62,7 @@ TEST_CASE("ranks meet in a file, exchange values, and leave without a word") {
   });
   for (const std::string& failure : failures) CHECK(failure == "");
   CHECK(lines.all() == "");
-  CHECK(access(folder.path("meeting").c_str(), F_OK) != 0);
+  CHECK(access(folder.path("rendezvous").c_str(), F_OK) != 0);
 }
 
 TEST_CASE("ranks meet at a socket that listens already") {
@@ -70,7 +70,7 @@ TEST_CASE("ranks meet at a socket that listens already") {
   int port = 0;
   setup.size = 3;
   setup.listen_fd = listen_on_loopback(port);
-  setup.meeting = "127.0.0.1:" + std::to_string(port);
+  setup.rendezvous = "127.0.0.1:" + std::to_string(port);
   setup.secret = "sixteen bytes or more";
   Lines lines;
   const auto failures = on_threads(ranks(3), [&](int rank) {
@@ -85,7 +85,7 @@ TEST_CASE("ranks meet at a socket that listens already") {
 TEST_CASE("ranks meet where rank 0 listens by itself, in whatever order they come") {
   Setup setup;
   setup.size = 3;
-  setup.meeting = "localhost:" + std::to_string(free_port());
+  setup.rendezvous = "localhost:" + std::to_string(free_port());
   setup.secret = "sixteen bytes or more";
   Lines lines;
   const auto failures = on_threads(ranks(3), [&](int rank) {
@@ -101,7 +101,7 @@ TEST_CASE("values: taken keys, keys and values that make no sense, and waiting i
   for (const int size : {1, 2}) {
     CAPTURE(size);
     Setup setup = in_file(folder, size);
-    if (size == 1) setup.meeting = "";
+    if (size == 1) setup.rendezvous = "";
     const auto failures = on_threads(ranks(size), [&](int rank) {
       Control control(setup.of(rank), lines.log());
       if (rank == 0) {
@@ -153,18 +153,18 @@ TEST_CASE("values are waited for on many threads at once") {
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("a rank that gives up ends the job for all, with one text") {
+TEST_CASE("a rank that aborts ends the job for all, with one text") {
   const Folder folder;
   const Setup setup = in_file(folder, 3);
   Lines lines;
-  const std::string expected = "rank 1 (data 1) gave up: no space left";
+  const std::string expected = "rank 1 (data 1) aborted: no space left";
   const auto failures = on_threads(ranks(3), [&](int rank) {
     Control control(setup.of(rank), lines.log());
     control.set("here." + std::to_string(rank), "");
     if (rank == 1) {
       for (int i = 0; i < 3; ++i) control.get("here." + std::to_string(i), 60);
-      control.give_up("no space left");
-      control.give_up("and again");
+      control.abort("no space left");
+      control.abort("and again");
     }
     // Who waits is woken with the reason.
     CHECK(has(text_of([&] { control.get("never", 60); }, PLAIT_ERR_PEER), expected));
@@ -193,7 +193,7 @@ TEST_CASE("what is called at the end is called once, and may be replaced and tak
       control.on_end({});
     if (rank == 0) control.set("ready", "");
     if (rank == 1) control.get("ready", 60);
-    if (rank == 1) control.give_up("enough");
+    if (rank == 1) control.abort("enough");
     CHECK(eventually([&] { return !control.end_reason().empty(); }));
     if (rank == 0) CHECK(eventually([&] { return second + third > 0; }));
     control.on_end({});  // waits for what is running
@@ -221,8 +221,8 @@ TEST_CASE("a rank alone has values and an end, and no socket or thread") {
   CHECK(control.get("a", 0) == "b");
   std::string reason;
   control.on_end([&](const std::string& text) { reason = text; });
-  control.give_up("tired");
-  CHECK(reason == "rank 0 (data 0) gave up: tired");
+  control.abort("tired");
+  CHECK(reason == "rank 0 (data 0) aborted: tired");
   CHECK(control.end_reason() == reason);
   text_of([&] { control.get("a", 1); }, PLAIT_ERR_PEER);
   CHECK(wait_for_end(control, 1) == reason);

@@ -1,4 +1,4 @@
-// The parts of the control channel that need no socket: proofs, frames, and the board that rank 0 keeps.
+// The parts of the control channel that need no socket: proofs, frames, and the job state that rank 0 keeps.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/runtime/control/auth.hpp"
-#include "engine/runtime/control/board.hpp"
+#include "engine/runtime/control/job_state.hpp"
 #include "engine/runtime/control/messages.hpp"
 #include "engine/runtime/control/wire.hpp"
 #include "tests/unit/runtime/control_ranks.hpp"
@@ -24,7 +24,7 @@ std::string hex_hmac(const std::string& key, const std::string& data) {
 }
 
 Frame one(const std::string& bytes) {
-  FrameReader reader(kMostPayload);
+  FrameReader reader(kMaxPayload);
   reader.add(bytes);
   auto frame = reader.next();
   REQUIRE(frame);
@@ -32,29 +32,29 @@ Frame one(const std::string& bytes) {
   return *frame;
 }
 
-// A board and what it sends.
+// A job state and what it sends.
 struct Job {
   explicit Job(uint32_t size)
-      : board(size, 10, "here:1", start,
+      : state(size, 10, "here:1", start,
               [this](uint32_t rank, const std::string& bytes) { sent[rank] += bytes; }) {}
 
   void arrive(uint32_t rank, const std::string& host = "node", const std::string& machine = "m",
               double patience = 100, const Identity& identity = {}) {
-    CHECK(!board.admit(rank, static_cast<uint32_t>(size())));
+    CHECK(!state.admit(rank, static_cast<uint32_t>(size())));
     Arrival arrival;
     arrival.peer = {"rank " + std::to_string(rank) + " (x)", host, "p"};
     arrival.machine = machine;
     arrival.process_id = 100 + rank;
     arrival.patience_ms = static_cast<uint64_t>(patience * 1000);
     arrival.identity = digests_of(identity);
-    board.handle(rank, one(encode(arrival)), start);
+    state.handle(rank, one(encode(arrival)), start);
   }
-  void say(uint32_t rank, Writer writer) { board.handle(rank, one(writer.done()), start); }
+  void say(uint32_t rank, FrameWriter writer) { state.handle(rank, one(writer.done()), start); }
   size_t size() const { return n; }
 
   // What a rank was sent since the last call.
   std::vector<Frame> got(uint32_t rank) {
-    FrameReader reader(kMostPayload);
+    FrameReader reader(kMaxPayload);
     reader.add(sent[rank]);
     sent[rank].clear();
     std::vector<Frame> frames;
@@ -63,13 +63,15 @@ struct Job {
   }
   std::string end_of(uint32_t rank) {
     const auto frames = got(rank);
-    return frames.empty() || frames.back().kind != Kind::kEnd ? "" : decode_end(frames.back()).text;
+    return frames.empty() || frames.back().kind != MessageKind::kEnd
+               ? ""
+               : decode_end(frames.back()).text;
   }
 
   size_t n = 3;
   Time start{};
   std::map<uint32_t, std::string> sent;
-  Board board;
+  JobState state;
 };
 
 }  // namespace
@@ -88,9 +90,9 @@ TEST_CASE("a proof is good for one connection, rank, size, run and direction") {
   const Challenge c{std::string(16, 'r'), std::string(32, 'c'), std::string(32, 's'), 1, 2};
   const std::string secret(32, 'k'), right = proof(secret, c, Side::kClient);
   CHECK(right.size() == 32);
-  CHECK(same(right, proof(secret, c, Side::kClient)));
-  CHECK(!same(right, proof(secret, c, Side::kServer)));
-  CHECK(!same(right, proof(std::string(32, 'K'), c, Side::kClient)));
+  CHECK(equal_constant_time(right, proof(secret, c, Side::kClient)));
+  CHECK(!equal_constant_time(right, proof(secret, c, Side::kServer)));
+  CHECK(!equal_constant_time(right, proof(std::string(32, 'K'), c, Side::kClient)));
   for (int i = 0; i < 5; ++i) {
     Challenge other = c;
     if (i == 0) other.run[0] = 'x';
@@ -98,10 +100,10 @@ TEST_CASE("a proof is good for one connection, rank, size, run and direction") {
     if (i == 2) other.server_nonce[0] = 'x';
     if (i == 3) other.rank = 0;
     if (i == 4) other.size = 3;
-    CHECK(!same(right, proof(secret, other, Side::kClient)));
+    CHECK(!equal_constant_time(right, proof(secret, other, Side::kClient)));
   }
-  CHECK(!same("a", "ab"));
-  CHECK(same("", ""));
+  CHECK(!equal_constant_time("a", "ab"));
+  CHECK(equal_constant_time("", ""));
   CHECK(random_bytes(32) != random_bytes(32));
   CHECK(unhex(hex(std::string("\0\x7f\xff", 3))) == std::string("\0\x7f\xff", 3));
   CHECK(unhex("0g") == "");
@@ -109,47 +111,49 @@ TEST_CASE("a proof is good for one connection, rank, size, run and direction") {
 }
 
 TEST_CASE("frames come out as they went in, however the bytes arrive") {
-  const std::string bytes = Writer(Kind::kSet).u32(7).text("key").text("value").done() +
-                            Writer(Kind::kGoodbye).done() + Writer(Kind::kBeat).i64(-1).done();
+  const std::string bytes = FrameWriter(MessageKind::kSet).u32(7).text("key").text("value").done() +
+                            FrameWriter(MessageKind::kGoodbye).done() +
+                            FrameWriter(MessageKind::kHeartbeat).i64(-1).done();
   for (const size_t piece : {size_t{1}, size_t{3}, bytes.size()}) {
-    FrameReader reader(kMostPayload);
+    FrameReader reader(kMaxPayload);
     std::vector<Frame> frames;
     for (size_t at = 0; at < bytes.size(); at += piece) {
       reader.add(std::string_view(bytes).substr(at, piece));
       while (auto frame = reader.next()) frames.push_back(*frame);
     }
     REQUIRE(frames.size() == 3);
-    Reader r(frames[0].payload);
+    PayloadReader r(frames[0].payload);
     CHECK(r.u32() == 7);
     CHECK(r.text(3) == "key");
     CHECK(r.text(5) == "value");
     CHECK_NOTHROW(r.done());
-    CHECK(frames[1].kind == Kind::kGoodbye);
-    CHECK(Reader(frames[2].payload).i64() == -1);
+    CHECK(frames[1].kind == MessageKind::kGoodbye);
+    CHECK(PayloadReader(frames[2].payload).i64() == -1);
   }
 }
 
 TEST_CASE("frames that make no sense are refused by their header") {
-  FrameReader small(kMostUnproven);
+  FrameReader small(kMaxUnproven);
   small.add(std::string("\x01\x01\0\0\1\0\0\0", 8));  // 257 bytes to come
   CHECK_THROWS_AS(small.next(), Error);
-  FrameReader flags(kMostUnproven);
+  FrameReader flags(kMaxUnproven);
   flags.add(std::string("\0\0\0\0\1\0\1\0", 8));
   CHECK_THROWS_AS(flags.next(), Error);
-  CHECK_THROWS_AS(Writer(Kind::kSet).raw(std::string(kMostPayload + 1, 'x')).done(), Error);
-  CHECK(one(Writer(Kind::kSet).raw(std::string(kMostPayload, 'x')).done()).payload.size() ==
-        kMostPayload);
+  CHECK_THROWS_AS(FrameWriter(MessageKind::kSet).raw(std::string(kMaxPayload + 1, 'x')).done(),
+                  Error);
+  CHECK(one(FrameWriter(MessageKind::kSet).raw(std::string(kMaxPayload, 'x')).done())
+            .payload.size() == kMaxPayload);
 }
 
 TEST_CASE("payloads are read within their bounds") {
   const std::string text = std::string("\x05\0\0\0four", 8);
-  CHECK_THROWS_AS(Reader(text).text(100), Error);
-  CHECK_THROWS_AS(Reader(text).text(4), Error);
-  CHECK_THROWS_AS(Reader("abc").u32(), Error);
-  CHECK_THROWS_AS(Reader("abcdefg").u64(), Error);
-  CHECK_THROWS_AS(Reader("a").done(), Error);
-  CHECK_THROWS_AS(decode_hello(one(Writer(Kind::kHello).done())), Error);
-  CHECK_THROWS_AS(decode_hello(one(Writer(Kind::kProof).done())), Error);
+  CHECK_THROWS_AS(PayloadReader(text).text(100), Error);
+  CHECK_THROWS_AS(PayloadReader(text).text(4), Error);
+  CHECK_THROWS_AS(PayloadReader("abc").u32(), Error);
+  CHECK_THROWS_AS(PayloadReader("abcdefg").u64(), Error);
+  CHECK_THROWS_AS(PayloadReader("a").done(), Error);
+  CHECK_THROWS_AS(decode_hello(one(FrameWriter(MessageKind::kHello).done())), Error);
+  CHECK_THROWS_AS(decode_hello(one(FrameWriter(MessageKind::kProof).done())), Error);
 }
 
 TEST_CASE("texts are not cut inside a character") {
@@ -159,7 +163,7 @@ TEST_CASE("texts are not cut inside a character") {
   CHECK(shortened("a\xc3\xa4z", 3) == "a\xc3\xa4");
 }
 
-TEST_CASE("the board: all come, and everybody is introduced to everybody") {
+TEST_CASE("the job state: all come, and everybody is introduced to everybody") {
   Job job(3);
   job.arrive(1);
   job.arrive(0);
@@ -170,75 +174,75 @@ TEST_CASE("the board: all come, and everybody is introduced to everybody") {
     REQUIRE(frames.size() == 4);
     CHECK(decode_introduction(frames[2]).peer.name == "rank 2 (x)");
     CHECK(decode_introduction(frames[2]).process_id == 102);
-    CHECK(frames[3].kind == Kind::kStart);
+    CHECK(frames[3].kind == MessageKind::kStart);
   }
 }
 
-TEST_CASE("the board: values and those who wait for them") {
+TEST_CASE("the job state: values and those who wait for them") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
   for (uint32_t rank = 0; rank < 3; ++rank) job.got(rank);
-  job.say(1, Writer(Kind::kGet).u32(5).text("k"));
-  job.say(2, Writer(Kind::kGet).u32(6).text("k"));
-  job.say(2, Writer(Kind::kCancel).u32(6));
-  job.say(2, Writer(Kind::kCancel).u32(99));
-  CHECK_THROWS_AS(job.say(1, Writer(Kind::kGet).u32(5).text("k")), Error);
+  job.say(1, FrameWriter(MessageKind::kGet).u32(5).text("k"));
+  job.say(2, FrameWriter(MessageKind::kGet).u32(6).text("k"));
+  job.say(2, FrameWriter(MessageKind::kCancel).u32(6));
+  job.say(2, FrameWriter(MessageKind::kCancel).u32(99));
+  CHECK_THROWS_AS(job.say(1, FrameWriter(MessageKind::kGet).u32(5).text("k")), Error);
   CHECK(job.got(1).empty());
-  job.say(0, Writer(Kind::kSet).u32(1).text("k").text("v"));
+  job.say(0, FrameWriter(MessageKind::kSet).u32(1).text("k").text("v"));
   CHECK(job.got(2).empty());
   const auto frames = job.got(1);
   REQUIRE(frames.size() == 1);
   CHECK(frames[0].payload == std::string("\5\0\0\0\0\0\0\0v", 9));
-  job.say(0, Writer(Kind::kSet).u32(2).text("k").text("w"));
-  CHECK(Reader(job.got(0).back().payload.substr(4)).u32() == PLAIT_ERR_STATE);
-  CHECK_THROWS_AS(job.say(0, Writer(Kind::kSet).u32(2).text("k!").text("")), Error);
-  CHECK_THROWS_AS(job.say(0, Writer(Kind::kWelcome)), Error);
+  job.say(0, FrameWriter(MessageKind::kSet).u32(2).text("k").text("w"));
+  CHECK(PayloadReader(job.got(0).back().payload.substr(4)).u32() == PLAIT_ERR_STATE);
+  CHECK_THROWS_AS(job.say(0, FrameWriter(MessageKind::kSet).u32(2).text("k!").text("")), Error);
+  CHECK_THROWS_AS(job.say(0, FrameWriter(MessageKind::kWelcome)), Error);
 }
 
-TEST_CASE("the board: what is forgotten takes no room, and its key is free") {
+TEST_CASE("the job state: what is forgotten takes no room, and its key is free") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
   job.got(1);
-  const std::string value(kMostValue, 'v');
-  constexpr uint32_t kMore = 2 * (256 << 20) / kMostValue;  // than rank 0 keeps
+  const std::string value(kMaxValue, 'v');
+  constexpr uint32_t kMore = 2 * (256 << 20) / kMaxValue;  // than rank 0 keeps
   for (uint32_t i = 0; i < kMore; ++i) {
-    job.say(1, Writer(Kind::kSet).u32(i).text("k").text(value));
-    job.say(1, Writer(Kind::kForget).text("k"));
+    job.say(1, FrameWriter(MessageKind::kSet).u32(i).text("k").text(value));
+    job.say(1, FrameWriter(MessageKind::kForget).text("k"));
   }
   const auto frames = job.got(1);
   REQUIRE(frames.size() == kMore);
-  CHECK(Reader(frames.back().payload.substr(4)).u32() == PLAIT_OK);
-  job.say(1, Writer(Kind::kForget).text("k"));  // again
-  job.say(2, Writer(Kind::kGet).u32(1).text("k"));
-  CHECK(job.got(2).back().kind != Kind::kReply);
-  CHECK_THROWS_AS(job.say(1, Writer(Kind::kForget).u32(1)), Error);
+  CHECK(PayloadReader(frames.back().payload.substr(4)).u32() == PLAIT_OK);
+  job.say(1, FrameWriter(MessageKind::kForget).text("k"));  // again
+  job.say(2, FrameWriter(MessageKind::kGet).u32(1).text("k"));
+  CHECK(job.got(2).back().kind != MessageKind::kReply);
+  CHECK_THROWS_AS(job.say(1, FrameWriter(MessageKind::kForget).u32(1)), Error);
 }
 
-TEST_CASE("the board: a rank that waits and goes is forgotten") {
+TEST_CASE("the job state: a rank that waits and goes is forgotten") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
-  job.say(1, Writer(Kind::kGet).u32(5).text("k"));
-  job.board.lost(1, "its connection was closed");
+  job.say(1, FrameWriter(MessageKind::kGet).u32(5).text("k"));
+  job.state.mark_lost(1, "its connection was closed");
   CHECK(has(job.end_of(0),
             "rank 1 (x) is lost: its connection was closed; it ran as process 101 "
             "on node and had not told of a step"));
-  job.board.lost(1, "again");
-  job.say(0, Writer(Kind::kSet).u32(1).text("k").text("v"));
+  job.state.mark_lost(1, "again");
+  job.say(0, FrameWriter(MessageKind::kSet).u32(1).text("k").text("v"));
   const auto frames = job.got(0);
   REQUIRE(frames.size() == 1);
-  CHECK(Reader(frames[0].payload.substr(4)).u32() == PLAIT_ERR_PEER);
+  CHECK(PayloadReader(frames[0].payload.substr(4)).u32() == PLAIT_ERR_PEER);
 }
 
 TEST_CASE("digests do not depend on the order of the keys, and tell names from values") {
   const Identity ab{{"a", "1"}, {"b", "2"}};
   CHECK(digests_of(ab) == digests_of({{"b", "2"}, {"a", "1"}}));
-  CHECK(differing(digests_of(ab), digests_of(ab)) == 0);
+  CHECK(differing_sections(digests_of(ab), digests_of(ab)) == 0);
   for (const Identity& other :
        {Identity{{"a", "1"}}, {{"a", "1"}, {"b", "3"}}, {{"a", "1"}, {"c", "2"}}})
-    CHECK(differing(digests_of(ab), digests_of(other)) != 0);
+    CHECK(differing_sections(digests_of(ab), digests_of(other)) != 0);
 }
 
-TEST_CASE("the board: only ranks that differ are asked, only for what differs") {
+TEST_CASE("the job state: only ranks that differ are asked, only for what differs") {
   Job job(3);
   Identity same, other;
   for (int i = 0; i < 1000; ++i) same.emplace_back("key" + std::to_string(i), "1");
@@ -251,15 +255,15 @@ TEST_CASE("the board: only ranks that differ are asked, only for what differs") 
   const auto say = [&](uint32_t rank, const Identity& identity) {
     const auto asked = job.got(rank);
     REQUIRE(asked.size() == 1);
-    REQUIRE(asked[0].kind == Kind::kAsk);
-    FrameReader reader(kMostPayload);
-    reader.add(keys_of(identity, Reader(asked[0].payload).u64()));
+    REQUIRE(asked[0].kind == MessageKind::kAskKeys);
+    FrameReader reader(kMaxPayload);
+    reader.add(encode_keys(identity, PayloadReader(asked[0].payload).u64()));
     size_t keys = 0;
     while (const auto frame = reader.next()) {
-      Keys some;
+      IdentityKeys some;
       add_keys(*frame, some);
       keys += some.size();
-      job.board.handle(rank, *frame, job.start);
+      job.state.handle(rank, *frame, job.start);
     }
     CHECK(keys < 100);
   };
@@ -270,37 +274,39 @@ TEST_CASE("the board: only ranks that differ are asked, only for what differs") 
     CHECK(has(job.end_of(2), "rank 1 (x) on node has key500 2, rank 0 has 1"));
   }
   SUBCASE("nobody says it in time") {
-    job.board.tick(job.board.due());
+    job.state.tick(job.state.due());
     CHECK(has(job.end_of(2), "the ranks of the job differ"));
   }
-  SUBCASE("keys that nobody asked for") { CHECK_THROWS_AS(job.say(2, Writer(Kind::kKeys)), Error); }
+  SUBCASE("keys that nobody asked for") {
+    CHECK_THROWS_AS(job.say(2, FrameWriter(MessageKind::kKeys)), Error);
+  }
 }
 
-TEST_CASE("the board: ranks whose calls differ are asked which they were, and all are told") {
+TEST_CASE("the job state: ranks whose calls differ are asked which they were, and all are told") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
   for (uint32_t rank = 0; rank < 3; ++rank) job.got(rank);
   const auto at = [&](uint32_t rank, uint64_t hash) {
-    job.board.handle(rank, one(encode({"data.0", {{6, 60}, {7, hash}}})), job.start);
+    job.state.handle(rank, one(encode({"data.0", {{6, 60}, {7, hash}}})), job.start);
   };
   at(0, 70);
   at(2, 70);
   CHECK(job.got(2).empty());
-  CHECK_THROWS_AS(job.say(1, Writer(Kind::kSignature).text("'x'")), Error);
+  CHECK_THROWS_AS(job.say(1, FrameWriter(MessageKind::kCallDescription).text("'x'")), Error);
   SUBCASE("both answer") {
     at(1, 71);
     for (const uint32_t rank : {0u, 1u}) {
       const auto asked = job.got(rank);
       REQUIRE(asked.size() == 1);
-      CHECK(asked[0].kind == Kind::kWhich);
-      Reader r(asked[0].payload);
-      CHECK(r.text(kMostKey) == "data.0");
+      CHECK(asked[0].kind == MessageKind::kAskCall);
+      PayloadReader r(asked[0].payload);
+      CHECK(r.text(kMaxKey) == "data.0");
       CHECK(r.u64() == 7);
     }
     CHECK(job.got(2).empty());
-    job.say(1, Writer(Kind::kSignature).text("'all_gather'"));
+    job.say(1, FrameWriter(MessageKind::kCallDescription).text("'all_gather'"));
     CHECK(job.got(2).empty());
-    job.say(0, Writer(Kind::kSignature).text("'all_reduce'"));
+    job.say(0, FrameWriter(MessageKind::kCallDescription).text("'all_reduce'"));
     for (uint32_t rank = 0; rank < 3; ++rank)
       CHECK(
           has(job.end_of(rank),
@@ -308,32 +314,32 @@ TEST_CASE("the board: ranks whose calls differ are asked which they were, and al
               "'all_reduce', rank 1 (x) 'all_gather'"));
   }
   SUBCASE("one of them has left") {
-    job.say(0, Writer(Kind::kGoodbye));
+    job.say(0, FrameWriter(MessageKind::kGoodbye));
     at(1, 71);
-    job.say(1, Writer(Kind::kSignature).text("'all_gather'"));
+    job.say(1, FrameWriter(MessageKind::kCallDescription).text("'all_gather'"));
     CHECK(has(job.end_of(2), "rank 0 (x) started another one, rank 1 (x) 'all_gather'"));
   }
 }
 
-TEST_CASE("the board: who comes late, twice, or to another job") {
+TEST_CASE("the job state: who comes late, twice, or to another job") {
   Job job(3);
   job.arrive(1);
-  CHECK(job.board.admit(1, 3)->code == PLAIT_ERR_CONFIG);
-  CHECK(has(job.board.admit(1, 3)->text, "rank 1 (x) is there already (process 101 on node)"));
-  job.board.tick(job.start + std::chrono::seconds(9));
+  CHECK(job.state.admit(1, 3)->code == PLAIT_ERR_CONFIG);
+  CHECK(has(job.state.admit(1, 3)->text, "rank 1 (x) is there already (process 101 on node)"));
+  job.state.tick(job.start + std::chrono::seconds(9));
   CHECK(job.got(1).empty());
-  job.board.tick(job.start + std::chrono::seconds(10));
+  job.state.tick(job.start + std::chrono::seconds(10));
   CHECK(has(job.end_of(1), "missing: rank 0, rank 2 of 3"));
-  CHECK(has(job.board.admit(2, 3)->text, "missing: rank 0, rank 2 of 3"));
+  CHECK(has(job.state.admit(2, 3)->text, "missing: rank 0, rank 2 of 3"));
 }
 
-TEST_CASE("the board: nobody waits longer than the least patient rank") {
+TEST_CASE("the job state: nobody waits longer than the least patient rank") {
   Job job(3);
   job.arrive(1, "node", "m", 2);
-  CHECK(job.board.due() == job.start + std::chrono::seconds(2));
+  CHECK(job.state.due() == job.start + std::chrono::seconds(2));
 }
 
-TEST_CASE("the board: two machines of one name are told apart") {
+TEST_CASE("the job state: two machines of one name are told apart") {
   Job job(3);
   job.arrive(0, "node", "m0");
   job.arrive(1, "node", "");
@@ -342,23 +348,23 @@ TEST_CASE("the board: two machines of one name are told apart") {
             "rank 0 (x) and rank 2 (x) run on two machines that are both called node"));
 }
 
-TEST_CASE("the board: leaving") {
+TEST_CASE("the job state: leaving") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
-  job.say(2, Writer(Kind::kGoodbye));
-  CHECK(!job.board.here(2));
-  const Time over = job.board.due();
-  job.say(0, Writer(Kind::kGoodbye));
-  job.board.tick(over - std::chrono::milliseconds(1));
+  job.say(2, FrameWriter(MessageKind::kGoodbye));
+  CHECK(!job.state.is_connected(2));
+  const Time over = job.state.due();
+  job.say(0, FrameWriter(MessageKind::kGoodbye));
+  job.state.tick(over - std::chrono::milliseconds(1));
   CHECK(job.end_of(1) == "");
   SUBCASE("the others follow") {
-    job.say(1, Writer(Kind::kGoodbye));
-    job.board.tick(over);
+    job.say(1, FrameWriter(MessageKind::kGoodbye));
+    job.state.tick(over);
     CHECK(job.end_of(1) == "");
-    CHECK(job.board.n_here() == 0);
+    CHECK(job.state.n_connected() == 0);
   }
   SUBCASE("one stays") {
-    job.board.tick(over);
+    job.state.tick(over);
     CHECK(job.end_of(1) == "rank 2 (x) left the job while others were still at work");
   }
 }

@@ -9,9 +9,9 @@
 
 using namespace plait;
 using program::attr;
+using program::binary;
 using program::Graph;
 using program::make_shape;
-using program::operator_;
 using program::ValueId;
 
 TEST_CASE("a chain of element-wise ops becomes one map, scalars and constants with it") {
@@ -20,8 +20,8 @@ TEST_CASE("a chain of element-wise ops becomes one map, scalars and constants wi
                               {{1, 2, 3, 4, 5}, {2}}, [](Graph& g, const std::vector<ValueId>& in) {
                                 const ValueId s =
                                     program::scaled(g, in[1], 3);  // scalar arithmetic
-                                const ValueId y = operator_(g, "mul", g.apply1("sqrt", {in[0]}), s);
-                                return std::vector{operator_(g, "add", y, g.constant(1))};
+                                const ValueId y = binary(g, "mul", g.apply1("sqrt", {in[0]}), s);
+                                return std::vector{binary(g, "add", y, g.constant(1))};
                               });
   for (int i = 0; i < 5; ++i)
     CHECK(out[0][static_cast<size_t>(i)] == doctest::Approx(std::sqrt(i + 1.0) * 6 + 1));
@@ -33,7 +33,7 @@ TEST_CASE("a value with another reader stays, as a second output of the joined m
   const auto out = runner.run(
       {make_shape(PLAIT_F64, {3})}, {{1, 2, 3}}, [](Graph& g, const std::vector<ValueId>& in) {
         const ValueId a = program::scaled(g, in[0], 2);
-        const ValueId b = operator_(g, "mul", a, a);
+        const ValueId b = binary(g, "mul", a, a);
         const ValueId sum = g.apply1("reduce", {a},
                                      {attr("kind", std::string("sum")),
                                       attr("axes", std::vector<int64_t>{0}), attr("keep", false)});
@@ -56,7 +56,7 @@ TEST_CASE("the sum of squares of a product folds into it, of anything else it st
         {make_shape(PLAIT_F64, {2, 2}), make_shape(PLAIT_F64, {2, 2}), make_shape(PLAIT_F64, {2})},
         {{1, 2, 3, 4}, {1, 0, 0, -1}, {1, 1}}, [&](Graph& g, const std::vector<ValueId>& in) {
           ValueId y = g.apply1("matmul", {in[0], in[1]});
-          if (biased) y = operator_(g, "add", y, in[2]);
+          if (biased) y = binary(g, "add", y, in[2]);
           return std::vector{y, squares(g, y)};
         });
   };
@@ -72,7 +72,7 @@ TEST_CASE("bias and activation fold into the matmul") {
     const auto out = runner.run(
         {make_shape(PLAIT_F64, {2, 2}), make_shape(PLAIT_F64, {2, 2}), make_shape(PLAIT_F64, {2})},
         {{1, 2, 3, 4}, {1, 0, 0, -1}, {0.5, 1}}, [&](Graph& g, const std::vector<ValueId>& in) {
-          const ValueId y = operator_(g, "add", g.apply1("matmul", {in[0], in[1]}), in[2]);
+          const ValueId y = binary(g, "add", g.apply1("matmul", {in[0], in[1]}), in[2]);
           return std::vector{g.apply1(activation, {y})};
         });
     REQUIRE(runner.last_program().calls.size() == 1);
@@ -106,7 +106,7 @@ TEST_CASE("target = target + matmul adds in place") {
   runner.run(
       {make_shape(PLAIT_F64, {1, 1}), make_shape(PLAIT_F64, {1, 1}), make_shape(PLAIT_F64, {1, 1})},
       {{2}, {5}, {7}}, [](Graph& g, const std::vector<ValueId>& in) {
-        g.assign(in[2], operator_(g, "add", in[2], g.apply1("matmul", {in[0], in[1]})));
+        g.assign(in[2], binary(g, "add", in[2], g.apply1("matmul", {in[0], in[1]})));
         return std::vector<ValueId>{};
       });
   REQUIRE(runner.last_program().calls.size() == 1);
@@ -124,13 +124,13 @@ TEST_CASE("updates of several tensors are one pass that reads all old values bef
     const auto out = runner.run(
         {make_shape(type, {2}), make_shape(type, {2})}, {{1, 2}, {10, 20}},
         [](Graph& g, const std::vector<ValueId>& in) {
-          const ValueId sum = operator_(g, "add", in[0], in[1]);
-          const ValueId difference = operator_(g, "sub", in[0], in[1]);
+          const ValueId sum = binary(g, "add", in[0], in[1]);
+          const ValueId difference = binary(g, "sub", in[0], in[1]);
           g.assign(in[0], sum);
           g.assign(in[1], difference);
           // Fresh names for the same memory: their readers come after the writes.
-          const ValueId a = g.persistent("a after", g.shape(in[0]), g.value(in[0]).place);
-          const ValueId b = g.persistent("b after", g.shape(in[1]), g.value(in[1]).place);
+          const ValueId a = g.persistent("a after", g.shape(in[0]), g.value(in[0]).buffer);
+          const ValueId b = g.persistent("b after", g.shape(in[1]), g.value(in[1]).buffer);
           return std::vector{g.apply1("softmax", {a}), g.apply1("softmax", {b})};
         });
     const auto& ops = runner.last_program().graph->ops();

@@ -73,7 +73,7 @@ std::vector<Case> cases() {
   all.push_back({"softmax", {{3, 5}}, {}});
   all.push_back({"log_softmax", {{2, 3, 5}}, {}});
   for (double s : {0.0, 0.1}) {
-    Case c{"cross_entropy", {{4, 5}}, {attr("smoothing", s)}};
+    Case c{"cross_entropy", {{4, 5}}, {attr("label_smoothing", s)}};
     c.indices = {{0, 4, -1, 2}};
     c.index_dims = {4};
     all.push_back(c);
@@ -126,10 +126,10 @@ ValueId weighted_loss(Graph& g, const std::vector<ValueId>& outputs, const std::
       const ValueId e = g.apply1("slice", {flat},
                                  {attr("axis", int64_t{1}), attr("start", i), attr("stop", i + 1)});
       const ValueId term = program::scaled(g, e, 0.5 + 0.25 * static_cast<double>(i % 7));
-      sum = sum ? program::operator_(g, "add", sum, term) : term;
+      sum = sum ? program::binary(g, "add", sum, term) : term;
     }
     sum = program::reshaped(g, sum, {});
-    loss = loss ? program::operator_(g, "add", loss, sum) : sum;
+    loss = loss ? program::binary(g, "add", loss, sum) : sum;
   }
   return loss;
 }
@@ -202,8 +202,8 @@ TEST_CASE("a value used twice gets the sum of both gradients, and a tied one cou
   test::Runner runner("reference");
   const auto out = runner.run(
       {make_shape(PLAIT_F64, {3})}, {{2, 3, 5}}, [](Graph& g, const std::vector<ValueId>& in) {
-        const ValueId y = program::operator_(g, "add", program::operator_(g, "mul", in[0], in[0]),
-                                             in[0]);  // x^2 + x
+        const ValueId y = program::binary(g, "add", program::binary(g, "mul", in[0], in[0]),
+                                          in[0]);  // x^2 + x
         const ValueId loss = g.apply1("reduce", {y},
                                       {attr("kind", std::string("sum")),
                                        attr("axes", std::vector<int64_t>{0}), attr("keep", false)});

@@ -16,7 +16,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
-#include "engine/runtime/job_meeting.hpp"
+#include "engine/runtime/job_rendezvous.hpp"
 
 using namespace plait;
 using namespace plait::runtime;
@@ -112,7 +112,7 @@ TEST_CASE("nobody else: alone") {
   check_place(job, 0, 1, 0, 1);
   CHECK(job.source == "alone");
   CHECK(job.reason == "no launcher has set its variables");
-  CHECK(job.meeting == "");
+  CHECK(job.rendezvous == "");
   CHECK(job.listen_fd == -1);
   CHECK(job.timeout == 0);  // as [topology] says
   CHECK(job.connect_timeout == 0);
@@ -120,13 +120,13 @@ TEST_CASE("nobody else: alone") {
 }
 
 TEST_CASE("our own variables") {
-  const Variables all = with(kOwn, {{"PLAIT_MEETING", "file:/shared/m"},
+  const Variables all = with(kOwn, {{"PLAIT_RENDEZVOUS", "file:/shared/m"},
                                     {"PLAIT_TIMEOUT", "5"},
                                     {"PLAIT_CONNECT_TIMEOUT", "0.5"}});
   const Job job = job_of(all);
   check_place(job, 1, 4, 1, 4);
   CHECK(job.source == "PLAIT");
-  CHECK(job.meeting == "file:/shared/m");
+  CHECK(job.rendezvous == "file:/shared/m");
   CHECK(job.secret == "");
   CHECK(job.timeout == 5);
   CHECK(job.connect_timeout == 0.5);
@@ -136,10 +136,13 @@ TEST_CASE("our own variables") {
 
   refused({{"PLAIT_RANK", "1"}}, {"PLAIT_RANK is set, but PLAIT_WORLD_SIZE is not"});
   refused({{"PLAIT_WORLD_SIZE", "1"}}, {"PLAIT_WORLD_SIZE is set, but PLAIT_RANK is not"});
-  refused(kOwn, {"PLAIT_MEETING is not set", "PLAIT_MEETING=file:PATH", "PLAIT_SECRET_FILE=FILE"});
+  refused(kOwn,
+          {"PLAIT_RENDEZVOUS is not set", "PLAIT_RENDEZVOUS=file:PATH", "PLAIT_SECRET_FILE=FILE"});
+  refused(with(kOwn, {{"PLAIT_MEETING", "file:/shared/m"}}),
+          {"PLAIT_MEETING is called PLAIT_RENDEZVOUS now"});
   refused(with(all, {{"PLAIT_LOCAL_RANK", "0"}}), {"PLAIT_LOCAL_WORLD_SIZE is ''"});
   // One rank meets nobody.
-  CHECK(job_of({{"PLAIT_RANK", "0"}, {"PLAIT_WORLD_SIZE", "1"}}).meeting == "");
+  CHECK(job_of({{"PLAIT_RANK", "0"}, {"PLAIT_WORLD_SIZE", "1"}}).rendezvous == "");
 }
 
 TEST_CASE("values that make no sense") {
@@ -179,7 +182,7 @@ TEST_CASE("each launcher, and who wins over whom") {
         "Slurm");
   all = with(with(all, kSlurm), kTorchrun);
   CHECK(source(all) == "torchrun");
-  all = with(with(all, kOwn), {{"PLAIT_MEETING", "file:/m"}});
+  all = with(with(all, kOwn), {{"PLAIT_RENDEZVOUS", "file:/m"}});
   CHECK(source(all) == "PLAIT");
   CHECK(job_of(kTorchrun, &at).reason == "RANK and WORLD_SIZE are set");
   for (const Variables& one : {kTorchrun, kSlurm, kOpenMpi, kMpich}) check(job_of(one, &at));
@@ -217,7 +220,7 @@ TEST_CASE("tasks on each node of a Slurm step") {
                             {"SLURM_STEP_TASKS_PER_NODE", tasks},
                             {"SLURM_LOCALID", "0"},
                             {"SLURM_STEP_NUM_TASKS", "7"},
-                            {"PLAIT_MEETING", "file:/shared/m"}};
+                            {"PLAIT_RENDEZVOUS", "file:/shared/m"}};
     return job_of(with(kSlurm, more)).local_size;
   };
   CHECK(local_size("0", "2(x3),1") == 2);
@@ -232,14 +235,14 @@ TEST_CASE("tasks on each node of a Slurm step") {
 
 TEST_CASE("ranks of one machine meet at a file of the user") {
   const Scratch at;
-  const auto meeting = [&](const Variables& all) {
+  const auto rendezvous = [&](const Variables& all) {
     const Job job = job_of(all, &at);
     CHECK(job.secret == "");
-    CHECK(job.meeting.starts_with("file:" + at.folder + "/plait/"));
-    return job.meeting;
+    CHECK(job.rendezvous.starts_with("file:" + at.folder + "/plait/"));
+    return job.rendezvous;
   };
   struct stat s {};
-  const std::string first = meeting(kTorchrun);
+  const std::string first = rendezvous(kTorchrun);
   REQUIRE(stat((at.folder + "/plait").c_str(), &s) == 0);
   CHECK((s.st_mode & 07777) == 0700);
   const std::string error = "TORCHELASTIC_ERROR_FILE";
@@ -249,39 +252,41 @@ TEST_CASE("ranks of one machine meet at a file of the user") {
                             {error, "/tmp/torchelastic_ab/none_cd/attempt_0/" + std::string(n) +
                                         "/error.json"}});
   };
-  CHECK(meeting(rank("0")) == first);
-  CHECK(meeting(rank("3")) == first);
+  CHECK(rendezvous(rank("0")) == first);
+  CHECK(rendezvous(rank("3")) == first);
   // Another job, or another attempt.
-  CHECK(meeting(with(kTorchrun, {{"MASTER_PORT", "29501"}})) != first);
-  CHECK(meeting(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "../../x"}})) != first);
-  CHECK(folder_of(meeting(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "../../x"}}))) ==
+  CHECK(rendezvous(with(kTorchrun, {{"MASTER_PORT", "29501"}})) != first);
+  CHECK(rendezvous(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "../../x"}})) != first);
+  CHECK(folder_of(rendezvous(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "../../x"}}))) ==
         "file:" + at.folder + "/plait");
-  CHECK(meeting(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})) != first);
-  CHECK(meeting(with(kTorchrun,
-                     {{error, "/tmp/torchelastic_xy/none_cd/attempt_0/2/error.json"}})) != first);
+  CHECK(rendezvous(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})) != first);
+  CHECK(rendezvous(with(
+            kTorchrun, {{error, "/tmp/torchelastic_xy/none_cd/attempt_0/2/error.json"}})) != first);
 
-  CHECK(meeting(kSlurm) != meeting(with(kSlurm, {{"SLURM_STEP_ID", "1"}})));
-  CHECK(meeting(kSlurm) != meeting(with(kSlurm, {{"SLURM_RESTART_COUNT", "1"}})));
-  CHECK(meeting(kSlurm) == meeting(with(kSlurm, {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}})));
-  CHECK(meeting(kOpenMpi) != meeting(with(kOpenMpi, {{"PMIX_NAMESPACE", "2"}})));
-  CHECK(meeting(kMpich) == meeting(with(kMpich, {{"PMI_RANK", "2"}, {"MPI_LOCALRANKID", "2"}})));
-  CHECK(meeting(kMpich) != meeting(with(kMpich, {{"PMI_PORT", "here:1234"}})));
+  CHECK(rendezvous(kSlurm) != rendezvous(with(kSlurm, {{"SLURM_STEP_ID", "1"}})));
+  CHECK(rendezvous(kSlurm) != rendezvous(with(kSlurm, {{"SLURM_RESTART_COUNT", "1"}})));
+  CHECK(rendezvous(kSlurm) ==
+        rendezvous(with(kSlurm, {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}})));
+  CHECK(rendezvous(kOpenMpi) != rendezvous(with(kOpenMpi, {{"PMIX_NAMESPACE", "2"}})));
+  CHECK(rendezvous(kMpich) ==
+        rendezvous(with(kMpich, {{"PMI_RANK", "2"}, {"MPI_LOCALRANKID", "2"}})));
+  CHECK(rendezvous(kMpich) != rendezvous(with(kMpich, {{"PMI_PORT", "here:1234"}})));
 
   Variables nameless = kOpenMpi;
   nameless.erase("PMIX_NAMESPACE");
   refused(nameless, {"nothing tells the 2 ranks of this job from those of another",
-                     "PLAIT_MEETING=file:PATH"});
+                     "PLAIT_RENDEZVOUS=file:PATH"});
 }
 
 TEST_CASE("ranks on several machines must be told where to meet") {
   const Variables two = {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}};
   refused(with(kTorchrun, two),
-          {"of the 4 ranks of this job only 2 are on this machine", "PLAIT_MEETING=file:PATH",
-           "a folder that all their machines share", "PLAIT_MEETING=HOST:PORT",
+          {"of the 4 ranks of this job only 2 are on this machine", "PLAIT_RENDEZVOUS=file:PATH",
+           "a folder that all their machines share", "PLAIT_RENDEZVOUS=HOST:PORT",
            "PLAIT_SECRET_FILE=FILE", "head -c 32 /dev/urandom"});
-  const Job job = job_of(with(with(kTorchrun, two), {{"PLAIT_MEETING", "file:/shared/m"}}));
+  const Job job = job_of(with(with(kTorchrun, two), {{"PLAIT_RENDEZVOUS", "file:/shared/m"}}));
   check_place(job, 2, 4, 0, 2);
-  CHECK(job.meeting == "file:/shared/m");
+  CHECK(job.rendezvous == "file:/shared/m");
   Variables pods = kTorchrun;
   pods.erase("LOCAL_RANK");
   pods.erase("LOCAL_WORLD_SIZE");
@@ -292,29 +297,29 @@ TEST_CASE("ranks on several machines must be told where to meet") {
                  "set LOCAL_RANK and LOCAL_WORLD_SIZE, or PLAIT_LOCAL_RANK"});
   pods["PLAIT_LOCAL_RANK"] = "0";
   pods["PLAIT_LOCAL_WORLD_SIZE"] = "1";
-  pods["PLAIT_MEETING"] = "file:/m";
+  pods["PLAIT_RENDEZVOUS"] = "file:/m";
   check_place(job_of(pods), 2, 4, 0, 1);
   refused({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
           {"MPI_LOCALRANKID and MPI_LOCALNRANKS, or PLAIT_LOCAL_RANK"});
 }
 
-TEST_CASE("meetings that make no sense") {
+TEST_CASE("rendezvous that make no sense") {
   for (const char* bad : {"node1", ":80", "node1:", "node1:0", "node1:65536", "node1:8x", "::1:80",
                           "a b:80", "/shared/m:1", "file:", "file:m", "file:/shared/"})
-    refused(with(kOwn, {{"PLAIT_MEETING", bad}}),
-            {"PLAIT_MEETING is '", bad, "expected HOST:PORT or file:PATH; it "});
+    refused(with(kOwn, {{"PLAIT_RENDEZVOUS", bad}}),
+            {"PLAIT_RENDEZVOUS is '", bad, "expected HOST:PORT or file:PATH; it "});
   for (const char* good : {"node1:80", "10.0.0.1:65535", "[::1]:80", "node-1.cluster.example:1"})
-    CHECK(meeting_fault(good) == "");
+    CHECK(rendezvous_error(good) == "");
 }
 
 TEST_CASE("secrets come from files and descriptors that only we can read") {
   const Scratch at;
   const std::string secret(32, 's');
-  const Variables all = with(kOwn, {{"PLAIT_MEETING", "127.0.0.1:4000"}});
+  const Variables all = with(kOwn, {{"PLAIT_RENDEZVOUS", "127.0.0.1:4000"}});
   const auto file = [&](const std::string& path) {
     return with(all, {{"PLAIT_SECRET_FILE", path}});
   };
-  refused(all, {"PLAIT_MEETING=127.0.0.1:4000, where anybody may connect", "PLAIT_SECRET_FILE"});
+  refused(all, {"PLAIT_RENDEZVOUS=127.0.0.1:4000, where anybody may connect", "PLAIT_SECRET_FILE"});
   const Job job = job_of(file(at.put("good", secret)));
   CHECK(job.secret == secret);
   CHECK(describe(job).find(secret) == std::string::npos);
@@ -338,7 +343,7 @@ TEST_CASE("secrets come from files and descriptors that only we can read") {
   CHECK(job_of(inherited).secret == secret);  // again
   CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   refused(with(inherited, file(at.folder + "/good")), {"both set"});
-  refused(with(inherited, {{"PLAIT_MEETING", "file:/m"}}),
+  refused(with(inherited, {{"PLAIT_RENDEZVOUS", "file:/m"}}),
           {"a secret is given (PLAIT_SECRET_FD)", "brings one of its own"});
   close(fd);
   refused(inherited, {"PLAIT_SECRET_FD is '", "expected the number of an open file descriptor"});
@@ -356,7 +361,7 @@ TEST_CASE("rank 0 may be given a socket that listens") {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   const Variables all = {{"PLAIT_RANK", "0"},
                          {"PLAIT_WORLD_SIZE", "2"},
-                         {"PLAIT_MEETING", "127.0.0.1:4000"},
+                         {"PLAIT_RENDEZVOUS", "127.0.0.1:4000"},
                          {"PLAIT_SECRET_FILE", at.put("s", std::string(16, 's'))},
                          {"PLAIT_LISTEN_FD", std::to_string(fd)}};
   refused(all, {"PLAIT_LISTEN_FD is '", "expected the number of a socket that listens"});
@@ -370,7 +375,7 @@ TEST_CASE("rank 0 may be given a socket that listens") {
   close(fd);
 }
 
-TEST_CASE("the folder of meetings must be ours alone") {
+TEST_CASE("the folder of rendezvous must be ours alone") {
   const Scratch at;
   const std::string folder = at.folder + "/plait";
   const auto refusal = [&] {
@@ -420,7 +425,7 @@ TEST_CASE("a job a host describes is checked") {
   job.local_rank = 2;
   CHECK(fault(job) == "[job] local_rank is 2, expected 0 to 1");
   job.local_rank = 1;
-  CHECK(fault(job) == "");  // a plan needs no meeting
+  CHECK(fault(job) == "");  // a plan needs no rendezvous
   for (const double bad : {-1.0, double{NAN}, double{INFINITY}}) {
     job.timeout = bad;
     CHECK(fault(job).find(", expected a finite number above 0, or 0 for what [topology] says") !=
@@ -430,12 +435,12 @@ TEST_CASE("a job a host describes is checked") {
     job.timeout = job.connect_timeout = 1;
     CHECK(fault(job) == "");
   }
-  job.meeting = "nowhere";
-  CHECK(fault(job) == "[job] the meeting 'nowhere' is neither HOST:PORT nor file:PATH");
-  job.meeting = "h:1";
+  job.rendezvous = "nowhere";
+  CHECK(fault(job) == "[job] the rendezvous 'nowhere' is neither HOST:PORT nor file:PATH");
+  job.rendezvous = "h:1";
   job.secret = "short";
   CHECK(fault(job).find("the secret has 5 bytes, expected 16 to 4096") != std::string::npos);
-  job.meeting = "file:/m";
+  job.rendezvous = "file:/m";
   CHECK(fault(job).find("the file at which the ranks meet brings one") != std::string::npos);
   job.size = 0;
   CHECK(fault(job).find("size is 0, expected 1 to ") != std::string::npos);
@@ -444,10 +449,11 @@ TEST_CASE("a job a host describes is checked") {
 TEST_CASE("a description tells all but the secret") {
   Job job;
   job.rank = 1, job.size = 2, job.local_rank = 1, job.local_size = 2;
-  job.source = "host", job.reason = "said so", job.meeting = "h:1", job.secret = "0123456789abcdef";
+  job.source = "host", job.reason = "said so", job.rendezvous = "h:1",
+  job.secret = "0123456789abcdef";
   job.timeout = 2.5;
   CHECK(
       describe(job) ==
-      R"({"schema": 1, "rank": 1, "size": 2, "local_rank": 1, "local_size": 2, "meeting": "h:1", )"
+      R"({"schema": 1, "rank": 1, "size": 2, "local_rank": 1, "local_size": 2, "rendezvous": "h:1", )"
       R"("source": "host", "reason": "said so", "connect_timeout": 0.0, "timeout": 2.5})");
 }

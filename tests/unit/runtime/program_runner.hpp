@@ -60,17 +60,17 @@ class Runner {
     graph->scope = "test";
     const int32_t segment = p->storage.add("values", plan::Category::kInputs);
     std::vector<program::ValueId> ids;
-    std::vector<plan::Place> places;
+    std::vector<plan::BufferRef> places;
     for (size_t i = 0; i < shapes.size(); ++i) {
-      places.push_back(p->storage.take(segment, program::bytes(shapes[i])));
+      places.push_back(p->storage.allocate(segment, program::bytes(shapes[i])));
       ids.push_back(graph->persistent("in" + std::to_string(i), shapes[i], places.back()));
-      graph->value(ids.back()).wants_gradient = program::is_float(shapes[i].dtype);
+      graph->value(ids.back()).requires_grad = program::is_float(shapes[i].dtype);
     }
-    std::vector<plan::Place> out_places;
+    std::vector<plan::BufferRef> out_places;
     std::vector<plait_shape> out_shapes;
     for (program::ValueId v : build(*graph, ids)) {
       out_shapes.push_back(graph->shape(v));
-      out_places.push_back(p->storage.take(segment, program::bytes(out_shapes.back())));
+      out_places.push_back(p->storage.allocate(segment, program::bytes(out_shapes.back())));
       graph->bind(v, out_places.back());
     }
     const int32_t program = p->add(plan::compile("test", std::move(graph), *p));
@@ -90,19 +90,19 @@ class Runner {
 
  private:
   template <class T>
-  static void put(runtime::Executor& e, plan::Place at, const std::vector<double>& values) {
+  static void put(runtime::Executor& e, plan::BufferRef at, const std::vector<double>& values) {
     const std::vector<T> typed(values.begin(), values.end());
     e.write(at, typed.data(), typed.size() * sizeof(T));
     e.sync();
   }
-  static void write(runtime::Executor& e, plan::Place at, const plait_shape& s,
+  static void write(runtime::Executor& e, plan::BufferRef at, const plait_shape& s,
                     const std::vector<double>& v) {
     if (s.dtype == PLAIT_F64) put<double>(e, at, v);
     if (s.dtype == PLAIT_F32) put<float>(e, at, v);
     if (s.dtype == PLAIT_I32) put<int32_t>(e, at, v);
     if (s.dtype == PLAIT_I64) put<int64_t>(e, at, v);
   }
-  static std::vector<double> read(runtime::Executor& e, plan::Place at, const plait_shape& s) {
+  static std::vector<double> read(runtime::Executor& e, plan::BufferRef at, const plait_shape& s) {
     const auto n = static_cast<size_t>(program::elements(s));
     std::vector<double> out(n);
     if (s.dtype == PLAIT_F64) {

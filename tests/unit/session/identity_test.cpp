@@ -29,7 +29,7 @@ struct Ranks {
 
 std::string exchanges_of(const plan::Plan& plan) {
   const auto identity = session::identity_of(plan);
-  return std::map<std::string, std::string>(identity.begin(), identity.end()).at("exchanges");
+  return std::map<std::string, std::string>(identity.begin(), identity.end()).at("collectives");
 }
 
 TEST_CASE("ranks of a pipeline find alike what they exchange, each in its own stage") {
@@ -46,16 +46,16 @@ TEST_CASE("ranks of a pipeline differ when anything that is exchanged does") {
                                  [](const plan::Parameter& p) { return p.holders.size() > 1; });
   REQUIRE(tied != plan->parameters.end());
   SUBCASE("who holds a tied parameter") { tied->holders.pop_back(); }
-  SUBCASE("how much of one there is") { plan->parameters[0].stored += 1; }
+  SUBCASE("how much of one there is") { plan->parameters[0].stored_elements += 1; }
   SUBCASE("which group it is in") {
     plan->groups[static_cast<size_t>(plan->parameters[0].group)].name += "x";
   }
   SUBCASE("what all stages do together") {
-    const auto sum =
-        std::find_if(plan->exchanges.begin(), plan->exchanges.end(), [](const plan::Exchange& e) {
+    const auto sum = std::find_if(
+        plan->collectives.begin(), plan->collectives.end(), [](const plan::Collective& e) {
           return e.axis == topology::Axis::kPipeline && e.kind == PLAIT_COMM_ALL_REDUCE;
         });
-    REQUIRE(sum != plan->exchanges.end());
+    REQUIRE(sum != plan->collectives.end());
     sum->n += 1;
   }
   CHECK(exchanges_of(*plan) != first);

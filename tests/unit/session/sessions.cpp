@@ -36,8 +36,8 @@ layers = [{type = "linear", out = 16, parallel = "column"}, {type = "relu"}, {ty
 type = "cross_entropy"
 [optimizer]
 type = "adamw"
-rate = 0.01
-clip = 1.0
+learning_rate = 0.01
+clip_grad_norm = 1.0
 )";
 
 class HookedOutput : public OutputFile {
@@ -93,7 +93,7 @@ std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, File
   const config::Experiment experiment =
       config::load_experiment(document, *registry, resolver, problems);
   problems.raise_if_any();
-  plan::Context context{registry, &log, resolver};
+  plan::PlanContext context{registry, &log, resolver};
   context.rank = rank;
   context.world = ranks;
   auto plan = plan::make_plan(experiment, context, problems);
@@ -111,7 +111,7 @@ std::vector<Outcome> run_all(const std::vector<std::string>& keys, int ranks,
                              const std::string& folder,
                              const std::function<FileSystem&(int rank)>& files,
                              const SettingsOf& settings) {
-  const Folder meeting;
+  const Folder rendezvous;
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
   on_threads(ranks, [&](int rank) {
     Outcome& o = outcomes[static_cast<size_t>(rank)];
@@ -119,7 +119,7 @@ std::vector<Outcome> run_all(const std::vector<std::string>& keys, int ranks,
     s.run_dir = folder;
     s.job.rank = s.job.local_rank = rank;
     s.job.size = s.job.local_size = ranks;
-    if (ranks > 1) s.job.meeting = "file:" + (meeting / "meeting");
+    if (ranks > 1) s.job.rendezvous = "file:" + (rendezvous / "rendezvous");
     if (settings) settings(rank, s);
     try {
       const Rank one(keys, files(rank), std::move(s));

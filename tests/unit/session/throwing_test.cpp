@@ -48,7 +48,7 @@ constexpr plait_op_item kOp{sizeof kOp, "faulty.op", "", 1, 0, op_infer, op_grad
 
 uint64_t values_of(const plait_op_desc* d) {
   uint64_t n = 1;
-  for (uint32_t i = 0; i < d->inputs[0].rank; ++i) n *= static_cast<uint64_t>(d->inputs[0].dims[i]);
+  for (uint32_t i = 0; i < d->inputs[0].ndim; ++i) n *= static_cast<uint64_t>(d->inputs[0].dims[i]);
   return n;
 }
 uint32_t kernel_select(const plait_op_desc*, plait_choice* choice) {
@@ -175,7 +175,7 @@ plait_device_item device_item() {
   d.struct_size = sizeof d;
   d.name = "faulty_device";
   d.help = "";
-  d.rank = -1;
+  d.priority = -1;
   d.threads = thrower(d.threads);
   d.open = thrower(d.open);
   d.close = thrower(d.close);
@@ -298,11 +298,12 @@ TEST_CASE("an exception when something is closed is a line in the log, and the r
   host.log = [](const plait_host*, uint32_t level, const char* text, uint64_t size) {
     line = std::to_string(level) + " " + std::string(text, size);
   };
-  leave_plugin(&host, {"", "close", "dataset", "mine"}, [] { throw std::runtime_error("no"); });
+  call_plugin_noexcept(&host, {"", "close", "dataset", "mine"},
+                       [] { throw std::runtime_error("no"); });
   CHECK(line == std::to_string(PLAIT_LOG_ERROR) +
                     " close() of dataset 'mine' threw: no; no exception may leave a plugin: tell "
                     "its author");
-  leave_plugin(nullptr, {"", "close", "dataset", "mine"}, [] { throw 1; });
+  call_plugin_noexcept(nullptr, {"", "close", "dataset", "mine"}, [] { throw 1; });
 }
 
 TEST_CASE("a device that throws is an error, too") {

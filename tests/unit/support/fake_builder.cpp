@@ -63,7 +63,7 @@ const plait_build_table* Builder::table() {
       },
       [](plait_builder* b, const plait_parameter* p, plait_value* out) -> plait_error* {
         Builder& s = self(b);
-        const std::vector<int64_t> dims(p->shape.dims, p->shape.dims + p->shape.rank);
+        const std::vector<int64_t> dims(p->shape.dims, p->shape.dims + p->shape.ndim);
         const auto given = s.given.find(p->name);
         *out = s.push(given == s.given.end() ? Tensor(dims, {1}) : given->second);
         if (s.at(*out).dims != dims)

@@ -249,7 +249,7 @@ bool run(const std::string& op, const In& in, const Attrs& a, const std::vector<
   } else if (op == "layer_norm" || op == "rms_norm") {
     out = {norm(in, a.real("eps"), op == "layer_norm")};
   } else if (op == "cross_entropy") {
-    out = {cross_entropy(*in.at(0), *in.at(1), a.real("smoothing"))};
+    out = {cross_entropy(*in.at(0), *in.at(1), a.real("label_smoothing"))};
   } else if (op == "one_hot") {
     out = {rows_of(nullptr, *in.at(0), a.integer("depth"))};
   } else if (op == "gather") {

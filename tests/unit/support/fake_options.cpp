@@ -41,9 +41,9 @@ Options::Options(const plait_option* declared, uint32_t n, const Given& given) {
   for (uint32_t i = 0; i < n; ++i) {
     const plait_option& o = declared[i];
     const auto g = rest.find(o.name);
-    if (g == rest.end() && !o.initial)
+    if (g == rest.end() && !o.default_value)
       throw std::invalid_argument(std::string("missing option ") + o.name);
-    values_[o.name] = parse(o, g == rest.end() ? o.initial : g->second);
+    values_[o.name] = parse(o, g == rest.end() ? o.default_value : g->second);
     if (g != rest.end()) rest.erase(g);
   }
   if (!rest.empty()) throw std::invalid_argument("unknown option " + rest.begin()->first);

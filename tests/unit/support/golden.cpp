@@ -12,7 +12,7 @@ namespace plait::fake {
 
 std::map<std::string, Tensor> read_golden(const std::string& file) {
   const auto path =
-      std::filesystem::path(__FILE__).parent_path() / "../../golden" / (file + ".safetensors");
+      std::filesystem::path(PLAIT_SOURCE_FOLDER) / "tests" / "golden" / (file + ".safetensors");
   std::ifstream in(path, std::ios::binary);
   const std::vector<char> chars(std::istreambuf_iterator<char>(in), {});
   const std::vector<uint8_t> bytes(chars.begin(), chars.end());

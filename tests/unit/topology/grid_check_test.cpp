@@ -10,16 +10,16 @@
 
 namespace {
 
-using namespace plait::topology;  // NOLINT: a test of this room
+using namespace plait::topology;  // NOLINT: a test of this module
 
-std::string text(const std::vector<Fault>& faults) {
+std::string text(const std::vector<TopologyError>& errors) {
   std::string all;
-  for (const Fault& fault : faults) all += (all.empty() ? "" : "\n") + fault.text();
+  for (const TopologyError& fault : errors) all += (all.empty() ? "" : "\n") + fault.text();
   return all;
 }
 
-Demand demand(Sizes sizes, int64_t world = 0, int64_t layers = 0) {
-  Demand d;
+GridRequest request(GridSizes sizes, int64_t world = 0, int64_t layers = 0) {
+  GridRequest d;
   d.sizes = sizes;
   d.world = world;
   d.layers = layers;
@@ -32,7 +32,7 @@ TEST_CASE("grid check: possible grids have no fault") {
   for (int64_t p = 1; p <= 4; ++p)
     for (int64_t d = 1; d <= 4; ++d)
       for (int64_t t = 1; t <= 4; ++t) {
-        Demand all = demand({p, d, t}, p * d * t, 4);
+        GridRequest all = request({p, d, t}, p * d * t, 4);
         all.global = 24 * d;
         all.micro = 8;
         REQUIRE(text(check_grid(all)) == "");
@@ -40,30 +40,30 @@ TEST_CASE("grid check: possible grids have no fault") {
 }
 
 TEST_CASE("grid check: a world that is not the product") {
-  CHECK(text(check_grid(demand({2, 1, 2}, 8))) ==
+  CHECK(text(check_grid(request({2, 1, 2}, 8))) ==
         "[topology] topology: pipeline = 2, data = 1, tensor = 2 make 4 ranks, but 8 were started; "
         "use "
         "pipeline = 2, data = 2, tensor = 2, or start 4 ranks");
-  CHECK(text(check_grid(demand({1, 1, 1}, 3))) ==
+  CHECK(text(check_grid(request({1, 1, 1}, 3))) ==
         "[topology] topology: pipeline = 1, data = 1, tensor = 1 make 1 rank, but 3 were started; "
         "use "
         "pipeline = 1, data = 3, tensor = 1, or start 1 rank");
-  CHECK(text(check_grid(demand({1, 2, 1}, 1))) ==
+  CHECK(text(check_grid(request({1, 2, 1}, 1))) ==
         "[topology] topology: pipeline = 1, data = 2, tensor = 1 make 2 ranks, but 1 was started; "
         "use "
         "pipeline = 1, data = 1, tensor = 1, or start 2 ranks");
   // The suggestion keeps the other rules: data = 4 does not divide 6 samples, two stages need two layers.
-  Demand narrow = demand({1, 1, 2}, 8, 1);
+  GridRequest narrow = request({1, 1, 2}, 8, 1);
   narrow.global = 6;
-  CHECK(nearest_sizes(narrow) == Sizes{1, 1, 8});
+  CHECK(nearest_sizes(narrow) == GridSizes{1, 1, 8});
   narrow.layers = 4;
-  CHECK(nearest_sizes(narrow) == Sizes{4, 1, 2});
+  CHECK(nearest_sizes(narrow) == GridSizes{4, 1, 2});
   narrow.sizes.tensor = 3;
   narrow.world = 7;
   narrow.layers = 1;
   narrow.global = 7;
-  CHECK(nearest_sizes(narrow) == Sizes{1, 1, 7});
-  CHECK(!nearest_sizes(demand({1, 1, 1}, int64_t{1} << 60)));
+  CHECK(nearest_sizes(narrow) == GridSizes{1, 1, 7});
+  CHECK(!nearest_sizes(request({1, 1, 1}, int64_t{1} << 60)));
 }
 
 TEST_CASE("grid check: the nearest sizes always pass, for every world to 16") {
@@ -71,39 +71,39 @@ TEST_CASE("grid check: the nearest sizes always pass, for every world to 16") {
     for (int64_t p = 1; p <= 5; ++p)
       for (int64_t d = 1; d <= 5; ++d)
         for (int64_t t = 1; t <= 5; ++t) {
-          Demand wanted = demand({p, d, t}, world, 6);
+          GridRequest wanted = request({p, d, t}, world, 6);
           wanted.global = 24;
           const auto other = nearest_sizes(wanted);
           REQUIRE(other);
           wanted.sizes = *other;
           REQUIRE(text(check_grid(wanted)) == "");
-          if (p * d * t == world && p <= 6 && 24 % d == 0) REQUIRE(*other == Sizes{p, d, t});
+          if (p * d * t == world && p <= 6 && 24 % d == 0) REQUIRE(*other == GridSizes{p, d, t});
         }
 }
 
 TEST_CASE("grid check: more stages than layers") {
-  CHECK(text(check_grid(demand({4, 1, 1}, 4, 3))) ==
+  CHECK(text(check_grid(request({4, 1, 1}, 4, 3))) ==
         "[topology] topology.pipeline: 3 layers cannot fill 4 stages, each needs one or more; use "
         "pipeline = 3");
-  Demand chunked = demand({4, 1, 1}, 4, 9);
+  GridRequest chunked = request({4, 1, 1}, 4, 9);
   chunked.chunks = 3;
-  CHECK(
-      text(check_grid(chunked)) ==
-      "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.chunks = 3 stages "
-      "each, each needs one or more; use pipeline = 3, or chunks = 2");
+  CHECK(text(check_grid(chunked)) ==
+        "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.virtual_stages = "
+        "3 stages "
+        "each, each needs one or more; use pipeline = 3, or virtual_stages = 2");
   chunked.chunks = 10;
-  CHECK(
-      text(check_grid(chunked)) ==
-      "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.chunks = 10 stages "
-      "each, each needs one or more; use pipeline = 1 and chunks = 1");
+  CHECK(text(check_grid(chunked)) ==
+        "[topology] topology.pipeline: 9 layers cannot fill 4 ranks with topology.virtual_stages = "
+        "10 stages "
+        "each, each needs one or more; use pipeline = 1 and virtual_stages = 1");
 }
 
 TEST_CASE("grid check: sizes below one, and all faults at once") {
   CHECK(
-      text(check_grid(demand({0, -2, 1}, 8))) ==
+      text(check_grid(request({0, -2, 1}, 8))) ==
       "[topology] topology.pipeline: 0 ranks, expected 1 to 1048576; use 1 where nothing is split\n"
       "[topology] topology.data: -2 ranks, expected 1 to 1048576; use 1 where nothing is split");
-  Demand several = demand({4, 3, 1}, 8, 2);
+  GridRequest several = request({4, 3, 1}, 8, 2);
   several.global = 64;
   CHECK(check_grid(several).size() == 3);
   CHECK_THROWS_AS(raise_if_any(check_grid(several)), plait::Error);

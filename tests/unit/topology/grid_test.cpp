@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace plait::topology;  // NOLINT: a test of this room
+using namespace plait::topology;  // NOLINT: a test of this module
 
 using Ranks = std::vector<int32_t>;
 
@@ -47,7 +47,7 @@ TEST_CASE("grid: the groups of an axis are a partition, and members differ in th
       std::set<int32_t> seen;
       int32_t lowest = -1;
       for (int32_t i = 0; i < grid.groups(axis); ++i) {
-        const Group group = grid.group(axis, i);
+        const ProcessGroup group = grid.group(axis, i);
         REQUIRE(group.members.front() > lowest);
         lowest = group.members.front();
         REQUIRE(std::is_sorted(group.members.begin(), group.members.end()));
@@ -71,10 +71,10 @@ TEST_CASE("grid: the groups of an axis are a partition, and members differ in th
 
 TEST_CASE("grid: a rank's groups are those of all groups that have it, in the same order") {
   for (const Grid& grid : small_grids()) {
-    const std::vector<Group> all = grid.all_groups();
+    const std::vector<ProcessGroup> all = grid.all_groups();
     for (int32_t rank = 0; rank < grid.ranks(); ++rank) {
-      std::vector<Group> having;
-      for (const Group& group : all)
+      std::vector<ProcessGroup> having;
+      for (const ProcessGroup& group : all)
         if (group.position(rank) >= 0) having.push_back(group);
       REQUIRE(grid.groups_of(rank) == having);
     }

@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace plait::topology;  // NOLINT: a test of this room
+using namespace plait::topology;  // NOLINT: a test of this module
 
 // Neighbouring ranges, none empty, that cover the layers.
 void check_cover(const std::vector<Range>& stages, int64_t layers, int32_t count) {
@@ -59,7 +59,7 @@ TEST_CASE("stages by cost are as light as any partition can be") {
       const PipelineShape shape{static_cast<int32_t>(stages), 1};
       const auto found = stages_by_cost(costs, shape);
       check_cover(found, static_cast<int64_t>(costs.size()), shape.stages());
-      REQUIRE(heaviest(costs, found) == by_trying(costs, stages));
+      REQUIRE(max_stage_cost(costs, found) == by_trying(costs, stages));
     }
   }
 }
@@ -84,7 +84,7 @@ TEST_CASE("stages by cost: a thousand layers in 64 stages") {
   const std::vector<double> costs(1000, 0.1);
   const auto stages = stages_by_cost(costs, {16, 4});
   check_cover(stages, 1000, 64);
-  CHECK(heaviest(costs, stages) == doctest::Approx(1.6));
+  CHECK(max_stage_cost(costs, stages) == doctest::Approx(1.6));
 }
 
 TEST_CASE("stages as the user says") {
@@ -103,7 +103,7 @@ TEST_CASE("stages as the user says") {
       "number of layers of each stage, or use topology.pipeline = 2");
   CHECK_THROWS_WITH(
       stages_explicit({3, 2, 1}, 6, {2, 2}),
-      "[topology] topology.stages: 3 numbers, expected 4 (topology.pipeline = 2, chunks = "
+      "[topology] topology.stages: 3 numbers, expected 4 (topology.pipeline = 2, virtual_stages = "
       "2); give the number of layers of each stage");
   CHECK_THROWS_WITH(
       stages_explicit({6, 0}, 6, {1, 2}),
@@ -119,7 +119,7 @@ TEST_CASE("stages: impossible ones name the keys") {
       "more; use pipeline = 3");
   CHECK_THROWS_WITH(
       stages_by_count(4, {2, 0}),
-      "[topology] topology.chunks: found 0, expected 1 or more; use 1 for one stage on "
+      "[topology] topology.virtual_stages: found 0, expected 1 or more; use 1 for one stage on "
       "each rank");
   CHECK_THROWS_WITH(
       stages_by_count(0, {1, 1}),

@@ -52,8 +52,8 @@ struct Shape {
       : dtype(type), dims(std::move(d)) {}
   explicit Shape(std::initializer_list<int64_t> d, uint32_t type = PLAIT_F32)
       : dtype(type), dims(d) {}
-  explicit Shape(const plait_shape& s) : dtype(s.dtype), dims(s.dims, s.dims + s.rank) {}
-  size_t rank() const { return dims.size(); }
+  explicit Shape(const plait_shape& s) : dtype(s.dtype), dims(s.dims, s.dims + s.ndim) {}
+  size_t ndim() const { return dims.size(); }
   int64_t last() const { return dims.empty() ? 1 : dims.back(); }
   // Product of the extents from axis `first` on.
   int64_t count(size_t first = 0) const {
@@ -64,7 +64,7 @@ struct Shape {
   bool is_float() const { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16; }
   bool is_integer() const { return dtype == PLAIT_I32 || dtype == PLAIT_I64 || dtype == PLAIT_U8; }
   plait_shape raw() const {
-    if (dims.size() > PLAIT_MAX_RANK) fail(PLAIT_ERR_INVALID, "[shape] more than 8 dimensions");
+    if (dims.size() > PLAIT_MAX_NDIM) fail(PLAIT_ERR_INVALID, "[shape] more than 8 dimensions");
     plait_shape s{dtype, static_cast<uint32_t>(dims.size()), {}};
     for (size_t i = 0; i < dims.size(); ++i) s.dims[i] = dims[i];
     return s;
@@ -124,10 +124,10 @@ class Builder {
     check(b_->table->shape(b_, v.id, &s));
     return Shape(s);
   }
-  // `partition`: the dimension that tensor parallelism may split, or -1.
-  Value parameter(const char* name, const Shape& shape, Init init, int32_t partition = -1) const {
+  // `shard_dim`: the dimension that tensor parallelism may split, or -1.
+  Value parameter(const char* name, const Shape& shape, Init init, int32_t shard_dim = -1) const {
     plait_parameter p{
-        sizeof(plait_parameter), name, shape.raw(), init.kind, partition, init.a, init.b};
+        sizeof(plait_parameter), name, shape.raw(), init.kind, shard_dim, init.a, init.b};
     Value out{b_, 0};
     check(b_->table->parameter(b_, &p, &out.id));
     return out;
@@ -155,7 +155,7 @@ class Builder {
   // Sum over everything: a scalar.
   Value sum(Value x) const {
     std::vector<int64_t> axes;
-    for (size_t i = 0; i < shape(x).rank(); ++i) axes.push_back(static_cast<int64_t>(i));
+    for (size_t i = 0; i < shape(x).ndim(); ++i) axes.push_back(static_cast<int64_t>(i));
     return axes.empty() ? x : sum(x, axes, false);
   }
   Value reshape(Value x, std::vector<int64_t> dims) const {

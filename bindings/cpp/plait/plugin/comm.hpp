@@ -12,7 +12,7 @@
 namespace plait {
 inline namespace authoring {
 
-// The small values that ranks lay down for each other. Borrowed until the group closes. [thread: any]
+// The small values that ranks publish for each other. Borrowed until the group closes. [thread: any]
 class Store {
  public:
   Store(const Host& host, const plait_store* s) : host_(host.raw()), s_(s) {}
@@ -68,7 +68,7 @@ constexpr decltype(plait_comm_item::memory) memory_of() {
 }
 }  // namespace detail
 
-// A group class G, one rank's end: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
+// A process group class G, one rank's endpoint: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
 // void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
 // void finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's. All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
 template <class G>

@@ -21,7 +21,7 @@ inline namespace authoring {
 
 // What an optimizer's expression reads; see plait_update.
 struct Update {
-  Value parameter, gradient, rate, factor, step, decay;
+  Value parameter, gradient, learning_rate, schedule_factor, step, weight_decay;
 };
 
 using BuildOne = Value (*)(Builder&, const Options&, std::span<const Value>);
@@ -68,8 +68,8 @@ plait_error* build_update(plait_builder* b, const plait_options* o, const plait_
                           plait_value* out) {
   return guard(maker(b), [&] {
     Builder builder(b);
-    const Update update{{b, u->parameter}, {b, u->gradient}, {b, u->rate},
-                        {b, u->factor},    {b, u->step},     {b, u->decay}};
+    const Update update{{b, u->parameter},       {b, u->gradient}, {b, u->learning_rate},
+                        {b, u->schedule_factor}, {b, u->step},     {b, u->weight_decay}};
     *out = Build(builder, Options(o), update).id;
   });
 }
@@ -121,12 +121,12 @@ plait_metric_item metric(const char* name, const char* help, uint32_t n_state,
           detail::build_one<Build>,
           finish};
 }
-// `rate` and `decay` are the defaults of the engine's own keys of those names.
+// `learning_rate` and `weight_decay` are the defaults of the engine's own keys of those names.
 template <BuildUpdate Build>
-plait_optimizer_item optimizer(const char* name, const char* help, double rate, double decay,
-                               std::span<const plait_option> options = {}) {
-  return {sizeof(plait_optimizer_item), name, help, options.data(),
-          detail::count(options),       0,    rate, decay,
+plait_optimizer_item optimizer(const char* name, const char* help, double learning_rate,
+                               double weight_decay, std::span<const plait_option> options = {}) {
+  return {sizeof(plait_optimizer_item), name, help,          options.data(),
+          detail::count(options),       0,    learning_rate, weight_decay,
           detail::build_update<Build>};
 }
 

@@ -17,7 +17,7 @@ inline namespace authoring {
 // A kernel class K: static bool select(const plait_op_desc&, plait_choice&, std::string& why);
 // K(plait_device*, const plait_op_desc&); void run(plait_queue*, void* const* operands, void* workspace) const.
 template <class K>
-plait_kernel_item kernel(const char* name, const char* op, const char* device, int32_t rank) {
+plait_kernel_item kernel(const char* name, const char* op, const char* device, int32_t priority) {
   struct Box {
     const plait_host* host;
     K kernel;
@@ -28,7 +28,7 @@ plait_kernel_item kernel(const char* name, const char* op, const char* device, i
           name,
           op,
           device,
-          rank,
+          priority,
           0,
           [](const plait_op_desc* desc, plait_choice* choice) -> uint32_t {
             uint32_t taken = 0;

@@ -12,9 +12,10 @@
 namespace plait {
 inline namespace authoring {
 
-// `initial` is the default in TOML syntax; nullptr: the user must give the option. Names and texts live as long as the item.
-constexpr plait_option opt(uint32_t type, const char* name, const char* initial, const char* help) {
-  return {sizeof(plait_option), name, type, 0, initial, 0, 0, nullptr, nullptr, help};
+// `default_value` is the default in TOML syntax; nullptr: the user must give the option. Names and texts live as long as the item.
+constexpr plait_option opt(uint32_t type, const char* name, const char* default_value,
+                           const char* help) {
+  return {sizeof(plait_option), name, type, 0, default_value, 0, 0, nullptr, nullptr, help};
 }
 constexpr plait_option opt_bool(const char* n, const char* d, const char* h) {
   return opt(PLAIT_OPT_BOOL, n, d, h);

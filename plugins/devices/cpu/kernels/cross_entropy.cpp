@@ -173,12 +173,12 @@ class CpuCrossEntropy {
       return false;
     }
     choice.workspace = 0;
-    why = variant("row by row", team(s, d.threads));
+    why = variant("row by row", num_threads(s, d.threads));
     return true;
   }
   CpuCrossEntropy(plait_device*, const plait_op_desc& d)
       : shape_(support::parse_cross_entropy(d, kGrad)),
-        team_(team(shape_, d.threads)),
+        num_threads_(num_threads(shape_, d.threads)),
         rows_(pick(shape_.label, kGrad)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]); };
@@ -190,25 +190,27 @@ class CpuCrossEntropy {
     } else {
       a.loss = f32(2), a.lse = f32(3);
     }
-    in_parallel(team_, shape_.x.rows, [&](int64_t first, int64_t last) { rows_(a, first, last); });
+    in_parallel(num_threads_, shape_.x.rows,
+                [&](int64_t first, int64_t last) { rows_(a, first, last); });
   }
 
  private:
-  static int team(const support::CrossEntropy& s, uint32_t threads) {
+  static int num_threads(const support::CrossEntropy& s, uint32_t threads) {
     const double work = static_cast<double>(s.x.rows) * (static_cast<double>(s.x.cols) + 16) *
                         kNanosecondsPerElement;
-    return team_size(threads, work, s.x.rows);
+    return choose_num_threads(threads, work, s.x.rows);
   }
   support::CrossEntropy shape_;
-  int team_;
+  int num_threads_;
   RowsFunction rows_;
 };
 
 }  // namespace
 
 void add_cross_entropy(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuCrossEntropy<false>>("simd", "cross_entropy", kDevice, kFastRank));
-  out.push_back(kernel<CpuCrossEntropy<true>>("simd", "cross_entropy_grad", kDevice, kFastRank));
+  out.push_back(kernel<CpuCrossEntropy<false>>("simd", "cross_entropy", kDevice, kFastPriority));
+  out.push_back(
+      kernel<CpuCrossEntropy<true>>("simd", "cross_entropy_grad", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

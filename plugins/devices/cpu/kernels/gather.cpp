@@ -21,31 +21,33 @@ double cost(const Gather& g, uint64_t size) {
          kNanosecondsPerByte;
 }
 
-std::string variant(const char* what, int team) {
-  return what + (team > 1 ? ", " + std::to_string(team) + " threads" : std::string());
+std::string variant(const char* what, int num_threads) {
+  return what + (num_threads > 1 ? ", " + std::to_string(num_threads) + " threads" : std::string());
 }
 
 class CpuGather {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const Gather g = support::parse_gather(d);
-    const int team = team_of(g, d);
-    if (team == 1) {
+    const int num_threads = num_threads_of(g, d);
+    if (num_threads == 1) {
       why = "too small for threads";
       return false;
     }
     choice.workspace = 0;
-    why = variant("rows copied", team);
+    why = variant("rows copied", num_threads);
     return true;
   }
   CpuGather(plait_device*, const plait_op_desc& d)
-      : g_(support::parse_gather(d)), type_(d.inputs[0].dtype), team_(team_of(g_, d)) {}
+      : g_(support::parse_gather(d)),
+        type_(d.inputs[0].dtype),
+        num_threads_(num_threads_of(g_, d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* table = static_cast<const char*>(operands[0]);
     auto* y = static_cast<char*>(operands[2]);
     const int64_t size = static_cast<int64_t>(support::dtype_bytes(type_)) * g_.width;
     const double nan = support::is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
-    in_parallel(team_, g_.count, [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, g_.count, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t id = support::read_index(g_.index, operands[1], i);
         const int64_t row = g_.known(id) ? id - g_.first : -1;
@@ -61,12 +63,12 @@ class CpuGather {
   }
 
  private:
-  static int team_of(const Gather& g, const plait_op_desc& d) {
-    return team_size(d.threads, cost(g, support::dtype_bytes(d.inputs[0].dtype)), g.count);
+  static int num_threads_of(const Gather& g, const plait_op_desc& d) {
+    return choose_num_threads(d.threads, cost(g, support::dtype_bytes(d.inputs[0].dtype)), g.count);
   }
   Gather g_;
   uint32_t type_;
-  int team_;
+  int num_threads_;
 };
 
 // Threads share the columns, so each element still gets its addends in the order of the indices.
@@ -79,15 +81,15 @@ class CpuScatterAdd {
       return false;
     }
     choice.workspace = 0;
-    why = variant("rows added in place", team_of(g, d));
+    why = variant("rows added in place", num_threads_of(g, d));
     return true;
   }
   CpuScatterAdd(plait_device*, const plait_op_desc& d)
-      : g_(support::parse_scatter_add(d)), team_(team_of(g_, d)) {}
+      : g_(support::parse_scatter_add(d)), num_threads_(num_threads_of(g_, d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* dy = static_cast<const float*>(operands[0]);
     auto* y = static_cast<float*>(operands[2]);
-    in_parallel(team_, g_.width, [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, g_.width, [&](int64_t first, int64_t last) {
       const int64_t n = last - first;
       if (n == 0) return;
       for (int64_t v = 0; v < g_.rows; ++v)
@@ -106,20 +108,20 @@ class CpuScatterAdd {
     for (int64_t j = 0; j < n; ++j) to[j] += from[j];
   }
   // At least a cache line each, so that threads don't share one.
-  static int team_of(const Gather& g, const plait_op_desc& d) {
+  static int num_threads_of(const Gather& g, const plait_op_desc& d) {
     const double zeroing = static_cast<double>(g.rows) * static_cast<double>(g.width) *
                            sizeof(float) * kNanosecondsPerByte;
-    return team_size(d.threads, 3 * cost(g, sizeof(float)) + zeroing, g.width / 64);
+    return choose_num_threads(d.threads, 3 * cost(g, sizeof(float)) + zeroing, g.width / 64);
   }
   Gather g_;
-  int team_;
+  int num_threads_;
 };
 
 }  // namespace
 
 void add_gather(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuGather>("parallel", "gather", kDevice, kFastRank));
-  out.push_back(kernel<CpuScatterAdd>("rows", "scatter_add", kDevice, kFastRank));
+  out.push_back(kernel<CpuGather>("parallel", "gather", kDevice, kFastPriority));
+  out.push_back(kernel<CpuScatterAdd>("rows", "scatter_add", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

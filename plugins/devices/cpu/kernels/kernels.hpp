@@ -8,7 +8,7 @@
 namespace plait::cpu {
 
 constexpr const char* kDevice = "cpu";
-constexpr int32_t kFastRank = 10;  // plain kernels have rank 0
+constexpr int32_t kFastPriority = 10;  // plain kernels have priority 0
 
 void add_matmul(std::vector<plait_kernel_item>& out);
 void add_map(std::vector<plait_kernel_item>& out);

@@ -16,8 +16,9 @@ namespace {
 constexpr double kNanosecondsPerByte = 0.15;
 constexpr int64_t kTile = 16, kStripe = 64;
 
-int team_for(uint32_t threads, const plait_shape& y, int64_t parts) {
-  return team_size(threads, static_cast<double>(support::bytes(y)) * kNanosecondsPerByte, parts);
+int num_threads_for(uint32_t threads, const plait_shape& y, int64_t parts) {
+  return choose_num_threads(threads, static_cast<double>(support::bytes(y)) * kNanosecondsPerByte,
+                            parts);
 }
 
 // to[j * to_row + i] = from[i * from_row + j], i in [0, rows), j in [0, cols): element T.
@@ -34,7 +35,7 @@ void turn_tile(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t r
   }
 }
 
-// The dims of y that are neither turned nor copied as a whole, and the two that are.
+// The dims of y that are neither transposed nor copied as a whole, and the two that are.
 struct Walk {
   std::vector<int64_t> extents, from, to;  // outer dims: strides in x and y
   int64_t outer = 1;
@@ -49,14 +50,14 @@ Walk walk_of(const support::Transpose& t) {
   std::vector<int64_t> to(n);
   int64_t stride = 1;
   for (size_t i = n; i-- > 0; stride *= t.extents[i]) to[i] = stride;
-  size_t turned = n;  // the dim that is last in x
+  size_t transposed = n;  // the dim that is last in x
   for (size_t i = 0; i < n; ++i)
-    if (t.strides[i] == 1) turned = i;
-  w.copied = n == 0 || turned + 1 == n;
+    if (t.strides[i] == 1) transposed = i;
+  w.copied = n == 0 || transposed + 1 == n;
   for (size_t i = 0; i < n; ++i) {
     if (i + 1 == n) {
       w.rows = t.extents[i], w.from_row = t.strides[i];
-    } else if (i == turned) {
+    } else if (i == transposed) {
       w.cols = t.extents[i], w.to_row = to[i];
     } else {
       w.extents.push_back(t.extents[i]), w.from.push_back(t.strides[i]), w.to.push_back(to[i]);
@@ -72,13 +73,13 @@ class CpuTranspose {
     const Walk w = walk_of(support::parse_transpose(d));
     choice.workspace = 0;
     why = w.copied ? "rows copied" : "tiles of 16 by 16";
-    if (const int team = team_for(d.threads, d.outputs[0], parts(w)); team > 1)
-      why += ", " + std::to_string(team) + " threads";
+    if (const int num_threads = num_threads_for(d.threads, d.outputs[0], parts(w)); num_threads > 1)
+      why += ", " + std::to_string(num_threads) + " threads";
     return true;
   }
   CpuTranspose(plait_device*, const plait_op_desc& d)
       : w_(walk_of(support::parse_transpose(d))),
-        team_(team_for(d.threads, d.outputs[0], parts(w_))) {
+        num_threads_(num_threads_for(d.threads, d.outputs[0], parts(w_))) {
     if (support::elements(d.outputs[0]) == 0) return;
     switch (support::dtype_bytes(d.outputs[0].dtype)) {
       case 8:
@@ -96,7 +97,7 @@ class CpuTranspose {
   }
   void run(plait_queue*, void* const* operands, void*) const {
     if (!part_) return;
-    in_parallel(team_, parts(w_), [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, parts(w_), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) (this->*part_)(operands[0], operands[1], i);
     });
   }
@@ -129,7 +130,7 @@ class CpuTranspose {
   }
 
   Walk w_;
-  int team_;
+  int num_threads_;
   void (CpuTranspose::*part_)(const void*, void*, int64_t) const = nullptr;
 };
 
@@ -138,21 +139,21 @@ template <auto Parse>
 class CpuBlocks {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const int team = team_for(d.threads, d.outputs[0], Parse(d).outer);
-    if (team == 1) {
+    const int num_threads = num_threads_for(d.threads, d.outputs[0], Parse(d).outer);
+    if (num_threads == 1) {
       why = "too small, or of too few blocks, for threads";
       return false;
     }
     choice.workspace = 0;
-    why = "whole blocks are copied, " + std::to_string(team) + " threads";
+    why = "whole blocks are copied, " + std::to_string(num_threads) + " threads";
     return true;
   }
   CpuBlocks(plait_device*, const plait_op_desc& d)
       : blocks_(Parse(d)),
         size_(static_cast<int64_t>(support::dtype_bytes(d.outputs[0].dtype))),
-        team_(team_for(d.threads, d.outputs[0], blocks_.outer)) {}
+        num_threads_(num_threads_for(d.threads, d.outputs[0], blocks_.outer)) {}
   void run(plait_queue*, void* const* operands, void*) const {
-    in_parallel(team_, blocks_.outer, [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, blocks_.outer, [&](int64_t first, int64_t last) {
       auto* y = static_cast<char*>(operands[blocks_.copies.size()]);
       const int64_t step = blocks_.to_step * size_;
       if (blocks_.zero && last > first)
@@ -171,16 +172,18 @@ class CpuBlocks {
  private:
   support::Blocks blocks_;
   int64_t size_;
-  int team_;
+  int num_threads_;
 };
 
 }  // namespace
 
 void add_layout(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuTranspose>("tiled", "transpose", kDevice, kFastRank));
-  out.push_back(kernel<CpuBlocks<support::parse_slice>>("parallel", "slice", kDevice, kFastRank));
-  out.push_back(kernel<CpuBlocks<support::parse_pad>>("parallel", "pad", kDevice, kFastRank));
-  out.push_back(kernel<CpuBlocks<support::parse_concat>>("parallel", "concat", kDevice, kFastRank));
+  out.push_back(kernel<CpuTranspose>("tiled", "transpose", kDevice, kFastPriority));
+  out.push_back(
+      kernel<CpuBlocks<support::parse_slice>>("parallel", "slice", kDevice, kFastPriority));
+  out.push_back(kernel<CpuBlocks<support::parse_pad>>("parallel", "pad", kDevice, kFastPriority));
+  out.push_back(
+      kernel<CpuBlocks<support::parse_concat>>("parallel", "concat", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

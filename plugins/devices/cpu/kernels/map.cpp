@@ -12,8 +12,8 @@ namespace {
 MapTensor tensor_of(const plait_shape& s) {
   MapTensor t;
   t.dtype = s.dtype;
-  t.rank = static_cast<int>(s.rank);
-  std::copy_n(s.dims, s.rank, t.dims);
+  t.ndim = static_cast<int>(s.ndim);
+  std::copy_n(s.dims, s.ndim, t.dims);
   return t;
 }
 
@@ -53,7 +53,7 @@ class CpuMap {
 }  // namespace
 
 void add_map(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuMap>("fast", "map", kDevice, kFastRank));
+  out.push_back(kernel<CpuMap>("fast", "map", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

@@ -49,7 +49,7 @@ class CpuMatmul {
         why = std::string("takes f32 only, found ") + support::dtype_name(type);
         return false;
       }
-    const Choice c = choose_matmul(m);
+    const KernelChoice c = choose_matmul(m);
     choice.workspace = c.workspace_bytes;
     why = c.kernel + (c.why.empty() ? "" : "; " + c.why);
     return true;
@@ -84,7 +84,7 @@ class CpuMatmul {
 }  // namespace
 
 void add_matmul(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuMatmul>("fast", "matmul", kDevice, kFastRank));
+  out.push_back(kernel<CpuMatmul>("fast", "matmul", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

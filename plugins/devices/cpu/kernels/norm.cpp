@@ -144,12 +144,12 @@ class CpuNorm {
     const support::Norm s = support::parse_norm(d, kLayer, false);
     if (!all_f32(d, why)) return false;
     choice.workspace = 0;
-    why = variant("row by row", team_size(d.threads, cost(s.x), s.x.rows));
+    why = variant("row by row", choose_num_threads(d.threads, cost(s.x), s.x.rows));
     return true;
   }
   CpuNorm(plait_device*, const plait_op_desc& d)
       : shape_(support::parse_norm(d, kLayer, false)),
-        team_(team_size(d.threads, cost(shape_.x), shape_.x.rows)),
+        num_threads_(choose_num_threads(d.threads, cost(shape_.x), shape_.x.rows)),
         rows_(kLayer ? PLAIT_PICK(layer_forward) : PLAIT_PICK(rms_forward)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]); };
@@ -159,12 +159,13 @@ class CpuNorm {
     } else {
       a.y = f32(2), a.rstd = f32(3);
     }
-    in_parallel(team_, shape_.x.rows, [&](int64_t first, int64_t last) { rows_(a, first, last); });
+    in_parallel(num_threads_, shape_.x.rows,
+                [&](int64_t first, int64_t last) { rows_(a, first, last); });
   }
 
  private:
   support::Norm shape_;
-  int team_;
+  int num_threads_;
   void (*rows_)(const NormArgs&, int64_t, int64_t);
 };
 
@@ -175,13 +176,13 @@ class CpuNormGrad {
     const support::Norm s = support::parse_norm(d, kLayer, true);
     if (!all_f32(d, why)) return false;
     choice.workspace = static_cast<uint64_t>(chunks(s.x) * sums(s.x)) * sizeof(float);
-    why = variant("row by row", team_size(d.threads, 2 * cost(s.x), chunks(s.x)));
+    why = variant("row by row", choose_num_threads(d.threads, 2 * cost(s.x), chunks(s.x)));
     return true;
   }
   CpuNormGrad(plait_device*, const plait_op_desc& d)
       : shape_(support::parse_norm(d, kLayer, true)),
         chunks_(chunks(shape_.x)),
-        team_(team_size(d.threads, 2 * cost(shape_.x), chunks_)),
+        num_threads_(choose_num_threads(d.threads, 2 * cost(shape_.x), chunks_)),
         rows_(kLayer ? PLAIT_PICK(layer_backward) : PLAIT_PICK(rms_backward)) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]); };
@@ -192,7 +193,7 @@ class CpuNormGrad {
     a.y = f32(kLayer ? 5 : 4);
     auto* parts = static_cast<float*>(workspace);
     const int64_t each = sums(shape_.x);
-    in_parallel(team_, chunks_, [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, chunks_, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         rows_(a, shape_.x.rows * i / chunks_, shape_.x.rows * (i + 1) / chunks_, parts + i * each);
     });
@@ -210,17 +211,17 @@ class CpuNormGrad {
 
   support::Norm shape_;
   int64_t chunks_;
-  int team_;
+  int num_threads_;
   void (*rows_)(const NormArgs&, int64_t, int64_t, float*);
 };
 
 }  // namespace
 
 void add_norm(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuNorm<true>>("simd", "layer_norm", kDevice, kFastRank));
-  out.push_back(kernel<CpuNorm<false>>("simd", "rms_norm", kDevice, kFastRank));
-  out.push_back(kernel<CpuNormGrad<true>>("simd", "layer_norm_grad", kDevice, kFastRank));
-  out.push_back(kernel<CpuNormGrad<false>>("simd", "rms_norm_grad", kDevice, kFastRank));
+  out.push_back(kernel<CpuNorm<true>>("simd", "layer_norm", kDevice, kFastPriority));
+  out.push_back(kernel<CpuNorm<false>>("simd", "rms_norm", kDevice, kFastPriority));
+  out.push_back(kernel<CpuNormGrad<true>>("simd", "layer_norm_grad", kDevice, kFastPriority));
+  out.push_back(kernel<CpuNormGrad<false>>("simd", "rms_norm_grad", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

@@ -9,21 +9,21 @@
 
 namespace plait::cpu {
 
-// Starting and joining a team costs about this much.
+// Starting and joining a thread costs about this much.
 constexpr double kNanosecondsPerThread = 8000;
 
-// At most `threads`, each with a worthwhile share of a job of `nanoseconds` on one core, and no more than there are `parts`.
-inline int team_size(uint32_t threads, double nanoseconds, int64_t parts) {
+// At most `threads`, each with a worthwhile part of work of `nanoseconds` on one core, and no more than there are `parts`.
+inline int choose_num_threads(uint32_t threads, double nanoseconds, int64_t parts) {
   const double worthwhile = std::clamp(nanoseconds / kNanosecondsPerThread, 1.0, 1024.0);
   return static_cast<int>(
       std::max<int64_t>(1, std::min({int64_t{threads}, static_cast<int64_t>(worthwhile), parts})));
 }
 
-// f(first, last) on `team` threads, for even shares of [0, n).
+// f(first, last) on `num_threads` threads, for even shares of [0, n).
 template <class F>
-void in_parallel(int team, int64_t n, const F& f) {
-  if (team <= 1) return f(int64_t{0}, n);
-#pragma omp parallel num_threads(team)
+void in_parallel(int num_threads, int64_t n, const F& f) {
+  if (num_threads <= 1) return f(int64_t{0}, n);
+#pragma omp parallel num_threads(num_threads)
   {
     const int64_t t = omp_get_thread_num(), all = omp_get_num_threads();
     const int64_t first = n / all * t + std::min(t, n % all), size = n / all + (t < n % all);

@@ -102,12 +102,12 @@ class CpuRandom {
     }
     choice.workspace = 0;
     why = variant(r.normal ? "words vectorised, normal one by one" : "words vectorised",
-                  team(r, d.threads));
+                  num_threads(r, d.threads));
     return true;
   }
   CpuRandom(plait_device*, const plait_op_desc& d)
       : r_(support::parse_random(d)),
-        team_(team(r_, d.threads)),
+        num_threads_(num_threads(r_, d.threads)),
         words_(PLAIT_PICK(philox_words)),
         uniform_(PLAIT_PICK(uniform_of)) {}
 
@@ -116,7 +116,7 @@ class CpuRandom {
     auto* y = static_cast<float*>(operands[1]);
     const auto step = static_cast<uint32_t>(counter[0]);
     const int64_t pieces = pieces_of(r_);
-    in_parallel(team_, r_.samples * pieces, [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, r_.samples * pieces, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t sample = i / pieces, at = i % pieces * kBlocks * 4;
         const int64_t high =
@@ -131,10 +131,10 @@ class CpuRandom {
   static int64_t pieces_of(const support::Random& r) {
     return (r.per_sample + kBlocks * 4 - 1) / (kBlocks * 4);
   }
-  static int team(const support::Random& r, uint32_t threads) {
+  static int num_threads(const support::Random& r, uint32_t threads) {
     const double work = static_cast<double>(r.samples) * static_cast<double>(r.per_sample);
-    return team_size(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds),
-                     r.samples * pieces_of(r));
+    return choose_num_threads(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds),
+                              r.samples * pieces_of(r));
   }
 
   void piece(int64_t at, int64_t n, int64_t high, uint32_t step, float* to) const {
@@ -150,7 +150,7 @@ class CpuRandom {
   }
 
   support::Random r_;
-  int team_;
+  int num_threads_;
   void (*words_)(uint64_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t, int64_t, uint32_t*);
   void (*uniform_)(const uint32_t*, float*, int64_t);
 };
@@ -158,7 +158,7 @@ class CpuRandom {
 }  // namespace
 
 void add_random(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuRandom>("simd", "random", kDevice, kFastRank));
+  out.push_back(kernel<CpuRandom>("simd", "random", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

@@ -169,7 +169,7 @@ class CpuReduce {
       return false;
     }
     choice.workspace = p.workspace();
-    why = variant(p.what, std::max(p.team_inner, p.team_outer));
+    why = variant(p.what, std::max(p.inner_threads, p.outer_threads));
     return true;
   }
   CpuReduce(plait_device*, const plait_op_desc& d)
@@ -196,10 +196,10 @@ class CpuReduce {
  private:
   void run_inner(const float* x, float* y, float* pieces) const {
     if (p_.parts == 1)
-      return in_parallel(p_.team_inner, p_.rows, [&](int64_t first, int64_t last) {
+      return in_parallel(p_.inner_threads, p_.rows, [&](int64_t first, int64_t last) {
         inner_(x, p_.n, p_.n, y, first, last);
       });
-    in_parallel(p_.team_inner, p_.rows * p_.parts, [&](int64_t first, int64_t last) {
+    in_parallel(p_.inner_threads, p_.rows * p_.parts, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t at = i % p_.parts * kLongRow;
         inner_(x + i / p_.parts * p_.n + at, std::min(kLongRow, p_.n - at), 0, pieces + i, 0, 1);
@@ -209,7 +209,7 @@ class CpuReduce {
   }
   void run_outer(const float* x, float* y, float* pieces) const {
     float* to = p_.stacks == 1 ? y : pieces;
-    in_parallel(p_.team_outer, p_.batch * p_.stacks, [&](int64_t first, int64_t last) {
+    in_parallel(p_.outer_threads, p_.batch * p_.stacks, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t at = i % p_.stacks * kTallStack,
                       rows = p_.stacks == 1 ? p_.tall : std::min(kTallStack, p_.tall - at);
@@ -231,7 +231,7 @@ class CpuReduce {
 }  // namespace
 
 void add_reduce(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuReduce>("simd", "reduce", kDevice, kFastRank));
+  out.push_back(kernel<CpuReduce>("simd", "reduce", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

@@ -18,7 +18,7 @@ struct ReducePlan {
   int64_t batch = 0, tall = 0, wide = 0;  // outer: (batch, tall, wide) to (batch, wide)
   int64_t parts = 1, stacks = 1;          // pieces of a long row; of a tall stack
   int64_t between = 0;                    // floats of the workspace that hold the inner result
-  int team_inner = 1, team_outer = 1;
+  int inner_threads = 1, outer_threads = 1;
   std::string what;
 
   uint64_t workspace() const {
@@ -53,8 +53,8 @@ inline ReducePlan plan_of(const support::Reduce& r, uint32_t threads) {
   const auto cost = [](int64_t a, int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b) * kReduceNanoseconds;
   };
-  p.team_inner = team_size(threads, cost(p.rows, p.n), p.rows * p.parts);
-  p.team_outer = team_size(threads, cost(p.batch * p.tall, p.wide), p.batch * p.stacks);
+  p.inner_threads = choose_num_threads(threads, cost(p.rows, p.n), p.rows * p.parts);
+  p.outer_threads = choose_num_threads(threads, cost(p.batch * p.tall, p.wide), p.batch * p.stacks);
   return p;
 }
 

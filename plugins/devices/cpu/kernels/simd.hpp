@@ -31,9 +31,9 @@ inline bool all_f32(const plait_op_desc& d, std::string& why) {
   return true;
 }
 
-inline std::string variant(const std::string& what, int team) {
+inline std::string variant(const std::string& what, int num_threads) {
   return std::string(simd_name()) + ", " + what +
-         (team > 1 ? ", " + std::to_string(team) + " threads" : "");
+         (num_threads > 1 ? ", " + std::to_string(num_threads) + " threads" : "");
 }
 
 }  // namespace plait::cpu

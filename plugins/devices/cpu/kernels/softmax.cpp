@@ -144,27 +144,29 @@ class CpuRows {
     const support::Rows r = support::parse_softmax(d, kInputs);
     if (!all_f32(d, why)) return false;
     choice.workspace = 0;
-    why = variant("row by row", team(r, d.threads));
+    why = variant("row by row", num_threads(r, d.threads));
     return true;
   }
   CpuRows(plait_device*, const plait_op_desc& d)
-      : shape_(support::parse_softmax(d, kInputs)), team_(team(shape_, d.threads)), rows_(Pick()) {}
+      : shape_(support::parse_softmax(d, kInputs)),
+        num_threads_(num_threads(shape_, d.threads)),
+        rows_(Pick()) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* a = static_cast<const float*>(operands[0]);
     const auto* b = static_cast<const float*>(operands[kInputs - 1]);
     auto* y = static_cast<float*>(operands[kInputs]);
-    in_parallel(team_, shape_.rows,
+    in_parallel(num_threads_, shape_.rows,
                 [&](int64_t first, int64_t last) { rows_(a, b, y, shape_.cols, first, last); });
   }
 
  private:
-  static int team(const support::Rows& r, uint32_t threads) {
+  static int num_threads(const support::Rows& r, uint32_t threads) {
     const double work =
         static_cast<double>(r.rows) * (static_cast<double>(r.cols) + 32) * kNanosecondsPerElement;
-    return team_size(threads, work, r.rows);
+    return choose_num_threads(threads, work, r.rows);
   }
   support::Rows shape_;
-  int team_;
+  int num_threads_;
   RowsFunction rows_;
 };
 
@@ -176,11 +178,13 @@ RowsFunction pick_log_softmax_grad() { return PLAIT_PICK(log_softmax_grad_rows);
 }  // namespace
 
 void add_softmax(std::vector<plait_kernel_item>& out) {
-  out.push_back(kernel<CpuRows<pick_softmax, 1>>("simd", "softmax", kDevice, kFastRank));
-  out.push_back(kernel<CpuRows<pick_log_softmax, 1>>("simd", "log_softmax", kDevice, kFastRank));
-  out.push_back(kernel<CpuRows<pick_softmax_grad, 2>>("simd", "softmax_grad", kDevice, kFastRank));
+  out.push_back(kernel<CpuRows<pick_softmax, 1>>("simd", "softmax", kDevice, kFastPriority));
   out.push_back(
-      kernel<CpuRows<pick_log_softmax_grad, 2>>("simd", "log_softmax_grad", kDevice, kFastRank));
+      kernel<CpuRows<pick_log_softmax, 1>>("simd", "log_softmax", kDevice, kFastPriority));
+  out.push_back(
+      kernel<CpuRows<pick_softmax_grad, 2>>("simd", "softmax_grad", kDevice, kFastPriority));
+  out.push_back(kernel<CpuRows<pick_log_softmax_grad, 2>>("simd", "log_softmax_grad", kDevice,
+                                                          kFastPriority));
 }
 
 }  // namespace plait::cpu

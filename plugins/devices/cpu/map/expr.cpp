@@ -36,9 +36,9 @@ void check_operands(const MapDesc& desc) {
       const std::string who = std::string(side) + " " + std::to_string(i);
       if (!dtype_bytes(tensors[i].dtype))
         fail_map(PLAIT_ERR_INVALID, who + " has unknown dtype " + std::to_string(tensors[i].dtype));
-      if (tensors[i].rank < 0 || tensors[i].rank > PLAIT_MAX_RANK)
-        fail_map(PLAIT_ERR_INVALID, who + " has rank " + std::to_string(tensors[i].rank) +
-                                        ", expected 0 to " + std::to_string(PLAIT_MAX_RANK));
+      if (tensors[i].ndim < 0 || tensors[i].ndim > PLAIT_MAX_NDIM)
+        fail_map(PLAIT_ERR_INVALID, who + " has ndim " + std::to_string(tensors[i].ndim) +
+                                        ", expected 0 to " + std::to_string(PLAIT_MAX_NDIM));
     }
   }
 }

@@ -11,18 +11,18 @@ namespace {
 
 std::string show(const MapTensor& t) {
   std::string text = "[";
-  for (int d = 0; d < t.rank; ++d) text += (d ? "," : "") + std::to_string(t.dims[d]);
+  for (int d = 0; d < t.ndim; ++d) text += (d ? "," : "") + std::to_string(t.dims[d]);
   return text + "]";
 }
 
 bool same_dims(const MapTensor& a, const MapTensor& b) {
-  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
+  return a.ndim == b.ndim && std::equal(a.dims, a.dims + a.ndim, b.dims);
 }
 
 int64_t checked_count(const MapTensor& t) {
   int64_t count = 1;
   bool empty = false;
-  for (int d = 0; d < t.rank; ++d) {
+  for (int d = 0; d < t.ndim; ++d) {
     if (t.dims[d] < 0) fail_map(PLAIT_ERR_INVALID, "negative extent in " + show(t));
     if (t.dims[d] == 0) {
       empty = true;
@@ -39,9 +39,9 @@ int64_t checked_count(const MapTensor& t) {
 Layout::Strides strides_over(const MapTensor& t, const MapTensor& out, const std::string& who) {
   Layout::Strides strides{};
   int64_t step = 1;
-  bool fits = t.rank <= out.rank;
-  for (int d = t.rank - 1; fits && d >= 0; --d) {
-    const int at = d + out.rank - t.rank;
+  bool fits = t.ndim <= out.ndim;
+  for (int d = t.ndim - 1; fits && d >= 0; --d) {
+    const int at = d + out.ndim - t.ndim;
     fits = t.dims[d] == out.dims[at] || t.dims[d] == 1;
     strides[at] = t.dims[d] == 1 ? 0 : step;
     step *= t.dims[d];
@@ -69,20 +69,20 @@ Layout make_layout(const MapDesc& desc) {
 
   Layout merged;
   merged.total = full.total;
-  merged.rank = 0;
+  merged.ndim = 0;
   merged.strides.resize(full.strides.size());
-  for (int d = 0; d < out.rank; ++d) {
+  for (int d = 0; d < out.ndim; ++d) {
     if (out.dims[d] == 1) continue;
-    const int last = merged.rank - 1;
+    const int last = merged.ndim - 1;
     bool joins = last >= 0;
     for (size_t o = 0; joins && o < full.strides.size(); ++o)
       joins = merged.strides[o][last] == full.strides[o][d] * out.dims[d];
-    const int at = joins ? last : merged.rank++;
+    const int at = joins ? last : merged.ndim++;
     merged.dims[at] = (joins ? merged.dims[at] : 1) * out.dims[d];
     for (size_t o = 0; o < full.strides.size(); ++o) merged.strides[o][at] = full.strides[o][d];
   }
-  if (merged.rank == 0) {
-    merged.rank = 1;
+  if (merged.ndim == 0) {
+    merged.ndim = 1;
     merged.dims[0] = 1;
   }
   return merged;
@@ -90,7 +90,7 @@ Layout make_layout(const MapDesc& desc) {
 
 int64_t Layout::row_offset(size_t o, int64_t r) const {
   int64_t offset = 0;
-  for (int d = rank - 2; d >= 0; --d) {
+  for (int d = ndim - 2; d >= 0; --d) {
     offset += (r % dims[d]) * strides[o][d];
     r /= dims[d];
   }
@@ -103,7 +103,7 @@ int useful_threads(const Layout& layout, int threads) {
   return static_cast<int>(std::clamp<int64_t>(threads, 1, most));
 }
 
-Range split(int64_t total, int64_t grain, int i, int n) {
+WorkRange split(int64_t total, int64_t grain, int i, int n) {
   const int64_t grains = (total + grain - 1) / grain;
   const int64_t begin = grains * i / n, end = grains * (i + 1) / n;
   return {std::min(begin * grain, total), std::min(end * grain, total)};

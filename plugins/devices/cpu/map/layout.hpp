@@ -10,18 +10,18 @@
 
 namespace plait::cpu {
 
-// dims[0..rank) from the outermost loop to the row; rank >= 1. strides[o][d] in elements for inputs
+// dims[0..ndim) from the outermost loop to the row; ndim >= 1. strides[o][d] in elements for inputs
 // then outputs; in the row every stride is 1 (dense) or 0 (one element for the whole row). Outputs
 // are always dense.
 struct Layout {
-  using Strides = std::array<int64_t, PLAIT_MAX_RANK>;
+  using Strides = std::array<int64_t, PLAIT_MAX_NDIM>;
 
-  int rank = 1;
-  std::array<int64_t, PLAIT_MAX_RANK> dims{};
+  int ndim = 1;
+  std::array<int64_t, PLAIT_MAX_NDIM> dims{};
   std::vector<Strides> strides;
   int64_t total = 0;
 
-  int64_t row() const { return dims[rank - 1]; }
+  int64_t row() const { return dims[ndim - 1]; }
   int64_t rows() const { return row() ? total / row() : 0; }
   // Element offset of operand `o` at the start of row `r` (0 <= r < rows()).
   int64_t row_offset(size_t o, int64_t r) const;
@@ -35,10 +35,10 @@ Layout make_layout(const MapDesc& desc);
 // Threads worth using for `layout`: 1 below some 16 thousand elements.
 int useful_threads(const Layout& layout, int threads);
 
-struct Range {
+struct WorkRange {
   int64_t begin, end;
 };
 // Part `i` of `n` of [0, total), cut at multiples of `grain`; parts differ by at most one grain.
-Range split(int64_t total, int64_t grain, int i, int n);
+WorkRange split(int64_t total, int64_t grain, int i, int n);
 
 }  // namespace plait::cpu

@@ -26,8 +26,8 @@ namespace plait::cpu {
 // right.
 struct MapTensor {
   uint32_t dtype = PLAIT_F32;
-  int rank = 0;
-  int64_t dims[PLAIT_MAX_RANK] = {};
+  int ndim = 0;
+  int64_t dims[PLAIT_MAX_NDIM] = {};
 };
 
 // What to compute. All outputs have the same dims. Borrowed for the call only.

@@ -1,8 +1,8 @@
-#pragma once
 // Activations over rows of f32 results, for the kernels that can't apply them in registers.
 // Accuracy, for every x whose result is at least 1e-9: relative error below 5e-7, and below 2e-6
 // for gelu_tanh, whose exponent is rounded; smaller results are off by less than 1e-14. What is not
 // a number stays so.
+#pragma once
 
 #include <cstdint>
 
@@ -10,10 +10,10 @@
 
 namespace plait::cpu {
 
-/// values (count) = activation(values), in place. [thread: any] [alloc: no] [throws: no]
+// values (count) = activation(values), in place. [thread: any] Does not allocate or throw.
 using ActivationFunction = void (*)(float* values, int64_t count);
 
-/// The fastest version up to `isa`; null for none.
+// The fastest version up to `isa`; null for none.
 ActivationFunction activation_function(Activation activation, Isa isa);
 
 ActivationFunction activation_avx2(Activation activation);

@@ -1,10 +1,10 @@
-#pragma once
 // Activations on vectors, written once for every instruction set. The including file first defines
 // PLAIT_TARGET, the function attribute that names the set, and gives the loops a class V with
 //   the type F, the width kLanes, load, store, load_part, store_part, set,
 //   add, sub, mul, div, min, max, abs, round, fma (a*b+c), fnma (c-a*b), scale (x * 2^n),
 //   sign_of (magnitude, sign), less_select (a < b ? x : y).
 // Each set has its own V, hence its own instantiations: no code for one set can reach another.
+#pragma once
 
 #ifndef PLAIT_TARGET
 #error "define PLAIT_TARGET before this header"
@@ -18,7 +18,7 @@
 
 namespace plait::cpu {
 
-/// Coefficients are listed from the highest power to the lowest.
+// Coefficients are listed from the highest power to the lowest.
 template <class V, class... Rest>
 PLAIT_INLINE typename V::F polynomial(typename V::F x, float first, Rest... rest) {
   typename V::F sum = V::set(first);
@@ -26,7 +26,7 @@ PLAIT_INLINE typename V::F polynomial(typename V::F x, float first, Rest... rest
   return sum;
 }
 
-/// e^x; 0 below -104 and infinity above 89. Error 1e-7 of the result.
+// e^x; 0 below -104 and infinity above 89. Error 1e-7 of the result.
 template <class V>
 PLAIT_INLINE typename V::F exp_of(typename V::F x) {
   using F = typename V::F;
@@ -57,7 +57,7 @@ struct Tanh {
   }
 };
 
-/// x / (1 + e^-y), the common form of sigmoid (x = 1), silu and gelu_tanh.
+// x / (1 + e^-y), the common form of sigmoid (x = 1), silu and gelu_tanh.
 template <class V>
 PLAIT_INLINE typename V::F gated(typename V::F x, typename V::F y) {
   return V::div(x, V::add(V::set(1.0f), exp_of<V>(V::sub(V::set(0.0f), y))));

@@ -17,7 +17,7 @@
 namespace plait::cpu {
 namespace {
 
-/// The function for (last panel or not, block of k) is at [block * 2 + last].
+// The function for (last panel or not, block of k) is at [block * 2 + last].
 std::vector<KernelSpec> all_specs(const BlockedPlan& plan) {
   std::vector<KernelSpec> specs;
   for (size_t block = 0; block < plan.k_blocks.size(); ++block) {
@@ -38,7 +38,7 @@ class BlockedMatmul final : public MatmulKernel {
 
   void run(const MatmulArgs& args) const override {
     if (plan_.threads == 1) {
-      run_share(args, plan_.share(0, 1), 0);
+      run_range(args, plan_.thread_range(0, 1), 0);
     } else {
       run_parallel(args);
     }
@@ -57,11 +57,12 @@ class BlockedMatmul final : public MatmulKernel {
 #pragma omp parallel num_threads(plan_.threads)
     {
       const int thread = omp_get_thread_num();
-      run_share(args, plan_.share(thread, omp_get_num_threads()), static_cast<size_t>(thread));
+      run_range(args, plan_.thread_range(thread, omp_get_num_threads()),
+                static_cast<size_t>(thread));
     }
   }
 
-  /// After the threads' parts of the workspace.
+  // After the threads' parts of the workspace.
   float* squares(const MatmulArgs& args) const {
     return static_cast<float*>(args.workspace) +
            static_cast<size_t>(plan_.threads) * (plan_.a_floats() + plan_.b_floats());
@@ -77,11 +78,11 @@ class BlockedMatmul final : public MatmulKernel {
     float* packed_b;
   };
 
-  void run_share(const MatmulArgs& args, const BlockedShare& share, size_t thread) const {
+  void run_range(const MatmulArgs& args, const BlockedRange& range, size_t thread) const {
     float* workspace =
         static_cast<float*>(args.workspace) + thread * (plan_.a_floats() + plan_.b_floats());
     const MatmulDesc& d = plan_.desc;
-    for (int64_t item = share.first_item; item < share.last_item; ++item) {
+    for (int64_t item = range.first_item; item < range.last_item; ++item) {
       const Operands operands = {
           args.a + item * d.batch_stride_a,
           args.b + item * d.batch_stride_b,
@@ -91,11 +92,11 @@ class BlockedMatmul final : public MatmulKernel {
                     : nullptr,
           workspace,
           workspace + plan_.a_floats()};
-      for (int64_t tile = share.first_tile; tile < share.last_tile; tile += plan_.tiles_per_block) {
-        const int64_t last = std::min(tile + plan_.tiles_per_block, share.last_tile);
+      for (int64_t tile = range.first_tile; tile < range.last_tile; tile += plan_.tiles_per_block) {
+        const int64_t last = std::min(tile + plan_.tiles_per_block, range.last_tile);
         for (size_t block = 0; block < plan_.k_blocks.size(); ++block) {
           pack_a(operands, tile, last, block);
-          run_block(operands, share, tile, last, block);
+          run_block(operands, range, tile, last, block);
         }
       }
     }
@@ -117,7 +118,7 @@ class BlockedMatmul final : public MatmulKernel {
     }
   }
 
-  void run_block(const Operands& o, const BlockedShare& share, int64_t first_tile,
+  void run_block(const Operands& o, const BlockedRange& range, int64_t first_tile,
                  int64_t last_tile, size_t block) const {
     const MatmulDesc& d = plan_.desc;
     const KBlock& k = plan_.k_blocks[block];
@@ -127,7 +128,7 @@ class BlockedMatmul final : public MatmulKernel {
     call.q = o.packed_b;
     call.tiles_hi = std::min(last_tile, plan_.tiles_hi) - std::min(first_tile, plan_.tiles_hi);
     call.tiles_lo = last_tile - first_tile - call.tiles_hi;
-    for (int64_t panel = share.first_panel; panel < share.last_panel; ++panel) {
+    for (int64_t panel = range.first_panel; panel < range.last_panel; ++panel) {
       const bool last = panel + 1 == plan_.panels;
       const int64_t lanes = last ? plan_.last_panel_lanes : plan_.panel_lanes;
       const int64_t vector = lanes_of(plan_.isa);
@@ -140,7 +141,8 @@ class BlockedMatmul final : public MatmulKernel {
       } else {
         pack_.copy_in(from, d.n, lanes, k.size, width, o.packed_b);
       }
-      if (!last) call.ahead = from + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
+      if (!last)
+        call.prefetch = from + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
       call.d = o.c + row * d.n + column;
       if (d.bias) call.bias = o.bias + column;
       if (d.squares) call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;
@@ -160,14 +162,14 @@ class BlockedMatmul final : public MatmulKernel {
 
 }  // namespace
 
-Offer offer_blocked(const MatmulDesc& desc, Isa isa) {
-  Offer offer;
-  offer.refusal = unsupported(isa);
-  if (!offer.refusal.empty()) return offer;
+Capability blocked_capability(const MatmulDesc& desc, Isa isa) {
+  Capability capability;
+  capability.refusal = unsupported(isa);
+  if (!capability.refusal.empty()) return capability;
   const BlockedPlan plan = plan_blocked(desc, isa);
-  offer.refusal = plan.refusal;
-  if (offer.refusal.empty()) offer.workspace_bytes = plan.workspace_bytes();
-  return offer;
+  capability.refusal = plan.refusal;
+  if (capability.refusal.empty()) capability.workspace_bytes = plan.workspace_bytes();
+  return capability;
 }
 
 std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa) {

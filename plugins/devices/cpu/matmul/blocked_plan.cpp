@@ -16,19 +16,19 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The most tiles that run against one packed panel.
 int64_t tiles_of_panel(const BlockedPlan& plan) {
-  const bool rows_cut = plan.share(0, plan.threads).last_tile < plan.tiles();
+  const bool rows_cut = plan.thread_range(0, plan.threads).last_tile < plan.tiles();
   return std::min(plan.tiles_per_block,
                   rows_cut ? ceil_div(plan.tiles(), plan.threads) : plan.tiles());
 }
 
 // While a panel of B is run, the lines of the next one come nearer.
-void fetch_ahead(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
-  const bool turned = plan.desc.transpose_b;
-  const int64_t row = (turned ? plan.desc.k : plan.desc.n) * kFloat;
+void prefetch_next(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
+  const bool transposed = plan.desc.transpose_b;
+  const int64_t row = (transposed ? plan.desc.k : plan.desc.n) * kFloat;
   if (spec.k * row > INT32_MAX) return;  // of an address in the code
-  spec.ahead_rows = ceil_div(turned ? width : spec.k, tiles_of_panel(plan));
-  spec.ahead_row = row;
-  spec.ahead_bytes = (turned ? spec.k : width) * kFloat;
+  spec.prefetch_rows = ceil_div(transposed ? width : spec.k, tiles_of_panel(plan));
+  spec.prefetch_stride = row;
+  spec.prefetch_row_bytes = (transposed ? spec.k : width) * kFloat;
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ int64_t BlockedPlan::first_row(int64_t tile) const {
   return std::min(tile, tiles_hi) * rows_hi + std::max<int64_t>(tile - tiles_hi, 0) * rows_lo;
 }
 
-BlockedShare BlockedPlan::share(int thread, int of_threads) const {
-  BlockedShare all{0, desc.batch, 0, tiles(), 0, panels};
+BlockedRange BlockedPlan::thread_range(int thread, int of_threads) const {
+  BlockedRange all{0, desc.batch, 0, tiles(), 0, panels};
   const auto cut = [=](int64_t& first, int64_t& last) {
     const int64_t count = last;
     first = count * thread / of_threads;
@@ -133,7 +133,7 @@ KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block
   spec.relu = last_block && plan.desc.activation == Activation::relu;
   spec.squares = last_block && plan.desc.squares;
   spec.prefetch = true;
-  if (!last_panel) fetch_ahead(plan, width, spec);
+  if (!last_panel) prefetch_next(plan, width, spec);
   return spec;
 }
 

@@ -1,9 +1,9 @@
-#pragma once
 // How a large product is cut: blocks of k; within each, a block of rows of A is packed to stay in
 // the second-level cache, and panels of B, packed one after another to stay in the first, are run
 // against it by the functions of jit_kernel.hpp (P = A, Q = B, D = C). Pure.
 //
 // A packed tile of A is (k, slots): `slots` floats for each k, of which the tile's rows are used.
+#pragma once
 
 #include <string>
 #include <vector>
@@ -12,39 +12,39 @@
 
 namespace plait::cpu {
 
-/// What a thread works on: all of the batch items, tiles of rows and panels in these ranges.
-struct BlockedShare {
+// What a thread works on: all of the batch items, tiles of rows and panels in these ranges.
+struct BlockedRange {
   int64_t first_item, last_item;
   int64_t first_tile, last_tile;
   int64_t first_panel, last_panel;
 };
 
 struct BlockedPlan {
-  std::string refusal;  ///< empty when the plan is usable
+  std::string refusal;  // empty when the plan is usable
 
   MatmulDesc desc;
   Isa isa = Isa::plain;
-  int rows_hi = 0;  ///< tiles_hi tiles of rows_hi rows, then tiles_lo of rows_lo
+  int rows_hi = 0;  // tiles_hi tiles of rows_hi rows, then tiles_lo of rows_lo
   int rows_lo = 0;
   int64_t tiles_hi = 0;
   int64_t tiles_lo = 0;
   int slots = 0;
-  int64_t panels = 0;  ///< of panel_lanes columns each
+  int64_t panels = 0;  // of panel_lanes columns each
   int64_t panel_lanes = 0;
   int64_t last_panel_lanes = 0;
-  int64_t tiles_per_block = 0;  ///< tiles of A packed at a time
+  int64_t tiles_per_block = 0;  // tiles of A packed at a time
   std::vector<KBlock> k_blocks;
   int threads = 1;
-  double cycles = 0;  ///< estimate, comparable with JitPlan's
+  double cycles = 0;  // estimate, comparable with JitPlan's
 
   int64_t tiles() const { return tiles_hi + tiles_lo; }
   int64_t first_row(int64_t tile) const;
-  /// Of thread `thread` out of `threads` that run; shares don't depend on anything else.
-  BlockedShare share(int thread, int of_threads) const;
+  // Of thread `thread` out of `threads` that run; ranges don't depend on anything else.
+  BlockedRange thread_range(int thread, int of_threads) const;
 
-  size_t a_floats() const;        ///< of the packed block of A
-  size_t b_floats() const;        ///< of the packed panel of B
-  size_t squares_floats() const;  ///< (batch, panels, tiles, lanes); 0 when not wanted
+  size_t a_floats() const;        // of the packed block of A
+  size_t b_floats() const;        // of the packed panel of B
+  size_t squares_floats() const;  // (batch, panels, tiles, lanes); 0 when not wanted
   size_t workspace_bytes() const {
     return (static_cast<size_t>(threads) * (a_floats() + b_floats()) + squares_floats()) *
            sizeof(float);
@@ -53,7 +53,7 @@ struct BlockedPlan {
 
 BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa);
 
-/// The spec of the function for the last panel or the others, and one block of k.
+// The spec of the function for the last panel or the others, and one block of k.
 KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block);
 
 }  // namespace plait::cpu

@@ -1,5 +1,5 @@
-#pragma once
 // The ranked list's entries, as the chooser sees them.
+#pragma once
 
 #include <memory>
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace plait::cpu {
 
-/// Whether an entry takes a problem, and what it needs.
-struct Offer {
-  std::string refusal;  ///< one clause; empty if it takes the problem
+// Whether an entry takes a problem, and what it needs.
+struct Capability {
+  std::string refusal;  // one clause; empty if it takes the problem
   size_t workspace_bytes = 0;
 };
 
-Offer offer_jit(const MatmulDesc& desc, Isa isa);
-Offer offer_blocked(const MatmulDesc& desc, Isa isa);
-Offer offer_onednn(const MatmulDesc& desc);
+Capability jit_capability(const MatmulDesc& desc, Isa isa);
+Capability blocked_capability(const MatmulDesc& desc, Isa isa);
+Capability onednn_capability(const MatmulDesc& desc);
 
-/// Precondition of each: its offer has no refusal.
+// Precondition of each: its capability has no refusal.
 std::unique_ptr<MatmulKernel> make_jit(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_onednn(const MatmulDesc& desc);

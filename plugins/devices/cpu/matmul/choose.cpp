@@ -66,14 +66,14 @@ class PlainMatmul final : public MatmulKernel {
   const MatmulDesc desc_;
 };
 
-/// One entry of the list. `why_late` is the reason, if any, to try it only when the others have
-/// refused.
+// One entry of the list. `fallback_reason` is the reason, if any, to try it only when the others have
+// refused.
 struct Entry {
   const char* name;
   Isa needs;
-  Offer (*offer)(const MatmulDesc&);
+  Capability (*capability)(const MatmulDesc&);
   std::unique_ptr<MatmulKernel> (*make)(const MatmulDesc&);
-  const char* (*why_late)(const MatmulDesc&);
+  const char* (*fallback_reason)(const MatmulDesc&);
 };
 
 bool fits_second_level(const MatmulDesc& d) {
@@ -89,55 +89,57 @@ constexpr int64_t kVeryFewRows = 12;
 constexpr int64_t kFewColumns = 12;
 constexpr int64_t kManyColumns = 256;
 
-const char* why_late_direct(const MatmulDesc& d) {
+const char* direct_fallback_reason(const MatmulDesc& d) {
   if (fits_second_level(d) || d.n < kFewColumns || d.m < kVeryFewRows) return nullptr;
   // With few rows and B transposed the lanes run over the rows and B is only streamed.
   if (d.m < kFewRows && d.transpose_b) return nullptr;
   return "the operands exceed the second-level cache";
 }
 
-const char* why_late_blocked(const MatmulDesc& d) {
+const char* blocked_fallback_reason(const MatmulDesc& d) {
   if (fits_second_level(d)) return "the operands fit the second-level cache unpacked";
   return d.n < kManyColumns ? "too few columns to repay packing A" : nullptr;
 }
 
-const char* never_late(const MatmulDesc&) { return nullptr; }
-Offer offer_plain(const MatmulDesc&) { return {}; }
+const char* never_fallback(const MatmulDesc&) { return nullptr; }
+Capability plain_capability(const MatmulDesc&) { return {}; }
 
 constexpr Entry kEntries[] = {
-    {"jit_avx512", Isa::avx512, [](const MatmulDesc& d) { return offer_jit(d, Isa::avx512); },
-     [](const MatmulDesc& d) { return make_jit(d, Isa::avx512); }, why_late_direct},
+    {"jit_avx512", Isa::avx512, [](const MatmulDesc& d) { return jit_capability(d, Isa::avx512); },
+     [](const MatmulDesc& d) { return make_jit(d, Isa::avx512); }, direct_fallback_reason},
     {"jit_avx512_blocked", Isa::avx512,
-     [](const MatmulDesc& d) { return offer_blocked(d, Isa::avx512); },
-     [](const MatmulDesc& d) { return make_blocked(d, Isa::avx512); }, why_late_blocked},
-    {"jit_avx2", Isa::avx2, [](const MatmulDesc& d) { return offer_jit(d, Isa::avx2); },
-     [](const MatmulDesc& d) { return make_jit(d, Isa::avx2); }, why_late_direct},
-    {"jit_avx2_blocked", Isa::avx2, [](const MatmulDesc& d) { return offer_blocked(d, Isa::avx2); },
-     [](const MatmulDesc& d) { return make_blocked(d, Isa::avx2); }, why_late_blocked},
-    {"onednn", Isa::avx2, offer_onednn, make_onednn, never_late},
-    {"plain", Isa::plain, offer_plain, make_plain, never_late},
+     [](const MatmulDesc& d) { return blocked_capability(d, Isa::avx512); },
+     [](const MatmulDesc& d) { return make_blocked(d, Isa::avx512); }, blocked_fallback_reason},
+    {"jit_avx2", Isa::avx2, [](const MatmulDesc& d) { return jit_capability(d, Isa::avx2); },
+     [](const MatmulDesc& d) { return make_jit(d, Isa::avx2); }, direct_fallback_reason},
+    {"jit_avx2_blocked", Isa::avx2,
+     [](const MatmulDesc& d) { return blocked_capability(d, Isa::avx2); },
+     [](const MatmulDesc& d) { return make_blocked(d, Isa::avx2); }, blocked_fallback_reason},
+    {"onednn", Isa::avx2, onednn_capability, make_onednn, never_fallback},
+    {"plain", Isa::plain, plain_capability, make_plain, never_fallback},
 };
 
 struct Decision {
-  Choice choice;
+  KernelChoice choice;
   const Entry* entry = nullptr;
 };
 
-/// Takes the entry if it wants the problem, or notes why not.
+// Takes the entry if it wants the problem, or notes why not.
 bool take(const Entry& entry, const MatmulDesc& desc, Isa max_isa, Decision& decision) {
-  Offer offer;
+  Capability capability;
   if (entry.needs > max_isa) {
-    offer.refusal = "excluded by the caller";
+    capability.refusal = "excluded by the caller";
   } else {
-    offer = entry.offer(desc);
+    capability = entry.capability(desc);
   }
-  Choice& choice = decision.choice;
-  if (!offer.refusal.empty()) {
-    choice.why += (choice.why.empty() ? "" : "; ") + std::string(entry.name) + ": " + offer.refusal;
+  KernelChoice& choice = decision.choice;
+  if (!capability.refusal.empty()) {
+    choice.why +=
+        (choice.why.empty() ? "" : "; ") + std::string(entry.name) + ": " + capability.refusal;
     return false;
   }
   choice.kernel = entry.name;
-  choice.workspace_bytes = offer.workspace_bytes;
+  choice.workspace_bytes = capability.workspace_bytes;
   decision.entry = &entry;
   return true;
 }
@@ -146,18 +148,18 @@ Decision decide(const MatmulDesc& desc, Isa max_isa) {
   check(desc);
   Decision decision;
   std::string& why = decision.choice.why;
-  std::vector<const Entry*> late;
+  std::vector<const Entry*> fallbacks;
   for (const Entry& entry : kEntries) {
     if (entry.needs == Isa::plain) break;
-    const char* reason = entry.needs <= max_isa ? entry.why_late(desc) : nullptr;
+    const char* reason = entry.needs <= max_isa ? entry.fallback_reason(desc) : nullptr;
     if (reason != nullptr) {
       why += (why.empty() ? "" : "; ") + std::string(entry.name) + ": " + reason;
-      late.push_back(&entry);
+      fallbacks.push_back(&entry);
     } else if (take(entry, desc, max_isa, decision)) {
       return decision;
     }
   }
-  for (const Entry* entry : late) {
+  for (const Entry* entry : fallbacks) {
     if (take(*entry, desc, max_isa, decision)) return decision;
   }
   take(std::end(kEntries)[-1], desc, max_isa, decision);
@@ -172,7 +174,9 @@ std::unique_ptr<MatmulKernel> make_plain(const MatmulDesc& desc) {
   return std::make_unique<PlainMatmul>(desc);
 }
 
-Choice choose_matmul(const MatmulDesc& desc, Isa max_isa) { return decide(desc, max_isa).choice; }
+KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa) {
+  return decide(desc, max_isa).choice;
+}
 
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
   return decide(desc, max_isa).entry->make(desc);
@@ -183,9 +187,9 @@ std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_vi
   std::string known;
   for (const Entry& entry : kEntries) {
     if (entry.name == kernel_name) {
-      const Offer offer = entry.offer(desc);
-      if (offer.refusal.empty()) return entry.make(desc);
-      refuse(desc, "kernel " + std::string(kernel_name) + " refused (" + offer.refusal + ")",
+      const Capability capability = entry.capability(desc);
+      if (capability.refusal.empty()) return entry.make(desc);
+      refuse(desc, "kernel " + std::string(kernel_name) + " refused (" + capability.refusal + ")",
              "a kernel that takes the problem");
     }
     known += (known.empty() ? "" : ", ") + std::string(entry.name);

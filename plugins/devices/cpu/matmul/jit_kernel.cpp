@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int kBodyInstructions =
-    400;  // per turn of the k loop: a good share of the decoded-code cache
+    400;  // per iteration of the k loop: a good part of the decoded-code cache
 constexpr int64_t kPrefetchAhead = 2048;
 constexpr int64_t kLine = 64;
 
@@ -27,7 +27,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
  public:
   Generator() : CodeGenerator(4096, Xbyak::AutoGrow) {}
 
-  /// Emits one function and returns its offset.
+  // Emits one function and returns its offset.
   size_t emit(const KernelSpec& spec) {
     align(64);
     const size_t offset = getSize();
@@ -41,16 +41,16 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     p_now_ = frame.t[5];
     q_now_ = frame.t[6];
     count_ = frame.t[7];
-    d_ahead_ = frame.t[8];
+    d_prefetch_ = frame.t[8];
     squares_ = frame.t[9];
-    ahead_ = frame.t[10];
+    prefetch_address_ = frame.t[10];
     const Xbyak::Reg64& args = frame.p[0];
     mov(p_, ptr[args + offsetof(PanelArgs, p)]);
     mov(q_, ptr[args + offsetof(PanelArgs, q)]);
     mov(d_, ptr[args + offsetof(PanelArgs, d)]);
     if (spec.bias) mov(bias_, ptr[args + offsetof(PanelArgs, bias)]);
     if (spec.squares) mov(squares_, ptr[args + offsetof(PanelArgs, squares)]);
-    if (spec.ahead_rows > 0) mov(ahead_, ptr[args + offsetof(PanelArgs, ahead)]);
+    if (spec.prefetch_rows > 0) mov(prefetch_address_, ptr[args + offsetof(PanelArgs, prefetch)]);
     load_mask();
     if (spec.rows_hi > spec.rows_lo) {
       mov(tiles_, ptr[args + offsetof(PanelArgs, tiles_hi)]);
@@ -110,38 +110,47 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     L(done);
   }
 
-  /// One row of the next tile of D per turn of the k loop, into the second-level cache: rows of D a
-  /// power of two apart would drive each other out of the first.
+  // One row of the next tile of D per iteration of the k loop, into the second-level cache: rows of D a
+  // power of two apart would drive each other out of the first.
   void prefetch_d_row() {
-    for (int vec = 0; vec < spec_->vecs; ++vec) prefetcht1(ptr[d_ahead_ + vec * vector_bytes()]);
-    add(d_ahead_, static_cast<uint32_t>(spec_->d_row));
+    for (int vec = 0; vec < spec_->vecs; ++vec) prefetcht1(ptr[d_prefetch_ + vec * vector_bytes()]);
+    add(d_prefetch_, static_cast<uint32_t>(spec_->d_row));
   }
 
-  bool fetches_ahead(int64_t turns) const { return spec_->ahead_rows > 0 && turns > 1; }
-  /// Rows are long: each turn takes a piece of all of the tile's. Else it takes whole ones.
-  bool by_pieces(int64_t turns) const { return spec_->ahead_bytes >= kLine * turns / 2; }
-
-  /// Bytes from a turn's share to the next one's.
-  int64_t ahead_turn(int64_t turns) const {
-    return by_pieces(turns) ? spec_->ahead_bytes / turns : whole_rows(turns) * spec_->ahead_row;
+  bool prefetches_next(int64_t iterations) const {
+    return spec_->prefetch_rows > 0 && iterations > 1;
   }
-  int64_t whole_rows(int64_t turns) const { return (spec_->ahead_rows + turns - 1) / turns; }
+  // Rows are long: each iteration takes a piece of all of the tile's. Else it takes whole ones.
+  bool splits_rows(int64_t iterations) const {
+    return spec_->prefetch_row_bytes >= kLine * iterations / 2;
+  }
 
-  /// A turn's share of what is packed next, into the second-level cache. Spread over the products it costs next to nothing; packing
-  /// would wait for every line.
-  void fetch_ahead(int64_t turns) {
-    const int64_t rows = by_pieces(turns) ? spec_->ahead_rows : whole_rows(turns),
-                  bytes = by_pieces(turns) ? ahead_turn(turns) : spec_->ahead_bytes;
+  // Bytes from an iteration's part to the next one's.
+  int64_t prefetch_step_bytes(int64_t iterations) const {
+    return splits_rows(iterations) ? spec_->prefetch_row_bytes / iterations
+                                   : whole_rows(iterations) * spec_->prefetch_stride;
+  }
+  int64_t whole_rows(int64_t iterations) const {
+    return (spec_->prefetch_rows + iterations - 1) / iterations;
+  }
+
+  // An iteration's part of what is packed next, into the second-level cache. Spread over the products it costs next to nothing; packing
+  // would wait for every line.
+  void prefetch_next(int64_t iterations) {
+    const int64_t rows = splits_rows(iterations) ? spec_->prefetch_rows : whole_rows(iterations),
+                  bytes = splits_rows(iterations) ? prefetch_step_bytes(iterations)
+                                                  : spec_->prefetch_row_bytes;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t at = 0; at < bytes; at += kLine)
-        prefetcht1(ptr[ahead_ + static_cast<int>(i * spec_->ahead_row + at)]);
-    add(ahead_, static_cast<uint32_t>(ahead_turn(turns)));
+        prefetcht1(ptr[prefetch_address_ + static_cast<int>(i * spec_->prefetch_stride + at)]);
+    add(prefetch_address_, static_cast<uint32_t>(prefetch_step_bytes(iterations)));
   }
 
-  /// To the beginning of the next tile's rows, forwards or back.
-  void next_ahead(int64_t turns) {
-    const int64_t done = ahead_turn(turns) * turns;
-    add(ahead_, static_cast<uint32_t>(spec_->ahead_rows * spec_->ahead_row - done));
+  // To the beginning of the next tile's rows, forwards or back.
+  void advance_prefetch(int64_t iterations) {
+    const int64_t done = prefetch_step_bytes(iterations) * iterations;
+    add(prefetch_address_,
+        static_cast<uint32_t>(spec_->prefetch_rows * spec_->prefetch_stride - done));
   }
 
   void clear_sums(int rows) {
@@ -160,25 +169,25 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     const int step_instructions = rows * spec_->vecs + rows + spec_->vecs;
     int64_t unroll = std::clamp(kBodyInstructions / step_instructions, 2, 32);
     if (spec_->k <= unroll + unroll / 2) unroll = spec_->k;
-    const int64_t turns = spec_->k / unroll;
+    const int64_t iterations = spec_->k / unroll;
     mov(p_now_, p_);
     mov(q_now_, q_);
-    if (spec_->prefetch) lea(d_ahead_, ptr[d_ + static_cast<int>(rows * spec_->d_row)]);
-    if (turns > 1) {
+    if (spec_->prefetch) lea(d_prefetch_, ptr[d_ + static_cast<int>(rows * spec_->d_row)]);
+    if (iterations > 1) {
       Xbyak::Label next;
-      mov(count_, turns);
+      mov(count_, iterations);
       align(32);
       L(next);
       if (spec_->prefetch) prefetch_d_row();
-      if (fetches_ahead(turns)) fetch_ahead(turns);
+      if (prefetches_next(iterations)) prefetch_next(iterations);
       for (int64_t i = 0; i < unroll; ++i) k_step(rows, i);
       add(p_now_, static_cast<uint32_t>(unroll * spec_->p_k));
       add(q_now_, static_cast<uint32_t>(unroll * spec_->q_k));
       dec(count_);
       jnz(next, T_NEAR);
     }
-    if (fetches_ahead(turns)) next_ahead(turns);
-    const int64_t rest = turns > 1 ? spec_->k % unroll : spec_->k;
+    if (prefetches_next(iterations)) advance_prefetch(iterations);
+    const int64_t rest = iterations > 1 ? spec_->k % unroll : spec_->k;
     for (int64_t i = 0; i < rest; ++i) k_step(rows, i);
   }
 
@@ -215,7 +224,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     }
   }
 
-  /// Sums of earlier blocks, bias, relu, store.
+  // Sums of earlier blocks, bias, relu, store.
   void finish(int rows) {
     const int vecs = spec_->vecs;
     const Xbyak::Xmm work = vector(rows * vecs);
@@ -245,7 +254,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     }
   }
 
-  /// The sums have been stored, so their registers are free: row 0 gathers the squares of its column of vectors.
+  // The sums have been stored, so their registers are free: row 0 gathers the squares of its column of vectors.
   void sum_squares(int rows) {
     const int last = spec_->vecs - 1;
     for (int vec = 0; vec < spec_->vecs; ++vec) {
@@ -275,7 +284,8 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   }
 
   const KernelSpec* spec_ = nullptr;
-  Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_ahead_, squares_, ahead_;
+  Xbyak::Reg64 p_, q_, d_, bias_, tiles_, p_now_, q_now_, count_, d_prefetch_, squares_,
+      prefetch_address_;
 };
 
 JitCode::JitCode(const std::vector<KernelSpec>& specs) try

@@ -1,6 +1,6 @@
-#pragma once
 // Generates the inner loops (see plan.hpp for what they compute). Code pages are written first and
 // made executable afterwards, never both at once.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -10,27 +10,27 @@
 
 namespace plait::cpu {
 
-/// Arguments of a generated function. Pointers are to the first row of the panel's part; Q and D
-/// are at the panel's first lane. `bias` is at the first lane, or at the first row when
-/// bias_per_row.
+// Arguments of a generated function. Pointers are to the first row of the panel's part; Q and D
+// are at the panel's first lane. `bias` is at the first lane, or at the first row when
+// bias_per_row.
 struct PanelArgs {
   const float* p = nullptr;
   const float* q = nullptr;
   float* d = nullptr;
   const float* bias = nullptr;
-  float* squares = nullptr;      ///< (tiles, lanes) of this part
-  const float* ahead = nullptr;  ///< what is packed next; only fetched
-  int64_t tiles_hi = 0;          ///< the next tiles_hi * rows_hi rows
-  int64_t tiles_lo = 0;          ///< and tiles_lo * rows_lo rows after them
+  float* squares = nullptr;         // (tiles, lanes) of this part
+  const float* prefetch = nullptr;  // what is packed next; only fetched
+  int64_t tiles_hi = 0;             // the next tiles_hi * rows_hi rows
+  int64_t tiles_lo = 0;             // and tiles_lo * rows_lo rows after them
 };
 
 using PanelFunction = void (*)(const PanelArgs*);
 
-/// A set of generated functions. Immutable once built; the functions may be called from any thread.
+// A set of generated functions. Immutable once built; the functions may be called from any thread.
 class JitCode {
  public:
-  /// A function for each spec; equal specs share one. Throws std::runtime_error when
-  /// executable memory can't be had.
+  // A function for each spec; equal specs share one. Throws std::runtime_error when
+  // executable memory can't be had.
   explicit JitCode(const std::vector<KernelSpec>& specs);
   ~JitCode();
   JitCode(const JitCode&) = delete;

@@ -1,4 +1,4 @@
-// The generated kernels as a MatmulKernel: packs, calls the panel functions, turns swapped results
+// The generated kernels as a MatmulKernel: packs, calls the panel functions, transposes transposed results
 // round.
 
 #include <omp.h>
@@ -16,7 +16,7 @@
 namespace plait::cpu {
 namespace {
 
-/// The spec for (kind of panel, block of k) is at [kind * blocks + block].
+// The spec for (kind of panel, block of k) is at [kind * blocks + block].
 std::vector<KernelSpec> all_specs(const JitPlan& plan) {
   const size_t blocks = plan.k_blocks.size();
   std::vector<KernelSpec> specs(static_cast<size_t>(plan.kinds) * blocks);
@@ -67,8 +67,8 @@ class JitMatmul final : public MatmulKernel {
     }
   }
 
-  /// A part of a panel: its tiles and where its rows begin.
-  struct Part {
+  // A part of a panel: its tiles and where its rows begin.
+  struct PanelPart {
     int64_t first_row;
     int64_t rows;
     int64_t first_tile;
@@ -76,7 +76,7 @@ class JitMatmul final : public MatmulKernel {
     int64_t tiles_lo;
   };
 
-  /// (batch, tiles of all panels, lanes), after the threads' parts of the workspace.
+  // (batch, tiles of all panels, lanes), after the threads' parts of the workspace.
   float* squares(const MatmulArgs& args) const {
     return static_cast<float*>(args.workspace) +
            static_cast<size_t>(plan_.threads) * (plan_.pack_floats + plan_.scratch_floats);
@@ -98,7 +98,7 @@ class JitMatmul final : public MatmulKernel {
     }
   }
 
-  Part part_of(const Panel& panel, int64_t split) const {
+  PanelPart part_of(const Panel& panel, int64_t split) const {
     const int64_t all = panel.tiles_hi + panel.tiles_lo;
     const int64_t first = all * split / plan_.row_splits;
     const int64_t last = all * (split + 1) / plan_.row_splits;
@@ -110,23 +110,23 @@ class JitMatmul final : public MatmulKernel {
     return {row_of(first), row_of(last) - row_of(first), first, hi, last - first - hi};
   }
 
-  void run_panel(const MatmulArgs& args, int64_t item, const Panel& panel, const Part& part,
+  void run_panel(const MatmulArgs& args, int64_t item, const Panel& panel, const PanelPart& part,
                  float* pack) const {
     if (part.rows == 0) return;
     const MatmulDesc& desc = plan_.desc;
     const float* a = args.a + item * desc.batch_stride_a;
     const float* b = args.b + item * desc.batch_stride_b;
     float* c = args.c + item * desc.batch_stride_c;
-    const float* p = (plan_.swapped ? b : a) + part.first_row * plan_.p_row;
-    const float* q = (plan_.swapped ? a : b) + panel.first_lane * plan_.q_lane;
+    const float* p = (plan_.transposed ? b : a) + part.first_row * plan_.p_row;
+    const float* q = (plan_.transposed ? a : b) + panel.first_lane * plan_.q_lane;
     const int64_t width = int64_t{panel.vecs} * lanes_of(plan_.isa);
 
     PanelArgs call;
-    call.d =
-        plan_.swapped ? pack + plan_.pack_floats : c + part.first_row * desc.n + panel.first_lane;
+    call.d = plan_.transposed ? pack + plan_.pack_floats
+                              : c + part.first_row * desc.n + panel.first_lane;
     call.tiles_hi = part.tiles_hi;
     call.tiles_lo = part.tiles_lo;
-    if (desc.bias) call.bias = args.bias + (plan_.swapped ? part.first_row : panel.first_lane);
+    if (desc.bias) call.bias = args.bias + (plan_.transposed ? part.first_row : panel.first_lane);
 
     if (desc.squares) {
       call.squares =
@@ -149,7 +149,7 @@ class JitMatmul final : public MatmulKernel {
       }
       code_.function(static_cast<size_t>(panel.kind) * blocks + block)(&call);
     }
-    if (plan_.swapped) {
+    if (plan_.transposed) {
       float* target = c + panel.first_lane * desc.n + part.first_row;
       pack_.transpose_out(call.d, part.rows, panel.lanes, width, desc.accumulate, target, desc.n);
       if (activate_ != nullptr) {
@@ -168,14 +168,14 @@ class JitMatmul final : public MatmulKernel {
 
 }  // namespace
 
-Offer offer_jit(const MatmulDesc& desc, Isa isa) {
-  Offer offer;
-  offer.refusal = unsupported(isa);
-  if (!offer.refusal.empty()) return offer;
+Capability jit_capability(const MatmulDesc& desc, Isa isa) {
+  Capability capability;
+  capability.refusal = unsupported(isa);
+  if (!capability.refusal.empty()) return capability;
   const JitPlan plan = plan_jit(desc, isa);
-  offer.refusal = plan.refusal;
-  if (offer.refusal.empty()) offer.workspace_bytes = plan.workspace_bytes();
-  return offer;
+  capability.refusal = plan.refusal;
+  if (capability.refusal.empty()) capability.workspace_bytes = plan.workspace_bytes();
+  return capability;
 }
 
 std::unique_ptr<MatmulKernel> make_jit(const MatmulDesc& desc, Isa isa) {

@@ -17,8 +17,8 @@ namespace {
 
 using dnnl::memory;
 
-/// oneDNN takes the number of threads from the calling thread's OpenMP setting, when it prepares
-/// and when it runs.
+// oneDNN takes the number of threads from the calling thread's OpenMP setting, when it prepares
+// and when it runs.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) { set(threads); }
@@ -67,7 +67,7 @@ dnnl::primitive_attr attributes(const MatmulDesc& d) {
   return attr;
 }
 
-/// Throws dnnl::error where oneDNN has no implementation.
+// Throws dnnl::error where oneDNN has no implementation.
 dnnl::matmul::primitive_desc describe(const MatmulDesc& d, const dnnl::engine& engine) {
   const ThreadLimit limit(d.threads);
   const memory::desc a = matrix(d, d.m, d.k, d.transpose_a, d.batch_stride_a);
@@ -149,7 +149,7 @@ class OneDnnMatmul final : public MatmulKernel {
 
 }  // namespace
 
-Offer offer_onednn(const MatmulDesc& desc) {
+Capability onednn_capability(const MatmulDesc& desc) {
   if (desc.batch == 0 || desc.m == 0 || desc.n == 0) return {"the result is empty", 0};
   if (desc.k == 0) return {"nothing is summed", 0};
   if (desc.batch > 1 && desc.batch_stride_a == 0 && desc.batch_stride_b == 0) {

@@ -1,7 +1,7 @@
-#pragma once
 // Moves blocks of a matrix between row-major memory and the panels of the generated kernels.
 // Letters: k rows of a panel, l lanes (its columns), w its padded width, a multiple of the vector
 // length.
+#pragma once
 
 #include <cstdint>
 
@@ -9,24 +9,23 @@
 
 namespace plait::cpu {
 
-/// Functions for one instruction set; obtained once, when a kernel is built. [thread: any] [alloc:
-/// no]
+// Functions for one instruction set; obtained once, when a kernel is built. [thread: any]
 struct PackFunctions {
-  /// panel (k,w) = the transpose of source (l,k), whose rows are `stride` floats apart. Lanes l..w
-  /// become copies or 0.
+  // panel (k,w) = the transpose of source (l,k), whose rows are `stride` floats apart. Lanes l..w
+  // become copies or 0.
   void (*transpose_in)(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w,
                        float* panel);
-  /// panel (k,w) = source (k,l), whose rows are `stride` floats apart. Lanes l..w become
-  /// copies or 0.
+  // panel (k,w) = source (k,l), whose rows are `stride` floats apart. Lanes l..w become
+  // copies or 0.
   void (*copy_in)(const float* source, int64_t stride, int64_t l, int64_t k, int64_t w,
                   float* panel);
-  /// target (l,r), whose rows are `stride` floats apart, = the transpose of panel (r,w); += if
-  /// `add`.
+  // target (l,r), whose rows are `stride` floats apart, = the transpose of panel (r,w); += if
+  // `add`.
   void (*transpose_out)(const float* panel, int64_t r, int64_t l, int64_t w, bool add,
                         float* target, int64_t stride);
 };
 
-/// `isa` must be avx2 or avx512 and supported by the machine.
+// `isa` must be avx2 or avx512 and supported by the machine.
 PackFunctions pack_functions(Isa isa);
 
 PackFunctions pack_functions_avx2();

@@ -12,13 +12,13 @@ namespace {
 
 constexpr int kLanes = 8;
 
-/// Four vectors, named so that they stay in registers at every level of optimisation.
+// Four vectors, named so that they stay in registers at every level of optimisation.
 struct Four {
   __m256 v0, v1, v2, v3;
 };
 
-/// From vectors whose halves h hold rows 4h, 4h+1, 4h+2 and 4h+3 (one of the four each) at four
-/// columns, to vectors with one column each.
+// From vectors whose halves h hold rows 4h, 4h+1, 4h+2 and 4h+3 (one of the four each) at four
+// columns, to vectors with one column each.
 PLAIT_AVX2_INLINE Four turn_halves(const Four& in) {
   const __m256 low01 = _mm256_unpacklo_ps(in.v0, in.v1);
   const __m256 high01 = _mm256_unpackhi_ps(in.v0, in.v1);
@@ -33,8 +33,8 @@ PLAIT_AVX2_INLINE __m256 gather_halves(const float* from, int64_t stride) {
                               _mm_loadu_ps(from + 4 * stride), 1);
 }
 
-/// Eight rows and four columns at `from`, turned.
-PLAIT_AVX2_INLINE Four turn_8x4(const float* from, int64_t stride) {
+// Eight rows and four columns at `from`, transposed.
+PLAIT_AVX2_INLINE Four transpose_8x4(const float* from, int64_t stride) {
   return turn_halves({gather_halves(from, stride), gather_halves(from + stride, stride),
                       gather_halves(from + 2 * stride, stride),
                       gather_halves(from + 3 * stride, stride)});
@@ -54,12 +54,12 @@ PLAIT_AVX2 void transpose_in(const float* source, int64_t stride, int64_t l, int
     int64_t column = 0;
     if (used == kLanes) {
       for (; column + 4 <= k; column += 4) {
-        const Four turned = turn_8x4(rows + column, stride);
+        const Four transposed = transpose_8x4(rows + column, stride);
         float* to = out + column * w;
-        _mm256_storeu_ps(to, turned.v0);
-        _mm256_storeu_ps(to + w, turned.v1);
-        _mm256_storeu_ps(to + 2 * w, turned.v2);
-        _mm256_storeu_ps(to + 3 * w, turned.v3);
+        _mm256_storeu_ps(to, transposed.v0);
+        _mm256_storeu_ps(to + w, transposed.v1);
+        _mm256_storeu_ps(to + 2 * w, transposed.v2);
+        _mm256_storeu_ps(to + 3 * w, transposed.v3);
       }
     }
     for (; column < k; ++column) {
@@ -98,12 +98,12 @@ PLAIT_AVX2 void transpose_out(const float* panel, int64_t r, int64_t l, int64_t 
         }
         continue;
       }
-      const Four turned = turn_8x4(from, w);
+      const Four transposed = transpose_8x4(from, w);
       float* to = target + lane * stride + row;
-      put(to, turned.v0, add);
-      if (lanes > 1) put(to + stride, turned.v1, add);
-      if (lanes > 2) put(to + 2 * stride, turned.v2, add);
-      if (lanes > 3) put(to + 3 * stride, turned.v3, add);
+      put(to, transposed.v0, add);
+      if (lanes > 1) put(to + stride, transposed.v1, add);
+      if (lanes > 2) put(to + 2 * stride, transposed.v2, add);
+      if (lanes > 3) put(to + 3 * stride, transposed.v3, add);
     }
   }
 }

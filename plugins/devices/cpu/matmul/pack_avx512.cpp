@@ -23,14 +23,14 @@ PLAIT_AVX512_INLINE __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>((1u << std::clamp<int64_t>(count, 0, kLanes)) - 1);
 }
 
-/// Four vectors, named so that they stay in registers at every level of optimisation.
+// Four vectors, named so that they stay in registers at every level of optimisation.
 struct Four {
   __m512 v0, v1, v2, v3;
 };
 
-/// From vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four each)
-/// at four columns, to vectors with one column each.
-PLAIT_AVX512_INLINE Four turn_quarters(const Four& in) {
+// From vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four each)
+// at four columns, to vectors with one column each.
+PLAIT_AVX512_INLINE Four transpose_quarters(const Four& in) {
   const __m512 low01 = _mm512_unpacklo_ps(in.v0, in.v1);
   const __m512 high01 = _mm512_unpackhi_ps(in.v0, in.v1);
   const __m512 low23 = _mm512_unpacklo_ps(in.v2, in.v3);
@@ -39,8 +39,8 @@ PLAIT_AVX512_INLINE Four turn_quarters(const Four& in) {
           _mm512_shuffle_ps(high01, high23, 0x44), _mm512_shuffle_ps(high01, high23, 0xee)};
 }
 
-/// The quarters of rows i, i+4, i+8 and i+12 at one column, merged while loading: no shuffle is
-/// needed.
+// The quarters of rows i, i+4, i+8 and i+12 at one column, merged while loading: no shuffle is
+// needed.
 PLAIT_AVX512_INLINE __m512 gather_quarters(const float* from, int64_t stride) {
   __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(from));
   v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(from + 4 * stride));
@@ -54,19 +54,20 @@ PLAIT_AVX512_INLINE Four gather_16x4(const float* from, int64_t stride) {
 }
 
 PLAIT_AVX512_INLINE void store_turned(const Four& in, float* to, int64_t width) {
-  const Four turned = turn_quarters(in);
-  _mm512_storeu_ps(to, turned.v0);
-  _mm512_storeu_ps(to + width, turned.v1);
-  _mm512_storeu_ps(to + 2 * width, turned.v2);
-  _mm512_storeu_ps(to + 3 * width, turned.v3);
+  const Four transposed = transpose_quarters(in);
+  _mm512_storeu_ps(to, transposed.v0);
+  _mm512_storeu_ps(to + width, transposed.v1);
+  _mm512_storeu_ps(to + 2 * width, transposed.v2);
+  _mm512_storeu_ps(to + 3 * width, transposed.v3);
 }
 
-/// 16 rows and 4 columns at `from` become 4 rows of 16 lanes at `to`.
-PLAIT_AVX512_INLINE void turn_16x4(const float* from, int64_t stride, float* to, int64_t width) {
+// 16 rows and 4 columns at `from` become 4 rows of 16 lanes at `to`.
+PLAIT_AVX512_INLINE void transpose_16x4(const float* from, int64_t stride, float* to,
+                                        int64_t width) {
   store_turned(gather_16x4(from, stride), to, width);
 }
 
-/// Merges 16 columns of a row into the quarter of four vectors that `mask` names.
+// Merges 16 columns of a row into the quarter of four vectors that `mask` names.
 template <__mmask16 mask>
 PLAIT_AVX512_INLINE void merge_row(const float* row, __m512& v0, __m512& v1, __m512& v2,
                                    __m512& v3) {
@@ -85,7 +86,7 @@ PLAIT_AVX512_INLINE void merge_rows(const float* from, int64_t stride, Four& c0,
   merge_row<mask>(from + 3 * stride, c0.v3, c1.v3, c2.v3, c3.v3);
 }
 
-/// The first quarters of four vectors: 16 columns of a row.
+// The first quarters of four vectors: 16 columns of a row.
 PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m512& v2,
                                    __m512& v3) {
   v0 = _mm512_castps128_ps512(_mm_loadu_ps(row));
@@ -94,9 +95,10 @@ PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m
   v3 = _mm512_castps128_ps512(_mm_loadu_ps(row + 12));
 }
 
-/// As turn_16x4 for 16 columns, touching every line of the source once: rows a power of two apart
-/// share a set of the cache that can't hold all sixteen.
-PLAIT_AVX512_INLINE void turn_16x16(const float* from, int64_t stride, float* to, int64_t width) {
+// As transpose_16x4 for 16 columns, touching every line of the source once: rows a power of two apart
+// share a set of the cache that can't hold all sixteen.
+PLAIT_AVX512_INLINE void transpose_16x16(const float* from, int64_t stride, float* to,
+                                         int64_t width) {
   Four c0, c1, c2, c3;
   first_row(from, c0.v0, c1.v0, c2.v0, c3.v0);
   first_row(from + stride, c0.v1, c1.v1, c2.v1, c3.v1);
@@ -111,16 +113,17 @@ PLAIT_AVX512_INLINE void turn_16x16(const float* from, int64_t stride, float* to
   store_turned(c3, to + 12 * width, width);
 }
 
-/// Whole groups of 16 columns; returns how many columns were done.
+// Whole groups of 16 columns; returns how many columns were done.
 PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, float* out,
                                int64_t w) {
   int64_t column = 0;
-  for (; column + 16 <= k; column += 16) turn_16x16(rows + column, stride, out + column * w, w);
-  for (; column + 4 <= k; column += 4) turn_16x4(rows + column, stride, out + column * w, w);
+  for (; column + 16 <= k; column += 16)
+    transpose_16x16(rows + column, stride, out + column * w, w);
+  for (; column + 4 <= k; column += 4) transpose_16x4(rows + column, stride, out + column * w, w);
   return column;
 }
 
-/// As turn_16x4 for fewer rows: the last one stands for those that are missing.
+// As transpose_16x4 for fewer rows: the last one stands for those that are missing.
 PLAIT_AVX512 void turn_ragged(const float* from, int64_t stride, int64_t rows, float* to,
                               int64_t width) {
   const auto row = [=](int64_t i) { return _mm_loadu_ps(from + std::min(i, rows - 1) * stride); };
@@ -131,7 +134,7 @@ PLAIT_AVX512 void turn_ragged(const float* from, int64_t stride, int64_t rows, f
                to, width);
 }
 
-/// The last columns, fewer than four.
+// The last columns, fewer than four.
 PLAIT_AVX512 void turn_columns(const float* rows, int64_t stride, int64_t used, int64_t k,
                                int64_t w, float* out) {
   for (int64_t column = 0; column < k; ++column) {
@@ -184,19 +187,19 @@ PLAIT_AVX512 Four gather_ragged(const float* from, int64_t rows, int64_t stride)
 
 PLAIT_AVX512 void transpose_out(const float* panel, int64_t r, int64_t l, int64_t w, bool add,
                                 float* target, int64_t stride) {
-  // Sixteen rows of the panel make one vector of the target; four lanes are turned at a time.
+  // Sixteen rows of the panel make one vector of the target; four lanes are transposed at a time.
   for (int64_t row = 0; row < r; row += kLanes) {
     const int64_t rows = std::min<int64_t>(kLanes, r - row);
     const __mmask16 mask = first_lanes(rows);
     for (int64_t lane = 0; lane < l; lane += 4) {
       const float* from = panel + row * w + lane;
-      const Four turned =
-          turn_quarters(rows == kLanes ? gather_16x4(from, w) : gather_ragged(from, rows, w));
+      const Four transposed =
+          transpose_quarters(rows == kLanes ? gather_16x4(from, w) : gather_ragged(from, rows, w));
       float* to = target + lane * stride + row;
-      put(to, mask, turned.v0, add);
-      if (lane + 1 < l) put(to + stride, mask, turned.v1, add);
-      if (lane + 2 < l) put(to + 2 * stride, mask, turned.v2, add);
-      if (lane + 3 < l) put(to + 3 * stride, mask, turned.v3, add);
+      put(to, mask, transposed.v0, add);
+      if (lane + 1 < l) put(to + stride, mask, transposed.v1, add);
+      if (lane + 2 < l) put(to + 2 * stride, mask, transposed.v2, add);
+      if (lane + 3 < l) put(to + 3 * stride, mask, transposed.v3, add);
     }
   }
 }

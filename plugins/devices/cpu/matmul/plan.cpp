@@ -18,7 +18,7 @@ constexpr double kThreadStartCycles = 20000;
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t round_up(int64_t a, int64_t b) { return static_cast<size_t>(ceil_div(a, b) * b); }
 
-/// Rows cut into tiles of nearly equal height.
+// Rows cut into tiles of nearly equal height.
 void cut_rows(Panel& panel, const JitPlan& plan) {
   const int64_t rows = plan.rows;
   int64_t tallest = max_rows(plan.isa, panel.vecs);
@@ -57,7 +57,7 @@ QCost q_cost(const JitPlan& plan, int vecs) {
   return cost;
 }
 
-/// Chooses the widths of the panels so that the estimate is least.
+// Chooses the widths of the panels so that the estimate is least.
 double choose_panels(JitPlan& plan) {
   const int lanes = lanes_of(plan.isa);
   const int64_t vectors = ceil_div(plan.lanes, lanes);
@@ -113,9 +113,9 @@ void cut_k(JitPlan& plan) {
   }
 }
 
-/// Shares the work between threads: by whole panels and products of the batch, or by rows of each
-/// panel.
-void share(JitPlan& plan, double product_cycles, double per_panel_extra) {
+// Shares the work between threads: by whole panels and products of the batch, or by rows of each
+// panel.
+void split_over_threads(JitPlan& plan, double product_cycles, double per_panel_extra) {
   const int64_t units = plan.desc.batch * static_cast<int64_t>(plan.panels.size());
   const double all = (product_cycles + per_panel_extra) * static_cast<double>(plan.desc.batch);
   plan.cycles = plan.cycles_alone = all;
@@ -136,22 +136,22 @@ void share(JitPlan& plan, double product_cycles, double per_panel_extra) {
   }
 }
 
-JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool swapped, bool copy) {
+JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool transposed, bool copy) {
   JitPlan plan;
   plan.desc = desc;
   plan.isa = isa;
-  plan.swapped = swapped;
+  plan.transposed = transposed;
   plan.k = desc.k;
   const int64_t a_m = desc.transpose_a ? 1 : desc.k;
   const int64_t a_k = desc.transpose_a ? desc.m : 1;
   const int64_t b_n = desc.transpose_b ? desc.k : 1;
   const int64_t b_k = desc.transpose_b ? 1 : desc.n;
-  plan.rows = swapped ? desc.n : desc.m;
-  plan.lanes = swapped ? desc.m : desc.n;
-  plan.p_row = swapped ? b_n : a_m;
-  plan.p_k = swapped ? b_k : a_k;
-  plan.q_k = swapped ? a_k : b_k;
-  plan.q_lane = swapped ? a_m : b_n;
+  plan.rows = transposed ? desc.n : desc.m;
+  plan.lanes = transposed ? desc.m : desc.n;
+  plan.p_row = transposed ? b_n : a_m;
+  plan.p_k = transposed ? b_k : a_k;
+  plan.q_k = transposed ? a_k : b_k;
+  plan.q_lane = transposed ? a_m : b_n;
   plan.packing = plan.q_lane != 1 ? Packing::transpose : copy ? Packing::copy : Packing::none;
 
   const int lanes = lanes_of(isa);
@@ -163,8 +163,8 @@ JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool swapped, bool copy) {
     extra += vectors * static_cast<double>(plan.k) *
              pack_cycles(isa, plan.packing == Packing::transpose);
   }
-  if (swapped) extra += vectors * static_cast<double>(plan.rows) * pack_cycles(isa, true);
-  share(plan, product_cycles, extra);
+  if (transposed) extra += vectors * static_cast<double>(plan.rows) * pack_cycles(isa, true);
+  split_over_threads(plan, product_cycles, extra);
 
   int64_t widest = 0;
   for (const Panel& panel : plan.panels) widest = std::max<int64_t>(widest, panel.vecs);
@@ -172,7 +172,7 @@ JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool swapped, bool copy) {
   if (plan.packing != Packing::none) {
     plan.pack_floats = round_up(plan.k_blocks.front().size * widest * lanes, line_floats);
   }
-  if (swapped) plan.scratch_floats = round_up(plan.rows * widest * lanes, line_floats);
+  if (transposed) plan.scratch_floats = round_up(plan.rows * widest * lanes, line_floats);
   if (desc.squares) {
     plan.squares_floats = static_cast<size_t>(plan.all_tiles() * desc.batch * lanes);
   }
@@ -196,12 +196,12 @@ JitPlan plan_jit(const MatmulDesc& desc, Isa isa) {
   best.refusal = jit_refusal(desc);
   if (!best.refusal.empty()) return best;
   best = plan_one(desc, isa, false, false);
-  const auto offer = [&best](JitPlan plan) {
+  const auto consider = [&best](JitPlan plan) {
     // By what one thread takes, so that tiles, and with them the order of every sum, don't depend on the threads.
     if (plan.cycles_alone < best.cycles_alone) best = std::move(plan);
   };
-  if (best.packing == Packing::none) offer(plan_one(desc, isa, false, true));
-  offer(plan_one(desc, isa, true, false));
+  if (best.packing == Packing::none) consider(plan_one(desc, isa, false, true));
+  consider(plan_one(desc, isa, true, false));
   return best;
 }
 
@@ -221,13 +221,13 @@ KernelSpec kernel_spec(const JitPlan& plan, const Panel& panel, size_t k_block) 
   const bool packed = plan.packing != Packing::none;
   const bool partial = spec.last_lanes < lanes_of(plan.isa);
   spec.q_k = (packed ? panel_width : plan.q_k) * kFloat;
-  spec.d_row = (plan.swapped ? panel_width : plan.desc.n) * kFloat;
+  spec.d_row = (plan.transposed ? panel_width : plan.desc.n) * kFloat;
   spec.mask_q = partial && !packed;
-  spec.mask_d = partial && !plan.swapped;
-  // Swapped sums meet C only when they are turned round.
-  spec.add = !first || (plan.desc.accumulate && !plan.swapped);
+  spec.mask_d = partial && !plan.transposed;
+  // Transposed sums reach C only when they are transposed back.
+  spec.add = !first || (plan.desc.accumulate && !plan.transposed);
   spec.bias = last && plan.desc.bias;
-  spec.bias_per_row = plan.swapped;
+  spec.bias_per_row = plan.transposed;
   spec.relu = last && plan.desc.activation == Activation::relu;
   spec.squares = last && plan.desc.squares;
   return spec;

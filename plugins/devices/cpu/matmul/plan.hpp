@@ -1,4 +1,3 @@
-#pragma once
 // How a product is cut for the generated kernels: a pure function of the desc and the instruction
 // set.
 //
@@ -6,9 +5,10 @@
 // elements of P and multiplies them with vectors of Q, holding a tile of D in registers. The
 // product C = A*B maps on it
 //   directly: P = A, Q = B, D = C; or
-//   swapped:  P = B^T, Q = A^T, D = C^T, with D in the workspace and turned round at the end.
+//   transposed:  P = B^T, Q = A^T, D = C^T, with D in the workspace and transposed at the end.
 // Q must have its lanes side by side. Where the operand is stored the other way it is packed, block
-// of k by block of k, just before use. Swapping wins when A is the smaller operand to turn.
+// of k by block of k, just before use. Transposing wins when A is the smaller operand to transpose.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,32 +18,32 @@
 
 namespace plait::cpu {
 
-/// One generated function: walks down a panel of `vecs` vectors, tile by tile, over one block of k.
-/// Strides are in bytes.
+// One generated function: walks down a panel of `vecs` vectors, tile by tile, over one block of k.
+// Strides are in bytes.
 struct KernelSpec {
   Isa isa = Isa::avx512;
-  int rows_hi = 0;  ///< rows of the taller tiles, which come first
-  int rows_lo = 0;  ///< rows of the others
+  int rows_hi = 0;  // rows of the taller tiles, which come first
+  int rows_lo = 0;  // rows of the others
   int vecs = 0;
-  int last_lanes = 0;  ///< lanes in use in the last vector of the panel, 1..lanes_of(isa)
+  int last_lanes = 0;  // lanes in use in the last vector of the panel, 1..lanes_of(isa)
   int64_t k = 0;
   int64_t p_row = 0;
   int64_t p_k = 0;
   int64_t q_k = 0;
   int64_t d_row = 0;
-  int64_t p_tile = 0;   ///< from a tile's P to the next one's; 0 when the rows simply go on
-  bool mask_q = false;  ///< Q must not be read beyond last_lanes
-  bool mask_d = false;  ///< D must not be touched beyond last_lanes
-  bool add = false;     ///< D += instead of D =
+  int64_t p_tile = 0;   // from a tile's P to the next one's; 0 when the rows simply go on
+  bool mask_q = false;  // Q must not be read beyond last_lanes
+  bool mask_d = false;  // D must not be touched beyond last_lanes
+  bool add = false;     // D += instead of D =
   bool bias = false;
   bool bias_per_row = false;
   bool relu = false;
-  bool squares = false;   ///< a vector of sums of squares per tile
-  bool prefetch = false;  ///< P and D lie beyond the first-level cache, P in reading order
-  /// What is packed next: each tile brings ahead_rows of its rows nearer, of ahead_bytes each and ahead_row apart. 0 rows: nothing.
-  int64_t ahead_rows = 0;
-  int64_t ahead_bytes = 0;
-  int64_t ahead_row = 0;
+  bool squares = false;   // a vector of sums of squares per tile
+  bool prefetch = false;  // P and D lie beyond the first-level cache, P in reading order
+  // What is packed next: each tile brings prefetch_rows of its rows nearer, of prefetch_row_bytes each and prefetch_stride apart. 0 rows: nothing.
+  int64_t prefetch_rows = 0;
+  int64_t prefetch_row_bytes = 0;
+  int64_t prefetch_stride = 0;
 
   bool operator==(const KernelSpec&) const = default;
 };
@@ -58,8 +58,8 @@ struct Panel {
   int rows_lo = 0;
   int64_t tiles_hi = 0;
   int64_t tiles_lo = 0;
-  int64_t first_tile = 0;  ///< tiles of the panels before it
-  int kind = 0;            ///< panels of one kind share their generated functions
+  int64_t first_tile = 0;  // tiles of the panels before it
+  int kind = 0;            // panels of one kind share their generated functions
 };
 
 struct KBlock {
@@ -68,16 +68,16 @@ struct KBlock {
 };
 
 struct JitPlan {
-  std::string refusal;  ///< empty when the plan is usable
+  std::string refusal;  // empty when the plan is usable
 
   MatmulDesc desc;
   Isa isa = Isa::plain;
-  bool swapped = false;
+  bool transposed = false;
   Packing packing = Packing::none;
-  int64_t rows = 0;   ///< rows of P and D
-  int64_t lanes = 0;  ///< columns of Q and D
+  int64_t rows = 0;   // rows of P and D
+  int64_t lanes = 0;  // columns of Q and D
   int64_t k = 0;
-  int64_t p_row = 0;  ///< strides of P and Q in elements
+  int64_t p_row = 0;  // strides of P and Q in elements
   int64_t p_k = 0;
   int64_t q_k = 0;
   int64_t q_lane = 0;
@@ -86,12 +86,12 @@ struct JitPlan {
   std::vector<KBlock> k_blocks;
 
   int threads = 1;
-  int row_splits = 1;         ///< pieces every panel is cut into, for the threads
-  size_t pack_floats = 0;     ///< per thread
-  size_t scratch_floats = 0;  ///< per thread, for D when swapped
-  size_t squares_floats = 0;  ///< a vector for each tile of all products; 0 when not wanted
-  double cycles_alone = 0;    ///< estimate on one thread, for comparing plans
-  double cycles = 0;          ///< the same on `threads`
+  int row_splits = 1;         // pieces every panel is cut into, for the threads
+  size_t pack_floats = 0;     // per thread
+  size_t scratch_floats = 0;  // per thread, for D when transposed
+  size_t squares_floats = 0;  // a vector for each tile of all products; 0 when not wanted
+  double cycles_alone = 0;    // estimate on one thread, for comparing plans
+  double cycles = 0;          // the same on `threads`
 
   int64_t all_tiles() const {
     return panels.back().first_tile + panels.back().tiles_hi + panels.back().tiles_lo;
@@ -102,14 +102,14 @@ struct JitPlan {
   }
 };
 
-/// Why generated kernels of any kind refuse the desc; empty if they don't.
+// Why generated kernels of any kind refuse the desc; empty if they don't.
 std::string jit_refusal(const MatmulDesc& desc);
 
-/// The best plan for the desc, or one with `refusal` set. `isa` must be avx2 or avx512.
-/// The desc must have been checked; empty products are refused.
+// The best plan for the desc, or one with `refusal` set. `isa` must be avx2 or avx512.
+// The desc must have been checked; empty products are refused.
 JitPlan plan_jit(const MatmulDesc& desc, Isa isa);
 
-/// The spec of the function for one kind of panel and one block of k.
+// The spec of the function for one kind of panel and one block of k.
 KernelSpec kernel_spec(const JitPlan& plan, const Panel& panel, size_t k_block);
 
 }  // namespace plait::cpu

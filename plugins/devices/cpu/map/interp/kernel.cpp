@@ -48,7 +48,7 @@ class Interpreter final : public MapKernel {
 
  private:
   void run_part(void* const* operands, void* workspace, int part, int parts) const {
-    const Range range = split(layout_.total, 64, part, parts);
+    const WorkRange range = split(layout_.total, 64, part, parts);
     if (range.begin >= range.end) return;
     char* mine = static_cast<char*>(workspace) + static_cast<size_t>(part) * thread_bytes_;
     T** at = reinterpret_cast<T**>(mine);  // (registers): where each one's elements are
@@ -98,7 +98,7 @@ class Interpreter final : public MapKernel {
   void gather(uint32_t r, const void* data, int64_t begin, size_t n, T* dst) const {
     const char* src = static_cast<const char*>(data);
     const int64_t row_length = layout_.row();
-    const bool repeats = layout_.strides[r][layout_.rank - 1] == 0;
+    const bool repeats = layout_.strides[r][layout_.ndim - 1] == 0;
     int64_t row = begin / row_length, column = begin % row_length;
     while (n > 0) {
       const size_t count = std::min<size_t>(n, static_cast<size_t>(row_length - column));

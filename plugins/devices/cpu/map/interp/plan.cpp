@@ -42,8 +42,8 @@ class Planner {
     for (uint32_t r = 0; r < expr_.n_inputs; ++r) {
       if (last_use_[r] < 0) continue;
       const auto& strides = layout_.strides[r];
-      const bool dense = std::equal(strides.begin(), strides.begin() + layout_.rank, out.begin());
-      const bool scalar = std::all_of(strides.begin(), strides.begin() + layout_.rank,
+      const bool dense = std::equal(strides.begin(), strides.begin() + layout_.ndim, out.begin());
+      const bool scalar = std::all_of(strides.begin(), strides.begin() + layout_.ndim,
                                       [](int64_t s) { return s == 0; });
       if (scalar) {
         plan_.homes[r] = {Home::kUniform, new_buffer()};

@@ -38,7 +38,7 @@ std::vector<Value> outer_values(const Code& code) {
   return values;
 }
 
-Step move_to(int r, Place from) {
+Step move_to(int r, OperandLocation from) {
   Step step;
   step.kind = Step::kMove;
   step.to = static_cast<int16_t>(r);

@@ -11,7 +11,7 @@ namespace plait::cpu::jit {
 
 // Where a step finds an operand. Literals and slots (values of an outer level) hold one element
 // that is broadcast; spills are whole vectors of the frame.
-struct Place {
+struct OperandLocation {
   enum Kind : uint8_t { kNone, kRegister, kSpill, kLiteral, kSlot, kZero };
   Kind kind = kNone;
   int16_t index = 0;
@@ -23,17 +23,17 @@ struct Place {
 struct Step {
   enum Kind : uint8_t { kCompute, kMove, kSpill, kSaveSlot, kStore };
   Kind kind = kCompute;
-  Vop op = Vop::kLit;  // kCompute
-  uint8_t imm = 0;     // kCompute: as the node's; kStore: operand
-  int16_t to = 0;      // register; kSpill and kSaveSlot: index in the frame
-  Place from[4];       // sources
+  Vop op = Vop::kLit;       // kCompute
+  uint8_t imm = 0;          // kCompute: as the node's; kStore: operand
+  int16_t to = 0;           // register; kSpill and kSaveSlot: index in the frame
+  OperandLocation from[4];  // sources
 };
 
 // One code section per level, plus the registers that hold outer values through the body.
 struct Program {
   std::vector<Step> call, row, body;
   std::vector<Step> call_hoists, row_hoists;  // moves into held registers
-  std::vector<uint32_t> literals;             // bits, by Place::index
+  std::vector<uint32_t> literals;             // bits, by OperandLocation::index
   int n_slots = 0, n_spills = 0;
 };
 

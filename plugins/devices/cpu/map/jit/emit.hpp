@@ -47,7 +47,7 @@ class Emitter : private Xbyak::CodeGenerator {
   void compute(const Step& s);
   void multiply_add(const Step& s);
   void select(const Step& s);
-  void move(int to, Place from);
+  void move(int to, OperandLocation from);
 
   // emit_memory.cpp: operands
   void load(const Step& s, Spot spot);
@@ -56,7 +56,7 @@ class Emitter : private Xbyak::CodeGenerator {
   void stage(bool outputs);
   Xbyak::Address element(int operand, Spot spot);
   Xbyak::Reg64 pointer(int operand);
-  Xbyak::Address frame(const Place& p, bool broadcast);
+  Xbyak::Address frame(const OperandLocation& p, bool broadcast);
   Xbyak::Address staged(int operand);
 
   bool wide() const { return isa_ == Isa::kAvx512; }

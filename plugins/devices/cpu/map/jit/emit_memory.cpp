@@ -5,10 +5,10 @@
 namespace plait::cpu::jit {
 
 // `broadcast`: as an operand that repeats one element (AVX-512; AVX2 keeps whole vectors).
-Xbyak::Address Emitter::frame(const Place& p, bool broadcast) {
+Xbyak::Address Emitter::frame(const OperandLocation& p, bool broadcast) {
   const int vector = lanes() * 4, single = wide() ? 4 : vector;
-  if (p.kind == Place::kSpill) return ptr[rsp + spills_at_ + p.index * vector];
-  if (p.kind == Place::kSlot) {
+  if (p.kind == OperandLocation::kSpill) return ptr[rsp + spills_at_ + p.index * vector];
+  if (p.kind == OperandLocation::kSlot) {
     const Xbyak::RegExp at = rsp + slots_at_ + p.index * single;
     return broadcast && wide() ? ptr_b[at] : ptr[at];
   }

@@ -9,13 +9,13 @@ void Emitter::steps(const std::vector<Step>& list, Spot spot) {
         move(s.to, s.from[0]);
         break;
       case Step::kSpill:
-        vmovaps(frame({Place::kSpill, s.to}, false), vec(s.from[0].index));
+        vmovaps(frame({OperandLocation::kSpill, s.to}, false), vec(s.from[0].index));
         break;
       case Step::kSaveSlot:
         if (wide()) {
-          vmovss(frame({Place::kSlot, s.to}, false), Xbyak::Xmm(s.from[0].index));
+          vmovss(frame({OperandLocation::kSlot, s.to}, false), Xbyak::Xmm(s.from[0].index));
         } else {
-          vmovups(frame({Place::kSlot, s.to}, false), vec(s.from[0].index));
+          vmovups(frame({OperandLocation::kSlot, s.to}, false), vec(s.from[0].index));
         }
         break;
       case Step::kStore:
@@ -28,16 +28,16 @@ void Emitter::steps(const std::vector<Step>& list, Spot spot) {
   }
 }
 
-void Emitter::move(int to, Place from) {
+void Emitter::move(int to, OperandLocation from) {
   const Xbyak::Xmm v = vec(to);
   switch (from.kind) {
-    case Place::kZero:
+    case OperandLocation::kZero:
       vxorps(v, v, v);
       break;
-    case Place::kRegister:
+    case OperandLocation::kRegister:
       vmovaps(v, vec(from.index));
       break;
-    case Place::kSpill:
+    case OperandLocation::kSpill:
       vmovaps(v, frame(from, false));
       break;
     default:
@@ -142,7 +142,8 @@ void Emitter::multiply_add(const Step& s) {
 void Emitter::select(const Step& s) {
   const Xbyak::Xmm to = vec(s.to), a = vec(s.from[0].index), b = vec(s.from[1].index),
                    c = vec(s.from[2].index), d = vec(s.from[3].index);
-  const bool zero_else = s.from[3].kind == Place::kZero, c_in_memory = s.from[2].in_memory();
+  const bool zero_else = s.from[3].kind == OperandLocation::kZero,
+             c_in_memory = s.from[2].in_memory();
   if (!wide()) {
     if (s.from[1].in_memory()) {
       vcmpps(scratch(), a, frame(s.from[1], false), s.imm);
@@ -163,7 +164,7 @@ void Emitter::select(const Step& s) {
   if (zero_else) {
     const Xbyak::Xmm masked = to | k1 | T_z;
     if (!c_in_memory) return vmovaps(masked, c);
-    if (s.from[2].kind == Place::kSpill) return vmovaps(masked, frame(s.from[2], false));
+    if (s.from[2].kind == OperandLocation::kSpill) return vmovaps(masked, frame(s.from[2], false));
     return vbroadcastss(masked, frame(s.from[2], false));
   }
   if (c_in_memory) return vblendmps(to | k1, d, frame(s.from[2], true));

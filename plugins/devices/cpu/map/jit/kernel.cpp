@@ -29,7 +29,7 @@ class JitKernel final : public MapKernel {
     }
     for (const OperandAccess& a : accesses) bytes_.push_back(a.bytes);
     const Program program = allocate(lower(expr, dtypes, levels, isa), usable_registers(isa));
-    code_ = std::make_unique<MachineCode>(program, accesses, isa, layout_.rank > 1);
+    code_ = std::make_unique<MachineCode>(program, accesses, isa, layout_.ndim > 1);
     function_ = code_->function();
   }
 
@@ -48,7 +48,7 @@ class JitKernel final : public MapKernel {
  private:
   OperandAccess access(size_t o, uint32_t dtype, bool is_output) const {
     const Layout::Strides& strides = layout_.strides[o];
-    const int last = layout_.rank - 1;
+    const int last = layout_.ndim - 1;
     OperandAccess a;
     a.bytes = static_cast<uint8_t>(dtype_bytes(dtype));
     a.is_f16 = dtype == PLAIT_F16;
@@ -64,18 +64,19 @@ class JitKernel final : public MapKernel {
     const int64_t rows = layout_.rows();
     constexpr int64_t kGrain = 64;  // elements: a cache line of the smallest type
     const bool cut = rows < parts;
-    const Range r = cut ? Range{0, rows} : split(rows, 1, part, parts);
-    const Range c = cut ? split(layout_.row(), kGrain, part, parts) : Range{0, layout_.row()};
+    const WorkRange r = cut ? WorkRange{0, rows} : split(rows, 1, part, parts);
+    const WorkRange c =
+        cut ? split(layout_.row(), kGrain, part, parts) : WorkRange{0, layout_.row()};
     if (r.begin >= r.end || c.begin >= c.end) return;
 
     // The code walks the rows of one block; blocks differ in the dims further out.
-    const int64_t block = layout_.rank > 1 ? layout_.dims[layout_.rank - 2] : 1;
+    const int64_t block = layout_.ndim > 1 ? layout_.dims[layout_.ndim - 2] : 1;
     for (int64_t row = r.begin; row < r.end;) {
       CallArgs args;
       args.n = c.end - c.begin;
       args.rows = std::min(block - row % block, r.end - row);
       for (size_t o = 0; o < bytes_.size(); ++o) {
-        const int64_t column = layout_.strides[o][layout_.rank - 1] ? c.begin : 0;
+        const int64_t column = layout_.strides[o][layout_.ndim - 1] ? c.begin : 0;
         const int64_t offset = (layout_.row_offset(o, row) + column) * bytes_[o];
         // As a number: an input that the expression does not read may be null.
         args.operands[o] =

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kNever = std::numeric_limits<int>::max();
 
-Place in_reg(int r) { return {Place::kRegister, static_cast<int16_t>(r)}; }
+OperandLocation in_reg(int r) { return {OperandLocation::kRegister, static_cast<int16_t>(r)}; }
 
 bool commutes(Vop op) {
   return op == Vop::kAdd || op == Vop::kMul || op == Vop::kAnd || op == Vop::kOr ||
@@ -18,14 +18,14 @@ bool commutes(Vop op) {
 
 }  // namespace
 
-Place Homes::outside(const Code& code, Value v) {
+OperandLocation Homes::outside(const Code& code, Value v) {
   if (held[v] >= 0) return in_reg(held[v]);
-  if (code.nodes[v].level != Level::kLiteral) return {Place::kSlot, slot[v]};
+  if (code.nodes[v].level != Level::kLiteral) return {OperandLocation::kSlot, slot[v]};
   if (literal[v] < 0) {
     literal[v] = static_cast<int16_t>(literals.size());
     literals.push_back(code.nodes[v].bits);
   }
-  return {Place::kLiteral, literal[v]};
+  return {OperandLocation::kLiteral, literal[v]};
 }
 
 SectionAllocator::SectionAllocator(const Code& code, Level level, int registers, Homes& homes)
@@ -89,10 +89,10 @@ bool SectionAllocator::is_zero(Value v) const {
   return code_.nodes[v].op == Vop::kLit && code_.nodes[v].bits == 0;
 }
 
-Place SectionAllocator::where(Value v) {
+OperandLocation SectionAllocator::where(Value v) {
   if (!is_inside(v)) return homes_.outside(code_, v);
   if (register_of_[v] >= 0) return in_reg(register_of_[v]);
-  return {Place::kSpill, static_cast<int16_t>(spill_of_[v])};
+  return {OperandLocation::kSpill, static_cast<int16_t>(spill_of_[v])};
 }
 
 int SectionAllocator::take_register(int at) {
@@ -121,17 +121,17 @@ int SectionAllocator::take_register(int at) {
   return best;
 }
 
-Place SectionAllocator::in_register(Value v, int at) {
-  const Place place = where(v);
-  if (place.in_register()) {
-    if (is_inside(v)) locked_[place.index] = true;
-    return place;
+OperandLocation SectionAllocator::in_register(Value v, int at) {
+  const OperandLocation location = where(v);
+  if (location.in_register()) {
+    if (is_inside(v)) locked_[location.index] = true;
+    return location;
   }
   const int r = take_register(at);
   Step step;
   step.kind = Step::kMove;
   step.to = static_cast<int16_t>(r);
-  step.from[0] = is_zero(v) ? Place{Place::kZero, 0} : place;
+  step.from[0] = is_zero(v) ? OperandLocation{OperandLocation::kZero, 0} : location;
   steps_.push_back(step);
   locked_[r] = true;
   value_in_[r] = v;
@@ -200,12 +200,12 @@ void SectionAllocator::place_node(Value v, int at) {
     if (n.op == Vop::kSelect) may = k == 2 || k == 1;  // two instructions, one memory operand each
     if (k == 0) may = false;
     // A spilled value that is needed again soon is better fetched once.
-    const Place place = where(arg);
-    if (may && place.kind == Place::kSpill && next_use(arg, at) != kNever) may = false;
+    const OperandLocation location = where(arg);
+    if (may && location.kind == OperandLocation::kSpill && next_use(arg, at) != kNever) may = false;
     if (zero_else) {
-      step.from[k] = {Place::kZero, 0};
-    } else if (may && place.in_memory()) {
-      step.from[k] = place;
+      step.from[k] = {OperandLocation::kZero, 0};
+    } else if (may && location.in_memory()) {
+      step.from[k] = location;
       memory_left = false;
     } else {
       step.from[k] = in_register(arg, at);

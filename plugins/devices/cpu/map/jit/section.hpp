@@ -14,7 +14,7 @@ struct Homes {
   std::vector<int16_t> held;     // register that holds an outer value through the body, else -1
   std::vector<uint32_t> literals;
 
-  Place outside(const Code& code, Value v);
+  OperandLocation outside(const Code& code, Value v);
 };
 
 class SectionAllocator {
@@ -40,8 +40,8 @@ class SectionAllocator {
 
   bool is_inside(Value v) const { return code_.nodes[v].level == level_; }
   bool is_zero(Value v) const;
-  Place where(Value v);                // register if it is in one, else memory
-  Place in_register(Value v, int at);  // brings it into one
+  OperandLocation where(Value v);                // register if it is in one, else memory
+  OperandLocation in_register(Value v, int at);  // brings it into one
   int take_register(int at);
   void drop(Value v);
   int next_use(Value v, int after) const;

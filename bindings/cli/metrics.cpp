@@ -1,0 +1,41 @@
+#include "bindings/cli/metrics.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+namespace plait::cli {
+
+double number(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return std::strtod(value.get_ref<const std::string&>().c_str(), nullptr);
+  return std::nan("");
+}
+
+namespace {
+std::string infinite_text(double value) {
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+}  // namespace
+
+Json json_number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(infinite_text(value));
+}
+
+std::string metric_text(double value) {
+  if (!std::isfinite(value)) return infinite_text(value);
+  const double size = std::fabs(value);
+  return strf(size == 0 || (size >= 1e-3 && size < 1e5) ? "%.4f" : "%.4e", value);
+}
+
+void show_metrics(Terminal& terminal, const Json& evaluation) {
+  terminal.line(strf("evaluated on [data.%s]: %lld samples in %.2f s",
+                     evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
+                     number(evaluation.value("seconds", Json(0)))));
+  terminal.line("loss " + metric_text(number(evaluation.value("loss", Json()))));
+  const Json metrics = evaluation.value("metrics", Json::object());
+  for (const auto& [name, value] : metrics.items())
+    terminal.line(terminal.bold(name + " " + metric_text(number(value))));
+}
+
+}  // namespace plait::cli

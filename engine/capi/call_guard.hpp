@@ -1,0 +1,109 @@
+// The tag [thread: owner] of plait.h, checked: one thread at a time inside an object. No lock, one atomic exchange per call.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "engine/base/error.hpp"
+
+namespace plait::capi {
+
+// Who is inside an object. Any thread.
+class CallGuard {
+ public:
+  // May a call be made from a callback of another call on the same object?
+  enum class Nested { kRefused, kAllowed };
+
+  // A call begins. `function` is a literal. Throws PLAIT_ERR_STATE when the object is taken. Returns whether this call is the
+  // outer one, which ends with end(); a nested one ends with end_nested().
+  bool begin(const char* function, const char* what, const void* handle, Nested nested);
+  // True: close() was asked for while the call ran, and its caller now owns the object.
+  [[nodiscard]] bool end(const char* function) noexcept;
+  void end_nested() noexcept { in_callback_ = true; }
+
+  // True: nobody is inside, the caller closes the object. False: the call in progress closes it when it ends.
+  [[nodiscard]] bool close() noexcept {
+    return running_.exchange(kClosing, std::memory_order_acq_rel) == nullptr;
+  }
+
+  // While one lives, the host's callback runs: it may make the calls that allow it. Made by the thread inside.
+  class Callback {
+   public:
+    explicit Callback(CallGuard& guard) : guard_(guard) { guard_.in_callback_ = true; }
+    Callback(const Callback&) = delete;
+    Callback& operator=(const Callback&) = delete;
+    ~Callback() { guard_.in_callback_ = false; }
+
+   private:
+    CallGuard& guard_;
+  };
+
+ private:
+  static constexpr const char kClosing[] = "close";
+  // A different address for each thread, cheaper to compare than its id.
+  static const void* me() noexcept {
+    static thread_local char here;
+    return &here;
+  }
+
+  std::atomic<const char*> running_{nullptr};  // name of the function inside
+  std::atomic<const void*> thread_{nullptr};   // me() of the thread inside; NULL before and after
+  bool in_callback_ = false;                   // of the thread inside alone
+};
+
+inline bool CallGuard::begin(const char* function, const char* what, const void* handle,
+                             Nested nested) {
+  const char* inside = nullptr;
+  if (running_.compare_exchange_strong(inside, function, std::memory_order_acq_rel)) {
+    thread_.store(me(), std::memory_order_relaxed);
+    return true;
+  }
+  // Only this thread can have left its own mark here, so another one's hurry does not matter.
+  const bool mine = thread_.load(std::memory_order_relaxed) == me();
+  if (mine && in_callback_ && nested == Nested::kAllowed && inside != kClosing) {
+    in_callback_ = false;
+    return false;
+  }
+  char address[32];
+  __builtin_snprintf(address, sizeof address, "%p", handle);
+  const std::string where = std::string("[capi] ") + function + "() on " + what + " " + address;
+  if (inside == kClosing) fail(PLAIT_ERR_STATE, where + ", which is being closed; use it no more");
+  if (mine)
+    fail(PLAIT_ERR_STATE, where + " from inside a callback of " + inside +
+                              "() on the same one; call it after " + inside + "() has returned");
+  fail(PLAIT_ERR_STATE, where + " while another thread is inside " + inside + "(); one " + what +
+                            " serves one thread at a time: wait for that call to return, or put " +
+                            "a lock around both");
+}
+
+inline bool CallGuard::end(const char* function) noexcept {
+  thread_.store(nullptr, std::memory_order_relaxed);
+  in_callback_ = false;
+  return !running_.compare_exchange_strong(function, nullptr, std::memory_order_acq_rel);
+}
+
+// One call of the C API on an object that has `guard`. Deletes the object at its end when closing was asked for meanwhile.
+template <class Object>
+class ApiCall {
+ public:
+  ApiCall(Object& object, const char* function, const char* what,
+          CallGuard::Nested nested = CallGuard::Nested::kRefused)
+      : object_(object),
+        function_(function),
+        outer_(object.guard.begin(function, what, &object, nested)) {}
+  ApiCall(const ApiCall&) = delete;
+  ApiCall& operator=(const ApiCall&) = delete;
+  ~ApiCall() {
+    if (!outer_)
+      object_.guard.end_nested();
+    else if (object_.guard.end(function_))
+      delete &object_;
+  }
+
+ private:
+  Object& object_;
+  const char* function_;
+  const bool outer_;
+};
+
+}  // namespace plait::capi

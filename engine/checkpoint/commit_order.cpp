@@ -1,0 +1,119 @@
+#include "engine/checkpoint/commit_order.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "engine/base/error.hpp"
+
+namespace plait::checkpoint {
+
+namespace {
+
+bool higher_step(const Commit& a, const Commit& b) {
+  return a.step != b.step ? a.step > b.step : a.revision > b.revision;
+}
+
+bool later(const Commit& a, const Commit& b) {
+  return a.number != b.number ? a.number > b.number : higher_step(a, b);
+}
+
+// The value of `key` in lines of the form `"key": value,`; "" when it is not there.
+std::string_view value_of(std::string_view lines, std::string_view key) {
+  const std::string wanted = "\"" + std::string(key) + "\": ";
+  const size_t at = lines.find(wanted);
+  if (at == std::string_view::npos) return {};
+  lines.remove_prefix(at + wanted.size());
+  std::string_view value = lines.substr(0, lines.find('\n'));
+  if (!value.empty() && value.back() == ',') value.remove_suffix(1);
+  if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
+  return value;
+}
+
+int64_t number_of(std::string_view lines, std::string_view key) {
+  const std::string_view text = value_of(lines, key);
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// Looks for the three values alone, as manifest_text() lays them out: what bears its checksum is what was written, and every save
+// comes by here, so it should cost neither a parse of all tensors nor a parser's memory.
+void read_lineage(std::string_view body, Commit& commit) {
+  constexpr std::string_view kBegin = "\n  \"lineage\": {";
+  const size_t at = body.find(kBegin);
+  if (at == std::string_view::npos) return;
+  body.remove_prefix(at + kBegin.size());
+  body = body.substr(0, body.find('}'));
+  commit.number = number_of(body, "commit");
+  commit.lineage = value_of(body, "id");
+  commit.from = number_of(body, "from");
+}
+
+Commit read_commit(FileSystem& files, const std::string& folder, const CheckpointName& name) {
+  Commit commit;
+  static_cast<CheckpointName&>(commit) = name;
+  const std::string path = join_path(join_path(folder, name.name), kManifestName);
+  try {
+    const std::string text = files.read_all(path, kMaxManifestBytes);
+    read_lineage(unseal_manifest(text, path), commit);
+    commit.readable = true;
+  } catch (const Error&) {
+    // Whoever opens it tells why it can't be read.
+  }
+  return commit;
+}
+
+void mark_stale(std::vector<Commit>& commits) {
+  std::sort(commits.begin(), commits.end(), later);
+  std::vector<const Commit*> lineages;  // one commit of each that is later than the one looked at
+  for (Commit& c : commits) {
+    if (!c.readable) continue;
+    bool known = false;
+    for (const Commit* t : lineages) {
+      if (t->lineage == c.lineage)
+        known = true;
+      else if (c.step > t->from)
+        c.stale = true;
+    }
+    // An engine that knew no lineages went on from the newest, so it left nothing stale.
+    if (!known && !c.lineage.empty()) lineages.push_back(&c);
+  }
+}
+
+}  // namespace
+
+std::vector<CheckpointName> checkpoint_names(FileSystem& files, const std::string& folder) {
+  std::vector<CheckpointName> all;
+  if (!files.is_folder(folder)) return all;
+  for (const std::string& name : files.list(folder))
+    if (auto parsed = parse_checkpoint_name(name)) all.push_back(std::move(*parsed));
+  return all;
+}
+
+std::vector<Commit> read_commits(FileSystem& files, const std::string& folder) {
+  std::vector<Commit> all;
+  for (const CheckpointName& name : checkpoint_names(files, folder))
+    all.push_back(read_commit(files, folder, name));
+  mark_stale(all);
+  return all;
+}
+
+void sort_newest_first(std::vector<Commit>& commits) {
+  std::sort(commits.begin(), commits.end(), [](const Commit& a, const Commit& b) {
+    if (a.stale != b.stale) return b.stale;
+    return a.stale ? later(a, b) : higher_step(a, b);
+  });
+}
+
+void sort_for_retention(std::vector<Commit>& commits) {
+  sort_newest_first(commits);
+  std::stable_partition(commits.begin(), commits.end(), [](const Commit& c) { return c.readable; });
+}
+
+std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::string& folder) {
+  std::vector<Commit> commits = read_commits(files, folder);
+  sort_newest_first(commits);
+  return {commits.begin(), commits.end()};
+}
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,171 @@
+#include "engine/data/batch_slots.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "engine/base/checked.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::data {
+
+namespace {
+
+constexpr uint64_t kAlign = 64;
+
+uint64_t element_bytes(uint32_t dtype) {
+  switch (dtype) {
+    case PLAIT_F64:
+    case PLAIT_I64:
+      return 8;
+    case PLAIT_F32:
+    case PLAIT_I32:
+      return 4;
+    case PLAIT_BF16:
+    case PLAIT_F16:
+      return 2;
+    case PLAIT_U8:
+    case PLAIT_BOOL:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+// Bytes of one field for all rows, padded. At least one unit, so that pointers of empty fields differ.
+uint64_t field_bytes(const plait_field& field, int64_t rows) {
+  const std::string what = std::string("[data] bytes of field '") + field.name + "'";
+  uint64_t total =
+      checked_mul<uint64_t>(element_bytes(field.shape.dtype), static_cast<uint64_t>(rows), what);
+  for (uint32_t d = 0; d < field.shape.ndim; ++d)
+    total = checked_mul<uint64_t>(total, static_cast<uint64_t>(field.shape.dims[d]), what);
+  return checked_round_up(total == 0 ? 1 : total, kAlign, what);
+}
+
+uint64_t array_bytes(int64_t rows, uint64_t element) {
+  return checked_round_up(
+      checked_mul<uint64_t>(static_cast<uint64_t>(rows), element, "[data] rows"), kAlign,
+      "[data] rows");
+}
+
+bool is_weight(const plait_field& field) { return field.role == PLAIT_FIELD_WEIGHT; }
+
+}  // namespace
+
+void check_config(const DataLoaderConfig& c) {
+  const auto need = [](bool good, const char* what, int64_t found, const char* expected) {
+    if (!good)
+      fail_invalid(
+          strf("[data] %s is %lld, expected %s", what, static_cast<long long>(found), expected));
+  };
+  need(c.batch >= 1, "batch", c.batch, "1 or more");
+  need(c.limit >= 0, "limit", c.limit, "0 or more");
+  need(c.prefetch >= -1 && c.prefetch <= 1024, "prefetch", c.prefetch, "0 to 1024 batches, or -1");
+  need(c.first_batch >= 0, "first_batch", c.first_batch, "0 or more");
+  need(c.row_begin >= 0 && c.row_begin < c.batch, "row_begin", c.row_begin, "a row of the batch");
+  need(c.rows >= 0 && c.rows <= c.batch - c.row_begin, "rows", c.rows, "rows inside the batch");
+}
+
+int64_t rows_of(const DataLoaderConfig& config) {
+  return config.rows > 0 ? config.rows : config.batch - config.row_begin;
+}
+
+void check_fields(const plait_field* fields, uint32_t n_fields, const std::string& dataset) {
+  const auto wrong = [&](uint32_t i, const std::string& what) {
+    const char* name = fields[i].name;
+    fail(PLAIT_ERR_PLUGIN,
+         strf("[data] dataset '%s': field %u ('%s') %s; report it to the plugin's author",
+              dataset.c_str(), i, name ? name : "", what.c_str()));
+  };
+  if (n_fields == 0 || !fields)
+    fail(PLAIT_ERR_PLUGIN,
+         "[data] dataset '" + dataset + "' declares no fields, expected at least one");
+  int weights = 0;
+  for (uint32_t i = 0; i < n_fields; ++i) {
+    const plait_field& f = fields[i];
+    if (!f.name || !*f.name) wrong(i, "has no name");
+    if (f.role < PLAIT_FIELD_INPUT || f.role > PLAIT_FIELD_WEIGHT)
+      wrong(i, strf("has the unknown role %u", f.role));
+    if (element_bytes(f.shape.dtype) == 0)
+      wrong(i, strf("has the unknown element type %u", f.shape.dtype));
+    if (f.shape.ndim >= PLAIT_MAX_NDIM)
+      wrong(i, strf("has ndim %u, expected at most %d for a sample", f.shape.ndim,
+                    PLAIT_MAX_NDIM - 1));
+    for (uint32_t d = 0; d < f.shape.ndim; ++d)
+      if (f.shape.dims[d] < 0) wrong(i, strf("has a negative extent in dimension %u", d));
+    if (!is_weight(f)) continue;
+    if (f.shape.dtype != PLAIT_F32 || f.shape.ndim != 0)
+      wrong(i, "is a weight, expected one f32 per sample");
+    if (++weights > 1) wrong(i, "is a second weight, expected at most one");
+  }
+}
+
+namespace {
+
+// Bytes of one batch with its weights.
+uint64_t slot_bytes(int64_t rows, const plait_field* fields, uint32_t n_fields) {
+  uint64_t slot = array_bytes(rows, sizeof(float));
+  for (uint32_t i = 0; i < n_fields; ++i)
+    if (!is_weight(fields[i]))
+      slot = checked_add(slot, field_bytes(fields[i], rows), "[data] bytes of a batch");
+  return slot;
+}
+
+// A wake-up of the reading thread should pay for several small batches; large ones are not worth the memory.
+uint64_t slot_count(const DataLoaderConfig& config, uint64_t slot_bytes) {
+  constexpr uint64_t kLeast = 2, kMost = 32, kBytes = 8 << 20;
+  if (config.prefetch >= 0) return static_cast<uint64_t>(config.prefetch) + 1;
+  return std::clamp(kBytes / slot_bytes, kLeast, kMost) + 1;
+}
+
+}  // namespace
+
+uint64_t BatchSlots::bytes(const DataLoaderConfig& config, const plait_field* fields,
+                           uint32_t n_fields) {
+  const int64_t rows = rows_of(config);
+  const uint64_t slot = slot_bytes(rows, fields, n_fields);
+  return checked_add(checked_mul(slot, slot_count(config, slot), "[data] bytes of all batches"),
+                     array_bytes(rows, sizeof(int64_t)), "[data] bytes of all batches");
+}
+
+BatchSlots::BatchSlots(const DataLoaderConfig& config, const plait_field* fields,
+                       uint32_t n_fields) {
+  const uint64_t total = bytes(config, fields, n_fields);
+  const int64_t rows = rows_of(config);
+  const uint64_t count = slot_count(config, slot_bytes(rows, fields, n_fields));
+  void* memory = ::operator new (total, std::align_val_t{kAlign}, std::nothrow);
+  if (!memory)
+    fail(PLAIT_ERR_MEMORY, strf("[data] no memory for %llu batches of %lld samples: %s",
+                                static_cast<unsigned long long>(count),
+                                static_cast<long long>(rows), human_bytes(total).c_str()));
+  memory_.reset(memory);
+  // Touched now, so that no page fault and no surprise comes in a step.
+  std::memset(memory, 0, total);
+  auto* at = static_cast<std::byte*>(memory);
+  const auto take = [&at](uint64_t size) {
+    std::byte* here = at;
+    at += size;
+    return here;
+  };
+  indices_ = reinterpret_cast<int64_t*>(take(array_bytes(rows, sizeof(int64_t))));
+  slots_.resize(count);
+  for (BatchSlot& slot : slots_) {
+    slot.weight = reinterpret_cast<float*>(take(array_bytes(rows, sizeof(float))));
+    slot.batch.weight = slot.weight;
+    for (uint32_t i = 0; i < n_fields; ++i) {
+      if (is_weight(fields[i])) {
+        slot.outs.push_back(slot.weight);
+        has_weight_field_ = true;
+        continue;
+      }
+      slot.outs.push_back(take(field_bytes(fields[i], rows)));
+      slot.batch.fields.push_back(slot.outs.back());
+    }
+  }
+}
+
+void BatchSlots::Free::operator()(void* p) const {
+  ::operator delete (p, std::align_val_t{kAlign});
+}
+
+}  // namespace plait::data

@@ -1,0 +1,230 @@
+#include "engine/data/data_loader.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/plugin_call.hpp"
+#include "engine/base/text.hpp"
+#include "engine/data/batch_slots.hpp"
+#include "engine/data/ring.hpp"
+#include "engine/data/sample_order.hpp"
+
+namespace plait::data {
+
+namespace {
+
+// Signals belong to the host's threads: the loader's inherits a mask that blocks them all.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+plait_dataset_info checked_info(const DatasetSource& source) {
+  if (!source.item || !source.dataset)
+    fail_invalid("[data] a loader needs an opened dataset, found none");
+  plait_dataset_info info = {};
+  info.struct_size = sizeof info;
+  const auto call = [&] { return source.item->info(source.dataset, &info); };
+  check_plugin(try_plugin({source.plugin, "info", "dataset", source.item->name}, call),
+               source.item->name, "info");
+  check_fields(info.fields, info.n_fields, source.name);
+  if (info.n_samples < 0)
+    fail(PLAIT_ERR_PLUGIN, strf("[data] dataset '%s' says it has %lld samples, expected 0 or more",
+                                source.name.c_str(), static_cast<long long>(info.n_samples)));
+  return info;
+}
+
+}  // namespace
+
+struct DataLoader::State {
+  State(DatasetSource source, const DataLoaderConfig& config);
+  ~State();
+
+  bool ended(int64_t index) const { return !endless && index >= total; }
+  void fill(int64_t index, BatchSlot& slot);
+  void fill_or_explain(int64_t index, BatchSlot& slot);
+  const Batch* next_direct();
+  const Batch* next_ahead();
+  void start();
+  void work();
+
+  // Fixed after construction.
+  DatasetSource source;
+  plait_dataset_info info;
+  int64_t batch, row_begin, rows, n, per_epoch, total;
+  uint64_t seed;
+  bool shuffle, endless, threaded;
+  std::vector<plait_field> fields;
+  BatchSlots slots;
+
+  // Of whoever fills: the thread, or next() without one.
+  SampleOrder order;
+  int64_t order_epoch = -1;
+
+  // Reading ahead. The thread owns fill_index and error but while the ring rests or has ended.
+  Ring ring;
+  std::thread thread;
+  int64_t fill_index = 0;  // the batch the thread reads next
+  std::exception_ptr error;
+
+  int64_t position = 0;  // the batch next() delivers
+};
+
+DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
+    : source(std::move(opened)),
+      info(checked_info(source)),
+      slots((check_config(config), config), info.fields, info.n_fields),
+      ring(slots.count()) {
+  batch = config.batch;
+  row_begin = config.row_begin;
+  rows = rows_of(config);
+  n = config.limit > 0 ? std::min(config.limit, info.n_samples) : info.n_samples;
+  per_epoch = data::batches_per_epoch(n, batch);
+  seed = config.seed;
+  shuffle = config.shuffle;
+  endless = config.endless;
+  total = per_epoch;
+  threaded = config.prefetch != 0;
+  position = fill_index = config.first_batch;
+  if (endless && n == 0)
+    fail_data("[data] dataset '" + source.name +
+              "' has no samples, expected at least one to train on");
+  for (uint32_t i = 0; i < info.n_fields; ++i)
+    if (info.fields[i].role != PLAIT_FIELD_WEIGHT) fields.push_back(info.fields[i]);
+}
+
+DataLoader::State::~State() {
+  ring.stop();
+  if (thread.joinable()) thread.join();
+}
+
+void DataLoader::State::fill(int64_t index, BatchSlot& slot) {
+  const int64_t epoch = index / per_epoch;
+  if (epoch != order_epoch) {
+    order = SampleOrder(seed, epoch, n, shuffle);
+    order_epoch = epoch;
+  }
+  const int64_t first = index % per_epoch * batch + row_begin;
+  const int64_t valid = std::clamp<int64_t>(n - first, 0, rows);
+  int64_t* indices = slots.indices();
+  for (int64_t i = 0; i < valid; ++i) indices[i] = order(first + i);
+  std::fill(indices + valid, indices + rows, int64_t{0});
+  if (!slots.has_weight_field()) std::fill(slot.weight, slot.weight + rows, 1.0f);
+  const auto read = [&] {
+    return source.item->read(source.dataset, indices, static_cast<uint64_t>(rows),
+                             slot.outs.data());
+  };
+  if (plait_error* e = try_plugin({source.plugin, "read", "dataset", source.item->name}, read))
+    check_plugin(e, source.item->name, "read");
+  std::fill(slot.weight + valid, slot.weight + rows, 0.0f);
+  double sum = 0;
+  for (int64_t i = 0; i < valid; ++i) sum += static_cast<double>(slot.weight[i]);
+  slot.batch.index = index;
+  slot.batch.epoch = epoch;
+  slot.batch.valid = valid;
+  slot.batch.weight_sum = sum;
+}
+
+void DataLoader::State::fill_or_explain(int64_t index, BatchSlot& slot) {
+  try {
+    fill(index, slot);
+  } catch (...) {
+    rethrow_with(strf("[data] batch %lld of '%s' (epoch %lld) could not be read",
+                      static_cast<long long>(index), source.name.c_str(),
+                      static_cast<long long>(index / per_epoch)));
+  }
+}
+
+const Batch* DataLoader::State::next_direct() {
+  if (ended(position)) return nullptr;
+  BatchSlot& slot = slots[0];
+  fill_or_explain(position, slot);
+  ++position;
+  return &slot.batch;
+}
+
+const Batch* DataLoader::State::next_ahead() {
+  if (!thread.joinable() && !ended(position)) start();
+  if (!thread.joinable()) return nullptr;
+  const int64_t slot = ring.acquire_filled();
+  if (slot < 0) {
+    if (error) std::rethrow_exception(error);
+    return nullptr;
+  }
+  ++position;
+  return &slots[static_cast<size_t>(slot)].batch;
+}
+
+void DataLoader::State::start() {
+  const SignalsBlocked blocked;
+  thread = std::thread([this] { work(); });
+}
+
+void DataLoader::State::work() {
+  pthread_setname_np(pthread_self(), "plait-data");
+  for (;;) {
+    const int64_t slot = ring.acquire_free();
+    if (slot < 0) return;
+    if (ended(fill_index)) {
+      ring.close();
+      continue;
+    }
+    try {
+      fill_or_explain(fill_index, slots[static_cast<size_t>(slot)]);
+    } catch (...) {  // kept as it is: a copy might find no memory
+      error = std::current_exception();
+      ring.close();
+      continue;
+    }
+    ++fill_index;
+    ring.commit_filled();
+  }
+}
+
+DataLoader::DataLoader(DatasetSource source, const DataLoaderConfig& config)
+    : state_(std::make_unique<State>(std::move(source), config)) {}
+DataLoader::~DataLoader() = default;
+
+const Batch* DataLoader::next() {
+  return state_->threaded ? state_->next_ahead() : state_->next_direct();
+}
+
+void DataLoader::seek(int64_t batch_index) {
+  if (batch_index < 0)
+    fail_invalid(
+        strf("[data] seek to batch %lld, expected 0 or more", static_cast<long long>(batch_index)));
+  State& s = *state_;
+  if (s.thread.joinable()) s.ring.pause();
+  s.error = nullptr;
+  s.position = s.fill_index = batch_index;
+  s.ring.restart();
+}
+
+int64_t DataLoader::position() const { return state_->position; }
+int64_t DataLoader::samples() const { return state_->n; }
+int64_t DataLoader::batches_per_epoch() const { return state_->per_epoch; }
+int64_t DataLoader::rows() const { return state_->rows; }
+const std::vector<plait_field>& DataLoader::fields() const { return state_->fields; }
+uint64_t DataLoader::fingerprint() const { return state_->info.fingerprint; }
+
+uint64_t DataLoader::host_bytes(const DataLoaderConfig& config, const plait_field* fields,
+                                uint32_t n_fields) {
+  check_config(config);
+  check_fields(fields, n_fields, "planned");
+  return BatchSlots::bytes(config, fields, n_fields);
+}
+
+}  // namespace plait::data

@@ -1,0 +1,72 @@
+#include "engine/plan/checkpoint_blocks.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/program/rule.hpp"
+
+namespace plait::plan {
+namespace {
+
+// Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts that the tensor ranks share
+// are each written where they are, by one replica; what several pipeline ranks hold, by the first of them.
+std::vector<topology::Coordinates> writers(const Plan& plan) {
+  const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
+  const size_t n = static_cast<size_t>(data) * static_cast<size_t>(tensor);
+  std::vector<std::vector<int64_t>> loads(static_cast<size_t>(plan.grid.pipeline()),
+                                          std::vector<int64_t>(n, 0));
+  std::vector<topology::Coordinates> writer;
+  for (const Parameter& p : plan.parameters) {
+    std::vector<int64_t>& load = loads[static_cast<size_t>(p.holders[0])];
+    // The parts of one parameter all go to the same replica.
+    const auto lightest =
+        static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
+    const auto replica = static_cast<size_t>(lightest - lightest % tensor);
+    for (int32_t t = 0; t < tensor; ++t)
+      if (p.is_sharded() || t == lightest % tensor)
+        load[replica + static_cast<size_t>(t)] += p.stored_elements;
+  }
+  return writer;
+}
+
+}  // namespace
+
+uint64_t CheckpointBlock::bytes() const {
+  return static_cast<uint64_t>(topology::elements(local.box)) * sizeof(float);
+}
+
+void for_each_block(const Plan& plan, const std::function<void(const CheckpointBlock&)>& visit) {
+  const std::vector<topology::Coordinates> writer = writers(plan);
+  const bool states_shared = plan.zero > 0;
+  const auto of_us = [&](size_t i, bool every_replica) {
+    return writer[i].pipeline == plan.at.pipeline &&
+           (every_replica || writer[i].data == plan.at.data) &&
+           (plan.parameters[i].is_sharded() || writer[i].tensor == plan.at.tensor);
+  };
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const Parameter& p = plan.parameters[i];
+    for (LocalBlock& h : local_parameter_blocks(plan, p))
+      visit(CheckpointBlock{p.name, p, std::move(h), false,
+                            of_us(i, p.group >= 0 && plan.zero == 3)});
+  }
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const Parameter& p = plan.parameters[i];
+    if (p.group < 0) continue;
+    for (const State& s : plan.groups[static_cast<size_t>(p.group)].states)
+      for (LocalBlock& h : local_state_blocks(plan, p, s))
+        visit(
+            CheckpointBlock{p.name + "." + s.name, p, std::move(h), true, of_us(i, states_shared)});
+  }
+}
+
+uint64_t checkpoint_copy_bytes(const Plan& plan) {
+  const auto& wanted = plan.experiment.checkpoint;
+  if (wanted.every == 0 || !wanted.background) return 0;
+  uint64_t bytes = 0;
+  for_each_block(plan, [&](const CheckpointBlock& b) { bytes += b.ours ? b.bytes() : 0; });
+  return bytes;
+}
+
+}  // namespace plait::plan

@@ -1,0 +1,113 @@
+#include "engine/plan/recompute_budget.hpp"
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::plan {
+
+PlanSnapshot::PlanSnapshot(Plan& plan)
+    : plan_(plan),
+      storage_(plan.storage),
+      models_(plan.models),
+      parameters_(plan.parameters),
+      collectives_(plan.collectives.size()),
+      programs_(plan.programs.size()),
+      launches_(plan.step_launches.size()),
+      feeds_(plan.train_feeds.size()) {}
+
+void PlanSnapshot::operator()() const {
+  plan_.storage = storage_;
+  plan_.models = models_;
+  std::copy(parameters_.begin(), parameters_.end(), plan_.parameters.begin());
+  plan_.collectives.resize(collectives_);
+  plan_.programs.resize(programs_);
+  plan_.step_launches.resize(launches_);
+  plan_.train_feeds.resize(feeds_);
+}
+
+namespace {
+
+[[noreturn]] void refuse(const std::vector<BudgetedProgram>& all,
+                         const std::vector<uint64_t>& least, uint64_t budget) {
+  // Each of them may be within it, but not all with the same values made again.
+  const bool any = std::any_of(least.begin(), least.end(), [&](uint64_t n) { return n > budget; });
+  std::vector<std::string> takes;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (least[i] > budget || !any)
+      takes.push_back(human_bytes(least[i]) + " at least" + all[i].where);
+  fail_config(
+      "[topology] topology.recompute_budget: the values inside the training program take " +
+      join(takes) +
+      strf(", whatever is made again, topology.recompute_budget allows %s; raise it, or lower "
+           "batch.micro",
+           human_bytes(budget).c_str()));
+}
+
+}  // namespace
+
+void solve_recompute_budget(const config::TopologyConfig& topology,
+                            std::vector<BudgetedProgram> all) {
+  RecomputeOptions recompute{topology.recompute, 0, 0};
+  if (topology.recompute != "budget") {
+    for (const BudgetedProgram& one : all) one.attempt(recompute);
+    return;
+  }
+  const auto budget = static_cast<uint64_t>(topology.recompute_budget * (1 << 20));
+  std::vector<uint64_t> least(all.size(), UINT64_MAX);
+  const auto fits = [&] {
+    bool within = true;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const uint64_t bytes = all[i].attempt(recompute);
+      least[i] = std::min(least[i], bytes);
+      within &= bytes <= budget;
+    }
+    return within;
+  };
+  if (fits()) return;
+  // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ little.
+  constexpr size_t kAttempts = 64;
+  const size_t n = recompute.candidates,
+               stride = std::max<size_t>(1, (n + kAttempts - 1) / kAttempts);
+  for (recompute.n_cheapest = stride; recompute.n_cheapest < n + stride;
+       recompute.n_cheapest += stride)
+    if (fits()) return;
+  refuse(all, least, budget);
+}
+
+std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline) {
+  auto clone = std::make_unique<Plan>();
+  clone->experiment = plan.experiment;
+  clone->registry = plan.registry;
+  clone->rules = std::make_unique<program::RuleBook>(*plan.registry);
+  clone->device = plan.device;
+  clone->device_options = plan.device_options;
+  clone->threads = plan.threads;
+  clone->grid = plan.grid;
+  clone->at = plan.at;
+  clone->at.pipeline = pipeline;
+  clone->rank = plan.grid.rank(clone->at);
+  clone->pipeline = plan.pipeline;
+  clone->zero = plan.zero;
+  clone->datasets = plan.datasets;
+  clone->storage = plan.storage;
+  clone->parameters = plan.parameters;
+  for (Parameter& p : clone->parameters) {
+    p.holders.clear();
+    p.chunk = p.bucket = 0;
+    p.group = -1;
+    p.flat_offset = 0;
+    p.value = p.gradient = p.squares = {};
+  }
+  clone->models = plan.models;
+  clone->step = plan.step;
+  clone->step_sums = plan.step_sums;
+  clone->train_feed = plan.train_feed;
+  clone->eval_feed = plan.eval_feed;
+  clone->accumulation = plan.accumulation;
+  clone->total_steps = plan.total_steps;
+  return clone;
+}
+
+}  // namespace plait::plan

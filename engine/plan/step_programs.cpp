@@ -1,0 +1,386 @@
+#include "engine/plan/step_programs.hpp"
+
+#include <plait/comm.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+
+#include "engine/plan/collectives.hpp"
+#include "engine/plan/zero.hpp"
+#include "engine/program/differentiate.hpp"
+#include "engine/program/recompute.hpp"
+#include "engine/program/rule.hpp"
+#include "engine/program/shard.hpp"
+
+namespace plait::plan {
+
+using program::attr;
+using program::Graph;
+using program::make_shape;
+using program::ValueId;
+
+ValueId flat(Graph& g, const std::string& name, int32_t segment, int64_t first, int64_t n) {
+  return g.persistent(name, make_shape(PLAIT_F32, {n}),
+                      {segment, static_cast<uint64_t>(first) * 4});
+}
+
+namespace {
+
+// Adds a micro-batch's value to what the step has so far, or sets it when there is only one.
+ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, ValueId v,
+                           BufferRef buffer) {
+  if (!plan.accumulates()) return g.bind(v, buffer);
+  const ValueId sum = g.persistent(name, g.shape(v), buffer);
+  return g.assign(sum, program::binary(g, "add", sum, v));
+}
+
+// A gradient that is complete when it is made is squared and summed there, so that the norm need not read all of them again.
+void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
+  auto model = std::find_if(plan.models.begin(), plan.models.end(),
+                            [&](const Model& m) { return m.name == p.model; });
+  if (model->squares < 0)
+    model->squares = plan.storage.add(p.model + ".squares", Category::kResults);
+  if (p.squares.segment < 0) p.squares = plan.storage.allocate(model->squares, 4, 4);
+  std::vector<int64_t> axes(g.shape(gradient).ndim);
+  std::iota(axes.begin(), axes.end(), 0);
+  g.scope = p.model + ".optimizer";
+  g.bind(
+      g.apply1("reduce", {gradient},
+               {attr("kind", std::string("sum_squares")), attr("axes", axes), attr("keep", false)}),
+      p.squares);
+}
+
+// What the replicas counted is on its way to what all of them did; finish_step_sums() waits.
+void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
+  std::vector<ValueId> in{flat(g, "sums", plan.step_sums.segment, 0, plan.n_step_sums())};
+  in.insert(in.end(), bound.begin(), bound.end());
+  g.scope = "replicas";
+  plan.step_sums_collective =
+      add_collective(plan, "losses and weights", topology::Axis::kData, PLAIT_COMM_ALL_REDUCE);
+  start_all_reduce(g, plan, plan.step_sums_collective, std::move(in));
+}
+
+// Gradients go out bucket by bucket. The backward pass makes the last parameters' first.
+void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& bound,
+                      int32_t chunk) {
+  for (size_t k = 0; k < plan.groups.size(); ++k) {
+    ParameterGroup& group = plan.groups[k];
+    g.scope = group.name;
+    for (size_t i = group.buckets.size(); i-- > 0;) {
+      Bucket& bucket = group.buckets[i];
+      if (bucket.chunk != chunk) continue;
+      const std::string name = "gradients of " + group.name + ", bucket " + std::to_string(i);
+      std::vector<ValueId> in{flat(g, name, group.gradients, bucket.begin, bucket.elements)};
+      for (const auto& [p, v] : bound) {
+        if (p->group == static_cast<int32_t>(k) && p->flat_offset >= bucket.begin &&
+            p->flat_offset < bucket.begin + bucket.elements)
+          in.push_back(v);
+      }
+      const bool scatter = bucket.shard_elements != bucket.elements;
+      bucket.gradient_collective =
+          add_collective(plan, name, topology::Axis::kData,
+                         scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
+      if (scatter)
+        start_reduce_scatter(g, plan, bucket.gradient_collective, std::move(in),
+                             {group.gradients, static_cast<uint64_t>(bucket.shard_begin) * 4});
+      else
+        start_all_reduce(g, plan, bucket.gradient_collective, std::move(in));
+    }
+  }
+}
+
+// What is needed of a program after it was shared out among the tensor ranks; the ids are replaced by those of the new one.
+class LiveOuts {
+ public:
+  void add(ValueId& v, int32_t dim = program::kReplicated) {
+    at_.push_back(&v);
+    requested_.push_back({v, dim});
+  }
+  std::unique_ptr<Graph> shard(const Plan& plan, std::unique_ptr<Graph> graph,
+                               const std::map<ValueId, int32_t>& sharded,
+                               const AddCollective& add) {
+    if (plan.grid.tensor() == 1) return graph;
+    const program::TensorGroup tensor_group{plan.grid.tensor(), plan.at.tensor,
+                                            [&](const std::string& name, uint32_t kind,
+                                                uint32_t reduction, uint32_t dtype, uint64_t n) {
+                                              Collective e;
+                                              e.name = name;
+                                              e.axis = topology::Axis::kTensor;
+                                              e.kind = kind;
+                                              e.reduction = reduction;
+                                              e.dtype = dtype;
+                                              e.n = n;
+                                              return add(std::move(e));
+                                            }};
+    std::vector<ValueId> made;
+    auto own = program::shard_graph(*graph, sharded, tensor_group, requested_, made);
+    for (size_t i = 0; i < made.size(); ++i) *at_[i] = made[i];
+    return own;
+  }
+
+ private:
+  std::vector<ValueId*> at_;
+  std::vector<program::RequestedValue> requested_;
+};
+
+// The parameters that a program reads, each stage with a value of its own; shared: the values that tensor ranks share.
+std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& tracer,
+                                            std::map<ValueId, int32_t>& sharded) {
+  std::vector<ValueId> values;
+  for (const Parameter& p : plan.parameters)
+    if (const ValueId v = tracer.parameter_value(p.name)) values.push_back(v);
+  const auto split = program::split_parameter_uses(g, values);
+  std::vector<ParameterUse> parameter_uses;
+  for (Parameter& p : plan.parameters) {
+    const ValueId v = tracer.parameter_value(p.name);
+    if (!v) continue;
+    for (auto at = split.lower_bound({v, 0}); at != split.end() && at->first.first == v; ++at) {
+      parameter_uses.push_back({&p, at->first.second, at->second, 0});
+      if (p.is_sharded()) sharded[at->second] = p.shard_dim;
+    }
+  }
+  return parameter_uses;
+}
+
+void differentiate(Graph& g, const std::vector<Tracer::Result>& results,
+                   std::vector<ParameterUse>& parameter_uses) {
+  ValueId total = 0;
+  for (const auto& r : results)
+    if (r.loss_sum) total = total ? program::binary(g, "add", total, r.loss_sum) : r.loss_sum;
+  std::vector<ValueId> targets;
+  for (const ParameterUse& use : parameter_uses)
+    if (!use.parameter->frozen) targets.push_back(use.value);
+  const auto gradients = program::differentiate(g, total, targets);
+  size_t i = 0;
+  for (ParameterUse& use : parameter_uses)
+    if (!use.parameter->frozen) use.gradient = gradients[i++];
+}
+
+int32_t dim_of(const Parameter& p) { return p.is_sharded() ? p.shard_dim : program::kReplicated; }
+
+void add_results(std::vector<Tracer::Result>& results, LiveOuts& live_outs) {
+  for (auto& r : results) {
+    live_outs.add(r.loss_sum);
+    live_outs.add(r.weight_sum);
+  }
+}
+
+// Values that cost little for their size go first. Of those that cost the same every second one, then every second one of the rest:
+// what stays between them keeps short what is made again at once.
+void order_by_cost(std::vector<program::SavedValue>& saved, size_t count) {
+  const auto price = [](const program::SavedValue& s) {
+    return s.flops / static_cast<double>(std::max<uint64_t>(s.bytes, 1));
+  };
+  std::stable_sort(saved.begin(), saved.end(),
+                   [&](const auto& a, const auto& b) { return price(a) < price(b); });
+  for (size_t begin = 0, end = 0; begin < saved.size(); begin = end) {
+    while (end < saved.size() && price(saved[end]) <= price(saved[begin]) * 1.01) ++end;
+    std::vector<std::pair<int, program::SavedValue>> same;
+    for (size_t i = begin; i < end; ++i)
+      same.emplace_back(std::countr_zero(i - begin + 1), saved[i]);
+    std::stable_sort(same.begin(), same.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t i = begin; i < end; ++i) saved[i] = same[i - begin].second;
+  }
+  saved.resize(std::min(saved.size(), count));
+}
+
+void apply_recompute(Graph& g, RecomputeOptions& recompute) {
+  if (recompute.mode == "none") return;
+  std::vector<program::SavedValue> saved = program::saved_values(g);
+  recompute.candidates = saved.size();
+  if (recompute.mode == "layer")
+    std::erase_if(saved, [](const program::SavedValue& s) { return !s.layer_local; });
+  if (recompute.mode == "budget") order_by_cost(saved, recompute.n_cheapest);
+  std::vector<ValueId> dropped;
+  for (const program::SavedValue& s : saved) dropped.push_back(s.value);
+  program::recompute(g, dropped, recompute.mode == "layer");
+}
+
+}  // namespace
+
+TracedStep write_training(Plan& plan, Tracer& tracer, RecomputeOptions& recompute,
+                          const AddCollective& add) {
+  TracedStep w;
+  w.results = tracer.results();
+  w.graph = tracer.take_graph();
+  auto sharded = tracer.sharded();
+  w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, sharded);
+  differentiate(*w.graph, w.results, w.parameter_uses);
+  LiveOuts live_outs;
+  add_results(w.results, live_outs);
+  for (ParameterUse& use : w.parameter_uses) {
+    live_outs.add(use.gradient, dim_of(*use.parameter));
+    live_outs.add(use.value, dim_of(*use.parameter));
+  }
+  w.graph = live_outs.shard(plan, std::move(w.graph), sharded, add);
+  apply_recompute(*w.graph, recompute);
+  return w;
+}
+
+TracedStep write_evaluation(Plan& plan, Tracer& tracer, const AddCollective& add) {
+  TracedStep w;
+  w.results = tracer.results();
+  w.states = tracer.metric_states();
+  w.outputs = tracer.outputs();
+  w.graph = tracer.take_graph();
+  std::erase_if(w.outputs, [&](const auto& o) {  // not one row per sample
+    const plait_shape& shape = w.graph->shape(o.second);
+    return shape.ndim < 1 || shape.dims[0] != plan.eval_feed.batch;
+  });
+  auto sharded = tracer.sharded();
+  w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, sharded);
+  LiveOuts live_outs;
+  add_results(w.results, live_outs);
+  for (auto& s : w.states) live_outs.add(s.state);
+  for (auto& o : w.outputs) live_outs.add(o.second);
+  for (ParameterUse& use : w.parameter_uses) live_outs.add(use.value, dim_of(*use.parameter));
+  w.graph = live_outs.shard(plan, std::move(w.graph), sharded, add);
+  return w;
+}
+
+int32_t stage_of(const Graph& g, ValueId v) {
+  const int32_t producer = g.value(v).producer;
+  return producer < 0 ? 0 : g.ops()[static_cast<size_t>(producer)].stage;
+}
+
+std::vector<program::LiveOut> live_outs_of(const TracedStep& w) {
+  std::vector<program::LiveOut> all;
+  const auto add = [&](ValueId v) {
+    if (v) all.push_back({v, stage_of(*w.graph, v)});
+  };
+  for (const auto& r : w.results) {
+    add(r.loss_sum);
+    add(r.weight_sum);
+  }
+  for (const auto& s : w.states) add(s.state);
+  for (const auto& o : w.outputs) add(o.second);
+  for (const ParameterUse& use : w.parameter_uses)
+    if (use.gradient) all.push_back({use.gradient, use.stage});
+  return all;
+}
+
+namespace {
+
+// What is delivered of the losses.
+std::vector<ValueId> bind_loss_sums(Plan& plan, const TracedStep& w, const StageView& view) {
+  Graph& g = view.graph;
+  std::vector<ValueId> sums;
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    const Model& model = plan.models[m];
+    if (!model.trained) continue;
+    const auto add = [&](const char* name, ValueId v, BufferRef buffer) {
+      if (const ValueId own = view.live_out(v, stage_of(*w.graph, v)))
+        sums.push_back(bind_or_accumulate(g, plan, name, own, buffer));
+    };
+    add("loss_sum", w.results[m].loss_sum, model.loss_sum);
+    add("weight_sum", w.results[m].weight_sum, model.weight_sum);
+  }
+  return sums;
+}
+
+void gather_parameter_uses(Plan& plan, const TracedStep& w, const StageView& view) {
+  if (plan.zero < 3) return;
+  std::map<const Parameter*, ValueId> values;
+  for (const ParameterUse& use : w.parameter_uses)
+    if (const ValueId v = view.read(use)) values[use.parameter] = v;
+  if (!values.empty()) gather_parameters(view.graph, plan, values);
+}
+
+}  // namespace
+
+void bind_training_outputs(Plan& plan, const TracedStep& w, const StageView& view) {
+  Graph& g = view.graph;
+  const std::vector<ValueId> sums = bind_loss_sums(plan, w, view);
+  std::map<const Parameter*, ValueId> bound;
+  for (const ParameterUse& use : w.parameter_uses) {
+    const ValueId own = use.gradient ? view.live_out(use.gradient, use.stage) : 0;
+    if (!own) continue;
+    Parameter& p = *use.parameter;
+    bound[&p] =
+        plan.zero < 2 ? bind_or_accumulate(g, plan, p.name + ".gradient", own, p.gradient) : own;
+    if (!plan.accumulates() && plan.grid.ranks() == 1) bind_gradient_squares(g, plan, p, own);
+  }
+  const bool shares = view.last && plan.grid.data() > 1;
+  // Pipeline ranks add up their sums when all is done: see write_update().
+  if (shares && plan.grid.pipeline() == 1) start_step_sums(g, plan, sums);
+  if (plan.zero >= 2)
+    scatter_gradients(g, plan, bound);
+  else if (shares)
+    reduce_gradients(g, plan, bound, view.chunk);
+  gather_parameter_uses(plan, w, view);
+}
+
+void allocate_evaluation_results(Plan& plan, const TracedStep& w) {
+  const int32_t segment = plan.storage.add("evaluation", Category::kResults);
+  const auto allocate = [&](ValueId v) {
+    return plan.storage.allocate(segment, program::bytes(w.graph->shape(v)));
+  };
+  for (const auto& s : w.states) plan.metrics.push_back({s.name, s.item, allocate(s.state)});
+  for (const auto& [name, v] : w.outputs)
+    plan.outputs.push_back({name, w.graph->shape(v), allocate(v),
+                            plan.pipeline.schedule.shape.rank_of(stage_of(*w.graph, v))});
+}
+
+void bind_evaluation_outputs(Plan& plan, const TracedStep& w, const StageView& view) {
+  const auto bind = [&](ValueId v, BufferRef buffer) {
+    if (const ValueId own = v ? view.live_out(v, stage_of(*w.graph, v)) : 0)
+      view.graph.bind(own, buffer);
+  };
+  for (size_t m = 0; m < plan.models.size(); ++m) {
+    bind(w.results[m].loss_sum, plan.models[m].eval_loss_sum);
+    bind(w.results[m].weight_sum, plan.models[m].eval_weight_sum);
+  }
+  for (size_t i = 0; i < w.states.size(); ++i) bind(w.states[i].state, plan.metrics[i].state);
+  for (size_t i = 0; i < w.outputs.size(); ++i) bind(w.outputs[i].second, plan.outputs[i].buffer);
+  gather_parameter_uses(plan, w, view);
+}
+
+void sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name, ValueId v) {
+  if (ranks_of(plan, axis) == 1) return;
+  const int32_t collective = add_collective(plan, name, axis, PLAIT_COMM_ALL_REDUCE);
+  wait_collective(g, collective, start_all_reduce(g, plan, collective, {v}));
+}
+
+void wait_pending_sends(Graph& g, const std::vector<PendingSend>& pending) {
+  g.scope = "stages";
+  for (const PendingSend& p : pending)
+    for (int32_t slot = 0; slot < p.slots; ++slot)
+      wait_for_slot(g, p.collective, g.persistent("sent", p.shape, p.buffer), slot);
+}
+
+std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
+  auto graph = std::make_unique<Graph>(plan.rules.get());
+  graph->scope = "stages";
+  for (const Output& n : plan.outputs) {
+    const int32_t id = add_collective(plan, "value '" + n.name + "'", topology::Axis::kPipeline,
+                                      PLAIT_COMM_BROADCAST);
+    plan.collectives[static_cast<size_t>(id)].peer = static_cast<uint32_t>(n.owner);
+    const ValueId v = graph->persistent(n.name, n.shape, n.buffer);
+    wait_collective(*graph, id, start_broadcast(*graph, plan, id, v));
+  }
+  return graph;
+}
+
+std::unique_ptr<Graph> write_reduce_metrics(Plan& plan, const std::vector<PendingSend>& pending) {
+  auto graph = std::make_unique<Graph>(plan.rules.get());
+  wait_pending_sends(*graph, pending);
+  graph->scope = "replicas";
+  plan.n_metric_sums = 2 + 2 * static_cast<int64_t>(plan.models.size());
+  for (const Metric& m : plan.metrics) plan.n_metric_sums += m.item->n_state;
+  const int32_t segment = plan.storage.add("totals", Category::kResults);
+  plan.metric_sums = plan.storage.allocate(segment, static_cast<uint64_t>(plan.n_metric_sums) * 8);
+  const ValueId totals =
+      graph->persistent("totals", make_shape(PLAIT_F64, {plan.n_metric_sums}), plan.metric_sums);
+  // Tensor ranks count the same samples, but any of them may want to stop.
+  const ValueId wish = graph->persistent("stop request", make_shape(PLAIT_F64, {1}),
+                                         {plan.metric_sums.segment, plan.metric_sums.offset + 8});
+  sum_over(*graph, plan, topology::Axis::kTensor, "stop request", wish);
+  sum_over(*graph, plan, topology::Axis::kData, "metrics of an evaluation", totals);
+  sum_over(*graph, plan, topology::Axis::kPipeline, "metrics of an evaluation, by stage", totals);
+  return graph;
+}
+
+}  // namespace plait::plan

@@ -1,0 +1,97 @@
+#include "engine/runtime/backend_selection.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/runtime/hierarchical.hpp"
+#include "engine/runtime/hosts.hpp"
+
+namespace plait::runtime {
+namespace {
+
+// The nearest backend that reaches all members and exchanges this device's memory.
+const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
+                                      std::span<const int32_t> members, bool host_memory) {
+  if (plan.backend != "auto") {
+    const plait_comm_item& item = plan.registry->comm(plan.backend);
+    if (item.device ? plan.device == item.device : host_memory) return item;
+    fail_config(
+        "[topology] backend '" + plan.backend + "' (topology.backend) exchanges " +
+        (item.device ? std::string("memory of device '") + item.device + "'" : "host memory") +
+        ", not that of device '" + plan.device + "'; choose another, or \"auto\"");
+  }
+  const auto all_share = [&](std::string Peer::*what) {
+    return std::all_of(members.begin(), members.end(), [&](int32_t r) {
+      return peers[static_cast<size_t>(r)].*what == peers[static_cast<size_t>(members[0])].*what;
+    });
+  };
+  const uint32_t needed = all_share(&Peer::process) ? PLAIT_COMM_REACH_PROCESS
+                          : all_share(&Peer::host)  ? PLAIT_COMM_REACH_HOST
+                                                    : PLAIT_COMM_REACH_NETWORK;
+  const plait_comm_item* best = nullptr;
+  for (const std::string& name : plan.registry->comms()) {
+    const plait_comm_item& item = plan.registry->comm(name);
+    if (item.reach < PLAIT_COMM_REACH_PROCESS || item.reach > PLAIT_COMM_REACH_NETWORK)
+      fail(PLAIT_ERR_PLUGIN,
+           strf("[plugin %s] backend '%s' says it reaches %u, expected "
+                "PLAIT_COMM_REACH_*",
+                plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
+    const bool fits = item.device ? plan.device == item.device : host_memory;
+    if (!fits || item.reach < needed) continue;
+    if (!best || item.reach < best->reach) best = &item;
+  }
+  if (best) return *best;
+  static const char* const kReach[] = {"", "one process", "one host", "several hosts"};
+  const std::vector<std::string> names = plan.registry->comms();
+  fail_config("[topology] no backend of those loaded (" + (names.empty() ? "none" : join(names)) +
+              ") connects ranks of " + kReach[needed] + " on device '" + plan.device +
+              "'; add a comm plugin, or name one with topology.backend" +
+              plan.registry->load_summary());
+}
+
+Hosts hosts_of(const std::vector<Peer>& peers, const topology::ProcessGroup& group) {
+  std::vector<std::string> hosts;
+  for (const int32_t r : group.members) hosts.push_back(peers[static_cast<size_t>(r)].host);
+  return Hosts(hosts);
+}
+
+}  // namespace
+
+BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
+                                const topology::ProcessGroup& group, bool host_memory) {
+  BackendSelection selection{&select_backend(plan, peers, group.members, host_memory), nullptr, ""};
+  selection.name = selection.flat->name;
+  const Hosts hosts = hosts_of(peers, group);
+  if (plan.backend != "auto" || !host_memory || hosts.count() == 1 || selection.flat->device)
+    return selection;
+  std::vector<std::string> names;
+  for (const std::vector<uint32_t>& places : hosts.members()) {
+    if (places.size() == 1) continue;
+    std::vector<int32_t> members;
+    for (const uint32_t place : places) members.push_back(group.members[place]);
+    const plait_comm_item& intra = select_backend(plan, peers, members, host_memory);
+    if (intra.device) return selection;
+    if (std::find(names.begin(), names.end(), intra.name) == names.end())
+      names.emplace_back(intra.name);
+    if (std::find(members.begin(), members.end(), plan.rank) != members.end())
+      selection.intra = &intra;
+  }
+  std::erase(names, selection.flat->name);
+  names.emplace_back(selection.flat->name);
+  selection.name = join(names, "+");
+  return selection;
+}
+
+// Stages of a pipeline differ in what they exchange, and send.
+bool plan_needs_flat_group(const plan::Plan& plan, topology::Axis axis, uint32_t channel) {
+  return axis == topology::Axis::kPipeline ||
+         std::any_of(plan.collectives.begin(), plan.collectives.end(),
+                     [&](const plan::Collective& e) {
+                       return e.axis == axis && e.channel == channel &&
+                              needs_flat_group(e.kind, e.dtype, e.reduction);
+                     });
+}
+
+}  // namespace plait::runtime

@@ -1,0 +1,32 @@
+// The backends over which a group communicates.
+#pragma once
+
+#include <plait/comm.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/control.hpp"
+
+namespace plait::runtime {
+
+// One backend for all members; or a hierarchical group: one backend within each host and one between hosts.
+struct BackendSelection {
+  const plait_comm_item* flat;  // reaches all members
+  const plait_comm_item* intra =
+      nullptr;       // reaches those of this rank's host, where there are others
+  std::string name;  // of all backends in use, the same on all members
+  bool hierarchical() const { return name != flat->name; }
+};
+
+// The backend that topology.backend names; with "auto" the nearest. A group is hierarchical unless that brings nothing: when no two
+// members share a host, or nothing nearer than the network reaches those that do; nor is it for memory of a device. Errors:
+// PLAIT_ERR_CONFIG when no backend reaches all members.
+BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
+                                const topology::ProcessGroup& group, bool host_memory);
+
+// Whether some calls of the plan on that group need the flat group; the same on all members.
+bool plan_needs_flat_group(const plan::Plan& plan, topology::Axis axis, uint32_t channel);
+
+}  // namespace plait::runtime

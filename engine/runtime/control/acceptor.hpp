@@ -1,0 +1,81 @@
+// Accepts connections for rank 0 and passes on those that prove to be ranks of the job.
+//
+// Anybody may connect: a port scanner, a browser, an earlier run, an attacker. Nobody gets a payload byte before both
+// sides have proven that they know the secret; who does not within 5 s, or sends anything else, is dropped with a line in the log.
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/log.hpp"
+#include "engine/runtime/control/auth.hpp"
+#include "engine/runtime/control/connection.hpp"
+
+namespace plait::runtime::control {
+
+// Log lines that strangers cause: a few of them, then a count.
+class RateLimitedLog {
+ public:
+  explicit RateLimitedLog(Log& log) : log_(log) {}
+  ~RateLimitedLog() { log_rest(); }
+  RateLimitedLog(const RateLimitedLog&) = delete;
+  RateLimitedLog& operator=(const RateLimitedLog&) = delete;
+  void add(const std::string& text, Time now);
+
+ private:
+  void log_rest() noexcept;
+
+  Log& log_;
+  Time since_{};
+  unsigned logged_ = 0, dropped_ = 0;
+};
+
+class Acceptor {
+ public:
+  // Takes the connection and its proven challenge. May throw: then only this connection is dropped.
+  using OnAdmitted = std::function<void(std::unique_ptr<Connection> connection,
+                                        const Challenge& who, const std::string& from)>;
+
+  // The listening socket is borrowed, and made non-blocking. Errors: PLAIT_ERR_IO.
+  Acceptor(int listener, std::string secret, std::string run, Log& log, OnAdmitted on_admitted);
+
+  // Adds what it wants to know to a call of poll(), and takes what came of it, from the same place on.
+  void watch(std::vector<pollfd>& fds, Time now) const;
+  void serve(const std::vector<pollfd>& fds, size_t first, Time now);
+  Time due(Time now) const;  // when serve() has something to do whatever poll() says
+  RateLimitedLog& refusal_log() { return refusal_log_; }
+
+ private:
+  struct PendingConnection {
+    std::unique_ptr<Connection> connection;
+    std::string from;
+    Time since;
+    bool greeted = false, gone = false;
+    Challenge challenge;
+  };
+
+  void accept_pending(Time now);
+  void evict_oldest(Time now);
+  static bool is_overdue(const PendingConnection& pending, Time now);
+  static Clock::duration limit(
+      const PendingConnection& pending);  // how long it may stay when there is no room
+  bool has_capacity(Time now) const;
+  void receive_frames(PendingConnection& pending, Time now);
+  void answer(PendingConnection& pending, const Frame& frame);
+  void admit(PendingConnection& pending, const Frame& frame);
+  void drop(PendingConnection& pending, const std::string& why, Time now);
+
+  const int listener_;
+  const std::string secret_, run_;
+  const OnAdmitted on_admitted_;
+  RateLimitedLog refusal_log_;
+  std::list<PendingConnection> pending_;  // oldest first
+  Time paused_until_{};                   // out of descriptors, say: no use to ask at once again
+};
+
+}  // namespace plait::runtime::control

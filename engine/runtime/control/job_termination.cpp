@@ -1,0 +1,56 @@
+#include "engine/runtime/control/job_termination.hpp"
+
+#include <utility>
+
+namespace plait::runtime::control {
+
+bool JobTermination::set(EndReason end) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (end_.code != PLAIT_OK) return false;
+    end_ = std::move(end);
+  }
+  wake_();
+  std::unique_lock lock(mutex_);
+  run(lock);
+  return true;
+}
+
+void JobTermination::fail(const char* why) noexcept {
+  try {
+    set({PLAIT_ERR_PEER, std::string("the control channel of this rank broke: ") + why});
+  } catch (...) {
+    set({PLAIT_ERR_PEER, "out of memory"});  // short enough to need none
+  }
+}
+
+void JobTermination::on_end(EndCallback call) {
+  std::unique_lock lock(mutex_);
+  const std::thread::id nobody, me = std::this_thread::get_id();
+  idle_.wait(lock, [&] { return runs_on_ == nobody || runs_on_ == me; });
+  call_ = std::move(call);
+  if (end_.code != PLAIT_OK) run(lock);
+}
+
+// Nobody writes end_ any more.
+void JobTermination::run(std::unique_lock<std::mutex>& lock) {
+  if (!call_) return;
+  const EndCallback call = std::exchange(call_, {});
+  const std::thread::id outer = std::exchange(runs_on_, std::this_thread::get_id());
+  lock.unlock();
+  try {
+    call(end_.text);
+  } catch (...) {
+    // There is nobody to tell.
+  }
+  lock.lock();
+  runs_on_ = outer;
+  idle_.notify_all();
+}
+
+EndReason JobTermination::get() const {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
+}  // namespace plait::runtime::control

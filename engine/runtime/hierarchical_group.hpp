@@ -1,0 +1,74 @@
+// One rank's end of a hierarchical group: its parts, and their common end.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/runtime/hierarchical.hpp"
+#include "engine/runtime/hierarchical_steps.hpp"
+#include "engine/runtime/serial_worker.hpp"
+
+namespace plait::runtime {
+
+// The group's store, with names of its own for a part.
+class PrefixedStore {
+ public:
+  PrefixedStore(const plait_store* whole, std::string prefix)
+      : raw_{sizeof(plait_store), this, set, get}, whole_(*whole), prefix_(std::move(prefix)) {}
+  PrefixedStore(const PrefixedStore&) = delete;
+  PrefixedStore& operator=(const PrefixedStore&) = delete;
+  const plait_store* raw() const { return &raw_; }
+
+ private:
+  static plait_error* set(void* self, const char* key, const void* data, uint64_t size);
+  static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
+                          uint64_t* size);
+  const plait_store raw_;
+  const plait_store whole_;
+  const std::string prefix_;
+};
+
+class HierarchicalGroup {
+ public:
+  HierarchicalGroup(const HierarchicalConfig& config, const plait_comm_setup& setup);
+  ~HierarchicalGroup();
+  HierarchicalGroup(const HierarchicalGroup&) = delete;
+  HierarchicalGroup& operator=(const HierarchicalGroup&) = delete;
+
+  // Ends all parts; the first text stays. [thread: any]
+  void abort(std::string text) noexcept;
+  // Throws the text it was ended with, if it was.
+  void check() const {
+    if (failed_) throw_failure();
+  }
+  [[noreturn]] void throw_failure() const;
+
+  const std::string& head() const { return head_; }  // "[NAME] group 'data[0]'"
+  const std::string& name(uint32_t member) const { return names_.at(member); }
+  const CommSubgroups& subgroups() const { return subgroups_; }
+  SerialWorker& worker() { return *worker_; }
+
+ private:
+  // Connects some of the members. `where` ends the name of the part: " on HOST"; `extra`: seconds it waits longer for a call.
+  CommSubgroup open(const CommBackend& backend, const plait_comm_setup& setup,
+                    std::span<const uint32_t> members, const std::string& where,
+                    const std::string& prefix, double extra);
+  void open_all(const HierarchicalConfig& config, const plait_comm_setup& setup);
+  void close() noexcept;
+
+  const std::string head_;
+  CommSubgroups subgroups_;
+  std::vector<std::string> names_;  // (R)
+  std::deque<PrefixedStore> stores_;
+  mutable std::mutex mutex_;
+  std::string failure_;
+  std::atomic<bool> failed_{false};
+  std::optional<SerialWorker> worker_;
+};
+
+}  // namespace plait::runtime

@@ -1,0 +1,100 @@
+// Whether a checkpoint has what a session needs, before anything of it is read.
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
+#include "engine/program/rule.hpp"
+#include "engine/session/session.hpp"
+
+namespace plait::session {
+namespace {
+
+const config::ModelConfig& model_of(const plan::Plan& plan, const plan::Parameter& p) {
+  for (const auto& model : plan.experiment.models)
+    if (model.name == p.model) return model;
+  fail_internal("[session] parameter '" + p.name + "' belongs to no model");
+}
+
+// " of model.layers[1] (exp.toml:12:1)", "" where no layer has that name.
+std::string of_layer(const plan::Plan& plan, const plan::Parameter& p) {
+  for (const auto& layer : model_of(plan, p).layers)
+    if (starts_with(p.name, p.model + "." + layer.name + "."))
+      return " of " + layer.path + " (" + layer.origin.text() + ")";
+  return "";
+}
+
+// "start anew with model.load = ...".
+std::string start_anew(const plan::Plan& plan, const plan::Parameter& p,
+                       const checkpoint::Checkpoint& c) {
+  const std::string key = model_of(plan, p).path + ".load";
+  const std::string file = c.path() + "/model.safetensors";
+  return "start anew with " + key +
+         (c.has_file("model.safetensors") ? " = \"" + file + "\""
+                                          : ", which takes a file of weights");
+}
+
+[[noreturn]] void fail_state(const plan::Plan& plan, const plan::CheckpointBlock& b,
+                             const checkpoint::Checkpoint& c) {
+  const plan::Parameter& p = b.parameter;
+  const config::ModelConfig& model = model_of(plan, p);
+  const std::string state = b.tensor.substr(p.name.size() + 1),
+                    key = model.path + ".optimizer.type";
+  const auto& settings = c.state().settings;
+  const auto saved = settings.find(key);
+  const std::string own = model.optimizer ? model.optimizer->type : "";
+  std::string was = saved == settings.end() ? "another optimizer" : saved->second;
+  std::erase(was, '"');
+  const bool same = was == own;
+  fail_config(
+      "[session] '" + c.path() + "' was saved with " + was + (same ? " of other options" : "") +
+      " and has no state '" + state + "' of " + own + " for '" + p.name + "'; resume with " +
+      (same || saved == settings.end() ? "the optimizer as it was" : key + " = " + saved->second) +
+      ", or " + start_anew(plan, p, c));
+}
+
+}  // namespace
+
+// Errors: PLAIT_ERR_CONFIG naming the layer, or the optimizer, that is not the one that was saved.
+void Session::check_compatibility(const checkpoint::Checkpoint& c, bool parameters_only) const {
+  const std::string way_out = "; take the model that was saved, or start anew";
+  for (const plan::Parameter& p : plan_->parameters) {
+    const checkpoint::TensorRecord* t = c.find(p.name);
+    if (!t) {
+      std::vector<std::string> names;
+      for (const auto& one : c.tensors()) names.push_back(one.name);
+      fail_config("[session] '" + c.path() + "' has no parameter '" + p.name + "'" +
+                  of_layer(*plan_, p) + did_you_mean(nearest(p.name, names)) +
+                  ": another model was saved" + way_out);
+    }
+    const plait_shape saved = program::make_shape(t->dtype, t->shape);
+    if (!program::same(saved, p.shape))
+      fail_config("[session] parameter '" + p.name + "'" + of_layer(*plan_, p) + " is " +
+                  program::text(p.shape) + ", in '" + c.path() + "' it is " + program::text(saved) +
+                  way_out);
+  }
+  if (parameters_only) return;
+  plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
+    if (b.optimizer && !c.find(b.tensor)) fail_state(*plan_, b, c);
+  });
+}
+
+// What is different from the experiment that a checkpoint was saved with: it goes on with what is here, and says so.
+void Session::warn_of_differences(const checkpoint::RunState& s, const std::string& path) const {
+  if (!ranks_.is_leader()) return;
+  constexpr size_t kMost = 12;
+  std::vector<std::string> lines;
+  if (!s.settings.empty())
+    lines = differences(s.settings, result_config(*plan_));
+  else if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))  // an older engine's
+    lines = {strf("run.seed was %lu, is %ld", static_cast<unsigned long>(s.seed),
+                  static_cast<long>(plan_->experiment.run.seed))};
+  if (lines.empty()) return;
+  const size_t n = lines.size();
+  if (n > kMost) {
+    lines.resize(kMost);
+    lines.push_back(strf("and %zu more", n - kMost));
+  }
+  log_.warn("[session] the run goes on otherwise than '" + path +
+            "' was saved: " + join(lines, "; "));
+}
+
+}  // namespace plait::session

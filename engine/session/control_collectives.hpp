@@ -1,0 +1,40 @@
+// Collectives of short texts over the control channel. All ranks call them in the same order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/runtime/control.hpp"
+
+namespace plait::session {
+
+// One thread at a time. Collectives of different names are independent, so two threads may each use one.
+class ControlCollectives {
+ public:
+  // control: nullptr where there is one rank.
+  ControlCollectives(runtime::Control* control, std::string name, int32_t rank, int32_t size)
+      : control_(control), name_(std::move(name)), rank_(rank), size_(size) {}
+
+  bool is_single() const { return !control_; }
+  bool is_leader() const { return rank_ == 0; }
+  int32_t rank() const { return rank_; }
+  int32_t size() const { return size_; }
+
+  // Rank 0's text, on every rank. Errors: PLAIT_ERR_PEER. [blocks: yes]
+  std::string broadcast(const std::string& text);
+  // Every rank's text, by rank.
+  std::vector<std::string> all_gather(const std::string& text);
+
+ private:
+  std::string key(const char* what, int32_t rank) const;
+  void publish(const char* what, const std::string& text);
+
+  runtime::Control* control_;
+  std::string name_;
+  int32_t rank_, size_;
+  int64_t round_ = 0;                   // so far
+  std::vector<std::string> published_;  // keys of this rank that the others may not have read yet
+};
+
+}  // namespace plait::session

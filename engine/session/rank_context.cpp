@@ -1,0 +1,113 @@
+#include "engine/session/rank_context.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/session/identity.hpp"
+
+namespace plait::session {
+
+void fail_collective(uint32_t code, std::string text) {
+  throw CollectiveError(code, std::move(text));
+}
+
+RankContext::RankContext(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log)
+    : plan_(std::move(plan)),
+      rank_(plan_->rank),
+      size_(plan_->grid.ranks()),
+      control_(connect_control(job, log)),
+      collectives_(collectives("session")) {}
+
+// Null where there is one rank.
+std::unique_ptr<runtime::Control> RankContext::connect_control(const runtime::Job& job,
+                                                               Log& log) const {
+  if (size_ == 1) return nullptr;
+  if (job.size != size_ || job.rank != rank_)
+    fail(
+        PLAIT_ERR_STATE,
+        strf(
+            "[session] the plan is that of rank %d of %d, the session was opened as rank %d of %d; "
+            "start as many ranks as [topology] asks for (plait run does), and make the plan "
+            "with plait_plan_make_for() and the rank's job",
+            rank_, size_, job.rank, job.size));
+  const topology::Coordinates c = plan_->at;
+  runtime::ControlConfig config;
+  config.job = job;
+  const config::TopologyConfig& otherwise = plan_->experiment.topology;
+  if (job.timeout == 0) config.job.timeout = otherwise.timeout;
+  if (job.connect_timeout == 0) config.job.connect_timeout = otherwise.connect_timeout;
+  config.name =
+      strf("rank %d (pipeline %d, data %d, tensor %d)", rank_, c.pipeline, c.data, c.tensor);
+  config.identity = identity_of(*plan_);
+  try {
+    return std::make_unique<runtime::Control>(config, log);
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_PEER) throw;
+    const size_t prefix = e.text().find("] ");  // "[control] "
+    fail(e.code(), "[session] rendezvous with the other ranks failed: " +
+                       e.text().substr(prefix == std::string::npos ? 0 : prefix + 2));
+  }
+}
+
+RankContext::~RankContext() = default;
+
+runtime::Communicators* RankContext::connect(bool host_memory) {
+  if (is_single()) return nullptr;
+  communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, host_memory);
+  return communicators_.get();
+}
+
+void RankContext::begin_call(const char* what) noexcept {
+  if (control_) control_->begin_call(what);
+}
+
+void RankContext::at_step(int64_t step) noexcept {
+  if (control_) control_->at_step(step);
+}
+
+void RankContext::abort_job(const std::string& text) noexcept {
+  if (control_) control_->abort(text);
+}
+
+// Why the job is over, "" when nobody knows, not even a heartbeat later. An exchange that was in vain only knows who it waited for,
+// the control channel who is silent.
+std::string RankContext::end_reason() const {
+  if (!control_) return "";
+  const double heartbeat = std::min(1.0, control_->timeout() / 4);
+  const Stopwatch watch;
+  for (;;) {
+    std::string reason = control_->end_reason();
+    if (!reason.empty() || watch.seconds() > heartbeat) return reason;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+namespace {
+const Error& last_cause(const Error& e) { return e.cause() ? last_cause(*e.cause()) : e; }
+
+// The chain, but for an end that only says `reason` again.
+std::shared_ptr<const Error> without(const Error& e, const std::string& reason) {
+  if (!e.cause() && e.text().find(reason) != std::string::npos) return nullptr;
+  return std::make_shared<const Error>(e.code(), e.text(),
+                                       e.cause() ? without(*e.cause(), reason) : nullptr);
+}
+}  // namespace
+
+void RankContext::fail_on_all_ranks(const std::string& where, const Error& e) {
+  if (e.code() != PLAIT_ERR_PEER) {
+    abort_job(where + ": " + e.full_text());
+    throw e;
+  }
+  std::string reason = end_reason();
+  if (reason.empty()) {
+    reason = last_cause(e).text();
+    abort_job(where + ": " + reason);
+  }
+  throw Error(PLAIT_ERR_PEER, where + ": " + reason, without(e, reason));
+}
+
+}  // namespace plait::session

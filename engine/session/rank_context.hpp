@@ -1,0 +1,79 @@
+// The other ranks of the job, as a session sees them. A session alone has one rank, for which everything here is trivial.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.hpp"
+#include "engine/base/log.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/communicators.hpp"
+#include "engine/runtime/control.hpp"
+#include "engine/runtime/job.hpp"
+#include "engine/session/control_collectives.hpp"
+
+namespace plait::session {
+
+// An error that all ranks come to together, and each of them throws: nobody need be told.
+class CollectiveError : public Error {
+ public:
+  using Error::Error;
+};
+[[noreturn]] void fail_collective(uint32_t code, std::string text);
+
+// Owner thread only.
+class RankContext {
+ public:
+  // Meets the other ranks and connects the groups that the plan needs. Errors: those of Control and Communicators.
+  RankContext(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log);
+  ~RankContext();
+  RankContext(const RankContext&) = delete;
+  RankContext& operator=(const RankContext&) = delete;
+
+  bool is_single() const { return !control_; }
+  bool is_leader() const {
+    return rank_ == 0;
+  }  // rank 0: writes the run's files, decides what is decided once
+  int32_t rank() const { return rank_; }
+  int32_t size() const { return size_; }
+
+  // Connects the groups, once the device is known. nullptr when there is nothing to exchange.
+  runtime::Communicators* connect(bool host_memory);
+
+  runtime::Communicators* communicators() const { return communicators_.get(); }
+
+  // Of the calls that all ranks make in the same order.
+  ControlCollectives& collectives() { return collectives_; }
+  std::string broadcast(const std::string& text) { return collectives_.broadcast(text); }
+  std::vector<std::string> all_gather(const std::string& text) {
+    return collectives_.all_gather(text);
+  }
+  // Collectives independent of those, for another thread, which must be done with them before this object goes.
+  ControlCollectives collectives(std::string name) const {
+    return {control_.get(), std::move(name), rank_, size_};
+  }
+
+  // Leaves the groups: nothing is under way in memory of the device after this.
+  void disconnect() noexcept { communicators_.reset(); }
+  void at_step(int64_t step) noexcept;
+  // A call begins that all ranks make; what: a literal.
+  void begin_call(const char* what) noexcept;
+  // This rank can't go on: the others need not wait for it.
+  void abort_job(const std::string& text) noexcept;
+  // Throws what has failed here: with the reason why the job is over if another rank is that, else as it is, when the others have
+  // been told. `where`: "[session] step failed in step 7".
+  [[noreturn]] void fail_on_all_ranks(const std::string& where, const Error& e);
+
+ private:
+  std::unique_ptr<runtime::Control> connect_control(const runtime::Job& job, Log& log) const;
+  std::string end_reason() const;
+
+  std::shared_ptr<const plan::Plan> plan_;
+  int32_t rank_, size_;
+  std::unique_ptr<runtime::Control> control_;
+  ControlCollectives collectives_;
+  std::unique_ptr<runtime::Communicators> communicators_;
+};
+
+}  // namespace plait::session

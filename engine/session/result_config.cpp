@@ -1,0 +1,107 @@
+#include "engine/session/result_config.hpp"
+
+#include "engine/base/hash.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::session {
+namespace {
+
+using config::OptionSet;
+using config::OptionValue;
+
+class Collector {
+ public:
+  explicit Collector(const plan::Plan& plan) : plan_(plan) {}
+
+  ResultConfig collect() {
+    const config::Experiment& e = plan_.experiment;
+    for (const auto& [path, set] : e.sections)
+      for (const OptionValue& value : set.values()) section(path, value);
+    for (const config::ModelConfig& model : e.models) of_model(model);
+    of_data(*e.dataset("train"));
+    return std::move(all_);
+  }
+
+ private:
+  void add(const std::string& path, const OptionValue& value) {
+    all_[path + "." + value.declared->name] = config::value_toml(value);
+  }
+  void section(const std::string& path, const OptionValue& value) {
+    const std::string_view name = value.declared->name;
+    if ((path == "run" && name == "seed") || (path == "batch" && name == "global") ||
+        path == "precision")
+      add(path, value);
+  }
+  // How ranks share a layer, where its first weights come from and how many batches are read ahead change nothing; nor does where
+  // files lie.
+  void values(const std::string& path, const OptionSet& set) {
+    for (const OptionValue& value : set.values()) {
+      const std::string_view name = value.declared->name;
+      if (value.declared->type != PLAIT_OPT_PATH && name != "parallel" && name != "load" &&
+          name != "prefetch")
+        add(path, value);
+    }
+  }
+  void item(const std::string& path, const config::ItemConfig& of) {
+    values(path, of.keys);
+    values(path, of.options);
+  }
+  template <class T>
+  void list(const std::string& path, const std::vector<T>& items) {
+    for (size_t i = 0; i < items.size(); ++i) item(path + "[" + std::to_string(i) + "]", items[i]);
+  }
+  void of_model(const config::ModelConfig& model) {
+    values(model.path, model.keys);
+    list(model.path + ".layers", model.layers);
+    for (const config::LayerConfig& layer : model.layers)
+      for (const config::TieConfig& tie : layer.tie)
+        all_[layer.path + ".tie." + tie.own] = tie.full;
+    list(model.path + ".losses", model.losses);
+    if (!model.optimizer) return;
+    const std::string path = model.path + ".optimizer";
+    item(path, *model.optimizer);
+    schedule(path, model.optimizer->schedule);
+    for (size_t i = 0; i < model.optimizer->groups.size(); ++i) {
+      const std::string group = path + ".groups[" + std::to_string(i) + "]";
+      values(group, model.optimizer->groups[i].keys);
+      schedule(group, model.optimizer->groups[i].schedule);
+    }
+  }
+  // The run's length decides where a schedule looks at it.
+  void schedule(const std::string& owner, const std::optional<config::ItemConfig>& of) {
+    if (!of) return;
+    item(owner + ".schedule", *of);
+    all_["steps that the schedule counts on"] = std::to_string(plan_.total_steps);
+  }
+  void of_data(const config::DatasetConfig& data) {
+    item("data.train", data);
+    for (const config::NormalizeConfig& one : data.normalize)
+      values("data.train.normalize." + one.field, one.keys);
+    const plait_dataset_info& info = plan_.dataset("train")->info();
+    all_["content of [data.train]"] =
+        strf("%ld samples, %s", static_cast<long>(info.n_samples), hex64(info.fingerprint).c_str());
+  }
+
+  const plan::Plan& plan_;
+  ResultConfig all_;
+};
+
+}  // namespace
+
+ResultConfig result_config(const plan::Plan& plan) { return Collector(plan).collect(); }
+
+std::vector<std::string> differences(const ResultConfig& then, const ResultConfig& now) {
+  std::vector<std::string> lines;
+  for (const auto& [key, was] : then) {
+    const auto is = now.find(key);
+    if (is == now.end())
+      lines.push_back(key + " was " + was + ", is not there any more");
+    else if (is->second != was)
+      lines.push_back(key + " was " + was + ", is " + is->second);
+  }
+  for (const auto& [key, is] : now)
+    if (!then.contains(key)) lines.push_back(key + " was not there, is " + is);
+  return lines;
+}
+
+}  // namespace plait::session

@@ -1,0 +1,20 @@
+// What is wrong with a layout: a key of the configuration, what was found and expected, and what to do. Checks return all
+// faults at once; who knows where a key was set (engine/plan) turns them into problems with a place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plait::topology {
+
+struct TopologyError {
+  std::string key;      // "topology.pipeline"
+  std::string message;  // what, found, expected
+  std::string hint;     // what to do, with the nearest valid choice
+  std::string text() const { return "[topology] " + key + ": " + message + "; " + hint; }
+};
+
+// Throws PLAIT_ERR_CONFIG with the texts of all faults, one a line. Nothing happens when there are none.
+void raise_if_any(const std::vector<TopologyError>& errors);
+
+}  // namespace plait::topology

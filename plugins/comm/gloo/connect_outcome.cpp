@@ -1,0 +1,65 @@
+#include "plugins/comm/gloo/connect_outcome.hpp"
+
+#include "plugins/comm/gloo/sigpipe.hpp"
+
+namespace plait::comm_gloo {
+namespace {
+constexpr size_t kMaxStatusBytes = 1000;  // bytes
+}
+
+ConnectOutcome::ConnectOutcome(const Host& host, const Store& store, std::string key)
+    : host_(host), store_(store), key_(std::move(key)) {
+  const SigpipeBlock block(SigpipeBlock::What::kAll);
+  thread_ = std::thread([this] { await_status(); });
+}
+
+ConnectOutcome::~ConnectOutcome() {
+  publish(status_);
+  thread_.join();
+}
+
+void ConnectOutcome::failed(const std::string& why) noexcept { publish(why); }
+
+std::string ConnectOutcome::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+// The key is taken where another rank was first, whose status is as good.
+void ConnectOutcome::publish(std::string_view status) noexcept {
+  try {
+    store_.set(key_, status.substr(0, kMaxStatusBytes));
+  } catch (const Error& e) {
+    host_.raw()->error_free(e.take());
+  } catch (const std::bad_alloc&) {  // then they learn of it by their time-outs
+  }
+}
+
+void ConnectOutcome::await_status() noexcept {
+  std::string status = "no status came";
+  try {
+    status = store_.get<kMaxStatusBytes>(key_, status);
+  } catch (const Error& e) {  // the time is over, or the job is
+    host_.raw()->error_free(e.take());
+  } catch (const std::bad_alloc&) {
+  }
+  if (status == kConnected) return;
+  const std::lock_guard lock(mutex_);
+  reason_ = std::move(status);
+  if (on_failure_) on_failure_(reason_);
+}
+
+ConnectOutcome::OnFailure::OnFailure(ConnectOutcome& outcome,
+                                     std::function<void(const std::string& why)> callback)
+    : outcome_(outcome) {
+  const std::lock_guard lock(outcome_.mutex_);
+  if (!outcome_.reason_.empty()) fail(PLAIT_ERR_PEER, outcome_.reason_);
+  outcome_.on_failure_ = std::move(callback);
+}
+
+ConnectOutcome::OnFailure::~OnFailure() {
+  const std::lock_guard lock(outcome_.mutex_);
+  outcome_.on_failure_ = nullptr;
+}
+
+}  // namespace plait::comm_gloo

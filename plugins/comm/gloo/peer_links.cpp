@@ -1,0 +1,203 @@
+#include "plugins/comm/gloo/peer_links.hpp"
+
+#include <gloo/transport/pair.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "plugins/comm/gloo/sigpipe.hpp"
+
+namespace plait::comm_gloo {
+namespace {
+
+// A closed connection must be seen this often before the peer counts as dead: Gloo may still be busy with its last words.
+constexpr int kClosedPolls = 3;
+constexpr uint64_t kGoodbyeSlot = 1;  // slot of the last message; those of calls are larger
+
+}  // namespace
+
+PeerLinks::PeerLinks(const comm_support::Members& members,
+                     std::shared_ptr<::gloo::transport::Context> context, std::vector<Fd> sockets)
+    : members_(members),
+      sockets_(std::move(sockets)),
+      context_(std::move(context)),
+      goodbyes_(members.size) {
+  post_goodbye_receives();
+}
+
+PeerLinks::~PeerLinks() {
+  const SigpipeBlock block;
+  goodbye_buffers_.clear();
+  context_.reset();
+}
+
+void PeerLinks::post_goodbye_receives() {
+  for (uint32_t r = 0; r < members_.size; ++r) {
+    if (r == members_.rank) continue;
+    goodbye_buffers_.push_back(context_->createUnboundBuffer(&goodbyes_[r], 1));
+    goodbye_buffers_.back()->recv(static_cast<int>(r), kGoodbyeSlot, 0, 1);
+  }
+}
+
+bool PeerLinks::said_goodbye(uint32_t rank) const {
+  return std::atomic_ref(const_cast<char&>(goodbyes_[rank])).load() != 0;
+}
+
+void PeerLinks::send_goodbye() noexcept {
+  if (failed_) return;
+  char goodbye = 1;
+  for (uint32_t r = 0; r < members_.size; ++r) {
+    if (r == members_.rank) continue;
+    try {
+      const auto buffer = context_->createUnboundBuffer(&goodbye, 1);
+      buffer->send(static_cast<int>(r), kGoodbyeSlot, 0, 1);
+      buffer->waitSend(std::chrono::milliseconds(100));
+    } catch (const std::exception&) {  // nobody is there to hear it
+    }
+  }
+}
+
+void PeerLinks::throw_failure() const {
+  const std::lock_guard lock(mutex_);
+  fail(PLAIT_ERR_PEER, failure_);
+}
+
+void PeerLinks::fail_all(std::string text) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return;
+    failure_ = std::move(text);
+    failed_ = true;
+    for (MessageBatch* batch : active_)
+      for (MessageBatch::Message& message : batch->messages_) message.wake();
+  }
+  // Breaks every pair: the other ranks notice, and nothing more comes in.
+  for (const Fd& fd : sockets_)
+    if (fd) shutdown(fd.get(), SHUT_RDWR);
+}
+
+void PeerLinks::wake() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (MessageBatch* batch : active_)
+    if (batch->current_) batch->current_->wake();
+}
+
+MessageBatch::MessageBatch(PeerLinks& links, const std::string& what, Clock::time_point deadline)
+    : links_(links), what_(what), deadline_(deadline) {
+  const std::lock_guard lock(links_.mutex_);
+  links_.active_.push_back(this);
+}
+
+MessageBatch::~MessageBatch() {
+  std::vector<Message> last;
+  const std::lock_guard lock(links_.mutex_);
+  std::erase(links_.active_, this);
+  messages_.swap(last);  // destroyed after the lock: Gloo's thread may hold one for a moment
+}
+
+void MessageBatch::send(uint32_t to, uint64_t slot, const void* memory, uint64_t bytes) {
+  post(to, slot, const_cast<void*>(memory), bytes, false);
+}
+void MessageBatch::receive(uint32_t from, uint64_t slot, void* memory, uint64_t bytes) {
+  post(from, slot, memory, bytes, true);
+}
+
+void MessageBatch::post(uint32_t peer, uint64_t slot, void* memory, uint64_t bytes, bool incoming) {
+  if (bytes == 0) return;
+  auto buffer = links_.context_->createUnboundBuffer(memory, bytes);
+  auto* const raw = buffer.get();
+  {
+    const std::lock_guard lock(links_.mutex_);
+    messages_.push_back({peer, incoming, false, std::move(buffer)});
+  }
+  if (links_.failed()) links_.throw_failure();
+  try {
+    if (incoming)
+      raw->recv(static_cast<int>(peer), slot, 0, bytes);
+    else
+      raw->send(static_cast<int>(peer), slot, 0, bytes);
+  } catch (const std::exception& e) {
+    lost(peer, e.what());
+  }
+}
+
+bool MessageBatch::Message::wait(std::chrono::milliseconds most) {
+  if (!done) done = incoming ? buffer->waitRecv(most) : buffer->waitSend(most);
+  return done;
+}
+void MessageBatch::Message::wake() { incoming ? buffer->abortWaitRecv() : buffer->abortWaitSend(); }
+
+// Round and round, so that the loss of any peer is noticed and not only of the first that is awaited.
+void MessageBatch::wait() {
+  const auto open = [](const Message& message) { return !message.done; };
+  while (std::any_of(messages_.begin(), messages_.end(), open))
+    for (Message& message : messages_)
+      if (!message.done) wait_for(message);
+}
+
+void MessageBatch::wait_for(Message& message) {
+  const auto set_waited = [&](Message* waited) {
+    const std::lock_guard lock(links_.mutex_);
+    current_ = waited;
+  };
+  set_waited(&message);
+  std::string broken;
+  try {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    message.wait(std::max(left, std::chrono::milliseconds(1)));
+  } catch (const std::exception& e) {
+    broken = e.what();
+  }
+  set_waited(nullptr);
+  if (message.done) return;
+  if (links_.failed()) links_.throw_failure();
+  if (Clock::now() >= deadline_) overdue();
+  if (!broken.empty()) lost(message.peer, broken);
+  poll_peers(message);
+}
+
+// A closed connection is a death unless its rank has said goodbye, and even then for whoever still waits for it.
+void MessageBatch::poll_peers(const Message& awaited) {
+  closed_polls_.resize(links_.members().size);
+  for (uint32_t r = 0; r < closed_polls_.size(); ++r) {
+    const bool dead = r != links_.members().rank && links_.gone(r) &&
+                      (r == awaited.peer || !links_.said_goodbye(r));
+    closed_polls_[r] = dead ? closed_polls_[r] + 1 : 0;
+    if (closed_polls_[r] >= kClosedPolls) lost(r, "its connection is closed");
+  }
+}
+
+// Peers whose message is not there yet, but for those in `besides`. Only when the group is over: asking Gloo breaks it.
+std::string MessageBatch::missing(const std::vector<bool>& besides) {
+  std::vector<bool> absent(links_.members().size);
+  for (Message& message : messages_) {
+    try {
+      if (message.wait(std::chrono::milliseconds(0))) continue;
+    } catch (const std::exception&) {
+    }
+    absent[message.peer] = besides.empty() || !besides[message.peer];
+  }
+  return links_.members().list([&](uint32_t r) { return absent[r]; });
+}
+
+void MessageBatch::overdue() {
+  fail_group("timed out; missing: " + missing({}) + ", or it started another call");
+}
+
+void MessageBatch::lost(uint32_t peer, const std::string& why) {
+  if (links_.failed()) links_.throw_failure();
+  std::vector<bool> gone(links_.members().size);
+  for (uint32_t r = 0; r < gone.size(); ++r)
+    gone[r] = r == peer || (r != links_.members().rank && links_.gone(r));
+  const std::string others = missing(gone);
+  fail_group("lost " + links_.members().list([&](uint32_t r) { return gone[r]; }) + ": " + why +
+             (others.empty() ? "" : "; missing: " + others));
+}
+
+void MessageBatch::fail_group(const std::string& text) {
+  links_.fail_all(links_.members().head() + ": " + what_ + " " + text);
+  links_.throw_failure();
+}
+
+}  // namespace plait::comm_gloo

@@ -1,0 +1,74 @@
+// The same tests for hierarchical groups over two plugins, over made-up hosts: LAYOUT:INTRA.so:INTER.so. Errors are the
+// engine's. Layouts: "blocks", two ranks a host; "stripes", every other rank; "uneven", all but the last on one host.
+#include "engine/runtime/hierarchical.hpp"
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/text.hpp"
+#include "tests/comm/host.hpp"
+
+namespace comm_test {
+namespace {
+
+class Hierarchical : public Plugin {
+ public:
+  Hierarchical(const std::string& layout, const std::string& intra, const std::string& inter)
+      : Plugin(inter), layout_(layout), intra_(intra), item_(plait::runtime::hierarchical_item()) {
+    item_.reach = Plugin::item().reach;
+  }
+
+  const plait_comm_item& item() const override { return item_; }
+  std::string name() const override { return intra_.name() + "+" + Plugin::name(); }
+
+  std::string host_of_rank(uint32_t rank, uint32_t size) const override {
+    const uint32_t host = layout_ == "blocks"    ? rank / 2
+                          : layout_ == "stripes" ? rank % 2
+                                                 : static_cast<uint32_t>(rank + 1 == size);
+    return "127.0.0." + std::to_string(host + 1);
+  }
+
+  plait_comm* open(const plait_comm_setup& setup, const GroupSettings& settings) const override {
+    plait_comm* comm = nullptr;
+    intra_.with_options(settings, [&](const plait_options& intra) {
+      with_options(settings, [&](const plait_options& inter) {
+        const plait::runtime::HierarchicalConfig config{
+            name(),
+            {&intra_.item(), intra_.host(), &intra, intra_.name()},
+            {&Plugin::item(), host(), &inter, Plugin::name()},
+            true};
+        try {
+          comm = plait::runtime::open_hierarchical(config, setup);
+        } catch (const plait::Error& e) {
+          throw Failure(e.code(), e.full_text());
+        }
+      });
+    });
+    return comm;
+  }
+
+ private:
+  const std::string layout_;
+  const Plugin intra_;
+  plait_comm_item item_;
+};
+
+}  // namespace
+
+std::unique_ptr<Plugin> make_plugin(const std::string& argument) {
+  const std::vector<std::string> parts = plait::split(argument, ':');
+  if (parts.size() != 3) throw std::runtime_error("expected LAYOUT:INTRA.so:INTER.so");
+  return std::make_unique<Hierarchical>(parts[0], parts[1], parts[2]);
+}
+
+}  // namespace comm_test
+
+namespace abi_host {
+
+plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause) {
+  return plait::new_c_error(code, text, size, cause);
+}
+uint32_t error_code(const plait_error* e) { return e->code; }
+const char* error_text(const plait_error* e) { return e->text.c_str(); }
+void error_free(plait_error* e) { plait::free_c_error(e); }
+long live_errors() { return 0; }  // leak checkers see them
+
+}  // namespace abi_host

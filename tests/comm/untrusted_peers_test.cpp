@@ -1,0 +1,163 @@
+// Somebody who is no member connects to the ports of a group that is coming about.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tests/comm/ranks.hpp"
+
+namespace {
+
+using namespace comm_test;
+
+// Ports of this machine's loopback that this process listens on.
+std::set<uint16_t> listening_ports() {
+  std::set<std::string> own;  // "socket:[12]"
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed_meanwhile;
+    own.insert(std::filesystem::read_symlink(entry.path(), closed_meanwhile).string());
+  }
+  std::set<uint16_t> ports;
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string local, state, inode, skip;
+    words >> skip >> local >> skip >> state >> skip >> skip >> skip >> skip >> skip >> inode;
+    if (state == "0A" && local.starts_with("0100007F:") && own.contains("socket:[" + inode + "]"))
+      ports.insert(static_cast<uint16_t>(std::stoul(local.substr(9), nullptr, 16)));
+  }
+  return ports;
+}
+
+int connect_to(uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// Comes to every port as soon as it opens, until he has been there `most` times; then waits with all connections open.
+class Stranger {
+ public:
+  Stranger(int most, bool junk) : most_(most), junk_(junk), thread_([this] { run(); }) {}
+  ~Stranger() {
+    over_ = true;
+    thread_.join();
+    for (const int fd : held_) close(fd);
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  int visits() const { return visits_; }
+  // Returns when he has been to every port that is open now, or comes no more.
+  void wait_for_visits() const {
+    for (const int begun = rounds_; rounds_ < begun + 2 && visits_ < most_;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  void run() {
+    const std::string text(256, 'x');
+    for (; !over_; ++rounds_) {
+      for (const uint16_t port : listening_ports()) {
+        const int fd = visits_ == most_ ? -1 : connect_to(port);
+        if (fd < 0) continue;
+        ++visits_;
+        held_.push_back(fd);
+        if (junk_) send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  const int most_;
+  const bool junk_;
+  std::vector<int> held_;
+  std::atomic<bool> over_{false};
+  std::atomic<int> visits_{0}, rounds_{0};
+  std::thread thread_;
+};
+
+// Gives values so late that the stranger is everywhere before the members are.
+class LateStore {
+ public:
+  LateStore(const Stranger& stranger, double timeout)
+      : stranger_(stranger), store_(timeout), raw_{sizeof(plait_store), this, set, get} {}
+  const plait_store* raw() const { return &raw_; }
+
+ private:
+  static plait_error* set(void* self, const char* key, const void* data, uint64_t size) {
+    const plait_store* store = static_cast<LateStore*>(self)->store_.raw();
+    return store->set(store->self, key, data, size);
+  }
+  static plait_error* get(void* self, const char* key, void* data, uint64_t capacity,
+                          uint64_t* size) {
+    static_cast<LateStore*>(self)->stranger_.wait_for_visits();
+    const plait_store* store = static_cast<LateStore*>(self)->store_.raw();
+    return store->get(store->self, key, data, capacity, size);
+  }
+  const Stranger& stranger_;
+  MemoryStore store_;
+  const plait_store raw_;
+};
+
+}  // namespace
+
+TEST_SUITE("failure") {
+  TEST_CASE("untrusted peers on the ports of a group that connects") {
+    constexpr double kConnectTimeout = 60, kTimeout = 60;  // the engine's own, if nobody says more
+    constexpr int kVisits = 30;  // six at most come to one attempt of three ranks
+    for (const auto& plugin : plugins()) {
+      if (plugin->item().reach < PLAIT_COMM_REACH_NETWORK) continue;
+      for (const bool junk : {false, true}) {
+        const Stranger stranger(kVisits, junk);
+        const LateStore store(stranger, kConnectTimeout);
+        const auto outcomes = each_rank(3, [&](uint32_t rank) {
+          Comm comm(*plugin, store.raw(), rank, 3, {"data[0]", kConnectTimeout, kTimeout});
+          std::vector<float> data(10, 1);
+          Call(comm,
+               desc(PLAIT_COMM_ALL_REDUCE, PLAIT_F32, 10, data.data(), data.data(), PLAIT_COMM_SUM))
+              .run();
+          require(data[9] == 3, "wrong sum");
+        });
+        CHECK_NOTHROW(expect_all_ok(outcomes));
+        CHECK(stranger.visits() == kVisits);
+        for (const Outcome& outcome : outcomes) CHECK(outcome.seconds < 30);
+        CHECK(live_errors() == 0);
+      }
+    }
+  }
+
+  TEST_CASE("untrusted peers that never stop: all ranks give up at the time-out") {
+    for (const auto& plugin : plugins()) {
+      if (plugin->item().reach < PLAIT_COMM_REACH_NETWORK) continue;
+      const Stranger stranger(10000, false);
+      const LateStore store(stranger, 1);
+      const auto outcomes = each_rank(3, [&](uint32_t rank) {
+        Comm(*plugin, store.raw(), rank, 3, {"data[0]", 1, 60});
+      });
+      bool counted = false;
+      for (const Outcome& outcome : outcomes) {
+        CAPTURE(outcome.text);
+        CHECK(outcome.code == PLAIT_ERR_PEER);
+        CHECK(outcome.seconds < 10);
+        counted = counted || outcome.text.find(" within 1 s in ") != std::string::npos;
+      }
+      CHECK(counted);
+      CHECK(live_errors() == 0);
+    }
+  }
+}

@@ -1,0 +1,158 @@
+// Going on from an older step: what is newest, what is kept, and that no kill loses what was there.
+#include <doctest/doctest.h>
+#include <plait/base.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/base/error.hpp"
+#include "engine/checkpoint/commit_order.hpp"
+#include "tests/unit/checkpoint/memory_files.hpp"
+#include "tests/unit/checkpoint/sample.hpp"
+
+namespace {
+
+using namespace plait::checkpoint;
+using Names = std::vector<std::string>;
+
+std::string name(int64_t step) { return "step-00000000" + std::to_string(step); }
+
+void save(MemoryFiles& files, int64_t step, int keep, const char* lineage, int64_t from) {
+  Lines lines;
+  const Sample sample(step);
+  RunState state = sample.state();
+  state.lineage = lineage;
+  state.lineage_from = from;
+  CheckpointWriter(files, "ckpt", keep, lines.log).save(state, sample.tensors());
+}
+
+Names listed(MemoryFiles& files) {
+  Names all;
+  for (const CheckpointName& c : list_checkpoints(files, "ckpt")) all.push_back(c.name);
+  return all;
+}
+
+int64_t newest(MemoryFiles& files) {
+  Lines lines;
+  const auto c = open_newest(files, "ckpt", lines.log);
+  if (!c) return 0;
+  CHECK(Sample(c->state().step).equals(*c));
+  return c->state().step;
+}
+
+// Steps 10, 20, 30 of one lineage, nothing pending.
+std::unique_ptr<MemoryFiles> first_lineage() {
+  auto files = std::make_unique<MemoryFiles>();
+  for (const int64_t step : {10, 20, 30}) save(*files, step, 3, "a", 0);
+  files->sync_folder(".");
+  return files;
+}
+
+void damage(MemoryFiles& files, const std::string& path) {
+  std::string text = files.content(path);
+  text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+  files.set_content(path, text);
+}
+
+}  // namespace
+
+TEST_CASE("going on from an older step leaves the higher ones behind") {
+  const auto files = first_lineage();
+  save(*files, 15, 3, "b", 10);
+  CHECK(newest(*files) == 15);
+  CHECK(listed(*files) == Names{name(15), name(10), name(30)});  // as many as may be; 20 went first
+  save(*files, 25, 3, "b", 10);
+  CHECK(listed(*files) == Names{name(25), name(15), name(10)});
+  save(*files, 30, 3, "b", 10);
+  CHECK(listed(*files) == Names{name(30), name(25), name(15)});
+  // A resume from the newest is another lineage, and makes stale nothing.
+  save(*files, 40, 3, "c", 30);
+  CHECK(listed(*files) == Names{name(40), name(30), name(25)});
+}
+
+TEST_CASE("a commit's place is read as the manifest's parser reads it") {
+  const auto files = first_lineage();
+  save(*files, 15, 0, "00c0ffee", 10);
+  for (const Commit& c : read_commits(*files, "ckpt")) {
+    const std::string path = "ckpt/" + c.name + "/MANIFEST.json";
+    const Manifest m = parse_manifest(files->content(path), path);
+    CHECK(c.readable);
+    CHECK(c.number == m.commit);
+    CHECK(c.lineage == m.state.lineage);
+    CHECK(c.from == m.state.lineage_from);
+    CHECK(c.number == (c.step == 15 ? 4 : c.step / 10));
+    CHECK(c.stale == (c.step > 15));
+  }
+}
+
+TEST_CASE("a step that was saved before is saved again beside the stale one") {
+  const auto files = first_lineage();
+  save(*files, 20, 0, "b", 10);
+  CHECK(listed(*files) == Names{name(20) + ".2", name(10), name(30), name(20)});
+  CHECK(newest(*files) == 20);
+  save(*files, 20, 2, "b", 10);
+  CHECK(listed(*files) == Names{name(20) + ".3", name(10)});
+}
+
+TEST_CASE("a damaged newest falls back within its lineage, then to the stale") {
+  const auto files = first_lineage();
+  save(*files, 15, 0, "b", 10);
+  damage(*files, "ckpt/" + name(15) + "/model.safetensors");
+  CHECK(newest(*files) == 10);
+  damage(*files, "ckpt/" + name(10) + "/model.safetensors");
+  CHECK(newest(*files) == 30);
+}
+
+TEST_CASE("one without a readable manifest takes no place of those that have one") {
+  const auto files = first_lineage();
+  damage(*files, "ckpt/" + name(30) + "/MANIFEST.json");
+  CHECK(newest(*files) == 20);
+  save(*files, 25, 3, "b", 20);
+  CHECK(listed(*files) == Names{name(25), name(20), name(10)});
+}
+
+TEST_CASE(
+    "checkpoints of an engine that knew no lineages are ordered by step, and older than any "
+    "other") {
+  MemoryFiles files;
+  for (const int64_t step : {10, 20, 30}) {
+    save(files, step, 0, "", 0);
+    const std::string path = "ckpt/" + name(step) + "/MANIFEST.json";
+    Manifest m = parse_manifest(files.content(path), path);
+    m.commit = 0;
+    files.set_content(path, manifest_text(m));
+    CHECK(files.content(path).find("lineage") == std::string::npos);
+  }
+  CHECK(listed(files) == Names{name(30), name(20), name(10)});
+  save(files, 15, 0, "b", 10);
+  CHECK(listed(files) == Names{name(15), name(10), name(30), name(20)});
+}
+
+TEST_CASE(
+    "killed, or without power, at any call: the lineage before or the new one, and where it "
+    "began") {
+  bool clean = false;
+  for (int64_t n = 0; !clean; ++n) {
+    const auto files = first_lineage();
+    files->calls = 0;
+    files->kill_at = n;
+    clean = true;
+    try {
+      save(*files, 15, 3, "b", 10);
+    } catch (const Killed&) {
+      clean = false;
+    }
+    files->kill_at = -1;
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      const auto after = files->after_power_cut(seed);
+      const int64_t found = newest(*after);
+      CHECK((found == 15 || (found == 30 && !clean)));
+      Lines lines;
+      CHECK(Sample(10).equals(*open_checkpoint(*after, "ckpt/" + name(10), lines.log)));
+      // Whoever then goes on from 10 again is the newest.
+      save(*after, 12, 3, "c", 10);
+      CHECK(newest(*after) == 12);
+      CHECK(listed(*after).size() <= 3);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+#include "engine/topology/schedule_svg.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "engine/base/error.hpp"
+
+namespace {
+
+using namespace plait::topology;  // NOLINT: a test of this module
+
+size_t count(const std::string& text, const std::string& word) {
+  size_t n = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+
+std::string picture(ScheduleKind method, const PipelineShape& shape, int64_t micro_batches,
+                    const SvgOptions& options = {}) {
+  const Schedule schedule = make_schedule(method, shape, micro_batches);
+  return draw_svg(schedule, simulate(schedule, durations(schedule, StageCost{})), options);
+}
+
+}  // namespace
+
+TEST_CASE("picture: a box with a tip for each action, a row for each rank, whole tags") {
+  for (const ScheduleKind method :
+       {ScheduleKind::kForwardOnly, ScheduleKind::kGPipe, ScheduleKind::k1F1B,
+        ScheduleKind::kInterleaved, ScheduleKind::kZeroBubble}) {
+    const bool chunked = method == ScheduleKind::kInterleaved;
+    const std::string svg = picture(method, {4, chunked ? 2 : 1}, 8);
+    const size_t kinds = method == ScheduleKind::kForwardOnly  ? 1
+                         : method == ScheduleKind::kZeroBubble ? 3
+                                                               : 2;
+    CHECK(count(svg, "<title>") == 4u * (chunked ? 2 : 1) * 8 * kinds);
+    CHECK(count(svg, "<title>") == count(svg, "</title></rect>"));
+    CHECK(count(svg, "<text") == count(svg, "</text>"));
+    CHECK(count(svg, "<rect") == count(svg, "/>") + count(svg, "</rect>"));
+    CHECK(svg.find(">rank 3<") != std::string::npos);
+    CHECK(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\"") == 0);
+    CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.find("inf") == std::string::npos);
+  }
+}
+
+TEST_CASE("picture: legend, shares and numbers") {
+  const std::string svg = picture(ScheduleKind::k1F1B, {2, 1}, 3, {"", "ms"});
+  CHECK(svg.find(">1f1b, 2 ranks, 3 micro-batches<") != std::string::npos);
+  CHECK(svg.find(">forward<") != std::string::npos);
+  CHECK(svg.find(">backward<") != std::string::npos);
+  CHECK(svg.find("weight gradients") == std::string::npos);
+  CHECK(svg.find(">idle 25.0 %<") != std::string::npos);
+  CHECK(svg.find(">idle 25.0 %, holds 2<") != std::string::npos);
+  CHECK(svg.find(">B of micro-batch 2 in stage 1, 8 to 10 ms<") != std::string::npos);
+  const std::string split = picture(ScheduleKind::kZeroBubble, {2, 1}, 3);
+  CHECK(split.find(">input gradients<") != std::string::npos);
+  CHECK(split.find(">weight gradients<") != std::string::npos);
+  CHECK(picture(ScheduleKind::kInterleaved, {2, 2}, 4).find("shades: virtual stages") !=
+        std::string::npos);
+}
+
+TEST_CASE("picture: texts are escaped") {
+  const std::string svg = picture(ScheduleKind::k1F1B, {2, 1}, 2, {"<a & \"b\">\n", "<s>"});
+  CHECK(svg.find(">&lt;a &amp; &quot;b&quot;&gt; <") != std::string::npos);
+  CHECK(svg.find("<s>") == std::string::npos);
+}
+
+TEST_CASE("picture: no time, and another schedule's times") {
+  const Schedule schedule = make_schedule(ScheduleKind::k1F1B, {2, 1}, 2);
+  const Timeline none = simulate(schedule, durations(schedule, {0, 0, 0}));
+  CHECK(none.idle_fraction == 0);
+  CHECK(draw_svg(schedule, none).find("nan") == std::string::npos);
+  CHECK_THROWS_WITH(draw_svg(make_schedule(ScheduleKind::k1F1B, {3, 1}, 2), none),
+                    "[topology] the timeline is not one of this schedule; simulate it first");
+}
