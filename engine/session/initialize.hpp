@@ -8,8 +8,11 @@
 
 namespace plait::session {
 
-// Fills elements [first, first + out.size()) of the global tensor, row-major. Any rank that holds a part asks for its part.
+// Fills elements [first, first + out.size()) of the global tensor, row-major, on `threads` threads.
+// Any rank that holds a part asks for its part; the values depend neither on the part nor on the
+// threads. Errors: PLAIT_ERR_PLUGIN for an initialiser that is none of PLAIT_INIT_*, PLAIT_ERR_IO
+// where no thread can be started.
 void initialize(const plan::Parameter& parameter, uint64_t seed, int64_t first,
-                std::span<float> out);
+                std::span<float> out, uint32_t threads = 1);
 
 }  // namespace plait::session

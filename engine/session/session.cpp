@@ -75,14 +75,14 @@ plan::BufferRef offset_by(plan::BufferRef at, int64_t elements) {
 void Session::initialize_parameters() {
   std::vector<float> values;
   // In pieces: a whole tensor beside the arena would show in the process's memory for good.
-  constexpr int64_t kPiece = 1 << 15;
+  constexpr int64_t kPiece = 1 << 20;
   const auto seed = static_cast<uint64_t>(plan_->experiment.run.seed);
   for (const plan::Parameter& p : plan_->parameters)
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
         for (int64_t at = 0; at < n; at += kPiece) {
           values.resize(static_cast<size_t>(std::min(kPiece, n - at)));
-          initialize(p, seed, global + at, values);
+          initialize(p, seed, global + at, values, plan_->threads);
           executor_.write(offset_by(held.at, first + at), values.data(),
                           values.size() * sizeof(float));
           executor_.sync();
