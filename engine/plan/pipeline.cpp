@@ -106,9 +106,9 @@ void note_holders(Plan& plan, const std::vector<const Tracer*>& programs) {
   for (Parameter& p : plan.parameters) {
     std::set<int32_t> stages;
     for (const Tracer* tracer : programs) {
-      const ValueId v = tracer->parameter_value(p.name);
-      for (const program::Op& op : tracer->graph().ops())
-        if (v && std::find(op.in.begin(), op.in.end(), v) != op.in.end()) stages.insert(op.stage);
+      const Graph& g = tracer->graph();
+      if (const ValueId v = tracer->parameter_value(p.name))
+        for (const int32_t op : g.readers(v)) stages.insert(g.ops()[static_cast<size_t>(op)].stage);
     }
     if (stages.empty()) stages.insert(0);  // nobody reads it, but it is there
     std::set<int32_t> ranks;

@@ -230,12 +230,13 @@ void check_buffer_refs(const Plan& plan) {
     }
 }
 
-// What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads them.
-void validate(Plan& plan, const ProgramBuilder& builder, config::Problems& problems) {
+// What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads them; what was traced goes to the
+// writer.
+void validate(Plan& plan, ProgramBuilder& builder, config::Problems& problems) {
   // All of them first: they tell which parameters there are, and who reads them.
   const StageOf one = [](size_t, size_t) { return 0; };
-  auto train = builder.trace(true, one, &problems), evaluate = builder.trace(false, one, &problems);
-  check_parameters(plan, *train, problems);
+  TracedModels traced{builder.trace(true, one, &problems), builder.trace(false, one, &problems)};
+  check_parameters(plan, *traced.train, problems);
   // With problems this is only to find those of the pipeline itself, and costs are not to be had.
   if (!problems.empty()) plan.experiment.topology.balance = "count";
   try {
@@ -244,11 +245,9 @@ void validate(Plan& plan, const ProgramBuilder& builder, config::Problems& probl
     add_failure(plan.experiment, e, problems);
   }
   if (!problems.empty()) return;
-  if (plan.grid.pipeline() > 1) {
-    train = builder.trace(true);
-    evaluate = builder.trace(false);
-  }
-  note_holders(plan, {train.get(), evaluate.get()});
+  if (plan.grid.pipeline() > 1) traced = {builder.trace(true), builder.trace(false)};
+  note_holders(plan, {traced.train.get(), traced.evaluate.get()});
+  builder.use(std::move(traced));
 }
 
 }  // namespace

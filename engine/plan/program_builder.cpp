@@ -1,6 +1,7 @@
 #include "engine/plan/program_builder.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/base/text.hpp"
 #include "engine/plan/compile.hpp"
@@ -14,14 +15,13 @@ namespace {
 
 void warn_unused(const Plan& plan, const TracedStep& w, Log* log) {
   if (!log) return;
-  for (const Parameter& p : plan.parameters) {
-    const auto use = [&](const ParameterUse& l) {
-      return l.parameter == &p && (p.frozen || l.gradient);
-    };
-    if (std::none_of(w.parameter_uses.begin(), w.parameter_uses.end(), use))
+  std::set<const Parameter*> used;
+  for (const ParameterUse& l : w.parameter_uses)
+    if (l.parameter->frozen || l.gradient) used.insert(l.parameter);
+  for (const Parameter& p : plan.parameters)
+    if (!used.contains(&p))
       log->warn("[plan] no loss depends on parameter '" + p.name +
                 "'; only weight decay will change it");
-  }
 }
 
 // All of what was written is one program.
@@ -50,11 +50,7 @@ std::unique_ptr<Tracer> ProgramBuilder::trace(bool training) const {
 }
 
 void ProgramBuilder::lay_out() {
-  {
-    // All of them first: they tell which parameters there are, and who reads them.
-    const auto train = trace(true), evaluate = trace(false);
-    note_holders(plan_, {train.get(), evaluate.get()});
-  }
+  note_holders(plan_, {traced_.train.get(), traced_.evaluate.get()});
   lay_out_parameters(plan_);
 }
 
@@ -94,7 +90,7 @@ void ProgramBuilder::write_whole() {
     const PlanSnapshot restore(plan_);
     const auto attempt = [&](RecomputeOptions& recompute) {
       restore();
-      TracedStep w = write_training(plan_, *trace(true), recompute, add_to_plan());
+      TracedStep w = write_training(plan_, *traced_.train, recompute, add_to_plan());
       if (is_last && recompute.n_cheapest == 0) warn_unused(plan_, w, log_);
       bind_training_outputs(plan_, w, whole_step_view(*w.graph, is_last));
       into = plan_.add(compile(name, std::move(w.graph), plan_));
@@ -108,7 +104,7 @@ void ProgramBuilder::write_whole() {
   for (int64_t m = 0; m < plan_.accumulation; ++m)
     plan_.step_launches.push_back({m == plan_.accumulation - 1 ? last : micro, 0, 0, m});
   write_update_program();
-  TracedStep w = write_evaluation(plan_, *trace(false), add_to_plan());
+  TracedStep w = write_evaluation(plan_, *traced_.evaluate, add_to_plan());
   allocate_evaluation_results(plan_, w);
   bind_evaluation_outputs(plan_, w, whole_step_view(*w.graph, false));
   plan_.evaluation_launches.push_back(
@@ -129,7 +125,7 @@ AddCollective ProgramBuilder::add_to(std::vector<Collective>& collectives) {
 uint64_t ProgramBuilder::write_step_stages(RecomputeOptions& recompute) {
   std::vector<Collective> collectives;
   of_step_.clear();
-  const TracedStep w = write_training(plan_, *trace(true), recompute, add_to(collectives));
+  const TracedStep w = write_training(plan_, *traced_.train, recompute, add_to(collectives));
   if (recompute.n_cheapest == 0) warn_unused(plan_, w, log_);
   return write_training_stages(plan_, w, collectives, of_step_);
 }
@@ -150,24 +146,30 @@ void ProgramBuilder::write_stages() {
   const topology::PipelineShape& shape = plan_.pipeline.schedule.shape;
   std::vector<BudgetedProgram> all;
   std::vector<std::unique_ptr<Plan>> clones;
+  const auto twin_writer = [this](Plan& clone) {
+    ProgramBuilder writer(clone, nullptr);
+    writer.use(traced_);
+    return writer;
+  };
   for (int32_t r = 0; r < shape.ranks; ++r) {
     Plan* plan = &plan_;
     if (r != plan_.at.pipeline) {
       if (plan_.experiment.topology.recompute != "budget") continue;
       plan = clones.emplace_back(clone_for_stage(plan_, r)).get();
-      ProgramBuilder(*plan, nullptr).lay_out();
+      twin_writer(*plan).lay_out();
     }
     const auto restore = std::make_shared<const PlanSnapshot>(*plan);
-    all.push_back({in_stages(shape, r), [this, plan, restore](RecomputeOptions& recompute) {
-                     (*restore)();
-                     if (plan == &plan_) return write_step_stages(recompute);
-                     return ProgramBuilder(*plan, nullptr).write_step_stages(recompute);
-                   }});
+    all.push_back(
+        {in_stages(shape, r), [this, plan, restore, twin_writer](RecomputeOptions& recompute) {
+           (*restore)();
+           if (plan == &plan_) return write_step_stages(recompute);
+           return twin_writer(*plan).write_step_stages(recompute);
+         }});
   }
   solve_recompute_budget(plan_.experiment.topology, all);
   std::vector<Collective> collectives;
   write_update_program();
-  const TracedStep w = write_evaluation(plan_, *trace(false), add_to(collectives));
+  const TracedStep w = write_evaluation(plan_, *traced_.evaluate, add_to(collectives));
   allocate_evaluation_results(plan_, w);
   write_evaluation_stages(plan_, w, collectives, of_evaluation_);
 }

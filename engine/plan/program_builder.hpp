@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/base/log.hpp"
@@ -12,6 +13,11 @@
 
 namespace plait::plan {
 
+// The models of a plan as they train and as they are evaluated, in the stages that it has chosen. Also of its twins: see budget.hpp.
+struct TracedModels {
+  std::shared_ptr<const Tracer> train, evaluate;
+};
+
 class ProgramBuilder {
  public:
   // log: for warnings; may be null.
@@ -21,6 +27,8 @@ class ProgramBuilder {
   std::unique_ptr<Tracer> trace(bool training, const StageOf& stages,
                                 config::Problems* problems = nullptr) const;
   std::unique_ptr<Tracer> trace(bool training) const;
+  // What programs are written from. Before lay_out() and write().
+  void use(TracedModels traced) { traced_ = std::move(traced); }
   // Places the parameters, in the stages that read them.
   void lay_out();
   // Adds programs and launches to the plan, whose parameters are laid out. Errors: PLAIT_ERR_CONFIG for a budget that cannot be met.
@@ -36,6 +44,7 @@ class ProgramBuilder {
 
   Plan& plan_;
   Log* log_;
+  TracedModels traced_;
   std::vector<PendingSend> of_step_,
       of_evaluation_;  // messages that their programs do not wait for
 };

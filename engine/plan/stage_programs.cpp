@@ -183,7 +183,8 @@ std::unique_ptr<Graph> StageProgramBuilder::finish() {
 
 void StageProgramBuilder::number_collectives() {
   std::map<int64_t, int64_t> fresh;
-  for (Op& op : graph_->ops()) {
+  for (size_t i = 0; i < graph_->ops().size(); ++i) {
+    const Op& op = graph_->ops()[i];
     if (op.rule->collective == program::CollectiveOp::kNone) continue;
     const int64_t id = op.attrs.integer("id", -1);
     if (id < kLocal) continue;
@@ -192,7 +193,7 @@ void StageProgramBuilder::number_collectives() {
       plan_.collectives.push_back(collectives_.at(static_cast<size_t>(id - kLocal)));
       plan_.collectives.back().slotted = true;
     }
-    op.attrs.set(program::attr("id", at->second));
+    graph_->set_attr(i, program::attr("id", at->second));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "engine/plan/collectives.hpp"
+#include "engine/plan/layout.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/recompute.hpp"
@@ -65,19 +66,17 @@ void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
 // Gradients go out bucket by bucket. The backward pass makes the last parameters' first.
 void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& bound,
                       int32_t chunk) {
-  for (size_t k = 0; k < plan.groups.size(); ++k) {
-    ParameterGroup& group = plan.groups[k];
+  std::map<const Bucket*, std::vector<ValueId>> delivered_of;
+  for (const auto& [p, v] : bound) delivered_of[&bucket_of(plan, *p)].push_back(v);
+  for (ParameterGroup& group : plan.groups) {
     g.scope = group.name;
     for (size_t i = group.buckets.size(); i-- > 0;) {
       Bucket& bucket = group.buckets[i];
       if (bucket.chunk != chunk) continue;
       const std::string name = "gradients of " + group.name + ", bucket " + std::to_string(i);
       std::vector<ValueId> in{flat(g, name, group.gradients, bucket.begin, bucket.elements)};
-      for (const auto& [p, v] : bound) {
-        if (p->group == static_cast<int32_t>(k) && p->flat_offset >= bucket.begin &&
-            p->flat_offset < bucket.begin + bucket.elements)
-          in.push_back(v);
-      }
+      const std::vector<ValueId>& own = delivered_of[&bucket];
+      in.insert(in.end(), own.begin(), own.end());
       const bool scatter = bucket.shard_elements != bucket.elements;
       bucket.gradient_collective =
           add_collective(plan, name, topology::Axis::kData,
@@ -199,13 +198,21 @@ void apply_recompute(Graph& g, RecomputeOptions& recompute) {
   program::recompute(g, dropped, recompute.mode == "layer");
 }
 
+// A copy of what was traced, for this plan: parameters lie where it has put them.
+std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
+  auto graph = std::make_unique<Graph>(tracer.graph());
+  for (const Parameter& p : plan.parameters)
+    if (const ValueId v = tracer.parameter_value(p.name)) graph->value(v).buffer = p.value;
+  return graph;
+}
+
 }  // namespace
 
-TracedStep write_training(Plan& plan, Tracer& tracer, RecomputeOptions& recompute,
+TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& recompute,
                           const AddCollective& add) {
   TracedStep w;
   w.results = tracer.results();
-  w.graph = tracer.take_graph();
+  w.graph = traced_graph(plan, tracer);
   auto sharded = tracer.sharded();
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, sharded);
   differentiate(*w.graph, w.results, w.parameter_uses);
@@ -220,12 +227,12 @@ TracedStep write_training(Plan& plan, Tracer& tracer, RecomputeOptions& recomput
   return w;
 }
 
-TracedStep write_evaluation(Plan& plan, Tracer& tracer, const AddCollective& add) {
+TracedStep write_evaluation(Plan& plan, const Tracer& tracer, const AddCollective& add) {
   TracedStep w;
   w.results = tracer.results();
   w.states = tracer.metric_states();
   w.outputs = tracer.outputs();
-  w.graph = tracer.take_graph();
+  w.graph = traced_graph(plan, tracer);
   std::erase_if(w.outputs, [&](const auto& o) {  // not one row per sample
     const plait_shape& shape = w.graph->shape(o.second);
     return shape.ndim < 1 || shape.dims[0] != plan.eval_feed.batch;

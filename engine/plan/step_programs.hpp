@@ -48,10 +48,10 @@ struct TracedStep {
 // Makes a collective known; returns the id that the program's ops know it by.
 using AddCollective = std::function<int32_t(Collective)>;
 
-// Forward and backward pass.
-TracedStep write_training(Plan& plan, Tracer& traced, RecomputeOptions& recompute,
+// Forward and backward pass. `traced` is left as it is: several programs are written from it.
+TracedStep write_training(Plan& plan, const Tracer& traced, RecomputeOptions& recompute,
                           const AddCollective& add);
-TracedStep write_evaluation(Plan& plan, Tracer& traced, const AddCollective& add);
+TracedStep write_evaluation(Plan& plan, const Tracer& traced, const AddCollective& add);
 
 // One program made of what was written: all of it, or the program of one stage.
 struct StageView {

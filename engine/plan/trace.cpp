@@ -25,6 +25,7 @@ Tracer::Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageO
   counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
   weight_ = graph_->persistent("weight", make_shape(PLAIT_F32, {feed.batch}), feed.weight);
   values_["weight"] = weight_;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) registered_[plan.parameters[i].name] = i;
 }
 
 void Tracer::run() {

@@ -28,7 +28,8 @@ struct TraceSource {
   std::string name;
 };
 
-// One pass over all models, for training or for evaluation. Parameters are registered in the plan when they are first met.
+// One pass over all models, for training or for evaluation. Parameters are registered in the plan when they are first met. Programs
+// are written from copies of the graph, so a pass serves every plan with the same models and stages.
 class Tracer {
  public:
   // problems: what fails is added there, and tracing goes on with values of unknown shape, whose own failures are not reported.
@@ -43,7 +44,6 @@ class Tracer {
 
   Graph& graph() { return *graph_; }
   const Graph& graph() const { return *graph_; }
-  std::unique_ptr<Graph> take_graph() { return std::move(graph_); }
 
   // Results, by index of the experiment's models.
   struct Result {
@@ -93,6 +93,7 @@ class Tracer {
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);
+  const Parameter* find_registered(const std::string& name) const;
   const Parameter& find_or_register(const plait_parameter& p, const config::ModelConfig& model,
                                     const config::LayerConfig& layer);
   Parameter new_parameter(const plait_parameter& p, const config::ModelConfig& model,
@@ -116,6 +117,8 @@ class Tracer {
   std::map<std::string, ValueId> values_;      // "model.name", and the weight by its bare name
   std::map<std::string, ValueId> fields_;      // as they come
   std::map<std::string, ValueId> parameters_;  // by full name
+  std::map<std::string, size_t, std::less<>>
+      registered_;  // by full name: index into Plan::parameters
   std::map<ValueId, int32_t> sharded_;
   std::map<std::string, int> random_streams_;  // how many a scope has used
   std::vector<ValueId> last_;                  // outputs of the layer before

@@ -182,20 +182,21 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   return q;
 }
 
+// nullptr: no layer has asked for it so far.
+const Parameter* Tracer::find_registered(const std::string& name) const {
+  const auto at = registered_.find(name);
+  return at == registered_.end() ? nullptr : &plan_.parameters[at->second];
+}
+
 // The plan's entry of a parameter that a layer asks for: its own, or the one that it is tied to.
 const Parameter& Tracer::find_or_register(const plait_parameter& p,
                                           const config::ModelConfig& model,
                                           const config::LayerConfig& layer) {
-  const auto find = [&](const std::string& name) {
-    const auto at = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
-                                 [&](const Parameter& q) { return q.name == name; });
-    return at == plan_.parameters.end() ? nullptr : &*at;
-  };
   requested_.emplace_back(p.name);
   for (const config::TieConfig& tie : layer.tie) {
     if (tie.own != p.name) continue;
     error_site_ = {tie.origin, layer.path + ".tie." + config::toml_key(tie.own)};
-    if (const Parameter* other = find(tie.full)) return *other;
+    if (const Parameter* other = find_registered(tie.full)) return *other;
     poisoned_ = failed_scopes_.contains(tie.full.substr(0, tie.full.rfind('.')));
     std::vector<std::string> names;
     for (const Parameter& q : plan_.parameters) names.push_back(q.name);
@@ -203,7 +204,8 @@ const Parameter& Tracer::find_or_register(const plait_parameter& p,
                 did_you_mean(nearest(tie.full, names)));
   }
   const std::string name = graph_->scope + "." + p.name;
-  if (const Parameter* own = find(name)) return *own;
+  if (const Parameter* own = find_registered(name)) return *own;
+  registered_[name] = plan_.parameters.size();
   plan_.parameters.push_back(new_parameter(p, model, name));
   return plan_.parameters.back();
 }

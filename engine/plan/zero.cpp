@@ -20,13 +20,13 @@ namespace {
 
 uint64_t bytes_of(int64_t elements) { return static_cast<uint64_t>(elements) * 4; }
 
-// The parameters of a bucket in the order in which they lie.
-std::vector<const Parameter*> members(const Plan& plan, int32_t group, const Bucket& bucket) {
-  std::vector<const Parameter*> all;
+// The parameters of each bucket of a group in the order in which they lie.
+std::vector<std::vector<const Parameter*>> members(const Plan& plan, int32_t group) {
+  std::vector<std::vector<const Parameter*>> all(
+      plan.groups[static_cast<size_t>(group)].buckets.size());
   for (const Parameter& p : plan.parameters)
-    if (p.group == group && p.held_by(plan.at.pipeline) && p.flat_offset >= bucket.begin &&
-        p.flat_offset < bucket.begin + bucket.elements)
-      all.push_back(&p);
+    if (p.group == group && p.held_by(plan.at.pipeline))
+      all[static_cast<size_t>(p.bucket)].push_back(&p);
   return all;
 }
 
@@ -55,9 +55,10 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   for (size_t k = 0; k < plan.groups.size(); ++k) {
     const ParameterGroup& group = plan.groups[k];
     g.scope = group.name;
+    const auto members_of = members(plan, static_cast<int32_t>(k));
     for (size_t i = group.buckets.size(); i-- > 0;) {
       const Bucket& bucket = group.buckets[i];
-      const std::vector<const Parameter*> inside = members(plan, static_cast<int32_t>(k), bucket);
+      const std::vector<const Parameter*>& inside = members_of[i];
       if (std::none_of(inside.begin(), inside.end(),
                        [&](const Parameter* p) { return gradients.count(p) != 0; }))
         continue;
@@ -110,6 +111,8 @@ struct GatherWindow {
 std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
                                          const std::map<ValueId, const Parameter*>& parameter_of) {
   std::vector<GatherWindow> all;
+  std::map<std::pair<const Bucket*, bool>, size_t>
+      index;  // by bucket, and whether it is the backward pass
   const size_t n = g.ops().size();
   for (size_t i = 0; i < n; ++i) {
     const bool backward = g.ops()[i].backward;
@@ -118,20 +121,16 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
       if (at == parameter_of.end()) continue;
       const Parameter& p = *at->second;
       const Bucket& bucket = bucket_of(plan, p);
-      auto window = std::find_if(all.begin(), all.end(), [&](const GatherWindow& v) {
-        return v.bucket == &bucket && v.backward == backward;
-      });
-      if (window == all.end()) {
+      const auto [known, first] = index.try_emplace({&bucket, backward}, all.size());
+      if (first) {
         all.push_back({p.group, &bucket, backward, i, 0, {}, 0, 0});
-        window = all.end() - 1;
-        window->buffer = g.buffer(make_shape(PLAIT_F32, {bucket.elements}));
+        all.back().buffer = g.buffer(make_shape(PLAIT_F32, {bucket.elements}));
       }
-      ValueId& view = window->views[&p];
+      GatherWindow& window = all[known->second];
+      ValueId& view = window.views[&p];
       if (!view)
-        view = g.view(window->buffer, bytes_of(p.flat_offset - bucket.begin), g.shape(at->first));
-      Op& op = g.ops()[i];
-      op.in[k] = view;
-      if (op.rule->is_view) g.value(op.out[0]).alias_of = view;
+        view = g.view(window.buffer, bytes_of(p.flat_offset - bucket.begin), g.shape(at->first));
+      g.set_input(i, k, view);
     }
   }
   return all;
@@ -163,8 +162,8 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
     for (const auto& [p, view] : v.views) g.value(view).alias_of = there;
   }
   // A bucket's collective starts when the bucket before it begins to be used.
-  std::vector<Op> ordered;
-  const auto emit = [&](size_t op) { ordered.push_back(std::move(g.ops()[op])); };
+  std::vector<size_t> order;
+  const auto emit = [&](size_t op) { order.push_back(op); };
   size_t next = 0;  // visit
   for (size_t i = 0; i < n; ++i) {
     for (; next < all.size() && all[next].first_use == i; ++next) {
@@ -174,7 +173,7 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
     }
     emit(i);
   }
-  g.ops() = std::move(ordered);
+  g.reorder(order);
   program::eliminate_dead_ops(g);
 }
 

@@ -1,6 +1,7 @@
 // Fusion of element-wise ops. P is the producer, C the consumer that it is fused into: P's instructions come first, C's follow
 // with registers renumbered, and the joined op stands where C stood.
 #include <algorithm>
+#include <functional>
 
 #include "engine/program/passes.hpp"
 #include "engine/program/rule.hpp"
@@ -22,23 +23,42 @@ bool is_scalar_map(const Graph& g, const Op& op) {
          std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return single_element(g, v); });
 }
 
-// Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P writes.
-bool may_move(const Graph& g, const UseLists& uses, size_t i, size_t j) {
-  const Op& p = g.ops()[i];
-  for (size_t t = i + 1; t < j; ++t) {
-    const Op& op = g.ops()[t];
-    for (ValueId w : op.out)
-      for (ValueId r : p.in)
-        if (g.storage_of(w) == g.storage_of(r)) return false;
-    for (ValueId v : p.out) {
-      if (!uses.is_output(v)) continue;
-      const auto touches = [&](ValueId x) { return g.storage_of(x) == g.storage_of(v); };
-      if (std::any_of(op.in.begin(), op.in.end(), touches) ||
-          std::any_of(op.out.begin(), op.out.end(), touches))
-        return false;
+// Which values lie in the memory of a root. Fusion changes who makes a value, never where it lies.
+class Memory {
+ public:
+  explicit Memory(const Graph& g) : g_(g), next_(g.n_values(), 0), last_(g.n_values(), 0) {
+    for (ValueId v = 1; v < g.n_values(); ++v) {
+      const ValueId storage = g.storage_of(v);
+      if (storage == v) continue;
+      next_[last_[storage] ? last_[storage] : storage] = v;
+      last_[storage] = v;
     }
   }
-  return true;
+  // Whether an op strictly between i and j makes a value that lies in the memory of `v`; reads: or reads one.
+  bool touched(ValueId v, size_t i, size_t j, bool reads) const {
+    for (ValueId m = g_.storage_of(v); m; m = next_[m]) {
+      const int32_t made = g_.value(m).producer;
+      if (made > static_cast<int32_t>(i) && made < static_cast<int32_t>(j)) return true;
+      if (!reads) continue;
+      const auto& readers = g_.readers(m);
+      const auto at = std::upper_bound(readers.begin(), readers.end(), static_cast<int32_t>(i));
+      if (at != readers.end() && *at < static_cast<int32_t>(j)) return true;
+    }
+    return false;
+  }
+
+ private:
+  const Graph& g_;
+  std::vector<ValueId> next_, last_;  // a list from each root through what lies in its memory
+};
+
+// Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P writes.
+bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
+  const Op& p = g.ops()[i];
+  return std::none_of(p.in.begin(), p.in.end(),
+                      [&](ValueId v) { return memory.touched(v, i, j, false); }) &&
+         std::none_of(p.out.begin(), p.out.end(),
+                      [&](ValueId v) { return g.is_output(v) && memory.touched(v, i, j, true); });
 }
 
 // Intermediate rounding must not be lost: only values that are as wide as the arithmetic stay in registers.
@@ -114,65 +134,72 @@ bool within_limits(const Op& joined) {
 }
 
 // Tries to fuse the producer of input k of the op at j. True when the program changed.
-bool fuse_producer(Graph& g, size_t j, size_t k) {
-  Op& c = g.ops()[j];
+bool fuse_producer(Graph& g, const Memory& memory, size_t j, size_t k) {
+  const Op& c = g.ops()[j];
   const ValueId v = c.in[k];
   if (g.value(v).producer < 0 || g.value(v).alias_of) return false;
   const auto i = static_cast<size_t>(g.value(v).producer);
   const Op& p = g.ops()[i];
   if (i >= j || !is_map(p) || !same_arithmetic(g, p, c)) return false;
-  const UseLists uses(g);
-  if (!may_move(g, uses, i, j)) return false;
-
-  if (!keeps_precision(g, v)) return false;
+  if (!keeps_precision(g, v) || !may_move(g, memory, i, j)) return false;
   if (is_scalar_map(g, p)) {
     Op joined = join(p, c, {});
     if (!within_limits(joined)) return false;
-    c = std::move(
-        joined);  // P stays for its other readers; eliminate_dead_ops() drops it when there are none
+    g.replace(
+        j,
+        std::move(
+            joined));  // P stays for its other readers; eliminate_dead_ops() drops it when there are none
     return true;
   }
   if (!same_dims(g.shape(p.out[0]), g.shape(c.out[0]))) return false;
   std::vector<ValueId> live_outputs;
   for (ValueId out : p.out) {
-    const auto& readers = uses.readers(out);
+    const auto& readers = g.readers(out);
     if (!readers.empty() && readers.front() < static_cast<int32_t>(j)) return false;
     const bool others = std::any_of(readers.begin(), readers.end(),
                                     [&](int32_t r) { return r != static_cast<int32_t>(j); });
-    if (others || uses.is_output(out)) live_outputs.push_back(out);
+    if (others || g.is_output(out)) live_outputs.push_back(out);
   }
   Op joined = join(p, c, live_outputs);
   if (!within_limits(joined)) return false;
-  for (ValueId out : live_outputs) g.value(out).producer = static_cast<int32_t>(j);
-  c = std::move(joined);
-  g.ops()[i] = Op{};
+  g.remove(i);
+  g.replace(j, std::move(joined));
   return true;
+}
+
+// Ops before j that read one of its larger inputs, too, the nearest first.
+std::vector<size_t> siblings(const Graph& g, size_t j) {
+  std::vector<size_t> all;
+  for (ValueId v : g.ops()[j].in) {
+    if (single_element(g, v)) continue;
+    for (const int32_t r : g.readers(v)) {
+      if (r >= static_cast<int32_t>(j)) break;
+      all.push_back(static_cast<size_t>(r));
+    }
+  }
+  std::sort(all.begin(), all.end(), std::greater<>());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
 }
 
 // An in-place update takes along an earlier map of its shape that reads the same tensor: one pass over memory instead of two, and
 // the way is free for the update that waits for that map's result.
-bool fuse_sibling(Graph& g, size_t j) {
+bool fuse_sibling(Graph& g, const Memory& memory, size_t j) {
   const Op& c = g.ops()[j];
   if (std::none_of(c.out.begin(), c.out.end(), [&](ValueId v) { return g.value(v).alias_of != 0; }))
     return false;
-  for (size_t i = j; i-- > 0;) {
+  for (const size_t i : siblings(g, j)) {
     const Op& p = g.ops()[i];
-    if (!is_map(p) || p.in.empty() || !same_dims(g.shape(p.out[0]), g.shape(c.out[0])) ||
-        !same_arithmetic(g, p, c))
+    if (!is_map(p) || !same_dims(g.shape(p.out[0]), g.shape(c.out[0])) || !same_arithmetic(g, p, c))
       continue;
-    const bool shares = std::any_of(p.in.begin(), p.in.end(), [&](ValueId v) {
-      return !single_element(g, v) && std::find(c.in.begin(), c.in.end(), v) != c.in.end();
-    });
-    const UseLists uses(g);
     const bool early_reader = std::any_of(p.out.begin(), p.out.end(), [&](ValueId v) {
-      return !uses.readers(v).empty() && uses.readers(v).front() <= static_cast<int32_t>(j);
+      return !g.readers(v).empty() && g.readers(v).front() <= static_cast<int32_t>(j);
     });
-    if (!shares || early_reader || !may_move(g, uses, i, j)) continue;
+    if (early_reader || !may_move(g, memory, i, j)) continue;
     Op joined = join(p, c, p.out);
     if (!within_limits(joined)) continue;
-    for (ValueId v : joined.out) g.value(v).producer = static_cast<int32_t>(j);
-    g.ops()[j] = std::move(joined);
-    g.ops()[i] = Op{};
+    g.remove(i);
+    g.replace(j, std::move(joined));
     return true;
   }
   return false;
@@ -205,12 +232,15 @@ void merge_equal_instrs(Op& op) {
 }  // namespace
 
 void fuse_maps(Graph& g) {
+  const Memory memory(g);
   for (size_t j = 0; j < g.ops().size(); ++j) {
     if (!is_map(g.ops()[j])) continue;
-    for (size_t k = 0; k < g.ops()[j].in.size();) k = fuse_producer(g, j, k) ? 0 : k + 1;
-    while (fuse_sibling(g, j)) {
+    for (size_t k = 0; k < g.ops()[j].in.size();) k = fuse_producer(g, memory, j, k) ? 0 : k + 1;
+    while (fuse_sibling(g, memory, j)) {
     }
-    merge_equal_instrs(g.ops()[j]);
+    Op merged = g.ops()[j];
+    merge_equal_instrs(merged);
+    g.replace(j, std::move(merged));
   }
   eliminate_dead_ops(g);
 }

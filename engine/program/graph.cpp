@@ -1,6 +1,7 @@
 #include "engine/program/graph.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
@@ -15,7 +16,12 @@ ValueId Graph::persistent(std::string name, const plait_shape& shape, BufferRef 
   v.role = Role::kPersistent;
   v.buffer = buffer;
   v.name = std::move(name);
-  values_.push_back(std::move(v));
+  return add_value(std::move(v));
+}
+
+ValueId Graph::add_value(Value value) {
+  values_.push_back(std::move(value));
+  readers_.emplace_back();
   return static_cast<ValueId>(values_.size() - 1);
 }
 
@@ -127,9 +133,9 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
     v.producer = static_cast<int32_t>(ops_.size());
     v.requires_grad = wants;
     if (op.rule->is_view) v.alias_of = op.in[0];
-    values_.push_back(std::move(v));
-    op.out.push_back(static_cast<ValueId>(values_.size() - 1));
+    op.out.push_back(add_value(std::move(v)));
   }
+  for (ValueId v : op.in) add_reader(v, static_cast<int32_t>(ops_.size()));
   ops_.push_back(std::move(op));
   return ops_.back().out;
 }
@@ -145,11 +151,14 @@ uint64_t Graph::storage_offset(ValueId v) const {
   return offset;
 }
 
+bool Graph::is_output(ValueId v) const {
+  return values_.at(v).producer >= 0 && values_[storage_of(v)].role == Role::kPersistent;
+}
+
 ValueId Graph::buffer(const plait_shape& shape) {
   Value v;
   v.shape = shape;
-  values_.push_back(std::move(v));
-  return static_cast<ValueId>(values_.size() - 1);
+  return add_value(std::move(v));
 }
 
 ValueId Graph::view(ValueId buffer, uint64_t offset, const plait_shape& shape) {
@@ -208,6 +217,58 @@ ValueId Graph::apply_in_place(std::string_view name, std::vector<ValueId> in, At
   const ValueId out = apply1(name, std::move(in), std::move(attrs));
   values_[out].alias_of = first;
   return out;
+}
+
+void Graph::add_reader(ValueId v, int32_t op) {
+  std::vector<int32_t>& list = readers_.at(v);
+  const auto at = std::lower_bound(list.begin(), list.end(), op);
+  if (at == list.end() || *at != op) list.insert(at, op);
+}
+
+void Graph::drop_reader(ValueId v, int32_t op) {
+  std::vector<int32_t>& list = readers_.at(v);
+  const auto at = std::lower_bound(list.begin(), list.end(), op);
+  if (at != list.end() && *at == op) list.erase(at);
+}
+
+void Graph::set_input(size_t i, size_t k, ValueId v) {
+  Op& op = ops_.at(i);
+  const ValueId old = op.in.at(k);
+  op.in[k] = v;
+  if (std::find(op.in.begin(), op.in.end(), old) == op.in.end())
+    drop_reader(old, static_cast<int32_t>(i));
+  add_reader(v, static_cast<int32_t>(i));
+  if (op.rule->is_view) values_[op.out[0]].alias_of = v;
+}
+
+Op Graph::remove(size_t i) {
+  for (ValueId v : ops_.at(i).in) drop_reader(v, static_cast<int32_t>(i));
+  for (ValueId v : ops_[i].out)
+    if (values_[v].producer == static_cast<int32_t>(i)) values_[v].producer = -1;
+  return std::collective(ops_[i], Op{});
+}
+
+void Graph::replace(size_t i, Op by) {
+  remove(i);
+  for (ValueId v : by.in) add_reader(v, static_cast<int32_t>(i));
+  for (ValueId v : by.out) values_[v].producer = static_cast<int32_t>(i);
+  ops_[i] = std::move(by);
+}
+
+void Graph::reorder(const std::vector<size_t>& order) {
+  std::vector<Op> ordered;
+  ordered.reserve(order.size());
+  for (std::vector<int32_t>& list : readers_) list.clear();
+  for (const Op& op : ops_)
+    for (ValueId v : op.out) values_[v].producer = -1;
+  for (const size_t i : order) {
+    const auto at = static_cast<int32_t>(ordered.size());
+    ordered.push_back(std::move(ops_.at(i)));
+    for (ValueId v : ordered.back().in)
+      if (readers_[v].empty() || readers_[v].back() != at) readers_[v].push_back(at);
+    for (ValueId v : ordered.back().out) values_[v].producer = at;
+  }
+  ops_ = std::move(ordered);
 }
 
 }  // namespace plait::program

@@ -105,15 +105,20 @@ class Rules {
 
 class Graph {
  public:
-  explicit Graph(const Rules* rules) : rules_(rules), values_(1) {}
+  explicit Graph(const Rules* rules) : rules_(rules), values_(1), readers_(1) {}
 
   const Value& value(ValueId v) const { return values_.at(v); }
   Value& value(ValueId v) { return values_.at(v); }
   const plait_shape& shape(ValueId v) const { return values_.at(v).shape; }
   size_t n_values() const { return values_.size(); }
   const std::vector<Op>& ops() const { return ops_; }
-  std::vector<Op>& ops() { return ops_; }
   const Rules* rules() const { return rules_; }
+
+  // Indices of the ops that read the value itself, ascending, each once. Views count as readers. The reference holds until ops or
+  // values are added or changed.
+  const std::vector<int32_t>& readers(ValueId v) const { return readers_.at(v); }
+  // The value is made here, and its memory lies outside the program: it must be written whoever reads it.
+  bool is_output(ValueId v) const;
 
   // A value from outside the program.
   ValueId persistent(std::string name, const plait_shape& shape, BufferRef buffer);
@@ -145,6 +150,18 @@ class Graph {
   // apply1() of an op that leaves its result in the memory of its first input.
   ValueId apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs);
 
+  // Rewrites. The lists of readers and the producers of values follow; an op keeps its index until reorder().
+  // Lets an op read `v` as its input k. The result of a view then shares the memory of `v`.
+  void set_input(size_t op, size_t k, ValueId v);
+  void set_attr(size_t op, Attr a) { ops_.at(op).attrs.set(std::move(a)); }
+  void set_alias(size_t op, std::vector<int32_t> alias) { ops_.at(op).alias = std::move(alias); }
+  // Puts `by` in the place of an op. It makes all its outputs from now on, whoever made them before.
+  void replace(size_t op, Op by);
+  // Takes an op out and returns it; an empty op, without a rule, stays in its place until reorder().
+  Op remove(size_t op);
+  // Makes the program consist of the ops at these indices, in this order; the others are dropped.
+  void reorder(const std::vector<size_t>& order);
+
   // Who is writing: opens every op's scope text.
   std::string scope;
   // Whether what is written belongs to the backward pass.
@@ -155,10 +172,14 @@ class Graph {
 
  private:
   std::vector<ValueId> add(Op op, const std::vector<plait_shape>& outputs);
+  ValueId add_value(Value value);
+  void add_reader(ValueId v, int32_t op);
+  void drop_reader(ValueId v, int32_t op);
 
   const Rules* rules_;
   std::deque<Value> values_;  // a deque: references to shapes stay good while ops are added
   std::vector<Op> ops_;
+  std::vector<std::vector<int32_t>> readers_;                        // by value
   std::unordered_map<std::string, std::vector<ValueId>> cse_table_;  // what apply() made before
 };
 

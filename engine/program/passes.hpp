@@ -23,18 +23,4 @@ void hoist_collectives(Graph& g);
 // Drops ops whose results nobody reads; sets Op::alias of in-place results.
 void eliminate_dead_ops(Graph& g);
 
-// What the passes need to know of who reads what.
-class UseLists {
- public:
-  explicit UseLists(const Graph& g);
-  // Ops that read the value itself, ascending. Views count as readers.
-  const std::vector<int32_t>& readers(ValueId v) const { return readers_[v]; }
-  // The value's memory lies outside the program: it must be written whoever reads it.
-  bool is_output(ValueId v) const;
-
- private:
-  const Graph& g_;
-  std::vector<std::vector<int32_t>> readers_;
-};
-
 }  // namespace plait::program

@@ -32,17 +32,32 @@ bool can_recompute(const Graph& g, ValueId v) {
   return op && !op->backward && op->rule->collective == CollectiveOp::kNone;
 }
 
-// Work to make v from what the backward pass keeps anyway.
-double recompute_cost(const Graph& g, const ReaderFlags& readers, ValueId v,
-                      std::vector<char>& seen) {
-  if (seen[v] || !can_recompute(g, v)) return 0;
-  seen[v] = 1;
-  const Op& op = *ReaderFlags::producer_of(g, v);
-  double sum = flops_of(g, op);
-  for (ValueId u : op.in)
-    if (!readers.backward[u]) sum += recompute_cost(g, readers, u, seen);
-  return sum;
-}
+// Work to make a value from what the backward pass keeps anyway.
+class Work {
+ public:
+  Work(const Graph& g, const ReaderFlags& readers)
+      : g_(g), readers_(readers), seen_(g.n_values(), 0) {}
+  double of(ValueId v) {
+    std::vector<ValueId> open{v};
+    double sum = 0;
+    while (!open.empty()) {
+      const ValueId u = open.back();
+      open.pop_back();
+      if (seen_[u] == v || !can_recompute(g_, u)) continue;
+      seen_[u] = v;
+      const Op& op = *ReaderFlags::producer_of(g_, u);
+      sum += flops_of(g_, op);
+      for (ValueId w : op.in)
+        if (!readers_.backward[w]) open.push_back(w);
+    }
+    return sum;
+  }
+
+ private:
+  const Graph& g_;
+  const ReaderFlags& readers_;
+  std::vector<ValueId> seen_;  // the last value that was asked for and needs this one
+};
 
 // Copies of forward ops, each where it is first needed.
 class Rematerializer {
@@ -99,36 +114,30 @@ void Rematerializer::run() {
       if (v >= dropped_.size() || !dropped_[v]) continue;
       // What came from an earlier stage is not made again here.
       if (ReaderFlags::producer_of(g_, v)->stage != g_.ops()[i].stage) continue;
-      const ValueId fresh = rematerialize(v, i);
-      Op& op = g_.ops()[i];
-      op.in[k] = fresh;
-      if (op.rule->is_view) g_.value(op.out[0]).alias_of = fresh;
+      g_.set_input(i, k, rematerialize(v, i));
     }
   }
-  std::vector<Op> ordered;
+  std::vector<size_t> order;
   size_t next = 0;  // copies come in the order of their readers
   for (size_t i = 0; i < n; ++i) {
     for (; next < copies_.size() && copies_[next].first == i; ++next)
-      ordered.push_back(std::move(g_.ops()[copies_[next].second]));
-    ordered.push_back(std::move(g_.ops()[i]));
+      order.push_back(copies_[next].second);
+    order.push_back(i);
   }
-  g_.ops() = std::move(ordered);
   // Nothing is dropped here: what the program is for may not have its place yet.
-  for (size_t i = 0; i < g_.ops().size(); ++i)
-    for (ValueId v : g_.ops()[i].out) g_.value(v).producer = static_cast<int32_t>(i);
+  g_.reorder(order);
 }
 
 }  // namespace
 
 std::vector<SavedValue> saved_values(const Graph& g) {
   const ReaderFlags readers(g);
+  Work recompute_cost(g, readers);
   std::vector<SavedValue> all;
   for (ValueId v = 1; v < g.n_values(); ++v) {
     if (!readers.backward[v] || !can_recompute(g, v)) continue;
-    std::vector<char> seen(g.n_values(), 0);
     const bool view = ReaderFlags::producer_of(g, v)->rule->is_view;
-    all.push_back({v, view ? 0 : bytes(g.shape(v)), recompute_cost(g, readers, v, seen),
-                   !readers.elsewhere[v]});
+    all.push_back({v, view ? 0 : bytes(g.shape(v)), work.of(v), !readers.elsewhere[v]});
   }
   return all;
 }

@@ -147,11 +147,11 @@ std::map<std::pair<ValueId, int32_t>, ValueId> split_parameter_uses(
   std::map<std::pair<ValueId, int32_t>, ValueId> made;
   std::vector<char> is_parameter(g.n_values(), 0), taken(g.n_values(), 0);
   for (ValueId v : parameters) is_parameter[v] = 1;
-  for (Op& op : g.ops())
-    for (ValueId& v : op.in) {
-      if (v >= is_parameter.size() || !is_parameter[v]) continue;
-      const ValueId parameter = v;
-      ValueId& own = made[{parameter, op.stage}];
+  for (size_t i = 0; i < g.ops().size(); ++i)
+    for (size_t k = 0; k < g.ops()[i].in.size(); ++k) {
+      const ValueId parameter = g.ops()[i].in[k];
+      if (parameter >= is_parameter.size() || !is_parameter[parameter]) continue;
+      ValueId& own = made[{parameter, g.ops()[i].stage}];
       if (!own && !taken[parameter]) own = parameter;
       taken[parameter] = 1;
       if (!own) {
@@ -159,8 +159,7 @@ std::map<std::pair<ValueId, int32_t>, ValueId> split_parameter_uses(
         own = g.persistent(original.name, original.shape, original.buffer);
         g.value(own).requires_grad = original.requires_grad;
       }
-      v = own;
-      if (op.rule->is_view) g.value(op.out[0]).alias_of = own;
+      if (own != parameter) g.set_input(i, k, own);
     }
   for (ValueId v : parameters)
     if (!taken[v]) made[{v, 0}] = v;  // nobody reads it

@@ -41,6 +41,50 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+// The rule itself: largest first, each at the lowest offset that is free while it is needed.
+uint64_t lowest_by_hand(const std::vector<ArenaBlock>& blocks, const std::vector<size_t>& placed,
+                        const ArenaBlock& block) {
+  std::vector<uint64_t> offsets{0};
+  for (const size_t p : placed) offsets.push_back(blocks[p].offset + blocks[p].bytes);
+  std::sort(offsets.begin(), offsets.end());
+  for (const uint64_t at : offsets)
+    if (std::none_of(placed.begin(), placed.end(), [&](size_t p) {
+          const ArenaBlock& b = blocks[p];
+          return b.bytes > 0 && b.first <= block.last && block.first <= b.last &&
+                 at < b.offset + b.bytes && b.offset < at + block.bytes;
+        }))
+      return at;
+  return UINT64_MAX;
+}
+
+}  // namespace
+
+TEST_CASE("every block lies at the lowest offset that is free, the largest placed first") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<ArenaBlock> blocks(1 + random() % 80);
+    for (ArenaBlock& b : blocks) {
+      b.bytes = 64 * (random() % (round % 2 ? 4 : 40));
+      b.first = static_cast<int32_t>(random() % 70);
+      b.last = b.first + static_cast<int32_t>(random() % (round % 3 ? 8 : 60));
+    }
+    assign_offsets(blocks);
+    std::vector<size_t> order(blocks.size()), placed;
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return blocks[a].bytes != blocks[b].bytes ? blocks[a].bytes > blocks[b].bytes
+                                                : blocks[a].first < blocks[b].first;
+    });
+    for (const size_t i : order) {
+      CAPTURE(round);
+      if (blocks[i].bytes > 0) CHECK(blocks[i].offset == lowest_by_hand(blocks, placed, blocks[i]));
+      placed.push_back(i);
+    }
+  }
+}
+
 TEST_CASE("a chain needs two buffers, whatever its length") {
   std::vector<ArenaBlock> blocks;
   for (int i = 0; i < 50; ++i) blocks.push_back({1024, i, i + 1, 0});

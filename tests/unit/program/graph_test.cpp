@@ -1,0 +1,107 @@
+// Who reads a value, and who makes it, stay true through rewrites.
+#include "engine/program/graph.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "engine/base/files.hpp"
+#include "engine/program/passes.hpp"
+#include "engine/program/rules.hpp"
+
+using namespace plait;
+using namespace plait::program;
+
+namespace {
+
+struct Fixture {
+  Log log;
+  plugin::Registry registry{log, FileSystem::posix(), {}};
+  RuleBook rules{registry};
+  Graph g{&rules};
+  Fixture() { g.scope = "model.fc1"; }
+  ValueId in(Dims dims) { return g.persistent("x", make_shape(PLAIT_F32, dims), {0, 0}); }
+  // What a look through all ops says.
+  void check() {
+    std::vector<int32_t> maker(g.n_values(), -1);
+    std::vector<std::vector<int32_t>> readers(g.n_values());
+    for (size_t i = 0; i < g.ops().size(); ++i) {
+      const Op& op = g.ops()[i];
+      for (ValueId v : op.out) maker[v] = static_cast<int32_t>(i);
+      for (ValueId v : op.in)
+        if (readers[v].empty() || readers[v].back() != static_cast<int32_t>(i))
+          readers[v].push_back(static_cast<int32_t>(i));
+    }
+    for (ValueId v = 1; v < g.n_values(); ++v) {
+      CAPTURE(v);
+      CHECK(g.readers(v) == readers[v]);
+      CHECK(g.value(v).producer == maker[v]);
+    }
+  }
+};
+
+using Indices = std::vector<int32_t>;
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "an op that reads a value twice is one reader") {
+  const ValueId x = in({4}), y = g.apply1("mul", {x, x}), z = g.apply1("add", {x, y});
+  CHECK(g.readers(x) == Indices{0, 1});
+  CHECK(g.readers(y) == Indices{1});
+  CHECK(g.readers(z).empty());
+  g.set_input(0, 1, in({4}));
+  CHECK(g.readers(x) == Indices{0, 1});
+  g.set_input(0, 0, in({4}));
+  CHECK(g.readers(x) == Indices{1});
+  check();
+}
+
+TEST_CASE_FIXTURE(Fixture, "a view that gets another input shares that one's memory") {
+  const ValueId x = in({4}), other = in({4});
+  const ValueId view = g.apply1("reshape", {x}, {attr("shape", std::vector<int64_t>{2, 2})});
+  g.set_input(0, 0, other);
+  CHECK(g.root(view) == other);
+  check();
+}
+
+TEST_CASE_FIXTURE(Fixture, "removed, replaced and reordered ops leave lists that are true") {
+  const ValueId x = in({4}), a = g.apply1("exp", {x}), b = g.apply1("neg", {x}),
+                c = g.apply1("add", {a, b}), d = g.apply1("sqrt", {x});
+  Op exp = g.remove(0);
+  check();
+  CHECK(g.readers(x) == Indices{1, 3});
+  exp.out = {b, a};  // an op that makes what another one made
+  exp.map.outputs = {1, 1};
+  g.replace(1, exp);
+  check();
+  g.reorder({3, 1, 2});
+  check();
+  CHECK(g.value(d).producer == 0);
+  CHECK(g.readers(a) == Indices{2});
+  g.bind(c, {0, 64});
+  finish(g);
+  check();
+  CHECK(g.ops().size() == 2);
+  CHECK(g.value(d).producer == -1);
+  CHECK(g.is_output(c));
+  CHECK_FALSE(g.is_output(a));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a copy of a graph goes its own way") {
+  const ValueId x = in({4}), y = g.apply1("exp", {x});
+  Graph copy(g);
+  copy.apply1("neg", {y});
+  CHECK(copy.readers(y) == Indices{1});
+  CHECK(g.readers(y).empty());
+  CHECK(copy.apply1("exp", {x}) == y);
+}
+
+TEST_CASE_FIXTURE(Fixture, "fusion of a long chain keeps the lists") {
+  const ValueId x = in({8}), w = in({8});
+  ValueId v = x;
+  for (int i = 0; i < 60; ++i) v = g.apply1(i % 3 ? "add" : "mul", {v, i % 2 ? w : x});
+  g.bind(v, {0, 256});
+  fuse_maps(g);
+  check();
+  CHECK(g.ops().size() == 1);
+}
