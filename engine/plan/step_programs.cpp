@@ -12,6 +12,7 @@
 #include "engine/plan/zero.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/recompute.hpp"
+#include "engine/program/rematerialize.hpp"
 #include "engine/program/rule.hpp"
 #include "engine/program/shard.hpp"
 
@@ -223,6 +224,7 @@ TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& re
     live_outs.add(use.value, dim_of(*use.parameter));
   }
   w.graph = live_outs.shard(plan, std::move(w.graph), sharded, add);
+  program::rematerialize(*w.graph);
   apply_recompute(*w.graph, recompute);
   return w;
 }

@@ -1,0 +1,65 @@
+"""How long a plan takes to make, and what a training program holds: figures of the compiler, without a step."""
+
+import pathlib
+import statistics
+import tempfile
+
+# Processor seconds on one core, by number of blocks.
+PLANNING = {160: 0.3, 320: 0.6, 640: 1.2}
+REPLICAS = 2
+TRANSIENT = 66  # MB, of BLOCKS
+BLOCKS = 40
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
+BATCH, WIDTH = 1024, 128
+
+
+def blocks(n, activation, topology=""):
+    """An experiment of n blocks: layer_norm, linear, activation."""
+    block = f'  {{type = "layer_norm"}}, {{type = "linear", out = {WIDTH}}}, {{type = "{activation}"}},\n'
+    return f"""[run]
+steps = 10
+seed = 1
+[topology]
+{topology}
+[batch]
+global = {BATCH}
+[data.train]
+type = "synthetic"
+samples = {BATCH}
+shape = [{WIDTH}]
+classes = 10
+[model]
+layers = [
+{block * n}  {{type = "linear", out = 10}},
+]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.001
+"""
+
+
+def planned(bench, text, ranks, times):
+    """What bench_planning says of rank 0, once for each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "experiment.toml"
+        path.write_text(text)
+        command = [bench.program("planning"), path, "--steps", ranks]
+        return [bench.once(command)[0] for _ in range(times)]
+
+
+def planning(bench):
+    for n, most in PLANNING.items():
+        runs = planned(bench, blocks(n, "gelu", f"data = {REPLICAS}\nzero = 1"), REPLICAS, 3 if bench.quick else 5)
+        bench.details[f"planning of {n} blocks"] = runs
+        wall = statistics.median(run["wall_s"] for run in runs)
+        cpu = statistics.median(run["cpu_s"] for run in runs)
+        bench.at_most(f"planning of {n} blocks, data = {REPLICAS}, zero = 1", cpu, "s of CPU", most, "wall time", wall)
+
+
+def transient(bench):
+    for activation in ACTIVATIONS:
+        (run,) = planned(bench, blocks(BLOCKS, activation), 1, 1)
+        bench.details[f"transient memory with {activation}"] = run
+        bench.at_most(f"transient memory of {BLOCKS} blocks with {activation}", run["transient"] / 1e6, "MB", TRANSIENT)
