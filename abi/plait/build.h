@@ -38,7 +38,7 @@ typedef struct plait_attr {
 typedef struct plait_parameter {
   size_t struct_size;
   const char *name;  /* within the layer: "weight" */
-  plait_shape shape; /* global; dtype PLAIT_F32 */
+  plait_shape shape; /* global; the type is that of [precision] */
   uint32_t init;     /* PLAIT_INIT_* */
   int32_t shard_dim; /* the dimension that tensor parallelism may shard, or -1: replicated */
   double init_a, init_b;
@@ -60,21 +60,21 @@ struct plait_build_table {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *op)(plait_builder *b, const char *name, const plait_value *inputs, uint32_t n_in,
                                                const plait_attr *attrs, uint32_t n_attrs, plait_value *outputs,
                                                uint32_t n_out);
-  /* A scalar constant, f32, shape (). */
+  /* A scalar constant, shape (). An element-wise op takes it in the type of its other floats, so that these decide. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *constant)(plait_builder *b, double value, plait_value *out);
   /* Type and shape of a value. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *shape)(plait_builder *b, plait_value v, plait_shape *out);
   /* The layer's parameter of that name, made on first use; its full name is the layer's name, a dot, this name. Where the
    * experiment ties it to another parameter, that one is returned after its shape was compared. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *parameter)(plait_builder *b, const plait_parameter *p, plait_value *out);
-  /* A named value: a field of the data, a value that a layer entry named with `as`, or "weight": the sample weights (B) f32,
-   * 0 for padding. Errors: PLAIT_ERR_NOT_FOUND with the names there are. */
+  /* A named value: a field of the data, a value that a layer entry named with `as`, or "weight": the sample weights (B),
+   * 0 for padding, in the type of losses. Errors: PLAIT_ERR_NOT_FOUND with the names there are. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *named)(plait_builder *b, const char *name, plait_value *out);
   /* 1 while the training program is traced, 0 for evaluation. */
   uint32_t(PLAIT_CALL *training)(plait_builder *b);
   /* The full name of the item being built ("model.fc1"), for messages. */
   const char *(PLAIT_CALL *scope)(plait_builder *b);
-  /* An optimizer's state tensor of the parameter's shape, f32: its value before this step; and its value after it. */
+  /* An optimizer's state tensor of the parameter's shape: its value before this step; and its value after it. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *state)(plait_builder *b, const char *name, double initial, plait_value *out);
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *set_state)(plait_builder *b, const char *name, plait_value v);
   /* Makes an error to return; the engine adds who, where and the file's line. Never NULL. */

@@ -24,7 +24,7 @@ typedef struct plait_layer_item {
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_layer_item;
 
-/* Kind "plait.loss/1". Inputs: prediction first, then what it is compared with. build() sets two scalars, f32, shape ():
+/* Kind "plait.loss/1". Inputs: prediction first, then what it is compared with. build() sets two scalars, floats, shape ():
  * outputs[0] = sum over samples of weight * loss, outputs[1] = sum of the weights. The engine divides once per step by the
  * weights of the whole global batch, so that the result does not depend on how the batch was split. */
 typedef struct plait_loss_item {
@@ -40,7 +40,7 @@ typedef struct plait_loss_item {
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_loss_item;
 
-/* Kind "plait.metric/1". build() sets one value, the state of this micro-batch: shape (n_state), f32. States of micro-batches
+/* Kind "plait.metric/1". build() sets one value, the state of this micro-batch: shape (n_state), floats. States of micro-batches
  * and ranks are added; finish() turns the sum into the metric. */
 typedef struct plait_metric_item {
   size_t struct_size;

@@ -12,11 +12,11 @@
 extern "C" {
 #endif
 
-/* What one update reads. N elements of a flat shard; scalars are f32, shape (). Borrowed for the call. */
+/* What one update reads. N elements of a flat shard; scalars have shape (). f32, or f64 where [precision] says so. */
 typedef struct plait_update {
   size_t struct_size;
-  plait_value parameter;       /* (N) f32 */
-  plait_value gradient;        /* (N) f32, already averaged and clipped */
+  plait_value parameter;       /* (N) */
+  plait_value gradient;        /* (N), already averaged and clipped */
   plait_value learning_rate;   /* learning rate of this step, schedule included */
   plait_value schedule_factor; /* of this step: learning_rate = base learning rate * schedule_factor */
   plait_value step;            /* counts from 1 */

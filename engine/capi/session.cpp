@@ -104,7 +104,7 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
   m.tensor.data = s.address(p.value);
   m.tensor.device = {1, 0};
   m.tensor.ndim = static_cast<int32_t>(p.shape.ndim);
-  m.tensor.dtype = {2, 32, 1};  // parameters are f32
+  m.tensor.dtype = session::to_dl(p.shape.dtype);
   m.tensor.shape = view->shape.data();
   m.tensor.strides = view->strides.data();
   return &view.release()->managed;

@@ -110,7 +110,8 @@ constexpr plait_option kBatch[] = {
           "micro-batches of a step on each replica; 0: as many as `global` and `micro` make"),
 };
 constexpr plait_option kPrecision[] = {
-    choice("compute", "\"f32\"", "f32", "type in which layers compute"),
+    choice("compute", "\"f32\"", "f32|f64",
+           "type of layers, parameters, gradients, optimizer states and losses; f64 is slow"),
 };
 constexpr plait_option kEvaluate[] = {
     count("every", "0", 0, "steps", "evaluate every so many steps; 0: only at the end"),

@@ -94,7 +94,7 @@ void check_fields(const plait_field* fields, uint32_t n_fields, const std::strin
     for (uint32_t d = 0; d < f.shape.ndim; ++d)
       if (f.shape.dims[d] < 0) wrong(i, strf("has a negative extent in dimension %u", d));
     if (!is_weight(f)) continue;
-    if (f.shape.dtype != PLAIT_F32 || f.shape.ndim != 0)
+    if (f.shape.dtype != kWeightType || f.shape.ndim != 0)
       wrong(i, "is a weight, expected one f32 per sample");
     if (++weights > 1) wrong(i, "is a second weight, expected at most one");
   }
@@ -104,7 +104,7 @@ namespace {
 
 // Bytes of one batch with its weights.
 uint64_t slot_bytes(int64_t rows, const plait_field* fields, uint32_t n_fields) {
-  uint64_t slot = array_bytes(rows, sizeof(float));
+  uint64_t slot = array_bytes(rows, sizeof(Weight));
   for (uint32_t i = 0; i < n_fields; ++i)
     if (!is_weight(fields[i]))
       slot = checked_add(slot, field_bytes(fields[i], rows), "[data] bytes of a batch");
@@ -150,7 +150,7 @@ BatchSlots::BatchSlots(const DataLoaderConfig& config, const plait_field* fields
   indices_ = reinterpret_cast<int64_t*>(take(array_bytes(rows, sizeof(int64_t))));
   slots_.resize(count);
   for (BatchSlot& slot : slots_) {
-    slot.weight = reinterpret_cast<float*>(take(array_bytes(rows, sizeof(float))));
+    slot.weight = reinterpret_cast<Weight*>(take(array_bytes(rows, sizeof(Weight))));
     slot.batch.weight = slot.weight;
     for (uint32_t i = 0; i < n_fields; ++i) {
       if (is_weight(fields[i])) {

@@ -22,7 +22,7 @@ struct BatchSlot {
   Batch batch;
   std::vector<void*>
       outs;  // one per field of the dataset, the weight field included: what read() gets
-  float* weight = nullptr;
+  Weight* weight = nullptr;
 };
 
 class BatchSlots {

@@ -33,6 +33,10 @@ struct DataLoaderConfig {
   int64_t rows = 0;  // 0: all from row_begin on
 };
 
+// A sample's weight, as plait/dataset.h has it.
+using Weight = float;
+inline constexpr uint32_t kWeightType = PLAIT_F32;
+
 // One batch. The pointers of a slot never change; their content is valid until the following next() or seek().
 // The last batch of an epoch is filled up with sample 0 at weight 0.
 struct Batch {
@@ -42,7 +46,7 @@ struct Batch {
   double weight_sum = 0;  // of the B rows
   std::vector<void*>
       fields;  // one per DataLoader::fields(): (B, sample shape), row-major, 64-aligned
-  float* weight = nullptr;  // (B) f32
+  Weight* weight = nullptr;  // (B)
 };
 
 // One consumer thread. Nothing is allocated after the first next(), which starts the thread.

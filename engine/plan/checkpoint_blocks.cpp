@@ -34,7 +34,7 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
 }  // namespace
 
 uint64_t CheckpointBlock::bytes() const {
-  return static_cast<uint64_t>(topology::elements(local.box)) * sizeof(float);
+  return program::bytes_of(topology::elements(local.box), held.dtype);
 }
 
 void for_each_block(const Plan& plan, const std::function<void(const CheckpointBlock&)>& visit) {

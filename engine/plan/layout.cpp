@@ -7,10 +7,18 @@
 namespace plait::plan {
 namespace {
 
-constexpr int64_t kLine = 16;  // elements: 64 bytes, to which every operand is aligned
+// So many elements that in each of a group's buffers a multiple of them is aligned as every operand is.
+int64_t line_of(const Plan& plan) {
+  constexpr uint64_t kLine = 64;  // bytes
+  const Precision& p = plan.precision;
+  uint64_t least = kLine;
+  for (const uint32_t dtype : {p.parameter, p.gradient, p.state})
+    least = std::min(least, program::dtype_bytes(dtype));
+  return static_cast<int64_t>(kLine / least);
+}
 
 // A bucket is sharded evenly over the replicas, in whole cache lines.
-int64_t unit_of(const Plan& plan) { return kLine * plan.grid.data(); }
+int64_t unit_of(const Plan& plan) { return line_of(plan) * plan.grid.data(); }
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -26,12 +34,13 @@ bool starts_bucket(const Plan& plan, const ParameterGroup& group, const Paramete
     return true;
   if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
   const int64_t end = group.elements + p.stored_elements;
-  const double bytes = 4.0 * static_cast<double>(end - group.buckets.back().begin);
-  return bytes > plan.experiment.topology.bucket_mib * (1 << 20);
+  const uint64_t bytes = program::bytes_of(end - group.buckets.back().begin, group.gradients.dtype);
+  return static_cast<double>(bytes) > plan.experiment.topology.bucket_mib * (1 << 20);
 }
 
-// The elements of a parameter that this rank has as its own, which lie in `segment` as states do.
-std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p, int32_t segment) {
+// The elements of a parameter that this rank has as its own, which lie in `buffer` as states do.
+std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p,
+                                     const FlatBuffer& buffer) {
   const Bucket& bucket = bucket_of(plan, p);
   const int64_t end = p.flat_offset + topology::elements(p.box);
   std::vector<LocalBlock> local;
@@ -41,7 +50,7 @@ std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p, int32
   int64_t at = bucket.state_begin + own.begin - bucket.shard_begin;
   for (const topology::Box& box :
        topology::flat_boxes(p.box, {own.begin - p.flat_offset, own.end - p.flat_offset})) {
-    local.push_back({box, {segment, static_cast<uint64_t>(at) * 4}});
+    local.push_back({box, buffer.at(at), buffer.dtype});
     at += topology::elements(box);
   }
   return local;
@@ -67,8 +76,10 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   g.weight_decay = own ? own->weight_decay : optimizer.weight_decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
   g.schedule = schedule ? &*schedule : optimizer.schedule ? &*optimizer.schedule : nullptr;
-  g.parameters = plan.storage.add(segment_name(g) + ".parameters", Category::kParameters);
-  g.gradients = plan.storage.add(segment_name(g) + ".gradients", Category::kGradients);
+  g.parameters = plan.storage.add_flat(segment_name(g) + ".parameters", Category::kParameters,
+                                       plan.precision.parameter);
+  g.gradients = plan.storage.add_flat(segment_name(g) + ".gradients", Category::kGradients,
+                                      plan.precision.gradient);
   plan.groups.push_back(std::move(g));
   return static_cast<int32_t>(plan.groups.size() - 1);
 }
@@ -78,13 +89,13 @@ void assign_flat_offset(Plan& plan, Parameter& p) {
   ParameterGroup& g = plan.groups[static_cast<size_t>(p.group)];
   const bool starts = starts_bucket(plan, g, p);
   g.last_layer = layer_of(p.name);
-  p.flat_offset = round_up(g.elements, starts ? unit_of(plan) : kLine);
+  p.flat_offset = round_up(g.elements, starts ? unit_of(plan) : line_of(plan));
   g.elements = p.flat_offset + p.stored_elements;
   if (starts) g.buckets.push_back({.begin = p.flat_offset, .chunk = p.chunk});
   p.bucket = static_cast<int32_t>(g.buckets.size()) - 1;
   // What is sharded, or gathered only for a while, gets its buffer from the rewrites of zero.hpp.
-  if (plan.zero < 3) p.value = {g.parameters, static_cast<uint64_t>(p.flat_offset) * 4};
-  if (plan.zero < 2) p.gradient = {g.gradients, static_cast<uint64_t>(p.flat_offset) * 4};
+  if (plan.zero < 3) p.value = g.parameters.at(p.flat_offset);
+  if (plan.zero < 2) p.gradient = g.gradients.at(p.flat_offset);
 }
 
 // After the last parameter: closes the buckets and shards them.
@@ -103,11 +114,10 @@ void shard_buckets(Plan& plan) {
       bucket.state_begin = g.shard_elements;
       g.shard_elements += bucket.shard_elements;
     }
-    const auto bytes = [](int64_t elements) { return static_cast<uint64_t>(elements) * 4; };
-    plan.storage.allocate(g.parameters, bytes(plan.zero < 3 ? g.elements : g.shard_elements));
-    plan.storage.allocate(g.gradients, bytes(plan.zero < 2 ? g.elements : g.shard_elements));
+    plan.storage.append(g.parameters, plan.zero < 3 ? g.elements : g.shard_elements);
+    plan.storage.append(g.gradients, plan.zero < 2 ? g.elements : g.shard_elements);
     if (replicas > 1 && plan.zero == 0)
-      plan.storage.reduce_along(g.gradients, topology::Axis::kData);
+      plan.storage.reduce_along(g.gradients.segment, topology::Axis::kData);
   }
 }
 
@@ -129,7 +139,7 @@ void lay_out_parameters(Plan& plan) {
       if (here) assign_flat_offset(plan, p);
     } else if (here) {
       if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
-      p.value = plan.storage.allocate(frozen, static_cast<uint64_t>(p.stored_elements) * 4);
+      p.value = plan.storage.allocate(frozen, program::bytes_of(p.stored_elements, p.shape.dtype));
     }
   }
   shard_buckets(plan);
@@ -140,25 +150,23 @@ const Bucket& bucket_of(const Plan& plan, const Parameter& p) {
 }
 
 BufferRef parameter_shard(const Plan& plan, const ParameterGroup& g, const Bucket& bucket) {
-  return {g.parameters,
-          static_cast<uint64_t>(plan.zero < 3 ? bucket.shard_begin : bucket.state_begin) * 4};
+  return g.parameters.at(plan.zero < 3 ? bucket.shard_begin : bucket.state_begin);
 }
 
 BufferRef gradient_shard(const Plan& plan, const ParameterGroup& g, const Bucket& bucket) {
-  return {g.gradients,
-          static_cast<uint64_t>(plan.zero < 2 ? bucket.shard_begin : bucket.state_begin) * 4};
+  return g.gradients.at(plan.zero < 2 ? bucket.shard_begin : bucket.state_begin);
 }
 
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
-  if (p.group < 0 || plan.zero < 3) return {{p.box, p.value}};
+  if (p.group < 0 || plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
   return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
 }
 
 std::vector<LocalBlock> local_state_blocks(const Plan& plan, const Parameter& p,
                                            const State& state) {
   if (!p.held_by(plan.at.pipeline)) return {};
-  return owned_blocks(plan, p, state.segment);
+  return owned_blocks(plan, p, state.values);
 }
 
 bool is_fully_local(const Plan& plan, const Parameter& p) {

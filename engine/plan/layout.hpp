@@ -27,6 +27,7 @@ bool is_fully_local(const Plan& plan, const Parameter& parameter);
 struct LocalBlock {
   topology::Box box;
   BufferRef at;
+  uint32_t dtype = 0;
 };
 // What this rank holds of a parameter, and of a state of it. The blocks of all ranks cover the tensor; those of replicas may be equal.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter);

@@ -157,8 +157,9 @@ void count_steps(Plan& plan) {
 }
 
 void make_results(Plan& plan, config::Problems& problems) {
-  const int32_t results = plan.storage.add("results", Category::kResults);
-  plan.step_sums = plan.storage.allocate(results, 8);
+  plan.results = plan.storage.add_flat("results", Category::kResults, plan.precision.scalar);
+  const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
+  plan.step_sums = take(2);
   for (const auto& m : plan.experiment.models) {
     Model model;
     model.name = m.name;
@@ -173,10 +174,10 @@ void make_results(Plan& plan, config::Problems& problems) {
   // What is summed over ranks comes first, without a gap: see n_step_sums().
   for (Model& m : plan.models)
     if (m.trained)
-      for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = plan.storage.allocate(results, 4, 4);
+      for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = take(1);
   for (Model& m : plan.models)
     for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
-      *p = plan.storage.allocate(results, 4, 4);
+      *p = take(1);
 }
 
 // Stages of a pipeline have inputs of their own: then this one is a pattern, without memory.
@@ -186,14 +187,14 @@ Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
   const int32_t segment =
       plan.storage.add(name, Category::kInputs, plan.grid.pipeline() > 1 ? 0 : 1);
   feed.counter = plan.storage.allocate(segment, 16);
-  feed.weight = plan.storage.allocate(segment, static_cast<uint64_t>(batch) * 4);
+  feed.weight = plan.storage.allocate(segment, program::bytes_of(batch, data::kWeightType));
   return feed;
 }
 
-void make_scalars(Plan& plan, int32_t segment) {
+void make_scalars(Plan& plan) {
   for (ParameterGroup& g : plan.groups) {
-    g.learning_rate_at = plan.storage.allocate(segment, 4, 4);
-    g.schedule_factor_at = plan.storage.allocate(segment, 4, 4);
+    g.learning_rate_at = plan.storage.append(plan.scalars, 1);
+    g.schedule_factor_at = plan.storage.append(plan.scalars, 1);
   }
 }
 
@@ -264,8 +265,9 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
   open_datasets(*plan, context, problems);
   count_steps(*plan);
 
-  const int32_t scalars = plan->storage.add("scalars", Category::kInputs);
-  plan->step = plan->storage.allocate(scalars, 4, 4);
+  plan->precision = precision_of(experiment.precision);
+  plan->scalars = plan->storage.add_flat("scalars", Category::kInputs, plan->precision.scalar);
+  plan->step = plan->storage.append(plan->scalars, 1);
   make_results(*plan, problems);
   const config::BatchConfig& batch = plan->experiment.batch;
   plan->train_feed = make_feed(*plan, "train inputs", batch.micro);
@@ -275,7 +277,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
   if (!problems.empty()) return nullptr;
   try {
     lay_out_parameters(*plan);
-    make_scalars(*plan, scalars);
+    make_scalars(*plan);
     declare_states(*plan);
     builder.write();
   } catch (const Error& e) {

@@ -12,6 +12,7 @@
 #include "engine/config/experiment.hpp"
 #include "engine/data/data_loader.hpp"
 #include "engine/plan/dataset.hpp"
+#include "engine/plan/precision.hpp"
 #include "engine/plan/storage.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/program/graph.hpp"
@@ -51,15 +52,15 @@ struct Parameter {
   bool is_sharded() const { return sharded; }
 };
 
-// An optimizer's state tensor of a group: one flat segment of N f32.
+// An optimizer's state tensor of a group: one flat segment.
 struct State {
   std::string name;
   double initial = 0;
-  int32_t segment = -1;
+  FlatBuffer values;
 };
 
 // A run of a group's flat memory whose gradients the replicas reduce in one go, with ZeRO also what they share: each updates its
-// own elements. Starts and ends between parameters. In elements of f32.
+// own elements. Starts and ends between parameters. In elements, of whatever type.
 struct Bucket {
   int64_t begin = 0, elements = 0;              // of the group; padding included
   int64_t shard_begin = 0, shard_elements = 0;  // this rank's; all of them without ZeRO
@@ -80,20 +81,19 @@ struct ParameterGroup {
   int64_t elements = 0;                          // N, padding included
   int64_t shard_elements = 0;                    // whose states are here: the sum over buckets
   std::vector<Bucket> buckets;
-  std::string last_layer;                   // whose parameter was placed last
-  int32_t parameters = -1, gradients = -1;  // segments
+  std::string last_layer;  // whose parameter was placed last
+  FlatBuffer parameters, gradients;
   std::vector<State> states;
-  BufferRef learning_rate_at, schedule_factor_at;  // scalars f32, written before each step
+  BufferRef learning_rate_at, schedule_factor_at;  // in Plan::scalars, written before each step
 };
 
-// What a model leaves behind each step. Scalars, f32.
+// What a model leaves behind each step. Scalars in Plan::results.
 struct Model {
   std::string name;
   bool trained = false;
   BufferRef loss_sum, weight_sum;  // sums over the step's micro-batches, and over all replicas
   BufferRef loss, norm, finite;    // after the update program; finite is 1 or 0
-  int32_t squares =
-      -1;  // segment: Σ g² of each parameter, where the forward_backward program leaves it
+  FlatBuffer squares;  // Σ g² of each parameter, where the forward_backward program leaves it
   BufferRef eval_loss_sum, eval_weight_sum;
 };
 
@@ -119,7 +119,7 @@ struct Field {
 struct Metric {
   std::string name;
   const plait_metric_item* item = nullptr;
-  BufferRef state;  // (n_state) f32 of the last evaluated batch
+  BufferRef state;  // (n_state) of Precision::scalar, of the last evaluated batch
 };
 
 // A value that a host may ask for after an evaluation batch.
@@ -134,9 +134,9 @@ struct Output {
 struct Collective {
   std::string name;  // "gradients of model.default, bucket 2"
   topology::Axis axis = topology::Axis::kData;
-  uint32_t kind = 0, reduction = 0, dtype = PLAIT_F32;  // as plait/comm.h
-  uint64_t n = 0;                                       // elements, as plait/comm.h counts them
-  uint32_t peer = 0;     // place in the group, of the kinds that have one
+  uint32_t kind = 0, reduction = 0, dtype = 0;  // as plait/comm.h
+  uint64_t n = 0;                               // elements, as plait/comm.h counts them
+  uint32_t peer = 0;                            // place in the group, of the kinds that have one
   uint32_t channel = 0;  // messages of two channels do not wait for each other
   bool slotted = false;  // each slot has a call of its own
 };
@@ -173,7 +173,7 @@ struct Program {
 struct Feed {
   int64_t batch = 0;  // B of one rank
   std::vector<Field> fields;
-  BufferRef weight;   // (B) f32
+  BufferRef weight;   // (B) of data::kWeightType
   BufferRef counter;  // i64 (2): step, first sample of the micro-batch
 };
 
@@ -211,20 +211,22 @@ struct Plan {
   config::OptionSet comm_options;
   std::vector<std::shared_ptr<Dataset>> datasets;  // as experiment.datasets
 
+  Precision precision;
   Storage storage;
   std::vector<Parameter> parameters;
   std::vector<ParameterGroup> groups;
   std::vector<Model> models;
   std::vector<Metric> metrics;
   std::vector<Output> outputs;
-  BufferRef step;  // f32: updates made, counting this one
-  BufferRef
-      step_sums;  // f32 (2): samples of the step, ranks that want to stop; sums over all replicas
+  FlatBuffer scalars;  // what a step is told: its number, learning rates
+  FlatBuffer
+      results;     // what a step leaves behind: first `step_sums`, then what n_step_sums() counts
+  BufferRef step;  // updates made, counting this one
+  BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   int32_t step_sums_collective =
       -1;  // which brings those sums, and those of losses and weights; -1: none
-  BufferRef
-      metric_sums;  // f64 (n_metric_sums): what an evaluation counts; sums over all replicas after `reduce_metrics`
-  int64_t n_metric_sums = 0;
+  FlatBuffer
+      totals;  // f64: what an evaluation counts; sums over all replicas after `reduce_metrics`
 
   Feed train_feed, eval_feed;                 // all that is read
   std::vector<Feed> train_feeds, eval_feeds;  // of each stage that is here: what it reads

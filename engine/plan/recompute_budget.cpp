@@ -91,6 +91,7 @@ std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline) {
   clone->pipeline = plan.pipeline;
   clone->zero = plan.zero;
   clone->datasets = plan.datasets;
+  clone->precision = plan.precision;
   clone->storage = plan.storage;
   clone->parameters = plan.parameters;
   for (Parameter& p : clone->parameters) {
@@ -101,6 +102,8 @@ std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline) {
     p.value = p.gradient = p.squares = {};
   }
   clone->models = plan.models;
+  clone->scalars = plan.scalars;
+  clone->results = plan.results;
   clone->step = plan.step;
   clone->step_sums = plan.step_sums;
   clone->train_feed = plan.train_feed;

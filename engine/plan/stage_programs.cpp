@@ -58,7 +58,8 @@ BufferRef StageProgramBuilder::stage_buffer(BufferRef at) {
     if (mine.segment < 0) mine = plan_.storage.allocate(inputs_segment_, bytes);
     return mine;
   };
-  if (at == inputs_.weight) return own(feed_.weight, static_cast<uint64_t>(inputs_.batch) * 4);
+  if (at == inputs_.weight)
+    return own(feed_.weight, program::bytes_of(inputs_.batch, data::kWeightType));
   if (at == inputs_.counter) return own(feed_.counter, 16);
   const auto is_at = [&](const Field& f) { return f.buffer == at; };
   const auto field = std::find_if(inputs_.fields.begin(), inputs_.fields.end(), is_at);
@@ -124,7 +125,7 @@ int32_t StageProgramBuilder::message(ValueId storage, bool send) {
 
 void StageProgramBuilder::begin(Phase phase) {
   current_ = {stage_, phase};
-  graph_ = std::make_unique<Graph>(plan_.rules.get());
+  graph_ = std::make_unique<Graph>(plan_.rules.get(), plan_.precision.scalar);
   made_.clear();
   received_.clear();
   Graph& g = *graph_;

@@ -23,16 +23,17 @@ using program::Graph;
 using program::make_shape;
 using program::ValueId;
 
-ValueId flat(Graph& g, const std::string& name, int32_t segment, int64_t first, int64_t n) {
-  return g.persistent(name, make_shape(PLAIT_F32, {n}),
-                      {segment, static_cast<uint64_t>(first) * 4});
+ValueId flat(Graph& g, const std::string& name, const FlatBuffer& buffer, int64_t first,
+             int64_t n) {
+  return g.persistent(name, make_shape(buffer.dtype, {n}), buffer.at(first));
 }
 
 namespace {
 
-// Adds a micro-batch's value to what the step has so far, or sets it when there is only one.
+// Adds a micro-batch's value to what the step has so far, or sets it when there is only one. dtype: of what lies at `place`.
 ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, ValueId v,
-                           BufferRef buffer) {
+                           BufferRef buffer, uint32_t dtype) {
+  v = g.as_type(v, dtype);
   if (!plan.accumulates()) return g.bind(v, buffer);
   const ValueId sum = g.persistent(name, g.shape(v), buffer);
   return g.assign(sum, program::binary(g, "add", sum, v));
@@ -42,21 +43,22 @@ ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, 
 void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
   auto model = std::find_if(plan.models.begin(), plan.models.end(),
                             [&](const Model& m) { return m.name == p.model; });
-  if (model->squares < 0)
-    model->squares = plan.storage.add(p.model + ".squares", Category::kResults);
-  if (p.squares.segment < 0) p.squares = plan.storage.allocate(model->squares, 4, 4);
+  if (!model->squares.exists())
+    model->squares =
+        plan.storage.add_flat(p.model + ".squares", Category::kResults, plan.precision.scalar);
+  if (p.squares.segment < 0) p.squares = plan.storage.append(model->squares, 1);
   std::vector<int64_t> axes(g.shape(gradient).ndim);
   std::iota(axes.begin(), axes.end(), 0);
   g.scope = p.model + ".optimizer";
   g.bind(
-      g.apply1("reduce", {gradient},
+      g.apply1("reduce", {g.as_type(gradient, plan.precision.scalar)},
                {attr("kind", std::string("sum_squares")), attr("axes", axes), attr("keep", false)}),
       p.squares);
 }
 
 // What the replicas counted is on its way to what all of them did; finish_step_sums() waits.
 void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
-  std::vector<ValueId> in{flat(g, "sums", plan.step_sums.segment, 0, plan.n_step_sums())};
+  std::vector<ValueId> in{flat(g, "sums", plan.results, 0, plan.n_step_sums())};
   in.insert(in.end(), bound.begin(), bound.end());
   g.scope = "replicas";
   plan.step_sums_collective =
@@ -84,7 +86,7 @@ void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Val
                          scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
       if (scatter)
         start_reduce_scatter(g, plan, bucket.gradient_collective, std::move(in),
-                             {group.gradients, static_cast<uint64_t>(bucket.shard_begin) * 4});
+                             group.gradients.at(bucket.shard_begin));
       else
         start_all_reduce(g, plan, bucket.gradient_collective, std::move(in));
     }
@@ -282,7 +284,7 @@ std::vector<ValueId> bind_loss_sums(Plan& plan, const TracedStep& w, const Stage
     if (!model.trained) continue;
     const auto add = [&](const char* name, ValueId v, BufferRef buffer) {
       if (const ValueId own = view.live_out(v, stage_of(*w.graph, v)))
-        sums.push_back(bind_or_accumulate(g, plan, name, own, buffer));
+        sums.push_back(bind_or_accumulate(g, plan, name, own, buffer, plan.results.dtype));
     };
     add("loss_sum", w.results[m].loss_sum, model.loss_sum);
     add("weight_sum", w.results[m].weight_sum, model.weight_sum);
@@ -308,8 +310,9 @@ void bind_training_outputs(Plan& plan, const TracedStep& w, const StageView& vie
     const ValueId own = use.gradient ? view.live_out(use.gradient, use.stage) : 0;
     if (!own) continue;
     Parameter& p = *use.parameter;
-    bound[&p] =
-        plan.zero < 2 ? bind_or_accumulate(g, plan, p.name + ".gradient", own, p.gradient) : own;
+    bound[&p] = plan.zero < 2 ? bind_or_accumulate(g, plan, p.name + ".gradient", own, p.gradient,
+                                                   plan.precision.gradient)
+                              : g.as_type(own, plan.precision.gradient);
     if (!plan.accumulates() && plan.grid.ranks() == 1) bind_gradient_squares(g, plan, p, own);
   }
   const bool shares = view.last && plan.grid.data() > 1;
@@ -361,7 +364,7 @@ void wait_pending_sends(Graph& g, const std::vector<PendingSend>& pending) {
 }
 
 std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
-  auto graph = std::make_unique<Graph>(plan.rules.get());
+  auto graph = std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar);
   graph->scope = "stages";
   for (const Output& n : plan.outputs) {
     const int32_t id = add_collective(plan, "value '" + n.name + "'", topology::Axis::kPipeline,
@@ -374,18 +377,17 @@ std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
 }
 
 std::unique_ptr<Graph> write_reduce_metrics(Plan& plan, const std::vector<PendingSend>& pending) {
-  auto graph = std::make_unique<Graph>(plan.rules.get());
+  auto graph = std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar);
   wait_pending_sends(*graph, pending);
   graph->scope = "replicas";
-  plan.n_metric_sums = 2 + 2 * static_cast<int64_t>(plan.models.size());
-  for (const Metric& m : plan.metrics) plan.n_metric_sums += m.item->n_state;
-  const int32_t segment = plan.storage.add("totals", Category::kResults);
-  plan.metric_sums = plan.storage.allocate(segment, static_cast<uint64_t>(plan.n_metric_sums) * 8);
-  const ValueId totals =
-      graph->persistent("totals", make_shape(PLAIT_F64, {plan.n_metric_sums}), plan.metric_sums);
+  int64_t n = 2 + 2 * static_cast<int64_t>(plan.models.size());
+  for (const Metric& m : plan.metrics) n += m.item->n_state;
+  // Counted on the host, in double.
+  plan.metric_sums = plan.storage.add_flat("totals", Category::kResults, PLAIT_F64);
+  plan.storage.append(plan.metric_sums, n);
+  const ValueId totals = flat(*graph, "totals", plan.metric_sums, 0, n);
   // Tensor ranks count the same samples, but any of them may want to stop.
-  const ValueId wish = graph->persistent("stop request", make_shape(PLAIT_F64, {1}),
-                                         {plan.metric_sums.segment, plan.metric_sums.offset + 8});
+  const ValueId wish = flat(*graph, "stop request", plan.metric_sums, 1, 1);
   sum_over(*graph, plan, topology::Axis::kTensor, "stop request", wish);
   sum_over(*graph, plan, topology::Axis::kData, "metrics of an evaluation", totals);
   sum_over(*graph, plan, topology::Axis::kPipeline, "metrics of an evaluation, by stage", totals);

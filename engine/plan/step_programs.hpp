@@ -84,8 +84,8 @@ std::unique_ptr<program::Graph> write_reduce_metrics(Plan& plan,
 // Brings Plan::outputs to all pipeline ranks.
 std::unique_ptr<program::Graph> write_broadcast_outputs(Plan& plan);
 
-// A run of a segment as one vector: n elements of f32 from `first` on.
-program::ValueId flat(program::Graph& g, const std::string& name, int32_t segment, int64_t first,
-                      int64_t n);
+// A run of a buffer as one vector: n elements from `first` on.
+program::ValueId flat(program::Graph& g, const std::string& name, const FlatBuffer& buffer,
+                      int64_t first, int64_t n);
 
 }  // namespace plait::plan

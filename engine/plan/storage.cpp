@@ -1,6 +1,7 @@
 #include "engine/plan/storage.hpp"
 
 #include "engine/base/checked.hpp"
+#include "engine/base/error.hpp"
 
 namespace plait::plan {
 
@@ -20,6 +21,20 @@ program::BufferRef Storage::allocate(int32_t segment, uint64_t bytes, uint64_t a
   const uint64_t at = checked_round_up(s.bytes, alignment, "[plan] segment " + s.name);
   s.bytes = checked_add(at, bytes, "[plan] segment " + s.name);
   return {segment, at};
+}
+
+FlatBuffer Storage::add_flat(std::string name, Category category, uint32_t dtype) {
+  return {add(std::move(name), category), dtype, 0};
+}
+
+program::BufferRef Storage::append(FlatBuffer& buffer, int64_t n) {
+  const program::BufferRef at =
+      take(buffer.segment, program::bytes_of(n, buffer.dtype), program::dtype_bytes(buffer.dtype));
+  if (at != buffer.at(buffer.elements))
+    fail_internal("[plan] something else lies in flat segment " +
+                  segments_.at(static_cast<size_t>(buffer.segment)).name);
+  buffer.elements += n;
+  return at;
 }
 
 uint64_t Storage::lay_out() {

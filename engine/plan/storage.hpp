@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/program/graph.hpp"
+#include "engine/program/shape.hpp"
 #include "engine/topology/grid.hpp"
 
 namespace plait::plan {
@@ -17,6 +18,22 @@ inline constexpr int kCategories = 6;
 const char* category_name(Category c);
 
 constexpr int32_t kTransient = -1;  // BufferRef::segment of values that live inside a program only
+
+// Elements of one type that fill a segment from its beginning, one after the other.
+struct FlatBuffer {
+  int32_t segment = -1;
+  uint32_t dtype = 0;
+  int64_t elements = 0;
+  bool exists() const { return segment >= 0; }
+  // Where its element `first` lies.
+  program::BufferRef at(int64_t first) const { return {segment, program::bytes_of(first, dtype)}; }
+  uint64_t bytes() const { return program::bytes_of(elements, dtype); }
+};
+
+// Where the element that lies `elements` behind `at` is.
+inline program::BufferRef behind(program::BufferRef at, int64_t elements, uint32_t dtype) {
+  return {at.segment, at.offset + program::bytes_of(elements, dtype)};
+}
 
 struct Segment {
   std::string name;
@@ -35,6 +52,10 @@ class Storage {
   int32_t add(std::string name, Category category, int32_t slots = 1);
   // Takes `bytes` at the end of a segment; alignment 64 unless the scalar asks for less.
   program::BufferRef allocate(int32_t segment, uint64_t bytes, uint64_t alignment = 64);
+  // A new segment of elements of one type, empty so far.
+  FlatBuffer add_flat(std::string name, Category category, uint32_t dtype);
+  // Adds n elements at the end of a flat buffer; returns where the first of them lies.
+  program::BufferRef append(FlatBuffer& buffer, int64_t n);
   void reduce_along(int32_t segment, topology::Axis axis) {
     segments_.at(static_cast<size_t>(segment)).reduced_along = axis;
   }

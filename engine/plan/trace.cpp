@@ -20,10 +20,12 @@ Tracer::Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageO
       training_(training),
       stage_of_(std::move(stage_of)),
       problems_(problems),
-      graph_(std::make_unique<Graph>(plan.rules.get())),
+      graph_(std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar)),
       results_(plan.experiment.models.size()) {
   counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
-  weight_ = graph_->persistent("weight", make_shape(PLAIT_F32, {feed.batch}), feed.weight);
+  const ValueId weight =
+      graph_->persistent("weight", make_shape(data::kWeightType, {feed.batch}), feed.weight);
+  weight_ = graph_->as_type(weight, plan.precision.scalar);
   values_["weight"] = weight_;
   for (size_t i = 0; i < plan.parameters.size(); ++i) registered_[plan.parameters[i].name] = i;
 }
@@ -90,7 +92,8 @@ void Tracer::report(const config::ItemConfig& entry, const Error& error) {
 
 // A value in place of one that could not be made. `like` (0: none) is the best guess of its shape.
 ValueId Tracer::poison(ValueId like) {
-  const plait_shape shape = like ? graph_->shape(like) : make_shape(PLAIT_F32, {feed_.batch, 1});
+  const plait_shape shape =
+      like ? graph_->shape(like) : make_shape(plan_.precision.compute, {feed_.batch, 1});
   const ValueId v = graph_->persistent("unknown", shape, BufferRef{});
   poison_values_.insert(v);
   return v;
@@ -254,6 +257,7 @@ void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
       fail(PLAIT_ERR_PLUGIN,
            "[plugin " + plan_.registry->plugin_of(&item) + "] loss '" + loss.type +
                "' must set two scalars: the sum of weighted losses and the sum of weights");
+  for (ValueId& v : out) v = graph_->as_type(v, plan_.precision.scalar);
   Result& r = results_[m];
   const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
   r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
@@ -283,10 +287,11 @@ void Tracer::build_metric(const config::ModelConfig& model, const config::Metric
                       &state);
   });
   if (state == 0 || program::elements(graph_->shape(state)) != item.n_state ||
-      graph_->shape(state).dtype != PLAIT_F32)
+      !program::is_float(graph_->shape(state).dtype))
     fail(PLAIT_ERR_PLUGIN,
-         strf("[plugin %s] metric '%s' must set a state of %u f32",
+         strf("[plugin %s] metric '%s' must set a state of %u floats",
               plan_.registry->plugin_of(&item).c_str(), metric.type.c_str(), item.n_state));
+  state = graph_->as_type(state, plan_.precision.scalar);
   const bool alone = plan_.experiment.models.size() == 1;
   metric_states_.push_back({alone ? metric.name : model.name + "." + metric.name, &item, state});
 }

@@ -122,7 +122,7 @@ class Tracer {
   std::map<ValueId, int32_t> sharded_;
   std::map<std::string, int> random_streams_;  // how many a scope has used
   std::vector<ValueId> last_;                  // outputs of the layer before
-  ValueId counter_ = 0, weight_ = 0;
+  ValueId counter_ = 0;
   std::vector<Result> results_;
   std::vector<MetricState> metric_states_;
   std::vector<std::pair<std::string, ValueId>> outputs_;

@@ -44,16 +44,18 @@ ValueId Tracer::field_value(const std::string& name) {
   return normalized(name, fields_[name]);
 }
 
-// y = (x / divide - mean) / std, in f32.
+// Floats come in the type that layers compute in, whatever type the data has. Normalised: y = (x / divide - mean) / std.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
   for (const auto& n : source_.config->normalize) {
     if (n.field != field) continue;
     const double scale = 1 / (n.divide * n.std), shift = -n.mean / n.std;
-    ValueId v = graph_->apply1("cast", {raw}, {attr("dtype", static_cast<int64_t>(PLAIT_F32))});
+    ValueId v = graph_->apply1("cast", {raw},
+                               {attr("dtype", static_cast<int64_t>(plan_.precision.compute))});
     v = program::scaled(*graph_, v, scale);
     return shift == 0 ? v : program::binary(*graph_, "add", v, graph_->constant(shift));
   }
-  return raw;
+  return program::is_float(graph_->shape(raw).dtype) ? graph_->as_type(raw, plan_.precision.compute)
+                                                     : raw;
 }
 
 std::vector<std::string> Tracer::known_names() const {
@@ -170,7 +172,7 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   Parameter q;
   q.name = name;
   q.model = model.name;
-  q.shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
+  q.shape = make_shape(plan_.precision.parameter, program::dims_of(p.shape));
   q.init = p.init;
   q.init_a = p.init_a;
   q.init_b = p.init_b;
@@ -213,7 +215,7 @@ const Parameter& Tracer::find_or_register(const plait_parameter& p,
 ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& model,
                           const config::LayerConfig& layer) {
   const Parameter& known = find_or_register(p, model, layer);
-  const plait_shape shape = make_shape(PLAIT_F32, program::dims_of(p.shape));
+  const plait_shape shape = make_shape(known.shape.dtype, program::dims_of(p.shape));
   if (!program::same(known.shape, shape))
     fail_config(
         "[" + graph_->scope + "] parameter '" + known.name + "' has shape " +
@@ -227,7 +229,7 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
     graph_->value(v).requires_grad = training_ && !known.frozen;
     if (known.is_sharded()) sharded_[v] = known.shard_dim;
   }
-  return v;
+  return graph_->as_type(v, plan_.precision.compute);
 }
 
 }  // namespace plait::plan

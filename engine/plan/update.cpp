@@ -22,7 +22,11 @@ using program::Graph;
 using program::make_shape;
 using program::ValueId;
 
-const plait_shape kScalar = {PLAIT_F32, 0, {}};
+plait_shape scalar_of(const Plan& plan) { return make_shape(plan.precision.scalar, {}); }
+
+std::unique_ptr<Graph> new_graph(const Plan& plan) {
+  return std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar);
+}
 
 // What all groups of a model need: the factor on every gradient, and whether this step may be applied.
 struct StepScale {
@@ -44,13 +48,13 @@ ValueId all_reduced(Graph& g, Plan& plan, const std::string& name, topology::Axi
 }
 
 // A zero that nobody else reads: what is summed over ranks is summed in place.
-ValueId fresh_zero(Graph& g) {
+ValueId fresh_zero(Graph& g, const Plan& plan) {
   program::Op op;
   op.name = "map";
   op.rule = g.rules()->find("map");
   op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, 0}};
   op.map.outputs = {0};
-  return g.append(std::move(op), {kScalar})[0];
+  return g.append(std::move(op), {scalar_of(plan)})[0];
 }
 
 // Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share. What several pipeline
@@ -61,34 +65,32 @@ struct ModelGradients {
 
 // Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or else from the gradients.
 ValueId write_squares(Graph& g, Plan& plan, const Model& model, const ModelGradients& gradients) {
-  if (model.squares >= 0) {
-    const auto& segment = plan.storage.segments()[static_cast<size_t>(model.squares)];
-    return reduced(
-        g,
-        flat(g, model.name + ".squares", model.squares, 0, static_cast<int64_t>(segment.bytes / 4)),
-        "sum");
-  }
+  if (model.squares.exists())
+    return reduced(g, flat(g, model.name + ".squares", model.squares, 0, model.squares.elements),
+                   "sum");
   const auto add = [&](ValueId a, ValueId b) { return a && b ? binary(g, "add", a, b) : a + b; };
   const auto of = [&](const std::vector<ValueId>& all) {
     ValueId sum = 0;
-    for (ValueId v : all) sum = add(sum, reduced(g, v, "sum_squares"));
+    for (ValueId v : all)
+      sum = add(sum, reduced(g, g.as_type(v, plan.precision.scalar), "sum_squares"));
     return sum;
   };
   const std::string name = "squares of " + model.name;
   ValueId sharded = of(gradients.sharded);
   if (sharded) sharded = all_reduced(g, plan, name + ", parts", topology::Axis::kTensor, sharded);
   ValueId sum = add(of(gradients.replicated), sharded);
-  if (!sum) sum = fresh_zero(g);  // none of the model's parameters is here
+  if (!sum) sum = fresh_zero(g, plan);  // none of the model's parameters is here
   if (plan.zero > 0) sum = all_reduced(g, plan, name, topology::Axis::kData, sum);
   return all_reduced(g, plan, name + ", by stage", topology::Axis::kPipeline, sum);
 }
 
 StepScale write_norm(Graph& g, Plan& plan, size_t m, const ModelGradients& gradients) {
   const Model& model = plan.models[m];
+  const plait_shape scalar = scalar_of(plan);
   g.scope = model.name + ".optimizer";
   const ValueId sum = write_squares(g, plan, model, gradients);
-  const ValueId loss_sum = g.persistent("loss_sum", kScalar, model.loss_sum);
-  const ValueId weight_sum = g.persistent("weight_sum", kScalar, model.weight_sum);
+  const ValueId loss_sum = g.persistent("loss_sum", scalar, model.loss_sum);
+  const ValueId weight_sum = g.persistent("weight_sum", scalar, model.weight_sum);
   const ValueId inverse = g.apply1("recip", {weight_sum});
   const ValueId norm = binary(g, "mul", g.apply1("sqrt", {sum}), inverse);
   const ValueId loss = binary(g, "mul", loss_sum, inverse);
@@ -129,15 +131,15 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
   hooks.state = [&](const std::string& name, double initial) {
     const size_t i = index_of(name);
     if (i == group.states.size()) {
-      const int32_t segment =
-          plan.storage.add(segment_name(group) + "." + name, Category::kOptimizer);
-      plan.storage.allocate(segment, static_cast<uint64_t>(group.shard_elements) * 4);
-      group.states.push_back({name, initial, segment});
+      FlatBuffer values = plan.storage.add_flat(segment_name(group) + "." + name,
+                                                Category::kOptimizer, plan.precision.state);
+      plan.storage.append(values, group.shard_elements);
+      group.states.push_back({name, initial, values});
       current.push_back(0);
       next.push_back(0);
     }
     if (current[i] == 0)
-      current[i] = flat(g, group.name + "." + name, group.states[i].segment, bucket.state_begin,
+      current[i] = flat(g, group.name + "." + name, group.states[i].values, bucket.state_begin,
                         bucket.shard_elements);
     return current[i];
   };
@@ -148,12 +150,13 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
     next[i] = v;
   };
   program::CBuilder builder(g, hooks);
+  const plait_shape scalar = scalar_of(plan);
   const plait_update update{sizeof(plait_update),
                             values.parameter,
                             binary(g, "mul", values.gradient, common.scale),
-                            g.persistent("learning_rate", kScalar, group.learning_rate_at),
-                            g.persistent("schedule_factor", kScalar, group.schedule_factor_at),
-                            g.persistent("step", kScalar, plan.step),
+                            g.persistent("learning_rate", scalar, group.learning_rate_at),
+                            g.persistent("schedule_factor", scalar, group.schedule_factor_at),
+                            g.persistent("step", scalar, plan.step),
                             g.constant(group.weight_decay)};
   ValueId out = 0;
   const std::string& plugin = plan.registry->plugin_of(&item);
@@ -175,9 +178,9 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
 // The own elements of a bucket's gradients, when the replicas have reduced them.
 ValueId own_gradient(Graph& g, const Plan& plan, const ParameterGroup& group,
                      const Bucket& bucket) {
-  const ValueId v =
-      g.persistent(group.name + ".gradients", make_shape(PLAIT_F32, {bucket.shard_elements}),
-                   gradient_shard(plan, group, bucket));
+  const ValueId v = g.persistent(group.name + ".gradients",
+                                 make_shape(group.gradients.dtype, {bucket.shard_elements}),
+                                 gradient_shard(plan, group, bucket));
   return bucket.gradient_collective < 0 ? v : wait_collective(g, bucket.gradient_collective, v);
 }
 
@@ -219,8 +222,7 @@ int32_t gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const B
                       ValueId updated) {
   const int32_t collective = add_collective(plan, "parameters of " + group.name,
                                             topology::Axis::kData, PLAIT_COMM_ALL_GATHER);
-  start_all_gather(g, plan, collective, {updated},
-                   {group.parameters, static_cast<uint64_t>(bucket.begin) * 4});
+  start_all_gather(g, plan, collective, {updated}, group.parameters.at(bucket.begin));
   return collective;
 }
 
@@ -232,9 +234,9 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
     if (group.model != static_cast<int32_t>(m)) continue;
     g.scope = group.name;
     for (const Bucket& bucket : group.buckets) {
-      const ValueId own =
-          g.persistent(group.name + ".parameters", make_shape(PLAIT_F32, {bucket.shard_elements}),
-                       parameter_shard(plan, group, bucket));
+      const ValueId own = g.persistent(group.name + ".parameters",
+                                       make_shape(group.parameters.dtype, {bucket.shard_elements}),
+                                       parameter_shard(plan, group, bucket));
       const ValueId updated = write_bucket(g, plan, group, bucket, {own, gradients[k++]}, common);
       if (bucket.shard_elements == bucket.elements || plan.zero == 3) continue;
       const ValueId all =
@@ -264,9 +266,7 @@ std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, ModelGradients
 void finish_step_sums(Graph& g, Plan& plan) {
   g.scope = "replicas";
   const auto of = [&](const char* name, int64_t first, int64_t n) {
-    return g.persistent(
-        name, make_shape(PLAIT_F32, {n}),
-        {plan.step_sums.segment, plan.step_sums.offset + static_cast<uint64_t>(first) * 4});
+    return flat(g, name, plan.results, first, n);
   };
   const int64_t n = plan.n_step_sums();
   if (plan.step_sums_collective >= 0)
@@ -284,18 +284,19 @@ void finish_step_sums(Graph& g, Plan& plan) {
 
 void declare_states(Plan& plan) {
   // TracedStep for the sake of the states: a rank that holds nothing of a group must know them, too.
-  Graph g(plan.rules.get());
+  Graph g(plan.rules.get(), plan.precision.scalar);
   for (ParameterGroup& group : plan.groups) {
     g.scope = group.name;
     Bucket bucket;
     bucket.shard_elements = bucket.elements = 1;
-    const ValueId v = g.persistent(group.name, make_shape(PLAIT_F32, {1}), {});
-    write_bucket(g, plan, group, bucket, {v, v}, {g.constant(1), g.constant(1)});
+    const ValueId parameter = g.persistent(group.name, make_shape(group.parameters.dtype, {1}), {}),
+                  gradient = g.persistent(group.name, make_shape(group.gradients.dtype, {1}), {});
+    write_bucket(g, plan, group, bucket, {parameter, gradient}, {g.constant(1), g.constant(1)});
   }
 }
 
 std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<PendingSend>& pending) {
-  auto graph = std::make_unique<Graph>(plan.rules.get());
+  auto graph = new_graph(plan);
   Graph& g = *graph;
   wait_pending_sends(g, pending);
   finish_step_sums(g, plan);
@@ -320,7 +321,7 @@ std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<PendingSend>& 
 }
 
 std::unique_ptr<Graph> write_zero_grad(const Plan& plan) {
-  auto graph = std::make_unique<Graph>(plan.rules.get());
+  auto graph = new_graph(plan);
   auto zero = [&](const std::string& name, const plait_shape& shape, BufferRef buffer) {
     const ValueId target = graph->persistent(name, shape, buffer);
     graph->assign(target, program::filled(*graph, shape, 0));
@@ -328,14 +329,13 @@ std::unique_ptr<Graph> write_zero_grad(const Plan& plan) {
   graph->scope = "zero_grad";
   for (const ParameterGroup& group : plan.groups) {
     if (group.buckets.empty()) continue;
-    zero(group.name + ".gradients",
-         make_shape(PLAIT_F32, {plan.zero < 2 ? group.elements : group.shard_elements}),
-         {group.gradients, 0});
+    zero(group.name + ".gradients", make_shape(group.gradients.dtype, {group.gradients.elements}),
+         group.gradients.at(0));
   }
   for (const Model& model : plan.models) {
     if (!model.trained) continue;
-    zero("loss_sum", kScalar, model.loss_sum);
-    zero("weight_sum", kScalar, model.weight_sum);
+    zero("loss_sum", scalar_of(plan), model.loss_sum);
+    zero("weight_sum", scalar_of(plan), model.weight_sum);
   }
   return graph;
 }

@@ -6,6 +6,7 @@
 
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/step_programs.hpp"
 #include "engine/program/passes.hpp"
 #include "engine/program/rule.hpp"
 
@@ -17,8 +18,6 @@ using program::Op;
 using program::ValueId;
 
 namespace {
-
-uint64_t bytes_of(int64_t elements) { return static_cast<uint64_t>(elements) * 4; }
 
 // The parameters of each bucket of a group in the order in which they lie.
 std::vector<std::vector<const Parameter*>> members(const Plan& plan, int32_t group) {
@@ -33,13 +32,14 @@ std::vector<std::vector<const Parameter*>> members(const Plan& plan, int32_t gro
 // Zeros where no gradient will lie: what is between parameters would show in the norm.
 void fill_gap(Graph& g, ValueId buffer, int64_t begin, int64_t end, std::vector<ValueId>& filled) {
   if (begin >= end) return;
+  const uint32_t dtype = g.shape(buffer).dtype;
   Op op;
   op.name = "map";
   op.rule = g.rules()->find("map");
   op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, 0}};
   op.map.outputs = {0};
-  const ValueId zeros = g.append(std::move(op), {make_shape(PLAIT_F32, {end - begin})})[0];
-  filled.push_back(g.bind_into(zeros, buffer, bytes_of(begin)));
+  const ValueId zeros = g.append(std::move(op), {make_shape(dtype, {end - begin})})[0];
+  filled.push_back(g.bind_into(zeros, buffer, program::bytes_of(begin, dtype)));
 }
 
 }  // namespace
@@ -62,7 +62,8 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
       if (std::none_of(inside.begin(), inside.end(),
                        [&](const Parameter* p) { return gradients.count(p) != 0; }))
         continue;
-      const ValueId buffer = g.buffer(make_shape(PLAIT_F32, {bucket.elements}));
+      const uint32_t dtype = group.gradients.dtype;
+      const ValueId buffer = g.buffer(make_shape(dtype, {bucket.elements}));
       std::vector<ValueId> in{buffer};
       int64_t filled = 0;
       for (const Parameter* p : inside) {
@@ -70,7 +71,7 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
         if (gradient == gradients.end()) continue;  // no loss depends on it
         const int64_t at = p->flat_offset - bucket.begin;
         fill_gap(g, buffer, filled, at, in);
-        in.push_back(g.bind_into(gradient->second, buffer, bytes_of(at)));
+        in.push_back(g.bind_into(gradient->second, buffer, program::bytes_of(at, dtype)));
         filled = at + p->stored_elements;
       }
       fill_gap(g, buffer, filled, bucket.elements, in);
@@ -84,7 +85,7 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   for (const Started& s : started) {
     g.scope = s.group->name;
     const ValueId own = wait_collective(g, s.collective, s.own, s.buffer);
-    const BufferRef buffer{s.group->gradients, bytes_of(s.bucket->state_begin)};
+    const BufferRef buffer = s.group->gradients.at(s.bucket->state_begin);
     if (!plan.accumulates()) {
       g.bind(own, buffer);
       continue;
@@ -124,12 +125,13 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
       const auto [known, first] = index.try_emplace({&bucket, backward}, all.size());
       if (first) {
         all.push_back({p.group, &bucket, backward, i, 0, {}, 0, 0});
-        all.back().buffer = g.buffer(make_shape(PLAIT_F32, {bucket.elements}));
+        all.back().buffer = g.buffer(make_shape(p.shape.dtype, {bucket.elements}));
       }
       GatherWindow& window = all[known->second];
       ValueId& view = window.views[&p];
       if (!view)
-        view = g.view(window.buffer, bytes_of(p.flat_offset - bucket.begin), g.shape(at->first));
+        view = g.view(window.buffer, program::bytes_of(p.flat_offset - bucket.begin, p.shape.dtype),
+                      g.shape(at->first));
       g.set_input(i, k, view);
     }
   }
@@ -152,9 +154,8 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
                                                   std::to_string(v.bucket - group.buckets.data()) +
                                                   (v.backward ? ", for the backward pass" : ""),
                                               topology::Axis::kData, PLAIT_COMM_ALL_GATHER);
-    const ValueId own = g.persistent("parameters of " + group.name,
-                                     make_shape(PLAIT_F32, {v.bucket->shard_elements}),
-                                     {group.parameters, bytes_of(v.bucket->state_begin)});
+    const ValueId own = flat(g, "parameters of " + group.name, group.parameters,
+                             v.bucket->state_begin, v.bucket->shard_elements);
     v.start = g.ops().size();
     const ValueId gathered = start_all_gather(g, plan, collective, {own}, v.buffer);
     v.wait = g.ops().size();

@@ -71,8 +71,8 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     else
       op.rule->gradient(use);
     for (size_t k = 0; k < op.in.size(); ++k) {
-      const ValueId d = use.d_in[k];
-      if (!wanted[k] || !d) continue;
+      if (!wanted[k] || !use.d_in[k]) continue;
+      const ValueId d = g.as_type(use.d_in[k], g.shape(op.in[k]).dtype);
       if (!same_dims(g.shape(d), g.shape(op.in[k])))
         fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " +
                       text(g.shape(d)) + ", its input " + text(g.shape(op.in[k])));

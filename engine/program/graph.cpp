@@ -33,21 +33,23 @@ ValueId Graph::constant(double v) {
   op.rule = rules_->find("map");
   op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, v}};
   op.map.outputs = {0};
-  return (cse_table_[key] = add(std::move(op), {make_shape(PLAIT_F32, {})}))[0];
+  const ValueId made = (cse_table_[key] = add(std::move(op), {make_shape(float_type_, {})}))[0];
+  values_[made].weak = true;
+  return made;
 }
 
 namespace {
 
-// Result type of element-wise arithmetic: the widest float that takes part; f32 when there is none.
-uint32_t arithmetic_dtype(const std::vector<plait_shape>& in) {
+// Result type of element-wise arithmetic: the widest float that takes part; `none` when there is none.
+uint32_t arithmetic_dtype(const std::vector<uint32_t>& types, uint32_t none) {
   uint32_t best = 0;
-  for (const auto& s : in) {
-    if (s.dtype == PLAIT_F64) return PLAIT_F64;
-    if (s.dtype == PLAIT_F32) best = PLAIT_F32;
-    if (is_float(s.dtype) && best == 0) best = s.dtype;
-    if (is_float(s.dtype) && best != s.dtype) best = PLAIT_F32;  // bf16 with f16
+  for (const uint32_t type : types) {
+    if (type == PLAIT_F64) return PLAIT_F64;
+    if (type == PLAIT_F32) best = PLAIT_F32;
+    if (is_float(type) && best == 0) best = type;
+    if (is_float(type) && best != type) best = PLAIT_F32;  // bf16 with f16
   }
-  return best == 0 ? static_cast<uint32_t>(PLAIT_F32) : best;
+  return best == 0 ? none : best;
 }
 
 std::string where(const Graph& g, std::string_view op) {
@@ -67,54 +69,87 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
   key += attrs.key() + "|" + std::to_string(stage);
   if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second;
 
-  std::vector<plait_shape> shapes;
-  for (ValueId v : in) shapes.push_back(shape(v));
   Op op;
   op.in = std::move(in);
   op.attrs = std::move(attrs);
   std::vector<plait_shape> outputs;
-  const Elementwise e = elementwise(name);
+  bool weak = false;
   if (name == "fill") {
     op.name = "map";
     op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, op.attrs.real("value", 0)}};
     op.map.outputs = {0};
-    outputs = {make_shape(PLAIT_F32, op.attrs.ints("shape"))};
+    outputs = {make_shape(static_cast<uint32_t>(op.attrs.integer("dtype", float_type_)),
+                          op.attrs.ints("shape"))};
     op.attrs = {};
-  } else if (e.operands > 0) {
-    if (op.in.size() != e.operands)
-      fail_invalid(where(*this, name) +
-                   strf(" takes %u inputs, found %zu", e.operands, op.in.size()));
-    plait_shape out = shapes[0];
-    for (const auto& s : shapes) out = make_shape(PLAIT_F32, broadcast(out, s, where(*this, name)));
-    out.dtype = name == "cast" ? static_cast<uint32_t>(op.attrs.integer("dtype", PLAIT_F32))
-                               : arithmetic_dtype(shapes);
-    dtype_bytes(out.dtype);
-    op.name = "map";
-    op.map.instrs = {{e.code, 0, e.operands > 1 ? 1u : 0u, e.operands > 2 ? 2u : 0u, 0}};
-    op.map.outputs = {e.operands};
-    outputs = {out};
+  } else if (elementwise(name).operands > 0) {
+    weak = name != "cast" &&
+           std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return values_.at(v).weak; });
+    outputs = infer_elementwise(name, op);
   } else {
-    op.name = name;
-    op.rule = rules_->find(name);
-    if (op.rule->item) {
-      const OpDesc desc(op.name, shapes, op.attrs);
-      outputs.assign(op.rule->item->n_outputs, make_shape(PLAIT_F32, {}));
-      const auto call = [&] {
-        return op.rule->item->infer(op.rule->host, desc.get(), outputs.data());
-      };
-      check_plugin(try_plugin(plugin_call(*op.rule, "infer"), call), op.name, "infer");
-      for (plait_shape& s : outputs) {
-        if (s.ndim > PLAIT_MAX_NDIM)
-          fail(PLAIT_ERR_PLUGIN,
-               where(*this, name) + strf(" infer() set ndim %u, at most 8 are supported", s.ndim));
-        s = make_shape(s.dtype, dims_of(s));
-      }
-    } else {
-      outputs = op.rule->infer({op.name, shapes, op.attrs, scope});
-    }
+    outputs = infer_by_rule(name, op);
   }
   if (!op.rule) op.rule = rules_->find(op.name);
-  return cse_table_[key] = add(std::move(op), outputs);
+  std::vector<ValueId> made = add(std::move(op), outputs);
+  values_[made[0]].weak = weak;
+  return cse_table_[key] = std::move(made);
+}
+
+// The result of an element-wise op, whose weak operands become those of its type.
+std::vector<plait_shape> Graph::infer_elementwise(std::string_view name, Op& op) {
+  const Elementwise e = elementwise(name);
+  if (op.in.size() != e.operands)
+    fail_invalid(where(*this, name) +
+                 strf(" takes %u inputs, found %zu", e.operands, op.in.size()));
+  plait_shape out = shape(op.in[0]);
+  std::vector<uint32_t> types;
+  for (ValueId v : op.in) {
+    out = make_shape(float_type_, broadcast(out, shape(v), where(*this, name)));
+    if (!values_[v].weak) types.push_back(shape(v).dtype);
+  }
+  out.dtype = name == "cast" ? static_cast<uint32_t>(op.attrs.integer("dtype", float_type_))
+                             : arithmetic_dtype(types, float_type_);
+  dtype_bytes(out.dtype);
+  if (is_float(out.dtype))
+    for (ValueId& v : op.in) v = strong(v, out.dtype);
+  op.name = "map";
+  op.map.instrs = {{e.code, 0, e.operands > 1 ? 1u : 0u, e.operands > 2 ? 2u : 0u, 0}};
+  op.map.outputs = {e.operands};
+  return {out};
+}
+
+std::vector<plait_shape> Graph::infer_by_rule(std::string_view name, Op& op) {
+  std::vector<plait_shape> shapes, outputs;
+  for (ValueId v : op.in) shapes.push_back(shape(v));
+  op.name = name;
+  op.rule = rules_->find(name);
+  if (!op.rule->item) return op.rule->infer({op.name, shapes, op.attrs, scope, float_type_});
+  const OpDesc desc(op.name, shapes, op.attrs);
+  outputs.assign(op.rule->item->n_outputs, make_shape(float_type_, {}));
+  const auto call = [&] { return op.rule->item->infer(op.rule->host, desc.get(), outputs.data()); };
+  check_plugin(try_plugin(plugin_call(*op.rule, "infer"), call), op.name, "infer");
+  for (plait_shape& s : outputs) {
+    if (s.ndim > PLAIT_MAX_NDIM)
+      fail(PLAIT_ERR_PLUGIN,
+           where(*this, name) + strf(" infer() set ndim %u, at most 8 are supported", s.ndim));
+    s = make_shape(s.dtype, dims_of(s));
+  }
+  return outputs;
+}
+
+// A weak value as one of that type: what makes it, made again. Any other value as it is.
+ValueId Graph::strong(ValueId v, uint32_t dtype) {
+  if (!values_[v].weak || shape(v).dtype == dtype) return v;
+  const std::string key = strf("strong|%u|%u|%d", v, dtype, stage);
+  if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second[0];
+  Op op = ops_[static_cast<size_t>(values_[v].producer)];
+  op.out.clear();
+  for (ValueId& in : op.in) in = strong(in, dtype);
+  return (cse_table_[key] = add(std::move(op), {make_shape(dtype, dims_of(shape(v)))}))[0];
+}
+
+ValueId Graph::as_type(ValueId v, uint32_t dtype) {
+  if (shape(v).dtype == dtype) return v;
+  return apply1("cast", {v}, {attr("dtype", static_cast<int64_t>(dtype))});
 }
 
 std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) {

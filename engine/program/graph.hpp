@@ -41,6 +41,7 @@ struct Value {
   ValueId alias_of = 0;      // the value whose memory this one shares (reshape, in-place result)
   uint64_t byte_offset = 0;  // bytes from the beginning of that memory
   bool requires_grad = false;
+  bool weak = false;  // a constant scalar: an element-wise op takes it in the type of the others
 };
 
 // One attribute; the type is a PLAIT_OPT_* constant.
@@ -105,7 +106,9 @@ class Rules {
 
 class Graph {
  public:
-  explicit Graph(const Rules* rules) : rules_(rules), values_(1), readers_(1) {}
+  // float_type: of floats that no operand gives a type: constants alone, indices as numbers, fills.
+  explicit Graph(const Rules* rules, uint32_t float_type = PLAIT_F32)
+      : rules_(rules), float_type_(float_type), values_(1), readers_(1) {}
 
   const Value& value(ValueId v) const { return values_.at(v); }
   Value& value(ValueId v) { return values_.at(v); }
@@ -113,6 +116,7 @@ class Graph {
   size_t n_values() const { return values_.size(); }
   const std::vector<Op>& ops() const { return ops_; }
   const Rules* rules() const { return rules_; }
+  uint32_t float_type() const { return float_type_; }
 
   // Indices of the ops that read the value itself, ascending, each once. Views count as readers. The reference holds until ops or
   // values are added or changed.
@@ -122,8 +126,10 @@ class Graph {
 
   // A value from outside the program.
   ValueId persistent(std::string name, const plait_shape& shape, BufferRef buffer);
-  // The scalar constant, f32.
+  // A scalar constant. Weak: in an element-wise op it becomes what the strong operands are, so that they decide the result's type.
   ValueId constant(double v);
+  // v in that type: itself where it has it already.
+  ValueId as_type(ValueId v, uint32_t dtype);
   // Applies an op by builder name; the same op on the same inputs gives the same values again.
   std::vector<ValueId> apply(std::string_view name, std::vector<ValueId> in, Attrs attrs = {});
   ValueId apply1(std::string_view name, std::vector<ValueId> in, Attrs attrs = {}) {
@@ -175,8 +181,12 @@ class Graph {
   ValueId add_value(Value value);
   void add_reader(ValueId v, int32_t op);
   void drop_reader(ValueId v, int32_t op);
+  std::vector<plait_shape> infer_elementwise(std::string_view name, Op& op);
+  std::vector<plait_shape> infer_by_rule(std::string_view name, Op& op);
+  ValueId strong(ValueId v, uint32_t dtype);
 
   const Rules* rules_;
+  uint32_t float_type_;
   std::deque<Value> values_;  // a deque: references to shapes stay good while ops are added
   std::vector<Op> ops_;
   std::vector<std::vector<int32_t>> readers_;                        // by value

@@ -14,6 +14,7 @@ struct Application {
   const std::vector<plait_shape>& in;
   const Attrs& attrs;
   const std::string& scope;
+  uint32_t float_type = PLAIT_F32;  // of results that no input gives a type
   // "[model.fc1] matmul:" - opens every message.
   std::string where() const { return "[" + scope + "] " + op + ":"; }
   // Throws when the number of inputs is not within [min, max].

@@ -32,6 +32,15 @@ const char* dtype_name(uint32_t dtype) {
 
 bool is_float(uint32_t dtype) { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16; }
 
+uint32_t accumulation_dtype(uint32_t dtype) {
+  return dtype == PLAIT_F64 ? static_cast<uint32_t>(PLAIT_F64) : static_cast<uint32_t>(PLAIT_F32);
+}
+
+uint64_t bytes_of(int64_t n, uint32_t dtype) {
+  if (n < 0) fail_invalid("[shape] " + std::to_string(n) + " elements");
+  return checked_mul<uint64_t>(static_cast<uint64_t>(n), dtype_bytes(dtype), "[shape] bytes");
+}
+
 plait_shape make_shape(uint32_t dtype, const Dims& dims) {
   dtype_bytes(dtype);
   if (dims.size() > PLAIT_MAX_NDIM)
@@ -53,10 +62,7 @@ int64_t elements(const plait_shape& s) {
   return n;
 }
 
-uint64_t bytes(const plait_shape& s) {
-  return checked_mul<uint64_t>(static_cast<uint64_t>(elements(s)), dtype_bytes(s.dtype),
-                               "[shape] bytes");
-}
+uint64_t bytes(const plait_shape& s) { return bytes_of(elements(s), s.dtype); }
 
 bool same_dims(const plait_shape& a, const plait_shape& b) {
   if (a.ndim != b.ndim) return false;

@@ -15,6 +15,10 @@ using Dims = std::vector<int64_t>;
 uint64_t dtype_bytes(uint32_t dtype);
 const char* dtype_name(uint32_t dtype);  // "f32"
 bool is_float(uint32_t dtype);
+// The type in which many elements of a float type are added up: f64 for f64, f32 for all others.
+uint32_t accumulation_dtype(uint32_t dtype);
+// Of n elements, overflow-checked.
+uint64_t bytes_of(int64_t n, uint32_t dtype);
 
 // Throws when there are more than PLAIT_MAX_NDIM extents, or a negative one.
 plait_shape make_shape(uint32_t dtype, const Dims& dims);

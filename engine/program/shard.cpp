@@ -17,7 +17,7 @@ class Sharder {
           const TensorGroup& tensor_group)
       : from_(from),
         tensor_group_(tensor_group),
-        to_(std::make_unique<Graph>(from.rules())),
+        to_(std::make_unique<Graph>(from.rules(), from.float_type())),
         placements_(from.n_values()) {
     for (ValueId v = 1; v < from.n_values(); ++v) {
       const Value& value = from.value(v);

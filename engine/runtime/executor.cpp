@@ -6,6 +6,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/checked.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/program/elements.hpp"
 #include "engine/program/rule.hpp"
 
 namespace plait::runtime {
@@ -235,14 +236,14 @@ Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slo
 }
 
 bool Executor::finite(plan::BufferRef at, const plait_shape& shape, int32_t slot) {
-  if (shape.dtype != PLAIT_F32) return true;
-  std::vector<float> values(static_cast<size_t>(program::elements(shape)));
+  if (!program::is_float(shape.dtype)) return true;
+  std::vector<char> values(program::bytes(shape));
   call("copy", [&] {
     return device_->item().copy(queue_, PLAIT_COPY_TO_HOST, values.data(), address(at, slot),
-                                values.size() * sizeof(float));
+                                values.size());
   });
   sync();
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  return program::all_finite(shape.dtype, values.data(), program::elements(shape));
 }
 
 }  // namespace plait::runtime

@@ -40,7 +40,8 @@ Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) 
   size_t n = 2 + 2 * n_models;
   for (const auto& m : plan_->metrics) n += m.item->n_state;
   std::vector<double> totals(n, 0);
-  std::vector<float> scratch;
+  std::vector<char> scratch;
+  const uint32_t type = plan_->precision.scalar;
   std::string outside;  // why the loss is not finite, as far as this rank can see
   // A rank that stops alone would leave the others waiting inside the program.
   const bool exchanges = plan_->grid.tensor() > 1 || plan_->grid.pipeline() > 1 || plan_->zero == 3;
@@ -53,22 +54,23 @@ Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) 
     if (!batch || (totals[1] > 0 && !exchanges)) break;
     feeder.set_batch(*batch);
     launch_evaluation(feeder);
-    executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
+    executor_.read(results_.place(), results_.data(), results_.bytes());
     bool finite = true;
     for (size_t m = 0; m < n_models; ++m) {
-      finite =
-          finite && std::isfinite(results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)]);
-      totals[2 + 2 * m] += results_[plan_->models[m].eval_loss_sum.offset / sizeof(float)];
-      totals[3 + 2 * m] += results_[plan_->models[m].eval_weight_sum.offset / sizeof(float)];
+      const double loss_sum = results_.get(plan_->models[m].eval_loss_sum);
+      finite = finite && std::isfinite(loss_sum);
+      totals[2 + 2 * m] += loss_sum;
+      totals[3 + 2 * m] += results_.get(plan_->models[m].eval_weight_sum);
     }
     if (!finite && outside.empty())
       outside = out_of_range_text(feeder.find_out_of_range(), "[data." + d.name() + "]",
                                   "the evaluation");
     size_t at = 2 + 2 * n_models;
     for (const auto& m : plan_->metrics) {
-      scratch.resize(m.item->n_state);
-      executor_.read(m.state, scratch.data(), scratch.size() * sizeof(float));
-      for (const float v : scratch) totals[at++] += v;
+      scratch.resize(program::bytes_of(m.item->n_state, type));
+      executor_.read(m.state, scratch.data(), scratch.size());
+      for (uint32_t i = 0; i < m.item->n_state; ++i)
+        totals[at++] += program::load_element(type, scratch.data(), i);
     }
     if (plan_->at.pipeline == 0) totals[0] += static_cast<double>(batch->valid);
   }
@@ -108,9 +110,9 @@ void Session::launch_evaluation(Feeder& feeder) {
 
 void Session::sum_over_replicas(std::vector<double>& totals) {
   if (plan_->reduce_metrics_program < 0) return;
-  executor_.write(plan_->metric_sums, totals.data(), totals.size() * sizeof(double));
+  executor_.write(plan_->metric_sums.at(0), totals.data(), totals.size() * sizeof(double));
   executor_.launch(plan_->reduce_metrics_program);
-  executor_.read(plan_->metric_sums, totals.data(), totals.size() * sizeof(double));
+  executor_.read(plan_->metric_sums.at(0), totals.data(), totals.size() * sizeof(double));
 }
 
 void write_members(JsonWriter& to, const Evaluation& e) {

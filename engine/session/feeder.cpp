@@ -41,8 +41,6 @@ void Feeder::set_batch(const data::Batch& batch) {
   weight_ = batch.weight;
 }
 
-namespace {
-
 uint32_t from_dl(const plait_dl_dtype& t) {
   if (t.lanes != 1) return 0;
   if (t.code == 2)
@@ -52,6 +50,13 @@ uint32_t from_dl(const plait_dl_dtype& t) {
   if (t.code == 1 && t.bits == 8) return PLAIT_U8;
   return t.code == 6 && t.bits == 8 ? PLAIT_BOOL : 0;
 }
+
+plait_dl_dtype to_dl(uint32_t dtype) {
+  const uint8_t code = dtype == PLAIT_BF16 ? 4 : 2;
+  return {code, static_cast<uint8_t>(8 * program::dtype_bytes(dtype)), 1};
+}
+
+namespace {
 
 bool is_row_major(const plait_dl_tensor& t) {
   if (!t.strides) return true;
@@ -138,14 +143,14 @@ int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
     std::memset(owned_[i].data() + given_bytes, 0, owned_[i].size() - given_bytes);
     batch_[i] = owned_[i].data();
   }
-  std::fill(owned_weight_.begin(), owned_weight_.end(), 0.0f);
-  std::fill_n(owned_weight_.begin(), n, 1.0f);
+  std::fill(owned_weight_.begin(), owned_weight_.end(), data::Weight{0});
+  std::fill_n(owned_weight_.begin(), n, data::Weight{1});
   if (const auto h = given("weight"); h != fields.end()) {
-    const plait_shape row = program::make_shape(PLAIT_F32, {global_});
+    const plait_shape row = program::make_shape(data::kWeightType, {global_});
     if (samples_of(*h, row) != n) fail_invalid("[feed] 'weight' must have one number per sample");
     std::memcpy(owned_weight_.data(),
                 static_cast<const char*>(h->tensor->data) + h->tensor->byte_offset,
-                static_cast<size_t>(n) * sizeof(float));
+                program::bytes_of(n, data::kWeightType));
   }
   weight_ = owned_weight_.data();
   return n;
@@ -190,7 +195,7 @@ void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, 
     executor.write(f.buffer, batch_[f.feed_index] + static_cast<uint64_t>(m) * bytes, bytes, slot);
   }
   if (to.weight.segment >= 0)
-    executor.write(to.weight, weight_ + m * b, static_cast<uint64_t>(b) * sizeof(float), slot);
+    executor.write(to.weight, weight_ + m * b, program::bytes_of(b, data::kWeightType), slot);
   if (to.counter.segment < 0) return;
   auto& counter = counters_[static_cast<size_t>(m)];
   counter = {step, first_sample};

@@ -20,6 +20,10 @@ struct HostField {
   const plait_dl_tensor* tensor = nullptr;
 };
 
+// Element types of DLPack, one lane. to_dl() of a float type; from_dl(): 0 for a type that is none of ours.
+plait_dl_dtype to_dl(uint32_t dtype);
+uint32_t from_dl(const plait_dl_dtype& type);
+
 class Feeder {
  public:
   // feed: all that programs read, in whichever of them. global: samples that one set_batch() holds.
@@ -52,10 +56,10 @@ class Feeder {
   int64_t global_;
   std::vector<std::vector<char>>
       owned_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
-  std::vector<float> owned_weight_;               // (G)
+  std::vector<data::Weight> owned_weight_;        // (G)
   std::vector<const char*> batch_;                // per field of the feed
   std::vector<std::array<int64_t, 2>> counters_;  // per micro-batch
-  const float* weight_ = nullptr;
+  const data::Weight* weight_ = nullptr;
 };
 
 }  // namespace plait::session

@@ -1,6 +1,7 @@
 #include "engine/session/initialize.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/philox.hpp"
 #include "engine/base/thread.hpp"
+#include "engine/program/elements.hpp"
 #include "engine/session/normal.hpp"
 
 namespace plait::session {
@@ -16,48 +18,58 @@ namespace {
 
 double uniform(uint32_t word) { return (word >> 8) * 0x1p-24; }
 
-// Elements [first, first + out.size()) of one parameter. Throws nothing: it runs on any thread.
-using Fill = void (*)(const plan::Parameter&, uint64_t stream, uint64_t seed, uint64_t first,
-                      std::span<float> out);
+// Elements [first, first + n) of one parameter. Throws nothing: it runs on any thread.
+struct Range {
+  const plan::Parameter& p;
+  uint64_t stream, seed, first;
+  int64_t n;
+  uint32_t dtype;
+  void* out;
 
-void fill_constant(const plan::Parameter& p, uint64_t, uint64_t, uint64_t, std::span<float> out) {
-  std::fill(out.begin(), out.end(), static_cast<float>(p.init_a));
+  void store(int64_t i, double v) const { program::store_element(dtype, out, i, v); }
+};
+using Fill = void (*)(const Range&);
+
+void fill_constant(const Range& r) {
+  for (int64_t i = 0; i < r.n; ++i) r.store(i, r.p.init_a);
 }
 
-void fill_uniform(const plan::Parameter& p, uint64_t stream, uint64_t seed, uint64_t first,
-                  std::span<float> out) {
+void fill_uniform(const Range& r) {
   std::array<uint32_t, 4> words{};
-  for (size_t i = 0; i < out.size(); ++i) {
-    const uint64_t e = first + i;
-    if (i == 0 || e % 4 == 0) words = philox(e / 4, stream, seed);
-    out[i] = static_cast<float>(p.init_a + (p.init_b - p.init_a) * uniform(words[e % 4]));
+  for (int64_t i = 0; i < r.n; ++i) {
+    const uint64_t e = r.first + static_cast<uint64_t>(i);
+    if (i == 0 || e % 4 == 0) words = philox(e / 4, r.stream, r.seed);
+    r.store(i, r.p.init_a + (r.p.init_b - r.p.init_a) * uniform(words[e % 4]));
   }
 }
 
-void fill_normal(const plan::Parameter& p, uint64_t stream, uint64_t seed, uint64_t first,
-                 std::span<float> out) {
-  const NormalKernel kernel = normal_kernels().front();
-  const auto one_by_one = [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i)
-      out[i] = static_cast<float>(p.init_a + p.init_b * normal(first + i, stream, seed));
-  };
-  const size_t head = std::min<size_t>(out.size(), (4 - first % 4) % 4);
-  one_by_one(0, head);
-  size_t at = head;
-  for (; at + kNormalElements <= out.size(); at += kNormalElements)
-    if (!kernel((first + at) / 4, stream, seed, p.init_a, p.init_b, &out[at]))
-      one_by_one(at, at + kNormalElements);
-  one_by_one(at, out.size());
+void fill_normal_one_by_one(const Range& r, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    r.store(i,
+            r.p.init_a + r.p.init_b * normal(r.first + static_cast<uint64_t>(i), r.stream, r.seed));
 }
 
-void fill_truncated(const plan::Parameter& p, uint64_t stream, uint64_t seed, uint64_t first,
-                    std::span<float> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
+void fill_normal(const Range& r) {
+  if (r.dtype != PLAIT_F32) return fill_normal_one_by_one(r, 0, r.n);
+  const NormalKernel kernel = normal_kernels().front();
+  auto* out = static_cast<float*>(r.out);
+  int64_t at = std::min<int64_t>(r.n, static_cast<int64_t>((4 - r.first % 4) % 4));
+  fill_normal_one_by_one(r, 0, at);
+  for (; at + kNormalElements <= r.n; at += kNormalElements) {
+    const uint64_t block = (r.first + static_cast<uint64_t>(at)) / 4;
+    if (!kernel(block, r.stream, r.seed, r.p.init_a, r.p.init_b, out + at))
+      fill_normal_one_by_one(r, at, at + kNormalElements);
+  }
+  fill_normal_one_by_one(r, at, r.n);
+}
+
+void fill_truncated(const Range& r) {
+  for (int64_t i = 0; i < r.n; ++i) {
     // Redraws come from streams of their own, so that neighbours are not shifted.
     double z = 3;
     for (uint64_t draw = 0; std::abs(z) > 2; ++draw)
-      z = normal(first + i, stream + draw * 0x9E3779B97F4A7C15u, seed);
-    out[i] = static_cast<float>(p.init_a + p.init_b * z);
+      z = normal(r.first + static_cast<uint64_t>(i), r.stream + draw * 0x9E3779B97F4A7C15u, r.seed);
+    r.store(i, r.p.init_a + r.p.init_b * z);
   }
 }
 
@@ -79,22 +91,23 @@ Fill fill_of(const plan::Parameter& p) {
 
 }  // namespace
 
-void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, std::span<float> out,
-                uint32_t threads) {
+void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, int64_t n, uint32_t dtype,
+                void* out, uint32_t threads) {
   const Fill fill = fill_of(p);
   const uint64_t stream = name_hash(p.name);
   // Below this a thread costs more than it saves.
-  constexpr size_t kLeast = 1 << 14;
-  const size_t shares = std::clamp<size_t>(out.size() / kLeast, 1, std::max(threads, 1u));
-  const size_t each = (out.size() + shares - 1) / shares;
-  const auto fill_share = [&](size_t k) {
-    const size_t begin = std::min(out.size(), k * each), end = std::min(out.size(), begin + each);
-    fill(p, stream, seed, static_cast<uint64_t>(first) + begin, out.subspan(begin, end - begin));
+  constexpr int64_t kLeast = 1 << 14;
+  const int64_t shares = std::clamp<int64_t>(n / kLeast, 1, std::max(threads, 1u));
+  const int64_t each = (n + shares - 1) / shares;
+  const auto fill_share = [&](int64_t k) {
+    const int64_t begin = std::min(n, k * each), end = std::min(n, begin + each);
+    fill({p, stream, seed, static_cast<uint64_t>(first + begin), end - begin, dtype,
+          static_cast<char*>(out) + program::bytes_of(begin, dtype)});
   };
   std::vector<std::thread> workers;
   try {
-    workers.reserve(shares);
-    for (size_t k = 1; k < shares; ++k)
+    workers.reserve(static_cast<size_t>(shares));
+    for (int64_t k = 1; k < shares; ++k)
       workers.push_back(start_thread([&fill_share, k] {
         unbind_thread();  // the caller may be bound to one core
         fill_share(k);

@@ -52,7 +52,7 @@ void Session::fail_out_of_range(const std::string& own) {
 // Whether the last step's loss is 0/0: no sample of any rank has a weight.
 bool Session::has_zero_weight() const {
   return std::any_of(plan_->models.begin(), plan_->models.end(), [&](const plan::Model& m) {
-    return m.trained && results_[m.weight_sum.offset / sizeof(float)] == 0;
+    return m.trained && results_.get(m.weight_sum) == 0;
   });
 }
 

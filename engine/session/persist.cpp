@@ -19,8 +19,8 @@ namespace {
 std::vector<int64_t> dims(const plan::Parameter& p) { return program::dims_of(p.shape); }
 
 checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* data) {
-  return {b.tensor,    b.parameter.shape.dtype, dims(b.parameter), data,
-          b.optimizer, b.local.box.offset,      b.local.box.extent};
+  return {b.tensor,    b.local.dtype,      dims(b.parameter), data,
+          b.optimizer, b.local.box.offset, b.local.box.extent};
 }
 
 std::unique_ptr<char[]> new_save_buffer(uint64_t bytes) {
@@ -169,7 +169,7 @@ std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
   plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
     std::vector<char> bytes(b.bytes());
-    c.read_block(b.tensor, b.parameter.shape.dtype, dims(b.parameter), b.local.box, bytes.data());
+    c.read_block(b.tensor, b.local.dtype, dims(b.parameter), b.local.box, bytes.data());
     loaded.emplace_back(b.local.at, std::move(bytes));
   });
   return loaded;
@@ -266,13 +266,13 @@ void Session::load_weights(const config::ModelConfig& model) {
     std::vector<char> piece(checkpoint::SafetensorsFile::kPiece);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        const uint64_t bytes = static_cast<uint64_t>(n) * sizeof(float);
+        const uint64_t bytes = program::bytes_of(n, held.dtype);
+        const uint64_t skipped = program::bytes_of(global, held.dtype);
+        const plan::BufferRef to = plan::offset_by(held.at, first, held.dtype);
         for (uint64_t at = 0; at < bytes; at += piece.size()) {
           const size_t size = std::min<uint64_t>(piece.size(), bytes - at);
-          file.read(*entry, static_cast<uint64_t>(global) * sizeof(float) + at, piece.data(), size);
-          executor_.write(
-              {held.at.segment, held.at.offset + static_cast<uint64_t>(first) * sizeof(float) + at},
-              piece.data(), size);
+          file.read(*entry, skipped + at, piece.data(), size);
+          executor_.write({to.segment, to.offset + at}, piece.data(), size);
           executor_.sync();
         }
       });

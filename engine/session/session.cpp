@@ -12,16 +12,6 @@
 #include "engine/session/initialize.hpp"
 
 namespace plait::session {
-namespace {
-
-int32_t segment_named(const plan::Plan& plan, const std::string& name) {
-  const auto& all = plan.storage.segments();
-  for (size_t i = 0; i < all.size(); ++i)
-    if (all[i].name == name) return static_cast<int32_t>(i);
-  fail_internal("[session] the plan has no segment '" + name + "'");
-}
-
-}  // namespace
 
 Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log,
                  FileSystem& files)
@@ -40,11 +30,10 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       schedules_(*plan_),
       train_feeder_(plan_->train_feed, *plan_->dataset("train"),
                     plan_->train_feed.batch * plan_->accumulation),
+      scalars_(plan_->scalars),
+      results_(plan_->results),
+      step_sums_({plan_->results.segment, plan_->results.dtype, 2}),
       background_collectives_(ranks_.collectives("background")) {
-  scalars_.resize(plan_->storage.segments()[static_cast<size_t>(plan_->step.segment)].bytes);
-  results_segment_ = segment_named(*plan_, "results");
-  results_.resize(plan_->storage.segments()[static_cast<size_t>(results_segment_)].bytes /
-                  sizeof(float));
   if (const runtime::Communicators* groups = ranks_.communicators())
     for (const auto& g : groups->connected())
       log_.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
@@ -65,26 +54,20 @@ Session::~Session() {
   ranks_.disconnect();  // before the arena goes
 }
 
-namespace {
-// Bytes from the start of a place.
-plan::BufferRef offset_by(plan::BufferRef at, int64_t elements) {
-  return {at.segment, at.offset + static_cast<uint64_t>(elements) * sizeof(float)};
-}
-}  // namespace
-
 void Session::initialize_parameters() {
-  std::vector<float> values;
+  std::vector<char> values;
   // In pieces: a whole tensor beside the arena would show in the process's memory for good.
-  constexpr int64_t kPiece = 1 << 20;
+  constexpr int64_t kPiece = 1 << 18;
   const auto seed = static_cast<uint64_t>(plan_->experiment.run.seed);
   for (const plan::Parameter& p : plan_->parameters)
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
         for (int64_t at = 0; at < n; at += kPiece) {
-          values.resize(static_cast<size_t>(std::min(kPiece, n - at)));
-          initialize(p, seed, global + at, values, plan_->threads);
-          executor_.write(offset_by(held.at, first + at), values.data(),
-                          values.size() * sizeof(float));
+          const int64_t count = std::min(kPiece, n - at);
+          values.resize(program::bytes_of(count, held.dtype));
+          initialize(p, seed, global + at, count, held.dtype, values.data(), plan_->threads);
+          executor_.write(plan::offset_by(held.at, first + at, held.dtype), values.data(),
+                          values.size());
           executor_.sync();
         }
       });
@@ -94,9 +77,11 @@ void Session::initialize_parameters() {
       if (s.initial == 0) continue;  // the arena is zero
       // Padding stays zero: only the elements of parameters get the initial value.
       for (const plan::LocalBlock& held : plan::local_state_blocks(*plan_, p, s)) {
-        values.assign(static_cast<size_t>(topology::elements(held.box)),
-                      static_cast<float>(s.initial));
-        executor_.write(held.at, values.data(), values.size() * sizeof(float));
+        const int64_t n = topology::elements(held.box);
+        values.resize(program::bytes_of(n, held.dtype));
+        for (int64_t i = 0; i < n; ++i)
+          program::store_element(held.dtype, values.data(), i, s.initial);
+        executor_.write(held.at, values.data(), values.size());
         executor_.sync();
       }
     }
@@ -134,26 +119,22 @@ StepResult Session::step(const std::vector<HostField>& fields) {
 
 // Rates of this step, as one block. Places of scalars all lie in one segment.
 void Session::write_scalars() {
-  auto set = [&](plan::BufferRef at, float v) {
-    std::memcpy(scalars_.data() + at.offset, &v, sizeof v);
-  };
-  set(plan_->step, static_cast<float>(updates_ + 1));
+  scalars_.set(plan_->step, static_cast<double>(updates_ + 1));
   for (size_t g = 0; g < plan_->groups.size(); ++g) {
     const double factor = schedules_.factor(g, step_ + 1);
-    set(plan_->groups[g].learning_rate_at,
-        static_cast<float>(plan_->groups[g].learning_rate * factor));
-    set(plan_->groups[g].schedule_factor_at, static_cast<float>(factor));
+    scalars_.set(plan_->groups[g].learning_rate_at, plan_->groups[g].learning_rate * factor);
+    scalars_.set(plan_->groups[g].schedule_factor_at, factor);
   }
-  executor_.write({plan_->step.segment, 0}, scalars_.data(), scalars_.size());
+  executor_.write(scalars_.place(), scalars_.data(), scalars_.bytes());
 }
 
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
   const uint64_t start = monotonic_ns();
   modified();
   ranks_.at_step(step_ + 1);
-  step_sums_[0] = static_cast<float>(samples);
-  step_sums_[1] = cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
-  executor_.write(plan_->step_sums, step_sums_, sizeof step_sums_);
+  step_sums_.set(plan_->results.at(0), static_cast<double>(samples));
+  step_sums_.set(plan_->results.at(1), cancelled_.load(std::memory_order_relaxed) ? 1 : 0);
+  executor_.write(plan_->step_sums, step_sums_.data(), step_sums_.bytes());
   write_scalars();
   const int64_t micro = plan_->train_feed.batch;
   const int64_t share = plan_->at.data * plan_->accumulation * micro;
@@ -180,15 +161,15 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
 }
 
 void Session::read_results(StepResult& r) {
-  executor_.read({results_segment_, 0}, results_.data(), results_.size() * sizeof(float));
+  executor_.read(results_.place(), results_.data(), results_.bytes());
   double squares = 0;
-  const auto at = [&](plan::BufferRef p) { return results_[p.offset / sizeof(float)]; };
+  const auto at = [&](plan::BufferRef p) { return results_.get(p); };
   r.samples = std::lround(at(plan_->step_sums));
-  stop_agreed_ = at({plan_->step_sums.segment, plan_->step_sums.offset + sizeof(float)}) > 0;
+  stop_agreed_ = at(plan_->results.at(1)) > 0;
   for (const plan::Model& m : plan_->models) {
     if (!m.trained) continue;
     r.loss += at(m.loss);
-    squares += static_cast<double>(at(m.norm)) * at(m.norm);
+    squares += at(m.norm) * at(m.norm);
     r.skipped = r.skipped || at(m.finite) == 0;
   }
   r.grad_norm = std::sqrt(squares);
@@ -225,17 +206,21 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
   // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's memory is written last: where a rank
   // fails, it stays as it was.
   on_all_ranks("reading a parameter", [&] {
-    std::vector<float> whole(bytes / sizeof(float), 0.0F), own;
+    std::vector<int32_t> whole((bytes + sizeof(int32_t) - 1) / sizeof(int32_t), 0);
+    std::vector<char> own;
+    const uint64_t size = program::dtype_bytes(p.shape.dtype);
     const bool counts = p.holders[0] == plan_->at.pipeline;  // of those who have it alike, one
     for (const plan::LocalBlock& held :
          counts ? plan::local_parameter_blocks(*plan_, p) : std::vector<plan::LocalBlock>{}) {
-      own.resize(static_cast<size_t>(topology::elements(held.box)));
-      executor_.read(held.at, own.data(), own.size() * sizeof(float));
+      own.resize(program::bytes_of(topology::elements(held.box), held.dtype));
+      executor_.read(held.at, own.data(), own.size());
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        std::copy_n(own.data() + first, n, whole.data() + global);
+        std::memcpy(reinterpret_cast<char*>(whole.data()) + static_cast<uint64_t>(global) * size,
+                    own.data() + static_cast<uint64_t>(first) * size,
+                    static_cast<uint64_t>(n) * size);
       });
     }
-    const std::span<int32_t> bits(reinterpret_cast<int32_t*>(whole.data()), whole.size());
+    const std::span<int32_t> bits(whole);
     if (p.is_sharded()) ranks_.communicators()->sum(topology::Axis::kTensor, bits);
     if (p.group >= 0 && plan_->zero == 3) ranks_.communicators()->sum(topology::Axis::kData, bits);
     if (plan_->grid.pipeline() > 1) ranks_.communicators()->sum(topology::Axis::kPipeline, bits);
@@ -249,8 +234,9 @@ void Session::write(const std::string& name, const void* data, uint64_t bytes) {
   modified();
   for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
     plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-      executor_.write(offset_by(held.at, first), static_cast<const float*>(data) + global,
-                      static_cast<size_t>(n) * sizeof(float));
+      executor_.write(plan::offset_by(held.at, first, held.dtype),
+                      static_cast<const char*>(data) + program::bytes_of(global, held.dtype),
+                      program::bytes_of(n, held.dtype));
       executor_.sync();
     });
 }

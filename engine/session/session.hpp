@@ -20,6 +20,7 @@
 #include "engine/runtime/executor.hpp"
 #include "engine/session/background_saver.hpp"
 #include "engine/session/feeder.hpp"
+#include "engine/session/host_buffer.hpp"
 #include "engine/session/rank_context.hpp"
 #include "engine/session/result_config.hpp"
 #include "engine/session/run_files.hpp"
@@ -146,11 +147,9 @@ class Session {
   std::optional<data::DataLoader> train_loader_;
   std::unique_ptr<RunFiles> run_files_;  // null with no_files
   bool keeps_files_ = false;             // rank 0 has run_files_
-  std::vector<char> scalars_;            // host copy of the scalars segment
-  float step_sums_[2] = {0, 0};          // host copy of Plan::step_sums
-  std::vector<float> results_;           // host copy of the results segment
-  int32_t results_segment_ = -1;
-  int64_t updates_ = 0;  // of them, those that were applied
+  HostBuffer scalars_, results_;         // of Plan::scalars and Plan::results
+  HostBuffer step_sums_;                 // of Plan::step_sums
+  int64_t updates_ = 0;                  // of them, those that were applied
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;
   int64_t consecutive_skipped_ = 0;

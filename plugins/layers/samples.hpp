@@ -13,7 +13,7 @@ namespace plait::samples {
   fail(PLAIT_ERR_CONFIG, "[" + b.scope() + "] " + text);
 }
 
-// The weights, (B) f32, with extents of 1 appended up to `ndim` axes.
+// The weights, (B), with extents of 1 appended up to `ndim` axes.
 inline Value weights(const Builder& b, size_t ndim) {
   const Value w = b.named("weight");
   if (ndim <= 1) return w;
@@ -22,7 +22,7 @@ inline Value weights(const Builder& b, size_t ndim) {
   return b.reshape(w, dims);
 }
 
-// Prediction and target as f32 of one shape. A target of other extents but as many values, like (B) beside (B,1), fits.
+// Prediction and target as floats of one shape, in the type of losses. A target of other extents but as many values, like (B) beside (B,1), fits.
 inline std::pair<Value, Value> values(const Builder& b, std::span<const Value> in) {
   const Shape prediction = b.shape(in[0]), target = b.shape(in[1]);
   if (prediction.ndim() == 0) refuse(b, "the prediction is a scalar, expected (samples, …)");
@@ -36,7 +36,8 @@ inline std::pair<Value, Value> values(const Builder& b, std::span<const Value> i
                     "has values");
     t = b.reshape(t, prediction.dims);
   }
-  return {b.as(in[0], PLAIT_F32), b.as(t, PLAIT_F32)};
+  const uint32_t type = b.shape(b.named("weight")).dtype;
+  return {b.as(in[0], type), b.as(t, type)};
 }
 
 // Integer labels of the shape that the logits (B,T…,C) have without their last axis; (B,T…,1) is accepted.
@@ -75,7 +76,7 @@ inline Value label_weights(const Builder& b, Value label) {
   const Shape shape = b.shape(label);
   const Value w = weights(b, shape.ndim());
   if (shape.dtype == PLAIT_U8 && shape.count(1) == 1) return w;  // never negative
-  return w * (b.cast(label, PLAIT_F32) >= 0.0);
+  return w * (b.cast(label, b.shape(w).dtype) >= 0.0);
 }
 
 // Cross entropy summed with weights, and the sum of those. x (B,T…,C), label (B,T…)

@@ -1,4 +1,5 @@
-// Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row, f32.
+// Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row, f32; of f64
+// in f64.
 //
 // Over a part of the classes (attributes first, total: its first class, classes of all parts) the loss is what the parts add up to,
 // without the log-sum-exp, and the log-sum-exp is that of the part.
@@ -26,7 +27,7 @@ void check_operands(const Application& a) {
 std::vector<plait_shape> infer(const Application& a) {
   a.arity(2, 2);
   check_operands(a);
-  const plait_shape rows = make_shape(PLAIT_F32, dims_of(a.in[1]));
+  const plait_shape rows = make_shape(accumulation_dtype(a.in[0].dtype), dims_of(a.in[1]));
   return {rows, rows};
 }
 

@@ -16,7 +16,7 @@ namespace {
 std::vector<plait_shape> infer_start(const Application& a) {
   const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
   if (kind == PLAIT_COMM_RECEIVE)
-    return {make_shape(static_cast<uint32_t>(a.attrs.integer("dtype", PLAIT_F32)),
+    return {make_shape(static_cast<uint32_t>(a.attrs.integer("dtype", a.float_type)),
                        a.attrs.ints("shape"))};
   if (a.in.empty()) fail_invalid(a.where() + " needs a value to communicate");
   const plait_shape& x = a.in[0];

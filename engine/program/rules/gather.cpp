@@ -46,7 +46,7 @@ std::vector<plait_shape> infer_one_hot(const Application& a) {
   check_index(a, a.in[0]);
   Dims dims = dims_of(a.in[0]);
   dims.push_back(a.attrs.integer("depth", 0));
-  return {make_shape(PLAIT_F32, dims)};
+  return {make_shape(a.float_type, dims)};
 }
 
 }  // namespace

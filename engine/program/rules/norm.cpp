@@ -1,4 +1,4 @@
-// Normalisation over the last axis. R.. rows, C channels; statistics per row in f32.
+// Normalisation over the last axis. R.. rows, C channels; statistics per row in f32, of f64 in f64.
 #include "engine/base/error.hpp"
 #include "engine/program/rule.hpp"
 
@@ -16,7 +16,7 @@ void check_channels(const Application& a, size_t i, const char* what) {
 }
 
 plait_shape row_shape(const plait_shape& x) {
-  return make_shape(PLAIT_F32, Dims(x.dims, x.dims + x.ndim - 1));
+  return make_shape(accumulation_dtype(x.dtype), Dims(x.dims, x.dims + x.ndim - 1));
 }
 
 std::vector<plait_shape> infer_layer(const Application& a) {

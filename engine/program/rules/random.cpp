@@ -13,7 +13,7 @@ std::vector<plait_shape> infer(const Application& a) {
   const std::string kind = a.attrs.text("kind", "uniform");
   if (kind != "uniform" && kind != "normal")
     fail_invalid(a.where() + " kind '" + kind + "' is neither uniform nor normal");
-  return {make_shape(PLAIT_F32, a.attrs.ints("shape"))};
+  return {make_shape(a.float_type, a.attrs.ints("shape"))};
 }
 
 double flops(const Graph&, const Op&) { return 0; }

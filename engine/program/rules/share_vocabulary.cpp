@@ -48,9 +48,7 @@ bool write_sharded_cross_entropy(ShardContext& u) {
   const ValueId lse = binary(g, "add", greatest, g.apply1("log", {sum}));
   const ValueId rest = u.all_reduce(shard[0], PLAIT_COMM_SUM);
   // A label below 0 is ignored.
-  const ValueId counts =
-      binary(g, "le", g.constant(0),
-             g.apply1("cast", {label}, {attr("dtype", static_cast<int64_t>(PLAIT_F32))}));
+  const ValueId counts = binary(g, "le", g.constant(0), g.as_type(label, g.shape(lse).dtype));
   u.out = {g.apply1("select", {counts, binary(g, "add", lse, rest), g.constant(0)}), lse};
   u.out_dims = {kReplicated, kReplicated};
   return true;

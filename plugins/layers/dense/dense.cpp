@@ -45,13 +45,13 @@ void check_input(const Builder& b, const Shape& x) {
 Value build_linear(Builder& b, const Options& o, std::span<const Value> in) {
   const Shape shape = b.shape(in[0]);
   check_input(b, shape);
-  const Value x = shape.is_float() ? in[0] : b.cast(in[0], PLAIT_F32);
   const int64_t width = shape.last(), out = o.integer("out");
   const std::string_view parallel = o.text("parallel");
   const int32_t weight_partition = parallel == "column" ? 0 : parallel == "row" ? 1 : -1;
   const Value weight = b.parameter(
       "weight", Shape({out, width}),
       weight_init(o, static_cast<double>(width), static_cast<double>(out)), weight_partition);
+  const Value x = shape.is_float() ? in[0] : b.cast(in[0], b.shape(weight).dtype);
   if (!o.flag("bias")) return b.op("matmul", {x, weight}, {attr("transpose_b", true)});
 
   const double bound = 1 / std::sqrt(static_cast<double>(width));

@@ -22,7 +22,7 @@ double exp_mean(const double* state) { return std::exp(mean(state)); }
 // hits, so a model that says nothing scores nothing. x (B,T…,C), label (B,T…)
 std::pair<Value, Value> hits(const Builder& b, In in, double k) {
   const Value label = samples::labels(b, in[0], in[1]);
-  const Value x = b.as(in[0], PLAIT_F32);
+  const Value x = b.as(in[0], b.shape(b.named("weight")).dtype);
   const Shape shape = b.shape(x);
   const auto last = static_cast<int64_t>(shape.ndim()) - 1;
   const Value chosen = b.op("one_hot", {label}, {attr("depth", shape.last())});

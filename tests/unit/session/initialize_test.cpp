@@ -24,6 +24,11 @@ plan::Parameter parameter(uint32_t init, double a, double b) {
   return p;
 }
 
+void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, std::vector<float>& out,
+                uint32_t threads = 1) {
+  initialize(p, seed, first, static_cast<int64_t>(out.size()), PLAIT_F32, out.data(), threads);
+}
+
 bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
@@ -111,6 +116,14 @@ TEST_CASE("normal and truncated initial values are those of normal(), element by
     if (std::abs(truncated[i]) > 2) FAIL_CHECK(truncated[i]);
     if (std::abs(plain[i]) < 2 && plain[i] != truncated[i]) FAIL_CHECK(i);
   }
+}
+
+TEST_CASE("the values of f64 are those of normal(), unrounded") {
+  const plan::Parameter p = parameter(PLAIT_INIT_NORMAL, 0.25, 3);
+  std::vector<double> found(1003);
+  initialize(p, 3, 5, 1003, PLAIT_F64, found.data(), 2);
+  for (size_t i = 0; i < found.size(); ++i)
+    if (found[i] != 0.25 + 3 * normal(5 + i, name_hash(p.name), 3)) FAIL_CHECK(i);
 }
 
 TEST_CASE("an unknown initialiser is the plugin's error and names the parameter") {

@@ -1,0 +1,23 @@
+// The element types of a plan's values, by what they are for. They follow from [precision] of the experiment.
+#pragma once
+
+#include <plait/tensor.h>
+
+#include <cstdint>
+
+#include "engine/config/experiment.hpp"
+
+namespace plait::plan {
+
+struct Precision {
+  uint32_t compute = PLAIT_F32;    // floats from data, and parameters as layers read them
+  uint32_t parameter = PLAIT_F32;  // parameters as they are kept and updated
+  uint32_t gradient = PLAIT_F32;   // sums over micro-batches and replicas
+  uint32_t state = PLAIT_F32;      // of optimizers
+  uint32_t scalar = PLAIT_F32;     // losses, weights of samples, norms, learning rates, metrics
+};
+
+// Throws PLAIT_ERR_CONFIG for a type that layers cannot compute in.
+Precision precision_of(const config::PrecisionConfig& config);
+
+}  // namespace plait::plan
