@@ -94,9 +94,16 @@ Weights weights_of(const plait::Session& session) {
   for (const auto& p : facts["parameters"]) {
     size_t elements = 1;
     for (const auto& d : p["shape"]) elements *= d.get<size_t>();
-    std::vector<float>& values = weights[p["name"]];
+    const auto name = p["name"].get<std::string>();
+    std::vector<double>& values = weights[name];
     values.resize(elements);
-    session.read(p["name"].get<std::string>(), std::span<float>(values));
+    if (p["dtype"] == "f64") {
+      session.read(name, std::span<double>(values));
+    } else {
+      std::vector<float> narrow(elements);
+      session.read(name, std::span<float>(narrow));
+      std::copy(narrow.begin(), narrow.end(), values.begin());
+    }
   }
   return weights;
 }
@@ -127,40 +134,38 @@ void Difference::include(const Difference& other) {
 
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
 // Not a number is never near.
 double apart(double a, double b) {
   const double difference = std::abs(a - b);
   return difference == 0 ? 0 : difference / std::abs(b);
 }
 
-double largest_apart(const std::vector<double>& a, const std::vector<double>& b) {
+double largest_apart(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     CAPTURE(i);
     const double one = apart(a[i], b[i]);
-    CHECK(one <= kTolerance);
+    CHECK(one <= tolerance);
     worst = std::max(worst, one);
   }
   return worst;
 }
 
-double largest_apart(const Weights& a, const Weights& b) {
+double largest_apart(const Weights& a, const Weights& b, double tolerance) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
   for (const auto& one : b) {
     CAPTURE(one.first);
-    const std::vector<float>&own = a.at(one.first), &expected = one.second;
+    const std::vector<double>&own = a.at(one.first), &expected = one.second;
     REQUIRE(own.size() == expected.size());
     double size = 0;
-    for (const float value : expected) size = std::max(size, std::abs(static_cast<double>(value)));
+    for (const double value : expected) size = std::max(size, std::abs(value));
     size_t wrong = 0;
     for (size_t i = 0; i < own.size(); ++i) {
-      const double difference = std::abs(static_cast<double>(own[i]) - expected[i]);
+      const double difference = std::abs(own[i] - expected[i]);
       if (difference == 0) continue;
-      if (!(difference <= kTolerance * size)) ++wrong;
+      if (!(difference <= tolerance * size)) ++wrong;
       worst = std::max(worst, difference / size);
     }
     CHECK(wrong == 0);
@@ -170,23 +175,24 @@ double largest_apart(const Weights& a, const Weights& b) {
 
 }  // namespace
 
-Difference check_metrics(const Outcome& got, const Outcome& expected) {
-  return {largest_apart(got.losses, expected.losses), largest_apart(got.norms, expected.norms), 0};
+Difference check_metrics(const Outcome& got, const Outcome& expected, double tolerance) {
+  return {largest_apart(got.losses, expected.losses, tolerance),
+          largest_apart(got.norms, expected.norms, tolerance), 0};
 }
 
-Difference check_same(const std::vector<Outcome>& got, const Outcome& expected) {
+Difference check_same(const std::vector<Outcome>& got, const Outcome& expected, double tolerance) {
   for (const Outcome& o : got) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
   if (!expected.initial.empty()) CHECK(got[0].initial == expected.initial);
-  Difference d = check_metrics(got[0], expected);
-  d.weights = largest_apart(got[0].weights, expected.weights);
+  Difference d = check_metrics(got[0], expected, tolerance);
+  d.weights = largest_apart(got[0].weights, expected.weights, tolerance);
   CHECK(got[0].samples == expected.samples);
   const auto a = nlohmann::json::parse(got[0].evaluation),
              b = nlohmann::json::parse(expected.evaluation);
   CHECK(a["samples"] == b["samples"]);
-  CHECK(apart(a["loss"], b["loss"]) <= kTolerance);
+  CHECK(apart(a["loss"], b["loss"]) <= tolerance);
   REQUIRE(!b["metrics"].empty());
   for (const auto& [name, value] : b["metrics"].items())
-    CHECK(apart(a["metrics"].at(name), value) <= kTolerance);
+    CHECK(apart(a["metrics"].at(name), value) <= tolerance);
   for (const Outcome& o : got) {
     check_equal(o, got[0]);
     CHECK(o.arena == o.planned);

@@ -13,7 +13,7 @@
 
 namespace parallel {
 
-using Weights = std::map<std::string, std::vector<float>>;  // by parameter
+using Weights = std::map<std::string, std::vector<double>>;  // by parameter
 // What one rank saw.
 struct Outcome {
   std::vector<double> losses, norms;
@@ -54,12 +54,13 @@ struct Difference {
   void include(const Difference& other);
 };
 
-// Losses and norms of each step are within 1e-5 of the expected ones.
-Difference check_metrics(const Outcome& got, const Outcome& expected);
+// Losses and norms of each step are within `tolerance` of the expected ones.
+Difference check_metrics(const Outcome& got, const Outcome& expected, double tolerance = 1e-5);
 
 // All ranks of `got` saw the same bits and took the memory that was planned. Where `expected` has initial weights, theirs are the same bits. Figures and weights are within
-// 1e-5 of it: weights relative to the largest one of their tensor, as an element near zero is a difference of larger numbers.
-Difference check_same(const std::vector<Outcome>& got, const Outcome& expected);
+// `tolerance` of it: weights relative to the largest one of their tensor, as an element near zero is a difference of larger numbers.
+Difference check_same(const std::vector<Outcome>& got, const Outcome& expected,
+                      double tolerance = 1e-5);
 
 // The same bits in all that a run gives.
 void check_equal(const Outcome& a, const Outcome& b);

@@ -1,0 +1,244 @@
+// [precision] compute = "f64": parameters, gradients, states and losses in double, on every device and layout.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/parallel/layouts.hpp"
+
+namespace {
+
+using namespace parallel;
+
+constexpr double kStrict = 1e-10;
+
+JobSpec in_f64(const std::string& toml, const char* device = "cpu") {
+  return {
+      toml, {"precision.compute=f64", std::string("run.device=") + device, "batch.eval=8"}, {}, {}};
+}
+
+Outcome alone(const JobSpec& job_spec, int steps) {
+  const auto outcomes = run(job_spec, 1, train(steps));
+  REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
+  return outcomes[0];
+}
+
+JobSpec on(JobSpec job_spec, const Layout& layout) {
+  for (const std::string& o : layout.overrides()) job_spec.overrides.push_back(o);
+  return job_spec;
+}
+
+// An optimizer's MLP with everything beside it: clipping, a schedule, weighted samples.
+std::string with_optimizer(const Folder& folder, const std::string& keys) {
+  std::string toml = model(folder);
+  const std::string old = "type = \"adamw\"\nlearning_rate = 0.003\n";
+  return toml.replace(toml.find(old), old.size(),
+                      keys + "schedule = { type = \"cosine\", steps = 20, warmup = 2 }\n");
+}
+
+TEST_SUITE("precision") {
+  TEST_CASE("f64 on cpu and reference: every optimizer, the same to the last digits") {
+    const Folder folder;
+    for (const char* keys :
+         {"type = \"sgd\"\nlearning_rate = 0.05\nmomentum = 0.9\nnesterov = true\n",
+          "type = \"adam\"\nlearning_rate = 0.003\n",
+          "type = \"adamw\"\nlearning_rate = 0.003\nweight_decay = 0.1\n",
+          "type = \"adagrad\"\nlearning_rate = 0.01\n",
+          "type = \"rmsprop\"\nlearning_rate = 0.001\ncentered = true\nmomentum = 0.5\n",
+          "type = \"lion\"\nlearning_rate = 0.0003\n"}) {
+      CAPTURE(keys);
+      const std::string toml = with_optimizer(folder, keys);
+      const Outcome cpu = alone(in_f64(toml), 10);
+      check_same(run(in_f64(toml, "reference"), 1, train(10)), cpu, kStrict);
+      // It is double that was computed in: f32 is near, and not the same.
+      const Outcome narrow = alone({toml, {"batch.eval=8"}, {}, {}}, 10);
+      const double apart = std::abs(narrow.losses[0] - cpu.losses[0]) / cpu.losses[0];
+      CHECK(apart > 1e-11);
+      CHECK(apart < 1e-5);
+    }
+  }
+
+  TEST_CASE("f64 on any layout: ZeRO, tensor, pipeline, recomputation, on both devices") {
+    const Folder folder;
+    for (const char* device : {"cpu", "reference"}) {
+      const JobSpec job_spec = in_f64(deep_model(folder), device);
+      const Outcome expected = alone(job_spec, 10);
+      for (const Layout& layout :
+           {Layout{1, 2, 1, 0}, Layout{1, 2, 1, 1}, Layout{1, 2, 2, 2}, Layout{1, 2, 1, 3},
+            Layout{1, 1, 4}, Layout{2, 1, 1, 0, "gpipe"}, Layout{2, 2, 1, 3, "zero_bubble"},
+            Layout{2, 1, 2, 0, "interleaved", 2}, Layout{4, 1, 1, 0, "1f1b", 1, 4, "stage"},
+            Layout{1, 1, 1, 0, "1f1b", 1, 2, "layer"}}) {
+        CAPTURE(device);
+        CAPTURE(layout.text());
+        check_same(run(on(job_spec, layout), layout.ranks(), train(10)), expected, kStrict);
+      }
+    }
+  }
+
+  TEST_CASE("f64 over each backend") {
+    const Folder folder;
+    const JobSpec job_spec = in_f64(vocabulary_model(folder, 13));
+    const Outcome expected = alone(job_spec, 10);
+    for (const char* comm : {"threads", "shm", "gloo"})
+      for (const Layout& layout : {Layout{1, 2, 1, 0}, Layout{1, 2, 2, 3}, Layout{2, 1, 2}}) {
+        CAPTURE(comm);
+        CAPTURE(layout.text());
+        JobSpec there = on(job_spec, layout);
+        there.overrides.push_back(std::string("topology.backend=") + comm);
+        check_same(run(there, layout.ranks(), train(10)), expected, kStrict);
+      }
+  }
+
+  TEST_CASE("a teacher, shapes and norms in f64") {
+    const Folder folder;
+    for (const std::string& toml : {distillation_model(folder), mixed_model(folder)}) {
+      const JobSpec job_spec = in_f64(toml);
+      const Outcome expected = alone(job_spec, 10);
+      for (const Layout& layout : {Layout{1, 1, 2}, Layout{2, 2, 1, 2, "zero_bubble"}}) {
+        CAPTURE(layout.text());
+        check_same(run(on(job_spec, layout), layout.ranks(), train(10)), expected, kStrict);
+      }
+    }
+  }
+
+  TEST_CASE("checkpoints of f64 go on on other layouts, and not in f32") {
+    const Folder folder;
+    const JobSpec job_spec = in_f64(deep_model(folder));
+    Outcome expected = alone(job_spec, 12);
+    expected.losses.erase(expected.losses.begin(), expected.losses.begin() + 4);
+    expected.norms.erase(expected.norms.begin(), expected.norms.begin() + 4);
+    expected.initial.clear();
+    const std::vector<Layout> all{
+        {1, 2, 2, 3}, {2, 1, 1, 0, "zero_bubble"}, {1, 1, 1}, {1, 2, 1, 1}};
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Layout &from = all[i], &to = all[(i + 1) % all.size()];
+      CAPTURE(from.text());
+      CAPTURE(to.text());
+      const std::string path = folder / ("saved" + std::to_string(i));
+      const auto saved =
+          run(on(job_spec, from), from.ranks(), [&](uint32_t, plait::Session& s, Outcome&) {
+            for (int k = 0; k < 4; ++k) s.step();
+            s.save(path);
+          });
+      for (const Outcome& o : saved) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+      const auto go_on = [&](uint32_t rank, plait::Session& s, Outcome& o) {
+        s.load(path);
+        train(8)(rank, s, o);
+      };
+      check_same(run(on(job_spec, to), to.ranks(), go_on), expected, kStrict);
+      if (i > 0) continue;
+      JobSpec narrow = job_spec;
+      narrow.overrides[0] = "precision.compute=f32";
+      const auto refused =
+          run(narrow, 1, [&](uint32_t, plait::Session& s, Outcome&) { s.load(path); });
+      CHECK(refused[0].code == PLAIT_ERR_CONFIG);
+      CHECK(refused[0].error.find("is f32 (16, 16)") != std::string::npos);
+      CHECK(refused[0].error.find("it is f64 (16, 16)") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("a background save of f64 is resumed from, bit for bit") {
+    const Folder folder;
+    JobSpec job_spec = in_f64(model(folder));
+    for (const char* o : {"checkpoint.every=3", "run.steps=6", "run.resume=auto"})
+      job_spec.overrides.emplace_back(o);
+    job_spec.settings = [&](uint32_t) {
+      plait::SessionSettings s;
+      s.run_dir = folder / "run";
+      return s;
+    };
+    const auto to_end = [](uint32_t, plait::Session& s, Outcome& o) {
+      s.run();
+      std::vector<double> w(16 * 16);
+      s.read("model.first.weight", std::span<double>(w));
+      o.weights["w"] = w;
+    };
+    const auto whole = run(job_spec, 1, to_end);
+    REQUIRE_MESSAGE(whole[0].code == PLAIT_OK, whole[0].error);
+    const auto again = run(job_spec, 1, [](uint32_t, plait::Session& s, Outcome& o) {
+      o.samples = nlohmann::json::parse(s.describe())["step"];
+      std::vector<double> w(16 * 16);
+      s.read("model.first.weight", std::span<double>(w));
+      o.weights["w"] = w;
+    });
+    REQUIRE_MESSAGE(again[0].code == PLAIT_OK, again[0].error);
+    CHECK(again[0].samples == 6);
+    CHECK(again[0].weights == whole[0].weights);
+  }
+
+  TEST_CASE(
+      "hosts read, write and view doubles, and predictions are such; half the bytes are refused") {
+    const Folder folder;
+    const JobSpec job_spec = in_f64(model(folder));
+    const double third = 1.0 / 3;
+    for (const Layout& layout : {Layout{1, 1, 1}, Layout{1, 2, 2, 3}, Layout{2, 1, 1}}) {
+      CAPTURE(layout.text());
+      const auto outcomes =
+          run(on(job_spec, layout), layout.ranks(), [&](uint32_t, plait::Session& s, Outcome& o) {
+            const std::string name = "model.first.weight";
+            const std::vector<double> given(16 * 16, third);
+            s.write(name, std::span<const double>(given));
+            std::vector<double> found(given.size());
+            s.read(name, std::span<double>(found));
+            o.weights["found"] = found;
+            const std::vector<float> x(8 * 16, 0.25F);
+            std::vector<double> y(8 * 4);
+            const plait::Feed feed("x", std::span<const float>(x), {8, 16});
+            o.code = 0;
+            s.predict(std::span(&feed, 1), "output", std::span<double>(y));
+            o.losses = y;
+            if (layout.ranks() == 1) {
+              const auto view = s.view(name);
+              o.samples = view.tensor().dtype.bits;
+              o.norms = {static_cast<const double*>(view.tensor().data)[5]};
+            }
+          });
+      for (const Outcome& o : outcomes) {
+        REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+        CHECK(o.weights.at("found") == std::vector<double>(16 * 16, third));
+        CHECK(std::all_of(o.losses.begin(), o.losses.end(), [](double v) {
+          return v != 0 && std::isfinite(v) && v != static_cast<float>(v);
+        }));
+      }
+      if (layout.ranks() > 1) continue;
+      CHECK(outcomes[0].samples == 64);
+      CHECK(outcomes[0].norms[0] == third);
+    }
+    const auto refused = run(job_spec, 1, [](uint32_t, plait::Session& s, Outcome&) {
+      std::vector<float> narrow(16 * 16);
+      s.read("model.first.weight", std::span<float>(narrow));
+    });
+    CHECK(refused[0].code == PLAIT_ERR_INVALID);
+    CHECK(refused[0].error.find("is f64 (16, 16), 2048 bytes; the call gives 1024") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("the plan of f64 takes twice the memory for parameters, gradients and states") {
+    const Folder folder;
+    const auto memory = [&](const char* type) {
+      const JobSpec job_spec{model(folder), {std::string("precision.compute=") + type}, {}, {}};
+      return nlohmann::json::parse(plan_of(job_spec, 1))["memory"];
+    };
+    const auto narrow = memory("f32"), wide = memory("f64");
+    for (const char* part : {"parameters", "gradients", "optimizer"}) {
+      CAPTURE(part);
+      const double ratio = wide[part].get<double>() / narrow[part].get<double>();
+      CHECK(ratio > 1.8);  // padding to whole lines is of bytes, not of elements
+      CHECK(ratio <= 2);
+    }
+  }
+
+  TEST_CASE("another type is refused with those that there are") {
+    const Folder folder;
+    std::string text;
+    try {
+      plan_of({model(folder), {"precision.compute=bf16"}, {}, {}}, 1);
+    } catch (const plait::HostError& e) {
+      text = e.what();
+    }
+    CHECK(text.find("precision.compute") != std::string::npos);
+    CHECK(text.find("bf16") != std::string::npos);
+    CHECK(text.find("f32, f64") != std::string::npos);
+  }
+}
+
+}  // namespace
