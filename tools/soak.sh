@@ -8,7 +8,7 @@ soak() {
   local end=$((SECONDS + minutes * 60))
   while ((SECONDS < end)); do
     run_tests dev --schedule-random --quiet
-    PLAIT_TEST_ALL=1 run_tests dev --quiet -R 'parallel_grids|comm_.*_table'
+    PLAIT_TEST_ALL=1 run_tests dev --quiet -R 'parallel_grids|parallel_random|comm_.*_table'
     PLAIT_BIN=build/dev/bin/plait python3 -B tests/chaos/chaos.py --promise --rounds 1000 --seconds $(((end - SECONDS + 1) / 2)) ||
       stop 1 "a job of several ranks did not survive a fault as it should" "the command above, once more"
     round=$((round + 1))

@@ -182,7 +182,7 @@ TEST_SUITE("precision") {
             o.weights["found"] = found;
             const std::vector<float> x(8 * 16, 0.25F);
             std::vector<double> y(8 * 4);
-            const plait::Feed feed("x", std::span<const float>(x), {8, 16});
+            const plait::Feed feed("input", std::span<const float>(x), {8, 16});
             o.code = 0;
             s.predict(std::span(&feed, 1), "output", std::span<double>(y));
             o.losses = y;

@@ -11,6 +11,7 @@ constexpr const char* kDevice = "cpu";
 constexpr int32_t kFastPriority = 10;  // plain kernels have priority 0
 
 void add_matmul(std::vector<plait_kernel_item>& out);
+void add_matmul_f64(std::vector<plait_kernel_item>& out);
 void add_map(std::vector<plait_kernel_item>& out);
 void add_reduce(std::vector<plait_kernel_item>& out);
 void add_softmax(std::vector<plait_kernel_item>& out);
