@@ -1,5 +1,6 @@
-/* plait/op.h - operations: what a program is made of. The engine brings the core ops (see the list in ARCHITECTURE.md); a
- * plugin may add its own with a shape rule, a gradient rule written in ops, and kernels (device.h). */
+/* plait/op.h - operations: what a program is made of. The engine brings the core ops (OPS.md lists them with their attributes;
+ * `plait ops` prints the same); a plugin may add its own with a shape rule, a gradient rule written in ops, a sharding rule
+ * and kernels (device.h). */
 #ifndef PLAIT_OP_H
 #define PLAIT_OP_H
 
@@ -38,6 +39,32 @@ typedef struct plait_op_use {
   const plait_attr *attrs;      /* (n_attrs) */
 } plait_op_use;
 
+/* How a tensor lies on the ranks of one axis of the mesh. */
+#define PLAIT_PLACE_REPLICATE 0u /* every rank has all of it */
+#define PLAIT_PLACE_SHARD 1u     /* rank t of T has the t-th of T equal parts along dimension `dim` */
+#define PLAIT_PLACE_PARTIAL 2u   /* every rank has a term of the full shape; reducing all ranks' terms makes the tensor */
+
+/* This struct never changes. */
+typedef struct plait_placement {
+  uint32_t kind;      /* PLAIT_PLACE_* */
+  int32_t dim;        /* of PLAIT_PLACE_SHARD, from 0; else -1 */
+  uint32_t reduction; /* of PLAIT_PLACE_PARTIAL: PLAIT_COMM_SUM or PLAIT_COMM_MAX (comm.h); else 0 */
+  uint32_t reserved;  /* 0 */
+} plait_placement;
+
+/* One op application whose operands may lie in shards, as its sharding rule sees it. Placements are arrays (n, n_axes): that of
+ * operand i on axis a is entry i * n_axes + a. Borrowed for the call. */
+typedef struct plait_shard_use {
+  size_t struct_size;
+  const plait_op_desc *op; /* full shapes, with those of the outputs */
+  uint32_t n_axes;         /* axes of the mesh that shard this program; 1 in ABI 1.0 */
+  uint32_t keeps_zeros;    /* out, 0 at the call: 1 where zeros at the same index in all sharded inputs give zeros there */
+  const int64_t *ranks;    /* (n_axes): ranks along each axis */
+  const plait_placement *have; /* (n_inputs, n_axes): how the inputs lie; never PARTIAL */
+  plait_placement *inputs;     /* (n_inputs, n_axes), out, REPLICATE at the call: how the rule needs them; never PARTIAL */
+  plait_placement *outputs;    /* (n_outputs, n_axes), out, REPLICATE at the call: how the results lie then */
+} plait_shard_use;
+
 /* Kind "plait.op/1". Static. */
 typedef struct plait_op_item {
   size_t struct_size;
@@ -58,6 +85,21 @@ typedef struct plait_op_item {
    * stages of a pipeline are balanced and recomputation chooses. Pure. NULL: one per element of the first output.
    * [thread: plan; blocks: no] */
   double(PLAIT_CALL *flops)(const plait_op_desc *desc);
+
+  /* Since struct_size 72. The attributes that the op takes (n_attrs; types BOOL, INT, REAL, TEXT and INTS), declared like the
+   * options of an item. An attribute that is not declared, or of another type, is an error with the nearest name where the op
+   * is written; the functions and kernels of the op see every declared one, defaults filled in. attrs = NULL: none is
+   * declared, and all are passed on unchecked. An op without attributes gives any pointer and n_attrs = 0. */
+  const plait_option *attrs;
+  uint32_t n_attrs;
+  uint32_t reserved2;
+
+  /* Since struct_size 80. Sharding rule: from how the inputs lie it says how the op needs them and how its results lie then, and
+   * returns 1; 0: it needs replicated inputs. Each rank then runs the op on its parts: infer() sees their shapes, and must give
+   * the parts of the results. The engine converts inputs that lie otherwise, and reduces partial results. Where T does not
+   * divide an extent the last parts end in zeros; unless the rule sets keeps_zeros such inputs are replicated instead. Called
+   * only where an input is sharded. NULL: the op needs replicated inputs. Pure. [thread: plan; blocks: no] */
+  uint32_t(PLAIT_CALL *shard)(plait_shard_use *use);
 } plait_op_item;
 
 #define PLAIT_KIND_OP "plait.op/1"

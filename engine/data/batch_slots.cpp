@@ -6,6 +6,7 @@
 
 #include "engine/base/checked.hpp"
 #include "engine/base/text.hpp"
+#include "kit/dtype.hpp"
 
 namespace plait::data {
 
@@ -13,30 +14,11 @@ namespace {
 
 constexpr uint64_t kAlign = 64;
 
-uint64_t element_bytes(uint32_t dtype) {
-  switch (dtype) {
-    case PLAIT_F64:
-    case PLAIT_I64:
-      return 8;
-    case PLAIT_F32:
-    case PLAIT_I32:
-      return 4;
-    case PLAIT_BF16:
-    case PLAIT_F16:
-      return 2;
-    case PLAIT_U8:
-    case PLAIT_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 // Bytes of one field for all rows, padded. At least one unit, so that pointers of empty fields differ.
 uint64_t field_bytes(const plait_field& field, int64_t rows) {
   const std::string what = std::string("[data] bytes of field '") + field.name + "'";
   uint64_t total =
-      checked_mul<uint64_t>(element_bytes(field.shape.dtype), static_cast<uint64_t>(rows), what);
+      checked_mul<uint64_t>(kit::dtype_bytes(field.shape.dtype), static_cast<uint64_t>(rows), what);
   for (uint32_t d = 0; d < field.shape.ndim; ++d)
     total = checked_mul<uint64_t>(total, static_cast<uint64_t>(field.shape.dims[d]), what);
   return checked_round_up(total == 0 ? 1 : total, kAlign, what);
@@ -86,7 +68,7 @@ void check_fields(const plait_field* fields, uint32_t n_fields, const std::strin
     if (!f.name || !*f.name) wrong(i, "has no name");
     if (f.role < PLAIT_FIELD_INPUT || f.role > PLAIT_FIELD_WEIGHT)
       wrong(i, strf("has the unknown role %u", f.role));
-    if (element_bytes(f.shape.dtype) == 0)
+    if (kit::dtype_bytes(f.shape.dtype) == 0)
       wrong(i, strf("has the unknown element type %u", f.shape.dtype));
     if (f.shape.ndim >= PLAIT_MAX_NDIM)
       wrong(i, strf("has ndim %u, expected at most %d for a sample", f.shape.ndim,

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <plait/comm.h>
 
 #include "engine/base/text.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 

@@ -6,8 +6,8 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/arena_offsets.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
-#include "engine/program/rule.hpp"
 
 namespace plait::plan {
 namespace {
@@ -35,7 +35,7 @@ KernelCall choose(const Graph& g, int32_t index, const Plan& plan) {
   const Op& op = g.ops()[static_cast<size_t>(index)];
   KernelCall call;
   call.op = index;
-  if (op.rule->collective != program::CollectiveOp::kNone) {
+  if (op.def->collective != program::CollectiveOp::kNone) {
     call.collective = static_cast<int32_t>(op.attrs.integer("id", -1));
     return call;
   }
@@ -116,7 +116,7 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
   program::hoist_collectives(*p.graph);
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];
-    if (op.rule->is_view) continue;
+    if (op.def->is_view) continue;
     const bool nothing = std::all_of(op.out.begin(), op.out.end(), [&](ValueId v) {
       return program::elements(p.graph->shape(v)) == 0;
     });

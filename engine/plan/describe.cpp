@@ -10,7 +10,7 @@
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/plan.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 namespace {
@@ -82,7 +82,7 @@ double sent_bytes(const Plan& plan, const Program& p) {
   double bytes = 0;
   for (const KernelCall& c : p.calls) {
     const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
-    if (op.rule->collective != program::CollectiveOp::kStart) continue;
+    if (op.def->collective != program::CollectiveOp::kStart) continue;
     const Collective& e = plan.collectives[static_cast<size_t>(c.collective)];
     const double n = static_cast<double>(e.n * program::dtype_bytes(e.dtype));
     const double others = ranks_of(plan, e.axis) - 1;

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "engine/program/differentiate.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 namespace {

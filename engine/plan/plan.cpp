@@ -15,7 +15,7 @@
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/program_builder.hpp"
 #include "engine/plan/trace.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {
@@ -258,7 +258,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
   auto plan = std::make_unique<Plan>();
   plan->experiment = experiment;
   plan->registry = context.registry;
-  plan->rules = std::make_unique<program::RuleBook>(*plan->registry);
+  plan->ops = std::make_unique<program::OpRegistry>(*plan->registry);
   choose_grid(*plan, context, problems);
   if (context.rank == 0) warn_ignored(experiment, context.log);
   choose_device(*plan, context, problems);

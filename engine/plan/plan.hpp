@@ -16,7 +16,7 @@
 #include "engine/plan/storage.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/program/graph.hpp"
-#include "engine/program/rules.hpp"
+#include "engine/program/op_registry.hpp"
 #include "engine/topology/box.hpp"
 #include "engine/topology/grid.hpp"
 #include "engine/topology/simulate.hpp"
@@ -198,7 +198,7 @@ struct Pipeline {
 struct Plan {
   config::Experiment experiment;
   std::shared_ptr<plugin::Registry> registry;
-  std::unique_ptr<program::RuleBook> rules;
+  std::unique_ptr<program::OpRegistry> ops;
   std::string device;
   config::OptionSet device_options;
   uint32_t threads = 1;

@@ -80,7 +80,7 @@ std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline) {
   auto clone = std::make_unique<Plan>();
   clone->experiment = plan.experiment;
   clone->registry = plan.registry;
-  clone->rules = std::make_unique<program::RuleBook>(*plan.registry);
+  clone->ops = std::make_unique<program::OpRegistry>(*plan.registry);
   clone->device = plan.device;
   clone->device_options = plan.device_options;
   clone->threads = plan.threads;

@@ -10,7 +10,7 @@
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/pipeline.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 
@@ -172,7 +172,7 @@ std::unique_ptr<Graph> StageProgramBuilder::finish() {
   std::map<ValueId, ValueId> latest = received_;
   for (size_t i = 0; i < whole.ops().size(); ++i) {
     const Op& op = whole.ops()[i];
-    if (partition_.of(i) != current_ || op.rule->is_view) continue;
+    if (partition_.of(i) != current_ || op.def->is_view) continue;
     for (ValueId v : op.out) latest[whole.storage_of(v)] = made_.at(v);
   }
   graph_->scope = strf("stage %d", stage_);
@@ -186,7 +186,7 @@ void StageProgramBuilder::number_collectives() {
   std::map<int64_t, int64_t> fresh;
   for (size_t i = 0; i < graph_->ops().size(); ++i) {
     const Op& op = graph_->ops()[i];
-    if (op.rule->collective == program::CollectiveOp::kNone) continue;
+    if (op.def->collective == program::CollectiveOp::kNone) continue;
     const int64_t id = op.attrs.integer("id", -1);
     if (id < kLocal) continue;
     const auto [at, first] = fresh.try_emplace(id, static_cast<int64_t>(plan_.collectives.size()));
@@ -275,7 +275,7 @@ double after_messages(const Graph& g, const StagePartition& partition,
   double after = 0;
   for (size_t i = 0; i < g.ops().size(); ++i) {
     const Op& op = g.ops()[i];
-    if (partition.of(i) != program || op.rule->is_view) continue;
+    if (partition.of(i) != program || op.def->is_view) continue;
     after += program::flops_of(g, op);
     for (ValueId v : op.out)
       if (std::find(sent.begin(), sent.end(), g.storage_of(v)) != sent.end()) after = 0;

@@ -11,9 +11,9 @@
 #include "engine/plan/layout.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/differentiate.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/program/recompute.hpp"
 #include "engine/program/rematerialize.hpp"
-#include "engine/program/rule.hpp"
 #include "engine/program/shard.hpp"
 
 namespace plait::plan {
@@ -364,7 +364,7 @@ void wait_pending_sends(Graph& g, const std::vector<PendingSend>& pending) {
 }
 
 std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
-  auto graph = std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar);
+  auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
   graph->scope = "stages";
   for (const Output& n : plan.outputs) {
     const int32_t id = add_collective(plan, "value '" + n.name + "'", topology::Axis::kPipeline,
@@ -377,7 +377,7 @@ std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
 }
 
 std::unique_ptr<Graph> write_reduce_metrics(Plan& plan, const std::vector<PendingSend>& pending) {
-  auto graph = std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar);
+  auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
   wait_pending_sends(*graph, pending);
   graph->scope = "replicas";
   int64_t n = 2 + 2 * static_cast<int64_t>(plan.models.size());

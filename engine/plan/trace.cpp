@@ -6,7 +6,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 
@@ -20,7 +20,7 @@ Tracer::Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageO
       training_(training),
       stage_of_(std::move(stage_of)),
       problems_(problems),
-      graph_(std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar)),
+      graph_(std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar)),
       results_(plan.experiment.models.size()) {
   counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
   const ValueId weight =

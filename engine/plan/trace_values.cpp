@@ -6,7 +6,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/trace.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 
@@ -99,18 +99,16 @@ ValueId Tracer::random_uniform(ValueId like) {
 
 namespace {
 
-// What an op that looks up rows or classes can take; its second input holds the indices. False: it is no such op.
-bool index_range_of(const Graph& g, const program::Op& op, IndexRange& range) {
-  const bool rows = op.name == "gather", classes = op.name == "cross_entropy";
-  if (!rows && !classes) return false;
-  const plait_shape& of = g.shape(op.in[0]);
-  range.end = of.dims[rows ? 0 : of.ndim - 1];
-  range.labels = classes;
-  range.least = rows ? 0 : std::numeric_limits<int64_t>::min();  // labels below 0 don't count
+// What an op that looks up rows or classes can take.
+IndexRange index_range_of(const Graph& g, const program::Op& op, const program::IndexUse& use) {
+  IndexRange range;
+  range.end = use.end;
+  range.labels = use.labels;
+  range.least = use.least;
   const int32_t producer = g.value(op.in[0]).producer;
   range.reader = op.scope;
   range.maker = producer < 0 ? op.scope : g.ops()[static_cast<size_t>(producer)].scope;
-  return true;
+  return range;
 }
 
 }  // namespace
@@ -120,9 +118,11 @@ bool index_range_of(const Graph& g, const program::Op& op, IndexRange& range) {
 void Tracer::note_index_ranges() {
   for (Field& f : feed_.fields) f.index_ranges.clear();
   for (const program::Op& op : graph_->ops()) {
-    IndexRange range;
-    if (!index_range_of(*graph_, op, range)) continue;
-    const ValueId indices = graph_->storage_of(op.in[1]);
+    if (!op.def->index_use) continue;
+    const std::optional<program::IndexUse> use = op.def->index_use(*graph_, op);
+    if (!use) continue;
+    const IndexRange range = index_range_of(*graph_, op, *use);
+    const ValueId indices = graph_->storage_of(op.in[use->operand]);
     for (Field& f : feed_.fields)
       if (const auto at = fields_.find(f.name); at != fields_.end() && at->second == indices)
         f.index_ranges.push_back(range);

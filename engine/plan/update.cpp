@@ -11,7 +11,7 @@
 #include "engine/plan/layout.hpp"
 #include "engine/plan/step_programs.hpp"
 #include "engine/program/c_builder.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::plan {
 namespace {
@@ -49,12 +49,7 @@ ValueId all_reduced(Graph& g, Plan& plan, const std::string& name, topology::Axi
 
 // A zero that nobody else reads: what is summed over ranks is summed in place.
 ValueId fresh_zero(Graph& g, const Plan& plan) {
-  program::Op op;
-  op.name = "map";
-  op.rule = g.rules()->find("map");
-  op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, 0}};
-  op.map.outputs = {0};
-  return g.append(std::move(op), {scalar_of(plan)})[0];
+  return g.append(g.map_op({}, {{PLAIT_MAP_CONST, 0, 0, 0, 0}}, {0}), {scalar_of(plan)})[0];
 }
 
 // Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share. What several pipeline
@@ -284,7 +279,7 @@ void finish_step_sums(Graph& g, Plan& plan) {
 
 void declare_states(Plan& plan) {
   // TracedStep for the sake of the states: a rank that holds nothing of a group must know them, too.
-  Graph g(plan.rules.get(), plan.precision.scalar);
+  Graph g(plan.ops.get(), plan.precision.scalar);
   for (ParameterGroup& group : plan.groups) {
     g.scope = group.name;
     Bucket bucket;

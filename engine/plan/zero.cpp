@@ -7,8 +7,8 @@
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/step_programs.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
-#include "engine/program/rule.hpp"
 
 namespace plait::plan {
 
@@ -33,11 +33,7 @@ std::vector<std::vector<const Parameter*>> members(const Plan& plan, int32_t gro
 void fill_gap(Graph& g, ValueId buffer, int64_t begin, int64_t end, std::vector<ValueId>& filled) {
   if (begin >= end) return;
   const uint32_t dtype = g.shape(buffer).dtype;
-  Op op;
-  op.name = "map";
-  op.rule = g.rules()->find("map");
-  op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, 0}};
-  op.map.outputs = {0};
+  Op op = g.map_op({}, {{PLAIT_MAP_CONST, 0, 0, 0, 0}}, {0});
   const ValueId zeros = g.append(std::move(op), {make_shape(dtype, {end - begin})})[0];
   filled.push_back(g.bind_into(zeros, buffer, program::bytes_of(begin, dtype)));
 }

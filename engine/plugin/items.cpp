@@ -97,6 +97,16 @@ void read_op(ItemHead& head) {
   need(head, item.infer);
   if (item.n_outputs == 0 || item.n_outputs > 64)
     malformed(head, "has " + std::to_string(item.n_outputs) + " outputs");
+  if (item.struct_size < offsetof(plait_op_item, n_attrs) + sizeof(item.n_attrs)) return;
+  if (item.n_attrs > 1000 || (item.n_attrs && !item.attrs))
+    malformed(head, "has a malformed list of attributes");
+  const std::string defect = config::defect_of(config::OptionView(item.attrs, item.n_attrs));
+  if (!defect.empty()) malformed(head, "declares an attribute wrongly: " + defect);
+  const config::OptionView attrs(item.attrs, item.n_attrs);
+  for (uint32_t i = 0; i < item.n_attrs; ++i)
+    if (attrs[i].type < PLAIT_OPT_BOOL || attrs[i].type > PLAIT_OPT_INTS)
+      malformed(head, std::string("declares the attribute '") + attrs[i].name +
+                          "' of a type that attributes do not have");
 }
 void read_optimizer(ItemHead& head) {
   const auto& item = sized<plait_optimizer_item>(head, kOptimizerV1);

@@ -1,10 +1,8 @@
 #include "engine/program/c_builder.hpp"
 
-#include <cstring>
-
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_registry.hpp"
 
 namespace plait::program {
 namespace {
@@ -32,14 +30,18 @@ plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint3
     CHandle& f = handle(b);
     std::vector<ValueId> inputs(in, in + n_in);
     std::vector<ValueId> outputs;
-    if (std::strcmp(name, "random_uniform") == 0) {
+    const OpDef& def = *f.g->registry()->find(name);
+    Attrs given = Attrs::copy(attrs, n_attrs);
+    check_audience(def, given, "[" + f.g->scope + "] " + name + ":");
+    if (def.draws_random) {
       if (n_in != 1)
-        fail_invalid("[" + f.g->scope +
-                     "] random_uniform takes 1 input, the value whose shape to follow");
+        fail_invalid("[" + f.g->scope + "] " + name +
+                     " takes 1 input, the value whose shape to follow");
+      checked(def, given, "[" + f.g->scope + "] " + name + ":");
       check_value(f, in[0], name);
       outputs = {need(f, f.hooks->random_uniform, name)(in[0])};
     } else {
-      outputs = f.g->apply(name, std::move(inputs), Attrs::copy(attrs, n_attrs));
+      outputs = f.g->apply(name, std::move(inputs), std::move(given));
     }
     if (n_out > outputs.size())
       fail_invalid("[" + f.g->scope + "] " + name + ": " + std::to_string(n_out) +

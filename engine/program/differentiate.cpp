@@ -2,33 +2,19 @@
 
 #include <algorithm>
 
-#include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
-#include "engine/program/c_builder.hpp"
-#include "engine/program/plugin_op.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
 
-// The gradient rule of a plugin's op, through the C builder.
-void plugin_gradient(Use& use) {
-  const plait_op_item* item = use.op.rule->item;
-  const OpDesc desc(use.g, use.op, 1);
-  std::vector<uint8_t> wanted(use.wanted.begin(), use.wanted.end());
-  plait_op_use u{sizeof(plait_op_use),
-                 static_cast<uint32_t>(use.op.in.size()),
-                 static_cast<uint32_t>(use.op.out.size()),
-                 desc.get()->n_attrs,
-                 0,
-                 use.op.in.data(),
-                 use.op.out.data(),
-                 use.d_out.data(),
-                 wanted.data(),
-                 desc.get()->attrs};
-  BuildHooks hooks;  // gradient rules have no parameters, no named values
-  CBuilder builder(use.g, hooks);
-  const auto call = [&] { return item->gradient(builder.get(), &u, use.d_in.data()); };
-  check_plugin(try_plugin(plugin_call(*use.op.rule, "gradient"), call), use.op.name, "gradient");
+// What is kept for the backward pass alone must not reach the loss in another way.
+void refuse_kept_outputs(const Op& op, const std::vector<ValueId>& d_out) {
+  for (size_t k = op.def->differentiable_outputs; k < d_out.size(); ++k)
+    if (d_out[k])
+      fail(PLAIT_ERR_UNIMPLEMENTED, "[" + op.scope + "] " + op.name + ": its output " +
+                                        std::to_string(k) +
+                                        " has no gradient, but the loss depends on it");
 }
 
 }  // namespace
@@ -60,16 +46,12 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     if (!any_out || !any_in) continue;
     g.scope = op.scope;
     g.stage = op.stage;
-    const bool has_rule =
-        op.rule->item ? op.rule->item->gradient != nullptr : op.rule->gradient != nullptr;
-    if (!has_rule)
+    if (!op.def->vjp)
       fail(PLAIT_ERR_UNIMPLEMENTED,
            "[" + op.scope + "] op '" + op.name + "' has no gradient, but the loss depends on it");
-    Use use{g, op, d_out, wanted, std::vector<ValueId>(op.in.size(), 0)};
-    if (op.rule->item)
-      plugin_gradient(use);
-    else
-      op.rule->gradient(use);
+    refuse_kept_outputs(op, d_out);
+    VjpContext use{g, op, d_out, wanted, std::vector<ValueId>(op.in.size(), 0)};
+    op.def->vjp(use);
     for (size_t k = 0; k < op.in.size(); ++k) {
       if (!wanted[k] || !use.d_in[k]) continue;
       const ValueId d = g.as_type(use.d_in[k], g.shape(op.in[k]).dtype);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
-#include "engine/program/rule.hpp"
 
 namespace plait::program {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kMaxOperands = 20;
 constexpr size_t kMaxInstrs = 96;
 
-bool is_map(const Op& op) { return op.name == "map"; }
+// What was joined elsewhere leaves an empty op behind.
+bool is_map(const Op& op) { return op.def && op.def->is_map; }
 
 bool single_element(const Graph& g, ValueId v) { return elements(g.shape(v)) == 1; }
 
@@ -80,7 +81,7 @@ bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
 Op join(const Op& p, const Op& c, const std::vector<ValueId>& live_outputs) {
   Op joined;
   joined.name = c.name;
-  joined.rule = c.rule;
+  joined.def = c.def;
   joined.scope = c.scope;
   auto made_by_p = [&](ValueId v) {
     return std::find(p.out.begin(), p.out.end(), v) != p.out.end();

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/program/plugin_op.hpp"
+#include "engine/program/op_registry.hpp"
+#include "kit/shape.hpp"
 
 namespace plait::program {
 
@@ -28,11 +28,7 @@ ValueId Graph::add_value(Value value) {
 ValueId Graph::constant(double v) {
   const std::string key = "constant|" + strf("%a|%d", v, stage);
   if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second[0];
-  Op op;
-  op.name = "map";
-  op.rule = rules_->find("map");
-  op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, v}};
-  op.map.outputs = {0};
+  Op op = map_op({}, {{PLAIT_MAP_CONST, 0, 0, 0, v}}, {0});
   const ValueId made = (cse_table_[key] = add(std::move(op), {make_shape(float_type_, {})}))[0];
   values_[made].weak = true;
   return made;
@@ -40,99 +36,68 @@ ValueId Graph::constant(double v) {
 
 namespace {
 
-// Result type of element-wise arithmetic: the widest float that takes part; `none` when there is none.
-uint32_t arithmetic_dtype(const std::vector<uint32_t>& types, uint32_t none) {
-  uint32_t best = 0;
-  for (const uint32_t type : types) {
-    if (type == PLAIT_F64) return PLAIT_F64;
-    if (type == PLAIT_F32) best = PLAIT_F32;
-    if (is_float(type) && best == 0) best = type;
-    if (is_float(type) && best != type) best = PLAIT_F32;  // bf16 with f16
-  }
-  return best == 0 ? none : best;
-}
-
 std::string where(const Graph& g, std::string_view op) {
   return "[" + g.scope + "] " + std::string(op) + ":";
 }
 
 }  // namespace
 
+Op Graph::map_op(std::vector<ValueId> in, std::vector<plait_map_instr> instrs,
+                 std::vector<uint32_t> outputs) const {
+  Op op;
+  op.def = registry_->find("map");
+  op.name = op.def->name;
+  op.in = std::move(in);
+  op.map.instrs = std::move(instrs);
+  op.map.outputs = std::move(outputs);
+  return op;
+}
+
 std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in, Attrs attrs) {
-  std::string key(name);
-  for (ValueId v : in) {
+  for (ValueId v : in)
     if (v == 0 || v >= values_.size())
       fail_invalid(where(*this, name) + " input " + std::to_string(v) +
                    " is no value of this program");
-    key += "|" + std::to_string(v);
-  }
-  key += attrs.key() + "|" + std::to_string(stage);
-  if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second;
-
+  const OpDef* def = registry_->find(name);
   Op op;
+  op.def = def;
+  op.name = def->name;
   op.in = std::move(in);
-  op.attrs = std::move(attrs);
-  std::vector<plait_shape> outputs;
-  bool weak = false;
-  if (name == "fill") {
-    op.name = "map";
-    op.map.instrs = {{PLAIT_MAP_CONST, 0, 0, 0, op.attrs.real("value", 0)}};
-    op.map.outputs = {0};
-    outputs = {make_shape(static_cast<uint32_t>(op.attrs.integer("dtype", float_type_)),
-                          op.attrs.ints("shape"))};
-    op.attrs = {};
-  } else if (elementwise(name).operands > 0) {
-    weak = name != "cast" &&
-           std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return values_.at(v).weak; });
-    outputs = infer_elementwise(name, op);
-  } else {
-    outputs = infer_by_rule(name, op);
-  }
-  if (!op.rule) op.rule = rules_->find(op.name);
+  op.attrs = checked(*def, std::move(attrs), where(*this, name));
+  std::string key = op.name;
+  for (ValueId v : op.in) key += "|" + std::to_string(v);
+  key += op.attrs.key() + "|" + std::to_string(stage);
+  if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second;
+  const bool weak =
+      def->is_elementwise &&
+      std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return values_[v].weak; });
+  const std::vector<plait_shape> outputs = infer(op);
   std::vector<ValueId> made = add(std::move(op), outputs);
   values_[made[0]].weak = weak;
   return cse_table_[key] = std::move(made);
 }
 
-// The result of an element-wise op, whose weak operands become those of its type.
-std::vector<plait_shape> Graph::infer_elementwise(std::string_view name, Op& op) {
-  const Elementwise e = elementwise(name);
-  if (op.in.size() != e.operands)
-    fail_invalid(where(*this, name) +
-                 strf(" takes %u inputs, found %zu", e.operands, op.in.size()));
-  plait_shape out = shape(op.in[0]);
-  std::vector<uint32_t> types;
+// The results' shapes. A name for another op becomes that one; weak operands of an element-wise op
+// become those of its type.
+std::vector<plait_shape> Graph::infer(Op& op) {
+  const OpDef& def = *op.def;
+  std::vector<plait_shape> in;
+  std::vector<char> weak;
   for (ValueId v : op.in) {
-    out = make_shape(float_type_, broadcast(out, shape(v), where(*this, name)));
-    if (!values_[v].weak) types.push_back(shape(v).dtype);
+    in.push_back(shape(v));
+    weak.push_back(values_[v].weak);
   }
-  out.dtype = name == "cast" ? static_cast<uint32_t>(op.attrs.integer("dtype", float_type_))
-                             : arithmetic_dtype(types, float_type_);
-  dtype_bytes(out.dtype);
-  if (is_float(out.dtype))
-    for (ValueId& v : op.in) v = strong(v, out.dtype);
-  op.name = "map";
-  op.map.instrs = {{e.code, 0, e.operands > 1 ? 1u : 0u, e.operands > 2 ? 2u : 0u, 0}};
-  op.map.outputs = {e.operands};
-  return {out};
-}
-
-std::vector<plait_shape> Graph::infer_by_rule(std::string_view name, Op& op) {
-  std::vector<plait_shape> shapes, outputs;
-  for (ValueId v : op.in) shapes.push_back(shape(v));
-  op.name = name;
-  op.rule = rules_->find(name);
-  if (!op.rule->item) return op.rule->infer({op.name, shapes, op.attrs, scope, float_type_});
-  const OpDesc desc(op.name, shapes, op.attrs);
-  outputs.assign(op.rule->item->n_outputs, make_shape(float_type_, {}));
-  const auto call = [&] { return op.rule->item->infer(op.rule->host, desc.get(), outputs.data()); };
-  check_plugin(try_plugin(plugin_call(*op.rule, "infer"), call), op.name, "infer");
-  for (plait_shape& s : outputs) {
-    if (s.ndim > PLAIT_MAX_NDIM)
-      fail(PLAIT_ERR_PLUGIN,
-           where(*this, name) + strf(" infer() set ndim %u, at most 8 are supported", s.ndim));
-    s = make_shape(s.dtype, dims_of(s));
+  const Attrs attrs = op.attrs;
+  const OpDesc desc(op.name, in, attrs);
+  const InferContext context{def, in, attrs, *desc.get(), scope, weak, float_type_};
+  std::vector<plait_shape> outputs;
+  try {
+    outputs = def.lower ? def.lower(context, *this, op) : def.infer(context);
+  } catch (const kit::Invalid& e) {
+    fail_invalid(context.where() + " " + e.what());
   }
+  if (def.lower && is_float(outputs[0].dtype))
+    for (ValueId& v : op.in) v = strong(v, outputs[0].dtype);
   return outputs;
 }
 
@@ -167,7 +132,7 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
     v.shape = s;
     v.producer = static_cast<int32_t>(ops_.size());
     v.requires_grad = wants;
-    if (op.rule->is_view) v.alias_of = op.in[0];
+    if (op.def->is_view) v.alias_of = op.in[0];
     op.out.push_back(add_value(std::move(v)));
   }
   for (ValueId v : op.in) add_reader(v, static_cast<int32_t>(ops_.size()));
@@ -221,12 +186,7 @@ ValueId Graph::bind(ValueId v, BufferRef buffer) {
     return v;
   }
   const plait_shape s = shape(v);
-  Op op;
-  op.name = "map";
-  op.rule = rules_->find("map");
-  op.in = {v};
-  op.map.instrs = {{PLAIT_MAP_COPY, 0, 0, 0, 0}};
-  op.map.outputs = {1};
+  Op op = map_op({v}, {{PLAIT_MAP_COPY, 0, 0, 0, 0}}, {1});
   const ValueId copy = add(std::move(op), {s})[0];
   values_[copy].role = Role::kPersistent;
   values_[copy].buffer = buffer;
@@ -236,12 +196,7 @@ ValueId Graph::bind(ValueId v, BufferRef buffer) {
 ValueId Graph::assign(ValueId target, ValueId v) {
   if (!same_dims(shape(target), shape(v)))
     fail_internal("[program] assign " + text(shape(v)) + " to " + text(shape(target)));
-  Op op;
-  op.name = "map";
-  op.rule = rules_->find("map");
-  op.in = {v};
-  op.map.instrs = {{PLAIT_MAP_COPY, 0, 0, 0, 0}};
-  op.map.outputs = {1};
+  Op op = map_op({v}, {{PLAIT_MAP_COPY, 0, 0, 0, 0}}, {1});
   const ValueId out = add(std::move(op), {shape(target)})[0];
   values_[out].alias_of = target;
   return out;
@@ -273,7 +228,7 @@ void Graph::set_input(size_t i, size_t k, ValueId v) {
   if (std::find(op.in.begin(), op.in.end(), old) == op.in.end())
     drop_reader(old, static_cast<int32_t>(i));
   add_reader(v, static_cast<int32_t>(i));
-  if (op.rule->is_view) values_[op.out[0]].alias_of = v;
+  if (op.def->is_view) values_[op.out[0]].alias_of = v;
 }
 
 Op Graph::remove(size_t i) {

@@ -17,7 +17,8 @@
 namespace plait::program {
 
 using ValueId = plait_value;  // 0: none
-struct Rule;
+struct OpDef;
+class OpRegistry;
 
 // What a value is, which decides where its memory comes from.
 enum class Role {
@@ -86,7 +87,7 @@ struct MapExpr {
 
 struct Op {
   std::string name;
-  const Rule* rule = nullptr;
+  const OpDef* def = nullptr;
   std::vector<ValueId> in, out;
   Attrs attrs;
   MapExpr map;                 // of op "map"
@@ -96,26 +97,18 @@ struct Op {
   int32_t stage = 0;  // of the pipeline
 };
 
-// Finds rules by op name; the engine's own and those of plugins.
-class Rules {
- public:
-  virtual ~Rules() = default;
-  // Never null: throws PLAIT_ERR_NOT_FOUND with the nearest name.
-  virtual const Rule* find(std::string_view op) const = 0;
-};
-
 class Graph {
  public:
   // float_type: of floats that no operand gives a type: constants alone, indices as numbers, fills.
-  explicit Graph(const Rules* rules, uint32_t float_type = PLAIT_F32)
-      : rules_(rules), float_type_(float_type), values_(1), readers_(1) {}
+  explicit Graph(const OpRegistry* registry, uint32_t float_type = PLAIT_F32)
+      : registry_(registry), float_type_(float_type), values_(1), readers_(1) {}
 
   const Value& value(ValueId v) const { return values_.at(v); }
   Value& value(ValueId v) { return values_.at(v); }
   const plait_shape& shape(ValueId v) const { return values_.at(v).shape; }
   size_t n_values() const { return values_.size(); }
   const std::vector<Op>& ops() const { return ops_; }
-  const Rules* rules() const { return rules_; }
+  const OpRegistry* registry() const { return registry_; }
   uint32_t float_type() const { return float_type_; }
 
   // Indices of the ops that read the value itself, ascending, each once. Views count as readers. The reference holds until ops or
@@ -135,6 +128,9 @@ class Graph {
   ValueId apply1(std::string_view name, std::vector<ValueId> in, Attrs attrs = {}) {
     return apply(name, std::move(in), std::move(attrs))[0];
   }
+  // An element-wise op, for append().
+  Op map_op(std::vector<ValueId> in, std::vector<plait_map_instr> instrs,
+            std::vector<uint32_t> outputs) const;
   // Appends an op as it is, with its results' shapes: for rewrites. Returns the results.
   std::vector<ValueId> append(Op op, const std::vector<plait_shape>& outputs) {
     return add(std::move(op), outputs);
@@ -181,11 +177,10 @@ class Graph {
   ValueId add_value(Value value);
   void add_reader(ValueId v, int32_t op);
   void drop_reader(ValueId v, int32_t op);
-  std::vector<plait_shape> infer_elementwise(std::string_view name, Op& op);
-  std::vector<plait_shape> infer_by_rule(std::string_view name, Op& op);
+  std::vector<plait_shape> infer(Op& op);
   ValueId strong(ValueId v, uint32_t dtype);
 
-  const Rules* rules_;
+  const OpRegistry* registry_;
   uint32_t float_type_;
   std::deque<Value> values_;  // a deque: references to shapes stay good while ops are added
   std::vector<Op> ops_;

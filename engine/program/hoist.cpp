@@ -4,14 +4,14 @@
 #include <map>
 
 #include "engine/program/passes.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
 
 int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
 
-bool starts(const Op& op) { return op.rule->collective == CollectiveOp::kStart; }
+bool starts(const Op& op) { return op.def->collective == CollectiveOp::kStart; }
 
 // Ranks whose programs differ agree on the order of what they start together, and tell messages apart by it.
 bool is_ordered(const Op& op) { return starts(op) && op.attrs.integer("ordered", 0) != 0; }
@@ -77,7 +77,7 @@ void hoist_waits(const Graph& g, Sequence& sequence) {
       last_started[id_of(op)] = started.size();
       started.push_back(i);
     }
-    if (op.rule->collective != CollectiveOp::kDone || op.in.size() < 2) continue;
+    if (op.def->collective != CollectiveOp::kDone || op.in.size() < 2) continue;
     const auto own = last_started.find(id_of(op));
     // What another program started is before all ops of this one.
     size_t next = own != last_started.end() ? own->second + 1 : 0;

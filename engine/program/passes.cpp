@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 
@@ -14,15 +14,35 @@ constexpr struct {
 } kActivations[] = {
     {PLAIT_MAP_RELU, "relu"}, {PLAIT_MAP_TANH, "tanh"}, {PLAIT_MAP_SIGMOID, "sigmoid"}};
 
-// The op that makes `v`, if it is a matmul and folding into op `reader` loses nothing: plain, read once, and not an output.
-// -1: it is not.
-int32_t foldable_matmul(const Graph& g, ValueId v, int32_t reader) {
+constexpr struct {
+  uint32_t fold;
+  const char* attribute;
+} kFolds[] = {{kFoldBias, "bias"},
+              {kFoldActivation, "activation"},
+              {kFoldAccumulate, "accumulate"},
+              {kFoldSquares, "squares"}};
+
+bool has(const Op& op, const char* attribute) {
+  const Attr* a = op.attrs.find(attribute);
+  return a && (a->type != PLAIT_OPT_BOOL || a->i != 0);
+}
+
+bool takes(const Op& op, uint32_t fold) { return op.def && (op.def->folds & fold) != 0; }
+
+// Something is folded in that `fold` cannot follow: a bias may be followed by an activation alone.
+bool has_folded(const Op& op, uint32_t fold) {
+  return std::any_of(std::begin(kFolds), std::end(kFolds), [&](const auto& f) {
+    return has(op, f.attribute) && !(f.fold == kFoldBias && fold == kFoldActivation);
+  });
+}
+
+// The op that makes `v` (a matmul, so far), if folding `fold` behind it into op `reader` loses nothing: it is read once, and not
+// an output. -1: there is none.
+int32_t foldable_into(const Graph& g, ValueId v, int32_t reader, uint32_t fold) {
   const Value& value = g.value(v);
   if (value.producer < 0 || g.is_output(v) || value.alias_of) return -1;
   const Op& op = g.ops()[static_cast<size_t>(value.producer)];
-  if (op.name != "matmul" || op.attrs.find("activation") || op.attrs.find("accumulate") ||
-      op.attrs.find("squares"))
-    return -1;
+  if (!takes(op, fold) || has_folded(op, fold)) return -1;
   return g.readers(v) == std::vector<int32_t>{reader} ? value.producer : -1;
 }
 
@@ -39,11 +59,10 @@ void fold_bias(Graph& g, int32_t i) {
   const Op& add = g.ops()[static_cast<size_t>(i)];
   for (size_t k = 0; k < 2; ++k) {
     const ValueId y = add.in[k], bias = add.in[1 - k];
-    const int32_t matmul = foldable_matmul(g, y, i);
+    const int32_t matmul = foldable_into(g, y, i, kFoldBias);
     const plait_shape &sy = g.shape(y), &sb = g.shape(bias);
-    if (matmul < 0 || g.ops()[static_cast<size_t>(matmul)].attrs.find("bias") || sb.ndim != 1 ||
-        sb.dims[0] != sy.dims[sy.ndim - 1] || !same(sy, g.shape(add.out[0])) ||
-        sb.dtype != sy.dtype)
+    if (matmul < 0 || sb.ndim != 1 || sb.dims[0] != sy.dims[sy.ndim - 1] ||
+        !same(sy, g.shape(add.out[0])) || sb.dtype != sy.dtype)
       continue;
     return replace_user(g, matmul, i, bias, attr("bias", true));
   }
@@ -53,7 +72,7 @@ void fold_activation(Graph& g, int32_t i) {
   const Op& map = g.ops()[static_cast<size_t>(i)];
   for (const auto& a : kActivations) {
     if (map.map.instrs[0].op != a.code) continue;
-    const int32_t matmul = foldable_matmul(g, map.in[0], i);
+    const int32_t matmul = foldable_into(g, map.in[0], i, kFoldActivation);
     if (matmul < 0 || !same(g.shape(map.in[0]), g.shape(map.out[0]))) return;
     return replace_user(g, matmul, i, 0, attr("activation", std::string(a.name)));
   }
@@ -66,15 +85,14 @@ void fold_accumulate(Graph& g, int32_t i) {
   if (!target || g.value(sum).producer < 0 || g.readers(sum).size() != 1) return;
   const int32_t at = g.value(sum).producer;
   const Op& add = g.ops()[static_cast<size_t>(at)];
-  if (add.name != "map" || add.map.instrs.size() != 1 || add.map.instrs[0].op != PLAIT_MAP_ADD)
+  if (!add.def || !add.def->is_map || add.map.instrs.size() != 1 ||
+      add.map.instrs[0].op != PLAIT_MAP_ADD)
     return;
   for (size_t k = 0; k < 2; ++k) {
     if (add.in[k] != target) continue;
     const ValueId y = add.in[1 - k];
-    const int32_t matmul = foldable_matmul(g, y, at);
-    if (matmul < 0 || g.ops()[static_cast<size_t>(matmul)].attrs.find("bias") ||
-        !same(g.shape(y), g.shape(target)))
-      continue;
+    const int32_t matmul = foldable_into(g, y, at, kFoldAccumulate);
+    if (matmul < 0 || !same(g.shape(y), g.shape(target))) continue;
     replace_user(g, matmul, i, target, attr("accumulate", true));
     g.remove(static_cast<size_t>(at));
     return;
@@ -85,14 +103,10 @@ void fold_accumulate(Graph& g, int32_t i) {
 void fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
   const Op& reduce = g.ops()[static_cast<size_t>(i)];
   const ValueId y = reduce.in[0], squares = reduce.out[0];
-  if (reduce.attrs.text("kind", "sum") != "sum_squares" || elements(g.shape(squares)) != 1 ||
-      g.value(y).producer < 0)
-    return;
+  if (!reduce.def->sums_squares(g, reduce) || g.value(y).producer < 0) return;
   const auto matmul = static_cast<size_t>(g.value(y).producer);
   Op folded = g.ops()[matmul];
-  for (const char* other : {"bias", "activation", "accumulate", "squares"})
-    if (folded.attrs.find(other)) return;
-  if (folded.name != "matmul") return;
+  if (!takes(folded, kFoldSquares) || has_folded(folded, kFoldSquares)) return;
   folded.out.push_back(squares);
   folded.attrs.set(attr("squares", true));
   if (!has_kernel(g, folded)) return;
@@ -104,9 +118,13 @@ void fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
 
 void fold_matmul(Graph& g, const HasKernel& has_kernel) {
   for (int32_t i = 0; i < static_cast<int32_t>(g.ops().size()); ++i) {
-    if (g.ops()[static_cast<size_t>(i)].name == "reduce") fold_squares(g, i, has_kernel);
     const Op& op = g.ops()[static_cast<size_t>(i)];
-    if (op.name != "map" || op.map.instrs.size() != 1) continue;
+    if (!op.def) continue;
+    if (op.def->sums_squares) {
+      fold_squares(g, i, has_kernel);
+      continue;
+    }
+    if (!op.def->is_map || op.map.instrs.size() != 1) continue;
     const uint32_t code = op.map.instrs[0].op;
     if (code == PLAIT_MAP_ADD)
       fold_bias(g, i);
@@ -136,7 +154,7 @@ void eliminate_dead_ops(Graph& g) {
     const Op& op = ops[i];
     std::vector<int32_t> alias;
     for (ValueId v : op.out) {
-      const ValueId target = op.rule->is_view ? 0 : g.value(v).alias_of;
+      const ValueId target = op.def->is_view ? 0 : g.value(v).alias_of;
       const auto at = std::find(op.in.begin(), op.in.end(), target);
       alias.push_back(target && at != op.in.end() ? static_cast<int32_t>(at - op.in.begin()) : -1);
     }

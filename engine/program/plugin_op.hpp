@@ -1,15 +1,18 @@
-// Ops that plugins bring.
+// Ops that plugins bring, as definitions.
 #pragma once
 
 #include "engine/base/plugin_call.hpp"
 #include "engine/plugin/host.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 
 // A call of one of the op's functions, as messages name it.
-inline PluginCall plugin_call(const Rule& rule, const char* function) {
-  return {static_cast<const plugin::Host*>(rule.host)->plugin(), function, "op", rule.name};
+inline PluginCall plugin_call(const OpDef& def, const char* function) {
+  return {static_cast<const plugin::Host*>(def.host)->plugin(), function, "op", def.name};
 }
+
+// The item and its host outlive the definition.
+OpDef plugin_op(const plait_op_item& item, const plait_host* host);
 
 }  // namespace plait::program

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
@@ -29,7 +29,7 @@ struct ReaderFlags {
 
 bool can_recompute(const Graph& g, ValueId v) {
   const Op* op = ReaderFlags::producer_of(g, v);
-  return op && !op->backward && op->rule->collective == CollectiveOp::kNone;
+  return op && !op->backward && op->def->collective == CollectiveOp::kNone;
 }
 
 // Work to make a value from what the backward pass keeps anyway.
@@ -136,7 +136,7 @@ std::vector<SavedValue> saved_values(const Graph& g) {
   std::vector<SavedValue> all;
   for (ValueId v = 1; v < g.n_values(); ++v) {
     if (!readers.backward[v] || !can_recompute(g, v)) continue;
-    const bool view = ReaderFlags::producer_of(g, v)->rule->is_view;
+    const bool view = ReaderFlags::producer_of(g, v)->def->is_view;
     all.push_back({v, view ? 0 : bytes(g.shape(v)), work.of(v), !readers.elsewhere[v]});
   }
   return all;

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
@@ -23,7 +23,7 @@ class Survey {
  public:
   explicit Survey(const Graph& g) : g_(g), written_(g.n_values(), -1), kept_(g.n_values(), 0) {
     for (size_t i = 0; i < g.ops().size(); ++i)
-      if (!g.ops()[i].rule->is_view)
+      if (!g.ops()[i].def->is_view)
         for (ValueId v : g.ops()[i].out) written_[g.storage_of(v)] = static_cast<int32_t>(i);
     for (const Op& op : g.ops())
       for (ValueId v : op.in)

@@ -6,31 +6,10 @@
 namespace plait::program {
 
 uint64_t dtype_bytes(uint32_t dtype) {
-  switch (dtype) {
-    case PLAIT_F32:
-    case PLAIT_I32:
-      return 4;
-    case PLAIT_F64:
-    case PLAIT_I64:
-      return 8;
-    case PLAIT_BF16:
-    case PLAIT_F16:
-      return 2;
-    case PLAIT_U8:
-    case PLAIT_BOOL:
-      return 1;
-    default:
-      fail_invalid("[shape] unknown element type " + std::to_string(dtype));
-  }
+  const uint64_t n = kit::dtype_bytes(dtype);
+  if (n == 0) fail_invalid("[shape] unknown element type " + std::to_string(dtype));
+  return n;
 }
-
-const char* dtype_name(uint32_t dtype) {
-  static const char* const kNames[] = {"?",   "f32", "f64", "bf16", "f16",
-                                       "i32", "i64", "u8",  "bool"};
-  return dtype < std::size(kNames) ? kNames[dtype] : "?";
-}
-
-bool is_float(uint32_t dtype) { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16; }
 
 uint32_t accumulation_dtype(uint32_t dtype) {
   return dtype == PLAIT_F64 ? static_cast<uint32_t>(PLAIT_F64) : static_cast<uint32_t>(PLAIT_F32);
@@ -63,23 +42,6 @@ int64_t elements(const plait_shape& s) {
 }
 
 uint64_t bytes(const plait_shape& s) { return bytes_of(elements(s), s.dtype); }
-
-bool same_dims(const plait_shape& a, const plait_shape& b) {
-  if (a.ndim != b.ndim) return false;
-  for (uint32_t i = 0; i < a.ndim; ++i)
-    if (a.dims[i] != b.dims[i]) return false;
-  return true;
-}
-
-bool same(const plait_shape& a, const plait_shape& b) {
-  return a.dtype == b.dtype && same_dims(a, b);
-}
-
-std::string text(const plait_shape& s) {
-  std::string t = std::string(dtype_name(s.dtype)) + " (";
-  for (uint32_t i = 0; i < s.ndim; ++i) t += (i ? ", " : "") + std::to_string(s.dims[i]);
-  return t + ")";
-}
 
 Dims broadcast(const plait_shape& a, const plait_shape& b, const std::string& where) {
   const uint32_t ndim = a.ndim > b.ndim ? a.ndim : b.ndim;

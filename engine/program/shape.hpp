@@ -7,14 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "kit/shape.hpp"
+
 namespace plait::program {
 
 using Dims = std::vector<int64_t>;
 
 // Bytes of one element; throws PLAIT_ERR_INVALID for an unknown type.
 uint64_t dtype_bytes(uint32_t dtype);
-const char* dtype_name(uint32_t dtype);  // "f32"
-bool is_float(uint32_t dtype);
+using kit::dtype_name;
+using kit::is_float;
 // The type in which many elements of a float type are added up: f64 for f64, f32 for all others.
 uint32_t accumulation_dtype(uint32_t dtype);
 // Of n elements, overflow-checked.
@@ -26,10 +28,9 @@ Dims dims_of(const plait_shape& s);
 // Overflow-checked products.
 int64_t elements(const plait_shape& s);
 uint64_t bytes(const plait_shape& s);
-bool same_dims(const plait_shape& a, const plait_shape& b);
-bool same(const plait_shape& a, const plait_shape& b);
-// "f32 (32, 784)".
-std::string text(const plait_shape& s);
+using kit::same;
+using kit::same_dims;
+using kit::text;
 
 // The common shape of two operands, aligned right; `where` opens the message when they do not fit.
 Dims broadcast(const plait_shape& a, const plait_shape& b, const std::string& where);

@@ -6,7 +6,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
@@ -17,7 +17,7 @@ class Sharder {
           const TensorGroup& tensor_group)
       : from_(from),
         tensor_group_(tensor_group),
-        to_(std::make_unique<Graph>(from.rules(), from.float_type())),
+        to_(std::make_unique<Graph>(from.registry(), from.float_type())),
         placements_(from.n_values()) {
     for (ValueId v = 1; v < from.n_values(); ++v) {
       const Value& value = from.value(v);
@@ -67,10 +67,11 @@ class Sharder {
   }
 
   Sharding sharding_of(const Op& op) const;
-  bool keeps_zero_padding(const Op& op, const Sharding& sharding) const;
   void write(const Op& op);
   bool write_by_rule(const Op& op);
+  ShardContext use_of(const Op& op, const std::vector<int32_t>& have);
   std::vector<ValueId> write_with(const Op& op, const Sharding& sharding);
+  void check_parts(const Op& op, const Sharding& sharding, const std::vector<ValueId>& made) const;
   ValueId run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what);
   ValueId all_reduced(ValueId partial, uint32_t reduction);
   bool can_produce_shard(ValueId v, int32_t dim) const;
@@ -170,25 +171,32 @@ ValueId Sharder::sliced(ValueId full, const plait_shape& shape, int32_t dim) {
                       attr("after", n - (stop - start))});
 }
 
-// A part of a tensor of one number is made, not cut out; so are rows that indices add to.
+// Some values are made in part, not cut out.
 bool Sharder::can_produce_shard(ValueId v, int32_t dim) const {
   const int32_t producer = from_.value(v).producer;
   if (producer < 0) return false;
   const Op& op = from_.ops()[static_cast<size_t>(producer)];
-  if (op.name == "scatter_add") return dim == 0;
-  return op.name == "map" && op.in.empty() && !padded(v, dim);
+  return op.def->can_make_part && op.def->can_make_part(op, dim, padded(v, dim));
 }
 
 ValueId Sharder::produce_shard(ValueId v, int32_t dim) {
   const Op& op = from_.ops()[static_cast<size_t>(from_.value(v).producer)];
-  const plait_shape own = local(from_.shape(v), dim);
-  if (op.name == "scatter_add")
-    return to_->apply1(
-        "scatter_add", {converted(op.in[0], kReplicated), converted(op.in[1], kReplicated)},
-        {attr("rows", own.dims[0]), attr("first", tensor_group_.rank * own.dims[0])});
-  Op copy = op;
-  copy.out.clear();
-  return to_->append(std::move(copy), {own})[0];
+  const std::vector<int32_t> have(op.in.size(), kReplicated);
+  ShardContext use = use_of(op, have);
+  return op.def->make_part(use, dim, local(from_.shape(v), dim));
+}
+
+ShardContext Sharder::use_of(const Op& op, const std::vector<int32_t>& have) {
+  return {from_,
+          op,
+          *to_,
+          have,
+          tensor_group_.ranks,
+          tensor_group_.rank,
+          [this, &op](size_t i, int32_t dim) { return converted(op.in[i], dim); },
+          [this](ValueId partial, uint32_t reduction) { return all_reduced(partial, reduction); },
+          {},
+          {}};
 }
 
 ValueId Sharder::requested(const RequestedValue& w) {
@@ -200,40 +208,19 @@ ValueId Sharder::requested(const RequestedValue& w) {
   return converted(w.value, w.dim);
 }
 
-// Whether zeros in the padding of the inputs give zeros in that of the results.
-bool Sharder::keeps_zero_padding(const Op& op, const Sharding& sharding) const {
-  const bool sum = op.attrs.text("kind", "sum") != "max";
-  if (op.name == "matmul" || op.name == "transpose" || op.name == "reshape" ||
-      (op.name == "reduce" && sum))
-    return true;
-  if (op.name != "map") return false;
-  switch (op.map.instrs[0].op) {
-    case PLAIT_MAP_COPY:
-    case PLAIT_MAP_NEG:
-    case PLAIT_MAP_RELU:
-    case PLAIT_MAP_TANH:
-    case PLAIT_MAP_MUL:
-      return true;
-    case PLAIT_MAP_ADD:
-    case PLAIT_MAP_SUB:  // what is not shared would be added to the padding, too
-      return std::find(sharding.in.begin(), sharding.in.end(), kReplicated) == sharding.in.end();
-    default:
-      return false;
-  }
-}
-
 Sharding Sharder::sharding_of(const Op& op) const {
   Sharding sharding{std::vector<int32_t>(op.in.size(), kReplicated),
-                    std::vector<int32_t>(op.out.size(), kReplicated), 0};
+                    std::vector<int32_t>(op.out.size(), kReplicated),
+                    std::vector<uint32_t>(op.out.size(), 0)};
   std::vector<int32_t> have;
   bool any = false;
   for (ValueId v : op.in) {
     have.push_back(native_dim(v));
     any = any || have.back() >= 0;
   }
-  if (!any || !op.rule->sharding) return sharding;
+  if (!any || !op.def->shard) return sharding;
   Sharding sharded = sharding;
-  if (!op.rule->sharding(from_, op, have, tensor_group_.ranks, sharded)) return sharding;
+  if (!op.def->shard(from_, op, have, tensor_group_.ranks, sharded)) return sharding;
   bool pads = false;
   for (size_t i = 0; i < op.in.size(); ++i) {
     if (!padded(op.in[i], sharded.in[i])) continue;
@@ -242,28 +229,18 @@ Sharding Sharder::sharding_of(const Op& op) const {
     if (have[i] != sharded.in[i] && !can_produce_shard(op.in[i], sharded.in[i])) return sharding;
   }
   for (size_t i = 0; i < op.out.size(); ++i) pads = pads || padded(op.out[i], sharded.out[i]);
-  return pads && !keeps_zero_padding(op, sharded) ? sharding : sharded;
+  return pads && !sharded.keeps_zeros ? sharding : sharded;
 }
 
 // An op with a shared form of its own.
 bool Sharder::write_by_rule(const Op& op) {
   std::vector<int32_t> have;
   for (ValueId v : op.in) have.push_back(native_dim(v));
-  if (!op.rule->write_sharded ||
+  if (!op.def->write_sharded ||
       std::all_of(have.begin(), have.end(), [](int32_t d) { return d < 0; }))
     return false;
-  ShardContext use{
-      from_,
-      op,
-      *to_,
-      have,
-      tensor_group_.ranks,
-      tensor_group_.rank,
-      [&](size_t i, int32_t dim) { return converted(op.in[i], dim); },
-      [&](ValueId partial, uint32_t reduction) { return all_reduced(partial, reduction); },
-      {},
-      {}};
-  if (!op.rule->write_sharded(use)) return false;
+  ShardContext use = use_of(op, have);
+  if (!op.def->write_sharded(use)) return false;
   for (size_t i = 0; i < op.out.size(); ++i) set(op.out[i], use.out_dims[i], use.out[i]);
   return true;
 }
@@ -272,16 +249,30 @@ std::vector<ValueId> Sharder::write_with(const Op& op, const Sharding& sharding)
   std::vector<ValueId> in;
   for (size_t i = 0; i < op.in.size(); ++i) in.push_back(converted(op.in[i], sharding.in[i]));
   to_->scope = op.scope;
-  if (op.name == "map") {
+  const plait_shape shard = local(from_.shape(op.out[0]), sharding.out[0]);
+  if (op.def->is_map) {
     Op copy = op;
     copy.in = std::move(in);
     copy.out.clear();
-    return to_->append(std::move(copy), {local(from_.shape(op.out[0]), sharding.out[0])});
+    return to_->append(std::move(copy), {shard});
   }
-  Attrs attrs = op.attrs;
-  if (op.name == "reshape")
-    attrs.set(attr("shape", dims_of(local(from_.shape(op.out[0]), sharding.out[0]))));
-  return to_->apply(op.name, std::move(in), std::move(attrs));
+  Attrs attrs = op.def->attrs_of_part ? op.def->attrs_of_part(op, shard) : op.attrs;
+  const std::vector<ValueId> made = to_->apply(op.name, std::move(in), std::move(attrs));
+  check_parts(op, sharding, made);
+  return made;
+}
+
+// The shapes that the op itself gives of its parts must be what its sharding rule has said.
+void Sharder::check_parts(const Op& op, const Sharding& sharding,
+                          const std::vector<ValueId>& made) const {
+  for (size_t i = 0; i < op.out.size(); ++i) {
+    const plait_shape expected = local(from_.shape(op.out[i]), sharding.out[i]);
+    if (same(to_->shape(made[i]), expected)) continue;
+    fail(op.def->item ? PLAIT_ERR_PLUGIN : PLAIT_ERR_INTERNAL,
+         "[" + op.scope + "] " + op.name + ": shard() makes result " + std::to_string(i) + " " +
+             text(expected) + " on each of " + std::to_string(tensor_group_.ranks) +
+             " ranks, infer() gives " + text(to_->shape(made[i])) + "; tell its author");
+  }
 }
 
 void Sharder::write(const Op& op) {
@@ -291,24 +282,25 @@ void Sharder::write(const Op& op) {
   if (write_by_rule(op)) return;
   const Sharding sharding = sharding_of(op);
   // A bias is added once, to the whole sum.
-  const bool late_bias = sharding.reduce && op.name == "matmul" && op.attrs.integer("bias", 0) != 0;
-  Op plain;
-  if (late_bias) {
-    plain = op;
-    plain.in.resize(2);
-    plain.attrs = Attrs{attr("transpose_a", op.attrs.integer("transpose_a", 0) != 0),
-                        attr("transpose_b", op.attrs.integer("transpose_b", 0) != 0)};
-  }
-  const std::vector<ValueId> made = write_with(late_bias ? plain : op, sharding);
+  Op without;
+  const size_t addend = sharding.reduce[0] && op.def->addend ? op.def->addend(op, without) : 0;
+  const std::vector<ValueId> made = write_with(addend ? without : op, sharding);
   for (size_t i = 0; i < op.out.size(); ++i) {
     ValueId v = made[i];
-    if (sharding.reduce) v = all_reduced(v, sharding.reduce);
-    if (late_bias) v = binary(*to_, "add", v, converted(op.in[2], kReplicated));
+    if (sharding.reduce[i]) v = all_reduced(v, sharding.reduce[i]);
+    if (addend) v = binary(*to_, "add", v, converted(op.in[addend], kReplicated));
     set(op.out[i], sharding.out[i], v);
   }
 }
 
 }  // namespace
+
+Attrs attrs_of_rank(const ShardContext& u, int64_t vocabulary) {
+  Attrs attrs = u.op.attrs;
+  attrs.set(attr("first", u.rank * ((vocabulary + u.ranks - 1) / u.ranks)));
+  attrs.set(attr("total", vocabulary));
+  return attrs;
+}
 
 std::unique_ptr<Graph> shard_graph(const Graph& g, const std::map<ValueId, int32_t>& sharded,
                                    const TensorGroup& tensor_group,

@@ -21,11 +21,12 @@ namespace plait::program {
 // that would not leave zeros there get whole values.
 inline constexpr int32_t kReplicated = -1;
 
-// What one op needs and makes, dimension by dimension. `reduce`: the results are terms, PLAIT_COMM_SUM or _MAX of all ranks' make
-// the value; 0: they are what they are.
+// What one op needs and makes, dimension by dimension. `reduce`: a result is a term, PLAIT_COMM_SUM or _MAX of all ranks' make
+// the value; 0: it is what it is.
 struct Sharding {
   std::vector<int32_t> in, out;
-  uint32_t reduce = 0;
+  std::vector<uint32_t> reduce;  // of each result
+  bool keeps_zeros = false;  // zeros in the padding of the inputs give zeros in that of the results
 };
 
 // An op of the whole program that its rule writes for one rank.
@@ -41,6 +42,9 @@ struct ShardContext {
   std::vector<ValueId> out;       // to be set
   std::vector<int32_t> out_dims;  // to be set
 };
+
+// The attributes of an op over this rank's part of V ids, ceil(V / T) of them: `first` and `total`.
+Attrs attrs_of_rank(const ShardContext& u, int64_t vocabulary);
 
 // One rank's place among those that share.
 struct TensorGroup {

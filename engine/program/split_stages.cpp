@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
@@ -16,7 +16,7 @@ const Op* producer_of(const Graph& g, ValueId v) {
 // One number, or many alike, that nothing goes into: made wherever it is read.
 bool is_constant(const Graph& g, ValueId v) {
   const Op* op = producer_of(g, v);
-  return op && op->name == "map" && op->in.empty();
+  return op && op->def->is_map && op->in.empty();
 }
 
 }  // namespace

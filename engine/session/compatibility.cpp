@@ -2,7 +2,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/session/session.hpp"
 
 namespace plait::session {

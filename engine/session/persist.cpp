@@ -10,7 +10,7 @@
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/layout.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/session/session.hpp"
 
 namespace plait::session {

@@ -8,7 +8,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/layout.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "engine/session/initialize.hpp"
 
 namespace plait::session {

@@ -1,6 +1,6 @@
 // acme.softsign: y = x / (1 + |x|), as an op of its own with a kernel for the devices `cpu` and `reference`.
 //
-// An op is three things: a shape rule, a gradient rule written in ops, and kernels. Ops and layers of a third party carry a dot
+// An op is a shape rule, a gradient rule written in ops, a sharding rule where ranks may share its work, and kernels. Ops and layers of a third party carry a dot
 // in their name, so that they never collide with the engine's.
 #include <cmath>
 
@@ -11,28 +11,30 @@ using namespace plait;
 
 constexpr const char* kOp = "acme.softsign";
 
-plait_error* infer(const plait_host* host, const plait_op_desc* desc, plait_shape* outputs) {
-  if (desc->n_inputs != 1 || desc->inputs[0].dtype != PLAIT_F32)
-    return host->error_new(PLAIT_ERR_INVALID, "[acme.softsign] expected one input of type f32",
-                           PLAIT_NTS, nullptr);
-  outputs[0] = desc->inputs[0];
-  return nullptr;
-}
+struct SoftsignOp {
+  static constexpr uint32_t kOutputs = 1;
 
-// dx = dy / (1 + |x|)^2
-plait_error* gradient(plait_builder* b, const plait_op_use* use, plait_value* d_inputs) {
-  return detail::guard(detail::maker(b), [&] {
-    const Value x{b, use->inputs[0]}, dy{b, use->d_outputs[0]};
-    const Value size = 1.0 + abs(x);
-    d_inputs[0] = (dy / (size * size)).id;
-  });
-}
+  static std::vector<Shape> infer(const plait_op_desc& desc) {
+    if (desc.n_inputs != 1 || desc.inputs[0].dtype != PLAIT_F32)
+      fail(PLAIT_ERR_INVALID, "[acme.softsign] expected one input of type f32");
+    return {Shape(desc.inputs[0])};
+  }
 
-// |x|, the sum and the quotient, for each element.
-double flops(const plait_op_desc* desc) { return 3.0 * Shape(desc->inputs[0]).count(); }
+  // dx = dy / (1 + |x|)^2
+  static void gradient(const OpUse& use) {
+    const Value size = 1.0 + abs(use.input(0));
+    use.set(0, use.d_output() / (size * size));
+  }
 
-constexpr plait_op_item kItem = {
-    sizeof(plait_op_item), kOp, "x / (1 + |x|), element by element", 1, 0, infer, gradient, flops};
+  // |x|, the sum and the quotient, for each element.
+  static double flops(const plait_op_desc& desc) { return 3.0 * Shape(desc.inputs[0]).count(); }
+
+  // Tensor ranks that have a shard of x make that shard of y; 0 stays 0.
+  static bool shard(ShardUse& use) {
+    use.keeps_zeros();
+    return use.elementwise();
+  }
+};
 
 // Elements are computed in `Real`: float for speed, double where the device is the yardstick.
 template <class Real>
@@ -67,7 +69,8 @@ void acme::add_softsign(const plait::Host& host) {
   static const auto on_cpu = kernel<Softsign<float>>("acme.softsign_f32", kOp, "cpu", 0);
   static const auto on_reference =
       kernel<Softsign<double>>("acme.softsign_f64", kOp, "reference", 0);
-  host.add(kItem);
+  static const plait_op_item op = op_item<SoftsignOp>(kOp, "x / (1 + |x|), element by element");
+  host.add(op);
   host.add(on_cpu);
   host.add(on_reference);
   host.add(item);

@@ -3,13 +3,14 @@
 
 #include <cstdint>
 
+#include "kit/dtype.hpp"
 #include "plugins/comm/members.hpp"
 
 namespace plait::comm_support {
 
 // Bytes of n elements.
 inline uint64_t bytes_of(const plait_comm_desc& d) {
-  return d.kind == PLAIT_COMM_BARRIER ? 0 : d.n * support::dtype_bytes(d.dtype);
+  return d.kind == PLAIT_COMM_BARRIER ? 0 : d.n * kit::dtype_bytes(d.dtype);
 }
 // Row i of a tensor with rows of n elements.
 inline const char* row(const plait_comm_desc& d, const void* base, uint64_t i) {
@@ -68,7 +69,7 @@ inline std::string fault(const Members& m, const plait_comm_desc& d) {
   if (point_to_point(d.kind) && d.peer == m.rank) return "the peer is this rank itself";
   if (!has_peer(d.kind) && d.peer != 0) return "a peer is given to a kind that has none";
   if (d.kind == PLAIT_COMM_BARRIER) return d.n == 0 ? "" : "a barrier has elements";
-  const uint64_t size = support::dtype_bytes(d.dtype);
+  const uint64_t size = kit::dtype_bytes(d.dtype);
   if (size == 0) return "element type " + std::to_string(d.dtype) + " is unknown";
   if (reduces(d.kind) && (d.reduction < PLAIT_COMM_SUM || d.reduction > PLAIT_COMM_MIN))
     return "reduction " + std::to_string(d.reduction) + " is unknown";

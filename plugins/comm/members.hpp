@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kit/dtype.hpp"
 #include "plugins/support/dtype.hpp"
 
 namespace plait::comm_support {
@@ -33,7 +34,7 @@ inline std::string describe(const plait_comm_desc& d) {
   constexpr const char* kReductions[] = {"", "sum", "max", "min"};
   std::string text = kind_name(d.kind);
   if (d.kind == PLAIT_COMM_BARRIER) return text;
-  text += " of " + std::to_string(d.n) + " " + support::dtype_name(d.dtype);
+  text += " of " + std::to_string(d.n) + " " + kit::dtype_name(d.dtype);
   if (reduces(d.kind)) text += std::string(" (") + kReductions[d.reduction & 3] + ")";
   if (d.kind == PLAIT_COMM_BROADCAST) text += " from " + std::to_string(d.peer);
   return text;

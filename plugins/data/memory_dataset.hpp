@@ -1,6 +1,7 @@
 // A dataset whose fields lie in memory, one after another sample. Reading copies, allocates nothing and takes no lock.
 #pragma once
 
+#include "kit/dtype.hpp"
 #include "plugins/data/bytes.hpp"
 #include "plugins/support/dtype.hpp"
 
@@ -27,7 +28,7 @@ class MemoryDataset {
                                ", expected as many; the files do not belong together");
     names_.emplace_back(name);
     fields_.push_back({names_.back().c_str(), role, 0, shape.raw()});
-    const auto size = static_cast<size_t>(shape.count()) * support::dtype_bytes(shape.dtype);
+    const auto size = static_cast<size_t>(shape.count()) * kit::dtype_bytes(shape.dtype);
     hash(name, std::strlen(name));
     hash(&fields_.back().shape, sizeof(plait_shape));
     hash(bytes.data() + offset, bytes.size() - offset);

@@ -1,42 +1,10 @@
-// Element types: sizes, names, and the 16-bit floats. Conversions to 16 bits round to nearest even; NaN stays NaN.
+// The 16-bit floats. Conversions to 16 bits round to nearest even; NaN stays NaN.
 #pragma once
-
-#include <plait/tensor.h>
 
 #include <bit>
 #include <cstdint>
 
 namespace plait::support {
-
-// Bytes of one element; 0 for an unknown type.
-constexpr uint64_t dtype_bytes(uint32_t dtype) {
-  switch (dtype) {
-    case PLAIT_F64:
-    case PLAIT_I64:
-      return 8;
-    case PLAIT_F32:
-    case PLAIT_I32:
-      return 4;
-    case PLAIT_BF16:
-    case PLAIT_F16:
-      return 2;
-    case PLAIT_U8:
-    case PLAIT_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-constexpr const char* dtype_name(uint32_t dtype) {
-  constexpr const char* kNames[] = {"?", "f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};
-  return dtype <= PLAIT_BOOL ? kNames[dtype] : kNames[0];
-}
-
-constexpr bool is_float(uint32_t dtype) { return dtype >= PLAIT_F32 && dtype <= PLAIT_F16; }
-constexpr bool is_index(uint32_t dtype) {
-  return dtype == PLAIT_I32 || dtype == PLAIT_I64 || dtype == PLAIT_U8;
-}
 
 constexpr float from_bf16(uint16_t v) { return std::bit_cast<float>(uint32_t{v} << 16); }
 

@@ -39,7 +39,11 @@ void add_op_and_kernel(const Host& host) {
                                    0,
                                    infer,
                                    gradient,
-                                   nullptr};  // flops: one per element
+                                   nullptr,  // flops: one per element
+                                   nullptr,  // attributes: none declared, so any are passed on
+                                   0,
+                                   0,
+                                   nullptr};  // sharding rule: it needs replicated inputs
   static const auto kernel = plait::kernel<Kernel>("template", "template.op", "template.device", 0);
   host.add(op);
   host.add(kernel);

@@ -184,7 +184,7 @@ AT(plait_op_use, d_outputs, 40);
 AT(plait_op_use, needs_grad, 48);
 AT(plait_op_use, attrs, 56);
 
-SIZE(plait_op_item, 56);
+AT_LEAST(plait_op_item, 56);
 AT(plait_op_item, struct_size, 0);
 AT(plait_op_item, name, 8);
 AT(plait_op_item, help, 16);

@@ -4,14 +4,15 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kit/dtype.hpp"
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
 
 namespace comm_test {
 namespace {
 
-using plait::support::dtype_bytes;
-using plait::support::dtype_name;
+using plait::kit::dtype_bytes;
+using plait::kit::dtype_name;
 
 bool rows_in(const Case& c) {
   return c.kind == PLAIT_COMM_REDUCE_SCATTER || c.kind == PLAIT_COMM_ALL_TO_ALL;
@@ -52,7 +53,7 @@ Expected reduce(const Case& c, uint32_t ranks, uint64_t i) {
   if (c.reduction == PLAIT_COMM_MAX) return {most, 0};
   if (c.reduction == PLAIT_COMM_MIN) return {least, 0};
   if (c.dtype == PLAIT_U8) return {std::fmod(sum, 256), 0};
-  if (!plait::support::is_float(c.dtype)) return {sum, 0};
+  if (!plait::kit::is_float(c.dtype)) return {sum, 0};
   // One rounding to the type, and those of the additions: in f32 at least.
   const double additions = ranks * size * (c.dtype == PLAIT_F64 ? 0x1p-53 : 0x1p-24);
   return {sum, half_ulp(c.dtype) * (std::abs(sum) + additions) + additions};

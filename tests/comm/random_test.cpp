@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "kit/dtype.hpp"
 #include "plugins/support/dtype.hpp"
 #include "tests/comm/cases.hpp"
 #include "tests/comm/ranks.hpp"
@@ -42,7 +43,7 @@ class Started {
       : case_(what),
         comm_(comm),
         in_(input(what, comm.size(), comm.rank())),
-        out_(out_elements(what, comm.size()) * plait::support::dtype_bytes(what.dtype), 0xa5),
+        out_(out_elements(what, comm.size()) * plait::kit::dtype_bytes(what.dtype), 0xa5),
         call_(comm, desc(what.kind, what.dtype, what.n, in_.data(), out_.data(), what.reduction,
                          what.root)) {
     call_.start();

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "kit/dtype.hpp"
 #include "plugins/support/dtype.hpp"
 #include "tests/comm/cases.hpp"
 #include "tests/comm/ranks.hpp"
@@ -17,7 +18,7 @@
 namespace {
 
 using namespace comm_test;
-using plait::support::dtype_bytes;
+using plait::kit::dtype_bytes;
 
 constexpr size_t kGuard = 64;
 constexpr unsigned char kGuardByte = 0x5c;

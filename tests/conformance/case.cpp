@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "kit/shape.hpp"
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace conformance {
 
@@ -20,18 +20,18 @@ plait_shape shape(uint32_t dtype, const std::vector<int64_t>& dims) {
   return plait::Shape(dims, dtype).raw();
 }
 
-uint64_t bytes_of(const plait_shape& s) { return plait::support::bytes(s); }
+uint64_t bytes_of(const plait_shape& s) { return plait::kit::bytes(s); }
 
 std::vector<std::vector<unsigned char>> fill(const Case& c) {
   std::vector<std::vector<unsigned char>> all;
   uint64_t state = 0x9E3779B97F4A7C15u;
   for (const Input& in : c.inputs) {
     std::vector<unsigned char> data(bytes_of(in.shape));
-    const int64_t n = plait::support::elements(in.shape);
+    const int64_t n = plait::kit::elements(in.shape);
     for (int64_t i = 0; i < n; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       double v = in.low + (in.high - in.low) * static_cast<double>(state >> 40) * 0x1p-24;
-      if (!plait::support::is_float(in.shape.dtype)) v = std::floor(v);
+      if (!plait::kit::is_float(in.shape.dtype)) v = std::floor(v);
       plait::support::write_element(in.shape.dtype, data.data(), i, v);
     }
     for (auto [at, v] : in.set) plait::support::write_element(in.shape.dtype, data.data(), at, v);

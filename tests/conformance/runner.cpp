@@ -3,8 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "kit/shape.hpp"
 #include "plugins/support/elements.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace conformance {
 
@@ -161,7 +161,7 @@ std::string difference(const Case& c, const std::vector<Bytes>& found,
                        const std::vector<Bytes>& wanted) {
   for (size_t o = 0; o < c.outputs.size(); ++o) {
     const uint32_t type = c.outputs[o].dtype;
-    const int64_t n = plait::support::elements(c.outputs[o]);
+    const int64_t n = plait::kit::elements(c.outputs[o]);
     for (int64_t i = 0; i < n; ++i) {
       const double got = plait::support::read_element(type, found[o].data(), i);
       const double want = plait::support::read_element(type, wanted[o].data(), i);

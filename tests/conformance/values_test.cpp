@@ -7,7 +7,6 @@
 #include "tests/conformance/runner.hpp"
 
 #include "plugins/support/elements.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace conformance {
 namespace {

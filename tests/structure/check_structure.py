@@ -13,13 +13,14 @@ import re
 import sys
 
 KIND_FOLDERS = ("devices", "layers", "optimizers", "schedules", "data", "metrics", "comm", "peft")
-PLUGIN_MAY = ("abi", "bindings/cpp", "plugins/support")
+PLUGIN_MAY = ("abi", "bindings/cpp", "kit", "plugins/support")
 
 # module -> modules it may include, besides itself. Order is from the lowest layer up; an include of a higher layer is a fault.
 MAY_INCLUDE = {
     "abi": (),
+    "kit": ("abi",),
     "bindings/cpp": ("abi",),
-    "plugins/support": ("abi", "bindings/cpp"),
+    "plugins/support": ("abi", "bindings/cpp", "kit"),
     "engine/base": ("abi",),
     "engine/config": ("base",),
     "engine/plugin": ("base", "config"),
@@ -62,14 +63,14 @@ SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc"}
 LONGEST = 800
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-TREES = ("abi", "bindings", "engine", "plugins", "tests", "examples", "tools")
+TREES = ("abi", "kit", "bindings", "engine", "plugins", "tests", "examples", "tools")
 
 
 def module_of(path):
     """The module a file of the tree (relative, with '/') belongs to, or None where no rule applies."""
     parts = path.split("/")
-    if parts[0] == "abi":
-        return "abi"
+    if parts[0] in ("abi", "kit"):
+        return parts[0]
     if parts[0] == "plugins" and len(parts) > 3 and parts[1] in KIND_FOLDERS:
         return "/".join(parts[:3])
     if parts[0] in ("plugins", "engine", "bindings") and len(parts) > 2:
@@ -82,7 +83,7 @@ def allowed(module):
     if module in MAY_INCLUDE:
         may = MAY_INCLUDE[module]
         if module.startswith("engine/"):
-            may = tuple("engine/" + name for name in may) + ("abi",)
+            may = tuple("engine/" + name for name in may if name != "abi") + ("abi", "kit")
         return may + (module,)
     if module.startswith("plugins/"):
         # A header directly in the folder of a plugin kind serves the plugins of that kind alone.
@@ -135,7 +136,7 @@ def include_faults(root, path, lines):
 def example_faults(lines):
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
-        if match and match[2].split("/")[0] in ("engine", "plugins", "abi", "bindings"):
+        if match and match[2].split("/")[0] in ("engine", "plugins", "kit", "abi", "bindings"):
             yield number, f"an example stands on the installed package alone, found {match[2]}"
 
 
@@ -143,7 +144,7 @@ def conformance_faults(lines):
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
         if match and match[2].split("/")[0] in ("engine", "plugins") and not match[2].startswith("plugins/support/"):
-            yield number, f"conformance knows only abi/ and the number formats in plugins/support/, found {match[2]}"
+            yield number, f"conformance knows only abi/, kit/ and the number formats in plugins/support/, found {match[2]}"
 
 
 def without_comments(text):
@@ -198,7 +199,7 @@ def faults(root):
                 found += include_faults(root, path, lines)
             if tree == "engine":
                 found += name_faults(text)
-            if tree in ("engine", "plugins"):
+            if tree in ("engine", "kit", "plugins"):
                 found += call_faults(path, text)
             for number, what in found:
                 yield path, number, what

@@ -53,6 +53,8 @@ PLANTED = [
     ("engine/base/u.cpp", "void f() { fputs(text, stderr); }\n", "fputs ends", 2),
     ("engine/base/v.cpp", "void f() { ::write(STDERR_FILENO, line, n); }\n", "STDERR_FILENO ends"),
     ("engine/observe/progress.cpp", "void show() {}\n", "may use STDERR_FILENO and doesn't"),
+    ("kit/w.cpp", '#include "engine/base/error.hpp"\n', "kit may not use engine/base"),
+    ("kit/x.cpp", "#include <plait/plugin.hpp>\n", "kit may not use bindings/cpp"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
     ("tests/support/p.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
 ]

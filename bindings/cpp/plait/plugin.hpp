@@ -19,6 +19,7 @@
 #include <plait/plugin/error.hpp>
 #include <plait/plugin/items.hpp>
 #include <plait/plugin/kernel.hpp>
+#include <plait/plugin/op.hpp>
 #include <plait/plugin/options.hpp>
 
 // Defines the entry symbol, the table and the note; the braces that follow add the items: `host` is a plait::Host,

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kit/dtype.hpp"
 #include "plugins/comm/call.hpp"
 #include "plugins/comm/reduce.hpp"
 
@@ -12,7 +13,7 @@ using comm_support::bytes_of;
 using comm_support::ElementRange;
 using comm_support::row;
 using comm_support::shard_range;
-using support::dtype_bytes;
+using kit::dtype_bytes;
 
 // Up to here everybody sends everything to everybody: one round of messages in place of two.
 constexpr uint64_t kSmall = 16 * 1024;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kit/dtype.hpp"
 #include "plugins/comm/shm/channel.hpp"
 
 namespace plait::comm_shm {
@@ -16,7 +17,7 @@ constexpr uint64_t kMemoryChunkBytes = 64 * 1024;
 }  // namespace
 
 Chunking::Chunking(const plait_comm_desc& d, uint32_t members, bool in_memory) {
-  const uint64_t size = std::max<uint64_t>(support::dtype_bytes(d.dtype), 1);
+  const uint64_t size = std::max<uint64_t>(kit::dtype_bytes(d.dtype), 1);
   if (in_memory) {
     per_peer = false;
     chunk = kMemoryChunkBytes / size;

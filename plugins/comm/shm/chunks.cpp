@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kit/dtype.hpp"
 #include "plugins/comm/reduce.hpp"
 #include "plugins/comm/shm/channel.hpp"
 #include "plugins/comm/shm/copy.hpp"
@@ -23,14 +24,14 @@ struct Chunk {
 Chunk chunk_of(const CallState& c, uint64_t number) {
   const uint64_t first = number * c.chunking.chunk,
                  n = std::min(c.chunking.chunk, c.desc.n - first);
-  return {number, first, n, n * support::dtype_bytes(c.desc.dtype)};
+  return {number, first, n, n * kit::dtype_bytes(c.desc.dtype)};
 }
 // The chunk's place in a row of the caller's tensors.
 const char* in_row(const CallState& c, const Chunk& k, uint64_t r) {
-  return row(c.desc, c.desc.in, r) + k.first * support::dtype_bytes(c.desc.dtype);
+  return row(c.desc, c.desc.in, r) + k.first * kit::dtype_bytes(c.desc.dtype);
 }
 char* out_row(const CallState& c, const Chunk& k, uint64_t r) {
-  return row(c.desc, c.desc.out, r) + k.first * support::dtype_bytes(c.desc.dtype);
+  return row(c.desc, c.desc.out, r) + k.first * kit::dtype_bytes(c.desc.dtype);
 }
 // Row i of the chunk in a member's buffer.
 char* staged_row(const CallState& c, const Chunk& k, uint32_t member, uint64_t i) {
@@ -60,7 +61,7 @@ template <class Rows>
 void reduce(CallState& c, const Chunk& k, char* out, Rows rows) {
   constexpr uint64_t kBlock = 4096;  // bytes on their way past the caches
   const uint32_t members = c.channel.size();
-  const uint64_t size = support::dtype_bytes(c.desc.dtype);
+  const uint64_t size = kit::dtype_bytes(c.desc.dtype);
   std::vector<const void*>& at = c.rows;
   for (uint32_t m = 0; m < members; ++m) at[m] = rows(m);
   const auto reduce_to = [&](void* to, uint64_t n) {
@@ -134,7 +135,7 @@ Flag& reducer_of(const CallState& c, uint64_t number) {
 void reduce_in_memory(CallState& c, const Chunk& k) {
   constexpr uint64_t kBlock = 4096;  // bytes
   const uint32_t members = c.channel.size();
-  const uint64_t size = support::dtype_bytes(c.desc.dtype),
+  const uint64_t size = kit::dtype_bytes(c.desc.dtype),
                  at = c.memory->offset_of(c.desc.out) + k.first * size;
   alignas(kLine) char block[kBlock];
   for (uint64_t done = 0; done < k.bytes; done += kBlock) {

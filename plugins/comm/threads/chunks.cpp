@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kit/dtype.hpp"
 #include "plugins/comm/call.hpp"
 #include "plugins/comm/reduce.hpp"
 
@@ -27,7 +28,7 @@ template <class Then>
 void reduce(const MatchedCalls& matched, PendingCall& call, uint64_t skip, uint64_t first,
             uint64_t n, const std::atomic<bool>& stop, Then then) {
   const plait_comm_desc& d = call.desc;
-  const uint64_t size = support::dtype_bytes(d.dtype);
+  const uint64_t size = kit::dtype_bytes(d.dtype);
   for (uint64_t at = 0; at < n && !stop.load(std::memory_order_relaxed); at += kStride) {
     const uint64_t count = std::min(kStride, n - at), offset = (first + at) * size;
     for (size_t r = 0; r < matched.members.size(); ++r)
@@ -41,7 +42,7 @@ void all_reduce(const MatchedCalls& matched, PendingCall& call, const std::atomi
   const plait_comm_desc& d = call.desc;
   const auto ranks = static_cast<uint32_t>(matched.members.size());
   const auto part = comm_support::shard_range(d.n, call.rank, ranks);
-  const uint64_t size = support::dtype_bytes(d.dtype);
+  const uint64_t size = kit::dtype_bytes(d.dtype);
   reduce(matched, call, 0, part.first, part.count, stop, [&](uint64_t offset, uint64_t count) {
     char* own = static_cast<char*>(d.out) + offset;
     comm_support::reduce_rows(d.dtype, d.reduction, call.rows.data(), ranks, own, count);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "kit/dtype.hpp"
 #include "plugins/support/dtype.hpp"
 
 namespace plait::data::npy {
@@ -146,7 +147,7 @@ Header parse(const SourceFile& source, std::span<const uint8_t> file) {
     source.bad(start,
                "the array is a single number, expected samples along its first axis; save it with "
                "shape (n, …)");
-  uint64_t bytes = support::dtype_bytes(header.dtype);
+  uint64_t bytes = kit::dtype_bytes(header.dtype);
   for (const int64_t d : header.dims)
     if (!multiply(bytes, static_cast<uint64_t>(d), bytes))
       source.bad(start, "the extents multiply to more than 2^64 bytes");

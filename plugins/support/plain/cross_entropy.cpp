@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kit/ops/cross_entropy.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kit/ops/gather.hpp"
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"

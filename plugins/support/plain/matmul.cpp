@@ -1,5 +1,6 @@
 // matmul: y[b,m,n] = act(op(a)[b,m,k] op(b)[b,k,n] + bias[n]), or y = c + op(a) op(b); on request also
 // the sum of the squares of y. One row of y at a time, in double.
+#include "kit/ops/matmul.hpp"
 #include "plugins/support/activation.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
@@ -11,8 +12,7 @@ class PlainMatmul {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const Matmul p = parse_matmul(d);
-    need(activation_named(p.activation).has_value(), d,
-         "unknown activation '" + p.activation + "'");
+    need(activation_named(p.activation).has_value(), "unknown activation '" + p.activation + "'");
     choice.workspace = Scratch::bytes(2 * p.n + p.k);
     why = "plain loops in double";
     return true;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kit/ops/norm.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 

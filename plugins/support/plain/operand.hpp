@@ -4,10 +4,12 @@
 #include <span>
 #include <vector>
 
+#include "kit/op_attrs.hpp"
 #include "plugins/support/elements.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::support {
+
+using namespace kit;  // shapes and attributes of ops
 
 // Types of all operands of a desc, inputs then outputs.
 inline std::vector<uint32_t> operand_types(const plait_op_desc& d) {

@@ -12,15 +12,7 @@ namespace plait::support {
 // The items for one device, all called "plain". `device` is a literal; so the items live as long as the vector.
 std::vector<plait_kernel_item> plain_kernels(const char* device);
 
-// Of each family; each appends its items.
-void add_plain_map(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_matmul(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_reduce(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_softmax(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_cross_entropy(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_norm(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_gather(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_layout(std::vector<plait_kernel_item>& out, const char* device);
-void add_plain_random(std::vector<plait_kernel_item>& out, const char* device);
+// The list that the build makes of this folder: each file X.cpp appends its items in add_plain_X(out, device).
+void add_plain_families(std::vector<plait_kernel_item>& out, const char* device);
 
 }  // namespace plait::support

@@ -1,4 +1,5 @@
 // random: uniform and normal numbers from Philox; see philox.hpp for who gets which number.
+#include "kit/ops/random.hpp"
 #include "plugins/support/philox.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
@@ -29,9 +30,9 @@ class PlainRandom {
     const uint64_t q = e / 4;
     const auto high =
         shape_.by_sample ? static_cast<uint32_t>(sample) : static_cast<uint32_t>(q >> 32);
-    const PhiloxBlock block =
-        philox({static_cast<uint32_t>(q), high, static_cast<uint32_t>(step), shape_.stream},
-               shape_.key0, shape_.key1);
+    const PhiloxBlock block = philox(
+        {static_cast<uint32_t>(q), high, static_cast<uint32_t>(step), stream_word(shape_.stream)},
+        static_cast<uint32_t>(shape_.seed), static_cast<uint32_t>(shape_.seed >> 32));
     if (!shape_.normal) return double{to_uniform(block[e % 4])};
     return to_normal(block[e % 4 / 2 * 2], block[e % 4 / 2 * 2 + 1])[e % 2];
   }

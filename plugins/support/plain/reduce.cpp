@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kit/ops/reduce.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kit/ops/rows.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 
@@ -49,12 +50,12 @@ template <auto F, uint32_t kInputs>
 class PlainRows {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    choice.workspace = Scratch::bytes(kInputs * parse_softmax(d, kInputs).cols);
+    choice.workspace = Scratch::bytes(kInputs * parse_rows(d, kInputs).cols);
     why = "plain loops in double";
     return true;
   }
   PlainRows(plait_device*, const plait_op_desc& d)
-      : shape_(parse_softmax(d, kInputs)), types_(operand_types(d)) {}
+      : shape_(parse_rows(d, kInputs)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const Operands op(types_, operands);
     Scratch scratch(workspace);

@@ -37,7 +37,7 @@ plait_error* gradient(plait_builder* b, const plait_op_use* use, plait_value* d_
 double flops(const plait_op_desc* desc) { return 1e6 * real_attr(*desc, "ms", 1); }
 
 constexpr plait_op_item op_item(const char* name, const char* help, decltype(&gradient) rule) {
-  return {sizeof(plait_op_item), name, help, 1, 0, infer, rule, flops};
+  return {sizeof(plait_op_item), name, help, 1, 0, infer, rule, flops, nullptr, 0, 0, nullptr};
 }
 
 constexpr plait_op_item kOps[] = {

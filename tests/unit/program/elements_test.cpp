@@ -8,8 +8,8 @@
 #include "engine/base/files.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/elements.hpp"
-#include "engine/program/rule.hpp"
-#include "engine/program/rules.hpp"
+#include "engine/program/op_def.hpp"
+#include "engine/program/op_registry.hpp"
 
 using namespace plait;
 using namespace plait::program;
@@ -19,8 +19,8 @@ namespace {
 struct Fixture {
   Log log;
   plugin::Registry registry{log, FileSystem::posix(), {}};
-  RuleBook rules{registry};
-  Graph g{&rules};
+  OpRegistry ops{registry};
+  Graph g{&ops};
   ValueId in(Dims dims, uint32_t dtype) {
     return g.persistent("x", make_shape(dtype, dims), {0, 0});
   }
@@ -130,7 +130,7 @@ TEST_CASE_FIXTURE(Fixture, "casts: of a constant, to the type that is there, and
 }
 
 TEST_CASE_FIXTURE(Fixture, "a graph's own float type is that of what no operand gives a type") {
-  Graph wide(&rules, PLAIT_F64);
+  Graph wide(&ops, PLAIT_F64);
   const auto type_of = [&](ValueId v) { return wide.shape(v).dtype; };
   const ValueId ids = wide.persistent("ids", make_shape(PLAIT_I32, {3}), {0, 0}),
                 counter = wide.persistent("counter", make_shape(PLAIT_I64, {2}), {0, 0});
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Fixture, "statistics and losses per row are as wide as sums of
 
 TEST_CASE_FIXTURE(Fixture, "a gradient has the type of its value, whatever it came through") {
   const ValueId w = in({4}, PLAIT_F32);
-  g.value(w).wants_gradient = true;
+  g.value(w).requires_grad = true;
   const ValueId wide = g.as_type(w, PLAIT_F64);
   const ValueId loss = g.apply1("reduce", {g.apply1("mul", {wide, wide})},
                                 {attr("axes", std::vector<int64_t>{0}), attr("keep", false)});

@@ -7,7 +7,7 @@
 
 #include "engine/base/files.hpp"
 #include "engine/program/passes.hpp"
-#include "engine/program/rules.hpp"
+#include "engine/program/op_registry.hpp"
 
 using namespace plait;
 using namespace plait::program;
@@ -17,8 +17,8 @@ namespace {
 struct Fixture {
   Log log;
   plugin::Registry registry{log, FileSystem::posix(), {}};
-  RuleBook rules{registry};
-  Graph g{&rules};
+  OpRegistry ops{registry};
+  Graph g{&ops};
   Fixture() { g.scope = "model.fc1"; }
   ValueId in(Dims dims) { return g.persistent("x", make_shape(PLAIT_F32, dims), {0, 0}); }
   // What a look through all ops says.

@@ -8,8 +8,8 @@
 
 #include "engine/base/files.hpp"
 #include "engine/program/differentiate.hpp"
-#include "engine/program/rule.hpp"
-#include "engine/program/rules.hpp"
+#include "engine/program/op_def.hpp"
+#include "engine/program/op_registry.hpp"
 
 using namespace plait;
 using namespace plait::program;
@@ -19,25 +19,25 @@ namespace {
 struct Fixture {
   Log log;
   plugin::Registry registry{log, FileSystem::posix(), {}};
-  RuleBook rules{registry};
-  Graph g{&rules};
+  OpRegistry ops{registry};
+  Graph g{&ops};
   std::vector<ValueId> parameters;
 
   ValueId parameter(Dims dims) {
     const ValueId v = g.persistent("w", make_shape(PLAIT_F32, dims), {0, 0});
-    g.value(v).wants_gradient = true;
+    g.value(v).requires_grad = true;
     parameters.push_back(v);
     return v;
   }
   // (8, 16), by a product with a bias: what an activation's layer reads.
   ValueId linear(const char* scope, ValueId v) {
     g.scope = scope;
-    return operator_(g, "add", g.apply1("matmul", {v, parameter({16, 16})}), parameter({16}));
+    return binary(g, "add", g.apply1("matmul", {v, parameter({16, 16})}), parameter({16}));
   }
   ValueId gelu(const char* scope, ValueId x) {
     g.scope = scope;
     const ValueId e = g.apply1("erf", {scaled(g, x, 0.70710678)});
-    return operator_(g, "mul", scaled(g, x, 0.5), operator_(g, "add", e, g.constant(1)));
+    return binary(g, "mul", scaled(g, x, 0.5), binary(g, "add", e, g.constant(1)));
   }
   ValueId input() { return g.persistent("x", make_shape(PLAIT_F32, {8, 16}), {0, 64}); }
   // Ends with a product, whose gradient reads `y`, and differentiates.
@@ -126,9 +126,9 @@ TEST_CASE_FIXTURE(Fixture, "the fewest bytes are kept: a row in place of what it
   const ValueId row = g.apply1("reduce", {x},
                                {attr("kind", std::string("max")),
                                 attr("axes", std::vector<int64_t>{0}), attr("keep", true)});
-  const ValueId wide = operator_(g, "mul", g.apply1("exp", {row}),
+  const ValueId wide = binary(g, "mul", g.apply1("exp", {row}),
                                  g.persistent("m", make_shape(PLAIT_F32, {8, 16}), {0, 128}));
-  const ValueId y = operator_(g, "mul", x, g.apply1("sqrt", {wide}));
+  const ValueId y = binary(g, "mul", x, g.apply1("sqrt", {wide}));
   train(y);
   rematerialize(g);
   const Values all = kept();
@@ -141,7 +141,7 @@ TEST_CASE_FIXTURE(Fixture, "a chain that no single map could hold is left as it 
   const ValueId x = linear("model.fc", input());
   ValueId v = x;
   g.scope = "model.chain";
-  for (int i = 0; i < 40; ++i) v = operator_(g, "mul", g.apply1("exp", {v}), x);
+  for (int i = 0; i < 40; ++i) v = binary(g, "mul", g.apply1("exp", {v}), x);
   train(v);
   const size_t n = g.ops().size();
   rematerialize(g);

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
-#include "engine/program/rule.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
 using namespace plait;

@@ -1,105 +1,24 @@
 // Every op's gradient rule against central differences, in double on the reference device. One table.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <set>
 
 #include "engine/base/error.hpp"
 #include "engine/program/differentiate.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
 using namespace plait;
 using program::attr;
-using program::Attrs;
 using program::Graph;
 using program::make_shape;
 using program::ValueId;
 
 namespace {
 
-struct Case {
-  std::string op;
-  std::vector<program::Dims> inputs;  // floats
-  Attrs attrs;
-  double low = -1.5, high = 1.5;  // range of the inputs
-  std::vector<std::vector<double>> indices =
-      {};  // integer inputs, appended; shape: the leading dims of input 0
-  program::Dims index_dims = {};
-};
-
-Attrs axes(const char* kind, std::vector<int64_t> list, bool keep) {
-  return {attr("kind", std::string(kind)), attr("axes", std::move(list)), attr("keep", keep)};
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const char* op : {"copy", "neg", "abs", "exp", "tanh", "sigmoid", "erf", "relu", "expm1"})
-    all.push_back({op, {{3, 5}}, {}});
-  for (const uint32_t to : {PLAIT_F32, PLAIT_F64})
-    all.push_back({"cast", {{3, 5}}, {attr("dtype", static_cast<int64_t>(to))}});
-  for (const char* op : {"log", "sqrt", "rsqrt", "recip", "log1p"})
-    all.push_back({op, {{3, 5}}, {}, 0.3, 2.0});
-  for (const char* op : {"floor", "sign"}) all.push_back({op, {{7}}, {}, 0.1, 0.9});
-  for (const char* op : {"add", "sub", "mul", "max", "min"}) {
-    all.push_back({op, {{3, 5}, {3, 5}}, {}});
-    all.push_back({op, {{3, 5}, {5}}, {}});
-    all.push_back({op, {{3, 1}, {4, 1, 5}}, {}});
-    all.push_back({op, {{2, 3}, {}}, {}});
-  }
-  all.push_back({"div", {{3, 5}, {5}}, {}, 0.5, 2.0});
-  all.push_back({"pow", {{3, 5}, {5}}, {}, 0.5, 2.0});
-  all.push_back({"fma", {{3, 5}, {5}, {3, 1}}, {}});
-  all.push_back({"select", {{4}, {4}, {4}}, {}, 0.2, 1.0});
-  for (bool ta : {false, true})
-    for (bool tb : {false, true}) {
-      const Attrs t = {attr("transpose_a", ta), attr("transpose_b", tb)};
-      const program::Dims a = ta ? program::Dims{4, 3} : program::Dims{3, 4},
-                          b = tb ? program::Dims{2, 4} : program::Dims{4, 2};
-      all.push_back({"matmul", {a, b}, t});
-      program::Dims ba = a, bb = b;
-      ba.insert(ba.begin(), 2);
-      bb.insert(bb.begin(), 2);
-      all.push_back({"matmul", {ba, bb}, t});
-      if (!ta) all.push_back({"matmul", {ba, b}, t});
-    }
-  all.push_back({"matmul", {{3, 4}, {2, 4}, {2}}, {attr("transpose_b", true), attr("bias", true)}});
-  for (const char* kind : {"sum", "sum_squares", "max"})
-    for (bool keep : {true, false}) {
-      all.push_back({"reduce", {{3, 4, 2}}, axes(kind, {1}, keep)});
-      all.push_back({"reduce", {{3, 4, 2}}, axes(kind, {0, 2}, keep)});
-    }
-  all.push_back({"softmax", {{3, 5}}, {}});
-  all.push_back({"log_softmax", {{2, 3, 5}}, {}});
-  for (double s : {0.0, 0.1}) {
-    Case c{"cross_entropy", {{4, 5}}, {attr("label_smoothing", s)}};
-    c.indices = {{0, 4, -1, 2}};
-    c.index_dims = {4};
-    all.push_back(c);
-  }
-  all.push_back({"layer_norm", {{3, 5}, {5}, {5}}, {attr("eps", 1e-5)}});
-  all.push_back({"rms_norm", {{2, 3, 5}, {5}}, {attr("eps", 1e-5)}});
-  Case gather{"gather", {{6, 3}}, {}};
-  gather.indices = {{0, 5, 2, 2}};
-  gather.index_dims = {2, 2};
-  all.push_back(gather);
-  Case scatter{"scatter_add", {{2, 2, 3}}, {attr("rows", int64_t{6})}};
-  scatter.indices = {{0, 5, 2, 2}};
-  scatter.index_dims = {2, 2};
-  all.push_back(scatter);
-  all.push_back({"reshape", {{3, 4}}, {attr("shape", program::Dims{2, 6})}});
-  all.push_back({"transpose", {{2, 3, 4}}, {attr("perm", std::vector<int64_t>{2, 0, 1})}});
-  all.push_back({"slice",
-                 {{3, 6}},
-                 {attr("axis", int64_t{1}), attr("start", int64_t{1}), attr("stop", int64_t{4})}});
-  all.push_back(
-      {"pad",
-       {{3, 2}},
-       {attr("axis", int64_t{1}), attr("before", int64_t{1}), attr("after", int64_t{2})}});
-  all.push_back({"concat", {{3, 2}, {3, 1}, {3, 4}}, {attr("axis", int64_t{1})}});
-  return all;
-}
+using program::OpDef;
+using program::OpExample;
 
 // Numbers that no kink (0, ties) is near to.
 std::vector<double> numbers(size_t n, double low, double high, unsigned salt) {
@@ -112,89 +31,110 @@ std::vector<double> numbers(size_t n, double low, double high, unsigned salt) {
   return v;
 }
 
-// loss = sum over outputs of output * fixed weights, so that every output element matters differently.
-ValueId weighted_loss(Graph& g, const std::vector<ValueId>& outputs, const std::string& op) {
+// loss = sum over outputs of output * fixed weights, so that every output element matters differently. What is kept for the
+// backward pass alone does not count.
+ValueId weighted_loss(Graph& g, const OpDef& def, const std::vector<ValueId>& outputs,
+                      ValueId weights) {
   ValueId loss = 0;
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    if (k > 0 && (op == "cross_entropy" || op == "layer_norm" || op == "rms_norm"))
-      break;  // kept for backward only
-    const plait_shape& s = g.shape(outputs[k]);
-    ValueId flat = program::reshaped(g, outputs[k], {1, program::elements(s)});
-    // weights 1, 2, 3, ...: a matmul with them is the weighted sum
-    ValueId sum = 0;
-    for (int64_t i = 0; i < program::elements(s); ++i) {
-      const ValueId e = g.apply1("slice", {flat},
-                                 {attr("axis", int64_t{1}), attr("start", i), attr("stop", i + 1)});
-      const ValueId term = program::scaled(g, e, 0.5 + 0.25 * static_cast<double>(i % 7));
-      sum = sum ? program::binary(g, "add", sum, term) : term;
-    }
-    sum = program::reshaped(g, sum, {});
+  for (size_t k = 0; k < std::min(outputs.size(), def.differentiable_outputs); ++k) {
+    const int64_t n = program::elements(g.shape(outputs[k]));
+    const ValueId own = g.apply1(
+        "slice", {weights}, {attr("axis", int64_t{0}), attr("start", int64_t{0}), attr("stop", n)});
+    const ValueId terms = program::binary(g, "mul", program::reshaped(g, outputs[k], {n}), own);
+    const ValueId sum = program::sum_to(g, terms, make_shape(PLAIT_F64, {}));
     loss = loss ? program::binary(g, "add", loss, sum) : sum;
   }
   return loss;
 }
 
+constexpr int64_t kWeights = 256;
+
+// The program of one example: loss, then the gradients of all float inputs. Its last input are the weights.
+struct Probe {
+  Probe(test::Runner& runner, const OpDef& def, const OpExample& example)
+      : n_floats(example.inputs.size()),
+        inputs(values_of(example)),
+        program(runner.prepare(shapes_of(example), [&](Graph& g, std::vector<ValueId> in) {
+          const ValueId weights = in.back();
+          in.pop_back();
+          g.value(weights).requires_grad = false;
+          const auto outputs = g.apply(def.name, in, example.attrs);
+          narrow = g.shape(outputs[0]).dtype != PLAIT_F64;
+          const ValueId loss = weighted_loss(g, def, outputs, weights);
+          in.resize(n_floats);
+          const auto d = program::differentiate(g, loss, in);
+          std::vector<ValueId> out{loss};
+          for (size_t i = 0; i < d.size(); ++i)
+            out.push_back(d[i] ? d[i] : program::filled(g, g.shape(in[i]), 0));
+          return out;
+        })) {
+    for (size_t i = 0; i < inputs.size(); ++i) program.set(i, inputs[i]);
+    exact = program.run();
+  }
+
+  static std::vector<plait_shape> shapes_of(const OpExample& e) {
+    std::vector<plait_shape> shapes;
+    for (const auto& dims : e.inputs) shapes.push_back(make_shape(PLAIT_F64, dims));
+    for (size_t i = 0; i < e.indices.size(); ++i)
+      shapes.push_back(make_shape(PLAIT_I32, e.index_dims));
+    shapes.push_back(make_shape(PLAIT_F64, {kWeights}));
+    return shapes;
+  }
+  static test::Runner::Values values_of(const OpExample& e) {
+    test::Runner::Values all;
+    for (size_t i = 0; i < e.inputs.size(); ++i)
+      all.push_back(
+          numbers(static_cast<size_t>(program::elements(make_shape(PLAIT_F64, e.inputs[i]))), e.low,
+                  e.high, static_cast<unsigned>(i)));
+    all.insert(all.end(), e.indices.begin(), e.indices.end());
+    std::vector<double>& weights = all.emplace_back(kWeights);
+    for (size_t i = 0; i < weights.size(); ++i)
+      weights[i] = 0.5 + 0.25 * static_cast<double>(i % 7);
+    return all;
+  }
+
+  // The loss where element e of input i is moved by h.
+  double loss_at(size_t i, size_t e, double h) {
+    std::vector<double> moved = inputs[i];
+    moved[e] += h;
+    program.set(i, moved);
+    const double loss = program.run()[0][0];
+    program.set(i, inputs[i]);
+    return loss;
+  }
+
+  size_t n_floats;
+  test::Runner::Values inputs;
+  bool narrow = false;  // results in f32 limit what a difference can show
+  test::Runnable program;
+  test::Runner::Values exact;  // loss, gradients
+};
+
+void check_example(test::Runner& runner, const OpDef& def, const OpExample& example) {
+  Probe probe(runner, def, example);
+  const double h = probe.narrow ? 1e-2 : 1e-5, tolerance = probe.narrow ? 2e-4 : 1e-7;
+  for (size_t i = 0; i < probe.n_floats; ++i) {
+    const bool flat = std::count(example.flat.begin(), example.flat.end(), i) > 0;
+    const size_t n = probe.inputs[i].size(), step = n > 12 ? 3 : 1;
+    for (size_t e = 0; e < n; e += step) {
+      const double numeric =
+          flat ? 0 : (probe.loss_at(i, e, h) - probe.loss_at(i, e, -h)) / (2 * h);
+      CAPTURE(i);
+      CAPTURE(e);
+      CHECK(probe.exact[i + 1][e] == doctest::Approx(numeric).epsilon(tolerance).scale(1));
+    }
+  }
+}
+
 }  // namespace
 
-TEST_CASE("gradients agree with central differences") {
+TEST_CASE("the gradients of every definition agree with central differences") {
   test::Runner runner("reference");
-  std::set<std::string> covered;
-  for (const Case& c : cases()) {
-    CAPTURE(c.op);
-    covered.insert(c.op);
-    std::vector<plait_shape> shapes;
-    test::Runner::Values inputs;
-    for (size_t i = 0; i < c.inputs.size(); ++i) {
-      shapes.push_back(make_shape(PLAIT_F64, c.inputs[i]));
-      inputs.push_back(numbers(static_cast<size_t>(program::elements(shapes.back())), c.low, c.high,
-                               static_cast<unsigned>(i)));
-      CAPTURE(program::text(shapes.back()));
-    }
-    for (const auto& index : c.indices) {
-      shapes.push_back(make_shape(PLAIT_I32, c.index_dims));
-      inputs.push_back(index);
-    }
-    auto loss_of = [&](Graph& g, const std::vector<ValueId>& in) {
-      return weighted_loss(g, g.apply(c.op, in, c.attrs), c.op);
-    };
-    const auto exact = runner.run(shapes, inputs, [&](Graph& g, const std::vector<ValueId>& in) {
-      const ValueId loss = loss_of(g, in);
-      const std::vector<ValueId> floats(in.begin(),
-                                        in.begin() + static_cast<long>(c.inputs.size()));
-      auto d = program::differentiate(g, loss, floats);
-      std::vector<ValueId> out{loss};
-      for (size_t i = 0; i < d.size(); ++i)
-        out.push_back(d[i] ? d[i] : program::filled(g, g.shape(in[i]), 0));
-      return out;
-    });
-    auto value = [&](const test::Runner::Values& at) {
-      return runner.run(shapes, at, [&](Graph& g, const std::vector<ValueId>& in) {
-        return std::vector{loss_of(g, in)};
-      })[0][0];
-    };
-    // Outputs in f32 (cross-entropy's rows) limit what a difference can show.
-    const bool narrow = c.op == "cross_entropy" || c.op == "cast";
-    const double h = narrow ? 1e-2 : 1e-5, tolerance = narrow ? 2e-4 : 1e-7;
-    const bool flat = c.op == "select";  // of the condition
-    for (size_t i = 0; i < c.inputs.size(); ++i)
-      for (size_t e = 0; e<inputs[i].size(); e += inputs[i].size()> 12 ? 3 : 1) {
-        auto up = inputs, down = inputs;
-        up[i][e] += h;
-        down[i][e] -= h;
-        const double numeric = flat && i == 0 ? 0 : (value(up) - value(down)) / (2 * h);
-        CAPTURE(i);
-        CAPTURE(e);
-        CHECK(exact[i + 1][e] == doctest::Approx(numeric).epsilon(tolerance).scale(1));
-      }
-  }
-  // The table is complete: each core op with a gradient and each element-wise name stands in it.
-  for (const program::Rule* r : program::core_rules())
-    if (r->gradient && std::string(r->name) != "map")
-      CHECK_MESSAGE(covered.count(r->name) == 1, r->name);
-  for (const auto& name : program::elementwise_names()) {
-    const bool truth = name == "lt" || name == "le" || name == "eq" || name == "and" ||
-                       name == "or" || name == "not" || name == "is_finite";
-    if (!truth) CHECK_MESSAGE(covered.count(name) == 1, name);
+  for (const OpDef* def : program::core_ops()) {
+    CAPTURE(def->name);
+    if (!def->vjp || def->audience != program::Audience::kEveryone) continue;
+    REQUIRE_MESSAGE(def->examples, "a definition with a gradient needs examples");
+    for (const OpExample& example : def->examples()) check_example(runner, *def, example);
   }
 }
 

@@ -38,55 +38,56 @@ inline std::shared_ptr<plugin::Registry> load_plugins(const std::vector<std::str
   return {plugins, &plugins->registry};
 }
 
-// inputs: values by name, f64; build writes the graph and returns its outputs.
-class Runner {
+// A graph that a test wrote, compiled, with its memory: run as often as wanted.
+class Runnable {
  public:
-  explicit Runner(std::string device)
-      : registry_(load_plugins({"device-" + device})), device_(std::move(device)) {}
-
   using Values = std::vector<std::vector<double>>;
+
+  // build(graph, inputs) writes the graph and returns its outputs.
   template <class Build>
-  Values run(const std::vector<plait_shape>& shapes, const Values& inputs, Build&& build) {
-    auto p = std::make_shared<plan::Plan>();
-    p->registry = registry_;
-    p->rules = std::make_unique<program::RuleBook>(*registry_);
-    p->device = device_;
-    const plait_device_item& item = registry_->device(device_);
+  Runnable(std::shared_ptr<plugin::Registry> registry, const std::string& device,
+           const std::vector<plait_shape>& shapes, Build&& build)
+      : plan_(std::make_shared<plan::Plan>()), shapes_(shapes) {
+    plan_->registry = std::move(registry);
+    plan_->ops = std::make_unique<program::OpRegistry>(*plan_->registry);
+    plan_->device = device;
+    const plait_device_item& item = plan_->registry->device(device);
     config::Problems problems;
-    p->device_options =
+    plan_->device_options =
         config::OptionSet::check(config::Node::table(config::Origin::none()),
                                  {item.options, item.n_options}, {}, "device", {}, problems);
-    auto graph = std::make_unique<program::Graph>(p->rules.get());
+    auto graph = std::make_unique<program::Graph>(plan_->ops.get());
     graph->scope = "test";
-    const int32_t segment = p->storage.add("values", plan::Category::kInputs);
+    const int32_t segment = plan_->storage.add("values", plan::Category::kInputs);
     std::vector<program::ValueId> ids;
-    std::vector<plan::BufferRef> places;
     for (size_t i = 0; i < shapes.size(); ++i) {
-      places.push_back(p->storage.allocate(segment, program::bytes(shapes[i])));
-      ids.push_back(graph->persistent("in" + std::to_string(i), shapes[i], places.back()));
+      places_.push_back(plan_->storage.allocate(segment, program::bytes(shapes[i])));
+      ids.push_back(graph->persistent("in" + std::to_string(i), shapes[i], places_.back()));
       graph->value(ids.back()).requires_grad = program::is_float(shapes[i].dtype);
     }
-    std::vector<plan::BufferRef> out_places;
-    std::vector<plait_shape> out_shapes;
     for (program::ValueId v : build(*graph, ids)) {
-      out_shapes.push_back(graph->shape(v));
-      out_places.push_back(p->storage.allocate(segment, program::bytes(out_shapes.back())));
-      graph->bind(v, out_places.back());
+      out_shapes_.push_back(graph->shape(v));
+      out_places_.push_back(plan_->storage.allocate(segment, program::bytes(out_shapes_.back())));
+      graph->bind(v, out_places_.back());
     }
-    const int32_t program = p->add(plan::compile("test", std::move(graph), *p));
-    p->storage.lay_out();
-    p->transient_bytes = p->programs[0].transient_bytes;
-    runtime::Executor executor(p);
-    for (size_t i = 0; i < shapes.size(); ++i) write(executor, places[i], shapes[i], inputs[i]);
-    executor.launch(program);
-    executor.sync();
+    program_ = plan_->add(plan::compile("test", std::move(graph), *plan_));
+    plan_->storage.lay_out();
+    plan_->transient_bytes = plan_->programs[0].transient_bytes;
+    executor_ = std::make_unique<runtime::Executor>(plan_);
+  }
+
+  void set(size_t input, const std::vector<double>& values) {
+    write(*executor_, places_[input], shapes_[input], values);
+  }
+  Values run() {
+    executor_->launch(program_);
+    executor_->sync();
     Values out;
-    for (size_t i = 0; i < out_places.size(); ++i)
-      out.push_back(read(executor, out_places[i], out_shapes[i]));
-    last_ = p;
+    for (size_t i = 0; i < out_places_.size(); ++i)
+      out.push_back(read(*executor_, out_places_[i], out_shapes_[i]));
     return out;
   }
-  const plan::Program& last_program() const { return last_->programs[0]; }
+  const plan::Program& program() const { return plan_->programs[0]; }
 
  private:
   template <class T>
@@ -115,9 +116,36 @@ class Runner {
     return out;
   }
 
+  std::shared_ptr<plan::Plan> plan_;
+  std::vector<plait_shape> shapes_, out_shapes_;
+  std::vector<plan::BufferRef> places_, out_places_;
+  int32_t program_ = 0;
+  std::unique_ptr<runtime::Executor> executor_;
+};
+
+class Runner {
+ public:
+  explicit Runner(std::string device)
+      : registry_(load_plugins({"device-" + device})), device_(std::move(device)) {}
+
+  using Values = Runnable::Values;
+  template <class Build>
+  Runnable prepare(const std::vector<plait_shape>& shapes, Build&& build) {
+    return Runnable(registry_, device_, shapes, std::forward<Build>(build));
+  }
+  // Once, with these inputs.
+  template <class Build>
+  Values run(const std::vector<plait_shape>& shapes, const Values& inputs, Build&& build) {
+    last_ = std::make_unique<Runnable>(registry_, device_, shapes, std::forward<Build>(build));
+    for (size_t i = 0; i < shapes.size(); ++i) last_->set(i, inputs[i]);
+    return last_->run();
+  }
+  const plan::Program& last_program() const { return last_->program(); }
+
+ private:
   std::shared_ptr<plugin::Registry> registry_;
   std::string device_;
-  std::shared_ptr<plan::Plan> last_;
+  std::unique_ptr<Runnable> last_;
 };
 
 }  // namespace plait::test

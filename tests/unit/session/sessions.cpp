@@ -5,7 +5,7 @@
 
 #include "engine/config/bind.hpp"
 #include "engine/config/document.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 

@@ -44,7 +44,8 @@ double op_flops(const plait_op_desc*) {
   at("op.flops");
   return 1;
 }
-constexpr plait_op_item kOp{sizeof kOp, "faulty.op", "", 1, 0, op_infer, op_gradient, op_flops};
+constexpr plait_op_item kOp{sizeof kOp,  "faulty.op", "",      1, 0, op_infer,
+                            op_gradient, op_flops,    nullptr, 0, 0, nullptr};
 
 uint64_t values_of(const plait_op_desc* d) {
   uint64_t n = 1;

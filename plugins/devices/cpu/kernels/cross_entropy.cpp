@@ -138,6 +138,7 @@ PLAIT_CROSS_ENTROPY(i64, int64_t)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kit/ops/cross_entropy.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
@@ -166,7 +167,7 @@ template <bool kGrad>
 class CpuCrossEntropy {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::CrossEntropy s = support::parse_cross_entropy(d, kGrad);
+    const kit::CrossEntropy s = kit::parse_cross_entropy(d, kGrad);
     if (!all_f32(d, why)) return false;
     if (s.valid == 0 && s.x.cols > 0) {
       why = "all columns are padding";
@@ -177,7 +178,7 @@ class CpuCrossEntropy {
     return true;
   }
   CpuCrossEntropy(plait_device*, const plait_op_desc& d)
-      : shape_(support::parse_cross_entropy(d, kGrad)),
+      : shape_(kit::parse_cross_entropy(d, kGrad)),
         num_threads_(num_threads(shape_, d.threads)),
         rows_(pick(shape_.label, kGrad)) {}
   void run(plait_queue*, void* const* operands, void*) const {
@@ -195,12 +196,12 @@ class CpuCrossEntropy {
   }
 
  private:
-  static int num_threads(const support::CrossEntropy& s, uint32_t threads) {
+  static int num_threads(const kit::CrossEntropy& s, uint32_t threads) {
     const double work = static_cast<double>(s.x.rows) * (static_cast<double>(s.x.cols) + 16) *
                         kNanosecondsPerElement;
     return choose_num_threads(threads, work, s.x.rows);
   }
-  support::CrossEntropy shape_;
+  kit::CrossEntropy shape_;
   int num_threads_;
   RowsFunction rows_;
 };

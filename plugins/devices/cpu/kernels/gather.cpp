@@ -3,16 +3,16 @@
 #include <cstring>
 #include <limits>
 
+#include "kit/ops/gather.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 namespace {
 
-using support::Gather;
+using kit::Gather;
 
 constexpr double kNanosecondsPerByte = 0.1;
 
@@ -28,7 +28,7 @@ std::string variant(const char* what, int num_threads) {
 class CpuGather {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const Gather g = support::parse_gather(d);
+    const Gather g = kit::parse_gather(d);
     const int num_threads = num_threads_of(g, d);
     if (num_threads == 1) {
       why = "too small for threads";
@@ -39,14 +39,12 @@ class CpuGather {
     return true;
   }
   CpuGather(plait_device*, const plait_op_desc& d)
-      : g_(support::parse_gather(d)),
-        type_(d.inputs[0].dtype),
-        num_threads_(num_threads_of(g_, d)) {}
+      : g_(kit::parse_gather(d)), type_(d.inputs[0].dtype), num_threads_(num_threads_of(g_, d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* table = static_cast<const char*>(operands[0]);
     auto* y = static_cast<char*>(operands[2]);
-    const int64_t size = static_cast<int64_t>(support::dtype_bytes(type_)) * g_.width;
-    const double nan = support::is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
+    const int64_t size = static_cast<int64_t>(kit::dtype_bytes(type_)) * g_.width;
+    const double nan = kit::is_float(type_) ? std::numeric_limits<double>::quiet_NaN() : 0;
     in_parallel(num_threads_, g_.count, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t id = support::read_index(g_.index, operands[1], i);
@@ -64,7 +62,7 @@ class CpuGather {
 
  private:
   static int num_threads_of(const Gather& g, const plait_op_desc& d) {
-    return choose_num_threads(d.threads, cost(g, support::dtype_bytes(d.inputs[0].dtype)), g.count);
+    return choose_num_threads(d.threads, cost(g, kit::dtype_bytes(d.inputs[0].dtype)), g.count);
   }
   Gather g_;
   uint32_t type_;
@@ -75,9 +73,9 @@ class CpuGather {
 class CpuScatterAdd {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const Gather g = support::parse_scatter_add(d);
+    const Gather g = kit::parse_scatter_add(d);
     if (d.inputs[0].dtype != PLAIT_F32) {
-      why = std::string("takes f32 only, found ") + support::dtype_name(d.inputs[0].dtype);
+      why = std::string("takes f32 only, found ") + kit::dtype_name(d.inputs[0].dtype);
       return false;
     }
     choice.workspace = 0;
@@ -85,7 +83,7 @@ class CpuScatterAdd {
     return true;
   }
   CpuScatterAdd(plait_device*, const plait_op_desc& d)
-      : g_(support::parse_scatter_add(d)), num_threads_(num_threads_of(g_, d)) {}
+      : g_(kit::parse_scatter_add(d)), num_threads_(num_threads_of(g_, d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* dy = static_cast<const float*>(operands[0]);
     auto* y = static_cast<float*>(operands[2]);
@@ -95,8 +93,7 @@ class CpuScatterAdd {
       for (int64_t v = 0; v < g_.rows; ++v)
         std::memset(y + v * g_.width + first, 0, static_cast<size_t>(n) * sizeof(float));
       for (int64_t i = 0; i < g_.count; ++i) {
-        const int64_t row =
-            support::local_row(support::read_index(g_.index, operands[1], i), g_.first);
+        const int64_t row = kit::local_row(support::read_index(g_.index, operands[1], i), g_.first);
         if (row >= 0 && row < g_.rows)
           add_row(y + row * g_.width + first, dy + i * g_.width + first, n);
       }

@@ -10,15 +10,7 @@ namespace plait::cpu {
 constexpr const char* kDevice = "cpu";
 constexpr int32_t kFastPriority = 10;  // plain kernels have priority 0
 
-void add_matmul(std::vector<plait_kernel_item>& out);
-void add_matmul_f64(std::vector<plait_kernel_item>& out);
-void add_map(std::vector<plait_kernel_item>& out);
-void add_reduce(std::vector<plait_kernel_item>& out);
-void add_softmax(std::vector<plait_kernel_item>& out);
-void add_cross_entropy(std::vector<plait_kernel_item>& out);
-void add_norm(std::vector<plait_kernel_item>& out);
-void add_gather(std::vector<plait_kernel_item>& out);
-void add_layout(std::vector<plait_kernel_item>& out);
-void add_random(std::vector<plait_kernel_item>& out);
+// The list that the build makes of this folder: each file X.cpp appends its items in add_X(out).
+void add_families(std::vector<plait_kernel_item>& out);
 
 }  // namespace plait::cpu

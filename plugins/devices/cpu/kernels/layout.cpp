@@ -5,10 +5,10 @@
 #include <array>
 #include <cstring>
 
+#include "kit/ops/layout.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/support/dtype.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -17,7 +17,7 @@ constexpr double kNanosecondsPerByte = 0.15;
 constexpr int64_t kTile = 16, kStripe = 64;
 
 int num_threads_for(uint32_t threads, const plait_shape& y, int64_t parts) {
-  return choose_num_threads(threads, static_cast<double>(support::bytes(y)) * kNanosecondsPerByte,
+  return choose_num_threads(threads, static_cast<double>(kit::bytes(y)) * kNanosecondsPerByte,
                             parts);
 }
 
@@ -44,7 +44,7 @@ struct Walk {
   bool copied = false;  // rows of y are rows of x: `rows` elements each
 };
 
-Walk walk_of(const support::Transpose& t) {
+Walk walk_of(const kit::Transpose& t) {
   Walk w;
   const size_t n = t.extents.size();
   std::vector<int64_t> to(n);
@@ -70,7 +70,7 @@ Walk walk_of(const support::Transpose& t) {
 class CpuTranspose {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const Walk w = walk_of(support::parse_transpose(d));
+    const Walk w = walk_of(kit::parse_transpose(d));
     choice.workspace = 0;
     why = w.copied ? "rows copied" : "tiles of 16 by 16";
     if (const int num_threads = num_threads_for(d.threads, d.outputs[0], parts(w)); num_threads > 1)
@@ -78,10 +78,10 @@ class CpuTranspose {
     return true;
   }
   CpuTranspose(plait_device*, const plait_op_desc& d)
-      : w_(walk_of(support::parse_transpose(d))),
+      : w_(walk_of(kit::parse_transpose(d))),
         num_threads_(num_threads_for(d.threads, d.outputs[0], parts(w_))) {
-    if (support::elements(d.outputs[0]) == 0) return;
-    switch (support::dtype_bytes(d.outputs[0].dtype)) {
+    if (kit::elements(d.outputs[0]) == 0) return;
+    switch (kit::dtype_bytes(d.outputs[0].dtype)) {
       case 8:
         part_ = &CpuTranspose::part<uint64_t>;
         break;
@@ -150,7 +150,7 @@ class CpuBlocks {
   }
   CpuBlocks(plait_device*, const plait_op_desc& d)
       : blocks_(Parse(d)),
-        size_(static_cast<int64_t>(support::dtype_bytes(d.outputs[0].dtype))),
+        size_(static_cast<int64_t>(kit::dtype_bytes(d.outputs[0].dtype))),
         num_threads_(num_threads_for(d.threads, d.outputs[0], blocks_.outer)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     in_parallel(num_threads_, blocks_.outer, [&](int64_t first, int64_t last) {
@@ -160,7 +160,7 @@ class CpuBlocks {
         std::memset(y + first * step, 0, static_cast<size_t>((last - first) * step));
       for (int64_t o = first; o < last; ++o)
         for (size_t i = 0; i < blocks_.copies.size(); ++i) {
-          const support::BlockCopy& c = blocks_.copies[i];
+          const kit::BlockCopy& c = blocks_.copies[i];
           if (c.length > 0)
             std::memcpy(y + o * step + c.to * size_,
                         static_cast<const char*>(operands[i]) + (o * c.from_step + c.from) * size_,
@@ -170,7 +170,7 @@ class CpuBlocks {
   }
 
  private:
-  support::Blocks blocks_;
+  kit::Blocks blocks_;
   int64_t size_;
   int num_threads_;
 };
@@ -179,11 +179,9 @@ class CpuBlocks {
 
 void add_layout(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuTranspose>("tiled", "transpose", kDevice, kFastPriority));
-  out.push_back(
-      kernel<CpuBlocks<support::parse_slice>>("parallel", "slice", kDevice, kFastPriority));
-  out.push_back(kernel<CpuBlocks<support::parse_pad>>("parallel", "pad", kDevice, kFastPriority));
-  out.push_back(
-      kernel<CpuBlocks<support::parse_concat>>("parallel", "concat", kDevice, kFastPriority));
+  out.push_back(kernel<CpuBlocks<kit::parse_slice>>("parallel", "slice", kDevice, kFastPriority));
+  out.push_back(kernel<CpuBlocks<kit::parse_pad>>("parallel", "pad", kDevice, kFastPriority));
+  out.push_back(kernel<CpuBlocks<kit::parse_concat>>("parallel", "concat", kDevice, kFastPriority));
 }
 
 }  // namespace plait::cpu

@@ -1,10 +1,10 @@
 // The op `map`: hands the expression to the component in map/.
+#include "kit/ops/map.hpp"
 #include "plugins/devices/cpu/map/map.hpp"
 
 #include <algorithm>
 
 #include "plugins/devices/cpu/kernels/kernels.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -22,7 +22,7 @@ struct OwnedDesc {
   std::vector<MapTensor> inputs, outputs;
   MapDesc desc;
   explicit OwnedDesc(const plait_op_desc& d) {
-    support::check_map(d);
+    kit::check_map(d);
     for (uint32_t i = 0; i < d.n_inputs; ++i) inputs.push_back(tensor_of(d.inputs[i]));
     for (uint32_t i = 0; i < d.n_outputs; ++i) outputs.push_back(tensor_of(d.outputs[i]));
     desc.map = d.map;

@@ -4,23 +4,23 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kit/ops/matmul.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/support/activation.hpp"
 #include "plugins/support/dtype.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 namespace {
 
 // support::Activation lists the same functions in the same order.
-Activation activation(const plait_op_desc& d, const std::string& name) {
+Activation activation(const std::string& name) {
   const auto known = support::activation_named(name);
-  support::need(known.has_value(), d, "unknown activation '" + name + "'");
+  kit::need(known.has_value(), "unknown activation '" + name + "'");
   return static_cast<Activation>(*known);
 }
 
 MatmulDesc desc_of(const plait_op_desc& d) {
-  const support::Matmul p = support::parse_matmul(d);
+  const kit::Matmul p = kit::parse_matmul(d);
   MatmulDesc m;
   m.batch = p.batch;
   m.m = p.m;
@@ -34,7 +34,7 @@ MatmulDesc desc_of(const plait_op_desc& d) {
   m.accumulate = p.accumulate;
   m.bias = p.bias;
   m.squares = p.squares;
-  m.activation = activation(d, p.activation);
+  m.activation = activation(p.activation);
   m.threads = static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024));
   return m;
 }
@@ -46,7 +46,7 @@ class CpuMatmul {
     for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i)
       if (const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
           type != PLAIT_F32) {
-        why = std::string("takes f32 only, found ") + support::dtype_name(type);
+        why = std::string("takes f32 only, found ") + kit::dtype_name(type);
         return false;
       }
     const KernelChoice c = choose_matmul(m);
@@ -56,10 +56,10 @@ class CpuMatmul {
   }
   CpuMatmul(plait_device*, const plait_op_desc& d)
       : kernel_(make_matmul(desc_of(d))), y_(d.n_inputs) {
-    const support::Matmul p = support::parse_matmul(d);
+    const kit::Matmul p = kit::parse_matmul(d);
     bias_ = p.bias;
     squares_ = p.squares;
-    if (p.accumulate) add_to_ = support::bytes(d.outputs[0]);
+    if (p.accumulate) add_to_ = kit::bytes(d.outputs[0]);
   }
   void run(plait_queue*, void* const* operands, void* workspace) const {
     MatmulArgs args;

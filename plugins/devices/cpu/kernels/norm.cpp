@@ -117,6 +117,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
+#include "kit/ops/norm.hpp"
+#include "kit/ops/rows.hpp"
 
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
@@ -133,7 +135,7 @@ HWY_EXPORT(rms_backward);
 constexpr double kNanosecondsPerElement = 0.2;
 constexpr int64_t kMostChunks = 64, kRowsPerChunk = 16;
 
-double cost(const support::Rows& r) {
+double cost(const kit::Rows& r) {
   return static_cast<double>(r.rows) * (static_cast<double>(r.cols) + 64) * kNanosecondsPerElement;
 }
 
@@ -141,14 +143,14 @@ template <bool kLayer>
 class CpuNorm {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::Norm s = support::parse_norm(d, kLayer, false);
+    const kit::Norm s = kit::parse_norm(d, kLayer, false);
     if (!all_f32(d, why)) return false;
     choice.workspace = 0;
     why = variant("row by row", choose_num_threads(d.threads, cost(s.x), s.x.rows));
     return true;
   }
   CpuNorm(plait_device*, const plait_op_desc& d)
-      : shape_(support::parse_norm(d, kLayer, false)),
+      : shape_(kit::parse_norm(d, kLayer, false)),
         num_threads_(choose_num_threads(d.threads, cost(shape_.x), shape_.x.rows)),
         rows_(kLayer ? PLAIT_PICK(layer_forward) : PLAIT_PICK(rms_forward)) {}
   void run(plait_queue*, void* const* operands, void*) const {
@@ -164,7 +166,7 @@ class CpuNorm {
   }
 
  private:
-  support::Norm shape_;
+  kit::Norm shape_;
   int num_threads_;
   void (*rows_)(const NormArgs&, int64_t, int64_t);
 };
@@ -173,14 +175,14 @@ template <bool kLayer>
 class CpuNormGrad {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::Norm s = support::parse_norm(d, kLayer, true);
+    const kit::Norm s = kit::parse_norm(d, kLayer, true);
     if (!all_f32(d, why)) return false;
     choice.workspace = static_cast<uint64_t>(chunks(s.x) * sums(s.x)) * sizeof(float);
     why = variant("row by row", choose_num_threads(d.threads, 2 * cost(s.x), chunks(s.x)));
     return true;
   }
   CpuNormGrad(plait_device*, const plait_op_desc& d)
-      : shape_(support::parse_norm(d, kLayer, true)),
+      : shape_(kit::parse_norm(d, kLayer, true)),
         chunks_(chunks(shape_.x)),
         num_threads_(choose_num_threads(d.threads, 2 * cost(shape_.x), chunks_)),
         rows_(kLayer ? PLAIT_PICK(layer_backward) : PLAIT_PICK(rms_backward)) {}
@@ -204,12 +206,12 @@ class CpuNormGrad {
   }
 
  private:
-  static int64_t chunks(const support::Rows& r) {
+  static int64_t chunks(const kit::Rows& r) {
     return std::clamp<int64_t>(r.rows / kRowsPerChunk, 1, kMostChunks);
   }
-  static int64_t sums(const support::Rows& r) { return (kLayer ? 2 : 1) * r.cols; }
+  static int64_t sums(const kit::Rows& r) { return (kLayer ? 2 : 1) * r.cols; }
 
-  support::Norm shape_;
+  kit::Norm shape_;
   int64_t chunks_;
   int num_threads_;
   void (*rows_)(const NormArgs&, int64_t, int64_t, float*);

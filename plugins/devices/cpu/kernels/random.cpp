@@ -79,6 +79,7 @@ void uniform_of(const uint32_t* words, float* to, int64_t n) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kit/ops/random.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
@@ -95,9 +96,9 @@ constexpr double kUniformNanoseconds = 1, kNormalNanoseconds = 15;
 class CpuRandom {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::Random r = support::parse_random(d);
+    const kit::Random r = kit::parse_random(d);
     if (d.outputs[0].dtype != PLAIT_F32) {
-      why = std::string("takes f32 only, found ") + support::dtype_name(d.outputs[0].dtype);
+      why = std::string("takes f32 only, found ") + kit::dtype_name(d.outputs[0].dtype);
       return false;
     }
     choice.workspace = 0;
@@ -106,7 +107,7 @@ class CpuRandom {
     return true;
   }
   CpuRandom(plait_device*, const plait_op_desc& d)
-      : r_(support::parse_random(d)),
+      : r_(kit::parse_random(d)),
         num_threads_(num_threads(r_, d.threads)),
         words_(PLAIT_PICK(philox_words)),
         uniform_(PLAIT_PICK(uniform_of)) {}
@@ -128,10 +129,10 @@ class CpuRandom {
   }
 
  private:
-  static int64_t pieces_of(const support::Random& r) {
+  static int64_t pieces_of(const kit::Random& r) {
     return (r.per_sample + kBlocks * 4 - 1) / (kBlocks * 4);
   }
-  static int num_threads(const support::Random& r, uint32_t threads) {
+  static int num_threads(const kit::Random& r, uint32_t threads) {
     const double work = static_cast<double>(r.samples) * static_cast<double>(r.per_sample);
     return choose_num_threads(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds),
                               r.samples * pieces_of(r));
@@ -140,7 +141,8 @@ class CpuRandom {
   void piece(int64_t at, int64_t n, int64_t high, uint32_t step, float* to) const {
     alignas(64) uint32_t words[kBlocks * 4];
     const int64_t blocks = n > kBlocks * 2 ? kBlocks : std::max<int64_t>((n + 31) / 32 * 8, 8);
-    words_(static_cast<uint64_t>(at) / 4, high, step, r_.stream, r_.key0, r_.key1, blocks, words);
+    words_(static_cast<uint64_t>(at) / 4, high, step, support::stream_word(r_.stream),
+           static_cast<uint32_t>(r_.seed), static_cast<uint32_t>(r_.seed >> 32), blocks, words);
     if (!r_.normal) return uniform_(words, to, n);
     for (int64_t i = 0; i < n; i += 2) {
       const auto pair = support::to_normal(words[i], words[i + 1]);
@@ -149,7 +151,7 @@ class CpuRandom {
     }
   }
 
-  support::Random r_;
+  kit::Random r_;
   int num_threads_;
   void (*words_)(uint64_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t, int64_t, uint32_t*);
   void (*uniform_)(const uint32_t*, float*, int64_t);

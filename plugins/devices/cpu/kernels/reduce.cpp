@@ -130,6 +130,7 @@ PLAIT_REDUCE(max, MaxNan)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kit/ops/reduce.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/devices/cpu/kernels/reduce_plan.hpp"
@@ -145,7 +146,7 @@ HWY_EXPORT(outer_sum);
 HWY_EXPORT(outer_squares);
 HWY_EXPORT(outer_max);
 
-using support::ReduceKind;
+using kit::ReduceKind;
 using Inner = void (*)(const float*, int64_t, int64_t, float*, int64_t, int64_t);
 using Outer = void (*)(const float*, int64_t, int64_t, int64_t, float*);
 
@@ -161,7 +162,7 @@ Outer outer_of(ReduceKind kind) {
 class CpuReduce {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::Reduce r = support::parse_reduce(d);
+    const kit::Reduce r = kit::parse_reduce(d);
     if (!all_f32(d, why)) return false;
     const ReducePlan p = plan_of(r, d.threads);
     if (p.what.empty()) {
@@ -173,7 +174,7 @@ class CpuReduce {
     return true;
   }
   CpuReduce(plait_device*, const plait_op_desc& d)
-      : kind_(support::parse_reduce(d).kind), p_(plan_of(support::parse_reduce(d), d.threads)) {
+      : kind_(kit::parse_reduce(d).kind), p_(plan_of(kit::parse_reduce(d), d.threads)) {
     const ReduceKind join = kind_ == ReduceKind::max ? kind_ : ReduceKind::sum;
     inner_ = inner_of(kind_);
     inner_join_ = inner_of(join);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "kit/ops/reduce.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 
@@ -29,7 +29,7 @@ struct ReducePlan {
 };
 
 // `what` stays empty when the axes make no pattern of these.
-inline ReducePlan plan_of(const support::Reduce& r, uint32_t threads) {
+inline ReducePlan plan_of(const kit::Reduce& r, uint32_t threads) {
   ReducePlan p;
   const size_t n = r.dims.size();
   const auto extent = [&](size_t i) { return r.dims[i].extent; };

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "kit/dtype.hpp"
 #include "plugins/support/dtype.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 
@@ -23,8 +23,8 @@ inline const char* simd_name() {
 inline bool all_f32(const plait_op_desc& d, std::string& why) {
   for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
     const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
-    if (support::is_float(type) && type != PLAIT_F32) {
-      why = std::string("takes f32 only, found ") + support::dtype_name(type);
+    if (kit::is_float(type) && type != PLAIT_F32) {
+      why = std::string("takes f32 only, found ") + kit::dtype_name(type);
       return false;
     }
   }

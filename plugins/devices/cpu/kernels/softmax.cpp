@@ -120,6 +120,7 @@ void log_softmax_grad_rows(const float* y, const float* dy, float* dx, int64_t c
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kit/ops/rows.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
@@ -141,14 +142,14 @@ template <auto Pick, uint32_t kInputs>
 class CpuRows {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::Rows r = support::parse_softmax(d, kInputs);
+    const kit::Rows r = kit::parse_rows(d, kInputs);
     if (!all_f32(d, why)) return false;
     choice.workspace = 0;
     why = variant("row by row", num_threads(r, d.threads));
     return true;
   }
   CpuRows(plait_device*, const plait_op_desc& d)
-      : shape_(support::parse_softmax(d, kInputs)),
+      : shape_(kit::parse_rows(d, kInputs)),
         num_threads_(num_threads(shape_, d.threads)),
         rows_(Pick()) {}
   void run(plait_queue*, void* const* operands, void*) const {
@@ -160,12 +161,12 @@ class CpuRows {
   }
 
  private:
-  static int num_threads(const support::Rows& r, uint32_t threads) {
+  static int num_threads(const kit::Rows& r, uint32_t threads) {
     const double work =
         static_cast<double>(r.rows) * (static_cast<double>(r.cols) + 32) * kNanosecondsPerElement;
     return choose_num_threads(threads, work, r.rows);
   }
-  support::Rows shape_;
+  kit::Rows shape_;
   int num_threads_;
   RowsFunction rows_;
 };

@@ -80,25 +80,6 @@ void simplify_pow(plait_map_instr& in, double exponent) {
 const char* map_op_name(uint32_t op) { return kOps[op].name; }
 int map_op_arity(uint32_t op) { return kOps[op].arity; }
 
-size_t dtype_bytes(uint32_t dtype) {
-  switch (dtype) {
-    case PLAIT_F64:
-    case PLAIT_I64:
-      return 8;
-    case PLAIT_F32:
-    case PLAIT_I32:
-      return 4;
-    case PLAIT_BF16:
-    case PLAIT_F16:
-      return 2;
-    case PLAIT_U8:
-    case PLAIT_BOOL:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 void fail_map(uint32_t code, const std::string& text) { plait::fail(code, "[cpu.map] " + text); }
 
 Expr read_expr(const MapDesc& desc) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kit/dtype.hpp"
 #include "plugins/devices/cpu/map/map.hpp"
 
 namespace plait::cpu {
@@ -27,8 +28,7 @@ inline constexpr uint32_t kMapOps = PLAIT_MAP_NOT + 1;
 const char* map_op_name(uint32_t op);
 // Number of registers that `op` reads, 0 to 3; op < kMapOps.
 int map_op_arity(uint32_t op);
-// Bytes of one element, 0 for an unknown dtype.
-size_t dtype_bytes(uint32_t dtype);
+using kit::dtype_bytes;
 
 // Checks the expression of `desc` and the number and dtypes of its operands. Throws plait::Error
 // (PLAIT_ERR_INVALID).

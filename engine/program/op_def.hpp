@@ -1,0 +1,161 @@
+// All that the engine knows of an op, in one place. Core ops are defined in ops/, one file for each or for a family; ops of plugins
+// become definitions when they are first asked for (plugin_op.hpp).
+//
+// No other code asks which op it has: it asks a property of the definition.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/program/graph.hpp"
+
+namespace plait::program {
+
+using AttrDecls = std::span<const plait_option>;
+
+// One op application before it exists: what a shape rule sees.
+struct InferContext {
+  const OpDef& def;
+  const std::vector<plait_shape>& in;
+  const Attrs& attrs;         // checked, defaults filled in
+  const plait_op_desc& desc;  // the same for a plugin or a parser of kit/; no outputs
+  const std::string& scope;
+  const std::vector<char>& weak;        // inputs that take the type of the others
+  uint32_t float_type = PLAIT_F32;      // of results that no input gives a type
+  // "[model.fc1] matmul:" - opens every message.
+  std::string where() const;
+  // Throws when the number of inputs is not within [min, max].
+  void arity(size_t min, size_t max) const;
+  // A shape of the first input's type.
+  plait_shape like_first(const Dims& dims) const { return make_shape(in.at(0).dtype, dims); }
+};
+
+// An op of the forward program as its gradient rule sees it. d_out[i] is 0 where output i has no gradient.
+// `wanted[i]` says whether the gradient of input i is needed; results go to d_in.
+struct VjpContext {
+  Graph& g;
+  const Op op;  // a copy: rules append ops, which moves the graph's own
+  const std::vector<ValueId>& d_out;
+  const std::vector<char>& wanted;
+  std::vector<ValueId> d_in;
+};
+
+// Ops that talk to other ranks; the runtime carries them out, no device kernel does.
+enum class CollectiveOp : uint8_t { kNone, kStart, kDone };
+
+// Who may write an op by its name.
+enum class Audience : uint8_t {
+  kEveryone,
+  kEngine,  // the engine's own passes only
+};
+
+// What fold_matmul may fold in behind an op, each as the attribute of its name.
+inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 4, kFoldSquares = 8;
+
+struct Sharding;
+struct ShardContext;
+// How an op lies on the ranks of a tensor group; see partition.hpp. `have`: how each input lies, by dimension. False: it needs
+// whole values.
+using ShardRule = bool (*)(const Graph&, const Op&, const std::vector<int32_t>& have, int64_t ranks,
+                           Sharding&);
+
+// An input that holds row or class numbers, and which of them there are: [least, end).
+struct IndexUse {
+  size_t operand = 0;
+  int64_t least = 0, end = 0;
+  bool labels = false;  // classes of a loss; those below 0 do not count
+};
+
+// A small application of an op, from which tests make programs. Inputs are floats, then integers.
+struct OpExample {
+  std::vector<Dims> inputs;
+  Attrs attrs = {};
+  double low = -1.5, high = 1.5;  // range of the floats
+  std::vector<std::vector<double>> indices = {};
+  Dims index_dims = {};
+  std::vector<size_t> flat = {};  // inputs whose gradient is none: truth values
+};
+
+struct OpDef {
+  const char* name;
+  const char* help = "";         // one line
+  const char* signature = "";    // operands and results with their dims: "x (R.., C) -> y (R.., C)"
+  const char* dtypes = "";       // of the operands
+  AttrDecls attrs = {};          // what whoever writes the op may give
+  AttrDecls rewrite_attrs = {};  // what only passes of the engine give
+  bool takes_any_attr = false;   // a plugin's op that declares none looks at what comes itself
+  Audience audience = Audience::kEveryone;
+
+  // Shapes of the results.
+  std::vector<plait_shape> (*infer)(const InferContext&) = nullptr;
+  // A name for another op: fills in `op` instead of infer().
+  std::vector<plait_shape> (*lower)(const InferContext&, const Graph&, Op& op) = nullptr;
+  // The builder's context writes it: it knows seed, stream and counter.
+  bool draws_random = false;
+  // The gradients of the inputs, from those of the results; nullptr: gradients do not pass through.
+  void (*vjp)(VjpContext&) = nullptr;
+  // Results from this one on are kept for the backward pass: they have no gradient.
+  size_t differentiable_outputs = std::numeric_limits<size_t>::max();
+  // Floating-point operations; nullptr: one per element of the first result.
+  double (*flops)(const Graph&, const Op&) = nullptr;
+
+  bool is_view = false;  // no kernel: the result is the input's memory
+  bool is_map = false;   // an expression over elements, in Op::map
+  bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
+  CollectiveOp collective = CollectiveOp::kNone;
+  uint32_t folds = 0;  // kFold*
+  // Whether it computes one sum of squares of its input, which the op before may take along.
+  bool (*sums_squares)(const Graph&, const Op&) = nullptr;
+  std::optional<IndexUse> (*index_use)(const Graph&, const Op&) = nullptr;
+
+  ShardRule shard = nullptr;
+  // Writes an op whose sharded form is not the same op over parts. False: it can't.
+  bool (*write_sharded)(ShardContext&) = nullptr;
+  // Whether a part of the result along `dim` can be made alone; and makes it, of shape `part`.
+  bool (*can_make_part)(const Op&, int32_t dim, bool padded) = nullptr;
+  ValueId (*make_part)(ShardContext&, int32_t dim, const plait_shape& part) = nullptr;
+  // The attributes of the op over parts, where they are not those of the whole.
+  Attrs (*attrs_of_part)(const Op&, const plait_shape& part) = nullptr;
+  // An input that is added at the end, once for all ranks where the rest is a partial sum; and the op without it. 0: none.
+  size_t (*addend)(const Op&, Op& without) = nullptr;
+
+  std::vector<OpExample> (*examples)() = nullptr;
+
+  const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
+  const plait_host* host = nullptr;
+  std::vector<plait_option> declared = {};  // what `attrs` of a plugin's op refers to
+};
+
+// The engine's own definitions, those of element-wise names among them.
+const std::vector<const OpDef*>& core_ops();
+
+// Floating-point operations of an op; none for views.
+double flops_of(const Graph& g, const Op& op);
+
+// Checks attributes against their declarations and fills in defaults. Throws PLAIT_ERR_INVALID with the nearest name.
+// `where` opens the message.
+Attrs checked(const OpDef& def, Attrs attrs, const std::string& where);
+// Refuses what only passes of the engine may write.
+void check_audience(const OpDef& def, const Attrs& attrs, const std::string& where);
+
+// Helpers for gradient rules.
+ValueId binary(Graph& g, const char* name, ValueId a, ValueId b);
+ValueId scaled(Graph& g, ValueId a, double factor);
+ValueId reshaped(Graph& g, ValueId v, const Dims& dims);
+// Sums `v` down to `shape`, undoing a broadcast.
+ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape);
+// A value of zeros (or `fill`) with that shape.
+ValueId filled(Graph& g, const plait_shape& shape, double fill);
+
+// One flop for each element of the first input, times `each`.
+template <int each>
+double flops_per_input(const Graph& g, const Op& op) {
+  return static_cast<double>(each) * static_cast<double>(elements(g.shape(op.in[0])));
+}
+inline double no_flops(const Graph&, const Op&) { return 0; }
+
+}  // namespace plait::program

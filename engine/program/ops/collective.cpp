@@ -1,0 +1,82 @@
+// Collectives between the ranks of a group, as ops: `collective_start` starts one, `collective_done` orders what follows behind its end. What a
+// program computes between the two may overlap with it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id
+// (which of the plan's collectives it is), ordered (among all that are; for ranks whose programs differ).
+//   collective_start(x, ...) -> y    further inputs are only waited for: values that lie in x's memory
+//   collective_start() -> y          what a peer sends; shape, dtype
+//   collective_done(y, ...) -> y    in place; further inputs are what was sent, which must stay until then
+#include <plait/comm.h>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/op_def.hpp"
+#include "kit/op_attrs.hpp"
+
+namespace plait::program {
+namespace {
+
+constexpr plait_option kStartAttrs[] = {
+    kit::int_attr("kind", nullptr, "PLAIT_COMM_*"),
+    kit::int_attr("ranks", nullptr, "of the group"),
+    kit::int_attr("id", nullptr, "which of the plan's collectives it is"),
+    kit::bool_attr("ordered", "false", "among all that are; for ranks whose programs differ"),
+    kit::int_attr("dtype", "1", "of what is received"),
+    kit::ints_attr("shape", "[]", "of what is received"),
+};
+constexpr plait_option kDoneAttrs[] = {
+    kit::int_attr("id", nullptr, "which of the plan's collectives it is"),
+};
+// Not there: that of the launch.
+constexpr plait_option kDoneSlot[] = {
+    kit::int_attr("slot", nullptr, "of the pipeline, whose message is waited for"),
+};
+
+std::vector<plait_shape> infer_start(const InferContext& a) {
+  const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
+  if (kind == PLAIT_COMM_RECEIVE)
+    return {make_shape(static_cast<uint32_t>(a.attrs.integer("dtype", a.float_type)),
+                       a.attrs.ints("shape"))};
+  if (a.in.empty()) fail_invalid(a.where() + " needs a value to communicate");
+  const plait_shape& x = a.in[0];
+  if (kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_BROADCAST || kind == PLAIT_COMM_SEND)
+    return {x};
+  if (kind != PLAIT_COMM_REDUCE_SCATTER && kind != PLAIT_COMM_ALL_GATHER)
+    fail_invalid(a.where() + " kind " + std::to_string(kind) + " is none that programs have");
+  Dims dims = dims_of(x);
+  if (dims.empty() || ranks < 1 || (kind == PLAIT_COMM_REDUCE_SCATTER && dims[0] % ranks != 0))
+    fail_invalid(a.where() + strf(" the first dimension of %s cannot be shared by %ld ranks",
+                                  text(x).c_str(), static_cast<long>(ranks)));
+  dims[0] = kind == PLAIT_COMM_ALL_GATHER ? dims[0] * ranks : dims[0] / ranks;
+  return {make_shape(x.dtype, dims)};
+}
+
+std::vector<plait_shape> infer_done(const InferContext& a) {
+  a.arity(1, 2);
+  return {a.in[0]};
+}
+
+}  // namespace
+
+std::span<const OpDef> collective_ops() {
+  static const OpDef kOps[] = {{.name = "collective_start",
+                                .help = "starts a collective between ranks",
+                                .signature = "[x (..), ..] -> y (..)",
+                                .dtypes = "any",
+                                .attrs = kStartAttrs,
+                                .audience = Audience::kEngine,
+                                .infer = infer_start,
+                                .flops = no_flops,
+                                .collective = CollectiveOp::kStart},
+                               {.name = "collective_done",
+                                .help = "orders what follows behind the end of a collective",
+                                .signature = "y (..) [, sent (..)] -> y (..)",
+                                .dtypes = "any",
+                                .attrs = kDoneAttrs,
+                                .rewrite_attrs = kDoneSlot,
+                                .audience = Audience::kEngine,
+                                .infer = infer_done,
+                                .flops = no_flops,
+                                .collective = CollectiveOp::kDone}};
+  return kOps;
+}
+
+}  // namespace plait::program

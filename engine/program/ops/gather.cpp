@@ -1,0 +1,119 @@
+// Rows by index (embeddings), their gradient, and one-hot rows. V rows of a table, I.. indices, C.. channels.
+#include "kit/ops/gather.hpp"
+
+#include <plait/comm.h>
+
+#include "engine/program/op_def.hpp"
+#include "engine/program/shard.hpp"
+
+namespace plait::program {
+namespace {
+
+std::vector<plait_shape> infer_gather(const InferContext& c) {
+  return {c.like_first(kit::parse_gather(c.desc).out)};
+}
+void vjp_gather(VjpContext& u) {
+  u.d_in[0] = u.g.apply1("scatter_add", {u.d_out[0], u.op.in[1]},
+                         {attr("rows", u.g.shape(u.op.in[0]).dims[0])});
+}
+
+std::vector<plait_shape> infer_scatter(const InferContext& c) {
+  return {c.like_first(kit::parse_scatter_add(c.desc).out)};
+}
+void vjp_scatter(VjpContext& u) { u.d_in[0] = u.g.apply1("gather", {u.d_out[0], u.op.in[1]}); }
+
+std::vector<plait_shape> infer_one_hot(const InferContext& c) {
+  return {make_shape(c.float_type, kit::parse_one_hot(c.desc).out)};
+}
+
+std::optional<IndexUse> index_use(const Graph& g, const Op& op) {
+  return IndexUse{1, 0, g.shape(op.in[0]).dims[0], false};
+}
+
+// Rows of a table (V, C..): its channels may be sharded, for the gradient of the rows alike.
+bool shard_gather(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t,
+                  Sharding& s) {
+  if (have[0] < 1 || have[1] >= 0) return false;
+  s.in[0] = have[0];
+  s.out[0] = have[0] - 1 + static_cast<int32_t>(g.shape(op.in[1]).rank);
+  return true;
+}
+bool shard_scatter(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t,
+                   Sharding& s) {
+  const auto index_rank = static_cast<int32_t>(g.shape(op.in[1]).rank);
+  if (have[0] < index_rank || have[1] >= 0) return false;
+  s.in[0] = have[0];
+  s.out[0] = have[0] - index_rank + 1;
+  return true;
+}
+
+// Rows that lie elsewhere are zeros here; the sum has them all.
+bool write_sharded_gather(ShardContext& u) {
+  if (u.have[0] != 0) return false;
+  const ValueId rows = u.to.apply1("gather", {u.input(0, 0), u.input(1, kReplicated)},
+                                   attrs_of_rank(u, u.from.shape(u.op.in[0]).dims[0]));
+  u.out = {u.all_reduce(rows, PLAIT_COMM_SUM)};
+  u.out_dims = {kReplicated};
+  return true;
+}
+
+// Rows that indices add to are made in part, not cut out.
+bool can_make_rows(const Op&, int32_t dim, bool) { return dim == 0; }
+ValueId make_rows(ShardContext& u, int32_t, const plait_shape& part) {
+  return u.to.apply1("scatter_add", {u.input(0, kReplicated), u.input(1, kReplicated)},
+                     {attr("rows", part.dims[0]), attr("first", u.rank * part.dims[0])});
+}
+
+std::vector<OpExample> gather_examples() {
+  return {{.inputs = {{6, 3}}, .indices = {{0, 5, 2, 2}}, .index_dims = {2, 2}}};
+}
+std::vector<OpExample> scatter_examples() {
+  return {{.inputs = {{2, 2, 3}},
+           .attrs = {attr("rows", int64_t{6})},
+           .indices = {{0, 5, 2, 2}},
+           .index_dims = {2, 2}}};
+}
+std::vector<OpExample> one_hot_examples() {
+  return {{.inputs = {},
+           .attrs = {attr("depth", int64_t{4})},
+           .indices = {{0, 3, 2}},
+           .index_dims = {3}}};
+}
+
+}  // namespace
+
+std::span<const OpDef> gather_ops() {
+  static const OpDef kOps[] = {{.name = "gather",
+                                .help = "rows of a table by their numbers",
+                                .signature = "table (V, C..), index (I..) -> y (I.., C..)",
+                                .dtypes = "table of any type, index i32, i64 or u8",
+                                .rewrite_attrs = kit::kGatherPart,
+                                .infer = infer_gather,
+                                .vjp = vjp_gather,
+                                .index_use = index_use,
+                                .shard = shard_gather,
+                                .write_sharded = write_sharded_gather,
+                                .examples = gather_examples},
+                               {.name = "scatter_add",
+                                .help = "adds rows to those rows of zeros that the indices name",
+                                .signature = "dy (I.., C..), index (I..) -> y (rows, C..)",
+                                .dtypes = "dy floats, index i32, i64 or u8",
+                                .attrs = kit::kScatterAddAttrs,
+                                .rewrite_attrs = kit::kScatterAddPart,
+                                .infer = infer_scatter,
+                                .vjp = vjp_scatter,
+                                .shard = shard_scatter,
+                                .can_make_part = can_make_rows,
+                                .make_part = make_rows,
+                                .examples = scatter_examples},
+                               {.name = "one_hot",
+                                .help = "a row with 1 at the index and 0 elsewhere",
+                                .signature = "index (I..) -> y (I.., depth)",
+                                .dtypes = "index i32, i64 or u8; y f32",
+                                .attrs = kit::kOneHotAttrs,
+                                .infer = infer_one_hot,
+                                .examples = one_hot_examples}};
+  return kOps;
+}
+
+}  // namespace plait::program

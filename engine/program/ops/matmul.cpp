@@ -1,0 +1,137 @@
+// y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n columns.
+#include "kit/ops/matmul.hpp"
+
+#include <plait/comm.h>
+
+#include "engine/program/op_def.hpp"
+#include "engine/program/shard.hpp"
+
+namespace plait::program {
+namespace {
+
+struct Transposed {
+  explicit Transposed(const Op& op)
+      : a(op.attrs.integer("transpose_a", 0) != 0), b(op.attrs.integer("transpose_b", 0) != 0) {}
+  bool a, b;
+};
+
+bool has_bias(const Op& op) { return op.attrs.integer("bias", 0) != 0; }
+
+std::vector<plait_shape> infer(const InferContext& c) {
+  return {c.like_first(kit::parse_matmul(c.desc).out)};
+}
+
+// d(op(a)) = d * op(b)^T and d(op(b)) = op(a)^T * d, each returned in its stored orientation.
+void vjp(VjpContext& u) {
+  Graph& g = u.g;
+  const Transposed t(u.op);
+  const ValueId a = u.op.in[0], b = u.op.in[1], d = u.d_out[0];
+  auto mm = [&](ValueId x, bool tx, ValueId y, bool ty) {
+    return g.apply1("matmul", {x, y}, {attr("transpose_a", tx), attr("transpose_b", ty)});
+  };
+  if (u.wanted[0]) u.d_in[0] = t.a ? mm(b, t.b, d, true) : mm(d, false, b, !t.b);
+  if (u.wanted[1]) {
+    ValueId x = a, dy = d;
+    if (g.shape(b).rank == 2 && g.shape(a).rank > 2) {  // rows of all leading dims add up
+      const plait_shape &sa = g.shape(a), &sd = g.shape(d);
+      const int64_t k = sa.dims[sa.rank - 1], n = sd.dims[sd.rank - 1];
+      const int64_t rows = k ? elements(sa) / k : (n ? elements(sd) / n : 0);
+      x = reshaped(g, a, {rows, k});
+      dy = reshaped(g, d, {rows, n});
+    }
+    u.d_in[1] = t.b ? mm(dy, true, x, t.a) : mm(x, !t.a, dy, false);
+  }
+  if (u.op.in.size() > 2 && u.wanted[2]) u.d_in[2] = sum_to(g, d, g.shape(u.op.in[2]));
+}
+
+double flops(const Graph& g, const Op& op) {
+  const plait_shape& x = g.shape(op.in[0]);
+  const int64_t k = x.dims[x.rank - (Transposed(op).a ? 2 : 1)];
+  return 2.0 * static_cast<double>(k) * static_cast<double>(elements(g.shape(op.out[0])));
+}
+
+// Rows, columns and leading dimensions stay sharded; over a sharded k the products are partial sums.
+bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
+  const Transposed t(op);
+  s.keeps_zeros = true;
+  const auto ra = static_cast<int32_t>(g.shape(op.in[0]).rank),
+             rb = static_cast<int32_t>(g.shape(op.in[1]).rank),
+             ry = static_cast<int32_t>(g.shape(op.out[0]).rank);
+  const int32_t a_rows = ra - (t.a ? 1 : 2), a_inner = ra - (t.a ? 2 : 1);
+  const int32_t b_columns = rb - (t.b ? 2 : 1), b_inner = rb - (t.b ? 1 : 2);
+  if (have[1] >= 0 && have[1] == b_inner) {  // its a must come in the same parts
+    s.in[0] = a_inner;
+    s.in[1] = b_inner;
+    s.reduce[0] = PLAIT_COMM_SUM;
+    return true;
+  }
+  if (have[0] == a_rows || (have[0] >= 0 && have[0] < ra - 2 && rb == 2)) {
+    s.in[0] = s.out[0] = have[0];
+    if (have[0] == a_rows) s.out[0] = ry - 2;
+    return true;
+  }
+  if (have[1] >= 0 && have[1] == b_columns) {
+    s.in[1] = b_columns;
+    s.out[0] = ry - 1;
+    if (op.in.size() > 2) s.in[2] = 0;
+    return true;
+  }
+  const int32_t lead = have[0] >= 0 && have[0] < ra - 2 ? have[0]
+                       : have[1] >= 0                   ? have[1]
+                                                        : kReplicated;
+  if (lead >= 0 && rb > 2 && lead < rb - 2) {
+    s.in[0] = s.in[1] = s.out[0] = lead;
+    return true;
+  }
+  return false;  // a alone is sharded along k: to gather it costs less than to sum y
+}
+
+// The bias.
+size_t addend(const Op& op, Op& without) {
+  if (!has_bias(op)) return 0;
+  const Transposed t(op);
+  without = op;
+  without.in.resize(2);
+  without.attrs = Attrs{attr("transpose_a", t.a), attr("transpose_b", t.b)};
+  return 2;
+}
+
+std::vector<OpExample> examples() {
+  std::vector<OpExample> all;
+  for (bool ta : {false, true})
+    for (bool tb : {false, true}) {
+      const Attrs t = {attr("transpose_a", ta), attr("transpose_b", tb)};
+      const Dims a = ta ? Dims{4, 3} : Dims{3, 4}, b = tb ? Dims{2, 4} : Dims{4, 2};
+      all.push_back({.inputs = {a, b}, .attrs = t});
+      Dims ba = a, bb = b;
+      ba.insert(ba.begin(), 2);
+      bb.insert(bb.begin(), 2);
+      all.push_back({.inputs = {ba, bb}, .attrs = t});
+      if (!ta) all.push_back({.inputs = {ba, b}, .attrs = t});
+    }
+  all.push_back(
+      {.inputs = {{3, 4}, {2, 4}, {2}}, .attrs = {attr("transpose_b", true), attr("bias", true)}});
+  return all;
+}
+
+}  // namespace
+
+std::span<const OpDef> matmul_ops() {
+  static const OpDef kOps[] = {
+      {.name = "matmul",
+       .help = "matrix products over the last two axes; a b of rank 2 serves all leading dims",
+       .signature = "a (.., m, k), b (.., k, n) or (k, n) [, bias (n)] -> y (.., m, n)",
+       .dtypes = "floats, all of one type",
+       .attrs = kit::kMatmulAttrs,
+       .rewrite_attrs = kit::kMatmulFolds,
+       .infer = infer,
+       .vjp = vjp,
+       .flops = flops,
+       .folds = kFoldBias | kFoldActivation | kFoldAccumulate | kFoldSquares,
+       .shard = shard,
+       .addend = addend,
+       .examples = examples}};
+  return kOps;
+}
+
+}  // namespace plait::program

@@ -1,0 +1,131 @@
+#include "engine/program/plugin_op.hpp"
+
+#include <plait/comm.h>
+
+#include <cmath>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/program/c_builder.hpp"
+#include "engine/program/shard.hpp"
+
+namespace plait::program {
+namespace {
+
+// Whether the table reaches as far as a member that was appended to it.
+#define PLAIT_ITEM_HAS(item, member) \
+  ((item).struct_size >= offsetof(plait_op_item, member) + sizeof((item).member))
+
+std::vector<plait_shape> infer(const InferContext& c) {
+  std::vector<plait_shape> outputs(c.def.item->n_outputs, make_shape(c.float_type, {}));
+  const auto call = [&] { return c.def.item->infer(c.def.host, &c.desc, outputs.data()); };
+  check_plugin(try_plugin(plugin_call(c.def, "infer"), call), c.def.name, "infer");
+  for (plait_shape& s : outputs) {
+    if (s.rank > PLAIT_MAX_NDIM)
+      fail(PLAIT_ERR_PLUGIN,
+           c.where() + strf(" infer() set ndim %u, at most 8 are supported", s.rank));
+    s = make_shape(s.dtype, dims_of(s));
+  }
+  return outputs;
+}
+
+// The gradient rule, through the C builder.
+void vjp(VjpContext& use) {
+  const OpDef& def = *use.op.def;
+  const OpDesc desc(use.g, use.op, 1);
+  std::vector<uint8_t> wanted(use.wanted.begin(), use.wanted.end());
+  plait_op_use u{sizeof(plait_op_use),
+                 static_cast<uint32_t>(use.op.in.size()),
+                 static_cast<uint32_t>(use.op.out.size()),
+                 desc.get()->n_attrs,
+                 0,
+                 use.op.in.data(),
+                 use.op.out.data(),
+                 use.d_out.data(),
+                 wanted.data(),
+                 desc.get()->attrs};
+  BuildHooks hooks;  // gradient rules have no parameters, no named values
+  CBuilder builder(use.g, hooks);
+  const auto call = [&] { return def.item->gradient(builder.get(), &u, use.d_in.data()); };
+  check_plugin(try_plugin(plugin_call(def, "gradient"), call), use.op.name, "gradient");
+}
+
+double flops(const Graph& g, const Op& op) {
+  const plait_op_item* item = op.def->item;
+  const double n = call_plugin(plugin_call(*op.def, "flops"),
+                               [&] { return item->flops(OpDesc(g, op, 1).get()); });
+  if (!std::isfinite(n) || n < 0)
+    fail(PLAIT_ERR_PLUGIN, "[program] flops() of op '" + op.name + "' returned " + strf("%g", n) +
+                               ", expected a number that is not below 0; tell its author");
+  return n;
+}
+
+[[noreturn]] void refuse_placement(const Op& op, const char* list, size_t i, const char* what) {
+  fail(PLAIT_ERR_PLUGIN, "[" + op.scope + "] " + op.name + ": shard() set " + list + "[" +
+                             std::to_string(i) + "] to " + what + "; tell its author");
+}
+
+// The dimension that a placement names, checked against the operand's shape.
+int32_t dim_of(const Op& op, const plait_placement& p, const plait_shape& s, const char* list,
+               size_t i) {
+  if (p.kind != PLAIT_PLACE_SHARD) return kReplicated;
+  if (p.dim < 0 || p.dim >= static_cast<int32_t>(s.rank))
+    refuse_placement(op, list, i, ("a dimension that " + text(s) + " has not").c_str());
+  return p.dim;
+}
+
+// The item's sharding rule. One axis so far: that of the tensor group.
+bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t ranks,
+           Sharding& share) {
+  const OpDesc desc(g, op, 1);
+  std::vector<plait_placement> held, in(op.in.size(), {PLAIT_PLACE_REPLICATE, -1, 0, 0}),
+      out(op.out.size(), {PLAIT_PLACE_REPLICATE, -1, 0, 0});
+  for (const int32_t dim : have)
+    held.push_back({dim >= 0 ? PLAIT_PLACE_SHARD : PLAIT_PLACE_REPLICATE, dim, 0, 0});
+  plait_shard_use use{sizeof use, desc.get(), 1, 0, &ranks, held.data(), in.data(), out.data()};
+  const auto call = [&] { return op.def->item->shard(&use); };
+  if (call_plugin(plugin_call(*op.def, "shard"), call) == 0) return false;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (in[i].kind > PLAIT_PLACE_SHARD)
+      refuse_placement(op, "inputs", i, "what is neither replicated nor a shard");
+    share.in[i] = dim_of(op, in[i], g.shape(op.in[i]), "inputs", i);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].kind > PLAIT_PLACE_PARTIAL ||
+        (out[i].kind == PLAIT_PLACE_PARTIAL && out[i].reduction != PLAIT_COMM_SUM &&
+         out[i].reduction != PLAIT_COMM_MAX))
+      refuse_placement(op, "outputs", i, "a placement or reduction that does not exist");
+    share.out[i] = dim_of(op, out[i], g.shape(op.out[i]), "outputs", i);
+    share.reduce[i] = out[i].kind == PLAIT_PLACE_PARTIAL ? out[i].reduction : 0;
+  }
+  share.keeps_zeros = use.keeps_zeros != 0;
+  return true;
+}
+
+}  // namespace
+
+OpDef plugin_op(const plait_op_item& item, const plait_host* host) {
+  OpDef def{.name = item.name};
+  def.help = item.help ? item.help : "";
+  if (PLAIT_ITEM_HAS(item, n_attrs) && item.attrs) {
+    // Elements may be larger than plait_option is here.
+    const auto* first = reinterpret_cast<const char*>(item.attrs);
+    for (uint32_t i = 0; i < item.n_attrs; ++i)
+      def.declared.push_back(
+          *reinterpret_cast<const plait_option*>(first + i * item.attrs->struct_size));
+    def.attrs = def.declared;
+  } else {
+    def.takes_any_attr = true;
+  }
+  def.infer = infer;
+  if (item.gradient) def.vjp = vjp;
+  if (PLAIT_ITEM_HAS(item, flops) && item.flops) def.flops = flops;
+  if (PLAIT_ITEM_HAS(item, shard) && item.shard) def.shard = shard;
+  def.item = &item;
+  def.host = host;
+  return def;
+}
+#undef PLAIT_ITEM_HAS
+
+}  // namespace plait::program

@@ -1,0 +1,73 @@
+#include "kit/ops/matmul.hpp"
+
+namespace plait::kit {
+namespace {
+
+constexpr plait_option kAll[] = {kMatmulAttrs[0], kMatmulAttrs[1], kMatmulAttrs[2],
+                                 kMatmulFolds[0], kMatmulFolds[1], kMatmulFolds[2]};
+
+Matmul attributes(const plait_op_desc& d) {
+  const AttrReader attrs(d, kAll);
+  Matmul p;
+  p.bias = attrs.flag("bias");
+  p.accumulate = attrs.flag("accumulate");
+  p.transpose_a = attrs.flag("transpose_a");
+  p.transpose_b = attrs.flag("transpose_b");
+  p.activation = attrs.text("activation");
+  p.squares = attrs.flag("squares");
+  need(!p.accumulate || (!p.bias && p.activation == "none"),
+       "accumulate excludes bias and activation");
+  need(!p.squares || (!p.bias && !p.accumulate && p.activation == "none"),
+       "squares excludes bias, accumulate and activation");
+  return p;
+}
+
+void read_sizes(const plait_shape& a, const plait_shape& b, Matmul& p) {
+  need(a.rank >= 2 && b.rank >= 2, "needs matrices, found " + text(a) + " and " + text(b));
+  need(is_float(a.dtype) && a.dtype == b.dtype,
+       "needs two operands of one float type, found " + text(a) + " and " + text(b));
+  p.m = a.dims[a.rank - (p.transpose_a ? 1 : 2)];
+  p.k = a.dims[a.rank - (p.transpose_a ? 2 : 1)];
+  p.n = b.dims[b.rank - (p.transpose_b ? 2 : 1)];
+  const int64_t k = b.dims[b.rank - (p.transpose_b ? 1 : 2)];
+  need(p.k == k, "inner extents differ: " + std::to_string(p.k) + " in " + text(a) +
+                     (p.transpose_a ? " transposed" : "") + ", " + std::to_string(k) + " in " +
+                     text(b) + (p.transpose_b ? " transposed" : ""));
+  p.out.assign(a.dims, a.dims + a.rank - 2);
+  for (const int64_t extent : p.out) p.batch *= extent;
+  const bool shared_b = b.rank == 2;
+  need(shared_b || std::vector<int64_t>(b.dims, b.dims + b.rank - 2) == p.out,
+       "leading extents differ: " + text(a) + " and " + text(b));
+  need(!shared_b || a.rank == 2 || !p.transpose_a,
+       "transpose_a with one shared matrix b is not defined: reshape a first");
+  p.stride_a = p.m * p.k;
+  p.stride_b = shared_b ? 0 : p.k * p.n;
+  p.out.push_back(p.m);
+  p.out.push_back(p.n);
+  if (p.batch != 1 && shared_b) {
+    p.m *= p.batch;
+    p.batch = 1;
+  }
+}
+
+}  // namespace
+
+Matmul parse_matmul(const plait_op_desc& d) {
+  Matmul p = attributes(d);
+  need_operands(d, 2 + p.bias + p.accumulate, p.squares ? 2 : 1);
+  read_sizes(d.inputs[0], d.inputs[1], p);
+  if (p.bias) {
+    need_floats(d.inputs[2], "bias");
+    need(elements(d.inputs[2]) == p.n && d.inputs[2].ndim == 1,
+         "bias has shape " + text(d.inputs[2]) + ", expected (" + std::to_string(p.n) + ")");
+  }
+  if (!has_outputs(d)) return p;
+  const plait_shape& y = d.outputs[0];
+  need_floats(y, "y");
+  need_count(y, p.batch * p.m * p.n, "y");
+  if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], y);
+  if (p.squares) need_count(d.outputs[1], 1, "squares");
+  return p;
+}
+
+}  // namespace plait::kit

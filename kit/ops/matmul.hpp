@@ -1,0 +1,33 @@
+// y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n columns.
+#pragma once
+
+#include "kit/op_attrs.hpp"
+
+namespace plait::kit {
+
+inline constexpr plait_option kMatmulAttrs[] = {
+    bool_attr("transpose_a", "false", "a lies transposed: (.., k, m)"),
+    bool_attr("transpose_b", "false", "b lies transposed: (.., n, k)"),
+    bool_attr("bias", "false", "a third input (n) is added to each row"),
+};
+// What rewrites fold in behind the product; no program is written with them.
+inline constexpr plait_option kMatmulFolds[] = {
+    text_attr("activation", "\"none\"", "none|relu|tanh|sigmoid|gelu|gelu_tanh|silu",
+              "y is this function of the above"),
+    bool_attr("accumulate", "false",
+              "a last input of y's shape is added; y is its memory. Excludes bias and activation"),
+    bool_attr("squares", "false",
+              "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
+};
+
+struct Matmul {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  int64_t stride_a = 0, stride_b = 0;  // elements between products; stride_b is 0 where b is shared
+  bool transpose_a = false, transpose_b = false, bias = false, accumulate = false, squares = false;
+  std::string activation;    // "none", "relu", ...
+  std::vector<int64_t> out;  // dims of y
+};
+// Products that share b are one tall product: its m counts the rows of all.
+Matmul parse_matmul(const plait_op_desc& d);
+
+}  // namespace plait::kit

@@ -1,0 +1,17 @@
+// Ops that work row by row over the last axis: softmax, log_softmax and their gradients. R rows of C elements.
+#pragma once
+
+#include "kit/op_attrs.hpp"
+
+namespace plait::kit {
+
+// R rows of C elements: the last axis, and all before it.
+struct Rows {
+  int64_t rows = 0, cols = 0;
+};
+Rows rows_of(const plait_shape& s);
+
+// One input, or two for the gradients; all operands have one shape and type.
+Rows parse_rows(const plait_op_desc& d, uint32_t inputs);
+
+}  // namespace plait::kit
