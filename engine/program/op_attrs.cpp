@@ -17,10 +17,17 @@ const plait_option* declared(AttrDecls decls, std::string_view name) {
   return nullptr;
 }
 
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 [[noreturn]] void refuse_unknown(const OpDef& def, const Attr& a, const std::string& where) {
   std::vector<std::string> names;
   for (const plait_option& one : def.attrs) names.emplace_back(one.name);
-  fail_invalid(where + " has no attribute '" + a.name + "'" + did_you_mean(nearest(a.name, names)) +
+  fail_invalid(where + " has no attribute '" + a.name + "'" +
+               did_you_mean(nearest(lower(a.name), names)) +
                (names.empty() ? "; it takes none" : "; it takes " + join(names)));
 }
 

@@ -3,7 +3,7 @@
 // Of a part of a table gather makes zeros for the rows of other parts, and scatter_add leaves them out.
 #pragma once
 
-#include "kit/op_attrs.hpp"
+#include "kit/ops/rows.hpp"
 
 namespace plait::kit {
 
@@ -28,8 +28,6 @@ struct Gather {
   std::vector<int64_t> out;                // dims of the output
   bool known(int64_t id) const { return id >= 0 && id < total; }
 };
-// Where an id lies in a part of a table that begins at row `first`; -1: before it. Any id.
-inline int64_t local_row(int64_t id, int64_t first) { return id < first ? -1 : id - first; }
 Gather parse_gather(const plait_op_desc& d);
 Gather parse_scatter_add(const plait_op_desc& d);
 Gather parse_one_hot(const plait_op_desc& d);  // width: depth; rows: unused

@@ -11,6 +11,9 @@ struct Rows {
 };
 Rows rows_of(const plait_shape& s);
 
+// Where an id lies in a part of a table that begins at row `first`; -1: before it. Any id.
+inline int64_t local_row(int64_t id, int64_t first) { return id < first ? -1 : id - first; }
+
 // One input, or two for the gradients; all operands have one shape and type.
 Rows parse_rows(const plait_op_desc& d, uint32_t inputs);
 

@@ -193,6 +193,26 @@ AT(plait_op_item, reserved, 28);
 AT(plait_op_item, infer, 32);
 AT(plait_op_item, gradient, 40);
 AT(plait_op_item, flops, 48);
+AT(plait_op_item, attrs, 56);
+AT(plait_op_item, n_attrs, 64);
+AT(plait_op_item, reserved2, 68);
+AT(plait_op_item, shard, 72);
+
+SIZE(plait_placement, 16);
+AT(plait_placement, kind, 0);
+AT(plait_placement, dim, 4);
+AT(plait_placement, reduction, 8);
+AT(plait_placement, reserved, 12);
+
+SIZE(plait_shard_use, 56);
+AT(plait_shard_use, struct_size, 0);
+AT(plait_shard_use, op, 8);
+AT(plait_shard_use, n_axes, 16);
+AT(plait_shard_use, keeps_zeros, 20);
+AT(plait_shard_use, ranks, 24);
+AT(plait_shard_use, have, 32);
+AT(plait_shard_use, inputs, 40);
+AT(plait_shard_use, outputs, 48);
 
 /* layer.h */
 SIZE(plait_layer_item, 56);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "kit/ops/map.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 
