@@ -80,6 +80,11 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_load(plait_engine 
 /* JSON: version, plugins, every item with its options, and the load report (each path tried, outcome, reason, fix).
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_describe(plait_engine *engine, plait_text **json);
+/* JSON: all ops that a layer or a gradient rule may write, core ops and those of loaded plugins, sorted by name: {"schema": 1,
+ * "ops": [{"name", "help", "signature", "dtypes", "gradient", "sharding", "core", "any_attribute", "attributes": [{"name", "type",
+ * "default" (TOML text; null: it must be given), "choices", "help"}]}]}. `any_attribute`: a plugin's op that declares none.
+ * [thread: owner; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_ops(plait_engine *engine, plait_text **json);
 /* JSON: what a plugin file says of itself, read without loading it. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plugin_inspect(const char *path, uint64_t size, plait_text **json);
 

@@ -52,6 +52,7 @@ void set_up(CLI::App& app, Context& context) {
   add_new(app, context);
   add_eval(app, context);
   add_plugins(app, context);
+  add_ops(app, context);
   add_data(app, context);
   add_env(app, context);
   add_completion(app, context);

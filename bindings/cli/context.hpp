@@ -84,6 +84,7 @@ void add_bind(CLI::App& app, Context& context);
 void add_new(CLI::App& app, Context& context);
 void add_eval(CLI::App& app, Context& context);
 void add_plugins(CLI::App& app, Context& context);
+void add_ops(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);
 void add_env(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);

@@ -5,6 +5,8 @@
 #include "engine/base/json.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/plugin/inspect.hpp"
+#include "engine/program/op_reference.hpp"
+#include "engine/program/op_registry.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -81,6 +83,16 @@ plait_error* plait_engine_describe(plait_engine* engine, plait_text** json) {
     w.field("data_folder", engine->state->data_folder);
     w.key("registry").raw(engine->state->registry->describe_json()).end_object();
     *json = new_text(w.text());
+  });
+}
+
+plait_error* plait_engine_ops(plait_engine* engine, plait_text** json) {
+  return guard_c([&] {
+    require(engine, "engine");
+    require(json, "json");
+    const ApiCall call(*engine, "plait_engine_ops", "engine");
+    const program::OpRegistry ops(*engine->state->registry);
+    *json = new_text(program::op_json(ops.all()));
   });
 }
 

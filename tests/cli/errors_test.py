@@ -58,6 +58,9 @@ class CommandLine(Case):
         self.expect(0, "new", "demo")
         self.fails(2, ["new", "demo"], "is there already", "--yes")
 
+    def test_ops(self):
+        self.fails(2, ["ops", "matmull"], "did you mean 'matmul'?", "plait ops lists them")
+
     def test_plugins(self):
         self.fails(2, ["plugins", "linaer"], "did you mean 'linear'?")
         self.fails(2, ["plugins", "inspect"], "plait plugins inspect FILE")

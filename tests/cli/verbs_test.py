@@ -10,7 +10,7 @@ class Verbs(Case):
     def test_version_and_help(self):
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "check", "plan", "bind", "new", "eval", "plugins", "data", "env", "completion"):
+        for verb in ("run", "check", "plan", "bind", "new", "eval", "plugins", "ops", "data", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
@@ -97,6 +97,13 @@ class Verbs(Case):
             self.assertEqual(evaluation["metrics"], trained["evaluation"]["metrics"])
             self.assertEqual(evaluation["step"], 40)
         self.assertIn("accuracy ", self.expect(0, "eval", "r", "--checkpoint", "r", "--dataset", "train").out)
+
+    def test_ops(self):
+        self.assertIn("softmax_grad", self.expect(0, "ops").out)
+        self.assertIn("transpose_b = false", self.expect(0, "ops", "matmul").out)
+        self.assertIn("depth (required)", self.expect(0, "ops", "one_hot").out)
+        [record] = self.expect(0, "ops", "reduce", "--json").records
+        self.assertEqual([a["name"] for a in record["attributes"]], ["kind", "axes", "keep"])
 
     def test_plugins(self):
         listed = self.expect(0, "plugins").out

@@ -112,6 +112,10 @@ class Engine {
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_engine_describe(get(), t); });
   }
+  // JSON: the ops with their signatures and attributes.
+  std::string ops() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_engine_ops(get(), t); });
+  }
 
  private:
   static void on_log(void* user, uint32_t level, const char* text, uint64_t size) {
