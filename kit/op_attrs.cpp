@@ -66,8 +66,8 @@ const char* attr_type_name(uint32_t type) {
 }
 
 AttrValue default_of(const plait_option& decl) {
-  if (!decl.initial) throw Invalid(std::string("attribute '") + decl.name + "' must be given");
-  std::string_view text = decl.initial;
+  if (!decl.default_value) throw Invalid(std::string("attribute '") + decl.name + "' must be given");
+  std::string_view text = decl.default_value;
   AttrValue v;
   bool ok = true;
   switch (decl.type) {
@@ -137,8 +137,8 @@ void need_operands(const plait_op_desc& d, uint32_t inputs, uint32_t outputs) {
   need(!has_outputs(d) || d.n_outputs == outputs,
        "has " + std::to_string(outputs) + " outputs, found " + std::to_string(d.n_outputs));
   const auto check = [](const plait_shape& s) {
-    need(dtype_bytes(s.dtype) != 0 && s.rank <= PLAIT_MAX_NDIM, "malformed shape");
-    for (uint32_t i = 0; i < s.rank; ++i) need(s.dims[i] >= 0, "negative extent in " + text(s));
+    need(dtype_bytes(s.dtype) != 0 && s.ndim <= PLAIT_MAX_NDIM, "malformed shape");
+    for (uint32_t i = 0; i < s.ndim; ++i) need(s.dims[i] >= 0, "negative extent in " + text(s));
     bytes(s);
   };
   for (uint32_t i = 0; i < inputs; ++i) check(d.inputs[i]);

@@ -6,7 +6,7 @@ namespace plait::kit {
 
 int64_t elements(const plait_shape& s) {
   int64_t n = 1;
-  for (uint32_t i = 0; i < s.rank && i < PLAIT_MAX_NDIM; ++i)
+  for (uint32_t i = 0; i < s.ndim && i < PLAIT_MAX_NDIM; ++i)
     if (__builtin_mul_overflow(n, s.dims[i], &n))
       throw Invalid("[shape] too many elements: " + text(s));
   return n;
@@ -20,7 +20,7 @@ uint64_t bytes(const plait_shape& s) {
 }
 
 bool same_dims(const plait_shape& a, const plait_shape& b) {
-  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
+  return a.ndim == b.ndim && std::equal(a.dims, a.dims + a.ndim, b.dims);
 }
 
 bool same(const plait_shape& a, const plait_shape& b) {
@@ -29,7 +29,7 @@ bool same(const plait_shape& a, const plait_shape& b) {
 
 std::string text(const plait_shape& s) {
   std::string t = std::string(dtype_name(s.dtype)) + " (";
-  for (uint32_t i = 0; i < s.rank && i < PLAIT_MAX_NDIM; ++i)
+  for (uint32_t i = 0; i < s.ndim && i < PLAIT_MAX_NDIM; ++i)
     t += (i ? ", " : "") + std::to_string(s.dims[i]);
   return t + ")";
 }

@@ -34,7 +34,7 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
 }  // namespace
 
 uint64_t CheckpointBlock::bytes() const {
-  return program::bytes_of(topology::elements(local.box), held.dtype);
+  return program::bytes_of(topology::elements(local.box), local.dtype);
 }
 
 void for_each_block(const Plan& plan, const std::function<void(const CheckpointBlock&)>& visit) {

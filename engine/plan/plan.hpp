@@ -226,7 +226,7 @@ struct Plan {
   int32_t step_sums_collective =
       -1;  // which brings those sums, and those of losses and weights; -1: none
   FlatBuffer
-      totals;  // f64: what an evaluation counts; sums over all replicas after `reduce_metrics`
+      metric_sums;  // f64: what an evaluation counts; sums over all replicas after `reduce_metrics`
 
   Feed train_feed, eval_feed;                 // all that is read
   std::vector<Feed> train_feeds, eval_feeds;  // of each stage that is here: what it reads

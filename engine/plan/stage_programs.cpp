@@ -125,7 +125,7 @@ int32_t StageProgramBuilder::message(ValueId storage, bool send) {
 
 void StageProgramBuilder::begin(Phase phase) {
   current_ = {stage_, phase};
-  graph_ = std::make_unique<Graph>(plan_.rules.get(), plan_.precision.scalar);
+  graph_ = std::make_unique<Graph>(plan_.ops.get(), plan_.precision.scalar);
   made_.clear();
   received_.clear();
   Graph& g = *graph_;

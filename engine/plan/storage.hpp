@@ -31,7 +31,7 @@ struct FlatBuffer {
 };
 
 // Where the element that lies `elements` behind `at` is.
-inline program::BufferRef behind(program::BufferRef at, int64_t elements, uint32_t dtype) {
+inline program::BufferRef offset_by(program::BufferRef at, int64_t elements, uint32_t dtype) {
   return {at.segment, at.offset + program::bytes_of(elements, dtype)};
 }
 

@@ -25,8 +25,7 @@ Tracer::Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageO
   counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
   const ValueId weight =
       graph_->persistent("weight", make_shape(data::kWeightType, {feed.batch}), feed.weight);
-  weight_ = graph_->as_type(weight, plan.precision.scalar);
-  values_["weight"] = weight_;
+  values_["weight"] = graph_->as_type(weight, plan.precision.scalar);
   for (size_t i = 0; i < plan.parameters.size(); ++i) registered_[plan.parameters[i].name] = i;
 }
 

@@ -25,7 +25,7 @@ using program::ValueId;
 plait_shape scalar_of(const Plan& plan) { return make_shape(plan.precision.scalar, {}); }
 
 std::unique_ptr<Graph> new_graph(const Plan& plan) {
-  return std::make_unique<Graph>(plan.rules.get(), plan.precision.scalar);
+  return std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
 }
 
 // What all groups of a model need: the factor on every gradient, and whether this step may be applied.

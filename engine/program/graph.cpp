@@ -235,7 +235,7 @@ Op Graph::remove(size_t i) {
   for (ValueId v : ops_.at(i).in) drop_reader(v, static_cast<int32_t>(i));
   for (ValueId v : ops_[i].out)
     if (values_[v].producer == static_cast<int32_t>(i)) values_[v].producer = -1;
-  return std::collective(ops_[i], Op{});
+  return std::exchange(ops_[i], Op{});
 }
 
 void Graph::replace(size_t i, Op by) {

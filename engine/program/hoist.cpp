@@ -93,7 +93,7 @@ void hoist_collectives(Graph& g) {
   hoist_starts(g, sequence);
   hoist_waits(g, sequence);
   g.reorder(sequence.order());
-  finish(g);
+  eliminate_dead_ops(g);
 }
 
 }  // namespace plait::program

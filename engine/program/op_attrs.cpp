@@ -46,7 +46,7 @@ void check_value(const plait_option& decl, Attr& a, const std::string& where) {
 }
 
 Attr default_attr(const plait_option& decl, const std::string& where) {
-  if (!decl.initial)
+  if (!decl.default_value)
     fail_invalid(where + " needs the attribute '" + decl.name + "' (" +
                  kit::attr_type_name(decl.type) + "): " + decl.help);
   const kit::AttrValue v = kit::default_of(decl);

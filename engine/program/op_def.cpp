@@ -51,8 +51,8 @@ ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape) {
   const plait_shape& from = g.shape(v);
   if (same_dims(from, shape)) return v;
   std::vector<int64_t> axes;
-  for (uint32_t i = 0; i < from.rank; ++i) {
-    const int64_t target = i + shape.rank >= from.rank ? shape.dims[i + shape.rank - from.rank] : 1;
+  for (uint32_t i = 0; i < from.ndim; ++i) {
+    const int64_t target = i + shape.ndim >= from.ndim ? shape.dims[i + shape.ndim - from.ndim] : 1;
     if (target == 1 && from.dims[i] != 1) axes.push_back(i);
   }
   if (!axes.empty())

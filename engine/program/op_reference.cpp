@@ -29,7 +29,7 @@ std::string section(const OpDef& def) {
   t += std::string("- Sharding: ") + sharding_of(def) + "\n";
   for (const plait_option& a : def.attrs) {
     t += std::string("- Attribute `") + a.name + "` (" + kit::attr_type_name(a.type) + ", " +
-         (a.initial ? std::string("default `") + a.initial + "`" : "required") + "): " + a.help;
+         (a.default_value ? std::string("default `") + a.default_value + "`" : "required") + "): " + a.help;
     if (a.choices) t += "; one of " + choices_of(a);
     t += "\n";
   }
@@ -64,7 +64,7 @@ std::string op_json(const std::vector<const OpDef*>& ops) {
     for (const plait_option& a : def->attrs) {
       w.object().field("name", a.name).field("type", kit::attr_type_name(a.type));
       w.key("default");
-      a.initial ? w.value(a.initial) : w.null();
+      a.default_value ? w.value(a.default_value) : w.null();
       w.field("choices", choices_of(a)).field("help", a.help ? a.help : "").end_object();
     }
     w.end_array().end_object();

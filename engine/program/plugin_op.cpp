@@ -22,9 +22,9 @@ std::vector<plait_shape> infer(const InferContext& c) {
   const auto call = [&] { return c.def.item->infer(c.def.host, &c.desc, outputs.data()); };
   check_plugin(try_plugin(plugin_call(c.def, "infer"), call), c.def.name, "infer");
   for (plait_shape& s : outputs) {
-    if (s.rank > PLAIT_MAX_NDIM)
+    if (s.ndim > PLAIT_MAX_NDIM)
       fail(PLAIT_ERR_PLUGIN,
-           c.where() + strf(" infer() set ndim %u, at most 8 are supported", s.rank));
+           c.where() + strf(" infer() set ndim %u, at most 8 are supported", s.ndim));
     s = make_shape(s.dtype, dims_of(s));
   }
   return outputs;
@@ -70,7 +70,7 @@ double flops(const Graph& g, const Op& op) {
 int32_t dim_of(const Op& op, const plait_placement& p, const plait_shape& s, const char* list,
                size_t i) {
   if (p.kind != PLAIT_PLACE_SHARD) return kReplicated;
-  if (p.dim < 0 || p.dim >= static_cast<int32_t>(s.rank))
+  if (p.dim < 0 || p.dim >= static_cast<int32_t>(s.ndim))
     refuse_placement(op, list, i, ("a dimension that " + text(s) + " has not").c_str());
   return p.dim;
 }

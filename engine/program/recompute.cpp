@@ -132,7 +132,7 @@ void Rematerializer::run() {
 
 std::vector<SavedValue> saved_values(const Graph& g) {
   const ReaderFlags readers(g);
-  Work recompute_cost(g, readers);
+  Work work(g, readers);
   std::vector<SavedValue> all;
   for (ValueId v = 1; v < g.n_values(); ++v) {
     if (!readers.backward[v] || !can_recompute(g, v)) continue;

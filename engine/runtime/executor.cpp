@@ -142,7 +142,7 @@ plait_kernel* Executor::prepare_collective(const plan::KernelCall& call, const p
   if (!communicators_)
     fail_internal("[runtime] a plan of " + std::to_string(plan_->grid.ranks()) +
                   " ranks without communicators");
-  if (op.def->exchange == program::CollectiveOp::kStart)
+  if (op.def->collective == program::CollectiveOp::kStart)
     return communicators_->prepare(call.collective, slot, operands.front(), operands.back());
   return communicators_->prepared(call.collective,
                                   static_cast<int32_t>(op.attrs.integer("slot", slot)));
@@ -161,7 +161,7 @@ Executor::PreparedKernel Executor::prepare(const plan::Program& program,
       bound.kernel = prepare_collective(call, op, program.first_slot + k, bound.operands);
   }
   if (call.collective >= 0) {
-    const bool starts = op.def->exchange == program::CollectiveOp::kStart;
+    const bool starts = op.def->collective == program::CollectiveOp::kStart;
     p.item = starts ? &Communicators::start_item() : &Communicators::wait_item();
     return p;
   }
@@ -226,7 +226,7 @@ Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slo
     const plan::KernelCall& call = p.program->calls[i];
     const program::Op& op = p.program->graph->ops()[static_cast<size_t>(call.op)];
     // What ranks exchange was not made here, or is still that of the run before.
-    if (op.def->exchange != program::CollectiveOp::kNone) continue;
+    if (op.def->collective != program::CollectiveOp::kNone) continue;
     for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
       if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k]), slot))
         first = {i, op.scope + " (op " + op.name + ", result " +

@@ -12,7 +12,7 @@ constexpr plait_option kAll[] = {kCrossEntropyAttrs[0], kCrossEntropyPart[0], kC
 CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad) {
   need_operands(d, grad ? 4 : 2, grad ? 1 : 2);
   const plait_shape &x = d.inputs[0], &label = d.inputs[1];
-  need(x.rank >= 1 && is_float(x.dtype), "needs float logits (R.., C), found " + text(x));
+  need(x.ndim >= 1 && is_float(x.dtype), "needs float logits (R.., C), found " + text(x));
   need(is_index(label.dtype), "needs integer class indices, found " + text(label));
   const AttrReader attrs(d, kAll);
   CrossEntropy c{rows_of(x), x.dtype, label.dtype, attrs.real("smoothing")};

@@ -20,13 +20,13 @@ Gather parse_gather(const plait_op_desc& d) {
   need_operands(d, 2, 1);
   const plait_shape &table = d.inputs[0], &index = d.inputs[1];
   need_index(index, "index");
-  need(table.rank >= 1, "needs a table (V, C..), found " + text(table));
+  need(table.ndim >= 1, "needs a table (V, C..), found " + text(table));
   const AttrReader attrs(d, kGatherPart);
   Gather g{table.dims[0], 1, elements(index), index.dtype, attrs.integer("first"), 0, {}};
   g.total = attrs.integer("total");
   if (g.total < 0) g.total = g.rows;
-  g.out.assign(index.dims, index.dims + index.rank);
-  for (uint32_t i = 1; i < table.rank; ++i) {
+  g.out.assign(index.dims, index.dims + index.ndim);
+  for (uint32_t i = 1; i < table.ndim; ++i) {
     g.width *= table.dims[i];
     g.out.push_back(table.dims[i]);
   }
@@ -38,14 +38,14 @@ Gather parse_scatter_add(const plait_op_desc& d) {
   need_operands(d, 2, 1);
   const plait_shape &dy = d.inputs[0], &index = d.inputs[1];
   need_index(index, "index");
-  bool fits = dy.rank >= index.rank;
-  for (uint32_t i = 0; fits && i < index.rank; ++i) fits = dy.dims[i] == index.dims[i];
+  bool fits = dy.ndim >= index.ndim;
+  for (uint32_t i = 0; fits && i < index.ndim; ++i) fits = dy.dims[i] == index.dims[i];
   need(fits, text(dy) + " must begin with the extents of the indices " + text(index));
   const AttrReader attrs(d, kScatterAll);
   Gather g{attrs.integer("rows"), 1, elements(index), index.dtype, attrs.integer("first"), 0, {}};
   g.total = g.rows;
   g.out = {g.rows};
-  for (uint32_t i = index.rank; i < dy.rank; ++i) {
+  for (uint32_t i = index.ndim; i < dy.ndim; ++i) {
     g.width *= dy.dims[i];
     g.out.push_back(dy.dims[i]);
   }

@@ -21,19 +21,19 @@ int64_t outer_of(const plait_shape& s, uint32_t axis) {
 }
 int64_t inner_of(const plait_shape& s, uint32_t axis) {
   int64_t n = 1;
-  for (uint32_t i = axis; i < s.rank; ++i) n *= s.dims[i];
+  for (uint32_t i = axis; i < s.ndim; ++i) n *= s.dims[i];
   return n;
 }
 
 // Checks that x and y differ along `axis` only and have one type.
 void need_like(const plait_shape& x, const plait_shape& y, uint32_t axis) {
-  bool ok = x.dtype == y.dtype && x.rank == y.rank && axis < x.rank;
-  for (uint32_t i = 0; ok && i < x.rank; ++i) ok = i == axis || x.dims[i] == y.dims[i];
+  bool ok = x.dtype == y.dtype && x.ndim == y.ndim && axis < x.ndim;
+  for (uint32_t i = 0; ok && i < x.ndim; ++i) ok = i == axis || x.dims[i] == y.dims[i];
   need(ok, text(x) + " and " + text(y) + " differ beyond axis " + std::to_string(axis));
 }
 
 std::vector<int64_t> with_extent(const plait_shape& x, uint32_t axis, int64_t extent) {
-  std::vector<int64_t> dims(x.dims, x.dims + x.rank);
+  std::vector<int64_t> dims(x.dims, x.dims + x.ndim);
   dims[axis] = extent;
   return dims;
 }
@@ -114,9 +114,9 @@ Transpose parse_transpose(const plait_op_desc& d) {
   const plait_shape& x = d.inputs[0];
   const auto perm = AttrReader(d, kTransposeAttrs).ints("perm");
   std::array<bool, PLAIT_MAX_NDIM> seen{};
-  bool is_perm = perm.size() == x.rank;
+  bool is_perm = perm.size() == x.ndim;
   for (size_t i = 0; is_perm && i < perm.size(); ++i) {
-    is_perm = perm[i] >= 0 && perm[i] < int64_t{x.rank} && !seen[static_cast<size_t>(perm[i])];
+    is_perm = perm[i] >= 0 && perm[i] < int64_t{x.ndim} && !seen[static_cast<size_t>(perm[i])];
     if (is_perm) seen[static_cast<size_t>(perm[i])] = true;
   }
   need(is_perm, "perm must name each axis of " + text(x) + " once");
@@ -135,7 +135,7 @@ Transpose parse_transpose(const plait_op_desc& d) {
   }
   if (has_outputs(d)) {
     const plait_shape& y = d.outputs[0];
-    need(y.dtype == x.dtype && y.rank == x.rank && std::equal(t.out.begin(), t.out.end(), y.dims),
+    need(y.dtype == x.dtype && y.ndim == x.ndim && std::equal(t.out.begin(), t.out.end(), y.dims),
          "perm does not take " + text(x) + " to " + text(y));
   }
   return t;

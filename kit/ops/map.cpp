@@ -36,9 +36,9 @@ void check_map(const plait_op_desc& d) {
     need(same_dims(d.outputs[i], y), "outputs differ: " + text(y) + " and " + text(d.outputs[i]));
   for (uint32_t i = 0; i < d.n_inputs; ++i) {
     const plait_shape& x = d.inputs[i];
-    bool fits = x.rank <= y.rank;
-    for (uint32_t j = 0; fits && j < x.rank; ++j)
-      fits = x.dims[j] == 1 || x.dims[j] == y.dims[y.rank - x.rank + j];
+    bool fits = x.ndim <= y.ndim;
+    for (uint32_t j = 0; fits && j < x.ndim; ++j)
+      fits = x.dims[j] == 1 || x.dims[j] == y.dims[y.ndim - x.ndim + j];
     need(fits, "input " + text(x) + " does not broadcast to " + text(y));
   }
   const plait_map& m = *d.map;

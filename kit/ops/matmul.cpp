@@ -23,22 +23,22 @@ Matmul attributes(const plait_op_desc& d) {
 }
 
 void read_sizes(const plait_shape& a, const plait_shape& b, Matmul& p) {
-  need(a.rank >= 2 && b.rank >= 2, "needs matrices, found " + text(a) + " and " + text(b));
+  need(a.ndim >= 2 && b.ndim >= 2, "needs matrices, found " + text(a) + " and " + text(b));
   need(is_float(a.dtype) && a.dtype == b.dtype,
        "needs two operands of one float type, found " + text(a) + " and " + text(b));
-  p.m = a.dims[a.rank - (p.transpose_a ? 1 : 2)];
-  p.k = a.dims[a.rank - (p.transpose_a ? 2 : 1)];
-  p.n = b.dims[b.rank - (p.transpose_b ? 2 : 1)];
-  const int64_t k = b.dims[b.rank - (p.transpose_b ? 1 : 2)];
+  p.m = a.dims[a.ndim - (p.transpose_a ? 1 : 2)];
+  p.k = a.dims[a.ndim - (p.transpose_a ? 2 : 1)];
+  p.n = b.dims[b.ndim - (p.transpose_b ? 2 : 1)];
+  const int64_t k = b.dims[b.ndim - (p.transpose_b ? 1 : 2)];
   need(p.k == k, "inner extents differ: " + std::to_string(p.k) + " in " + text(a) +
                      (p.transpose_a ? " transposed" : "") + ", " + std::to_string(k) + " in " +
                      text(b) + (p.transpose_b ? " transposed" : ""));
-  p.out.assign(a.dims, a.dims + a.rank - 2);
+  p.out.assign(a.dims, a.dims + a.ndim - 2);
   for (const int64_t extent : p.out) p.batch *= extent;
-  const bool shared_b = b.rank == 2;
-  need(shared_b || std::vector<int64_t>(b.dims, b.dims + b.rank - 2) == p.out,
+  const bool shared_b = b.ndim == 2;
+  need(shared_b || std::vector<int64_t>(b.dims, b.dims + b.ndim - 2) == p.out,
        "leading extents differ: " + text(a) + " and " + text(b));
-  need(!shared_b || a.rank == 2 || !p.transpose_a,
+  need(!shared_b || a.ndim == 2 || !p.transpose_a,
        "transpose_a with one shared matrix b is not defined: reshape a first");
   p.stride_a = p.m * p.k;
   p.stride_b = shared_b ? 0 : p.k * p.n;

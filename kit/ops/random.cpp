@@ -19,7 +19,7 @@ Random parse_random(const plait_op_desc& d) {
   }
   const plait_shape& y = d.outputs[0];
   need_floats(y, "y");
-  r.samples = r.by_sample && y.rank ? y.dims[0] : 1;
+  r.samples = r.by_sample && y.ndim ? y.dims[0] : 1;
   r.per_sample = r.samples ? elements(y) / r.samples : 0;
   return r;
 }

@@ -16,9 +16,9 @@ ReduceKind kind_of(const AttrReader& attrs) {
 std::vector<bool> reduced_axes(const AttrReader& attrs, const plait_shape& x, Reduce& r) {
   const std::vector<int64_t> axes = attrs.ints("axes");
   const bool keep = attrs.flag("keep");
-  std::vector<bool> reduced(x.rank, false);
+  std::vector<bool> reduced(x.ndim, false);
   size_t next = 0;
-  for (uint32_t i = 0; i < x.rank; ++i) {
+  for (uint32_t i = 0; i < x.ndim; ++i) {
     reduced[i] = next < axes.size() && axes[next] == int64_t{i};
     if (reduced[i]) ++next;
     if (!reduced[i] || keep) r.out.push_back(reduced[i] ? 1 : x.dims[i]);
@@ -37,7 +37,7 @@ Reduce parse_reduce(const plait_op_desc& d) {
   r.kind = kind_of(attrs);
   const std::vector<bool> axis = reduced_axes(attrs, x, r);
   int64_t stride = 1;
-  for (uint32_t i = x.rank; i-- > 0;) {
+  for (uint32_t i = x.ndim; i-- > 0;) {
     const bool reduced = axis[i];
     (reduced ? r.summed : r.kept) *= x.dims[i];
     if (x.dims[i] != 1) {

@@ -15,9 +15,9 @@ namespace {
 
 void check_rows(const InferContext& c) {
   const plait_shape &x = c.in[0], &label = c.in[1];
-  if (dims_of(label) != Dims(x.dims, x.dims + x.rank - 1))
+  if (dims_of(label) != Dims(x.dims, x.dims + x.ndim - 1))
     fail_invalid(c.where() + " labels have shape " + text(label) + ", logits " + text(x) +
-                 " need one label per row of " + std::to_string(x.dims[x.rank - 1]) + " classes");
+                 " need one label per row of " + std::to_string(x.dims[x.ndim - 1]) + " classes");
 }
 
 std::vector<plait_shape> infer(const InferContext& c) {
@@ -43,11 +43,11 @@ void vjp(VjpContext& u) {
 // Labels below 0 do not count.
 std::optional<IndexUse> index_use(const Graph& g, const Op& op) {
   const plait_shape& x = g.shape(op.in[0]);
-  return IndexUse{1, std::numeric_limits<int64_t>::min(), x.dims[x.rank - 1], true};
+  return IndexUse{1, std::numeric_limits<int64_t>::min(), x.dims[x.ndim - 1], true};
 }
 
 int32_t last_dim(const ShardContext& u) {
-  return static_cast<int32_t>(u.from.shape(u.op.in[0]).rank) - 1;
+  return static_cast<int32_t>(u.from.shape(u.op.in[0]).ndim) - 1;
 }
 int64_t classes(const ShardContext& u) { return u.from.shape(u.op.in[0]).dims[last_dim(u)]; }
 

@@ -35,12 +35,12 @@ bool shard_gather(const Graph& g, const Op& op, const std::vector<int32_t>& have
                   Sharding& s) {
   if (have[0] < 1 || have[1] >= 0) return false;
   s.in[0] = have[0];
-  s.out[0] = have[0] - 1 + static_cast<int32_t>(g.shape(op.in[1]).rank);
+  s.out[0] = have[0] - 1 + static_cast<int32_t>(g.shape(op.in[1]).ndim);
   return true;
 }
 bool shard_scatter(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t,
                    Sharding& s) {
-  const auto index_rank = static_cast<int32_t>(g.shape(op.in[1]).rank);
+  const auto index_rank = static_cast<int32_t>(g.shape(op.in[1]).ndim);
   if (have[0] < index_rank || have[1] >= 0) return false;
   s.in[0] = have[0];
   s.out[0] = have[0] - index_rank + 1;

@@ -67,7 +67,7 @@ bool shard_reshape(const Graph& g, const Op& op, const std::vector<int32_t>& hav
   int64_t before = 1;
   for (int32_t d = 0; d < have[0]; ++d) before *= in.dims[d];
   int64_t outer = 1;
-  for (uint32_t d = 0; d < out.rank; outer *= out.dims[d++]) {
+  for (uint32_t d = 0; d < out.ndim; outer *= out.dims[d++]) {
     const bool even = out.dims[d] % ranks == 0 && in.dims[have[0]] % ranks == 0;
     if (outer != before || (out.dims[d] != in.dims[have[0]] && !even)) continue;
     s.in[0] = have[0];

@@ -162,7 +162,7 @@ double flops(const Graph& g, const Op& op) {
 
 // The dimension of `s` that lies under dimension `dim` of an aligned, broadcast result of rank `rank`; kReplicated where s repeats there.
 int32_t under(const plait_shape& s, uint32_t rank, int32_t dim, int64_t extent) {
-  const int32_t own = dim - static_cast<int32_t>(rank - s.rank);
+  const int32_t own = dim - static_cast<int32_t>(rank - s.ndim);
   return own >= 0 && s.dims[own] == extent ? own : kReplicated;
 }
 
@@ -190,14 +190,14 @@ bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64
   for (size_t i = 0; i < op.in.size(); ++i) {
     const plait_shape& in = g.shape(op.in[i]);
     if (have[i] < 0 || elements(in) <= largest) continue;
-    const int32_t at = have[i] + static_cast<int32_t>(out.rank - in.rank);
+    const int32_t at = have[i] + static_cast<int32_t>(out.ndim - in.ndim);
     if (out.dims[at] != in.dims[have[i]]) continue;
     dim = at;
     largest = elements(in);
   }
   if (dim < 0) return false;
   for (size_t i = 0; i < op.in.size(); ++i)
-    s.in[i] = under(g.shape(op.in[i]), out.rank, dim, out.dims[dim]);
+    s.in[i] = under(g.shape(op.in[i]), out.ndim, dim, out.dims[dim]);
   s.out[0] = dim;
   s.keeps_zeros = keeps_zeros(op, s);
   return true;

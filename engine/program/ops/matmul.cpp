@@ -32,9 +32,9 @@ void vjp(VjpContext& u) {
   if (u.wanted[0]) u.d_in[0] = t.a ? mm(b, t.b, d, true) : mm(d, false, b, !t.b);
   if (u.wanted[1]) {
     ValueId x = a, dy = d;
-    if (g.shape(b).rank == 2 && g.shape(a).rank > 2) {  // rows of all leading dims add up
+    if (g.shape(b).ndim == 2 && g.shape(a).ndim > 2) {  // rows of all leading dims add up
       const plait_shape &sa = g.shape(a), &sd = g.shape(d);
-      const int64_t k = sa.dims[sa.rank - 1], n = sd.dims[sd.rank - 1];
+      const int64_t k = sa.dims[sa.ndim - 1], n = sd.dims[sd.ndim - 1];
       const int64_t rows = k ? elements(sa) / k : (n ? elements(sd) / n : 0);
       x = reshaped(g, a, {rows, k});
       dy = reshaped(g, d, {rows, n});
@@ -46,7 +46,7 @@ void vjp(VjpContext& u) {
 
 double flops(const Graph& g, const Op& op) {
   const plait_shape& x = g.shape(op.in[0]);
-  const int64_t k = x.dims[x.rank - (Transposed(op).a ? 2 : 1)];
+  const int64_t k = x.dims[x.ndim - (Transposed(op).a ? 2 : 1)];
   return 2.0 * static_cast<double>(k) * static_cast<double>(elements(g.shape(op.out[0])));
 }
 
@@ -54,9 +54,9 @@ double flops(const Graph& g, const Op& op) {
 bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
   const Transposed t(op);
   s.keeps_zeros = true;
-  const auto ra = static_cast<int32_t>(g.shape(op.in[0]).rank),
-             rb = static_cast<int32_t>(g.shape(op.in[1]).rank),
-             ry = static_cast<int32_t>(g.shape(op.out[0]).rank);
+  const auto ra = static_cast<int32_t>(g.shape(op.in[0]).ndim),
+             rb = static_cast<int32_t>(g.shape(op.in[1]).ndim),
+             ry = static_cast<int32_t>(g.shape(op.out[0]).ndim);
   const int32_t a_rows = ra - (t.a ? 1 : 2), a_inner = ra - (t.a ? 2 : 1);
   const int32_t b_columns = rb - (t.b ? 2 : 1), b_inner = rb - (t.b ? 1 : 2);
   if (have[1] >= 0 && have[1] == b_inner) {  // its a must come in the same parts

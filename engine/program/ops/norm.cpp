@@ -7,7 +7,7 @@ namespace plait::program {
 namespace {
 
 plait_shape row_shape(const plait_shape& x) {
-  return make_shape(accumulation_dtype(x.dtype), Dims(x.dims, x.dims + x.rank - 1));
+  return make_shape(accumulation_dtype(x.dtype), Dims(x.dims, x.dims + x.ndim - 1));
 }
 
 std::vector<plait_shape> infer_layer(const InferContext& c) {

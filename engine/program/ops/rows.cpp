@@ -28,7 +28,7 @@ bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64
   int32_t dim = kReplicated;
   for (int32_t h : have)
     if (h >= 0 && dim < 0) dim = h;
-  if (dim == static_cast<int32_t>(g.shape(op.in[0]).rank) - 1) return false;
+  if (dim == static_cast<int32_t>(g.shape(op.in[0]).ndim) - 1) return false;
   std::fill(s.in.begin(), s.in.end(), dim);
   std::fill(s.out.begin(), s.out.end(), dim);
   return true;
