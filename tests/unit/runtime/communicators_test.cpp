@@ -34,6 +34,7 @@ std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> 
     plan::Collective e;
     e.name = kind == PLAIT_COMM_ALL_REDUCE ? "gradients" : "parameters";
     e.kind = kind;
+    e.dtype = PLAIT_F32;
     e.reduction = kind == PLAIT_COMM_ALL_REDUCE ? PLAIT_COMM_SUM : 0;
     e.n = n;
     plan->collectives.push_back(e);

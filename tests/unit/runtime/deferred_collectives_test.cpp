@@ -84,6 +84,7 @@ std::string calls_of(std::shared_ptr<plugin::Registry> (*backend)(), uint32_t ki
     plan::Collective e;
     e.name = "something";
     e.kind = kind;
+    e.dtype = PLAIT_F32;
     e.axis = grid.data() > 1 ? topology::Axis::kData : topology::Axis::kPipeline;
     e.n = n;
     e.peer = static_cast<uint32_t>(1 - rank);
