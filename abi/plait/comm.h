@@ -11,6 +11,10 @@
  * no other call. Calls of no elements need not wait for the other ranks; a barrier does. A sum is
  * taken in one fixed order of the ranks, so the same layout gives the same bits, and every rank holds the same ones.
  *
+ * A backend for the memory of a device that records (device.h) may have start() and finish() of a call called while a queue
+ * captures, both inside one capture: they record what is to be done, and every launch does it. Sends and receives are never
+ * recorded. The same call may also be started outside a capture. All members launch the same graphs in the same order.
+ *
  * Different calls of a group on host memory may be started and finished on different threads at once, while the owner prepares
  * or releases others: the engine does so with the groups of which it composes one over several hosts. */
 #ifndef PLAIT_COMM_H
@@ -81,6 +85,9 @@ typedef struct plait_comm_setup {
   const plait_store *store;
   double connect_timeout; /* seconds for all members to arrive */
   double timeout;         /* seconds for one call, from its start on this rank */
+
+  /* Since struct_size 72. The opened device whose memory the group exchanges; it outlives the group. NULL: host memory. */
+  plait_device *device;
 } plait_comm_setup;
 
 /* How far a backend reaches. The engine takes the nearest that reaches all members. */
@@ -124,7 +131,7 @@ typedef struct plait_comm_item {
    * milliseconds; other ranks lose this one, at the latest then. Repeatable: the first text stays. [thread: any; blocks: no] */
   void(PLAIT_CALL *abort)(plait_comm *comm, const char *text, uint64_t size);
 
-  /* Since struct_size 112. Memory of the host that all members reach: `bytes` of it for this rank, at a multiple of 64, zero at
+  /* Since struct_size 112. Memory of the host, or of the device where the backend names one, that all members reach: `bytes` of it for this rank, at a multiple of 64, zero at
    * first; it stays until close(). All members call it in the same order with the same bytes. *out = NULL, on all of them, where
    * one has too little of it, for no bytes, and in a group of one. Calls may lie in it: in place, on all members or on none, equally
    * far from its beginning; and from start() to finish(), or for good when the group fails, members may read and write each other's
@@ -132,6 +139,12 @@ typedef struct plait_comm_item {
    * members ask for different bytes; any other ends the group. A backend may have none: NULL.
    * [thread: owner; blocks: until all members have called] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *memory)(plait_comm *comm, uint64_t bytes, void **out);
+
+  /* Since struct_size 120. NULL while the group is well; else a new error that says why calls fail, PLAIT_ERR_PEER as finish().
+   * On a device whose graphs hold the calls nobody calls finish() at a launch: the engine asks here while it waits for the
+   * queue and after every sync. A queue passes calls that have failed, so that a sync ends. NULL slot: always well.
+   * [thread: compute; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *status)(plait_comm *comm);
 } plait_comm_item;
 
 #define PLAIT_KIND_COMM "plait.comm/1"

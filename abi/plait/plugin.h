@@ -39,10 +39,29 @@ struct plait_host {
    * [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *add)(const plait_host *host, const char *kind, const void *item);
 
-  /* A table of the host by id ("plait.options/1", "plait.build/1"), or NULL when this host has none. Pure and repeatable;
-   * the table lives as long as the host. [thread: any; blocks: no] */
+  /* A table of the host by id (PLAIT_EXTENSION_JOB), or NULL when this host has none. Pure and repeatable; the table lives as
+   * long as the host. [thread: any; blocks: no] */
   const void *(PLAIT_CALL *extension)(const plait_host *host, const char *id);
 };
+
+/* Which process of a job this is. The caller sets struct_size. */
+typedef struct plait_job_place {
+  size_t struct_size;
+  uint32_t rank; /* of `world` */
+  uint32_t world;
+  uint32_t local_rank; /* of `local_size`, those of this machine */
+  uint32_t local_size;
+} plait_job_place;
+
+/* Extension "plait.job/1". While the engine makes a plan or opens a session for a job, that job, as its calls on this thread see
+ * it; else what the launcher wrote into the environment when the engine was opened; else one process alone. */
+typedef struct plait_job_table {
+  size_t struct_size;
+  /* Fills what fits of *out. [thread: any; blocks: no] */
+  void(PLAIT_CALL *get)(const plait_host *host, plait_job_place *out);
+} plait_job_table;
+
+#define PLAIT_EXTENSION_JOB "plait.job/1"
 
 /* What a plugin is. Static. */
 typedef struct plait_plugin {

@@ -7,6 +7,7 @@
 #include "engine/plugin/inspect.hpp"
 #include "engine/program/op_reference.hpp"
 #include "engine/program/op_registry.hpp"
+#include "engine/runtime/job.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -34,6 +35,12 @@ std::shared_ptr<EngineState> open_engine(const plait_engine_options& o) {
   settings.unload = o.keep_plugins_loaded == 0;
   state->registry =
       std::make_unique<plugin::Registry>(state->log, state->files, plugin::Extensions{}, settings);
+  try {
+    state->registry->set_job(runtime::place_of(runtime::job_from_environment(secure_getenv)));
+  } catch (const Error& e) {
+    // Whoever asks for the job of the environment is told so; an engine may do without one.
+    state->log.debug(e.full_text());
+  }
   std::vector<std::string> given;
   for (uint32_t i = 0; i < o.n_plugin_paths; ++i) {
     require(o.plugin_paths, "plugin_paths");

@@ -1,5 +1,6 @@
 // Experiments and plans.
 #include <filesystem>
+#include <optional>
 
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
@@ -63,6 +64,8 @@ std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
   plan::PlanContext context{shared_registry(engine), &engine->log, resolver};
   context.rank = job ? job->rank : 0;
   context.world = job ? job->size : 0;
+  std::optional<plugin::JobScope> scope;  // without a job plugins see that of the environment
+  if (job) scope.emplace(runtime::place_of(*job));
   return plan::make_plan(experiment, context, problems);
 }
 

@@ -1,5 +1,6 @@
 #include "engine/plugin/host.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/base/c_error.hpp"
@@ -42,9 +43,18 @@ struct HostCalls {
     });
   }
   static const void* extension(const plait_host* host, const char* id) {
+    static const plait_job_table kJob = {sizeof(plait_job_table), job};
+    if (!id) return nullptr;
     for (const auto& [name, table] : of(host).extensions_)
-      if (id && name == id) return table;
-    return nullptr;
+      if (name == id) return table;
+    return std::strcmp(id, PLAIT_EXTENSION_JOB) == 0 ? &kJob : nullptr;
+  }
+  static void job(const plait_host* host, plait_job_place* out) {
+    const JobPlace* scope = JobScope::current();
+    const JobPlace place = scope ? *scope : of(host).registry_.job_;
+    const plait_job_place all = {out->struct_size, place.rank, place.world, place.local_rank,
+                                 place.local_size};
+    std::memcpy(out, &all, std::min(out->struct_size, sizeof all));
   }
 };
 

@@ -14,18 +14,17 @@ namespace plait::plugin {
 namespace {
 
 // Sizes that the tables had in ABI 1, the least that is ever accepted: up to the last member of then. They never change.
-#define PLAIT_V1_SIZE(type, last) (offsetof(type, last) + sizeof(type::last))
-constexpr size_t kLayerV1 = PLAIT_V1_SIZE(plait_layer_item, build);
-constexpr size_t kLossV1 = PLAIT_V1_SIZE(plait_loss_item, build);
-constexpr size_t kMetricV1 = PLAIT_V1_SIZE(plait_metric_item, finish);
-constexpr size_t kOpV1 = PLAIT_V1_SIZE(plait_op_item, gradient);
-constexpr size_t kOptimizerV1 = PLAIT_V1_SIZE(plait_optimizer_item, build);
-constexpr size_t kScheduleV1 = PLAIT_V1_SIZE(plait_schedule_item, close);
-constexpr size_t kDatasetV1 = PLAIT_V1_SIZE(plait_dataset_item, close);
-constexpr size_t kDeviceV1 = PLAIT_V1_SIZE(plait_device_item, graph_close);
-constexpr size_t kKernelV1 = PLAIT_V1_SIZE(plait_kernel_item, release);
-constexpr size_t kCommV1 = PLAIT_V1_SIZE(plait_comm_item, abort);
-#undef PLAIT_V1_SIZE
+#define PLAIT_SIZE_TO(type, last) (offsetof(type, last) + sizeof(type::last))
+constexpr size_t kLayerV1 = PLAIT_SIZE_TO(plait_layer_item, build);
+constexpr size_t kLossV1 = PLAIT_SIZE_TO(plait_loss_item, build);
+constexpr size_t kMetricV1 = PLAIT_SIZE_TO(plait_metric_item, finish);
+constexpr size_t kOpV1 = PLAIT_SIZE_TO(plait_op_item, gradient);
+constexpr size_t kOptimizerV1 = PLAIT_SIZE_TO(plait_optimizer_item, build);
+constexpr size_t kScheduleV1 = PLAIT_SIZE_TO(plait_schedule_item, close);
+constexpr size_t kDatasetV1 = PLAIT_SIZE_TO(plait_dataset_item, close);
+constexpr size_t kDeviceV1 = PLAIT_SIZE_TO(plait_device_item, graph_close);
+constexpr size_t kKernelV1 = PLAIT_SIZE_TO(plait_kernel_item, release);
+constexpr size_t kCommV1 = PLAIT_SIZE_TO(plait_comm_item, abort);
 
 [[noreturn]] void malformed(const ItemHead& head, const std::string& what) {
   fail(PLAIT_ERR_PLUGIN, "[plugin " + head.host->plugin() + "] " +
@@ -133,6 +132,9 @@ void read_device(ItemHead& head) {
        item.queue_close, item.enqueue, item.copy, item.sync, item.event_open, item.event_close,
        item.event_record, item.event_wait, item.event_query, item.capture_begin, item.capture_end,
        item.graph_launch, item.graph_close);
+  if (item.struct_size >= PLAIT_SIZE_TO(plait_device_item, host_free) && item.host_alloc &&
+      !item.host_free)
+    malformed(head, "has host_alloc() but no host_free()");
 }
 void read_kernel(ItemHead& head) {
   const auto& item = sized<plait_kernel_item>(head, kKernelV1);
@@ -148,6 +150,8 @@ void read_comm(ItemHead& head) {
        item.abort);
   if (item.device && !*item.device) malformed(head, "names a device without a name");
 }
+
+#undef PLAIT_SIZE_TO
 
 struct KindReader {
   std::string_view kind;

@@ -10,6 +10,7 @@
 #include "engine/config/catalog.hpp"
 #include "engine/plugin/host.hpp"
 #include "engine/plugin/items.hpp"
+#include "engine/plugin/job_place.hpp"
 #include "engine/plugin/report.hpp"
 #include "engine/plugin/search.hpp"
 
@@ -46,6 +47,9 @@ class Registry : public config::Catalog {
 
   // Last loaded first: close(), then dlclose(). Nothing of a plugin may be in use.
   void close() noexcept;
+
+  // What plugins learn of the job outside of a JobScope. Before anything is loaded.
+  void set_job(const JobPlace& job) { job_ = job; }
 
   const LoadReport& report() const { return report_; }
   std::vector<std::string> plugin_names() const;
@@ -97,6 +101,7 @@ class Registry : public config::Catalog {
   FileSystem& files_;
   Extensions extensions_;
   RegistrySettings settings_;
+  JobPlace job_;
   Items items_;
   std::vector<std::unique_ptr<Plugin>> plugins_;
   LoadReport report_;

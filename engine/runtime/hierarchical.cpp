@@ -152,7 +152,8 @@ const plait_comm_item& hierarchical_item() {
               of(comm).abort({});
             }
           },
-      .memory = nullptr};
+      .memory = nullptr,
+      .status = nullptr};
   return kItem;
 }
 

@@ -238,6 +238,11 @@ void check(const Job& job) {
   }
 }
 
+plugin::JobPlace place_of(const Job& job) {
+  return {static_cast<uint32_t>(job.rank), static_cast<uint32_t>(job.size),
+          static_cast<uint32_t>(job.local_rank), static_cast<uint32_t>(job.local_size)};
+}
+
 std::string describe(const Job& job) {
   JsonWriter w;
   w.object().field("schema", 1).field("rank", job.rank).field("size", job.size);

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "engine/plugin/job_place.hpp"
+
 namespace plait::runtime {
 
 struct Job {
@@ -31,6 +33,9 @@ Job job_from_environment(const GetEnv& get);
 
 // Errors: PLAIT_ERR_INVALID naming the member that makes no sense. A job of the environment always passes.
 void check(const Job& job);
+
+// What plugins learn of it.
+plugin::JobPlace place_of(const Job& job);
 
 // For messages and tools: a JSON object without the secret.
 std::string describe(const Job& job);

@@ -47,7 +47,10 @@ class HostDevice {
             capture_begin,
             capture_end,
             graph_launch,
-            graph_close};
+            graph_close,
+            nullptr,  // it is there wherever its plugin is
+            nullptr,  // any host memory will do
+            nullptr};
   }
 
  private:

@@ -2,6 +2,8 @@
 // is ever called; each function shows what it must do. A device of your own keeps the host in each object, to make errors with.
 #include <plait/device.h>
 
+#include <cstdio>
+
 #include "plugins/template/template.hpp"
 
 namespace plait::null {
@@ -35,7 +37,9 @@ void free_memory(plait_device*, void*) {}
 
 plait_error* queue_open(plait_device* d, plait_queue**) { return refuse(d, "queue_open()"); }
 void queue_close(plait_queue*) {}
-// Runs item->run(kernel, queue, operands, workspace) now or later; while capturing, records it.
+// A device that computes on the host calls item->run(kernel, queue, operands, workspace) here; while capturing it notes the call
+// and makes it at each launch. One that records its own work (plait_device_info.records) calls run() here in both cases: run()
+// puts work on the queue, which a capture keeps and a launch repeats without calling run() again.
 plait_error* enqueue(plait_queue* q, const plait_kernel_item*, const plait_kernel*, void* const*,
                      uint32_t, void*) {
   return refuse(q, "enqueue()");
@@ -55,6 +59,15 @@ plait_error* capture_begin(plait_queue* q) { return refuse(q, "capture_begin()")
 plait_error* capture_end(plait_queue* q, plait_graph**) { return refuse(q, "capture_end()"); }
 plait_error* graph_launch(plait_graph* g, plait_queue*) { return refuse(g, "graph_launch()"); }
 void graph_close(plait_graph*) {}
+
+// Asked for run.device = "auto": whether open() is likely to work here, and why not.
+uint32_t probe(const plait_host*, const plait_options*, char* detail, uint64_t size) {
+  if (detail && size) std::snprintf(detail, size, "it is a template; see device.cpp");
+  return 0;
+}
+// Memory of the host that copies need not wait for. Leave both out where any memory will do.
+plait_error* host_alloc(plait_device* d, uint64_t, void**) { return refuse(d, "host_alloc()"); }
+void host_free(plait_device*, void*) {}
 
 }  // namespace
 
@@ -84,7 +97,10 @@ void add_device(const Host& host) {
                                            capture_begin,
                                            capture_end,
                                            graph_launch,
-                                           graph_close};
+                                           graph_close,
+                                           probe,
+                                           host_alloc,
+                                           host_free};
   host.add(device);
 }
 

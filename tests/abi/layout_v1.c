@@ -318,7 +318,7 @@ AT(plait_choice, workspace, 8);
 AT(plait_choice, detail, 16);
 AT(plait_choice, detail_size, 24);
 
-SIZE(plait_kernel_item, 72);
+AT_LEAST(plait_kernel_item, 72);
 AT(plait_kernel_item, struct_size, 0);
 AT(plait_kernel_item, name, 8);
 AT(plait_kernel_item, op, 16);
@@ -330,14 +330,14 @@ AT(plait_kernel_item, prepare, 48);
 AT(plait_kernel_item, run, 56);
 AT(plait_kernel_item, release, 64);
 
-SIZE(plait_device_info, 32);
+AT_LEAST(plait_device_info, 32);
 AT(plait_device_info, struct_size, 0);
 AT(plait_device_info, host_visible, 8);
 AT(plait_device_info, threads, 12);
 AT(plait_device_info, memory_bytes, 16);
 AT(plait_device_info, summary, 24);
 
-SIZE(plait_device_item, 200);
+AT_LEAST(plait_device_item, 200);
 AT(plait_device_item, struct_size, 0);
 AT(plait_device_item, name, 8);
 AT(plait_device_item, help, 16);
@@ -382,7 +382,7 @@ AT(plait_store, self, 8);
 AT(plait_store, set, 16);
 AT(plait_store, get, 24);
 
-SIZE(plait_comm_setup, 64);
+AT_LEAST(plait_comm_setup, 64);
 AT(plait_comm_setup, struct_size, 0);
 AT(plait_comm_setup, name, 8);
 AT(plait_comm_setup, rank, 16);
@@ -393,7 +393,7 @@ AT(plait_comm_setup, store, 40);
 AT(plait_comm_setup, connect_timeout, 48);
 AT(plait_comm_setup, timeout, 56);
 
-SIZE(plait_comm_item, 112);
+AT_LEAST(plait_comm_item, 112);
 AT(plait_comm_item, struct_size, 0);
 AT(plait_comm_item, name, 8);
 AT(plait_comm_item, help, 16);

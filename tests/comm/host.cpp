@@ -132,7 +132,8 @@ Comm::Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32
                                   names.data(),
                                   store,
                                   settings.connect_timeout,
-                                  settings.timeout};
+                                  settings.timeout,
+                                  nullptr};
   comm_ = plugin.open(setup, settings);
 }
 

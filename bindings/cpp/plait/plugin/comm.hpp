@@ -66,11 +66,28 @@ constexpr decltype(plait_comm_item::memory) memory_of() {
   else
     return nullptr;
 }
+template <class G>
+concept has_status = requires(G group) {
+  group.status();
+};
+// nullptr where G has none.
+template <class G>
+constexpr decltype(plait_comm_item::status) status_of() {
+  if constexpr (has_status<G>)
+    return [](plait_comm* c) -> plait_error* {
+      auto* box = reinterpret_cast<CommBox<G>*>(c);
+      return guard(maker(box->host), [&] { box->group.status(); });
+    };
+  else
+    return nullptr;
+}
 }  // namespace detail
 
 // A process group class G, one rank's endpoint: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
 // void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
-// void finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's. All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
+// void finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's; where it has void status(), that throws
+// when the group has failed. All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr:
+// host memory.
 template <class G>
 plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
                      std::span<const plait_option> options = {}) {
@@ -109,7 +126,8 @@ plait_comm_item comm(const char* name, const char* help, uint32_t reach, const c
             const auto length = size == PLAIT_NTS ? std::char_traits<char>::length(text) : size;
             reinterpret_cast<Box*>(c)->group.abort(std::string_view(text, length));
           },
-          detail::memory_of<G>()};
+          detail::memory_of<G>(),
+          detail::status_of<G>()};
 }
 
 }  // namespace authoring

@@ -56,7 +56,9 @@ plait_kernel_item kernel(const char* name, const char* op, const char* device, i
             return detail::guard(detail::maker(box->host),
                                  [&] { box->kernel.run(q, operands, workspace); });
           },
-          [](plait_kernel* k) { delete reinterpret_cast<Box*>(k); }};
+          [](plait_kernel* k) { delete reinterpret_cast<Box*>(k); },
+          0,
+          0};
 }
 
 // An attribute of an op, or nullptr; and its value, or the fallback where it was not given.
