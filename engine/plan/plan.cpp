@@ -1,7 +1,9 @@
 #include "engine/plan/plan.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
@@ -108,22 +110,51 @@ void choose_grid(Plan& plan, const PlanContext& context, config::Problems& probl
                                              context.resolver, problems);
 }
 
+// Whether a device says that it can be opened here; detail: what it found, or why not.
+bool probe(const Plan& plan, const PlanContext& context, const std::string& name,
+           std::string& detail) {
+  const plait_device_item& item = plan.registry->device(name);
+  constexpr size_t kSize = offsetof(plait_device_item, probe) + sizeof(item.probe);
+  if (item.struct_size < kSize || !item.probe) return true;
+  config::Problems wrong;  // of options: told when the device is taken
+  const config::OptionSet options =
+      config::device_options(plan.experiment, *plan.registry, name, context.resolver, wrong);
+  char text[512] = "";
+  const bool there =
+      call_plugin({plan.registry->plugin_of(&item), "probe", "device", name}, [&] {
+        return item.probe(plan.registry->host_of(&item), &options, text, sizeof text);
+      }) != 0;
+  detail = std::string(text, strnlen(text, sizeof text));
+  return there;
+}
+
+// The device of the highest rank that can be opened here; "" without one, and why.
+std::string best_device(const Plan& plan, const PlanContext& context, std::string& refused) {
+  std::vector<std::string> names = plan.registry->devices();
+  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+    return plan.registry->device(a).rank > plan.registry->device(b).rank;
+  });
+  for (const std::string& name : names) {
+    std::string detail;
+    if (probe(plan, context, name, detail)) return name;
+    refused += (refused.empty() ? "" : "; ") + name + ": " + detail;
+    if (context.log) context.log->debug("[plan] device '" + name + "' is passed over: " + detail);
+  }
+  return "";
+}
+
 void choose_device(Plan& plan, const PlanContext& context, config::Problems& problems) {
   if (problems.touch("run.device")) return;
   plan.device = plan.experiment.run.device;
   if (plan.device == "auto") {
-    plan.device.clear();
-    int32_t best = INT32_MIN;
-    for (const std::string& name : plan.registry->devices()) {
-      const plait_device_item& item = plan.registry->device(name);
-      if (item.priority <= best) continue;
-      best = item.priority;
-      plan.device = name;
-    }
+    std::string refused;
+    plan.device = best_device(plan, context, refused);
     if (plan.device.empty())
       return problems.add(plan.experiment.origin, "run.device",
-                          "no device plugin is loaded" + plan.registry->load_summary(), "",
-                          PLAIT_ERR_NOT_FOUND);
+                          refused.empty()
+                              ? "no device plugin is loaded" + plan.registry->load_summary()
+                              : "no device can be used here: " + refused,
+                          "", PLAIT_ERR_NOT_FOUND);
   }
   const plait_device_item& item = plan.registry->device(plan.device);
   plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,
@@ -178,6 +209,7 @@ void make_results(Plan& plan, config::Problems& problems) {
   for (Model& m : plan.models)
     for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
       *p = take(1);
+  plan.step = take(1);
 }
 
 // Stages of a pipeline have inputs of their own: then this one is a pattern, without memory.
@@ -267,7 +299,6 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
 
   plan->precision = precision_of(experiment.precision);
   plan->scalars = plan->storage.add_flat("scalars", Category::kInputs, plan->precision.scalar);
-  plan->step = plan->storage.append(plan->scalars, 1);
   make_results(*plan, problems);
   const config::BatchConfig& batch = plan->experiment.batch;
   plan->train_feed = make_feed(*plan, "train inputs", batch.micro);

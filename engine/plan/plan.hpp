@@ -218,10 +218,10 @@ struct Plan {
   std::vector<Model> models;
   std::vector<Metric> metrics;
   std::vector<Output> outputs;
-  FlatBuffer scalars;  // what a step is told: its number, learning rates
+  FlatBuffer scalars;  // what a step is told: learning rates
   FlatBuffer
       results;     // what a step leaves behind: first `step_sums`, then what n_step_sums() counts
-  BufferRef step;  // updates made, counting this one
+  BufferRef step;  // updates made; the update program counts, so that the host need not know
   BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   int32_t step_sums_collective =
       -1;  // which brings those sums, and those of losses and weights; -1: none

@@ -28,8 +28,8 @@ FlatBuffer Storage::add_flat(std::string name, Category category, uint32_t dtype
 }
 
 program::BufferRef Storage::append(FlatBuffer& buffer, int64_t n) {
-  const program::BufferRef at =
-      allocate(buffer.segment, program::bytes_of(n, buffer.dtype), program::dtype_bytes(buffer.dtype));
+  const program::BufferRef at = allocate(buffer.segment, program::bytes_of(n, buffer.dtype),
+                                         program::dtype_bytes(buffer.dtype));
   if (at != buffer.at(buffer.elements))
     fail_internal("[plan] something else lies in flat segment " +
                   segments_.at(static_cast<size_t>(buffer.segment)).name);

@@ -29,8 +29,9 @@ std::unique_ptr<Graph> new_graph(const Plan& plan) {
 }
 
 // What all groups of a model need: the factor on every gradient, and whether this step may be applied.
+// step: updates made, counting this one.
 struct StepScale {
-  ValueId scale, finite;
+  ValueId scale, finite, step;
 };
 
 // The sum over the first dimension.
@@ -100,7 +101,7 @@ StepScale write_norm(Graph& g, Plan& plan, size_t m, const ModelGradients& gradi
   }
   g.bind(loss, model.loss);
   g.bind(norm, model.norm);
-  return {scale, finite};
+  return {scale, finite, 0};
 }
 
 // What an optimizer reads and writes of a bucket: the own elements.
@@ -151,7 +152,7 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
                             binary(g, "mul", values.gradient, common.scale),
                             g.persistent("learning_rate", scalar, group.learning_rate_at),
                             g.persistent("schedule_factor", scalar, group.schedule_factor_at),
-                            g.persistent("step", scalar, plan.step),
+                            common.step,
                             g.constant(group.weight_decay)};
   ValueId out = 0;
   const std::string& plugin = plan.registry->plugin_of(&item);
@@ -286,7 +287,8 @@ void declare_states(Plan& plan) {
     bucket.shard_elements = bucket.elements = 1;
     const ValueId parameter = g.persistent(group.name, make_shape(group.parameters.dtype, {1}), {}),
                   gradient = g.persistent(group.name, make_shape(group.gradients.dtype, {1}), {});
-    write_bucket(g, plan, group, bucket, {parameter, gradient}, {g.constant(1), g.constant(1)});
+    write_bucket(g, plan, group, bucket, {parameter, gradient},
+                 {g.constant(1), g.constant(1), g.constant(1)});
   }
 }
 
@@ -306,10 +308,15 @@ std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<PendingSend>& 
     common[m] = write_norm(g, plan, m, own);
     finite = finite ? binary(g, "and", finite, common[m].finite) : common[m].finite;
   }
+  // Where the step is not finite the count stays, and what optimizers make of it is thrown away.
+  g.scope = "step";
+  const ValueId made = g.persistent("step", scalar_of(plan), plan.step);
+  const ValueId step = finite ? g.assign(made, binary(g, "add", made, finite)) : made;
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
     g.bind(finite, plan.models[m].finite);
     common[m].finite = finite;
+    common[m].step = step;
     write_model(g, plan, m, gradients[m], common[m]);
   }
   return graph;

@@ -11,12 +11,23 @@
 namespace plait::runtime {
 namespace {
 
-// The nearest backend that reaches all members and exchanges this device's memory.
+bool fits(const plan::Plan& plan, const plait_comm_item& item, Memory memory) {
+  if (item.device) return memory != Memory::kBesideHost && plan.device == item.device;
+  return memory != Memory::kDevice;
+}
+
+// Whether topology.backend names the backend; else the nearest is taken.
+bool is_named(const plan::Plan& plan, Memory memory) {
+  if (plan.backend == "auto") return false;
+  return memory != Memory::kBesideHost || fits(plan, plan.registry->comm(plan.backend), memory);
+}
+
+// The nearest backend that reaches all members and exchanges this memory.
 const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                      std::span<const int32_t> members, bool host_memory) {
-  if (plan.backend != "auto") {
+                                      std::span<const int32_t> members, Memory memory) {
+  if (is_named(plan, memory)) {
     const plait_comm_item& item = plan.registry->comm(plan.backend);
-    if (item.device ? plan.device == item.device : host_memory) return item;
+    if (fits(plan, item, memory)) return item;
     fail_config(
         "[topology] backend '" + plan.backend + "' (topology.backend) exchanges " +
         (item.device ? std::string("memory of device '") + item.device + "'" : "host memory") +
@@ -38,8 +49,7 @@ const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<
            strf("[plugin %s] backend '%s' says it reaches %u, expected "
                 "PLAIT_COMM_REACH_*",
                 plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
-    const bool fits = item.device ? plan.device == item.device : host_memory;
-    if (!fits || item.reach < needed) continue;
+    if (!fits(plan, item, memory) || item.reach < needed) continue;
     if (!best || item.reach < best->reach) best = &item;
   }
   if (best) return *best;
@@ -60,18 +70,19 @@ Hosts hosts_of(const std::vector<Peer>& peers, const topology::ProcessGroup& gro
 }  // namespace
 
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                const topology::ProcessGroup& group, bool host_memory) {
-  BackendSelection selection{&select_backend(plan, peers, group.members, host_memory), nullptr, ""};
+                                const topology::ProcessGroup& group, Memory memory) {
+  BackendSelection selection{&select_backend(plan, peers, group.members, memory), nullptr, ""};
   selection.name = selection.flat->name;
   const Hosts hosts = hosts_of(peers, group);
-  if (plan.backend != "auto" || !host_memory || hosts.count() == 1 || selection.flat->device)
+  if (is_named(plan, memory) || memory == Memory::kDevice || hosts.count() == 1 ||
+      selection.flat->device)
     return selection;
   std::vector<std::string> names;
   for (const std::vector<uint32_t>& places : hosts.members()) {
     if (places.size() == 1) continue;
     std::vector<int32_t> members;
     for (const uint32_t place : places) members.push_back(group.members[place]);
-    const plait_comm_item& intra = select_backend(plan, peers, members, host_memory);
+    const plait_comm_item& intra = select_backend(plan, peers, members, memory);
     if (intra.device) return selection;
     if (std::find(names.begin(), names.end(), intra.name) == names.end())
       names.emplace_back(intra.name);

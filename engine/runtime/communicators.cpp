@@ -32,7 +32,8 @@ bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plai
 struct Communicators::CommGroup {
   topology::Axis axis;
   uint32_t channel = 0;
-  std::string prefix;  // of its names in the job's store: "data.0."
+  bool beside_host = false;  // for numbers of the host, beside the group of a device
+  std::string prefix;        // of its names in the job's store: "data.0."
   const plait_comm_item* item = nullptr;
   std::string backend, plugin;       // as messages call them
   const plait_host* host = nullptr;  // for the log; none of a hierarchical group
@@ -42,6 +43,10 @@ struct Communicators::CommGroup {
   plait_store store{};
   CollectiveLog calls;                       // those that all members start in the same order
   std::map<size_t, CallDescription> sums{};  // what sum() was called with
+
+  std::string name(const topology::ProcessGroup& members) const {
+    return members.name() + (channel > 0 ? ".back" : "") + (beside_host ? ".host" : "");
+  }
 };
 
 // One prepared exchange; a kernel as devices see it.
@@ -55,6 +60,7 @@ struct Communicators::PreparedCall {
   void* out = nullptr;
   CollectiveLog* log = nullptr;  // that it belongs to; messages between two members belong to none
   std::optional<CallDescription> description;
+  uint32_t kind = 0;      // PLAIT_COMM_*
   bool deferred = false;  // starts when it is to be finished
   mutable bool start_pending = false, in_flight = false;
 
@@ -106,7 +112,9 @@ struct Communicators::PreparedCall {
             .prepare = nullptr,
             .run = [](const plait_kernel* k, plait_queue* queue, void* const*,
                       void*) { return (of(k).*action)(queue); },
-            .release = nullptr};
+            .release = nullptr,
+            .flags = PLAIT_KERNEL_HOST,
+            .reserved2 = 0};
   }
 };
 
@@ -120,6 +128,44 @@ const plait_kernel_item& Communicators::wait_item() {
   static const plait_kernel_item kItem =
       PreparedCall::item_of<&PreparedCall::finish>("collective_done");
   return kItem;
+}
+
+bool Communicators::can_be_recorded(const plait_kernel& exchange) {
+  const PreparedCall& call = PreparedCall::of(&exchange);
+  return call.item && call.item->device && call.kind != PLAIT_COMM_SEND &&
+         call.kind != PLAIT_COMM_RECEIVE;
+}
+
+bool Communicators::on_host(const plait_kernel& exchange) {
+  const PreparedCall& call = PreparedCall::of(&exchange);
+  return call.item && !call.item->device;
+}
+
+plait_error* Communicators::record_start(const plait_kernel& exchange, plait_queue* queue) {
+  const PreparedCall& call = PreparedCall::of(&exchange);
+  return call.with_collective_name(try_plugin({call.plugin, "start", "backend", call.item->name},
+                                              [&] { return call.item->start(call.call, queue); }));
+}
+
+plait_error* Communicators::record_wait(const plait_kernel& exchange, plait_queue* queue) {
+  const PreparedCall& call = PreparedCall::of(&exchange);
+  return call.with_collective_name(try_plugin({call.plugin, "finish", "backend", call.item->name},
+                                              [&] { return call.item->finish(call.call, queue); }));
+}
+
+void Communicators::launched(const plait_kernel& exchange) noexcept {
+  const PreparedCall& call = PreparedCall::of(&exchange);
+  if (call.log) call.log->add(*call.description);
+}
+
+void Communicators::check() {
+  constexpr size_t kSize = offsetof(plait_comm_item, status) + sizeof(plait_comm_item::status);
+  for (const CommGroup& g : groups_) {
+    if (!g.item->device || g.item->struct_size < kSize || !g.item->status) continue;
+    check_plugin(try_plugin({g.plugin, "status", "backend", g.backend},
+                            [&] { return g.item->status(g.comm); }),
+                 g.plugin, "exchanging");
+  }
 }
 
 bool Communicators::is_collective_error(const plait_error& error) {
@@ -136,8 +182,8 @@ std::string rank_name(const plan::Plan& plan, int32_t rank) {
 }  // namespace
 
 Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
-                             bool host_memory)
-    : plan_(std::move(plan)), control_(control) {
+                             bool host_memory, plait_device* device)
+    : plan_(std::move(plan)), control_(control), device_(device) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
     // The same order on every rank, so that no two wait for each other in different groups.
@@ -148,7 +194,9 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
                                         [&](const plan::Collective& e) {
                                           return e.axis == members.axis && e.channel == channel;
                                         });
-        if (needed) open(members, channel, host_memory);
+        if (!needed) continue;
+        open(members, channel, host_memory ? Memory::kHost : Memory::kDevice);
+        if (!host_memory && channel == 0) open(members, channel, Memory::kBesideHost);
       }
   } catch (...) {
     close();
@@ -158,14 +206,14 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
-void Communicators::open(const topology::ProcessGroup& members, uint32_t channel,
-                         bool host_memory) {
+void Communicators::open(const topology::ProcessGroup& members, uint32_t channel, Memory memory) {
   std::unique_lock opening(mutex_);
   CommGroup& g = groups_.emplace_back();  // end() may be walking along the groups
   opening.unlock();
   g.axis = members.axis;
   g.channel = channel;
-  const std::string name = members.name() + (channel > 0 ? ".back" : "");
+  g.beside_host = memory == Memory::kBesideHost;
+  const std::string name = g.name(members);
   g.prefix = name + ".";
   g.control = &control_;
   g.connect_timeout = control_.connect_timeout();
@@ -194,7 +242,7 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
     names.push_back(rank_name(*plan_, r));
     hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
   }
-  const BackendSelection selection = select_backend(*plan_, control_.peers(), members, host_memory);
+  const BackendSelection selection = select_backend(*plan_, control_.peers(), members, memory);
   g.backend = selection.name;
   g.item = selection.hierarchical() ? &hierarchical_item() : selection.flat;
   g.plugin = selection.hierarchical() ? selection.name : plan_->registry->plugin_of(g.item);
@@ -213,6 +261,7 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
   setup.store = &g.store;
   setup.connect_timeout = g.connect_timeout;
   setup.timeout = control_.timeout();
+  setup.device = selection.flat->device ? device_ : nullptr;
   // Options under [comm] are those of the backend that topology.backend names.
   config::Problems problems;
   std::deque<config::OptionSet> options;
@@ -275,11 +324,17 @@ void Communicators::close() noexcept {
 
 Communicators::CommGroup& Communicators::group_of(topology::Axis axis, uint32_t channel) {
   const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const CommGroup& g) {
-    return g.axis == axis && g.channel == channel;
+    return g.axis == axis && g.channel == channel && !g.beside_host;
   });
   if (group == groups_.end())
     fail_internal(std::string("[runtime] no group along ") + topology::axis_name(axis));
   return *group;
+}
+
+Communicators::CommGroup& Communicators::host_group_of(topology::Axis axis) {
+  for (CommGroup& g : groups_)
+    if (g.axis == axis && g.beside_host) return g;
+  return group_of(axis);
 }
 
 Communicators::PreparedCall& Communicators::call_of(int32_t collective, int32_t slot) {
@@ -324,6 +379,7 @@ plait_kernel* Communicators::prepare(int32_t collective, int32_t slot, const voi
     call.description.emplace(text_of(desc) + root + ", " + e.name);
   }
   call.deferred = defer_start(*plan_, *group.item, desc);
+  call.kind = e.kind;
   call.item = group.item;
   call.host = group.host;
   call.plugin = group.plugin;
@@ -336,7 +392,7 @@ char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
   constexpr size_t kSize = offsetof(plait_comm_item, memory) + sizeof(plait_comm_item::memory);
   const CommGroup& group = group_of(axis);
   const plait_comm_item& item = *group.item;
-  if (item.device || item.struct_size < kSize || !item.memory) return nullptr;
+  if (item.struct_size < kSize || !item.memory) return nullptr;
   void* memory = nullptr;
   check_plugin(try_plugin({group.plugin, "memory", "backend", group.backend},
                           [&] { return item.memory(group.comm, bytes, &memory); }),
@@ -354,14 +410,14 @@ std::vector<Communicators::Connected> Communicators::connected() const {
     const auto members =
         std::find_if(groups.begin(), groups.end(),
                      [&](const topology::ProcessGroup& m) { return m.axis == g.axis; });
-    all.push_back({members->name() + (g.channel > 0 ? ".back" : ""), g.backend, members->size()});
+    all.push_back({g.name(*members), g.backend, members->size()});
   }
   return all;
 }
 
 void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
-  CommGroup& group = group_of(axis);
-  if (group.item->device)
+  CommGroup& group = host_group_of(axis);
+  if (group.item->device)  // of a device whose memory is the host's
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[runtime] backend '" + group.backend + "' exchanges no host memory");
   plait_comm_desc desc{};

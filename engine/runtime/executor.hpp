@@ -1,55 +1,25 @@
 // A plan's programs on a device: their memory, prepared kernels, captured graphs. After construction a launch neither allocates nor
 // looks anything up.
+//
+// All kernels are prepared before anything is captured. On a device that computes on the host each program is one graph, whose
+// launch runs its kernels and exchanges one by one. On a device that records, launches with no host write between them are one graph
+// (a unit); what needs the host's hand at each launch splits it: kernels that work on the host, exchanges of host memory, messages,
+// and exchanges that are started in one unit and waited for in another.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/communicators.hpp"
+#include "engine/runtime/device.hpp"
+#include "engine/runtime/kernel_cache.hpp"
+#include "engine/runtime/queue.hpp"
 
 namespace plait::runtime {
-
-// An opened device. Shared: a view of its memory may outlive the session.
-class Device {
- public:
-  Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name,
-         const config::OptionSet& options);
-  ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-  const plait_device_item& item() const { return item_; }
-  plait_device* handle() const { return handle_; }
-  const plait_host* host() const { return registry_->host_of(&item_); }
-  const plait_device_info& info() const { return info_; }
-  const std::string& plugin() const { return plugin_; }
-
- private:
-  void close() noexcept;
-  std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
-  const plait_device_item& item_;
-  std::string plugin_;
-  plait_device* handle_ = nullptr;
-  plait_device_info info_{};
-};
-
-// One allocation of device memory, zero at first.
-class Arena {
- public:
-  Arena(std::shared_ptr<Device> device, uint64_t bytes);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
-  uint64_t bytes() const { return bytes_; }
-  const Device& device() const { return *device_; }
-
- private:
-  std::shared_ptr<Device> device_;
-  void* data_ = nullptr;
-  uint64_t bytes_;
-};
 
 // Owner thread only.
 class Executor {
@@ -64,10 +34,22 @@ class Executor {
 
   // program: index into Plan::programs; nothing happens for -1. slot: one of those it is for.
   void launch(int32_t program, int32_t slot = 0);
-  // Host memory to a place and back; ordered with launches. read() waits.
+  // Launches that follow each other without a host write between them. turn: the first of them, whose feed comes before.
+  struct LaunchGroup {
+    const plan::Launch* turn;
+    size_t unit;
+  };
+  const std::vector<LaunchGroup>& step() const { return step_; }
+  const std::vector<LaunchGroup>& evaluation() const { return evaluation_; }
+  void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
+  // Host memory to a place and back; ordered with launches. What write() copies is borrowed until the queue has run where the
+  // device's memory is the host's, else free at once. read() waits.
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);
-  void sync();
+  void sync() { queue_->sync(); }
+  // Before the communicators go: nothing of theirs is under way then. Work that still waits for other ranks is ended.
+  void settle() noexcept;
+  Queue& queue() { return *queue_; }
   // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
   // All ranks call it together. Slow; for the error message of a run that stops.
   struct NonFiniteValue {
@@ -86,6 +68,11 @@ class Executor {
   uint64_t shared_bytes() const { return shared_bytes_; }
   const Device& device() const { return *device_; }
 
+  // Kernels that were prepared: one for all calls with equal descriptors.
+  size_t prepared_kernels() const { return kernels_->size(); }
+  // Graphs that were captured.
+  size_t graphs() const;
+
  private:
   // A call on one slot. An exchange has a kernel for each, others share one.
   struct SlotKernel {
@@ -94,27 +81,51 @@ class Executor {
   };
   struct PreparedKernel {
     const plait_kernel_item* item;
-    plait_kernel* kernel;  // nullptr for an exchange
+    bool exchange, starts;
     void* workspace;
     std::vector<SlotKernel> slots;
   };
   struct LoadedProgram {
     const plan::Program* program = nullptr;
     std::vector<PreparedKernel> calls;
-    std::vector<plait_graph*> graphs;  // by slot
+    std::vector<int32_t>
+        units;  // by slot: the one that holds this program alone; -1: it is never launched alone
+  };
+  // One call of a unit.
+  struct Entry {
+    const LoadedProgram* program;
+    const PreparedKernel* call;
+    size_t slot;
+    bool eager = false;  // on a device that records: not part of a graph
+    const SlotKernel& bound() const { return call->slots[slot]; }
+  };
+  // What a launch does: a graph with the exchanges in it, or one call.
+  struct Step {
+    plait_graph* graph = nullptr;
+    std::vector<const plait_kernel*> exchanges;
+    Entry entry{};
+  };
+  struct Unit {
+    std::vector<std::pair<int32_t, int32_t>> launches;  // programs and their slots
+    std::vector<Step> steps;
   };
   void allocate();
   void load(LoadedProgram& into, const plan::Program& program);
   PreparedKernel prepare(const plan::Program& program, const plan::KernelCall& call);
   plait_kernel* prepare_collective(const plan::KernelCall& call, const program::Op& op,
                                    int32_t slot, const std::vector<void*>& operands);
-  void enqueue(const LoadedProgram& program, const PreparedKernel& call, size_t slot);
+  void plan_units();
+  std::vector<LaunchGroup> group(const std::vector<plan::Launch>& turns);
+  size_t unit_of(std::vector<std::pair<int32_t, int32_t>> launches);
+  void capture(Unit& unit);
+  void record(Step& into, const Entry* begin, const Entry* end);
+  std::vector<Entry> entries_of(const Unit& unit) const;
+  void launch_unit(const Unit& unit);
+  void enqueue(const Entry& entry);
+  void run_eagerly(const Entry& entry);
+  void report(plait_error* e, const Entry& entry) const;
   bool finite(plan::BufferRef at, const plait_shape& shape, int32_t slot);
   void release() noexcept;
-  // Calls a function of the device.
-  template <class F>
-  void call(const char* function, F&& f) const;
-  void check(plait_error* e, const std::string& call) const;
 
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Device> device_;
@@ -122,9 +133,14 @@ class Executor {
   std::vector<char*> segments_;  // as the plan's
   uint64_t shared_bytes_ = 0;    // of those that lie in memory of the communicators
   char* transient_ = nullptr;
-  plait_queue* queue_ = nullptr;
   Communicators* communicators_;
+  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Transfers> transfers_;
+  std::unique_ptr<KernelCache> kernels_;
   std::vector<LoadedProgram> programs_;  // as Plan::programs
+  std::vector<Unit> units_;
+  std::map<std::vector<std::pair<int32_t, int32_t>>, size_t> known_units_;
+  std::vector<LaunchGroup> step_, evaluation_;
 };
 
 }  // namespace plait::runtime

@@ -27,6 +27,7 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
     fail_config("[session] [data." + name + "] is normalised differently from [data." +
                 planned->name +
                 "], which the evaluation was planned for; give both the same `normalize`");
+  drain();
   return on_all_ranks("evaluation", [&] { return evaluate_shard(*d, max_batches); });
 }
 
@@ -102,9 +103,11 @@ Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) 
 
 // The evaluation program, or this rank's pieces of it, over what is staged.
 void Session::launch_evaluation(Feeder& feeder) {
-  for (const plan::Launch& t : plan_->evaluation_launches) {
-    feeder.feed(executor_, plan_->eval_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
-    executor_.launch(t.program, t.slot);
+  for (const runtime::Executor::LaunchGroup& group : executor_.evaluation()) {
+    const plan::Launch& t = *group.turn;
+    if (t.feed >= 0)
+      feeder.feed(executor_, plan_->eval_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
+    executor_.launch(group);
   }
 }
 
@@ -142,6 +145,7 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       value.c_str(), static_cast<long>(n),
                       static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
                       static_cast<unsigned long>(bytes)));
+  drain();
   on_all_ranks("prediction", [&] {
     // What no op can take would come out as numbers that look like results, or as none.
     const std::string outside =

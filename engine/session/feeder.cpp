@@ -190,16 +190,31 @@ Feeder::OutOfRange Feeder::find_out_of_range(bool labels) const {
 void Feeder::feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
                   int64_t step, int64_t first_sample) {
   const int64_t b = feed_.batch;
+  if (!uploads_) uploads_.emplace(executor.queue(), 2, block_bytes());
+  uploads_->begin();
   for (const plan::Field& f : to.fields) {
     const uint64_t bytes = static_cast<uint64_t>(b) * f.sample_bytes;
-    executor.write(f.buffer, batch_[f.feed_index] + static_cast<uint64_t>(m) * bytes, bytes, slot);
+    uploads_->write(executor.address(f.buffer, slot),
+                    batch_[f.feed_index] + static_cast<uint64_t>(m) * bytes, bytes);
   }
   if (to.weight.segment >= 0)
-    executor.write(to.weight, weight_ + m * b, program::bytes_of(b, data::kWeightType), slot);
-  if (to.counter.segment < 0) return;
-  auto& counter = counters_[static_cast<size_t>(m)];
-  counter = {step, first_sample};
-  executor.write(to.counter, counter.data(), sizeof counter, slot);
+    uploads_->write(executor.address(to.weight, slot), weight_ + m * b,
+                    program::bytes_of(b, data::kWeightType));
+  if (to.counter.segment >= 0) {
+    auto& counter = counters_[static_cast<size_t>(m)];
+    counter = {step, first_sample};
+    uploads_->write(executor.address(to.counter, slot), counter.data(), sizeof counter);
+  }
+  uploads_->end();
+}
+
+// Of one micro-batch: fields, weight and counter, each from a multiple of 64.
+uint64_t Feeder::block_bytes() const {
+  const auto rounded = [](uint64_t bytes) { return (bytes + 63) / 64 * 64; };
+  const auto b = static_cast<uint64_t>(feed_.batch);
+  uint64_t sum = rounded(b * sizeof(data::Weight)) + rounded(sizeof(counters_[0]));
+  for (const plan::Field& f : feed_.fields) sum += rounded(b * f.sample_bytes);
+  return sum;
 }
 
 }  // namespace plait::session

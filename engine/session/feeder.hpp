@@ -5,6 +5,7 @@
 #include <plait/tensor.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ class Feeder {
   // Errors: PLAIT_ERR_INVALID naming the field, what was found and what is expected.
   int64_t set_batch(const std::vector<HostField>& fields, bool partial);
   // Writes micro-batch m of what was staged into a program's inputs, on one of its slots. step, first_sample: what random numbers
-  // are counted by. What is written is borrowed until the queue has run.
+  // are counted by. On a device with memory of its own it leaves from two pinned copies in turn, and what is staged is free at once;
+  // else it is borrowed until the queue has run.
   void feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
             int64_t step, int64_t first_sample);
 
@@ -50,6 +52,7 @@ class Feeder {
   OutOfRange find_out_of_range(bool labels = true) const;
 
  private:
+  uint64_t block_bytes() const;
   int64_t samples_of(const HostField& f, const plait_shape& sample) const;
 
   const plan::Feed& feed_;
@@ -60,6 +63,7 @@ class Feeder {
   std::vector<const char*> batch_;                // per field of the feed
   std::vector<std::array<int64_t, 2>> counters_;  // per micro-batch
   const data::Weight* weight_ = nullptr;
+  std::optional<runtime::Uploads> uploads_;  // made by the first feed()
 };
 
 }  // namespace plait::session

@@ -79,12 +79,12 @@ std::string Session::first_non_finite() {
   return first.substr(17) + (ranks_.is_single() ? "" : " on rank " + std::to_string(rank));
 }
 
-void Session::guard_numerics(const StepResult& r) {
+void Session::guard_numerics(const StepResult& r, const Feeder::OutOfRange& outside) {
   consecutive_skipped_ = r.skipped ? consecutive_skipped_ + 1 : 0;
   if (!r.skipped) return;
   // A value that no op can take stays one: waiting for better steps would be in vain.
-  fail_out_of_range(out_of_range_text(train_feeder_.find_out_of_range(), "[data.train]",
-                                      strf("step %ld", static_cast<long>(r.step))));
+  fail_out_of_range(
+      out_of_range_text(outside, "[data.train]", strf("step %ld", static_cast<long>(r.step))));
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
   log_.warn(
       strf("[session] step %ld is not finite (loss %s, gradient norm %s%s): skipped, %ld in a row",

@@ -82,6 +82,7 @@ std::string Session::save(const std::string& path) {
     fail(
         PLAIT_ERR_STATE,
         "[session] this session has no run directory; give save() a folder, or open it with files");
+  drain();
   return on_all_ranks("saving", [&] {
     background_saver_.wait();
     executor_.sync();
@@ -106,6 +107,7 @@ std::string Session::save(const std::string& path) {
 
 // Begins a save into the run directory that goes on by itself, from a copy of what this rank writes.
 void Session::save_in_background() {
+  drain();
   on_all_ranks("saving", [&] {
     background_saver_.wait();
     if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(*plan_));
@@ -140,6 +142,8 @@ std::unique_ptr<checkpoint::Checkpoint> Session::open_on_all_ranks(const std::st
 }
 
 void Session::load(const std::string& path) {
+  drain();
+  drained_.reset();
   on_all_ranks("loading", [&] {
     restore(*open_on_all_ranks(path));
     modified();
@@ -148,13 +152,15 @@ void Session::load(const std::string& path) {
 }
 
 void Session::load_parameters(const std::string& path) {
+  drain();
+  drained_.reset();
   on_all_ranks("loading", [&] {
     const auto c = open_on_all_ranks(path);
     for (const auto& [at, bytes] : read_blocks(*c, true))
       executor_.write(at, bytes.data(), bytes.size());
     executor_.sync();
     modified();
-    step_ = c->state().step;
+    step_ = launched_ = c->state().step;
     begin_lineage();
     last_evaluation_.reset();
     if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
@@ -188,11 +194,12 @@ void Session::restore(const checkpoint::Checkpoint& c) {
   warn_of_differences(s, c.path());
   for (const auto& [at, bytes] : loaded) executor_.write(at, bytes.data(), bytes.size());
   executor_.sync();
-  step_ = s.step;
+  step_ = launched_ = s.step;
   begin_lineage();
   last_evaluation_.reset();
   samples_ = s.samples;
   updates_ = extra.updates;
+  write_updates();
   consecutive_skipped_ = extra.skipped_in_a_row;
   best_ = extra.best;
   evaluations_without_gain_ = extra.evaluations_without_gain;

@@ -55,9 +55,10 @@ std::unique_ptr<runtime::Control> RankContext::connect_control(const runtime::Jo
 
 RankContext::~RankContext() = default;
 
-runtime::Communicators* RankContext::connect(bool host_memory) {
+runtime::Communicators* RankContext::connect(const runtime::Device& device) {
   if (is_single()) return nullptr;
-  communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, host_memory);
+  communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, device.host_visible(),
+                                                            device.handle());
   return communicators_.get();
 }
 

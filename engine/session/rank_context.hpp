@@ -10,6 +10,7 @@
 #include "engine/plan/plan.hpp"
 #include "engine/runtime/communicators.hpp"
 #include "engine/runtime/control.hpp"
+#include "engine/runtime/device.hpp"
 #include "engine/runtime/job.hpp"
 #include "engine/session/control_collectives.hpp"
 
@@ -39,7 +40,7 @@ class RankContext {
   int32_t size() const { return size_; }
 
   // Connects the groups, once the device is known. nullptr when there is nothing to exchange.
-  runtime::Communicators* connect(bool host_memory);
+  runtime::Communicators* connect(const runtime::Device& device);
 
   runtime::Communicators* communicators() const { return communicators_.get(); }
 

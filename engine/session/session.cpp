@@ -22,10 +22,11 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       ranks_(plan_, settings_.job, log),
       executor_(abort_on_error("opening the session",
                                [this] {
-                                 return runtime::Executor(
-                                     plan_, [this](const runtime::Device& device) {
-                                       return ranks_.connect(device.info().host_visible != 0);
-                                     });
+                                 const plugin::JobScope scope(runtime::place_of(settings_.job));
+                                 return runtime::Executor(plan_,
+                                                          [this](const runtime::Device& device) {
+                                                            return ranks_.connect(device);
+                                                          });
                                })),
       schedules_(*plan_),
       train_feeder_(plan_->train_feed, *plan_->dataset("train"),
@@ -34,11 +35,14 @@ Session::Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log&
       results_(plan_->results),
       step_sums_({plan_->results.segment, plan_->results.dtype, 2}),
       background_collectives_(ranks_.collectives("background")) {
+  numbers_.emplace(executor_.queue(), 4, scalars_.bytes() + 64);
+  outcomes_.emplace(executor_.queue(), 4, results_.bytes());
   if (const runtime::Communicators* groups = ranks_.communicators())
     for (const auto& g : groups->connected())
       log_.debug(strf("[session] %s: %d ranks exchange over %s", g.group.c_str(), g.ranks,
                       g.backend.c_str()));
   on_all_ranks("opening the session", [&] {
+    compare_identities();
     initialize_parameters();
     begin_lineage();
     resume();
@@ -51,24 +55,28 @@ Session::~Session() {
   } catch (const std::exception& e) {
     log_.error(e.what());
   }
+  executor_.settle();   // before the groups go that its queue may wait for
   ranks_.disconnect();  // before the arena goes
 }
 
 void Session::initialize_parameters() {
   std::vector<char> values;
-  // In pieces: a whole tensor beside the arena would show in the process's memory for good.
-  constexpr int64_t kPiece = 1 << 18;
+  // In pieces: a whole tensor beside the arena would show in the process's memory for good. Those
+  // of a device with memory of its own fill what is copied at once.
+  const bool own_memory = !host_visible();
   const auto seed = static_cast<uint64_t>(plan_->experiment.run.seed);
   for (const plan::Parameter& p : plan_->parameters)
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        for (int64_t at = 0; at < n; at += kPiece) {
-          const int64_t count = std::min(kPiece, n - at);
+        const uint64_t bytes = own_memory ? runtime::Transfers::kPiece : 1 << 20;
+        const auto piece = static_cast<int64_t>(bytes / program::dtype_bytes(held.dtype));
+        for (int64_t at = 0; at < n; at += piece) {
+          const int64_t count = std::min(piece, n - at);
           values.resize(program::bytes_of(count, held.dtype));
           initialize(p, seed, global + at, count, held.dtype, values.data(), plan_->threads);
           executor_.write(plan::offset_by(held.at, first + at, held.dtype), values.data(),
                           values.size());
-          executor_.sync();
+          if (!own_memory) executor_.sync();
         }
       });
   for (const plan::Parameter& p : plan_->parameters) {
@@ -102,66 +110,114 @@ data::DataLoader& Session::train_loader() {
 
 StepResult Session::step() {
   return on_all_ranks("step", [&] {
-    const data::Batch* batch = train_loader().next();
-    if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
-    train_feeder_.set_batch(*batch);
-    const StepResult r = run_step(batch->epoch, batch->valid);
-    next_batch_ = batch->index + 1;
-    return r;
+    if (drained_) return *std::exchange(drained_, std::nullopt);
+    if (in_flight() == 0) launch_next();
+    return finish_step();
   });
+}
+
+void Session::launch_next() {
+  const data::Batch* batch = train_loader().next();
+  if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
+  train_feeder_.set_batch(*batch);
+  launch_step(batch->epoch, batch->valid, batch->index + 1);
 }
 
 StepResult Session::step(const std::vector<HostField>& fields) {
   // What the host can mend is no reason to end the job.
+  drain();
+  drained_.reset();
   const int64_t n = train_feeder_.set_batch(fields, false);
   return on_all_ranks("step", [&] { return run_step(0, n); });
 }
 
 // Rates of this step, as one block. Places of scalars all lie in one segment.
 void Session::write_scalars() {
-  scalars_.set(plan_->step, static_cast<double>(updates_ + 1));
   for (size_t g = 0; g < plan_->groups.size(); ++g) {
-    const double factor = schedules_.factor(g, step_ + 1);
+    const double factor = schedules_.factor(g, launched_ + 1);
     scalars_.set(plan_->groups[g].learning_rate_at, plan_->groups[g].learning_rate * factor);
     scalars_.set(plan_->groups[g].schedule_factor_at, factor);
   }
-  executor_.write(scalars_.place(), scalars_.data(), scalars_.bytes());
+  numbers_->write(executor_.address(scalars_.place()), scalars_.data(), scalars_.bytes());
+}
+
+// The device counts on from what a checkpoint says.
+void Session::write_updates() {
+  std::vector<char> made(program::bytes_of(1, plan_->precision.scalar));
+  program::store_element(plan_->precision.scalar, made.data(), 0, static_cast<double>(updates_));
+  executor_.write(plan_->step, made.data(), made.size());
+  executor_.sync();
 }
 
 StepResult Session::run_step(int64_t epoch, int64_t samples) {
-  const uint64_t start = monotonic_ns();
+  launch_step(epoch, samples, -1);
+  return finish_step();
+}
+
+void Session::drain() {
+  if (in_flight() == 0) return;
+  abort_on_error("step", [&] {
+    // At most one: what a call of the host could meet was launched while the results before were waited for.
+    drained_ = finish_step();
+  });
+}
+
+void Session::launch_step(int64_t epoch, int64_t samples, int64_t next_batch) {
+  const int64_t step = launched_ + 1;
+  Launched& launch = launches_[step % 2];
+  launch = {epoch, next_batch, monotonic_ns(), 0, {}};
   modified();
-  ranks_.at_step(step_ + 1);
+  ranks_.at_step(step);
   step_sums_.set(plan_->results.at(0), static_cast<double>(samples));
   step_sums_.set(plan_->results.at(1), cancelled_.load(std::memory_order_relaxed) ? 1 : 0);
-  executor_.write(plan_->step_sums, step_sums_.data(), step_sums_.bytes());
+  numbers_->begin();
+  numbers_->write(executor_.address(plan_->step_sums), step_sums_.data(), step_sums_.bytes());
   write_scalars();
+  numbers_->end();
   const int64_t micro = plan_->train_feed.batch;
   const int64_t share = plan_->at.data * plan_->accumulation * micro;
-  for (const plan::Launch& t : plan_->step_launches) {
+  for (const runtime::Executor::LaunchGroup& group : executor_.step()) {
+    const plan::Launch& t = *group.turn;
     if (t.feed >= 0)
       train_feeder_.feed(executor_, plan_->train_feeds[static_cast<size_t>(t.feed)], t.micro,
-                         t.slot, step_ + 1, share + t.micro * micro);
-    executor_.launch(t.program, t.slot);
+                         t.slot, step, share + t.micro * micro);
+    executor_.launch(group);
   }
+  launch.results = outcomes_->ask(executor_.address(results_.place()));
+  if (looks_ahead_) launch.outside = train_feeder_.find_out_of_range();
+  launched_ = step;
+}
+
+StepResult Session::finish_step() {
+  const Launched launch = launches_[(step_ + 1) % 2];
   StepResult r;
+  try {
+    std::memcpy(results_.data(), outcomes_->get(launch.results), results_.bytes());
+    if (in_flight() == 1) executor_.sync();  // tells of what failed
+  } catch (...) {
+    launched_ = step_;  // nothing will come of it, nor of what was launched behind it
+    throw;
+  }
   read_results(r);
   ++step_;
   samples_ += r.samples;
   if (!r.skipped) ++updates_;
   r.step = step_;
-  r.epoch = epoch;
+  r.epoch = launch.epoch;
   r.samples = samples_;
   r.learning_rate =
       plan_->groups.empty() ? 0 : plan_->groups[0].learning_rate * schedules_.factor(0, step_);
-  r.seconds = static_cast<double>(monotonic_ns() - start) * 1e-9;
+  const uint64_t now = monotonic_ns();
+  r.seconds = static_cast<double>(now - std::max(launch.start_ns, finished_ns_)) * 1e-9;
+  finished_ns_ = now;
   r.finished = plan_->total_steps > 0 && step_ >= plan_->total_steps;
-  guard_numerics(r);
+  guard_numerics(r,
+                 r.skipped && !looks_ahead_ ? train_feeder_.find_out_of_range() : launch.outside);
+  if (launch.next_batch >= 0) next_batch_ = launch.next_batch;
   return r;
 }
 
 void Session::read_results(StepResult& r) {
-  executor_.read(results_.place(), results_.data(), results_.bytes());
   double squares = 0;
   const auto at = [&](plan::BufferRef p) { return results_.get(p); };
   r.samples = std::lround(at(plan_->step_sums));
@@ -173,6 +229,16 @@ void Session::read_results(StepResult& r) {
     r.skipped = r.skipped || at(m.finite) == 0;
   }
   r.grad_norm = std::sqrt(squares);
+}
+
+// Devices of two kinds give other bits: what replicas hold alike would drift apart.
+void Session::compare_identities() {
+  const std::vector<std::string> all = ranks_.all_gather(executor_.device().identity());
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      fail_collective(PLAIT_ERR_PEER, "[session] the ranks' devices differ: rank 0 has '" + all[0] +
+                                          "', rank " + std::to_string(r) + " '" + all[r] +
+                                          "'; run all ranks on equal devices and libraries");
 }
 
 void Session::throw_on_all_ranks(const char* what, const Error& e) {
@@ -202,6 +268,7 @@ void check_bytes(const plan::Parameter& p, uint64_t bytes) {
 void Session::read(const std::string& name, void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
+  drain();
   if (plan::is_fully_local(*plan_, p)) return executor_.read(p.value, data, bytes);
   // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's memory is written last: where a rank
   // fails, it stays as it was.
@@ -231,6 +298,7 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
 void Session::write(const std::string& name, const void* data, uint64_t bytes) {
   const plan::Parameter& p = parameter(name);
   check_bytes(p, bytes);
+  drain();
   modified();
   for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
     plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {

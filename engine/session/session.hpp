@@ -115,12 +115,22 @@ class Session {
   void wait_for_save();
   data::DataLoader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
+  // A step in two parts, so that a device that works by itself may have the next one while the host waits for this one's results.
+  void launch_next();
+  void launch_step(int64_t epoch, int64_t samples, int64_t next_batch);
+  StepResult finish_step();
+  int64_t in_flight() const { return launched_ - step_; }
+  bool may_run_ahead() const { return executor_.device().records(); }
+  // Finishes what is in flight, before something looks at the parameters; the next step() returns what came of it.
+  void drain();
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
   void launch_evaluation(Feeder& feeder);
   void sum_over_replicas(std::vector<double>& totals);
   void write_scalars();
+  void write_updates();
   void read_results(StepResult& result);
-  void guard_numerics(const StepResult& result);
+  void compare_identities();
+  void guard_numerics(const StepResult& result, const Feeder::OutOfRange& outside);
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
   std::string out_of_range_text(const Feeder::OutOfRange& found, const std::string& source,
                                 const std::string& where) const;
@@ -147,9 +157,24 @@ class Session {
   std::optional<data::DataLoader> train_loader_;
   std::unique_ptr<RunFiles> run_files_;  // null with no_files
   bool keeps_files_ = false;             // rank 0 has run_files_
-  HostBuffer scalars_, results_;         // of Plan::scalars and Plan::results
-  HostBuffer step_sums_;                 // of Plan::step_sums
-  int64_t updates_ = 0;                  // of them, those that were applied
+  // A step that was launched, and whose results are still to come.
+  struct Launched {
+    int64_t epoch = 0,
+            next_batch = -1;  // next_batch: of the loader behind it; -1: the host brought the batch
+    uint64_t start_ns = 0, results = 0;  // results: number of the request
+    Feeder::OutOfRange outside =
+        {};  // of its batch, where the next may be staged before its results are there
+  };
+  Launched launches_[2];
+  int64_t launched_ = 0;                        // the last step that was launched
+  uint64_t finished_ns_ = 0;                    // when the last step was
+  bool looks_ahead_ = false;                    // inside run(), where steps may be launched ahead
+  std::optional<StepResult> drained_;           // what the next step() returns
+  std::optional<runtime::Uploads> numbers_;     // votes and scalars of a step
+  std::optional<runtime::Downloads> outcomes_;  // its results
+  HostBuffer scalars_, results_;                // of Plan::scalars and Plan::results
+  HostBuffer step_sums_;                        // of Plan::step_sums
+  int64_t updates_ = 0;                         // of them, those that were applied
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;
   int64_t consecutive_skipped_ = 0;

@@ -39,6 +39,9 @@ class Trainer {
   void saved(const StepResult& r, const SavedCheckpoint& s);
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);
+  void launch_ahead();
+  bool pauses_behind(int64_t step) const;
+  bool made(const StepResult& r);
   StepResult loop();
   StepResult loop_and_save();
 
@@ -216,6 +219,32 @@ void Trainer::finish_save(const Error& e) {
   }
 }
 
+// Whether something behind a step looks at the parameters that it leaves.
+bool Trainer::pauses_behind(int64_t step) const {
+  const auto at = [step](int64_t every) { return every > 0 && step % every == 0; };
+  return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every);
+}
+
+// On a device that works by itself the next step is launched before the results of this one are there: but for what they say, it
+// needs nothing of the host.
+void Trainer::launch_ahead() {
+  if (!s_.looks_ahead_ || s_.drained_) return;
+  s_.on_all_ranks("step", [&] {
+    while (s_.launched_ < s_.plan_->total_steps && s_.in_flight() < 2 &&
+           (s_.in_flight() == 0 || !pauses_behind(s_.launched_)))
+      s_.launch_next();
+  });
+}
+
+// Reports a step; whether the run is to stop behind it.
+bool Trainer::made(const StepResult& r) {
+  log_step(r);
+  if (s_.background_saver_.ended()) drain_save(r);
+  if (s_.settings_.on_step && s_.settings_.on_step(r))
+    s_.cancelled_.store(true, std::memory_order_relaxed);
+  return s_.ranks_.is_single() ? s_.cancelled_.load(std::memory_order_relaxed) : s_.stop_agreed_;
+}
+
 StepResult Trainer::loop() {
   StepResult r;
   r.step = s_.step_;
@@ -226,15 +255,15 @@ StepResult Trainer::loop() {
   if (!experiment_.evaluate.stop_metric.empty())
     stop_metric();  // refuses a wrong name before the first step
   status("running", r);
-  while (s_.step_ < total) {
+  while (s_.step_ < total || s_.drained_) {
+    launch_ahead();
     r = s_.step();
-    log_step(r);
-    if (s_.background_saver_.ended()) drain_save(r);
-    const bool host_stops = s_.settings_.on_step && s_.settings_.on_step(r);
-    if (host_stops) s_.cancelled_.store(true, std::memory_order_relaxed);
-    // Alone at once; several ranks when all of them know, which is after the step that has carried the wish around.
-    if (s_.ranks_.is_single() ? s_.cancelled_.load(std::memory_order_relaxed) : s_.stop_agreed_)
+    // Alone at once; several ranks when all of them know, which is after the step that has carried the wish around. A step that
+    // was launched by then is made, too: on all ranks alike.
+    if (made(r)) {
+      if (s_.in_flight() > 0 || s_.drained_) made(r = s_.step());
       stop(r);
+    }
     const int64_t every = experiment_.evaluate.every;
     if (every > 0 && r.step % every == 0 && evaluate(r)) {
       r.finished = true;
@@ -289,10 +318,13 @@ StepResult Trainer::run() {
 
 StepResult Session::run() {
   struct Running {
-    bool& flag;
-    explicit Running(bool& f) : flag(f) { flag = true; }
-    ~Running() { flag = false; }
-  } const running(running_);
+    Session& s;
+    explicit Running(Session& session) : s(session) {
+      s.running_ = true;
+      s.looks_ahead_ = s.may_run_ahead();
+    }
+    ~Running() { s.running_ = s.looks_ahead_ = false; }
+  } const running(*this);
   return Trainer(*this).run();
 }
 

@@ -1,0 +1,80 @@
+// An opened device and memory of it.
+#pragma once
+
+#include <plait/device.h>
+
+#include <memory>
+#include <string>
+
+#include "engine/config/option_set.hpp"
+#include "engine/plugin/registry.hpp"
+
+namespace plait::runtime {
+
+// Shared: a view of its memory may outlive the session.
+class Device {
+ public:
+  Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name,
+         const config::OptionSet& options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  const plait_device_item& item() const { return item_; }
+  plait_device* handle() const { return handle_; }
+  const plait_host* host() const { return registry_->host_of(&item_); }
+  const plait_device_info& info() const { return info_; }
+  const std::string& plugin() const { return plugin_; }
+
+  // Whether its memory is the host's.
+  bool host_visible() const { return info_.host_visible != 0; }
+  // Whether a capture records device work, so that a launch calls no run().
+  bool records() const { return info_.records != 0; }
+  // Whether copies that leave the host free need memory of host_alloc().
+  bool pins() const;
+  // What equal ranks have equal; "" where the device says nothing.
+  std::string identity() const { return info_.identity ? info_.identity : ""; }
+
+ private:
+  void close() noexcept;
+  std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
+  const plait_device_item& item_;
+  std::string plugin_;
+  plait_device* handle_ = nullptr;
+  plait_device_info info_{};
+};
+
+// One allocation of device memory, zero at first.
+class Arena {
+ public:
+  Arena(std::shared_ptr<Device> device, uint64_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+  uint64_t bytes() const { return bytes_; }
+  const Device& device() const { return *device_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  void* data_ = nullptr;
+  uint64_t bytes_;
+};
+
+// Memory of the host that the device copies while the host goes on; of the heap where the device needs no other. Zero at first.
+class HostMemory {
+ public:
+  HostMemory(std::shared_ptr<Device> device, uint64_t bytes);
+  ~HostMemory();
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<char[]> heap_;
+  void* data_ = nullptr;
+  uint64_t bytes_;
+};
+
+}  // namespace plait::runtime

@@ -1,0 +1,189 @@
+// What the executor launches as one: planned, captured, launched.
+#include <algorithm>
+
+#include "engine/base/plugin_call.hpp"
+#include "engine/runtime/executor.hpp"
+
+namespace plait::runtime {
+
+void Executor::plan_units() {
+  step_ = group(plan_->step_launches);
+  evaluation_ = group(plan_->evaluation_launches);
+  // The others are launched one by one; on a device that runs kernels at each launch so may be all of them.
+  std::vector<bool> in_turns(programs_.size(), false);
+  for (const auto* turns : {&plan_->step_launches, &plan_->evaluation_launches})
+    for (const plan::Launch& t : *turns)
+      if (t.program >= 0) in_turns[static_cast<size_t>(t.program)] = true;
+  for (size_t i = 0; i < programs_.size(); ++i) {
+    if (device_->records() && in_turns[i]) continue;
+    Loaded& p = programs_[i];
+    for (size_t slot = 0; slot < p.units.size(); ++slot)
+      p.units[slot] = static_cast<int32_t>(
+          unit_of({{static_cast<int32_t>(i), p.program->first_slot + static_cast<int32_t>(slot)}}));
+  }
+}
+
+std::vector<Executor::LaunchGroup> Executor::group(const std::vector<plan::Launch>& turns) {
+  std::vector<LaunchGroup> groups;
+  for (size_t i = 0; i < turns.size();) {
+    std::vector<std::pair<int32_t, int32_t>> launches;
+    const size_t first = i;
+    do {
+      if (turns[i].program >= 0) launches.emplace_back(turns[i].program, turns[i].slot);
+      ++i;
+    } while (device_->records() && i < turns.size() && turns[i].feed < 0);
+    groups.push_back({&turns[first], unit_of(std::move(launches))});
+  }
+  return groups;
+}
+
+size_t Executor::unit_of(std::vector<std::pair<int32_t, int32_t>> launches) {
+  const auto [at, fresh] = known_units_.try_emplace(launches, units_.size());
+  if (fresh) units_.push_back({std::move(launches), {}});
+  return at->second;
+}
+
+namespace {
+
+// Whether the starts and waits of one exchange are a sequence of pairs, each inside one graph.
+struct Pairing {
+  bool open = false, broken = false;
+  size_t segment = 0;
+  void see(bool starts, size_t at) {
+    broken = broken || open == starts || (open && at != segment);
+    open = starts;
+    segment = at;
+  }
+};
+
+}  // namespace
+
+// The calls of a unit in order, and which of them no graph may hold.
+std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
+  std::vector<Entry> all;
+  for (const auto& [program, slot] : unit.launches) {
+    const Loaded& p = programs_[static_cast<size_t>(program)];
+    for (const Prepared& call : p.calls)
+      all.push_back({&p, &call, static_cast<size_t>(slot - p.program->first_slot)});
+  }
+  if (!device_->records()) return all;
+  for (Entry& e : all)
+    e.eager = e.call->exchange ? !Communicators::can_be_recorded(*e.bound().kernel)
+                               : works_on_host(*e.call->item);
+  // What is waited for in another graph than it is started in is made eagerly, too, which may part others.
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<const plait_kernel*, Pairing> pairs;
+    size_t segment = 0;
+    for (const Entry& e : all) {
+      if (e.eager)
+        ++segment;
+      else if (e.call->exchange)
+        pairs[e.bound().kernel].see(e.call->starts, segment);
+    }
+    for (Entry& e : all) {
+      if (e.eager || !e.call->exchange) continue;
+      const Pairing& pair = pairs.at(e.bound().kernel);
+      if (!pair.broken && !pair.open) continue;
+      e.eager = changed = true;
+    }
+  }
+  return all;
+}
+
+void Executor::capture(Unit& unit) {
+  const std::vector<Entry> entries = entries_of(unit);
+  const Entry* const end = entries.data() + entries.size();
+  for (const Entry* at = entries.data(); at != end;) {
+    if (at->eager) {
+      unit.steps.emplace_back().entry = *at++;
+      continue;
+    }
+    const Entry* const stop = std::find_if(at, end, [](const Entry& e) { return e.eager; });
+    record(unit.steps.emplace_back(), at, stop);
+    at = stop;
+  }
+}
+
+void Executor::record(Step& into, const Entry* begin, const Entry* end) {
+  queue_->call("capture_begin", [&] { return device_->item().capture_begin(queue_->raw()); });
+  for (const Entry* e = begin; e != end; ++e) {
+    if (!device_->records() || !e->call->exchange) {
+      enqueue(*e);
+      continue;
+    }
+    const plait_kernel& exchange = *e->bound().kernel;
+    if (e->call->starts) into.exchanges.push_back(&exchange);
+    report(e->call->starts ? Communicators::record_start(exchange, queue_->raw())
+                           : Communicators::record_wait(exchange, queue_->raw()),
+           *e);
+  }
+  queue_->call("capture_end",
+               [&] { return device_->item().capture_end(queue_->raw(), &into.graph); });
+}
+
+void Executor::launch_unit(const Unit& unit) {
+  for (const Step& step : unit.steps) {
+    if (!step.graph) {
+      run_eagerly(step.entry);
+      continue;
+    }
+    for (const plait_kernel* exchange : step.exchanges) Communicators::launched(*exchange);
+    queue_->call("graph_launch",
+                 [&] { return device_->item().graph_launch(step.graph, queue_->raw()); });
+  }
+}
+
+void Executor::launch(int32_t program, int32_t slot) {
+  if (program < 0) return;
+  const Loaded& p = programs_[static_cast<size_t>(program)];
+  const auto k = static_cast<size_t>(slot - p.program->first_slot);
+  if (p.units[k] >= 0) return launch_unit(units_[static_cast<size_t>(p.units[k])]);
+  for (const Prepared& call : p.calls) run_eagerly({&p, &call, k});
+}
+
+void Executor::enqueue(const Entry& entry) {
+  const Bound& bound = entry.bound();
+  report(try_plugin({device_->plugin(), "enqueue", "device", device_->item().name},
+                    [&] {
+                      return device_->item().enqueue(
+                          queue_->raw(), entry.call->item, bound.kernel, bound.operands.data(),
+                          static_cast<uint32_t>(bound.operands.size()), entry.call->workspace);
+                    }),
+         entry);
+}
+
+// On a device that works by itself the host takes part only when the queue has come so far.
+void Executor::run_eagerly(const Entry& entry) {
+  if (device_->records()) {
+    const bool host = entry.call->exchange ? Communicators::on_host(*entry.bound().kernel)
+                                           : works_on_host(*entry.call->item);
+    if (host) queue_->sync();
+  }
+  enqueue(entry);
+}
+
+void Executor::report(plait_error* e, const Entry& entry) const {
+  if (!e) return;
+  const auto index = static_cast<size_t>(entry.call - entry.program->calls.data());
+  const plan::Program& program = *entry.program->program;
+  const auto& op = program.graph->ops()[static_cast<size_t>(program.calls[index].op)];
+  queue_->check(e, "running " + op.name + " of " + op.scope);
+}
+
+void Executor::settle() noexcept {
+  constexpr double kPatience = 0.2, kLong = 10;
+  if (!queue_ || !device_->records() || queue_->idle_within(kPatience)) return;
+  if (communicators_) communicators_->abort("this rank has closed its session");
+  queue_->idle_within(kLong);
+}
+
+size_t Executor::graphs() const {
+  size_t n = 0;
+  for (const Unit& unit : units_)
+    n += static_cast<size_t>(
+        std::count_if(unit.steps.begin(), unit.steps.end(), [](const Step& s) { return s.graph; }));
+  return n;
+}
+
+}  // namespace plait::runtime

@@ -1,0 +1,241 @@
+#include "engine/runtime/queue.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "engine/base/c_error.hpp"
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+#include "engine/runtime/communicators.hpp"
+
+namespace plait::runtime {
+
+// What a collective said comes through the device, which is not to blame for it.
+void Queue::check(plait_error* e, const std::string& what) const {
+  if (e && Communicators::is_collective_error(*e)) throw from_c(e);
+  check_plugin(e, device_->plugin(), what);
+}
+
+Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const plait_device_item& item = device_->item();
+  call("queue_open", [&] { return item.queue_open(device_->handle(), &queue_); });
+  if (!device_->records()) return;
+  try {
+    call("event_open", [&] { return item.event_open(device_->handle(), &end_); });
+  } catch (...) {
+    call_plugin_noexcept(device_->host(), {"", "queue_close", "device", item.name},
+                         [&] { item.queue_close(queue_); });
+    throw;
+  }
+}
+
+Queue::~Queue() {
+  const plait_device_item& item = device_->item();
+  if (end_)
+    call_plugin_noexcept(device_->host(), {"", "event_close", "device", item.name},
+                         [&] { item.event_close(end_); });
+  call_plugin_noexcept(device_->host(), {"", "queue_close", "device", item.name},
+                       [&] { item.queue_close(queue_); });
+}
+
+void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes) {
+  call("copy", [&] { return device_->item().copy(queue_, direction, to, from, bytes); });
+}
+
+namespace {
+
+// Asks `passed` until it says so: without a pause at first, as most waits are short.
+template <class Passed>
+void poll(Passed&& passed, const std::function<void()>& health) {
+  constexpr double kSpin = 20e-6, kLook = 2e-3;
+  if (passed()) return;
+  const Stopwatch watch;
+  double looked = 0;
+  while (!passed()) {
+    const double now = watch.seconds();
+    if (now < kSpin) continue;
+    if (health && now - looked > kLook) {
+      looked = now;
+      health();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(now < 1e-3 ? 10 : 100));
+  }
+}
+
+}  // namespace
+
+bool Queue::idle_within(double seconds) noexcept {
+  if (!end_) return true;
+  try {
+    const plait_device_item& item = device_->item();
+    call("event_record", [&] { return item.event_record(end_, queue_); });
+    for (const Stopwatch watch; watch.seconds() < seconds;) {
+      uint32_t done = 0;
+      call("event_query", [&] { return item.event_query(end_, &done); });
+      if (done) return true;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return false;
+  } catch (const std::exception&) {
+    return true;  // a device that has failed does no more work
+  }
+}
+
+void Queue::sync() {
+  const plait_device_item& item = device_->item();
+  if (end_) {
+    call("event_record", [&] { return item.event_record(end_, queue_); });
+    poll(
+        [&] {
+          uint32_t done = 0;
+          call("event_query", [&] { return item.event_query(end_, &done); });
+          return done != 0;
+        },
+        health_);
+  }
+  call("sync", [&] { return item.sync(queue_); });
+  if (end_ && health_) health_();  // a queue runs empty over collectives that have failed
+}
+
+Event::Event(Queue& queue) : queue_(queue) {
+  const Device& device = queue.device();
+  queue_.call("event_open", [&] { return device.item().event_open(device.handle(), &event_); });
+}
+
+Event::~Event() {
+  const Device& device = queue_.device();
+  call_plugin_noexcept(device.host(), {"", "event_close", "device", device.item().name},
+                       [&] { device.item().event_close(event_); });
+}
+
+void Event::record() {
+  queue_.call("event_record",
+              [&] { return queue_.device().item().event_record(event_, queue_.raw()); });
+  recorded_ = true;
+}
+
+void Event::wait() {
+  if (!recorded_) return;
+  poll(
+      [&] {
+        uint32_t done = 0;
+        queue_.call("event_query",
+                    [&] { return queue_.device().item().event_query(event_, &done); });
+        return done != 0;
+      },
+      queue_.health_);
+  recorded_ = false;
+}
+
+Uploads::Uploads(Queue& queue, size_t blocks, uint64_t bytes) : queue_(queue) {
+  if (queue.device().host_visible()) return;
+  for (size_t i = 0; i < blocks; ++i)
+    blocks_.push_back({std::make_unique<HostMemory>(queue.shared_device(), bytes),
+                       std::make_unique<Event>(queue)});
+}
+
+Uploads::~Uploads() {
+  for (Block& block : blocks_) try {
+      block.read->wait();
+    } catch (const std::exception&) {
+      // What ends the waiting was reported where it mattered.
+    }
+}
+
+void Uploads::begin() {
+  used_ = 0;
+  if (!blocks_.empty()) blocks_[block_].read->wait();
+}
+
+void Uploads::write(void* to, const void* from, uint64_t bytes) {
+  if (blocks_.empty()) return queue_.copy(PLAIT_COPY_TO_DEVICE, to, from, bytes);
+  const HostMemory& block = *blocks_[block_].memory;
+  if (used_ + bytes > block.bytes()) fail_internal("[runtime] a block of uploads is too small");
+  if (bytes) std::memcpy(block.data() + used_, from, bytes);
+  queue_.copy(PLAIT_COPY_TO_DEVICE, to, block.data() + used_, bytes);
+  used_ += (bytes + 63) / 64 * 64;
+}
+
+void Uploads::end() {
+  if (blocks_.empty()) return;
+  blocks_[block_].read->record();
+  block_ = (block_ + 1) % blocks_.size();
+}
+
+Downloads::Downloads(Queue& queue, size_t blocks, uint64_t bytes) : queue_(queue), bytes_(bytes) {
+  for (size_t i = 0; i < blocks; ++i)
+    blocks_.push_back({std::make_unique<HostMemory>(queue.shared_device(), bytes),
+                       std::make_unique<Event>(queue)});
+}
+
+uint64_t Downloads::ask(const void* from) {
+  Block& block = blocks_[asked_ % blocks_.size()];
+  queue_.copy(PLAIT_COPY_TO_HOST, block.memory->data(), from, bytes_);
+  block.written->record();
+  return asked_++;
+}
+
+const char* Downloads::get(uint64_t request) {
+  Block& block = blocks_[request % blocks_.size()];
+  block.written->wait();
+  return block.memory->data();
+}
+
+Transfers::Transfers(Queue& queue) : queue_(queue) {
+  if (!queue.device().pins()) return;
+  for (Piece& piece : pieces_)
+    piece = {std::make_unique<HostMemory>(queue.shared_device(), kPiece),
+             std::make_unique<Event>(queue)};
+}
+
+Transfers::Piece& Transfers::next() {
+  Piece& piece = pieces_[turn_++ % 2];
+  piece.passed->wait();
+  return piece;
+}
+
+void Transfers::write(void* to, const void* from, uint64_t bytes) {
+  if (!pieces_[0].memory) {
+    queue_.copy(PLAIT_COPY_TO_DEVICE, to, from, bytes);
+    if (!queue_.device().host_visible()) queue_.sync();
+    return;
+  }
+  for (uint64_t at = 0; at < bytes; at += kPiece) {
+    const uint64_t size = std::min(kPiece, bytes - at);
+    Piece& piece = next();
+    std::memcpy(piece.memory->data(), static_cast<const char*>(from) + at, size);
+    queue_.copy(PLAIT_COPY_TO_DEVICE, static_cast<char*>(to) + at, piece.memory->data(), size);
+    piece.passed->record();
+  }
+}
+
+void Transfers::read(void* to, const void* from, uint64_t bytes) {
+  if (!pieces_[0].memory) {
+    queue_.copy(PLAIT_COPY_TO_HOST, to, from, bytes);
+    return queue_.sync();
+  }
+  Piece* before = nullptr;  // of the piece whose content is still to be fetched
+  uint64_t at_before = 0, size_before = 0;
+  const auto fetch = [&] {
+    if (!before) return;
+    before->passed->wait();
+    std::memcpy(static_cast<char*>(to) + at_before, before->memory->data(), size_before);
+  };
+  for (uint64_t at = 0; at < bytes; at += kPiece) {
+    const uint64_t size = std::min(kPiece, bytes - at);
+    Piece& piece = next();
+    queue_.copy(PLAIT_COPY_TO_HOST, piece.memory->data(), static_cast<const char*>(from) + at,
+                size);
+    piece.passed->record();
+    fetch();
+    before = &piece;
+    at_before = at;
+    size_before = size;
+  }
+  fetch();
+  queue_.sync();  // reports what went wrong before
+}
+
+}  // namespace plait::runtime
