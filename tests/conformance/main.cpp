@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     else if (a.ends_with(".so"))
       others.emplace_back(a);
   }
-  if (others.empty()) others = {CONFORMANCE_REFERENCE, CONFORMANCE_CPU};
+  if (others.empty()) others = {CONFORMANCE_REFERENCE, CONFORMANCE_CPU, CONFORMANCE_ASYNC};
   try {
     conformance::load_plugins(reference, others);
   } catch (const std::exception& e) {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "engine/base/c_error.hpp"
@@ -125,6 +126,26 @@ TEST_CASE("the host's functions") {
   CHECK(*static_cast<const int*>(host->extension(host, "plait.test/1")) == 5);
   CHECK(host->extension(host, "plait.other/1") == nullptr);
   CHECK(host->extension(host, nullptr) == nullptr);
+
+  const auto* job = static_cast<const plait_job_table*>(host->extension(host, PLAIT_EXTENSION_JOB));
+  REQUIRE(job != nullptr);
+  const auto place = [&] {
+    plait_job_place p{sizeof p, 9, 9, 9, 9};
+    job->get(host, &p);
+    return std::vector<uint32_t>{p.rank, p.world, p.local_rank, p.local_size};
+  };
+  CHECK(place() == std::vector<uint32_t>{0, 1, 0, 1});
+  at.bench.registry.set_job({2, 8, 2, 4});
+  CHECK(place() == std::vector<uint32_t>{2, 8, 2, 4});
+  {
+    const JobScope scope({5, 6, 1, 2});
+    CHECK(place() == std::vector<uint32_t>{5, 6, 1, 2});
+  }
+  CHECK(place() == std::vector<uint32_t>{2, 8, 2, 4});
+  plait_job_place shorter{offsetof(plait_job_place, local_rank), 9, 9, 9, 9};
+  job->get(host, &shorter);
+  CHECK(shorter.world == 8);
+  CHECK(shorter.local_rank == 9);
 
   plait_error* e = host->error_new(PLAIT_ERR_DATA, "text", 2, nullptr);
   CHECK(host->error_code(e) == PLAIT_ERR_DATA);

@@ -41,7 +41,9 @@ plait_kernel_item make_kernel(const char* name, int32_t priority) {
           select_none,
           prepare_none,
           run_none,
-          [](plait_kernel*) {}};
+          [](plait_kernel*) {},
+          0,
+          0};
 }
 
 const plait_layer_item& layer_alpha() {

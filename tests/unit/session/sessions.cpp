@@ -68,10 +68,10 @@ std::shared_ptr<plugin::Registry> plugins() {
   // A sanitizer must still know their frames at exit, and cannot see that two threads unload one file in turn.
   plugin::RegistrySettings settings;
   settings.unload = false;
-  auto registry =
-      load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-dropout",
-                    "layer-loss", "data-synthetic", "optimizer-adamw", "comm-threads"},
-                   settings);
+  auto registry = load_plugins(
+      {"device-reference", "device-async", "layer-dense", "layer-activation", "layer-dropout",
+       "layer-loss", "data-synthetic", "optimizer-adamw", "comm-threads"},
+      settings);
   if (extra_plugin) registry->load_static(*extra_plugin);
   return registry;
 }
