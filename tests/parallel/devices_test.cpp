@@ -1,5 +1,5 @@
-// Devices that work by themselves: the device `async` of the tests gives the bits of `reference`, whose kernels it runs, under every
-// layout.
+// Devices that work by themselves: the device `async` of the tests gives the bits of `reference`,
+// whose kernels it runs, under every layout.
 #include "tests/parallel/layouts.hpp"
 
 namespace {

@@ -13,8 +13,8 @@ namespace {
 
 using comm_support::Members;
 
-// The groups of this process by number: rank 0 creates one and publishes its number in the store. A
-// number and not an address, because a rank may look it up after rank 0 has left.
+// The hubs of this process, by number: rank 0 makes one and lays its number down in the store for
+// the others. A number, and no address, because a rank may come when rank 0 has given up already.
 class GroupRegistry {
  public:
   static GroupRegistry& of_process() {

@@ -1,4 +1,5 @@
-// Programs on a device: kernels that are shared, launches that are one, a device that works by itself.
+// Programs on a device: kernels that are shared, launches that are one, a device that works by
+// itself.
 #include "engine/runtime/executor.hpp"
 
 #include <doctest/doctest.h>

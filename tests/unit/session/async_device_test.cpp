@@ -131,7 +131,8 @@ TEST_CASE("a stop takes effect one step later, on all ranks alike") {
         });
     for (const Outcome& o : all) REQUIRE_MESSAGE(o.code == PLAIT_ERR_CANCELLED, o.error);
     for (const auto& of_rank : steps) CHECK(of_rank == steps[0]);
-    // Alone: the step that was launched already. Several ranks carry the wish around first, in the step after that.
+    // Alone: the step that was launched already. Several ranks carry the wish around first, in the
+    // step after that.
     CHECK(steps[0].back() == (ranks == 1 ? 4 : 6));
     CHECK(steps_of(folder / "run") == std::vector<int64_t>{steps[0].back()});
   }

@@ -1,4 +1,4 @@
-#include "tests/support/async_device/comm.hpp"
+#include "tests/async_device/comm.hpp"
 
 #include "plugins/comm/call.hpp"
 

@@ -1,4 +1,4 @@
-#include "tests/support/async_device/queue.hpp"
+#include "tests/async_device/queue.hpp"
 
 #include <chrono>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Memory of the device `async`: addresses that nobody can touch, each with memory behind it that only the device's threads use.
+// Memory of the device `async`: addresses that nobody can touch, each with memory behind it that
+// only the device's threads use.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/async_device/memory.hpp"
+#include "tests/async_device/memory.hpp"
 
 namespace async_device {
 
@@ -59,7 +59,8 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
 
   Device& device() const { return device_; }
-  // Behind what is there; while the queue captures, into the record. Work that was recorded runs anew at each launch.
+  // Behind what is there; while the queue captures, into the record. Work that was recorded runs
+  // anew at each launch.
   void put(Work work);
   // Never recorded, and not left out after a failure.
   void put_point(std::shared_ptr<Point> point, uint64_t number);

@@ -1,7 +1,9 @@
-// The device `async`, for tests: it works by itself, as a GPU does, and gives the bits of `reference`, whose kernels it runs. Its
-// memory cannot be touched by the host, its queues have threads that take their time, a capture records and a launch repeats. What
-// the host may not do is an error, or ends the process: to look at memory before the queue has passed, to copy what is not pinned
-// where pinned memory was promised, to launch while capturing. With it comes a backend for its memory.
+// The device `async`, for tests: it works by itself, as a GPU does, and gives the bits of
+// `reference`, whose kernels it runs. Its memory cannot be touched by the host, its queues have
+// threads that take their time, a capture records and a launch repeats. What the host may not do is
+// an error, or ends the process: to look at memory before the queue has passed, to copy what is not
+// pinned where pinned memory was promised, to launch while capturing. With it comes a backend for
+// its memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,8 +16,8 @@
 #include "plugins/support/elements.hpp"
 #include "plugins/support/op_shape.hpp"
 #include "plugins/support/plain/plain.hpp"
-#include "tests/support/async_device/comm.hpp"
-#include "tests/support/async_device/queue.hpp"
+#include "tests/async_device/comm.hpp"
+#include "tests/async_device/queue.hpp"
 
 namespace async_device {
 namespace {

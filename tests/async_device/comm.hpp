@@ -1,4 +1,5 @@
-// A backend for memory of the device `async`: calls are work of its queues, made by the backend `threads` behind it.
+// A backend for memory of the device `async`: calls are work of its queues, made by the backend
+// `threads` behind it.
 #pragma once
 
 #include <plait/comm.h>
@@ -9,7 +10,7 @@
 #include <string_view>
 
 #include "plugins/comm/threads/group.hpp"
-#include "tests/support/async_device/queue.hpp"
+#include "tests/async_device/queue.hpp"
 
 namespace async_device {
 

@@ -1,4 +1,4 @@
-#include "tests/support/async_device/memory.hpp"
+#include "tests/async_device/memory.hpp"
 
 #include <sys/mman.h>
 
