@@ -60,7 +60,8 @@ class Arena {
   uint64_t bytes_;
 };
 
-// Memory of the host that the device copies while the host goes on; of the heap where the device needs no other. Zero at first.
+// Memory of the host that the device copies while the host goes on; of the heap where the device
+// needs no other. Zero at first.
 class HostMemory {
  public:
   HostMemory(std::shared_ptr<Device> device, uint64_t bytes);

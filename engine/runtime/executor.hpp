@@ -1,9 +1,10 @@
-// A plan's programs on a device: their memory, prepared kernels, captured graphs. After construction a launch neither allocates nor
-// looks anything up.
+// A plan's programs on a device: their memory, prepared kernels, captured graphs. After
+// construction a launch neither allocates nor looks anything up.
 //
-// All kernels are prepared before anything is captured. On a device that computes on the host each program is one graph, whose
-// launch runs its kernels and exchanges one by one. On a device that records, launches with no host write between them are one graph
-// (a unit); what needs the host's hand at each launch splits it: kernels that work on the host, exchanges of host memory, messages,
+// All kernels are prepared before anything is captured. On a device that computes on the host each
+// program is one graph, whose launch runs its kernels and exchanges one by one. On a device that
+// records, launches with no host write between them are one graph (a unit); what needs the host's
+// hand at each launch splits it: kernels that work on the host, exchanges of host memory, messages,
 // and exchanges that are started in one unit and waited for in another.
 #pragma once
 
@@ -24,8 +25,8 @@ namespace plait::runtime {
 // Owner thread only.
 class Executor {
  public:
-  // connect: called once, when the device is open; returns the communicators of a plan that exchanges (borrowed), nullptr where
-  // there is nothing to exchange.
+  // connect: called once, when the device is open; returns the communicators of a plan that
+  // exchanges (borrowed), nullptr where there is nothing to exchange.
   using Connect = std::function<Communicators*(const Device&)>;
   explicit Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect = {});
   ~Executor();
@@ -34,7 +35,8 @@ class Executor {
 
   // program: index into Plan::programs; nothing happens for -1. slot: one of those it is for.
   void launch(int32_t program, int32_t slot = 0);
-  // Launches that follow each other without a host write between them. turn: the first of them, whose feed comes before.
+  // Launches that follow each other without a host write between them. turn: the first of them,
+  // whose feed comes before.
   struct LaunchGroup {
     const plan::Launch* turn;
     size_t unit;
@@ -42,16 +44,18 @@ class Executor {
   const std::vector<LaunchGroup>& step() const { return step_; }
   const std::vector<LaunchGroup>& evaluation() const { return evaluation_; }
   void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
-  // Host memory to a place and back; ordered with launches. What write() copies is borrowed until the queue has run where the
-  // device's memory is the host's, else free at once. read() waits.
+  // Host memory to a place and back; ordered with launches. What write() copies is borrowed until
+  // the queue has run where the device's memory is the host's, else free at once. read() waits.
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);
   void sync() { queue_->sync(); }
-  // Before the communicators go: nothing of theirs is under way then. Work that still waits for other ranks is ended.
+  // Before the communicators go: nothing of theirs is under way then. Work that still waits for
+  // other ranks is ended.
   void settle() noexcept;
   Queue& queue() { return *queue_; }
-  // Which op of a program first leaves a value that is not finite: runs the program again op by op and looks at each result.
-  // All ranks call it together. Slow; for the error message of a run that stops.
+  // Which op of a program first leaves a value that is not finite: runs the program again op by op
+  // and looks at each result. All ranks call it together. Slow; for the error message of a run that
+  // stops.
   struct NonFiniteValue {
     size_t op = 0;     // place in the program
     std::string text;  // "" when all values are finite
@@ -60,7 +64,8 @@ class Executor {
 
   char* address(plan::BufferRef at,
                 int32_t slot = 0) const;  // device memory; a host pointer where the device says so
-  // The memory of parameters, among others. Not that of gradients which ranks reduce where all of them reach it.
+  // The memory of parameters, among others. Not that of gradients which ranks reduce where all of
+  // them reach it.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   // All memory that the plan lists.
   uint64_t bytes() const { return arena_->bytes() + shared_bytes_; }

@@ -9,7 +9,8 @@ namespace plait::runtime {
 void Executor::plan_units() {
   step_ = group(plan_->step_launches);
   evaluation_ = group(plan_->evaluation_launches);
-  // The others are launched one by one; on a device that runs kernels at each launch so may be all of them.
+  // The others are launched one by one; on a device that runs kernels at each launch so may be all
+  // of them.
   std::vector<bool> in_turns(programs_.size(), false);
   for (const auto* turns : {&plan_->step_launches, &plan_->evaluation_launches})
     for (const plan::Launch& t : *turns)
@@ -70,7 +71,8 @@ std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
   for (Entry& e : all)
     e.eager = e.call->exchange ? !Communicators::can_be_recorded(*e.bound().kernel)
                                : works_on_host(*e.call->item);
-  // What is waited for in another graph than it is started in is made eagerly, too, which may part others.
+  // What is waited for in another graph than it is started in is made eagerly, too, which may part
+  // others.
   for (bool changed = true; changed;) {
     changed = false;
     std::map<const plait_kernel*, Pairing> pairs;

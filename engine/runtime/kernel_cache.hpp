@@ -25,7 +25,8 @@ class KernelCache {
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
 
-  // A kernel for the op; lives as long as this object. where: "matmul of model.linear1", for messages.
+  // A kernel for the op; lives as long as this object. where: "matmul of model.linear1", for
+  // messages.
   plait_kernel* get(const plait_kernel_item& item, const plait_op_desc& desc,
                     const std::string& where);
   // How many were prepared.

@@ -21,8 +21,8 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // Asked again and again while the host waits for a device that works by itself: it throws when there is nothing to wait for any
-  // more, as another rank is lost.
+  // Asked again and again while the host waits for a device that works by itself: it throws when
+  // there is nothing to wait for any more, as another rank is lost.
   void watch(std::function<void()> health) { health_ = std::move(health); }
 
   const Device& device() const { return *device_; }
@@ -32,7 +32,8 @@ class Queue {
   void copy(uint32_t direction, void* to, const void* from, uint64_t bytes);
   // Until all work is done. Errors: those of the work, and of watch().
   void sync();
-  // The same for at most so many seconds, without looking at anything else. Returns whether all is done.
+  // The same for at most so many seconds, without looking at anything else. Returns whether all is
+  // done.
   bool idle_within(double seconds) noexcept;
 
   // Calls a function of the device; `what` is for messages.
@@ -72,8 +73,8 @@ class Event {
   bool recorded_ = false;
 };
 
-// Blocks of pinned host memory in turn, from which copies leave while the host fills the next. On a device in host memory copies
-// are made from where the data lies. No allocation once it is made.
+// Blocks of pinned host memory in turn, from which copies leave while the host fills the next. On a
+// device in host memory copies are made from where the data lies. No allocation once it is made.
 class Uploads {
  public:
   Uploads(Queue& queue, size_t blocks, uint64_t bytes);
@@ -81,7 +82,8 @@ class Uploads {
   Uploads(Uploads&&) = default;
   // The next block; waits until the device has it no more.
   void begin();
-  // Copies into the block and from there to the device. Borrowed until the queue has run where the device's memory is the host's.
+  // Copies into the block and from there to the device. Borrowed until the queue has run where the
+  // device's memory is the host's.
   void write(void* to, const void* from, uint64_t bytes);
   void end();
 
