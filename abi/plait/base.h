@@ -1,22 +1,31 @@
-/* plait/base.h - conventions of the whole ABI, and the words everything else uses.
+/* plait/base.h - the conventions of the whole ABI, the error codes and the log levels.
  *
- * 1. C11, no C++. Integers have fixed width; sizes in bytes are uint64_t or size_t; no enum is ever stored; no struct is
- *    passed by value; no varargs; no callback may throw, exit, or print.
- * 2. Every struct that may grow begins with `size_t struct_size`, set by whoever made it to sizeof(the struct). A reader
- *    touches only the fields that fit. Structs are append-only; the smallest size ever accepted is that of ABI 1. In an
- *    array of such structs the stride is the struct_size of its first element. Structs without it never change.
- * 3. Strings are UTF-8. Texts in static tables (names, help) end in NUL. Texts that travel at run time come as pointer and
- *    length; PLAIT_NTS as the length says "NUL-terminated, count it yourself".
- * 4. A fallible call returns `plait_error *`: NULL means done. On error every out-parameter is untouched, and the error is
- *    the only thing to free. Releasing functions accept NULL and return nothing.
- * 5. Pointers: `in` is borrowed for the call unless said otherwise; `out` objects belong to the caller and are freed by the
- *    function named in the comment. Texts inside an object live as long as the object.
- * 6. Each function carries a tag [thread: ...; blocks: ...]. `any`: from any thread at any time. `owner`: from one
- *    thread at a time per object; engines and sessions answer a second one with PLAIT_ERR_STATE. `plan`: only inside the
- *    callback that handed out the context. `compute`: the thread that runs programs; must not allocate or lock. blocks: what
- *    the function may wait for; its own computing is no waiting. A tag holds for what follows it without a comment or an empty
- *    line between; that of a struct for all its functions without one of their own.
- */
+ * 1. The ABI is C11 without C++. Integers have a fixed width; byte counts are uint64_t or size_t.
+ *    No enum is stored, no struct is passed by value, and no function takes varargs. No callback
+ *    may throw, exit the process or print.
+ * 2. Every struct that may grow begins with `size_t struct_size`. Its creator sets it to sizeof(the
+ *    struct); its reader touches only the fields that fit in it. Fields are only ever appended, and
+ *    the size of ABI 1 is the smallest that is accepted. In an array of such structs the stride is
+ *    the struct_size of the first element. A struct without struct_size never changes.
+ * 3. Strings are UTF-8. Texts in static tables (names, help) end in NUL, and so does every `const
+ *    char *` parameter that has no length beside it. Other texts are passed as pointer and length;
+ *    the length PLAIT_NTS means that the text ends in NUL.
+ * 4. A fallible function returns `plait_error *`; NULL means success. After an error every
+ *    out-parameter is unchanged, and the caller frees only the error, with plait_error_free(). Any
+ *    fallible function can return PLAIT_ERR_INVALID (a required pointer is NULL, or a struct_size
+ *    is smaller than in ABI 1), PLAIT_ERR_MEMORY or PLAIT_ERR_INTERNAL; the `Errors:` line of a
+ *    function names its other codes and says what a failure changes. An error that a plugin
+ *    returned keeps the plugin's code. Releasing functions accept NULL and return nothing.
+ * 5. An input pointer is borrowed for the call unless its comment says otherwise. An object
+ *    returned through an out-parameter belongs to the caller, who frees it with the function that
+ *    the comment names. A text inside an object lives as long as the object.
+ * 6. Every function has a tag [thread: ...; blocks: ...]. `any`: from any thread at any time.
+ *    `owner`: from one thread at a time per object; engines and sessions refuse a second thread
+ *    with PLAIT_ERR_STATE. `plan`: only inside the callback that received the context. `compute`:
+ *    on the thread that runs programs; the function must not allocate memory or take a lock.
+ *    `blocks` names everything the function may wait for; its own computation is not waiting. A tag
+ *    applies to every declaration up to the next comment or blank line. A tag on a struct applies
+ *    to all its function pointers that have none. */
 #ifndef PLAIT_BASE_H
 #define PLAIT_BASE_H
 
@@ -27,7 +36,8 @@
 extern "C" {
 #endif
 
-/* The ABI number. A break of this ABI raises it, renames the plugin entry symbol and the SONAME. Product versions are apart. */
+/* The ABI number. An incompatible change raises it and renames the plugin entry symbol and the
+ * SONAME. It is independent of the product version. */
 #define PLAIT_ABI_VERSION 1
 
 #if defined(_WIN32)
@@ -46,28 +56,29 @@ extern "C" {
 #define PLAIT_MUST_USE
 #endif
 
-/* "The text ends in NUL" in place of a length. */
+/* A length that means: the text ends in NUL. */
 #define PLAIT_NTS UINT64_MAX
 
-/* An error: code, text, and the chain of errors that caused it. Opaque; read it with plait_error_* (plait.h). */
+/* An error: a code, a text, and the chain of errors that caused it. Opaque; plait_error_code(),
+ * plait_error_text() and plait_error_cause() of plait.h read it, plait_error_free() frees it. */
 typedef struct plait_error plait_error;
 
-/* Error codes. They may gain members; treat an unknown one as PLAIT_ERR_INTERNAL. */
+/* Error codes. New ones may be added; treat an unknown code as PLAIT_ERR_INTERNAL. */
 #define PLAIT_OK 0u
-#define PLAIT_ERR_INVALID 1u       /* an argument of this call is wrong: the caller's bug */
-#define PLAIT_ERR_CONFIG 2u        /* the experiment file, an override or an option is wrong: the user's text */
-#define PLAIT_ERR_NOT_FOUND 3u     /* a file, item, parameter or value that was named does not exist */
-#define PLAIT_ERR_UNIMPLEMENTED 4u /* this build, plugin or device does not offer it */
-#define PLAIT_ERR_IO 5u            /* the operating system refused: path and reason are in the text */
-#define PLAIT_ERR_DATA 6u          /* a file's content is malformed, truncated or fails its checksum */
-#define PLAIT_ERR_PLUGIN 7u        /* a plugin could not be loaded, or broke its contract */
-#define PLAIT_ERR_MEMORY 8u        /* out of memory; the text says how much was asked for */
-#define PLAIT_ERR_NUMERIC 9u       /* non-finite values where the run may not go on */
-#define PLAIT_ERR_CANCELLED 10u    /* stopped on request, state saved where the text says so */
-#define PLAIT_ERR_STATE 11u        /* a call out of order, or from the wrong thread */
-#define PLAIT_ERR_DEVICE 12u       /* a device is missing or failed */
-#define PLAIT_ERR_PEER 13u         /* another rank died, hangs or disagrees */
-#define PLAIT_ERR_INTERNAL 14u     /* a bug in the engine: please report the text */
+#define PLAIT_ERR_INVALID 1u       /* an argument of the call is wrong: a bug in the caller */
+#define PLAIT_ERR_CONFIG 2u        /* the experiment file, an override or a setting is wrong */
+#define PLAIT_ERR_NOT_FOUND 3u     /* a named file, item, parameter or value does not exist */
+#define PLAIT_ERR_UNIMPLEMENTED 4u /* this build, plugin or device does not support it */
+#define PLAIT_ERR_IO 5u            /* the operating system refused; the text has path and reason */
+#define PLAIT_ERR_DATA 6u          /* data is malformed, truncated, corrupt or out of range */
+#define PLAIT_ERR_PLUGIN 7u        /* a plugin could not be loaded or violated the ABI */
+#define PLAIT_ERR_MEMORY 8u        /* out of memory; the text says how much was requested */
+#define PLAIT_ERR_NUMERIC 9u       /* training cannot continue because of non-finite values */
+#define PLAIT_ERR_CANCELLED 10u    /* stopped on request; the text names the checkpoint, if any */
+#define PLAIT_ERR_STATE 11u        /* a call in the wrong order or on the wrong thread */
+#define PLAIT_ERR_DEVICE 12u       /* a device is missing or has failed */
+#define PLAIT_ERR_PEER 13u         /* another rank died, hangs, failed or disagrees */
+#define PLAIT_ERR_INTERNAL 14u     /* a bug in the engine; please report the text */
 
 /* Log levels. */
 #define PLAIT_LOG_DEBUG 0u

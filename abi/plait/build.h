@@ -1,7 +1,8 @@
-/* plait/build.h - writing ops into a program, at plan time. Layers, losses, metrics, optimizers and gradient rules all get a
- * plait_builder and nothing else: they never see data.
+/* plait/build.h - writing ops into a program at plan time. Layers, losses, metrics, optimizers and
+ * gradient rules work only on a plait_builder; they never see data.
  *
- * Shapes in comments: B samples of a micro-batch; a value's shape is fixed when it is made. */
+ * In shapes, B is the number of samples of a micro-batch. The shape of a value is fixed when the
+ * value is created. */
 #ifndef PLAIT_BUILD_H
 #define PLAIT_BUILD_H
 
@@ -13,11 +14,13 @@
 extern "C" {
 #endif
 
-/* A value of the program under construction: an id, valid within the build call that obtained it. 0 is "none". */
+/* The id of a value of the program under construction, valid within the build call that obtained
+ * it. 0 means no value. */
 typedef uint32_t plait_value;
 
-/* A typed attribute of an op. `type` is PLAIT_OPT_BOOL, _INT (both in i), _REAL (f), _TEXT (text, NUL-terminated) or _INTS
- * (ints, n). Copied by the callee. This struct never changes. */
+/* A typed attribute of an op. `type` says which fields hold the value: PLAIT_OPT_BOOL and
+ * PLAIT_OPT_INT (i), PLAIT_OPT_REAL (f), PLAIT_OPT_TEXT (text, ends in NUL) or PLAIT_OPT_INTS
+ * (ints, n). The callee copies it. This struct never changes. */
 typedef struct plait_attr {
   const char *name;
   uint32_t type;
@@ -28,19 +31,20 @@ typedef struct plait_attr {
   const int64_t *ints;
 } plait_attr;
 
-/* How a parameter starts. Element e of parameter P gets a number that depends on (seed, P's name, e) alone. */
-#define PLAIT_INIT_CONSTANT 1u  /* a */
-#define PLAIT_INIT_UNIFORM 2u   /* in [a, b) */
-#define PLAIT_INIT_NORMAL 3u    /* mean a, standard deviation b */
-#define PLAIT_INIT_TRUNCATED 4u /* normal, redrawn within two standard deviations */
+/* How a parameter is initialised. The initial value of an element depends only on the seed, the
+ * full name of the parameter and the index of the element. */
+#define PLAIT_INIT_CONSTANT 1u  /* the value a */
+#define PLAIT_INIT_UNIFORM 2u   /* uniform in [a, b) */
+#define PLAIT_INIT_NORMAL 3u    /* normal with mean a and standard deviation b */
+#define PLAIT_INIT_TRUNCATED 4u /* normal, redrawn until within two standard deviations */
 
-/* A parameter asked for by a layer. */
+/* A parameter that a layer requests. */
 typedef struct plait_parameter {
   size_t struct_size;
-  const char *name;  /* within the layer: "weight" */
-  plait_shape shape; /* global; the type is that of [precision] */
+  const char *name;  /* local to the layer, such as "weight"; ends in NUL */
+  plait_shape shape; /* of the global tensor; dtype PLAIT_F32 */
   uint32_t init;     /* PLAIT_INIT_* */
-  int32_t shard_dim; /* the dimension that tensor parallelism may shard, or -1: replicated */
+  int32_t shard_dim; /* the dimension that tensor parallelism may shard; -1: replicated */
   double init_a, init_b;
 } plait_parameter;
 
@@ -48,36 +52,59 @@ typedef struct plait_build_table plait_build_table;
 
 /* The context of one build call. Borrowed for the call. */
 typedef struct plait_builder {
-  const plait_build_table *table; /* the rest is the engine's own */
+  const plait_build_table *table; /* the engine's own fields follow */
 } plait_builder;
 
-/* Every function: [thread: plan; blocks: no]. Texts end in NUL. */
+/* The functions that write ops. Texts without a length end in NUL and are copied. An item should
+ * return any error that it receives: the program cannot be completed after one.
+ * [thread: plan; blocks: no] */
 struct plait_build_table {
   size_t struct_size;
 
-  /* Applies op `name` to inputs (n_in) and sets outputs (n_out; fewer than the op has is fine, further ones are dropped).
-   * Errors: PLAIT_ERR_NOT_FOUND with the nearest op name; PLAIT_ERR_INVALID with both shapes. */
+  /* Applies the op `name` to inputs (n_in) and sets outputs (n_out). n_out may be smaller than the
+   * number of outputs of the op.
+   * Errors: PLAIT_ERR_NOT_FOUND when no op has that name, with the nearest name; PLAIT_ERR_INVALID
+   * for inputs or attributes that the op does not accept, with the shapes, for an id that is not a
+   * value, and when n_out is too large; PLAIT_ERR_PLUGIN when the rule of a plugin's op returns a
+   * malformed shape; PLAIT_ERR_STATE for random_uniform in an optimizer or a gradient rule. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *op)(plait_builder *b, const char *name, const plait_value *inputs, uint32_t n_in,
                                                const plait_attr *attrs, uint32_t n_attrs, plait_value *outputs,
                                                uint32_t n_out);
-  /* A scalar constant, shape (). An element-wise op takes it in the type of its other floats, so that these decide. */
+  /* Creates a scalar constant: f32, shape (). Errors: PLAIT_ERR_MEMORY. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *constant)(plait_builder *b, double value, plait_value *out);
-  /* Type and shape of a value. */
+  /* Sets *out to the element type and shape of a value.
+   * Errors: PLAIT_ERR_INVALID for an id that is not a value. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *shape)(plait_builder *b, plait_value v, plait_shape *out);
-  /* The layer's parameter of that name, made on first use; its full name is the layer's name, a dot, this name. Where the
-   * experiment ties it to another parameter, that one is returned after its shape was compared. */
+  /* Returns the layer's parameter of that name and creates it on first use. Its full name is the
+   * name of the layer, a dot and p->name. If the experiment ties it to another parameter, the
+   * function returns that one. Only for layers.
+   * Errors: PLAIT_ERR_INVALID for a malformed plait_parameter; PLAIT_ERR_CONFIG when the shape
+   * differs from that of the existing or tied parameter, or the tied parameter does not exist
+   * (yet); PLAIT_ERR_PLUGIN when shard_dim is not a dimension of the shape; PLAIT_ERR_STATE in
+   * anything but a layer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *parameter)(plait_builder *b, const plait_parameter *p, plait_value *out);
-  /* A named value: a field of the data, a value that a layer entry named with `as`, or "weight": the sample weights (B),
-   * 0 for padding, in the type of losses. Errors: PLAIT_ERR_NOT_FOUND with the names there are. */
+  /* Returns a named value: a field of the data, a value that a layer entry named with `as`, or
+   * "weight": the sample weights, (B) f32, 0 for padding.
+   * Errors: PLAIT_ERR_NOT_FOUND with the existing names; PLAIT_ERR_STATE in an optimizer or a
+   * gradient rule. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *named)(plait_builder *b, const char *name, plait_value *out);
-  /* 1 while the training program is traced, 0 for evaluation. */
+  /* Returns 1 while the training program is traced, 0 in the evaluation program and in frozen
+   * models. */
   uint32_t(PLAIT_CALL *training)(plait_builder *b);
-  /* The full name of the item being built ("model.fc1"), for messages. */
+  /* Returns the full name of the item under construction ("model.fc1"), for messages. The text is
+   * valid during the build call. */
   const char *(PLAIT_CALL *scope)(plait_builder *b);
-  /* An optimizer's state tensor of the parameter's shape: its value before this step; and its value after it. */
+  /* Returns the value that an optimizer's state tensor has before this step; the first request
+   * creates it, with every element `initial`. Its shape is that of the parameter, its type f32.
+   * Errors: PLAIT_ERR_STATE in anything but an optimizer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *state)(plait_builder *b, const char *name, double initial, plait_value *out);
+  /* Sets the value that the state tensor has after this step; without it the state stays as it is.
+   * Errors: PLAIT_ERR_INVALID before state() of that name, or for an id that is not a value;
+   * PLAIT_ERR_STATE in anything but an optimizer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *set_state)(plait_builder *b, const char *name, plait_value v);
-  /* Makes an error to return; the engine adds who, where and the file's line. Never NULL. */
+  /* Creates an error for the item to return; never NULL. The engine adds the plugin, the item and
+   * the line of the experiment. `text` is copied.
+   * Errors: always, with `code`; PLAIT_ERR_MEMORY when there is no memory for the text. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *fail)(plait_builder *b, uint32_t code, const char *text, uint64_t size);
 };
 

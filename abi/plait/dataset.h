@@ -1,4 +1,5 @@
-/* plait/dataset.h - datasets: samples by index. Order, batches, padding and prefetch are the engine's. */
+/* plait/dataset.h - datasets: samples by index. The engine decides order, batches and padding, and
+ * it prefetches. */
 #ifndef PLAIT_DATASET_H
 #define PLAIT_DATASET_H
 
@@ -11,10 +12,10 @@
 extern "C" {
 #endif
 
-/* What a field is for. */
-#define PLAIT_FIELD_INPUT 1u  /* the first one is what the first layer reads */
-#define PLAIT_FIELD_TARGET 2u /* the first one is what a loss compares with */
-#define PLAIT_FIELD_WEIGHT 3u /* one f32 per sample, at most one such field: the sample's weight */
+/* The role of a field. */
+#define PLAIT_FIELD_INPUT 1u  /* the first such field is the input of the first layer */
+#define PLAIT_FIELD_TARGET 2u /* the first such field is the target of the losses */
+#define PLAIT_FIELD_WEIGHT 3u /* weight of the sample: one f32; at most one such field */
 
 /* One field of a sample. This struct never changes. */
 typedef struct plait_field {
@@ -24,14 +25,15 @@ typedef struct plait_field {
   plait_shape shape; /* of one sample, without the batch dimension */
 } plait_field;
 
+/* The samples of an open dataset. */
 typedef struct plait_dataset_info {
   size_t struct_size;
   int64_t n_samples;
   const plait_field *fields; /* (n_fields); lives as long as the dataset */
   uint32_t n_fields;
   uint32_t reserved;
-  uint64_t host_bytes;  /* memory the dataset holds while open */
-  uint64_t fingerprint; /* of the content or of what identifies it; a resumed run compares it */
+  uint64_t host_bytes;  /* memory that the dataset holds while open */
+  uint64_t fingerprint; /* hash of the content or of its identity; compared when a run resumes */
 } plait_dataset_info;
 
 /* Kind "plait.dataset/1". Static. */
@@ -42,16 +44,17 @@ typedef struct plait_dataset_item {
   const plait_option *options;
   uint32_t n_options;
   uint32_t reserved;
-  /* Opens the dataset. Paths in options are resolved already. Errors name the file, the offset, found and expected.
+  /* Opens the dataset; close() frees it. Paths in options are already resolved. An error should
+   * name the file, the offset, and the found and expected content.
    * [thread: owner; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, void **dataset);
-  /* [thread: any; blocks: no] */
+  /* Describes the dataset. [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *info)(const void *dataset, plait_dataset_info *out);
-  /* Copies samples indices (n) into outs (n_fields), each (n, sample shape), row-major. Does not allocate.
-   * [thread: any, several at a time; blocks: on files] */
+  /* Copies the samples indices (n) into outs (n_fields), each (n, sample shape), row-major host
+   * memory. Does not allocate memory. [thread: any, several at a time; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *read)(const void *dataset, const int64_t *indices, uint64_t n,
                                                  void *const *outs);
-  /* [thread: any, after the last read(); blocks: on files] */
+  /* Closes the dataset. [thread: any, after the last read(); blocks: on files] */
   void(PLAIT_CALL *close)(void *dataset);
 } plait_dataset_item;
 

@@ -1,4 +1,4 @@
-/* plait/layer.h - layers, losses and metrics: items that write ops. */
+/* plait/layer.h - layers, losses and metrics: items that write ops at plan time. */
 #ifndef PLAIT_LAYER_H
 #define PLAIT_LAYER_H
 
@@ -10,23 +10,24 @@
 extern "C" {
 #endif
 
-/* Kind "plait.layer/1": values in, values out. Static. */
+/* Kind "plait.layer/1": computes values from values. Static. */
 typedef struct plait_layer_item {
   size_t struct_size;
   const char *name;
   const char *help;
   const plait_option *options; /* (n_options) */
   uint32_t n_options;
-  uint32_t min_inputs, max_inputs; /* max UINT32_MAX: any number */
+  uint32_t min_inputs, max_inputs; /* max_inputs UINT32_MAX: no limit */
   uint32_t n_outputs;
-  /* Writes the layer's ops; sets outputs (n_outputs). [thread: plan; blocks: no] */
+  /* Writes the ops of the layer and sets outputs (n_outputs). [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_layer_item;
 
-/* Kind "plait.loss/1". Inputs: prediction first, then what it is compared with. build() sets two scalars, floats, shape ():
- * outputs[0] = sum over samples of weight * loss, outputs[1] = sum of the weights. The engine divides once per step by the
- * weights of the whole global batch, so that the result does not depend on how the batch was split. */
+/* Kind "plait.loss/1". The first input is the prediction, the others are its targets. build() sets
+ * two scalars, f32, shape (): outputs[0] is the sum over the samples of weight * loss, outputs[1]
+ * the sum of the weights. The engine divides once per step by the weight of the whole global batch,
+ * so the result does not depend on how the batch is split into micro-batches and ranks. Static. */
 typedef struct plait_loss_item {
   size_t struct_size;
   const char *name;
@@ -35,13 +36,14 @@ typedef struct plait_loss_item {
   uint32_t n_options;
   uint32_t min_inputs, max_inputs;
   uint32_t reserved;
-  /* [thread: plan; blocks: no] */
+  /* Writes the ops of the loss and sets outputs (2). [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_loss_item;
 
-/* Kind "plait.metric/1". build() sets one value, the state of this micro-batch: shape (n_state), floats. States of micro-batches
- * and ranks are added; finish() turns the sum into the metric. */
+/* Kind "plait.metric/1". build() sets one value, the state of one micro-batch: f32, shape
+ * (n_state). The engine adds the states of all micro-batches and ranks, and finish() computes the
+ * metric from the sum. Static. */
 typedef struct plait_metric_item {
   size_t struct_size;
   const char *name;
@@ -50,12 +52,13 @@ typedef struct plait_metric_item {
   uint32_t n_options;
   uint32_t min_inputs, max_inputs;
   uint32_t n_state;
-  uint32_t higher_is_better; /* 1 or 0: what early stopping should look for */
+  uint32_t higher_is_better; /* 1: early stopping waits for larger values; 0: for smaller ones */
   uint32_t reserved;
-  /* [thread: plan; blocks: no] */
+  /* Writes the ops of the metric and sets *state. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *state);
-  /* state (n_state) summed in double. Pure. [thread: any; blocks: no] */
+  /* Returns the metric for state (n_state), the sum in double precision. Pure.
+   * [thread: any; blocks: no] */
   double(PLAIT_CALL *finish)(const double *state);
 } plait_metric_item;
 

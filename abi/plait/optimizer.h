@@ -1,5 +1,5 @@
-/* plait/optimizer.h - optimizers and learning-rate schedules. An optimizer is an element-wise expression written once; the engine applies
- * it to flat shards that hold all parameters of a group. */
+/* plait/optimizer.h - optimizers and learning-rate schedules. An optimizer writes one element-wise
+ * expression; the engine applies it to flat shards that hold all parameters of a group. */
 #ifndef PLAIT_OPTIMIZER_H
 #define PLAIT_OPTIMIZER_H
 
@@ -12,20 +12,25 @@
 extern "C" {
 #endif
 
-/* What one update reads. N elements of a flat shard; scalars have shape (). f32, or f64 where [precision] says so. */
+/* The inputs of one update of a flat shard with N elements. Scalars are f32, shape (). Borrowed for
+ * the call. */
 typedef struct plait_update {
   size_t struct_size;
-  plait_value parameter;       /* (N) */
-  plait_value gradient;        /* (N), already averaged and clipped */
-  plait_value learning_rate;   /* learning rate of this step, schedule included */
-  plait_value schedule_factor; /* of this step: learning_rate = base learning rate * schedule_factor */
-  plait_value step;            /* counts from 1 */
-  plait_value weight_decay;    /* weight decay of the group */
+  plait_value parameter; /* (N) f32 */
+  /* (N) f32: the gradient of the mean loss, clipped. The mean is over the weights of the whole
+   * global batch: the engine sums the gradients of micro-batches and ranks and divides once. */
+  plait_value gradient;
+  plait_value learning_rate;   /* of this step and group: base learning rate * schedule_factor */
+  plait_value schedule_factor; /* of this step */
+  plait_value step;            /* number of this update, from 1; skipped steps do not count */
+  plait_value weight_decay;    /* of the group */
 } plait_update;
 
-/* Kind "plait.optimizer/1". Static. `learning_rate`, `weight_decay`, `schedule`, `groups`, `clip_grad_norm` and `frozen` are the engine's own keys; options
- * hold the rest. build() uses element-wise ops, state() and set_state() only, and sets the new parameter (N).
- * Padding elements (parameter 0, gradient 0, states initial) must stay 0. */
+/* Kind "plait.optimizer/1". The engine itself handles the keys `learning_rate`, `weight_decay`,
+ * `schedule`, `groups`, `clip_grad_norm` and `frozen`; `options` declares the others. build() may
+ * use only element-wise ops, state() and set_state(); it sets *parameter to the new parameter (N).
+ * Padding elements have parameter 0, gradient 0 and the initial states; the new parameter must be 0
+ * there. Static. */
 typedef struct plait_optimizer_item {
   size_t struct_size;
   const char *name;
@@ -33,14 +38,14 @@ typedef struct plait_optimizer_item {
   const plait_option *options;
   uint32_t n_options;
   uint32_t reserved;
-  double default_learning_rate; /* default of `learning_rate` */
-  double default_weight_decay;  /* default of `weight_decay` */
-  /* [thread: plan; blocks: no] */
+  double default_learning_rate; /* of the key `learning_rate` */
+  double default_weight_decay;  /* of the key `weight_decay` */
+  /* Writes the ops of one update. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options,
                                                   const plait_update *update, plait_value *parameter);
 } plait_optimizer_item;
 
-/* Kind "plait.schedule/1": a factor for each step. Static. */
+/* Kind "plait.schedule/1": a factor of the learning rate for each step. Static. */
 typedef struct plait_schedule_item {
   size_t struct_size;
   const char *name;
@@ -48,12 +53,13 @@ typedef struct plait_schedule_item {
   const plait_option *options;
   uint32_t n_options;
   uint32_t reserved;
-  /* total_steps: the steps the run will make, 0 when unknown. [thread: plan; blocks: no] */
+  /* Opens a schedule; close() frees *state. total_steps: the number of steps of the run, 0 if
+   * unknown. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, int64_t total_steps,
                                                  void **state);
-  /* Factor of step `step`, which counts from 1. Pure. [thread: any; blocks: no] */
+  /* Returns the factor of step `step`, counted from 1. Pure. [thread: any; blocks: no] */
   double(PLAIT_CALL *factor)(const void *state, int64_t step);
-  /* [thread: any, after the last factor(); blocks: no] */
+  /* Frees the state. [thread: any, after the last factor(); blocks: no] */
   void(PLAIT_CALL *close)(void *state);
 } plait_schedule_item;
 

@@ -1,14 +1,25 @@
 /* plait/plait.h - the host side: everything an application needs to train.
  *
- *   plait_engine *engine;  plait_experiment *experiment;  plait_plan *plan;  plait_session *session;
+ *   plait_engine *engine;
+ *   plait_experiment *experiment;
+ *   plait_plan *plan;
+ *   plait_session *session;
  *   plait_engine_open(NULL, &engine);
  *   plait_experiment_read(engine, "experiment.toml", PLAIT_NTS, NULL, &experiment);
- *   plait_plan_make(experiment, &plan);                 (no memory or device touched so far)
+ *   plait_plan_make(experiment, &plan);     (no device or device memory is used up to here)
  *   plait_session_open(plan, NULL, &session);
- *   plait_session_run(session, NULL);                   (or plait_session_step in a loop of your own)
+ *   plait_session_run(session, NULL);       (or plait_session_step() in the host's own loop)
  *
- * Objects are closed in reverse order; an object keeps what it was made from alive, so the order is not vital.
- * The conventions stand in base.h: NULL is success, on error no output is touched, every text has an owner. */
+ * Objects are closed in reverse order. An object keeps the objects it was made from alive, so
+ * another order is safe, too.
+ *
+ * The conventions of base.h apply: NULL is success, and a failed call leaves its out-parameters
+ * unchanged. Each `Errors:` line names the codes that are specific to the function;
+ * PLAIT_ERR_INVALID for a NULL pointer or a struct_size that is too small, PLAIT_ERR_MEMORY and
+ * PLAIT_ERR_INTERNAL can come from every fallible function. A call on an engine or a session that
+ * another thread is using fails with PLAIT_ERR_STATE and has no effect. "Unchanged" in an `Errors:`
+ * line means that the object can be used as if the call had not been made. A `const char *` without
+ * a length ends in NUL. */
 #ifndef PLAIT_PLAIT_H
 #define PLAIT_PLAIT_H
 
@@ -25,70 +36,86 @@ typedef struct plait_job plait_job;
 typedef struct plait_plan plait_plan;
 typedef struct plait_session plait_session;
 
-/* --- versions -------------------------------------------------------------------------------------------------------- */
+/* --- versions -------------------------------------------------------------------------------- */
 
-/* The ABI number this library implements, and the product version ("0.1.0", static). [thread: any; blocks: no] */
+/* The ABI number that this library implements, and its product version ("0.1.0", a static text).
+ * [thread: any; blocks: no] */
 PLAIT_API uint32_t PLAIT_CALL plait_abi_version(void);
 PLAIT_API const char *PLAIT_CALL plait_version(void);
 
-/* --- errors ---------------------------------------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
-/* Code (PLAIT_ERR_*; PLAIT_OK for NULL), this error's own text, and the error that caused it (borrowed, NULL at the end).
- * [thread: owner; blocks: no] */
+/* The code of an error (PLAIT_ERR_*; PLAIT_OK for NULL), its own text, and the error that caused it
+ * (borrowed; NULL at the end of the chain). [thread: owner; blocks: no] */
 PLAIT_API uint32_t PLAIT_CALL plait_error_code(const plait_error *e);
 PLAIT_API const char *PLAIT_CALL plait_error_text(const plait_error *e);
 PLAIT_API const plait_error *PLAIT_CALL plait_error_cause(const plait_error *e);
-/* The whole chain, a line each. Lives as long as the error. [thread: owner; blocks: no] */
+/* The text of the whole chain, one line per error; it lives as long as the error.
+ * [thread: owner; blocks: no] */
 PLAIT_API const char *PLAIT_CALL plait_error_full_text(const plait_error *e);
+/* Frees an error and its causes. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_error_free(plait_error *e);
 
-/* --- texts ----------------------------------------------------------------------------------------------------------- */
+/* --- texts ----------------------------------------------------------------------------------- */
 
-/* A text the engine made, most often JSON. NUL-terminated; the size leaves the NUL out. [thread: any; blocks: no] */
+/* A text that the engine created, usually JSON. The data ends in NUL, which the size does not
+ * count. [thread: any; blocks: no] */
 typedef struct plait_text plait_text;
 PLAIT_API const char *PLAIT_CALL plait_text_data(const plait_text *t);
 PLAIT_API uint64_t PLAIT_CALL plait_text_size(const plait_text *t);
-/* [thread: owner; blocks: no] */
+/* Frees a text. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_text_free(plait_text *t);
 
-/* --- engine ---------------------------------------------------------------------------------------------------------- */
+/* --- engine ---------------------------------------------------------------------------------- */
 
-/* Called for each log line, never from two threads at once. `text` has no newline.
- * [thread: any; blocks: as it likes, whoever logs waits] */
+/* Called for each log line, never by two threads at once, but also by threads of the engine: by the
+ * connection to the other ranks, a checkpoint being written, kernels and plugins. A host with a
+ * global interpreter lock must acquire it here, and must not hold it while it calls a function that
+ * blocks. `text` has no newline and is valid during the call.
+ * [thread: any; blocks: allowed, the logging thread waits] */
 typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char *text, uint64_t size);
 
 typedef struct plait_engine_options {
   size_t struct_size;
-  plait_log_sink log;              /* NULL: silent; called until the last object made from this engine is closed */
-  void *log_user;                  /* must live as long */
-  uint32_t log_level;              /* PLAIT_LOG_*: lines below are not made */
+  plait_log_sink log;              /* NULL: none; called until all its objects are closed */
+  void *log_user;                  /* passed to `log`; must live as long as it is called */
+  uint32_t log_level;              /* PLAIT_LOG_*: lines of lower levels are not created */
   uint32_t no_default_plugins;     /* 1: load only `plugin_paths` */
   const char *const *plugin_paths; /* (n_plugin_paths) files or folders, searched first */
   uint32_t n_plugin_paths;
-  uint32_t keep_plugins_loaded; /* 1: never unload a plugin's code (profilers, leak checkers) */
-  const char *data_folder;      /* where relative data paths are looked for first; NULL: $PLAIT_DATA, else none */
+  uint32_t keep_plugins_loaded; /* 1: never unload plugin code (profilers, leak checkers) */
+  const char *data_folder;      /* first place of relative paths; NULL: $PLAIT_DATA, else none */
 } plait_engine_options;
 
-/* Opens an engine and loads the plugins of the search path; a plugin that can't be loaded is an entry in the load report,
- * not an error, unless it was named. Engines share nothing. options may be NULL. [thread: any; blocks: on files] */
+/* Opens an engine and loads the plugins of the search path; plait_engine_close() frees it. A plugin
+ * that cannot be loaded becomes an entry of the load report; it is an error only if plugin_paths
+ * names the file itself. Engines share nothing. options may be NULL.
+ * Errors: PLAIT_ERR_NOT_FOUND when a named path does not exist; PLAIT_ERR_PLUGIN when a named
+ * plugin cannot be loaded, or the code with which its open() failed; PLAIT_ERR_IO when a folder or
+ * file cannot be read. Nothing stays open or loaded. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_open(const plait_engine_options *options, plait_engine **out);
-/* While a call on the engine is running, that call closes it when it ends. [thread: any; blocks: no] */
+/* Closes an engine. If a call on the engine is running, that call closes it when it ends.
+ * [thread: any; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_engine_close(plait_engine *engine);
-/* Loads one plugin by path. Not while another thread makes plans or opens sessions of this engine; the same holds for reading an
- * experiment that names [plugins] paths. [thread: owner; blocks: on files] */
+/* Loads one plugin file. Must not be called while another thread makes plans or opens sessions of
+ * this engine; the same applies to reading an experiment that names [plugins] paths. A file that is
+ * already loaded is not loaded again.
+ * Errors: PLAIT_ERR_NOT_FOUND when the file does not exist; PLAIT_ERR_PLUGIN when it is not a
+ * plugin, does not fit this ABI or machine, or has the name of a loaded plugin, or the code with
+ * which its open() failed; PLAIT_ERR_IO when it cannot be read; PLAIT_ERR_STATE. The engine has the
+ * same items as before; the attempt is in the load report. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_load(plait_engine *engine, const char *path, uint64_t size);
-/* JSON: version, plugins, every item with its options, and the load report (each path tried, outcome, reason, fix).
- * [thread: owner; blocks: no] */
+/* Returns JSON: version, plugins, every item with its options, and the load report (each path
+ * tried, outcome, reason, remedy). plait_text_free() frees it.
+ * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_describe(plait_engine *engine, plait_text **json);
-/* JSON: all ops that a layer or a gradient rule may write, core ops and those of loaded plugins, sorted by name: {"schema": 1,
- * "ops": [{"name", "help", "signature", "dtypes", "gradient", "sharding", "core", "any_attribute", "attributes": [{"name", "type",
- * "default" (TOML text; null: it must be given), "choices", "help"}]}]}. `any_attribute`: a plugin's op that declares none.
- * [thread: owner; blocks: no] */
-PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_ops(plait_engine *engine, plait_text **json);
-/* JSON: what a plugin file says of itself, read without loading it. [thread: any; blocks: on files] */
+/* Returns JSON: the metadata of a plugin file, read without loading it. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_NOT_FOUND when the file does not exist; PLAIT_ERR_PLUGIN when it is not an ELF
+ * file or its note is malformed; PLAIT_ERR_IO when it cannot be read.
+ * [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plugin_inspect(const char *path, uint64_t size, plait_text **json);
 
-/* --- experiment: a checked configuration ----------------------------------------------------------------------------- */
+/* --- experiment: a checked configuration ----------------------------------------------------- */
 
 typedef struct plait_experiment_options {
   size_t struct_size;
@@ -97,172 +124,298 @@ typedef struct plait_experiment_options {
   uint32_t reserved;
 } plait_experiment_options;
 
-/* Reads and checks a TOML file. PLAIT_ERR_CONFIG carries all problems of the file, a line each.
- * [thread: owner; blocks: on files] */
+/* Reads and checks a TOML file; plait_experiment_close() frees *out. Plugins that [plugins] names
+ * are loaded into the engine. options may be NULL.
+ * Errors: PLAIT_ERR_CONFIG, also for a file that cannot be read, with all problems of the file, one
+ * per line; if all problems have the same other code (PLAIT_ERR_NOT_FOUND, PLAIT_ERR_PLUGIN), that
+ * code; PLAIT_ERR_STATE. The engine keeps the plugins that the file loaded and is otherwise
+ * unchanged. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_read(plait_engine *engine, const char *path,
                                                                        uint64_t size,
                                                                        const plait_experiment_options *options,
                                                                        plait_experiment **out);
-/* The same from memory; `name` stands for the file in messages, relative paths start in the current folder.
+/* Does the same with a text in memory. `name` stands for the file in messages (NULL: "experiment");
+ * relative paths start in the current folder.
+ * Errors: PLAIT_ERR_CONFIG and the other codes of plait_experiment_read(), with the same effects.
  * [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_parse(plait_engine *engine, const char *toml,
                                                                         uint64_t size, const char *name,
                                                                         const plait_experiment_options *options,
                                                                         plait_experiment **out);
-/* JSON list of problems {file, line, column, path, message, hint}; "[]" when the file is fine. Fails only when the file can't be
- * read. Goes as far as tracing the model, so that shape errors are found too. [thread: owner; blocks: on files] */
+/* Returns a JSON list of problems {file, line, column, path, message, hint}; "[]" when the file has
+ * none. The check includes tracing the model and planning, so it finds shape errors, too. A file
+ * that cannot be read is a problem in the list. plait_text_free() frees the list.
+ * Errors: PLAIT_ERR_STATE. The engine keeps the plugins that the file loaded and is otherwise
+ * unchanged. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_check(plait_engine *engine, const char *path,
                                                                         uint64_t size,
                                                                         const plait_experiment_options *options,
                                                                         plait_text **json);
-/* The complete commented TOML with every default filled in. [thread: owner; blocks: no] */
+/* Returns the complete commented TOML with every default filled in. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_MEMORY. The experiment is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_bind(plait_experiment *experiment, plait_text **toml);
-/* JSON: every resolved value with its origin. [thread: owner; blocks: no] */
+/* Returns JSON: every resolved value with its origin. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_MEMORY. The experiment is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_experiment_describe(plait_experiment *experiment, plait_text **json);
-/* [thread: owner; blocks: no] */
+/* Closes an experiment. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_experiment_close(plait_experiment *experiment);
 
-/* --- job: the ranks that train together ------------------------------------------------------------------------------- */
+/* --- job: the ranks that train together ------------------------------------------------------ */
 
 typedef struct plait_job_options {
   size_t struct_size;
-  uint32_t rank, size;             /* which of how many ranks this one is */
-  uint32_t local_rank, local_size; /* the same among the ranks of this machine; local_size 0: all of them are */
-  /* Where the ranks meet. "HOST:PORT": rank 0 listens there, and all of them know the secret. "file:PATH": rank 0 listens where it
-   * likes and lays down address and secret in that file, which only this user can read. NULL: nowhere; good for plans. */
+  uint32_t rank, size;             /* the number of this rank, from 0, and the number of ranks */
+  uint32_t local_rank, local_size; /* the same on this machine; local_size 0: all ranks are on it */
+  /* The rendezvous. "HOST:PORT": rank 0 listens there, and every rank has the same secret.
+   * "file:PATH": rank 0 listens at an address of its choice and publishes address and secret in
+   * that file, which only this user can read. NULL: none, which is enough for plans. */
   const char *rendezvous;
-  const void *secret; /* (secret_size) bytes that nobody can guess, 16 at least; NULL with a file */
+  const void *secret; /* (secret_size) unpredictable bytes, at least 16; NULL with a file */
   uint64_t secret_size;
-  double connect_timeout; /* seconds for all ranks to arrive; 0: as [topology] says */
-  double timeout; /* seconds for one collective, and of silence before a rank counts as lost; 0: as [topology] says */
+  double connect_timeout; /* seconds until all ranks must have joined; 0: the value of [topology] */
+  /* Seconds for one collective, and of silence until a rank counts as lost; 0: as in [topology]. */
+  double timeout;
 } plait_job_options;
 
-/* Says who we are. options NULL: as the environment tells (PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else
- * one rank alone). Connects to nobody: a session does. [thread: any; blocks: on files] */
+/* Describes this process as a rank of a job; plait_job_close() frees *out. options NULL: read from
+ * the environment (PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; otherwise a
+ * single rank). Opens no connection; plait_session_open() connects.
+ * Errors: PLAIT_ERR_INVALID for options out of range; PLAIT_ERR_CONFIG for environment variables
+ * that are malformed or contradict each other; PLAIT_ERR_IO when the secret or the folder of the
+ * rendezvous cannot be read or created. [thread: any; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_open(const plait_job_options *options, plait_job **out);
-/* JSON: rank, size, local_rank, local_size, rendezvous, source and reason; never the secret. [thread: any; blocks: no] */
+/* Returns JSON: rank, size, local_rank, local_size, rendezvous, source and reason; never the
+ * secret. plait_text_free() frees it. Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_describe(const plait_job *job, plait_text **json);
-/* [thread: owner; blocks: no] */
+/* Frees a job. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_job_close(plait_job *job);
 
-/* --- plan ------------------------------------------------------------------------------------------------------------ */
+/* --- plan ------------------------------------------------------------------------------------ */
 
-/* Decides everything: programs, kernels, memory map. Opens datasets for their shapes; touches no device.
- * [thread: owner; blocks: on files] */
+/* Plans the whole run: programs, kernels and memory layout; plait_plan_close() frees *out. Opens
+ * datasets for their shapes, but no device. The same as plait_plan_make_for() without a job.
+ * Errors: PLAIT_ERR_CONFIG and the other codes of plait_plan_make_for(). The experiment is
+ * unchanged. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make(plait_experiment *experiment, plait_plan **out);
-/* The same for one rank of a job, whose size must be the product of [topology]: a session of this plan trains together with the
- * sessions of the other ranks. job is borrowed for the call; NULL: rank 0 of as many as
- * the topology asks for, to look at unless that is one. [thread: owner; blocks: on files] */
+/* Plans for one rank of a job, whose size must be the product of the axes of [topology]. Sessions
+ * of this plan train together with those of the other ranks. job is borrowed for the call. NULL:
+ * the plan is for rank 0 of as many ranks as [topology] asks for; it can be described in any case,
+ * but trained only if that is a single rank.
+ * Errors: PLAIT_ERR_CONFIG with all problems of model, data and topology, one per line; if all
+ * problems have the same other code, that code: PLAIT_ERR_NOT_FOUND for a missing data file, device
+ * or other item, PLAIT_ERR_DATA or PLAIT_ERR_IO for a dataset that cannot be read, PLAIT_ERR_PLUGIN
+ * for an item that violates the ABI, PLAIT_ERR_UNIMPLEMENTED for an op without a kernel on the
+ * device. The experiment is unchanged. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_experiment *experiment, const plait_job *job,
                                                                      plait_plan **out);
-/* JSON: parameters, memory by category in bytes, FLOPs per step, the pipeline's stages and idle share, programs with the kernel
- * chosen for each op and the bytes of each collective, and the order in which a step runs them. [thread: any; blocks: no] */
+/* Returns JSON: parameters, memory by category in bytes, FLOPs per step, the stages and the idle
+ * share of the pipeline, programs with the kernel of each op and the bytes of each collective, and
+ * the order in which a step launches them. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
-/* The pipeline's schedule as a picture in SVG, UTF-8: a row for each rank, a box for each pass of a micro-batch, times in
- * operations. Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any; blocks: no] */
+/* Returns the schedule of the pipeline as an SVG picture in UTF-8: one row per rank, one box per
+ * pass of a micro-batch, times in operations. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_picture(plait_plan *plan, plait_text **svg);
-/* [thread: owner; blocks: no] */
+/* Closes a plan. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 
-/* --- session: a plan brought to life --------------------------------------------------------------------------------- */
+/* --- session: a plan in execution ------------------------------------------------------------ */
 
-/* The result of one step. Values are those of the whole global batch. */
+/* Where several ranks train together, each has its own session. All ranks make the collective calls
+ * in the same order: open, run, step, evaluate, predict, save, load and load_parameters, and read
+ * for a parameter that is distributed. If such a call fails on one rank, the job is over: the call
+ * fails on the other ranks with PLAIT_ERR_PEER and the cause, and so does every later collective
+ * call; only calls that are not collective still work. There are two exceptions. An argument that a
+ * rank refuses before the call starts (see the functions) affects no other rank; that rank must
+ * repeat the call, because the others wait for it. And PLAIT_ERR_CANCELLED, PLAIT_ERR_NUMERIC, and
+ * PLAIT_ERR_DATA for values out of range or weights that are all 0 are the same on all ranks; their
+ * sessions remain usable. */
+
+/* The result of one step, for the whole global batch. */
 typedef struct plait_step_result {
   size_t struct_size;
-  int64_t step;         /* counts from 1 */
-  int64_t epoch;        /* counts from 0 */
-  int64_t samples;      /* real samples so far */
-  double loss;          /* weighted mean; of several models the sum */
+  int64_t step;         /* from 1 */
+  int64_t epoch;        /* from 0 */
+  int64_t samples;      /* number of samples so far, without padding */
+  double loss;          /* weighted mean; with several models their sum */
   double grad_norm;     /* global, before clipping */
-  double learning_rate; /* learning rate of the first group */
+  double learning_rate; /* of the first group */
   double seconds;       /* duration of this step */
-  uint32_t skipped;     /* 1: not finite, parameters unchanged */
-  uint32_t finished;    /* 1: the run's steps are done, or early stopping fired */
+  uint32_t skipped;     /* 1: not finite, parameters and optimizer states unchanged */
+  uint32_t finished;    /* 1: the steps of the run are done, or early stopping ended it */
 } plait_step_result;
 
-/* Called after each step of plait_session_run, on the calling thread; return 0 to go on, 1 to stop after a save. It may call what
- * leaves the run where it is: not run, step and load of the same session. [thread: owner; blocks: as it likes] */
+/* Called after each step of plait_session_run(), on the calling thread. Returns 0 to continue, 1 to
+ * save and stop. It may call functions of the same session except run, step, load and
+ * load_parameters, which fail with PLAIT_ERR_STATE. [thread: owner; blocks: allowed] */
 typedef uint32_t(PLAIT_CALL *plait_step_callback)(void *user, const plait_step_result *result);
 
-#define PLAIT_RESUME_CONFIG 0u /* as [run] resume says */
+#define PLAIT_RESUME_CONFIG 0u /* as the key run.resume says */
 #define PLAIT_RESUME_NEVER 1u
 #define PLAIT_RESUME_AUTO 2u /* from the newest valid checkpoint of run_dir, if there is one */
-#define PLAIT_RESUME_MUST 3u
+#define PLAIT_RESUME_MUST 3u /* from the newest valid checkpoint of run_dir; an error without one */
 
 typedef struct plait_session_options {
   size_t struct_size;
-  const char *run_dir; /* existing or new folder for this run's files; NULL: a new one below [run] out */
-  uint32_t no_files;   /* 1: write nothing at all (no run directory, metrics or checkpoints) */
+  const char *run_dir; /* existing or new folder for the run's files; NULL: a new one in run.out */
+  uint32_t no_files;   /* 1: write no run directory, metrics or checkpoints */
   uint32_t resume;     /* PLAIT_RESUME_* */
   uint32_t progress;   /* 1: a progress line on stderr; 0: none */
   uint32_t reserved;
   plait_step_callback on_step; /* may be NULL */
   void *on_step_user;
-  /* What to record as the command in env.json; may be NULL. The arguments of the process, as the system tells them, are recorded
-   * beside it: they are no place for secrets. */
+  /* The command that env.json records; may be NULL. The arguments of the process are recorded
+   * beside it, so they must not contain secrets. */
   const char *command;
 } plait_session_options;
 
-/* Allocates, initialises, opens data, resumes if asked. options may be NULL. [thread: owner; blocks: yes] */
+/* Connects the ranks, allocates memory, initialises parameters, creates the run directory and
+ * resumes if requested; plait_session_close() frees *out. options may be NULL. Collective.
+ * Errors: PLAIT_ERR_INVALID when several ranks have no rendezvous; PLAIT_ERR_STATE when the plan is
+ * for a rank of another job, or the run directory is in use or holds other files; PLAIT_ERR_CONFIG
+ * when the run directory holds checkpoints but resuming is off, when a checkpoint or the other
+ * ranks do not fit the plan, or when no loaded backend connects the ranks; PLAIT_ERR_NOT_FOUND for
+ * PLAIT_RESUME_MUST without a checkpoint, or a missing file of weights; PLAIT_ERR_DATA for damaged
+ * checkpoints or weights that do not fit; PLAIT_ERR_UNIMPLEMENTED for a checkpoint of a newer
+ * format; PLAIT_ERR_IO for files and sockets; PLAIT_ERR_DEVICE, PLAIT_ERR_PLUGIN or another code of
+ * the device; PLAIT_ERR_PEER. Nothing stays open, connected or allocated; a run directory that was
+ * already created remains, and no checkpoint has changed. The plan is unchanged.
+ * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_open(plait_plan *plan, const plait_session_options *options,
                                                                     plait_session **out);
-/* While a call on the session is running (in its callback, on another thread), that call is cancelled and closes the session when
- * it ends; else waits for a save under way. [thread: any; blocks: yes] */
+/* Closes a session. If a call on the session is running (in its callback or on another thread),
+ * that call is cancelled and closes the session when it ends; otherwise the function waits for a
+ * checkpoint that is being written. [thread: any; blocks: yes] */
 PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
 
-/* Runs to the end: steps, evaluation, checkpoints, early stopping. result may be NULL. PLAIT_ERR_CANCELLED after
- * plait_session_cancel or a callback's 1, with the state saved. PLAIT_ERR_NUMERIC after guard.nonfinite_limit steps in a row that were
- * not finite, or when no step ever was; a run that ends on fewer is done, and result->skipped says so. [thread: owner; blocks: yes] */
+/* Runs to the end: steps, evaluations, checkpoints, early stopping. result may be NULL; it receives
+ * the result of the last step. Collective.
+ * Errors: PLAIT_ERR_CANCELLED after plait_session_cancel() or a callback that returned 1; the state
+ * is saved unless the session writes no files. PLAIT_ERR_NUMERIC after guard.nonfinite_limit
+ * consecutive steps that were not finite, or if no step of the run was finite; a run that ends
+ * after fewer such steps succeeds, and result->skipped is 1. PLAIT_ERR_DATA for indices or labels
+ * out of range, a batch whose weights are all 0, or a dataset that cannot be read; PLAIT_ERR_CONFIG
+ * when the run has no end or the metric of early stopping does not exist; PLAIT_ERR_IO when a
+ * checkpoint or a file of the run cannot be written; PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the
+ * device. All completed steps stay applied; the effect of the step that failed is that of
+ * plait_session_step(). Another run continues from there, except after PLAIT_ERR_PEER and device
+ * errors. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_run(plait_session *session, plait_step_result *result);
 
-/* One field of a batch that the host brings itself: row-major host memory of the field's type, (n, sample shape).
- * n may be less than the global batch; the rest is padding. */
+/* One field of a batch that the host provides. `tensor` is row-major host memory (device type 1)
+ * without gaps, of the element type of the field and shape (n, sample shape); byte_offset applies,
+ * and NULL strides mean row-major. The field "weight" is f32, shape (n). */
 typedef struct plait_feed {
   size_t struct_size;
-  const char *field;
+  const char *field;             /* ends in NUL; borrowed for the call */
   const plait_dl_tensor *tensor; /* borrowed for the call */
 } plait_feed;
 
-/* One step: forward, backward, update. With feeds (n > 0) these samples, else the next batch of [data.train].
- * No evaluation, no checkpoint. [thread: owner; blocks: yes] */
+/* Makes one step: forward, backward, update. n_feeds 0: on the next batch of [data.train];
+ * otherwise on the samples of feeds (n_feeds). Each field that the training program reads must be
+ * there, all with the same n; "weight" is optional and 1 by default. n is at most the global batch
+ * divided by the number of data-parallel ranks; the rest is padding with weight 0. Each
+ * data-parallel rank feeds its own samples, and the tensor and pipeline ranks beside it feed the
+ * same ones; n_feeds must be 0 on all ranks or on none. A step with feeds does not advance the
+ * position in [data.train]. Evaluates and saves nothing. result may be NULL. Collective.
+ * Errors: PLAIT_ERR_INVALID for feeds that do not fit, and PLAIT_ERR_STATE: refused before the call
+ * starts, no step is made and the session is unchanged. PLAIT_ERR_DATA when [data.train] cannot be
+ * read or is empty: no step is made. PLAIT_ERR_DATA for indices or labels out of range or weights
+ * that are all 0, and PLAIT_ERR_NUMERIC for the last of guard.nonfinite_limit consecutive steps
+ * that were not finite: the step counts as skipped, parameters and optimizer states are unchanged,
+ * and the session remains usable. PLAIT_ERR_PEER or a code of the device: the step may be applied
+ * in part; close the session, or on a single rank load a checkpoint.
+ * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_step(plait_session *session, const plait_feed *feeds,
                                                                     uint32_t n_feeds, plait_step_result *result);
-/* Evaluates on all of [data.NAME] (NULL: "eval") and returns JSON: step, dataset, samples, loss, seconds, metrics. [evaluate]
- * batches shortens only the evaluations of plait_session_run; [data.NAME] limit shortens every one.
- * [thread: owner; blocks: yes] */
+/* Evaluates on [data.NAME] (dataset NULL: "eval") and returns JSON: step, dataset, samples, loss,
+ * seconds, metrics; plait_text_free() frees it. The key evaluate.batches shortens only the
+ * evaluations of plait_session_run(); the limit of a dataset shortens all. Collective.
+ * Errors: PLAIT_ERR_NOT_FOUND when there is no such dataset; PLAIT_ERR_CONFIG when its fields or
+ * its normalisation differ from those of the plan; PLAIT_ERR_DATA when the loss is not finite
+ * because of indices out of range, or the dataset cannot be read; PLAIT_ERR_CANCELLED after
+ * plait_session_cancel(); PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the device. Parameters,
+ * optimizer states, step and last_evaluation are unchanged. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_session *session, const char *dataset,
                                                                         plait_text **json);
-/* Runs the evaluation program on the host's own samples and copies the named value ("output": that of the last layer) to
- * `out` (bytes must be n_samples times its sample size). Errors: PLAIT_ERR_INVALID for a value that no op can take, as an id beyond
- * the vocabulary; labels are not looked at. [thread: owner; blocks: yes] */
+/* Runs the evaluation program on the samples of feeds (n_feeds, at least 1) and copies the named
+ * value ("output": that of the last layer) to `out`: host memory, row-major, (n, shape of one
+ * sample), in the element type of the value. `bytes` must be exactly that size. All fields given
+ * must have the same n, at most batch.eval divided by the number of data-parallel ranks; a field
+ * that is not given is 0. Each data-parallel rank predicts its own samples, and the tensor and
+ * pipeline ranks beside it feed the same ones. Collective.
+ * Errors: PLAIT_ERR_NOT_FOUND when there is no value of that name; PLAIT_ERR_INVALID for feeds or
+ * `bytes` that do not fit: both are refused before the call starts. PLAIT_ERR_INVALID for an index
+ * that no op can take, such as a token beyond the vocabulary (labels are not checked);
+ * PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the device. The session is unchanged; after an error
+ * of the device `out` is undefined. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict(plait_session *session, const plait_feed *feeds,
                                                                        uint32_t n_feeds, const char *value, void *out,
                                                                        uint64_t bytes);
-/* Asks a running step or run to stop at the next boundary. Safe in a signal handler. [thread: any; blocks: no] */
+/* Requests that a run stops after the current step, or an evaluation after the current batch. A
+ * step or a prediction completes; the request then applies to the next run or evaluation. Safe in a
+ * signal handler. [thread: any; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 
-/* Writes a checkpoint into the run directory (path NULL) or into the folder `path`; reads one back.
- * [thread: owner; blocks: yes] */
+/* Writes a checkpoint: a new folder step-... in the run directory (path NULL) or in the folder
+ * `path`, which is created if absent. In the run directory the oldest checkpoints beyond
+ * checkpoint.keep are deleted afterwards. With several ranks the path of rank 0 counts, and all
+ * ranks must reach it. Waits for a checkpoint that is being written; if that one failed, its error
+ * is returned. Collective.
+ * Errors: PLAIT_ERR_STATE when path is NULL and the session writes no files; PLAIT_ERR_IO when the
+ * operating system refuses, for instance on a full disk; PLAIT_ERR_PEER; a code of the device. The
+ * session and all existing checkpoints are unchanged; the incomplete checkpoint is removed if
+ * possible. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
+/* Reads a checkpoint: parameters, optimizer states, step and the position in the data. path is a
+ * checkpoint, or a folder of checkpoints or a run directory, of which the newest intact one is
+ * read; with several ranks the path of rank 0 counts. Collective.
+ * Errors: PLAIT_ERR_NOT_FOUND when path is or holds no checkpoint; PLAIT_ERR_DATA when it is
+ * damaged; PLAIT_ERR_CONFIG when its parameters or optimizer states do not fit the plan;
+ * PLAIT_ERR_UNIMPLEMENTED when its format is newer; PLAIT_ERR_IO when it cannot be read;
+ * PLAIT_ERR_STATE; PLAIT_ERR_PEER. On a single rank the session is unchanged, except after a code
+ * of the device (parameters undefined) and when the metrics file cannot be written (PLAIT_ERR_IO
+ * after the checkpoint has been loaded). [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_session *session, const char *path);
-/* Reads the parameters alone, and the step they are of: to evaluate and predict with a checkpoint, whatever optimizer, seed and
- * topology it was saved with. Optimizer states and the place in the data stay as they are. All ranks call it.
- * [thread: owner; blocks: yes] */
+/* Reads only the parameters of a checkpoint and the number of its step, in order to evaluate and
+ * predict with it, whatever optimizer, seed and topology it was saved with. Optimizer states and
+ * the position in the data stay as they are. Collective.
+ * Errors: PLAIT_ERR_NOT_FOUND and the other codes of plait_session_load(), with the same effects;
+ * optimizer states need not fit. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load_parameters(plait_session *session, const char *path);
 
-/* JSON: run directory, step, samples, device, arena_bytes and of them shared_bytes, which other ranks reach, groups of ranks (name,
- * ranks, backend), parameters (name, shape, dtype, group), and last_evaluation: that of run or evaluate as the latter returns it,
- * null before the first and after a load.
- * [thread: owner; blocks: no] */
+/* Returns JSON: run directory, step, samples, device, arena_bytes and the part of it that other
+ * ranks can access, shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape,
+ * dtype, group), and last_evaluation: the latest result of run or evaluate, null before the first
+ * one and after a load. plait_text_free() frees it. Not collective.
+ * Errors: PLAIT_ERR_STATE. The session is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_describe(plait_session *session, plait_text **json);
-/* Copies a parameter's global tensor out of or into the session; bytes must match exactly. What lies in parts on several ranks is
- * put together by all of them: each must read. [thread: owner; blocks: yes] */
+/* Copies the global tensor of a parameter to `data`: host memory, row-major, in the dtype of the
+ * parameter, see plait_session_describe(). `bytes` must be exactly its size. Collective if the
+ * parameter is distributed over ranks (tensor, pipeline, zero = 3): each rank calls it and receives
+ * the whole tensor.
+ * Errors: PLAIT_ERR_NOT_FOUND when there is no such parameter, with the nearest name;
+ * PLAIT_ERR_INVALID when `bytes` differs, with the shape: both are refused before the call starts.
+ * PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the device. The session is unchanged, and so is
+ * `data`, except after an error of the device. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_read(plait_session *session, const char *parameter,
                                                                     void *data, uint64_t bytes);
+/* Copies `data`, in the layout of plait_session_read(), into a parameter. Each rank stores only its
+ * own part and communicates with no other, so all ranks must write the same tensor between two
+ * steps. Optimizer states stay as they are.
+ * Errors: PLAIT_ERR_NOT_FOUND and PLAIT_ERR_INVALID as in plait_session_read(), and
+ * PLAIT_ERR_STATE: the parameter is unchanged. A code of the device: the parameter may be written
+ * in part. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_session *session, const char *parameter,
                                                                      const void *data, uint64_t bytes);
-/* A view of a parameter's memory without a copy; the caller releases it through its deleter, before or after the session is
- * closed: the view keeps the memory alive. Steps change what it shows.
+/* Returns a view of the memory of a parameter without a copy: host memory (device type 1),
+ * row-major, in the dtype of the parameter. The deleter of the view frees it, before or after the
+ * session is closed; the view keeps the memory alive. Steps and loads change its content. Not
+ * collective.
+ * Errors: PLAIT_ERR_NOT_FOUND when there is no such parameter; PLAIT_ERR_UNIMPLEMENTED when the
+ * host cannot access the memory of the device, or the parameter is distributed over ranks
+ * (plait_session_read() works for both); PLAIT_ERR_STATE. The session is unchanged.
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view(plait_session *session, const char *parameter,
                                                                     plait_dl_managed **out);

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Element types. Ids are stable for ever and never reused. */
+/* Element types. An id never changes its meaning and is never reused. */
 #define PLAIT_F32 1u
 #define PLAIT_F64 2u
 #define PLAIT_BF16 3u
@@ -20,17 +20,18 @@ extern "C" {
 
 #define PLAIT_MAX_NDIM 8
 
-/* Type and row-major extents of a tensor; ndim 0 is a scalar. This struct never changes.
- * dims[ndim..] are 0. An extent of 0 is legal. */
+/* Element type and row-major extents of a tensor; ndim 0 is a scalar. dims[ndim..] are 0. An extent
+ * may be 0. This struct never changes. */
 typedef struct plait_shape {
   uint32_t dtype;
   uint32_t ndim;
   int64_t dims[PLAIT_MAX_NDIM];
 } plait_shape;
 
-/* --- DLPack --------------------------------------------------------------------------------------------------------
- * The same memory layout as DLPack 1.x (DLDevice, DLDataType, DLTensor, DLManagedTensorVersioned), declared here so that
- * hosts need no further header; a pointer to one may be cast to the other. These structs are frozen by that standard. */
+/* --- DLPack -------------------------------------------------------------------------------------
+ * These structs have the memory layout of DLPack 1.x (DLDevice, DLDataType, DLTensor and
+ * DLManagedTensorVersioned), so that a host needs no other header; pointers may be cast between the
+ * two. The DLPack standard freezes them. */
 
 typedef struct plait_dl_device {
   int32_t type; /* 1 host memory, 2 CUDA, 3 pinned host memory */
@@ -48,8 +49,9 @@ typedef struct plait_dl_tensor {
   plait_dl_device device;
   int32_t ndim;
   plait_dl_dtype dtype;
-  int64_t *shape;   /* (ndim) */
-  int64_t *strides; /* (ndim), in elements; from a producer never NULL, a consumer accepts NULL as row-major */
+  int64_t *shape; /* (ndim) */
+  /* (ndim), in elements. A producer never sets NULL; a consumer reads NULL as row-major. */
+  int64_t *strides;
   uint64_t byte_offset;
 } plait_dl_tensor;
 
@@ -57,10 +59,11 @@ typedef struct plait_dl_tensor {
 #define PLAIT_DL_COPIED 2u
 
 typedef struct plait_dl_managed {
-  uint32_t major; /* 1; a consumer that finds another major calls deleter and touches nothing else */
+  uint32_t major; /* 1; with any other value a consumer calls deleter and reads nothing else */
   uint32_t minor;
   void *manager_ctx;
-  /* Releases the view and its share of the memory; may be NULL. [thread: any; blocks: as the device's free()] */
+  /* Releases the view and its reference to the memory; may be NULL.
+   * [thread: any; blocks: as free() of the device] */
   void(PLAIT_CALL *deleter)(struct plait_dl_managed *self);
   uint64_t flags;
   plait_dl_tensor tensor;

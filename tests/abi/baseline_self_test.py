@@ -15,10 +15,10 @@ import baseline
 
 # header, old text, new text, words the message must contain
 BREAKS = [
-    ("plait.h", "  int64_t step;       /* counts from 1 */\n  int64_t epoch;      /* counts from 0 */\n",
+    ("plait.h", "  int64_t step;       /* from 1 */\n  int64_t epoch;      /* from 0 */\n",
      "  int64_t epoch;\n  int64_t step;\n", "`struct plait_step_result 1 int64_t step` is now `struct plait_step_result 1 int64_t epoch`"),
     ("plait.h", "  double grad_norm; ", "  float grad_norm; ", "is now `struct plait_step_result 5 float grad_norm`"),
-    ("plait.h", "  int64_t samples;    /* real", "  int64_t more;\n  int64_t samples;    /* real", "is now `struct plait_step_result 3 int64_t more`"),
+    ("plait.h", "  int64_t samples;    /* number", "  int64_t more;\n  int64_t samples;    /* number", "is now `struct plait_step_result 3 int64_t more`"),
     ("plait.h", "  uint32_t finished; ", "  uint32_t ended; ", "uint32_t finished` is now `struct plait_step_result 9 uint32_t ended`"),
     ("base.h", "#define PLAIT_ERR_MEMORY 8u ", "#define PLAIT_ERR_MEMORY 15u ", "`constant PLAIT_ERR_MEMORY 8u` is now `constant PLAIT_ERR_MEMORY 15u`"),
     ("base.h", "#define PLAIT_LOG_ERROR 3u", "", "`constant PLAIT_LOG_ERROR 3u` is gone"),

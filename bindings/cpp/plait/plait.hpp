@@ -1,5 +1,5 @@
-// plait/plait.hpp - training from C++20: a header-only layer over plait.h. Errors become plait::HostError, handles close
-// themselves, texts are std::string, callbacks are std::function.
+// plait/plait.hpp - training from C++20: a header-only layer over plait.h. Errors become
+// plait::HostError, handles close themselves, texts are std::string, callbacks are std::function.
 //
 //   plait::Engine engine;
 //   plait::Experiment experiment = plait::Experiment::read(engine, "experiment.toml");
@@ -7,8 +7,10 @@
 //   plait::Session session(plan);
 //   plait_step_result last = session.run();
 //
-// Everything here is move-only and belongs to one thread at a time, except Session::cancel(). The names live in an inline
-// namespace, so that a program may include <plait/plugin.hpp>, too.
+// Objects are move-only and serve one thread at a time, except Session::cancel(). Every member
+// function that calls the library throws HostError with the codes that plait.h lists for its C
+// function, and leaves the same state behind. The names are in an inline namespace, so that a
+// program may include <plait/plugin.hpp>, too.
 #pragma once
 
 #include <plait/plait.h>
@@ -29,7 +31,7 @@
 namespace plait {
 inline namespace embedding {
 
-// What a call of the library failed with. what() is the whole chain of causes, a line each.
+// The error of a library call. what() is the whole chain of causes, one line each.
 class HostError : public std::runtime_error {
  public:
   HostError(uint32_t code, const std::string& text) : std::runtime_error(text), code_(code) {}
@@ -46,7 +48,7 @@ inline void check(plait_error* e) {
   throw HostError(plait_error_code(e), plait_error_full_text(e));
 }
 
-// Calls f(&text) and returns what it made.
+// Calls f(&text) and returns that text as a string.
 template <class F>
 std::string text_of(F&& f) {
   plait_text* text = nullptr;
@@ -55,7 +57,8 @@ std::string text_of(F&& f) {
   return {plait_text_data(text), plait_text_size(text)};
 }
 
-// Closes a handle; `keep` is what its callbacks use (the log sink), which thereby lives as long as the last handle.
+// Closes a handle. `keep` owns the log sink that the callbacks use, so that it lives as long as the
+// last handle.
 template <class T, void (*Close)(T*)>
 struct Closer {
   std::shared_ptr<void> keep;
@@ -71,7 +74,8 @@ inline std::vector<const char*> pointers(const std::vector<std::string>& texts) 
 }
 }  // namespace host_detail
 
-// Called for each log line, never from two threads at once. Must not throw; what it throws is dropped.
+// Called for each log line, never by two threads at once, but also by threads of the engine. An
+// exception that it throws is dropped.
 using LogSink = std::function<void(uint32_t level, std::string_view text)>;
 
 struct EngineSettings {
@@ -83,7 +87,7 @@ struct EngineSettings {
   std::string data_folder;  // "": $PLAIT_DATA, else none
 };
 
-// Plugins and log. Engines share nothing.
+// An engine: its plugins and its log. Engines share nothing.
 class Engine {
  public:
   explicit Engine(EngineSettings settings = {}) {
@@ -121,20 +125,20 @@ class Engine {
   static void on_log(void* user, uint32_t level, const char* text, uint64_t size) {
     try {
       (*static_cast<LogSink*>(user))(level, {text, size});
-    } catch (...) {  // no exception may cross the border, and a log line is not worth a run
+    } catch (...) {  // no exception may reach the C code, and a lost log line must not end a run
     }
   }
   host_detail::Handle<plait_engine, plait_engine_close> engine_;
 };
 
-// JSON: what a plugin file says of itself, read without loading it.
+// JSON: the metadata of a plugin file, read without loading it.
 inline std::string inspect_plugin(std::string_view path) {
   return host_detail::text_of(
       [&](plait_text** t) { return plait_plugin_inspect(path.data(), path.size(), t); });
 }
 
 namespace host_detail {
-// Options made of "key.path=value" overrides; borrows the texts.
+// Options from "key.path=value" overrides; borrows the texts.
 class ExperimentOptions {
  public:
   explicit ExperimentOptions(const std::vector<std::string>& overrides)
@@ -151,7 +155,8 @@ class ExperimentOptions {
 };
 }  // namespace host_detail
 
-// A checked configuration. Errors: HostError with PLAIT_ERR_CONFIG carries all problems of the file, a line each.
+// A checked configuration. Errors: HostError with PLAIT_ERR_CONFIG and all problems of the file,
+// one per line.
 class Experiment {
  public:
   static Experiment read(const Engine& engine, std::string_view path,
@@ -171,7 +176,7 @@ class Experiment {
                                               options.get(), &e));
     return Experiment(e, engine.keep());
   }
-  // JSON list of all problems of a file, "[]" when it is fine.
+  // JSON list of all problems of a file; "[]" when it has none.
   static std::string check(const Engine& engine, std::string_view path,
                            const std::vector<std::string>& overrides = {}) {
     const host_detail::ExperimentOptions options(overrides);
@@ -196,19 +201,20 @@ class Experiment {
   host_detail::Handle<plait_experiment, plait_experiment_close> experiment_;
 };
 
-// One rank of a job as a host describes it. What plait_job_options says of the members holds here.
+// One rank of a job, as the host describes it; see plait_job_options.
 struct JobSettings {
   uint32_t rank = 0, size = 1;
   uint32_t local_rank = 0, local_size = 0;  // local_size 0: all ranks are on this machine
-  std::string rendezvous = "";              // "HOST:PORT", "file:PATH"; "": nowhere, for plans
+  std::string rendezvous = "";              // "HOST:PORT" or "file:PATH"; "": none, for plans
   std::string secret = "";                  // bytes
   double connect_timeout = 0, timeout = 0;  // seconds; 0: as [topology] says
 };
 
-// Who this process is among the ranks that train together.
+// This process as one of the ranks that train together.
 class Job {
  public:
-  // As the environment tells: PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order; else alone.
+  // Reads the environment: PLAIT_*, torchrun, a Slurm step, Open MPI, MPICH, in this order;
+  // otherwise a single rank.
   static Job from_environment() {
     Job job;
     job.open(nullptr);
@@ -244,7 +250,7 @@ class Job {
   host_detail::Handle<plait_job, plait_job_close> job_;
 };
 
-// Everything decided, nothing allocated.
+// A plan: programs, kernels and memory layout, with nothing allocated on a device.
 class Plan {
  public:
   explicit Plan(const Experiment& experiment) {
@@ -252,7 +258,7 @@ class Plan {
     host_detail::check(plait_plan_make(experiment.get(), &plan));
     plan_ = {plan, {experiment.keep()}};
   }
-  // Of one rank of a job; its sessions train together with those of the other ranks.
+  // For one rank of a job; its sessions train together with those of the other ranks.
   Plan(const Experiment& experiment, const Job& job) {
     plait_plan* plan = nullptr;
     host_detail::check(plait_plan_make_for(experiment.get(), job.get(), &plan));
@@ -263,7 +269,7 @@ class Plan {
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_plan_describe(get(), t); });
   }
-  // The pipeline's schedule as SVG.
+  // The schedule of the pipeline as SVG.
   std::string picture() const {
     return host_detail::text_of([&](plait_text** t) { return plait_plan_picture(get(), t); });
   }
@@ -272,7 +278,7 @@ class Plan {
   host_detail::Handle<plait_plan, plait_plan_close> plan_;
 };
 
-// PLAIT_F32 and so on for the C++ types that have one.
+// The DLPack element type of a C++ arithmetic type.
 template <class T>
 constexpr plait_dl_dtype dl_dtype() {
   constexpr auto kBits = static_cast<uint8_t>(8 * sizeof(T));
@@ -284,7 +290,9 @@ constexpr plait_dl_dtype dl_dtype() {
     return {static_cast<uint8_t>(std::is_unsigned_v<T> ? 1 : 0), kBits, 1};
 }
 
-// One field of a batch in host memory, row-major. Borrows the data for the call it is given to.
+// One field of a batch in host memory, row-major. Borrows the data, which must live until the call
+// that takes the feed returns. Errors: HostError with PLAIT_ERR_INVALID when shape and data
+// disagree.
 class Feed {
  public:
   template <class T>
@@ -309,7 +317,8 @@ class Feed {
   plait_dl_tensor tensor_{};
 };
 
-// A view of a parameter's memory. Steps change what it shows; it may outlive the session.
+// A view of the host memory of a parameter. Steps and loads change its content. It may outlive the
+// session.
 class ParameterView {
  public:
   explicit ParameterView(plait_dl_managed* managed) : managed_(managed) {}
@@ -330,20 +339,20 @@ class ParameterView {
   std::unique_ptr<plait_dl_managed, Release> managed_;
 };
 
-// Called after each step of Session::run(); true stops the run after a save. What it throws stops it, too, and is thrown
-// again by run().
+// Called after each step of Session::run(); true stops the run after a save. An exception stops it,
+// too, and run() throws that exception again.
 using StepCallback = std::function<bool(const plait_step_result&)>;
 
 struct SessionSettings {
-  std::string run_dir;    // "": a new one below [run] out
-  bool no_files = false;  // write nothing at all
+  std::string run_dir;    // "": a new one in run.out
+  bool no_files = false;  // write no files
   uint32_t resume = PLAIT_RESUME_CONFIG;
   bool progress = false;
   StepCallback on_step;
   std::string command;  // for env.json
 };
 
-// A plan brought to life.
+// A plan in execution.
 class Session {
  public:
   explicit Session(const Plan& plan, SessionSettings settings = {})
@@ -364,7 +373,8 @@ class Session {
   }
   plait_session* get() const { return session_.get(); }
 
-  // To the end. HostError with PLAIT_ERR_CANCELLED after cancel(), or after on_step said so.
+  // Runs to the end. Throws HostError with PLAIT_ERR_CANCELLED after cancel(), or after on_step
+  // returned true.
   plait_step_result run() {
     plait_step_result result = empty_result();
     plait_error* error = plait_session_run(get(), &result);
@@ -375,7 +385,7 @@ class Session {
     host_detail::check(error);
     return result;
   }
-  // One step on these samples, or on the next batch of [data.train].
+  // Makes one step on these samples, or without feeds on the next batch of [data.train].
   plait_step_result step(std::span<const Feed> feeds = {}) {
     const std::vector<plait_feed> raw = raw_feeds(feeds);
     plait_step_result result = empty_result();
@@ -388,16 +398,17 @@ class Session {
     return host_detail::text_of(
         [&](plait_text** t) { return plait_session_evaluate(get(), dataset.c_str(), t); });
   }
-  // The named value for the host's own samples; out.size_bytes() must be exactly their size.
+  // Computes the named value for the samples of feeds; out.size_bytes() must be exactly its size,
+  // and T the C++ type of its elements.
   template <class T>
   void predict(std::span<const Feed> feeds, const std::string& value, std::span<T> out) {
     const std::vector<plait_feed> raw = raw_feeds(feeds);
     host_detail::check(plait_session_predict(get(), raw.data(), static_cast<uint32_t>(raw.size()),
                                              value.c_str(), out.data(), out.size_bytes()));
   }
-  // From any thread, and from a signal handler through plait_session_cancel(get()).
+  // May be called by any thread. A signal handler calls plait_session_cancel(get()).
   void cancel() noexcept { plait_session_cancel(get()); }
-  // Into the folder `path`, "": into the run directory.
+  // Saves into the folder `path`; "": into the run directory.
   void save(const std::string& path = {}) {
     host_detail::check(plait_session_save(get(), path.empty() ? nullptr : path.c_str()));
   }

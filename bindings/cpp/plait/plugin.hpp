@@ -1,9 +1,10 @@
 // plait/plugin.hpp - writing plugins in C++20, header-only, over the C ABI.
 //
-// Exceptions stop here: every callback that an item gets is wrapped, and a plait::Error (or any std::exception) becomes a
-// plait_error. A whole layer plugin:
+// No exception leaves a plugin: every callback of an item is wrapped, and a plait::Error (or any
+// other exception) becomes a plait_error. A complete layer plugin:
 //
-//   plait::Value build_scale(plait::Builder& b, const plait::Options& o, std::span<const plait::Value> in) {
+//   plait::Value build_scale(plait::Builder& b, const plait::Options& o,
+//                            std::span<const plait::Value> in) {
 //     return in[0] * o.real("by");
 //   }
 //   constexpr plait_option kScale[] = {plait::opt_real("by", "1.0", "factor")};
@@ -22,8 +23,8 @@
 #include <plait/plugin/op.hpp>
 #include <plait/plugin/options.hpp>
 
-// Defines the entry symbol, the table and the note; the braces that follow add the items: `host` is a plait::Host,
-// `path` the absolute path of the plugin.
+// Defines the entry symbol, the table and the note. The braces that follow it add the items; in
+// them, `host` is a plait::Host and `path` the absolute path of the plugin.
 #define PLAIT_PLUGIN(plugin_name, plugin_version, plugin_license, plugin_summary)  \
   PLAIT_PLUGIN_NOTE(plugin_name, plugin_version);                                  \
   static void plait_plugin_open(const plait::Host& host, const char* path);        \

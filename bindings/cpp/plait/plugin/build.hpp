@@ -13,7 +13,8 @@
 namespace plait {
 inline namespace authoring {
 
-// A value of the program under construction, with arithmetic. Valid within the build call that made it.
+// A value of the program under construction, with arithmetic. Valid within the build call that
+// created it.
 struct Value {
   plait_builder* b = nullptr;
   plait_value id = 0;
@@ -43,7 +44,7 @@ constexpr const char* type_name(uint32_t dtype) {
   return dtype < std::size(kNames) ? kNames[dtype] : "?";
 }
 
-// Type and extents of a value.
+// Element type and extents of a value.
 struct Shape {
   uint32_t dtype = PLAIT_F32;
   std::vector<int64_t> dims;
@@ -69,7 +70,7 @@ struct Shape {
     for (size_t i = 0; i < dims.size(); ++i) s.dims[i] = dims[i];
     return s;
   }
-  // "(32, 10)", and with its type "f32 (32, 10)".
+  // "(32, 10)"; typed_text() adds the type: "f32 (32, 10)".
   std::string text() const {
     std::string t = "(";
     for (size_t i = 0; i < dims.size(); ++i) t += (i ? ", " : "") + std::to_string(dims[i]);
@@ -78,7 +79,7 @@ struct Shape {
   std::string typed_text() const { return std::string(type_name(dtype)) + " " + text(); }
 };
 
-// How a parameter starts: see PLAIT_INIT_*.
+// How a parameter is initialised; see PLAIT_INIT_*.
 struct Init {
   uint32_t kind = PLAIT_INIT_CONSTANT;
   double a = 0, b = 0;
@@ -87,7 +88,7 @@ struct Init {
   static Init normal(double mean, double deviation) { return {PLAIT_INIT_NORMAL, mean, deviation}; }
 };
 
-// The context of one build call.
+// The context of one build call. Its functions throw plait::Error; build.h lists the codes.
 class Builder {
  public:
   explicit Builder(plait_builder* b) : b_(b) {}
@@ -113,7 +114,7 @@ class Builder {
     return ops(name, in, attrs, 1)[0];
   }
 
-  // A scalar; element-wise ops take it in the type of their other floats.
+  // A scalar constant, f32.
   Value constant(double v) const {
     Value out{b_, 0};
     check(b_->table->constant(b_, v, &out.id));
@@ -124,7 +125,7 @@ class Builder {
     check(b_->table->shape(b_, v.id, &s));
     return Shape(s);
   }
-  // `shard_dim`: the dimension that tensor parallelism may split, or -1.
+  // `shard_dim`: the dimension that tensor parallelism may shard; -1: replicated.
   Value parameter(const char* name, const Shape& shape, Init init, int32_t shard_dim = -1) const {
     plait_parameter p{
         sizeof(plait_parameter), name, shape.raw(), init.kind, shard_dim, init.a, init.b};
@@ -146,13 +147,13 @@ class Builder {
   bool training() const { return b_->table->training(b_) != 0; }
   std::string scope() const { return b_->table->scope(b_); }
 
-  // Sum over the listed axes, which stay with extent 1 unless `keep` is false.
+  // Sum over the listed axes; they remain with extent 1 unless `keep` is false.
   Value sum(Value x, std::vector<int64_t> axes, bool keep = true) const {
     return op(
         "reduce", {x},
         {attr("kind", "sum"), attr("axes", std::span<const int64_t>(axes)), attr("keep", keep)});
   }
-  // Sum over everything: a scalar.
+  // Sum over all axes: a scalar.
   Value sum(Value x) const {
     std::vector<int64_t> axes;
     for (size_t i = 0; i < shape(x).ndim(); ++i) axes.push_back(static_cast<int64_t>(i));
@@ -168,7 +169,7 @@ class Builder {
   Value cast(Value x, uint32_t dtype) const {
     return op("cast", {x}, {attr("dtype", static_cast<int64_t>(dtype))});
   }
-  // x itself where it is of that type already.
+  // Casts x, or returns x itself if it already has that type.
   Value as(Value x, uint32_t dtype) const { return shape(x).dtype == dtype ? x : cast(x, dtype); }
   Value select(Value condition, Value yes, Value no) const {
     return op("select", {condition, yes, no});

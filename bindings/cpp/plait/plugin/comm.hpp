@@ -12,15 +12,17 @@
 namespace plait {
 inline namespace authoring {
 
-// The small values that ranks publish for each other. Borrowed until the group closes. [thread: any]
+// The key-value store through which the ranks of a group publish small values. Borrowed until the
+// group closes. [thread: any]
 class Store {
  public:
   Store(const Host& host, const plait_store* s) : host_(host.raw()), s_(s) {}
   void set(const std::string& key, std::string_view value) const {
     check(s_->set(s_->self, key.c_str(), value.data(), value.size()));
   }
-  // Waits for the value, of at most `Most` bytes. When it does not come the error says `missed`, with the store's as its cause, which
-  // tells whether somebody is late or the job is over.
+  // Waits for a value of at most `Most` bytes. If it does not arrive, the error has the text
+  // `missed` and as its cause the error of the store, which says whether a rank is late or the job
+  // is over.
   template <size_t Most = 1024>
   std::string get(const std::string& key, const std::string& missed) const {
     std::array<char, Most> value;
@@ -36,7 +38,7 @@ class Store {
 };
 
 namespace detail {
-// Groups and calls keep the host beside the object, so that every function can make errors.
+// Groups and calls are stored with the host, so that every function can create errors.
 template <class G>
 struct CommBox {
   const plait_host* host;
@@ -55,7 +57,7 @@ template <class G>
 concept has_memory = requires(G group) {
   { group.memory(uint64_t{}) } -> std::convertible_to<void*>;
 };
-// nullptr where G has none.
+// memory() of G; nullptr if G has none.
 template <class G>
 constexpr decltype(plait_comm_item::memory) memory_of() {
   if constexpr (has_memory<G>)
@@ -83,11 +85,17 @@ constexpr decltype(plait_comm_item::status) status_of() {
 }
 }  // namespace detail
 
-// A process group class G, one rank's endpoint: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
-// void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
-// void finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's; where it has void status(), that throws
-// when the group has failed. All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr:
-// host memory.
+// A communication backend made of a class G, the endpoint of one rank in a process group:
+//   G(const Host&, const Options&, const plait_comm_setup&)   connects
+//   ~G()                                                      leaves the group
+//   void abort(std::string_view reason) noexcept
+//   void* memory(uint64_t bytes)                              optional; memory() of the item
+// and of a class G::Call, one collective:
+//   Call(G&, const plait_comm_desc&)
+//   void start(plait_queue*)
+//   void finish(plait_queue*)
+// All of them except abort() and the destructors may throw. `reach`: PLAIT_COMM_REACH_*. `device`:
+// the device whose memory the backend communicates; nullptr: host memory.
 template <class G>
 plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
                      std::span<const plait_option> options = {}) {

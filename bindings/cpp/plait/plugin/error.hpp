@@ -1,7 +1,8 @@
-// plait/plugin/error.hpp - errors inside a plugin, and the border where they become plait_error objects.
+// plait/plugin/error.hpp - errors inside a plugin, and their conversion to plait_error objects at
+// the C interface.
 //
-// Everything of the authoring side lives in an inline namespace: its symbols stay apart from the engine's even where a
-// program links both.
+// All names for plugin authors are in an inline namespace, so that their symbols differ from those
+// of the engine even if a program links both.
 #pragma once
 
 #include <plait/build.h>
@@ -15,7 +16,8 @@
 namespace plait {
 inline namespace authoring {
 
-// An error on its way to a border. Holds a text of its own, or an error of the host to be passed on untouched.
+// An error on its way to the C interface. Holds a code and a text, or an error of the host, which
+// is passed on unchanged.
 class Error : public std::exception {
  public:
   Error(uint32_t code, std::string text) : code_(code), text_(std::move(text)) {}
@@ -28,7 +30,7 @@ class Error : public std::exception {
   Error& operator=(const Error&) = delete;
   const char* what() const noexcept override { return text_.c_str(); }
   uint32_t code() const { return code_; }
-  // The host's error, if this only carries one; the caller owns it then.
+  // Returns the error of the host, which the caller then owns; nullptr if there is none.
   plait_error* take() const { return std::exchange(passed_, nullptr); }
 
  private:
@@ -45,7 +47,7 @@ inline void check(plait_error* e) {
 }
 
 namespace detail {
-// Runs f; turns whatever it throws into an error made by `make(code, text)`.
+// Runs f; converts any exception to an error that `make(code, text)` creates.
 template <class Make, class F>
 plait_error* guard(Make&& make, F&& f) noexcept {
   try {

@@ -1,4 +1,5 @@
-// plait/plugin/items.hpp - items made of C++ functions and classes, and the host they are added to.
+// plait/plugin/items.hpp - items made of C++ functions and classes, and the host that they are
+// added to.
 #pragma once
 
 #include <plait/comm.h>
@@ -19,14 +20,14 @@
 namespace plait {
 inline namespace authoring {
 
-// What an optimizer's expression reads; see plait_update.
+// The inputs of an optimizer's expression; see plait_update.
 struct Update {
   Value parameter, gradient, learning_rate, schedule_factor, step, weight_decay;
 };
 
 using BuildOne = Value (*)(Builder&, const Options&, std::span<const Value>);
 using BuildMany = std::vector<Value> (*)(Builder&, const Options&, std::span<const Value>);
-// {sum of weight * loss, sum of weights}
+// Returns {sum of weight * loss, sum of weights}.
 using BuildLoss = std::pair<Value, Value> (*)(Builder&, const Options&, std::span<const Value>);
 using BuildUpdate = Value (*)(Builder&, const Options&, const Update&);
 
@@ -78,7 +79,7 @@ constexpr uint32_t count(std::span<const plait_option> o) {
 }
 }  // namespace detail
 
-// A layer with one output; it reads min_inputs to max_inputs values (UINT32_MAX: any number).
+// A layer with one output and min_inputs to max_inputs inputs (max_inputs UINT32_MAX: no limit).
 template <BuildOne Build>
 plait_layer_item layer(const char* name, const char* help,
                        std::span<const plait_option> options = {}, uint32_t min_inputs = 1,
@@ -87,7 +88,7 @@ plait_layer_item layer(const char* name, const char* help,
           detail::count(options),   min_inputs, max_inputs, 1,
           detail::build_one<Build>};
 }
-// A layer with n_outputs outputs; Build returns exactly that many.
+// A layer with n_outputs outputs; Build returns exactly that many values.
 template <BuildMany Build>
 plait_layer_item layer_many(const char* name, const char* help, uint32_t n_outputs,
                             std::span<const plait_option> options = {}, uint32_t min_inputs = 1,
@@ -121,7 +122,7 @@ plait_metric_item metric(const char* name, const char* help, uint32_t n_state,
           detail::build_one<Build>,
           finish};
 }
-// `learning_rate` and `weight_decay` are the defaults of the engine's own keys of those names.
+// `learning_rate` and `weight_decay` are the defaults of the engine's keys of the same names.
 template <BuildUpdate Build>
 plait_optimizer_item optimizer(const char* name, const char* help, double learning_rate,
                                double weight_decay, std::span<const plait_option> options = {}) {
@@ -130,7 +131,8 @@ plait_optimizer_item optimizer(const char* name, const char* help, double learni
           detail::build_update<Build>};
 }
 
-// A schedule class: S(const Options&, int64_t total_steps) and double factor(int64_t step) const noexcept.
+// A schedule made of a class S: S(const Options&, int64_t total_steps) and
+// double factor(int64_t step) const noexcept.
 template <class S>
 plait_schedule_item schedule(const char* name, const char* help,
                              std::span<const plait_option> options = {}) {
@@ -148,7 +150,7 @@ plait_schedule_item schedule(const char* name, const char* help,
       [](void* s) { delete static_cast<S*>(s); }};
 }
 
-// The host as seen from open().
+// The host that open() receives. add() throws plait::Error; see plait_host.
 class Host {
  public:
   explicit Host(const plait_host* h) : h_(h) {}
@@ -172,7 +174,7 @@ class Host {
 };
 
 namespace detail {
-// Datasets keep the host beside the object, so that read() can make errors.
+// Datasets are stored with the host, so that read() can create errors.
 template <class D>
 struct DatasetBox {
   const plait_host* host;
@@ -181,8 +183,9 @@ struct DatasetBox {
 };
 }  // namespace detail
 
-// A dataset class: D(const Host&, const Options&), void info(plait_dataset_info&) const, and
-// void read(std::span<const int64_t> indices, void* const* outs) const (may throw).
+// A dataset made of a class D: D(const Host&, const Options&), void info(plait_dataset_info&)
+// const, and void read(std::span<const int64_t> indices, void* const* outs) const. All of them may
+// throw.
 template <class D>
 plait_dataset_item dataset(const char* name, const char* help,
                            std::span<const plait_option> options = {}) {

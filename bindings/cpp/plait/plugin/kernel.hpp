@@ -14,8 +14,11 @@
 namespace plait {
 inline namespace authoring {
 
-// A kernel class K: static bool select(const plait_op_desc&, plait_choice&, std::string& why);
-// K(plait_device*, const plait_op_desc&); void run(plait_queue*, void* const* operands, void* workspace) const.
+// A kernel made of a class K:
+//   static bool select(const plait_op_desc&, plait_choice&, std::string& why)
+//   K(plait_device*, const plait_op_desc&)
+//   void run(plait_queue*, void* const* operands, void* workspace) const
+// All of them may throw. select() sets `why` to the reason of its answer.
 template <class K>
 plait_kernel_item kernel(const char* name, const char* op, const char* device, int32_t priority) {
   struct Box {
@@ -61,7 +64,8 @@ plait_kernel_item kernel(const char* name, const char* op, const char* device, i
           0};
 }
 
-// An attribute of an op, or nullptr; and its value, or the fallback where it was not given.
+// find_attr() returns an attribute of an op, or nullptr; the others return its value, or the
+// fallback if the op does not have it.
 inline const plait_attr* find_attr(const plait_op_desc& d, std::string_view name) {
   for (uint32_t i = 0; i < d.n_attrs; ++i)
     if (name == d.attrs[i].name) return &d.attrs[i];

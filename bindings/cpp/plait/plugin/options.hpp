@@ -1,4 +1,5 @@
-// plait/plugin/options.hpp - declaring options (opt_*, at_least, above, …) and reading their checked values.
+// plait/plugin/options.hpp - declaring options (opt_*, at_least, above, ...) and reading their
+// checked values.
 #pragma once
 
 #include <plait/option.h>
@@ -12,7 +13,8 @@
 namespace plait {
 inline namespace authoring {
 
-// `default_value` is the default in TOML syntax; nullptr: the user must give the option. Names and texts live as long as the item.
+// `default_value` is TOML, as the user would write it: "0.9", "true", "\"sum\""; nullptr: the user
+// must give the option. Names and texts must live as long as the item.
 constexpr plait_option opt(uint32_t type, const char* name, const char* default_value,
                            const char* help) {
   return {sizeof(plait_option), name, type, 0, default_value, 0, 0, nullptr, nullptr, help};
@@ -41,7 +43,7 @@ constexpr plait_option opt_reals(const char* n, const char* d, const char* h) {
 constexpr plait_option opt_texts(const char* n, const char* d, const char* h) {
   return opt(PLAIT_OPT_TEXTS, n, d, h);
 }
-// A text out of "a|b|c".
+// One of the texts in `choices`: "a|b|c".
 constexpr plait_option opt_choice(const char* n, const char* d, const char* choices,
                                   const char* h) {
   plait_option o = opt(PLAIT_OPT_TEXT, n, d, h);
@@ -73,7 +75,8 @@ constexpr plait_option in_unit(plait_option o, const char* unit) {
   return o;
 }
 
-// Typed access to the checked options of an item. Borrowed: valid within the call that handed it out.
+// Typed access to the checked options of an item, valid within the call that passes them. Throws
+// plait::Error with PLAIT_ERR_INVALID for an undeclared name or the wrong type.
 class Options {
  public:
   explicit Options(const plait_options* o) : o_(o) {}
@@ -92,7 +95,7 @@ class Options {
     check(o_->table->get_real(o_, name, &v));
     return v;
   }
-  // Of a text or a path.
+  // The value of a text or a path.
   std::string_view text(const char* name) const {
     const char* p = nullptr;
     uint64_t n = 0;
