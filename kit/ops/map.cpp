@@ -1,4 +1,5 @@
-#include "kit/ops/map.hpp"
+// Checks of expressions, declared in op_shape.hpp.
+#include <algorithm>
 
 namespace plait::kit {
 

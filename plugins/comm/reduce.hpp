@@ -1,5 +1,5 @@
-// Reducing rows of elements in one fixed order: row 0 first, then row 1, ... Each element on its own, so the same rows give the
-// same bits however they are split into chunks.
+// Reduces rows of elements in a fixed order: row 0 first, then row 1, … Elements are independent,
+// so the same rows give the same bits however they are split into chunks.
 #pragma once
 
 #include <plait/comm.h>
@@ -15,10 +15,11 @@
 namespace plait::comm_support {
 namespace detail {
 
-constexpr size_t kBlock = 1024;  // elements whose accumulators lie in the nearest cache
-constexpr size_t kTail = 64;     // the rest is reduced in blocks of this size
+constexpr size_t kBlock = 1024;  // elements whose accumulators fit in the first-level cache
+constexpr size_t kTail = 64;     // the remainder is reduced in blocks of this size
 
-// The conversions of dtype.hpp once more, bit for bit, without branches: so that loops over them become vectors.
+// The conversions of dtype.hpp, bit for bit, but without branches, so that the compiler vectorises
+// loops over them.
 struct Bf16 {
   using Sum = float;
   using Element = uint16_t;
@@ -59,7 +60,7 @@ struct Plain {
   static T store(T v) { return v; }
 };
 
-// Integers wrap around; not a number, once met, stays.
+// Integers wrap around; NaN propagates.
 struct Add {
   template <class T>
   static T combine(T a, T b) {
@@ -71,7 +72,7 @@ struct Add {
     }
   }
 };
-// Integers never are.
+// Integers are never NaN.
 template <class T>
 bool is_nan(T v) {
   if constexpr (std::is_floating_point_v<T>) return std::isnan(v);
@@ -90,7 +91,8 @@ struct Min {
   }
 };
 
-// Elements [first, first + N). A constant N, and sums that nothing else can point to, let the compiler use vectors.
+// Elements [first, first + N). A constant N and accumulators that nothing else can alias let the
+// compiler use vectors.
 template <class Type, class Op, size_t N>
 [[gnu::always_inline]] inline void reduce_body(const void* const* rows, size_t n_rows, size_t first,
                                                void* out) {
@@ -112,7 +114,7 @@ template <class Type, class Op, size_t N>
   for (size_t i = 0; i < N; ++i) to[i] = Type::store(sum[i]);
 }
 
-// Not inlined: among other loops the compiler takes fewer of them for vectors.
+// Not inlined: between other loops the compiler vectorises fewer of them.
 template <class Type, class Op, size_t N>
 [[gnu::noinline]] void reduce_block(const void* const* rows, size_t n_rows, size_t first,
                                     void* out) {
@@ -149,8 +151,9 @@ void reduce_by(uint32_t reduction, const void* const* rows, size_t n_rows, void*
 
 }  // namespace detail
 
-// out[i] = rows[0][i] (+) rows[1][i] (+) ...; i in [0, n). `out` may be one of the rows. One row is copied, its 16-bit elements by
-// way of f32, which changes no bits but those of a signalling NaN.
+// out[i] = rows[0][i] (+) rows[1][i] (+) …; i in [0, n). `out` may be one of the rows. A single
+// row is copied; its 16-bit elements pass through f32, which changes only the bits of a signalling
+// NaN.
 inline void reduce_rows(uint32_t dtype, uint32_t reduction, const void* const* rows, size_t n_rows,
                         void* out, size_t n) {
   using namespace detail;

@@ -1,5 +1,5 @@
-// Bytes of a file in memory, for the data plugins. Sizes are those of real files: nothing here is allocated because a header
-// says so.
+// Bytes of a file in memory, for the data plugins. Sizes are those of real files: no allocation
+// depends on a number in a header alone.
 #pragma once
 
 #include <plait/plugin.hpp>
@@ -22,7 +22,8 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace plait::data {
 
-// A growing buffer. It grows by realloc, which moves pages and not bytes where the buffer is large.
+// A growing buffer. It grows by realloc, which moves a large buffer by remapping pages, not by
+// copying.
 class Bytes {
  public:
   Bytes() = default;
@@ -43,7 +44,7 @@ class Bytes {
     return reinterpret_cast<T*>(data_);
   }
 
-  // New bytes are not set.
+  // New bytes are uninitialised.
   void resize(size_t size) {
     if (size > capacity_) {
       const size_t capacity = size > 2 * capacity_ ? size : 2 * capacity_;
@@ -79,18 +80,18 @@ class Bytes {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// A file being read: its name in messages is "[data.csv] path 'x.csv'".
+// A file being read; messages call it "[data.csv] path 'x.csv'".
 struct SourceFile {
   std::string part, option, path;
   std::string text() const { return "[" + part + "] " + option + " '" + path + "'"; }
-  // `found` and what to do about it, at a byte of the file.
+  // Throws with `found` (and the remedy in it) at a byte of the file.
   [[noreturn]] void bad(uint64_t offset, const std::string& found) const {
     fail(PLAIT_ERR_DATA, text() + ", offset " + std::to_string(offset) + ": " + found);
   }
 };
 
-// The whole file. Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason, PLAIT_ERR_DATA when it shrinks while
-// it is read.
+// Reads the whole file. Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason,
+// PLAIT_ERR_DATA if the file shrinks while it is read.
 inline Bytes read_file(const SourceFile& source) {
   struct Fd {
     int fd;
@@ -107,9 +108,9 @@ inline Bytes read_file(const SourceFile& source) {
   const Fd file{::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
   if (file.fd < 0) refuse("cannot open it");
   struct stat s {};
-  if (::fstat(file.fd, &s) != 0) refuse("cannot ask for its size");
+  if (::fstat(file.fd, &s) != 0) refuse("cannot get its size");
   if (!S_ISREG(s.st_mode))
-    fail(PLAIT_ERR_IO, source.text() + ": is no regular file; give the path of a file");
+    fail(PLAIT_ERR_IO, source.text() + ": is not a regular file; give the path of a file");
   Bytes bytes(static_cast<size_t>(s.st_size));
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t n = ::read(file.fd, bytes.data() + at, bytes.size() - at);
@@ -123,7 +124,7 @@ inline Bytes read_file(const SourceFile& source) {
   return bytes;
 }
 
-// a * b, or false where it does not fit.
+// a * b, or false on overflow.
 inline bool multiply(uint64_t a, uint64_t b, uint64_t& out) {
   return !__builtin_mul_overflow(a, b, &out);
 }

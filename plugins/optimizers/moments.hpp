@@ -1,4 +1,5 @@
-// The two running moments that Adam and AdamW share, as Kingma and Ba define them, with PyTorch's order of operations.
+// The two moving averages of Adam and AdamW, as Kingma and Ba define them, with PyTorch's order of
+// operations.
 #pragma once
 
 #include <plait/plugin.hpp>
@@ -8,21 +9,22 @@
 namespace plait::moments {
 
 inline constexpr plait_option kOptions[] = {
-    below(at_least(opt_real("beta1", "0.9", "how much of the mean gradient is kept each step"), 0),
-          1),
-    below(at_least(
-              opt_real("beta2", "0.999", "how much of the mean squared gradient is kept each step"),
-              0),
-          1),
+    below(at_least(opt_real("beta1", "0.9", "fraction of the mean gradient kept each step"), 0), 1),
+    below(
+        at_least(opt_real("beta2", "0.999", "fraction of the mean squared gradient kept each step"),
+                 0),
+        1),
     above(opt_real("eps", "1e-8", "added to the root of the mean squared gradient"), 0),
 };
 
-// 1 - beta^step, what an average that started at 0 is short of. expm1 keeps it exact in f32 where 1 - pow would cancel.
+// 1 - beta^step, the bias of an average that started at 0. expm1 keeps it accurate in f32 where 1 -
+// pow would cancel.
 inline Value correction(const Builder& b, double beta, Value step) {
   return beta == 0 ? b.constant(1) : -expm1(step * std::log(beta));
 }
 
-// What is subtracted from the parameter for gradient g: rate·m̂/(sqrt(v̂) + eps). Updates the states m and v.
+// The amount to subtract from the parameter for gradient g: learning_rate·m̂/(sqrt(v̂) + eps).
+// Updates the states m and v.
 inline Value change(const Builder& b, const Options& o, const Update& u, Value g) {
   const double beta1 = o.real("beta1"), beta2 = o.real("beta2");
   const Value m = beta1 * b.state("m") + (1 - beta1) * g;

@@ -1,11 +1,12 @@
-// What the schedules share. Steps s count from 1; D `delay_steps`, W `warmup_steps`, N the step at which the decay ends.
+// Code shared by the schedules. Steps s count from 1; D is `delay_steps`, W `warmup_steps`, N the
+// step at which the decay ends.
 //
 //   s <= D          0
 //   s <= D + W      (s - D)/W
 //   s <= N          minimum + (1 - minimum)·shape(t), t = (s - D - W)/(N - D - W)
 //   s > N           minimum
 //
-// A run shorter than D + W just ends inside the warmup.
+// A run shorter than D + W ends inside the warmup.
 #pragma once
 
 #include <plait/plugin.hpp>
@@ -45,7 +46,7 @@ class Start {
   int64_t delay() const { return delay_; }
   int64_t warmup() const { return warmup_; }
   int64_t end() const { return end_; }
-  // For steps up to end().
+  // Valid for steps up to end().
   double factor(int64_t step) const {
     return step <= delay_ ? 0 : static_cast<double>(step - delay_) / static_cast<double>(warmup_);
   }
@@ -60,7 +61,7 @@ inline int64_t last_step(const Options& o, int64_t total_steps, const Start& sta
   const int64_t steps = o.integer("total_steps");
   if (steps == 0 && total_steps <= 0)
     fail(PLAIT_ERR_CONFIG,
-         "[" + name + "] the length of the run is not known; give the schedule `total_steps`");
+         "[" + name + "] the length of the run is unknown; give the schedule `total_steps`");
   if (steps != 0 && steps < start.end())
     fail(PLAIT_ERR_CONFIG,
          "[" + name + "] total_steps is " + std::to_string(steps) +
@@ -76,7 +77,7 @@ inline double root(double t) { return 1 - std::sqrt(t); }
 
 using DecayShape = double (*)(double t);
 
-// From 1 at step `from` to `min_ratio` at step `until`, and on from there.
+// Falls from 1 at step `from` to `min_ratio` at step `until`, and stays there.
 inline double decay(int64_t step, int64_t from, int64_t until, double minimum, DecayShape shape) {
   if (step <= from) return 1;
   if (step >= until) return minimum;
@@ -84,7 +85,7 @@ inline double decay(int64_t step, int64_t from, int64_t until, double minimum, D
   return minimum + (1 - minimum) * shape(t);
 }
 
-// Warmup, then one decay over all that remains.
+// Warmup, then one decay over all remaining steps.
 class Decay {
  public:
   Decay(const Options& o, int64_t total_steps, const char* name, DecayShape shape)

@@ -1,4 +1,4 @@
-// The activations that matmul can fold in, in double.
+// The activations that matmul can fuse, in double.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,7 @@ inline double activate(Activation kind, double v) {
     case Activation::none:
       return v;
     case Activation::relu:
-      return v < 0 ? 0 : v;  // NaN stays
+      return v < 0 ? 0 : v;  // NaN propagates
     case Activation::tanh:
       return std::tanh(v);
     case Activation::sigmoid:

@@ -25,7 +25,7 @@ void write_as(void* to, int64_t first, int64_t stride, int64_t n, const double* 
 template <class T>
 T saturate(double v) {
   using Limits = std::numeric_limits<T>;
-  // One past the greatest: a power of two, and so a double, where the greatest of i64 is none.
+  // One past the largest value: a power of two, hence exact in double, unlike the largest i64.
   constexpr double kEnd = static_cast<double>(uint64_t{1} << (Limits::digits - 1)) * 2;
   if (std::isnan(v)) return 0;
   if (v >= kEnd) return Limits::max();

@@ -1,5 +1,5 @@
-// Reading and writing elements of any type as double: what the plain kernels are written in. Integers beyond 2^53 lose
-// digits on that way; kernels that only move elements copy bytes instead.
+// Reads and writes elements of any type as double, the arithmetic of the plain kernels. Integers
+// beyond 2^53 lose digits this way; kernels that only move elements copy bytes instead.
 #pragma once
 
 #include <plait/tensor.h>
@@ -12,8 +12,8 @@ namespace plait::support {
 void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stride, int64_t n,
                    double* to);
 
-// to[first + i * stride] = from[i], converted: floats to nearest even (by way of f32 where the type has 16 bits), integers
-// toward zero and saturated with NaN as 0, bool as value != 0.
+// to[first + i * stride] = from[i], converted: floats to nearest even (via f32 if the type has 16
+// bits), integers toward zero and saturated with NaN as 0, bool as value != 0.
 void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int64_t n,
                     const double* from);
 

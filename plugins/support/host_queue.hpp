@@ -1,7 +1,9 @@
-// Queues, events and graphs of devices that compute in the caller's thread, at once: `reference` and `cpu`.
+// Queues, events and graphs of devices that compute immediately in the calling thread: `reference`
+// and `cpu`.
 //
-// While a queue captures, kernels and copies are appended to a flat list instead; launching a graph walks that list and does
-// nothing else, so a small kernel costs one indirect call. Capturing allocates, launching does not.
+// While a queue captures, kernels and copies are appended to a flat list instead; launching a graph
+// runs that list and does nothing else, so a small kernel costs one indirect call. Capturing
+// allocates, launching does not.
 #pragma once
 
 #include <vector>
@@ -19,16 +21,19 @@ struct GraphStep {
   const plait_kernel_item* item;  // NULL: a copy
 };
 
-// The exception in flight, which run() of a step has let out, as the error it should have returned. Only inside a catch block.
+// Converts the exception in flight, thrown by a step's run(), to the error that run() should have
+// returned. Call it only inside a catch block.
 plait_error* error_from_exception(const GraphStep& step, const plait_host* host) noexcept;
 
-// Captured work. Borrows kernels and memory; immutable once captured, so it may be launched again and again.
+// Captured work. Borrows kernels and memory; immutable once captured, so it may be launched many
+// times.
 class HostGraph {
  public:
   void add(GraphStep step, void* const* operands, uint32_t n);
-  // Points the steps at their operands; after this nothing is added.
+  // Points the steps at their operands; nothing may be added afterwards.
   void finish();
-  // Runs all steps in order; stops at the first error. host: makes that of a kernel that throws.
+  // Runs all steps in order; stops at the first error. host: creates the error for a kernel that
+  // throws.
   plait_error* launch(plait_queue* queue, const plait_host* host) const {
     const GraphStep* at = steps_.data();
     try {
@@ -47,7 +52,8 @@ class HostGraph {
   std::vector<void*> operands_;
 };
 
-// Copies `bytes` bytes in the form of a kernel run, so that a graph holds one kind of step: operands are to, from, bytes.
+// Copies `bytes` bytes with the signature of a kernel run, so that a graph holds one kind of step:
+// the operands are to, from, bytes.
 plait_error* run_copy(const plait_kernel*, plait_queue*, void* const* operands, void*);
 
 }  // namespace plait::support

@@ -1,11 +1,13 @@
-// Counter-based random numbers for the op `random`: Philox4x32 with 10 rounds (Salmon et al., SC 2011).
+// Counter-based random numbers for the op `random`: Philox4x32 with 10 rounds (Salmon et al., SC
+// 2011).
 //
-// Which number an element gets is part of the op's contract, the same on every device. Key: the seed's low and high word.
-// Counter of block q (elements 4q to 4q+3):
+// The number that an element gets is part of the op's contract, the same on every device. Key: the
+// low and high word of the seed. Counter of block q (elements 4q to 4q+3):
 //   (q low, q high or sample, step low, stream low ^ rotl(stream high, 16))
-// Where the op is told the step alone, elements are counted over the whole output and word 1 is q's high half. Where it is
-// also told the index of its first sample, they are counted within a sample (a row of the leading dim) and word 1 is the
-// sample's index, so that a micro-batch draws what the whole batch would.
+// If the op gets only the step, elements are counted over the whole output and word 1 is the high
+// half of q. If it also gets the index of its first sample, they are counted within a sample (a row
+// of the leading dim) and word 1 is the sample's index, so that a micro-batch draws the same
+// numbers as the whole batch would.
 #pragma once
 
 #include <array>

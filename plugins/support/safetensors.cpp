@@ -36,7 +36,7 @@ const Type* find_type(std::string_view name) {
   return nullptr;
 }
 
-// Bytes of the entry by its shape; whole bytes that fit 64 bits.
+// Size of the entry in bytes, from its shape; a whole number that fits 64 bits.
 uint64_t size_of(const JsonCursor& json, const SafetensorsEntry& e) {
   const Type* type = find_type(e.dtype);
   if (!type) json.bad("tensor '" + e.name + "' has the unknown dtype '" + e.dtype + "'");
@@ -59,7 +59,7 @@ SafetensorsEntry read_entry(JsonCursor& json, std::string name) {
       json.bad("tensor '" + e.name + "': unknown key '" + key +
                "', expected dtype, shape, data_offsets");
     if (std::exchange(seen[which], true))
-      json.bad("tensor '" + e.name + "': key '" + key + "' comes twice");
+      json.bad("tensor '" + e.name + "': key '" + key + "' occurs twice");
     json.expect(':');
     if (which == 0) {
       e.dtype = json.text(kMaxName);
@@ -107,7 +107,7 @@ std::vector<SafetensorsEntry> read_entries(JsonCursor& json) {
     std::string name = json.text(kMaxName);
     json.expect(':');
     if (name == "__metadata__") {
-      if (std::exchange(metadata, true)) json.bad("__metadata__ comes twice");
+      if (std::exchange(metadata, true)) json.bad("__metadata__ occurs twice");
       read_metadata(json);
       return;
     }
@@ -144,7 +144,7 @@ std::vector<SafetensorsEntry> read_safetensors(const std::string& where,
   for (int i = 7; i >= 0; --i) n = n << 8 | file[static_cast<size_t>(i)];
   if (n <= kMaxHeader && n > file.size() - 8 && (file.size() == 8 || file[8] == '{'))
     bad(file.size(), "the file ends here, within its header of " + std::to_string(n) +
-                         " bytes: it is cut off; get it again");
+                         " bytes: it is truncated; get it again");
   if (n > kMaxHeader || n > file.size() - 8)
     bad(0, "the header's size is " + std::to_string(n) + ", expected at most the " +
                std::to_string(file.size() - 8) +
@@ -171,9 +171,10 @@ std::vector<SafetensorsEntry> read_safetensors(const std::string& where,
     e.end += start;
   }
   if (at != size)
-    bad(start, "the tensors end at " + std::to_string(at) + " of the data, the file at " +
-                   std::to_string(size) +
-                   (at > size ? "; it is cut off: get it again" : "; it is damaged: get it again"));
+    bad(start,
+        "the tensors end at " + std::to_string(at) + " of the data, the file at " +
+            std::to_string(size) +
+            (at > size ? "; it is truncated: get it again" : "; it is damaged: get it again"));
   return entries;
 }
 

@@ -3,7 +3,8 @@
 namespace plait::support {
 namespace {
 
-// Length of the UTF-8 character at p, or 0 where there is none: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+// Length of the UTF-8 character at p, or 0 if it is invalid: no overlong forms, no surrogates,
+// nothing beyond U+10FFFF.
 size_t utf8_length(const char* text, size_t left) {
   const auto* p = reinterpret_cast<const uint8_t*>(text);
   const auto follows = [&](size_t i, uint8_t low, uint8_t high) {
@@ -43,15 +44,16 @@ JsonCursor::JsonCursor(const std::string& where, std::string_view text, uint64_t
     : where_(where), text_(text), base_(base) {
   while (at_ < text_.size()) {
     const size_t n = utf8_length(text_.data() + at_, text_.size() - at_);
-    if (n == 0) bad("the header is no valid UTF-8 here");
+    if (n == 0) bad("the header is not valid UTF-8 here");
     at_ += n;
   }
   at_ = 0;
 }
 
 void JsonCursor::bad(const std::string& text) const {
-  fail(PLAIT_ERR_DATA, where_ + ", offset " + std::to_string(base_ + at_) + ": " + text +
-                           "; the header is damaged, or this is no safetensors file: get it again");
+  fail(PLAIT_ERR_DATA,
+       where_ + ", offset " + std::to_string(base_ + at_) + ": " + text +
+           "; the header is damaged, or this is not a safetensors file: get it again");
 }
 
 void JsonCursor::skip_blank() {
@@ -89,7 +91,7 @@ uint64_t JsonCursor::whole_number() {
       bad("a number does not fit 64 bits");
     ++at_;
   }
-  if (at_ == begin) bad("expected a whole number that is not negative");
+  if (at_ == begin) bad("expected a non-negative whole number");
   if (text_[begin] == '0' && at_ - begin > 1) bad("a number begins with 0");
   return value;
 }
@@ -115,7 +117,7 @@ void JsonCursor::read_escape(std::string& out) {
     out += kTo[i];
     return;
   }
-  if (c != 'u') bad("unknown escape in a text");
+  if (c != 'u') bad("unknown escape in a string");
   uint32_t point = hex4();
   if (point >= 0xD800 && point < 0xDC00) {
     if (!text_.substr(at_).starts_with("\\u")) bad("half of a surrogate pair");
@@ -133,15 +135,16 @@ std::string JsonCursor::text(size_t max_bytes) {
   expect('"');
   std::string out;
   while (true) {
-    if (at_ == text_.size()) bad("a text never ends");
+    if (at_ == text_.size()) bad("a string is never closed");
     const char c = text_[at_++];
     if (c == '"') return out;
-    if (static_cast<unsigned char>(c) < 0x20) bad("a control character inside a text");
+    if (static_cast<unsigned char>(c) < 0x20) bad("a control character inside a string");
     if (c == '\\')
       read_escape(out);
     else
       out += c;
-    if (out.size() > max_bytes) bad("a text of more than " + std::to_string(max_bytes) + " bytes");
+    if (out.size() > max_bytes)
+      bad("a string of more than " + std::to_string(max_bytes) + " bytes");
   }
 }
 

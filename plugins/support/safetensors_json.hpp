@@ -1,4 +1,5 @@
-// The JSON that safetensors headers are made of: objects, texts, lists of whole numbers. Nothing else is accepted.
+// The subset of JSON used by safetensors headers: objects, strings, lists of whole numbers.
+// Anything else is an error.
 #pragma once
 
 #include <plait/plugin/error.hpp>
@@ -9,15 +10,16 @@
 
 namespace plait::support {
 
-// A cursor over UTF-8 text. Every reader moves past what it read, or throws plait::Error naming the offset.
+// A cursor over UTF-8 text. Every reader advances past what it read, or throws plait::Error naming
+// the offset.
 class JsonCursor {
  public:
-  // `base`: offset of the text in its file, for messages. Throws where the text is no UTF-8.
+  // `base`: offset of the text in its file, for messages. Throws if the text is not valid UTF-8.
   JsonCursor(const std::string& where, std::string_view text, uint64_t base);
 
-  bool accept(char c);  // after blanks
+  bool accept(char c);  // skips blanks first
   void expect(char c);
-  // Calls item() for each element between `open` and `close`, both read here too.
+  // Calls item() for each element between `open` and `close`, both of which it reads as well.
   template <class F>
   void each(char open, char close, F&& item) {
     expect(open);
@@ -28,7 +30,7 @@ class JsonCursor {
   }
   std::string text(size_t max_bytes);
   uint64_t whole_number();
-  bool at_end();  // after blanks
+  bool at_end();  // skips blanks first
   [[noreturn]] void bad(const std::string& text) const;
 
  private:

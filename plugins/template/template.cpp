@@ -1,5 +1,6 @@
-// template: the null plugin. It loads, passes every check of the engine and offers one item of each kind, all of which answer
-// "unimplemented". Copy the folder, keep the kinds you need, replace the names (README.md has the list).
+// template: the null plugin. It loads, passes every check of the engine and offers one item of each
+// kind; each item answers "unimplemented". Copy the folder, keep the kinds you need, replace the
+// names (README.md has the list).
 #include "plugins/template/template.hpp"
 
 PLAIT_PLUGIN("template", "0.1.0", "Apache-2.0",

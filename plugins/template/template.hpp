@@ -1,4 +1,4 @@
-// The null plugin's parts: one function per file that adds that file's items.
+// The null plugin's parts: one function per file that adds the items of that file.
 #pragma once
 
 #include <plait/plugin.hpp>
@@ -7,7 +7,8 @@
 
 namespace plait::null {
 
-// What every function here says until you write it. Exceptions end at the border: the host gets this as a plait_error.
+// The answer of every function here until you write it. Exceptions end at the plugin boundary: the
+// host gets this one as a plait_error.
 [[noreturn]] inline void unimplemented(const char* what, const char* where) {
   fail(PLAIT_ERR_UNIMPLEMENTED,
        std::string("[template] ") + what + " is unimplemented; write it in " + where);

@@ -5,20 +5,22 @@ namespace plait::null {
 namespace {
 
 constexpr plait_option kOptimizerOptions[] = {
-    below(at_least(opt_real("momentum", "0.0", "how much of the last change is kept"), 0), 1),
+    below(at_least(opt_real("momentum", "0.0", "fraction of the last update kept"), 0), 1),
 };
 
-// One update of N parameters, element by element: `return u.parameter - u.learning_rate * u.gradient;`
+// One update of N parameters, element by element:
+// `return u.parameter - u.learning_rate * u.gradient;`
 // b.state() and b.set_state() keep a tensor of the same shape from step to step.
 Value build_optimizer(Builder&, const Options&, const Update&) {
   unimplemented("optimizer 'template.optimizer'", "build_optimizer()");
 }
 
 constexpr plait_option kScheduleOptions[] = {
-    at_least(opt_int("warmup_steps", "0", "steps until the full rate"), 0),
+    at_least(opt_int("warmup_steps", "0", "steps until the full learning rate"), 0),
 };
 
-// factor(step), with steps from 1, multiplies the learning rate. Pure: a resumed run asks again.
+// factor(step), with steps from 1, multiplies the learning rate. It must be pure: a resumed run
+// calls it again.
 class Schedule {
  public:
   Schedule(const Options&, int64_t) {
@@ -28,10 +30,10 @@ class Schedule {
 };
 
 constexpr plait_option kDatasetOptions[] = {
-    opt_path("file", nullptr, "where the samples are"),
+    opt_path("file", nullptr, "file with the samples"),
 };
 
-// Samples by index. info() says how many and which fields; read() copies and must not allocate.
+// Samples by index. info() returns their number and fields; read() copies and must not allocate.
 class Dataset {
  public:
   Dataset(const Host&, const Options&) {
@@ -47,7 +49,7 @@ void add_train_items(const Host& host) {
   static const auto optimizer = plait::optimizer<build_optimizer>(
       "template.optimizer", "what the optimizer does, in one line", 0.01, 0, kOptimizerOptions);
   static const auto schedule = plait::schedule<Schedule>(
-      "template.schedule", "how the rate goes, in one line", kScheduleOptions);
+      "template.schedule", "how the learning rate changes, in one line", kScheduleOptions);
   static const auto dataset = plait::dataset<Dataset>(
       "template.dataset", "what the samples are, in one line", kDatasetOptions);
   host.add(optimizer);

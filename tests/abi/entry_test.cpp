@@ -1,4 +1,5 @@
-// The entry of every plugin that was built, called as a host of any age would: pure, repeatable, and never a table newer than the host.
+// Calls the entry of every plugin of the build as a host of any version would: the entry is pure,
+// repeatable, and never returns a table newer than the host.
 //
 //   abi_entry FOLDER     of plait-*.so
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// Loads plugins that break the contract, one fault each, and reads what the engine says: the file, what was found, what is supported,
-// and the way out.
+// Loads plugins that break the contract, one fault each, and checks the engine's message: it names
+// the file, the fault, the supported values and the remedy.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ struct Bench {
   FileSystem& files = FileSystem::posix();
   Registry registry;
   explicit Bench(RegistrySettings settings = {}) : registry(log, files, {}, std::move(settings)) {}
-  // What load() says of a file; "" when it was loaded.
+  // The message of load() for a file; "" if it was loaded.
   std::string refusal(const std::string& path) {
     try {
       registry.load(path);
@@ -44,7 +44,7 @@ struct Bench {
   }
 };
 
-// A folder for spoiled copies.
+// A folder for damaged copies.
 struct Scratch {
   FileSystem& files = FileSystem::posix();
   std::string folder;
@@ -65,7 +65,8 @@ struct Scratch {
   }
 };
 
-// A refusal names the file, says what was found and supported, says what to do, and leaves nothing behind.
+// A refusal names the file, the fault, the supported values and the remedy, and leaves nothing
+// behind.
 void check_refused(const std::string& path, std::initializer_list<const char*> parts) {
   Bench bench;
   const std::string text = bench.refusal(path);
@@ -133,7 +134,7 @@ TEST_CASE("another machine") {
   const std::string path = at.put("foreign.so", bytes);
   check_refused(path, {"found a file for ", other == 183 ? "aarch64" : "x86-64",
                        "this engine runs ", "build the plugin for this machine"});
-  CHECK(inspect_file(at.files, path).note->name == "fault-none");  // inspection works all the same
+  CHECK(inspect_file(at.files, path).note->name == "fault-none");  // inspection works nevertheless
 }
 
 TEST_CASE("faults of the note") {
@@ -242,7 +243,7 @@ TEST_CASE("the first of a name wins; asked for by path, the second is an error")
   CHECK(contains(entries[1].reason, "a plugin named 'fault-none' is loaded already from " + first));
   CHECK(contains(bench.refusal(second),
                  "a plugin named 'fault-none' is loaded already from " + first));
-  CHECK(bench.refusal(first) == "");  // the very file again is fine
+  CHECK(bench.refusal(first) == "");  // loading the same file again succeeds
 }
 
 TEST_CASE("only allowed plugins are loaded") {

@@ -184,7 +184,7 @@ class Data(Check):
         self.write("bad.csv", "a,b\n1,x\n")
         start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")
         toml = TINY[:start] + '[data.train]\ntype = "csv"\ntarget = "b"\npath = "bad.csv"\n' + TINY[end:]
-        one = self.only(toml, "data.train.path", "9:8", "line 2, column 2: 'x' in column 'b' is no number")
+        one = self.only(toml, "data.train.path", "9:8", "line 2, column 2: 'x' in column 'b' is not a number")
         self.assertEqual(one["message"].count("bad.csv"), 1)
 
 

@@ -68,7 +68,7 @@ TEST_CASE("feeds and predictions go through spans") {
   CHECK_THROWS_AS(plait::Feed("x", std::span(x), {5, 3}), plait::HostError);
 }
 
-TEST_CASE("the picture of a pipeline's schedule, and what is said where there is none") {
+TEST_CASE("the picture of a pipeline's schedule, and the error if there is none") {
   Made made;
   try {
     made.plan.picture();
@@ -113,7 +113,7 @@ TEST_CASE("errors carry code, place and nearest name") {
   CHECK_THROWS_AS(plait::inspect_plugin("/nowhere.so"), plait::HostError);
 }
 
-TEST_CASE("a callback stops a run, and what it throws comes out of run()") {
+TEST_CASE("a callback stops a run, and run() rethrows its exception") {
   Made made;
   plait::SessionSettings settings = no_files();
   settings.on_step = [](const plait_step_result& r) { return r.step == 2; };
@@ -129,7 +129,7 @@ TEST_CASE("a callback stops a run, and what it throws comes out of run()") {
   CHECK_THROWS_AS(thrown.run(), std::logic_error);
 }
 
-TEST_CASE("the log goes to the sink, and a sink that throws harms nobody") {
+TEST_CASE("the log goes to the sink, and a sink that throws has no effect") {
   std::vector<std::string> lines;
   plait::EngineSettings settings;
   settings.log_level = PLAIT_LOG_DEBUG;

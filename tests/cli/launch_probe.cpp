@@ -1,7 +1,7 @@
 // The launcher alone, for launch_test.py: launch_probe GRACE LINGER FAREWELL COMMAND...
 //
-// Watches one `/bin/sh -c COMMAND` per argument, in whose environment WORKER is its number and REPORTS a descriptor for reports; then
-// prints what became of them as one line of JSON on stdout.
+// Starts one `/bin/sh -c COMMAND` per argument; in its environment WORKER is its number and REPORTS
+// a descriptor for reports. Prints the outcome of each as one line of JSON on stdout.
 #include <fcntl.h>
 #include <unistd.h>
 

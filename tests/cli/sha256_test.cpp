@@ -24,7 +24,7 @@ TEST_CASE("sha256 gives the published sums") {
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST_CASE("sha256 does not depend on how the bytes come") {
+TEST_CASE("sha256 does not depend on how the bytes are split") {
   const std::string text(300, 'x');
   for (const size_t piece : {1, 7, 55, 56, 63, 64, 65, 128}) CHECK(sum(text, piece) == sum(text));
 }

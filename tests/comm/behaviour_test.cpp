@@ -1,4 +1,5 @@
-// What a backend does besides computing: many starts, calls under way at once, several groups, messages, refusals.
+// A backend beyond single calls: repeated starts, concurrent calls, several groups, messages,
+// refusals.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -104,7 +105,7 @@ TEST_SUITE("behaviour") {
 
   TEST_CASE("two groups at once with large calls of several kinds, finished in opposite orders") {
     constexpr uint32_t kRanks = 3;
-    constexpr size_t kN = 400000;  // larger than what backends hand over at once
+    constexpr size_t kN = 400000;  // larger than any internal buffer of a backend
     for (const auto& plugin : plugins()) {
       CAPTURE(plugin->name());
       MemoryStore first, second;
@@ -206,7 +207,7 @@ TEST_SUITE("behaviour") {
       });
   }
 
-  TEST_CASE("a call that stays under way while thousands of others come and go") {
+  TEST_CASE("a call that stays in flight while thousands of others start and finish") {
     on_all(2, [](Comm& comm) {
       Floats in(3, 1), out(3), step_in(5, 2), step_out(5);
       Call early(comm, sum_of(in, out)), step(comm, sum_of(step_in, step_out));
@@ -223,7 +224,7 @@ TEST_SUITE("behaviour") {
       for (const size_t n : {0, 1, 1000, 300000}) {
         Floats right(n, static_cast<float>(comm.rank())), left(n, 10.0f + comm.rank());
         Floats from_left(n), from_right(n);
-        // Sends first on every rank: none may wait for its receiver.
+        // Sends first on every rank: a send must not wait for its receiver.
         Call s1(comm, send_to(next, right)), s2(comm, send_to(last, left));
         Call r1(comm, receive_from(last, from_left)), r2(comm, receive_from(next, from_right));
         for (int step = 0; step < 3; ++step) {
@@ -244,7 +245,7 @@ TEST_SUITE("behaviour") {
       if (comm.rank() == 0) {
         Call first(comm, send_to(1, a)), second(comm, send_to(1, b));
         first.start(), second.start();
-        first.finish(), second.finish();  // while rank 1 has a collective under way
+        first.finish(), second.finish();  // while rank 1 has a collective in flight
         reduce.run();
       } else {
         Call first(comm, receive_from(0, a)), second(comm, receive_from(0, b));
@@ -258,7 +259,7 @@ TEST_SUITE("behaviour") {
   }
 
   TEST_CASE("calls of one group on two threads at once, while others are prepared") {
-    // Far larger than the sums: the backend has no reason to use the same memory for both.
+    // Far larger than the sums, so that a backend has no reason to use the same memory for both.
     constexpr size_t kMessage = 1000000;
     on_all(4, [](Comm& comm) {
       const uint32_t next = (comm.rank() + 1) % 4, last = (comm.rank() + 3) % 4;
@@ -425,7 +426,8 @@ TEST_SUITE("behaviour") {
       settings.connect_timeout = 0.2;
       for (const Outcome& outcome : run_group(*plugin, 2, reduce, settings)) {
         CHECK(outcome.code == PLAIT_ERR_CONFIG);
-        CHECK(contains(outcome.text, "no interface 'no0' with an address; known are: lo"));
+        CHECK(contains(outcome.text,
+                       "interface 'no0' does not exist or has no address; known are: lo"));
       }
       settings.options.clear();
       settings.hosts = {"127.0.0.1", "no.such.host.invalid"};

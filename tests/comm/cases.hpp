@@ -1,4 +1,4 @@
-// The table: what a call is given on each rank, and what it must give back.
+// The table of cases: the input of a call on each rank, and the expected output.
 #pragma once
 
 #include <plait/comm.h>
@@ -20,19 +20,21 @@ struct Case {
   bool same_on_all() const;
 };
 
-// The cases for a group of this size; PLAIT_TEST_ALL=1: the largest of all types in every way, too.
+// The cases for a group of this size; PLAIT_TEST_ALL=1 adds the largest size of all types in every
+// way.
 std::vector<Case> all_cases(uint32_t ranks);
 
 using Bytes = std::vector<unsigned char>;
 
-// Element i of what rank r brings, in whole numbers or eighths, some large enough that sums must be rounded.
+// Element i of rank r's input, in whole numbers or eighths; some are so large that sums must be
+// rounded.
 double element(uint32_t dtype, uint32_t rank, uint64_t i);
 
-// What rank r reads in case c: (n) or (R, n) elements.
+// The input of rank r in case c: (n) or (R, n) elements.
 Bytes input(const Case& c, uint32_t ranks, uint32_t rank);
 // Elements of `out`: n or R * n.
 uint64_t out_elements(const Case& c, uint32_t ranks);
-// Empty, or what is wrong with the elements [first, last) of rank r's `out`.
+// Empty, or the error in elements [first, last) of rank r's `out`.
 std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out, uint64_t first,
                   uint64_t last);
 std::string fault(const Case& c, uint32_t ranks, uint32_t rank, const void* out);

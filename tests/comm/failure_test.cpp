@@ -1,4 +1,5 @@
-// What goes wrong between ranks becomes PLAIT_ERR_PEER on every rank that waits, in time, and says who and what.
+// Failures between ranks become PLAIT_ERR_PEER on every waiting rank, in time, with a text that
+// names the rank and the call.
 #include <doctest/doctest.h>
 
 #include <latch>
@@ -10,9 +11,9 @@ namespace {
 using namespace comm_test;
 using Floats = std::vector<float>;
 
-// Where groups consist of others, not every rank learns which one was the first to be missed.
+// In groups made of other groups, not every rank learns which rank was missing first.
 bool composed(const Plugin& plugin) { return plugin.name().find('+') != std::string::npos; }
-// Backends whose ranks see each other's calls tell a mismatch at once; others by the time-out.
+// Backends whose ranks see each other's calls report a mismatch at once; others by the time-out.
 bool sees_calls(const Plugin& plugin) { return plugin.name() != "gloo" && !composed(plugin); }
 
 plait_comm_desc sum_of(Floats& data, uint64_t n) {
@@ -52,7 +53,7 @@ TEST_SUITE("failure") {
             }
             try {
               over.count_down();
-              Call(comm, sum_of(data, 50)).run();  // the group is over: the same error, at once
+              Call(comm, sum_of(data, 50)).run();  // the group has failed: the same error, at once
             } catch (const Failure& e) {
               require(first == e.what(), first + " became " + e.what());
               throw;
@@ -115,7 +116,7 @@ TEST_SUITE("failure") {
               over.count_down();
             },
             {"data[0]", 20, 0.1});
-        // Who waits longest may hear of it through the others.
+        // The rank that waits longest may learn of it from the others.
         bool told = false;
         for (uint32_t r = 0; r < last; ++r) {
           check_peer(outcomes[r], {"] group 'data[0]"}, 10);
@@ -130,7 +131,7 @@ TEST_SUITE("failure") {
       }
   }
 
-  TEST_CASE("a message that does not come") {
+  TEST_CASE("a message that does not arrive") {
     for (const auto& plugin : plugins()) {
       std::latch over(1);
       const auto outcomes = run_group(
@@ -178,7 +179,7 @@ TEST_SUITE("failure") {
           const std::chrono::duration<double> late = std::chrono::steady_clock::now() - aborted;
           over.count_down();
           require(late.count() < 1, "woke up late");
-          if (comm.rank() == 0) outside.join();  // the end must outlive the abort
+          if (comm.rank() == 0) outside.join();  // the endpoint must outlive the abort
           throw;
         }
       });
@@ -203,7 +204,7 @@ TEST_SUITE("failure") {
     }
   }
 
-  TEST_CASE("a rank that does not come to the rendezvous is named") {
+  TEST_CASE("a rank that is missing at the rendezvous is named") {
     for (const auto& plugin : plugins()) {
       MemoryStore store(0.5);
       const GroupSettings settings{"data[0]", 0.5, 20};
@@ -215,7 +216,7 @@ TEST_SUITE("failure") {
         check_peer(
             outcomes[r],
             {"group 'data[0]'", composed(*plugin) ? "missing: " : "missing: rank 1 (data 1)"}, 3);
-      // Rank 0 sees who is there, or has asked for rank 1 first.
+      // Rank 0 sees which ranks are present, or has waited for rank 1 first.
       if (sees_calls(*plugin)) CHECK(contains(outcomes[0].text, "rank 3 (data 3)"));
     }
   }
@@ -353,7 +354,7 @@ TEST_SUITE("failure") {
         if (comm.rank() != 1) call.run();
       });
       CHECK(outcomes[1].ok());
-      // One of the two may hear of it through the other.
+      // One of the two may learn of it from the other.
       for (int r : {0, 2}) check_peer(outcomes[r], {"group 'test[0]'", "rank"}, 5);
       CHECK((contains(outcomes[0].text, "rank 1 (data 1)") ||
              contains(outcomes[2].text, "rank 1 (data 1)")));
@@ -381,7 +382,7 @@ TEST_SUITE("failure") {
   TEST_CASE("large calls cut off by an abort leave memory alone afterwards") {
     for (const auto& plugin : plugins())
       for (int round = 0; round < 5; ++round) {
-        std::latch open(3);  // an abort ends opens that are not yet over, too
+        std::latch open(3);  // an abort also ends opens in progress
         const auto outcomes = run_group(*plugin, 3, [&](Comm& comm) {
           auto data = std::make_unique<Floats>(2000000, 1.0f);
           open.arrive_and_wait();
@@ -392,12 +393,12 @@ TEST_SUITE("failure") {
               comm.abort("cut off");
             });
           try {
-            Call call(comm, sum_of(*data, data->size()));  // may come too late already
+            Call call(comm, sum_of(*data, data->size()));  // may be too late already
             call.run();
           } catch (const Failure& e) {
             require(e.code == PLAIT_ERR_PEER, e.what());
           }
-          data.reset();  // sanitizers see who still writes
+          data.reset();  // sanitizers detect later writes
           if (outside.joinable()) outside.join();
         });
         CHECK_NOTHROW(expect_all_ok(outcomes));

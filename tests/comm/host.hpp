@@ -1,5 +1,5 @@
-// A tiny host for communication plugins: loads one file, takes its item, and a store that lives in memory. It knows abi/ and
-// nothing of the engine.
+// A minimal host for communication plugins: loads one file, takes its item, and provides a store in
+// memory. It uses abi/ and no part of the engine.
 #pragma once
 
 #include <plait/comm.h>
@@ -40,7 +40,7 @@ class Plugin {
   const plait_host* host() const { return &host_.head; }
   virtual const plait_comm_item& item() const { return *item_; }
   virtual std::string name() const { return item_->name; }
-  // Where ranks run when a test says nothing.
+  // The host of a rank, unless the test sets it.
   virtual std::string host_of_rank(uint32_t, uint32_t) const { return "localhost"; }
   virtual plait_comm* open(const plait_comm_setup& setup, const GroupSettings& settings) const;
   void with_options(const GroupSettings& settings,
@@ -57,7 +57,7 @@ class Plugin {
   const plait_comm_item* item_ = nullptr;
 };
 
-// Values by key, for threads of one process.
+// A store for threads of one process: values by key.
 class MemoryStore {
  public:
   explicit MemoryStore(double timeout = 10);
@@ -74,7 +74,7 @@ class MemoryStore {
   std::map<std::string, std::string> values_;
 };
 
-// Values as files of a folder, for processes.
+// A store for processes: values as files of a folder.
 class FileStore {
  public:
   FileStore(std::string folder, double timeout = 10);
@@ -89,15 +89,16 @@ class FileStore {
   std::chrono::duration<double> timeout_;
 };
 
-// How a group is opened: the name, time-outs in seconds.
+// How a group is opened: name, time-outs in seconds.
 struct GroupSettings {
   std::string name = "test[0]";
   double connect_timeout = 20, timeout = 20;
   std::vector<std::string> hosts = {};  // of each rank; empty: the plugin's choice
-  abi_host::OptionValues options = {};  // others have their defaults
+  abi_host::OptionValues options = {};  // unset options have their defaults
 };
 
-// One rank's end of a group; "rank 2 (data 2)" is what messages call rank 2. All functions throw Failure.
+// One rank's endpoint of a group; messages call rank 2 "rank 2 (data 2)". All functions throw
+// Failure.
 class Comm {
  public:
   Comm(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
@@ -110,7 +111,7 @@ class Comm {
   uint32_t size() const { return size_; }
   const plait_comm_item& item() const { return item_; }
   plait_comm* raw() const { return comm_; }
-  // The group's, with room for n of T; NULL where the backend has none.
+  // Symmetric memory with space for n of T; NULL if the backend provides none.
   template <class T>
   T* memory(uint64_t n) {
     void* memory = nullptr;
@@ -148,7 +149,8 @@ inline plait_comm_desc desc(uint32_t kind, uint32_t dtype, uint64_t n, const voi
   return {sizeof(plait_comm_desc), kind, dtype, reduction, peer, n, in, out};
 }
 
-// What an argument of main() stands for; the programs built of these files differ in it.
+// Creates the plugin for an argument of main(); each program built of these files has its own
+// definition.
 std::unique_ptr<Plugin> make_plugin(const std::string& argument);
 // The plugins under test.
 const std::vector<std::unique_ptr<Plugin>>& plugins();

@@ -1,6 +1,6 @@
 // comm [doctest options] <plugin>...
 //
-// Runs the cases on the backend of each plugin. Without names: those of the build.
+// Runs the cases on the backend of each plugin; by default, of all plugins of the build.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

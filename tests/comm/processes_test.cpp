@@ -1,4 +1,4 @@
-// Ranks that are processes: they compute the same, and survive what happens to each other.
+// Ranks as processes: they compute the same results and survive each other's failures.
 #include <doctest/doctest.h>
 
 #include <sched.h>
@@ -20,7 +20,7 @@ using Floats = std::vector<float>;
 
 bool between_processes(const Plugin& plugin) { return !plugin.name().starts_with("threads"); }
 
-// What the host may expect of its thread: SIGPIPE as it was, and none pending.
+// The host's thread keeps its SIGPIPE disposition, and no SIGPIPE is pending.
 void require_signals_untouched() {
   struct sigaction action;
   sigset_t mask, pending;
@@ -32,7 +32,8 @@ void require_signals_untouched() {
   require(!sigismember(&pending, SIGPIPE), "a SIGPIPE is pending");
 }
 
-// Reduces for ever; marks the first time. in_place: in the group's memory, where there is any.
+// Reduces until the end; sets a mark the first time. in_place: in symmetric memory, if there is
+// any.
 void reduce_for_ever(const Plugin& plugin, const plait_store* store, uint32_t rank, uint32_t size,
                      size_t n, double timeout, bool in_place = false) {
   Comm comm(plugin, store, rank, size, {"data[0]", 10, timeout});
@@ -51,7 +52,8 @@ void reduce_for_ever(const Plugin& plugin, const plait_store* store, uint32_t ra
   }
 }
 
-// What survivors say when `victim` is lost: who hears of it through another names that one.
+// The error of survivors when `victim` is lost: a rank that learns of it through another names that
+// other rank.
 void check_survivors(Processes& processes, uint32_t size, uint32_t victim, double seconds) {
   int named = 0;
   for (uint32_t r = 0; r < size; ++r) {
@@ -81,7 +83,7 @@ TEST_SUITE("processes") {
           for (int step = 0; step < 5; ++step) call.run();
           require(out == Floats(n, 10), "wrong sum");
         }
-        constexpr size_t kLarge = 2000003;  // no whole number of pages
+        constexpr size_t kLarge = 2000003;  // not a whole number of pages
         if (float* const data = comm.memory<float>(kLarge)) {
           require(std::all_of(data, data + kLarge, [](float v) { return v == 0; }), "not zero");
           Call call(comm,
@@ -165,7 +167,7 @@ TEST_SUITE("processes") {
       "shared memory has no name once a group is open, and one that is too small is refused") {
     for (const auto& plugin : plugins()) {
       if (plugin->name() != "shm") continue;
-      // A process of its own, because it takes another /dev/shm; only root may.
+      // A process of its own, because it mounts another /dev/shm; requires root.
       Processes process(1, [&](uint32_t, const plait_store*) {
         if (unshare(CLONE_NEWNS) || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) ||
             mount("none", "/dev/shm", "tmpfs", 0, "size=4m"))
@@ -198,7 +200,7 @@ TEST_SUITE("processes") {
       Processes processes(2, [&](uint32_t rank, const plait_store* store) {
         Comm comm(*plugin, store, rank, 2);
         constexpr size_t kMany = 1 << 20;
-        // The file may grow by the memory of one, not by that of both.
+        // The file may grow by the memory of one group, not of both.
         const rlimit tight{12 << 20, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &tight);

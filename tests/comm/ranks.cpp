@@ -36,7 +36,7 @@ std::vector<Outcome> run_group(const Plugin& plugin, uint32_t size,
 }
 
 void expect_all_ok(const std::vector<Outcome>& outcomes) {
-  std::string failures;  // the first rank's may only repeat what another's has led to
+  std::string failures;  // the first rank's text may only repeat the failure of another
   for (size_t r = 0; r < outcomes.size(); ++r)
     if (!outcomes[r].ok())
       failures += (failures.empty() ? "on rank " : "; on rank ") + std::to_string(r) + ": " +

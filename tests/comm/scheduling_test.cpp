@@ -1,4 +1,4 @@
-// How the system takes turns among the threads of a process with a group in it.
+// How the system schedules the threads of a process that has a group.
 #include <doctest/doctest.h>
 #include <sched.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace comm_test;
 
-// Threads of this process that interrupt nobody when they wake up.
+// Threads of this process that preempt no others when they wake up.
 int64_t batch_threads() {
   int64_t n = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
@@ -29,7 +29,7 @@ TEST_SUITE("behaviour") {
         Call barrier(comm, desc(PLAIT_COMM_BARRIER, PLAIT_F32, 0, nullptr, nullptr));
         if (plugin->name() == "gloo")
           require(batch_threads() == 2, std::to_string(batch_threads()) + " threads, expected 2");
-        barrier.run();  // until then nobody has closed his end
+        barrier.run();  // until then no rank has closed its endpoint
       });
       CHECK_NOTHROW(expect_all_ok(outcomes));
     }

@@ -1,4 +1,4 @@
-// Somebody who is no member connects to the ports of a group that is coming about.
+// A stranger, not a member, connects to the ports of a group that is connecting.
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace comm_test;
 
-// Ports of this machine's loopback that this process listens on.
+// Loopback ports of this machine on which this process listens.
 std::set<uint16_t> listening_ports() {
   std::set<std::string> own;  // "socket:[12]"
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -49,7 +49,8 @@ int connect_to(uint16_t port) {
   return -1;
 }
 
-// Comes to every port as soon as it opens, until he has been there `most` times; then waits with all connections open.
+// Connects to every port as soon as it opens, at most `most` times; then waits with all connections
+// open.
 class Stranger {
  public:
   Stranger(int most, bool junk) : most_(most), junk_(junk), thread_([this] { run(); }) {}
@@ -62,7 +63,7 @@ class Stranger {
   Stranger& operator=(const Stranger&) = delete;
 
   int visits() const { return visits_; }
-  // Returns when he has been to every port that is open now, or comes no more.
+  // Returns when it has connected to every port that is open now, or makes no more connections.
   void wait_for_visits() const {
     for (const int begun = rounds_; rounds_ < begun + 2 && visits_ < most_;)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -91,7 +92,7 @@ class Stranger {
   std::thread thread_;
 };
 
-// Gives values so late that the stranger is everywhere before the members are.
+// Delays values of the store until the stranger has connected everywhere before the members.
 class LateStore {
  public:
   LateStore(const Stranger& stranger, double timeout)
@@ -118,8 +119,8 @@ class LateStore {
 
 TEST_SUITE("failure") {
   TEST_CASE("untrusted peers on the ports of a group that connects") {
-    constexpr double kConnectTimeout = 60, kTimeout = 60;  // the engine's own, if nobody says more
-    constexpr int kVisits = 30;  // six at most come to one attempt of three ranks
+    constexpr double kConnectTimeout = 60, kTimeout = 60;  // the engine's defaults
+    constexpr int kVisits = 30;  // at most six of them reach one attempt of three ranks
     for (const auto& plugin : plugins()) {
       if (plugin->item().reach < PLAIT_COMM_REACH_NETWORK) continue;
       for (const bool junk : {false, true}) {

@@ -1,5 +1,5 @@
-// A case is data: an op on given shapes with given attributes and inputs. Everything else (against the reference, over threads,
-// captured, in place) is the same for all.
+// A case is data: an op on given shapes with given attributes and inputs. The checks (against the
+// reference, over threads, captured, in place) are the same for all cases.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct Expression {
   std::vector<uint32_t> outputs;
 };
 
-// How one input is filled: uniform in [low, high), whole numbers where the type is whole; then single elements set.
+// How one input is filled: uniform in [low, high), whole numbers if the type is an integer; then
+// single elements are set.
 struct Input {
   plait_shape shape;
   double low = -2, high = 2;
@@ -45,12 +46,14 @@ struct Case {
   std::vector<plait_shape> outputs;
   std::vector<Attr> attrs = {};
   Expression map = {};
-  // Error allowed of an f32 output, times max(scale, |expected|). Other types get theirs in proportion to their precision.
+  // Tolerance of an f32 output, as a factor of max(scale, |expected|). The tolerances of other
+  // types are in proportion to their precision.
   double tolerance = 4e-6;
   double scale = 1;
-  // Output `i` may lie on input in_place[i]; -1: not.
+  // Output `i` may alias input in_place[i]; -1: it may not.
   std::vector<int32_t> in_place = {};
-  // Any number of threads gives the same bits. A product may be cut into other blocks for more threads, all else may not.
+  // Any number of threads gives the same bits. Only a product may be split into other blocks for
+  // more threads.
   bool same_over_threads = true;
   // The aliases are part of the op, not only allowed (matmul that accumulates).
   bool must_alias = false;

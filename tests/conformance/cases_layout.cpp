@@ -80,7 +80,7 @@ void rows_by_index(std::vector<Case>& out, uint32_t type, uint32_t index, int64_
          {number("rows", v)}};
   c.scale = 8;
   out.push_back(c);
-  // Of a part of a table with three times as many rows: ids of all parts, and one that is none.
+  // One shard of a table with three times as many rows: ids of all shards, and an invalid one.
   const double all = 3.0 * static_cast<double>(v);
   i.high = index == PLAIT_U8 ? std::min(all, 255.0) : all;
   if (index != PLAIT_U8 && count[0] > 0) i.set = {{0, all + 1}};

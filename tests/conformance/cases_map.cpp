@@ -57,7 +57,7 @@ constexpr Function kFunctions[] = {{PLAIT_MAP_CONST, "const", 0},
                                    {PLAIT_MAP_OR, "or", 2},
                                    {PLAIT_MAP_NOT, "not", 1}};
 
-// Numbers that functions must let through: the same pairs for both operands in every combination.
+// Numbers that functions must handle: the same set for both operands in every combination.
 Input special(const plait_shape& s, int operand) {
   constexpr double kNumbers[] = {0, 1, -1, kInf, -kInf, kNan, 2.5, -0.5};
   Input in{s};
@@ -121,7 +121,7 @@ void add_types(std::vector<Case>& out) {
     }
 }
 
-// AdamW as the optimizers write it: four inputs, three outputs, each on its input.
+// AdamW as the optimizers write it: four inputs, three outputs, each aliasing its input.
 void add_update(std::vector<Case>& out) {
   for (int64_t n : {1, 84, 94080}) {
     const plait_shape s = f32({n});

@@ -1,4 +1,5 @@
-// Cases of random: sizes around a block, counters of one and two words, great steps, seeds and streams.
+// Cases of random: sizes around a block, counters of one and two words, large steps, seeds and
+// streams.
 #include "tests/conformance/case.hpp"
 
 namespace conformance {

@@ -55,9 +55,9 @@ void add_reduce_cases(std::vector<Case>& out) {
   add({3, 4, 5, 6}, {1, 2});
   add({3, 4, 5, 6}, {0, 2});
   add({2, 3, 4, 3, 2}, {1, 3});
-  add({70001}, {0});  // cut into parts
+  add({70001}, {0});  // split into partial sums
   add({3, 40000}, {1});
-  add({2000, 37}, {0});  // cut into stacks
+  add({2000, 37}, {0});  // split into row blocks
   add({2, 1500, 70}, {1});
   add({3, 5, 33000}, {0, 2});  // both passes
   for (uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16})

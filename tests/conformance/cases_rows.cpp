@@ -13,7 +13,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
 struct Size {
   int64_t rows, cols;
 };
-// Empty, single, below, at and beyond one vector, several vectors, an image of a vocabulary.
+// Empty, single, below, equal to and above one vector, several vectors, and the size of a
+// vocabulary.
 constexpr Size kSizes[] = {{0, 5},  {3, 0},   {1, 1},  {7, 1},   {5, 7},    {32, 10},  {17, 16},
                            {4, 17}, {33, 33}, {3, 84}, {9, 120}, {2, 1000}, {130, 64}, {3, 50257}};
 
@@ -58,7 +59,8 @@ void add_cross_entropy(std::vector<Case>& out, uint32_t type, Size s, uint32_t l
                  attrs});
 }
 
-// A part of the classes: ids before, in and behind it, ignored ones and such that are none, and columns of padding.
+// One shard of the classes: ids before, inside and after it, ignored and invalid ones, and padding
+// columns.
 void add_parts(std::vector<Case>& out, uint32_t type, Size s, int64_t first, int64_t total) {
   const plait_shape x = shape(type, {s.rows, s.cols}), rows = f32({s.rows});
   const Input label{shape(PLAIT_I32, {s.rows}),
@@ -86,11 +88,11 @@ void add_parts(std::vector<Case>& out, uint32_t type, Size s, int64_t first, int
 
 void add_norms(std::vector<Case>& out, uint32_t type, Size s) {
   const plait_shape x = shape(type, {s.rows, s.cols}), c = shape(type, {s.cols}), r = f32({s.rows});
-  if (s.cols == 0) return;  // the mean of nothing
+  if (s.cols == 0) return;  // the mean of an empty row is undefined
   const std::vector<Attr> eps = {real("eps", 1e-5)};
   const Input in{x, -2, 3}, dy{x, -1, 1}, gain{c, 0.5, 1.5}, bias{c, -1, 1}, mean{r, -0.5, 0.5},
       rstd{r, 0.5, 2};
-  // rstd grows with 1/x where a row is nearly constant, and with it the error.
+  // rstd grows with 1/x if a row is nearly constant, and its error with it.
   const double tolerance = s.cols < 8 ? 2e-4 : 2e-5,
                sums = 1 + std::sqrt(static_cast<double>(s.rows));
   out.push_back(
@@ -115,7 +117,7 @@ void add_norms(std::vector<Case>& out, uint32_t type, Size s) {
 }
 
 void add_special_rows(std::vector<Case>& out) {
-  // A row each with NaN, +inf, -inf, and nothing but -inf; and rows of great and small numbers.
+  // One row each with NaN, +inf, -inf, and only -inf; and rows of large and small numbers.
   const plait_shape x = f32({6, 19});
   Input in{x,
            -3,

@@ -1,4 +1,5 @@
-// A tiny host for device plugins: loads one file, takes its items, hands out options. It knows abi/ and nothing of the engine.
+// A minimal host for device plugins: loads one file, takes its items, provides options. It uses
+// abi/ and no part of the engine.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,9 @@
 
 namespace conformance {
 
-// Throws std::runtime_error with the text of an error of the host, and frees it.
+// Throws std::runtime_error with the text of an error of the host, and frees the error.
 void check(plait_error* e);
-// The text of an error, freed; empty when there is none.
+// The text of an error, which is freed; empty if there is none.
 std::string take(plait_error* e);
 using abi_host::live_errors;
 using abi_host::OptionValues;
@@ -63,7 +64,8 @@ class Device {
   uint32_t threads_ = 0;
 };
 
-// Device memory between two guards, to notice writes beyond either end. Content poisoned where nothing was put.
+// Device memory between two guards, to detect writes beyond either end. Poisoned where no content
+// is given.
 class Buffer {
  public:
   Buffer(const Device& device, uint64_t bytes);

@@ -1,4 +1,5 @@
-// Every case on every kernel of every plugin: against the reference, over threads, captured, in place.
+// Every case on every kernel of every plugin: against the reference, over threads, captured, in
+// place.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -8,7 +9,7 @@
 namespace conformance {
 namespace {
 
-// All that must hold of one kernel on one case.
+// All checks of one kernel on one case.
 void check_kernel(const Device& device, const plait_kernel_item& kernel, const Case& c,
                   const std::vector<Bytes>& wanted) {
   CAPTURE(std::string(kernel.name));
@@ -31,7 +32,7 @@ void check_kernel(const Device& device, const plait_kernel_item& kernel, const C
                   "in place the result differs");
 }
 
-// A kernel may take a case for several threads only.
+// A kernel may support a case only with several threads.
 bool takes_parallel(const plait_kernel_item& kernel, const Case& c) {
   return !select(kernel, Desc(c, 1)).taken && select(kernel, Desc(c, 2)).taken;
 }

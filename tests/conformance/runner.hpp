@@ -1,4 +1,4 @@
-// Running one case on one kernel, in every way that must give the same result.
+// Runs one case on one kernel, in every way that must give the same result.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace conformance {
 
 using Bytes = std::vector<unsigned char>;
 
-// A case as a desc, with all that it borrows.
+// A case as a desc, with all data that it borrows.
 class Desc {
  public:
   explicit Desc(const Case& c, uint32_t threads, bool in_place = false);
@@ -35,14 +35,16 @@ Selection select(const plait_kernel_item& kernel, const Desc& desc);
 
 enum class RunMode { direct, captured, in_place };
 
-// Outputs of the case. Throws std::runtime_error when a call fails, an input changed, or memory outside was written.
+// Outputs of the case. Throws std::runtime_error if a call fails, an input changed, or memory
+// outside was written.
 std::vector<Bytes> run(const Device& device, const plait_kernel_item& kernel, const Case& c,
                        uint32_t threads, RunMode mode);
 
-// The outputs by the reference device.
+// The outputs of the reference device.
 std::vector<Bytes> expected(const Device& reference, const Case& c);
 
-// Empty when `found` is within the case's tolerance of `wanted`, else where and by how much it is not.
+// Empty if `found` is within the case's tolerance of `wanted`, else where and by how much it
+// differs.
 std::string difference(const Case& c, const std::vector<Bytes>& found,
                        const std::vector<Bytes>& wanted);
 

@@ -1,4 +1,5 @@
-// Any bytes as a safetensors file: a header or PLAIT_ERR_DATA, and every tensor it promises lies inside the file.
+// Arbitrary bytes as a safetensors file: a header or PLAIT_ERR_DATA, and every tensor of a header
+// lies inside the file.
 #include <plait/base.h>
 
 #include <cstddef>
@@ -32,7 +33,7 @@ void parse(std::string_view bytes, uint64_t file_size) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   parse(bytes, size);
-  // Once more with a header size that fits, else most inputs end at the first check.
+  // Once more with a valid header size, since most inputs would otherwise fail at the first check.
   if (size >= 10) {
     std::string framed(8, '\0');
     const uint64_t header = data[0] | static_cast<uint64_t>(data[1]) << 8;

@@ -1,7 +1,8 @@
-// Any bytes as what ranks send to rank 0: frames, and the job state that keeps the job's state. What makes no sense is PLAIT_ERR_DATA.
+// Arbitrary bytes as messages of ranks to rank 0: frames, and the job state on rank 0. Invalid
+// input is PLAIT_ERR_DATA.
 //
-// The first byte is the number of ranks; then come pieces: one byte that says which rank (or what else happens), one byte of size,
-// and bytes of the stream of that rank.
+// The first byte is the number of ranks; then follow chunks: one byte for the rank (or another
+// event), one byte for the size, and bytes of that rank's stream.
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -61,7 +62,7 @@ class Job {
     check();
   }
 
-  // What ranks are sent is made of whole frames of kinds that they know.
+  // The bytes sent to ranks consist of whole frames of kinds that they know.
   void check() {
     uint32_t here = 0;
     for (uint32_t i = 0; i < size_; ++i) {
@@ -81,7 +82,7 @@ class Job {
   JobState state_;
 };
 
-// A stranger's first bytes, and a rendezvous file.
+// The first bytes of a connection, and a rendezvous file.
 void others(std::string_view bytes) {
   try {
     FrameReader reader(kMaxUnproven);

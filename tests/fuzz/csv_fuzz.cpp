@@ -1,5 +1,5 @@
-// Any text as a CSV file, its first byte choosing what is asked for: tables of the promised size, or an error of the data or
-// of the column names.
+// Arbitrary text as a CSV file; its first byte selects the requested columns: tables of the
+// promised size, or an error about the data or the column names.
 #include <cmath>
 #include <cstdlib>
 

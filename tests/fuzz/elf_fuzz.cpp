@@ -1,4 +1,4 @@
-// The reader of plugin files on any bytes: it says what it found, or refuses.
+// Arbitrary bytes for the reader of plugin files: it describes the file or refuses it.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,4 +1,5 @@
-// Any bytes as an IDX file, plain or gzip: a file of exactly the declared size, or PLAIT_ERR_DATA.
+// Arbitrary bytes as an IDX file, plain or gzip: a file of exactly the declared size, or
+// PLAIT_ERR_DATA.
 #include <cstdlib>
 
 #include "plugins/data/idx/idx_file.hpp"

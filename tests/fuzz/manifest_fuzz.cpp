@@ -1,4 +1,5 @@
-// Any text as a manifest, as it is and under a checksum that fits: a manifest that writes back the same, or a typed error.
+// Arbitrary text as a manifest, unchanged and with a valid checksum: a manifest that writes back
+// the same, or a typed error.
 #include <plait/base.h>
 
 #include <cstddef>
@@ -31,7 +32,8 @@ void parse(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   parse(text);
-  // The seeds are sealed; what a mutation leaves of one is sealed anew, so that the parser behind the checksum is reached.
+  // The seeds have valid checksums; each mutation gets a new one, so that the parser after the
+  // checksum is reached.
   const size_t end = text.rfind(",\n  \"checksum\"");
   parse(seal_manifest(std::string(text.substr(0, end))));
   return 0;

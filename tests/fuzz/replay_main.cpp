@@ -1,5 +1,6 @@
-// The main of a fuzz target where libFuzzer is not in use: replays the seeds, and mutations of them that are the same
-// every time. Usage: fuzz_<name> [folder with seeds]. It ends when the parser under test survives all of them.
+// The main of a fuzz target without libFuzzer: replays the seeds, and mutations of them that are
+// the same every time. Usage: fuzz_<name> [folder with seeds]. It exits normally if the parser
+// under test survives all of them.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -19,7 +20,7 @@ constexpr int kMutationsPerSeed = 200;
 constexpr size_t kTruncationsPerSeed = 64;
 
 void feed(const Bytes& bytes) {
-  // An exact copy: one byte read past the end is then a heap overflow that the sanitizer sees.
+  // An exact copy, so that the sanitizer detects a read past the end as a heap overflow.
   const Bytes exact(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }

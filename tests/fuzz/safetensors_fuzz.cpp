@@ -1,4 +1,5 @@
-// Any bytes as a safetensors file, read by the data plugin's own reader: entries that tile the data, or PLAIT_ERR_DATA.
+// Arbitrary bytes as a safetensors file, read by the data plugin's reader: entries that tile the
+// data, or PLAIT_ERR_DATA.
 #include <plait/plugin/error.hpp>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The TOML layer on any bytes: parsing, overrides, the check of everything, binding. A bad text is a list of problems; a good one
-// binds to a text that reads back as itself.
+// The TOML layer on arbitrary bytes: parsing, overrides, all checks, binding. An invalid text gives
+// a list of problems; a valid one binds to a text that reads back as itself.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@ using namespace plait::config;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const FakeCatalog catalog;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  // A line of its own that begins with '!' is an override.
+  // A line that begins with '!' is an override.
   const size_t mark = text.find("\n!");
   Problems problems;
   Document document = Document::parse(text.substr(0, mark), "fuzz.toml", problems);

@@ -1,4 +1,4 @@
-// A checkpoint is of global tensors: whoever wrote it, any layout goes on from it.
+// A checkpoint holds global tensors: any layout can resume from it, whichever layout wrote it.
 #include "tests/parallel/layouts.hpp"
 
 namespace {
@@ -19,17 +19,17 @@ Body go_on(const std::string& path, int steps) {
   };
 }
 
-// What one rank sees of `after` steps that follow `before` others, without stopping between.
+// The result of one rank for `after` steps that follow `before` others, without a stop in between.
 Outcome straight(const JobSpec& job_spec, int before, int after) {
   Outcome all = run(job_spec, 1, train(before + after))[0];
   REQUIRE_MESSAGE(all.code == PLAIT_OK, all.error);
   all.losses.erase(all.losses.begin(), all.losses.begin() + before);
   all.norms.erase(all.norms.begin(), all.norms.begin() + before);
-  all.initial.clear();  // who goes on from a checkpoint begins with others
+  all.initial.clear();  // a rank that resumes from a checkpoint starts with other values
   return all;
 }
 
-// Saves after `before` steps on one layout, goes on with another.
+// Saves after `before` steps on one layout, resumes on another.
 void check_pair(JobSpec& job_spec, const Layout& from, const Layout& to, const std::string& path,
                 int before, const Outcome& expected) {
   CAPTURE(from.text());

@@ -1,4 +1,5 @@
-// A rank that fails, leaves or differs ends the job for all, with a text that says who and why.
+// A rank that fails, leaves or differs ends the job on all ranks, with a text that names the rank
+// and the reason.
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -76,7 +77,7 @@ TEST_SUITE("faults") {
       REQUIRE(at != std::string::npos);
       CHECK(has(o.error.substr(0, at), "rank 1 (pipeline 0, data 1, tensor 0) on "));
       CHECK(has(o.error.substr(at), ", rank 0 has 1.0.0 "));
-      CHECK(o.error.find("has plugin") == o.error.rfind("has plugin"));  // no other
+      CHECK(o.error.find("has plugin") == o.error.rfind("has plugin"));  // no other plugin is named
     }
   }
 
@@ -116,7 +117,7 @@ TEST_SUITE("faults") {
       CHECK(has(outcomes[r].error, "rank 2"));
       CHECK(has(outcomes[r].error, "step 4"));
       CHECK(has(outcomes[r].error, "because: [runtime] the collective of "));
-      CHECK(!has(outcomes[r].error, "[plugin device"));  // which is not to blame
+      CHECK(!has(outcomes[r].error, "[plugin device"));  // the device plugin is not at fault
       CHECK(outcomes[r].losses.size() == 3);
     }
   }
@@ -191,7 +192,7 @@ TEST_SUITE("faults") {
     }
   }
 
-  TEST_CASE("what a plugin says of one rank alone is no agreement, whatever its code") {
+  TEST_CASE("an error of a plugin on one rank alone is not an agreement, whatever its code") {
     for (const uint32_t code : {PLAIT_ERR_CANCELLED, PLAIT_ERR_NUMERIC}) {
       JobSpec job_spec{kFailing, {"data.train.code=" + std::to_string(code)}, {}, {}};
       job_spec.plugins = {FAILING_DATASET};
@@ -235,25 +236,25 @@ TEST_SUITE("faults") {
     CHECK(has(outcomes[0].error, "it is mine"));
   }
 
-  TEST_CASE("a job's time for all ranks to arrive counts, in place of that of [topology]") {
+  TEST_CASE("a job's time-out for the rendezvous overrides that of [topology]") {
     const Folder folder;
     JobSpec job_spec{model(folder), {"topology.data=2"}, {{1, {"topology.data=1"}}}, {}};
     job_spec.job = [](uint32_t, plait::JobSettings& job) { job.connect_timeout = 0.3; };
     const auto outcomes = run(job_spec, 2, train(1));
-    CHECK(outcomes[1].code == PLAIT_ERR_CONFIG);  // it makes no plan, and does not come
+    CHECK(outcomes[1].code == PLAIT_ERR_CONFIG);  // it makes no plan and does not join
     CAPTURE(outcomes[0].error);
     CHECK(outcomes[0].code == PLAIT_ERR_PEER);
     CHECK(has(outcomes[0].error, "did not meet within 0.3 s; missing: rank 1 of 2"));
   }
 
-  TEST_CASE("a job's time for one exchange counts, in place of that of [topology]") {
+  TEST_CASE("a job's time-out for one collective overrides that of [topology]") {
     const Folder folder;
     JobSpec job_spec{model(folder), {"topology.data=2"}, {}, {}};
     job_spec.job = [](uint32_t, plait::JobSettings& job) { job.timeout = 1; };
     std::promise<void> over;
     const auto outcomes = run(job_spec, 2, [&](uint32_t rank, plait::Session& session, Outcome&) {
       if (rank == 1) {
-        // Alive, but not where the other waits for it; that of [topology] is a minute.
+        // Alive, but not where the other rank waits for it; the time-out of [topology] is a minute.
         CHECK(over.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
         return;
       }

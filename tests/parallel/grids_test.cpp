@@ -1,5 +1,5 @@
-// The topology is invisible in the result: the MLP on every grid. PLAIT_TEST_ALL=1 tries all that can be set, otherwise a sample, each grid
-// at least once.
+// The topology is invisible in the result: the MLP on every grid. PLAIT_TEST_ALL=1 tries every
+// combination of settings, otherwise a sample with each grid at least once.
 #include "tests/parallel/layouts.hpp"
 
 namespace {

@@ -26,7 +26,8 @@ std::string Layout::text() const {
 
 namespace {
 
-// n: layouts there are so far; each has another number of passes than its neighbours and than its like with other ZeRO.
+// n: number of layouts so far. Neighbours, and layouts that differ only in ZeRO, get different
+// numbers of micro-batches.
 std::vector<Layout> layouts_of(int pipeline, int data, int tensor, int& n) {
   std::vector<Layout> all;
   for (int zero = 0; zero <= (data > 1 ? 3 : 0); ++zero)

@@ -1,4 +1,4 @@
-// How ranks share a model: every way that the tests of layouts try.
+// How ranks shard a model: every layout that the tests try.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace parallel {
 
-constexpr int kGlobalBatch = 16;  // of the models beside this file
+constexpr int kGlobalBatch = 16;  // of the models in this folder
 
 struct Layout {
   int pipeline = 1, data = 1, tensor = 1, zero = 0;
@@ -19,19 +19,20 @@ struct Layout {
   std::string recompute = "none";
 
   uint32_t ranks() const { return static_cast<uint32_t>(pipeline * data * tensor); }
-  // Parts of so few bytes that even these small models have several.
+  // Buckets so small that even these models have several.
   std::vector<std::string> overrides() const;
   std::string text() const;
 };
 
-// All layouts of 1, 2, 4 and 8 ranks, grid by grid: ZeRO where there are replicas, schedules where there are stages, of which the
-// model's layers must be enough for two on each rank. The number of micro-batches changes from one to the next.
-// Recomputation is for who runs them.
+// All layouts of 1, 2, 4 and 8 ranks, grid by grid: ZeRO where there are replicas, schedules where
+// there are stages, for which the model needs at least two layers per rank. The number of
+// micro-batches changes from one layout to the next. The tests that run the layouts choose
+// recomputation.
 std::vector<std::vector<Layout>> grids();
 
-// PLAIT_TEST_SEED, else one of its own; says which.
+// PLAIT_TEST_SEED, else a random seed; prints it.
 std::mt19937 seeded();
-// Whether PLAIT_TEST_ALL asks for everything in place of a sample.
+// Whether PLAIT_TEST_ALL requests all cases instead of a sample.
 bool try_all();
 
 }  // namespace parallel

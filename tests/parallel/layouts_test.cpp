@@ -15,7 +15,7 @@ Outcome alone(const JobSpec& job_spec, int steps) {
   return outcomes[0];
 }
 
-// Three hidden layers that wide; parts of so many MiB.
+// Three hidden layers of that width; buckets of that many MiB.
 std::string wide(int width, double bucket) {
   std::string toml =
       "[run]\nseed = 7\nthreads = 1\n[batch]\nglobal = 16\neval = 16\n[topology]\nbucket_mib = " +
@@ -32,7 +32,8 @@ std::string wide(int width, double bucket) {
          "[optimizer]\ntype = \"sgd\"\nlearning_rate = 0.1\nmomentum = 0.9\nclip_grad_norm = 1.0\n";
 }
 
-// Over shared memory: the same bits as `got`, and gradients that replicas reduce in place where all of them reach them.
+// Over shared memory: the same bits as `got`, and gradients are reduced in place if all replicas
+// can reach them.
 void check_over_shm(JobSpec job_spec, const Layout& layout, const Outcome& got) {
   job_spec.overrides.push_back("topology.backend=shm");
   for (const Outcome& o : run(job_spec, layout.ranks(), train(10))) {
@@ -47,7 +48,7 @@ void check_over_shm(JobSpec job_spec, const Layout& layout, const Outcome& got) 
 
 TEST_SUITE("layouts") {
   TEST_CASE(
-      "layers that know nothing of ranks, between such that are shared: embeddings, branches, "
+      "layers that know nothing of ranks, between sharded ones: embeddings, branches, "
       "norms, shapes") {
     const Folder folder;
     JobSpec job_spec{mixed_model(folder), {}, {}, {}};
@@ -99,7 +100,7 @@ TEST_SUITE("layouts") {
         layout.micro = 8 / passes;
         CAPTURE(layout.text());
         job_spec.overrides = layout.overrides();
-        job_spec.overrides.pop_back();  // no smaller parts
+        job_spec.overrides.pop_back();  // default buckets
         const auto got = run(job_spec, layout.ranks(), train(10));
         check_same(got, expected);
         check_equal(run(job_spec, layout.ranks(), train(10))[0], got[0]);
@@ -143,7 +144,7 @@ TEST_SUITE("layouts") {
     }
   }
 
-  TEST_CASE("neither table nor logits come together when a vocabulary is shared") {
+  TEST_CASE("neither the table nor the logits are gathered when a vocabulary is sharded") {
     const Folder folder;
     const JobSpec job_spec{vocabulary_model(folder, 13), {"topology.tensor=2"}, {}, {}};
     const auto plan = nlohmann::json::parse(plan_of(job_spec, 2));
@@ -151,7 +152,8 @@ TEST_SUITE("layouts") {
       if (program["name"] != "forward_backward") continue;
       for (const auto& kernel : program["kernels"])
         if (kernel.contains("collective") && kernel["collective"]["kind"] == "all_gather") {
-          // The layer between them is cut along its inputs. Rows of seven ids, or seven of the classes, are what must not travel.
+          // The layer between them is sharded along its inputs. Rows of seven ids, or seven of the
+          // classes, must not be communicated.
           CHECK(kernel["collective"]["bytes"] != 7 * 8 * 4);
           CHECK(kernel["collective"]["bytes"] != 16 * 6 * 7 * 4);
           CHECK(kernel["collective"]["bytes"] == 16 * 6 * 4 * 4);
@@ -162,7 +164,7 @@ TEST_SUITE("layouts") {
   TEST_CASE("recomputation gives the same bits: alone, with ZeRO, accumulation and stages") {
     struct Case {
       Layout layout;
-      const char* budget;  // MiB: less than the layout takes without
+      const char* budget;  // MiB: less than the layout uses without it
     };
     const Folder folder;
     for (const Case& one :

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kFeatures = 16, kClasses = 4, kIds = 6;
 
-// Numbers that look random, the same everywhere.
+// Pseudo-random numbers, the same on every machine.
 class Noise {
  public:
   explicit Noise(uint32_t seed) : state_(seed) {}
@@ -21,7 +21,7 @@ class Noise {
   uint32_t state_;
 };
 
-// What every experiment begins with: `data` trains and evaluates.
+// The start of every experiment: `data` trains and evaluates.
 std::string begin(int seed, const std::string& data) {
   return "[run]\nseed = " + std::to_string(seed) +
          "\nthreads = 1\n[topology]\ntimeout = 60.0\n[batch]\nglobal = 16\n[data.train]\n" + data +
@@ -45,10 +45,10 @@ std::string points(const Folder& folder) {
          "\"\ntarget = [\"label\"]\ntarget_type = \"i32\"\nweight = \"importance\"\n";
 }
 
-// `dims` describes `values`, row after row.
+// `dims` are the extents of `values`, row-major.
 void write_npy(const std::string& path, const std::string& dims, const std::vector<int>& values) {
   std::string head = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + dims + "), }";
-  head.resize(117, ' ');  // with what is before it a multiple of 64
+  head.resize(117, ' ');  // pads the header to a multiple of 64
   std::ofstream file(path, std::ios::binary);
   file << "\x93NUMPY" << '\1' << '\0' << static_cast<char>(head.size() + 1) << '\0' << head << "\n";
   for (const int value : values) file.put(static_cast<char>(value));
@@ -248,7 +248,7 @@ std::string mixed_model(const Folder& folder) {
   std::vector<int> ids, labels;
   for (int i = 0; i < kTexts; ++i) {
     labels.push_back(noise.below(4));
-    // Two of three ids speak of the label.
+    // Two of three ids indicate the label.
     for (int k = 0; k < kIds; ++k)
       ids.push_back(noise.below(3) == 0 ? noise.below(16) : labels.back() * 4 + noise.below(4));
   }

@@ -1,4 +1,4 @@
-// Stages of a pipeline: the same result as one rank, whatever the schedule.
+// Stages of a pipeline: the same result as one rank, with every schedule.
 #include <cmath>
 
 #include "tests/parallel/layouts.hpp"
@@ -13,7 +13,7 @@ void check(JobSpec& job_spec, const Layout& layout, const Outcome& expected, int
   check_same(run(job_spec, layout.ranks(), train(steps)), expected);
 }
 
-// n steps, and nothing else.
+// Exactly n steps.
 Body losses(int n) {
   return [n](uint32_t, plait::Session& session, Outcome& outcome) {
     for (int i = 0; i < n; ++i) {

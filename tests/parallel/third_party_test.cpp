@@ -1,4 +1,4 @@
-// Layers of somebody who knows nothing of ranks: those of examples/layer_plugin.
+// Layers of a third party that knows nothing of ranks: the layers of examples/layer_plugin.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -18,7 +18,8 @@ JobSpec example() {
   return job_spec;
 }
 
-// Each layer of the plugin reads features that the one before left in parts, or gives them to one that wants parts.
+// Each layer of the plugin reads sharded features of the previous layer, or passes features to a
+// layer that shards them.
 const std::vector<std::vector<std::string>> kShared{
     {"model.layers[0].parallel=column", "model.layers[2].parallel=column"},
     {"model.layers[0].parallel=column", "model.layers[2].parallel=row"},

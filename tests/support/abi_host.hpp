@@ -1,4 +1,5 @@
-// What makes a test a plugin's host: errors, options, a plugin's file. It knows abi/ and nothing of the engine.
+// Makes a test a plugin's host: errors, options, a plugin's file. It uses abi/ and no part of the
+// engine.
 #pragma once
 
 #include <plait/plugin.h>
@@ -8,12 +9,12 @@
 
 namespace abi_host {
 
-// Errors: those of abi_errors.cpp, or of a program that has others in its place.
+// Errors: defined in abi_errors.cpp, or by a program that provides its own.
 plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_error* cause);
 uint32_t error_code(const plait_error* e);
 const char* error_text(const plait_error* e);
 void error_free(plait_error* e);
-long live_errors();  // made and not yet freed, of all hosts: to find leaks
+long live_errors();  // created and not yet freed, of all hosts: to find leaks
 
 // A host's table with these errors; it logs nothing and has no extensions.
 using Add = plait_error* (*)(const plait_host* host, const char* kind, const void* item);
@@ -22,21 +23,21 @@ plait_host table_of(Add add);
 // Option values by name in TOML syntax.
 using OptionValues = std::map<std::string, std::string>;
 
-// The declared options with their given values; what is not given has its default.
+// The declared options with the given values; the others have their defaults.
 struct Options {
   plait_options head;
   OptionValues values;
 };
 Options options_of(const plait_option* declared, uint32_t n, const OptionValues& given);
 
-// A plugin, loaded and then opened. Throws std::runtime_error for a file that is none.
+// A plugin, first loaded and then opened. Throws std::runtime_error if the file is no plugin.
 class PluginFile {
  public:
   explicit PluginFile(const std::string& path);
   ~PluginFile();
   PluginFile(const PluginFile&) = delete;
   PluginFile& operator=(const PluginFile&) = delete;
-  // The plugin gives its items to host->add.
+  // The plugin passes its items to host->add.
   plait_error* open(const plait_host* host);
 
  private:

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone with the object.
+// A folder for one test, removed with the object.
 #pragma once
 
 #include <stdlib.h>

@@ -7,7 +7,8 @@
 
 namespace plait::test {
 
-// body(rank) on a thread for each of `ranks`; waits for all of them. What it throws ends the process: it catches what may come.
+// Calls body(rank) on a thread for each of `ranks`; waits for all of them. An exception of body
+// ends the process: body must catch its own.
 inline void on_threads(int ranks, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(ranks));

@@ -28,7 +28,8 @@ std::string_view text_of(const Digest& digest) {
 
 }  // namespace
 
-// RFC 2104. Once more in engine/runtime/control/auth.cpp: plugins may not use the engine, nor the engine plugins/support.
+// RFC 2104. Duplicated in engine/runtime/control/auth.cpp: plugins may not include the engine, nor
+// the engine plugins/support.
 Digest hmac(std::string_view key, std::string_view data) {
   const Digest short_key = sha256(key);
   if (key.size() > SHA256_BLOCK_LENGTH) key = text_of(short_key);
@@ -50,7 +51,7 @@ bool same(const Digest& a, const Digest& b) {
 std::string random_bytes(size_t n) {
   std::string bytes(n, '\0');
   if (getrandom(bytes.data(), n, 0) != static_cast<ssize_t>(n))
-    fail(PLAIT_ERR_IO, "[gloo] the system gives no random numbers (getrandom)");
+    fail(PLAIT_ERR_IO, "[gloo] the system provides no random numbers (getrandom)");
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Proof that who connects is a member: HMAC-SHA256 over a secret that only the group's store hands out.
+// Proof of membership: HMAC-SHA256 over a secret that only the group's store hands out.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@ namespace plait::comm_gloo {
 using Digest = std::array<uint8_t, 32>;
 
 Digest hmac(std::string_view key, std::string_view data);
-// Equal, in a time that does not depend on where they differ.
+// Compares in a time that does not depend on where the arguments differ.
 bool same(const Digest& a, const Digest& b);
 
-// Bytes nobody can guess. Throws PLAIT_ERR_IO when the system gives none.
+// Unpredictable bytes. Throws PLAIT_ERR_IO if the system provides none.
 std::string random_bytes(size_t n);
 
 }  // namespace plait::comm_gloo

@@ -1,5 +1,5 @@
-// The kinds of calls, made of messages. Sums are taken in the order of the ranks and in one place per element, so that all ranks hold
-// the same bits.
+// Collectives built from messages. Sums are taken in rank order, each element on one rank, so that
+// all ranks hold the same bits.
 #pragma once
 
 #include <string>
@@ -9,20 +9,22 @@
 
 namespace plait::comm_gloo {
 
-// What one execution of a call needs to know.
+// The parameters of one execution of a call.
 struct CallContext {
   PeerLinks& links;
   const plait_comm_desc& desc;
   const std::string& what;  // for messages
   uint64_t
-      number;  // of this execution among those of its kind on this group (of messages: of this pair and direction)
+      // Index of this execution among the executions of its kind on this group (of messages: on
+      // this pair and direction).
+      number;
   Clock::time_point deadline;
 };
 
-// Bytes of scratch that an execution needs.
+// Bytes of scratch memory that an execution needs.
 uint64_t scratch_bytes(const plait_comm_desc& desc, uint32_t ranks);
 
-// Carries the call out. Throws PLAIT_ERR_PEER.
+// Executes the call. Throws PLAIT_ERR_PEER.
 void execute(const CallContext& context, std::vector<char>& scratch);
 
 }  // namespace plait::comm_gloo

@@ -4,7 +4,7 @@
 
 namespace plait::comm_gloo {
 namespace {
-constexpr size_t kMaxStatusBytes = 1000;  // bytes
+constexpr size_t kMaxStatusBytes = 1000;
 }
 
 ConnectOutcome::ConnectOutcome(const Host& host, const Store& store, std::string key)
@@ -25,21 +25,21 @@ std::string ConnectOutcome::reason() const {
   return reason_;
 }
 
-// The key is taken where another rank was first, whose status is as good.
+// If the key is taken, another rank was first and its status is equally valid.
 void ConnectOutcome::publish(std::string_view status) noexcept {
   try {
     store_.set(key_, status.substr(0, kMaxStatusBytes));
   } catch (const Error& e) {
     host_.raw()->error_free(e.take());
-  } catch (const std::bad_alloc&) {  // then they learn of it by their time-outs
+  } catch (const std::bad_alloc&) {  // the other ranks then learn of it by their time-outs
   }
 }
 
 void ConnectOutcome::await_status() noexcept {
-  std::string status = "no status came";
+  std::string status = "no status arrived";
   try {
     status = store_.get<kMaxStatusBytes>(key_, status);
-  } catch (const Error& e) {  // the time is over, or the job is
+  } catch (const Error& e) {  // the time is over, or the job has ended
     host_.raw()->error_free(e.take());
   } catch (const std::bad_alloc&) {
   }

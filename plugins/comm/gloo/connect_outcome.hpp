@@ -1,6 +1,8 @@
-// The outcome of one attempt to connect: a status in the store that the first rank to know it publishes and all others wait for.
+// The outcome of one attempt to connect: a status in the store, published by the first rank that
+// knows it and awaited by all others.
 //
-// So an attempt that failed anywhere is over everywhere, at once: its ranks need not wait for who will not come any more.
+// An attempt that failed on one rank therefore ends on all ranks at once; none waits for a rank
+// that will not come.
 #pragma once
 
 #include <functional>
@@ -14,24 +16,25 @@ namespace plait::comm_gloo {
 
 class ConnectOutcome {
  public:
-  // `key`: of the status, one for each attempt. Waits on a thread of its own, which keeps all signals blocked.
+  // `key`: key of the status, a new one for each attempt. Waits on its own thread, which blocks all
+  // signals.
   ConnectOutcome(const Host& host, const Store& store, std::string key);
-  // Publishes that the attempt is over, if nobody has yet.
+  // Publishes that the attempt is over, unless a status exists already.
   ~ConnectOutcome();
   ConnectOutcome(const ConnectOutcome&) = delete;
   ConnectOutcome& operator=(const ConnectOutcome&) = delete;
 
-  // Some rank could not connect. The first reason stays.
+  // Publishes that a rank could not connect. The first reason is kept.
   void failed(const std::string& why) noexcept;
-  // All ranks are connected.
+  // Publishes that all ranks are connected.
   void succeeded() { status_ = kConnected; }
-  // Why the attempt failed; "" as long as nobody has said so.
+  // The reason why the attempt failed; "" while there is none.
   std::string reason() const;
 
-  // While it lives, `callback` is called with the reason, on the thread, as soon as there is one.
+  // While it lives, the thread calls `callback` with the reason as soon as there is one.
   class OnFailure {
    public:
-    // Throws PLAIT_ERR_PEER with the reason when it is there already.
+    // Throws PLAIT_ERR_PEER with the reason if there is one already.
     OnFailure(ConnectOutcome& outcome, std::function<void(const std::string& why)> callback);
     ~OnFailure();
     OnFailure(const OnFailure&) = delete;
@@ -49,8 +52,9 @@ class ConnectOutcome {
   const Host& host_;
   const Store& store_;
   const std::string key_;
-  std::string status_ = "a rank went away";  // for the others, if they have none
-  mutable std::mutex mutex_;                 // of what follows
+  // Published for the other ranks if there is no status yet.
+  std::string status_ = "a rank disconnected";
+  mutable std::mutex mutex_;  // guards the members below
   std::string reason_;
   std::function<void(const std::string&)> on_failure_;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// gloo: ranks exchange over TCP with Debian's libgloo, on one machine or many.
+// gloo: ranks communicate over TCP with Debian's libgloo, on one machine or several.
 #include <map>
 #include <optional>
 #include <plait/plugin.hpp>
@@ -15,13 +15,14 @@ namespace {
 using comm_support::Members;
 
 constexpr plait_option kOptions[] = {
-    opt_text("interface", "\"\"",
-             "network interface to listen on; empty: loopback on one machine, else that of the "
-             "route to the others"),
+    opt_text(
+        "interface", "\"\"",
+        "network interface to listen on; empty: loopback on one machine, else the interface of "
+        "the route to the other machines"),
 };
 
 constexpr auto kPollInterval =
-    std::chrono::milliseconds(20);  // between two polls of the peers during a wait
+    std::chrono::milliseconds(20);  // between two polls of the peers while waiting
 
 class ProcessGroup {
  public:
@@ -48,7 +49,7 @@ class ProcessGroup {
   }
 
  private:
-  // Made when the first call of that peer and direction is prepared.
+  // Created when the first call with that peer and direction is prepared.
   SerialWorker& worker_of(const plait_comm_desc& desc) {
     const bool message = comm_support::point_to_point(desc.kind);
     return workers_[message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u}];
@@ -70,7 +71,8 @@ class ProcessGroup::Call : private Task {
         worker_(group.worker_of(desc_)) {}
   ~Call() override {
     if (!started_) return;
-    group_.links_->fail_all(group_.members_.head() + ": " + what_ + " was given up before its end");
+    group_.links_->fail_all(group_.members_.head() + ": " + what_ +
+                            " was destroyed before it finished");
     while (!worker_.wait(*this, kPollInterval)) {
     }
   }
@@ -103,7 +105,7 @@ class ProcessGroup::Call : private Task {
     } catch (const Error& e) {
       error_.emplace(e);
     } catch (const std::exception& e) {
-      // Other ranks wait for what this one cannot give.
+      // Other ranks wait for data that this rank cannot send.
       group_.links_->fail_all(group_.members_.head() + ": " + what_ + " failed: " + e.what());
       error_.emplace(PLAIT_ERR_PEER,
                      group_.members_.head() + ": " + what_ + " failed: " + e.what());
@@ -117,7 +119,7 @@ class ProcessGroup::Call : private Task {
   SerialWorker& worker_;
   Clock::time_point deadline_;
   bool started_ = false;
-  std::optional<Error> error_;  // of the last run
+  std::optional<Error> error_;  // of the last execution
 };
 
 }  // namespace

@@ -11,9 +11,10 @@
 namespace plait::comm_gloo {
 namespace {
 
-// A closed connection must be seen this often before the peer counts as dead: Gloo may still be busy with its last words.
+// A peer counts as dead after this many polls that find its connection closed: Gloo may still be
+// reading its last messages.
 constexpr int kClosedPolls = 3;
-constexpr uint64_t kGoodbyeSlot = 1;  // slot of the last message; those of calls are larger
+constexpr uint64_t kGoodbyeSlot = 1;  // slot of the last message; slots of calls are larger
 
 }  // namespace
 
@@ -53,7 +54,7 @@ void PeerLinks::send_goodbye() noexcept {
       const auto buffer = context_->createUnboundBuffer(&goodbye, 1);
       buffer->send(static_cast<int>(r), kGoodbyeSlot, 0, 1);
       buffer->waitSend(std::chrono::milliseconds(100));
-    } catch (const std::exception&) {  // nobody is there to hear it
+    } catch (const std::exception&) {  // no peer is left to receive it
     }
   }
 }
@@ -72,7 +73,7 @@ void PeerLinks::fail_all(std::string text) noexcept {
     for (MessageBatch* batch : active_)
       for (MessageBatch::Message& message : batch->messages_) message.wake();
   }
-  // Breaks every pair: the other ranks notice, and nothing more comes in.
+  // Breaks every pair: the other ranks notice it, and no more data arrives.
   for (const Fd& fd : sockets_)
     if (fd) shutdown(fd.get(), SHUT_RDWR);
 }
@@ -93,7 +94,8 @@ MessageBatch::~MessageBatch() {
   std::vector<Message> last;
   const std::lock_guard lock(links_.mutex_);
   std::erase(links_.active_, this);
-  messages_.swap(last);  // destroyed after the lock: Gloo's thread may hold one for a moment
+  // Destroyed after the lock is released: Gloo's thread may still hold one briefly.
+  messages_.swap(last);
 }
 
 void MessageBatch::send(uint32_t to, uint64_t slot, const void* memory, uint64_t bytes) {
@@ -128,7 +130,8 @@ bool MessageBatch::Message::wait(std::chrono::milliseconds most) {
 }
 void MessageBatch::Message::wake() { incoming ? buffer->abortWaitRecv() : buffer->abortWaitSend(); }
 
-// Round and round, so that the loss of any peer is noticed and not only of the first that is awaited.
+// Waits for the peers in rotation, so that the loss of any peer is noticed, not only of the first
+// one in the list.
 void MessageBatch::wait() {
   const auto open = [](const Message& message) { return !message.done; };
   while (std::any_of(messages_.begin(), messages_.end(), open))
@@ -157,7 +160,8 @@ void MessageBatch::wait_for(Message& message) {
   poll_peers(message);
 }
 
-// A closed connection is a death unless its rank has said goodbye, and even then for whoever still waits for it.
+// A closed connection means that the peer died, unless its rank has said goodbye and no message
+// from it is awaited.
 void MessageBatch::poll_peers(const Message& awaited) {
   closed_polls_.resize(links_.members().size);
   for (uint32_t r = 0; r < closed_polls_.size(); ++r) {
@@ -168,7 +172,8 @@ void MessageBatch::poll_peers(const Message& awaited) {
   }
 }
 
-// Peers whose message is not there yet, but for those in `besides`. Only when the group is over: asking Gloo breaks it.
+// Peers whose message has not arrived, except the peers in `besides`. Call it only when the group
+// has failed: asking Gloo breaks the group.
 std::string MessageBatch::missing(const std::vector<bool>& besides) {
   std::vector<bool> absent(links_.members().size);
   for (Message& message : messages_) {

@@ -1,4 +1,4 @@
-// The connections of one group: messages with deadlines, and one failure for all.
+// The connections of one group: messages with deadlines, and a failure that ends the whole group.
 #pragma once
 
 #include <gloo/transport/context.h>
@@ -18,7 +18,8 @@ class MessageBatch;
 
 class PeerLinks {
  public:
-  // The context's pairs are connected; `sockets` (R) are second descriptors of their sockets. Throws what Gloo throws.
+  // The pairs of the context are connected; `sockets` (R) holds second descriptors of their
+  // sockets. Throws Gloo's exceptions.
   PeerLinks(const comm_support::Members& members,
             std::shared_ptr<::gloo::transport::Context> context, std::vector<Fd> sockets);
   ~PeerLinks();
@@ -28,12 +29,14 @@ class PeerLinks {
   const comm_support::Members& members() const { return members_; }
   bool failed() const { return failed_; }
   [[noreturn]] void throw_failure() const;
-  // Ends the group: the first text stays, and whoever waits wakes up, here and on the other ranks. [thread: any]
+  // Ends the group: the first text is kept, and every waiting thread wakes up, here and on the
+  // other ranks. [thread: any]
   void fail_all(std::string text) noexcept;
-  // To be called every few milliseconds while somebody waits: waits poll their peers then. Gloo tells of a dead peer only whoever
-  // waits for that very peer, and not always him. [thread: any]
+  // Makes all waits poll their peers; call it every few milliseconds while a thread waits. Gloo
+  // reports a dead peer only to a thread that waits for that peer, and not always to that one.
+  // [thread: any]
   void wake() noexcept;
-  // Sends the goodbye message. A connection that closes without it counts as a dead peer.
+  // Sends the goodbye message. A peer whose connection closes without it counts as dead.
   void send_goodbye() noexcept;
 
  private:
@@ -45,7 +48,7 @@ class PeerLinks {
   const comm_support::Members& members_;
   const std::vector<Fd> sockets_;
   std::shared_ptr<::gloo::transport::Context> context_;
-  std::vector<char> goodbyes_;  // (R) 1: has said goodbye; Gloo's thread writes
+  std::vector<char> goodbyes_;  // (R) 1: the peer has said goodbye; written by Gloo's thread
   std::vector<std::unique_ptr<::gloo::transport::UnboundBuffer>> goodbye_buffers_;
   mutable std::mutex mutex_;
   std::vector<MessageBatch*> active_;
@@ -53,8 +56,8 @@ class PeerLinks {
   std::atomic<bool> failed_{false};
 };
 
-// The messages of one step of a call, all under way together. Everything ends in its destructor: no memory is touched later.
-// For threads that have SIGPIPE blocked.
+// The messages of one step of a call, all in flight together. The destructor ends all of them, so
+// that no memory is touched later. Use it only on threads that block SIGPIPE.
 class MessageBatch {
  public:
   // `what`: "all_reduce of 10 f32 (sum)".
@@ -65,7 +68,7 @@ class MessageBatch {
 
   void send(uint32_t to, uint64_t slot, const void* memory, uint64_t bytes);
   void receive(uint32_t from, uint64_t slot, void* memory, uint64_t bytes);
-  // Waits for all. Throws PLAIT_ERR_PEER, and the group is over.
+  // Waits for all messages. On failure ends the group and throws PLAIT_ERR_PEER.
   void wait();
 
  private:
@@ -74,7 +77,7 @@ class MessageBatch {
     uint32_t peer;
     bool incoming, done;
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer;
-    bool wait(std::chrono::milliseconds most);  // false: woken up before
+    bool wait(std::chrono::milliseconds most);  // false: woken up earlier
     void wake();
   };
   void post(uint32_t peer, uint64_t slot, void* memory, uint64_t bytes, bool incoming);
@@ -88,10 +91,10 @@ class MessageBatch {
   PeerLinks& links_;
   const std::string& what_;
   const Clock::time_point deadline_;
-  // Changed under the lock of links_.
+  // Guarded by the lock of links_.
   std::vector<Message> messages_;
   Message* current_ = nullptr;
-  std::vector<int> closed_polls_;  // (R) times in a row
+  std::vector<int> closed_polls_;  // (R) consecutive polls
 };
 
 }  // namespace plait::comm_gloo

@@ -20,7 +20,7 @@ namespace {
 namespace transport = ::gloo::transport;
 using comm_support::Members;
 
-using Connections = std::vector<Connection>;  // (R) that to itself is empty
+using Connections = std::vector<Connection>;  // (R); the entry of this rank is empty
 
 constexpr size_t kMaxPortBytes =
     60 * 1024;  // bytes of addresses that one rank publishes: below the store's limit
@@ -52,7 +52,7 @@ class Rendezvous {
   }
 
  private:
-  // A key of this attempt, and one of a rank in it.
+  // Keys of this attempt, and of a rank in this attempt.
   std::string key(const char* what) const {
     return std::string("gloo.") + what + "." + std::to_string(attempt_);
   }
@@ -66,7 +66,7 @@ class Rendezvous {
     return store_.get<64 * 1024>(key(what, rank), missing(members_.names[rank]));
   }
   std::string missing(const std::string& who) const {
-    return timeout_text() + "; missing: " + who + "; look whether it runs and can be reached";
+    return timeout_text() + "; missing: " + who + "; check that it is running and reachable";
   }
   std::string timeout_text() const {
     char limit[32];
@@ -79,14 +79,14 @@ class Rendezvous {
       if (r != members_.rank) f(r);
   }
 
-  // Gloo's thread starts here, and inherits the mask and the class.
+  // Gloo's thread starts here and inherits the signal mask and the scheduling class.
   void open_device(const std::string& address) {
     const SigpipeBlock block(SigpipeBlock::What::kAll);
     const SchedBatchScope sched_batch;
     device_ = transport::tcp::CreateDevice(transport::tcp::attr(address.c_str()));
   }
 
-  // NULL: somewhere it failed; failure_ says how.
+  // NULL: the attempt failed on some rank; failure_ has the reason.
   std::unique_ptr<PeerLinks> attempt() {
     const auto context =
         device_->createContext(static_cast<int>(members_.rank), static_cast<int>(members_.size));
@@ -97,7 +97,8 @@ class Rendezvous {
     try {
       links = connect(context, connections, connect_outcome);
     } catch (const std::exception& e) {
-      failure_ = connect_outcome.reason();  // whatever else happened is but its consequence
+      // The root cause: other errors on this rank only follow from it.
+      failure_ = connect_outcome.reason();
       if (failure_.empty()) failure_ = members_.names[members_.rank] + ": " + e.what();
       connect_outcome.failed(failure_);
     }
@@ -105,17 +106,18 @@ class Rendezvous {
     connect_outcome.succeeded();
     return links;
   }
-  // That one step of an attempt may take. Rarely needed, for most failures are told; more each time, for a machine that has too
-  // much to do.
+  // The time limit of one step of an attempt. Rarely reached, because most failures are reported;
+  // longer with each attempt, for a machine that is overloaded.
   double attempt_seconds() const {
     return std::min(std::max(0.5, connect_timeout_ / 4), 1 + 0.1 * attempt_);
   }
-  // Before the next attempt, for the store must hold what all attempts of a minute publish.
+  // Pauses before the next attempt: the store must hold everything that the attempts of a minute
+  // publish.
   std::chrono::milliseconds pause() const {
     return std::chrono::milliseconds(std::min(10 * (attempt_ + 1), 250));
   }
 
-  // Opens a port for each other rank, and learns of theirs.
+  // Opens a port for each other rank and learns the ports of the others.
   Connections exchange_ports(transport::Context& context) const {
     Connections connections(members_.size);
     try {
@@ -130,15 +132,16 @@ class Rendezvous {
       if (ports.empty())
         fail(PLAIT_ERR_PEER, attempt_ > 0 ? last_failure_text()
                                           : members_.head() + ": " + members_.names[r] +
-                                                " opens no ports; see what it says");
-      const size_t one = ports.size() / (members_.size - 1);  // NOLINT(*.DivideZero): r is another
-      // The addresses of rank r, which leaves out itself.
+                                                " opens no ports; see its log");
+      // NOLINT(*.DivideZero): r is another rank.
+      const size_t one = ports.size() / (members_.size - 1);
+      // The addresses of rank r, which has none for itself.
       const char* at = ports.data() + one * (members_.rank - (members_.rank > r ? 1 : 0));
       connections[r].other.assign(at, at + one);
     });
     return connections;
   }
-  // No ports: the others need not wait for this rank.
+  // Publishes an empty list: the other ranks need not wait for this one.
   void withdraw() const noexcept {
     try {
       set("ports", "");
@@ -149,8 +152,9 @@ class Rendezvous {
   }
   std::string last_failure_text() const {
     return timeout_text() + " in " + std::to_string(attempt_) +
-           " attempts, the last of which said: " + failure_ +
-           "; look whether the ranks reach each other and nobody else visits their ports";
+           " attempts; last failure: " + failure_ +
+           "; check that the ranks can reach each other and that no other program connects to "
+           "their ports";
   }
   std::string open_ports(transport::Context& context, Connections& connections) const {
     // Gloo waits five times as long for a connection.
@@ -171,7 +175,7 @@ class Rendezvous {
       return *context->getPair(static_cast<int>(r));
     };
     {
-      // Gloo waits for a peer in a way that only the end of the pair ends.
+      // Gloo's wait for a peer ends only when the pair is closed.
       const ConnectOutcome::OnFailure on_failure(connect_outcome, [&](const std::string&) {
         for_all([&](uint32_t r) { pair(r).close(); });
       });
@@ -205,12 +209,12 @@ class Rendezvous {
     all.wait();
     for_all([&](uint32_t r) {
       if (!same(theirs[r], proof(r, members_.rank)))
-        fail(PLAIT_ERR_PEER, members_.head() + ": who answers as " + members_.names[r] +
-                                 " does not know the group's secret");
+        fail(PLAIT_ERR_PEER, members_.head() + ": the process that answers as " +
+                                 members_.names[r] + " does not know the group's secret");
     });
   }
 
-  // All ranks agree on the outcome, whoever it was that failed.
+  // All ranks agree on the outcome, whichever rank failed.
   bool all_succeeded() {
     set("outcome", failure_.empty() ? "ok" : failure_.substr(0, 1000));
     for_all([&](uint32_t r) {
@@ -228,7 +232,7 @@ class Rendezvous {
   std::string secret_;
   std::shared_ptr<transport::Device> device_;
   int attempt_ = 0;
-  std::string failure_;  // of the last attempt; "": it has none so far
+  std::string failure_;  // of the last attempt; "" if there was none
 };
 
 }  // namespace

@@ -1,14 +1,17 @@
-// How the members of a group find and recognise each other.
+// How the members of a group find and authenticate each other.
 //
-// Gloo listens on a port per pair and takes whoever comes first for the peer. What proves that a peer is one of ours is no address
-// and no port, but HMAC-SHA256 over the attempt and both ranks' numbers, with a secret that only the group's store hands out: the
-// engine's store serves only who has proven to know the secret of the run. Both ends of every connection send theirs as the first
-// message; until both are right, no call's data goes over it, and none that came is used.
+// Gloo listens on one port per pair and takes the first connection for the peer. Neither an address
+// nor a port proves that a peer is a member. The proof is an HMAC-SHA256 over the attempt and the
+// numbers of both ranks, keyed with a secret that only the group's store hands out; the engine's
+// store serves only ranks that have proved to know the secret of the run. Both ends of every
+// connection send their proof as the first message; before both proofs are verified, no data of a
+// call is sent over the connection and no received data is used.
 //
-// A stranger who came first costs one attempt, and all ranks try again on other ports until connect_timeout is over. He cannot be
-// kept from coming, so attempts are cheap: ports are opened only once all members are there, and the first rank that cannot
-// connect ends the attempt for all through the store (connect_outcome.hpp). Ranks begin each attempt together, as soon as all have
-// published their ports for it, and so agree on its number.
+// A stranger that connects first makes the attempt fail, and all ranks try again on other ports
+// until connect_timeout has passed. Strangers cannot be prevented from connecting, so attempts are
+// cheap: a rank opens its ports only when all members are present, and the first rank that cannot
+// connect ends the attempt on all ranks through the store (connect_outcome.hpp). All ranks start an
+// attempt together, as soon as each has published its ports, and so agree on its number.
 #pragma once
 
 #include <memory>
@@ -19,7 +22,8 @@
 
 namespace plait::comm_gloo {
 
-// Connects to all other members; SIGPIPE must be blocked. Errors: PLAIT_ERR_PEER naming who is missing.
+// Connects to all other members; SIGPIPE must be blocked. Throws PLAIT_ERR_PEER naming the missing
+// members.
 std::unique_ptr<PeerLinks> rendezvous(const comm_support::Members& members, const Host& host,
                                       const Store& store, const std::string& interface,
                                       double connect_timeout, double timeout);

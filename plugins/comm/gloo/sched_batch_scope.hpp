@@ -1,13 +1,13 @@
-// Gloo's I/O thread spins on a lock held by senders. If both share a core, waking it preempts the sender
-// and it spins for a whole time slice. SCHED_BATCH threads do not preempt others.
+// Gloo's I/O thread spins on a lock held by senders. If both share a core, waking it preempts the
+// sender and it spins for a whole time slice. SCHED_BATCH threads do not preempt others.
 #pragma once
 
 #include <sched.h>
 
 namespace plait::comm_gloo {
 
-// Threads that are started while it lives are of that class; they inherit it. Where the system or the host's own choice has another
-// idea, nothing is changed.
+// Threads that are started while it lives inherit SCHED_BATCH. Changes nothing where the system
+// refuses it or the host has chosen another class.
 class SchedBatchScope {
  public:
   SchedBatchScope() : changed_(sched_getscheduler(0) == SCHED_OTHER && set(SCHED_BATCH)) {}

@@ -1,5 +1,6 @@
-// A thread that carries out tasks one after the other, in the order they were pushed. A group has one for its collectives, which come
-// in the same order everywhere, and one per peer and direction for messages: so no call waits behind an unrelated one.
+// A thread that executes tasks one at a time, in the order of push(). A group has one worker for
+// its collectives, whose order is the same on all ranks, and one per peer and direction for
+// messages, so that no call waits behind an unrelated one.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,8 @@ namespace plait::comm_gloo {
 class Task {
  public:
   virtual ~Task() = default;
-  // On the worker's thread, which keeps all signals blocked. `number`: how many tasks came before on this worker.
+  // Runs on the worker's thread, which blocks all signals. `number`: tasks that this worker has
+  // executed before.
   virtual void run(uint64_t number) noexcept = 0;
 
  private:
@@ -25,12 +27,12 @@ class Task {
 class SerialWorker {
  public:
   SerialWorker();
-  ~SerialWorker();  // carries out what was pushed, then ends
+  ~SerialWorker();  // executes all pushed tasks, then ends
   SerialWorker(const SerialWorker&) = delete;
   SerialWorker& operator=(const SerialWorker&) = delete;
 
-  void push(Task& task);  // one that is not under way
-  // True once it is no longer under way; false when `most` has passed.
+  void push(Task& task);  // a task that is not pending
+  // True once the task has completed; false after `most`.
   bool wait(Task& task, std::chrono::milliseconds most);
 
  private:

@@ -1,5 +1,6 @@
-// Gloo writes to sockets in a way that raises SIGPIPE when the peer has died. The signal is kept from the host: blocked while a
-// thread is inside Gloo, and taken off before the old mask comes back, whatever the host wants done with signals.
+// Gloo's writes raise SIGPIPE when the peer has died. The host must not see the signal: it is
+// blocked while a thread is inside Gloo, and a pending one is consumed before the old mask is
+// restored, whatever the host does with signals.
 #pragma once
 
 #include <pthread.h>
@@ -11,7 +12,8 @@ namespace plait::comm_gloo {
 
 class SigpipeBlock {
  public:
-  // kAll: every signal, for threads that are started meanwhile; they inherit it, and leave signals to the host's own.
+  // kAll blocks every signal, for threads started meanwhile: they inherit the mask and leave
+  // signals to the host's threads.
   enum class What { kSigpipe, kAll };
   explicit SigpipeBlock(What what = What::kSigpipe) {
     sigset_t pending;

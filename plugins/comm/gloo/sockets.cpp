@@ -40,7 +40,7 @@ struct Address {
 std::string text_of(const Address& address) {
   char text[NI_MAXHOST];
   if (getnameinfo(address.raw(), address.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST))
-    fail(PLAIT_ERR_IO, "[gloo] an address of this machine has no text");
+    fail(PLAIT_ERR_IO, "[gloo] cannot format an address of this machine");
   return text;
 }
 
@@ -50,7 +50,7 @@ Address resolve(const std::string& host) {
   const int rc = getaddrinfo(host.c_str(), "9", &hints, &found);
   if (rc != 0)
     fail(PLAIT_ERR_CONFIG, "[gloo] host '" + host + "' has no address: " + gai_strerror(rc) +
-                               "; name the hosts so that every machine knows them");
+                               "; use host names that every machine can resolve");
   Address address;
   std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
   address.size = found->ai_addrlen;
@@ -74,12 +74,13 @@ std::string address_of_interface(const std::string& name) {
     }
   freeifaddrs(all);
   if (found.empty())
-    fail(PLAIT_ERR_CONFIG, "[gloo] there is no interface '" + name +
-                               "' with an address; known are: " + known + "; correct 'interface'");
+    fail(PLAIT_ERR_CONFIG, "[gloo] interface '" + name +
+                               "' does not exist or has no address; known are: " + known +
+                               "; correct 'interface'");
   return found;
 }
 
-// No packet is sent: connecting a datagram socket only asks for the route.
+// No packet is sent: connecting a datagram socket only looks up the route.
 std::string address_of_route(const std::string& host) {
   const Address to = resolve(host);
   const Fd probe(socket(to.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -112,7 +113,7 @@ std::string listen_address(const std::string& interface, const std::string& own_
 
 namespace {
 
-// Same machine and port; the rest of the structures is padding.
+// Compares address and port; the rest of the structures is padding.
 bool equal(const sockaddr_storage& a, const sockaddr_storage& b) {
   if (a.ss_family != b.ss_family) return false;
   if (a.ss_family == AF_INET) {

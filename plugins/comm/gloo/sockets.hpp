@@ -1,4 +1,4 @@
-// What Gloo does not offer: its sockets, and deadlines.
+// Sockets and deadlines, which Gloo does not expose.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 // `seconds` from now; at most a year, so that it does not overflow.
 Clock::time_point after(double seconds);
 
-// An open descriptor, closed with its owner.
+// An open file descriptor, closed by its owner.
 class Fd {
  public:
   Fd() = default;
@@ -31,20 +31,23 @@ class Fd {
   int fd_ = -1;
 };
 
-// The address this rank listens on: that of `interface`, if given; else loopback when all members share a machine, else that of
-// the route to the first other machine. Throws PLAIT_ERR_CONFIG or PLAIT_ERR_IO.
+// The address this rank listens on: the address of `interface`, if given; else loopback if all
+// members share a machine; else the address of the route to the first other machine. Throws
+// PLAIT_ERR_CONFIG or PLAIT_ERR_IO.
 std::string listen_address(const std::string& interface, const std::string& own_host,
                            const std::vector<std::string>& hosts);
 
-// One of Gloo's connections, by the addresses its two sides listened on: one of them is still an end of it. In Gloo's bytes.
+// One of Gloo's connections, as the listening addresses of both sides: one of them is still an
+// endpoint. In Gloo's byte format.
 struct Connection {
   std::vector<char> own, other;
 };
-// A second descriptor of each connection's socket, which this process keeps although Gloo may close its own; empty where there is
-// no such socket. The sockets are tuned (dead routes are noticed within `timeout` seconds) and kept from child processes.
+// A second descriptor of each connection's socket, which stays open when Gloo closes its own; empty
+// where no such socket exists. The sockets are tuned (a dead route is noticed within `timeout`
+// seconds) and not inherited by child processes.
 std::vector<Fd> duplicate_sockets(const std::vector<Connection>& connections, double timeout);
 
-// Whether the other end has closed or reset, and all it had sent has been read.
+// Whether the other end has closed or reset the connection and all its data has been read.
 bool peer_closed(int fd);
 
 }  // namespace plait::comm_gloo

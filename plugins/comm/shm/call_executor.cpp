@@ -43,7 +43,8 @@ std::vector<uint64_t> CallExecutor::gather(const std::string& what, uint64_t fir
   return all;
 }
 
-// Where a call is carried out in place: only what is large, for then members must wait for each other once more.
+// The symmetric memory that the call is executed in, or NULL. Only large calls run in place,
+// because it costs the members one more synchronisation.
 const SymmetricBuffer* CallExecutor::symmetric_operand(const plait_comm_desc& d) const {
   constexpr uint64_t kLarge = 256 * 1024, kMaxLines = UINT32_MAX;
   const uint64_t bytes = comm_support::bytes_of(d);
@@ -54,7 +55,8 @@ const SymmetricBuffer* CallExecutor::symmetric_operand(const plait_comm_desc& d)
   return at % kLine == 0 && at / kLine <= kMaxLines ? memory : nullptr;
 }
 
-// What fails on this rank, for whatever reason, the others would wait for in vain.
+// Any error on this rank ends the group, since the other ranks would otherwise wait until the
+// time-out.
 template <class F>
 void CallExecutor::fail_group_on_error(F&& f) {
   try {
@@ -71,7 +73,7 @@ void CallExecutor::start(CallState& call) {
     if (endpoint_.has_left(channel.rank(m)))
       endpoint_.fail_here(call.text + " of " + endpoint_.members().names[endpoint_.members().rank] +
                           " cannot start: " + endpoint_.members().names[channel.rank(m)] +
-                          " has left");
+                          " has left the group");
   channel.enter(call);
   fail_group_on_error([&] {
     init_execution(call);
@@ -79,7 +81,7 @@ void CallExecutor::start(CallState& call) {
   });
 }
 
-// A buffer, as the others expect to find it.
+// Resets the buffer to the state that the other members expect.
 void CallExecutor::init_execution(CallState& call) {
   const Channel& channel = call.channel;
   call.acquire_buffer();
@@ -95,7 +97,7 @@ void CallExecutor::init_execution(CallState& call) {
   constexpr auto kPrivate = std::memory_order_relaxed;  // until it is announced
   header.readers.store(channel.size() - 1, kPrivate);
   if (!call.many()) return;
-  if (call.memory) call.staged = call.chunking.count;  // it is all there
+  if (call.memory) call.staged = call.chunking.count;  // all data is in place already
   header.staged.store(call.staged, kPrivate);
   header.consumed.store(0, kPrivate);
   if (call.chunking.reduce_once && channel.own() == 0)
@@ -111,7 +113,7 @@ void CallExecutor::stage_input(CallState& call) {
   while (call.staged < call.chunking.count) {
     endpoint_.check();
     stage(call);
-    while (step(call)) {  // what is in the caches now
+    while (step(call)) {  // chunks that are in the caches now
     }
   }
 }
@@ -129,7 +131,8 @@ void CallExecutor::finish(CallState& call) {
   call.release_buffer();
 }
 
-// Who is gone may have done all before: so what it has done is looked at once more.
+// A rank that is gone may have finished its work before, so the call makes progress once more
+// before it fails.
 void CallExecutor::poll_peers(CallState& call) {
   const comm_support::Members& members = endpoint_.members();
   const std::vector<bool> gone = endpoint_.gone(awaited(call));
@@ -142,7 +145,7 @@ void CallExecutor::poll_peers(CallState& call) {
   const std::string dead =
       members.list([&](uint32_t r) { return gone[r] && missing[r] && !endpoint_.has_left(r); });
   if (!dead.empty()) endpoint_.fail_here(what + " lost " + dead + ": its process has ended");
-  if (!left.empty()) endpoint_.fail_here(what + " waits in vain: " + left + " has left");
+  if (!left.empty()) endpoint_.fail_here(what + " cannot finish: " + left + " has left the group");
   if (Clock::now() < call.deadline) return;
   endpoint_.fail_here(
       what + " timed out; missing: " + members.list([&](uint32_t r) { return missing[r]; }));

@@ -1,16 +1,18 @@
-// Starting and finishing calls.
+// Starts and finishes calls.
 //
-// Deadlock freedom: start() copies this rank's input into a private staging buffer and never blocks.
-// finish() waits only for peers to have started the call and staged their data, and for a peer that is
-// already reducing a chunk; unclaimed chunks are reduced by whoever waits. No rank ever waits for another
-// rank's finish().
+// Deadlock freedom: start() copies this rank's input into a private staging buffer and never
+// blocks. finish() waits only for peers to have started the call and staged their data, and for a
+// peer that is already reducing a chunk; unclaimed chunks are reduced by whichever rank waits. No
+// rank ever waits for another rank's finish().
 //
-// An all-reduce in place in symmetric memory stages nothing: a rank that starts it allows its peers to read
-// and write its operand. Chunks are claimed as above, and each result is written straight to all members.
+// An all-reduce in place in symmetric memory stages nothing: a rank that starts it allows its peers
+// to read and write its operand. Chunks are claimed as above, and each result is written straight
+// to all members.
 //
-// Memory: small calls have two staging buffers of the size of their input each; large ones share staging buffers, as many as there are calls under way,
-// and one more when other ranks lag behind. So the first steps of a run may still grow the file, in start(). Ranks that run side by
-// side use only the first few slots of a buffer, which stay in the caches.
+// Memory: a small call has two staging buffers of the size of its input. Large calls share staging
+// buffers: one for each call in flight, plus one when other ranks lag behind. The first steps of a
+// run may therefore still grow the file, in start(). Ranks that run in step use only the first few
+// slots of a buffer, which stay in the caches.
 #pragma once
 
 #include <map>
@@ -29,7 +31,7 @@ class CallExecutor {
 
   // [thread: owner]
   std::unique_ptr<CallState> prepare(const plait_comm_desc& desc, const std::string& text);
-  // plait_comm_item.memory. [thread: owner]
+  // Implements plait_comm_item.memory. [thread: owner]
   void* memory(const Host& host, uint64_t bytes);
   void start(CallState& call);
   void finish(CallState& call);

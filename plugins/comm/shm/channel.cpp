@@ -18,7 +18,7 @@ CallSignature signature_of(const CallState& c) {
   return s;
 }
 
-// For messages the two ends' types and extents must agree, else everything.
+// Messages must agree in type and extent at both ends, collectives in everything.
 bool agree(const CallState& c, const CallSignature& other) {
   if (point_to_point(c.desc.kind)) return c.desc.dtype == other.dtype && c.desc.n == other.n;
   return signature_of(c) == other;
@@ -63,7 +63,8 @@ void Channel::enter(CallState& call) {
   calls_[call.number % kRing] = &call;
 }
 
-// An entry is free again when all members have read it, and a place among the calls when this rank has read all others' entries.
+// A ring entry is free again when all members have read it. The window of calls advances when this
+// rank has read the entries of all other members.
 void Channel::free_entries() {
   uint64_t least = next_;
   for (uint32_t m = 0; m < size(); ++m) {
@@ -107,7 +108,7 @@ void Channel::read(Member& member, uint32_t index) {
   for (; member.read < next_; ++member.read) {
     const Entry& entry = member.ring->entries[member.read % kRing];
     if (entry.number != member.read + 1) break;
-    endpoint_.check();  // afterwards the calls that are entered are still there
+    endpoint_.check();  // the announced calls are still there afterwards
     CallState& call = *calls_[member.read % kRing];
     if (!agree(call, entry.signature)) disagree(call, member.rank, entry.signature);
     const BufferLocation buffer{entry.extent, entry.extent_bytes, entry.offset, entry.buffer};

@@ -1,5 +1,6 @@
-// Where calls of several ranks are matched: one channel for the collectives of a group, one for the messages of each pair and
-// direction. Each member writes down what it starts, in order, in a ring that the others read.
+// Matches the calls of several ranks: one channel for the collectives of a group, one for the
+// messages of each pair and direction. Each member publishes the calls it starts, in order, in a
+// ring that the others read.
 #pragma once
 
 #include <array>
@@ -20,19 +21,20 @@ class Channel {
   uint32_t own() const { return own_; }  // this rank's index
   uint32_t rank(uint32_t member) const { return members_[member].rank; }
 
-  // Gives the call the next number. Throws PLAIT_ERR_STATE when too many are under way.
+  // Gives the call the next number. Throws PLAIT_ERR_STATE if too many calls are in flight.
   void enter(CallState& call);
-  // Shows it to the others; wakes those who wait for it.
+  // Publishes the call to the other members and wakes the waiting ones.
   void announce(const CallState& call);
-  // Reads what the others have started; whether all have started this one. Throws when somebody has started another.
+  // Reads the calls that the other members have started; returns whether all have started this one.
+  // Throws if a member has started a different call.
   bool match(const CallState& call);
   void wake_others() const noexcept;
 
  private:
   struct Member {
     uint32_t rank, ring_index;
-    Ring* ring;     // NULL: not there yet
-    uint64_t read;  // entries read of it
+    Ring* ring;     // NULL: does not exist yet
+    uint64_t read;  // entries of it that this rank has read
   };
   Ring* ring_of(const Member& member);
   void read(Member& member, uint32_t index);
@@ -44,8 +46,9 @@ class Channel {
   std::vector<Member> members_;
   uint32_t own_ = 0;
   Ring* ring_ = nullptr;
-  uint64_t next_ = 0;        // calls entered
-  uint64_t window_end_ = 0;  // how many may be, before somebody must have read more
+  uint64_t next_ = 0;  // calls entered
+  // How many calls may be entered before other members must have read more.
+  uint64_t window_end_ = 0;
   std::array<CallState*, kRing> calls_{};
 };
 

@@ -1,4 +1,4 @@
-// Copies of large tensors that go past the caches: memory is then not read before it is written.
+// Copies of large tensors that bypass the caches: the destination is not read before it is written.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace plait::comm_shm {
 
-// Before others are told of what stream() has written.
+// Call it before telling other ranks of data that stream() has written.
 inline void stream_fence() {
 #if defined(__SSE2__)
   _mm_sfence();

@@ -45,14 +45,15 @@ void GroupEndpoint::publish_file(const Store& store) {
 
 void GroupEndpoint::open_file(const Store& store) {
   const std::string& first = members_.names[0];
-  const std::string text = store.get(
-      "shm", members_.head() + " did not connect; missing: " + first + "; look whether it runs");
+  const std::string text =
+      store.get("shm", members_.head() + " did not connect; missing: " + first +
+                           "; check that it is running");
   if (text.starts_with("!"))
-    fail(PLAIT_ERR_PEER, members_.head() + ": " + first + " gave up: " + text.substr(1));
+    fail(PLAIT_ERR_PEER, members_.head() + ": " + first + " failed: " + text.substr(1));
   file_ = std::make_unique<File>(members_, text);
 }
 
-// Rank 0 waits for all, the others for its word that all are here.
+// Rank 0 waits for all ranks; the others wait until rank 0 says that all have joined.
 void GroupEndpoint::rendezvous(const Store& store, double seconds) {
   const auto deadline = after(seconds);
   const uint32_t own = members_.rank;
@@ -62,13 +63,13 @@ void GroupEndpoint::rendezvous(const Store& store, double seconds) {
   ProcessMonitor::record_process(line);
   if (!line.presence.compare_exchange_strong(expected, kJoined))
     fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[own] +
-                             " is here already; give each rank its own place");
+                             " has joined already; give each rank its own number");
   wake(0);
   const auto absent = [&](uint32_t r) { return file_->rank_state(r).presence == kExpected; };
   const auto all_joined = [&] {
     bool all = own == 0 || file_->control().all_joined == 1;
     for (uint32_t r = 0; all && own == 0 && r < members_.size; ++r) all = !absent(r);
-    if (!all) check();  // a group that fails right after it came about, came about
+    if (!all) check();  // a group that fails right after connecting did connect
     return all;
   };
   wait(all_joined, [&] {
@@ -78,7 +79,7 @@ void GroupEndpoint::rendezvous(const Store& store, double seconds) {
     std::snprintf(limit, sizeof limit, "%g s", seconds);
     fail(PLAIT_ERR_PEER, members_.head() + " did not connect within " + limit +
                              "; missing: " + (missing.empty() ? members_.names[0] : missing) +
-                             "; look whether it runs");
+                             "; check that it is running");
   });
   file_->unlink();
   if (own != 0) return;
@@ -118,7 +119,7 @@ void GroupEndpoint::broadcast_failure(std::string_view text) noexcept {
   for (uint32_t r = 0; r < members_.size; ++r) wake(r);
 }
 
-// The failure that another rank has published; that rank may have died while it wrote.
+// The failure that another rank has published; that rank may have died while writing it.
 std::string GroupEndpoint::received_failure() {
   const Control& control = file_->control();
   const auto deadline = after(0.05);

@@ -1,4 +1,4 @@
-// One rank's endpoint of a group: connects, waits for the other ranks, and fails as a whole.
+// One rank's endpoint of a group: it connects, waits for the other ranks, and fails as a whole.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ namespace plait::comm_shm {
 
 class GroupEndpoint {
  public:
-  // Returns when all members are here. Throws PLAIT_ERR_PEER naming the missing. A group of one shares nothing.
+  // Returns when all members have joined. Throws PLAIT_ERR_PEER naming the missing ones. A group of
+  // one shares nothing.
   GroupEndpoint(const Host& host, const plait_comm_setup& setup);
   ~GroupEndpoint();
   GroupEndpoint(const GroupEndpoint&) = delete;
@@ -30,11 +31,11 @@ class GroupEndpoint {
   File& file() const { return *file_; }
   double timeout() const { return timeout_; }
 
-  // Ends the group here and on the other ranks. The first text stays. [thread: any]
+  // Ends the group here and on the other ranks. The first text is kept. [thread: any]
   void fail_all(std::string text) noexcept;
-  // Likewise, but others are told who gave this text.
+  // Like fail_all(), but the text that the other ranks get names this rank.
   void abort(std::string_view text) noexcept;
-  // Throws the failure of the group, if it has failed; learns it from the others.
+  // Throws the group's failure, if it has failed; another rank may have published it.
   void check() {
     if (failed_ || (file_ && file_->control().failure != kNone)) throw_failure();
   }
@@ -48,7 +49,8 @@ class GroupEndpoint {
   // Which of the members in `which` have left or died.
   std::vector<bool> gone(const std::vector<bool>& which);
 
-  // Until ready(), which may do work. poll_peers() every few milliseconds in between. Both may throw, and should check().
+  // Waits until ready(), which may do work; calls poll_peers() every few milliseconds. Both may
+  // throw and should call check().
   template <class Ready, class Poll>
   void wait(Ready&& ready, Poll&& poll_peers);
 
@@ -68,7 +70,7 @@ class GroupEndpoint {
 
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  std::string failure_;  // under the lock
+  std::string failure_;  // guarded by mutex_
 };
 
 template <class Ready, class Poll>

@@ -21,7 +21,7 @@ constexpr uint64_t kLargePage = 2 * 1024 * 1024;
 std::string random_name() {
   unsigned char bytes[16];
   if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-    fail(PLAIT_ERR_IO, "[shm] the system gives no random numbers (getrandom)");
+    fail(PLAIT_ERR_IO, "[shm] the system provides no random numbers (getrandom)");
   std::string name = "/plait-";
   for (const unsigned char byte : bytes) {
     name += "0123456789abcdef"[byte >> 4];
@@ -40,7 +40,7 @@ std::string in_mib(uint64_t bytes) {
 
 File::File(const comm_support::Members& members) : members_(members), name_(random_name()) {
   fd_ = shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
-  if (fd_ < 0) fail_system("cannot make a file in shared memory (/dev/shm)", errno);
+  if (fd_ < 0) fail_system("cannot create a file in shared memory (/dev/shm)", errno);
   try {
     const uint64_t bytes = control_bytes(members.size);
     reserve(0, bytes);
@@ -61,8 +61,8 @@ File::File(const comm_support::Members& members, const std::string& name)
     named_ = false;
     fail(PLAIT_ERR_PEER, members.head() + ": " + members.names[members.rank] +
                              " does not find the shared memory of " + members.names[0] +
-                             "; it has given up, or does not see the same /dev/shm (containers "
-                             "share it with --ipc)");
+                             "; that rank has failed, or uses another /dev/shm (containers share "
+                             "one with --ipc)");
   }
   if (fd_ < 0) fail_system("cannot open the shared memory of " + members.names[0], errno);
   try {
@@ -92,7 +92,7 @@ void File::close() noexcept {
 }
 
 void File::unlink() noexcept {
-  if (named_) shm_unlink(name_.c_str());  // another member may have done so
+  if (named_) shm_unlink(name_.c_str());  // another member may have unlinked it already
   named_ = false;
 }
 
@@ -107,18 +107,19 @@ uint64_t File::grow(uint64_t bytes) {
   return at;
 }
 
-// Whoever computes there would pay for many small pages, about half of what the exchange saves.
+// Asks for huge pages: computing in many small pages would cost about half of the time that
+// symmetric memory saves.
 uint64_t File::grow_for_tensors(uint64_t bytes) {
   if (bytes < kLargePage) return grow(bytes);
 #ifndef MADV_COLLAPSE
   constexpr int MADV_COLLAPSE = 25;  // Linux 6.1
 #endif
-  // Of what is taken for the alignment nothing is reserved.
+  // The bytes skipped for alignment are not reserved.
   const uint64_t before = control().end.fetch_add(bytes + kLargePage),
                  at = round_up(before, kLargePage);
   try {
     reserve(at, bytes);
-    // A refusal costs speed only.
+    // A refusal costs only speed.
     madvise(map(at, bytes), bytes / kLargePage * kLargePage, MADV_COLLAPSE);
   } catch (...) {
     give_back(at, bytes);
@@ -142,7 +143,7 @@ void File::punch(uint64_t at, uint64_t bytes) const noexcept {
             static_cast<off_t>(bytes));
 }
 
-// The end goes back where nobody has taken more since.
+// Shrinks the file again, if no rank has allocated more since.
 void File::take_back(uint64_t before, uint64_t end) noexcept {
   control().end.compare_exchange_strong(end, before);
 }
@@ -153,8 +154,8 @@ uint64_t File::free_bytes() const {
   return about.f_blocks == 0 ? UINT64_MAX : uint64_t{about.f_bavail} * about.f_frsize;
 }
 
-// A store into a file whose memory is not there would end in SIGBUS, so it is taken now. In pieces: a signal undoes what one call
-// has taken.
+// A store into a page of the file that has no memory would raise SIGBUS, so the memory is reserved
+// now; in blocks, because a signal undoes the reservations of the interrupted call.
 void File::reserve(uint64_t at, uint64_t bytes) {
   constexpr uint64_t kPiece = 64 * 1024 * 1024;
   int error = 0;
@@ -166,7 +167,7 @@ void File::reserve(uint64_t at, uint64_t bytes) {
   if (error == 0) return;
   punch(at, bytes);
   if (error != ENOSPC && error != ENOMEM && error != EFBIG)
-    fail_system("cannot take memory of /dev/shm", error);
+    fail_system("cannot reserve memory of /dev/shm", error);
   fail(PLAIT_ERR_MEMORY,
        members_.head() + " needs " + in_mib(bytes) + " more of shared memory, found " +
            in_mib(free_bytes()) +
@@ -178,20 +179,20 @@ char* File::map(uint64_t at, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const auto known = extents_.find(at); known != extents_.end()) {
     if (known->second.bytes >= bytes) return known->second.address;
-    fail(PLAIT_ERR_PEER, members_.head() + ": an extent of shared memory has changed its size");
+    fail(PLAIT_ERR_PEER, members_.head() + ": an extent of shared memory has changed size");
   }
   struct stat about;
-  if (fstat(fd_, &about)) fail_system("cannot look at shared memory", errno);
+  if (fstat(fd_, &about)) fail_system("cannot get the size of shared memory", errno);
   const auto length = static_cast<uint64_t>(about.st_size);
   if (at % kGranularity || at > length || bytes > length - at)
-    fail(PLAIT_ERR_PEER, members_.head() + ": a rank names shared memory that is not there");
+    fail(PLAIT_ERR_PEER, members_.head() + ": a rank refers to shared memory that does not exist");
   char* const address = try_map(at, bytes);
   if (!address) fail_system("cannot map " + in_mib(bytes) + " of shared memory", errno);
   extents_.emplace(at, Extent{address, bytes});
   return address;
 }
 
-// NULL: errno says why.
+// NULL: errno has the reason.
 char* File::try_map(uint64_t at, uint64_t bytes) const {
   const auto map = [&](void* where, int how) {
     return mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | how, fd_,
@@ -201,7 +202,8 @@ char* File::try_map(uint64_t at, uint64_t bytes) const {
   if (at % kLargePage != 0 || bytes < kLargePage) {
     address = map(nullptr, 0);
   } else {
-    // Large pages need an address that lies in one as the place in the file does.
+    // Huge pages require that the address and the offset in the file are equal modulo the page
+    // size.
     void* const reserved = mmap(nullptr, bytes + kLargePage, PROT_NONE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (reserved == MAP_FAILED) return nullptr;

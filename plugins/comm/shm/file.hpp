@@ -1,6 +1,6 @@
-// The file in shared memory (/dev/shm) of one group, as one rank holds it. It has a name only until all members have opened it:
-// afterwards nothing is left when the last of them ends, however it ends. It grows at its end; what a rank has not mapped yet it
-// maps when it needs it. [thread: any]
+// The file in shared memory (/dev/shm) of one group, as one rank holds it. It has a name only until
+// all members have opened it, so nothing is left when the last member ends, however it ends. The
+// file grows at its end; a rank maps the new parts on demand. [thread: any]
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@ std::string in_mib(uint64_t bytes);  // "1.5 MiB"
 
 class File {
  public:
-  // Rank 0: creates a file that holds the zeroed control block.
+  // Rank 0: creates a file with a zeroed control block.
   explicit File(const comm_support::Members& members);
-  // The others: open it. Throws PLAIT_ERR_PEER when it is not the one of this group.
+  // The other ranks: opens the file. Throws PLAIT_ERR_PEER if it does not belong to this group.
   File(const comm_support::Members& members, const std::string& name);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   const std::string& name() const { return name_; }
-  void unlink() noexcept;  // the name; repeatable
+  void unlink() noexcept;  // removes the name; may be called again
   Control& control() const { return *reinterpret_cast<Control*>(control_); }
   RankState& rank_state(uint32_t rank) const {
     return reinterpret_cast<RankState*>(control_ + kRankStatesAt)[rank];
   }
-  // Where ring `index` of a rank lies in the file; 0: nowhere yet.
+  // Offset in the file of ring `index` of a rank; 0: not allocated yet.
   Count& directory(uint32_t rank, uint32_t index) const {
     return reinterpret_cast<Count*>(
         control_ + directory_at(members_.size))[rank * directory_width(members_.size) + index];
   }
 
-  // Takes `bytes`, a multiple of kGranularity, behind the end for this rank: their place. They are zero, and memory that is there.
-  // Throws PLAIT_ERR_MEMORY.
+  // Allocates `bytes`, a multiple of kGranularity, at the end of the file and returns their offset.
+  // The memory is zero and reserved. Throws PLAIT_ERR_MEMORY.
   uint64_t grow(uint64_t bytes);
-  // The same for memory of tensors: on pages as large as the machine has, where it gives them.
+  // Likewise, for tensors: on the largest pages that the machine provides.
   uint64_t grow_for_tensors(uint64_t bytes);
-  // What is left of /dev/shm.
+  // Free space of /dev/shm in bytes.
   uint64_t free_bytes() const;
-  // Memory that only this rank knows of goes back to the machine.
+  // Returns memory that only this rank knows of to the system.
   void give_back(uint64_t at, uint64_t bytes) noexcept;
-  // Address of bytes [at, at + bytes) of the file, multiples of kGranularity; always the same for the same `at`. Throws PLAIT_ERR_PEER
-  // when the file is shorter.
+  // Address of bytes [at, at + bytes) of the file, multiples of kGranularity; always the same for
+  // the same `at`. Throws PLAIT_ERR_PEER if the file is shorter.
   char* map(uint64_t at, uint64_t bytes);
 
  private:
@@ -68,7 +68,7 @@ class File {
   int fd_ = -1;
   char* control_ = nullptr;
   std::mutex mutex_;
-  std::map<uint64_t, Extent> extents_;  // by place; under the lock
+  std::map<uint64_t, Extent> extents_;  // by offset; guarded by the lock
 };
 
 }  // namespace plait::comm_shm

@@ -16,7 +16,8 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
 }
 
-// The futex system call compares the word by itself; not FUTEX_PRIVATE: others are other processes.
+// The futex system call reads the word itself. Not FUTEX_PRIVATE: the other ranks are other
+// processes.
 void notify(FutexEvent& event) noexcept {
   if (event.waiters == 0) return;
   event.sequence.fetch_add(1);
@@ -24,7 +25,8 @@ void notify(FutexEvent& event) noexcept {
 }
 
 bool more_than_cores(uint32_t ranks) {
-  // Of the machine, not of this process: a rank that is bound to its share of the cores does not see those of the others.
+  // Cores of the machine, not of this process: a rank bound to a part of the cores does not see the
+  // cores of the others.
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   return cores > 0 && ranks > static_cast<uint64_t>(cores);
 }

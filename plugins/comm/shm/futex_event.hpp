@@ -14,23 +14,25 @@ Clock::time_point after(double seconds);
 
 // Wakes the waiters of an event. Call it after a seq_cst store of the awaited value.
 void notify(FutexEvent& event) noexcept;
-// Sleeps until the event is notified or `most` has passed. Checks `ready` once more after registering
-// as a waiter: whoever makes it true later notifies. Returns the result of that check.
+// Sleeps until the event is notified or `most` has passed. Checks `ready` once more after
+// registering as a waiter: a thread that makes it true later notifies. Returns the result of that
+// check.
 template <class Ready>
 bool wait_event(FutexEvent& event, std::chrono::nanoseconds most, Ready&& ready);
 
-// How long looking pays: not at all where ranks share cores.
+// How long spinning pays: not at all where ranks share cores.
 class Spinner {
  public:
   explicit Spinner(bool oversubscribed) : oversubscribed_(oversubscribed) {}
-  // Looks for a while, then lets others run and looks again; returns whether ready() became true. ready() may throw.
+  // Spins for a while, then yields and polls again; returns whether ready() became true. ready()
+  // may throw.
   template <class Ready>
   bool spin(Ready&& ready) const;
 
  private:
   bool oversubscribed_;
 };
-// Whether `ranks` are more than the cores of this machine: then to spin only keeps others from running.
+// Whether there are more ranks than cores: spinning would then only keep other ranks from running.
 bool more_than_cores(uint32_t ranks);
 
 namespace detail {

@@ -1,12 +1,14 @@
-// What lies in the file that the ranks of a group share. All of it is atomic, or written by one rank at a time: before an atomic says
-// that it is there and while no other may read it, or, of the group's memory, while it reduces that piece.
+// The layout of the file that the ranks of a group share. Every word is either atomic or written by
+// one rank at a time: before an atomic announces it and while no other rank may read it; in
+// symmetric memory, while that rank reduces the chunk.
 //
-//   Control                     one, at the beginning
-//     lines (R)                 how to wake a rank, and whether it is there
-//     directory (R, 1 + 2 R)    where each rank's rings lie: of its collectives, then per peer of what it sends and receives
-//   Ring                        what one rank has started on one channel, in order, as others find it
-//   StagingHeader + data             what one rank stages for one call
-//   memory (R)                  of the group, for what is exchanged in place (symmetric_buffer.hpp)
+//   Control                     one, at the start of the file
+//     rank states (R)           how to wake a rank, and whether it has joined
+//     directory (R, 1 + 2 R)    offsets of each rank's rings: one for collectives, then one for
+//                               sends and one for receives per peer
+//   Ring                        the calls that one rank has started on one channel, in order
+//   StagingHeader + data        the data that one rank stages for one call
+//   memory (R)                  symmetric memory for calls in place (symmetric_buffer.hpp)
 //
 // Letters: R ranks, r a rank, M members of a channel.
 #pragma once
@@ -25,17 +27,18 @@ static_assert(Flag::is_always_lock_free && Count::is_always_lock_free && sizeof(
                   sizeof(Count) == 8,
               "atomics must work between processes, and a futex is 4 bytes");
 
-constexpr uint64_t kLine = 64;                // bytes that cores hand to each other
-constexpr uint64_t kGranularity = 64 * 1024;  // the file grows in these: pages of any machine
-constexpr uint64_t kRing = 1024;              // calls of one channel that a rank may be ahead
-constexpr uint64_t kFailureBytes = 4000;      // longest failure text that is shared
+constexpr uint64_t kLine = 64;  // a cache line: the unit that cores transfer
+// The file grows in these steps: whole pages on any machine.
+constexpr uint64_t kGranularity = 64 * 1024;
+constexpr uint64_t kRing = 1024;  // calls of one channel that a rank may be ahead of the others
+constexpr uint64_t kFailureBytes = 4000;  // longest failure text that is shared
 
 constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 // The futex on which the threads of a rank sleep.
 struct alignas(kLine) FutexEvent {
-  Flag sequence;  // the futex
-  Flag waiters;   // threads; 0: no wake-up needed
+  Flag sequence;  // the futex word
+  Flag waiters;   // waiting threads; 0: no wake-up needed
 };
 
 enum Presence : uint32_t { kExpected, kJoined, kLeft };
@@ -44,15 +47,15 @@ struct RankState {
   FutexEvent event;
   alignas(kLine) Flag presence;
   // Written before kJoined.
-  uint64_t process, pid_namespace;  // id, and the name space it is an id of
+  uint64_t process, pid_namespace;  // process id and its PID name space
 };
 
 enum FailureState : uint32_t { kNone, kBeingWritten, kWritten };
 
 struct Control {
   uint64_t magic, size;      // R
-  alignas(kLine) Count end;  // bytes of the file that are given out
-  Flag all_joined;           // 1: all members have been here
+  alignas(kLine) Count end;  // bytes of the file that are allocated
+  Flag all_joined;           // 1: all members have joined
   alignas(kLine) Flag failure;
   uint32_t failure_bytes;
   char failure_text[kFailureBytes];
@@ -69,31 +72,31 @@ constexpr uint64_t control_bytes(uint64_t ranks) {
                   kGranularity);
 }
 
-// What the members of a channel must agree on.
+// The properties on which the members of a channel must agree.
 struct CallSignature {
   uint16_t kind, dtype, reduction;
-  uint16_t memory;  // of the group, that the call lies in; 0: none
+  uint16_t memory;  // number of the symmetric memory that the call runs in; 0: none
   uint32_t peer;
-  uint32_t line;  // of that memory, where it begins
+  uint32_t line;  // offset in that memory, in cache lines
   uint64_t n;
   bool operator==(const CallSignature&) const = default;
 };
 
-// Where a buffer lies: a part of an extent of the file.
+// The location of a buffer: a part of an extent of the file.
 struct BufferLocation {
-  uint64_t extent, extent_bytes, offset;  // of the file; of the extent
-  uint32_t buffer;                        // counted by its rank
+  uint64_t extent, extent_bytes, offset;  // offset in the file; size; offset in the extent
+  uint32_t buffer;                        // number of the buffer on its rank
 };
 
 struct alignas(kLine) Entry {
-  Count number;  // that of the call, from 1; stored last
+  Count number;  // number of the call, from 1; stored last
   CallSignature signature;
   uint64_t extent, extent_bytes, offset;
   uint32_t buffer;
 };
 static_assert(sizeof(Entry) == kLine);
 
-// (M) behind the entries: how many this rank has read of each member.
+// After the entries, (M) counters: entries of each member that this rank has read.
 struct Ring {
   Entry entries[kRing];  // call i in entry i % kRing
   Count& read(uint32_t member) { return reinterpret_cast<Count*>(this + 1)[member]; }
@@ -102,11 +105,12 @@ constexpr uint64_t ring_bytes(uint64_t members) {
   return round_up(sizeof(Ring) + members * sizeof(Count), kGranularity);
 }
 
-// In front of the data of a buffer. (2, chunks) behind it: the slot that a chunk lies in, and who reduces it (chunks.cpp).
+// Precedes the data of a buffer. After it (2, chunks) words: the slot of each chunk, and the rank
+// that reduces it (chunks.cpp).
 struct StagingHeader {
   alignas(kLine) Flag readers;  // members that may still touch the buffer
-  alignas(kLine) Count staged;  // chunks that are there; not used by calls of one chunk
-  Count consumed;               // chunks of the others that this rank needs no more, likewise
+  alignas(kLine) Count staged;  // chunks that are staged; not used by calls of one chunk
+  Count consumed;               // chunks of the others that this rank no longer needs; likewise
   Flag* slots() { return reinterpret_cast<Flag*>(this + 1); }
   Flag* reducers(uint64_t chunks) { return slots() + chunks; }
 };

@@ -8,7 +8,7 @@
 namespace plait::comm_shm {
 namespace {
 
-// 0 where it cannot be told.
+// 0 where it is unknown.
 uint64_t pid_namespace() {
   struct stat about;
   return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
@@ -17,7 +17,7 @@ uint64_t pid_namespace() {
 int open_process([[maybe_unused]] uint64_t id) {
 #ifdef SYS_pidfd_open
   return static_cast<int>(
-      syscall(SYS_pidfd_open, static_cast<pid_t>(id), 0));  // closed in children by itself
+      syscall(SYS_pidfd_open, static_cast<pid_t>(id), 0));  // closed automatically in children
 #else
   return -1;
 #endif

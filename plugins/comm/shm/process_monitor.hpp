@@ -1,4 +1,4 @@
-// Notices that the process of another rank has ended, without a word and however it ended.
+// Notices that the process of another rank has ended, even if it ended without a message.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ class ProcessMonitor {
   ProcessMonitor(const ProcessMonitor&) = delete;
   ProcessMonitor& operator=(const ProcessMonitor&) = delete;
 
-  // Says in the rank's line which process it is.
+  // Records in the rank's state which process it is.
   static void record_process(RankState& line);
-  // Watches the members; those it cannot watch (threads of this process, other process name spaces, old kernels) it takes for alive.
+  // Watches the members. A member that cannot be watched (thread of this process, other PID name
+  // space, old kernel) counts as alive.
   void start(File& file, uint32_t rank, uint32_t size);
   bool ended(uint32_t rank) const;
 

@@ -1,4 +1,4 @@
-// shm: ranks of one machine, processes or threads of one, exchange through memory they share.
+// shm: the ranks of one machine, processes or threads, communicate through shared memory.
 #include <cstring>
 #include <optional>
 #include <plait/plugin.hpp>
@@ -24,8 +24,8 @@ class ProcessGroup {
     ~Call() {
       if (started_)
         endpoint_.fail_all(endpoint_.members().head() + ": " +
-                           endpoint_.members().names[endpoint_.members().rank] + " gave up " +
-                           text_ + " before its end");
+                           endpoint_.members().names[endpoint_.members().rank] + " destroyed " +
+                           text_ + " before it finished");
     }
     void start(plait_queue*) {
       endpoint_.check();

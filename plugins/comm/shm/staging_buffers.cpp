@@ -7,7 +7,7 @@
 namespace plait::comm_shm {
 namespace {
 
-constexpr uint64_t kExtent = 1024 * 1024;  // small staging buffers share one
+constexpr uint64_t kExtent = 1024 * 1024;  // small staging buffers share an extent of this size
 constexpr uint64_t kSmall = kExtent / 8;
 constexpr uint32_t kMaxBuffers = 1 << 20;  // of one rank
 
@@ -72,18 +72,19 @@ void StagingBuffers::give_back(StagingBuffer& buffer) {
 
 char* StagingBuffers::find(uint32_t rank, const BufferLocation& location, uint64_t bytes) {
   if (location.buffer >= kMaxBuffers)
-    fail(PLAIT_ERR_PEER, "[shm] a rank names a buffer out of range");
+    fail(PLAIT_ERR_PEER, "[shm] a rank refers to a buffer out of range");
   const std::lock_guard lock(mutex_);
   std::vector<Found>& found = found_[rank];
   if (location.buffer >= found.size()) found.resize(location.buffer + 1);
   Found& buffer = found[location.buffer];
   if (!buffer.memory) {
     if (location.offset % kLine || location.offset > location.extent_bytes)
-      fail(PLAIT_ERR_PEER, "[shm] a rank names a buffer outside of its memory");
+      fail(PLAIT_ERR_PEER, "[shm] a rank refers to a buffer outside its memory");
     buffer = {file_.map(location.extent, location.extent_bytes) + location.offset,
               location.extent_bytes - location.offset};
   }
-  if (bytes > buffer.bytes) fail(PLAIT_ERR_PEER, "[shm] a rank names a buffer that is too small");
+  if (bytes > buffer.bytes)
+    fail(PLAIT_ERR_PEER, "[shm] a rank refers to a buffer that is too small");
   return buffer.memory;
 }
 

@@ -1,5 +1,5 @@
-// Staging buffers: blocks of the shared file that one rank fills and the others read. A rank allocates
-// the buffers of its own calls here and maps the buffers of the other ranks.
+// Staging buffers: blocks of the shared file that one rank fills and the others read. A rank
+// allocates the buffers of its own calls here and maps the buffers of the other ranks.
 #pragma once
 
 #include <deque>
@@ -23,13 +23,15 @@ class StagingBuffers {
  public:
   explicit StagingBuffers(File& file, uint32_t ranks) : file_(file), found_(ranks) {}
 
-  // A free buffer of at least `bytes`, new ones from memory that the file grows by. Throws PLAIT_ERR_MEMORY. [thread: any]
+  // Returns a free buffer of at least `bytes`; allocates one by growing the file if there is none.
+  // Throws PLAIT_ERR_MEMORY. [thread: any]
   StagingBuffer& take(uint64_t bytes);
-  // Makes sure that there is at least one such buffer. [thread: any]
+  // Makes sure that at least one such buffer is free. [thread: any]
   void reserve(uint64_t bytes);
-  // Others may still be in it. [thread: any]
+  // Returns a buffer, though other ranks may still be reading it. [thread: any]
   void give_back(StagingBuffer& buffer);
-  // Memory of another rank's buffer, of which `bytes` are used. Throws PLAIT_ERR_PEER when it is no buffer. [thread: any]
+  // The memory of another rank's buffer, of which `bytes` are used. Throws PLAIT_ERR_PEER if no
+  // such buffer exists. [thread: any]
   char* find(uint32_t rank, const BufferLocation& location, uint64_t bytes);
 
  private:
@@ -37,11 +39,11 @@ class StagingBuffers {
 
   File& file_;
   std::mutex mutex_;
-  // Under the lock.
+  // The lock must be held.
   std::deque<StagingBuffer> all_;
   std::vector<StagingBuffer*> free_list_;
   uint64_t extent_ = 0,
-           used_ = 0;  // where small staging buffers are cut from; 0: no such extent yet
+           used_ = 0;  // where small staging buffers are allocated; 0: no such extent yet
 
   struct Found {
     char* memory = nullptr;

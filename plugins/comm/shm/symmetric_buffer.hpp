@@ -1,5 +1,5 @@
-// Symmetric memory of a group: as much of the shared file for each member as for the others. What lies in it is exchanged without a copy into
-// staging buffers: members read and write each other's.
+// Symmetric memory of a group: an equal part of the shared file for each member. Collectives on it
+// need no staging buffers: members read and write each other's memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace plait::comm_shm {
 
 class SymmetricBuffer {
  public:
-  // number: from 1; addresses: (R) where each member's is, as this rank sees it.
+  // number: from 1; addresses: (R) address of each member's part, as this rank sees it.
   SymmetricBuffer(uint32_t number, uint64_t bytes, std::vector<char*> addresses, uint32_t own)
       : number_(number), bytes_(bytes), addresses_(std::move(addresses)), own_(addresses_[own]) {}
 

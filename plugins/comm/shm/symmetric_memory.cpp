@@ -3,19 +3,19 @@
 namespace plait::comm_shm {
 namespace {
 
-constexpr uint64_t kNoMemory = 0;  // of the file, where the control block lies
+constexpr uint64_t kNoMemory = 0;  // the control block is at offset 0
 
 }  // namespace
 
-// Memory that is only faster may not take what calls cannot do without: staging buffers and rings, of other groups on the machine as well, which
-// ask at the same time.
+// Symmetric memory only makes calls faster, so it must leave space for what calls require: staging
+// buffers and rings, also those of other groups of the machine that allocate at the same time.
 bool SymmetricMemory::has_space(const Host& host, uint64_t bytes) {
   const comm_support::Members& members = endpoint_.members();
   const uint64_t free = endpoint_.file().free_bytes();
   if (bytes <= free / 4 / members.size) return true;
   if (members.rank == 0)
     host.log(PLAIT_LOG_WARN,
-             members.head() + ": the ranks copy what they could exchange in place: " +
+             members.head() + ": the ranks copy data that they could reduce in place: " +
                  std::to_string(members.size) + " times " + in_mib(bytes) +
                  " would take more than a quarter of the " + in_mib(free) +
                  " free in /dev/shm; make it larger (mount -o remount,size=..., containers: "
@@ -23,7 +23,7 @@ bool SymmetricMemory::has_space(const Host& host, uint64_t bytes) {
   return false;
 }
 
-// Groups that asked at the same time may have taken it all together. kNoMemory: there is none.
+// Groups that allocated at the same time may have used all of it. kNoMemory: none is left.
 uint64_t SymmetricMemory::allocate(const Host& host, uint64_t bytes) {
   File& file = endpoint_.file();
   try {
@@ -40,13 +40,13 @@ void* SymmetricMemory::make(const Host& host, uint64_t bytes) {
   const comm_support::Members& members = endpoint_.members();
   const std::string what = "memory of " + std::to_string(bytes) + " bytes";
   const bool wanted = bytes > 0 && all_.size() < UINT16_MAX && has_space(host, bytes);
-  // Before anybody takes any: so all see the same that is free, or nearly.
+  // Asked before any member allocates, so that all members see about the same free space.
   const std::vector<uint64_t> requests = gather_(what, bytes, wanted);
   bool all = true;
   for (uint32_t r = 0; r < members.size; ++r) {
     if (requests[2 * r] != bytes)
       endpoint_.fail_here(members.names[members.rank] + " asks for " + what + ", but " +
-                          members.names[r] + " for " + std::to_string(requests[2 * r]) +
+                          members.names[r] + " asks for " + std::to_string(requests[2 * r]) +
                           "; all ranks must ask for the same");
     all = all && requests[2 * r + 1];
   }
@@ -60,9 +60,9 @@ void* SymmetricMemory::make(const Host& host, uint64_t bytes) {
   if (!all) {
     if (own != kNoMemory) file.give_back(own, whole);
     if (members.rank == 0)
-      host.log(PLAIT_LOG_WARN, members.head() + ": there is no " + what +
-                                   " for each rank in /dev/shm: they copy what they could exchange "
-                                   "in place");
+      host.log(PLAIT_LOG_WARN,
+               members.head() + ": /dev/shm has no space for " + what +
+                   " per rank; the ranks copy data that they could reduce in place");
     return nullptr;
   }
   std::vector<char*> addresses;

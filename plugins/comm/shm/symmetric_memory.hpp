@@ -1,5 +1,5 @@
-// How the members of a group come to memory of their own (symmetric_buffer.hpp): they agree on it by calls of the group, so that whoever is
-// missing, leaves or aborts is noticed as in any other.
+// Allocates symmetric memory (symmetric_buffer.hpp). The members agree on it by calls of the group,
+// so that a member that is missing, leaves or aborts is noticed as in any other call.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,15 @@ namespace plait::comm_shm {
 
 class SymmetricMemory {
  public:
-  // (2) numbers of every member, in order of ranks: (R, 2), from this rank's.
+  // Gathers two numbers of every member in rank order: (R, 2); the arguments are this rank's
+  // numbers.
   using Gather = std::function<std::vector<uint64_t>(const std::string& what, uint64_t, uint64_t)>;
   SymmetricMemory(GroupEndpoint& endpoint, Gather gather)
       : endpoint_(endpoint), gather_(std::move(gather)) {}
 
-  // plait_comm_item.memory; `host` learns of it when there is none to be had.
+  // Implements plait_comm_item.memory; logs to `host` if none can be allocated.
   void* make(const Host& host, uint64_t bytes);
-  // The one that these bytes lie in; NULL: none.
+  // The buffer that contains these bytes; NULL: none.
   const SymmetricBuffer* of(const void* data, uint64_t bytes) const;
 
  private:

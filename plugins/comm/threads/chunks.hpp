@@ -1,4 +1,4 @@
-// What each rank's thread does of a call: plain work on memory that all ranks see.
+// The work of each rank's thread in a call: plain copies and sums on memory that all ranks see.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,10 @@
 
 namespace plait::comm_threads {
 
-// How many chunks a collective has: one a rank, none when there is nothing to do.
+// Number of chunks of a collective: one per rank, none if there is nothing to do.
 bool has_work(const plait_comm_desc& desc);
 
-// The chunk of `call`'s rank. Gives up early once `stop` is set.
+// Processes the chunk of `call`'s rank. Returns early once `stop` is set.
 void run_chunk(const MatchedCalls& matched, PendingCall& call, const std::atomic<bool>& stop);
 
 }  // namespace plait::comm_threads

@@ -11,7 +11,7 @@ using comm_support::Members;
 namespace {
 
 Clock::time_point after(double seconds) {
-  // A year is for ever, and does not overflow the clock.
+  // A year is practically forever and does not overflow the clock.
   const auto wait = std::chrono::duration<double>(std::clamp(seconds, 0.0, 3.2e7));
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
 }
@@ -22,7 +22,7 @@ std::string in_seconds(double seconds) {
   return text;
 }
 
-// What must agree: for messages the two ends' types and extents, else everything.
+// Messages must agree in type and extent at both ends, collectives in everything.
 bool agree(const plait_comm_desc& a, const plait_comm_desc& b) {
   if (a.dtype != b.dtype || a.n != b.n) return false;
   return comm_support::point_to_point(a.kind) ||
@@ -60,8 +60,8 @@ void GroupState::join(const Members& member) {
   if (member.size != size_ || presence_[member.rank] != Presence::kExpected)
     fail(PLAIT_ERR_PEER, head_ + ": " + member.names[member.rank] + " joins as rank " +
                              std::to_string(member.rank) + " of " + std::to_string(member.size) +
-                             ", expected a rank not yet here of " + std::to_string(size_) +
-                             "; give each rank its own place");
+                             ", expected a free rank of " + std::to_string(size_) +
+                             "; give each rank its own number");
   presence_[member.rank] = Presence::kJoined;
   wake_all();
 }
@@ -74,7 +74,7 @@ void GroupState::wait_for_all(const Members& member, double seconds) {
   };
   if (!wake_[member.rank].wait_until(lock, after(seconds), all_here))
     fail_locked(head_ + " did not connect within " + in_seconds(seconds) +
-                "; missing: " + list(Presence::kExpected) + "; look whether it runs");
+                "; missing: " + list(Presence::kExpected) + "; check that it is running");
   if (failed_) throw_failure();
 }
 
@@ -82,14 +82,15 @@ void GroupState::leave(uint32_t rank) noexcept {
   const Lock lock(mutex_);
   if (presence_[rank] == Presence::kLeft) return;
   presence_[rank] = Presence::kLeft;
-  // Others that wait for this rank would wait in vain.
+  // Ranks that wait for this one would otherwise wait until the time-out.
   bool missed = false;
   for (uint32_t r = 0; r < size_; ++r) {
     missed = missed || !waiting_[r].empty();
     for (const auto* side : {&sends_, &receives_})
       missed = missed || !(*side)[r * size_ + rank].empty() || !(*side)[rank * size_ + r].empty();
   }
-  if (missed) fail_locked(head_ + ": " + names_[rank] + " has left while calls wait for it");
+  if (missed)
+    fail_locked(head_ + ": " + names_[rank] + " has left the group while calls wait for it");
   wake_all();
 }
 
@@ -122,12 +123,12 @@ void GroupState::start(PendingCall& call, double timeout) {
   comm_support::point_to_point(call.desc.kind) ? enqueue_message(call) : enqueue_collective(call);
 }
 
-// A call that can never be matched any more fails at once.
+// A call that can no longer be matched fails at once.
 void GroupState::check_present(const PendingCall& call) {
   const bool message = comm_support::point_to_point(call.desc.kind);
   for (uint32_t r = 0; r < size_; ++r)
     if (presence_[r] == Presence::kLeft && (!message || r == call.desc.peer)) {
-      fail_locked(head_ + ": " + call.text + " cannot start: " + names_[r] + " has left");
+      fail_locked(head_ + ": " + call.text + " cannot start: " + names_[r] + " has left the group");
       throw_failure();
     }
 }
@@ -207,7 +208,7 @@ void GroupState::execute_chunk(Lock& lock, PendingCall& call) noexcept {
   lock.lock();
   --matched.running;
   if (failed_)
-    wake_all();  // whoever waits for its memory to be let go
+    wake_all();  // for threads that wait until its memory is unused
   else if (--matched.left == 0)
     complete(matched);
 }
@@ -222,7 +223,7 @@ void GroupState::finish(PendingCall& call) {
       if (!call.matched || call.matched->running == 0) break;
       wake_[call.rank].wait(lock);
     } else if (PendingCall* chunk = ready_[call.rank].pop()) {
-      execute_chunk(lock, *chunk);  // rather than wait for this rank's thread to wake up
+      execute_chunk(lock, *chunk);  // faster than waiting for this rank's thread to wake up
     } else if (call.state == PendingCall::State::kMatched) {
       wake_[call.rank].wait(lock);
     } else if (wake_[call.rank].wait_until(lock, call.deadline) == std::cv_status::timeout &&
@@ -239,7 +240,7 @@ void GroupState::finish(PendingCall& call) {
 void GroupState::cancel(PendingCall& call) noexcept {
   Lock lock(mutex_);
   if (call.state == PendingCall::State::kIdle || call.state == PendingCall::State::kDone) return;
-  fail_locked(head_ + ": " + names_[call.rank] + " gave up " + call.text + " before its end");
+  fail_locked(head_ + ": " + names_[call.rank] + " destroyed " + call.text + " before it finished");
   while (call.matched && call.matched->running > 0) wake_[call.rank].wait(lock);
 }
 
@@ -252,7 +253,7 @@ void GroupState::abort(std::string_view text) noexcept {
   }
 }
 
-// From here on no chunk begins, and no call is in any queue.
+// From here on no chunk starts, and no call is in any queue.
 void GroupState::fail_locked(std::string text) noexcept {
   if (failed_) return;
   failure_ = std::move(text);

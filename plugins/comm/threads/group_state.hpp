@@ -1,7 +1,8 @@
-// State that the ranks of one group share: calls are matched here, split into chunks and run by the ranks' own threads.
+// State that the ranks of one group share: calls are matched here, split into chunks and run by the
+// ranks' own threads.
 //
-// Nobody ever waits inside a call: a chunk is handed out only when every rank has started, and is then plain work on memory. So no
-// order of finish() among several groups can lock up.
+// No call ever blocks while it runs: a chunk is handed out only when every rank has started, and is
+// then plain work on memory. So no order of finish() among several groups can deadlock.
 #pragma once
 
 #include <plait/comm.h>
@@ -25,24 +26,24 @@ using Clock = std::chrono::steady_clock;
 
 struct MatchedCalls;
 
-// One prepared call of one rank. Everything but the first block is guarded by the group's lock.
+// One prepared call of one rank. Everything after the first block is guarded by the group's lock.
 struct PendingCall {
   PendingCall(uint32_t r, const plait_comm_desc& d, std::string what, uint32_t size)
       : rank(r), desc(d), text(std::move(what)), rows(size) {}
   const uint32_t rank;
   const plait_comm_desc desc;
   const std::string text;         // for messages
-  std::vector<const void*> rows;  // (R) scratch of this rank's chunk
+  std::vector<const void*> rows;  // (R) scratch memory for this rank's chunk
 
   enum class State { kIdle, kStarted, kMatched, kDone };
   State state = State::kIdle;
-  uint64_t index = 0;  // how many collectives its rank had started before
+  uint64_t index = 0;  // collectives that its rank had started before
   Clock::time_point deadline;
-  MatchedCalls* matched = nullptr;  // once matched
-  PendingCall* next = nullptr;      // in the queue it waits in
+  MatchedCalls* matched = nullptr;  // set when the call is matched
+  PendingCall* next = nullptr;      // next call in the same queue
 };
 
-// Calls in order; no memory of its own.
+// Calls in order; allocates no memory.
 class CallQueue {
  public:
   bool empty() const { return !head_; }
@@ -54,29 +55,30 @@ class CallQueue {
   PendingCall *head_ = nullptr, *tail_ = nullptr;
 };
 
-// Calls of all ranks that belong together.
+// The matching calls of all ranks.
 struct MatchedCalls {
   std::vector<PendingCall*> members;  // (R) by rank; of a message: sender, receiver
-  uint32_t left = 0;                  // chunks not yet done
-  uint32_t running = 0;               // chunks being done now
+  uint32_t left = 0;                  // chunks that are not done
+  uint32_t running = 0;               // chunks that are running
 };
 
 class GroupState {
  public:
   explicit GroupState(const comm_support::Members& first);
 
-  // Takes a member's place. Throws PLAIT_ERR_PEER when the group has failed or the place is taken.
+  // Registers a member. Throws PLAIT_ERR_PEER if the group has failed or the rank has joined
+  // already.
   void join(const comm_support::Members& member);
-  // Waits until all have joined; throws PLAIT_ERR_PEER naming the missing.
+  // Waits until all members have joined; throws PLAIT_ERR_PEER naming the missing ones.
   void wait_for_all(const comm_support::Members& member, double seconds);
   void leave(uint32_t rank) noexcept;
-  // Carries out chunks of this rank until it leaves: the body of its thread.
+  // Processes chunks of this rank until it leaves: the body of its thread.
   void run_worker(uint32_t rank) noexcept;
 
-  void reserve();  // makes space for one more call; before it is started
+  void reserve();  // makes space for one more call; call it before the start
   void start(PendingCall& call, double timeout);
   void finish(PendingCall& call);
-  // Before a call's memory goes: a call under way ends the group.
+  // Call it before the memory of a call is freed: a call in flight ends the group.
   void cancel(PendingCall& call) noexcept;
   void abort(std::string_view text) noexcept;
 
@@ -107,10 +109,10 @@ class GroupState {
   std::vector<Presence> presence_;
   std::vector<uint64_t> started_;     // (R) collectives
   std::vector<CallQueue> waiting_;    // (R) collectives not yet matched
-  std::vector<CallQueue> sends_;      // (R, R) from, to; not yet matched
+  std::vector<CallQueue> sends_;      // (R, R) from, to; not matched yet
   std::vector<CallQueue> receives_;   // (R, R) from, to
-  std::vector<CallQueue> ready_;      // (R) calls whose chunk that rank is to do
-  std::deque<MatchedCalls> matched_;  // as many as there are calls
+  std::vector<CallQueue> ready_;      // (R) calls whose chunk that rank is to process
+  std::deque<MatchedCalls> matched_;  // one for each prepared call
   std::vector<MatchedCalls*> free_;
   std::string failure_;
   std::atomic<bool> failed_{false};  // read without the lock between parts of a chunk

@@ -1,4 +1,5 @@
-// data-csv: numbers from a CSV file. Fields "input" f32 (I), "target" f32 (T) or i32, "weight" f32 ().
+// data-csv: numbers from a CSV file. Fields "input" f32 (I), "target" f32 (T) or i32, "weight" f32
+// ().
 #include "plugins/data/csv/csv_file.hpp"
 #include "plugins/data/memory_dataset.hpp"
 
@@ -9,8 +10,8 @@ constexpr plait_option kCsv[] = {
     opt_path("path", nullptr, "the file"),
     opt_bool("header", "true",
              "the first line names the columns; without one they are called 0, 1, 2, …"),
-    opt_choice("separator", "\",\"", ",|;|tab|space", "what stands between two cells"),
-    opt_texts("input", "[]", "columns of the input; empty: all that are neither target nor weight"),
+    opt_choice("separator", "\",\"", ",|;|tab|space", "separator between two cells"),
+    opt_texts("input", "[]", "columns of the input; empty: all except target and weight"),
     opt_texts("target", "[]", "columns of the target; empty: none"),
     opt_choice("target_type", "\"f32\"", "f32|i32", "f32: values; i32: labels, one column"),
     opt_text("weight", "\"\"", "column of the samples' weights; empty: all 1"),
@@ -37,7 +38,7 @@ class Csv : public data::MemoryDataset {
     add("input", PLAIT_FIELD_INPUT, Shape({static_cast<int64_t>(t.inputs)}), t.rows,
         std::move(t.input));
     if (t.targets) {
-      // One label is a scalar of a sample: labels of a batch are (B).
+      // One label is a scalar of a sample: the labels of a batch are (B).
       Shape shape({static_cast<int64_t>(t.targets)});
       if (request.integer_target)
         shape = t.targets == 1 ? Shape({}, PLAIT_I32) : Shape(shape.dims, PLAIT_I32);

@@ -53,7 +53,7 @@ std::string_view Cells::quoted() {
   while (true) {
     const size_t end = text_.find('"', begin);
     if (end == std::string_view::npos)
-      bad("a quote opens here and never closes; close it, or double it to mean itself");
+      bad("the quote that opens here is never closed; close it, or double it for a literal one");
     for (size_t i = begin; i < end; ++i) line_ += text_[i] == '\n';
     scratch_.append(text_, begin, end - begin);
     at_ = end + 1;

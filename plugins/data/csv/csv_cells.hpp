@@ -1,4 +1,4 @@
-// Cuts a CSV text into cells.
+// Splits a CSV text into cells.
 #pragma once
 
 #include "plugins/data/csv/csv_file.hpp"
@@ -16,9 +16,10 @@ class Cells {
     line_ = 1;
   }
 
-  // The next line with anything in it, or false at the end.
+  // Advances to the next non-empty line; false at the end.
   bool next_line();
-  // The next cell of this line, or false when the line is over. The view lives until the next call.
+  // Reads the next cell of this line; false after the last one. The view is valid until the next
+  // call.
   bool next_cell(std::string_view& cell);
 
   int64_t line() const { return cell_line_; }      // of the last cell, from 1

@@ -18,7 +18,7 @@ std::string shown(std::string_view cell) {
   return "'" + text + (cell.size() > 40 ? "…'" : "'");
 }
 
-// What each column is for, and where in its row the value goes.
+// The role of each column, and the offset of its value in the row.
 class Layout {
  public:
   Layout(const SourceFile& source, const Request& request, std::vector<std::string> names)
@@ -47,7 +47,7 @@ class Layout {
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found == names_.end())
       fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names column '" + name +
-                                 "', which is not there; " + known());
+                                 "', which does not exist; " + known());
     if (std::find(found + 1, names_.end(), name) != names_.end())
       fail(PLAIT_ERR_DATA,
            source_.text() + ", line 1: two columns are called '" + name + "'; rename one");
@@ -86,7 +86,7 @@ double number(const Cells& cells, std::string_view cell, const std::string& name
     cells.bad(shown(cell) + " does not fit a 64-bit number; scale the column");
   if (status != std::errc() || end != text.data() + text.size())
     cells.bad(shown(cell) + " in column " + shown(name) +
-              " is no number; name the columns to read in `input`");
+              " is not a number; name the columns to read in `input`");
   if (!std::isfinite(value)) cells.bad(shown(cell) + " is not finite; fill it or drop the line");
   return value;
 }
@@ -100,7 +100,8 @@ float real(const Cells& cells, std::string_view cell, const std::string& name) {
 int32_t integer(const Cells& cells, std::string_view cell, const std::string& name) {
   const double value = number(cells, cell, name);
   if (value != std::floor(value) || value < -2147483648.0 || value > 2147483647.0)
-    cells.bad(shown(cell) + " is no 32-bit integer, expected one as target_type is \"i32\"");
+    cells.bad(shown(cell) +
+              " is not a 32-bit integer, expected one because target_type is \"i32\"");
   return static_cast<int32_t>(value);
 }
 
@@ -114,7 +115,7 @@ std::vector<std::string> column_names(Cells& cells, const Request& request) {
   return names;
 }
 
-// Reads one line into row `table.rows`; room for it is there.
+// Reads one line into row `table.rows`, whose memory is allocated already.
 void read_row(Cells& cells, const Layout& layout, const Request& request, Table& table) {
   float* input = table.input.as<float>() + static_cast<size_t>(table.rows) * layout.inputs();
   const size_t target = static_cast<size_t>(table.rows) * layout.targets();
@@ -174,7 +175,7 @@ Table parse(const SourceFile& source, std::string_view text, const Request& requ
     read_row(cells, layout, request, table);
     ++table.rows;
   }
-  if (table.rows == 0) source.bad(text.size(), "there is a header and no row after it");
+  if (table.rows == 0) source.bad(text.size(), "the file has a header but no rows");
   table.input.shrink();
   table.target.shrink();
   table.weight.shrink();

@@ -1,4 +1,5 @@
-// CSV as RFC 4180 has it: cells by a separator, optionally in double quotes ("" inside is a quote), lines by LF or CRLF.
+// CSV as in RFC 4180: cells between separators, optionally in double quotes ("" inside is a quote),
+// lines ending in LF or CRLF.
 #pragma once
 
 #include "plugins/data/bytes.hpp"
@@ -9,17 +10,17 @@
 
 namespace plait::data::csv {
 
-// What to read. Columns by their names in the header, or without one by their number from 0.
+// The columns to read: by their names in the header, or without a header by their numbers from 0.
 struct Request {
   bool header = true;
   char separator = ',';
-  std::vector<std::string> input;   // empty: every column that is nothing else
+  std::vector<std::string> input;   // empty: every column without another role
   std::vector<std::string> target;  // may be empty
   std::string weight;               // empty: none
   bool integer_target = false;      // i32 in place of f32
 };
 
-// N rows. Cells that are not asked for are not read as numbers.
+// N rows. Only the requested cells are parsed as numbers.
 struct Table {
   int64_t rows = 0;
   size_t inputs = 0, targets = 0;

@@ -1,4 +1,4 @@
-// data-idx: MNIST's format, plain or .gz. Fields "image" u8 (rows, columns) and "label" u8 ().
+// data-idx: the MNIST format, plain or .gz. Fields "image" u8 (rows, columns) and "label" u8 ().
 #include "plugins/data/idx/idx_file.hpp"
 #include "plugins/data/memory_dataset.hpp"
 
@@ -34,7 +34,7 @@ class Idx : public data::MemoryDataset {
 };
 }  // namespace
 
-PLAIT_PLUGIN("data-idx", "0.1.0", "Apache-2.0", "IDX files, as MNIST has them") {
+PLAIT_PLUGIN("data-idx", "0.1.0", "Apache-2.0", "IDX files, the format of MNIST") {
   static const auto idx = dataset<Idx>("idx", "images and labels in IDX files, plain or .gz", kIdx);
   host.add(idx);
 }

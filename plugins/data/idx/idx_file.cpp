@@ -43,7 +43,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Unpacks up to n bytes more; fewer only at the end of the file.
+  // Unpacks up to n more bytes; fewer only at the end of the file.
   size_t read(uint8_t* to, size_t n) {
     size_t done = 0;
     while (done < n && !ended_) {
@@ -79,7 +79,7 @@ class Inflater {
   }
   [[noreturn]] void refuse(int status) {
     if (status == Z_BUF_ERROR && at_ == packed_.size())
-      source_.bad(at_, std::string("the gzip data is cut off here") + kRefetch);
+      source_.bad(at_, std::string("the gzip data is truncated here") + kRefetch);
     source_.bad(at_, std::string("damaged gzip data (") + (z_.msg ? z_.msg : "no reason given") +
                          ")" + kRefetch);
   }
@@ -91,7 +91,7 @@ class Inflater {
   bool ended_ = false;
 };
 
-// Grows as the values really come, so that a declared size alone allocates nothing.
+// Grows with the values that are really unpacked, so that a declared size alone allocates nothing.
 Bytes unpack(const SourceFile& source, std::span<const uint8_t> packed) {
   constexpr size_t kStep = 1 << 20;
   Inflater inflater(source, packed);
@@ -123,7 +123,7 @@ Header read_header(const SourceFile& source, std::span<const uint8_t> head) {
     char found[32];
     std::snprintf(found, sizeof found, "%02x %02x %02x %02x", head[0], head[1], head[2], head[3]);
     source.bad(0, std::string("the magic number is ") + found +
-                      ", expected 00 00 08 and the number of dimensions; this is no IDX file: "
+                      ", expected 00 00 08 and the number of dimensions; this is not an IDX file: "
                       "check the path");
   }
   if (head[2] != 0x08)
@@ -136,7 +136,7 @@ Header read_header(const SourceFile& source, std::span<const uint8_t> head) {
   Header header;
   header.offset = 4 + 4 * ndim;
   if (head.size() < header.offset)
-    source.bad(head.size(), "the header is cut off: " + std::to_string(head.size()) +
+    source.bad(head.size(), "the header is truncated: " + std::to_string(head.size()) +
                                 " bytes, expected " + std::to_string(header.offset) + kRefetch);
   uint64_t values = 1;
   for (size_t i = 0; i < ndim; ++i) {

@@ -1,4 +1,5 @@
-// The IDX format of MNIST: two zero bytes, a type code, the number of dimensions R, R big-endian u32 extents, then the values row-major.
+// The IDX format of MNIST: two zero bytes, a type code, the number of dimensions R, R big-endian
+// u32 extents, then the values, row-major.
 #pragma once
 
 #include "plugins/data/bytes.hpp"
@@ -7,18 +8,19 @@
 
 namespace plait::data::idx {
 
-// What a header says, checked against the size of what follows. Values are u8.
+// The contents of a header, checked against the size of the values. Values are u8.
 struct Header {
   std::vector<int64_t> dims;
   size_t offset = 0;   // of the first value
   uint64_t total = 0;  // header and values, in bytes
 };
 
-// Reads the header at the beginning of `head`, which may be more than the header. Errors: PLAIT_ERR_DATA.
+// Reads the header at the start of `head`, which may be longer than the header. Errors:
+// PLAIT_ERR_DATA.
 Header read_header(const SourceFile& source, std::span<const uint8_t> head);
 
 // The bytes of a plain or gzip-compressed file, unpacked, and their header; sizes are exact.
-// Unpacking stops as soon as there is more than the header declares.
+// Unpacking stops at the first byte beyond the size that the header declares.
 struct File {
   Header header;
   Bytes bytes;

@@ -1,4 +1,5 @@
-// data-npy: arrays saved by NumPy, samples along the first axis. Fields "input", "target" and "weight"; f8 becomes f32.
+// data-npy: arrays saved by NumPy, samples along the first axis. Fields "input", "target" and
+// "weight"; f8 becomes f32.
 #include "plugins/data/memory_dataset.hpp"
 #include "plugins/data/npy/npy_file.hpp"
 

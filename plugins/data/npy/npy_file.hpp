@@ -1,4 +1,5 @@
-// NumPy's .npy, versions 1 to 3: magic, version, length of a header that is a Python dict, then the values.
+// NumPy's .npy format, versions 1 to 3: magic, version, length of the header, the header (a Python
+// dict), then the values.
 #pragma once
 
 #include "plugins/data/bytes.hpp"
@@ -7,9 +8,9 @@
 
 namespace plait::data::npy {
 
-// What a header says, checked against the size of the file.
+// The contents of a header, checked against the size of the file.
 struct Header {
-  uint32_t dtype = 0;  // of the file's values; bool is PLAIT_U8
+  uint32_t dtype = 0;  // of the values in the file; bool is PLAIT_U8
   std::vector<int64_t> dims;
   size_t offset = 0;  // of the first value
 };

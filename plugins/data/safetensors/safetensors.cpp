@@ -1,5 +1,5 @@
-// data-safetensors: tensors of a safetensors file, samples along the first axis. Fields have the tensors' names; F64 becomes
-// f32.
+// data-safetensors: tensors of a safetensors file, samples along the first axis. Fields have the
+// names of the tensors; F64 becomes f32.
 #include "plugins/data/memory_dataset.hpp"
 #include "plugins/data/safetensors/tensor_file.hpp"
 
@@ -48,7 +48,7 @@ class Safetensors : public data::MemoryDataset {
       known += (i ? ", '" : "'") + entries_[i].name + "'";
     if (entries_.size() > 20) known += ", …";
     fail(PLAIT_ERR_CONFIG, source_.text() + ": " + option + " names tensor '" + name +
-                               "', which is not there; the tensors are " + known);
+                               "', which does not exist; the tensors are " + known);
   }
 
   void add_tensor(const std::string& name, uint32_t role, const char* option) {
@@ -76,7 +76,7 @@ class Safetensors : public data::MemoryDataset {
     add(name.c_str(), role, sample, e->shape[0], std::move(bytes));
   }
 
-  std::unique_ptr<data::TensorFile> file_;  // while the dataset opens
+  std::unique_ptr<data::TensorFile> file_;  // only while the dataset opens
   data::SourceFile source_;
   std::vector<SafetensorsEntry> entries_;
 };

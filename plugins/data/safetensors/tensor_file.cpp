@@ -4,7 +4,7 @@
 
 namespace plait::data {
 namespace {
-constexpr uint64_t kMostHeader = 100'000'000;  // more is refused by its size alone
+constexpr uint64_t kMostHeader = 100'000'000;  // larger headers are refused without reading them
 }
 
 TensorFile::TensorFile(SourceFile source) : source_(std::move(source)) {
@@ -16,8 +16,8 @@ TensorFile::TensorFile(SourceFile source) : source_(std::move(source)) {
     const int reason = errno;
     ::close(fd_);
     errno = reason;
-    if (!known) refuse("cannot ask for its size");
-    fail(PLAIT_ERR_IO, source_.text() + ": is no regular file; give the path of a file");
+    if (!known) refuse("cannot get its size");
+    fail(PLAIT_ERR_IO, source_.text() + ": is not a regular file; give the path of a file");
   }
   size_ = static_cast<uint64_t>(s.st_size);
 }
@@ -45,8 +45,8 @@ void TensorFile::read_at(uint64_t offset, uint8_t* out, size_t size) const {
 }
 
 std::vector<support::SafetensorsEntry> TensorFile::entries() const {
-  // The parser wants the file as a whole but looks at the header alone: the rest is reserved and never touched, so it takes no
-  // memory.
+  // The parser expects the whole file but reads only the header: the rest is reserved and never
+  // touched, so it takes no memory.
   Bytes file(static_cast<size_t>(size_));
   uint64_t header = 0;
   const auto front = static_cast<size_t>(std::min<uint64_t>(8, size_));

@@ -1,5 +1,5 @@
-// A safetensors file open for reading: header first, then one tensor at a time straight into its own memory. Never mapped, so a
-// file that somebody cuts short meanwhile is an error and no signal.
+// A safetensors file open for reading: first the header, then one tensor at a time straight into
+// its own memory. Never mapped, so a file that is truncated meanwhile gives an error and no signal.
 #pragma once
 
 #include "plugins/data/bytes.hpp"
@@ -11,15 +11,15 @@ namespace plait::data {
 
 class TensorFile {
  public:
-  // Errors: those of read_file().
+  // Throws the errors of read_file().
   explicit TensorFile(SourceFile source);
   ~TensorFile();
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
   const SourceFile& source() const { return source_; }
-  // What the header says. Errors: PLAIT_ERR_DATA.
+  // Reads the header. Errors: PLAIT_ERR_DATA.
   std::vector<support::SafetensorsEntry> entries() const;
-  // Errors: PLAIT_ERR_DATA when the file has become shorter, PLAIT_ERR_IO.
+  // Errors: PLAIT_ERR_DATA if the file has become shorter, PLAIT_ERR_IO.
   Bytes read(const support::SafetensorsEntry& entry) const;
 
  private:

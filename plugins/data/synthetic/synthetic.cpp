@@ -1,5 +1,6 @@
-// data-synthetic: made-up samples that can be learned, the same on every machine. x is uniform with variance 1; the label is the
-// largest of `classes` fixed random linear functions of x. Without classes, the target is one such function itself.
+// data-synthetic: generated samples that can be learned, the same on every machine. x is uniform
+// with variance 1; the label is the index of the largest of `classes` fixed random linear functions
+// of x. Without classes, the target is the value of one such function.
 #include "plugins/data/memory_dataset.hpp"
 
 #include <cmath>
@@ -8,26 +9,27 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kSynthetic[] = {
-    in_unit(at_least(opt_int("samples", "1024", "how many"), 0), "samples"),
+    in_unit(at_least(opt_int("samples", "1024", "number of samples"), 0), "samples"),
     at_least(opt_ints("shape", "[16]", "extents of one sample"), 1),
     at_least(opt_int("classes", "4", "number of labels; 0: a real target, for regression"), 0),
-    at_least(opt_int("seed", "0", "which linear functions, and which samples"), 0),
+    at_least(opt_int("seed", "0", "seed of the linear functions and of the samples"), 0),
     at_least(opt_int("first", "0",
-                     "index of the first sample: give evaluation a range of its own, same seed"),
+                     "index of the first sample; evaluate on another range with the same seed"),
              0),
 };
 
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 enum Stream : uint64_t { kSample = 1, kTeacher = 2 };
 
-// A well mixed 64-bit number for each (seed, stream, index): the finaliser of MurmurHash3, twice over.
+// A well mixed 64-bit number for each (seed, stream, index): the finaliser of MurmurHash3, applied
+// twice.
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
   x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
   return x ^ (x >> 33);
 }
 
-// Uniform in ±sqrt(3), so that the variance is 1. Exact arithmetic up to the last factor.
+// Uniform in ±sqrt(3), so that the variance is 1. The arithmetic is exact up to the last factor.
 class Random {
  public:
   Random(uint64_t seed, Stream stream) : key_(mix(mix(seed + 0x9e3779b97f4a7c15ULL) + stream)) {}
@@ -122,7 +124,7 @@ class Synthetic : public data::MemoryDataset {
 };
 }  // namespace
 
-PLAIT_PLUGIN("data-synthetic", "0.1.0", "Apache-2.0", "Made-up samples that can be learned") {
+PLAIT_PLUGIN("data-synthetic", "0.1.0", "Apache-2.0", "Generated samples that can be learned") {
   static const auto synthetic = dataset<Synthetic>(
       "synthetic", "random samples with labels that a linear function decides", kSynthetic);
   host.add(synthetic);

@@ -18,11 +18,11 @@ constexpr plait_option kOptions[] = {
         kMostThreads),
     opt_bool("bind", "true", "bind each compute thread to a core of its own"),
     opt_bool("bind_caller", "true",
-             "bind the thread that runs the programs too; it gets its cores back when the device "
+             "also bind the thread that runs the programs; its cores are restored when the device "
              "closes"),
     at_least(opt_int("first_core", "-1",
-                     "which of the process's cores to count from when binding; -1: bind only if "
-                     "all are used"),
+                     "index of the first core to bind to, among the process's cores; -1: bind "
+                     "only if all of them are used"),
              -1),
     opt_bool("huge_pages", "true", "ask for huge pages for blocks of 4 MiB and more")};
 

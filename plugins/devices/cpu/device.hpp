@@ -1,4 +1,5 @@
-// The device `cpu`: memory, threads and options. Work runs at once, in the caller's thread and the OpenMP pool behind it.
+// The device `cpu`: memory, threads and options. Work runs immediately, in the calling thread and
+// its OpenMP pool.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace plait::cpu {
 class CpuDevice {
  public:
   static std::span<const plait_option> options();
-  // What kernels get: the option, or all allowed cores.
+  // The number of threads for kernels: the option, or all allowed cores.
   static uint32_t threads(const Options& o);
 
   CpuDevice(const Host& host, const Options& o);
@@ -29,7 +30,7 @@ class CpuDevice {
   std::string summary_;
 };
 
-// The kernels, best first within each op; see kernels/.
+// The kernels, best first for each op; see kernels/.
 std::vector<plait_kernel_item> kernels();
 
 }  // namespace plait::cpu

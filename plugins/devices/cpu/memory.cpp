@@ -31,7 +31,7 @@ void* Memory::alloc(uint64_t bytes) {
   uint64_t size = 0;
   if (bytes < (uint64_t{1} << 62)) {
     size = round_up(std::max<uint64_t>(bytes, 1), kPage);
-    // Mapped with room to align, and the rest given back.
+    // Maps extra bytes for the alignment and unmaps the rest.
     raw = mmap(nullptr, size + align - kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                -1, 0);
   }
@@ -44,7 +44,8 @@ void* Memory::alloc(uint64_t bytes) {
   const auto before = static_cast<uint64_t>(p - first), after = align - kPage - before;
   if (before) munmap(first, before);
   if (after) munmap(p + size, after);
-  // A wish: without it the memory works the same. The end stays in small pages, so that no more is used than was asked for.
+  // Only a hint: without it the memory works the same. The end stays in small pages, so that no
+  // more memory is used than requested.
   if (huge) madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);
   mappings_.emplace_back(p, size);
   return p;

@@ -1,4 +1,4 @@
-// Memory of the CPU device: one mapping per allocation, zero, in huge pages where they pay.
+// Memory of the CPU device: one zeroed mapping per allocation, in huge pages where they pay.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace plait::cpu {
 
-// All live mappings; what is left is unmapped by the destructor. One thread at a time.
+// All live mappings; the destructor unmaps the remaining ones. One thread at a time.
 class Memory {
  public:
   explicit Memory(bool huge_pages) : huge_pages_(huge_pages) {}
@@ -15,9 +15,10 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // At least 64-aligned (a page; 2 MiB from 4 MiB on). Throws plait::Error (PLAIT_ERR_MEMORY) with the size.
+  // Aligned to at least 64 (to a page; to 2 MiB from 4 MiB on). Throws plait::Error
+  // (PLAIT_ERR_MEMORY) with the size.
   void* alloc(uint64_t bytes);
-  // Ignores what alloc() did not return.
+  // Ignores pointers that alloc() did not return.
   void free(void* memory) noexcept;
 
  private:

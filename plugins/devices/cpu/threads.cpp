@@ -10,14 +10,14 @@
 namespace plait::cpu {
 namespace {
 
-// Cores of one thread of this process (0: the caller) join `all`.
+// Adds the cores of one thread of this process (0: the caller) to `all`.
 void join_cores(pid_t thread, cpu_set_t& all) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(thread, sizeof(set), &set) == 0) CPU_OR(&all, &all, &set);
 }
 
-// A refusal costs speed, not results.
+// A refusal costs only speed.
 void bind_self(int core) noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);

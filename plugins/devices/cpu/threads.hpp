@@ -1,8 +1,9 @@
-// Which cores the CPU device computes on.
+// The cores that the CPU device computes on.
 //
-// Kernels are parallel by OpenMP, whose pool belongs to the thread that calls it. The threads of the pool are bound to cores,
-// one each, because a virtual machine may otherwise leave two busy threads on one core. The calling thread is part of its pool
-// and is bound with it (unless `caller` is false); it gets its old cores back when the device closes.
+// Kernels are parallelised with OpenMP, whose pool belongs to the calling thread. The threads of
+// the pool are bound to cores, one each, because a virtual machine may otherwise run two busy
+// threads on one core. The calling thread is part of its pool and is bound too (unless `caller` is
+// false); its former cores are restored when the device closes.
 #pragma once
 
 #include <pthread.h>
@@ -15,16 +16,16 @@
 
 namespace plait::cpu {
 
-// Cores that any thread of this process may run on, in ascending order; never empty. Of all threads, because the calling one
-// may be bound by another device.
+// Cores that any thread of this process may run on, in ascending order; never empty. All threads
+// are considered, because another device may have bound the calling one.
 std::vector<int> allowed_cores();
 
 class Binding {
  public:
-  // `first_core`: index among the allowed cores of the caller's place; worker i gets the i-th after it. Below 0: bind only
-  // when `threads` takes all allowed cores, from the first.
+  // `first_core`: index of the caller's core among the allowed ones; worker i gets the i-th after
+  // it. Below 0: bind only if `threads` takes all allowed cores, from the first.
   Binding(int threads, int64_t first_core, bool workers, bool caller);
-  ~Binding();  // callers get their cores back
+  ~Binding();  // restores the cores of the calling threads
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
 
@@ -44,7 +45,7 @@ class Binding {
 
   std::vector<int> cores_;  // of thread i of the pool
   bool active_ = false, caller_ = false;
-  std::array<Bound, 16> bound_;  // threads that run programs; further ones are left alone
+  std::array<Bound, 16> bound_;  // threads that run programs; further ones are not bound
   std::atomic<size_t> count_{0};
 };
 

@@ -1,4 +1,5 @@
-// The device `reference`: every op in plain loops, in double, on one thread. It is what other devices are compared with.
+// The device `reference`: every op in plain loops, in double, on one thread. Other devices are
+// compared with it.
 #include <cstdlib>
 
 #include <plait/plugin.hpp>
@@ -19,7 +20,7 @@ class Reference {
     out.summary = "plain loops in double, 1 thread";
   }
   void* alloc(uint64_t bytes) {
-    constexpr uint64_t kAlign = 64, kMost = uint64_t{1} << 40;  // no machine for this has a TiB
+    constexpr uint64_t kAlign = 64, kMost = uint64_t{1} << 40;  // no machine it runs on has a TiB
     const uint64_t size = (bytes / kAlign + 1) * kAlign;
     void* p = bytes < kMost ? std::aligned_alloc(kAlign, size) : nullptr;
     if (!p)

@@ -1,6 +1,6 @@
 // layer-activation: element-wise functions, and softmax over the last axis.
 //
-// The engine recognises relu, tanh, sigmoid, gelu, gelu_tanh and silu by their ops and folds them into the matmul before.
+// The engine fuses some of them into the preceding matmul; it recognises them by their ops.
 #include <plait/plugin.hpp>
 
 #include <numbers>
@@ -46,14 +46,14 @@ PLAIT_PLUGIN("layer-activation", "0.1.0", "Apache-2.0", "Activation functions") 
       layer<build_relu>("relu", "max(x, 0)"),
       layer<build_gelu>("gelu",
                         "x·Φ(x) with the exact normal distribution: 0.5x(1 + erf(x/sqrt 2))"),
-      layer<build_gelu_tanh>("gelu_tanh", "gelu by its tanh approximation, as GPT-2 has it"),
+      layer<build_gelu_tanh>("gelu_tanh", "the tanh approximation of gelu, as in GPT-2"),
       layer<build_silu>("silu", "x·sigmoid(x), also called swish"),
       layer<build_tanh>("tanh", "hyperbolic tangent"),
       layer<build_sigmoid>("sigmoid", "1/(1 + exp(-x))"),
       layer<build_leaky_relu>("leaky_relu", "x where positive, slope·x elsewhere", kLeakyRelu),
       layer<build_softplus>("softplus", "log(1 + exp(beta·x))/beta, a smooth relu", kSoftplus),
       layer<build_softmax>("softmax",
-                           "probabilities over the last axis; cross_entropy wants logits instead"),
+                           "probabilities over the last axis; cross_entropy takes logits instead"),
   };
   for (const auto& item : items) host.add(item);
 }

@@ -1,12 +1,12 @@
-// layer-dropout: zeroes a random share of the values while training. The mask depends on (seed, step, layer's name, index of
-// the value) alone, so it is the same however the run is split.
+// layer-dropout: zeroes a random fraction of the values in training. The mask depends only on
+// (seed, step, layer's name, index of the value), so it is the same however the run is split.
 #include <plait/plugin.hpp>
 
 namespace {
 using namespace plait;
 
 constexpr plait_option kDropout[] = {
-    below(at_least(opt_real("p", "0.1", "share of the values that become 0"), 0), 1)};
+    below(at_least(opt_real("p", "0.1", "fraction of the values set to 0"), 0), 1)};
 
 Value build_dropout(Builder& b, const Options& o, std::span<const Value> in) {
   const double p = o.real("p");

@@ -7,7 +7,7 @@ using namespace plait;
 constexpr plait_option kEmbedding[] = {
     at_least(opt_int("vocabulary", nullptr, "number of different ids"), 1),
     at_least(opt_int("width", nullptr, "length of a row"), 1),
-    at_least(opt_real("std", "1.0", "standard deviation that the rows start with"), 0),
+    at_least(opt_real("std", "1.0", "standard deviation of the initial rows"), 0),
 };
 
 // ids (B,…) integers → (B,…,width)

@@ -1,5 +1,5 @@
-// layer-loss: losses. Each gives {sum over samples of weight·loss, sum of weights}; the engine divides once per step. With all
-// weights 1 that is what PyTorch calls reduction "mean".
+// layer-loss: losses. Each returns {sum over samples of weight·loss, sum of weights}; the engine
+// divides once per step. If all weights are 1 this equals PyTorch's reduction "mean".
 #include "plugins/layers/samples.hpp"
 
 namespace {
@@ -9,7 +9,7 @@ using Sums = std::pair<Value, Value>;
 
 constexpr plait_option kCrossEntropy[] = {below(
     at_least(
-        opt_real("label_smoothing", "0.0", "share of the target spread evenly over all classes"),
+        opt_real("label_smoothing", "0.0", "fraction of the target spread evenly over all classes"),
         0),
     1)};
 Sums build_cross_entropy(Builder& b, const Options& o, In in) {
@@ -37,7 +37,8 @@ Sums build_huber(Builder& b, const Options& o, In in) {
                                 select(size <= delta, 0.5 * (d * d), delta * (size - 0.5 * delta)));
 }
 
-// -t·log σ(x) - (1-t)·log(1-σ(x)) without overflow; (x + |x|)/2 is max(x, 0) with gradient 1/2 at 0.
+// -t·log σ(x) - (1-t)·log(1-σ(x)) without overflow; (x + |x|)/2 is max(x, 0) with gradient 1/2
+// at 0.
 Sums build_binary_cross_entropy(Builder& b, const Options&, In in) {
   const auto [x, t] = samples::values(b, in);
   return samples::weighted_mean(b, 0.5 * (x + abs(x)) - x * t + log1p(exp(-abs(x))));
@@ -47,7 +48,7 @@ Sums build_binary_cross_entropy(Builder& b, const Options&, In in) {
 PLAIT_PLUGIN("layer-loss", "0.1.0", "Apache-2.0", "Losses") {
   static const plait_loss_item items[] = {
       loss<build_cross_entropy>("cross_entropy",
-                                "logits against integer labels; negative labels don't count",
+                                "logits against integer labels; negative labels are ignored",
                                 kCrossEntropy),
       loss<build_mse>("mse", "mean squared error"),
       loss<build_mae>("mae", "mean absolute error"),

@@ -7,7 +7,7 @@ using namespace plait;
 constexpr plait_option kNorm[] = {
     above(opt_real("eps", "1e-5", "added to the variance, so that constant rows stay finite"), 0)};
 
-// Width of the last axis, after a check that there is one. x (B,…,C).
+// Width of the last axis; checks that the input has one. x (B,…,C).
 int64_t width_of(const Builder& b, Value x, const char* layer) {
   const Shape shape = b.shape(x);
   if (shape.ndim() < 2 || shape.last() == 0 || !shape.is_float())

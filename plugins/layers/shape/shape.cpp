@@ -1,4 +1,4 @@
-// layer-shape: joining and cutting values. Axes count as in NumPy: 0 is the samples, -1 the last.
+// layer-shape: joining and slicing values. Axes count as in NumPy: 0 is the samples, -1 the last.
 #include <plait/plugin.hpp>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ Value build_mul(Builder&, const Options&, In in) {
   return product;
 }
 
-// The axis as a non-negative number. The samples' axis can't be cut or joined: it belongs to the engine.
+// The axis as a non-negative number. The samples' axis can't be joined or sliced: it belongs to the
+// engine.
 int64_t axis_of(const Builder& b, const Options& o, const char* layer, const Shape& shape) {
   const auto ndim = static_cast<int64_t>(shape.ndim());
   const int64_t given = o.integer("axis"), axis = given < 0 ? given + ndim : given;
@@ -54,7 +55,8 @@ Value build_concat(Builder& b, const Options& o, In in) {
 }
 
 constexpr plait_option kReshape[] = {at_least(
-    opt_ints("shape", nullptr, "extents of one sample; one of them may be -1: what is left"), -1)};
+    opt_ints("shape", nullptr, "extents of one sample; one of them may be -1 and is inferred"),
+    -1)};
 Value build_reshape(Builder& b, const Options& o, In in) {
   const Shape from = b.shape(in[0]);
   const std::span<const int64_t> wanted = o.integers("shape");
@@ -80,9 +82,9 @@ Value build_reshape(Builder& b, const Options& o, In in) {
 }
 
 constexpr plait_option kSlice[] = {
-    opt_int("axis", "-1", "the axis that is cut"),
-    opt_int("start", "0", "first index that stays; negative counts from the end"),
-    opt_int("stop", nullptr, "index after the last that stays; negative counts from the end"),
+    opt_int("axis", "-1", "the axis to slice"),
+    opt_int("start", "0", "first index to keep; negative counts from the end"),
+    opt_int("stop", nullptr, "index after the last one to keep; negative counts from the end"),
 };
 Value build_slice(Builder& b, const Options& o, In in) {
   const Shape shape = b.shape(in[0]);
@@ -93,15 +95,14 @@ Value build_slice(Builder& b, const Options& o, In in) {
   if (start < 0 || stop > extent || start >= stop)
     refuse(b, "slice",
            "start " + std::to_string(o.integer("start")) + " and stop " +
-               std::to_string(o.integer("stop")) +
-               " select nothing, or what is not there, of axis " + std::to_string(axis) +
-               " with extent " + std::to_string(extent) + " (shape " + shape.text() + "); set at " +
-               o.origin("stop"));
+               std::to_string(o.integer("stop")) + " select an empty or invalid range of axis " +
+               std::to_string(axis) + " with extent " + std::to_string(extent) + " (shape " +
+               shape.text() + "); set at " + o.origin("stop"));
   return b.op("slice", {in[0]}, {attr("axis", axis), attr("start", start), attr("stop", stop)});
 }
 }  // namespace
 
-PLAIT_PLUGIN("layer-shape", "0.1.0", "Apache-2.0", "Joining, cutting and reshaping values") {
+PLAIT_PLUGIN("layer-shape", "0.1.0", "Apache-2.0", "Joining, slicing and reshaping values") {
   static const auto add = layer<build_add>("add", "sum of the inputs", {}, 2, UINT32_MAX);
   static const auto mul = layer<build_mul>("mul", "product of the inputs", {}, 2, UINT32_MAX);
   static const auto concat = layer<build_concat>(

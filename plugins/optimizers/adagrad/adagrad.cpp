@@ -1,4 +1,5 @@
-// optimizer-adagrad: the gradient divided by the root of the sum of its squares so far. Decay is added to the gradient (L2).
+// optimizer-adagrad: the gradient divided by the root of the accumulated sum of its squares. Weight
+// decay is added to the gradient (L2).
 #include <plait/plugin.hpp>
 
 namespace {
@@ -8,7 +9,7 @@ constexpr plait_option kAdagrad[] = {
     at_least(opt_real("learning_rate_decay", "0.0",
                       "divides the learning rate by 1 + learning_rate_decay·(step - 1)"),
              0),
-    at_least(opt_real("initial_accumulator_value", "0.0", "what the sum of squares starts with"),
+    at_least(opt_real("initial_accumulator_value", "0.0", "initial value of the sum of squares"),
              0),
     above(opt_real("eps", "1e-10", "added to the root of the sum of squares"), 0),
 };

@@ -1,4 +1,5 @@
-// optimizer-adam: Adam with decay added to the gradient (L2). For decay apart from the gradient see adamw.
+// optimizer-adam: Adam with weight decay added to the gradient (L2). See adamw for decoupled weight
+// decay.
 #include "plugins/optimizers/moments.hpp"
 
 namespace {
@@ -10,7 +11,7 @@ Value build_adam(Builder& b, const Options& o, const Update& u) {
 }  // namespace
 
 PLAIT_PLUGIN("optimizer-adam", "0.1.0", "Apache-2.0", "Adam") {
-  static const auto adam = optimizer<build_adam>("adam", "Adam; decay is part of the gradient",
-                                                 1e-3, 0, moments::kOptions);
+  static const auto adam = optimizer<build_adam>(
+      "adam", "Adam; weight decay is added to the gradient", 1e-3, 0, moments::kOptions);
   host.add(adam);
 }

@@ -1,4 +1,4 @@
-// optimizer-adamw: Adam with decay apart from the gradient (Loshchilov and Hutter).
+// optimizer-adamw: Adam with decoupled weight decay (Loshchilov and Hutter).
 #include "plugins/optimizers/moments.hpp"
 
 namespace {
@@ -21,7 +21,7 @@ Value build_adamw(Builder& b, const Options& o, const Update& u) {
 }  // namespace
 
 PLAIT_PLUGIN("optimizer-adamw", "0.1.0", "Apache-2.0", "AdamW") {
-  static const auto adamw = optimizer<build_adamw>(
-      "adamw", "Adam; decay shrinks the parameter directly", 1e-3, 0.01, kAdamW);
+  static const auto adamw =
+      optimizer<build_adamw>("adamw", "Adam with decoupled weight decay", 1e-3, 0.01, kAdamW);
   host.add(adamw);
 }

@@ -1,12 +1,13 @@
-// optimizer-lion: the sign of a momentum (Chen et al. 2023). Decay shrinks the parameter directly.
+// optimizer-lion: the sign of a momentum (Chen et al. 2023). Weight decay shrinks the parameter
+// directly.
 #include <plait/plugin.hpp>
 
 namespace {
 using namespace plait;
 
 constexpr plait_option kLion[] = {
-    below(at_least(opt_real("beta1", "0.9", "how much of the momentum enters the change"), 0), 1),
-    below(at_least(opt_real("beta2", "0.99", "how much of the momentum is kept each step"), 0), 1),
+    below(at_least(opt_real("beta1", "0.9", "fraction of the momentum in the update"), 0), 1),
+    below(at_least(opt_real("beta2", "0.99", "fraction of the momentum kept each step"), 0), 1),
 };
 
 Value build_lion(Builder& b, const Options& o, const Update& u) {

@@ -1,16 +1,16 @@
-// optimizer-rmsprop: the gradient divided by the root of its running mean square. Decay is added to the gradient (L2).
+// optimizer-rmsprop: the gradient divided by the root of its running mean square. Weight decay is
+// added to the gradient (L2).
 #include <plait/plugin.hpp>
 
 namespace {
 using namespace plait;
 
 constexpr plait_option kRmsprop[] = {
-    below(at_least(opt_real("alpha", "0.99", "how much of the mean square is kept each step"), 0),
-          1),
+    below(at_least(opt_real("alpha", "0.99", "fraction of the mean square kept each step"), 0), 1),
     above(opt_real("eps", "1e-8", "added to the root of the mean square"), 0),
-    below(at_least(opt_real("momentum", "0.0", "how much of the last change is kept"), 0), 1),
+    below(at_least(opt_real("momentum", "0.0", "fraction of the last update kept"), 0), 1),
     opt_bool("centered", "false",
-             "divides by the standard deviation in place of the root mean square"),
+             "divides by the standard deviation instead of the root mean square"),
 };
 
 Value build_rmsprop(Builder& b, const Options& o, const Update& u) {
@@ -22,7 +22,7 @@ Value build_rmsprop(Builder& b, const Options& o, const Update& u) {
   if (o.flag("centered")) {
     const Value mean = alpha * b.state("mean") + (1 - alpha) * g;
     b.set_state("mean", mean);
-    variance = max(square - mean * mean, 0.0);  // rounding may push it below 0
+    variance = max(square - mean * mean, 0.0);  // rounding may make it negative
   }
   const Value scaled = g / (sqrt(variance) + o.real("eps"));
   if (momentum == 0) return u.parameter - u.learning_rate * scaled;

@@ -1,16 +1,17 @@
-// optimizer-sgd: gradient descent with optional momentum. Decay is added to the gradient (L2).
+// optimizer-sgd: gradient descent with optional momentum. Weight decay is added to the gradient
+// (L2).
 #include <plait/plugin.hpp>
 
 namespace {
 using namespace plait;
 
 constexpr plait_option kSgd[] = {
-    below(at_least(opt_real("momentum", "0.0", "how much of the last change is kept"), 0), 1),
+    below(at_least(opt_real("momentum", "0.0", "fraction of the last update kept"), 0), 1),
     opt_bool("nesterov", "false",
              "looks ahead along the momentum; needs momentum, and no dampening"),
-    below(
-        at_least(opt_real("dampening", "0.0", "share of the gradient kept out of the momentum"), 0),
-        1),
+    below(at_least(
+              opt_real("dampening", "0.0", "fraction of the gradient kept out of the momentum"), 0),
+          1),
 };
 
 Value build_sgd(Builder& b, const Options& o, const Update& u) {
@@ -25,7 +26,7 @@ Value build_sgd(Builder& b, const Options& o, const Update& u) {
   if (momentum == 0) return u.parameter - u.learning_rate * g;
 
   Value added = g;
-  if (dampening != 0)  // the first gradient enters whole
+  if (dampening != 0)  // the first gradient is not dampened
     added = select(u.step <= 1.0, b.constant(1), b.constant(1 - dampening)) * g;
   const Value velocity = momentum * b.state("momentum") + added;
   b.set_state("momentum", velocity);
@@ -35,6 +36,6 @@ Value build_sgd(Builder& b, const Options& o, const Update& u) {
 
 PLAIT_PLUGIN("optimizer-sgd", "0.1.0", "Apache-2.0", "Stochastic gradient descent") {
   static const auto sgd =
-      optimizer<build_sgd>("sgd", "gradient descent, with momentum if wanted", 0.01, 0, kSgd);
+      optimizer<build_sgd>("sgd", "gradient descent with optional momentum", 0.01, 0, kSgd);
   host.add(sgd);
 }

@@ -1,4 +1,4 @@
-// schedule-constant: the full rate, after delay and warmup.
+// schedule-constant: the full learning rate, after delay and warmup.
 #include "plugins/schedules/common.hpp"
 
 namespace {
@@ -18,7 +18,7 @@ class Constant {
 };
 }  // namespace
 
-PLAIT_PLUGIN("schedule-constant", "0.1.0", "Apache-2.0", "Constant rate") {
-  static const auto constant = schedule<Constant>("constant", "the rate stays as it is", kOptions);
+PLAIT_PLUGIN("schedule-constant", "0.1.0", "Apache-2.0", "Constant learning rate") {
+  static const auto constant = schedule<Constant>("constant", "the full learning rate", kOptions);
   host.add(constant);
 }

@@ -1,4 +1,4 @@
-// schedule-cosine: after warmup the rate falls along half a cosine to `min_ratio`.
+// schedule-cosine: after the warmup the learning rate falls along half a cosine to `min_ratio`.
 #include "plugins/schedules/common.hpp"
 
 namespace {

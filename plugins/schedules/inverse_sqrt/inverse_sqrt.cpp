@@ -1,4 +1,5 @@
-// schedule-inverse_sqrt: sqrt(W/(s - D)) after warmup, with W at least 1; never below `min_ratio`, without an end.
+// schedule-inverse_sqrt: sqrt(W/(s - D)) after the warmup, with W at least 1; never below
+// `min_ratio`; it has no end.
 #include "plugins/schedules/common.hpp"
 
 namespace {
@@ -25,6 +26,6 @@ class InverseSqrt {
 
 PLAIT_PLUGIN("schedule-inverse_sqrt", "0.1.0", "Apache-2.0", "Inverse square root decay") {
   static const auto item = schedule<InverseSqrt>(
-      "inverse_sqrt", "falls with the root of the steps since the warmup", kOptions);
+      "inverse_sqrt", "falls with the inverse square root of the steps since the warmup", kOptions);
   host.add(item);
 }

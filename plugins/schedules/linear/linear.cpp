@@ -1,4 +1,4 @@
-// schedule-linear: after warmup the rate falls in a straight line to `min_ratio`.
+// schedule-linear: after the warmup the learning rate falls linearly to `min_ratio`.
 #include "plugins/schedules/common.hpp"
 
 namespace {
@@ -12,7 +12,7 @@ class Linear : public schedules::Decay {
 }  // namespace
 
 PLAIT_PLUGIN("schedule-linear", "0.1.0", "Apache-2.0", "Linear decay") {
-  static const auto item = schedule<Linear>("linear", "falls in a straight line to the minimum",
-                                            schedules::kDecayOptions);
+  static const auto item =
+      schedule<Linear>("linear", "falls linearly to the minimum", schedules::kDecayOptions);
   host.add(item);
 }

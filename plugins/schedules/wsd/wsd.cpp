@@ -1,4 +1,5 @@
-// schedule-wsd: warmup, stable, decay. The full rate until `decay_steps` steps before the end, then down to `min_ratio`.
+// schedule-wsd: warmup, stable, decay. The full learning rate until `decay_steps` steps before the
+// end, then a decay to `min_ratio`.
 #include "plugins/schedules/common.hpp"
 
 namespace {
@@ -31,7 +32,7 @@ class WarmupStableDecay {
         minimum_(o.real("min_ratio")),
         shape_(shape_of(o)) {
     const int64_t given = o.integer("decay_steps"), cooldown = given ? given : until_ / 5;
-    // In a run too short for both, the decay begins where the warmup ends.
+    // If the run is too short for both, the decay begins where the warmup ends.
     from_ = std::max(start_.end(), cooldown < until_ ? until_ - cooldown : 0);
   }
   double factor(int64_t step) const noexcept {
@@ -48,7 +49,7 @@ class WarmupStableDecay {
 }  // namespace
 
 PLAIT_PLUGIN("schedule-wsd", "0.1.0", "Apache-2.0", "Warmup, stable, decay") {
-  static const auto wsd =
-      schedule<WarmupStableDecay>("wsd", "the full rate, then a decay in the last steps", kOptions);
+  static const auto wsd = schedule<WarmupStableDecay>(
+      "wsd", "the full learning rate, then a decay in the last steps", kOptions);
   host.add(wsd);
 }

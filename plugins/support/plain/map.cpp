@@ -1,5 +1,5 @@
-// map: the expression is evaluated element by element, in double. All inputs of an element are read before an output is written,
-// so an output may lie on an input.
+// map: evaluates the expression element by element, in double. All inputs of an element are read
+// before an output is written, so an output may alias an input.
 #include <array>
 #include <cmath>
 
@@ -101,7 +101,7 @@ class PlainMap {
         y_(d.outputs[0]),
         count_(elements(y_)) {
     for (uint32_t i = 0; i < d.n_inputs; ++i) strides_.push_back(walk(d.inputs[i]));
-    for (plait_map_instr& in : instrs_) {  // evaluate() reads all three
+    for (plait_map_instr& in : instrs_) {  // evaluate() reads all three operands
       if (map_arity(in.op) < 1) in.a = 0;
       if (map_arity(in.op) < 2) in.b = 0;
       if (map_arity(in.op) < 3) in.c = 0;
@@ -111,7 +111,7 @@ class PlainMap {
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const Operands op(types_, operands);
     auto* r = static_cast<double*>(workspace);
-    r[0] = 0;  // what an unused operand names
+    r[0] = 0;  // the index that an unused operand has
     for (int64_t e = 0; e < count_; ++e) {
       for (size_t i = 0; i < inputs_; ++i) r[i] = op.get(i, offset(strides_[i], e));
       for (size_t i = 0; i < instrs_.size(); ++i) r[inputs_ + i] = evaluate(instrs_[i], r);

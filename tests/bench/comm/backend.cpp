@@ -1,5 +1,5 @@
-// bench_comm PLUGIN.so [seconds] [memory]: all-reduce between two processes through a communication plugin, over abi/ alone. With
-// "memory": in place, in the group's own.
+// bench_comm PLUGIN.so [seconds] [memory]: all-reduce between two processes through a communication
+// plugin, using only abi/. With "memory": in place in the group's symmetric memory.
 #include <memory>
 
 #include "pair.hpp"
@@ -22,7 +22,7 @@ class Rank {
     out_.emplace_back(bytes / sizeof(float));
     add(in_.back().size(), in_.back().data(), out_.back().data());
   }
-  // Of zeros, which stay what they are however often they are added up.
+  // Sums zeros, so that repeated runs do not change the values.
   void in_place(uint64_t bytes) {
     float* const data = comm_.memory<float>(bytes / sizeof(float));
     if (!data) throw std::runtime_error("the backend has no memory");

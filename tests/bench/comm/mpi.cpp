@@ -17,12 +17,12 @@ int main(int argc, char** argv) {
     in.emplace_back(bytes / sizeof(float), 1.0f);
     out.emplace_back(bytes / sizeof(float));
   }
-  uint64_t order[2];  // size, times; no times: the end
+  uint64_t order[2];  // size, repetitions; 0 repetitions: the end
   const auto tell = [&](uint64_t size, uint64_t times) {
     order[0] = size, order[1] = times;
     MPI_Send(order, 2, MPI_UINT64_T, 1, 0, MPI_COMM_WORLD);
   };
-  // Sleeps meanwhile: other contestants have their turn.
+  // Sleeps meanwhile, so that the other programs can use the cores.
   const auto listen = [&] {
     for (int there = 0; !there; usleep(200))
       MPI_Iprobe(0, 0, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);

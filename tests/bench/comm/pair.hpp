@@ -1,4 +1,4 @@
-// Two processes: this one is rank 0, its child rank 1, which does what it is told through a pipe.
+// Two processes: this one is rank 0; its child is rank 1, which receives its orders through a pipe.
 #pragma once
 
 #include <sys/wait.h>
@@ -18,7 +18,8 @@ struct Order {
   uint64_t size, times;
 };
 
-// make(rank, folder) gives an object that has all_reduce(size index); `folder` is empty and shared by both ranks.
+// make(rank, folder) returns an object with all_reduce(size index); `folder` is empty and shared by
+// both ranks.
 template <class Make>
 int run_pair(double seconds, Make&& make) {
   std::string folder = (std::filesystem::temp_directory_path() / "plait-bench-XXXXXX").string();

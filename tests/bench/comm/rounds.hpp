@@ -1,4 +1,5 @@
-// What the all-reduce programs share: sizes, and rounds in which rank 0 leads and the other rank follows.
+// Code shared by the all-reduce programs: sizes, and rounds in which rank 0 leads and the other
+// rank follows.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +16,9 @@ inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Rank 0. tell(i, times) tells the other rank what comes, all_reduce(i) does it once. Every line on stdin is a round; it prints
-// {"4096": µs, ..., "best_4096": µs, ...}: the median and the least of single calls, which a rank that was not running now and then
-// changes less than a mean.
+// Rank 0. tell(i, times) tells the other rank what comes next; all_reduce(i) runs it once. Every
+// line on stdin is a round, which prints {"4096": µs, ..., "best_4096": µs, ...}: the median and
+// the minimum of single calls, which change less than a mean if a rank is preempted now and then.
 template <class Tell, class AllReduce>
 void lead(double seconds, Tell&& tell, AllReduce&& all_reduce) {
   std::puts(R"({"ready": true})");

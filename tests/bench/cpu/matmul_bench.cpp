@@ -1,12 +1,12 @@
-// The CPU device's matrix products against the machine's limit and against oneDNN, in one run.
+// The CPU device's matrix products compared with the machine's limit and with oneDNN, in one run.
 //
 //   matmul_bench [threads]     default 1
 //
 // Part 1: the products of one training step of the MLP 784-120-84-10 at batch 32 (weights
 // [out,in]), each alone and all eight in turn on shared operands, with the rate of a register-only
 // FMA loop measured between the rounds.
-// Part 2: the products of a 2048-wide layer at batch 1024, and at 128 as micro-batches that add to a gradient; our choice and oneDNN
-// alternating.
+// Part 2: the products of a 2048-wide layer at batch 1024, and at 128 as micro-batches that
+// accumulate a gradient; our choice and oneDNN alternate.
 // Times are medians over the rounds; the limit is the fastest round of the FMA loop.
 
 #include <immintrin.h>
@@ -41,8 +41,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Twelve independent chains of FMA in registers: more than latency times ports of any core so far.
-/// `sink` has room for all of them, so that none is left out.
+// Twelve independent chains of FMA in registers: more than latency times ports of any core so far.
+// `sink` has space for all of them, so that the compiler keeps each.
 #define PLAIT_FMA_LOOP(TARGET, NAME, VECTOR, LANES, SET, FMA, STORE)                  \
   __attribute__((target(TARGET), noinline)) double NAME(int64_t turns, float* sink) { \
     VECTOR a[12];                                                                     \
@@ -64,7 +64,7 @@ PLAIT_FMA_LOOP("avx512f", fma_rate_avx512, __m512, 16, _mm512_set1_ps, _mm512_fm
 PLAIT_FMA_LOOP("avx2,fma", fma_rate_avx2, __m256, 8, _mm256_set1_ps, _mm256_fmadd_ps,
                _mm256_storeu_ps)
 
-/// FLOP/s of one core, measured for about 0.1 ms.
+// FLOP/s of one core, measured for about 0.1 ms.
 double fma_rate() {
   float sink[12 * 16];
   constexpr int64_t kTurns = 20000;
@@ -79,7 +79,7 @@ double fma_rate() {
   return 1.0;
 }
 
-/// One region on huge pages, as the engine's arena is.
+// One region on huge pages, like the engine's arena.
 class Arena {
  public:
   explicit Arena(size_t bytes) : bytes_(bytes) {
@@ -176,7 +176,7 @@ std::unique_ptr<MatmulKernel> make(const MatmulDesc& desc, const std::string& ke
   return kernel == "chosen" ? plait::cpu::make_matmul(desc) : plait::cpu::make_matmul(desc, kernel);
 }
 
-/// Seconds of one run, as the median of `rounds` rounds of at least 20 us.
+// Seconds of one run, as the median of `rounds` rounds of at least 20 us.
 double time_alone(const MatmulKernel& kernel, const Product& product, int rounds) {
   const int64_t repeats = std::max<int64_t>(1, static_cast<int64_t>(3e6 / product.flops()));
   std::vector<double> times;
@@ -211,7 +211,7 @@ void bench_step(int threads) {
     std::printf("   %s\n", kernels[0].back()->name().data());
   }
 
-  // All eight in turn, the columns alternating, and the limit in between.
+  // All eight in turn, the columns alternating, with the limit in between.
   std::vector<std::vector<double>> times(columns.size());
   std::vector<std::vector<double>> shares(columns.size());
   double limit = 0;

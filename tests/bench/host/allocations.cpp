@@ -1,6 +1,7 @@
-// Counts what the steps after the first allocate, in all threads: malloc and its family (operator new comes down to it) and
-// mmap, which this program defines in front of glibc's. Run with files (--mode files: metrics are written, through
-// plait_session_run) or without (a loop of plait_session_step). Prints one JSON line; the first callers go to stderr.
+// Counts the allocations of all steps after the first, in all threads: malloc and its family
+// (operator new uses them) and mmap, which this program defines in front of glibc's. Runs with
+// files (--mode files: metrics are written, through plait_session_run) or without (a loop of
+// plait_session_step). Prints one JSON line; the first callers go to stderr.
 #include <execinfo.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -69,7 +70,7 @@ long page_faults() {
   return use.ru_minflt;
 }
 
-// Calls what runs the steps: arm() after the first, disarm() after the last.
+// Calls the function that runs the steps: arm() after the first, disarm() after the last.
 struct Watch {
   long faults = 0;
   void arm() {
@@ -120,10 +121,10 @@ int main(int count, char** values) {
     const plait::Plan plan(plait::Experiment::read(engine, a.experiment, a.overrides));
     Watch watch;
     a.mode == "files" ? with_files(plan, a.steps, watch) : without_files(plan, a.steps, watch);
-    std::printf(
-        R"({"files": %s, "steps": %d, "allocations": %ld, "frees": %ld, "mmaps": %ld, "page_faults": %ld})",
-        a.mode == "files" ? "true" : "false", a.steps - 1, allocations.load(), frees.load(),
-        maps.load(), watch.faults);
+    std::printf(R"({"files": %s, "steps": %d, "allocations": %ld, "frees": %ld, )"
+                R"("mmaps": %ld, "page_faults": %ld})",
+                a.mode == "files" ? "true" : "false", a.steps - 1, allocations.load(), frees.load(),
+                maps.load(), watch.faults);
     std::putchar('\n');
     for (int i = 0; i < std::min<long>(kKept, allocations + maps); ++i) {
       std::fprintf(stderr, "[bench] allocation %d in a step:\n", i + 1);

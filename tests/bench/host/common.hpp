@@ -1,4 +1,4 @@
-// What the host programs share: their arguments, an opened experiment, rounds on request.
+// Code shared by the host programs: arguments, an opened experiment, rounds on request.
 #pragma once
 
 #include <sys/resource.h>
@@ -80,7 +80,8 @@ struct Rate {
   double per_second, cpus;  // cpus: CPU time over wall time
 };
 
-// How often per second run(n) does one of its n, over about `seconds`; the first calls find n.
+// How often per second run(n) performs one of its n repetitions, over about `seconds`; the first
+// calls determine n.
 template <class Run>
 Rate rate_of(Run&& run, double seconds) {
   long n = 1;
@@ -98,7 +99,7 @@ Rate rate_of(Run&& run, double seconds) {
   return {static_cast<double>(n) / elapsed, (cpu_seconds() - cpu) / elapsed};
 }
 
-// Says that it is ready, then calls round() for every line on stdin.
+// Prints that it is ready, then calls round() for every line on stdin.
 template <class Round>
 void rounds_on_input(Round&& round) {
   std::puts(R"({"ready": true})");

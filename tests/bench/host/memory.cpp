@@ -1,5 +1,6 @@
-// Planned memory beside what the process came to hold. Prints one JSON line: the plan's own figures, the arena of the session,
-// and the resident bytes before the plan, before the session and after --steps steps.
+// Compares planned memory with the process's real memory. Prints one JSON line: the plan's figures,
+// the arena of the session, and the resident bytes before the plan, before the session and after
+// --steps steps.
 #include <cstring>
 
 #include "common.hpp"

@@ -1,4 +1,5 @@
-// One rank of an experiment, as the environment says which: a few steps, then one line of what it holds.
+// One rank of an experiment, selected by the environment: runs a few steps, then prints its memory
+// as one line.
 #include <unistd.h>
 
 #include <fstream>
@@ -7,7 +8,7 @@
 
 namespace {
 
-// Bytes of this process that no file stands behind.
+// Anonymous memory of this process in bytes.
 long anonymous_bytes() {
   std::ifstream in("/proc/self/status");
   for (std::string word; in >> word;)

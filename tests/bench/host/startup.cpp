@@ -1,6 +1,8 @@
-// From before dlopen() of libplait to after the first step, in a fresh process each time.
+// Measures the time from dlopen() of libplait to the end of the first step, in a new process each
+// time.
 //   bench_startup LIBPLAIT EXPERIMENT [--times N] [--fed] [key=value ...]
-// Prints one JSON line a process with the seconds of each part. --fed: the host feeds the first batch of 32 x 784 itself.
+// Prints one JSON line per process with the seconds of each part. --fed: the host feeds the first
+// batch of 32 x 784 itself.
 #include <dlfcn.h>
 #include <plait/plait.h>
 #include <sys/resource.h>
@@ -20,7 +22,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// CPU time of this process so far, all threads: what a busy machine doesn't stretch.
+// CPU time of this process so far, all threads: unlike wall time, independent of the machine's
+// load.
 double cpu_seconds() {
   rusage use;
   getrusage(RUSAGE_SELF, &use);
@@ -33,7 +36,7 @@ double cpu_seconds() {
   std::exit(1);
 }
 
-// The functions of the library, found by name: this program isn't linked to it.
+// The functions of the library, looked up by name: this program isn't linked to it.
 class Library {
  public:
   explicit Library(const char* path) : handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
@@ -52,7 +55,7 @@ class Library {
   void* handle_;
 };
 
-// One batch of the host's own.
+// One batch fed by the host.
 struct Batch {
   std::vector<float> x = std::vector<float>(32 * 784, 0.5f);
   std::vector<int32_t> label = std::vector<int32_t>(32, 1);
@@ -114,10 +117,10 @@ void measure(const char* library, const char* experiment_path, bool fed,
     std::printf(", \"%s\": %.6f", names[i], at[i + 1] - at[i]);
   std::printf("}\n");
   std::fflush(stdout);
-  _exit(0);  // closing is not what is measured
+  _exit(0);  // closing is not measured
 }
 
-// Runs this program again, so that nothing is warm but the page cache.
+// Runs this program again, so that only the page cache is warm.
 void measure_in_new_process(char** values) {
   const pid_t child = fork();
   if (child < 0) stop("[bench] no new process could be started");

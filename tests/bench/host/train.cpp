@@ -1,6 +1,7 @@
 // Steps per second of an experiment, or its result.
-//   --mode loader  (default) batches come from [data.train]; a round for every line on stdin
-//   --mode fed     the host feeds views of 60,000 preloaded samples of 784 numbers, as the PyTorch peer does
+//   --mode loader    (default) batches come from [data.train]; one round for every line on stdin
+//   --mode fed       the host feeds views of 60,000 preloaded samples of 784 numbers, like the
+//   PyTorch peer
 //   --mode accuracy  runs to the end, evaluates on [data.eval], prints one line
 #include <algorithm>
 #include <random>

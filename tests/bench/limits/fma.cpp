@@ -1,6 +1,6 @@
-// The limit of the arithmetic: fused multiply-adds on registers alone, GFLOP/s of f32. AVX-512, AVX2 or one scalar after the
-// other, whatever this machine has.
-//   bench_fma [--threads N] [--seconds S]     a round for every line on stdin
+// The limit of the arithmetic: fused multiply-adds on registers only, GFLOP/s of f32. AVX-512, AVX2
+// and scalar code, as far as this machine supports them.
+//   bench_fma [--threads N] [--seconds S]     one round for every line on stdin
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,8 @@ namespace {
 
 volatile float sink;
 
-// Each runs `n` times one multiply-add on every accumulator; enough of them to hide the latency (4 cycles, 2 a cycle).
+// Each runs `n` multiply-adds on every accumulator; there are enough accumulators to hide the
+// latency (4 cycles, 2 per cycle).
 template <size_t... I>
 __attribute__((target("avx512f"))) void run_avx512(std::index_sequence<I...>, long n) {
   __m512 sum[] = {_mm512_set1_ps(static_cast<float>(I))...};
@@ -49,7 +50,7 @@ void run_plain(std::index_sequence<I...>, long n) {
 struct Unit {
   const char* name;
   void (*run)(long);
-  double flops;  // of one of its n
+  double flops;  // of one of its n repetitions
 };
 
 Unit best_unit() {
@@ -77,7 +78,8 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-// GFLOP/s of one thread on one core. The best of short pieces: a limit is what nothing disturbed.
+// GFLOP/s of one thread on one core. The best of many short measurements, since a limit must be
+// free of disturbances.
 double measure(const Unit& unit, int core, double seconds) {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,7 +1,10 @@
-// oneDNN's own rate for a list of matrix products, run one after the other as a training step does, each with memory of its own.
-//   bench_gemm [--seconds S] M,N,K,TA,TB ...     a round for every line on stdin; OMP_NUM_THREADS says how many threads
-// C (M,N) = op(A) op(B), f32, row-major; TA, TB 1: stored transposed. Three ways, the time of the fastest for each product counts:
-// the matmul primitive on plain layouts, the same with B in the layout oneDNN likes best (the reordering not counted), dnnl_sgemm.
+// oneDNN's rate for a list of matrix products, run one after the other like a training step, each
+// with its own memory.
+//   bench_gemm [--seconds S] M,N,K,TA,TB ...     one round for every line on stdin
+// OMP_NUM_THREADS sets the number of threads. C (M,N) = op(A) op(B), f32, row-major; TA, TB 1:
+// stored transposed. Each product is timed in three ways and the fastest counts: the matmul
+// primitive on plain layouts, the same with B in oneDNN's preferred layout (without the time to
+// reorder), dnnl_sgemm.
 #include <omp.h>
 
 #include <algorithm>
@@ -86,7 +89,8 @@ class Product {
   dnnl::matmul plain_, packed_;
 };
 
-// One round: whole passes over all products, each way in turn; mean seconds of each product each way.
+// One round: complete passes over all products, each way in turn; mean seconds of each product in
+// each way.
 void round(std::vector<Product>& products, dnnl::stream& stream, double seconds) {
   std::vector<std::vector<double>> times(products.size(), std::vector<double>(kWays));
   int passes = 0;

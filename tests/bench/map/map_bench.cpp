@@ -1,5 +1,6 @@
-// The CPU device's map beside what it should reach: memory bandwidth (a triad in the same run) and
-// a hand-written loop.   map_bench [threads] Prints medians of alternating rounds.
+// The CPU device's map compared with two references: memory bandwidth (a triad in the same run) and
+// a hand-written loop.
+//   map_bench [threads]     prints medians of alternating rounds
 #include <omp.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ struct Contender {
   double bytes;  // moved per run
 };
 
-// Rounds alternate between the contenders, so that a noisy neighbour hits all.
+// Rounds alternate between the variants, so that other load affects all of them.
 void race(std::vector<Contender> contenders, double unit, const char* unit_name) {
   std::vector<std::vector<double>> times(contenders.size());
   std::vector<int> repeats;

@@ -1,5 +1,6 @@
-// The same tests for hierarchical groups over two plugins, over made-up hosts: LAYOUT:INTRA.so:INTER.so. Errors are the
-// engine's. Layouts: "blocks", two ranks a host; "stripes", every other rank; "uneven", all but the last on one host.
+// The same tests for hierarchical groups over two plugins, over simulated hosts:
+// LAYOUT:INTRA.so:INTER.so. Errors come from the engine. Layouts: "blocks", two ranks per host;
+// "stripes", every other rank; "uneven", all but the last on one host.
 #include "engine/runtime/hierarchical.hpp"
 
 #include "engine/base/c_error.hpp"
@@ -69,6 +70,6 @@ plait_error* error_new(uint32_t code, const char* text, uint64_t size, plait_err
 uint32_t error_code(const plait_error* e) { return e->code; }
 const char* error_text(const plait_error* e) { return e->text.c_str(); }
 void error_free(plait_error* e) { plait::free_c_error(e); }
-long live_errors() { return 0; }  // leak checkers see them
+long live_errors() { return 0; }  // leak checkers count them
 
 }  // namespace abi_host

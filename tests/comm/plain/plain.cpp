@@ -1,4 +1,4 @@
-// Each argument names a plugin's file; errors are the test's own.
+// Each argument is the file of a plugin; errors are created by the test.
 #include "tests/comm/host.hpp"
 
 namespace comm_test {

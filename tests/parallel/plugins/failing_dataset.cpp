@@ -1,4 +1,5 @@
-// A dataset for tests: the first one of a process that is opened with a code fails with it when it is read; all others do as told.
+// A dataset for tests: the first instance in a process that is opened with a code fails with that
+// code when it is read; all others work normally.
 #include <algorithm>
 #include <atomic>
 #include <plait/plugin.hpp>

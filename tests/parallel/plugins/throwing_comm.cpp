@@ -1,4 +1,5 @@
-// Backends for tests: of one all functions throw, which none may; the other exchanges nothing, and only its memory() throws, on rank 1.
+// Backends for tests: all functions of the first throw, which the ABI forbids; the second transfers
+// nothing, and only its memory() throws, on rank 1.
 #include <plait/comm.h>
 #include <plait/plugin.h>
 
@@ -45,7 +46,7 @@ struct Miser {
 };
 Miser& of(plait_comm* comm) { return *reinterpret_cast<Miser*>(comm); }
 
-// Rank 1 has no memory to give; the others wait for it until somebody tells them.
+// Rank 1 has no memory to give; the others wait until the engine aborts them.
 plait_error* throw_in_memory(plait_comm* comm, uint64_t, void** out) {
   if (of(comm).rank == 1) throw std::runtime_error("it is mine");
   for (int i = 0; i < 10000 && !of(comm).aborted; ++i)

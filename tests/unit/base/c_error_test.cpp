@@ -43,7 +43,7 @@ TEST_CASE("a very long chain is freed and read without recursion") {
   CHECK(links == 64);
 }
 
-TEST_CASE("check_plugin says who and what, with the plugin's words as cause") {
+TEST_CASE("check_plugin names plugin and call, with the plugin's text as cause") {
   CHECK_NOTHROW(check_plugin(nullptr, "p", "open"));
   try {
     check_plugin(new_c_error(PLAIT_ERR_DATA, "bad magic", PLAIT_NTS, nullptr), "data-x", "open");
@@ -68,9 +68,9 @@ TEST_CASE("guard_c turns every exception into an error") {
   free_c_error(e);
   e = guard_c([] { throw std::bad_alloc(); });
   CHECK(e->code == PLAIT_ERR_MEMORY);
-  free_c_error(e);  // static: freeing does nothing
+  free_c_error(e);  // a static error: freeing has no effect
   CHECK(e->text == "out of memory");
-  // As a cause it is copied, for it belongs to nobody.
+  // As a cause it is copied, because it has no owner.
   plait_error* outer = new_c_error(PLAIT_ERR_IO, "outer", PLAIT_NTS, e);
   REQUIRE(outer->cause);
   CHECK(outer->cause->code == PLAIT_ERR_MEMORY);

@@ -35,7 +35,7 @@ TEST_CASE("checked arithmetic throws where it does not fit") {
   CHECK_THROWS_AS(checked_round_up(kMaxU, 64, "x"), Error);
 }
 
-TEST_CASE("the error names what was computed, and has the code asked for") {
+TEST_CASE("the error names the computed value and has the requested code") {
   try {
     checked_mul<uint64_t>(1ull << 40, 1ull << 40, "bytes of 'w'", PLAIT_ERR_DATA);
     FAIL("no error");

@@ -13,7 +13,7 @@ using namespace plait;
 
 namespace {
 
-// A folder that goes when the test does.
+// A folder that is removed with the test.
 struct Scratch {
   FileSystem& files = FileSystem::posix();
   std::string folder;
@@ -88,7 +88,7 @@ TEST_CASE("folders: made with parents, listed in order, removed as a tree") {
   CHECK_FALSE(at.files.exists(at / "w"));
 }
 
-TEST_CASE("remove_all takes a link away and leaves what it leads to") {
+TEST_CASE("remove_all removes a link and leaves its target") {
   const Scratch at;
   at.files.make_folders(at / "kept");
   at.files.replace(at / "kept/file", "x");
@@ -152,7 +152,7 @@ TEST_CASE("a file is read at any place, and one that was cut short is an error")
   CHECK(error_of([&] { at.files.open_input(at / "none"); }).code() == PLAIT_ERR_NOT_FOUND);
   CHECK(error_of([&] { at.files.open_input(path, 4); }).code() == PLAIT_ERR_DATA);
   CHECK(error_of([&] { at.files.open_input(at.folder); }).code() == PLAIT_ERR_IO);
-  // More than one piece.
+  // More than one block.
   const std::string big(600'000, 'b');
   at.files.replace(path, big);
   CHECK(hash128_file(at.files, path) == hash128(big));

@@ -4,8 +4,8 @@
 
 using namespace plait;
 
-TEST_CASE("the hashes are those of XXH3") {
-  // As `xxhsum -H3` and `xxhsum -H2` print them.
+TEST_CASE("the hashes equal XXH3") {
+  // As printed by `xxhsum -H3` and `xxhsum -H2`.
   CHECK(hex64(hash64("")) == "2d06800538d394c2");
   CHECK(hash128("").hex() == "99aa06d3014798d86001c324468d497f");
   CHECK(hash64("abc") == name_hash("abc"));

@@ -44,7 +44,7 @@ TEST_CASE("one line at a time, from many threads") {
   CHECK(lines == 2000);
 }
 
-TEST_CASE("a sink may open and close what listens, itself included") {
+TEST_CASE("a sink may add and remove listeners, itself included") {
   Log log;
   std::vector<std::string> heard;
   int first = -1, second = -1;

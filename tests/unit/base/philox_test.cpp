@@ -5,7 +5,7 @@
 using namespace plait;
 using Four = std::array<uint32_t, 4>;
 
-// Known answers of the authors' own test file (philox4x32, 10 rounds).
+// Known answers from the authors' test file (philox4x32, 10 rounds).
 TEST_CASE("philox gives the known answers") {
   CHECK(philox({0, 0, 0, 0}, {0, 0}) == Four{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u});
   constexpr uint32_t kOnes = 0xffffffffu;

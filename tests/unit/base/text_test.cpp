@@ -10,7 +10,7 @@
 
 using namespace plait;
 
-TEST_CASE("reals with a format, and what is not finite without") {
+TEST_CASE("reals with a format, and non-finite ones without") {
   CHECK(real_text(2.0 / 3, "%.4f") == "0.6667");
   CHECK(real_text(-std::nan(""), "%.4f") == "nan");
   CHECK(real_text(-HUGE_VAL, "%.3g") == "-inf");
@@ -55,7 +55,7 @@ TEST_CASE("glob_match") {
     CAPTURE(c.text);
     CHECK(glob_match(c.pattern, c.text) == c.match);
   }
-  // No exponential walk.
+  // Matching must not take exponential time.
   CHECK_FALSE(glob_match("a*a*a*a*a*a*a*a*a*a*a*a*a*b", std::string(2000, 'a')));
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("printable shows control characters") {
   CHECK(printable("a\x1b[1m\n") == "a\\x1b[1m\\x0a");
 }
 
-TEST_CASE("json_quote escapes, and repairs what is no UTF-8") {
+TEST_CASE("json_quote escapes, and repairs invalid UTF-8") {
   CHECK(json_quote("a\"b\\c\n") == R"("a\"b\\c\n")");
   CHECK(json_quote(std::string_view("\0", 1)) == R"("\u0000")");
   CHECK(json_quote("\xc3\xa4") == "\"\xc3\xa4\"");

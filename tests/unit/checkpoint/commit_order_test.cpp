@@ -1,4 +1,5 @@
-// Going on from an older step: what is newest, what is kept, and that no kill loses what was there.
+// Resuming from an older step: the newest checkpoint, the kept ones, and that no kill loses a
+// committed one.
 #include <doctest/doctest.h>
 #include <plait/base.h>
 
@@ -60,12 +61,12 @@ TEST_CASE("going on from an older step leaves the higher ones behind") {
   const auto files = first_lineage();
   save(*files, 15, 3, "b", 10);
   CHECK(newest(*files) == 15);
-  CHECK(listed(*files) == Names{name(15), name(10), name(30)});  // as many as may be; 20 went first
+  CHECK(listed(*files) == Names{name(15), name(10), name(30)});  // the limit; 20 was removed first
   save(*files, 25, 3, "b", 10);
   CHECK(listed(*files) == Names{name(25), name(15), name(10)});
   save(*files, 30, 3, "b", 10);
   CHECK(listed(*files) == Names{name(30), name(25), name(15)});
-  // A resume from the newest is another lineage, and makes stale nothing.
+  // A resume from the newest is another lineage and makes no checkpoint stale.
   save(*files, 40, 3, "c", 30);
   CHECK(listed(*files) == Names{name(40), name(30), name(25)});
 }
@@ -103,7 +104,7 @@ TEST_CASE("a damaged newest falls back within its lineage, then to the stale") {
   CHECK(newest(*files) == 30);
 }
 
-TEST_CASE("one without a readable manifest takes no place of those that have one") {
+TEST_CASE("a checkpoint without a readable manifest displaces none that has one") {
   const auto files = first_lineage();
   damage(*files, "ckpt/" + name(30) + "/MANIFEST.json");
   CHECK(newest(*files) == 20);
@@ -149,7 +150,7 @@ TEST_CASE(
       CHECK((found == 15 || (found == 30 && !clean)));
       Lines lines;
       CHECK(Sample(10).equals(*open_checkpoint(*after, "ckpt/" + name(10), lines.log)));
-      // Whoever then goes on from 10 again is the newest.
+      // A later resume from 10 makes the newest lineage.
       save(*after, 12, 3, "c", 10);
       CHECK(newest(*after) == 12);
       CHECK(listed(*after).size() <= 3);

@@ -1,4 +1,4 @@
-// Commits under failing calls, kills and power cuts: what was committed before is never lost.
+// Commits with failing calls, kills and power cuts: a committed checkpoint is never lost.
 #include <plait/base.h>
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ void save(plait::FileSystem& files, Lines& lines, int64_t step, int keep, size_t
   CheckpointWriter(files, "run/ckpt", keep, lines.log).save(sample.state(), sample.tensors());
 }
 
-// A run that has saved steps 1 and 2 and nothing pending.
+// A run that has saved steps 1 and 2 and has no save pending.
 std::unique_ptr<MemoryFiles> two_saved(Lines& lines, int keep) {
   auto files = std::make_unique<MemoryFiles>();
   files->make_folder("run");
@@ -32,7 +32,7 @@ std::unique_ptr<MemoryFiles> two_saved(Lines& lines, int keep) {
   return files;
 }
 
-// The step of the newest checkpoint, whose content is right.
+// The step of the newest checkpoint, whose content is correct.
 int64_t newest_step(MemoryFiles& files) {
   Lines lines;
   const auto c = open_newest(files, "run/ckpt", lines.log);
@@ -90,7 +90,7 @@ TEST_CASE("whichever call fails: an error or a durable commit, and never less th
                 std::string::npos);
         }
         clean = files->calls <= n;
-        // What failed after the commit is a warning; silence means that nothing failed.
+        // A failure after the commit is a warning; no warning means that nothing failed.
         if (!clean && !failed) CHECK_FALSE(lines.all.empty());
         const int64_t newest = newest_step(*files);
         CHECK(newest >= (failed ? 2 : 3));
@@ -98,7 +98,7 @@ TEST_CASE("whichever call fails: an error or a durable commit, and never less th
           for (uint64_t seed = 0; seed < 5; ++seed)
             CHECK(newest_step(*files->after_power_cut(seed)) == 3);
         }
-        // The next save goes through and tidies up.
+        // The next save succeeds and cleans up.
         files->fail_at = -1;
         save(*files, lines, 4, keep);
         CHECK(newest_step(*files) == 4);
@@ -126,7 +126,7 @@ TEST_CASE("killed between any two calls: the newest or the one before is there")
       files->kill_at = -1;
       CHECK(newest_step(*files) >= 2);
       if (clean) CHECK(newest_step(*files) == 3);
-      // The next start removes what was left.
+      // The next start removes the leftovers.
       save(*files, lines, 4, keep);
       CHECK(newest_step(*files) == 4);
       if (keep > 0) CHECK(folders(*files) <= static_cast<size_t>(keep));
@@ -153,7 +153,7 @@ TEST_CASE("power cut at any call: no committed checkpoint is lost, no damaged on
     const auto after = files->after_power_cut(seed);
     const int64_t newest = newest_step(*after);
     CHECK(newest >= durable);
-    // And the run goes on from there.
+    // The run resumes from there.
     save(*after, lines, newest + 1, keep);
     CHECK(newest_step(*after) == newest + 1);
   }

@@ -41,7 +41,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-// The refusal of the sample with one change, under a checksum that fits.
+// The error for the sample with one change and a matching checksum.
 std::string refusal(const std::string& from, const std::string& to,
                     uint32_t code = PLAIT_ERR_DATA) {
   const std::string body(unseal_manifest(manifest_text(sample()), "m"));
@@ -65,7 +65,7 @@ TEST_CASE("a manifest of an engine that kept no settings is read") {
   CHECK(parse_manifest(seal_manifest(body), "m").state.settings.empty());
 }
 
-TEST_CASE("a manifest comes back as it was written, byte by byte") {
+TEST_CASE("a manifest is read back as it was written, byte by byte") {
   const std::string text = manifest_text(sample());
   const Manifest m = parse_manifest(text, "m");
   CHECK(manifest_text(m) == text);

@@ -68,7 +68,7 @@ class MemoryOutput : public plait::OutputFile {
   std::string path_;
 };
 
-// Sees what becomes of the file after it was opened, as a descriptor does.
+// Sees changes of the file after it was opened, like a descriptor.
 class MemoryInput : public plait::InputFile {
  public:
   MemoryInput(MemoryFiles::NodePtr node, std::string path)
@@ -134,7 +134,7 @@ std::unique_ptr<plait::MappedFile> MemoryFiles::map(const std::string& path, uin
 }
 
 std::unique_ptr<plait::InputFile> MemoryFiles::open_input(const std::string& path, uint64_t) {
-  content(path);  // throws when there is no such file
+  content(path);  // throws if there is no such file
   return std::make_unique<MemoryInput>(find(path), path);
 }
 
@@ -207,7 +207,8 @@ MemoryFiles::NodePtr MemoryFiles::survivor(const NodePtr& node, std::mt19937_64&
     left->changed();
     return left;
   }
-  // The size may be the old one, the new one, or anything between; unsynced sectors may hold anything.
+  // The size may be the old one, the new one, or anything between; unsynced sectors may hold any
+  // content.
   const size_t a = node->synced.size(), b = node->now.size();
   std::string text = node->synced;
   if (node->now != node->synced) {

@@ -1,4 +1,4 @@
-// A file system in memory that can fail the Nth call, die at the Nth call, and lose what was not synced.
+// A file system in memory that can fail the Nth call, die at the Nth call, and lose unsynced data.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,25 @@
 
 #include "engine/base/files.hpp"
 
-// Thrown by every call once the process "was killed". No plait::Error, so nothing handles it.
+// Thrown by every call once the process "was killed". Not a plait::Error, so no code handles it.
 struct Killed {};
 
 class MemoryFiles : public plait::FileSystem {
  public:
   MemoryFiles();
 
-  // Calls that change something are counted from 0 (reading ones never fail).
+  // Calls that change something are counted from 0 (calls that only read never fail).
   int64_t calls = 0;
-  int64_t fail_at = -1;  // this call fails with `error_number`; a write has written half by then
+  // This call fails with `error_number`; a write has written half of its data.
+  int64_t fail_at = -1;
   int error_number = 5;  // EIO
   int64_t kill_at =
-      -1;  // this call and all later ones throw Killed; a write has written half by then
+      -1;  // this call and all later ones throw Killed; a write has written half of its data
   std::vector<std::string> trace;  // "write ckpt/.tmp/model.safetensors" ...
 
-  // What a machine finds after its power went: of each folder a random prefix of the changes since its last sync, of each file
-  // the synced content with later sectors of 512 bytes kept, dropped or trashed at random.
+  // The state after a power failure: of each folder a random prefix of the changes since its last
+  // sync; of each file the synced content, with later sectors of 512 bytes kept, dropped or
+  // overwritten at random.
   std::unique_ptr<MemoryFiles> after_power_cut(uint64_t seed) const;
 
   std::string content(const std::string& path) const;
@@ -58,7 +60,7 @@ class MemoryFiles : public plait::FileSystem {
     bool folder = false;
     std::string now, synced;     // of a file
     Names names;                 // of a folder
-    std::vector<Names> history;  // the states since the last sync, that one first
+    std::vector<Names> history;  // the states since the last sync, that state first
     void changed() { history.push_back(names); }
   };
   enum class Fate { kGo, kFail };

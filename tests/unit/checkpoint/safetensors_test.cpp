@@ -77,7 +77,7 @@ TEST_CASE("legal corners are accepted") {
                                    ",\"y\":" + entry("U8", "[3,0]", "[0,0]") + "}",
                                4));
   CHECK(h.tensors.size() == 3);
-  // Types the format has and Plait has not: kept by name.
+  // Types that the format has and Plait does not: kept by name.
   CHECK(parse(file_of("{\"a\":" + entry("F4", "[2]", "[0,1]") + "}", 1)).tensors[0].dtype == 0);
   CHECK(
       parse(file_of("{\"a\":" + entry("F6_E2M3", "[4]", "[0,3]") + "}", 3)).tensors[0].dtype_text ==
@@ -157,7 +157,7 @@ TEST_CASE("offsets and sizes that don't fit are refused") {
   CHECK(says(one("U8", "[18446744073709551615]", "[0,18446744073709551615]"), 0, "less than 2^63"));
 }
 
-TEST_CASE("the writer's bytes are those of the reference writer") {
+TEST_CASE("the writer's bytes equal the reference writer's") {
   MemoryFiles files;
   const std::vector<float> f = {1, 2, 3, 4};
   const std::vector<uint8_t> u = {7, 8, 9};
@@ -218,7 +218,7 @@ TEST_CASE("large tensors go out in pieces") {
   CHECK(written.tensors[0] == plait::hash128(big.data(), big.size()));
 }
 
-TEST_CASE("the writer refuses what could not be read back") {
+TEST_CASE("the writer refuses tensors that could not be read back") {
   MemoryFiles files;
   const float f = 0;
   const auto refused = [&](std::vector<TensorSource> tensors) {

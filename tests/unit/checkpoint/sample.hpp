@@ -15,7 +15,7 @@ struct Sample {
   std::vector<float> weight, momentum;
   std::vector<int64_t> counter;
 
-  // Values that depend on the step, so that two checkpoints never look alike.
+  // Values depend on the step, so that no two checkpoints are equal.
   explicit Sample(int64_t step, size_t n = 700) : weight(n), momentum(n), counter{step} {
     for (size_t i = 0; i < n; ++i) {
       weight[i] = static_cast<float>(step) + 0.001f * static_cast<float>(i);
@@ -41,7 +41,7 @@ struct Sample {
     s.extra = "{\"scale\":1.5,\"list\":[1,2]}";
     return s;
   }
-  // True when the checkpoint holds exactly this.
+  // True if the checkpoint holds exactly this model.
   bool equals(const plait::checkpoint::Checkpoint& c) const {
     Sample back(0, weight.size());
     const int64_t shape[] = {static_cast<int64_t>(weight.size()) / 7, 7};
@@ -53,7 +53,7 @@ struct Sample {
   }
 };
 
-// A log that remembers.
+// A log that keeps its lines.
 struct Lines {
   std::vector<std::string> all;
   plait::Log log{[this](uint32_t, std::string_view text) { all.emplace_back(text); }};

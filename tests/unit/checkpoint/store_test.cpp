@@ -55,7 +55,7 @@ TEST_CASE("names of checkpoints") {
     CHECK_FALSE(parse_checkpoint_name(bad));
 }
 
-TEST_CASE("a checkpoint comes back as it was saved") {
+TEST_CASE("a checkpoint is loaded as it was saved") {
   MemoryFiles files;
   Lines lines;
   save(files, lines, 1000);
@@ -90,7 +90,7 @@ TEST_CASE("retention keeps the newest, whatever was there") {
   CHECK(names(files) == Names{"step-0000000005", "step-0000000004"});
   save(files, lines, 5, 2);
   CHECK(names(files) == Names{"step-0000000005.2", "step-0000000004"});
-  save(files, lines, 3, 1);  // just committed: stays, though it is not the newest
+  save(files, lines, 3, 1);  // just committed: kept, though it is not the newest
   CHECK(names(files) == Names{"step-0000000003"});
   CHECK(files.list("ckpt") == Names{"latest", "step-0000000003"});
 }
@@ -132,7 +132,7 @@ TEST_CASE("a damaged checkpoint is passed over, with the reason in the log") {
   CHECK(text.find("ckpt/step-0000000001/optimizer.safetensors is missing") != std::string::npos);
 }
 
-TEST_CASE("a damaged header is damage, and not what it then says") {
+TEST_CASE("a damaged header is reported as damage, not by its contents") {
   MemoryFiles files;
   Lines lines;
   save(files, lines, 1);
@@ -244,7 +244,7 @@ TEST_CASE("every flipped bit is noticed, and a damaged tensor is named") {
     named += text.find("tensor 'fc.weight") != std::string::npos;
     files.set_content(path, good);
   }
-  CHECK(named > 700);  // two of three files are tensors for the most part
+  CHECK(named > 700);  // two of three files consist mostly of tensors
   CHECK_NOTHROW(Checkpoint(files, "ckpt/step-0000000001"));
 }
 
@@ -270,7 +270,7 @@ TEST_CASE("every truncation and every growth is noticed") {
   }
 }
 
-TEST_CASE("one file in place of another of the same size is noticed") {
+TEST_CASE("a file replaced by another of the same size is noticed") {
   MemoryFiles files;
   Lines lines;
   save(files, lines, 1);
@@ -293,7 +293,7 @@ TEST_CASE("a name that is given twice is refused, and nothing is left") {
   CHECK(files.list("ckpt").empty());
 }
 
-TEST_CASE("what a user names for resuming is found") {
+TEST_CASE("the checkpoint that a user names for resuming is found") {
   MemoryFiles files;
   Lines lines;
   files.make_folder("run");

@@ -1,4 +1,4 @@
-// Files that somebody cuts short while they are open: an error with a code and a text, never a signal.
+// Files that are truncated while they are open: an error with a code and a text, never a signal.
 #include <doctest/doctest.h>
 #include <plait/base.h>
 
@@ -42,12 +42,12 @@ TEST_CASE("a safetensors file that is cut short after it was opened") {
   const Folder folder;
   const std::string path = folder.path + "/m.safetensors";
   auto& files = plait::FileSystem::posix();
-  const std::vector<float> values(1 << 17, 1.5f);  // 512 KiB: two pieces
+  const std::vector<float> values(1 << 17, 1.5f);  // 512 KiB: two blocks
   write_safetensors(files, path,
                     std::vector<TensorSource>{{"w", PLAIT_F32, {1 << 17}, values.data()}});
   const SafetensorsFile file(files, path);
   const TensorEntry& w = *file.header().find("w");
-  const uint64_t cut = file.header().data_start + 300'000;  // in the second piece
+  const uint64_t cut = file.header().data_start + 300'000;  // in the second block
   fs::resize_file(path, cut);
   size_t seen = 0;
   const std::string text = error_of(
@@ -57,7 +57,7 @@ TEST_CASE("a safetensors file that is cut short after it was opened") {
                            "' ends at byte " + std::to_string(cut) +
                            ", expected to read up to byte " + std::to_string(file.size())));
   CHECK(contains(text, "something else has cut it short; copy it again"));
-  // What is still there can be read.
+  // The remaining part can be read.
   std::vector<float> back(10);
   file.read(w, 0, back.data(), 40);
   CHECK(back[9] == 1.5f);

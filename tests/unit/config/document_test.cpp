@@ -66,7 +66,7 @@ TEST_CASE("syntax errors are problems with line and column") {
   CHECK(contains(problem_of("[a\n"), "x.toml:1:"));
 }
 
-// These break assertions inside the parser; see document.cpp.
+// These inputs break assertions inside the parser; see document.cpp.
 TEST_CASE("texts that the parser cannot cope with are problems of their line") {
   CHECK(contains(problem_of("a = 1\n[\nb = 2\n"), "x.toml:2:1: not TOML: malformed"));
   CHECK(contains(problem_of("a = 1\n\n[[\n"), "x.toml:3:1: not TOML: malformed"));
@@ -96,7 +96,7 @@ TEST_CASE("depth is bounded, in values and in keys, and in both together") {
   std::string huge;
   for (int i = 0; i < 1000000; ++i) huge += "a.";
   CHECK(contains(problem_of(huge + "a = 1"), "a key of more than 32 parts"));
-  // The deepest that gets through: 60 inline tables under keys of 32 parts each.
+  // The deepest accepted nesting: 60 inline tables under keys of 32 parts each.
   std::string deep;
   for (int i = 0; i < 60; ++i) deep += (i ? "{" : "") + key + " = ";
   CHECK(problem_of(deep + "1" + std::string(59, '}')).empty());

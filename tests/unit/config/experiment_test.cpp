@@ -322,7 +322,7 @@ TEST_CASE("plugins are known before the rest") {
   CHECK(plugins.allow == std::vector<std::string>{"a"});
 }
 
-TEST_CASE("problems are sorted by place, and come as JSON and as one error") {
+TEST_CASE("problems are sorted by place, and are given as JSON and as one error") {
   Problems problems;
   problems.add({"b", 1, 1}, "p", "later");
   problems.add({"a", 9, 1}, "q", "m", "h");
@@ -340,7 +340,8 @@ TEST_CASE("problems are sorted by place, and come as JSON and as one error") {
   }
 }
 
-TEST_CASE("a problem is told once, spoils what stands below it, and keeps its code while alone") {
+TEST_CASE(
+    "a problem is reported once, suppresses the ones below it, and keeps its code while alone") {
   Problems problems;
   for (int i = 0; i < 2; ++i)
     problems.add({"a", 2, 5}, "model.layers[1].out", "m", "h", PLAIT_ERR_IO);
@@ -361,7 +362,7 @@ TEST_CASE("a problem is told once, spoils what stands below it, and keeps its co
   CHECK(code() == PLAIT_ERR_CONFIG);
 }
 
-TEST_CASE("templates of items parse, and mark what must be set") {
+TEST_CASE("templates of items parse, and mark the required options") {
   const std::string text = item_template(catalog(), PLAIT_KIND_LAYER, "dense");
   CHECK(contains(text, "[[model.layers]]\n"));
   CHECK(contains(text, "# integer >= 1\nout = \"???\"\n"));
@@ -386,7 +387,7 @@ TEST_CASE("the engine's own tables are well-formed") {
     CHECK(defect_of(keys) == "");
 }
 
-TEST_CASE("numbers of a batch that were left out are found, and those that do not fit stay") {
+TEST_CASE("omitted numbers of a batch are derived, and numbers that do not fit are kept") {
   const auto batch = [](const std::string& keys) {
     std::string text = kSmall;
     text.replace(text.find("global = 32"), 11, keys);

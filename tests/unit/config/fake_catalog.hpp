@@ -1,4 +1,4 @@
-// A catalog of made-up items, and small helpers of the tests beside it.
+// A catalog of fake items, and small helpers of the tests in this folder.
 #pragma once
 
 #include <plait/dataset.h>

@@ -45,7 +45,7 @@ Checked check(const std::string& text, const std::vector<plait_option>& options 
 
 }  // namespace
 
-TEST_CASE("defaults fill what is left out") {
+TEST_CASE("defaults fill omitted options") {
   const Checked c = check("type = \"x\"");
   CHECK(c.problems.empty());
   CHECK(c.set.get_bool("flag"));
@@ -66,14 +66,14 @@ TEST_CASE("given values are read, with their origin") {
   CHECK(c.problems.empty());
   CHECK_FALSE(c.set.get_bool("flag"));
   CHECK(c.set.get_int("count") == 10);
-  CHECK(c.set.get_ints("sizes") == std::vector<int64_t>{4});  // one stands for a list of one
+  CHECK(c.set.get_ints("sizes") == std::vector<int64_t>{4});  // a single value is a list of one
   CHECK(c.set.get_reals("betas") == std::vector<double>{1, 0.5});
   CHECK(c.set.get_texts("names").empty());
   CHECK(c.set.origin("count").text() == "x.toml:2:9");
   CHECK(c.set.given("count"));
 }
 
-TEST_CASE("each defect is a problem with place, path and what was expected") {
+TEST_CASE("each defect is a problem with place, path and expected value") {
   struct Case {
     const char *text, *problem;
   };

@@ -49,7 +49,7 @@ TEST_CASE("the origin is the override itself") {
   CHECK(d.root["new"]["key"].items()[0].origin().text() == "override 'new.key=[1]'");
 }
 
-TEST_CASE("bad overrides are problems that say what to do, and change nothing") {
+TEST_CASE("bad overrides are problems that name the remedy, and change nothing") {
   struct Case {
     const char *text, *message;
   };

@@ -1,4 +1,4 @@
-// Every dtype in and out.
+// Every dtype as input and output.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// What storing f32 `v` as `dtype` must read back as.
+// The value read back after storing f32 `v` as `dtype`.
 double stored(uint32_t dtype, double v) {
   double low = 0, high = 0;
   switch (dtype) {

@@ -1,4 +1,4 @@
-// What malformed maps are told, and which kernel is taken.
+// Errors of malformed maps, and the choice of the kernel.
 #include <doctest/doctest.h>
 
 #include <plait/plugin.hpp>

@@ -32,7 +32,7 @@ double decode_16(uint16_t h, int exponent_bits) {
   return sign ? -v : v;
 }
 
-// By search: slow, and sure to be the nearest with ties to even.
+// By search: slow, but certain to find the nearest value with ties to even.
 uint16_t encode_16(double v, int exponent_bits) {
   if (std::isnan(v)) return static_cast<uint16_t>(0x7fff);
   const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
@@ -45,7 +45,7 @@ uint16_t encode_16(double v, int exponent_bits) {
     (decode_16(middle, exponent_bits) <= v ? low : high) = middle;
   }
   const double below = decode_16(low, exponent_bits);
-  // The next step up, also where that is infinity.
+  // The next step up, also if that is infinity.
   const double step = low ? below - decode_16(static_cast<uint16_t>(low - 1), exponent_bits)
                           : decode_16(1, exponent_bits);
   const double above = high == infinity ? below + step : decode_16(high, exponent_bits);
@@ -236,7 +236,7 @@ double reference_op(uint32_t op, double a, double b, double c) {
       return std::log(a);
     case PLAIT_MAP_SQRT:
       return std::sqrt(a);
-    // As two roundings to f32, which is what both kernels do.
+    // With two roundings to f32, like both kernels.
     case PLAIT_MAP_RSQRT:
       return 1.0 / static_cast<float>(std::sqrt(a));
     case PLAIT_MAP_RECIP:

@@ -1,4 +1,5 @@
-// What the tests of the CPU device's map share: building expressions, running them, and references.
+// Code shared by the tests of the CPU device's map: building expressions, running them, and
+// references.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class Exprs {
   uint32_t constant(double value);
   void output(uint32_t r) { outputs_.push_back(r); }
   uint32_t n_registers() const { return n_inputs_ + static_cast<uint32_t>(instrs_.size()); }
-  // Borrows from this.
+  // Borrows from this object.
   plait_map map() const;
 
  private:
@@ -29,7 +30,8 @@ class Exprs {
   std::vector<uint32_t> outputs_;
 };
 
-// A tensor with its own memory, which is `shift` bytes off a cache line and guarded behind its end.
+// A tensor with its own memory, which starts `shift` bytes after a cache line and ends with a
+// guard.
 struct Tensor {
   MapTensor desc;
   std::vector<unsigned char> memory;
@@ -39,14 +41,14 @@ struct Tensor {
       : Tensor(dtype, std::vector<int64_t>(dims), shift) {}
   Tensor(uint32_t dtype, const std::vector<int64_t>& dims, size_t shift = 0);
 
-  // Alignment belongs to the address, so a copy lays its elements out anew.
+  // The alignment depends on the address, so a copy places its elements anew.
   Tensor(const Tensor& other);
   Tensor(Tensor&&) = default;
 
   int64_t count() const;
   void* data() { return memory.data() + start(); }
   const void* data() const { return memory.data() + start(); }
-  // Element i as double, and set to the nearest of the dtype.
+  // Element i as double; set() stores the nearest value of the dtype.
   double get(int64_t i) const;
   void set(int64_t i, double value);
   void fill(const std::vector<double>& values);  // repeated as needed
@@ -56,24 +58,25 @@ struct Tensor {
   size_t start() const;
 };
 
-// The kernels this machine can run `desc` with; always has "interpreter".
+// The kernels of this machine that support `desc`; always includes "interpreter".
 std::vector<std::string> kernels_for(const MapDesc& desc);
 
 // Runs `kernel` (of make_map) on the tensors; checks that nothing outside the outputs was written.
 void run_map(const Exprs& e, const std::string& kernel, std::vector<Tensor*> inputs,
              std::vector<Tensor*> outputs, int threads = 1);
 
-// What one operation gives, in double, for f32 operands.
+// The result of one operation, in double, for f32 operands.
 double reference_op(uint32_t op, double a, double b, double c);
 
-// a and b are within `rel` of each other or within `abs`; both NaN, or equal infinities.
+// a and b differ by at most `rel` relative or `abs` absolute, or are both NaN, or are equal
+// infinities.
 bool close(double a, double b, double rel, double abs);
 
-// Register values of the whole expression with every result rounded to f32; `inputs` are register
-// values 0..n-1.
+// Register values of the whole expression with every result rounded to f32; `inputs` are the
+// register values 0..n-1.
 std::vector<double> evaluate(const plait_map& map, const std::vector<double>& inputs);
 
-// Index in an input of shape `in` of the element that goes with flat index i of `out`.
+// Index in an input of shape `in` of the element that corresponds to flat index i of `out`.
 int64_t broadcast_index(const MapTensor& in, const MapTensor& out, int64_t i);
 
 }  // namespace plait::cpu::testing

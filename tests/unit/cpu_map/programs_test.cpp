@@ -11,8 +11,8 @@
 namespace plait::cpu::testing {
 namespace {
 
-// Runs `e` on random inputs of the given shapes and compares with evaluate(), bit for bit but for
-// NaN.
+// Runs `e` on random inputs of the given shapes and compares with evaluate(), bit for bit except
+// for NaN.
 void check_exact(const Exprs& e, const std::vector<std::vector<int64_t>>& shapes,
                  const std::vector<int64_t>& out_shape, uint32_t seed) {
   std::mt19937 random(seed);
@@ -57,7 +57,7 @@ TEST_CASE("cpu map: more live values than registers") {
   for (const uint32_t n_inputs : {12u, 25u}) {
     Exprs e(n_inputs);
     std::vector<uint32_t> products;
-    // All pairs stay alive until they are summed in another order.
+    // All pairs stay live until they are summed in another order.
     for (uint32_t i = 0; i < 6; ++i)
       for (uint32_t j = i + 1; j < n_inputs; ++j) products.push_back(e.op(PLAIT_MAP_MUL, i, j));
     uint32_t sum = e.constant(0.25);
@@ -91,7 +91,7 @@ TEST_CASE("cpu map: random expressions agree to the bit with their definition") 
       } else {
         const uint32_t op = kExact[random() % std::size(kExact)];
         uint32_t a = any(), b = any(), c = any();
-        // Which zero MAX, MIN and SIGN give is open; divisors must not show it.
+        // The sign of a zero from MAX, MIN and SIGN is unspecified; divisors must not expose it.
         if (op == PLAIT_MAP_DIV) b = e.op(PLAIT_MAP_ABS, b);
         if (op == PLAIT_MAP_RECIP || op == PLAIT_MAP_RSQRT) a = e.op(PLAIT_MAP_ABS, a);
         exist = 1 + e.op(op, a, b, c);
@@ -112,7 +112,7 @@ TEST_CASE("cpu map: random expressions agree to the bit with their definition") 
 }
 
 TEST_CASE("cpu map: functions deep in a long expression") {
-  // softplus, gelu, silu and friends summed, in double beside it.
+  // The sum of softplus, gelu, silu and others, compared with double.
   Exprs e(2);
   const uint32_t half = e.constant(0.5), one = e.constant(1.0),
                  root = e.constant(0.70710678118654752);

@@ -68,13 +68,13 @@ TEST_CASE("cpu map: broadcasting table") {
       {{0, 5}, {5}, {1}, {0, 5}},  // empty
       {{5, 0}, {5, 1}, {}, {5, 0}},
       {{1, 40000}, {2, 1}, {}, {2, 40000}},       // few long rows, cut by threads
-      {{300, 100}, {100}, {300, 1}, {300, 100}},  // many rows, dealt out
+      {{300, 100}, {100}, {300, 1}, {300, 100}},  // many rows, distributed whole
       {{7, 30, 200}, {30, 1}, {7, 1, 200}, {7, 30, 200}},
   };
   for (const Row& r : table)
     for (const int threads : {1, 2, 3})
       for (const uint32_t dtype : {PLAIT_F32, PLAIT_BF16})
-        // bf16 holds the results (up to 63) exactly too
+        // bf16 represents the results (up to 63) exactly, too
         check_shapes(r.a, r.b, r.c, r.out, threads, dtype);
 }
 
@@ -114,8 +114,9 @@ TEST_CASE("cpu map: the bits depend on neither threads nor alignment") {
   }
 }
 
-TEST_CASE("cpu map: outputs in place of inputs") {
-  // m' = (m + g)/2, p' = p - m'*s, g' = p + m: each output's input is read by the others too.
+TEST_CASE("cpu map: outputs that alias inputs") {
+  // m' = (m + g)/2, p' = p - m'*s, g' = p + m: the input of each output is also read by the other
+  // outputs.
   Exprs e(4);
   const uint32_t half = e.constant(0.5);
   const uint32_t m = e.op(PLAIT_MAP_MUL, e.op(PLAIT_MAP_ADD, 2, 1), half);

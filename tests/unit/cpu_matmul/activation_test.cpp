@@ -52,7 +52,7 @@ TEST_CASE("activation: accuracy over all of float") {
   }
 }
 
-TEST_CASE("activation: partial vectors, infinities and what is not a number") {
+TEST_CASE("activation: partial vectors, infinities and NaN") {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512}) {
     if (isa > machine_isa()) continue;

@@ -19,7 +19,7 @@
 namespace plait::cpu {
 namespace {
 
-// 64-byte aligned floats between guards, so that writes outside are seen.
+// 64-byte aligned floats between guards, so that writes outside are detected.
 class Buffer {
  public:
   explicit Buffer(int64_t count)
@@ -83,7 +83,7 @@ struct Operands {
   Buffer a, b, bias, c;
 };
 
-// The result and, per element, the sum of absolute products, which bounds the rounding.
+// The result and, for each element, the sum of absolute products, which bounds the rounding error.
 struct Expected {
   std::vector<double> value;
   std::vector<double> size;
@@ -109,7 +109,7 @@ Expected expect(const MatmulDesc& d, const Operands& in) {
   return out;
 }
 
-// Largest error as a multiple of what rounding may cause.
+// Largest error as a multiple of the bound.
 double worst_error(const MatmulDesc& d, const Operands& got, const Expected& expected) {
   constexpr double kEps = std::numeric_limits<float>::epsilon();
   double worst = 0;
@@ -131,7 +131,7 @@ float run_once(const MatmulKernel& kernel, const Operands& in, Buffer& c) {
   return squares;
 }
 
-// The same product with the sum of squares: the same C, and the squares of just that.
+// The same product with the sum of squares: the same C, and the squares of exactly that C.
 void check_squares(MatmulDesc d, const std::string& name, const Operands& plain) {
   d.squares = true;
   Operands got(d, 7);
@@ -147,7 +147,7 @@ void check_squares(MatmulDesc d, const std::string& name, const Operands& plain)
   MatmulDesc alone = d;
   alone.threads = 1;
   Operands same(d, 7);
-  if (name.starts_with("jit"))  // the tiles don't depend on the threads, and so the sum doesn't
+  if (name.starts_with("jit"))  // the tiles, and so the sum, don't depend on the number of threads
     CHECK(run_once(*make_matmul(alone, name), same, same.c) == squares);
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("matmul: every edge of m, n and k, in every layout") {
   for (const int64_t m : kEdges) {
     for (const int64_t n : kEdges) {
       for (const int64_t k : kEdges) {
-        // All four layouts; what follows the sum and which kernels run rotates through the table.
+        // All four layouts; the epilogue and the kernels rotate through the table.
         for (int layout = 0; layout < 4; ++layout) {
           MatmulDesc d = shape(m, n, k);
           d.transpose_a = (layout & 1) != 0;
@@ -311,7 +311,7 @@ TEST_CASE("matmul: nothing summed leaves bias and activation, nothing wanted is 
 
 TEST_CASE("matmul: a value that is not a number reaches the result through relu") {
   for (const std::string& name : kKernels) {
-    if (!available(name) || name == "onednn") continue;  // oneDNN's relu makes it 0
+    if (!available(name) || name == "onednn") continue;  // oneDNN's relu turns NaN into 0
     for (const bool transpose_b : {false, true}) {
       MatmulDesc d = shape(20, 20, 20);
       d.transpose_b = transpose_b;
@@ -325,7 +325,8 @@ TEST_CASE("matmul: a value that is not a number reaches the result through relu"
   }
 }
 
-TEST_CASE("matmul: the choice is stable, explained, and what make_matmul builds") {
+TEST_CASE(
+    "matmul: the choice is stable, explained, and equal to the kernel that make_matmul builds") {
   MatmulDesc small = shape(32, 120, 784);
   small.transpose_b = true;
   const KernelChoice choice = choose_matmul(small);
@@ -362,7 +363,7 @@ TEST_CASE("matmul: the choice is stable, explained, and what make_matmul builds"
   }
 }
 
-TEST_CASE("matmul: contradictions are refused with what was found and expected") {
+TEST_CASE("matmul: contradictions are refused with the found and expected values") {
   const auto message = [](const MatmulDesc& d, const char* kernel) -> std::string {
     try {
       if (kernel != nullptr) {

@@ -23,7 +23,7 @@ using plait::data::DatasetSource;
 struct FakeData {
   int64_t n = 10;
   bool weighted = false;
-  std::atomic<int64_t> fail_at{-1};  // the sample whose reading fails
+  std::atomic<int64_t> fail_at{-1};  // reading this sample fails
   std::atomic<int64_t> reads{0};
   std::vector<plait_field> fields;
 
@@ -224,7 +224,7 @@ TEST_CASE("a weight field becomes the weight and is no field") {
     CHECK(b->weight_sum == doctest::Approx(1 + 0.5 + 1.0 / 3 + 0.25).epsilon(1e-6));
     b = loader.next();
     CHECK(b->weight[0] == 0.2f);
-    CHECK(b->weight[2] == 0.0f);  // padding, though sample 0 weighs 1
+    CHECK(b->weight[2] == 0.0f);  // padding, though sample 0 has weight 1
     CHECK(b->weight_sum == doctest::Approx(1.0 / 5 + 1.0 / 6).epsilon(1e-6));
     CHECK(static_cast<uint8_t*>(b->fields[1])[1] == 5);
   }
@@ -257,7 +257,8 @@ TEST_CASE("rank shares together are the global batch") {
     for (const int64_t s : samples_of(*b.next())) joined.push_back(s);
     CHECK(joined == samples_of(*all));
   }
-  // The last batch has 6 samples: 4 on the left, 2 on the right. With 19 samples the right share is padding only.
+  // The last batch has 6 samples: 4 on the left, 2 on the right. With 19 samples the right shard is
+  // only padding.
   const FakeData fewer(19);
   right.shuffle = false;
   DataLoader c(source_of(fewer), right);
@@ -315,7 +316,8 @@ TEST_CASE("host_bytes is known before opening") {
   const uint64_t expected = 3 * (1216 + 128 + 448) + 832;
   CHECK(DataLoader::host_bytes(config, plain.fields.data(), 2) == expected);
   CHECK(DataLoader::host_bytes(config, weighted.fields.data(), 3) == expected);
-  // By size: 32 small batches, 2 large ones, in between what fits in 8 MiB; one more is being used.
+  // By size: 32 small batches, 2 large ones, and as many of a medium size as fit in 8 MiB; one more
+  // is in use.
   const auto slots_of = [&](int64_t batch) {
     const DataLoaderConfig by_size{.batch = batch, .prefetch = -1},
         one{.batch = batch, .prefetch = 0};

@@ -9,7 +9,7 @@ using plait::data::Ring;
 
 namespace {
 
-// A filler on a thread of its own that counts what it has filled.
+// A producer on a thread of its own that counts its filled slots.
 struct Filler {
   explicit Filler(uint64_t slots) : ring(slots), thread([this] { work(); }) {}
   ~Filler() {
@@ -32,7 +32,7 @@ struct Filler {
 
 }  // namespace
 
-TEST_CASE("slots come in turn, each once") {
+TEST_CASE("slots are handed out in order, each once") {
   for (const uint64_t slots : {2, 3, 4, 5, 33}) {
     Filler f(slots);
     for (uint64_t i = 0; i < 1000; ++i)
@@ -45,13 +45,13 @@ TEST_CASE("a short ring is filled up as soon as a slot is free, a long one when 
     Filler f(static_cast<uint64_t>(slots));
     f.wait_for(slots);
     f.ring.acquire_filled();
-    f.ring.acquire_filled();  // gives one back
+    f.ring.acquire_filled();  // returns one
     f.wait_for(slots + 1);
   }
   Filler f(16);
   f.wait_for(16);
   f.ring.acquire_filled();
-  for (int i = 0; i < 7; ++i) f.ring.acquire_filled();  // nine are still full
+  for (int i = 0; i < 7; ++i) f.ring.acquire_filled();  // nine are still filled
   std::this_thread::yield();
   CHECK(f.filled.load() == 16);
   f.ring.acquire_filled();
@@ -70,7 +70,7 @@ TEST_CASE("after a pause and a restart it begins with the first slot") {
   CHECK(f.ring.acquire_filled() == 1);
 }
 
-TEST_CASE("what was filled before the end is delivered, then nothing") {
+TEST_CASE("slots filled before the end are delivered, then none") {
   Ring ring(4);
   std::thread filler([&] {
     for (int i = 0; i < 2; ++i) {

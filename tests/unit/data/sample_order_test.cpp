@@ -45,7 +45,7 @@ TEST_CASE("order without shuffle is the identity") {
 }
 
 TEST_CASE("order stays the same for ever") {
-  // Checkpoints hold positions: another value here means that no older run can be resumed.
+  // Checkpoints hold positions: if this value changes, no older run can be resumed.
   const std::vector<int64_t> first = {23274, 35289, 4805, 33323, 23059, 2740, 7815, 20853};
   for (size_t i = 0; i < first.size(); ++i)
     CHECK(position_to_sample(42, 0, static_cast<int64_t>(i), 60000, true) == first[i]);
@@ -72,7 +72,8 @@ TEST_CASE("order depends on seed and epoch") {
     same_c += a(p) == c(p);
     same_d += a(p) == d(p);
   }
-  // One fixed point is expected of two random permutations; ten would be one chance in ten million.
+  // Two random permutations are expected to agree at one position; ten has a probability of one in
+  // ten million.
   CHECK(same_b < 10);
   CHECK(same_c < 10);
   CHECK(same_d < 10);
@@ -97,7 +98,7 @@ TEST_CASE("order looks random: where position p goes is uniform over epochs") {
 TEST_CASE("order looks random: neighbours are not neighbours") {
   const int64_t n = 60000;
   const SampleOrder order(5, 0, n, true);
-  // Of uniform pairs (s(p), s(p+1)): ascents are half, and the mean distance is n/3.
+  // For uniform pairs (s(p), s(p+1)), half are ascents and the mean distance is n/3.
   int64_t ascents = 0, adjacent = 0;
   double distance = 0;
   for (int64_t p = 0; p + 1 < n; ++p) {

@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(d.read<float>(0, {0}) == Floats{2});
   const Csv quoted("\"a \"\"1\"\"\",b\n\" 3 \",4\n", {{"input", "[\"b\", \"a\"]"}});
   CHECK(quoted.error(PLAIT_ERR_CONFIG) ==
-        "[data.csv] path 't.csv': input names column 'a', which is not there; the columns are 'a "
+        "[data.csv] path 't.csv': input names column 'a', which does not exist; the columns are 'a "
         "\"1\"', 'b'");
   const Csv tab("a\tb\n\"3\"\t 4 ", {{"separator", "\"tab\""}, {"input", "[\"b\", \"a\"]"}});
   CHECK(Dataset("csv", tab.given).read<float>(0, {0}) == Floats{4, 3});
@@ -62,9 +62,9 @@ TEST_CASE("csv without a header counts columns from 0; labels are i32, one a sca
   CHECK(d.read<int32_t>(1, {1, 0}) == std::vector<int32_t>{7, 5});
 }
 
-TEST_CASE("csv names line and column of what it cannot read") {
+TEST_CASE("csv names line and column of a cell that it cannot read") {
   CHECK(Csv("a,b\n1,2\n3,x\n").error() ==
-        "[data.csv] path 't.csv', line 3, column 2: 'x' in column 'b' is no number; name the "
+        "[data.csv] path 't.csv', line 3, column 2: 'x' in column 'b' is not a number; name the "
         "columns to read in `input`");
   CHECK(Csv("a,b\n1,\n").error() ==
         "[data.csv] path 't.csv', line 2, column 2: column 'b' is empty, expected a number; fill "
@@ -79,14 +79,14 @@ TEST_CASE("csv names line and column of what it cannot read") {
   CHECK(contains(Csv("a\n1e999\n").error(), "does not fit a 64-bit number"));
   CHECK(contains(Csv("a\n1e39\n").error(), "too large for f32"));
   CHECK(contains(Csv("a\n\"\"\"\n\n1\n").error(),
-                 "line 2, column 1: a quote opens here and never closes"));
+                 "line 2, column 1: the quote that opens here is never closed"));
   CHECK(contains(Csv("a\n\"1\"2\n").error(), "text follows the closing quote"));
   CHECK(contains(Csv("a,b\n\"1\n\n\",x\n", {{"input", "[\"b\"]"}}).error(), "line 4, column 2"));
   CHECK(contains(
       Csv("a\n1.5\n", {{"header", "false"}, {"target", "[\"0\"]"}}).error(PLAIT_ERR_CONFIG),
       "no column is left"));
   CHECK(contains(Csv("y,a\n1.5,1\n", {{"target", "[\"y\"]"}, {"target_type", "\"i32\""}}).error(),
-                 "'1.5' is no 32-bit integer"));
+                 "'1.5' is not a 32-bit integer"));
   CHECK(contains(Csv("y,w\n1,-1\n", {{"weight", "\"w\""}}).error(),
                  "the weight is '-1', expected 0 or more"));
 }
@@ -97,7 +97,7 @@ TEST_CASE("csv refuses empty files, doubled names and gzip") {
   CHECK(Csv("\n\r\n").error() ==
         "[data.csv] path 't.csv', offset 0: the file is empty, expected a header");
   CHECK(Csv("a,b\n").error() ==
-        "[data.csv] path 't.csv', offset 4: there is a header and no row after it");
+        "[data.csv] path 't.csv', offset 4: the file has a header but no rows");
   CHECK(Csv("a,a\n1,2\n", {{"target", "[\"a\"]"}}).error() ==
         "[data.csv] path 't.csv', line 1: two columns are called 'a'; rename one");
   CHECK(contains(

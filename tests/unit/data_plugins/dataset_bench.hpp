@@ -1,4 +1,4 @@
-// Opens a dataset of a data plugin over files made by the test.
+// Opens a dataset of a data plugin over files created by the test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ inline const Host& data_plugins() {
   return *host;
 }
 
-// A folder of its own, gone with the object.
+// A folder of its own, removed with the object.
 class Folder {
  public:
   Folder() {
@@ -38,7 +38,7 @@ class Folder {
     std::filesystem::remove_all(path_, ignored);
   }
   std::string path(const std::string& file) const { return (path_ / file).string(); }
-  // Writes a file; gives its path as a TOML text.
+  // Writes a file; returns its path as a TOML string.
   std::string write(const std::string& file, const std::string& content) const {
     std::ofstream(path(file), std::ios::binary) << content;
     return "\"" + path(file) + "\"";
@@ -92,7 +92,7 @@ class Dataset {
   plait_dataset_info info_{};
 };
 
-// The text of the error that opening gives, with `folder` cut out of paths.
+// The text of the error from open, with `folder` removed from paths.
 inline std::string open_error(const std::string& name, const Options::Given& given,
                               uint32_t code = PLAIT_ERR_DATA) {
   try {

@@ -34,7 +34,7 @@ std::string gzip(const std::string& text) {
 const std::string kImages = header({3, 2, 2}) + "abcdefghijkl";
 const std::string kLabels = header({3}) + std::string("\1\0\2", 3);
 
-// The error for these bytes as the images.
+// The error if the images file has these bytes.
 std::string images_error(const std::string& bytes) {
   const Folder folder;
   return open_error("idx",
@@ -74,7 +74,7 @@ TEST_CASE("idx reads images and labels, plain, gzipped, and gzipped in several m
   CHECK(changed.info().fingerprint != fingerprint);
 }
 
-TEST_CASE("idx refuses samples that are not there") {
+TEST_CASE("idx refuses samples that do not exist") {
   const Folder folder;
   const Dataset d("idx",
                   {{"images", folder.write("i", kImages)}, {"labels", folder.write("l", kLabels)}});
@@ -88,7 +88,7 @@ TEST_CASE("idx names file, offset, found and expected of a malformed file") {
         "fetch the file again");
   CHECK(images_error("PNG?") ==
         "[data.idx] images 'i', offset 0: the magic number is 50 4e 47 3f, expected 00 00 08 and "
-        "the number of dimensions; this is no IDX "
+        "the number of dimensions; this is not an IDX "
         "file: check the path");
   CHECK(images_error(header({3, 2, 2}, 0x0d) + std::string(48, 'x')) ==
         "[data.idx] images 'i', offset 2: type code 13 (f32), expected 8 (u8); convert the file, "
@@ -96,9 +96,10 @@ TEST_CASE("idx names file, offset, found and expected of a malformed file") {
   CHECK(images_error(header({})) ==
         "[data.idx] images 'i', offset 3: ndim 0, expected 1 to 8; fetch the file again");
   CHECK(contains(images_error(header({1, 1, 1, 1, 1, 1, 1, 1, 1}) + "x"), "ndim 9"));
-  CHECK(images_error(header({3, 2, 2}).substr(0, 14)) ==
-        "[data.idx] images 'i', offset 14: the header is cut off: 14 bytes, expected 16; fetch the "
-        "file again");
+  CHECK(
+      images_error(header({3, 2, 2}).substr(0, 14)) ==
+      "[data.idx] images 'i', offset 14: the header is truncated: 14 bytes, expected 16; fetch the "
+      "file again");
   CHECK(images_error(kImages.substr(0, 20)) ==
         "[data.idx] images 'i', offset 20: extents (3, 2, 2) need 28 bytes with the header, found "
         "20; fetch the file again");
@@ -118,7 +119,7 @@ TEST_CASE(
     "declared") {
   const std::string packed = gzip(kImages);
   for (size_t n = 2; n < packed.size(); ++n)
-    CHECK(contains(images_error(packed.substr(0, n)), "cut off"));
+    CHECK(contains(images_error(packed.substr(0, n)), "truncated"));
   std::string damaged = packed;
   damaged[damaged.size() - 6] ^= 1;  // the checksum
   CHECK(contains(images_error(damaged), "damaged gzip data (incorrect data check)"));
@@ -143,7 +144,7 @@ TEST_CASE("idx refuses files that do not belong together, are absent, or are no 
         "at the data folder, "
         "else at the experiment file");
   CHECK(contains(open_error("idx", {{"images", images}, {"labels", "\"/\""}}, PLAIT_ERR_IO),
-                 "is no regular file"));
+                 "is not a regular file"));
   CHECK(contains(open_error("idx", {{"images", images}, {"labels", images}}),
                  "ndim 3, expected 1 for labels"));
 }

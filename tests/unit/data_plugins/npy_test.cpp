@@ -53,7 +53,7 @@ TEST_CASE("npy reads every type and version, f8 as f32, with target and weight")
   CHECK(none.info().n_samples == 0);
 }
 
-TEST_CASE("npy names what is wrong with a file") {
+TEST_CASE("npy names the defect of a file") {
   CHECK(error("hello") ==
         "[data.npy] input 'x.npy', offset 0: this is no .npy file: it does not begin with "
         "\\x93NUMPY and a version; check "

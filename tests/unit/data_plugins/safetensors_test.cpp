@@ -63,8 +63,9 @@ TEST_CASE("safetensors refuses headers that are not exactly right") {
   CHECK(error("abc") ==
         "[data.safetensors] path 'x', offset 0: 3 bytes, expected at least the 8 of the header's "
         "size");
-  CHECK(contains(error(little(1000, 8) + "{}"),
-                 "offset 10: the file ends here, within its header of 1000 bytes: it is cut off"));
+  CHECK(
+      contains(error(little(1000, 8) + "{}"),
+               "offset 10: the file ends here, within its header of 1000 bytes: it is truncated"));
   CHECK(contains(error(little(1000, 8) + "xy"),
                  "the header's size is 1000, expected at most the 2 bytes that follow"));
   CHECK(contains(error(little(UINT64_MAX, 8) + "{}"), "18446744073709551615"));
@@ -72,22 +73,22 @@ TEST_CASE("safetensors refuses headers that are not exactly right") {
   CHECK(contains(error(file(" {}", "")), "does not begin with '{'"));
   CHECK(contains(error(file("{} x", "")), "text after the header's closing brace"));
   CHECK(contains(error(file("{\"a\":1}", "")),
-                 "offset 13: found '1', expected '{'; the header is damaged, or this is no "
+                 "offset 13: found '1', expected '{'; the header is damaged, or this is not a "
                  "safetensors file: get it again"));
-  CHECK(contains(error(file("{\"\xff\":{}}", "")), "offset 10: the header is no valid UTF-8"));
-  CHECK(contains(error(file("{\"\xc0\x80\":{}}", "")), "no valid UTF-8"));
-  CHECK(contains(error(file("{\"\xed\xa0\x80\":{}}", "")), "no valid UTF-8"));
+  CHECK(contains(error(file("{\"\xff\":{}}", "")), "offset 10: the header is not valid UTF-8"));
+  CHECK(contains(error(file("{\"\xc0\x80\":{}}", "")), "not valid UTF-8"));
+  CHECK(contains(error(file("{\"\xed\xa0\x80\":{}}", "")), "not valid UTF-8"));
   CHECK(contains(error(file("{\"\\ud800\":{}}", "")), "half of a surrogate pair"));
   CHECK(contains(error(file("{\"\\q\":{}}", "")), "unknown escape"));
   CHECK(contains(error(file("{\"a\n\":{}}", "")), "control character"));
-  CHECK(contains(error(file("{\"a", "")), "a text never ends"));
+  CHECK(contains(error(file("{\"a", "")), "a string is never closed"));
   CHECK(contains(error(file("{\"a\":{}}", "")), "lacks one of dtype, shape, data_offsets"));
   CHECK(contains(error(file("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", "")),
-                 "key 'dtype' comes twice"));
+                 "key 'dtype' occurs twice"));
   CHECK(contains(error(file("{\"a\":{\"x\":\"F32\"}}", "")), "unknown key 'x'"));
   CHECK(contains(error(file("{\"__metadata__\":{\"a\":1}}", "")), "expected '\"'"));
   CHECK(contains(error(file("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", "")), "has a key twice"));
-  CHECK(contains(error(file("{\"__metadata__\":{},\"__metadata__\":{}}", "")), "comes twice"));
+  CHECK(contains(error(file("{\"__metadata__\":{},\"__metadata__\":{}}", "")), "occurs twice"));
   CHECK(
       contains(error(file("{\"" + std::string(5000, 'n') + "\":{}}", "")), "more than 4096 bytes"));
 }
@@ -118,11 +119,12 @@ TEST_CASE("safetensors refuses entries that do not tile the data") {
   CHECK(contains(error(file(overlap, "xyz")), "begins at 1 of the data, expected 2"));
 }
 
-TEST_CASE("safetensors says which tensors there are, and what kind it can use") {
+TEST_CASE("safetensors names the tensors of the file and the supported types") {
   const std::string good = file(kGood, kData);
-  CHECK(error(good, {{"input", "[\"x\"]"}}, PLAIT_ERR_CONFIG) ==
-        "[data.safetensors] path 'x': input names tensor 'x', which is not there; the tensors are "
-        "'input', 'target'");
+  CHECK(
+      error(good, {{"input", "[\"x\"]"}}, PLAIT_ERR_CONFIG) ==
+      "[data.safetensors] path 'x': input names tensor 'x', which does not exist; the tensors are "
+      "'input', 'target'");
   CHECK(contains(error(good, {{"input", "[]"}}, PLAIT_ERR_CONFIG), "input is empty"));
   CHECK(contains(error(good, {{"weight", "\"target\""}}), "has the weights as i64 (2)"));
   const fake::Options::Given none = {{"target", "[]"}};

@@ -51,7 +51,7 @@ TEST_CASE("synthetic values are the same on every machine") {
   const Dataset r("synthetic", {{"samples", "3"}, {"shape", "[2]"}, {"classes", "0"}});
   CHECK(r.field(1) == "target");
   CHECK(r.dims(1) == std::vector<int64_t>{1});
-  // One linear function: the target of each sample solves it.
+  // One linear function: its value is the target of each sample.
   const auto x = r.read<float>(0, {0, 1, 2}), y = r.read<float>(1, {0, 1, 2});
   const double det = double{x[0]} * x[3] - double{x[1]} * x[2];
   const double a = (double{y[0]} * x[3] - double{x[1]} * y[1]) / det,

@@ -1,4 +1,5 @@
-// Who may call: two threads at one object, callbacks that call back, callbacks that throw, and closing while a call runs.
+// Which calls are allowed: two threads on one object, callbacks that call back, callbacks that
+// throw, and closing during a call.
 #include <atomic>
 #include <functional>
 #include <stdexcept>
@@ -61,7 +62,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 uint32_t go_on(plait_session*, const plait_step_result&) { return 0; }
 
-// A thread that is inside plait_session_run, in its first callback, until release().
+// A thread that stays inside plait_session_run, in its first callback, until release().
 class Inside {
  public:
   Inside()
@@ -131,13 +132,12 @@ TEST_CASE(
   CHECK(t == nullptr);
   CHECK(view == nullptr);
   CHECK(first.release().code == PLAIT_OK);
-  // Nobody is inside any more: any thread may be the next.
+  // No thread is inside any more: any thread may call next.
   host::check(plait_session_describe(s, &t));
   CHECK(contains(host::take(t), "\"step\": 30"));
 }
 
-TEST_CASE(
-    "threads that take turns share a session, and those that don't each get an error or the turn") {
+TEST_CASE("threads may use a session one after another; concurrent calls succeed or get an error") {
   const Hooked hooked(go_on);
   for (int i = 0; i < 4; ++i)
     std::thread([&] {
@@ -156,7 +156,7 @@ TEST_CASE(
   b.join();
   CHECK(other == 0);
   CHECK(done + refused == 600);
-  CHECK(done >= 300 / 2);  // somebody always gets the turn
+  CHECK(done >= 300 / 2);  // in each round at least one call succeeds
   plait_step_result r{};
   r.struct_size = sizeof r;
   host::check(plait_session_step(hooked.session, nullptr, 0, &r));
@@ -169,7 +169,8 @@ TEST_CASE("any thread may cancel") {
   CHECK(first.release().code == PLAIT_ERR_CANCELLED);
 }
 
-TEST_CASE("what leaves the run where it is may be called from its callback, and changes nothing") {
+TEST_CASE(
+    "functions that do not move the run may be called from its callback, and change nothing") {
   const host::TempFolder folder;
   const std::string eval = "[data.eval]\ntype = \"synthetic\"\nsamples = 33\n";
   const Hooked plain(go_on, "", eval);
@@ -198,7 +199,7 @@ TEST_CASE("what leaves the run where it is may be called from its callback, and 
   CHECK(busy.weights() == plain.weights());
 }
 
-TEST_CASE("what would move the run is refused from its callback, naming both functions") {
+TEST_CASE("functions that would move the run are refused in its callback, naming both functions") {
   std::vector<host::Failure> failures;
   const Hooked hooked([&](plait_session* s, const plait_step_result& r) {
     if (r.step > 1) return 0u;
@@ -257,7 +258,7 @@ TEST_CASE("a request to stop that meets an evaluation inside a callback stops th
   }
 }
 
-TEST_CASE("a callback that throws ends the run with an error; the session goes on") {
+TEST_CASE("a callback that throws ends the run with an error; the session stays usable") {
   int calls = 0;
   const Hooked hooked([&](plait_session*, const plait_step_result&) -> uint32_t {
     if (++calls == 3) throw std::runtime_error("the host has a bug");
@@ -273,7 +274,7 @@ TEST_CASE("a callback that throws ends the run with an error; the session goes o
   CHECK(hooked.weights() == plain.weights());
 }
 
-TEST_CASE("a log sink that throws, or calls the engine, harms nobody") {
+TEST_CASE("a log sink that throws, or calls the engine, has no effect") {
   struct Sink {
     plait_engine* engine = nullptr;
     int lines = 0, described = 0;
@@ -288,11 +289,12 @@ TEST_CASE("a log sink that throws, or calls the engine, harms nobody") {
     ++self->lines;
     if (!self->engine) throw 7;
     plait_text* t = nullptr;
-    plait_error* e = plait_engine_describe(self->engine, &t);  // fine, or refused: never a deadlock
+    // Succeeds or is refused: never a deadlock.
+    plait_error* e = plait_engine_describe(self->engine, &t);
     if (!e) ++self->described;
     plait_error_free(e);
     if (!e) plait_text_free(t);
-    e = plait_engine_load(self->engine, "/nonexistent.so", PLAIT_NTS);  // wants to log as well
+    e = plait_engine_load(self->engine, "/nonexistent.so", PLAIT_NTS);  // logs as well
     CHECK(e != nullptr);
     plait_error_free(e);
   };
@@ -323,7 +325,7 @@ TEST_CASE("a log sink that throws, or calls the engine, harms nobody") {
 }
 
 TEST_CASE("an engine is not for two threads at once either, and says so") {
-  const Hooked other(go_on);  // engines apart share nothing
+  const Hooked other(go_on);  // separate engines share no state
   plait_engine* engine = host::new_engine();
   std::atomic<int> refused{0}, wrong{0};
   auto hurry = [&] {

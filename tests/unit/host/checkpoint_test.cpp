@@ -1,4 +1,4 @@
-// Stop, resume, and go on as if nothing had happened.
+// Stop and resume: the results equal those of an uninterrupted run.
 #include <cstring>
 #include <fstream>
 
@@ -45,7 +45,7 @@ TEST_CASE("a damaged newest checkpoint falls back to the one before") {
   CHECK(second.step().loss == straight[4]);
 }
 
-TEST_CASE("what cannot be resumed says why") {
+TEST_CASE("a checkpoint that cannot be resumed gives the reason") {
   const host::TempFolder folder;
   auto f = host::failure_of([&] { Run(small(), folder / "none", PLAIT_RESUME_MUST); });
   CHECK(f.code == PLAIT_ERR_NOT_FOUND);
@@ -57,7 +57,8 @@ TEST_CASE("what cannot be resumed says why") {
     const Run other(small(), folder / "other");
     other.losses(1);
   }
-  // Another model: the tensor that does not fit is named with both shapes, and nothing has changed.
+  // Another model: the error names the tensor that does not fit, with both shapes, and nothing has
+  // changed.
   f = host::failure_of(
       [&] { Run(small(), folder / "run", PLAIT_RESUME_MUST, {"model.layers[1].out=24"}); });
   CHECK(f.code == PLAIT_ERR_CONFIG);
@@ -140,7 +141,7 @@ TEST_CASE("going on from an older step by hand: the new checkpoints are the newe
   std::ifstream metrics(dir + "/metrics.ndjson");
   const std::string text{std::istreambuf_iterator<char>(metrics), {}};
   CHECK(text.find("\"event\":\"resume\",\"from_step\":10") != std::string::npos);
-  // And what is resumed is that.
+  // A resume uses that checkpoint.
   const Run again(small(keep), dir, PLAIT_RESUME_MUST);
   CHECK(again.read("model.linear1.weight", 256) == weights);
   CHECK(again.step().step == 16);
@@ -154,7 +155,7 @@ TEST_CASE("early stopping stops, and the reason is patience") {
   const Run run(small(stop), folder / "run");
   const auto r = run.run();
   CHECK(r.finished == 1);
-  CHECK(r.step == 4);  // the first counts as best, three more bring no gain of 100
+  CHECK(r.step == 4);  // the first counts as best, three more gain less than 100
 }
 
 TEST_CASE(
@@ -170,11 +171,11 @@ TEST_CASE(
     const auto f = host::failure_of([&] { first.run(); });
     CHECK(f.code == PLAIT_ERR_CANCELLED);
     CHECK(f.text.find("saved as") != std::string::npos);
-    // Delivered once: what is asked for afterwards runs as if nobody had cancelled.
+    // The cancellation is delivered once: a later call runs as if there had been none.
     plait_text* t = nullptr;
     host::check(plait_session_evaluate(first.session(), "train", &t));
     CHECK(host::take(t).find("\"samples\": 100") != std::string::npos);
-    // And a cancelled evaluation is an error, never figures of a part.
+    // A cancelled evaluation is an error, never the metrics of a part.
     plait_session_cancel(first.session());
     const auto g = host::failure_of(
         [&] { host::check(plait_session_evaluate(first.session(), "train", &t)); });

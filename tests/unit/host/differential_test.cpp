@@ -1,8 +1,10 @@
-// 200 random models, trained three steps on the cpu and on the reference device: losses, norms, an evaluation and every parameter
-// agree as far as the element type allows. PLAIT_TEST_SEED and PLAIT_TEST_MODELS look at others.
+// 200 random models, trained for three steps on the cpu and on the reference device: losses, norms,
+// an evaluation and every parameter agree within the precision of the element type. PLAIT_TEST_SEED
+// and PLAIT_TEST_MODELS select other models.
 //
-// How far that is: f32 rounds by 2^-24, and a model passes that on, larger or smaller. How much larger is measured: the reference runs
-// once more from parameters that are off by a few such roundings, and the devices may differ by a multiple of what that changed.
+// The tolerance: f32 rounds by 2^-24, and a model amplifies or reduces that error. The
+// amplification is measured: the reference runs once more from parameters with errors of a few such
+// roundings, and the devices may differ by a multiple of the resulting change.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,7 +66,7 @@ std::vector<Parameter> parameters_of(plait_session* s) {
   return all;
 }
 
-// What a run leaves behind, by name.
+// The results of a run, by name.
 using Trace = std::vector<Parameter>;
 
 Trace train(const Session& session) {
@@ -87,7 +89,7 @@ Trace train(const Session& session) {
   return t;
 }
 
-// Every parameter off by four roundings, up or down.
+// Changes every parameter by four roundings, up or down.
 void disturb(const Session& session) {
   uint64_t state = 1;
   for (Parameter& p : parameters_of(session.get())) {
@@ -101,7 +103,7 @@ void disturb(const Session& session) {
   }
 }
 
-// Largest difference of two tensors, of numbers above 1 in relation to their size.
+// Largest difference of two tensors; relative for values above 1.
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -112,8 +114,8 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return most;
 }
 
-// Elements that are apart by more than rounding. An optimizer that only sees the sign of a gradient takes the other direction where the
-// gradient is as good as 0; that must stay rare.
+// Elements that differ by more than rounding. An optimizer that uses only the sign of a gradient
+// takes the opposite direction where the gradient is almost 0; that must stay rare.
 bool few_flips(const Trace& a, const Trace& b) {
   for (size_t k = 0; k < a.size(); ++k) {
     size_t flips = 0;
@@ -124,7 +126,7 @@ bool few_flips(const Trace& a, const Trace& b) {
   return true;
 }
 
-// What disagrees, "" when nothing does.
+// The names that disagree; "" if none do.
 std::string disagreement(const host::RandomModel& model, const Trace& cpu, const Trace& reference,
                          const Trace& disturbed) {
   double passed_on = 0;
@@ -149,7 +151,7 @@ struct Bench {
   plait_engine* engine = host::new_engine();
   ~Bench() { plait_engine_close(engine); }
 
-  // `wrong` multiplies the first element of each parameter of the cpu's run.
+  // `wrong` is a factor for the first element of each parameter of the cpu's run.
   std::string compare(uint64_t seed, float wrong = 1) const {
     const host::RandomModel model = host::random_model(seed);
     const Session cpu = open(engine, model.toml, "cpu", seed % 2 ? 1 : 2),

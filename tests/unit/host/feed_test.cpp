@@ -1,4 +1,4 @@
-// The host's own batches, views, and the borders: two engines, wrong arguments.
+// Batches fed by the host, views, and the limits of the interface: two engines, invalid arguments.
 #include <algorithm>
 #include <cmath>
 
@@ -65,7 +65,7 @@ TEST_CASE("prediction gives the rows of the host's samples") {
   std::vector<float> out(5 * 10, -77.0f);
   host::check(plait_session_predict(run.session(), b.feeds, 1, "output", out.data(),
                                     out.size() * sizeof(float)));
-  // y = W2 relu(W1 x + b1) + b2, by hand.
+  // y = W2 relu(W1 x + b1) + b2, computed by hand.
   const auto w1 = run.read("model.linear1.weight", 256), b1 = run.read("model.linear1.bias", 16),
              w2 = run.read("model.linear2.weight", 160), b2 = run.read("model.linear2.bias", 10);
   for (size_t s = 0; s < 5; ++s)

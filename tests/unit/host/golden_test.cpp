@@ -1,4 +1,5 @@
-// Training against PyTorch in float64 (tests/golden): every loss, gradient norm and final weight, for each optimizer, on both devices.
+// Training compared with PyTorch in float64 (tests/golden): every loss, gradient norm and final
+// weight, for each optimizer, on both devices.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -116,8 +117,9 @@ TEST_CASE("20 steps with every optimizer follow PyTorch in float64") {
       const bool weighted = attributes.value("sample_weights", false);
       const auto losses = golden.values(name + "/losses"),
                  norms = golden.values(name + "/grad_norms");
-      // Storage is f32: an update rounds to 6e-8 relative. Sign-like optimizers (lion; rmsprop and adam where a gradient is
-      // tiny) turn a rounding at zero into a whole step of the rate, so weights get that much room.
+      // Storage is f32: an update rounds to 6e-8 relative. Sign-like optimizers (lion; rmsprop and
+      // adam where a gradient is tiny) turn a rounding at zero into a whole step of the learning
+      // rate, so weights get that tolerance.
       const bool signlike = attributes["optimizer"] != "sgd";
       for (size_t i = 0; i < losses.size(); ++i) {
         const auto r = step(run, in, i, weighted);

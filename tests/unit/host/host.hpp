@@ -1,4 +1,4 @@
-// A host for tests: plait.h with just enough RAII, and experiments from text.
+// A host for tests: plait.h with a minimum of RAII, and experiments from text.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ inline std::string take(plait_text* t) {
 inline plait_engine* new_engine() {
   plait_engine_options o{};
   o.struct_size = sizeof o;
-  // The plugins' code stays: a leak checker must still know its frames at exit.
+  // The plugins' code stays loaded: a leak checker needs its symbols at exit.
   o.keep_plugins_loaded = 1;
   plait_engine* e = nullptr;
   check(plait_engine_open(&o, &e));
@@ -108,7 +108,7 @@ class Run {
                                                                           plait_session_close};
 };
 
-// A folder that goes away with the test.
+// A folder that is removed with the test.
 class TempFolder {
  public:
   TempFolder() {

@@ -1,5 +1,5 @@
-// Engines come and go in a process that lives on: nothing of them stays, and what belongs to the host stays as it was. Two of them
-// work at the same time.
+// Engines are created and destroyed in a process that continues: they leave nothing behind and do
+// not change the host's state. Two engines work at the same time.
 #include <dirent.h>
 #include <signal.h>
 
@@ -31,7 +31,7 @@ int64_t resident_kib() {
   return 0;
 }
 
-// What a process has that an engine might leave behind or change.
+// The parts of a process that an engine could leave behind or change.
 struct Footprint {
   int64_t files = entries("/proc/self/fd"), threads = entries("/proc/self/task"),
           shared = entries("/dev/shm"), resident = resident_kib();
@@ -66,7 +66,8 @@ struct HostState {
   }
 };
 
-// An engine with its plugins' code loaded anew each time, as a host that knows no better does it. run_dir "": no files.
+// An engine that loads the code of its plugins anew each time, as a naive host would. run_dir "":
+// no files.
 void cycle(const std::string& run_dir) {
   plait_engine* engine = nullptr;
   host::check(plait_engine_open(nullptr, &engine));
@@ -91,7 +92,8 @@ void cycle(const std::string& run_dir) {
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kCycles = 10;  // sanitizers keep freed memory, and forget the names of unloaded code
+// Sanitizers keep freed memory, and forget the symbols of unloaded code.
+constexpr int kCycles = 10;
 constexpr int64_t kGrowth = 1 << 20;
 #else
 constexpr int kCycles = 100;
@@ -104,7 +106,7 @@ TEST_CASE(
   for (int i = 0; i < 5; ++i) cycle(folder / ("warm" + std::to_string(i)));
   const HostState host;
   const Footprint before;
-  for (int i = 0; i < kCycles; ++i)  // syncing files takes most of the time
+  for (int i = 0; i < kCycles; ++i)  // most of the time is spent on syncing files
     cycle(i % 5 == 0 ? folder / ("run" + std::to_string(i)) : "");
   const Footprint after;
   CHECK(after.files == before.files);

@@ -1,5 +1,5 @@
-// Convention 4 of base.h: on error every output is untouched, and the error is the only thing to free. Of every function of plait.h
-// that can fail: the list is compared with the header.
+// Convention 4 of base.h: on error every output is untouched, and only the error must be freed. For
+// every fallible function of plait.h: the list is compared with the header.
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned char kPoison = 0x5A;
 
-// Where a call is to put what it makes, filled with poison.
+// The output arguments of a call, filled with poison.
 class Output {
  public:
   Output() { std::memset(area_, kPoison, sizeof area_); }
@@ -24,7 +24,7 @@ class Output {
   T* as() {
     return reinterpret_cast<T*>(area_);
   }
-  // A result whose struct_size says that it is whole.
+  // A result whose struct_size is that of the complete struct.
   plait_step_result* result() {
     auto* r = as<plait_step_result>();
     r->struct_size = sizeof *r;
@@ -38,12 +38,12 @@ class Output {
 
  private:
   alignas(64) unsigned char area_[1024];
-  size_t told_ = 0;  // bytes that the test itself has written
+  size_t told_ = 0;  // bytes written by the test itself
 };
 
 struct Call {
   const char* function;
-  const char* why;  // it fails
+  const char* why;  // why the call fails
   std::function<plait_error*(Output&)> make;
 };
 
@@ -198,7 +198,7 @@ std::set<std::string> fallible() {
   for (size_t at = 0; (at = all.find(before, at)) != std::string::npos;) {
     at += before.size();
     const std::string name = all.substr(at, all.find('(', at) - at);
-    if (name != "plait_error_cause") names.insert(name);  // which gives one
+    if (name != "plait_error_cause") names.insert(name);  // returns an error as its value
   }
   return names;
 }
@@ -221,7 +221,7 @@ TEST_CASE("on error every output of every function is untouched") {
   check_all(of_engines(engine), seen);
   check_all(of_plans(fine, bad, run.plan()), seen);
   check_all(of_sessions(run.session(), run.plan()), seen);
-  CHECK(run.step().step == 1);  // the refused calls did nothing
+  CHECK(run.step().step == 1);  // the refused calls had no effect
   CHECK(seen == fallible());
   plait_experiment_close(bad);
   plait_experiment_close(fine);

@@ -10,7 +10,7 @@ namespace {
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
-  // From a to b, both included. Without std's distributions, which differ between libraries.
+  // From a to b, inclusive. Does not use std's distributions, which differ between libraries.
   int64_t between(int64_t a, int64_t b) {
     return a + static_cast<int64_t>(engine_() % static_cast<uint64_t>(b - a + 1));
   }
@@ -20,7 +20,7 @@ class Dice {
     return all.begin()[between(0, static_cast<int64_t>(all.size()) - 1)];
   }
   std::string text_of(std::initializer_list<const char*> all) { return of(all); }
-  // Mostly small and odd, now and then larger than a vector or a tile.
+  // Mostly small and odd, sometimes larger than a vector or a tile.
   int64_t width() {
     if (one_in(6)) return of<int64_t>({16, 32, 64});
     return one_in(8) ? between(40, 130) : between(1, 20);
@@ -117,7 +117,7 @@ class Writer {
                                                         : "");
   }
 
-  // Keeps the value, does something to it, and joins both.
+  // Keeps the value, transforms it, and joins both.
   void residual() {
     const std::string name = "kept" + std::to_string(++kept_);
     layer("linear", "out = " + std::to_string(shape_.back()) + "\nas = [\"" + name + "\"]");

@@ -1,4 +1,5 @@
-// Random experiments: small models of all kinds on made-up samples. The same seed gives the same text everywhere.
+// Random experiments: small models of all kinds on generated samples. The same seed gives the same
+// text on every machine.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@ namespace host {
 
 struct RandomModel {
   std::string toml;
-  int layers = 0;          // how deep: rounding adds up along it
+  int layers = 0;          // depth of the model: rounding errors accumulate with it
   bool sign_like = false;  // the optimizer uses only the sign of a gradient
 };
 
-// Options are chosen so that an update is a smooth function of the gradient (eps not tiny), but for sign_like ones.
+// Options are chosen so that an update is a smooth function of the gradient (eps not tiny), except
+// for sign_like ones.
 RandomModel random_model(uint64_t seed);
 
 }  // namespace host

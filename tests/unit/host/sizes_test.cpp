@@ -1,4 +1,5 @@
-// Convention 2 of base.h on the host's side: structs of hosts that know less, and of such that know more.
+// Convention 2 of base.h on the host's side: structs of older hosts, which are shorter, and of
+// newer hosts, which are longer.
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -10,7 +11,7 @@ using host::small;
 
 namespace {
 
-// A struct of a later host: what this library knows, and more behind it.
+// A struct of a newer host: the fields known to this library, and more after them.
 template <class Struct>
 struct Longer {
   Struct known{};
@@ -21,7 +22,8 @@ struct Longer {
   }
 };
 
-// Tries a struct of every size. v1: its size in ABI 1, the least that is ever accepted, whatever it has grown to since.
+// Tries a struct of every size. v1: its size in ABI 1, the minimum accepted by any later version of
+// the struct.
 template <class Struct>
 void check_sizes(size_t v1, const std::string& name,
                  const std::function<plait_error*(const Struct&)>& call) {
@@ -82,7 +84,7 @@ TEST_CASE("options of hosts that know less or more") {
   plait_engine_close(engine);
 }
 
-TEST_CASE("a result of a host that knows more: what this library does not know stays") {
+TEST_CASE("a result struct of a newer host: fields unknown to this library stay unchanged") {
   const Run run(small());
   Longer<plait_step_result> r;
   host::check(plait_session_step(run.session(), nullptr, 0, &r.known));

@@ -1,4 +1,4 @@
-// The file that the safetensors data plugin reads, cut short at the worst moments.
+// The file read by the safetensors data plugin, truncated at the worst moments.
 #include "plugins/data/safetensors/tensor_file.hpp"
 
 #include <fstream>
@@ -11,8 +11,8 @@ using plait::data::TensorFile;
 namespace {
 
 std::string write(const std::string& path) {
-  const std::string json =
-      R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[3000],"data_offsets":[4,3004]}})";
+  const std::string json = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                           R"("b":{"dtype":"U8","shape":[3000],"data_offsets":[4,3004]}})";
   std::string text(1, static_cast<char>(json.size()));
   text += std::string(7, '\0') + json + "abcd" + std::string(3000, 'x');
   std::ofstream(path, std::ios::binary) << text;
@@ -49,7 +49,7 @@ TEST_CASE("tensors are read one by one, from a file that may shrink meanwhile") 
             ": the file ended while it was read, " + std::to_string(whole) +
             " bytes were there before; something else is writing it");
   CHECK(file.read(entries[0]).size() == 4);
-  // Within the header.
+  // Inside the header.
   std::filesystem::resize_file(path, 20);
   CHECK(error_of([&] { file.entries(); }, PLAIT_ERR_DATA).find("offset 20: the file ended") !=
         std::string::npos);
@@ -58,7 +58,7 @@ TEST_CASE("tensors are read one by one, from a file that may shrink meanwhile") 
         std::string::npos);
 }
 
-TEST_CASE("what is no file to read says so") {
+TEST_CASE("a path that is not a regular file is refused") {
   const host::TempFolder folder;
   const auto open = [](const std::string& path) {
     const TensorFile file(SourceFile{"data.safetensors", "path", path});

@@ -1,4 +1,4 @@
-// What training must be, whatever the layout: seen through the C ABI.
+// Properties of training that hold for every layout, through the C ABI.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -77,7 +77,7 @@ TEST_CASE("every optimizer lowers the loss and obeys accumulation") {
     const auto whole = Run(small(o)).losses(60),
                split = Run(small(o, "", "global = 12\nmicro = 3")).losses(60);
     CHECK(whole.back() < 0.8 * whole.front());
-    // Sign-like updates amplify rounding: compare the beginning closely.
+    // Sign-like updates amplify rounding: only the first steps are compared closely.
     for (size_t i = 0; i < 10; ++i) CHECK(split[i] == doctest::Approx(whole[i]).epsilon(1e-4));
   }
 }

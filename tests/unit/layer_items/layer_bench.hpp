@@ -10,7 +10,7 @@
 
 namespace plait::fake {
 
-// All plugins of layers, loaded.
+// All layer plugins, loaded.
 inline const Host& layers() {
   static const Host* host = [] {
     auto* h = new Host;
@@ -40,7 +40,7 @@ struct Bench {
     REQUIRE(sums[1].dims.empty());
     return {sums[0].v[0], sums[1].v[0]};
   }
-  // The state; `result` gets what finish() makes of it.
+  // The state; `result` receives the value of finish().
   std::vector<double> metric(const std::string& name, const Options::Given& given,
                              const std::vector<Tensor>& in, double* result = nullptr) {
     const auto& item = layers().item<plait_metric_item>(PLAIT_KIND_METRIC, name);

@@ -1,4 +1,4 @@
-// Layers: values against the golden files, shapes, parameters, and what they refuse.
+// Layers: values compared with the golden files, shapes, parameters, and refused inputs.
 #include <cmath>
 
 #include "tests/unit/layer_items/layer_bench.hpp"
@@ -81,7 +81,7 @@ TEST_CASE("linear works on the last axis, without bias, on bytes, and starts as 
   CHECK(zeros.b.parameters.at("weight").declared.init_a == 0);
 }
 
-TEST_CASE("linear refuses what has no features, and ids") {
+TEST_CASE("linear refuses inputs without features, and ids") {
   Bench bench;
   CHECK(error_of([&] {
           bench.layer("linear", {{"out", "4"}}, {Tensor({7}, {1})});
@@ -121,7 +121,7 @@ TEST_CASE("flatten, reshape, slice, concat, add and mul give the right shapes an
   CHECK(bench.layer("mul", {}, {x, cut}).v[2] == 2);
 }
 
-TEST_CASE("shape layers say which shape they found and what would fit") {
+TEST_CASE("shape layers name the found shape and the shapes that would fit") {
   Bench bench;
   const Tensor x({2, 4, 3}, {1});
   CHECK(error_of([&] {
@@ -154,7 +154,7 @@ TEST_CASE("shape layers say which shape they found and what would fit") {
   CHECK(error_of([&] {
           bench.layer("slice", {{"start", "2"}, {"stop", "9"}}, {x});
         }) ==
-        "[slice] layer 'model.it': start 2 and stop 9 select nothing, or what is not there, of "
+        "[slice] layer 'model.it': start 2 and stop 9 select an empty or invalid range of "
         "axis 2 with extent 3 "
         "(shape (2, 4, 3)); set at experiment.toml:7:1");
   CHECK(error_of([&] {

@@ -1,4 +1,4 @@
-// Losses and metrics: values against the golden file, weights, labels, and what they refuse.
+// Losses and metrics: values compared with the golden file, weights, labels, and refused inputs.
 #include <cmath>
 #include <limits>
 

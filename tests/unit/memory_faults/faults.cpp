@@ -23,7 +23,8 @@ std::atomic<int64_t> live{0};
 struct Range {
   uintptr_t begin = 0, end = 0;
 };
-// OpenMP's runtime ends the process when it gets no memory; nobody can help that, so it always gets some.
+// OpenMP's runtime ends the process if it gets no memory, which the engine cannot prevent, so its
+// allocations never fail.
 Range openmp;  // written before the first arm()
 
 int find_openmp(dl_phdr_info* info, size_t, void*) {
@@ -81,7 +82,7 @@ int64_t live_blocks() noexcept { return live.load(std::memory_order_relaxed); }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-// The sanitizer owns malloc: the C++ half of the process is tested.
+// The sanitizer replaces malloc, so only the C++ allocations of the process are tested.
 namespace {
 void* plain_new_or_null(size_t n, size_t align, const void* caller) noexcept {
   if (fails(caller)) return nullptr;

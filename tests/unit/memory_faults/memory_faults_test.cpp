@@ -1,5 +1,5 @@
-// The n-th allocation fails, for one n after another: every call answers with a typed error, leaks nothing, and works again
-// afterwards. PLAIT_TEST_ALL=1 tries every n, otherwise an even sample.
+// The n-th allocation fails, for one n after another: every call returns a typed error, leaks
+// nothing, and works again afterwards. PLAIT_TEST_ALL=1 tries every n, otherwise an even sample.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,12 +10,13 @@
 
 namespace {
 
-using Call = std::function<plait_error*()>;  // cleans up what it has made
+using Call = std::function<plait_error*()>;  // frees the objects that it has created
 
 bool try_all() { return std::getenv("PLAIT_TEST_ALL") != nullptr; }
 
-// Codes that a failed allocation may end in: out of memory; what a library below made of it (streams, which read numbers for the
-// TOML parser, only say that they failed); or that no kernel is left, each of which says why.
+// Codes that a failed allocation may end in: out of memory; the error that a library derives from
+// it (streams, which parse numbers for the TOML parser, only report a failure); or that every
+// kernel was refused, each with its reason.
 bool typed(uint32_t code) {
   return code == PLAIT_ERR_MEMORY || code == PLAIT_ERR_IO || code == PLAIT_ERR_PLUGIN ||
          code == PLAIT_ERR_DEVICE || code == PLAIT_ERR_CONFIG || code == PLAIT_ERR_UNIMPLEMENTED;
@@ -26,7 +27,7 @@ int64_t g_touched = 0;
 
 struct Tally {
   int64_t trials = 0, errors = 0, memory = 0, other = 0, leaks = 0;
-  char worst[400] = "";  // the first untyped error; no string, which would count as a leak
+  char worst[400] = "";  // the first untyped error; not a string, which would count as a leak
   void add(plait_error* e) {
     const uint32_t code = plait_error_code(e);
     ++errors;
@@ -37,10 +38,10 @@ struct Tally {
   }
 };
 
-// Fails allocations of call(), one place a trial and about `trials` of them. keeps: the call may leave blocks behind in an object that
-// outlives it, as many as a successful one.
+// Fails the allocations of call(), one per trial, in about `trials` trials. keeps: the call may
+// leave blocks in an object that outlives it, as many as a successful one.
 void sweep(const Call& call, int64_t trials, bool keeps = false) {
-  host::check(call());  // what is made once per process or session is made now
+  host::check(call());  // creates the objects that exist once per process or session
   faults::arm(INT64_MAX, false);
   host::check(call());
   const int64_t total = faults::disarm();
@@ -106,8 +107,9 @@ class Bench {
   std::string toml_;
 };
 
-// Closes what a call has made; when it failed, it must have left `out`, which is NULL before, alone. A reference: the object is there
-// only when the call, the first argument, has been made.
+// Closes the object that a call has created; if the call failed, it must not have changed `out`,
+// which is NULL before. A reference, because the object exists only after the call, which is the
+// first argument.
 template <class T>
 plait_error* drop(plait_error* e, T*& out, void(PLAIT_CALL* close)(T*)) {
   if (!e)
@@ -122,7 +124,8 @@ plait_error* drop(plait_error* e, plait_text*& t) { return drop(e, t, plait_text
 }  // namespace
 
 TEST_CASE(
-    "no memory while an engine opens: an error, or an engine that says what it could not load") {
+    "no memory while an engine opens: an error, or an engine that reports the plugins it could not "
+    "load") {
   sweep(
       [] {
         plait_engine_options o{};
@@ -221,8 +224,8 @@ TEST_CASE("no memory in a save") {
   sweep([&] { return plait_session_save(bench.s, saved.c_str()); }, 50, true);
 }
 
-// Not run by itself (--no-skip does): the destructor of nlohmann's JSON values allocates, and ends the process when it can't. All else
-// in a load holds.
+// Skipped by default (run it with --no-skip): the destructor of nlohmann's JSON values allocates,
+// and ends the process if it can't. The rest of a load is safe.
 TEST_CASE("no memory in a load" * doctest::skip()) {
   Bench bench;
   const host::TempFolder folder;
@@ -236,7 +239,7 @@ TEST_CASE("a run that met a full memory ends where an undisturbed one ends") {
   Bench plain, hit;
   plain.open();
   hit.open();
-  for (int64_t n = 1; n < 60; ++n) {  // what is not a step leaves no trace
+  for (int64_t n = 1; n < 60; ++n) {  // a call without a step leaves no trace
     faults::arm(n, true);
     plait_text* t = nullptr;
     plait_error* e = plait_session_evaluate(hit.s, nullptr, &t);

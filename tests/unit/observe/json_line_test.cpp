@@ -57,7 +57,7 @@ TEST_CASE("JsonLine writes the shortest number that reads back the same") {
   }
 }
 
-TEST_CASE("JsonLine escapes what JSON can't hold") {
+TEST_CASE("JsonLine escapes characters that JSON can't hold") {
   std::string all;
   for (int c = 1; c < 128; ++c) all += static_cast<char>(c);
   all += '\0';

@@ -24,7 +24,7 @@ T word_at(const std::string& text, size_t at) {
   return v;
 }
 
-// The payloads of a file whose checksums are right.
+// The payloads of a file with correct checksums.
 std::vector<std::string> records_of(const std::string& file) {
   std::vector<std::string> all;
   for (size_t at = 0; at < file.size();) {

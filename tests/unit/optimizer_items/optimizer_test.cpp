@@ -1,4 +1,4 @@
-// Optimizers, in double, against formulas written out here.
+// Optimizers, in double, compared with formulas written here.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ double gradient(size_t element, int64_t step) {
              : std::sin(1.7 * static_cast<double>(element) + 0.9 * static_cast<double>(step)) * 0.3;
 }
 
-// 25 steps of an optimizer item, with rate and factor changing, beside the formula.
+// 25 steps of an optimizer item, with varying learning rate and factor, compared with the formula.
 void compare(const std::string& plugin, const fake::Options::Given& given, double decay,
              const Formula& formula, double initial_state = 0) {
   CAPTURE(plugin);

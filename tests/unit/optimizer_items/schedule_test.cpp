@@ -1,4 +1,4 @@
-// Schedules against the golden tables and at their edges.
+// Schedules compared with the golden tables and at their limits.
 #include <doctest/doctest.h>
 
 #include "tests/unit/support/golden.hpp"
@@ -120,7 +120,7 @@ TEST_CASE("without `total_steps` a decay ends with the run") {
     CHECK(schedule(61) == 0.25);
     CHECK(error_of(name, {}, 0) ==
           std::string("[") + name +
-              "] the length of the run is not known; give the schedule `total_steps`");
+              "] the length of the run is unknown; give the schedule `total_steps`");
   }
 }
 

@@ -15,7 +15,7 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The error that f() throws; code PLAIT_OK when it throws none.
+// The error that f() throws; code PLAIT_OK if it throws none.
 template <class F>
 Error error_of(F&& f) {
   try {
@@ -26,7 +26,7 @@ Error error_of(F&& f) {
   return Error(PLAIT_OK, "no error");
 }
 
-// A registry with a log that is kept.
+// A registry that keeps its log.
 struct Bench {
   std::vector<std::string> lines;
   Log log{[this](uint32_t level, std::string_view text) {
@@ -47,7 +47,7 @@ inline plait_layer_item make_layer(const char* name) {
   return {sizeof(plait_layer_item), name, "a layer", nullptr, 0, 1, 1, 1, build_nothing};
 }
 
-// open() of a plugin whose name begins a test; `Open` is a function of the test.
+// open() of a plugin whose name begins with the name of a test; `Open` is a function of the test.
 using OpenFunction = plait_error* (*)(const plait_host*, const char*, void**);
 inline plait_plugin make_plugin(const char* name, OpenFunction open) {
   return {sizeof(plait_plugin), PLAIT_ABI_VERSION, 0,    name,        "1.2.3",

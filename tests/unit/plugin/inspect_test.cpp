@@ -12,7 +12,7 @@ using namespace plait::plugin;
 
 namespace {
 
-// The smallest ELF file with a note, made byte by byte: header, note, names, section headers.
+// The smallest ELF file with a note, created byte by byte: header, note, names, section headers.
 struct TinyElf {
   bool wide, big;
   std::vector<unsigned char> bytes;
@@ -95,9 +95,9 @@ TEST_CASE("files of any machine, width and byte order are read") {
     CHECK(found.note->sanitizer == "none");
     CHECK(found.exports.empty());
   }
-  CHECK(contains(
-      TinyElf(true, true, 22, kNote).inspect().json(),
-      R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, "matches_this_machine": false, "note": {"abi": 1, )"));
+  CHECK(contains(TinyElf(true, true, 22, kNote).inspect().json(),
+                 R"("machine": "s390", "bits": 64, "byte_order": "big", "shared_library": true, )"
+                 R"("matches_this_machine": false, "note": {"abi": 1, )"));
 }
 
 TEST_CASE("a note that says too little is an error") {
@@ -106,7 +106,7 @@ TEST_CASE("a note that says too little is an error") {
                    "expected abi=NUMBER;name=NAME"));
 }
 
-TEST_CASE("what is no ELF file says what it is") {
+TEST_CASE("a file that is not ELF is described") {
   const auto text_of = [](std::string_view bytes) {
     return error_of([&] { plugin::inspect(std::as_bytes(std::span(bytes)), "/x.so"); }).text();
   };

@@ -11,7 +11,7 @@ using namespace plait::plugin;
 
 namespace {
 
-// A host inside its open(), as add() wants it.
+// A host inside its open(), as add() requires.
 struct Opened {
   Bench bench;
   Host host{bench.registry, bench.log, extensions, "p"};
@@ -70,7 +70,7 @@ TEST_CASE("options are checked with the item that declares them") {
   one = option("from", "1");
   CHECK(
       contains(refusal(PLAIT_KIND_LAYER, &layer), "declares 'from', which is a key of the engine"));
-  one = option("parallel", "1");  // engine and layer both read it
+  one = option("parallel", "1");  // both the engine and the layer read it
   CHECK(refusal(PLAIT_KIND_LAYER, &layer) == "no error");
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a larger table of a newer plugin is taken") {
 }
 
 TEST_CASE("every kind refuses a table without its functions") {
-  // Zeros but for the size and the texts that all kinds begin with.
+  // All zero except the size and the texts that every kind begins with.
   struct alignas(8) Blank {
     unsigned char bytes[512] = {};
     Blank(size_t size) {

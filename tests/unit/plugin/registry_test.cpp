@@ -9,7 +9,7 @@ using namespace plait::plugin;
 
 namespace {
 
-// --- a plugin with one layer, one optimizer and three kernels ---------------------------------------------------------------
+// --- a plugin with one layer, one optimizer and three kernels -----------------------------
 
 plait_option make_int_option(const char* name) {
   return {sizeof(plait_option),
@@ -92,7 +92,7 @@ TEST_CASE("items of a plugin are found by kind and name") {
   CHECK(bench.registry.item_names(PLAIT_KIND_LAYER) == std::vector<std::string>{"alpha"});
 }
 
-TEST_CASE("kernels come best first, then by name") {
+TEST_CASE("kernels are listed best first, then by name") {
   Bench bench;
   bench.registry.load_static(kGood);
   std::vector<std::string> names;
@@ -102,7 +102,7 @@ TEST_CASE("kernels come best first, then by name") {
   CHECK(bench.registry.kernels("matmul", "other").empty());
 }
 
-TEST_CASE("an unknown item names the nearest and those there are") {
+TEST_CASE("an error for an unknown item names the nearest one and all known ones") {
   Bench bench;
   bench.registry.load_static(kGood);
   const Error e = error_of([&] { bench.registry.layer("alpah"); });
@@ -113,15 +113,15 @@ TEST_CASE("an unknown item names the nearest and those there are") {
                  "unknown comm 'x'; known are: none"));
 }
 
-TEST_CASE("what is known is told as JSON") {
+TEST_CASE("the registry describes itself as JSON") {
   Bench bench;
   bench.registry.load_static(kGood);
   const std::string json = bench.registry.describe_json();
   CHECK(contains(json, R"("name": "good", "version": "1.2.3", "license": "Apache-2.0")"));
   CHECK(contains(
-      json,
-      R"({"name": "out", "type": "integer", "help": "how many", "default": "3", "min": 1.0, "unit": "samples", )"
-      R"("text": "out: integer >= 1, in samples; default 3; how many"})"));
+      json, R"({"name": "out", "type": "integer", "help": "how many", "default": "3", "min": 1.0, )"
+            R"("unit": "samples", )"
+            R"("text": "out: integer >= 1, in samples; default 3; how many"})"));
   CHECK(contains(json,
                  R"("report": [{"path": "static:good", "source": "program", "outcome": "loaded")"));
 }
@@ -224,8 +224,8 @@ TEST_CASE("the report can be read by people and programs") {
   CHECK(report.text() ==
         "loaded    /a.so (engine): a 1\nrejected  /b.so (given): too old; build it again\n");
   CHECK(report.summary() == "; plugins that could not be loaded: /b.so (too old)");
-  CHECK(contains(
-      report.json(),
-      R"({"path": "/b.so", "source": "given", "outcome": "rejected", "name": "", "version": "", "reason": "too old")"));
+  CHECK(contains(report.json(),
+                 R"({"path": "/b.so", "source": "given", "outcome": "rejected", "name": "", )"
+                 R"("version": "", "reason": "too old")"));
   CHECK(LoadReport().summary().empty());
 }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kN = 64;
 
-// Two replicas that can exchange two things, of n elements.
+// Two replicas with two collectives of n elements each.
 std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> registry,
                                     uint64_t n, const std::string& backend) {
   auto plan = std::make_shared<plan::Plan>();
@@ -42,7 +42,7 @@ std::shared_ptr<plan::Plan> plan_of(int rank, std::shared_ptr<plugin::Registry> 
   return plan;
 }
 
-// One rank's end, and memory for both exchanges.
+// One rank's endpoint, and memory for both collectives.
 class Rank {
  public:
   Rank(const Setup& setup, int rank, Log& log, uint64_t n = kN, const std::string& backend = "gloo")
@@ -83,7 +83,7 @@ TEST_CASE("a rank that starts another call than its group: both are named, thoug
     try {
       one.exchange(rank == 0 ? 0 : 1);
     } catch (const Error&) {
-      // When the job ends, at the latest; Gloo may as well take one for the other.
+      // At the latest when the job ends; Gloo may also match one collective with the other.
     }
     CHECK(wait_for_end(one.control(), 30) != "");
     const std::string reason = one.control().end_reason();
@@ -92,7 +92,7 @@ TEST_CASE("a rank that starts another call than its group: both are named, thoug
     CHECK(has(reason, "rank 1 (data 1) 'all_gather of 64 f32, parameters'"));
   });
   for (const std::string& failure : failures) CHECK(failure == "");
-  // A call that waits for what does not come would end with the time-out, a minute.
+  // A call that waits for a missing one would end with the time-out, a minute.
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
@@ -105,7 +105,8 @@ TEST_CASE("a rank whose call has another size than that of its group") {
     try {
       one.exchange(0);
     } catch (const Error&) {
-      // Gloo waits for what is missing until the job ends; the rank that brings less may as well get through.
+      // Gloo waits for the missing data until the job ends; the rank that sends less may also
+      // succeed.
     }
     CHECK(wait_for_end(one.control(), 30) != "");
     const std::string reason = one.control().end_reason();
@@ -131,14 +132,14 @@ TEST_CASE("ranks that start the same calls are not disturbed") {
   }
 }
 
-TEST_CASE("a collective log remembers its last calls, and some of those before") {
+TEST_CASE("a collective log remembers its last calls, and some earlier ones") {
   const CallDescription a("a"), b("b");
   CollectiveLog sequence;
   CHECK(sequence.prefix_hashes().empty());
   add(sequence, a, 5000);
   add(sequence, b);
   const auto prefix_hashes = sequence.prefix_hashes();
-  REQUIRE(prefix_hashes.size() == 16 + 2);  // 4096, and once only: 4992
+  REQUIRE(prefix_hashes.size() == 16 + 2);  // 4096, and only once: 4992
   CHECK(prefix_hashes[0].number == 4096);
   CHECK(prefix_hashes[1].number == 4864);
   CHECK(prefix_hashes.back().number == 5001);
@@ -192,7 +193,7 @@ TEST_CASE("collective order check: ranks that are far apart are compared, too") 
   CHECK(found->number == 65536);
 }
 
-TEST_CASE("collective order check: what a rank tells is bounded") {
+TEST_CASE("collective order check: the report of a rank is bounded") {
   control::CollectiveOrderCheck orders(1);
   for (uint64_t i = 0; i < 100000; ++i) {
     control::GroupProgress position{"data.0", {{i + 1, i}}};

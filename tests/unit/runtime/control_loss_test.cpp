@@ -20,7 +20,7 @@ using namespace plait::runtime::testing;
 
 namespace {
 
-// A rank in a process of its own that works until somebody stops it.
+// A rank in its own process that works until it is stopped.
 void work_for_ever(const Setup& setup, int rank, int64_t step) {
   Log log;
   Control control(setup.of(rank), log);
@@ -29,21 +29,22 @@ void work_for_ever(const Setup& setup, int rank, int64_t step) {
   for (;;) pause();
 }
 
-// A rank in a process of its own that is stopped, wakes up, and then must be told that it was silent.
+// A rank in its own process that is stopped, continues, and must then be told that it was silent.
 void learn_own_loss(const Setup& setup, int rank) {
   Log log;
   Control control(setup.of(rank), log);
   try {
     control.set("ready." + std::to_string(rank), "");
   } catch (const Error&) {
-    // Stopped before the answer came.
+    // Stopped before the answer arrived.
   }
   const std::string told = wait_for_end(control);
   if (!has(told, setup.of(rank).name + " is lost: it has said nothing for 3 s"))
     throw std::runtime_error(told);
 }
 
-// The other ranks' view: waits until `victim` has met them and its step is known, does `harm`, returns what each is told.
+// The view of the other ranks: waits until `victim` has joined and its step is known, runs `harm`,
+// returns the reason that each rank is given.
 std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ranks, int victim,
                                  const std::function<void()>& harm, double settle = 2.5) {
   std::vector<std::string> reasons(static_cast<size_t>(setup.size));
@@ -52,7 +53,7 @@ std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ran
   const auto failures = on_threads(ranks, [&](int rank) {
     Control control(setup.of(rank), lines.log());
     control.get("ready." + std::to_string(victim), 60);
-    // A heartbeat tells rank 0 the step, another one tells the others that of rank 0.
+    // One heartbeat tells rank 0 the step, another tells the other ranks the step of rank 0.
     std::this_thread::sleep_for(std::chrono::duration<double>(settle));
     if (++ready == static_cast<int>(ranks.size())) harm();
     reasons[static_cast<size_t>(rank)] = wait_for_end(control);
@@ -126,7 +127,7 @@ TEST_CASE("a stopped rank that wakes up learns that it is out") {
   CHECK(child.wait() == 0);
 }
 
-TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
+TEST_CASE("a stopped rank 0 that wakes up learns that the others gave it up for lost") {
   const Folder folder;
   const Setup setup = in_file(folder, 2, {.timeout = 3});
   Child child([&] { learn_own_loss(setup, 0); });
@@ -141,7 +142,7 @@ TEST_CASE("a stopped rank 0 that wakes up learns what the others made of it") {
   CHECK(child.wait() == 0);
 }
 
-TEST_CASE("a job that is stopped as a whole and goes on is not disturbed") {
+TEST_CASE("a job that is stopped and continued as a whole is not disturbed") {
   const Folder folder;
   const Setup setup = in_file(folder, 2, {.timeout = 3});
   const auto rank = [&](int r) {
@@ -185,10 +186,10 @@ TEST_CASE("a rank that leaves alone ends the job of the others, after a while") 
     CHECK(wait_for_end(control) == "rank 1 (data 1) left the job while others were still at work");
   });
   for (const std::string& failure : failures) CHECK(failure == "");
-  CHECK(lines.all() == "");  // it may be the end of a run like any other
+  CHECK(lines.all() == "");  // it may be the end of a normal run
 }
 
-TEST_CASE("rank 0 does not wait for ever for those who stay") {
+TEST_CASE("rank 0 does not wait forever for ranks that stay") {
   const Folder folder;
   const Setup setup = in_file(folder, 2);
   Lines lines;
@@ -196,7 +197,7 @@ TEST_CASE("rank 0 does not wait for ever for those who stay") {
     Control control(setup.of(rank), lines.log());
     if (rank == 0) return;
     CHECK(wait_for_end(control) == "rank 0 (data 0) left the job while others were still at work");
-    // The server is gone long before this rank goes.
+    // The server is gone long before this rank exits.
     std::this_thread::sleep_for(std::chrono::seconds(3));
   });
   for (const std::string& failure : failures) CHECK(failure == "");
@@ -214,11 +215,11 @@ TEST_CASE("ranks that leave within a second of each other end nothing") {
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("a rank that dies while the others still come ends the rendezvous") {
+TEST_CASE("a rank that dies while others are still joining ends the rendezvous") {
   const Folder folder;
   Setup setup = in_file(folder, 3);
   Child child([&] {
-    // Dies once it has arrived: rank 2 never comes, so the constructor does not return.
+    // Dies once it has arrived: rank 2 never arrives, so the constructor does not return.
     std::thread([] {
       std::this_thread::sleep_for(std::chrono::seconds(2));
       kill(getpid(), SIGKILL);
@@ -244,7 +245,7 @@ TEST_CASE(
     const auto delay = std::chrono::microseconds(random() % 24000);
     CAPTURE(victim);
     CAPTURE(delay.count());
-    Setup setup = in_file(folder, 4);  // in which the round before may have left its file
+    Setup setup = in_file(folder, 4);  // in which the previous round may have left its file
     setup.timeouts.connect_timeout = 1;
     std::vector<std::unique_ptr<Child>> children;
     for (int rank = 0; rank < 4; ++rank)
@@ -265,7 +266,7 @@ TEST_CASE(
       CAPTURE(rank);
       const int status = children[static_cast<size_t>(rank)]->wait();
       CAPTURE(status);
-      // On a busy machine the victim's time may have been over before.
+      // On a busy machine the victim's time may be over already.
       CHECK(((rank == victim && status == -SIGKILL) || status == 20 || status == 21));
     }
   }

@@ -161,7 +161,7 @@ std::vector<std::string> on_threads(const std::vector<int>& ranks,
 }
 
 Child::Child(const std::function<void()>& f) {
-  std::fflush(nullptr);  // or the child writes it too
+  std::fflush(nullptr);  // otherwise the child writes it too
   std::cout.flush();
   id_ = fork();
   if (id_ < 0) throw std::runtime_error("fork");

@@ -13,7 +13,7 @@
 
 namespace plait::runtime::testing {
 
-// A folder of its own that only this user may write, gone with this object.
+// A folder that only this user may write, removed with this object.
 class Folder {
  public:
   Folder();
@@ -41,12 +41,12 @@ class Lines {
 
 bool has(const std::string& text, const std::string& part);
 
-// Seconds that ranks wait.
+// The time-out of ranks in seconds.
 struct Timeouts {
   double connect_timeout = 60, timeout = 60;
 };
 
-// What the ranks have in common; rank r of `size`.
+// The settings that the ranks share; rank r of `size`.
 struct Setup {
   int size = 2;
   std::string rendezvous;
@@ -55,27 +55,29 @@ struct Setup {
   Timeouts timeouts;
   ControlConfig of(int rank) const;
 };
-// Ranks that meet in a file of the folder.
+// Ranks that rendezvous through a file in the folder.
 Setup in_file(const Folder& folder, int size, const Timeouts& timeouts = {});
 
-// A socket that listens on loopback; `port` is set. To be closed by the caller.
+// A socket that listens on loopback; sets `port`. The caller closes it.
 int listen_on_loopback(int& port);
-// A port nobody listens at (for a while).
+// A port on which no process listens (for a while).
 int free_port();
-// A plain connection to a port of loopback; -1 when there is none.
+// A plain connection to a port of loopback; -1 if refused.
 int connect_to_port(int port);
 // Whether the other end closes within `seconds`.
 bool closes(int fd, double seconds);
 void send_bytes(int fd, const std::string& bytes);
-// What comes in until there are `size` bytes, or it ends.
+// Reads until there are `size` bytes or the connection ends.
 std::string receive_bytes(int fd, size_t size);
 
-// Calls f(rank) on a thread for each rank; returns the text of what each threw, "" for nothing, with its code in `codes`.
+// Calls f(rank) on a thread for each rank; returns the text of each exception, "" for none, with
+// its code in `codes`.
 std::vector<std::string> on_threads(const std::vector<int>& ranks,
                                     const std::function<void(int)>& f,
                                     std::vector<uint32_t>* codes = nullptr);
 
-// A child process that runs f and ends; an exception ends it with 1. Killed with this object. Fork before threads are made.
+// A child process that runs f and exits; after an exception its status is 1. Killed with this
+// object. Fork before creating threads.
 class Child {
  public:
   explicit Child(const std::function<void()>& f);
@@ -90,9 +92,9 @@ class Child {
   pid_t id_ = -1;
 };
 
-// Waits until something holds, at most `seconds`.
+// Waits until the condition is true, at most `seconds`.
 bool eventually(const std::function<bool()>& holds, double seconds = 60);
-// The reason that a channel gives; "" when none comes in time. Takes the place of what was to be called.
+// The reason given to on_end(); "" if there is none in time. Replaces the previous callback.
 std::string wait_for_end(Control& control, double seconds = 60);
 
 size_t count_descriptors();

@@ -1,4 +1,4 @@
-// How ranks meet, and everything that can be wrong with it.
+// The rendezvous of ranks, and its possible failures.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -53,11 +53,11 @@ std::string stale(int port) {
   return text.replace(text.find("PORT"), 4, std::to_string(port));
 }
 
-// Two ranks meet, though there is something in their way.
+// Two ranks join, though there is an obstacle.
 void meet_in(const Folder& folder, Lines& lines) {
   const Setup setup = in_file(folder, 2);
   const auto failures = on_threads({0, 1}, [&](int rank) {
-    // The other one reads first what lies there.
+    // The other rank reads the existing file first.
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const Control control(setup.of(rank), lines.log());
   });
@@ -123,7 +123,7 @@ TEST_CASE("every rank is told which ranks are missing") {
   CHECK(access(folder.path("rendezvous").c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a rank that waits in vain for rank 0 says where") {
+TEST_CASE("a rank that does not find rank 0 names the address") {
   const Folder folder;
   Setup setup = in_file(folder, 2, {.connect_timeout = 0.4});
   std::string text = failure_of(setup.of(1), PLAIT_ERR_PEER);
@@ -220,7 +220,7 @@ TEST_CASE("a rank that counts the ranks in another way") {
     CHECK(has(text, "rank 7 counts 8 ranks in the job, rank 0 counts 3"));
 }
 
-TEST_CASE("a rank that is started twice is refused, and the job goes on") {
+TEST_CASE("a rank that is started twice is refused, and the job continues") {
   const Folder folder;
   Setup setup;
   int port = 0;
@@ -263,20 +263,20 @@ TEST_CASE("the file is there for its user alone, and gone when all have met") {
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("what an earlier run left does not disturb: nobody listens there") {
+TEST_CASE("leftovers of an earlier run do not disturb: no process listens there") {
   const Folder folder;
   Lines lines;
   write(folder.path("rendezvous"), stale(free_port()), 0600);
   meet_in(folder, lines);
 }
 
-TEST_CASE("what an earlier run left does not disturb: somebody else listens there") {
+TEST_CASE("leftovers of an earlier run do not disturb: another process listens there") {
   const Folder folder;
   Lines lines;
   int port = 0;
   const int fd = listen_on_loopback(port);
   std::atomic<bool> done{false};
-  std::thread other([&] {  // answers everybody with something that is no message of ours
+  std::thread other([&] {  // answers every connection with an invalid message
     while (!done) {
       const int one = accept4(fd, nullptr, nullptr, SOCK_CLOEXEC);
       send_bytes(one, "HTTP/1.0 400 Bad Request\r\n\r\n");
@@ -291,13 +291,13 @@ TEST_CASE("what an earlier run left does not disturb: somebody else listens ther
   close(fd);
 }
 
-TEST_CASE("what an earlier run left does not disturb: its rank 0 still waits there") {
+TEST_CASE("leftovers of an earlier run do not disturb: its rank 0 still waits there") {
   const Folder folder, elsewhere;
   Lines lines;
   Setup old = in_file(elsewhere, 2, {.connect_timeout = 2});
   const auto failures = on_threads({0, 1}, [&](int i) {
     if (i == 0) {
-      failure_of(old.of(0), PLAIT_ERR_PEER);  // gives up after two seconds
+      failure_of(old.of(0), PLAIT_ERR_PEER);  // fails after two seconds
       return;
     }
     CHECK(eventually([&] { return access(elsewhere.path("rendezvous").c_str(), F_OK) == 0; }));

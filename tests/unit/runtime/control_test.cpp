@@ -1,4 +1,4 @@
-// The control channel when all goes well: rendezvous, values, peers, the end of a run; and aborting.
+// The control channel without failures: rendezvous, values, peers, the end of a run; and aborting.
 #include "engine/runtime/control.hpp"
 
 #include <doctest/doctest.h>
@@ -79,10 +79,10 @@ TEST_CASE("ranks meet at a socket that listens already") {
     CHECK(control.get("a", 60) == "b");
   });
   for (const std::string& failure : failures) CHECK(failure == "");
-  CHECK(close(setup.listen_fd) == 0);  // it is still ours
+  CHECK(close(setup.listen_fd) == 0);  // the caller still owns it
 }
 
-TEST_CASE("ranks meet where rank 0 listens by itself, in whatever order they come") {
+TEST_CASE("ranks join at an address where rank 0 listens by itself, in any order") {
   Setup setup;
   setup.size = 3;
   setup.rendezvous = "localhost:" + std::to_string(free_port());
@@ -95,7 +95,7 @@ TEST_CASE("ranks meet where rank 0 listens by itself, in whatever order they com
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("values: taken keys, keys and values that make no sense, and waiting in vain") {
+TEST_CASE("values: taken keys, invalid keys and values, and waits that time out") {
   const Folder folder;
   Lines lines;
   for (const int size : {1, 2}) {
@@ -117,7 +117,7 @@ TEST_CASE("values: taken keys, keys and values that make no sense, and waiting i
         control.set(std::string(256, 'k'), "");
         CHECK(has(text_of([&] { control.get("never", 0.05); }, PLAIT_ERR_PEER),
                   "rank 0 (data 0) waited 0.05 s for 'never'"));
-        control.set("never", "but now");  // nobody is confused by the answer that came too late
+        control.set("never", "but now");  // the late answer must not confuse a later request
         CHECK(control.get("never", 60) == "but now");
         control.forget("never");
         control.set("never", "again");
@@ -166,16 +166,16 @@ TEST_CASE("a rank that aborts ends the job for all, with one text") {
       control.abort("no space left");
       control.abort("and again");
     }
-    // Who waits is woken with the reason.
+    // A waiting thread is woken with the reason.
     CHECK(has(text_of([&] { control.get("never", 60); }, PLAIT_ERR_PEER), expected));
-    CHECK(wait_for_end(control) == expected);  // also when it has happened already
+    CHECK(wait_for_end(control) == expected);  // also if the job has ended already
     CHECK(control.end_reason() == expected);
     CHECK(has(text_of([&] { control.set("late", ""); }, PLAIT_ERR_PEER), expected));
   });
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
-TEST_CASE("what is called at the end is called once, and may be replaced and taken away") {
+TEST_CASE("the callback for the end is called once, and may be replaced and removed") {
   const Folder folder;
   const Setup setup = in_file(folder, 2);
   Lines lines;
@@ -186,7 +186,7 @@ TEST_CASE("what is called at the end is called once, and may be replaced and tak
     if (rank == 0)
       control.on_end([&](const std::string&) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        control.on_end([&](const std::string&) { ++third; });  // from inside: at once
+        control.on_end([&](const std::string&) { ++third; });  // from inside: runs at once
         ++second;
       });
     else
@@ -196,11 +196,11 @@ TEST_CASE("what is called at the end is called once, and may be replaced and tak
     if (rank == 1) control.abort("enough");
     CHECK(eventually([&] { return !control.end_reason().empty(); }));
     if (rank == 0) CHECK(eventually([&] { return second + third > 0; }));
-    control.on_end({});  // waits for what is running
+    control.on_end({});  // waits for the running callback
     CHECK(first == 0);
     CHECK(second == (rank == 0 ? 1 : 0));
     CHECK(third == (rank == 0 ? 1 : 0));
-    control.on_end([](const std::string&) { throw 1; });  // harms nobody
+    control.on_end([](const std::string&) { throw 1; });  // has no effect
   });
   for (const std::string& failure : failures) CHECK(failure == "");
 }

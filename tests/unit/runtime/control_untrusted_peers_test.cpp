@@ -1,4 +1,4 @@
-// The control channel among strangers: who knocks and is no rank does not disturb the job.
+// The control channel and strangers: a connection that is not a rank does not disturb the job.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -24,10 +24,10 @@ using control::MessageKind;
 
 namespace {
 
-constexpr double kSoon = 60;  // seconds in which something surely happens
+constexpr double kSoon = 60;  // seconds within which an expected event surely happens
 const std::string kSecret = "a secret of the job, 32 bytes ..";
 
-// A job whose rank 0 listens at a port that everybody knows.
+// A job whose rank 0 listens on a port that is known to everyone.
 class Open {
  public:
   Open() {
@@ -37,7 +37,7 @@ class Open {
   }
   ~Open() { close(setup.listen_fd); }
 
-  // Runs the job while `disturb` does, before and after the ranks meet; both must not care.
+  // Runs the job while `disturb` runs, before and after the ranks join; neither may be affected.
   void run(const std::function<void(int round)>& disturb) {
     const auto failures = on_threads({0, 1}, [&](int rank) {
       if (rank == 1) disturb(0);
@@ -64,7 +64,7 @@ std::string hello(uint32_t rank, uint32_t size) {
 constexpr size_t kGreetingSize =
     control::kHeaderSize + control::kRunSize + control::kNonceSize + control::kProofSize;
 
-// Passes bytes between a rank and rank 0, and keeps what the rank says before it is welcome.
+// Forwards bytes between a rank and rank 0, and keeps what the rank sends before it is accepted.
 class Eavesdropper {
  public:
   explicit Eavesdropper(int to_port) : to_port_(to_port), listener_(listen_on_loopback(port_)) {
@@ -75,7 +75,7 @@ class Eavesdropper {
     close(listener_);
   }
   int port() const { return port_; }
-  // What it has heard; to be called when the rank has gone.
+  // The received bytes; call it after the rank has exited.
   std::string stop() {
     thread_.join();
     return heard_;
@@ -127,7 +127,7 @@ TEST_CASE("junk is dropped at once, and logged") {
   CHECK(job.lines.has("it sent what is no message of ours"));
 }
 
-TEST_CASE("a message that is too long for a stranger is dropped before it has come") {
+TEST_CASE("a message too long for an unauthenticated peer is dropped before it has arrived") {
   Open job;
   job.run([&](int) {
     const int fd = connect_to_port(job.port);
@@ -137,7 +137,7 @@ TEST_CASE("a message that is too long for a stranger is dropped before it has co
   });
 }
 
-TEST_CASE("who says nothing, or too little, is dropped after five seconds") {
+TEST_CASE("a connection that sends nothing, or too little, is dropped after five seconds") {
   Open job;
   job.run([&](int round) {
     if (round == 0) return;
@@ -151,7 +151,7 @@ TEST_CASE("who says nothing, or too little, is dropped after five seconds") {
   CHECK(job.lines.has("it did not prove itself within 5 s"));
 }
 
-TEST_CASE("who does not know the secret learns nothing but a proof") {
+TEST_CASE("a peer that does not know the secret learns nothing but a proof") {
   Open job;
   job.run([&](int) {
     const int fd = connect_to_port(job.port);
@@ -183,7 +183,7 @@ TEST_CASE("a rank with another secret does not get in, and says why") {
   });
 }
 
-TEST_CASE("what a rank said once is of no use a second time") {
+TEST_CASE("the recorded messages of a rank cannot be replayed") {
   Open job;
   std::string heard;
   {
@@ -209,7 +209,7 @@ TEST_CASE("what a rank said once is of no use a second time") {
   CHECK(job.lines.has("it does not know the job's secret (it says it is rank 1)"));
 }
 
-TEST_CASE("two thousand connections that lead nowhere") {
+TEST_CASE("two thousand connections that never authenticate") {
   Open job;
   const size_t descriptors = count_descriptors();
   std::atomic<size_t> most{0};
@@ -226,14 +226,14 @@ TEST_CASE("two thousand connections that lead nowhere") {
     }
     for (const int fd : open) close(fd);
   });
-  // Ours of this test, rank 0's visitors, and what a job has open anyway.
+  // Descriptors of this test, rank 0's connections, and the ones that a job has open anyway.
   CHECK(most < descriptors + 64 + 16);
   const std::string all = job.lines.all();
   CHECK(has(all, " more connections were refused"));
   CHECK(std::count(all.begin(), all.end(), '\n') < 100);
 }
 
-TEST_CASE("who answers in place of rank 0 is found out") {
+TEST_CASE("a process that answers in place of rank 0 is detected") {
   int port = 0;
   const int fd = listen_on_loopback(port);
   std::atomic<bool> done{false};
@@ -244,7 +244,7 @@ TEST_CASE("who answers in place of rank 0 is found out") {
       send_bytes(one, control::encode(control::Greeting{std::string(control::kRunSize, 'r'),
                                                         std::string(control::kNonceSize, 'n'),
                                                         std::string(control::kProofSize, 'p')}));
-      // Whatever comes back would be a proof.
+      // Any answer would be a proof.
       if (!done) CHECK(receive_bytes(one, 1) == "");
       close(one);
     }

@@ -1,4 +1,5 @@
-// The parts of the control channel that need no socket: proofs, frames, and the job state that rank 0 keeps.
+// The parts of the control channel that need no socket: proofs, frames, and the job state on rank
+// 0.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -32,7 +33,7 @@ Frame one(const std::string& bytes) {
   return *frame;
 }
 
-// A job state and what it sends.
+// A job state and its outgoing messages.
 struct Job {
   explicit Job(uint32_t size)
       : state(size, 10, "here:1", start,
@@ -52,7 +53,7 @@ struct Job {
   void say(uint32_t rank, FrameWriter writer) { state.handle(rank, one(writer.done()), start); }
   size_t size() const { return n; }
 
-  // What a rank was sent since the last call.
+  // The messages sent to a rank since the last call.
   std::vector<Frame> got(uint32_t rank) {
     FrameReader reader(kMaxPayload);
     reader.add(sent[rank]);
@@ -110,7 +111,7 @@ TEST_CASE("a proof is good for one connection, rank, size, run and direction") {
   CHECK(unhex("0") == "");
 }
 
-TEST_CASE("frames come out as they went in, however the bytes arrive") {
+TEST_CASE("frames are read as they were written, however the bytes arrive") {
   const std::string bytes = FrameWriter(MessageKind::kSet).u32(7).text("key").text("value").done() +
                             FrameWriter(MessageKind::kGoodbye).done() +
                             FrameWriter(MessageKind::kHeartbeat).i64(-1).done();
@@ -163,7 +164,7 @@ TEST_CASE("texts are not cut inside a character") {
   CHECK(shortened("a\xc3\xa4z", 3) == "a\xc3\xa4");
 }
 
-TEST_CASE("the job state: all come, and everybody is introduced to everybody") {
+TEST_CASE("the job state: all ranks join, and each learns the addresses of all") {
   Job job(3);
   job.arrive(1);
   job.arrive(0);
@@ -178,7 +179,7 @@ TEST_CASE("the job state: all come, and everybody is introduced to everybody") {
   }
 }
 
-TEST_CASE("the job state: values and those who wait for them") {
+TEST_CASE("the job state: values and the ranks that wait for them") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
   for (uint32_t rank = 0; rank < 3; ++rank) job.got(rank);
@@ -199,12 +200,12 @@ TEST_CASE("the job state: values and those who wait for them") {
   CHECK_THROWS_AS(job.say(0, FrameWriter(MessageKind::kWelcome)), Error);
 }
 
-TEST_CASE("the job state: what is forgotten takes no room, and its key is free") {
+TEST_CASE("the job state: forgotten values take no memory, and their keys are free") {
   Job job(3);
   for (uint32_t rank = 0; rank < 3; ++rank) job.arrive(rank);
   job.got(1);
   const std::string value(kMaxValue, 'v');
-  constexpr uint32_t kMore = 2 * (256 << 20) / kMaxValue;  // than rank 0 keeps
+  constexpr uint32_t kMore = 2 * (256 << 20) / kMaxValue;  // more than rank 0 keeps
   for (uint32_t i = 0; i < kMore; ++i) {
     job.say(1, FrameWriter(MessageKind::kSet).u32(i).text("k").text(value));
     job.say(1, FrameWriter(MessageKind::kForget).text("k"));
@@ -242,7 +243,7 @@ TEST_CASE("digests do not depend on the order of the keys, and tell names from v
     CHECK(differing_sections(digests_of(ab), digests_of(other)) != 0);
 }
 
-TEST_CASE("the job state: only ranks that differ are asked, only for what differs") {
+TEST_CASE("the job state: only ranks that differ are asked, and only for the differences") {
   Job job(3);
   Identity same, other;
   for (int i = 0; i < 1000; ++i) same.emplace_back("key" + std::to_string(i), "1");
@@ -267,17 +268,17 @@ TEST_CASE("the job state: only ranks that differ are asked, only for what differ
     }
     CHECK(keys < 100);
   };
-  SUBCASE("both say what they have") {
+  SUBCASE("both report their values") {
     say(0, same);
     CHECK(job.end_of(2) == "");
     say(1, other);
     CHECK(has(job.end_of(2), "rank 1 (x) on node has key500 2, rank 0 has 1"));
   }
-  SUBCASE("nobody says it in time") {
+  SUBCASE("no rank reports in time") {
     job.state.tick(job.state.due());
     CHECK(has(job.end_of(2), "the ranks of the job differ"));
   }
-  SUBCASE("keys that nobody asked for") {
+  SUBCASE("keys that were not requested") {
     CHECK_THROWS_AS(job.say(2, FrameWriter(MessageKind::kKeys)), Error);
   }
 }
@@ -321,7 +322,7 @@ TEST_CASE("the job state: ranks whose calls differ are asked which they were, an
   }
 }
 
-TEST_CASE("the job state: who comes late, twice, or to another job") {
+TEST_CASE("the job state: ranks that join late, twice, or in another job") {
   Job job(3);
   job.arrive(1);
   CHECK(job.state.admit(1, 3)->code == PLAIT_ERR_CONFIG);
@@ -333,7 +334,7 @@ TEST_CASE("the job state: who comes late, twice, or to another job") {
   CHECK(has(job.state.admit(2, 3)->text, "missing: rank 0, rank 2 of 3"));
 }
 
-TEST_CASE("the job state: nobody waits longer than the least patient rank") {
+TEST_CASE("the job state: no rank waits longer than the shortest time-out") {
   Job job(3);
   job.arrive(1, "node", "m", 2);
   CHECK(job.state.due() == job.start + std::chrono::seconds(2));

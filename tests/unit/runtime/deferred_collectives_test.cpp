@@ -15,9 +15,9 @@ using namespace plait::runtime::testing;
 
 namespace {
 
-thread_local std::string calls;  // what a rank, which is a thread, has called of its backend
+thread_local std::string calls;  // the calls of a rank, which is a thread, to its backend
 
-// A backend of that reach that exchanges nothing.
+// A backend of that reach that transfers nothing.
 template <uint32_t kReach>
 const plait_comm_item& item() {
   static const plait_comm_item kItem = [] {
@@ -67,7 +67,7 @@ std::shared_ptr<plugin::Registry> registry() {
   return registry;
 }
 
-// What is called when an exchange of n f32 between two replicas starts, and by its end.
+// The calls made when a collective of n f32 between two replicas starts, and by its end.
 std::string calls_of(std::shared_ptr<plugin::Registry> (*backend)(), uint32_t kind, uint64_t n,
                      topology::Grid grid = topology::Grid(1, 2, 1)) {
   const Folder folder;
@@ -91,7 +91,7 @@ std::string calls_of(std::shared_ptr<plugin::Registry> (*backend)(), uint32_t ki
     plan->collectives.push_back(e);
     Control control(setup.of(rank), lines.log());
     Communicators ends(plan, control, true);
-    static float memory[2];  // of which nothing is read
+    static float memory[2];  // never read
     plait_kernel* const kernel = ends.prepare(0, 0, memory, memory + 1);
     calls.clear();
     for (int round = 0; round < 2; ++round)
@@ -122,10 +122,10 @@ TEST_CASE("a large collective on one machine starts when its result is needed") 
     CHECK(calls_of(registry<PLAIT_COMM_REACH_PROCESS>, kind, kMegabyte) == kDeferred);
     CHECK(calls_of(host, kind, kMegabyte - 1) == kAtOnce);
     CHECK(calls_of(network, kind, kMegabyte) == kAtOnce);
-    // In a pipeline ranks wait for each other anyway.
+    // In a pipeline ranks wait for each other in any case.
     CHECK(calls_of(host, kind, kMegabyte, topology::Grid(2, 1, 1)) == kAtOnce);
   }
-  // Whoever waits for a message waits for its sender's start().
+  // The receiver of a message waits for the sender's start().
   CHECK(calls_of(host, PLAIT_COMM_SEND, kMegabyte) == kAtOnce);
   CHECK(calls_of(host, PLAIT_COMM_RECEIVE, kMegabyte) == kAtOnce);
 }

@@ -1,4 +1,4 @@
-// What a hierarchical group does with a backend that lets an exception out when something is closed.
+// A hierarchical group over a backend that throws when something is closed.
 #include "engine/runtime/hierarchical.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using namespace plait::runtime;
 
 [[noreturn]] void fail() { throw std::runtime_error("nobody catches me"); }
 
-// Connects at once to nobody; takes no leave without an exception.
+// Connects at once to no rank; throws when it leaves.
 plait_comm_item rude_item() {
   static int something;
   plait_comm_item c{};
@@ -39,7 +39,7 @@ std::vector<std::string> lines;
 
 }  // namespace
 
-TEST_CASE("what a part of a hierarchical group throws on leaving is in its plugin's log") {
+TEST_CASE("an exception of a part of a hierarchical group on leaving is in its plugin's log") {
   const plait_comm_item item = rude_item();
   plait_host host{};
   host.log = [](const plait_host*, uint32_t, const char* text, uint64_t size) {

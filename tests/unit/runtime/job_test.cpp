@@ -25,7 +25,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// A scratch folder, which stands for the user's own folder of sockets as well.
+// A scratch folder, also used as the user's folder of sockets.
 struct Scratch {
   std::string folder;
   Scratch() {
@@ -50,7 +50,7 @@ Job job_of(Variables all, const Scratch* at = nullptr) {
   });
 }
 
-// Expects an error of the configuration that names all `parts`.
+// Expects a configuration error that contains all `parts`.
 void refused(const Variables& all, std::initializer_list<const char*> parts,
              uint32_t code = PLAIT_ERR_CONFIG) {
   const Scratch at;
@@ -107,14 +107,14 @@ const Variables kMpich = {
 
 }  // namespace
 
-TEST_CASE("nobody else: alone") {
+TEST_CASE("without a launcher: a single rank") {
   const Job job = job_of({{"PATH", "/bin"}, {"RANK", "5"}, {"PLAIT_RANK", ""}});
   check_place(job, 0, 1, 0, 1);
   CHECK(job.source == "alone");
   CHECK(job.reason == "no launcher has set its variables");
   CHECK(job.rendezvous == "");
   CHECK(job.listen_fd == -1);
-  CHECK(job.timeout == 0);  // as [topology] says
+  CHECK(job.timeout == 0);  // the value of [topology] applies
   CHECK(job.connect_timeout == 0);
   CHECK(job_of({{"PLAIT_TIMEOUT", "2.5"}}).timeout == 2.5);
 }
@@ -141,7 +141,7 @@ TEST_CASE("our own variables") {
   refused(with(kOwn, {{"PLAIT_MEETING", "file:/shared/m"}}),
           {"PLAIT_MEETING is called PLAIT_RENDEZVOUS now"});
   refused(with(all, {{"PLAIT_LOCAL_RANK", "0"}}), {"PLAIT_LOCAL_WORLD_SIZE is ''"});
-  // One rank meets nobody.
+  // A single rank needs no rendezvous.
   CHECK(job_of({{"PLAIT_RANK", "0"}, {"PLAIT_WORLD_SIZE", "1"}}).rendezvous == "");
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("values that make no sense") {
   refused({{"PLAIT_CONNECT_TIMEOUT", "soon"}}, {"PLAIT_CONNECT_TIMEOUT is 'soon'"});
 }
 
-TEST_CASE("each launcher, and who wins over whom") {
+TEST_CASE("each launcher, and their order of precedence") {
   const Scratch at;
   const auto source = [&](const Variables& all) { return job_of(all, &at).source; };
   check_place(job_of(kTorchrun, &at), 2, 4, 2, 4);
@@ -312,7 +312,7 @@ TEST_CASE("rendezvous that make no sense") {
     CHECK(rendezvous_error(good) == "");
 }
 
-TEST_CASE("secrets come from files and descriptors that only we can read") {
+TEST_CASE("secrets are read from files and descriptors that only the user can read") {
   const Scratch at;
   const std::string secret(32, 's');
   const Variables all = with(kOwn, {{"PLAIT_RENDEZVOUS", "127.0.0.1:4000"}});
@@ -395,11 +395,11 @@ TEST_CASE("the folder of rendezvous must be ours alone") {
   REQUIRE(rmdir(folder.c_str()) == 0);
   REQUIRE(symlink("/tmp", folder.c_str()) == 0);
   CHECK(refusal().find("ours alone") != std::string::npos);
-  // Not there, or somebody else's: another one is taken.
+  // Missing, or owned by another user: another folder is used.
   const std::string other = "/tmp/plait-" + std::to_string(geteuid());
   CHECK(private_folder([](const char*) -> const char* { return nullptr; }) == other);
   CHECK(private_folder([](const char*) { return "/nowhere"; }) == other);
-  rmdir(other.c_str());  // if we were the first
+  rmdir(other.c_str());  // if this test created it
 }
 
 TEST_CASE("a job a host describes is checked") {
@@ -452,8 +452,8 @@ TEST_CASE("a description tells all but the secret") {
   job.source = "host", job.reason = "said so", job.rendezvous = "h:1",
   job.secret = "0123456789abcdef";
   job.timeout = 2.5;
-  CHECK(
-      describe(job) ==
-      R"({"schema": 1, "rank": 1, "size": 2, "local_rank": 1, "local_size": 2, "rendezvous": "h:1", )"
-      R"("source": "host", "reason": "said so", "connect_timeout": 0.0, "timeout": 2.5})");
+  CHECK(describe(job) ==
+        R"({"schema": 1, "rank": 1, "size": 2, "local_rank": 1, "local_size": 2, )"
+        R"("rendezvous": "h:1", )"
+        R"("source": "host", "reason": "said so", "connect_timeout": 0.0, "timeout": 2.5})");
 }

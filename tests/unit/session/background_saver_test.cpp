@@ -1,4 +1,4 @@
-// Checkpoints that are written while steps go on.
+// Checkpoints that are written while steps continue.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,14 +20,14 @@ using namespace plait::test;
 
 constexpr char kForeground[] = "checkpoint.background=false";
 
-// The part of a checkpoint that is not committed yet.
+// The part of a checkpoint that is not committed.
 bool in_a_save(const std::string& path) { return path.find("/ckpt/.tmp-") != std::string::npos; }
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Opens once. Waits for a minute at most, so that a test that fails does not hang.
+// Opens once. Waits at most a minute, so that a failing test does not hang.
 class Gate {
  public:
   void open() {
@@ -120,7 +120,7 @@ TEST_CASE("steps go on while a checkpoint is written") {
   CHECK(o.error == "");
   CHECK(steps == 12);
   CHECK(begun);
-  // run() is back when the last one, of its last step, is committed.
+  // run() returns after the last checkpoint, that of its last step, is committed.
   CHECK(steps_of(dir) == std::vector<int64_t>{4, 8, 12});
   CHECK(unfinished(dir).empty());
   std::vector<int64_t> told;
@@ -136,7 +136,7 @@ TEST_CASE("in the background or not: the same bytes, the same training, in every
     std::vector<std::string> keys = layout.keys;
     CAPTURE(keys);
     const Folder folder;
-    keys.emplace_back("checkpoint.every=1");  // each save finds the one before it
+    keys.emplace_back("checkpoint.every=1");  // each save finds the previous one in progress
     const auto behind = run_all(keys, layout.ranks, folder / "behind", files);
     keys.emplace_back(kForeground);
     const auto before = run_all(keys, layout.ranks, folder / "before", files);
@@ -217,7 +217,7 @@ TEST_CASE("a save that fails: reported once, by step, path and reason, and the o
     }
     clean = calls <= n && n > 0;
     if (error.empty()) {
-      // What fails after the commit is a warning.
+      // A failure after the commit is a warning.
       const auto told = [](const std::string& line) { return has(line, "'latest'"); };
       CHECK((clean || std::any_of(rank.lines.begin(), rank.lines.end(), told)));
       continue;
@@ -228,7 +228,7 @@ TEST_CASE("a save that fails: reported once, by step, path and reason, and the o
     CHECK(failed_at < 12);
     CHECK(status_of(dir)["state"] == "failed");
     CHECK(unfinished(dir).empty());
-    // Once: the same session goes on, and saves.
+    // The failure happens once: the same session continues and saves.
     CHECK(rank.session->run().step == 12);
     CHECK(steps_of(dir).back() == 12);
   }
@@ -266,7 +266,8 @@ TEST_CASE("a shard that fails on one rank fails the save on all ranks, and the e
     });
     std::vector<std::string> keys = layout.keys;
     keys.emplace_back("checkpoint.every=4");
-    // Zero or several steps later a rank sees it, and the others with it, at the latest when they end.
+    // A rank sees it zero or more steps later, and the other ranks with it, at the latest when they
+    // end.
     const auto outcomes = test::run_all(keys, layout.ranks, dir, [&](int rank) -> FileSystem& {
       return rank == 1 ? sick : healthy;
     });
@@ -287,7 +288,7 @@ TEST_CASE("a rank that leaves while a save is under way: nothing half is committ
   const Folder folder;
   const std::string dir = folder / "run";
   HookedFiles healthy;
-  // Rank 1's part of step 8 comes to nothing, after its run has ended by an error of its own.
+  // Rank 1's part of step 8 is never written, because its run has ended with an error of its own.
   Gate gate;
   HookedFiles slow([&](const std::string& what, const std::string& path) {
     if (what != "open" || !has(path, "/ckpt/.tmp-8-")) return;
@@ -360,7 +361,7 @@ TEST_CASE("a save that the host asks for waits for the one under way") {
   CHECK(std::filesystem::exists(asked + "/step-0000000005"));
 }
 
-TEST_CASE("a session that is closed after its run has broken off finishes what it was writing") {
+TEST_CASE("a session that is closed after its run has failed finishes the save in progress") {
   const Folder folder;
   const std::string dir = folder / "run";
   HookedFiles files([](const std::string& what, const std::string& path) {
@@ -377,7 +378,7 @@ TEST_CASE("a session that is closed after its run has broken off finishes what i
     CHECK_THROWS_AS(rank.session->run(), std::runtime_error);
   }
   CHECK(steps_of(dir) == std::vector<int64_t>{4});
-  // And whoever goes on from there ends where an undisturbed run ends.
+  // A resume from there ends where an undisturbed run ends.
   const auto whole = run_one({"checkpoint.every=4"}, folder / "whole", files);
   const auto rest = run_one({"checkpoint.every=4"}, dir, files,
                             [](int, session::Settings& s) { s.resume = session::Resume::kMust; });

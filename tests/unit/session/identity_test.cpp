@@ -1,4 +1,4 @@
-// What ranks compare when they meet.
+// The properties that ranks compare when they join.
 #include "engine/session/identity.hpp"
 
 #include <plait/comm.h>
@@ -32,7 +32,7 @@ std::string exchanges_of(const plan::Plan& plan) {
   return std::map<std::string, std::string>(identity.begin(), identity.end()).at("collectives");
 }
 
-TEST_CASE("ranks of a pipeline find alike what they exchange, each in its own stage") {
+TEST_CASE("ranks of a pipeline agree on their shared values, each in its own stage") {
   Ranks ranks;
   const std::string first = exchanges_of(*ranks.make(0));
   for (int rank = 1; rank < 4; ++rank) CHECK(exchanges_of(*ranks.make(rank)) == first);
@@ -45,12 +45,12 @@ TEST_CASE("ranks of a pipeline differ when anything that is exchanged does") {
   const auto tied = std::find_if(plan->parameters.begin(), plan->parameters.end(),
                                  [](const plan::Parameter& p) { return p.holders.size() > 1; });
   REQUIRE(tied != plan->parameters.end());
-  SUBCASE("who holds a tied parameter") { tied->holders.pop_back(); }
+  SUBCASE("the holders of a tied parameter") { tied->holders.pop_back(); }
   SUBCASE("how much of one there is") { plan->parameters[0].stored_elements += 1; }
   SUBCASE("which group it is in") {
     plan->groups[static_cast<size_t>(plan->parameters[0].group)].name += "x";
   }
-  SUBCASE("what all stages do together") {
+  SUBCASE("the collectives of all stages") {
     const auto sum = std::find_if(
         plan->collectives.begin(), plan->collectives.end(), [](const plan::Collective& e) {
           return e.axis == topology::Axis::kPipeline && e.kind == PLAIT_COMM_ALL_REDUCE;

@@ -1,4 +1,4 @@
-// What a session does with the folder that somebody named for its run.
+// How a session uses the folder that was named for its run.
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +16,7 @@ Outcome start(const std::string& dir, FileSystem& files) {
                  [&](int) -> FileSystem& { return files; })[0];
 }
 
-// After `n` changes nothing can be changed any more, as for a process that is gone.
+// After `n` changes no further change is possible, as for a process that has been killed.
 class EndingFiles : public HookedFiles {
  public:
   explicit EndingFiles(int n)
@@ -69,7 +69,7 @@ TEST_CASE("a folder that holds something else is refused, and stays as it is") {
   }
 }
 
-TEST_CASE("a lock that nobody's run wrote into says nothing of what is beside it") {
+TEST_CASE("a lock file without the content of a run says nothing about the files beside it") {
   const Folder folder;
   std::ofstream(folder / "lock").flush();
   std::ofstream(folder / "env.json") << "mine\n";

@@ -1,4 +1,4 @@
-// Sessions over a file system that a test can hold up and make fail.
+// Sessions over a file system that a test can block and make fail.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,8 @@
 
 namespace plait::test {
 
-// The machine's files. Before each call that changes something the hook is called, on the thread that makes it.
+// The machine's files. Before each call that changes something, the hook runs on the calling
+// thread.
 class HookedFiles : public FileSystem {
  public:
   using Hook = std::function<void(const std::string& what, const std::string& path)>;
@@ -61,7 +62,7 @@ class HookedFiles : public FileSystem {
   const Hook hook_;
 };
 
-// keys: overrides of the experiment, "checkpoint.every=2".
+// keys: overrides of the experiment, such as "checkpoint.every=2".
 std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
                                       int rank, int ranks, Log& log);
 
@@ -75,25 +76,27 @@ struct Rank {
   std::unique_ptr<session::Session> session;
 };
 
-// Part of the test program; every rank loads it beside the others, while it is set.
+// Part of the test program; while it is set, every rank loads it with the other plugins.
 inline const plait_plugin* extra_plugin = nullptr;
 
-// What one rank's run() ended with.
+// The outcome of one rank's run().
 struct Outcome {
   session::StepResult last;
   uint32_t code = PLAIT_OK;
   std::string error;
-  std::map<std::string, std::vector<float>> weights;  // where it ended well
+  std::map<std::string, std::vector<float>> weights;  // if it ended well
 };
 
-// run() of one rank alone, or of several as threads. settings: of a rank; by default its run directory is `folder`. files(rank).
+// run() of one rank alone, or of several as threads. settings: of a rank; by default its run
+// directory is `folder`. files(rank).
 using SettingsOf = std::function<void(int rank, session::Settings&)>;
 std::vector<Outcome> run_all(const std::vector<std::string>& keys, int ranks,
                              const std::string& folder,
                              const std::function<FileSystem&(int rank)>& files,
                              const SettingsOf& settings = {});
 
-// Files of all checkpoints of a run: "step-0000000004/model.safetensors" and what is in it. Without manifests, which name the time.
+// Files of all checkpoints of a run: "step-0000000004/model.safetensors" and its content. Without
+// manifests, which contain the time.
 std::map<std::string, std::string> tensors_of(const std::string& run_dir);
 // Steps of the checkpoints of a run, ascending; each is opened and verified.
 std::vector<int64_t> steps_of(const std::string& run_dir);

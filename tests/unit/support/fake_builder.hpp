@@ -1,4 +1,5 @@
-// A builder that computes: ops run at once, in double, by plain loops. Shape rules are only as strict as the tests need.
+// A builder that computes: ops run immediately, in double, in plain loops. Shape rules are only as
+// strict as the tests need.
 #pragma once
 
 #include <plait/build.h>
@@ -37,14 +38,14 @@ class Builder {
   const Tensor& at(plait_value v) const { return values_.at(v - 1); }
 
   bool training = true;
-  std::map<std::string, Tensor> named;          // answers named()
-  std::map<std::string, Tensor> given;          // values of parameters by name; others are all 1
-  std::map<std::string, Parameter> parameters;  // what was declared
+  std::map<std::string, Tensor> named;          // results of named()
+  std::map<std::string, Tensor> given;          // values of parameters by name; all others are 1
+  std::map<std::string, Parameter> parameters;  // the declared parameters
   std::map<std::string, Tensor>
-      states;  // answers state(); missing ones are made from their initial value
-  std::map<std::string, Tensor> new_states;  // what set_state() set
+      states;  // results of state(); missing ones are created from their initial value
+  std::map<std::string, Tensor> new_states;  // values passed to set_state()
   Tensor state_like;                         // the shape of states
-  std::vector<double> uniform;               // what random_uniform gives, cyclic
+  std::vector<double> uniform;               // results of random_uniform, cyclic
   std::vector<std::string> ops;              // names in order
 
   plait_value push(Tensor t) {
@@ -78,7 +79,7 @@ class Attrs {
   uint32_t n_;
 };
 
-// Runs an op; false when it is not known. `uniform` feeds random_uniform.
+// Runs an op; false if it is unknown. `uniform` feeds random_uniform.
 bool run(const std::string& op, const std::vector<const Tensor*>& in, const Attrs& attrs,
          const std::vector<double>& uniform, std::vector<Tensor>& out);
 

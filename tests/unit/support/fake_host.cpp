@@ -14,14 +14,14 @@ plait_error* make_error(uint32_t code, const char* text, uint64_t size, plait_er
   return new plait_error{code, size == PLAIT_NTS ? std::string(text) : std::string(text, size)};
 }
 
-// The build tree is laid out like an installed one, and tests lie in tests/bin of it.
+// The build tree has the layout of an installed one, and tests are in its tests/bin.
 std::filesystem::path plugin_folder() {
   if (const char* folder = std::getenv("PLAIT_TEST_PLUGINS")) return folder;
   const auto tests = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   return tests / "../../lib/plait" / ("plugins-" + std::to_string(PLAIT_ABI_VERSION));
 }
 
-// Every item struct begins like this.
+// The fields that every item struct begins with.
 struct ItemHead {
   size_t struct_size;
   const char* name;
@@ -49,7 +49,7 @@ plait_error* Host::add(const plait_host* host, const char* kind, const void* ite
 
 void Host::load(const std::string& name) {
   const auto path = plugin_folder() / ("plait-" + name + ".so");
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays: items live in it
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: items are in it
   if (!library) throw std::runtime_error(dlerror());
   auto entry = reinterpret_cast<plait_plugin_entry>(dlsym(library, PLAIT_PLUGIN_ENTRY));
   if (!entry) throw std::runtime_error(dlerror());

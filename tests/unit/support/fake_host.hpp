@@ -1,4 +1,5 @@
-// A host in place of the engine, for tests of plugins: loads a built plugin and keeps the items it adds; options from TOML texts.
+// A host in place of the engine, for tests of plugins: loads a built plugin and keeps the items it
+// adds; options come from TOML texts.
 #pragma once
 
 #include <plait/dataset.h>
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-// In the engine this is opaque and richer.
+// In the engine this is opaque and has more members.
 struct plait_error {
   uint32_t code;
   std::string text;
@@ -22,7 +23,7 @@ struct plait_error {
 
 namespace plait::fake {
 
-// What a plait_error that comes back to the test is thrown as; the error is freed.
+// A plait_error returned to the test, as an exception; the error is freed.
 class Failure : public std::runtime_error {
  public:
   explicit Failure(plait_error* e) : std::runtime_error(e->text), code(e->code) { delete e; }
@@ -37,9 +38,10 @@ class Host {
   Host();
   Host(const Host&) = delete;
   const plait_host* raw() const { return &host_; }
-  // Loads plait-<name>.so from the build tree, or from the folder that PLAIT_TEST_PLUGINS names, and adds its items.
+  // Loads plait-<name>.so from the build tree, or from the folder in PLAIT_TEST_PLUGINS, and adds
+  // its items.
   void load(const std::string& name);
-  // The item of that kind and name; throws when there is none.
+  // The item of that kind and name; throws if there is none.
   template <class Item>
   const Item& item(const std::string& kind, const std::string& name) const {
     return *static_cast<const Item*>(find(kind, name));
@@ -54,8 +56,8 @@ class Host {
   std::map<std::pair<std::string, std::string>, const void*> items_;
 };
 
-// The options of an item: defaults, then the given ones, all as TOML texts. Unknown names, missing required ones, values out
-// of range and unknown choices throw std::invalid_argument.
+// The options of an item: defaults, then the given ones, all as TOML texts. Unknown names, missing
+// required options, values out of range and unknown choices throw std::invalid_argument.
 class Options {
  public:
   using Given = std::map<std::string, std::string>;

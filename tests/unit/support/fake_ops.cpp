@@ -177,7 +177,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& label, double smoothing) {
   return out;
 }
 
-// Rows of `table`, or of the unit matrix when there is none.
+// Rows of `table`, or of the identity matrix if there is none.
 Tensor rows_of(const Tensor* table, const Tensor& index, int64_t width) {
   require(!is_float(index.dtype), "index type");
   Tensor out;
@@ -191,7 +191,7 @@ Tensor rows_of(const Tensor* table, const Tensor& index, int64_t width) {
   return out;
 }
 
-// The part [start, stop) of an axis; `extent` and `inner` describe the axis in `x`.
+// The range [start, stop) of an axis; `extent` and `inner` describe the axis in `x`.
 Tensor slice(const Tensor& x, size_t axis, int64_t start, int64_t stop) {
   require(axis < x.dims.size() && 0 <= start && start <= stop && stop <= x.dims[axis],
           "slice range");

@@ -9,7 +9,7 @@ std::string unquoted(const std::string& toml) {
   return toml.substr(1, toml.size() - 2);
 }
 
-// "[a, b]" as its elements. Elements hold no commas here.
+// Splits "[a, b]" into its elements. Elements contain no commas here.
 std::vector<std::string> elements(const std::string& toml) {
   if (toml.size() < 2 || toml.front() != '[' || toml.back() != ']')
     throw std::invalid_argument("no TOML list: " + toml);

@@ -69,7 +69,7 @@ TEST_CASE("extent split: a padded vocabulary") {
   CHECK(cut.padded_extent() == 50264);
   CHECK(cut.range(7) == Range{43981, 50257});
   CHECK(cut.padded_range(7) == Range{43981, 50264});
-  const ExtentSplit few = ExtentSplit::padded(5, 4, 1);  // the last one has padding only
+  const ExtentSplit few = ExtentSplit::padded(5, 4, 1);  // the last one is only padding
   CHECK(few.range(2) == Range{4, 5});
   CHECK(few.range(3).empty());
   CHECK(few.padded_range(3) == Range{6, 8});
@@ -103,7 +103,7 @@ TEST_CASE("extent split: heads are shared where there are fewer than members") {
       "8 of them");
 }
 
-TEST_CASE("extent split: what cannot be cut is named") {
+TEST_CASE("extent split: an extent that cannot be split is named") {
   CHECK_THROWS_WITH(
       ExtentSplit::even(10, 4, "rows of 'fc1.weight'"),
       "[topology] topology.tensor = 4 does not divide the 10 rows of 'fc1.weight'; use "

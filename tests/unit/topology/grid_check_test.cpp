@@ -52,7 +52,8 @@ TEST_CASE("grid check: a world that is not the product") {
         "[topology] topology: pipeline = 1, data = 2, tensor = 1 make 2 ranks, but 1 was started; "
         "use "
         "pipeline = 1, data = 1, tensor = 1, or start 2 ranks");
-  // The suggestion keeps the other rules: data = 4 does not divide 6 samples, two stages need two layers.
+  // The suggestion satisfies the other rules: data = 4 does not divide 6 samples, two stages need
+  // two layers.
   GridRequest narrow = request({1, 1, 2}, 8, 1);
   narrow.global = 6;
   CHECK(nearest_sizes(narrow) == GridSizes{1, 1, 8});
@@ -115,7 +116,7 @@ TEST_CASE("grid check: sizes below one, and all faults at once") {
   }
 }
 
-TEST_CASE("batch: what cannot be shared, with the nearest numbers") {
+TEST_CASE("batch: sizes that cannot be split, with the nearest valid ones") {
   CHECK(text(check_batch({64, 0, 0}, 6)) ==
         "[topology] batch.global: 64 samples cannot be shared by 6 replicas (topology.data); use "
         "global "

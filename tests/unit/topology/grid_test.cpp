@@ -69,7 +69,7 @@ TEST_CASE("grid: the groups of an axis are a partition, and members differ in th
   }
 }
 
-TEST_CASE("grid: a rank's groups are those of all groups that have it, in the same order") {
+TEST_CASE("grid: a rank's groups are all groups that contain it, in the same order") {
   for (const Grid& grid : small_grids()) {
     const std::vector<ProcessGroup> all = grid.all_groups();
     for (int32_t rank = 0; rank < grid.ranks(); ++rank) {
@@ -104,7 +104,7 @@ TEST_CASE("grid: ranks of a tied parameter") {
   CHECK_THROWS_AS(grid.tied({4}, {0, 0, 0}), plait::Error);
 }
 
-TEST_CASE("grid: what lies outside is named") {
+TEST_CASE("grid: a coordinate out of range is named") {
   const Grid grid(2, 1, 4);
   CHECK_THROWS_WITH(
       grid.at(8),

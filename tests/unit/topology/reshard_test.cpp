@@ -19,8 +19,8 @@ int64_t draw_svg(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-// A layout of one parameter over a random grid, as a plan would make it: split by tensor or not, flat shards or not, the
-// parameter somewhere in a flat group; only one stage has it.
+// A layout of one parameter over a random grid, like a plan would create it: sharded by tensor or
+// not, flat shards or not, the parameter somewhere in a flat group; only one stage has it.
 ShardLayout random_layout(const Extent& shape, Random& random) {
   const Grid grid(draw_svg(random, 1, 2), draw_svg(random, 1, 4), draw_svg(random, 1, 4));
   const int32_t stage = static_cast<int32_t>(draw_svg(random, 0, grid.pipeline() - 1));
@@ -50,13 +50,13 @@ ShardLayout random_layout(const Extent& shape, Random& random) {
   return ShardLayout(shape, std::move(shards));
 }
 
-// The memory of each shard, holding global element numbers where `filled`, else -1.
+// The memory of each shard, with global element numbers if `filled`, else -1.
 std::vector<std::vector<int64_t>> memory(const ShardLayout& layout, bool filled) {
   std::vector<std::vector<int64_t>> all;
   for (const Shard& shard : layout.shards()) {
     std::vector<int64_t>& of_shard = all.emplace_back(static_cast<size_t>(shard.flat.size()), -1);
     for (int64_t i = 0; filled && i < shard.flat.size(); ++i) {
-      // The global number of local element i, the slow way: digits of its index in the box.
+      // The global number of local element i, computed slowly: digits of its index in the box.
       int64_t rest = shard.flat.begin + i, number = 0, stride = 1;
       for (size_t d = shard.box.extent.size(); d-- > 0;) {
         number += (shard.box.offset[d] + rest % shard.box.extent[d]) * stride;
@@ -98,7 +98,8 @@ TEST_CASE("relayout: copies bring every element exactly once, for random pairs o
 }
 
 TEST_CASE(
-    "relayout: a rank takes from itself what it has, and the same layout moves nothing between "
+    "relayout: a rank takes its own elements from itself, and the same layout moves nothing "
+    "between "
     "ranks") {
   Random random(4);
   for (int round = 0; round < 300; ++round) {
@@ -149,7 +150,7 @@ TEST_CASE("relayout: rows are one run, columns one a row") {
   CHECK(lines[3].to == 9);
 }
 
-TEST_CASE("relayout: what nobody holds, or does not fit, is named") {
+TEST_CASE("relayout: elements that no rank holds, or that do not fit, are named") {
   const Extent shape = {8};
   const ShardLayout half(shape, {{0, {{0}, {5}}, {0, 5}}});
   const ShardLayout all(shape, tensor_shards(shape, -1, ExtentSplit(), {3}));
@@ -163,7 +164,7 @@ TEST_CASE("relayout: what nobody holds, or does not fit, is named") {
   CHECK_THROWS_AS(tensor_shards(shape, 0, ExtentSplit::even(8, 2, "rows"), {0}), plait::Error);
 }
 
-TEST_CASE("box: flat ranges become few boxes that hold just those elements, in order") {
+TEST_CASE("box: flat ranges become few boxes that hold exactly these elements, in order") {
   Random random(5);
   for (int round = 0; round < 2000; ++round) {
     Box box = full_box(random_shape(random));

@@ -16,7 +16,7 @@ constexpr ScheduleKind kMethods[] = {ScheduleKind::kForwardOnly, ScheduleKind::k
                                      ScheduleKind::k1F1B, ScheduleKind::kInterleaved,
                                      ScheduleKind::kZeroBubble};
 
-// Every schedule with P to 6, V to 4, M to 20.
+// Every schedule with P up to 6, V up to 4, M up to 20.
 void for_all(const std::function<void(const Schedule&)>& check) {
   for (const ScheduleKind method : kMethods)
     for (int32_t ranks = 1; ranks <= 6; ++ranks)
@@ -28,7 +28,7 @@ void for_all(const std::function<void(const Schedule&)>& check) {
         }
 }
 
-// "F0 F1 B0": of one rank, chunks above 0 with a point: "F1.0".
+// "F0 F1 B0": the actions of one rank; chunks above 0 with a dot: "F1.0".
 std::string text(const Schedule& schedule, size_t rank) {
   std::string all;
   for (const Action& a : schedule.actions[rank]) {
@@ -75,7 +75,7 @@ TEST_CASE("schedule: a micro-batch is held in slot m % peak of its chunk, which 
   });
 }
 
-TEST_CASE("schedule: what is sent is what is received, and each forward has its gradient") {
+TEST_CASE("schedule: each sent value is received, and each forward has its gradient") {
   for_all([](const Schedule& schedule) {
     std::map<std::tuple<ActionKind, int32_t, int32_t>, int> balance;
     for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank)
@@ -114,7 +114,7 @@ TEST_CASE("schedule: known orders") {
   CHECK(text(make_schedule(ScheduleKind::kForwardOnly, {2, 2}, 2), 1) == "F0.0 F0.1 F1.0 F1.1");
 }
 
-TEST_CASE("schedule: what ranks hold") {
+TEST_CASE("schedule: values held by the ranks") {
   for (int32_t ranks = 1; ranks <= 8; ++ranks)
     for (int32_t micro_batches = 1; micro_batches <= 20; ++micro_batches)
       for (int32_t rank = 0; rank < ranks; ++rank) {

@@ -26,7 +26,8 @@ Timeline run(ScheduleKind method, int32_t ranks, int32_t chunks, int64_t micro_b
   return simulate(schedule, durations(schedule, StageCost{}), transfer);
 }
 
-// Every action begins after what it needs is done and has arrived, and no rank does two things at once.
+// Every action begins after its inputs are computed and have arrived, and no rank runs two actions
+// at once.
 void check_order(const Schedule& schedule, const Durations& times, const Timeline& timeline,
                  double transfer) {
   std::map<std::tuple<int32_t, ActionKind, int32_t>, double> end, left;
@@ -36,7 +37,7 @@ void check_order(const Schedule& schedule, const Durations& times, const Timelin
       const Span span = timeline.spans[static_cast<size_t>(rank)][i];
       const auto key = std::tuple(schedule.shape.stage(rank, a.chunk), a.kind, a.micro);
       end[key] = span.end;
-      // Chunks of one rank follow each other.
+      // Chunks of one rank are consecutive.
       left[key] = schedule.shape.ranks > 1 ? span.begin + times[static_cast<size_t>(rank)][i].sent
                                            : span.end;
     }
@@ -81,7 +82,7 @@ TEST_CASE("simulate: V chunks divide the idle time by V, whether P divides M or 
       for (int64_t micro_batches = ranks; micro_batches <= 3 * ranks + 2; ++micro_batches) {
         const Schedule schedule =
             make_schedule(ScheduleKind::kInterleaved, {ranks, chunks}, micro_batches);
-        // A chunk is 1/V of what a rank computes.
+        // A chunk is 1/V of a rank's computation.
         const double part = 1.0 / chunks;
         const Timeline timeline = simulate(schedule, durations(schedule, {part, part, part}));
         const double busy = 3.0 * static_cast<double>(micro_batches),
@@ -99,7 +100,7 @@ TEST_CASE("simulate: with fewer micro-batches than ranks interleaving still pays
                 run(ScheduleKind::k1F1B, ranks, 1, micro_batches).idle_fraction + 1e-12);
 }
 
-TEST_CASE("simulate: ZB-H1 idles a third of what 1F1B does") {
+TEST_CASE("simulate: ZB-H1 idles a third of the time of 1F1B") {
   for (int32_t ranks = 2; ranks <= 8; ++ranks)
     for (int64_t micro_batches = 1; micro_batches <= 24; ++micro_batches) {
       const Timeline zero = run(ScheduleKind::kZeroBubble, ranks, 1, micro_batches);
@@ -213,7 +214,7 @@ TEST_CASE("simulate: stages of unlike cost") {
                     "[topology] costs of 3 stages, the schedule has 2");
 }
 
-TEST_CASE("simulate: a schedule that stops says who waits for what") {
+TEST_CASE("simulate: a schedule that deadlocks names the waiting actions and their inputs") {
   Schedule schedule = make_schedule(ScheduleKind::k1F1B, {2, 1}, 2);
   std::swap(schedule.actions[0][1], schedule.actions[0][2]);  // F0 B0 F1 B1
   std::swap(schedule.actions[1][1], schedule.actions[1][2]);  // F0 F1 B0 B1

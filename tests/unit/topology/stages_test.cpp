@@ -13,7 +13,7 @@ namespace {
 
 using namespace plait::topology;  // NOLINT: a test of this module
 
-// Neighbouring ranges, none empty, that cover the layers.
+// Adjacent ranges, none empty, that cover the layers.
 void check_cover(const std::vector<Range>& stages, int64_t layers, int32_t count) {
   REQUIRE(stages.size() == static_cast<size_t>(count));
   int64_t at = 0;
@@ -25,7 +25,7 @@ void check_cover(const std::vector<Range>& stages, int64_t layers, int32_t count
   REQUIRE(at == layers);
 }
 
-// The lightest heaviest stage, by trying every partition.
+// The smallest possible maximum over the stages, by trying every partition.
 double by_trying(const std::vector<double>& costs, size_t stages, size_t from = 0) {
   if (stages == 0) return from == costs.size() ? 0 : std::numeric_limits<double>::infinity();
   double best = std::numeric_limits<double>::infinity(), sum = 0;
@@ -65,7 +65,7 @@ TEST_CASE("stages by cost are as light as any partition can be") {
 }
 
 TEST_CASE("stages by cost: known partitions") {
-  // A heavy layer alone; among equally good ones the evener one.
+  // A heavy layer alone; among equally good partitions the more even one.
   CHECK(stages_by_cost({1, 1, 9, 1, 1, 1}, {3, 1}) == std::vector<Range>{{0, 2}, {2, 3}, {3, 6}});
   CHECK(stages_by_cost({8, 2, 2, 2, 2}, {3, 1}) == std::vector<Range>{{0, 1}, {1, 3}, {3, 5}});
   CHECK(stages_by_cost({0, 0, 0}, {3, 1}) == std::vector<Range>{{0, 1}, {1, 2}, {2, 3}});

@@ -1,4 +1,5 @@
-// Operands of the norm rows; apart, because the vectorised code is compiled several times.
+// Operands of the norm rows; a separate header, because the vectorised code is compiled several
+// times.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct NormArgs {
   const float* dy = nullptr;    // (R, C), backward
   float* mean = nullptr;        // (R)
   float* rstd = nullptr;        // (R)
-  float* y = nullptr;           // (R, C); dx backward
+  float* y = nullptr;           // (R, C); dx in backward
 };
 
 }  // namespace plait::cpu

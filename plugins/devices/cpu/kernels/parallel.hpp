@@ -1,5 +1,6 @@
-// Splitting work over the OpenMP pool of the calling thread. How many threads a kernel uses is decided when it is prepared;
-// results never depend on it, since every sum has an order that follows from the shape alone.
+// Splits work over the OpenMP pool of the calling thread. The number of threads of a kernel is
+// fixed when it is prepared; results never depend on it, since the order of every sum follows from
+// the shape alone.
 #pragma once
 
 #include <omp.h>
@@ -9,17 +10,18 @@
 
 namespace plait::cpu {
 
-// Starting and joining a thread costs about this much.
+// Approximate cost of starting and joining a thread.
 constexpr double kNanosecondsPerThread = 8000;
 
-// At most `threads`, each with a worthwhile part of work of `nanoseconds` on one core, and no more than there are `parts`.
+// At most `threads`, so that each thread gets enough of the work (`nanoseconds` on one core) to
+// repay its start, and no more than there are `parts`.
 inline int choose_num_threads(uint32_t threads, double nanoseconds, int64_t parts) {
   const double worthwhile = std::clamp(nanoseconds / kNanosecondsPerThread, 1.0, 1024.0);
   return static_cast<int>(
       std::max<int64_t>(1, std::min({int64_t{threads}, static_cast<int64_t>(worthwhile), parts})));
 }
 
-// f(first, last) on `num_threads` threads, for even shares of [0, n).
+// Calls f(first, last) on `num_threads` threads, for equal ranges of [0, n).
 template <class F>
 void in_parallel(int num_threads, int64_t n, const F& f) {
   if (num_threads <= 1) return f(int64_t{0}, n);

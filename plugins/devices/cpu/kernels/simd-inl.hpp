@@ -1,4 +1,5 @@
-// Vectors of f32: partial loads, lane sums, exp. Compiled once per instruction set, within HWY_NAMESPACE.
+// Vectors of f32: partial loads, lane sums, exp. Compiled once per instruction set, inside
+// HWY_NAMESPACE.
 #if defined(PLAIT_CPU_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLAIT_CPU_SIMD_INL
 #undef PLAIT_CPU_SIMD_INL
@@ -20,10 +21,11 @@ using F32 = hn::ScalableTag<float>;
 using I32 = hn::ScalableTag<int32_t>;
 using VF = hn::Vec<F32>;
 
-// Elements a vector holds.
+// Elements per vector.
 HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(F32())); }
 
-// The first n (0 < n < lanes) elements, `rest` in the other lanes. Never touches memory beyond them.
+// Loads the first n (0 < n < lanes) elements, with `rest` in the other lanes. Never touches memory
+// beyond them.
 HWY_INLINE VF load_n(const float* p, int64_t n, VF rest) {
   const F32 d;
   const auto mask = hn::FirstN(d, static_cast<size_t>(n));
@@ -50,8 +52,8 @@ HWY_INLINE void store_n(VF v, float* p, int64_t n) {
 
 HWY_INLINE float sum_lanes(VF v) { return hn::GetLane(hn::SumOfLanes(F32(), v)); }
 
-// f(vector, index) over row[0, n) with `rest` in lanes beyond the end; two accumulators hide the latency of what f returns:
-// acc = f(acc, vector).
+// acc = f(acc, vector) over row[0, n), with `rest` in lanes beyond the end; two accumulators hide
+// the latency of f.
 template <class F>
 HWY_INLINE VF fold(const float* row, int64_t n, VF initial, VF rest, const F& f) {
   const F32 d;
@@ -75,13 +77,13 @@ struct Max {
   HWY_INLINE VF join(VF a, VF b) const { return hn::Max(a, b); }
 };
 
-// Greatest element, -inf of none. A NaN may or may not show.
+// The largest element; -inf if there is none. A NaN may or may not propagate.
 HWY_INLINE VF row_max(const float* row, int64_t n) {
   const VF least = hn::Set(F32(), -std::numeric_limits<float>::infinity());
   return hn::MaxOfLanes(F32(), fold(row, n, least, least, Max()));
 }
 
-// e to the x, within 2 ulp; below 2.7e-38 it is 0, so that no subnormal slows the machine. NaN stays NaN.
+// e^x within 2 ulp; below 2.7e-38 the result is 0, because subnormals are slow. NaN propagates.
 HWY_INLINE VF exp(VF x) {
   const F32 d;
   const I32 di;
@@ -96,7 +98,7 @@ HWY_INLINE VF exp(VF x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  // 2^(n-1), then twice that: n reaches 128, which has no float of its own.
+  // 2^(n-1), then doubled: n reaches 128, and 2^128 is not an f32.
   const auto exponent = hn::Add(hn::ConvertTo(di, n), hn::Set(di, 126));
   const VF scaled = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
   const VF e = hn::IfThenZeroElse(hn::Lt(x, low), hn::Add(scaled, scaled));

@@ -1,4 +1,5 @@
-// Natural logarithm of vectors of f32, where NaN stays NaN. Compiled once per instruction set, within HWY_NAMESPACE.
+// Natural logarithm of f32 vectors; NaN propagates. Compiled once per instruction set, inside
+// HWY_NAMESPACE.
 #if defined(PLAIT_CPU_SIMD_LOG_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLAIT_CPU_SIMD_LOG_INL
 #undef PLAIT_CPU_SIMD_LOG_INL
@@ -13,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
 
-// Of 0: -inf.
+// log(0) is -inf.
 HWY_INLINE VF log(VF x) {
   const F32 d;
   const VF y = hn::IfThenElse(hn::IsNaN(x), x, hn::Log(d, x));

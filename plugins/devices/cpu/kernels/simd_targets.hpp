@@ -1,6 +1,6 @@
-// The instruction sets that the vectorised kernels are compiled for. Include before hwy/foreach_target.h, and nothing of Highway
-// before this.
+// The instruction sets for which the vectorised kernels are compiled. Include it before
+// hwy/foreach_target.h, and no other Highway header before this one.
 #pragma once
 
-// Too close to their neighbours to pay for their code.
+// Targets too similar to their neighbours to be worth their code size.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)

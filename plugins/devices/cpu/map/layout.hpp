@@ -1,5 +1,5 @@
-// How the operands of a map lie over the outputs' elements, with as few loops as possible, and how
-// threads share them.
+// Maps the operands of a map onto the elements of the outputs, with as few loops as possible, and
+// splits the elements between threads.
 #pragma once
 
 #include <array>
@@ -10,9 +10,9 @@
 
 namespace plait::cpu {
 
-// dims[0..ndim) from the outermost loop to the row; ndim >= 1. strides[o][d] in elements for inputs
-// then outputs; in the row every stride is 1 (dense) or 0 (one element for the whole row). Outputs
-// are always dense.
+// dims[0..ndim) from the outermost loop to the row; ndim >= 1. strides[o][d] in elements, for
+// inputs then outputs; in the row every stride is 1 (dense) or 0 (one element for the whole row).
+// Outputs are always dense.
 struct Layout {
   using Strides = std::array<int64_t, PLAIT_MAX_NDIM>;
 
@@ -27,18 +27,18 @@ struct Layout {
   int64_t row_offset(size_t o, int64_t r) const;
 };
 
-// Drops extents of 1 and merges neighbours over which every operand is dense, or every stride 0.
-// Throws plait::Error (PLAIT_ERR_INVALID) when outputs differ in dims, an input does not broadcast,
-// or a size overflows.
+// Drops extents of 1 and merges adjacent dims over which every operand is dense, or every stride is
+// 0. Throws plait::Error (PLAIT_ERR_INVALID) if outputs differ in dims, an input does not
+// broadcast, or a size overflows.
 Layout make_layout(const MapDesc& desc);
 
-// Threads worth using for `layout`: 1 below some 16 thousand elements.
+// Number of threads that pays for `layout`: 1 below about 16 thousand elements.
 int useful_threads(const Layout& layout, int threads);
 
 struct WorkRange {
   int64_t begin, end;
 };
-// Part `i` of `n` of [0, total), cut at multiples of `grain`; parts differ by at most one grain.
+// Part `i` of `n` of [0, total), split at multiples of `grain`; parts differ by at most one grain.
 WorkRange split(int64_t total, int64_t grain, int i, int n);
 
 }  // namespace plait::cpu

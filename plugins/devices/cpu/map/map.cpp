@@ -15,7 +15,7 @@ using jit::Isa;
 constexpr std::pair<std::string_view, Isa> kGenerated[] = {{"jit_avx512", Isa::kAvx512},
                                                            {"jit_avx2", Isa::kAvx2}};
 
-// The name of the best kernel; `why` gets the refusals of the better ones.
+// The name of the best kernel; `why` receives the refusals of the better ones.
 std::string_view best_kernel(const MapDesc& desc, std::string& why) {
   for (const auto& [name, isa] : kGenerated) {
     const std::string refused = jit::refusal(isa, desc);

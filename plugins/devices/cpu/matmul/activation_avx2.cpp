@@ -45,7 +45,7 @@ struct Avx2 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
   }
   PLAIT_INLINE static F scale(F a, F n) {
-    // In two steps: 2^n itself may be out of range although the product is not.
+    // In two steps: 2^n may be out of range although the product is not.
     const __m256i whole = _mm256_cvtps_epi32(n);
     const __m256i half = _mm256_srai_epi32(whole, 1);
     return mul(mul(a, power_of_two(half)), power_of_two(_mm256_sub_epi32(whole, half)));

@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-// gcc 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
+// gcc 12 warns about the deliberately undefined operands inside its own intrinsics.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"

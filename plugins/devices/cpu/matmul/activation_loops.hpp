@@ -1,9 +1,9 @@
 // Activations on vectors, written once for every instruction set. The including file first defines
-// PLAIT_TARGET, the function attribute that names the set, and gives the loops a class V with
+// PLAIT_TARGET, the function attribute that names the set, and passes the loops a class V with
 //   the type F, the width kLanes, load, store, load_part, store_part, set,
 //   add, sub, mul, div, min, max, abs, round, fma (a*b+c), fnma (c-a*b), scale (x * 2^n),
 //   sign_of (magnitude, sign), less_select (a < b ? x : y).
-// Each set has its own V, hence its own instantiations: no code for one set can reach another.
+// Each set has its own V, hence its own instantiations: code for one set is never used by another.
 #pragma once
 
 #ifndef PLAIT_TARGET
@@ -26,11 +26,11 @@ PLAIT_INLINE typename V::F polynomial(typename V::F x, float first, Rest... rest
   return sum;
 }
 
-// e^x; 0 below -104 and infinity above 89. Error 1e-7 of the result.
+// e^x; 0 below -104 and infinity above 89. Relative error 1e-7.
 template <class V>
 PLAIT_INLINE typename V::F exp_of(typename V::F x) {
   using F = typename V::F;
-  // In this order of operands a value that is not a number passes.
+  // With this order of operands NaN propagates.
   x = V::min(V::set(89.0f), V::max(V::set(-104.0f), x));
   const F n = V::round(V::mul(x, V::set(1.44269504f)));
   F r = V::fnma(n, V::set(0.693145752f), x);  // ln 2 in two parts
@@ -46,7 +46,7 @@ struct Tanh {
     using F = typename V::F;
     const F size = V::abs(x);
     const F z = V::mul(x, x);
-    // Near 0 a polynomial: 1 - 2/(e^2x + 1) would cancel there.
+    // A polynomial near 0, where 1 - 2/(e^2x + 1) would cancel.
     const F p = polynomial<V>(z, -5.67931254e-3f, 2.06181305e-2f, -5.37340027e-2f, 1.33313837e-1f,
                               -3.33332802e-1f);
     const F near = V::fma(V::mul(x, z), p, x);
@@ -93,7 +93,8 @@ struct Gelu {
     const F q = polynomial<V>(s, -3.03914723e-2f, 2.02359910e-1f, -5.09078926e-1f, 5.61197331e-1f,
                               -2.95877733e-1f, 2.78284526e-1f, 1.27514476e-1f, 2.15386808e-1f,
                               2.24895228e-1f, 2.25709860e-1f);
-    // The exponent's own rounding would be magnified: what squaring lost is put back afterwards.
+    // The exponent's rounding error would be magnified: the error of the squaring is added back
+    // afterwards.
     const F square = V::mul(size, size);
     const F lost = V::fma(size, size, V::sub(V::set(0.0f), square));
     F e = exp_of<V>(V::mul(V::set(-0.5f), square));

@@ -1,5 +1,4 @@
-// Large products: blocks of A and panels of B are packed and run against each other (see
-// blocked_plan.hpp).
+// Large products: blocks of A and panels of B are packed and multiplied (see blocked_plan.hpp).
 
 #include <omp.h>
 
@@ -62,7 +61,7 @@ class BlockedMatmul final : public MatmulKernel {
     }
   }
 
-  // After the threads' parts of the workspace.
+  // Follows the per-thread parts of the workspace.
   float* squares(const MatmulArgs& args) const {
     return static_cast<float*>(args.workspace) +
            static_cast<size_t>(plan_.threads) * (plan_.a_floats() + plan_.b_floats());
@@ -107,7 +106,7 @@ class BlockedMatmul final : public MatmulKernel {
     const KBlock& k = plan_.k_blocks[block];
     for (int64_t tile = first; tile < last; ++tile) {
       const int64_t row = plan_.first_row(tile);
-      // Slots beyond the tile's rows may hold the next tile's: they are never read.
+      // Slots beyond the tile's rows may hold data of the next tile: they are never read.
       const int64_t rows = std::min<int64_t>(plan_.slots, d.m - row);
       float* to = o.packed_a + (tile - first) * plan_.slots * k.size;
       if (d.transpose_a) {

@@ -14,18 +14,18 @@ constexpr int64_t kLongestBlock = 256;  // a panel of B then takes 32 KiB with A
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The most tiles that run against one packed panel.
+// The largest number of tiles that use one packed panel.
 int64_t tiles_of_panel(const BlockedPlan& plan) {
   const bool rows_cut = plan.thread_range(0, plan.threads).last_tile < plan.tiles();
   return std::min(plan.tiles_per_block,
                   rows_cut ? ceil_div(plan.tiles(), plan.threads) : plan.tiles());
 }
 
-// While a panel of B is run, the lines of the next one come nearer.
+// While a panel of B is multiplied, the lines of the next one are prefetched.
 void prefetch_next(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
   const bool transposed = plan.desc.transpose_b;
   const int64_t row = (transposed ? plan.desc.k : plan.desc.n) * kFloat;
-  if (spec.k * row > INT32_MAX) return;  // of an address in the code
+  if (spec.k * row > INT32_MAX) return;  // limit of an address displacement
   spec.prefetch_rows = ceil_div(transposed ? width : spec.k, tiles_of_panel(plan));
   spec.prefetch_stride = row;
   spec.prefetch_row_bytes = (transposed ? spec.k : width) * kFloat;
@@ -44,7 +44,7 @@ BlockedRange BlockedPlan::thread_range(int thread, int of_threads) const {
     first = count * thread / of_threads;
     last = count * (thread + 1) / of_threads;
   };
-  // Cutting the columns packs A once per thread, cutting the rows B.
+  // Splitting by columns packs A once per thread, splitting by rows packs B once per thread.
   if (desc.batch >= of_threads) {
     cut(all.first_item, all.last_item);
   } else if (desc.n >= desc.m) {

@@ -1,6 +1,6 @@
-// How a large product is cut: blocks of k; within each, a block of rows of A is packed to stay in
-// the second-level cache, and panels of B, packed one after another to stay in the first, are run
-// against it by the functions of jit_kernel.hpp (P = A, Q = B, D = C). Pure.
+// How a large product is blocked: first by k; within each block of k, a block of rows of A is
+// packed to stay in the second-level cache, and panels of B, packed one after another to stay in
+// the first, are multiplied with it by the functions of jit_kernel.hpp (P = A, Q = B, D = C). Pure.
 //
 // A packed tile of A is (k, slots): `slots` floats for each k, of which the tile's rows are used.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace plait::cpu {
 
-// What a thread works on: all of the batch items, tiles of rows and panels in these ranges.
+// The work of one thread: all batch items, and the tiles of rows and panels in these ranges.
 struct BlockedRange {
   int64_t first_item, last_item;
   int64_t first_tile, last_tile;
@@ -20,7 +20,7 @@ struct BlockedRange {
 };
 
 struct BlockedPlan {
-  std::string refusal;  // empty when the plan is usable
+  std::string refusal;  // empty if the plan is usable
 
   MatmulDesc desc;
   Isa isa = Isa::plain;
@@ -35,16 +35,16 @@ struct BlockedPlan {
   int64_t tiles_per_block = 0;  // tiles of A packed at a time
   std::vector<KBlock> k_blocks;
   int threads = 1;
-  double cycles = 0;  // estimate, comparable with JitPlan's
+  double cycles = 0;  // estimate, comparable with that of JitPlan
 
   int64_t tiles() const { return tiles_hi + tiles_lo; }
   int64_t first_row(int64_t tile) const;
-  // Of thread `thread` out of `threads` that run; ranges don't depend on anything else.
+  // The work of thread `thread` out of `threads`; depends on nothing else.
   BlockedRange thread_range(int thread, int of_threads) const;
 
   size_t a_floats() const;        // of the packed block of A
   size_t b_floats() const;        // of the packed panel of B
-  size_t squares_floats() const;  // (batch, panels, tiles, lanes); 0 when not wanted
+  size_t squares_floats() const;  // (batch, panels, tiles, lanes); 0 if not requested
   size_t workspace_bytes() const {
     return (static_cast<size_t>(threads) * (a_floats() + b_floats()) + squares_floats()) *
            sizeof(float);
@@ -53,7 +53,7 @@ struct BlockedPlan {
 
 BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa);
 
-// The spec of the function for the last panel or the others, and one block of k.
+// The spec of the function for one block of k and the last panel or any other.
 KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block);
 
 }  // namespace plait::cpu

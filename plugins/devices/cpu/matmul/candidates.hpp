@@ -1,4 +1,4 @@
-// The ranked list's entries, as the chooser sees them.
+// The entries of the ranked list, as the chooser sees them.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace plait::cpu {
 
-// Whether an entry takes a problem, and what it needs.
+// Whether an entry supports a problem, and what it requires.
 struct Capability {
-  std::string refusal;  // one clause; empty if it takes the problem
+  std::string refusal;  // one clause; empty if it supports the problem
   size_t workspace_bytes = 0;
 };
 

@@ -1,5 +1,5 @@
-// The ranked list: generated code, oneDNN, plain loops; the first entry that takes the problem. An
-// entry may step back behind oneDNN where it is known to be slower, and is still tried when oneDNN
+// The ranked list: generated code, oneDNN, plain loops; the first entry that supports the problem
+// is chosen. An entry that is known to be slower than oneDNN for a problem is tried only if oneDNN
 // refuses.
 
 #include <iterator>
@@ -66,8 +66,8 @@ class PlainMatmul final : public MatmulKernel {
   const MatmulDesc desc_;
 };
 
-// One entry of the list. `fallback_reason` is the reason, if any, to try it only when the others have
-// refused.
+// One entry of the list. `fallback_reason`: why to try it only if the other entries have refused;
+// null if there is no such reason.
 struct Entry {
   const char* name;
   Isa needs;
@@ -83,7 +83,7 @@ bool fits_second_level(const MatmulDesc& d) {
   return floats * sizeof(float) <= static_cast<double>(second_level_cache_bytes());
 }
 
-// The limits below were measured; see tests/bench/cpu/matmul_bench.cpp.
+// These limits were measured; see tests/bench/cpu/matmul_bench.cpp.
 constexpr int64_t kFewRows = 96;
 constexpr int64_t kVeryFewRows = 12;
 constexpr int64_t kFewColumns = 12;
@@ -91,7 +91,7 @@ constexpr int64_t kManyColumns = 256;
 
 const char* direct_fallback_reason(const MatmulDesc& d) {
   if (fits_second_level(d) || d.n < kFewColumns || d.m < kVeryFewRows) return nullptr;
-  // With few rows and B transposed the lanes run over the rows and B is only streamed.
+  // With few rows and B transposed, the lanes run over the rows and B is read only once.
   if (d.m < kFewRows && d.transpose_b) return nullptr;
   return "the operands exceed the second-level cache";
 }
@@ -124,7 +124,7 @@ struct Decision {
   const Entry* entry = nullptr;
 };
 
-// Takes the entry if it wants the problem, or notes why not.
+// Chooses the entry if it supports the problem; otherwise records the reason.
 bool take(const Entry& entry, const MatmulDesc& desc, Isa max_isa, Decision& decision) {
   Capability capability;
   if (entry.needs > max_isa) {

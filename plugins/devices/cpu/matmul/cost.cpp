@@ -28,9 +28,9 @@ double tile_cycles(Isa isa, int rows, int vecs, int64_t k, const QCost& q) {
   const double load = (rows + vecs * q.loads) / 2;
   const double issue = (products + rows + vecs + 1) / 5;
   constexpr double kLatency = 4;
-  // A limit that is nearly reached costs something too.
+  // A limit that is nearly reached has a cost, too.
   const double step = std::max({fma, load, issue, kLatency}) + 0.1 * load + vecs * q.stall;
-  // Tall tiles touch more pages of D than the core can translate stores for at a time.
+  // Tall tiles touch more pages of D than the core's TLB holds for stores.
   const double start_and_store = 12 + products * (isa == Isa::avx512 ? 1.5 : 1.0) + rows * 4.0;
   return step * static_cast<double>(k) + start_and_store;
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int kBodyInstructions =
-    400;  // per iteration of the k loop: a good part of the decoded-code cache
+    400;  // per iteration of the k loop: a large part of the cache of decoded code
 constexpr int64_t kPrefetchAhead = 2048;
 constexpr int64_t kLine = 64;
 
@@ -69,7 +69,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
 
  private:
   // Registers: accumulators first, then the vectors of Q, then broadcasts of P; AVX2 keeps its mask
-  // last.
+  // in the last one.
   Xbyak::Xmm vector(int index) const {
     return {spec_->isa == Isa::avx512 ? Xbyak::Operand::ZMM : Xbyak::Operand::YMM, index};
   }
@@ -110,8 +110,8 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     L(done);
   }
 
-  // One row of the next tile of D per iteration of the k loop, into the second-level cache: rows of D a
-  // power of two apart would drive each other out of the first.
+  // Prefetches one row of the next tile of D per iteration of the k loop, into the second-level
+  // cache: rows of D a power of two apart would evict each other from the first.
   void prefetch_d_row() {
     for (int vec = 0; vec < spec_->vecs; ++vec) prefetcht1(ptr[d_prefetch_ + vec * vector_bytes()]);
     add(d_prefetch_, static_cast<uint32_t>(spec_->d_row));
@@ -120,12 +120,13 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
   bool prefetches_next(int64_t iterations) const {
     return spec_->prefetch_rows > 0 && iterations > 1;
   }
-  // Rows are long: each iteration takes a piece of all of the tile's. Else it takes whole ones.
+  // Rows are long: each iteration prefetches a piece of every row of the tile. Otherwise it
+  // prefetches whole rows.
   bool splits_rows(int64_t iterations) const {
     return spec_->prefetch_row_bytes >= kLine * iterations / 2;
   }
 
-  // Bytes from an iteration's part to the next one's.
+  // Distance in bytes between the pieces of consecutive iterations.
   int64_t prefetch_step_bytes(int64_t iterations) const {
     return splits_rows(iterations) ? spec_->prefetch_row_bytes / iterations
                                    : whole_rows(iterations) * spec_->prefetch_stride;
@@ -134,8 +135,8 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     return (spec_->prefetch_rows + iterations - 1) / iterations;
   }
 
-  // An iteration's part of what is packed next, into the second-level cache. Spread over the products it costs next to nothing; packing
-  // would wait for every line.
+  // Prefetches an iteration's piece of the data to be packed next, into the second-level cache.
+  // Spread over the products this costs almost nothing; packing itself would wait for every line.
   void prefetch_next(int64_t iterations) {
     const int64_t rows = splits_rows(iterations) ? spec_->prefetch_rows : whole_rows(iterations),
                   bytes = splits_rows(iterations) ? prefetch_step_bytes(iterations)
@@ -146,7 +147,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     add(prefetch_address_, static_cast<uint32_t>(prefetch_step_bytes(iterations)));
   }
 
-  // To the beginning of the next tile's rows, forwards or back.
+  // Moves to the start of the next tile's rows, forwards or backwards.
   void advance_prefetch(int64_t iterations) {
     const int64_t done = prefetch_step_bytes(iterations) * iterations;
     add(prefetch_address_,
@@ -224,7 +225,7 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
     }
   }
 
-  // Sums of earlier blocks, bias, relu, store.
+  // Adds the sums of earlier blocks and the bias, applies relu, stores.
   void finish(int rows) {
     const int vecs = spec_->vecs;
     const Xbyak::Xmm work = vector(rows * vecs);
@@ -247,21 +248,22 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
           load(work, bias_, vec * vector_bytes(), mask);
           vaddps(value, value, work);
         }
-        // The second source wins when one is not a number, so that it is not lost here.
+        // The instruction returns its second source if one operand is NaN, so NaN propagates.
         if (spec_->relu) vmaxps(value, zero, value);
         store(value, offset, mask);
       }
     }
   }
 
-  // The sums have been stored, so their registers are free: row 0 gathers the squares of its column of vectors.
+  // The sums have been stored, so their registers are free: row 0 accumulates the squares of its
+  // column of vectors.
   void sum_squares(int rows) {
     const int last = spec_->vecs - 1;
     for (int vec = 0; vec < spec_->vecs; ++vec) {
       vmulps(sum(0, vec), sum(0, vec), sum(0, vec));
       for (int row = 1; row < rows; ++row) vfmadd231ps(sum(0, vec), sum(row, vec), sum(row, vec));
     }
-    if (masks_squares()) {  // lanes beyond the panel may hold anything
+    if (masks_squares()) {  // lanes beyond the panel are undefined
       if (spec_->isa == Isa::avx512)
         vmovaps(sum(0, last) | k1 | T_z, sum(0, last));
       else

@@ -1,5 +1,5 @@
-// Generates the inner loops (see plan.hpp for what they compute). Code pages are written first and
-// made executable afterwards, never both at once.
+// Generates the inner loops (see plan.hpp for what they compute). Code pages are first written and
+// then made executable, never both at once.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,14 @@
 namespace plait::cpu {
 
 // Arguments of a generated function. Pointers are to the first row of the panel's part; Q and D
-// are at the panel's first lane. `bias` is at the first lane, or at the first row when
-// bias_per_row.
+// point to the panel's first lane, `bias` to the first lane, or to the first row if bias_per_row.
 struct PanelArgs {
   const float* p = nullptr;
   const float* q = nullptr;
   float* d = nullptr;
   const float* bias = nullptr;
   float* squares = nullptr;         // (tiles, lanes) of this part
-  const float* prefetch = nullptr;  // what is packed next; only fetched
+  const float* prefetch = nullptr;  // data to be packed next; only prefetched
   int64_t tiles_hi = 0;             // the next tiles_hi * rows_hi rows
   int64_t tiles_lo = 0;             // and tiles_lo * rows_lo rows after them
 };
@@ -29,8 +28,8 @@ using PanelFunction = void (*)(const PanelArgs*);
 // A set of generated functions. Immutable once built; the functions may be called from any thread.
 class JitCode {
  public:
-  // A function for each spec; equal specs share one. Throws std::runtime_error when
-  // executable memory can't be had.
+  // Builds a function for each spec; equal specs share one. Throws std::runtime_error if executable
+  // memory can't be allocated.
   explicit JitCode(const std::vector<KernelSpec>& specs);
   ~JitCode();
   JitCode(const JitCode&) = delete;

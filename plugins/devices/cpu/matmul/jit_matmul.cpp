@@ -1,5 +1,5 @@
-// The generated kernels as a MatmulKernel: packs, calls the panel functions, transposes transposed results
-// round.
+// The generated kernels as a MatmulKernel: packs, calls the panel functions, transposes transposed
+// results back.
 
 #include <omp.h>
 
@@ -58,8 +58,8 @@ class JitMatmul final : public MatmulKernel {
   void run_parallel(const MatmulArgs& args) const {
 #pragma omp parallel num_threads(plan_.threads)
     {
-      // The pool may grant fewer threads than asked for; every task has its own part of C either
-      // way.
+      // The pool may grant fewer threads than requested; every task has its own part of C in either
+      // case.
       const int64_t granted = omp_get_num_threads();
       const int64_t thread = omp_get_thread_num();
       run_tasks(args, tasks() * thread / granted, tasks() * (thread + 1) / granted,
@@ -67,7 +67,7 @@ class JitMatmul final : public MatmulKernel {
     }
   }
 
-  // A part of a panel: its tiles and where its rows begin.
+  // A part of a panel: its tiles and the start of its rows.
   struct PanelPart {
     int64_t first_row;
     int64_t rows;
@@ -76,7 +76,7 @@ class JitMatmul final : public MatmulKernel {
     int64_t tiles_lo;
   };
 
-  // (batch, tiles of all panels, lanes), after the threads' parts of the workspace.
+  // (batch, tiles of all panels, lanes), after the per-thread parts of the workspace.
   float* squares(const MatmulArgs& args) const {
     return static_cast<float*>(args.workspace) +
            static_cast<size_t>(plan_.threads) * (plan_.pack_floats + plan_.scratch_floats);

@@ -1,7 +1,7 @@
 // Matrix products of the CPU device: C[m,n] = act(op(A)[m,k] * op(B)[k,n] + bias[n]), prepared once
-// and run many times. Kernels are tried from the fastest to the plainest: code generated for the
+// and run many times. Kernels are tried from the fastest to the simplest: code generated for the
 // exact shape (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for
-// large problems), oneDNN, plain loops. This component knows nothing of the rest of the tree.
+// large problems), oneDNN, plain loops. This component depends on nothing else in the tree.
 //
 // Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and
 // dense.
@@ -17,10 +17,10 @@ namespace plait::cpu {
 
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu };
 
-// Best instruction set a kernel may use. The machine's own limit always applies too.
+// The best instruction set that a kernel may use. The machine's own limit always applies too.
 enum class Isa { plain, avx2, avx512 };
 
-// What the machine can run. [thread: any]
+// The best instruction set of the machine. [thread: any]
 Isa machine_isa();
 
 // One product, or `batch` of them with the same shape.
@@ -36,25 +36,26 @@ struct MatmulDesc {
   int64_t batch_stride_c = 0;
   bool accumulate = false;  // C += A*B; excludes bias and activation
   bool bias = false;        // add bias[n] to every row
-  bool squares = false;     // also the sum of the squares of C; excludes the three above and below
+  // Also compute the sum of the squares of C; excludes accumulate, bias and activation.
+  bool squares = false;
   Activation activation = Activation::none;
-  int threads = 1;  // most threads `run` may use; a small problem uses fewer
+  int threads = 1;  // most threads that `run` may use; a small problem uses fewer
 };
 
-// Operands of one run. Borrowed; C must not overlap the others. `bias` is read only if the desc
-// has it. `workspace` has `workspace_bytes()` bytes, 64-byte aligned, and may be null when that is
-// 0. Best speed when a, b and c are 64-byte aligned; 4 is enough.
+// Operands of one run. Borrowed; C must not overlap the others. `bias` is read only if the desc has
+// it. `workspace` has `workspace_bytes()` bytes, 64-byte aligned, and may be null if that is 0. a,
+// b and c need an alignment of 4; 64 is fastest.
 struct MatmulArgs {
   const float* a = nullptr;
   const float* b = nullptr;
   const float* bias = nullptr;
   float* c = nullptr;
   void* workspace = nullptr;
-  float* squares = nullptr;  // one number, written if the desc has it
+  float* squares = nullptr;  // one number, written if requested in the desc
 };
 
-// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these
-// are immutable, and several threads may run one kernel, each with its own workspace.
+// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these are
+// immutable, and several threads may run one kernel, each with its own workspace.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel();
@@ -62,33 +63,33 @@ class MatmulKernel {
   MatmulKernel(const MatmulKernel&) = delete;
   MatmulKernel& operator=(const MatmulKernel&) = delete;
 
-  // Computes C. The order of every sum is fixed: equal inputs give equal bits.
-  // Starts OpenMP threads only where the desc allowed them and the problem repays it.
-  // [thread: compute] Only oneDNN allocates, inside itself; nothing locks or throws.
+  // Computes C. The order of every sum is fixed: equal inputs give equal bits. Starts OpenMP
+  // threads only if the desc allows them and the problem is large enough. [thread: compute] Only
+  // oneDNN allocates, internally; nothing locks or throws.
   virtual void run(const MatmulArgs& args) const = 0;
   virtual std::string_view name() const = 0;
   virtual size_t workspace_bytes() const = 0;
 };
 
-// What `make_matmul` would build.
+// The kernel that `make_matmul` would build.
 struct KernelChoice {
   std::string
       kernel;       // jit_avx512, jit_avx512_blocked, jit_avx2, jit_avx2_blocked, onednn or plain
-  std::string why;  // "name: reason; ..." for the entries of the list before it; may be empty
+  std::string why;  // "name: reason; …" for the entries of the list before it; may be empty
   size_t workspace_bytes = 0;
 };
 
-// Decides without building: pure, and the same for a desc on a machine. Throws
-// std::invalid_argument when the desc contradicts itself (negative size, accumulate with bias or
+// Decides without building: pure, and always the same for a desc on a machine. Throws
+// std::invalid_argument if the desc contradicts itself (negative size, accumulate with bias or
 // activation, overflow).
 KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 
-// Builds the kernel that `choose_matmul` names. Throws as it does; std::runtime_error when the
-// code memory can't be had.
+// Builds the kernel that `choose_matmul` names. Throws the same errors; std::runtime_error if
+// memory for the code can't be allocated.
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 
-// Builds a named kernel, for tests and benchmarks. Throws std::invalid_argument with the reason
-// when that kernel refuses the problem or the name is unknown.
+// Builds a named kernel, for tests and benchmarks. Throws std::invalid_argument with the reason if
+// that kernel refuses the problem or the name is unknown.
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_view kernel_name);
 
 }  // namespace plait::cpu

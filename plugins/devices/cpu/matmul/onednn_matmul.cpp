@@ -1,5 +1,5 @@
 // oneDNN's matmul as a MatmulKernel. Bias and relu are fused (both exact); other activations follow
-// as a pass of our own, because oneDNN's approximations differ from ours. Builds against oneDNN 2.6
+// as a separate pass, because oneDNN's approximations differ from ours. Builds against oneDNN 2.6
 // and 3.x.
 
 #include <omp.h>
@@ -17,8 +17,8 @@ namespace {
 
 using dnnl::memory;
 
-// oneDNN takes the number of threads from the calling thread's OpenMP setting, when it prepares
-// and when it runs.
+// oneDNN takes the number of threads from the calling thread's OpenMP setting, both when it
+// prepares and when it runs.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) { set(threads); }
@@ -67,7 +67,7 @@ dnnl::primitive_attr attributes(const MatmulDesc& d) {
   return attr;
 }
 
-// Throws dnnl::error where oneDNN has no implementation.
+// Throws dnnl::error if oneDNN has no implementation.
 dnnl::matmul::primitive_desc describe(const MatmulDesc& d, const dnnl::engine& engine) {
   const ThreadLimit limit(d.threads);
   const memory::desc a = matrix(d, d.m, d.k, d.transpose_a, d.batch_stride_a);
@@ -104,13 +104,13 @@ class OneDnnMatmul final : public MatmulKernel {
     const std::array<const void*, 5> data = {args.a, args.b, args.c, args.workspace, args.bias};
     bool done = true;
     for (size_t i = 0; i < count_; ++i) {
-      // The C functions: the C++ ones build a map for each call. Inputs are only read.
+      // Uses the C functions, because the C++ ones build a map for each call. Inputs are only read.
       done = done && dnnl_memory_set_data_handle(operands_[i].memory, const_cast<void*>(data[i])) ==
                          dnnl_success;
     }
     done = done && dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(count_),
                                           operands_.data()) == dnnl_success;
-    if (!done) {  // out of memory inside the library: slow but right
+    if (!done) {  // out of memory inside the library: slow but correct
       matmul_plain(desc_, args.a, args.b, args.bias, args.c);
     } else if (activate_ != nullptr) {
       activate(args.c);

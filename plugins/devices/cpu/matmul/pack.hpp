@@ -1,4 +1,4 @@
-// Moves blocks of a matrix between row-major memory and the panels of the generated kernels.
+// Copies blocks of a matrix between row-major memory and the panels of the generated kernels.
 // Letters: k rows of a panel, l lanes (its columns), w its padded width, a multiple of the vector
 // length.
 #pragma once

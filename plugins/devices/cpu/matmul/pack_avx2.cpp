@@ -12,13 +12,13 @@ namespace {
 
 constexpr int kLanes = 8;
 
-// Four vectors, named so that they stay in registers at every level of optimisation.
+// Four vectors, named so that they stay in registers at every optimisation level.
 struct Four {
   __m256 v0, v1, v2, v3;
 };
 
-// From vectors whose halves h hold rows 4h, 4h+1, 4h+2 and 4h+3 (one of the four each) at four
-// columns, to vectors with one column each.
+// Converts vectors whose halves h hold rows 4h, 4h+1, 4h+2 and 4h+3 (one of the four each) at four
+// columns into vectors with one column each.
 PLAIT_AVX2_INLINE Four turn_halves(const Four& in) {
   const __m256 low01 = _mm256_unpacklo_ps(in.v0, in.v1);
   const __m256 high01 = _mm256_unpackhi_ps(in.v0, in.v1);

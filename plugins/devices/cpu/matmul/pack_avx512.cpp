@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-// gcc 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
+// gcc 12 warns about the deliberately undefined operands inside its own intrinsics.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -23,13 +23,13 @@ PLAIT_AVX512_INLINE __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>((1u << std::clamp<int64_t>(count, 0, kLanes)) - 1);
 }
 
-// Four vectors, named so that they stay in registers at every level of optimisation.
+// Four vectors, named so that they stay in registers at every optimisation level.
 struct Four {
   __m512 v0, v1, v2, v3;
 };
 
-// From vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four each)
-// at four columns, to vectors with one column each.
+// Converts vectors whose 128-bit quarters q hold rows 4q, 4q+1, 4q+2 and 4q+3 (one of the four
+// each) at four columns into vectors with one column each.
 PLAIT_AVX512_INLINE Four transpose_quarters(const Four& in) {
   const __m512 low01 = _mm512_unpacklo_ps(in.v0, in.v1);
   const __m512 high01 = _mm512_unpackhi_ps(in.v0, in.v1);
@@ -67,7 +67,7 @@ PLAIT_AVX512_INLINE void transpose_16x4(const float* from, int64_t stride, float
   store_turned(gather_16x4(from, stride), to, width);
 }
 
-// Merges 16 columns of a row into the quarter of four vectors that `mask` names.
+// Merges 16 columns of a row into the quarter of four vectors selected by `mask`.
 template <__mmask16 mask>
 PLAIT_AVX512_INLINE void merge_row(const float* row, __m512& v0, __m512& v1, __m512& v2,
                                    __m512& v3) {
@@ -95,8 +95,8 @@ PLAIT_AVX512_INLINE void first_row(const float* row, __m512& v0, __m512& v1, __m
   v3 = _mm512_castps128_ps512(_mm_loadu_ps(row + 12));
 }
 
-// As transpose_16x4 for 16 columns, touching every line of the source once: rows a power of two apart
-// share a set of the cache that can't hold all sixteen.
+// Like transpose_16x4, but for 16 columns, touching every line of the source once: rows a power of
+// two apart share a cache set that can't hold all sixteen.
 PLAIT_AVX512_INLINE void transpose_16x16(const float* from, int64_t stride, float* to,
                                          int64_t width) {
   Four c0, c1, c2, c3;
@@ -113,7 +113,7 @@ PLAIT_AVX512_INLINE void transpose_16x16(const float* from, int64_t stride, floa
   store_turned(c3, to + 12 * width, width);
 }
 
-// Whole groups of 16 columns; returns how many columns were done.
+// Whole groups of 16 columns; returns the number of columns done.
 PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, float* out,
                                int64_t w) {
   int64_t column = 0;
@@ -123,7 +123,7 @@ PLAIT_AVX512 int64_t turn_16xk(const float* rows, int64_t stride, int64_t k, flo
   return column;
 }
 
-// As transpose_16x4 for fewer rows: the last one stands for those that are missing.
+// Like transpose_16x4, but for fewer rows: the last row is repeated in place of the missing ones.
 PLAIT_AVX512 void turn_ragged(const float* from, int64_t stride, int64_t rows, float* to,
                               int64_t width) {
   const auto row = [=](int64_t i) { return _mm_loadu_ps(from + std::min(i, rows - 1) * stride); };

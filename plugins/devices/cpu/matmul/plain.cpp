@@ -52,7 +52,7 @@ void matmul_plain(const MatmulDesc& d, const T* a, const T* b, const T* bias, T*
 
 namespace {
 
-// Sixteen sums side by side, which compilers turn into vectors; doubles, because rows are long.
+// Sixteen partial sums, which compilers vectorise; double, because rows are long.
 template <class F>
 double sum_of(const float* values, int64_t count, F&& term) {
   constexpr int64_t kSums = 16;

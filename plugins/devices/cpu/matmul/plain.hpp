@@ -1,17 +1,18 @@
-// Plain loops for f32 and f64: the last entry of every list, without intrinsics, and the check of
-// the others.
+// Plain loops for f32 and f64: the last entry of every list, without intrinsics, and the reference
+// for the others.
 #pragma once
 
 #include "plugins/devices/cpu/matmul/matmul.hpp"
 
 namespace plait::cpu {
 
-// C = act(op(A)*op(B) + bias), as MatmulDesc says, on one thread. Sums are kept in T, k ascending.
-// Instantiated for float and double. [thread: compute] Does not allocate or throw.
+// C = act(op(A)*op(B) + bias), as described in MatmulDesc, on one thread. Sums are kept in T, k
+// ascending. Instantiated for float and double. [thread: compute] Does not allocate or throw.
 template <typename T>
 void matmul_plain(const MatmulDesc& desc, const T* a, const T* b, const T* bias, T* c);
 
-// Sum of `count` numbers, and of the squares of all of C, in an order that follows from the sizes alone.
+// The sum of `count` numbers, and the sum of squares of all of C, in an order that follows from the
+// sizes alone.
 float plain_sum(const float* values, int64_t count);
 float plain_squares(const MatmulDesc& desc, const float* c);
 

@@ -12,17 +12,17 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kMaxDisplacement = int64_t{1} << 30;
-// Waking the pool, joining it again, and fetching what the other threads made from their caches.
+// Cost of waking the pool, joining it, and fetching the other threads' results from their caches.
 constexpr double kThreadStartCycles = 20000;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t round_up(int64_t a, int64_t b) { return static_cast<size_t>(ceil_div(a, b) * b); }
 
-// Rows cut into tiles of nearly equal height.
+// Splits rows into tiles of nearly equal height.
 void cut_rows(Panel& panel, const JitPlan& plan) {
   const int64_t rows = plan.rows;
   int64_t tallest = max_rows(plan.isa, panel.vecs);
-  // A tile reads its rows of P side by side, a line of each at a time.
+  // A tile reads its rows of P in parallel, one line of each at a time.
   if (plan.p_k == 1) tallest = std::min(tallest, lines_kept(plan.p_row * kFloat));
   const int64_t tiles = ceil_div(rows, tallest);
   panel.rows_lo = static_cast<int>(rows / tiles);
@@ -45,7 +45,7 @@ QCost q_cost(const JitPlan& plan, int vecs) {
   if (plan.packing != Packing::none) return {};
   const int64_t row_bytes = plan.q_k * kFloat;
   const int64_t vector_bytes = lanes_of(plan.isa) * kFloat;
-  // A row start is aligned once in (vector / gcd) rows; the other vectors cross a line.
+  // A row start is aligned once in (vector / gcd) rows; all other vectors cross a line.
   const int64_t step = row_bytes % vector_bytes;
   QCost cost;
   if (step != 0) {
@@ -57,7 +57,7 @@ QCost q_cost(const JitPlan& plan, int vecs) {
   return cost;
 }
 
-// Chooses the widths of the panels so that the estimate is least.
+// Chooses the widths of the panels that minimise the estimate.
 double choose_panels(JitPlan& plan) {
   const int lanes = lanes_of(plan.isa);
   const int64_t vectors = ceil_div(plan.lanes, lanes);
@@ -113,7 +113,7 @@ void cut_k(JitPlan& plan) {
   }
 }
 
-// Shares the work between threads: by whole panels and products of the batch, or by rows of each
+// Splits the work between threads: by whole panels and products of the batch, or by rows of each
 // panel.
 void split_over_threads(JitPlan& plan, double product_cycles, double per_panel_extra) {
   const int64_t units = plan.desc.batch * static_cast<int64_t>(plan.panels.size());
@@ -197,7 +197,8 @@ JitPlan plan_jit(const MatmulDesc& desc, Isa isa) {
   if (!best.refusal.empty()) return best;
   best = plan_one(desc, isa, false, false);
   const auto consider = [&best](JitPlan plan) {
-    // By what one thread takes, so that tiles, and with them the order of every sum, don't depend on the threads.
+    // Uses the estimate for one thread, so that tiles, and with them the order of every sum, don't
+    // depend on the number of threads.
     if (plan.cycles_alone < best.cycles_alone) best = std::move(plan);
   };
   if (best.packing == Packing::none) consider(plan_one(desc, isa, false, true));

@@ -1,13 +1,13 @@
-// How a product is cut for the generated kernels: a pure function of the desc and the instruction
+// How a product is split for the generated kernels: a pure function of the desc and the instruction
 // set.
 //
 // A generated kernel computes D[rows,lanes] += P[rows,k] * Q[k,lanes]: it broadcasts single
 // elements of P and multiplies them with vectors of Q, holding a tile of D in registers. The
-// product C = A*B maps on it
+// product C = A*B is mapped to it
 //   directly: P = A, Q = B, D = C; or
 //   transposed:  P = B^T, Q = A^T, D = C^T, with D in the workspace and transposed at the end.
-// Q must have its lanes side by side. Where the operand is stored the other way it is packed, block
-// of k by block of k, just before use. Transposing wins when A is the smaller operand to transpose.
+// The lanes of Q must be contiguous. If the operand is stored the other way it is packed, one block
+// of k at a time, just before use. Transposing wins if A is the smaller operand to transpose.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace plait::cpu {
 
-// One generated function: walks down a panel of `vecs` vectors, tile by tile, over one block of k.
+// One generated function: processes a panel of `vecs` vectors, tile by tile, over one block of k.
 // Strides are in bytes.
 struct KernelSpec {
   Isa isa = Isa::avx512;
@@ -31,16 +31,17 @@ struct KernelSpec {
   int64_t p_k = 0;
   int64_t q_k = 0;
   int64_t d_row = 0;
-  int64_t p_tile = 0;   // from a tile's P to the next one's; 0 when the rows simply go on
+  int64_t p_tile = 0;   // from a tile's P to the next one's; 0 if the rows are contiguous
   bool mask_q = false;  // Q must not be read beyond last_lanes
   bool mask_d = false;  // D must not be touched beyond last_lanes
   bool add = false;     // D += instead of D =
   bool bias = false;
   bool bias_per_row = false;
   bool relu = false;
-  bool squares = false;   // a vector of sums of squares per tile
-  bool prefetch = false;  // P and D lie beyond the first-level cache, P in reading order
-  // What is packed next: each tile brings prefetch_rows of its rows nearer, of prefetch_row_bytes each and prefetch_stride apart. 0 rows: nothing.
+  bool squares = false;   // also store a vector of sums of squares per tile
+  bool prefetch = false;  // P and D exceed the first-level cache, P is read in order
+  // Prefetch of the data to be packed next: each tile prefetches prefetch_rows rows of
+  // prefetch_row_bytes each, prefetch_stride apart. 0 rows: none.
   int64_t prefetch_rows = 0;
   int64_t prefetch_row_bytes = 0;
   int64_t prefetch_stride = 0;
@@ -58,7 +59,7 @@ struct Panel {
   int rows_lo = 0;
   int64_t tiles_hi = 0;
   int64_t tiles_lo = 0;
-  int64_t first_tile = 0;  // tiles of the panels before it
+  int64_t first_tile = 0;  // total number of tiles of the panels before it
   int kind = 0;            // panels of one kind share their generated functions
 };
 
@@ -68,7 +69,7 @@ struct KBlock {
 };
 
 struct JitPlan {
-  std::string refusal;  // empty when the plan is usable
+  std::string refusal;  // empty if the plan is usable
 
   MatmulDesc desc;
   Isa isa = Isa::plain;
@@ -86,10 +87,10 @@ struct JitPlan {
   std::vector<KBlock> k_blocks;
 
   int threads = 1;
-  int row_splits = 1;         // pieces every panel is cut into, for the threads
+  int row_splits = 1;         // parts that every panel is split into, for the threads
   size_t pack_floats = 0;     // per thread
   size_t scratch_floats = 0;  // per thread, for D when transposed
-  size_t squares_floats = 0;  // a vector for each tile of all products; 0 when not wanted
+  size_t squares_floats = 0;  // a vector for each tile of all products; 0 if not requested
   double cycles_alone = 0;    // estimate on one thread, for comparing plans
   double cycles = 0;          // the same on `threads`
 

@@ -36,9 +36,9 @@ uint16_t to_f16(float f) {
   uint32_t h;
   if (rest > 0x7f800000) {
     h = 0x7e00 | ((rest >> 13) & 0x3ff);
-  } else if (rest >= 0x477ff000) {  // rounds beyond the largest
+  } else if (rest >= 0x477ff000) {  // rounds beyond the largest number
     h = 0x7c00;
-  } else if (rest < 0x38800000) {  // denormal: let an addition round at the right bit
+  } else if (rest < 0x38800000) {  // denormal: an addition rounds at the right bit
     h = std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - 0x3f000000;
   } else {
     h = (rest - 0x38000000 + 0xfff + ((rest >> 13) & 1)) >> 13;
@@ -48,7 +48,7 @@ uint16_t to_f16(float f) {
 
 float narrow(float f) { return f; }
 
-// Rounds to odd, so that a second rounding to 16 bits is as good as one.
+// Rounds to odd, so that a second rounding to 16 bits gives the same result as a single one.
 float narrow(double d) {
   const float f = static_cast<float>(d);
   if (static_cast<double>(f) == d || f != f) return f;
@@ -57,13 +57,14 @@ float narrow(double d) {
   return std::bit_cast<float>(u | 1);
 }
 
-// Toward zero, saturated, NaN to 0. The limits are powers of two (or 255), so exact in T.
+// Truncates toward zero and saturates; NaN becomes 0. The limits are powers of two (or 255), hence
+// exact in T.
 template <class I, class T>
 I to_integer(T v) {
   if (v != v) return 0;
   if (v <= static_cast<T>(std::numeric_limits<I>::min())) return std::numeric_limits<I>::min();
   if (v >= static_cast<T>(std::numeric_limits<I>::max())) {
-    // i32 from f32: the largest f32 below 2^31, as generated code clamps.
+    // i32 from f32: the largest f32 below 2^31, the same limit as in the generated code.
     if constexpr (std::is_same_v<I, int32_t> && std::is_same_v<T, float>) return 2147483520;
     return std::numeric_limits<I>::max();
   }

@@ -1,4 +1,4 @@
-// Elements of any dtype to and from the interpreter's f32 or f64.
+// Converts elements of any dtype to and from the interpreter's f32 or f64.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace plait::cpu::interp {
 template <class T>
 void load_elements(uint32_t dtype, const void* src, T* dst, size_t n);
 
-// dst[i] = src[i], rounded as map.hpp says.
+// dst[i] = src[i], rounded as described in map.hpp.
 template <class T>
 void store_elements(uint32_t dtype, const T* src, void* dst, size_t n);
 

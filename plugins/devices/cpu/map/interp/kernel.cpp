@@ -29,7 +29,7 @@ class Interpreter final : public MapKernel {
     for (const MapTensor& t : desc.outputs) dtypes_.push_back(t.dtype);
     for (uint32_t d : dtypes_) bytes_.push_back(static_cast<int64_t>(dtype_bytes(d)));
     plan_ = plan_tiles(expr, dtypes_, layout_, sizeof(T) == 4 ? PLAIT_F32 : PLAIT_F64);
-    // All buffers together should stay in the first-level cache.
+    // All buffers together should fit in the first-level cache.
     const size_t fits = 24576 / sizeof(T) / std::max<size_t>(1, plan_.n_buffers);
     tile_ = std::clamp<size_t>(fits / 64 * 64, 128, 512);
     pointer_bytes_ = round_up(plan_.homes.size() * sizeof(T*), 64);
@@ -51,7 +51,7 @@ class Interpreter final : public MapKernel {
     const WorkRange range = split(layout_.total, 64, part, parts);
     if (range.begin >= range.end) return;
     char* mine = static_cast<char*>(workspace) + static_cast<size_t>(part) * thread_bytes_;
-    T** at = reinterpret_cast<T**>(mine);  // (registers): where each one's elements are
+    T** at = reinterpret_cast<T**>(mine);  // (registers): pointer to the elements of each
     T* buffers = reinterpret_cast<T*>(mine + pointer_bytes_);
     for (size_t r = 0; r < plan_.homes.size(); ++r)
       at[r] = buffers + (plan_.homes[r].kind == Home::kOperand ? 0 : plan_.homes[r].index * tile_);
@@ -79,7 +79,7 @@ class Interpreter final : public MapKernel {
     ops_[in.what.op](at[in.what.a], at[in.what.b], at[in.what.c], at[in.to], n);
   }
 
-  // Elements [begin, begin + n) of the outputs.
+  // Computes elements [begin, begin + n) of the outputs.
   void run_tile(void* const* operands, T** at, int64_t begin, size_t n) const {
     for (size_t r = 0; r < plan_.homes.size(); ++r)
       if (plan_.homes[r].kind == Home::kOperand)
@@ -118,7 +118,7 @@ class Interpreter final : public MapKernel {
   std::vector<uint32_t> outputs_;
   const TileOp<T>* ops_;
   std::vector<uint32_t> dtypes_;
-  std::vector<int64_t> bytes_;  // of an element, by operand
+  std::vector<int64_t> bytes_;  // per element, by operand
   TilePlan plan_;
   size_t tile_ = 0, pointer_bytes_ = 0, thread_bytes_ = 0;
 };

@@ -58,8 +58,8 @@ class Planner {
     }
   }
 
-  // An instruction may write an output itself when no later one reads an input in place: the output
-  // may lie on it.
+  // An instruction may write directly to an output only if no later instruction reads an input in
+  // place: the output may alias that input.
   void choose_direct_outputs() {
     direct_output_.assign(expr_.n_registers(), -1);
     for (size_t o = 0; o < expr_.outputs.size(); ++o) {
@@ -88,7 +88,7 @@ class Planner {
       plan_.once.push_back({in, r});
       return;
     }
-    // Arguments that end here give their buffers back first: an operation may work in place.
+    // Arguments whose last use is here release their buffers first: an operation may work in place.
     for (int k = 0; k < n; ++k) {
       Home& home = plan_.homes[args[k]];
       const bool seen = std::find(args, args + k, args[k]) != args + k;
@@ -111,7 +111,7 @@ class Planner {
   const Layout& layout_;
   const uint32_t native_;
   TilePlan plan_;
-  std::vector<int> last_use_;       // instruction, by register
+  std::vector<int> last_use_;       // index of the instruction, by register
   std::vector<int> direct_output_;  // operand, by register
   std::vector<uint32_t> free_;
   int last_direct_read_ = -1;

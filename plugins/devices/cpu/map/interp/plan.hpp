@@ -1,5 +1,5 @@
-// What the interpreter does per tile, decided once: where each register of the expression lives,
-// and in which order.
+// The interpreter's plan for a tile, made once: the location of each register of the expression,
+// and the order of the instructions.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace plait::cpu::interp {
 
-// Where a register's elements are while a tile is at work.
+// Location of a register's elements while a tile is computed.
 struct Home {
   enum Kind : uint8_t {
     kUnused,
     kTile,     // buffer `index`, filled for every tile
     kUniform,  // buffer `index`, one value for the whole run, filled once per thread
-    kOperand,  // the memory of operand `index` itself
+    kOperand,  // memory of operand `index` itself
   };
   Kind kind = kUnused;
   uint32_t index = 0;
@@ -33,12 +33,11 @@ struct TilePlan {
   std::vector<uint32_t> uniform_inputs;       // registers to fill once
   std::vector<uint32_t> tile_inputs;          // registers to gather or convert for every tile
   std::vector<Instruction> once, every_tile;  // constants are in `once`
-  std::vector<uint32_t> stores;  // outputs that their instruction does not write itself
+  std::vector<uint32_t> stores;               // outputs that need a separate store
   uint32_t n_buffers = 0;
 };
 
-// dtypes and layout of the operands, inputs then outputs; `native` is the dtype that the arithmetic
-// runs in.
+// dtypes and layout of the operands, inputs then outputs; `native` is the dtype of the arithmetic.
 TilePlan plan_tiles(const Expr& expr, std::span<const uint32_t> dtypes, const Layout& layout,
                     uint32_t native);
 

@@ -46,7 +46,8 @@ HWY_INLINE V SplitExp(V x, V& n) {
   return hn::MulAdd(hn::Mul(r, r), Poly(poly::kExp, r), r);
 }
 
-// Without NaN; 0 below -104, infinity above 89. In two factors, so that results may be denormal.
+// Not for NaN; 0 below -104, infinity above 89. Scales by two factors, so that results may be
+// denormal.
 HWY_INLINE V ExpNumber(V x) {
   V n;
   const V e_r = SplitExp(hn::Max(Lit(-104.0f), hn::Min(Lit(89.0f), x)), n);
@@ -55,12 +56,12 @@ HWY_INLINE V ExpNumber(V x) {
   return hn::Mul(hn::Mul(hn::Add(e_r, Lit(1.0f)), Pow2(half)), Pow2(hn::Sub(i, half)));
 }
 
-// By Eq: whether Ne holds for NaN depends on the instruction set.
+// Written with Eq: whether Ne holds for NaN depends on the instruction set.
 HWY_INLINE V KeepNan(V x, V r) { return hn::IfThenElse(hn::Eq(x, x), r, x); }
 
 HWY_INLINE V Exp(V x) { return KeepNan(x, ExpNumber(x)); }
 
-// -30 <= x <= 89; half of the result first, since 2^128 is not a number of f32.
+// For -30 <= x <= 89. Computes half of the result first, since 2^128 is not an f32.
 HWY_INLINE V Expm1Number(V x) {
   V n;
   const V e_r = SplitExp(hn::Max(Lit(-30.0f), hn::Min(Lit(89.0f), x)), n);
@@ -128,7 +129,7 @@ HWY_INLINE V Log1p(V x) {
   const V u = hn::Add(Lit(1.0f), x);
   V e;
   const V m = SplitLog(u, e);
-  // What the sum 1 + x lost, at the scale of its mantissa.
+  // The rounding error of the sum 1 + x, at the scale of its mantissa.
   const V lost = hn::Sub(x, hn::Sub(u, Lit(1.0f)));
   const V scale = Pow2(hn::ConvertTo(DI(), hn::Neg(hn::Min(Lit(126.0f), e))));
   const V f = hn::MulAdd(lost, scale, hn::Sub(m, Lit(1.0f)));

@@ -8,7 +8,7 @@
 namespace plait::cpu::interp {
 
 // dst[i] = op(a[i], b[i], c[i]); operands beyond the op's arity are not touched. dst may be one of
-// them. Any alignment.
+// the operands. Any alignment.
 template <class T>
 using TileOp = void (*)(const T* a, const T* b, const T* c, T* dst, size_t n);
 

@@ -1,7 +1,7 @@
-// Compiled once per instruction set; the table of the best one is picked at run time.
+// Compiled once per instruction set; the table for the best one is chosen at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/map/interp/tile_ops_f32.cpp"
-// Targets that would not differ here from the one below them.
+// Targets whose code here would equal that of the target below them.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -72,7 +72,7 @@ HWY_NOINLINE void Tile(const float* a, const float* b, const float* c, float* ds
     hn::StoreU(Op::Run(va, vb, vc), d, dst + i);
   }
   if (i == n) return;
-  // The last elements by the same vector arithmetic, through a buffer.
+  // The last elements use the same vector arithmetic, through a buffer.
   HWY_ALIGN float last[3][hn::MaxLanes(d)] = {};
   const float* from[3] = {a, b, c};
   const size_t left = n - i;
@@ -82,13 +82,14 @@ HWY_NOINLINE void Tile(const float* a, const float* b, const float* c, float* ds
   std::memcpy(dst + i, last[0], left * sizeof(float));
 }
 
-// One by one through the C library: rare, and the check of the generated one.
+// Element by element through the C library: for rare operations, and as the reference for the
+// generated code.
 void TilePow(const float* a, const float* b, const float*, float* dst, size_t n) {
   for (size_t i = 0; i < n; ++i)
     dst[i] = static_cast<float>(std::pow(static_cast<double>(a[i]), static_cast<double>(b[i])));
 }
 
-// One rounding, also where the instruction set has two.
+// Rounds once, also where the instruction set would round twice.
 void TileFma(const float* a, const float* b, const float* c, float* dst, size_t n) {
 #if HWY_NATIVE_FMA
   Tile<OpFma, 3>(a, b, c, dst, n);

@@ -8,8 +8,8 @@
 namespace plait::cpu::jit {
 namespace {
 
-// Values computed outside the level that uses them get a slot in the frame. Returns how many there
-// are.
+// Values computed outside the level that uses them get a slot in the frame. Returns the number of
+// slots.
 int assign_slots(const Code& code, Homes& homes) {
   int n = 0;
   const auto need = [&](Value v, Level user) {
@@ -23,7 +23,7 @@ int assign_slots(const Code& code, Homes& homes) {
   return n;
 }
 
-// Outer values by how often the body uses them, most used first.
+// Outer values in order of their uses in the body, most used first.
 std::vector<Value> outer_values(const Code& code) {
   std::vector<int> uses(code.nodes.size(), 0);
   for (const Node& node : code.nodes)
@@ -56,7 +56,7 @@ Program allocate(const Code& code, int registers) {
   Program program;
   program.n_slots = assign_slots(code, homes);
 
-  // What the body leaves free holds the outer values it uses most.
+  // Registers that the body does not need hold the most used outer values.
   SectionAllocator probe(code, Level::kBody, registers, homes);
   probe.run();
   int left = registers;
@@ -68,8 +68,8 @@ Program allocate(const Code& code, int registers) {
     homes.held[v] = static_cast<int16_t>(left);
   }
 
-  // Held registers are filled between the sections, so call and row code reads memory; it does keep
-  // off them.
+  // The registers that hold outer values are filled between the sections, so call and row code
+  // reads these values from memory, but must not use the registers.
   const std::vector<int16_t> held =
       std::exchange(homes.held, std::vector<int16_t>(code.nodes.size(), -1));
   SectionAllocator call(code, Level::kCall, left, homes), row(code, Level::kRow, left, homes);

@@ -12,7 +12,7 @@ namespace {
 
 // r8..r15, rbx, rbp
 constexpr int kPointers[kPointerRegisters] = {8, 9, 10, 11, 12, 13, 14, 15, 3, 5};
-constexpr int kSaved[] = {3, 5, 12, 13, 14, 15};  // that the caller expects back
+constexpr int kSaved[] = {3, 5, 12, 13, 14, 15};  // callee-saved registers
 
 constexpr int kOffsetN = offsetof(CallArgs, n);
 constexpr int kOffsetRows = offsetof(CallArgs, rows);
@@ -75,7 +75,7 @@ void Emitter::assign_pointers() {
 
 void Emitter::prologue() {
   const int vector = lanes() * 4;
-  slots_at_ = 64;  // below: the caller's rsp and, while a tail is staged, the element
+  slots_at_ = 64;  // below: the caller's rsp, and the element index while a tail is staged
   spills_at_ = (slots_at_ + program_.n_slots * (wide() ? 4 : vector) + 63) / 64 * 64;
   stage_at_ = spills_at_ + program_.n_spills * vector;
   frame_bytes_ =
@@ -167,7 +167,7 @@ void Emitter::data() {
   for (uint32_t bits : program_.literals)
     for (int i = 0; i < (wide() ? 1 : lanes()); ++i) dd(bits);
   if (wide()) return;
-  // Eight lanes starting 8 - r before the middle have r lanes set.
+  // Loading eight lanes from 8 - r before the middle gives a mask of r lanes.
   L(mask_table_);
   for (int i = 0; i < 16; ++i) dd(i < 8 ? 0xffffffffu : 0u);
 }

@@ -1,9 +1,9 @@
 // Machine code of one map: vector-level steps to x86-64 (System V), for vectors of 8 (AVX2) or 16
 // (AVX-512) f32.
 //
-// Registers: rdi the arguments, rax the element in the row, rcx the row's length, rdx and rsi free,
-// the other ten hold operand pointers. The highest vector register is scratch; AVX2 keeps the tail
-// mask in the one below, AVX-512 in k7.
+// Registers: rdi holds the arguments, rax the element in the row, rcx the row's length; rdx and rsi
+// are free; the other ten hold operand pointers. The highest vector register is scratch; AVX2 keeps
+// the tail mask in the one below, AVX-512 in k7.
 #pragma once
 
 #include <xbyak/xbyak.h>
@@ -17,20 +17,20 @@ namespace plait::cpu::jit {
 
 class Emitter : private Xbyak::CodeGenerator {
  public:
-  // Uses `program` and `operands` until it returns. Throws Xbyak::Error when memory for code can't
-  // be had.
+  // Uses `program` and `operands` until it returns. Throws Xbyak::Error if memory for the code
+  // can't be allocated.
   Emitter(const Program& program, std::span<const OperandAccess> operands, Isa isa, bool many_rows);
 
   MachineCode::Function function() const { return getCode<MachineCode::Function>(); }
 
  private:
-  // Which vector of the row a copy of the body works on.
+  // The position in the row of the vector that a copy of the body processes.
   struct Spot {
     int vector = 0;
     bool tail = false;
   };
 
-  // emit.cpp: the loops
+  // Loops (emit.cpp).
   void emit();
   void prologue();
   void epilogue();
@@ -42,14 +42,14 @@ class Emitter : private Xbyak::CodeGenerator {
   void advance_row();
   void data();
 
-  // emit_step.cpp: arithmetic
+  // Arithmetic (emit_step.cpp).
   void steps(const std::vector<Step>& list, Spot spot);
   void compute(const Step& s);
   void multiply_add(const Step& s);
   void select(const Step& s);
   void move(int to, OperandLocation from);
 
-  // emit_memory.cpp: operands
+  // Operands (emit_memory.cpp).
   void load(const Step& s, Spot spot);
   void load_once(const OperandAccess& o, int operand, int to);
   void store(const Step& s, Spot spot);
@@ -71,7 +71,7 @@ class Emitter : private Xbyak::CodeGenerator {
   std::span<const OperandAccess> operands_;
   const Isa isa_;
   const bool many_rows_;
-  std::vector<int> pointer_register_;  // index of the general register, or -1
+  std::vector<int> pointer_register_;  // number of the general register, or -1
   int slots_at_ = 0, spills_at_ = 0, stage_at_ = 0, frame_bytes_ = 0;
   Xbyak::Label literals_, mask_table_;
 };

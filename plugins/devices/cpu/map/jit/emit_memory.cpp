@@ -4,7 +4,7 @@
 
 namespace plait::cpu::jit {
 
-// `broadcast`: as an operand that repeats one element (AVX-512; AVX2 keeps whole vectors).
+// `broadcast`: an operand that repeats one element (AVX-512; AVX2 keeps whole vectors).
 Xbyak::Address Emitter::frame(const OperandLocation& p, bool broadcast) {
   const int vector = lanes() * 4, single = wide() ? 4 : vector;
   if (p.kind == OperandLocation::kSpill) return ptr[rsp + spills_at_ + p.index * vector];
@@ -18,7 +18,7 @@ Xbyak::Address Emitter::frame(const OperandLocation& p, bool broadcast) {
 
 Xbyak::Address Emitter::staged(int operand) { return ptr[rsp + stage_at_ + operand * lanes() * 4]; }
 
-// A register with the operand's pointer; rsi when there are more operands than registers.
+// A register with the operand's pointer; rsi if there are more operands than registers.
 Xbyak::Reg64 Emitter::pointer(int operand) {
   if (pointer_register_[operand] >= 0) return Xbyak::Reg64(pointer_register_[operand]);
   mov(rsi, ptr[rdi + static_cast<int>(offsetof(CallArgs, operands)) + 8 * operand]);
@@ -42,7 +42,7 @@ void Emitter::load(const Step& s, Spot spot) {
   return o.bytes == 2 ? vpmovzxwd(to, from) : vpmovzxbd(to, from);
 }
 
-// One element to all lanes.
+// Broadcasts one element to all lanes.
 void Emitter::load_once(const OperandAccess& o, int operand, int to) {
   mov(rsi, ptr[rdi + static_cast<int>(offsetof(CallArgs, operands)) + 8 * operand]);
   if (o.bytes == 4) return vbroadcastss(vec(to), dword[rsi]);
@@ -75,8 +75,8 @@ void Emitter::store(const Step& s, Spot spot) {
   vmovq(whole, low);
 }
 
-// AVX2 has no masked access to elements below 4 bytes: the last elements of a row go through the
-// frame, one by one.
+// AVX2 has no masked access to elements below 4 bytes: the last elements of a row are copied
+// through the frame, one by one.
 void Emitter::stage(bool outputs) {
   for (size_t i = 0; i < operands_.size(); ++i) {
     const OperandAccess& o = operands_[i];
@@ -84,7 +84,7 @@ void Emitter::stage(bool outputs) {
     const Xbyak::Reg64 base = pointer(static_cast<int>(i));
     Xbyak::Label next;
     mov(ptr[rsp + 8], rax);
-    // rsi such that [rsi + rax * bytes] is the element's place in the frame
+    // Sets rsi so that [rsi + rax * bytes] is the element's place in the frame.
     mov(rsi, rax);
     neg(rsi);
     lea(rsi, ptr[rsp + rsi * o.bytes + stage_at_ + static_cast<int>(i) * lanes() * 4]);

@@ -51,7 +51,7 @@ void Emitter::move(int to, OperandLocation from) {
 
 void Emitter::compute(const Step& s) {
   const Xbyak::Xmm to = vec(s.to), a = vec(s.from[0].index);
-  // The second operand, in a register or memory; for one-operand steps a stand-in.
+  // The second operand, in a register or memory; a placeholder for steps with one operand.
   const bool in_memory = s.from[1].in_memory();
   const Xbyak::Xmm b_register = vec(s.from[1].index);
   const Xbyak::Address b_memory = in_memory ? frame(s.from[1], wide()) : ptr[rsp];

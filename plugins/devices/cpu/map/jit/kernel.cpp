@@ -59,7 +59,7 @@ class JitKernel final : public MapKernel {
     return a;
   }
 
-  // Few long rows are cut across, many rows are dealt out.
+  // A few long rows are split across threads; many rows are distributed whole.
   void run_part(void* const* operands, int part, int parts) const {
     const int64_t rows = layout_.rows();
     constexpr int64_t kGrain = 64;  // elements: a cache line of the smallest type
@@ -69,7 +69,7 @@ class JitKernel final : public MapKernel {
         cut ? split(layout_.row(), kGrain, part, parts) : WorkRange{0, layout_.row()};
     if (r.begin >= r.end || c.begin >= c.end) return;
 
-    // The code walks the rows of one block; blocks differ in the dims further out.
+    // The code processes the rows of one block; blocks differ in the outer dims.
     const int64_t block = layout_.ndim > 1 ? layout_.dims[layout_.ndim - 2] : 1;
     for (int64_t row = r.begin; row < r.end;) {
       CallArgs args;
@@ -78,11 +78,12 @@ class JitKernel final : public MapKernel {
       for (size_t o = 0; o < bytes_.size(); ++o) {
         const int64_t column = layout_.strides[o][layout_.ndim - 1] ? c.begin : 0;
         const int64_t offset = (layout_.row_offset(o, row) + column) * bytes_[o];
-        // As a number: an input that the expression does not read may be null.
+        // Computed as an integer: the pointer of an input that the expression does not read may be
+        // null.
         args.operands[o] =
             reinterpret_cast<void*>(reinterpret_cast<intptr_t>(operands[o]) + offset);
       }
-      const int64_t done = args.rows;  // the code counts args.rows down
+      const int64_t done = args.rows;  // the code decrements args.rows
       function_(&args);
       row += done;
     }
@@ -91,7 +92,7 @@ class JitKernel final : public MapKernel {
   Layout layout_;
   Isa isa_;
   int threads_;
-  std::vector<int64_t> bytes_;  // of an element, by operand
+  std::vector<int64_t> bytes_;  // per element, by operand
   std::unique_ptr<MachineCode> code_;
   MachineCode::Function function_ = nullptr;
 };
@@ -99,7 +100,7 @@ class JitKernel final : public MapKernel {
 }  // namespace
 
 std::string refusal(Isa isa, const MapDesc& desc) {
-  constexpr uint32_t kMaxInstrs = 256;  // indices of places in the frame have 16 bits
+  constexpr uint32_t kMaxInstrs = 256;  // frame indices have 16 bits
   const std::string name = isa == Isa::kAvx512 ? "jit_avx512" : "jit_avx2";
   if (!machine_has(isa))
     return name + " needs " +

@@ -1,4 +1,4 @@
-// A map as generated code.
+// A map kernel of generated code.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace plait::cpu::jit {
 
-// Why `isa` can't compute `desc` on this machine; empty when it can.
+// Why `isa` can't compute `desc` on this machine; empty if it can.
 std::string refusal(Isa isa, const MapDesc& desc);
 
-// Needs refusal() to be empty.
+// Requires an empty refusal().
 std::unique_ptr<MapKernel> make_kernel(Isa isa, const MapDesc& desc, const Expr& expr,
                                        Layout layout);
 

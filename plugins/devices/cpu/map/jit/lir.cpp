@@ -130,7 +130,7 @@ Value Builder::op(Vop op, Value a, Value b, Value c) {
   Node n;
   n.op = op;
   const Value args[] = {a, b, c};
-  n.level = Level::kCall;  // even of literals alone: they are not folded
+  n.level = Level::kCall;  // even if all arguments are literals: they are not folded
   for (int k = 0; k < arity(op); ++k) {
     n.args[k] = args[k];
     n.level = std::max(n.level, node(args[k]).level);

@@ -23,13 +23,13 @@ enum class Vop : uint8_t {
   kMul,
   kDiv,
   kMax,
-  kMin,  // as the machine does it: b when either is NaN or both are zeros
+  kMin,  // the machine's min: b when either is NaN or both are zeros
   kAnd,
   kOr,
   kXor,
   kSqrt,
   kFloor,
-  kRound,  // round: to nearest even integer
+  kRound,  // round to nearest integer, ties to even
   kFma,
   kFnma,    // a*b + c, c - a*b
   kSelect,  // imm predicate holds between a and b ? c : d
@@ -46,7 +46,7 @@ enum class Vop : uint8_t {
   kTruncToInt,
 };
 
-// Predicates as the vcmpps immediate has them; the quiet forms. kN..: "not ..", true for NaN.
+// Predicates, encoded as the vcmpps immediate; the quiet forms. kN…: "not …", true for NaN.
 enum Pred : uint8_t {
   kEq = 0x00,
   kUnord = 0x03,
@@ -81,14 +81,14 @@ struct Store {
   Value value;
 };
 
-// Nodes in an order in which each follows its arguments.
+// Nodes in topological order: arguments come first.
 struct Code {
   Isa isa = Isa::kAvx512;
   std::vector<Node> nodes;
   std::vector<Store> stores;
 };
 
-// Appends nodes; asks for the same node twice give the same value.
+// Appends nodes; a repeated request for the same node returns the same value.
 class Builder {
  public:
   // load_levels[o]: how often operand o changes.
@@ -116,7 +116,7 @@ class Builder {
   Value abs(Value a) { return op(Vop::kAnd, a, bits(0x7fffffffu)); }
   Value sign_bit(Value a) { return op(Vop::kAnd, a, bits(0x80000000u)); }
   Value negate(Value a) { return op(Vop::kXor, a, bits(0x80000000u)); }
-  // The limit, or x when x is NaN or within it.
+  // The limit, or x if x is NaN or within the limit.
   Value at_least(float limit, Value x) { return op(Vop::kMax, lit(limit), x); }
   Value at_most(float limit, Value x) { return op(Vop::kMin, lit(limit), x); }
   // sum of coefficients[k] * x^k

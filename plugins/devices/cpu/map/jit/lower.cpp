@@ -23,7 +23,7 @@ Value load_as_float(Builder& b, uint8_t operand, uint32_t dtype) {
     case PLAIT_BOOL:
       return b.select(kNeq, b.op(Vop::kIntToFloat, raw), b.lit(0.0f), b.lit(1.0f), b.lit(0.0f));
     default:
-      return raw;  // f32, and f16 which the load itself converts
+      return raw;  // f32, and f16, which the load itself converts
   }
 }
 
@@ -36,7 +36,7 @@ Value bf16_bits(Builder& b, Value v) {
   return b.select(kUnord, v, v, quiet, rounded);
 }
 
-// Toward zero, within [low, high], NaN to 0.
+// Truncates toward zero, within [low, high]; NaN becomes 0.
 Value integer_bits(Builder& b, Value v, float low, float high) {
   const Value number = b.select(kOrd, v, v, v, b.lit(0.0f));
   return b.op(Vop::kTruncToInt, b.at_least(low, b.at_most(high, number)));
@@ -64,14 +64,14 @@ bool is_number(const Builder& b, Value v) {
   return n.op == Vop::kLit && (n.bits & 0x7fffffffu) <= 0x7f800000u;
 }
 
-// Max or Min with NaN from either side; the machine passes on only b's.
+// Max or Min that propagates NaN from either operand; the machine instruction propagates only b's.
 Value extreme(Builder& b, Vop op, Value a, Value y) {
   if (is_number(b, a)) return b.op(op, a, y);
   if (is_number(b, y)) return b.op(op, y, a);
   return b.select(kUnord, a, a, a, b.op(op, a, y));
 }
 
-// cond != 0 ? yes : no; looks through a comparison that made `cond`.
+// cond != 0 ? yes : no; uses the comparison that produced `cond` directly, if there is one.
 Value choose(Builder& b, Value cond, Value yes, Value no) {
   const Node n = b.node(cond);
   if (n.op == Vop::kSelect && n.args[2] == b.lit(1.0f) && n.args[3] == b.lit(0.0f))
@@ -175,7 +175,7 @@ Code lower(const Expr& expr, std::span<const uint32_t> dtypes, std::span<const L
   Builder b(isa, levels);
   std::vector<Value> registers(expr.n_registers(), kNoValue);
   const auto read =
-      [&](uint32_t r) {  // inputs are loaded at their first use, so that few wait in registers
+      [&](uint32_t r) {  // loads an input at its first use, so that few occupy registers
         if (registers[r] == kNoValue)
           registers[r] = load_as_float(b, static_cast<uint8_t>(r), dtypes[r]);
         return registers[r];

@@ -1,4 +1,4 @@
-// Expression to vector-level code.
+// Lowers an expression to vector-level code.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace plait::cpu::jit {
 
-// dtypes[o] and levels[o] of each operand, inputs then outputs; no f64 or i64 among them.
+// dtypes[o] and levels[o] of each operand, inputs then outputs; none is f64 or i64.
 Code lower(const Expr& expr, std::span<const uint32_t> dtypes, std::span<const Level> levels,
            Isa isa);
 

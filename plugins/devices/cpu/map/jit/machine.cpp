@@ -14,7 +14,8 @@ bool machine_has([[maybe_unused]] Isa isa) {
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("bmi2");
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return false;
-  // Not every compiler's list knows f16c. Asking the processor is slow on virtual machines: once.
+  // Not every compiler's list of features includes f16c. Detection is slow on virtual machines, so
+  // it runs once.
   static const bool f16c = [] {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

@@ -6,7 +6,7 @@
 namespace plait::cpu::jit {
 namespace {
 
-// e^x underflows to 0 below the one and overflows above the other.
+// e^x underflows to 0 below the first limit and overflows above the second.
 constexpr float kExpLow = -104.0f, kExpHigh = 89.0f;
 
 Value limited(Builder& b, Value x) { return b.at_least(kExpLow, b.at_most(kExpHigh, x)); }
@@ -14,7 +14,7 @@ Value limited(Builder& b, Value x) { return b.at_least(kExpLow, b.at_most(kExpHi
 // e^x - 1 for x in [-30, 89]
 Value expm1_within(Builder& b, Value x) {
   const auto [n, e_r] = split_exp(b, x);
-  // Half of the result first: 2^128 is not a number of f32, 2^127 is.
+  // Computes half of the result first: 2^128 is not an f32, 2^127 is.
   const Value half_scale = power_of_two(b, b.sub(n, b.lit(1.0f)));
   const Value half = b.fma(e_r, half_scale, b.sub(half_scale, b.lit(0.5f)));
   return b.add(half, half);
@@ -55,7 +55,7 @@ Value exponential(Builder& b, Value x) {
 
 Value expm1(Builder& b, Value x) {
   const Value in_range = b.at_least(-30.0f, b.at_most(kExpHigh, x));
-  // Tiny x are their own result; the halving above would lose the last bit of denormals.
+  // Tiny x are returned unchanged; the halving above would lose the last bit of denormals.
   return b.select(kLt, b.abs(x), b.lit(0x1p-25f), x, expm1_within(b, in_range));
 }
 

@@ -16,7 +16,7 @@ Value log_of_parts(Builder& b, Value e, Value f) {
   return b.fma(e, b.lit(poly::kLn2Hi), b.add(small, f));
 }
 
-// `r` where x is positive and finite; what a logarithm is elsewhere.
+// `r` where x is positive and finite; elsewhere the limits of the logarithm.
 Value with_log_edges(Builder& b, Value x, Value r) {
   const Value zero = b.lit(0.0f);
   const Value at_most_zero = b.select(kEq, x, zero, b.lit(-kInf), b.lit(kNan));
@@ -37,7 +37,7 @@ LogParts split_log(Builder& b, Value x, bool may_be_denormal) {
     shift = b.select(kLt, x, smallest, b.lit(-23.0f), b.lit(0.0f));
     x = b.select(kLt, x, smallest, b.mul(x, b.lit(0x1p23f)), x);
   }
-  // Subtracting the bits of 3/4 makes the exponent field count from there.
+  // After subtracting the bits of 3/4, the exponent field counts from there.
   const Value from = b.op(Vop::kIntSub, x, b.bits(0x3f400000u));
   const Value i = b.shift(Vop::kShiftRightSigned, from, 23);
   const Value m = b.op(Vop::kIntSub, x, b.shift(Vop::kShiftLeft, i, 23));
@@ -48,11 +48,13 @@ LogParts split_log(Builder& b, Value x, bool may_be_denormal) {
 Value logarithm(Builder& b, Value x) {
   const auto [e, m] = split_log(b, x, true);
   const Value r = log_of_parts(b, e, b.sub(m, b.lit(1.0f)));
-  return b.isa() == Isa::kAvx512 ? r : with_log_edges(b, x, r);  // AVX-512 parts have the edges
+  // With AVX-512 the mantissa and exponent instructions handle the edges.
+  return b.isa() == Isa::kAvx512 ? r : with_log_edges(b, x, r);
 }
 
 Value log1p(Builder& b, Value x) {
-  // u = 1 + x is rounded; what it lost, x - (u - 1), goes back in at the scale of its mantissa.
+  // u = 1 + x is rounded; its rounding error, x - (u - 1), is added back at the scale of its
+  // mantissa.
   const Value one = b.lit(1.0f);
   const Value u = b.add(one, x);
   const auto [e, m] = split_log(b, u, false);
@@ -68,7 +70,7 @@ Value power(Builder& b, Value x, Value y) {
   const Value ax = b.abs(x);
   const auto [e, m] = split_log(b, ax, true);
 
-  // log(ax) in two parts, since the product with y blows up its error. log(1+f) = f - f^2/2 + f^3
+  // log(ax) in two parts, since the product with y magnifies its error. log(1+f) = f - f^2/2 + f^3
   // P(f).
   const Value f = b.sub(m, one);
   const Value sq = b.mul(f, f);
@@ -91,13 +93,13 @@ Value power(Builder& b, Value x, Value y) {
   const Value ph = b.mul(y, hi);
   Value pl = b.sub(b.mul(y, lo), b.fnma(y, hi, ph));
   pl = b.select(kLt, b.abs(ph), b.lit(200.0f), pl,
-                zero);  // beyond, it may be NaN and no longer matters
+                zero);  // beyond these limits it may be NaN, which is not used
   const Value in_range = b.at_least(-105.0f, b.at_most(89.0f, ph));
   const auto [n, e_r] = split_exp(b, in_range, pl);
   Value r = scale_by_power(b, b.add(e_r, one), n);
-  r = b.select(kEq, hi, zero, one, r);  // ax is 1, y may be anything
+  r = b.select(kEq, hi, zero, one, r);  // ax is 1, y is arbitrary
 
-  // The sign, for integral y, and NaN for a negative base with any other.
+  // The sign, for integral y; NaN for a negative base with non-integral y.
   const Value signed_one = b.op(Vop::kOr, b.sign_bit(x), one);
   const Value half_y = b.mul(y, half);
   const Value odd_result = b.mul(r, signed_one);

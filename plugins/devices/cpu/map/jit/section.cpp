@@ -38,8 +38,8 @@ SectionAllocator::SectionAllocator(const Code& code, Level level, int registers,
   locked_.assign(registers, false);
 }
 
-// Nodes of this level in their order; in the body also the stores, each as soon as its value exists
-// and every input of the vector has been read: an output may lie on top of an input.
+// Nodes of this level in order. In the body also the stores, each as soon as its value exists and
+// every input of the vector has been read: an output may alias an input.
 void SectionAllocator::order_items() {
   Value last_load = 0;
   const Value n = static_cast<Value>(code_.nodes.size());
@@ -151,7 +151,7 @@ void SectionAllocator::drop(Value v) {
   --in_use_;
 }
 
-// Frees the registers of arguments that nothing needs after `at`, and unlocks all.
+// Frees the registers of arguments that are not needed after `at`, and unlocks all registers.
 void SectionAllocator::release_dead(const Node& n, int at) {
   for (int k = 0; k < arity(n.op); ++k)
     if (is_inside(n.args[k]) && next_use(n.args[k], at) == kNever) drop(n.args[k]);
@@ -163,8 +163,8 @@ void SectionAllocator::release_dead(const Node& n, int at) {
   std::fill(locked_.begin(), locked_.end(), false);
 }
 
-// Machine instructions read memory as their last operand only; swaps what may be swapped toward
-// that.
+// Machine instructions accept memory only as their last operand; swaps operands where possible to
+// match that.
 void SectionAllocator::prefer_memory_last(Node& n) {
   const auto mem = [&](int k) { return where(n.args[k]).in_memory(); };
   if (commutes(n.op) && mem(0) && !mem(1)) std::swap(n.args[0], n.args[1]);
@@ -188,18 +188,18 @@ void SectionAllocator::place_node(Value v, int at) {
   Step step;
   step.op = n.op;
   step.imm = n.imm;
-  // Registers first for what is already in one, so that fetching one argument can't evict another.
+  // Assigns values that are in registers first, so that fetching one argument can't evict another.
   for (int k = 0; k < count; ++k)
     if (is_inside(n.args[k]) && register_of_[n.args[k]] >= 0)
       locked_[register_of_[n.args[k]]] = true;
-  bool memory_left = count > 1;  // whether one more operand may stay in memory
+  bool memory_left = count > 1;  // whether another operand may stay in memory
   for (int k = count; k-- > 0;) {
     const Value arg = n.args[k];
     const bool zero_else = n.op == Vop::kSelect && k == 3 && is_zero(arg);
     bool may = memory_left;
     if (n.op == Vop::kSelect) may = k == 2 || k == 1;  // two instructions, one memory operand each
     if (k == 0) may = false;
-    // A spilled value that is needed again soon is better fetched once.
+    // A spilled value that is needed again soon is reloaded once, into a register.
     const OperandLocation location = where(arg);
     if (may && location.kind == OperandLocation::kSpill && next_use(arg, at) != kNever) may = false;
     if (zero_else) {
@@ -212,7 +212,7 @@ void SectionAllocator::place_node(Value v, int at) {
     }
   }
   release_dead(n, at);
-  // A fused multiply-add overwrites an operand: reuse the register of one that just died.
+  // A fused multiply-add overwrites an operand: reuse the register of one whose last use is here.
   int r = -1;
   for (int k = 0; k < count && r < 0; ++k)
     if (step.from[k].in_register() && step.from[k].index < static_cast<int>(value_in_.size()) &&

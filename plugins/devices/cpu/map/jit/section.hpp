@@ -1,4 +1,4 @@
-// Register allocation of one loop level; a part of allocate.cpp.
+// Register allocation of one loop level; used by allocate.cpp.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace plait::cpu::jit {
 
-// Where values live outside the section at work; shared by all sections of a program.
+// Locations of values outside the current section; shared by all sections of a program.
 struct Homes {
-  std::vector<int16_t> slot;     // of values that an inner level uses, else -1
-  std::vector<int16_t> literal;  // index of literals that are used from memory, else -1
-  std::vector<int16_t> held;     // register that holds an outer value through the body, else -1
+  std::vector<int16_t> slot;     // of values used by an inner level, else -1
+  std::vector<int16_t> literal;  // index of literals used from memory, else -1
+  std::vector<int16_t> held;     // register that holds an outer value during the body, else -1
   std::vector<uint32_t> literals;
 
   OperandLocation outside(const Code& code, Value v);
@@ -40,8 +40,8 @@ class SectionAllocator {
 
   bool is_inside(Value v) const { return code_.nodes[v].level == level_; }
   bool is_zero(Value v) const;
-  OperandLocation where(Value v);                // register if it is in one, else memory
-  OperandLocation in_register(Value v, int at);  // brings it into one
+  OperandLocation where(Value v);                // the register if it is in one, else memory
+  OperandLocation in_register(Value v, int at);  // loads it into a register if necessary
   int take_register(int at);
   void drop(Value v);
   int next_use(Value v, int after) const;
@@ -56,8 +56,8 @@ class SectionAllocator {
   std::vector<std::vector<int>> uses_;  // of each value, ascending item positions
   std::vector<int> register_of_, spill_of_;
   std::vector<Value> value_in_;  // by register; kFree
-  std::vector<bool> locked_;     // by register: read by the step at work
-  std::vector<int> loaned_;      // registers with outer values, free again after the step
+  std::vector<bool> locked_;     // by register: read by the current step
+  std::vector<int> loaned_;      // registers with outer values, freed again after the step
   int in_use_ = 0, most_in_use_ = 0, n_spills_ = 0;
 };
 
