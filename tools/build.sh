@@ -1,6 +1,6 @@
 # build <preset>, run_tests <preset> [ctest args]. Sourced by ./dev.
 
-# The presets ask for ninja; a configured folder is only configured anew when cmake itself finds a reason.
+# The presets use ninja; a configured folder is configured again only if cmake itself requires it.
 build() {
   local preset=$1
   [ -n "$(find "build/$preset/build.ninja" -newer CMakePresets.json 2>/dev/null)" ] ||

@@ -1,6 +1,6 @@
-# check: everything that must be green before a change lands. Sourced by ./dev.
+# check: everything that must pass before a change is merged. Sourced by ./dev.
 
-# C and C++ sources that git knows or would add, separated by NUL.
+# C and C++ sources, tracked or not ignored by git, separated by NUL.
 source_files() {
   git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' |
     while IFS= read -r -d '' file; do [ -f "$file" ] && printf '%s\0' "$file"; done
@@ -13,6 +13,18 @@ check_format() {
     grep -h 'error:' "$log_dir/format.log" | head -20 >&2
     stop 1 "some files are not in the project's format" "./dev format"
   fi
+  check_width
+}
+
+# clang-format leaves comments and long strings as they are, so the width is checked here.
+# Columns are characters: ./dev sets a UTF-8 locale.
+check_width() {
+  local wide=$log_dir/wide.log count
+  source_files | xargs -0 -r grep -anHE '^.{101}' | cut -d: -f1,2 >"$wide" || true
+  count=$(wc -l <"$wide")
+  [ "$count" = 0 ] && return
+  head -20 "$wide" | sed 's/$/: wider than 100 columns/' >&2
+  stop 1 "$count lines are wider than 100 columns" "wrap them; the full list is in build/log/wide.log"
 }
 
 # Translation units that differ from the main branch.
@@ -23,13 +35,13 @@ changed_units() {
   git ls-files --others --exclude-standard -- '*.cpp'
 }
 
-# Those among the given ones (a line each) that the build knows, and so can be linted.
+# Filters the given files (one per line): only files that the build compiles can be linted.
 known_units() {
   awk '!seen[$0]++' | grep -Fx -f <(grep -o '"file": "[^"]*"' build/dev/compile_commands.json | cut -d'"' -f4 | sed "s|^$root/||") || true
 }
 
-# Lints changed files, then all others, until PLAIT_LINT_SECONDS (600) are over. Changed files must be through by then; what is left of
-# the others is said here and at the end of the check ($unlinted).
+# Lints changed files, then all others, for at most PLAIT_LINT_SECONDS (600). All changed files must
+# be linted by then; the number of remaining files is printed here and at the end ($unlinted).
 unlinted=""
 check_lint() {
   local limit=${PLAIT_LINT_SECONDS:-600} started total=0 done=0 changed batch=()
@@ -44,18 +56,19 @@ check_lint() {
     batch=("${files[@]:done:2 * jobs}")
     if ! printf '%s\0' "${batch[@]}" | xargs -0 -n 1 -P "$jobs" clang-tidy -p build/dev --quiet >>"$log_dir/lint.log" 2>&1; then
       grep -E '(warning|error):' "$log_dir/lint.log" | sort -u | head -30 >&2 || true
-      stop 1 "clang-tidy has remarks" "mend them, or say with NOLINT(<check>) and a reason why not; all in build/log/lint.log"
+      stop 1 "clang-tidy reports problems" \
+        "fix them, or add NOLINT(<check>) with a reason; the full list is in build/log/lint.log"
     fi
     done=$((done + ${#batch[@]}))
   done
   say "linted $done of $total files"
   local more="give it more time: PLAIT_LINT_SECONDS=$((limit * (total + 1) / (done + 1) + 60)) ./dev check"
-  ((done >= changed)) || stop 1 "lint stopped after $limit s with $((changed - done)) of $changed changed files to go" "$more"
+  ((done >= changed)) || stop 1 "lint stopped after $limit s; $((changed - done)) of $changed changed files are left" "$more"
   ((done >= total)) || unlinted="NOT LINTED: $((total - done)) of $total files, all unchanged; $more"
   [ -z "$unlinted" ] || printf '[dev] %s\n' "$unlinted" >&2
 }
 
-# leg <name> <command>...: one part of the check; how long it took is said at the end.
+# leg <name> <command>...: one part of the check; its duration is printed at the end.
 legs=""
 leg() {
   local name=$1 started=$SECONDS
@@ -64,7 +77,8 @@ leg() {
   legs+="${legs:+, }$name $((SECONDS - started)) s"
 }
 
-# What the tests of a sanitizer leave out, and why, stands beside them: grep PLAIT_SANITIZE in CMakeLists.txt, and no_tsan.txt.
+# Tests that a sanitizer build leaves out give the reason in their folder: grep PLAIT_SANITIZE in
+# CMakeLists.txt, and no_tsan.txt.
 built_and_tested() {
   build "$1"
   run_tests "$1"

@@ -1,17 +1,18 @@
-# Speaking and failing, for ./dev. Success is quiet; a failure shows the log's end and what to do.
+# Messages and errors of ./dev. Success is quiet; a failure prints the log's end and a remedy.
 log_dir=$root/build/log
 
 say() { printf '[dev] %s\n' "$*"; }
 
-# stop <code> <what> [<what to do>]
+# stop <code> <message> [<remedy>]
 stop() {
   printf '[dev] %s\n' "$2" >&2
   [ -z "${3:-}" ] || printf '[dev] what to do: %s\n' "$3" >&2
   exit "$1"
 }
 
-# logged <log name> <text on failure> <command>...: runs the command, its output going to build/log/<name>.log. While it works,
-# a line like "[12/80] ..." is shown at most every 20 seconds, so that a long build is seen to live.
+# logged <log name> <text on failure> <command>...: runs the command with its output in
+# build/log/<name>.log. While it runs, a line like "[12/80] ..." is printed at most every 20 seconds
+# to show progress.
 logged() {
   local log=$log_dir/$1.log text=$2 line shown=$SECONDS status
   shift 2
@@ -28,9 +29,9 @@ logged() {
   status=${PIPESTATUS[0]}
   set -e
   [ "$status" = 0 ] && return 0
-  { # the first errors may lie far above the end
+  { # the first errors may be far above the end
     head -n -40 "$log" | grep -E '(error|Error|E): ' | head -10 || true
     tail -n 40 "$log"
   } | cut -c1-240 >&2
-  stop 1 "$text" "all of its output is in ${log#"$root"/}"
+  stop 1 "$text" "its full output is in ${log#"$root"/}"
 }

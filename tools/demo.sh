@@ -1,7 +1,7 @@
 # demo: train the MNIST perceptron and print its test accuracy. Sourced by ./dev.
 demo_files=(train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
 
-# has_mnist <folder>: all four files are there, packed or not.
+# has_mnist <folder>: whether it has all four files, packed or not.
 has_mnist() {
   local name
   for name in "${demo_files[@]}"; do
@@ -9,8 +9,8 @@ has_mnist() {
   done
 }
 
-# Sets demo_data to the first folder with the images: $PLAIT_DATA, the tree's data/, a data folder beside the checkout. Leaves it
-# empty when there is none.
+# Sets demo_data to the first folder with the images: $PLAIT_DATA, the tree's data/, a data folder
+# beside the checkout; empty if none has them.
 find_data() {
   local folder
   demo_data=
@@ -26,14 +26,14 @@ find_data() {
   done
 }
 
-# Sets demo_data to a download, or where that can't be had to Debian's package of Fashion-MNIST.
+# Sets demo_data to a download; if that fails, to Debian's package of Fashion-MNIST.
 fetch_data() {
   say "downloading MNIST into data/mnist"
   if build/release/bin/plait data get mnist --data data </dev/null >"$log_dir/data.log" 2>&1 && has_mnist data/mnist; then
     demo_data=data/mnist
     return
   fi
-  say "MNIST could not be had ($(tail -n 1 "$log_dir/data.log" | cut -c1-160))"
+  say "MNIST could not be downloaded ($(tail -n 1 "$log_dir/data.log" | cut -c1-160))"
   say "so this demo trains on Fashion-MNIST (Debian's dataset-fashion-mnist): the same shapes, a harder task, lower accuracy"
   need_packages data
   demo_data=/usr/share/datasets/fashion-mnist

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# fresh-debian.sh FOLDER [DATA]: proves the two commands of the README on a machine with nothing installed by hand.
+# fresh-debian.sh FOLDER [DATA]: tests the two commands of the README on a new Debian system.
 #
-# Makes a minimal Debian 12 root in FOLDER (which must not exist; 4 GB), puts a clone of this tree's HEAD into it, and DATA, a
-# folder with the MNIST files, beside the clone when given. Then runs ./dev test and ./dev demo in there, without a terminal.
-# Needs root and debootstrap. FOLDER stays for a look; delete it afterwards.
+# Creates a minimal Debian 12 root in FOLDER (which must not exist; 4 GB) with a clone of this tree's
+# HEAD and, beside the clone, DATA, a folder with the MNIST files, if given. Then runs ./dev test and
+# ./dev demo inside, without a terminal. Needs root and debootstrap. FOLDER is kept for inspection;
+# delete it afterwards.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=${1:-}
@@ -14,14 +15,14 @@ fail() { echo "fresh-debian: $*" >&2; exit 3; }
 [ "$(id -u)" = 0 ] || fail "needs root, for chroot"
 command -v debootstrap >/dev/null || fail "needs debootstrap: apt-get install debootstrap"
 
-# The mirror this machine uses itself.
+# The mirror that this machine uses.
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 2>/dev/null | awk '$2 == "bookworm" { print $1; exit }')
 mirror=${mirror:-http://deb.debian.org/debian}
 
 mkdir -p "$(dirname "$folder")"
 debootstrap --variant=minbase --include=git,ca-certificates bookworm "$folder" "$mirror" >"$folder.log" 2>&1 ||
   { tail -20 "$folder.log" >&2; fail "debootstrap failed; all of it in $folder.log"; }
-# How this machine reaches its mirror (proxies, certificates' folders) holds inside too.
+# This machine's access to its mirror (name servers, proxies) also applies inside.
 cp -L /etc/resolv.conf "$folder/etc/resolv.conf" 2>/dev/null || true
 apt-config dump | grep -E '^Acquire::(http|https)::[^ ]*Proxy' >"$folder/etc/apt/apt.conf.d/90proxy" || true
 
@@ -35,7 +36,7 @@ fi
 mount -t proc proc "$folder/proc"
 mount -t tmpfs tmpfs "$folder/dev/shm" 2>/dev/null || true
 trap 'umount "$folder/dev/shm" 2>/dev/null || true; umount "$folder/proc"' EXIT
-inside() { # a bare environment and no terminal, as a machine that tests would have it
+inside() { # an empty environment and no terminal, like on a CI machine
   chroot "$folder" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true \
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
     bash -c 'cd /home/user/plait && "$@"' - "$@" </dev/null

@@ -1,7 +1,7 @@
 # fuzz <seconds>: every fuzz target with libFuzzer, findings in build/fuzz/findings. Sourced by ./dev.
 fuzz() {
   local seconds=$1 target name failed=()
-  [[ $seconds =~ ^[0-9]+$ ]] || stop 2 "'$seconds' is no number of seconds" "./dev fuzz 60"
+  [[ $seconds =~ ^[0-9]+$ ]] || stop 2 "'$seconds' is not a number of seconds" "./dev fuzz 60"
   need_packages core test fuzz
   build fuzz
   mkdir -p build/fuzz/findings
@@ -21,6 +21,6 @@ fuzz() {
       tail -40 "$log_dir/fuzz-$name.log" >&2
     fi
   done
-  [ ${#failed[@]} = 0 ] || stop 1 "fuzzing found faults in: ${failed[*]}" \
-    "rerun one with  build/fuzz/fuzz/fuzz_<name> build/fuzz/findings/<file>; mend it; keep the file in tests/fuzz/corpus/<name>/"
+  [ ${#failed[@]} = 0 ] || stop 1 "fuzzing found errors in: ${failed[*]}" \
+    "rerun one with  build/fuzz/fuzz/fuzz_<name> build/fuzz/findings/<file>; fix it; keep the file in tests/fuzz/corpus/<name>/"
 }

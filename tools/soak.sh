@@ -1,8 +1,9 @@
-# soak <minutes>: the tests again and again in changing order, between them every layout of ranks and every exchange in place of a
-# sample, and ranks that are killed, stopped and molested at random moments (tests/chaos), until one fails or the time is over. Sourced by ./dev.
+# soak <minutes>: repeats the tests in random order until one fails or the time is over. Each round
+# also tests all layouts of ranks and all collectives instead of a sample, and real jobs whose ranks
+# are killed, stopped and disturbed at random moments (tests/chaos). Sourced by ./dev.
 soak() {
   local minutes=$1 round=0
-  [[ $minutes =~ ^[0-9]+$ ]] || stop 2 "'$minutes' is no number of minutes" "./dev soak 30"
+  [[ $minutes =~ ^[0-9]+$ ]] || stop 2 "'$minutes' is not a number of minutes" "./dev soak 30"
   need_packages core test
   build dev
   local end=$((SECONDS + minutes * 60))
@@ -10,7 +11,7 @@ soak() {
     run_tests dev --schedule-random --quiet
     PLAIT_TEST_ALL=1 run_tests dev --quiet -R 'parallel_grids|parallel_random|comm_.*_table'
     PLAIT_BIN=build/dev/bin/plait python3 -B tests/chaos/chaos.py --promise --rounds 1000 --seconds $(((end - SECONDS + 1) / 2)) ||
-      stop 1 "a job of several ranks did not survive a fault as it should" "the command above, once more"
+      stop 1 "a job of several ranks did not survive a fault as it should" "run the command above again"
     round=$((round + 1))
   done
   say "$round rounds without a failure"

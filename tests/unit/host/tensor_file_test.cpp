@@ -65,6 +65,6 @@ TEST_CASE("a path that is not a regular file is refused") {
   };
   CHECK(error_of([&] { open(folder / "none"); }, PLAIT_ERR_NOT_FOUND).find("cannot open it") !=
         std::string::npos);
-  CHECK(error_of([&] { open(folder / "."); }, PLAIT_ERR_IO).find("no regular file") !=
+  CHECK(error_of([&] { open(folder / "."); }, PLAIT_ERR_IO).find("not a regular file") !=
         std::string::npos);
 }
