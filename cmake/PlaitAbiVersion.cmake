@@ -1,4 +1,4 @@
-# PLAIT_ABI_VERSION, read from the one place that states it.
+# PLAIT_ABI_VERSION, read from its definition in base.h.
 set(header ${CMAKE_CURRENT_LIST_DIR}/../abi/plait/base.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 file(STRINGS ${header} line REGEX "^#define PLAIT_ABI_VERSION [0-9]+" LIMIT_COUNT 1)

@@ -12,7 +12,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 add_compile_options(-Wall -Wextra)
-# Without errno and traps sqrt and friends vectorise. Never -ffast-math: results must be the same everywhere.
+# Without errno and traps, sqrt and similar functions vectorise. Never -ffast-math: results must be
+# the same everywhere.
 add_compile_options(-fno-math-errno -fno-trapping-math)
 add_link_options(-Wl,--as-needed)
 

@@ -1,9 +1,12 @@
-# Every library the tree may use, found once here. All are in Debian 12; tools/packages.txt names the packages.
+# Every library that the tree may use, found once here. All are in Debian 12; tools/packages.txt
+# names the packages.
 #
-# Targets afterwards: Threads::Threads plait_xxhash plait_toml ZLIB::ZLIB CURL::libcurl nlohmann_json::nlohmann_json
-# CLI11::CLI11 DNNL::dnnl OpenMP::OpenMP_CXX plait_hwy plait_xbyak plait_md, and doctest::doctest when tests are built.
+# Targets: Threads::Threads plait_xxhash plait_toml ZLIB::ZLIB CURL::libcurl
+# nlohmann_json::nlohmann_json CLI11::CLI11 DNNL::dnnl OpenMP::OpenMP_CXX plait_hwy plait_xbyak
+# plait_md, and doctest::doctest if tests are built.
 
-# plait_find_headers(<target> <header> [LIBRARY <name>]): an INTERFACE target for a package without a CMake file of its own.
+# plait_find_headers(<target> <header> [LIBRARY <name>]): an INTERFACE target for a package without
+# its own CMake file.
 function(plait_find_headers target header)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "LIBRARY" "")
   find_path(${target}_INCLUDE ${header} REQUIRED)

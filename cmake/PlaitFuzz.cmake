@@ -1,8 +1,10 @@
-# plait_fuzz_targets(<folder>): each <folder>/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and becomes fuzz_<name>.
-# It links every engine module, plus what <folder>/<name>_fuzz.link.txt names. Seeds lie in <folder>/corpus/<name>/.
+# plait_fuzz_targets(<folder>): each <folder>/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and
+# becomes the target fuzz_<name>, linked with every engine module and with the targets and sources
+# listed in <folder>/<name>_fuzz.link.txt. Seeds are in <folder>/corpus/<name>/.
 #
-# With -DPLAIT_FUZZ=ON (clang) the target is a libFuzzer binary in fuzz/. Else it links tests/fuzz/replay_main.cpp, which feeds
-# it the seeds and mutations of them, as the test fuzz_<name>: so a crash once found stays fixed.
+# With -DPLAIT_FUZZ=ON (clang) the target is a libFuzzer binary in fuzz/. Otherwise it links
+# tests/fuzz/replay_main.cpp, which replays the seeds and mutations of them, as the test
+# fuzz_<name>, so that a crash once found stays fixed.
 function(plait_fuzz_targets folder)
   add_custom_target(fuzz_targets)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cpp)

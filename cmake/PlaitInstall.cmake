@@ -1,4 +1,4 @@
-# cmake --install: a tree that may be moved anywhere. Components: runtime, plugins, devel.
+# cmake --install: a relocatable tree. Components: runtime, plugins, devel.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Plait)
 
@@ -22,7 +22,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/PlaitConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/PlaitConfig.cmake ${PROJECT_BINARY_DIR}/PlaitConfigVersion.cmake
               abi/cmake/PlaitPlugin.cmake DESTINATION ${package_dir} COMPONENT devel)
 
-# Everything in plait.pc is relative to the file itself, so it moves with the tree.
+# Paths in plait.pc are relative to the file itself, so it moves with the tree.
 file(RELATIVE_PATH PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" PC_TO_PREFIX ${PC_TO_PREFIX})
 configure_file(cmake/plait.pc.in ${PROJECT_BINARY_DIR}/plait.pc @ONLY)

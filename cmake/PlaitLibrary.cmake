@@ -1,4 +1,5 @@
-# libplait.so: engine/capi over the static modules. Exports exactly what abi/exports.txt lists.
+# libplait.so: engine/capi over the static modules. Exports exactly the symbols listed in
+# abi/exports.txt.
 if(NOT TARGET plait_capi)
   message(STATUS "engine/capi has no sources: no libplait")
   return()

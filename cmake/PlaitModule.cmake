@@ -1,10 +1,12 @@
-# plait_module(<name> [FOLDER <folder>] [RECURSE] [OBJECT] [EXCLUDE <file>...] [DEPENDS <modules>...] [LIBS <targets>...])
+# plait_module(<name> [FOLDER <folder>] [RECURSE] [OBJECT] [EXCLUDE <file>...]
+#              [DEPENDS <modules>...] [LIBS <targets>...])
 #
-# Makes the static library plait_<name> from every *.cpp of FOLDER, by default <name>/ under the calling folder; "." is the
-# calling folder itself. New files are picked up by the next build. A folder with headers only becomes an INTERFACE library; an
-# empty or absent one becomes nothing, and who DEPENDS on it goes without.
-#   RECURSE  subfolders belong to the module too        OBJECT  an object library in place of a static one
-#   EXCLUDE  file names that are not part of the module  DEPENDS modules by name; LIBS  other targets
+# Makes the static library plait_<name> from every *.cpp of FOLDER, by default <name>/ in the
+# calling folder; "." is the calling folder itself. The next build picks up new files. A folder with
+# only headers becomes an INTERFACE library; an empty or missing one becomes nothing, and modules
+# that DEPEND on it are built without it.
+#   RECURSE  includes subfolders          OBJECT   makes an object library instead of a static one
+#   EXCLUDE  file names to leave out      DEPENDS  modules by name      LIBS  other targets
 function(plait_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "RECURSE;OBJECT" "FOLDER" "EXCLUDE;DEPENDS;LIBS")
   if(NOT arg_FOLDER)
@@ -42,8 +44,9 @@ function(plait_module name)
   endforeach()
 endfunction()
 
-# plait_link_list(<target> <file>): links what <file> names, one a line, '#' starts a comment. A line ending in .c or .cpp is
-# a source file (from the root of the tree), any other a target. An absent file is fine.
+# plait_link_list(<target> <file>): links the entries of <file>, one per line; '#' starts a comment.
+# An entry that ends in .c or .cpp is a source file (relative to the root of the tree), any other a
+# target. The file may be missing.
 function(plait_link_list target file)
   if(NOT EXISTS ${file})
     return()

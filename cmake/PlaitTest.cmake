@@ -1,8 +1,10 @@
-# plait_add_test(NAME <name> COMMAND <command>... [TIMEOUT <seconds>] [WORKING_DIRECTORY <folder>] [ENV <NAME=value>...])
+# plait_add_test(NAME <name> COMMAND <command>... [TIMEOUT <seconds>]
+#                [WORKING_DIRECTORY <folder>] [ENV <NAME=value>...])
 #
-# add_test() with what every test of the tree needs: no plugin path or data path from the caller's shell, a colourless log, our
-# generator for projects that a test configures, a time limit (default 300 s, five times that under a sanitizer), and
-# sanitizers that stop at the first finding.
+# add_test() with settings that every test of the tree needs: no plugin or data path from the
+# caller's shell, a log without colours, our generator for projects that a test configures, a time
+# limit (default 300 s, five times that with a sanitizer), and sanitizers that stop at the first
+# error.
 function(plait_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT;WORKING_DIRECTORY" "COMMAND;ENV")
   if(NOT arg_TIMEOUT)

@@ -1,5 +1,6 @@
-# cmake -DSOURCE=<tree> -DOUT=<file.cpp> -P revision.cmake: writes source_revision() of engine/session/revision.hpp. Runs with every
-# build, so that it is true; the file is left alone when it says so already.
+# cmake -DSOURCE=<tree> -DOUT=<file.cpp> -P revision.cmake: writes source_revision() of
+# engine/session/revision.hpp. Runs in every build, so that the revision is correct; does not touch
+# a file that is up to date.
 set(revision "")
 find_program(git git)
 if(git)

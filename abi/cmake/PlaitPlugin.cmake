@@ -1,14 +1,15 @@
 # plait_add_plugin(<name> SOURCES <files>... [LIBS <targets>...] [NO_INSTALL])
 #
-# Builds plait-<name>.so: hidden visibility, exporting plait_plugin_v<abi> and nothing else, with the headers of plait::plugin.
-# C and C++20 sources both work. The same call serves inside the tree and in a project of your own after find_package(Plait):
+# Builds plait-<name>.so with hidden visibility, exporting only plait_plugin_v<abi>, with the
+# headers of plait::plugin. C and C++20 sources both work. The call is the same inside the tree and
+# in a project of your own after find_package(Plait):
 #
 #   find_package(Plait REQUIRED)
 #   plait_add_plugin(layer-mine SOURCES mine.cpp)
 #
-# The file is installed into <libdir>/plait/plugins-<abi>. In your own project it is built into ${PLAIT_PLUGIN_OUTPUT_DIR}
-# when that is set, else beside your other targets. NO_INSTALL builds a plugin the engine shall not find by itself.
-# The CMake target is called plait-<name>.
+# The file is installed into <libdir>/plait/plugins-<abi>. In your own project it is built into
+# ${PLAIT_PLUGIN_OUTPUT_DIR} if that is set, else beside your other targets. NO_INSTALL builds a
+# plugin that the engine does not find by itself. The CMake target is called plait-<name>.
 include(GNUInstallDirs)
 
 function(plait_add_plugin name)
@@ -38,7 +39,8 @@ function(plait_add_plugin name)
   file(WRITE ${script}.new "{\n  global: plait_plugin_v${PLAIT_ABI_VERSION};\n  local: *;\n};\n")
   file(COPY_FILE ${script}.new ${script} ONLY_IF_DIFFERENT)
   target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL)
-  # clang links sanitizer runtimes into the executable only, so there symbols must stay open.
+  # clang links sanitizer runtimes only into the executable, so their symbols must stay undefined
+  # here.
   if(NOT (CMAKE_C_COMPILER_ID MATCHES "Clang" OR CMAKE_CXX_COMPILER_ID MATCHES "Clang"))
     target_link_options(${target} PRIVATE -Wl,--no-undefined)
   endif()
@@ -51,7 +53,7 @@ function(plait_add_plugin name)
   if(PLAIT_PLUGIN_OUTPUT_DIR)
     set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PLAIT_PLUGIN_OUTPUT_DIR})
   endif()
-  # Libraries that travel with a plugin may lie beside it.
+  # Libraries shipped with a plugin may be in the same folder.
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/plait/plugins-${PLAIT_ABI_VERSION}
                                     COMPONENT plugins)

@@ -35,7 +35,7 @@ def joined(tokens):
 
 
 def without_names(tokens):
-    """A parameter list, whose names are nobody's business. Parameters are never functions themselves."""
+    """A parameter list without names, which are not part of the ABI. No parameter is a function."""
     parameters, current = [], []
     for t in tokens + [","]:
         if t != ",":
@@ -107,7 +107,7 @@ def abi_of(root, drafts=()):
 
 
 def thing(line):
-    """What a line is about: a changed one is about the same thing as its successor."""
+    """The subject of a line: a changed line and its successor have the same subject."""
     words = line.split()
     if words[0] == "struct":
         return " ".join(words[:3])

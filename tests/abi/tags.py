@@ -40,8 +40,7 @@ def codes_of(comment):
 
 
 def declarations(text):
-    """(line, statement, tag, codes) of each declaration; for a struct, of each of its members. Codes are
-    those of the comment right above the declaration, else those of the comment above its struct."""
+    """(line, statement, tag) of each declaration; a struct includes its members, which also follow one by one."""
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif", "", text, flags=re.S)
     tag, tag_of_struct, codes, codes_of_struct, words, depth = None, None, None, None, [], 0
     for piece in PIECE.finditer(text):

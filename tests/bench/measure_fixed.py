@@ -1,4 +1,4 @@
-"""Accuracy, memory, allocations and start-up: figures that a busy machine hardly changes."""
+"""Accuracy, memory, allocations and start-up: metrics that barely depend on the machine's load."""
 
 import statistics
 

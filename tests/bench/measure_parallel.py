@@ -1,4 +1,5 @@
-"""Several ranks on one machine: beside one rank with as many threads, beside PyTorch DDP, with and without overlap, what each holds."""
+"""Several ranks on one machine, compared with one rank with as many threads and with PyTorch DDP;
+with and without overlap; memory of each rank."""
 
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""What checkpoints cost the steps: the whole time of a run that saves, beside that of one that doesn't."""
+"""The cost of checkpoints: the time of a run that saves, compared with a run that doesn't."""
 
 import json
 import pathlib

@@ -29,7 +29,7 @@ KINDS = {
     "stop": (faults.stop_rank, None, ["step", "save"], 2),
     "launcher": (faults.kill_launcher, True, ["start", "step", "save"], 1),
     "term": (faults.ask_to_stop, None, ["start", "step", "save"], 1),
-    "stranger": (faults.molest, None, ["step"], 2),
+    "stranger": (faults.disturb, None, ["step"], 2),
 }
 MEDIAN, WORST = 0.2, 3  # seconds in which survivors of a killed rank end, on a machine that has nothing else to do
 
@@ -126,7 +126,7 @@ class Chaos:
                 print("\n".join(f"    {who}| {line}" for line in text.splitlines()), flush=True)
 
     def show_times(self):
-        """Whether those of a kill are what is promised."""
+        """Whether the times after a kill are within the promised limits."""
         kept = True
         for what, times in sorted(self.times.items()):
             times.sort()

@@ -1,4 +1,5 @@
-"""What happens to a job, and what must be true afterwards. Each function is one kind of fault; it raises Wrong."""
+"""Faults of a job, and the conditions that must hold afterwards. Each function is one kind of fault;
+it raises Wrong."""
 
 import re
 import signal
@@ -49,7 +50,7 @@ def await_moment(job, rng, moment):
     check(not over(), "a rank ended by itself: " + str(job.errors()))
 
 
-# What survivors say. -------------------------------------------------------------------------------------------------------------
+# Errors of survivors. -------------------------------------------------------------------------------------------------------------
 
 DOING = re.compile(r"(step|saving|loading|opening the session|evaluat\w+|resuming|reading a parameter) failed in step (\d+)|"
                    r"(connecting the|rendezvous with the other) ranks failed")
@@ -63,7 +64,7 @@ def check_text(job, rank, lost):
     errors = [part for part in re.split(r"(?m)^error: ", text)[1:]]
     check(errors, f"rank {rank} ended without an error: {text!r}")
     head = errors[0].split("\n")[0]
-    # Who comes late finds rank 0 gone already, and cannot know why.
+    # A rank that joins late finds rank 0 gone already, and cannot know why.
     check(re.search(rf"\brank {lost}\b", head) or "did not reach rank 0" in head, f"rank {rank} does not name rank {lost} as the lost one: {errors[0]}")
     doing = DOING.search(head)
     check(doing, f"rank {rank} does not say what it was doing, and in which step: {errors[0]}")
@@ -92,7 +93,8 @@ def check_survivors(job, lost, since, limit):
 
 
 def check_over(job, tidy=True):
-    """The whole job is gone, and has left nothing; not `tidy`: rank 0 could not take away the file through which ranks meet."""
+    """The whole job has ended and left nothing behind; not `tidy`: rank 0 could not remove the
+    rendezvous file."""
     check(job.wait(30), f"the job does not end: {job.processes()}; {job.errors()}")
     check(wait_for(lambda: not job.processes(), 2), f"processes {job.processes()} outlive the job")
     left = [path.name for path in (job.folder / "tmp").iterdir()]
@@ -160,11 +162,11 @@ def ask_to_stop(chaos, rng, job, moment):
     check_over(job, tidy=moment != "start")
 
 
-def molest(chaos, rng, job, moment):
+def disturb(chaos, rng, job, moment):
     kind = rng.choice(UntrustedPeers.KINDS)
     chaos.say(f"strangers who {kind} on the ports of {job.layout.ranks} ranks")
     check(job.find_ranks(), "the ranks do not start")
-    # Not the launcher: it holds the port open, but nobody is served there.
+    # Not the launcher: it holds the port open, but does not serve it.
     untrusted = UntrustedPeers([rank.pid for rank in job.ranks], kind, rng.random())
     try:
         ended = job.wait()

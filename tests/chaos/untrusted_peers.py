@@ -1,4 +1,4 @@
-"""Who has no business on a job's ports: connects and waits, sends junk, comes by the thousand."""
+"""Strangers on a job's ports: they connect and wait, send junk, or connect by the thousand."""
 
 import os
 import random
@@ -39,7 +39,7 @@ LOOPBACK = {"0100007F", "00000000000000000000000001000000"}
 
 
 class UntrustedPeers:
-    """A thread that molests every port of the processes as soon as it opens, until it is stopped."""
+    """A thread that connects to every port of the processes as soon as it opens, until it is stopped."""
 
     KINDS = ("wait", "junk", "many", "hello")
 
@@ -69,8 +69,8 @@ class UntrustedPeers:
             self._stop.wait(0.002)
 
     def _wants(self, port):
-        """Each new port at once, those that are open for a moment while ranks connect to each other, too; the first, rank 0's, again and
-        again."""
+        """Each new port at once, including ports open for a moment while ranks connect to each
+        other; the first one, rank 0's, repeatedly."""
         if port not in self._seen:
             self._seen.add(port)
             self._first = self._first or port

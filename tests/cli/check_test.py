@@ -1,4 +1,4 @@
-"""plait check: everything that is wrong with an experiment at once, each at its place, with what would be right."""
+"""plait check: all problems of an experiment at once, each with its place and the expected value."""
 
 import unittest
 
@@ -13,7 +13,7 @@ def with_layers(*layers):
 
 class Check(Case):
     def problems(self, toml, *overrides, **more):
-        """What `check` finds, as {path: problem}; each path once."""
+        """The problems that `check` finds, as {path: problem}; each path once."""
         self.write("t.toml", toml)
         outcome = self.plait("check", "t.toml", *overrides, "--json", **more)
         found = outcome.records[0]["problems"]

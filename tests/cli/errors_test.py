@@ -1,4 +1,4 @@
-"""What is said, and with which exit code, when something is wrong."""
+"""Error messages and exit codes."""
 
 import json
 import os

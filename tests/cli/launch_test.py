@@ -1,4 +1,4 @@
-"""The launcher with shells for workers: output, failures, signals, and that nobody is left behind."""
+"""The launcher with shells for workers: output, failures, signals, and no leftover processes."""
 
 import json
 import os

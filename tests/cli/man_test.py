@@ -1,4 +1,4 @@
-"""The manual page says what the program says: every verb and option, none that is not there."""
+"""The manual page agrees with the program: it has every verb and option, and no others."""
 
 import re
 import shutil
@@ -37,7 +37,7 @@ class Page(Case):
         return {name for head in heads for name in re.split(r"[,=]", head)}
 
     def options(self, *verbs):
-        """With those of the verb's own verbs."""
+        """Including the options of the verb's subcommands."""
         text = self.help_of(*verbs)
         found = self.listed(text, "Options") - {"-h", "--help"}
         for inner in self.listed(text, "Subcommands") if verbs else ():

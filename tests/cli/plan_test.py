@@ -118,7 +118,8 @@ class Plan(Case):
 
 
 class Page(Case):
-    """What examples/README.md shows is what the command that it names makes. Where this fails for a reason, put in what is found."""
+    """examples/README.md shows the output of the command that it names. After an intended change,
+    paste the new output there."""
 
     def figures(self, words):
         plan = self.expect(0, "plan", PIPELINES, *words.split(), "run.device=reference", "--json").records[0]

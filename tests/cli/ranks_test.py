@@ -1,4 +1,4 @@
-"""plait run on several ranks: those it starts itself, and those that another launcher starts."""
+"""plait run on several ranks, started by itself or by another launcher."""
 
 import json
 import os

@@ -210,7 +210,8 @@ class Checkpoints(Case):
 
 
 class Evaluated(Case):
-    """The figures at the end of a run are those of the run's last evaluation: measured once, on as much as the run measures."""
+    """The metrics at the end of a run come from its last evaluation: measured once, on the same
+    number of samples as during the run."""
 
     def evaluations(self):
         lines = [json.loads(line) for line in (self.folder / "r/metrics.ndjson").read_text().splitlines()]

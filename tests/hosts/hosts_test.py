@@ -1,4 +1,5 @@
-"""Ranks on several machines: within one they exchange through its memory, between them over the network."""
+"""Ranks on several machines: they communicate through shared memory inside a machine, and over the
+network between machines."""
 
 import json
 import os

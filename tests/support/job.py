@@ -1,4 +1,5 @@
-"""A training job of several ranks under watch: every process is known from outside, whoever started it."""
+"""A training job of several ranks under observation: the test knows every process, however it was
+started."""
 
 import json
 import math
@@ -140,7 +141,7 @@ class Job:
     # What it says. ---------------------------------------------------------------------------------------------------------------
 
     def records(self):
-        """What rank 0 printed, step by step."""
+        """The output of rank 0, step by step."""
         lines = read(self._file(0, "out")).splitlines()
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 

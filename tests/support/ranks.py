@@ -1,4 +1,5 @@
-"""What jobs of several ranks have in common that tests start: a model, and variables that say who a rank is."""
+"""Code shared by tests that start jobs of several ranks: a model, and the environment variables of a
+rank."""
 
 import os
 import re

@@ -87,7 +87,7 @@ class TorchRanks(Contestant):
 
 
 def held_by_ranks(bench, ranks, *arguments):
-    """What each rank of a short run says that it holds: one object a rank."""
+    """The memory that each rank of a short run reports: one object per rank."""
     common = {"PLAIT_WORLD_SIZE": str(ranks), "PLAIT_LOCAL_WORLD_SIZE": str(ranks)}
     common["PLAIT_RENDEZVOUS"] = f"127.0.0.1:{free_port()}"
     with tempfile.NamedTemporaryFile("w", prefix="plait-bench-") as secret:  # mode 0600

@@ -58,7 +58,7 @@ def main():
     batches = [b for b in batches if len(b[1]) == options.batch]
 
     def agreed(count):
-        """What rank 0 says, on every rank."""
+        """The value of rank 0, on every rank."""
         told = torch.tensor([count])
         dist.broadcast(told, 0)
         return int(told)

@@ -1,4 +1,4 @@
-"""What the PyTorch peers share: a tuned process, MNIST as tensors, models."""
+"""Code shared by the PyTorch peers: a tuned process, MNIST as tensors, models."""
 
 import gzip
 import json
