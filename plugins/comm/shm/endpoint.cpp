@@ -58,10 +58,10 @@ void GroupEndpoint::rendezvous(const Store& store, double seconds) {
   const auto deadline = after(seconds);
   const uint32_t own = members_.rank;
   own == 0 ? publish_file(store) : open_file(store);
-  RankState& line = file_->rank_state(own);
+  RankState& state = file_->rank_state(own);
   uint32_t expected = kExpected;
-  ProcessMonitor::record_process(line);
-  if (!line.presence.compare_exchange_strong(expected, kJoined))
+  ProcessMonitor::record_process(state);
+  if (!state.presence.compare_exchange_strong(expected, kJoined))
     fail(PLAIT_ERR_PEER, members_.head() + ": " + members_.names[own] +
                              " has joined already; give each rank its own number");
   wake(0);

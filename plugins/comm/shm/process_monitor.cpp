@@ -30,20 +30,20 @@ ProcessMonitor::~ProcessMonitor() {
     if (fd >= 0) close(fd);
 }
 
-void ProcessMonitor::record_process(RankState& line) {
-  line.process = static_cast<uint64_t>(getpid());
-  line.pid_namespace = pid_namespace();
+void ProcessMonitor::record_process(RankState& state) {
+  state.process = static_cast<uint64_t>(getpid());
+  state.pid_namespace = pid_namespace();
 }
 
 void ProcessMonitor::start(File& file, uint32_t rank, uint32_t size) {
   const uint64_t space = pid_namespace();
   fds_.assign(size, -1);
   for (uint32_t r = 0; r < size; ++r) {
-    const RankState& line = file.rank_state(r);
-    if (r == rank || space == 0 || line.pid_namespace != space ||
-        line.process == static_cast<uint64_t>(getpid()))
+    const RankState& state = file.rank_state(r);
+    if (r == rank || space == 0 || state.pid_namespace != space ||
+        state.process == static_cast<uint64_t>(getpid()))
       continue;
-    fds_[r] = open_process(line.process);
+    fds_[r] = open_process(state.process);
   }
 }
 

@@ -16,7 +16,7 @@ class ProcessMonitor {
   ProcessMonitor& operator=(const ProcessMonitor&) = delete;
 
   // Records in the rank's state which process it is.
-  static void record_process(RankState& line);
+  static void record_process(RankState& state);
   // Watches the members. A member that cannot be watched (thread of this process, other PID name
   // space, old kernel) counts as alive.
   void start(File& file, uint32_t rank, uint32_t size);
