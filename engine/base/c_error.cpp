@@ -6,7 +6,8 @@
 
 namespace {
 
-// What is returned when there is no memory for an error: made beforehand, handed out to everybody, never freed, never written.
+// The error returned when there is no memory for a new one: allocated in advance, shared by all
+// callers, never freed and never written.
 struct OutOfMemory {
   plait_error error;
   OutOfMemory() {
@@ -51,7 +52,7 @@ plait_error* to_c(const Error& error) noexcept {
 
 void free_c_error(plait_error* error) noexcept {
   if (error == out_of_memory()) return;
-  // Link by link: a long chain must not become a deep recursion.
+  // A loop rather than recursion, so that a long chain cannot overflow the stack.
   std::unique_ptr<plait_error> rest(error);
   while (rest) rest = std::unique_ptr<plait_error>(rest->cause.release());
 }
@@ -62,7 +63,7 @@ Error from_c(plait_error* error) {
     plait_error* error;
     ~Free() { free_c_error(error); }
   } const owned{error};
-  // From the last cause to the first; no sane chain is longer than this, and an insane one must not become a recursion.
+  // From the last cause to the first. The limit keeps a corrupt chain from recursing without end.
   constexpr size_t kMaxLinks = 64;
   std::vector<const plait_error*> links;
   for (const plait_error* e = error; e && links.size() < kMaxLinks; e = e->cause.get())
@@ -90,7 +91,7 @@ plait_error* current_c_error() noexcept {
   } catch (const std::exception& e) {
     return new_c_error(PLAIT_ERR_INTERNAL, e.what(), PLAIT_NTS, nullptr);
   } catch (...) {
-    return new_c_error(PLAIT_ERR_INTERNAL, "[engine] an exception that is no std::exception",
+    return new_c_error(PLAIT_ERR_INTERNAL, "[engine] an exception that is not a std::exception",
                        PLAIT_NTS, nullptr);
   }
 }

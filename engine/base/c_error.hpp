@@ -1,4 +1,4 @@
-// The plait_error object of the C border, and the way between it and plait::Error.
+// The plait_error object of the C ABI, and its conversion to and from plait::Error.
 #pragma once
 
 #include <plait/base.h>
@@ -14,12 +14,13 @@ struct plait_error {
   uint32_t code = PLAIT_ERR_INTERNAL;
   std::string text;
   std::unique_ptr<plait_error> cause;
-  mutable std::string full;  // the whole chain as one text, made when first asked for
+  mutable std::string full;  // the whole chain as one text, built on first use
 };
 
 namespace plait {
 
-// Never NULL: when memory is short it returns one static error (PLAIT_ERR_MEMORY), which free_c_error() knows.
+// Never NULL: when memory is short it returns one static error (PLAIT_ERR_MEMORY), which
+// free_c_error() recognises.
 plait_error* new_c_error(uint32_t code, const char* text, uint64_t size,
                          plait_error* cause) noexcept;
 plait_error* to_c(const Error& error) noexcept;
@@ -28,11 +29,11 @@ void free_c_error(plait_error* error) noexcept;  // NULL is fine
 // Consumes the error.
 Error from_c(plait_error* error);
 
-// Throws what a plugin returned, if it returned an error: the text becomes "[plugin NAME] CALL failed", with the plugin's own
-// error as cause. Consumes it.
+// Throws if a plugin returned an error: the text becomes "[plugin NAME] CALL failed", with the
+// plugin's own error as cause. Consumes the error.
 void check_plugin(plait_error* error, const std::string& plugin, const std::string& call);
 
-// Runs f(); what it throws becomes a plait_error. For the bodies of C functions.
+// Runs f() and converts an exception to a plait_error. For the bodies of C functions.
 template <class F>
 plait_error* guard_c(F&& f) noexcept;
 

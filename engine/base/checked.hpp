@@ -1,4 +1,4 @@
-// Arithmetic on sizes that cannot wrap around unseen.
+// Checked arithmetic on sizes: an overflow is an error.
 #pragma once
 
 #include <concepts>
@@ -13,8 +13,9 @@ namespace plait {
 template <class T>
 concept CheckedInt = std::same_as<T, uint64_t> || std::same_as<T, int64_t>;
 
-// a op b; throws `code` (PLAIT_ERR_INVALID for a caller's number, PLAIT_ERR_DATA for a file's) with `what` in the text when
-// the result does not fit: checked_mul(rows, columns, "elements of 'fc1.weight'").
+// a op b. If the result does not fit, throws `code` (PLAIT_ERR_INVALID for a caller's number,
+// PLAIT_ERR_DATA for a number from a file) with `what` in the text: checked_mul(rows, columns,
+// "elements of 'fc1.weight'").
 template <CheckedInt T>
 T checked_add(T a, T b, const std::string& what, uint32_t code = PLAIT_ERR_INVALID);
 template <CheckedInt T>
@@ -22,7 +23,7 @@ T checked_sub(T a, T b, const std::string& what, uint32_t code = PLAIT_ERR_INVAL
 template <CheckedInt T>
 T checked_mul(T a, T b, const std::string& what, uint32_t code = PLAIT_ERR_INVALID);
 
-// The same number in another type, or an error.
+// Converts the number to another type; an error if it does not fit.
 template <std::integral To, std::integral From>
 To checked_cast(From value, const std::string& what, uint32_t code = PLAIT_ERR_INVALID);
 

@@ -1,4 +1,4 @@
-// Time.
+// Clocks and time stamps.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace plait {
 
-uint64_t monotonic_ns();  // never goes back
+uint64_t monotonic_ns();  // never decreases
 double unix_seconds();    // wall clock
 // "20260131-235959", UTC: for names of files and folders.
 std::string utc_stamp(double unix_seconds);

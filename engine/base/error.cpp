@@ -52,7 +52,7 @@ std::string human_bytes(uint64_t bytes) {
 }
 
 unsigned edit_distance(std::string_view a, std::string_view b) {
-  // Two rows of the Levenshtein table; names are short, so no further cleverness.
+  // Two rows of the Levenshtein table; names are short, so this is fast enough.
   std::vector<unsigned> previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) previous[j] = static_cast<unsigned>(j);
   for (size_t i = 1; i <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// The engine's one exception class. It becomes a plait_error at the C border, and a plugin's plait_error becomes one.
+// The engine's only exception class. It is converted to and from plait_error at the C ABI.
 #pragma once
 
 #include <plait/base.h>
@@ -11,7 +11,8 @@
 
 namespace plait {
 
-// Code (PLAIT_ERR_*), text, and the error that caused this one. Texts read `[part] what, found, expected; where; what to do`.
+// Code (PLAIT_ERR_*), text, and the error that caused this one. Texts read `[part] what, found,
+// expected; where; what to do`.
 class Error : public std::exception {
  public:
   Error(uint32_t code, std::string text, std::shared_ptr<const Error> cause = nullptr)
@@ -20,7 +21,7 @@ class Error : public std::exception {
   uint32_t code() const { return code_; }
   const std::string& text() const { return text_; }
   const std::shared_ptr<const Error>& cause() const { return cause_; }
-  // This text and those of all causes, each on a line of its own.
+  // This text and the texts of all causes, one per line.
   std::string full_text() const;
 
  private:
@@ -37,12 +38,14 @@ class Error : public std::exception {
 [[noreturn]] void fail_data(std::string text);
 [[noreturn]] void fail_io(std::string what, int error_number);  // adds strerror
 [[noreturn]] void fail_internal(std::string text);
-// Wraps the exception in flight: same code, `text` in front, the old one as cause.
+// Rethrows the exception in flight with the same code: `text` is the new text, the old error its
+// cause.
 [[noreturn]] void rethrow_with(std::string text);
 
-// "12 MiB" style sizes and joined lists for messages.
+// Human-readable sizes such as "12 MiB".
 std::string human_bytes(uint64_t bytes);
-// The candidate nearest to `word` by edit distance, or "" when none is near (distance > max(2, len/3)).
+// The candidate nearest to `word` by edit distance, or "" when none is near (distance > max(2,
+// len/3)).
 template <class Range>
 std::string nearest(const std::string& word, const Range& candidates);
 unsigned edit_distance(std::string_view a, std::string_view b);

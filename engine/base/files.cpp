@@ -1,4 +1,5 @@
-// What FileSystem can do with its own virtual functions, and the texts of paths.
+// The parts of FileSystem that are built on its own virtual functions, and helpers for path
+// strings.
 #include "engine/base/files.hpp"
 
 #include <unistd.h>
@@ -15,7 +16,7 @@ void FileSystem::make_folders(const std::string& path) {
   try {
     make_folder(path);
   } catch (const Error&) {
-    if (!is_folder(path)) throw;  // somebody else may have been faster
+    if (!is_folder(path)) throw;  // another process may have created it first
   }
 }
 
@@ -52,8 +53,8 @@ void fail_truncated(const std::string& path, uint64_t at, uint64_t wanted, uint6
            "when it was opened: %s",
            path.c_str(), static_cast<unsigned long long>(at),
            static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(size),
-           wanted > size ? "the read goes beyond its end"
-                         : "something else has cut it short; copy it again"));
+           wanted > size ? "the read extends past its end"
+                         : "it was truncated meanwhile; copy it again"));
 }
 
 bool is_absolute(std::string_view path) { return !path.empty() && path.front() == '/'; }

@@ -1,4 +1,4 @@
-// The machine's own file system.
+// The POSIX implementation of FileSystem.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -135,7 +135,7 @@ class PosixFiles final : public FileSystem {
   }
   void rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0)
-      fail_path(("rename to '" + to + "' what was").c_str(), from, errno);
+      fail_path(("rename to '" + to + "' the path").c_str(), from, errno);
   }
   void sync_folder(const std::string& path) override {
     const Descriptor folder(path, O_RDONLY | O_DIRECTORY, "open the folder");

@@ -1,4 +1,5 @@
-// XXH3 hashes: of bytes, of files, of names. The values are the same on every machine and for ever.
+// XXH3 hashes of bytes, files and names. The values are the same on every machine and must never
+// change.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ class FileSystem;
 struct Hash128 {
   uint64_t high = 0, low = 0;
   bool operator==(const Hash128&) const = default;
-  // 32 hexadecimal digits, high half first: as `xxh128sum` prints it.
+  // 32 hexadecimal digits, high half first, as `xxh128sum` prints it.
   std::string hex() const;
 };
 
@@ -28,7 +29,7 @@ std::string hex64(uint64_t value);
 // The id of a name (a parameter, a layer) in random streams.
 inline uint64_t name_hash(std::string_view name) { return hash64(name); }
 
-// A hash fed piece by piece; both digests may be asked for at any time.
+// An incremental hash; both digests may be read at any time.
 class Hasher {
  public:
   Hasher();
@@ -45,7 +46,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-// Of a file's content. Errors: PLAIT_ERR_IO naming the path.
+// Hash of a file's content. Errors: PLAIT_ERR_IO naming the path.
 Hash128 hash128_file(FileSystem& files, const std::string& path);
 
 }  // namespace plait

@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-// Bytes of the well-formed UTF-8 character at text[i], or 0.
+// Number of bytes of the well-formed UTF-8 character at text[i], or 0.
 size_t utf8_length(std::string_view text, size_t i) {
   const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
   const unsigned char lead = byte(i);

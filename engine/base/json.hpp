@@ -1,4 +1,4 @@
-// Writes JSON text, with commas and quotes in the right places.
+// Writes JSON text and places commas and quotes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace plait {
 
-// "text" with quotes and escapes; bytes that are no UTF-8 become U+FFFD.
+// "text" with quotes and escapes; bytes that are not valid UTF-8 become U+FFFD.
 std::string json_quote(std::string_view text);
 
 class JsonWriter {
@@ -30,7 +30,7 @@ class JsonWriter {
   JsonWriter& value(uint32_t v) { return raw(std::to_string(v)); }
   JsonWriter& value(double v);  // not finite: the texts "nan", "inf", "-inf"
   JsonWriter& null() { return raw("null"); }
-  // A value that is JSON already.
+  // Adds a value that is already JSON.
   JsonWriter& raw(std::string_view json);
 
   template <class T>

@@ -40,10 +40,10 @@ void Log::write(uint32_t level, std::string_view text) noexcept {
       for (const Listener& l : listeners_)
         if (l.id != kGone) l.sink(level, text);
   } catch (...) {
-    // There is nobody left to tell.
+    // A failing sink cannot be reported anywhere.
   }
   writer_.store({}, std::memory_order_relaxed);
-  sweep();  // what was taken away by a sink
+  sweep();  // listeners that were removed by a sink
 }
 
 }  // namespace plait

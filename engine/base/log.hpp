@@ -1,4 +1,4 @@
-// The log: one sink, one level. An engine owns one; nothing is global.
+// The log: one sink, one level. Each engine owns one; there is no global log.
 #pragma once
 
 #include <plait/base.h>
@@ -14,7 +14,8 @@
 
 namespace plait {
 
-// Thread-safe. The sink is called by one thread at a time, with one line that has no newline at its end.
+// Thread-safe. The sink is called by one thread at a time, with one line without a trailing
+// newline.
 class Log {
  public:
   using Sink = std::function<void(uint32_t level, std::string_view text)>;
@@ -33,12 +34,15 @@ class Log {
            (level >= PLAIT_LOG_INFO && n_listeners_.load(std::memory_order_relaxed) > 0);
   }
 
-  // A second reader of every line of PLAIT_LOG_INFO and above, whatever the level for the sink (a run's log file). Returns an id for
-  // unlisten(). Called like the sink, one at a time. Both may be called from a sink, which may open and close what listens.
+  // Adds a listener for every line of PLAIT_LOG_INFO and above, whatever the sink's level (used for
+  // a run's log file). Returns an id for unlisten(). Listeners are called like the sink, one at a
+  // time. Both functions may be called from inside a sink, which may open and close an object that
+  // listens.
   int listen(Sink listener);
   void unlisten(int id);
 
-  // Never throws: a sink that does is switched off for that line. A line that a sink causes, by calling the engine, is dropped.
+  // Never throws: if the sink throws, it is disabled for that line. A line logged from inside a
+  // sink (by calling the engine) is dropped.
   void write(uint32_t level, std::string_view text) noexcept;
   void debug(std::string_view text) noexcept { write(PLAIT_LOG_DEBUG, text); }
   void info(std::string_view text) noexcept { write(PLAIT_LOG_INFO, text); }
@@ -48,16 +52,16 @@ class Log {
  private:
   static constexpr int kGone = -1;
   struct Listener {
-    int id;  // kGone: taken away while the list was walked through
+    int id;  // kGone: removed during the iteration
     Sink sink;
   };
 
   void sweep();
 
   std::recursive_mutex mutex_;
-  std::atomic<std::thread::id> writer_{};  // who is inside write()
+  std::atomic<std::thread::id> writer_{};  // the thread inside write()
   Sink sink_;
-  std::list<Listener> listeners_;  // a list: one may be added while it is walked through
+  std::list<Listener> listeners_;  // a list: listeners may be added during the iteration
   int next_listener_ = 0;
   std::atomic<int> n_listeners_{0};
   std::atomic<uint32_t> level_{PLAIT_LOG_INFO};

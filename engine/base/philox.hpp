@@ -1,5 +1,6 @@
-// Counter-based random numbers: Philox4x32 with 10 rounds (Salmon et al., SC 2011). A pure function of counter and key, so that a
-// number depends on what it is for and never on who asks, or when.
+// Counter-based random numbers: Philox4x32 with 10 rounds (Salmon et al., SC 2011). A pure function
+// of counter and key, so a number depends only on its purpose, never on the caller or the time of
+// the call.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// The same from 64-bit words: counter (low, high), key.
+// The same with 64-bit words: counter (low, high), key.
 constexpr std::array<uint32_t, 4> philox(uint64_t low, uint64_t high, uint64_t key) {
   return philox({static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
                  static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)},

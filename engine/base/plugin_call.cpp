@@ -17,7 +17,7 @@ Error plugin_exception(const PluginCall& at) {
   } catch (const std::exception& e) {
     what = std::string("threw: ") + e.what();
   } catch (...) {
-    what = "threw what is no std::exception";
+    what = "threw something that is not a std::exception";
   }
   const std::string plugin = at.plugin.empty() ? "" : "[plugin " + std::string(at.plugin) + "] ";
   return {code, plugin + at.function + "() of " + at.kind + " '" + std::string(at.item) + "' " +

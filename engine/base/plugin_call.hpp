@@ -1,5 +1,6 @@
-// Calls into plugins, where an exception could unwind into the engine. The ABI lets none out of a plugin; one that gets out all the
-// same is an error like any other, which says whose it is. A call that returns costs no more than it did.
+// Calls into plugins, where an exception could unwind into the engine. The ABI forbids plugins to
+// let exceptions out; one that escapes anyway becomes an ordinary error that names the plugin. A
+// call that returns normally has no overhead.
 #pragma once
 
 #include <plait/plugin.h>
@@ -11,21 +12,21 @@
 
 namespace plait {
 
-// A call as messages name it: "[plugin X] build() of layer 'Y'". Borrowed for the call.
+// The name of a call in messages: "[plugin X] build() of layer 'Y'". Borrowed for the call.
 struct PluginCall {
-  std::string_view plugin;  // "": the message begins with the function
+  std::string_view plugin;  // "": the message begins with the function name
   const char* function;     // "build"
   const char* kind;
   std::string_view item;
 };
 
-// What is in flight as the error that the plugin should have returned: PLAIT_ERR_PLUGIN, or PLAIT_ERR_MEMORY. Only inside a catch
-// block.
+// Converts the exception in flight to the error that the plugin should have returned:
+// PLAIT_ERR_PLUGIN, or PLAIT_ERR_MEMORY. Only inside a catch block.
 Error plugin_exception(const PluginCall& at);
 plait_error* plugin_exception_to_c(const PluginCall& at) noexcept;
 void log_plugin_exception(const plait_host* host, const PluginCall& at) noexcept;
 
-// Of functions that return a plait_error.
+// For functions that return a plait_error.
 template <class F>
 plait_error* try_plugin(const PluginCall& at, F&& f) noexcept {
   try {
@@ -35,7 +36,7 @@ plait_error* try_plugin(const PluginCall& at, F&& f) noexcept {
   }
 }
 
-// Of functions that return what they are asked for.
+// For functions that return their result directly.
 template <class F>
 auto call_plugin(const PluginCall& at, F&& f) -> decltype(f()) {
   try {
@@ -45,8 +46,8 @@ auto call_plugin(const PluginCall& at, F&& f) -> decltype(f()) {
   }
 }
 
-// Of functions that take leave and return nothing: close(), release(), abort(). An exception goes to the log of `host`, where there
-// is one.
+// For clean-up functions that return nothing: close(), release(), abort(). An exception is written
+// to the log of `host`, if there is one.
 template <class F>
 void call_plugin_noexcept(const plait_host* host, const PluginCall& at, F&& f) noexcept {
   try {

@@ -1,4 +1,4 @@
-// Reading from the machine's own file system.
+// Reading from the POSIX file system.
 #include "engine/base/posix_read.hpp"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ Descriptor::~Descriptor() {
 }
 
 void Descriptor::close() {
-  // Never retried: after EINTR the descriptor is gone on Linux.
+  // Never retried: on Linux the descriptor is closed even after EINTR.
   const int fd = std::exchange(fd_, -1);
   if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_path("close", path_, errno);
 }
@@ -44,16 +44,16 @@ struct stat Descriptor::status() const {
 
 namespace {
 
-// The size of a plain file of at most max_bytes.
+// The size of a regular file of at most max_bytes.
 uint64_t plain_size(const Descriptor& file, uint64_t max_bytes) {
   const struct stat s = file.status();
   if (S_ISDIR(s.st_mode)) fail_path("read", file.path(), EISDIR);
   if (!S_ISREG(s.st_mode))
-    fail_data("[files] '" + file.path() + "' is no regular file; give a plain file");
+    fail_data("[files] '" + file.path() + "' is not a regular file; give a regular file");
   const auto size = static_cast<uint64_t>(s.st_size);
   if (size > max_bytes)
-    fail_data("[files] '" + file.path() + "' has " + human_bytes(size) + ", at most " +
-              human_bytes(max_bytes) + " are accepted here; check that it is the right file");
+    fail_data("[files] '" + file.path() + "' has " + human_bytes(size) + ", expected at most " +
+              human_bytes(max_bytes) + "; check that it is the right file");
   return size;
 }
 
@@ -114,7 +114,7 @@ std::unique_ptr<InputFile> open_file(const std::string& path, uint64_t max_bytes
 }
 
 std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
-  // Grows with what is read, so that neither a pipe nor a file in /proc needs to tell its size.
+  // Grows with the bytes read: pipes and files in /proc do not report their size.
   std::string content;
   char buffer[1 << 16];
   for (;;) {
@@ -124,8 +124,8 @@ std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
     if (n == 0) return content;
     content.append(buffer, static_cast<size_t>(n));
     if (content.size() > max_bytes)
-      fail_data("[files] '" + file.path() + "' has more than the " + human_bytes(max_bytes) +
-                " that are accepted here; check that it is the right file");
+      fail_data("[files] '" + file.path() + "' has more than " + human_bytes(max_bytes) +
+                ", the most accepted here; check that it is the right file");
   }
 }
 

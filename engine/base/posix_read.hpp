@@ -1,4 +1,5 @@
-// What files_posix.cpp and posix_read.cpp share: a descriptor, and the ways to read from one.
+// Shared by files_posix.cpp and posix_read.cpp: an owned descriptor, and functions that read from
+// one.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,7 +14,7 @@ namespace plait::posix {
 // PLAIT_ERR_NOT_FOUND for ENOENT, else PLAIT_ERR_IO: "[files] cannot <what> '<path>': <reason>".
 [[noreturn]] void fail_path(const char* what, const std::string& path, int number);
 
-// A descriptor that closes itself.
+// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags, const char* what);

@@ -43,7 +43,8 @@ bool starts_with(std::string_view text, std::string_view prefix) {
 bool ends_with(std::string_view text, std::string_view suffix) { return text.ends_with(suffix); }
 
 bool glob_match(std::string_view pattern, std::string_view text) {
-  // Only the last '*' seen needs to be remembered: an earlier one can do nothing that a later one cannot.
+  // Only the last '*' needs to be remembered: backtracking to an earlier one cannot match anything
+  // that the last one cannot.
   size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -1,4 +1,4 @@
-// Small tools for text.
+// Helpers for strings.
 #pragma once
 
 #include <string>
@@ -12,16 +12,18 @@ namespace plait {
 
 std::vector<std::string> split(std::string_view text,
                                char separator);  // "a||b" -> a, "", b; "" -> nothing
-std::string_view trim(std::string_view text);    // blanks at both ends
+std::string_view trim(std::string_view text);    // removes blanks at both ends
 bool starts_with(std::string_view text, std::string_view prefix);
 bool ends_with(std::string_view text, std::string_view suffix);
 
-// Whole-text match; * is any run of characters, ? any one.
+// Matches the whole text; * is any run of characters, ? any single one.
 bool glob_match(std::string_view pattern, std::string_view text);
 
-// The shortest decimal that reads back as the same double, always with '.', 'e', "inf" or "nan": "0.1", "1.0", "1e-08".
+// The shortest decimal that reads back as the same double, always with '.', 'e', "inf" or "nan":
+// "0.1", "1.0", "1e-08".
 std::string real_text(double value);
-// With a printf format for one double; not finite: as above, so that nobody reads "-nan".
+// Formats with a printf format for one double; values that are not finite as above, so "-nan" never
+// appears.
 std::string real_text(double value, const char* format);
 
 // "a, b, c".
@@ -37,7 +39,7 @@ std::string join(const Range& parts, std::string_view separator = ", ") {
   return all;
 }
 
-// The text as it may be printed on a terminal: control characters become \xNN.
+// The text in a form that is safe to print on a terminal: control characters become \xNN.
 std::string printable(std::string_view text);
 
 }  // namespace plait

@@ -40,7 +40,8 @@ void unbind_thread() noexcept {
     if (id > 0 && sched_getaffinity(id, sizeof one, &one) == 0) CPU_OR(&all, &all, &one);
   }
   closedir(threads);
-  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);  // a refusal costs speed only
+  // if refused, only speed suffers
+  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);
 }
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Threads of the engine's own.
+// Threads of the engine.
 #pragma once
 
 #include <functional>
@@ -6,11 +6,12 @@
 
 namespace plait {
 
-// A thread that no signal disturbs: those are the host's. Errors: PLAIT_ERR_IO.
+// Starts a thread with all signals blocked: signals belong to the host's threads. Errors:
+// PLAIT_ERR_IO.
 std::thread start_thread(std::function<void()> work);
 
-// Lets the calling thread run on every core that some thread of this process may use. A thread inherits the cores of who starts
-// it, and who computes may be bound to one.
+// Lets the calling thread run on every core that any thread of this process may use. A thread
+// inherits the affinity of the thread that starts it, which may be bound to one core.
 void unbind_thread() noexcept;
 
 }  // namespace plait

@@ -35,7 +35,7 @@ const char* plait_error_full_text(const plait_error* e) {
     }
     return e->full.c_str();
   } catch (...) {
-    return e->text.c_str();  // out of memory: at least the head of the chain
+    return e->text.c_str();  // out of memory: at least the first error of the chain
   }
 }
 void plait_error_free(plait_error* e) { plait::free_c_error(e); }

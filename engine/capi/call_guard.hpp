@@ -1,4 +1,5 @@
-// The tag [thread: owner] of plait.h, checked: one thread at a time inside an object. No lock, one atomic exchange per call.
+// Enforces the tag [thread: owner] of plait.h: one thread at a time inside an object. No lock, one
+// atomic exchange per call.
 #pragma once
 
 #include <atomic>
@@ -8,25 +9,27 @@
 
 namespace plait::capi {
 
-// Who is inside an object. Any thread.
+// The thread inside an object. Any thread.
 class CallGuard {
  public:
-  // May a call be made from a callback of another call on the same object?
+  // Whether a callback of one call may make another call on the same object.
   enum class Nested { kRefused, kAllowed };
 
-  // A call begins. `function` is a literal. Throws PLAIT_ERR_STATE when the object is taken. Returns whether this call is the
-  // outer one, which ends with end(); a nested one ends with end_nested().
+  // Begins a call. `function` is a literal. Throws PLAIT_ERR_STATE when the object is in use.
+  // Returns true for the outer call, which ends with end(); a nested call ends with end_nested().
   bool begin(const char* function, const char* what, const void* handle, Nested nested);
-  // True: close() was asked for while the call ran, and its caller now owns the object.
+  // True if close() was called while the call ran: the caller now owns the object.
   [[nodiscard]] bool end(const char* function) noexcept;
   void end_nested() noexcept { in_callback_ = true; }
 
-  // True: nobody is inside, the caller closes the object. False: the call in progress closes it when it ends.
+  // True: no call is in progress and the caller closes the object. False: the call in progress
+  // closes it when it ends.
   [[nodiscard]] bool close() noexcept {
     return running_.exchange(kClosing, std::memory_order_acq_rel) == nullptr;
   }
 
-  // While one lives, the host's callback runs: it may make the calls that allow it. Made by the thread inside.
+  // Exists while the host's callback runs, which may make the calls that allow nesting. Created by
+  // the thread inside.
   class Callback {
    public:
     explicit Callback(CallGuard& guard) : guard_(guard) { guard_.in_callback_ = true; }
@@ -40,15 +43,15 @@ class CallGuard {
 
  private:
   static constexpr const char kClosing[] = "close";
-  // A different address for each thread, cheaper to compare than its id.
+  // An address that is different for each thread; cheaper to compare than its id.
   static const void* me() noexcept {
     static thread_local char here;
     return &here;
   }
 
-  std::atomic<const char*> running_{nullptr};  // name of the function inside
+  std::atomic<const char*> running_{nullptr};  // name of the running function
   std::atomic<const void*> thread_{nullptr};   // me() of the thread inside; NULL before and after
-  bool in_callback_ = false;                   // of the thread inside alone
+  bool in_callback_ = false;                   // accessed only by the thread inside
 };
 
 inline bool CallGuard::begin(const char* function, const char* what, const void* handle,
@@ -58,7 +61,8 @@ inline bool CallGuard::begin(const char* function, const char* what, const void*
     thread_.store(me(), std::memory_order_relaxed);
     return true;
   }
-  // Only this thread can have left its own mark here, so another one's hurry does not matter.
+  // Only this thread can have stored its own address, so a concurrent store by another thread does
+  // not matter.
   const bool mine = thread_.load(std::memory_order_relaxed) == me();
   if (mine && in_callback_ && nested == Nested::kAllowed && inside != kClosing) {
     in_callback_ = false;
@@ -67,7 +71,8 @@ inline bool CallGuard::begin(const char* function, const char* what, const void*
   char address[32];
   __builtin_snprintf(address, sizeof address, "%p", handle);
   const std::string where = std::string("[capi] ") + function + "() on " + what + " " + address;
-  if (inside == kClosing) fail(PLAIT_ERR_STATE, where + ", which is being closed; use it no more");
+  if (inside == kClosing)
+    fail(PLAIT_ERR_STATE, where + ", which is being closed; do not use it any more");
   if (mine)
     fail(PLAIT_ERR_STATE, where + " from inside a callback of " + inside +
                               "() on the same one; call it after " + inside + "() has returned");
@@ -82,7 +87,8 @@ inline bool CallGuard::end(const char* function) noexcept {
   return !running_.compare_exchange_strong(function, nullptr, std::memory_order_acq_rel);
 }
 
-// One call of the C API on an object that has `guard`. Deletes the object at its end when closing was asked for meanwhile.
+// One call of the C API on an object that has a member `guard`. Deletes the object at the end if
+// close() was called meanwhile.
 template <class Object>
 class ApiCall {
  public:

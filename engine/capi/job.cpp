@@ -1,4 +1,4 @@
-// Jobs: who this rank is.
+// Jobs: this rank and its peers.
 #include <cstdlib>
 
 #include "engine/capi/objects.hpp"
@@ -11,7 +11,7 @@ namespace {
 int32_t number(uint32_t value, const char* what) {
   if (value > INT32_MAX)
     fail_invalid(std::string("[capi] plait_job_options.") + what + " is " + std::to_string(value) +
-                 ", which is no number of ranks");
+                 ", which is not a valid number of ranks");
   return static_cast<int32_t>(value);
 }
 

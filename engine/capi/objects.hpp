@@ -1,4 +1,4 @@
-// What the handles of plait.h stand for. Each object keeps alive what it was made from.
+// The objects behind the handles of plait.h. Each keeps the objects alive that it was made from.
 #pragma once
 
 #include <plait/plait.h>
@@ -22,7 +22,8 @@
 
 namespace plait::capi {
 
-// The log comes first: the registry writes to it until it is closed. Whoever holds shared_registry() holds all of this.
+// The log is the first member because the registry writes to it until it is closed. A copy of
+// shared_registry() keeps all of this alive.
 struct EngineState {
   Log log;
   FileSystem& files = FileSystem::posix();
@@ -37,11 +38,12 @@ inline std::shared_ptr<plugin::Registry> shared_registry(
 
 // A text argument: pointer and length, or NUL-terminated. `what` names it in the error.
 std::string text_argument(const char* data, uint64_t size, const char* what);
-// Throws PLAIT_ERR_INVALID when a pointer that must be there is NULL.
+// Throws PLAIT_ERR_INVALID if a required pointer is NULL.
 void require(const void* pointer, const char* what);
 plait_text* new_text(std::string text);
 
-// Sizes that the host's structs had in ABI 1, the least that is ever accepted: up to the last member of then. They never change.
+// Sizes of the host's structs in ABI 1 (up to their last member at that time), the smallest that is
+// ever accepted. They never change.
 #define PLAIT_V1_SIZE(type, last) (offsetof(type, last) + sizeof(type::last))
 inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, data_folder),
                         kExperimentOptionsV1 = PLAIT_V1_SIZE(plait_experiment_options, reserved),
@@ -51,7 +53,8 @@ inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, d
                         kFeedV1 = offsetof(plait_feed, tensor) + sizeof(void*);
 #undef PLAIT_V1_SIZE
 
-// An options struct of the caller, as large as this version knows it: shorter ones are filled up with zeros. NULL gives zeros.
+// The caller's options struct in the size of this version: missing members are zero. NULL gives
+// zeros.
 template <class Options>
 Options read_options(const Options* given, size_t v1_size, const char* what) {
   Options all{};
@@ -59,7 +62,7 @@ Options read_options(const Options* given, size_t v1_size, const char* what) {
   if (!given) return all;
   if (given->struct_size < v1_size)
     fail_invalid(std::string("[capi] ") + what + ".struct_size is " +
-                 std::to_string(given->struct_size) + ", the smallest ever valid is " +
+                 std::to_string(given->struct_size) + ", expected at least " +
                  std::to_string(v1_size) + "; set it to sizeof");
   const size_t n = given->struct_size < sizeof all ? given->struct_size : sizeof all;
   __builtin_memcpy(&all, given, n);
@@ -94,7 +97,7 @@ struct plait_plan {
   std::shared_ptr<plait::capi::EngineState> engine;
   std::shared_ptr<const plait::plan::Plan> plan;
   std::vector<std::string> overrides;
-  plait::runtime::Job job;  // of the rank that the plan is for
+  plait::runtime::Job job;  // the job of the rank that the plan is made for
 };
 
 struct plait_session {

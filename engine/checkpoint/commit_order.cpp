@@ -17,7 +17,7 @@ bool later(const Commit& a, const Commit& b) {
   return a.number != b.number ? a.number > b.number : higher_step(a, b);
 }
 
-// The value of `key` in lines of the form `"key": value,`; "" when it is not there.
+// The value of `key` in lines of the form `"key": value,`; "" when absent.
 std::string_view value_of(std::string_view lines, std::string_view key) {
   const std::string wanted = "\"" + std::string(key) + "\": ";
   const size_t at = lines.find(wanted);
@@ -36,8 +36,9 @@ int64_t number_of(std::string_view lines, std::string_view key) {
   return number;
 }
 
-// Looks for the three values alone, as manifest_text() lays them out: what bears its checksum is what was written, and every save
-// comes by here, so it should cost neither a parse of all tensors nor a parser's memory.
+// Searches the text for the three values instead of parsing it: a manifest with a valid checksum
+// has exactly the layout of manifest_text(), and every save calls this, so it should not parse all
+// tensors or allocate a parser.
 void read_lineage(std::string_view body, Commit& commit) {
   constexpr std::string_view kBegin = "\n  \"lineage\": {";
   const size_t at = body.find(kBegin);
@@ -58,14 +59,15 @@ Commit read_commit(FileSystem& files, const std::string& folder, const Checkpoin
     read_lineage(unseal_manifest(text, path), commit);
     commit.readable = true;
   } catch (const Error&) {
-    // Whoever opens it tells why it can't be read.
+    // The error is reported when the checkpoint is opened.
   }
   return commit;
 }
 
 void mark_stale(std::vector<Commit>& commits) {
   std::sort(commits.begin(), commits.end(), later);
-  std::vector<const Commit*> lineages;  // one commit of each that is later than the one looked at
+  // of each lineage, one commit that is later than the current one
+  std::vector<const Commit*> lineages;
   for (Commit& c : commits) {
     if (!c.readable) continue;
     bool known = false;
@@ -75,7 +77,7 @@ void mark_stale(std::vector<Commit>& commits) {
       else if (c.step > t->from)
         c.stale = true;
     }
-    // An engine that knew no lineages went on from the newest, so it left nothing stale.
+    // An engine without lineages always continued from the newest checkpoint, so nothing is stale.
     if (!known && !c.lineage.empty()) lineages.push_back(&c);
   }
 }

@@ -8,7 +8,7 @@ namespace plait::checkpoint {
 
 namespace {
 
-// In the reference's order; ours in the third column.
+// In the order of the reference implementation; Plait's type is in the third column.
 constexpr DtypeInfo kFacts[] = {
     {"BOOL", 8, PLAIT_BOOL}, {"F4", 4, 0},           {"F6_E2M3", 6, 0},
     {"F6_E3M2", 6, 0},       {"U8", 8, PLAIT_U8},    {"I8", 8, 0},

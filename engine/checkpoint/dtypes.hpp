@@ -11,7 +11,7 @@ struct DtypeInfo {
   unsigned bits;
   uint32_t dtype;  // PLAIT_*; 0: Plait has no such type
 };
-const DtypeInfo* dtype_info(std::string_view name);  // NULL when the format has none
+const DtypeInfo* dtype_info(std::string_view name);  // NULL if the format does not define it
 int dtype_order(uint32_t dtype);  // the reference writer's rank; -1 for an unknown id
 
 }  // namespace plait::checkpoint

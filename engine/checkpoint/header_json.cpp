@@ -1,4 +1,5 @@
-// The JSON of a header, read by a state machine over JSON events: nothing is built that is not kept.
+// The JSON of a header, read by a state machine over parser events: nothing is built that is not
+// kept.
 #include "engine/checkpoint/header_json.hpp"
 
 #include <nlohmann/json.hpp>
@@ -11,9 +12,9 @@ namespace plait::checkpoint {
 
 namespace {
 
-// Where in the header the parser is.
+// The parser's position in the header.
 enum class Place { kStart, kRoot, kMetadata, kTensor, kShape, kOffsets, kEnd };
-// What the next value must be.
+// The kind of value expected next.
 enum class Want {
   kNothing,
   kTensorObject,
@@ -33,7 +34,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return refuse("a boolean"); }
   bool number_integer(number_integer_t) override { return refuse("a negative number"); }
   bool number_float(number_float_t, const string_t&) override {
-    return refuse("a number that is no 64-bit integer");
+    return refuse("a number that is not a 64-bit integer");
   }
   bool binary(binary_t&) override { return refuse("binary data"); }
   bool number_unsigned(number_unsigned_t value) override;
@@ -45,7 +46,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override;
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& e) override {
-    return stop(strf("is no JSON at byte %zu (%s)", position, e.what()));
+    return stop(strf("is not JSON at byte %zu (%s)", position, e.what()));
   }
 
  private:
@@ -245,15 +246,15 @@ void read_header_json(std::string_view text, SafetensorsHeader& out, const std::
   try {
     good = nlohmann::json::sax_parse(text.begin(), text.end(), &events);
   } catch (const nlohmann::json::exception& e) {
-    fail_data("[safetensors] " + where + ": the header is no JSON (" + e.what() + ")");
+    fail_data("[safetensors] " + where + ": the header is not JSON (" + e.what() + ")");
   }
   if (good) return;
-  // Some problems name the tensor, others only say what the header does.
-  std::string problem = events.problem().empty() ? "is no JSON" : events.problem();
+  // Some problems name the tensor; others need "the header" as subject.
+  std::string problem = events.problem().empty() ? "is not JSON" : events.problem();
   if (starts_with(problem, "is ") || starts_with(problem, "has "))
     problem = "the header " + problem;
   fail_data("[safetensors] " + where + ": " + problem +
-            "; is the file whole, and what it claims to be?");
+            "; check that the file is complete and a safetensors file");
 }
 
 }  // namespace plait::checkpoint

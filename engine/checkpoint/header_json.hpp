@@ -8,8 +8,8 @@
 
 namespace plait::checkpoint {
 
-// Fills metadata and tensors, in the text's order and with types and kinds of values checked; what the numbers mean together
-// is not. Errors: PLAIT_ERR_DATA naming `where`.
+// Fills metadata and tensors in the order of the text and checks types of values; whether the
+// numbers are consistent is checked elsewhere. Errors: PLAIT_ERR_DATA naming `where`.
 void read_header_json(std::string_view text, SafetensorsHeader& out, const std::string& where);
 
 }  // namespace plait::checkpoint

@@ -69,9 +69,10 @@ std::string seal_manifest(std::string body) {
 }
 
 std::string manifest_text(const Manifest& manifest) {
-  // Not parsed into values: theirs is a destructor that ends the process when memory is short.
+  // Only validated, not parsed into values: nlohmann's destructor ends the process when memory is
+  // short.
   if (!starts_with(manifest.state.extra, "{") || !nlohmann::json::accept(manifest.state.extra))
-    fail_internal("[checkpoint] the extra state is no JSON object: '" +
+    fail_internal("[checkpoint] the extra state is not a JSON object: '" +
                   manifest.state.extra.substr(0, 80) + "'");
   JsonWriter json(true);
   json.object().field("format_version", kFormatVersion);
@@ -108,12 +109,12 @@ std::string_view unseal_manifest(std::string_view text, const std::string& where
   const auto bad = [&where](const char* what) {
     fail_data("[checkpoint] " + where + ": the manifest " + what + kDamageHint);
   };
-  if (text.size() < kSealBytes) bad("is cut off");
+  if (text.size() < kSealBytes) bad("is truncated");
   const std::string_view body = text.substr(0, text.size() - kSealBytes);
   const std::string_view seal = text.substr(body.size());
   if (seal.substr(0, kSealBegin.size()) != kSealBegin ||
       seal.substr(kSealBytes - kSealEnd.size()) != kSealEnd)
-    bad("does not end in its checksum: it is cut off or damaged");
+    bad("does not end in its checksum: it is truncated or damaged");
   if (seal.substr(kSealBegin.size(), 32) != hash128(body).hex())
     bad("does not match its checksum: it is damaged");
   return body;

@@ -1,4 +1,5 @@
-// MANIFEST.json: what a checkpoint directory holds, with checksums. A directory without a valid one does not exist.
+// MANIFEST.json: the content of a checkpoint directory, with checksums. A directory without a valid
+// manifest is not a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,21 @@
 
 namespace plait::checkpoint {
 
-// What messages about damage end with.
+// The end of messages about damage.
 constexpr char kDamageHint[] =
-    "; use another checkpoint: a run directory stands for the newest one that is whole";
+    "; use another checkpoint: naming a run directory selects its newest intact one";
 
 constexpr int64_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 256u << 20;
 inline constexpr char kManifestName[] = "MANIFEST.json";
 
-// The rank grid that wrote the checkpoint. A reader with another grid reads the same global tensors.
+// The rank grid that wrote the checkpoint. A reader with another grid reads the same global
+// tensors.
 struct WriterGrid {
   int64_t data = 1, tensor = 1, pipeline = 1;
 };
 
-// What a run needs, besides tensors, to go on as if it had never stopped.
+// The state, besides tensors, that a run needs to continue as if it had never stopped.
 struct RunState {
   int64_t step = 0;     // optimizer steps done
   int64_t samples = 0;  // samples seen
@@ -32,14 +34,14 @@ struct RunState {
   uint64_t seed = 0;                       // of the run
   int64_t random_step = 0;                 // counter of the random streams
   std::map<std::string, int64_t> cursors;  // per loader: index of the next batch
-  std::string config_hash;                 // of parameters and groups; for whoever looks
+  std::string config_hash;                 // hash of parameters and groups; informative
   std::map<std::string, std::string>
-      settings;  // what decides the result, and its values: the session says what has changed since
+      settings;  // values of the settings that decide the result; the session reports changes
   std::string engine_version;
   std::string extra = "{}";  // a JSON object: schedules, loss scale, early stopping, plugin states
-  std::string
-      lineage;  // one without an interruption: each start, resume and load begins another; "": not known
-  int64_t lineage_from = 0;  // the step at which that was
+  // id of uninterrupted progress: each start, resume and load begins a new one; "": not known
+  std::string lineage;
+  int64_t lineage_from = 0;  // the step at which the lineage began
 };
 
 struct FileRecord {
@@ -64,26 +66,31 @@ struct TensorRecord {
 
 struct Manifest {
   RunState state;
-  int64_t commit =
-      0;  // counts the commits of a folder from 1, so that their order does not hang on steps; 0: not counted
+  // counts the commits of a folder from 1, so that their order does not depend on steps; 0: not
+  // counted
+  int64_t commit = 0;
   std::vector<FileRecord> files;
   std::vector<TensorRecord> tensors;  // by name
   const TensorRecord* find(std::string_view name) const;
 };
 
-// What the slices of a tensor must be and are not: inside of it, without overlaps, together all of it. nullptr: they are.
+// Describes the fault of a tensor's slices, which must lie inside it, must not overlap and must
+// cover it. nullptr: no fault.
 const char* slices_error(const TensorRecord& tensor);
 
-// A JSON text that ends in a checksum of itself.
+// JSON text that ends in a checksum of itself.
 std::string manifest_text(const Manifest& manifest);
-// Errors: PLAIT_ERR_DATA for damaged or malformed text; PLAIT_ERR_UNIMPLEMENTED for an intact manifest of a newer format.
+// Errors: PLAIT_ERR_DATA for damaged or malformed text; PLAIT_ERR_UNIMPLEMENTED for an intact
+// manifest of a newer format.
 Manifest parse_manifest(std::string_view text, const std::string& where);
-// The same for one rank's part of a manifest to be: its slices need not make whole tensors.
+// The same for one rank's part of a manifest: its slices need not cover the tensors.
 Manifest parse_shard(std::string_view text, const std::string& where);
 
-// The end of a manifest: closes the JSON object `body` leaves open, with the checksum of `body`.
+// Seals a manifest: closes the JSON object that `body` leaves open and appends the checksum of
+// `body`.
 std::string seal_manifest(std::string body);
-// The other way: `text` without its end. Errors: PLAIT_ERR_DATA when the checksum is missing or does not match.
+// The reverse: `text` without checksum and closing brace. Errors: PLAIT_ERR_DATA when the checksum
+// is missing or does not match.
 std::string_view unseal_manifest(std::string_view text, const std::string& where);
 
 }  // namespace plait::checkpoint

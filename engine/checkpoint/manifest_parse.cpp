@@ -1,4 +1,4 @@
-// Reading a manifest. Its checksum is compared before anything is parsed.
+// Parses a manifest. Its checksum is verified before anything is parsed.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ constexpr int kMaxDepth = 64;
 constexpr size_t kMaxSlices = 1024;
 constexpr size_t kMaxSetting = 1u << 20;
 
-// Typed access to one object; every error names the path of keys that led there.
+// Typed access to one object; every error names the path of keys.
 class JsonReader {
  public:
   JsonReader(const Json& json, std::string at, const std::string& where)
@@ -55,7 +55,7 @@ class JsonReader {
     return all;
   }
   Hash128 hash(const char* key) const;
-  // The name of a file in the checkpoint's own folder: nothing that leads out of it.
+  // The name of a file in the checkpoint's own folder; a path that leads outside is refused.
   std::string file_name(const char* key) const {
     std::string name = text(key, 255);
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
@@ -110,7 +110,7 @@ RunState read_state(const JsonReader& root) {
   for (const auto& [name, index] : cursors.json().items())
     s.cursors[name] = cursors.as_number(index, name.c_str());
   s.config_hash = root.text("config_hash");
-  if (root.json().contains("settings")) {  // absent where an older engine wrote
+  if (root.json().contains("settings")) {  // absent in checkpoints of older engines
     const JsonReader settings = root.object("settings");
     for (const auto& [key, value] : settings.json().items())
       s.settings[key] = settings.text(key.c_str(), kMaxSetting);
@@ -127,7 +127,7 @@ TensorRecord read_tensor(const JsonReader& at, Slices expected) {
   TensorRecord t;
   t.name = at.text("name");
   t.dtype = dtype_from_name(at.text("dtype"));
-  if (t.dtype == 0) at.wrong("dtype", "an element type that Plait has");
+  if (t.dtype == 0) at.wrong("dtype", "an element type that Plait supports");
   t.shape = at.numbers("shape", kMaxFileRank);
   const Json& slices = at.list("slices", kMaxSlices);
   for (size_t i = 0; i < slices.size(); ++i) {
@@ -147,13 +147,14 @@ TensorRecord read_tensor(const JsonReader& at, Slices expected) {
 
 Json parse_json(std::string_view body, const std::string& where) {
   const auto too_deep = [&where](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth) fail_data("[checkpoint] " + where + ": the manifest is nested too deep");
+    if (depth > kMaxDepth)
+      fail_data("[checkpoint] " + where + ": the manifest is nested too deeply");
     return true;
   };
   try {
     return Json::parse(std::string(body) + "}", too_deep);
   } catch (const nlohmann::json::exception& e) {
-    fail_data("[checkpoint] " + where + ": the manifest is no JSON (" + e.what() + ")");
+    fail_data("[checkpoint] " + where + ": the manifest is not JSON (" + e.what() + ")");
   }
 }
 
@@ -170,7 +171,7 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
   if (version < 1) root.wrong("format_version", "1 or more");
   Manifest manifest;
   manifest.state = read_state(root);
-  if (root.json().contains("lineage")) {  // absent where an older engine wrote
+  if (root.json().contains("lineage")) {  // absent in checkpoints of older engines
     const JsonReader lineage = root.object("lineage");
     manifest.commit = lineage.number("commit");
     manifest.state.lineage = lineage.text("id");
@@ -198,7 +199,7 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
 
 namespace {
 
-// Elements of a block; false on overflow.
+// Number of elements of a block; false on overflow.
 bool volume(const std::vector<int64_t>& extent, uint64_t* out) {
   *out = 1;
   for (const int64_t e : extent)

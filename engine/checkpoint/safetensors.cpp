@@ -13,7 +13,8 @@ namespace plait::checkpoint {
 
 namespace {
 
-// The file's beginning up to the end of its header, or as much of it as a header that is no good deserves.
+// The start of the file up to the end of its header, or only as much as is needed to report a bad
+// header.
 std::string read_head(const InputFile& file) {
   std::string head(static_cast<size_t>(std::min<uint64_t>(8, file.size())), '\0');
   file.read_at(0, head.data(), head.size());
@@ -45,13 +46,13 @@ void SafetensorsFile::read(const TensorEntry& entry, uint64_t from, void* out, s
 
 namespace {
 
-// JSON text as the reference writes it. Refuses what is no UTF-8: it could not be read back.
+// JSON text as the reference writes it. Refuses invalid UTF-8, which could not be read back.
 std::string quoted(const std::string& text, const char* what) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
     fail_invalid(std::string("[safetensors] the ") + what + " '" + printable(text) +
-                 "' is no UTF-8 text");
+                 "' is not UTF-8 text");
   }
 }
 
@@ -62,7 +63,7 @@ uint64_t source_bytes(const TensorSource& t) {
   if (dtype_order(t.dtype) < 0) wrong(strf("has the unknown element type %u", t.dtype));
   if (t.name.size() > kMaxNameBytes)
     wrong(strf("has a name of %zu bytes, expected at most %zu", t.name.size(), kMaxNameBytes));
-  if (t.name == "__metadata__") wrong("has a name that the format keeps for itself");
+  if (t.name == "__metadata__") wrong("has a name that the format reserves");
   if (t.shape.size() > kMaxFileRank)
     wrong(strf("has %zu dimensions, expected at most %zu", t.shape.size(), kMaxFileRank));
   uint64_t bytes = dtype_bytes(t.dtype);
@@ -153,7 +154,8 @@ WrittenFile write_safetensors(FileSystem& files, const std::string& path,
   const auto file = files.open(path, OpenMode::kCreate);
   whole.update(head);
   file->write(head);
-  // Piece by piece, so that the hashes and the system's copy find the bytes in the cache.
+  // Piece by piece, so that the bytes are still in the cache when the system copies what was just
+  // hashed.
   constexpr uint64_t kPiece = 1u << 20;
   for (const size_t i : order) {
     Hasher one;

@@ -1,5 +1,6 @@
-// safetensors files: u64 header size, JSON header, then the tensors' bytes, row-major and without gaps.
-// The reader is strict; the writer orders and pads as the reference writer does, so equal tensors give equal bytes.
+// safetensors files: u64 header size, JSON header, then the tensors' bytes, row-major and without
+// gaps. The reader is strict. The writer orders and pads as the reference writer does, so equal
+// tensors give equal bytes.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 
 namespace plait::checkpoint {
 
-// Caps of the reader: more is PLAIT_ERR_DATA.
+// Limits of the reader; a larger value is PLAIT_ERR_DATA.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kMaxTensors = 1'000'000;
 constexpr size_t kMaxNameBytes = 4096;
@@ -32,7 +33,7 @@ uint64_t dtype_bytes(uint32_t dtype);             // of one element; 0 for an un
 struct TensorEntry {
   std::string name;
   std::string dtype_text;  // as in the file
-  uint32_t dtype = 0;      // PLAIT_*; 0: legal in the format, unknown to Plait
+  uint32_t dtype = 0;      // PLAIT_*; 0: valid in the format, unknown to Plait
   std::vector<int64_t> shape;
   uint64_t begin = 0, end = 0;  // bytes, from the start of the data
   uint64_t bytes() const { return end - begin; }
@@ -40,34 +41,37 @@ struct TensorEntry {
 
 struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;  // in the file's order
-  std::vector<TensorEntry> tensors;                      // by offset: they tile the data exactly
-  std::vector<uint32_t> by_name;                         // indices of tensors, by name
-  uint64_t data_start = 0;                               // in the file
+  std::vector<TensorEntry> tensors;  // by offset: together they cover the data exactly
+  std::vector<uint32_t> by_name;     // indices of tensors, by name
+  uint64_t data_start = 0;           // in the file
   const TensorEntry* find(std::string_view name) const;  // NULL when absent
 };
 
-// Parses and checks a header. `bytes` is the file, or its beginning up to the end of the header; `file_size` the whole size.
+// Parses and checks a header. `bytes` is the file, or its start up to the end of the header;
+// `file_size` is the size of the file.
 // Errors: PLAIT_ERR_DATA naming `where`, found, expected.
 SafetensorsHeader parse_safetensors(std::string_view bytes, uint64_t file_size,
                                     const std::string& where);
 
-// A file open for reading. It is read in pieces, never mapped: one that somebody cuts short meanwhile is an error and no signal.
-// Immutable, so any thread may read.
+// A file open for reading. It is read in pieces and never mapped, so truncation by another process
+// is an error and not a signal. Immutable; any thread may read.
 class SafetensorsFile {
  public:
   SafetensorsFile(FileSystem& files, const std::string& path);
   const SafetensorsHeader& header() const { return header_; }
   const std::string& path() const { return path_; }
-  // Copies `size` bytes of a tensor, from its byte `from` on. Errors: PLAIT_ERR_DATA when the file has become shorter; PLAIT_ERR_IO.
+  // Copies `size` bytes of a tensor, starting at its byte `from`. Errors: PLAIT_ERR_DATA when the
+  // file has become shorter; PLAIT_ERR_IO.
   void read(const TensorEntry& entry, uint64_t from, void* out, size_t size) const;
-  // All of a tensor in pieces of at most kPiece bytes: visit(const std::byte* piece, size_t size). Errors: those of read().
+  // Visits all bytes of a tensor in pieces of at most kPiece bytes: visit(const std::byte* piece,
+  // size_t size). Errors: those of read().
   template <class Visit>
   void each_piece(const TensorEntry& entry, Visit&& visit) const;
-  // Everything before the data.
+  // All bytes before the data.
   std::string_view head() const { return head_; }
   uint64_t size() const { return file_->size(); }
 
-  // Small enough to stay in the cache for whoever looks at the bytes twice.
+  // Small enough to stay in the cache when a caller reads the bytes twice.
   static constexpr size_t kPiece = 1u << 18;
 
  private:
@@ -102,9 +106,9 @@ struct WrittenFile {
   std::vector<Hash128> tensors;  // of each tensor's bytes, in the order of the argument
 };
 
-// Writes a new file (which must not exist) straight from the buffers, and syncs it.
-// Errors: PLAIT_ERR_INVALID for a name twice, an unknown type, a negative extent, a name over the cap; PLAIT_ERR_IO. The file
-// may then be left incomplete.
+// Writes a new file (which must not exist) directly from the buffers, and syncs it.
+// Errors: PLAIT_ERR_INVALID for a duplicate name, an unknown type, a negative extent or a name over
+// the limit; PLAIT_ERR_IO. The file may be left incomplete after an error.
 WrittenFile write_safetensors(FileSystem& files, const std::string& path,
                               std::span<const TensorSource> tensors,
                               const std::map<std::string, std::string>& metadata = {

@@ -1,4 +1,4 @@
-// The strict header parser: frame, JSON, and what the numbers mean together.
+// The strict header parser: frame, JSON, and consistency of the numbers.
 #include <algorithm>
 
 #include "engine/base/error.hpp"
@@ -11,7 +11,7 @@ namespace plait::checkpoint {
 
 namespace {
 
-// The bytes that type and shape need; false when they overflow or end inside a byte.
+// Number of bytes required by type and shape; false if it overflows or is not a whole number.
 bool bytes_needed(const TensorEntry& t, uint64_t* out) {
   uint64_t bits = dtype_info(t.dtype_text)->bits;
   for (const int64_t extent : t.shape)
@@ -20,7 +20,7 @@ bool bytes_needed(const TensorEntry& t, uint64_t* out) {
   return bits % 8 == 0;
 }
 
-// Sorted by offset, the tensors tile the data: no gap, no overlap, nothing left over.
+// Sorted by offset, the tensors must cover the data: no gap, no overlap, no remainder.
 void check_tiling(const SafetensorsHeader& header, uint64_t data_bytes, const std::string& where) {
   uint64_t at = 0;
   for (const TensorEntry& t : header.tensors) {
@@ -37,7 +37,7 @@ void check_tiling(const SafetensorsHeader& header, uint64_t data_bytes, const st
                static_cast<unsigned long long>(t.begin), static_cast<unsigned long long>(at)));
     uint64_t need = 0;
     if (!bytes_needed(t, &need))
-      wrong("has a shape whose size is no whole number of bytes below 2^61");
+      wrong("has a shape whose size is not a whole number of bytes below 2^61");
     if (need != t.bytes())
       wrong(strf("has %llu bytes of data, expected %llu by its dtype %s and shape",
                  static_cast<unsigned long long>(t.bytes()), static_cast<unsigned long long>(need),
@@ -49,7 +49,7 @@ void check_tiling(const SafetensorsHeader& header, uint64_t data_bytes, const st
         "[safetensors] %s: the tensors need %llu bytes of data, found %llu: the file is %s; get "
         "it again",
         where.c_str(), static_cast<unsigned long long>(at),
-        static_cast<unsigned long long>(data_bytes), at > data_bytes ? "cut off" : "too long"));
+        static_cast<unsigned long long>(data_bytes), at > data_bytes ? "truncated" : "too long"));
 }
 
 void index_names(SafetensorsHeader& header, const std::string& where) {
@@ -63,7 +63,7 @@ void index_names(SafetensorsHeader& header, const std::string& where) {
                          [&t](uint32_t a, uint32_t b) { return t[a].name == t[b].name; });
   if (twice != header.by_name.end())
     fail_data("[safetensors] " + where + ": tensor '" + printable(t[*twice].name) +
-              "' is there twice");
+              "' appears twice");
   std::vector<std::string_view> keys;
   for (const auto& [key, value] : header.metadata) keys.push_back(key);
   std::sort(keys.begin(), keys.end());
@@ -72,14 +72,14 @@ void index_names(SafetensorsHeader& header, const std::string& where) {
     fail_data("[safetensors] " + where + ": __metadata__ has '" + printable(*same) + "' twice");
 }
 
-// The little-endian number that a file of at least 8 bytes begins with.
+// The little-endian number at the start of a file of at least 8 bytes.
 uint64_t header_bytes(std::string_view bytes) {
   uint64_t size = 0;
   for (size_t i = 8; i-- > 0;) size = size << 8 | static_cast<uint8_t>(bytes[i]);
   return size;
 }
 
-// The JSON text of the header, after the checks that need no JSON.
+// The JSON text of the header, after the checks that do not need a JSON parser.
 std::string_view header_text(std::string_view bytes, uint64_t file_size, const std::string& where) {
   const auto bad = [&where](const std::string& what) {
     fail_data("[safetensors] " + where + ": " + what);
@@ -94,14 +94,14 @@ std::string_view header_text(std::string_view bytes, uint64_t file_size, const s
              static_cast<unsigned long long>(kMaxHeaderBytes)));
   if (size > file_size - 8 || size > bytes.size() - 8)
     bad(
-        strf("the header claims %llu bytes, but the file has only %llu: it is cut off; get it "
+        strf("the header claims %llu bytes, but the file has only %llu: it is truncated; get it "
              "again",
              static_cast<unsigned long long>(size), static_cast<unsigned long long>(file_size)));
   std::string_view text = bytes.substr(8, static_cast<size_t>(size));
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   if (text.empty() || text.front() != '{') bad("the header does not begin with '{'");
   if (text.back() != '}') bad("the header does not end with '}' and blanks");
-  // The JSON library takes a NUL for the end of its input.
+  // The JSON library treats NUL as the end of its input.
   if (text.find('\0') != std::string_view::npos) bad("the header holds a NUL byte");
   return text;
 }

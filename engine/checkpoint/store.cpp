@@ -60,7 +60,7 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
   }
   if (digits.empty() || !parse_number(digits, &parsed.step)) return std::nullopt;
   parsed.name = std::string(name);
-  // Only the spelling we write: "step-1" and "step-0000000001" may not both exist.
+  // Only the canonical spelling: otherwise "step-1" and "step-0000000001" could both exist.
   if (folder_name(parsed.step, parsed.revision) != name) return std::nullopt;
   return parsed;
 }
@@ -137,7 +137,7 @@ void write_text(FileSystem& files, const std::string& path, const std::string& t
   file->close();
 }
 
-// Slices of one tensor, from several ranks, become one record.
+// Merges slices of one tensor from several ranks into one record.
 void merge(std::vector<TensorRecord>& tensors) {
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; });
@@ -159,7 +159,7 @@ void merge(std::vector<TensorRecord>& tensors) {
   tensors.resize(n);
 }
 
-// A rank's files; returns what is in them.
+// Writes a rank's files; returns the manifest of their content.
 Manifest write_files(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
                      std::span<const SaveTensor> tensors) {
   Manifest share;
@@ -240,7 +240,7 @@ std::string CheckpointWriter::commit(const RunState& state, const std::string& f
   files_.rename(folder, join_path(folder_, committed.name));
   ++last_commit_;
   files_.sync_folder(folder_);
-  // Committed: what follows is comfort, so it can only warn.
+  // The checkpoint is committed: errors from here on are only warnings.
   try {
     files_.replace(join_path(folder_, kLatest), committed.name + "\n");
   } catch (const std::exception& e) {
@@ -278,7 +278,8 @@ void CheckpointWriter::retain(const CheckpointName& committed) {
       trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_id()));
       files_.rename(join_path(folder_, c.name), trash.back());
     }
-    // The renames must last before anything inside goes: else a power cut could bring back a gutted checkpoint.
+    // The renames must be durable before any content is deleted; else a power cut could restore the
+    // name of a checkpoint without its content.
     if (!trash.empty()) files_.sync_folder(folder_);
     for (const std::string& path : trash) files_.remove_all(path);
   } catch (const std::exception& e) {

@@ -16,7 +16,8 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + ")";
 }
 
-// Puts a slice, which comes in pieces, into its place in a dense block of the tensor; what lies outside is dropped.
+// Copies a slice, which arrives in pieces, into a dense block of the tensor; data outside the block
+// is dropped.
 class BlockWriter {
  public:
   BlockWriter(std::byte* out, const topology::Box& block, const SliceRecord& slice,
@@ -70,12 +71,12 @@ class BlockWriter {
   const topology::Box& block_;
   const SliceRecord& slice_;
   uint64_t element_, run_ = 0, filled_ = 0;
-  size_t last_ = 0;          // the dimension of a run; 0 for a scalar, too
+  size_t last_ = 0;          // the dimension of a run; 0 also for a scalar
   topology::Range keep_;     // of a run, in the tensor's coordinates
-  std::vector<int64_t> at_;  // where the run is, in the tensor
+  std::vector<int64_t> at_;  // position of the run in the tensor
 };
 
-// Where the header is nonsense, the checksum says why.
+// If the header is invalid, a checksum mismatch explains why.
 std::unique_ptr<SafetensorsFile> open_file(FileSystem& files, const std::string& path,
                                            const Hash128& expected) {
   try {
@@ -104,7 +105,7 @@ Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_
       fail_data(strf("[checkpoint] %s has %llu bytes, expected %llu by the manifest: it is %s%s",
                      file_path.c_str(), static_cast<unsigned long long>(info.size),
                      static_cast<unsigned long long>(f.size),
-                     info.size < f.size ? "cut off" : "damaged", kDamageHint));
+                     info.size < f.size ? "truncated" : "damaged", kDamageHint));
     files_.push_back(open_file(files, file_path, f.hash));
   }
   if (when == Verify::kNow) verify();
@@ -121,7 +122,7 @@ const SafetensorsFile& Checkpoint::file(std::string_view name) const {
   fail_data("[checkpoint] " + path_ + ": the manifest names no file '" + printable(name) + "'");
 }
 
-// One pass over every file feeds the file's hash and each tensor's.
+// One pass over every file computes the hash of the file and of each tensor.
 void Checkpoint::verify() {
   std::vector<std::vector<Hash128>> found(files_.size());
   std::vector<bool> whole(files_.size());
@@ -139,7 +140,7 @@ void Checkpoint::verify() {
     whole[i] =
         all.digest128() == manifest_.files[i].hash && files_[i]->size() == manifest_.files[i].size;
   }
-  // Tensors first: a damaged one is then named.
+  // Tensors are compared first, so that the message names the damaged one.
   for (const TensorRecord& t : manifest_.tensors)
     for (const SliceRecord& s : t.slices) {
       const SafetensorsFile& stored = file(s.file);
@@ -191,7 +192,7 @@ void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<c
     const TensorEntry* entry = stored.header().find(s.key);
     if (!entry || entry->dtype != dtype || entry->shape != s.extent)
       fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +
-                "' is not there as the manifest says");
+                "' does not match the manifest");
     stored.each_piece(*entry, [&](const std::byte* piece, size_t n) {
       hasher.update(piece, n);
       block.append(piece, n);
@@ -207,19 +208,20 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
   for (const CheckpointName& c : list_checkpoints(files, folder)) {
     try {
       auto checkpoint = std::make_unique<Checkpoint>(files, join_path(folder, c.name));
-      if (!reasons.empty()) log.warn("[checkpoint] falling back to " + checkpoint->path());
+      if (!reasons.empty()) log.warn("[checkpoint] using " + checkpoint->path());
       return checkpoint;
     } catch (const Error& e) {
       const bool damaged =
           e.code() == PLAIT_ERR_DATA || e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_NOT_FOUND;
       if (!damaged) throw;
-      log.warn("[checkpoint] passing over " + c.name + ": " + e.text());
+      log.warn("[checkpoint] skipping " + c.name + ": " + e.text());
       reasons.push_back(c.name + ": " + e.text());
     }
   }
   if (reasons.empty()) return nullptr;
   fail_data("[checkpoint] no checkpoint in " + folder +
-            " is intact; bring one back from a copy, or start anew:\n  " + join(reasons, "\n  "));
+            " is intact; restore one from a backup, or start a new run:\n  " +
+            join(reasons, "\n  "));
 }
 
 std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log) {
@@ -227,9 +229,10 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
     return std::make_unique<Checkpoint>(files, path);
   for (const std::string& folder : {path, join_path(path, "ckpt")})
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
-  fail_not_found("[checkpoint] " + path +
-                 " is no checkpoint and holds none; name a run directory, its ckpt/ folder, or a "
-                 "step-... folder inside");
+  fail_not_found(
+      "[checkpoint] " + path +
+      " is not a checkpoint and contains none; name a run directory, its ckpt/ folder, or a "
+      "step-... folder inside");
 }
 
 }  // namespace plait::checkpoint

@@ -140,14 +140,14 @@ TEST_CASE("a file is read at any place, and one that was cut short is an error")
   CHECK(contains(
       e.text(),
       "ends at byte 10, expected to read up to byte 12; it had 10 bytes when it was opened: "
-      "the read goes beyond its end"));
+      "the read extends past its end"));
   REQUIRE(truncate(path.c_str(), 5) == 0);
   e = error_of([&] { file->read_at(3, out, 4); });
   CHECK(e.code() == PLAIT_ERR_DATA);
   CHECK(e.text() ==
         "[files] '" + path +
             "' ends at byte 5, expected to read up to byte 7; it had 10 bytes when it was "
-            "opened: something else has cut it short; copy it again");
+            "opened: it was truncated meanwhile; copy it again");
   CHECK_THROWS_AS(hash128_file(at.files, at.folder), Error);
   CHECK(error_of([&] { at.files.open_input(at / "none"); }).code() == PLAIT_ERR_NOT_FOUND);
   CHECK(error_of([&] { at.files.open_input(path, 4); }).code() == PLAIT_ERR_DATA);

@@ -126,7 +126,7 @@ TEST_CASE("manifests that make no sense are refused by key") {
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "{\"a\":";
   deep += "1" + std::string(100, '}');
-  CHECK(refusal("\"extra\": {", "\"extra\": " + deep + ", \"e\": {").find("nested too deep") !=
+  CHECK(refusal("\"extra\": {", "\"extra\": " + deep + ", \"e\": {").find("nested too deeply") !=
         std::string::npos);
 }
 

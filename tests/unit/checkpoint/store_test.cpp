@@ -122,10 +122,10 @@ TEST_CASE("a damaged checkpoint is passed over, with the reason in the log") {
   REQUIRE(c);
   CHECK(Sample(1).equals(*c));
   CHECK(lines.mention(
-      "passing over step-0000000003: [checkpoint] ckpt/step-0000000003/model.safetensors: tensor "
+      "skipping step-0000000003: [checkpoint] ckpt/step-0000000003/model.safetensors: tensor "
       "'fc.weight' does not match its checksum"));
-  CHECK(lines.mention("passing over step-0000000002"));
-  CHECK(lines.mention("falling back to ckpt/step-0000000001"));
+  CHECK(lines.mention("skipping step-0000000002"));
+  CHECK(lines.mention("using ckpt/step-0000000001"));
   files.remove("ckpt/step-0000000001/optimizer.safetensors");
   const std::string text = error_of([&] { open_newest(files, "ckpt", lines.log); }, PLAIT_ERR_DATA);
   CHECK(text.find("no checkpoint in ckpt is intact") != std::string::npos);
@@ -144,19 +144,19 @@ TEST_CASE("a damaged header is reported as damage, not by its contents") {
   const auto refusal = [&] {
     return error_of([&] { Checkpoint(files, "ckpt/step-0000000001"); }, PLAIT_ERR_DATA);
   };
-  CHECK(plait::starts_with(
-      refusal(), "[checkpoint] " + path +
-                     " does not match its checksum: it is damaged; use another checkpoint: a "
-                     "run directory stands for the newest one that is whole"));
+  CHECK(plait::starts_with(refusal(),
+                           "[checkpoint] " + path +
+                               " does not match its checksum: it is damaged; use another "
+                               "checkpoint: naming a run directory selects its newest intact one"));
   files.set_content(path, whole.substr(0, 40));
-  CHECK(refusal().find("it is cut off; use another checkpoint") != std::string::npos);
+  CHECK(refusal().find("it is truncated; use another checkpoint") != std::string::npos);
   files.set_content(path, whole);
   CHECK_NOTHROW(Checkpoint(files, "ckpt/step-0000000001"));
   const std::string manifest = "ckpt/step-0000000001/MANIFEST.json";
   const std::string text = files.content(manifest);
   for (const size_t n : {size_t{0}, size_t{30}, text.size() - 1}) {
     files.set_content(manifest, text.substr(0, n));
-    CHECK(refusal().find("cut off") != std::string::npos);
+    CHECK(refusal().find("truncated") != std::string::npos);
     CHECK(refusal().find("; use another checkpoint") != std::string::npos);
   }
 }

@@ -56,12 +56,12 @@ TEST_CASE("a safetensors file that is cut short after it was opened") {
   CHECK(contains(text, "[safetensors] tensor 'w' cannot be read: [files] '" + path +
                            "' ends at byte " + std::to_string(cut) +
                            ", expected to read up to byte " + std::to_string(file.size())));
-  CHECK(contains(text, "something else has cut it short; copy it again"));
-  // The remaining part can be read.
+  CHECK(contains(text, "it was truncated meanwhile; copy it again"));
+  // What is still there can be read.
   std::vector<float> back(10);
   file.read(w, 0, back.data(), 40);
   CHECK(back[9] == 1.5f);
-  CHECK(contains(error_of([&] { SafetensorsFile(files, path); }, PLAIT_ERR_DATA), "cut off"));
+  CHECK(contains(error_of([&] { SafetensorsFile(files, path); }, PLAIT_ERR_DATA), "truncated"));
 }
 
 TEST_CASE("a checkpoint that is cut short, or changed, after it was verified") {
