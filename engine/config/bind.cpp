@@ -48,7 +48,7 @@ class Binder {
         option_comment(*section(path).options.find("paths")) + "paths = [" + join(paths) + "]\n";
   }
 
-  // Keys of the engine, then options of the item; "parallel" may be both.
+  // Keys of the engine, then options of the item; "parallel" may be declared by both.
   void item(const ItemConfig& item) {
     std::vector<std::string_view> shared;
     for (const OptionValue& value : item.keys.values())
@@ -67,7 +67,7 @@ class Binder {
       for (const TieConfig& tie : layer.tie)
         ties.push_back(toml_key(tie.own) + " = " + toml_text(tie.full));
       if (!ties.empty())
-        out_ += "# parameters that are another layer's\ntie = {" + join(ties) + "}\n";
+        out_ += "# parameters shared with another layer\ntie = {" + join(ties) + "}\n";
     }
     for (const LossConfig& loss : model.losses) {
       header(model.path + ".losses", true);
@@ -107,7 +107,7 @@ class Binder {
     }
   }
 
-  // The options of an item that a section's key names.
+  // The options of the item named by a section's key.
   void bind_chosen(const char* kind, const char* table, const std::string& name,
                    const Node& given) {
     CatalogItem item;
@@ -116,7 +116,8 @@ class Binder {
     header(table);
     if (known) {
       Problems none;
-      // run.threads is not written here, so that it still says what "threads" is when left out.
+      // run.threads is not written here, so that the key keeps its meaning of "threads" being
+      // unset.
       const OptionSet set = OptionSet::check(given, item.options, {}, table, PathResolver(), none);
       std::vector<std::string_view> skip;
       if (!set.given("threads")) skip.emplace_back("threads");
@@ -176,7 +177,7 @@ std::string item_template(const Catalog& catalog, const std::string& kind,
     for (uint32_t i = 0; i < item.options.size(); ++i) text += template_line(item.options[i], name);
     return text;
   }
-  fail_not_found("[config] items of kind '" + kind + "' have no place in an experiment");
+  fail_not_found("[config] items of kind '" + kind + "' cannot be part of an experiment");
 }
 
 }  // namespace plait::config

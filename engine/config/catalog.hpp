@@ -1,4 +1,4 @@
-// What the configuration must know of the loaded plugins.
+// What config needs to know about loaded plugins.
 #pragma once
 
 #include <string>
@@ -14,17 +14,18 @@ struct CatalogItem {
   std::string help;
   std::string plugin;
   OptionView options;
-  double learning_rate = 0, weight_decay = 0;  // of an optimizer: its own defaults
+  double learning_rate = 0, weight_decay = 0;  // an optimizer's own defaults
 };
 
 class Catalog {
  public:
   virtual ~Catalog() = default;
-  // kind: "plait.layer/1" and so on. False when there is none of that name.
+  // kind: "plait.layer/1" and so on. False if no such item exists.
   virtual bool find_item(std::string_view kind, std::string_view name, CatalogItem& out) const = 0;
   // Sorted.
   virtual std::vector<std::string> item_names(std::string_view kind) const = 0;
-  // The end of a message about a missing item: "; plugins that could not be loaded: c (reason)", or "".
+  // Text appended to messages about a missing item: "; plugins that could not be loaded: c
+  // (reason)", or "".
   virtual std::string load_summary() const = 0;
 };
 

@@ -43,7 +43,7 @@ class Describer {
     for (const auto& [path, set] : experiment.sections) values(path, set);
     for (const ModelConfig& model : experiment.models) {
       values(model.path, model.keys);
-      // Items go by the place they have in a bound experiment, not by where a shorthand put them.
+      // Items are listed by their path in a bound experiment, not by the path of a shorthand.
       list(model.path + ".layers", model.layers);
       list(model.path + ".losses", model.losses);
       list(model.path + ".metrics", model.metrics);

@@ -9,15 +9,16 @@
 #include "engine/config/text_scan.hpp"
 
 namespace plait::config {
-// Some malformed texts break what the parser promises itself. It would abort there, or, built with NDEBUG, assume that it cannot
-// happen; here it throws.
+// Thrown where the parser's own assertions fail, which some malformed texts provoke: it would
+// abort, or, with NDEBUG, assume the impossible.
 struct ParserGaveUp {};
 constexpr void keep_promise(bool kept) {
   if (!kept) throw ParserGaveUp();
 }
 }  // namespace plait::config
 
-// The parser is a detail of this file: header-only, errors as values, bounded, its promises checked in every build.
+// The parser is private to this file: header-only, errors as values, bounded, with its assertions
+// enabled in every build.
 #undef NDEBUG
 #define TOML_ASSERT(expression) ::plait::config::keep_promise(static_cast<bool>(expression))
 #define TOML_HEADER_ONLY 1
@@ -31,7 +32,7 @@ static_assert(TOML_MAX_NESTED_VALUES == plait::config::kMaxDepth);
 namespace plait::config {
 namespace {
 
-// Turns the parser's tree into nodes; `whole` replaces every origin when it is not NULL.
+// Converts the parser's tree to nodes; `whole` replaces every origin when it is not NULL.
 class Converter {
  public:
   Converter(const std::string& file, const Origin* whole) : file_(file), whole_(whole) {}
@@ -62,10 +63,10 @@ class Converter {
 
  private:
   Node convert_table(const toml::table& from, const Origin& at) const {
-    // The parser sorts keys by name; the file's own order is better company.
+    // The parser sorts keys by name; sort them back into the order of the file.
     std::vector<std::pair<toml::source_position, Node::Entry>> found;
     for (auto&& [key, value] : from) {
-      // Moved into its pair: a copy at each level would make the whole cost of the square of the depth.
+      // Moved into the pair: a copy at each level would make the cost quadratic in the depth.
       Node::Entry entry{std::string(key.str()), origin(key.source()), convert(value)};
       found.emplace_back(key.source().begin, std::move(entry));
     }
@@ -84,7 +85,7 @@ class Converter {
   const Origin* whole_;
 };
 
-// What the parser says of a text: a table, or where and why it is none.
+// The parser's result for a text: a table, or the reason and position of the error.
 struct Parsed {
   toml::table table;
   bool good = false, gave_up = false;
@@ -95,7 +96,8 @@ struct Parsed {
 Parsed parse_text(std::string_view text) {
   Parsed parsed;
   try {
-    // Without the name of the file: the parser would copy it where it may not run out of memory.
+    // Without the file name: the parser would copy it in a place where it must not run out of
+    // memory.
     toml::parse_result result = toml::parse(text);
     if (result) {
       parsed.good = true;
@@ -107,12 +109,13 @@ Parsed parse_text(std::string_view text) {
     }
   } catch (const ParserGaveUp&) {
     parsed.gave_up = true;
-    parsed.why = "malformed in a way the parser has no words for";
+    parsed.why = "malformed in a way that the parser cannot describe";
   }
   return parsed;
 }
 
-// The line at which the parser gives up. It reads from front to back: once a number of lines is too much for it, more are, too.
+// The line at which the parser stops, by bisection: it reads from front to back, so if it fails on
+// the first n lines it fails on more lines, too.
 int line_of_giving_up(std::string_view text) {
   std::vector<size_t> ends;
   for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1))
@@ -123,7 +126,7 @@ int line_of_giving_up(std::string_view text) {
   return static_cast<int>(first - ends.begin()) + 1;
 }
 
-// What must not reach the parser: see text_scan.hpp.
+// False for text that must not reach the parser: see text_scan.hpp.
 bool may_be_parsed(std::string_view text, const std::string& file, Problems& problems) {
   const Scan scan = scan_text(text, kMaxKeyParts);
   const Origin at{file, scan.line, scan.column};
@@ -145,9 +148,9 @@ Document Document::parse(std::string_view text, const std::string& file, Problem
   document.root = Node::table({file, 1, 1});
   if (text.size() > kMaxFileBytes) {
     problems.add({file, 0, 0}, "",
-                 "the text has " + human_bytes(text.size()) + ", at most " +
-                     human_bytes(kMaxFileBytes) + " are read",
-                 "give an experiment file");
+                 "the text has " + human_bytes(text.size()) + ", expected at most " +
+                     human_bytes(kMaxFileBytes),
+                 "check that it is an experiment file");
     return document;
   }
   if (!may_be_parsed(text, file, problems)) return document;
@@ -182,7 +185,7 @@ Node parse_value(std::string_view text, const Origin& origin, Problems& problems
       text.size() <= kMaxFileBytes && scan_text(line, kMaxKeyParts).fault == ScanFault::kNone;
   if (plain) {
     const Parsed parsed = parse_text(line);
-    // More than one key: a line break in the text tried to say more than a value.
+    // More than one key: a line break in the text added another one.
     if (parsed.good && parsed.table.size() == 1)
       return Converter(origin.file, &origin).convert(*parsed.table.get("v"));
     if (!parsed.good && syntax) {

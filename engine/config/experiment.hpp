@@ -1,4 +1,5 @@
-// An experiment, typed and checked: what the rest of the engine reads. Numbers are inside the ranges that schema.cpp declares.
+// An experiment, typed and checked, as the rest of the engine reads it. Numbers are inside the
+// ranges that schema.cpp declares.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace plait::config {
 
 struct RunConfig {
   std::string name;
-  int64_t steps = 0, epochs = 0;  // at most one is not 0; both 0: the host decides when to stop
+  int64_t steps = 0, epochs = 0;  // at most one is nonzero; both 0: the host decides when to stop
   int64_t seed = 0;
   std::string out;
   std::string device;   // "auto" or a device item
@@ -28,8 +29,8 @@ struct RunConfig {
 struct TopologyConfig {
   int64_t data = 1, tensor = 1, pipeline = 1;
   std::string schedule;         // of the pipeline: "gpipe", "1f1b", "interleaved", "zero_bubble"
-  int64_t virtual_stages = 1;   // stages of each pipeline rank
-  std::vector<int64_t> stages;  // layers of each stage; empty: `balance` says
+  int64_t virtual_stages = 1;   // stages per pipeline rank
+  std::vector<int64_t> stages;  // layers of each stage; empty: `balance` decides
   std::string balance;          // "cost", "count"
   int64_t zero = 0;             // ZeRO stage, 0 to 3
   std::string recompute;        // "none", "layer", "stage", "budget"
@@ -41,7 +42,8 @@ struct TopologyConfig {
   int64_t ranks() const { return data * tensor * pipeline; }
 };
 
-// What was left out is found here, but where the numbers don't fit each other or the replicas: then it is 0, and no plan is made.
+// Missing sizes are derived here. If they do not fit each other or the number of replicas they stay
+// 0, and no plan is made.
 struct BatchConfig {
   int64_t global = 0;
   int64_t micro = 0;         // global / topology.data / accumulation
@@ -76,35 +78,36 @@ struct PluginsConfig {
   std::vector<std::string> paths, allow;
 };
 
-// One item of a plugin, as an entry of the file.
+// One item of a plugin, as it is written in the file.
 struct ItemConfig {
   std::string type;
   std::string path;  // "model.layers[2]"
   Origin origin;
-  OptionSet keys;     // the engine's keys of the entry; their values are in the fields below, too
-  OptionSet options;  // the item's own
+  OptionSet keys;     // the engine's keys of the entry; their values are also in the fields below
+  OptionSet options;  // the options that the item declares
 };
 
-// A parameter of a layer that is another's.
+// A parameter of a layer that is shared with another layer.
 struct TieConfig {
-  std::string own;   // as the layer calls it: "weight"
-  std::string full;  // name of the other
+  std::string own;   // the layer's name for it: "weight"
+  std::string full;  // full name of the other parameter
   Origin origin;     // of the key
 };
 
 struct LayerConfig : ItemConfig {
-  std::string
-      name;  // unique within the model; "linear1" by default: type, and how many of that type so far
+  // unique within the model; by default the type and its number among layers of that type:
+  // "linear1"
+  std::string name;
   std::vector<std::string>
-      from;  // empty: the outputs of the layer before (of the first: the first input field)
+      from;  // empty: outputs of the previous layer (for the first layer: the first input field)
   std::vector<std::string> as;  // names of its outputs
   std::vector<TieConfig> tie;
   std::string parallel;  // "none", "column", "row"
 };
 
 struct LossConfig : ItemConfig {
-  std::string name;               // in the metrics: the type by default
-  std::vector<std::string> from;  // empty: the last layer's output and the first target field
+  std::string name;               // name in the metrics; by default the type
+  std::vector<std::string> from;  // empty: outputs of the last layer, and the first target field
   double weight = 1;
 };
 
@@ -118,10 +121,10 @@ struct GroupConfig {
   Origin origin;
   OptionSet keys;
   std::vector<std::string> match;              // patterns of full parameter names; * and ?
-  double learning_rate = 0, weight_decay = 0;  // the optimizer's own where the group sets none
-  std::optional<ItemConfig> schedule;          // likewise
+  double learning_rate = 0, weight_decay = 0;  // the optimizer's defaults if the group sets none
+  std::optional<ItemConfig> schedule;          // the optimizer's if the group sets none
   bool frozen = false;
-  bool holds(const std::string& parameter) const;  // one of the patterns matches
+  bool holds(const std::string& parameter) const;  // true if one of the patterns matches
 };
 
 struct OptimizerConfig : ItemConfig {
@@ -137,11 +140,11 @@ struct ModelConfig {
   Origin origin;
   OptionSet keys;
   bool frozen = false;
-  std::string load;  // path of weights, or ""
+  std::string load;  // path of a weights file, or ""
   std::vector<LayerConfig> layers;
   std::vector<LossConfig> losses;
   std::vector<MetricConfig> metrics;
-  std::optional<OptimizerConfig> optimizer;  // always there unless frozen
+  std::optional<OptimizerConfig> optimizer;  // always set unless the model is frozen
 };
 
 // y = (x / divide - mean) / std
@@ -164,7 +167,7 @@ struct DatasetConfig : ItemConfig {
 };
 
 struct Experiment {
-  Origin origin;       // of the file: what is missing from it has no other place
+  Origin origin;       // of the file; problems about missing keys are reported here
   std::string folder;  // of the file
   RunConfig run;
   TopologyConfig topology;
@@ -185,19 +188,21 @@ struct Experiment {
   const ModelConfig* model(std::string_view name) const;
 };
 
-// Checks everything and reports every problem; the result is of use only when there was none.
+// Checks everything and reports every problem; the result is usable only if there was none.
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems);
 
-// [plugins] alone: it must be known before plugins are loaded. Paths as written: relative ones lie in document.folder.
+// Reads [plugins] only, which is needed before plugins are loaded. Paths are unresolved: relative
+// ones start at document.folder.
 PluginsConfig plugins_config(const Document& document, Problems& problems);
 
-// Options of the device that was chosen. Where the item declares "threads" and [device] does not set it, run.threads does.
+// Options of the selected device. If the item declares "threads" and [device] does not set it,
+// run.threads is used.
 OptionSet device_options(const Experiment& experiment, const Catalog& catalog,
                          const std::string& device, const PathResolver& resolver,
                          Problems& problems);
 
-// Options of the backend that was chosen.
+// Options of the selected communication backend.
 OptionSet comm_options(const Experiment& experiment, const Catalog& catalog,
                        const std::string& comm, const PathResolver& resolver, Problems& problems);
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kTopKeys[] = {"model",   "models", "optimizer", "loss", "losses",
                                          "metrics", "data",   "device",    "comm"};
 
-// Names of the tables directly under section `path` that are sections too.
+// Names of the tables directly inside section `path` that are sections themselves.
 std::vector<std::string_view> subsections(std::string_view path) {
   std::vector<std::string_view> names;
   for (const Section& s : sections()) {
@@ -28,8 +28,8 @@ std::vector<std::string_view> subsections(std::string_view path) {
   return names;
 }
 
-// Finds the numbers that were left out. Those that do not fit each other or the replicas stay as they are: engine/topology says so
-// when the plan is made, and knows the nearest that do.
+// Derives the missing sizes. Sizes that do not fit each other or the number of replicas stay
+// unchanged: engine/topology reports them when the plan is made, with the nearest valid choice.
 void complete(BatchConfig& batch, int64_t replicas) {
   if (batch.global <= 0 || replicas <= 0 || batch.global % replicas != 0) return;
   const int64_t share = batch.global / replicas, passes = std::max<int64_t>(1, batch.accumulation);
@@ -59,24 +59,24 @@ bool ExperimentLoader::good_name(const std::string& name) const {
 std::vector<ExperimentLoader::ConfigEntry> ExperimentLoader::entries(const Node& node,
                                                                      const std::string& path,
                                                                      bool single_allowed) {
-  std::vector<ConfigEntry> places;
-  if (node.absent()) return places;
+  std::vector<ConfigEntry> found;
+  if (node.absent()) return found;
   if (node.is(NodeKind::kTable) && single_allowed) return {{path, &node}};
   if (!node.is(NodeKind::kArray)) {
     problems_.add(node.origin(), path,
                   std::string("expected a list of tables, found ") + node.kind_name(),
                   "write [[" + path + "]] above each entry");
-    return places;
+    return found;
   }
   for (size_t i = 0; i < node.items().size(); ++i) {
     const Node& item = node.items()[i];
     if (item.is(NodeKind::kTable))
-      places.push_back({index_path(path, i), &item});
+      found.push_back({index_path(path, i), &item});
     else
       problems_.add(item.origin(), index_path(path, i),
                     std::string("expected a table, found ") + item.kind_name());
   }
-  return places;
+  return found;
 }
 
 ExperimentLoader::ConfigEntry ExperimentLoader::one_of(const ConfigEntry& a, const ConfigEntry& b) {
@@ -93,7 +93,7 @@ void ExperimentLoader::find_unknown_at_top() {
     if (std::string_view(s.path).find('.') == std::string_view::npos) known.insert(s.path);
   for (const Node::Entry& entry : document_.root.entries()) {
     if (known.contains(entry.key)) continue;
-    // Who forgets the section, as in steps = 5, means the key of that name.
+    // A key at the top of the file, as in steps = 5, is probably the key of that name in a section.
     std::string meant = nearest(entry.key, known);
     for (const Section& s : sections())
       if (s.options.find(entry.key)) meant = std::string(s.path) + "." + entry.key;
@@ -106,7 +106,8 @@ void ExperimentLoader::find_unknown_at_top() {
 OptionSet ExperimentLoader::read_section(std::string_view path) {
   const Node* node = &document_.root;
   for (const std::string& key : split(path, '.')) node = &node->find(key);
-  // A section left out is as good as an empty one: what it must contain is missing from the file.
+  // A missing section is treated as an empty one, so its required keys are reported as missing from
+  // the file.
   const Node empty = Node::table(document_.root.origin());
   const std::vector<std::string_view> under = subsections(path);
   return OptionSet::check(*node ? *node : empty, section(path).options, under, std::string(path),
@@ -157,7 +158,7 @@ void ExperimentLoader::read_sections(Experiment& to) {
   check_numbers(to);
 }
 
-// What holds between keys.
+// Checks rules that relate several keys.
 void ExperimentLoader::check_numbers(Experiment& to) {
   const auto origin = [&](std::string_view section, std::string_view key) {
     for (const auto& [path, set] : to.sections)
@@ -174,7 +175,7 @@ void ExperimentLoader::check_numbers(Experiment& to) {
   if (to.topology.recompute == "budget" && to.topology.recompute_budget <= 0)
     problems_.add(origin("topology", "recompute"), "topology.recompute",
                   "\"budget\" needs topology.recompute_budget, found none",
-                  "say how many MiB the values inside a program may take");
+                  "set it to the MiB of activations that a program may hold");
   complete(to.batch, to.topology.data);
 }
 
@@ -182,13 +183,14 @@ void ExperimentLoader::check_allowed(const CatalogItem& item, const Origin& orig
                                      const std::string& path) {
   if (allow_.empty() || std::find(allow_.begin(), allow_.end(), item.plugin) != allow_.end())
     return;
-  problems_.add(origin, path,
-                "'" + item.name + "' comes from plugin '" + item.plugin +
-                    "', which plugins.allow does not name",
-                "add it there: allowed are " + join(allow_));
+  problems_.add(
+      origin, path,
+      "'" + item.name + "' comes from plugin '" + item.plugin + "', which is not in plugins.allow",
+      "add it there; allowed are " + join(allow_));
 }
 
-// An item that a key of a section names ("auto": the engine chooses), with a table of its options beside the sections.
+// Checks an item that is named by a key of a section ("auto": the engine chooses), with a table of
+// its options beside the sections.
 bool ExperimentLoader::check_selected(const Experiment& of, const SelectedItem& c) {
   if (c.options && !c.options.is(NodeKind::kTable)) {
     problems_.add(c.options.origin(), c.table,
@@ -236,8 +238,7 @@ void ExperimentLoader::check_early_stop(const Experiment& of) {
   };
   if (e.stop_metric.empty()) {
     if (e.patience > 0)
-      add("patience", "there is no metric to be patient with",
-          "name one with evaluate.early_stop.metric");
+      add("patience", "there is no metric to watch", "name one with evaluate.early_stop.metric");
     return;
   }
   if (document_.root.find("data").find("eval").absent())

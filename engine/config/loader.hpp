@@ -1,4 +1,4 @@
-// The inside of load_experiment(), in parts.
+// The implementation class of load_experiment(), in parts.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace plait::config {
 
-// Lives for one load_experiment(). Every function adds problems and goes on with what can be read.
+// Created for one load_experiment(). Every function adds problems and continues with the rest.
 class ExperimentLoader {
  public:
   ExperimentLoader(const Document& document, const Catalog& catalog, const PathResolver& resolver,
@@ -20,31 +20,32 @@ class ExperimentLoader {
   Experiment load();
 
  private:
-  // An entry of the file with its path: {"model.layers[2]", node}.
+  // A table of the file with its path: {"model.layers[2]", node}.
   struct ConfigEntry {
     std::string path;
     const Node* node;
   };
-  // A list of tables, or one table that stands for a list of one.
+  // The entries of a list of tables; one table counts as a list of one.
   std::vector<ConfigEntry> entries(const Node& node, const std::string& path, bool single_allowed);
-  // The first table of a's keys and b's keys that is there: "[optimizer]" or "[model.optimizer]"; both are a problem.
+  // The one that exists of two alternatives, as "[optimizer]" and "[model.optimizer]"; if both
+  // exist it is a problem.
   ConfigEntry one_of(const ConfigEntry& a, const ConfigEntry& b);
 
   // loader.cpp
   void find_unknown_at_top();
   void read_sections(Experiment& to);
   void check_numbers(Experiment& to);
-  // What check_selected() looks at.
+  // The argument of check_selected().
   struct SelectedItem {
     const char* kind;
     const char* word;     // "device", for messages
-    const char* section;  // whose key names the item
+    const char* section;  // the section whose key names the item
     const char* key;
-    const char* table;  // of the item's options
+    const char* table;  // the table with the item's options
     const std::string& name;
     const Node& options;
   };
-  // True: the item is there, so its options can be checked.
+  // True if the item exists, so that its options can be checked.
   bool check_selected(const Experiment& of, const SelectedItem& c);
   void check_device(const Experiment& of);
   void check_comm(const Experiment& of);
@@ -52,33 +53,34 @@ class ExperimentLoader {
   OptionSet read_section(std::string_view path);
 
   // loader_items.cpp
-  // Reads the engine's keys, finds the item by `type`, checks the item's options. `tables`: engine keys that are tables.
-  void read_item(const ConfigEntry& place, std::string_view kind, const OptionView& keys,
+  // Reads the engine's keys, finds the item by `type` and checks its options. `tables`: engine keys
+  // that are tables.
+  void read_item(const ConfigEntry& table, std::string_view kind, const OptionView& keys,
                  std::span<const std::string_view> tables, ItemConfig& to,
                  CatalogItem* item = nullptr);
-  void name_metric(const ConfigEntry& place, const char* what, const std::string& given,
+  void name_metric(const ConfigEntry& table, const char* what, const std::string& given,
                    const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
                    std::string& name);
   std::vector<DatasetConfig> read_datasets();
-  DatasetConfig read_dataset(const std::string& name, const ConfigEntry& place);
-  std::vector<NormalizeConfig> read_normalize(const ConfigEntry& place);
+  DatasetConfig read_dataset(const std::string& name, const ConfigEntry& table);
+  std::vector<NormalizeConfig> read_normalize(const ConfigEntry& table);
 
   // loader_model.cpp
   std::vector<ModelConfig> read_models();
-  ModelConfig read_model(const std::string& name, const ConfigEntry& place, bool only);
+  ModelConfig read_model(const std::string& name, const ConfigEntry& table, bool only);
   std::vector<LayerConfig> read_layers(const ConfigEntry& model);
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);
-  OptimizerConfig read_optimizer(const ConfigEntry& place);
+  OptimizerConfig read_optimizer(const ConfigEntry& table);
   std::vector<GroupConfig> read_groups(const ConfigEntry& optimizer, const OptimizerConfig& of);
   std::optional<ItemConfig> read_schedule(const ConfigEntry& owner);
   void read_tie(const ConfigEntry& layer, LayerConfig& to);
-  void name_layers(const std::vector<ConfigEntry>& places, std::vector<LayerConfig>& layers);
+  void name_layers(const std::vector<ConfigEntry>& tables, std::vector<LayerConfig>& layers);
 
-  // A plugin that was loaded for everybody may still be forbidden in this experiment.
+  // A plugin that the engine has loaded may still be forbidden in this experiment.
   void check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path);
 
-  // Names that become parts of parameter names and file names.
+  // Checks a name that becomes part of parameter names and file names.
   bool good_name(const std::string& name) const;
 
   const Document& document_;

@@ -1,4 +1,4 @@
-// Entries that stand for an item of a plugin, and the datasets.
+// Reads entries that refer to an item of a plugin, and datasets.
 #include <plait/dataset.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@ std::string kind_word(std::string_view kind) {
 
 }  // namespace
 
-void ExperimentLoader::read_item(const ConfigEntry& place, std::string_view kind,
+void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind,
                                  const OptionView& keys, std::span<const std::string_view> tables,
                                  ItemConfig& to, CatalogItem* item) {
-  to.path = place.path;
-  to.origin = place.node->origin();
-  to.keys = OptionSet::read(*place.node, keys, place.path, resolver_, problems_);
+  to.path = table.path;
+  to.origin = table.node->origin();
+  to.keys = OptionSet::read(*table.node, keys, table.path, resolver_, problems_);
   to.type = to.keys.get_text("type");
   if (to.type.empty()) return;  // reported by read()
 
@@ -32,20 +32,20 @@ void ExperimentLoader::read_item(const ConfigEntry& place, std::string_view kind
   if (!catalog_.find_item(kind, to.type, found)) {
     const std::vector<std::string> names = catalog_.item_names(kind);
     const std::string word = kind_word(kind);
-    problems_.add(to.keys.origin("type"), key_path(place.path, "type"),
+    problems_.add(to.keys.origin("type"), key_path(table.path, "type"),
                   "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),
                   "known are: " + (names.empty() ? "none" : join(names)) + catalog_.load_summary());
     return;
   }
-  check_allowed(found, to.keys.origin("type"), key_path(place.path, "type"));
+  check_allowed(found, to.keys.origin("type"), key_path(table.path, "type"));
   std::vector<std::string_view> engine_keys(tables.begin(), tables.end());
   for (uint32_t i = 0; i < keys.size(); ++i) engine_keys.emplace_back(keys[i].name);
   to.options =
-      OptionSet::check(*place.node, found.options, engine_keys, place.path, resolver_, problems_);
+      OptionSet::check(*table.node, found.options, engine_keys, table.path, resolver_, problems_);
   if (item) *item = std::move(found);
 }
 
-void ExperimentLoader::name_metric(const ConfigEntry& place, const char* what,
+void ExperimentLoader::name_metric(const ConfigEntry& table, const char* what,
                                    const std::string& given, const std::string& type,
                                    OptionSet& keys, std::vector<std::string>& taken,
                                    std::string& name) {
@@ -56,10 +56,10 @@ void ExperimentLoader::name_metric(const ConfigEntry& place, const char* what,
     for (int n = 2; is_taken(); ++n) name = type + std::to_string(n);
     keys.set_text("name", name, Origin::none());
   } else if (!good_name(given)) {
-    problems_.add(keys.origin("name"), key_path(place.path, "name"),
-                  "'" + given + "' cannot be a name", "use letters, digits, _ and -");
+    problems_.add(keys.origin("name"), key_path(table.path, "name"),
+                  "'" + given + "' is not a valid name", "use letters, digits, _ and -");
   } else if (is_taken()) {
-    problems_.add(keys.origin("name"), key_path(place.path, "name"),
+    problems_.add(keys.origin("name"), key_path(table.path, "name"),
                   std::string("a second ") + what + " named '" + given + "'",
                   "give each its own name");
   }
@@ -88,13 +88,13 @@ std::vector<DatasetConfig> ExperimentLoader::read_datasets() {
   return all;
 }
 
-DatasetConfig ExperimentLoader::read_dataset(const std::string& name, const ConfigEntry& place) {
+DatasetConfig ExperimentLoader::read_dataset(const std::string& name, const ConfigEntry& table) {
   DatasetConfig dataset;
   constexpr std::string_view kTables[] = {"normalize"};
-  read_item(place, PLAIT_KIND_DATASET, dataset_keys(), kTables, dataset);
+  read_item(table, PLAIT_KIND_DATASET, dataset_keys(), kTables, dataset);
   dataset.name = name;
   if (!good_name(name))
-    problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name",
+    problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",
                   "use letters, digits, _ and -");
   if (!dataset.keys.given("shuffle"))
     dataset.keys.set_bool("shuffle", name == "train", Origin::none());
@@ -102,16 +102,16 @@ DatasetConfig ExperimentLoader::read_dataset(const std::string& name, const Conf
   dataset.prefetch = dataset.keys.get_int("prefetch");
   dataset.limit = dataset.keys.get_int("limit");
   dataset.normalize =
-      read_normalize({key_path(place.path, "normalize"), &place.node->find("normalize")});
+      read_normalize({key_path(table.path, "normalize"), &table.node->find("normalize")});
   return dataset;
 }
 
-std::vector<NormalizeConfig> ExperimentLoader::read_normalize(const ConfigEntry& place) {
+std::vector<NormalizeConfig> ExperimentLoader::read_normalize(const ConfigEntry& table) {
   std::vector<NormalizeConfig> all;
-  const Node& node = *place.node;
+  const Node& node = *table.node;
   if (node.absent()) return all;
   if (!node.is(NodeKind::kTable)) {
-    problems_.add(node.origin(), place.path,
+    problems_.add(node.origin(), table.path,
                   std::string("expected a table of fields, found ") + node.kind_name(),
                   "write normalize.FIELD = {divide = 255}");
     return all;
@@ -120,7 +120,7 @@ std::vector<NormalizeConfig> ExperimentLoader::read_normalize(const ConfigEntry&
     NormalizeConfig one;
     one.field = entry.key;
     one.origin = entry.origin;
-    one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(place.path, entry.key),
+    one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(table.path, entry.key),
                                 resolver_, problems_);
     one.divide = one.keys.get_real("divide");
     one.mean = one.keys.get_real("mean");

@@ -1,4 +1,4 @@
-// Models: layers, losses, metrics, optimizer.
+// Reads models: layers, losses, metrics, optimizer.
 #include <plait/layer.h>
 #include <plait/optimizer.h>
 
@@ -36,7 +36,7 @@ std::vector<ModelConfig> ExperimentLoader::read_models() {
     for (const std::string_view key : kShorthands)
       if (const Node& node = document_.root.find(key))
         problems_.add(node.origin(), std::string(key),
-                      "stands for the one [model], and there are [models]",
+                      "belongs to the single [model], but the file has [models]",
                       "write models.NAME." + std::string(key));
   } else if (single) {
     models.push_back(read_model("model", {"model", &single}, true));
@@ -47,60 +47,60 @@ std::vector<ModelConfig> ExperimentLoader::read_models() {
   return models;
 }
 
-ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEntry& place,
+ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEntry& table,
                                          bool only) {
   ModelConfig model;
   model.name = name;
-  model.path = place.path;
-  model.origin = place.node->origin();
+  model.path = table.path;
+  model.origin = table.node->origin();
   constexpr std::string_view kTables[] = {"layers", "optimizer", "loss", "losses", "metrics"};
   model.keys =
-      OptionSet::check(*place.node, model_keys(), kTables, place.path, resolver_, problems_);
+      OptionSet::check(*table.node, model_keys(), kTables, table.path, resolver_, problems_);
   model.frozen = model.keys.get_bool("frozen");
   model.load = model.keys.get_text("load");
-  if (!place.node->is(NodeKind::kTable)) return model;
+  if (!table.node->is(NodeKind::kTable)) return model;
   if (!good_name(name))
-    problems_.add(place.node->origin(), place.path, "'" + name + "' cannot be a name",
+    problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",
                   "use letters, digits, _ and -");
 
-  model.layers = read_layers(place);
-  model.losses = read_losses(place, only);
-  model.metrics = read_metrics(place, only);
-  ConfigEntry optimizer{key_path(place.path, "optimizer"), &place.node->find("optimizer")};
+  model.layers = read_layers(table);
+  model.losses = read_losses(table, only);
+  model.metrics = read_metrics(table, only);
+  ConfigEntry optimizer{key_path(table.path, "optimizer"), &table.node->find("optimizer")};
   if (only) optimizer = one_of(optimizer, {"optimizer", &document_.root.find("optimizer")});
   if (*optimizer.node)
     model.optimizer = read_optimizer(optimizer);
   else if (!model.frozen)
-    problems_.add(place.node->origin(), optimizer.path, "the model has no optimizer",
-                  "add [" + optimizer.path + "], or set " + place.path + ".frozen = true");
+    problems_.add(table.node->origin(), optimizer.path, "the model has no optimizer",
+                  "add [" + optimizer.path + "], or set " + table.path + ".frozen = true");
   if (model.losses.empty() && !model.frozen)
-    problems_.add(place.node->origin(), only ? "loss" : key_path(place.path, "loss"),
+    problems_.add(table.node->origin(), only ? "loss" : key_path(table.path, "loss"),
                   "the model has no loss",
-                  "add [" + (only ? "loss" : key_path(place.path, "loss")) + "], or set " +
-                      place.path + ".frozen = true");
+                  "add [" + (only ? "loss" : key_path(table.path, "loss")) + "], or set " +
+                      table.path + ".frozen = true");
   return model;
 }
 
 std::vector<LayerConfig> ExperimentLoader::read_layers(const ConfigEntry& model) {
   const Node& node = model.node->find("layers");
   const std::string path = key_path(model.path, "layers");
-  const std::vector<ConfigEntry> places = entries(node, path, false);
-  if (places.empty() && !(node && !node.is(NodeKind::kArray)))
+  const std::vector<ConfigEntry> tables = entries(node, path, false);
+  if (tables.empty() && !(node && !node.is(NodeKind::kArray)))
     problems_.add(model.node->origin(), path, "the model has no layers",
                   "add [[" + path + "]] entries");
   std::vector<LayerConfig> layers;
-  for (const ConfigEntry& place : places) {
+  for (const ConfigEntry& table : tables) {
     LayerConfig layer;
     constexpr std::string_view kTables[] = {"tie"};
-    read_item(place, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
+    read_item(table, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
     layer.name = layer.keys.get_text("name");
     layer.from = layer.keys.get_texts("from");
     layer.as = layer.keys.get_texts("as");
     layer.parallel = layer.keys.get_text("parallel");
-    read_tie(place, layer);
+    read_tie(table, layer);
     layers.push_back(std::move(layer));
   }
-  name_layers(places, layers);
+  name_layers(tables, layers);
   return layers;
 }
 
@@ -120,17 +120,17 @@ void ExperimentLoader::read_tie(const ConfigEntry& layer, LayerConfig& to) {
   }
 }
 
-// Given names first, so that a default never takes one of them.
-void ExperimentLoader::name_layers(const std::vector<ConfigEntry>& places,
+// Given names first, so that a default name never collides with them.
+void ExperimentLoader::name_layers(const std::vector<ConfigEntry>& tables,
                                    std::vector<LayerConfig>& layers) {
   std::map<std::string, Origin> taken;
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerConfig& layer = layers[i];
     if (layer.name.empty()) continue;
     const Origin origin = layer.keys.origin("name");
-    const std::string path = key_path(places[i].path, "name");
+    const std::string path = key_path(tables[i].path, "name");
     if (!good_name(layer.name))
-      problems_.add(origin, path, "'" + layer.name + "' cannot be a name",
+      problems_.add(origin, path, "'" + layer.name + "' is not a valid name",
                     "use letters, digits, _ and -");
     else if (const auto [first, fresh] = taken.emplace(layer.name, origin); !fresh)
       problems_.add(
@@ -145,7 +145,7 @@ void ExperimentLoader::name_layers(const std::vector<ConfigEntry>& places,
     if (!layer.name.empty()) continue;
     layer.name = layer.type + std::to_string(n);
     std::replace(layer.name.begin(), layer.name.end(), '.',
-                 '_');  // of a third party's "acme.scale"
+                 '_');  // the type may be a third party's, as "acme.scale"
     while (taken.contains(layer.name)) layer.name += "_";
     taken.emplace(layer.name, layer.origin);
     layer.keys.set_text("name", layer.name, Origin::none());
@@ -153,15 +153,15 @@ void ExperimentLoader::name_layers(const std::vector<ConfigEntry>& places,
 }
 
 std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, bool only) {
-  ConfigEntry place = one_of({key_path(model.path, "losses"), &model.node->find("losses")},
+  ConfigEntry table = one_of({key_path(model.path, "losses"), &model.node->find("losses")},
                              {key_path(model.path, "loss"), &model.node->find("loss")});
   if (only) {
-    place = one_of(place, {"losses", &document_.root.find("losses")});
-    place = one_of(place, {"loss", &document_.root.find("loss")});
+    table = one_of(table, {"losses", &document_.root.find("losses")});
+    table = one_of(table, {"loss", &document_.root.find("loss")});
   }
   std::vector<LossConfig> losses;
   std::vector<std::string> taken;
-  for (const ConfigEntry& entry : entries(*place.node, place.path, true)) {
+  for (const ConfigEntry& entry : entries(*table.node, table.path, true)) {
     LossConfig loss;
     read_item(entry, PLAIT_KIND_LOSS, loss_keys(), {}, loss);
     loss.from = loss.keys.get_texts("from");
@@ -173,11 +173,11 @@ std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, 
 }
 
 std::vector<MetricConfig> ExperimentLoader::read_metrics(const ConfigEntry& model, bool only) {
-  ConfigEntry place{key_path(model.path, "metrics"), &model.node->find("metrics")};
-  if (only) place = one_of(place, {"metrics", &document_.root.find("metrics")});
+  ConfigEntry table{key_path(model.path, "metrics"), &model.node->find("metrics")};
+  if (only) table = one_of(table, {"metrics", &document_.root.find("metrics")});
   std::vector<MetricConfig> metrics;
   std::vector<std::string> taken;
-  for (const ConfigEntry& entry : entries(*place.node, place.path, true)) {
+  for (const ConfigEntry& entry : entries(*table.node, table.path, true)) {
     MetricConfig metric;
     read_item(entry, PLAIT_KIND_METRIC, metric_keys(), {}, metric);
     metric.from = metric.keys.get_texts("from");
@@ -188,12 +188,12 @@ std::vector<MetricConfig> ExperimentLoader::read_metrics(const ConfigEntry& mode
   return metrics;
 }
 
-OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& place) {
+OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& table) {
   OptimizerConfig optimizer;
   CatalogItem item;
   constexpr std::string_view kTables[] = {"schedule", "groups"};
-  read_item(place, PLAIT_KIND_OPTIMIZER, optimizer_keys(), kTables, optimizer, &item);
-  if (!place.node->is(NodeKind::kTable)) return optimizer;
+  read_item(table, PLAIT_KIND_OPTIMIZER, optimizer_keys(), kTables, optimizer, &item);
+  if (!table.node->is(NodeKind::kTable)) return optimizer;
   if (!optimizer.keys.given("learning_rate"))
     optimizer.keys.set_real("learning_rate", item.learning_rate, Origin::none());
   if (!optimizer.keys.given("weight_decay"))
@@ -201,8 +201,8 @@ OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& place) {
   optimizer.learning_rate = optimizer.keys.get_real("learning_rate");
   optimizer.weight_decay = optimizer.keys.get_real("weight_decay");
   optimizer.clip_grad_norm = optimizer.keys.get_real("clip_grad_norm");
-  optimizer.schedule = read_schedule(place);
-  optimizer.groups = read_groups(place, optimizer);
+  optimizer.schedule = read_schedule(table);
+  optimizer.groups = read_groups(table, optimizer);
   return optimizer;
 }
 
@@ -223,17 +223,17 @@ std::optional<ItemConfig> ExperimentLoader::read_schedule(const ConfigEntry& own
 std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimizer,
                                                        const OptimizerConfig& of) {
   std::vector<GroupConfig> groups;
-  for (const ConfigEntry& place :
+  for (const ConfigEntry& table :
        entries(optimizer.node->find("groups"), key_path(optimizer.path, "groups"), false)) {
     GroupConfig group;
-    group.path = place.path;
-    group.origin = place.node->origin();
+    group.path = table.path;
+    group.origin = table.node->origin();
     constexpr std::string_view kTables[] = {"schedule"};
     group.keys =
-        OptionSet::check(*place.node, group_keys(), kTables, place.path, resolver_, problems_);
+        OptionSet::check(*table.node, group_keys(), kTables, table.path, resolver_, problems_);
     group.match = group.keys.get_texts("match");
     if (group.match.empty() && group.keys.given("match"))
-      problems_.add(group.keys.origin("match"), key_path(place.path, "match"),
+      problems_.add(group.keys.origin("match"), key_path(table.path, "match"),
                     "an empty list matches no parameter", "name patterns, as in [\"*.bias\"]");
     if (!group.keys.given("learning_rate"))
       group.keys.set_real("learning_rate", of.learning_rate, Origin::none());
@@ -242,7 +242,7 @@ std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimi
     group.learning_rate = group.keys.get_real("learning_rate");
     group.weight_decay = group.keys.get_real("weight_decay");
     group.frozen = group.keys.get_bool("frozen");
-    group.schedule = place.node->has("schedule") ? read_schedule(place) : of.schedule;
+    group.schedule = table.node->has("schedule") ? read_schedule(table) : of.schedule;
     groups.push_back(std::move(group));
   }
   return groups;

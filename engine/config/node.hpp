@@ -1,4 +1,4 @@
-// A TOML value with the place it came from.
+// A TOML value with its position in the file.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace plait::config {
 
-// kAbsent: there is no such value. kDate: a date or time of TOML, which nothing here takes.
+// kAbsent: there is no such value. kDate: a TOML date or time, which no key accepts.
 enum class NodeKind { kAbsent, kTable, kArray, kInt, kReal, kBool, kText, kDate };
 
-// A value with everything under it; copies are deep. Order is that of the file.
+// A value with everything inside it; copies are deep. Keys keep the order of the file.
 class Node {
  public:
   struct Entry;
@@ -34,27 +34,27 @@ class Node {
   bool is(NodeKind kind) const { return kind_ == kind; }
   const Origin& origin() const { return origin_; }
 
-  // Of a table. find() gives an absent node when there is no such key, or when this is no table.
+  // For a table. find() returns an absent node if the key is missing or this is not a table.
   const Node& find(std::string_view key) const;
   const Node& operator[](std::string_view key) const { return find(key); }
   bool has(std::string_view key) const { return !find(key).absent(); }
   const std::vector<Entry>& entries() const { return entries_; }
   std::vector<std::string> keys() const;
-  // Of an array.
+  // For an array.
   const std::vector<Node>& items() const { return items_; }
 
-  // Of a scalar. The wrong kind is PLAIT_ERR_INTERNAL: ask kind() first.
+  // For a scalar. The wrong kind is PLAIT_ERR_INTERNAL: check kind() first.
   int64_t as_int() const;
-  double as_real() const;  // integers too
+  double as_real() const;  // integers, too
   bool as_bool() const;
   const std::string& as_text() const;
 
-  // For messages: "a text", "an integer", "a table".
+  // The kind in messages: "a text", "an integer", "a table".
   const char* kind_name() const;
   // The value as TOML: 1, "text", [1, 2], {a = 1}.
   std::string toml() const;
 
-  // Changing (documents and overrides only).
+  // Modification, for documents and overrides only.
   Node& set(const std::string& key, Node value, Origin key_origin);  // adds or replaces
   void append(Entry entry);                                          // the key must be new
   bool erase(std::string_view key);
@@ -67,7 +67,7 @@ class Node {
 
   NodeKind kind_ = NodeKind::kAbsent;
   Origin origin_ = Origin::none();
-  int64_t int_ = 0;  // also the bool
+  int64_t int_ = 0;  // also the value of a bool
   double real_ = 0;
   std::string text_;
   std::vector<Node> items_;
@@ -80,7 +80,7 @@ struct Node::Entry {
   Node value;
 };
 
-// A text as a TOML basic string, with quotes; a key as it may stand left of '='.
+// A text as a quoted TOML basic string; a key as written left of '='.
 std::string toml_text(std::string_view text);
 std::string toml_key(std::string_view key);
 // A real number as TOML: "0.1", "1.0", "inf".

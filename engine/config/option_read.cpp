@@ -76,7 +76,7 @@ class OptionReader {
       if (std::find(choices.begin(), choices.end(), node.as_text()) == choices.end())
         return mismatch(node) + did_you_mean(nearest(node.as_text(), choices));
     }
-    // Texts cross a C border, where an inner NUL would cut them.
+    // Texts cross the C ABI, where an inner NUL would truncate them.
     if (node.as_text().find('\0') != std::string::npos) return "a text with a NUL character in it";
     out = node.as_text();
     return "";
@@ -103,7 +103,7 @@ class OptionReader {
         if (!wrong.empty()) wrong = "element " + std::to_string(i) + ": " + wrong;
       }
     } else {
-      wrong = add(node);  // one value stands for a list of one
+      wrong = add(node);  // one value is accepted as a list of one
     }
     if (wrong.empty()) out = std::move(list);
     return wrong;

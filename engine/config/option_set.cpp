@@ -17,10 +17,10 @@ std::string key_path(const std::string& path, std::string_view key) {
   return path.empty() ? toml_key(key) : path + "." + toml_key(key);
 }
 
-// What plugins call: thin wrappers that turn exceptions into errors.
+// The functions that plugins call: thin wrappers that convert exceptions to errors.
 struct Calls {
   static const OptionSet& set(const plait_options* o) { return *static_cast<const OptionSet*>(o); }
-  // Reads first and assigns last: on error *out stays as it was.
+  // Reads first and assigns last: on error *out is unchanged.
   static plait_error* get_bool(const plait_options* o, const char* name, uint32_t* out) {
     return guard_c([&] { *out = set(o).get_bool(name) ? 1 : 0; });
   }
@@ -91,14 +91,14 @@ void set_default(const plait_option& option, const PathResolver& resolver, const
                  std::string("default ") + option.default_value + ": " + wrong);
 }
 
-// A text that TOML takes for something else: 007, nan, true. "" for all other mistakes.
+// Advice for a text that TOML parses as another type: 007, nan, true. "" for all other mistakes.
 std::string how_to_quote(const Node& node, const plait_option& option, const std::string& path) {
   const bool text = option.type == PLAIT_OPT_TEXT || option.type == PLAIT_OPT_PATH;
   const bool other =
       node.is(NodeKind::kInt) || node.is(NodeKind::kReal) || node.is(NodeKind::kBool);
   if (!text || !other || option.choices) return "";
   const std::string quoted = toml_text(node.toml());
-  // The quotes of an override must reach this program through a shell.
+  // The quotes of an override must survive the shell.
   return node.origin().line > 0 ? "write it in quotes: " + quoted
                                 : "write it in quotes: " + path + "='" + quoted + "'";
 }
@@ -140,14 +140,14 @@ void find_unknown(const Node& table, const OptionView& declared,
     if (std::binary_search(known.begin(), known.end(), entry.key)) continue;
     if (const std::string now = renamed_key(entry.key, known); !now.empty()) {
       problems.add(entry.origin, key_path(path, entry.key),
-                   "'" + entry.key + "' is called '" + now + "' now",
-                   table.find(now) ? "remove it: '" + now + "' is set, too" : "rename it");
+                   "'" + entry.key + "' is now called '" + now + "'",
+                   table.find(now) ? "remove it: '" + now + "' is set as well" : "rename it");
       continue;
     }
     const std::string near = nearest(entry.key, known);
     problems.add(entry.origin, key_path(path, entry.key),
                  "unknown key '" + entry.key + "'" + did_you_mean(near),
-                 known.empty() ? "no keys are known here" : "known keys: " + join(known));
+                 known.empty() ? "no keys are allowed here" : "known keys: " + join(known));
   }
 }
 
@@ -187,12 +187,12 @@ const OptionValue& OptionSet::get(std::string_view name, uint32_t type) const {
     for (const OptionValue& v : values_) names.emplace_back(v.declared->name);
     fail_invalid("[options] '" + std::string(name) + "' is not declared" +
                  did_you_mean(nearest(std::string(name), names)) +
-                 "; declared are: " + join(names));
+                 "; declared options: " + join(names));
   }
   const bool path_as_text = type == PLAIT_OPT_TEXT && value->declared->type == PLAIT_OPT_PATH;
   if (value->declared->type != type && !path_as_text)
     fail_invalid("[options] '" + std::string(name) + "' is declared as " +
-                 type_name(value->declared->type) + " and was asked for as " + type_name(type) +
+                 type_name(value->declared->type) + " but was read as " + type_name(type) +
                  "; use the getter of its type");
   return *value;
 }

@@ -1,4 +1,4 @@
-// The checked options of one item: what a plugin gets as plait_options.
+// The checked options of one item, passed to a plugin as plait_options.
 #pragma once
 
 #include <plait/option.h>
@@ -15,54 +15,56 @@
 
 namespace plait::config {
 
-// One value, checked.
+// One checked value.
 struct OptionValue {
   const plait_option* declared = nullptr;  // borrowed from the item
   Origin origin;
   std::string origin_text;  // origin.text(), for the C getter
-  bool given = false;       // by the file or an override; else the default
+  bool given = false;       // set by the file or an override; else the default
   int64_t integer = 0;      // also bool
   double real = 0;
-  std::string text;        // of a path: resolved
-  std::string given_text;  // of a path: as written
+  std::string text;        // a path: resolved
+  std::string given_text;  // a path: as written
   std::vector<int64_t> integers;
   std::vector<double> reals;
   std::vector<std::string> texts;
 };
 
-// Copyable; a copy is independent. Declarations are borrowed and must outlive it (they lie in the plugin's static tables).
-// Any thread may read it.
+// Copyable; copies are independent. Declarations are borrowed and must outlive it (they are the
+// plugin's static tables). Any thread may read it.
 class OptionSet : public plait_options {
  public:
   OptionSet();
   OptionSet(const OptionSet&) = default;
   OptionSet& operator=(const OptionSet&) = default;
 
-  // Checks `table` (absent or a table) against what is declared. Keys in `engine_keys` are the engine's and are passed over
-  // here. Every defect is a problem under `path`; after one the value is the default, or zero where there is none.
+  // Checks `table` (absent or a table) against the declarations. Keys in `engine_keys` belong to
+  // the engine and are skipped. Every defect is a problem under `path`; the value is then the
+  // default, or zero if there is none.
   static OptionSet check(const Node& table, const OptionView& declared,
                          std::span<const std::string_view> engine_keys, const std::string& path,
                          const PathResolver& resolver, Problems& problems);
 
-  // The same without looking for unknown keys: for a table that others read too.
+  // The same without looking for unknown keys: for a table that is also read elsewhere.
   static OptionSet read(const Node& table, const OptionView& declared, const std::string& path,
                         const PathResolver& resolver, Problems& problems);
 
-  // The wrong name or type is PLAIT_ERR_INVALID.
+  // A wrong name or type is PLAIT_ERR_INVALID.
   bool get_bool(std::string_view name) const;
   int64_t get_int(std::string_view name) const;
   double get_real(std::string_view name) const;
-  const std::string& get_text(std::string_view name) const;  // paths too
+  const std::string& get_text(std::string_view name) const;  // also for paths
   const std::vector<int64_t>& get_ints(std::string_view name) const;
   const std::vector<double>& get_reals(std::string_view name) const;
   const std::vector<std::string>& get_texts(std::string_view name) const;
-  bool given(std::string_view name) const;  // false too when it is not declared
+  bool given(std::string_view name) const;  // false also if it is not declared
   bool declares(std::string_view name) const { return find(name) != nullptr; }
   Origin origin(std::string_view name) const;
-  // Where the last of the values that an override gave was set; NULL when none gave any.
+  // Origin of the last value that was set by an override; NULL if there is none.
   const Origin* overridden() const;
 
-  // Overwrites a value: what the engine decides for the item ("threads"). It must be declared, and of that type.
+  // Overwrites a value that the engine decides for the item ("threads"). It must be declared with
+  // that type.
   void set_int(std::string_view name, int64_t value, Origin origin);
   void set_bool(std::string_view name, bool value, Origin origin);
   void set_real(std::string_view name, double value, Origin origin);
@@ -70,11 +72,12 @@ class OptionSet : public plait_options {
 
   const std::vector<OptionValue>& values() const { return values_; }
   const OptionValue* find(std::string_view name) const;  // NULL when not declared
-  std::vector<const OptionValue*> paths() const;         // those that were given
-  // Those that lead nowhere.
+  std::vector<const OptionValue*> paths() const;         // paths that were given
+  // Given paths whose target does not exist.
   std::vector<const OptionValue*> missing_paths(const PathResolver& resolver) const;
 
-  // The values as TOML, one "key = value" line each. comments: preceded by help, type, range, unit.
+  // The values as TOML, one "key = value" line each. comments: preceded by help, type, range and
+  // unit.
   // `skip`: names to leave out.
   std::string to_toml(bool comments, std::span<const std::string_view> skip = {},
                       bool absolute_paths = false) const;
@@ -85,7 +88,7 @@ class OptionSet : public plait_options {
   std::vector<OptionValue> values_;
 };
 
-// A value as TOML: 1, "sum", [1, 2]; a path as written, or as resolved.
+// A value as TOML: 1, "sum", [1, 2]; a path as written or as resolved.
 std::string value_toml(const OptionValue& value, bool absolute_path = false);
 // "# help\n# integer >= 1, in samples\n".
 std::string option_comment(const plait_option& option);

@@ -1,4 +1,4 @@
-// Checked options back into TOML.
+// Writes checked options as TOML.
 #include <algorithm>
 
 #include "engine/base/text.hpp"

@@ -69,7 +69,7 @@ std::string describe_option(const plait_option& option) {
 
 namespace {
 
-// The size plait_option had in ABI 1: up to its last member of then. Never changes.
+// Size of plait_option in ABI 1, up to its last member at that time. Never changes.
 constexpr size_t kOptionV1Size = offsetof(plait_option, help) + sizeof(plait_option::help);
 
 bool is_snake_case(std::string_view name) {
@@ -83,7 +83,7 @@ std::string defect_of_one(const plait_option& option) {
   const std::string who = std::string("option '") + option.name + "' ";
   if (!is_snake_case(option.name)) return who + "is not named in snake_case (a-z, 0-9, _)";
   if (option.type < PLAIT_OPT_BOOL || option.type > PLAIT_OPT_PATH)
-    return who + "has type " + std::to_string(option.type) + ", known are 1 to 8";
+    return who + "has type " + std::to_string(option.type) + ", expected 1 to 8";
   if (!option.help) return who + "has no help text";
   if (!option.default_value) return "";
   Problems problems;
@@ -98,7 +98,7 @@ std::string defect_of_one(const plait_option& option) {
 
 std::string defect_of(const OptionView& options) {
   if (options.size() == 0) return "";
-  // The stride is read from the first element: it must be sane before anything else is looked at.
+  // The stride is read from the first element, so it must be validated first.
   const size_t stride = options[0].struct_size;
   if (stride < kOptionV1Size || stride > 4096 || stride % alignof(plait_option) != 0)
     return "options have struct_size " + std::to_string(stride) + ", expected at least " +

@@ -1,4 +1,4 @@
-// The options that an item declares, as they lie in its static table.
+// The options that an item declares, as its static table stores them.
 #pragma once
 
 #include <plait/option.h>
@@ -12,7 +12,8 @@
 
 namespace plait::config {
 
-// Borrowed from the plugin. Elements may be larger than plait_option is here: the stride is the first one's struct_size.
+// Borrowed from the plugin. Elements may be larger than this version's plait_option: the stride is
+// the struct_size of the first element.
 class OptionView {
  public:
   OptionView() = default;
@@ -33,12 +34,13 @@ class OptionView {
   uint32_t n_ = 0;
 };
 
-// "" when the declarations are well-formed, else what is wrong with them (the plugin's bug): size, name, type, a default that
-// does not satisfy its own declaration.
+// "" if the declarations are well-formed, else the fault (a bug of the plugin): size, name, type,
+// or a default that violates its own declaration.
 std::string defect_of(const OptionView& options);
 
 // "integer >= 1, in samples": type, range, choices and unit for comments and messages.
 std::string describe_option(const plait_option& option);
-const char* type_name(uint32_t type);  // "integer", "list of reals"; "unknown type" for others
+// "integer", "list of reals"; "unknown type" for other values
+const char* type_name(uint32_t type);
 
 }  // namespace plait::config

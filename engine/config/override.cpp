@@ -14,10 +14,10 @@ namespace {
 // One step of "model.layers[2].out": a key, or an index.
 struct Step {
   std::string key;
-  int64_t index = -1;  // >= 0: into a list
+  int64_t index = -1;  // >= 0: index into a list
 };
 
-// Reads the path left of '='. False after a problem.
+// Parses the path left of '='. Returns false after a problem.
 class PathReader {
  public:
   PathReader(std::string_view text, const Origin& origin, Problems& problems)
@@ -46,7 +46,7 @@ class PathReader {
   bool read_key(std::string& key) {
     if (at_ < text_.size() && text_[at_] == '"') {
       const size_t end = text_.find('"', at_ + 1);
-      if (end == std::string_view::npos) return bad("a quoted key that does not end");
+      if (end == std::string_view::npos) return bad("a quoted key has no closing quote");
       key = text_.substr(at_ + 1, end - at_ - 1);
       at_ = end + 1;
       return true;
@@ -63,7 +63,7 @@ class PathReader {
     const char* first = text_.data() + at_ + 1;
     const auto [last, error] = std::from_chars(first, text_.data() + end, step.index);
     if (error != std::errc() || last != text_.data() + end || step.index < 0)
-      return bad("an index that is no number");
+      return bad("an index that is not a number");
     steps.push_back(step);
     at_ = end + 1;
     return true;
@@ -95,13 +95,13 @@ Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin
   const size_t n = node.items().size();
   if (static_cast<uint64_t>(steps[i].index) >= n) {
     problems.add(origin, path_text(steps, i + 1), "the list has " + std::to_string(n) + " elements",
-                 "they count from 0");
+                 "indices start at 0");
     return nullptr;
   }
   return &node.items_mutable()[static_cast<size_t>(steps[i].index)];
 }
 
-// The value steps[i] of `node`, or NULL. `make`: an absent table is made.
+// The value steps[i] of `node`, or NULL. `make`: an absent table is created.
 Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, const Origin& origin,
               Problems& problems) {
   if (steps[i].index >= 0) return element(node, steps, i, origin, problems);
@@ -118,8 +118,8 @@ Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, c
   problems.add(origin, path_text(steps, i + 1),
                now.empty()
                    ? "there is no such key" + did_you_mean(nearest(steps[i].key, node.keys()))
-                   : "'" + steps[i].key + "' is called '" + now + "' now",
-               "remove only what the file sets");
+                   : "'" + steps[i].key + "' is now called '" + now + "'",
+               "only a key that the file sets can be removed");
   return nullptr;
 }
 
@@ -150,7 +150,7 @@ void assign(Node& node, const std::vector<Step>& steps, Node value, const Origin
   }
 }
 
-// Where the key ends: the first '=' outside quotes.
+// Position of the end of the key: the first '=' outside quotes.
 size_t find_equals(std::string_view text) {
   bool quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {

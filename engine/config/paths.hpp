@@ -1,4 +1,4 @@
-// Where relative paths in a configuration lead.
+// Resolution of relative paths in a configuration.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ class FileSystem;
 
 namespace plait::config {
 
-// Relative paths lie in the data folder, or else beside the experiment file.
+// A relative path is looked up in the data folder, then beside the experiment file.
 struct PathResolver {
-  FileSystem* files = nullptr;    // NULL: nothing is looked up, paths stay as they are
+  FileSystem* files = nullptr;    // NULL: nothing is looked up, paths stay unchanged
   std::string data_folder;        // "" : none
   std::string experiment_folder;  // "" : none
 
-  // All places looked at, in order.
+  // All candidate paths, in the order of the search.
   std::vector<std::string> candidates(const std::string& path) const;
-  // The first candidate that exists, or `path` itself when none does.
+  // The first candidate that exists, or `path` itself if none does.
   std::string resolve(const std::string& path) const;
 };
 

@@ -20,7 +20,7 @@ std::string Problem::text() const {
   if (!path.empty()) all += path + ": ";
   all += message;
   if (!hint.empty()) all += "; " + hint;
-  // A line of its own for each cause, as in the message; everything else that could disturb a terminal is escaped.
+  // Each cause keeps its own line, as in the message; other control characters are escaped.
   std::string lines;
   for (const std::string& line : split(all, '\n'))
     lines += (lines.empty() ? "" : "\n    ") + printable(line);

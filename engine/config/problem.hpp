@@ -1,4 +1,5 @@
-// What is wrong with a configuration, and where. Problems are collected, so that one check reports all of them.
+// Problems of a configuration and their positions. They are collected, so that one check reports
+// all of them.
 #pragma once
 
 #include <plait/base.h>
@@ -11,10 +12,10 @@
 
 namespace plait::config {
 
-// Where a value was set.
+// The position where a value was set.
 struct Origin {
   std::string file;  // "experiment.toml", "override 'run.seed=1'", or "default"
-  int line = 0;      // from 1; 0: not a place in a file
+  int line = 0;      // from 1; 0: not a position in a file
   int column = 0;
   // "experiment.toml:12:3", "override 'run.seed=1'", "default".
   std::string text() const;
@@ -24,7 +25,7 @@ struct Origin {
 
 struct Problem {
   Origin origin;
-  std::string path;     // "model.layers[2].out"; "" when it is about the file
+  std::string path;     // "model.layers[2].out"; "" if it concerns the whole file
   std::string message;  // what, found, expected
   std::string hint;     // what to do; may be empty
   uint32_t code = PLAIT_ERR_CONFIG;
@@ -35,19 +36,20 @@ struct Problem {
 
 class Problems {
  public:
-  // One that is there already is not added again.
+  // Adds a problem unless an equal one is present.
   void add(Origin origin, std::string path, std::string message, std::string hint = {},
            uint32_t code = PLAIT_ERR_CONFIG);
   bool empty() const { return all_.empty(); }
   size_t size() const { return all_.size(); }
-  // There is one at `path` or below it: what stands there is not to be relied on.
+  // True if a problem exists at `path` or below it: the value there cannot be relied on.
   bool touch(std::string_view path) const;
   // Sorted by file, line and column.
   std::vector<Problem> sorted() const;
   std::string text() const;  // one line each
   // [{"file", "line", "column", "path", "message", "hint"}, ...]
   std::string json() const;
-  // Throws the text of all of them, with their code; PLAIT_ERR_CONFIG where they differ.
+  // Throws an error with the texts of all problems. Its code is theirs, or PLAIT_ERR_CONFIG if they
+  // differ.
   [[noreturn]] void raise() const;
   void raise_if_any() const {
     if (!empty()) raise();

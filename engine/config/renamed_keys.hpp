@@ -1,4 +1,5 @@
-// Keys that had another name before ABI 1 was released. They are refused, and the error names the new one.
+// Keys that had another name before ABI 1 was released. They are refused, and the error names the
+// new one.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// The engine's own keys, declared with the same table as a plugin's options. A new key is one line in schema.cpp and one field in
-// experiment.hpp; check, template and documentation follow.
+// The engine's own keys, declared with the same table as a plugin's options. A new key is one line
+// in schema.cpp and one field in experiment.hpp; check, template and documentation follow.
 #pragma once
 
 #include <plait/option.h>
@@ -18,23 +18,24 @@ struct Section {
   OptionView options;
 };
 
-// The sections that stand by themselves, in the order in which they are written.
+// The sections that do not belong to an item, in the order in which they are written.
 std::span<const Section> sections();
 const Section& section(std::string_view path);
 
-// Keys of the engine inside an item's table, beside the item's own options.
+// Keys of the engine inside an item's table, beside the item's options.
 OptionView layer_keys();
 OptionView loss_keys();
 OptionView metric_keys();
-OptionView optimizer_keys();  // learning_rate and weight_decay have the item's own defaults
+OptionView optimizer_keys();  // learning_rate and weight_decay default to the item's values
 OptionView schedule_keys();
 OptionView group_keys();
 OptionView dataset_keys();
 OptionView normalize_keys();  // of data.X.normalize.FIELD
 OptionView model_keys();
 
-// The engine's keys of an item's kind ("plait.layer/1"), with those that are tables ("tie", "groups"): what an option of an item
-// may not be called. Empty for a kind that stands in no experiment. "parallel" is not among them: engine and layer both read it.
+// The engine's keys for an item kind ("plait.layer/1"), including those that are tables ("tie",
+// "groups"): the reserved names that an item's option must not have. Empty for a kind that cannot
+// be part of an experiment. "parallel" is not among them: engine and layer both read it.
 std::vector<std::string_view> reserved_keys(std::string_view kind);
 
 }  // namespace plait::config

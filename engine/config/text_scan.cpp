@@ -10,8 +10,7 @@ class Scanner {
   Scanner(std::string_view text, int max_parts) : text_(text), max_parts_(max_parts) {}
 
   Scan run() {
-    if (text_.starts_with("\xEF\xBB\xBF"))
-      at_ = line_begin_ = 3;  // a byte order mark may begin a file
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_begin_ = 3;  // skip a byte order mark
     while (at_ < text_.size() && found_.fault == ScanFault::kNone) step();
     return found_;
   }
@@ -32,7 +31,7 @@ class Scanner {
     } else if (static_cast<unsigned char>(c) >= 0x80) {
       found_ = {ScanFault::kForeign, line_, static_cast<int>(at_ - line_begin_) + 1};
     } else if (c == ' ' || c == '\t') {
-      advance();  // blanks may stand around the dots of a key
+      advance();  // spaces may surround the dots of a key
     } else {
       const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                         (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -44,7 +43,7 @@ class Scanner {
     }
   }
 
-  // dots_ is -1 outside a run of "part . part", else the dots of the run so far.
+  // dots_ is the number of dots of the current "part . part" run, or -1 outside one.
   void begin_part() {
     if (dots_ >= 0) return;
     dots_ = 0;
@@ -76,11 +75,11 @@ class Scanner {
                  (!three ||
                   text_.substr(at_, 3) == std::string_view(quote == '"' ? "\"\"\"" : "'''"))) {
         at_ += width;
-        // Up to two quotes may stand before the closing three.
+        // Up to two quotes may precede the closing three.
         while (three && at_ < text_.size() && text_[at_] == quote) ++at_;
         return;
       } else if (text_[at_] == '\n' && !three) {
-        return;  // not closed: a fault, and no parser goes on
+        return;  // unclosed: a syntax error, at which every parser stops
       } else {
         advance_in_string();
       }

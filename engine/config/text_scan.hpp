@@ -1,4 +1,4 @@
-// Looks over TOML text before a parser sees it, for two things that parsers have stumbled over.
+// Scans TOML text before the parser sees it for two things that have crashed parsers.
 #pragma once
 
 #include <string_view>
@@ -7,17 +7,18 @@ namespace plait::config {
 
 enum class ScanFault {
   kNone,
-  kLongKey,  // a key of absurdly many parts: a parser recurses over them, and again to free what they made
-  kForeign,  // a character beyond ASCII outside quotes and comments, where TOML has none
+  // a key with an absurd number of parts: parsers recurse over them, and again to free the result
+  kLongKey,
+  kForeign,  // a character beyond ASCII outside quotes and comments, where TOML allows none
 };
 
 struct Scan {
   ScanFault fault = ScanFault::kNone;
-  int line = 0, column = 0;  // of the key, or the character
+  int line = 0, column = 0;  // position of the key or character
 };
 
-// Follows strings and comments as TOML does. In text that is no TOML the scan is exact up to the first fault, which is as far as a
-// parser gets.
+// Follows strings and comments as TOML defines them. In invalid TOML the scan is exact up to the
+// first error, which is as far as a parser reads.
 Scan scan_text(std::string_view text, int max_key_parts);
 
 }  // namespace plait::config

@@ -123,7 +123,7 @@ TEST_CASE("a file that is absent or too large is a problem") {
   Document::read(FileSystem::posix(), "no-such-file.toml", problems);
   CHECK(contains(problems.text(), "no-such-file.toml"));
   CHECK(contains(problems.text(), "there is no such file"));
-  CHECK(contains(problem_of(std::string(kMaxFileBytes + 1, ' ')), "at most 4.00 MiB are read"));
+  CHECK(contains(problem_of(std::string(kMaxFileBytes + 1, ' ')), "expected at most 4.00 MiB"));
 }
 
 TEST_CASE("single values: TOML, or else a text") {

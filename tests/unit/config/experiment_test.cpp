@@ -209,7 +209,7 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"no text", "epochs = 4", "epochs = 4\nname = nan",
        "run.name: expected text, found nan; write it in quotes: \"nan\""},
       {"patience", "metric = \"hits2\", ", "",
-       "x.toml:48:26: evaluate.early_stop.patience: there is no metric to be patient with"},
+       "x.toml:48:26: evaluate.early_stop.patience: there is no metric to watch"},
       {"nothing to measure on", "[data.eval]", "[data.test]",
        "evaluate.early_stop.metric: there is no [data.eval] to measure it on"},
       {"unknown item", "\"ramp\"", "\"rmap\"",
@@ -224,7 +224,7 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"two of a name", "name = \"head\"",
        "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
        "a second layer named 'head', the first is at"},
-      {"name", "name = \"head\"", "name = \"he.ad\"", "'he.ad' cannot be a name"},
+      {"name", "name = \"head\"", "name = \"he.ad\"", "'he.ad' is not a valid name"},
       {"tie", "tie = {weight", "tie = 3 #",
        "model.layers[2].tie: expected a table, found an integer"},
       {"tie value", "\"model.dense1.weight\"", "3",
@@ -261,8 +261,8 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"device option", "epochs = 4\n",
        "epochs = 4\ndevice = \"abacus\"\n[device]\npim = true\n[x]\n", "device.pim: unknown key"},
       {"forbidden", "[device]", "[plugins]\nallow = [\"other\"]\n[device]",
-       "model.layers[1].type: 'ramp' comes from plugin 'fake', which plugins.allow does not name; "
-       "add it there: allowed are other"},
+       "model.layers[1].type: 'ramp' comes from plugin 'fake', which is not in plugins.allow; "
+       "add it there; allowed are other"},
       {"both models", "[device]", "[models.a]\n[device]", "given together with [model]"},
   };
   for (const Case& c : cases) {

@@ -135,7 +135,7 @@ TEST_CASE("getters of the wrong name or type are the caller's bug") {
   CHECK(contains(text_of([&] { c.set.get_int("cout"); }),
                  "'cout' is not declared (did you mean 'count'?)"));
   CHECK(contains(text_of([&] { c.set.get_int("share"); }),
-                 "declared as number and was asked for as integer"));
+                 "declared as number but was read as integer"));
 }
 
 TEST_CASE("the C table reads the same values and leaves outputs alone on error") {
