@@ -18,7 +18,7 @@ namespace plait::data {
 
 namespace {
 
-// Signals belong to the host's threads: the loader's inherits a mask that blocks them all.
+// Signals belong to the host's threads: the loader's thread inherits a mask that blocks them all.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -42,7 +42,7 @@ plait_dataset_info checked_info(const DatasetSource& source) {
                source.item->name, "info");
   check_fields(info.fields, info.n_fields, source.name);
   if (info.n_samples < 0)
-    fail(PLAIT_ERR_PLUGIN, strf("[data] dataset '%s' says it has %lld samples, expected 0 or more",
+    fail(PLAIT_ERR_PLUGIN, strf("[data] dataset '%s' reports %lld samples, expected 0 or more",
                                 source.name.c_str(), static_cast<long long>(info.n_samples)));
   return info;
 }
@@ -70,11 +70,11 @@ struct DataLoader::State {
   std::vector<plait_field> fields;
   BatchSlots slots;
 
-  // Of whoever fills: the thread, or next() without one.
+  // Used by the filling side: the thread, or next() if there is none.
   SampleOrder order;
   int64_t order_epoch = -1;
 
-  // Reading ahead. The thread owns fill_index and error but while the ring rests or has ended.
+  // Reading ahead. The thread owns fill_index and error, except while the ring is paused or closed.
   Ring ring;
   std::thread thread;
   int64_t fill_index = 0;  // the batch the thread reads next
@@ -184,7 +184,7 @@ void DataLoader::State::work() {
     }
     try {
       fill_or_explain(fill_index, slots[static_cast<size_t>(slot)]);
-    } catch (...) {  // kept as it is: a copy might find no memory
+    } catch (...) {  // kept as it is: a copy might fail for lack of memory
       error = std::current_exception();
       ring.close();
       continue;

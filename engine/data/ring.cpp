@@ -23,7 +23,8 @@ int64_t Ring::acquire_filled() {
 }
 
 void Ring::wake_producer() {
-  { const std::lock_guard<std::mutex> lock(mutex_); }  // it is either asleep or has yet to look
+  // the sleeper now either waits or will check the condition first
+  { const std::lock_guard<std::mutex> lock(mutex_); }
   producer_.notify_one();
 }
 
@@ -59,7 +60,7 @@ int64_t Ring::acquire_free() {
 bool Ring::wait_for_free() {
   std::unique_lock<std::mutex> lock(mutex_);
   producer_waits_.store(true, std::memory_order_seq_cst);
-  consumer_.notify_one();  // it may be in pause()
+  consumer_.notify_one();  // it may be waiting in pause()
   producer_.wait(lock, [&] {
     if (command_ == Command::stop) return true;
     const uint64_t full = filled_.load() - freed_.load(std::memory_order_seq_cst);

@@ -9,8 +9,9 @@ namespace plait::data {
 
 namespace {
 
-// A number in [0, range) from value and key: two multiplications and a fold (not cryptographic, but each bit of the result
-// depends on each bit of value and key), scaled by a third. range <= 2^32.
+// A number in [0, range) from value and key: two multiplications and a fold, scaled by a third
+// multiplication. Not cryptographic, but each bit of the result depends on each bit of value and
+// key. range <= 2^32.
 uint64_t draw(uint64_t value, uint64_t key, uint64_t range) {
   value = (value ^ key) * 0x9E3779B97F4A7C15u;
   value = (value ^ (value >> 32)) * 0xD6E8FEB86659FD93u;
@@ -34,7 +35,8 @@ SampleOrder::SampleOrder(uint64_t seed, int64_t epoch, int64_t n, bool shuffle)
   if (!shuffle_) return;
   columns_ = root_above(n_);
   rows_ = (n_ + columns_ - 1) / columns_;
-  // The high word of the counter sets this use of the seed apart from the random streams of programs.
+  // The high word of the counter separates this use of the seed from the random streams of
+  // programs.
   constexpr uint64_t kPurpose = 0x6F72646572000000u;  // "order"
   for (size_t i = 0; i < kRounds; i += 2) {
     const auto words = philox(static_cast<uint64_t>(epoch), kPurpose + i, seed);
@@ -43,8 +45,8 @@ SampleOrder::SampleOrder(uint64_t seed, int64_t epoch, int64_t n, bool shuffle)
   }
 }
 
-// Each round shifts one coordinate by a function of the other, so it can be undone: a bijection of the rectangle for any
-// draw().
+// Each round shifts one coordinate by a function of the other and can be undone, so this is a
+// bijection of the rectangle for any draw().
 uint64_t SampleOrder::permute(uint64_t value) const {
   uint64_t row = value / columns_, column = value % columns_;
   for (size_t i = 0; i < kRounds; i += 2) {
@@ -58,8 +60,8 @@ uint64_t SampleOrder::permute(uint64_t value) const {
 
 int64_t SampleOrder::operator()(int64_t position) const {
   if (!shuffle_) return position;
-  // The rectangle has fewer than sqrt(n) cells too many, so a second step is rare; the walk ends, as a permutation's cycle
-  // through a position below n comes back to one.
+  // The rectangle has fewer than sqrt(n) excess cells, so a second step is rare. The walk ends
+  // because the cycle of a permutation through a position below n returns to it.
   uint64_t value = static_cast<uint64_t>(position);
   do value = permute(value);
   while (value >= n_);

@@ -1,4 +1,5 @@
-// The order of samples: a pure function of (seed, epoch, position), whatever the number of ranks, batches or threads.
+// The order of samples: a pure function of (seed, epoch, position), independent of the number of
+// ranks, batches and threads.
 #pragma once
 
 #include <array>
@@ -6,15 +7,17 @@
 
 namespace plait::data {
 
-// How many batches of `batch` samples hold n samples; the last one may be incomplete. n >= 0, batch >= 1.
+// The number of batches of `batch` samples that hold n samples; the last one may be incomplete. n
+// >= 0, batch >= 1.
 int64_t batches_per_epoch(int64_t n, int64_t batch);
 
-// A permutation of [0, n) for one epoch, without a table: a keyed Feistel network over a rectangle of rows * columns >= n
-// cells, walked until it lands inside [0, n). The round keys come from Philox (seed, epoch). shuffle = false: the identity.
-// Immutable and allocation-free; about 20 ns per sample.
+// A permutation of [0, n) for one epoch, without a table: a keyed Feistel network over a rectangle
+// of rows * columns >= n cells, repeated until the result is inside [0, n). The round keys come
+// from Philox (seed, epoch). shuffle = false: the identity. Immutable and allocation-free; about 20
+// ns per sample.
 class SampleOrder {
  public:
-  SampleOrder() = default;  // of nothing
+  SampleOrder() = default;  // empty
   SampleOrder(uint64_t seed, int64_t epoch, int64_t n, bool shuffle);
   // The sample at a position of the epoch. position in [0, n).
   int64_t operator()(int64_t position) const;

@@ -1,4 +1,4 @@
-// CRC-32C by a table; event files are small, so nothing faster is needed.
+// CRC-32C with a table; event files are small, so nothing faster is needed.
 #include <array>
 #include <cstddef>
 
@@ -29,7 +29,7 @@ uint32_t crc32c(const void* data, size_t size, uint32_t crc) {
   return ~crc;
 }
 
-// Stored masked, so that the checksum of a text that holds checksums stays meaningful.
+// Stored masked, so that the checksum of data that contains checksums remains useful.
 uint32_t masked_crc32c(const void* data, size_t size) {
   const uint32_t crc = crc32c(data, size);
   return (crc >> 15 | crc << 17) + 0xA282EAD8u;

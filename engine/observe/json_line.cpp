@@ -42,7 +42,8 @@ void JsonLine::key(std::string_view name) {
   comma_ = true;
 }
 
-// Runs of plain bytes go in one piece. Bytes are taken as UTF-8; control characters, quotes and backslashes are escaped.
+// Runs of plain bytes are copied in one piece. Bytes are assumed to be UTF-8; control characters,
+// quotes and backslashes are escaped.
 void JsonLine::quoted(std::string_view text) {
   put('"');
   size_t from = 0;

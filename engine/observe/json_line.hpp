@@ -1,4 +1,5 @@
-// One line of JSON built in a fixed buffer: no allocation, so a training step may use it. (engine/base/json.hpp is for the rest.)
+// One line of JSON built in a fixed buffer without allocation, so a training step may use it.
+// (engine/base/json.hpp is for everything else.)
 #pragma once
 
 #include <cstddef>
@@ -8,13 +9,14 @@
 
 namespace plait::observe {
 
-// An object, or nested objects, on one line. What does not fit makes the line overflow: full() tells, text() is then empty.
+// An object, or nested objects, on one line. If the line does not fit, it overflows: full() returns
+// true and text() is empty.
 class JsonLine {
  public:
   explicit JsonLine(size_t capacity);
   void clear();
 
-  void open();                      // { (for a nested one: key() first)
+  void open();                      // { (for a nested object: key() first)
   void close();                     // }
   void key(std::string_view name);  // escaped
   void value(std::string_view text);
@@ -22,7 +24,7 @@ class JsonLine {
   void value(int64_t number);
   void value(
       double number);  // shortest text that reads back the same; not finite: "nan", "inf", "-inf"
-  void value(float number);  // likewise, as a float
+  void value(float number);  // the same, as a float
   void value(bool flag);
   template <class T>
   void field(std::string_view name, T v) {

@@ -39,7 +39,7 @@ NdjsonWriter::~NdjsonWriter() {
     flush();
     file_->close();
   } catch (const Error&) {
-    // A destructor has nobody to tell.
+    // A destructor cannot report errors.
   }
 }
 
@@ -65,7 +65,7 @@ void NdjsonWriter::finish() {
 
 void NdjsonWriter::flush() {
   if (gathered_.empty()) return;
-  // Forgotten first: were the write repeated after a failure, lines could appear twice.
+  // Cleared first: if the write were repeated after a failure, lines could appear twice.
   struct Clear {
     std::string& text;
     ~Clear() { text.clear(); }

@@ -49,7 +49,7 @@ std::string remaining(const ProgressState& s) {
 void write_to_stderr(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
-    if (n <= 0) return;  // nobody reads: not worth a word
+    if (n <= 0) return;  // the terminal is gone; not worth an error
     text.remove_prefix(static_cast<size_t>(n));
   }
 }
@@ -104,7 +104,7 @@ void Progress::update(const ProgressState& state) {
   const uint64_t now = monotonic_ns();
   if (!have_state_) {
     have_state_ = true;
-    // The plain form waits one interval before its first line; the bar shows at once.
+    // The plain form waits for one interval before its first line; the bar appears immediately.
     if (!config_.terminal) last_draw_ = now;
   }
   const double every = config_.terminal ? config_.terminal_every_s : config_.plain_every_s;

@@ -1,4 +1,4 @@
-// The progress bar: one line on a terminal that is drawn over, or a plain line now and then elsewhere.
+// The progress bar: one line that is redrawn on a terminal, or an occasional plain line elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,39 @@ struct ProgressState {
   int64_t step = 0, steps = 0;  // steps 0: unknown
   double loss = 0, lr = 0, samples_per_s = 0;
   double elapsed_s = 0;    // of this process
-  int64_t first_step = 0;  // where this process began: what is left is estimated from its own pace
+  int64_t first_step = 0;  // step at which this process began: the estimate uses only its own pace
 };
 
 struct ProgressConfig {
   bool enabled = true;
-  bool terminal = false;  // draw over the line
+  bool terminal = false;  // redraw the line
   bool color = false;
   int columns = 80;
   double terminal_every_s = 0.1, plain_every_s = 10;
 };
 
-// What fits standard error: a bar on a terminal, colour unless NO_COLOR is set or TERM is "dumb".
+// Settings for standard error: a bar on a terminal, with colour unless NO_COLOR is set or TERM is
+// "dumb".
 ProgressConfig progress_config_for_stderr();
 
-// Thread-safe: the log and the loop share it.
+// Thread-safe: shared by the log and the training loop.
 class Progress {
  public:
   using Sink = std::function<void(std::string_view)>;
   Progress(ProgressConfig config, Sink sink);
-  // To standard error.
+  // Writes to standard error.
   explicit Progress(ProgressConfig config);
-  ~Progress();  // finishes
+  ~Progress();  // calls finish()
 
-  // Cheap when it is too early to draw.
+  // Cheap when it is too early to redraw.
   void update(const ProgressState& state);
-  // A line of the log: goes above the bar. Without newline.
+  // Prints a line of the log above the bar. Without newline.
   void line(std::string_view text);
-  // Draws the last state and leaves the bar where it is.
+  // Draws the last state and leaves the bar on the screen.
   void finish();
 
-  // The text of a state, without control characters: "step 120/1000 [####----] loss 0.231 lr 0.01 32.1k samples/s ETA 0:12".
+  // The text for a state, without control characters: "step 120/1000 [####----] loss 0.231 lr 0.01
+  // 32.1k samples/s ETA 0:12".
   static std::string render(const ProgressState& state, int columns, bool bar);
 
  private:

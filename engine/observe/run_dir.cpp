@@ -16,7 +16,7 @@ namespace plait::observe {
 
 namespace {
 
-constexpr char kHalf[] = ".tmp-";  // in the name of what replace() has not finished
+constexpr char kHalf[] = ".tmp-";  // in the name of a file that replace() has not finished
 
 std::string random_hex6() {
   uint32_t bits = 0;
@@ -32,7 +32,7 @@ void write_plugins(FileSystem& files, const RunEnvironment& e, JsonWriter& json)
     try {
       json.field("xxh3_128", hash128_file(files, p.path).hex());
     } catch (const Error&) {
-      json.key("xxh3_128").null();  // gone since it was loaded: worth a fact, not a failure
+      json.key("xxh3_128").null();  // deleted since it was loaded: recorded as null, not an error
     }
     json.end_object();
   }
@@ -62,12 +62,13 @@ void check_name(const std::string& name) {
   bool good = !parts.empty();
   for (const std::string& part : parts) good = good && is_safe_name(part);
   if (!good)
-    fail_config("[run] the name '" + printable(name.substr(0, 200)) +
-                "' can't be a folder, expected letters, digits, '-', '_' and '.' (not first); "
-                "change run.name");
+    fail_config(
+        "[run] the name '" + printable(name.substr(0, 200)) +
+        "' cannot be used for a folder, expected letters, digits, '-', '_' and '.' (not first); "
+        "change run.name");
 }
 
-// The names of a folder and of those above it, up to `top`, are made durable.
+// Makes the directory entries of a folder and its parents durable, up to `top`.
 void sync_up_to(FileSystem& files, std::string folder, const std::string& top) {
   while (true) {
     files.sync_folder(folder);
@@ -79,13 +80,14 @@ void sync_up_to(FileSystem& files, std::string folder, const std::string& top) {
 
 void write_read_only(FileSystem& files, const std::string& path, std::string_view content) {
   files.replace(path, content);
-  // Against slips, not against the owner; a file system without modes is fine too.
+  // Protects against mistakes, not against the owner; file systems without modes are fine.
   if (chmod(path.c_str(), 0444) != 0) return;
 }
 
 constexpr const char* kFolders[] = {"log", "ckpt"};
 
-// What every new run directory holds from the start. Last comes what makes it one.
+// Writes the initial content of every new run directory. The file that makes it a run directory
+// comes last.
 void fill(FileSystem& files, const std::string& path, std::string_view resolved_toml,
           const std::vector<std::string>& overrides, const RunEnvironment& environment) {
   for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
@@ -96,8 +98,8 @@ void fill(FileSystem& files, const std::string& path, std::string_view resolved_
   write_read_only(files, join_path(path, "run.toml"), resolved_toml);
 }
 
-// Whether a start may have left this when it ended before run.toml was there: a folder or lock still empty; beside a run's lock, which
-// comes first, also a file or half of one.
+// Whether an interrupted start may have left this before run.toml existed: an empty folder or lock;
+// beside a run's lock, which comes first, also a complete or partial file.
 bool is_of_unfinished(FileSystem& files, const std::string& path, const std::string& name,
                       bool locked) {
   for (const char* folder : kFolders)
@@ -131,7 +133,7 @@ RunDir RunDir::create(FileSystem& files, const std::string& out, const std::stri
   const std::string parent = join_path(out, name);
   files.make_folders(parent);
   std::string stamp, path;
-  // Two runs may start in one second; the folder that can be made is ours alone.
+  // Two runs may start in the same second; only one of them can create the folder.
   for (int attempt = 0;; ++attempt) {
     stamp = utc_stamp(unix_seconds()) + "-" + random_hex6();
     path = join_path(parent, stamp);
@@ -149,7 +151,7 @@ RunDir RunDir::create(FileSystem& files, const std::string& out, const std::stri
 
 void RunDir::prepare(FileSystem& files, const std::string& path) {
   if (files.exists(path) && !files.is_folder(path))
-    fail_invalid("[run] " + path + " is no folder; name another one for the run's files");
+    fail_invalid("[run] " + path + " is not a folder; name another one for the run's files");
   files.make_folders(path);
   const bool locked = RunLock::is_in(files, path);
   for (const std::string& name : files.list(path))
@@ -173,7 +175,7 @@ RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string
 RunDir RunDir::reopen(FileSystem& files, const std::string& path,
                       const RunEnvironment& environment) {
   if (!files.is_file(join_path(path, "run.toml")))
-    fail_not_found("[run] " + path + " is no run directory: it has no run.toml");
+    fail_not_found("[run] " + path + " is not a run directory: it has no run.toml");
   for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
   int n = 2;
   while (files.exists(join_path(path, strf("env-%d.json", n)))) ++n;
@@ -205,7 +207,8 @@ void LogFile::line(uint32_t level, std::string_view text) noexcept {
   if (!failure_.empty()) return;
   try {
     std::string line = strf("%.3f %-5s ", unix_seconds(), kLevels[level < 4 ? level : 3]);
-    // Control characters would let a name in a file forge lines or drive the terminal of who reads the log.
+    // Control characters could let a name in a file forge lines or control the terminal of a
+    // reader.
     for (const std::string& part : split(text, '\n')) {
       if (line.back() == '\n') line += "  ";
       line += printable(part) + '\n';

@@ -1,4 +1,4 @@
-// The run directory: everything one run leaves behind, in one place.
+// The run directory: all files of one run.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct PluginInfo {
   std::string name, version, path;
 };
 
-// What env.json tells.
+// The content of env.json.
 struct RunEnvironment {
   std::string engine_version;
   uint32_t abi = 0;
-  std::string source_revision;  // of the build; "" where it came from no repository
+  std::string source_revision;  // of the build; "" if it was not built from a repository
   std::string device;
   std::vector<std::string> arguments;  // of the process
-  std::string command;                 // what the host says it was told; may be empty
-  std::vector<PluginInfo> plugins;     // each gets the XXH3-128 of its file
+  std::string command;                 // the command line as reported by the host; may be empty
+  std::vector<PluginInfo> plugins;     // each is written with the XXH3-128 of its file
 };
 
 struct RunStatus {
@@ -32,29 +32,34 @@ struct RunStatus {
   int64_t step = 0, steps = 0;
   double loss = 0;
   std::string message = {};     // of the error
-  std::string checkpoint = {};  // newest commit
+  std::string checkpoint = {};  // newest committed checkpoint
 };
 
-// True for one path component that is safe as a folder name: letters, digits, `-`, `_`, `.`, starting with none of `-.`, 1 to 128
-// bytes.
+// True for a single path component that is safe as a folder name: letters, digits, `-`, `_`, `.`,
+// not starting with `-` or `.`, 1 to 128 bytes.
 bool is_safe_name(std::string_view name);
 
-// A run directory `<out>/<name>/<YYYYMMDD-HHMMSS>-<6 hex>`, or an existing one that a run continues.
+// A run directory `<out>/<name>/<YYYYMMDD-HHMMSS>-<6 hex>`, or an existing one that a run
+// continues.
 class RunDir {
  public:
-  // Makes it with run.toml (read-only), overrides.txt, env.json, log/ and ckpt/ inside.
-  // `name` may have several components ("mnist/lr"), each of them safe. Errors: PLAIT_ERR_CONFIG for an unsafe name; PLAIT_ERR_IO.
+  // Creates it with run.toml (read-only), overrides.txt, env.json, log/ and ckpt/ inside.
+  // `name` may have several components ("mnist/lr"), each of them safe. Errors: PLAIT_ERR_CONFIG
+  // for an unsafe name; PLAIT_ERR_IO.
   static RunDir create(FileSystem& files, const std::string& out, const std::string& name,
                        std::string_view resolved_toml, const std::vector<std::string>& overrides,
                        const RunEnvironment& environment);
-  // Makes a folder that somebody named if it is absent, and looks whether a run directory can be made there: it is empty, or holds what
-  // a start left that ended while it made one, beside its lock. Errors: PLAIT_ERR_STATE when it holds something else.
+  // Creates a folder named by the user if it is absent, and checks that a run directory can be made
+  // in it: it is empty, or holds only a lock and the leftovers of an interrupted start. Errors:
+  // PLAIT_ERR_STATE if it holds anything else.
   static void prepare(FileSystem& files, const std::string& path);
-  // The same in such a folder. Who may meet others there holds its lock.
+  // Like create(), in such a folder. A caller that may compete with other processes must hold its
+  // lock.
   static RunDir create_at(FileSystem& files, const std::string& path,
                           std::string_view resolved_toml, const std::vector<std::string>& overrides,
                           const RunEnvironment& environment);
-  // One that exists, to go on in it. env.json is kept and env-2.json, env-3.json, ... added.
+  // Opens an existing run directory to continue it. env.json is kept, and env-2.json, env-3.json,
+  // ... are added.
   static RunDir reopen(FileSystem& files, const std::string& path,
                        const RunEnvironment& environment);
 
@@ -73,8 +78,8 @@ class RunDir {
   std::string path_, id_;
 };
 
-// log/rank-N.log: lines with time and level, appended. Thread-safe. Errors of writing are swallowed after the first, which
-// is kept in failure().
+// log/rank-N.log: lines with time and level, appended. Thread-safe. After the first write error,
+// which is kept in failure(), errors are ignored.
 class LogFile {
  public:
   LogFile(FileSystem& files, const std::string& path);

@@ -9,9 +9,9 @@ namespace plait::observe {
 
 namespace {
 
-constexpr uint64_t kMost = 1024;  // bytes that a lock has at most
+constexpr uint64_t kMost = 1024;  // maximal size of a lock file in bytes
 
-// "host NAME, process 123" begins and goes on so.
+// The content of a lock file: "host NAME, process 123".
 constexpr char kHost[] = "host ", kProcess[] = ", process ";
 
 }  // namespace
@@ -26,7 +26,7 @@ RunLock::RunLock(FileSystem& files, const std::string& run_folder) {
     try {
       holder = std::string(trim(files.read_all(path, kMost)));
     } catch (const Error&) {
-      // The lock itself is what counts.
+      // The content is informative; only the lock itself matters.
     }
     fail(PLAIT_ERR_STATE, "[run] the run directory " + run_folder + " is in use by " +
                               (holder.empty() ? "another process" : printable(holder)) +

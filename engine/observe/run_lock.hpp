@@ -1,4 +1,5 @@
-// Who works in a run directory. In a folder that somebody names it is the first file, and says that the others are a run's, too.
+// The lock of a run directory. In a folder named by the user it is the first file, which marks the
+// other files as a run's.
 #pragma once
 
 #include <memory>
@@ -8,14 +9,15 @@
 
 namespace plait::observe {
 
-// Holds a run directory for this process while alive. Errors: PLAIT_ERR_STATE naming the host and process that hold it.
+// Holds a run directory for this process during its lifetime. Errors: PLAIT_ERR_STATE naming the
+// host and process that hold it.
 class RunLock {
  public:
   static constexpr char kName[] = "lock";
 
   RunLock(FileSystem& files, const std::string& run_folder);
 
-  // Whether a run has had the folder's lock.
+  // Whether the folder contains a run's lock.
   static bool is_in(FileSystem& files, const std::string& folder);
 
  private:

@@ -39,7 +39,7 @@ size_t varint_size(uint64_t value) {
   return n;
 }
 
-// Field numbers below 16, as all here, have a tag of one byte.
+// Field numbers below 16, as all of these are, have a one-byte tag.
 size_t bytes_field_size(size_t content) { return 1 + varint_size(content) + content; }
 
 void put_bytes(std::string& out, uint32_t number, std::string_view content) {
@@ -53,7 +53,7 @@ void put_varint_field(std::string& out, uint32_t number, uint64_t value) {
   put_varint(out, value);
 }
 
-// wall_time = 1 double, step = 2 int64. A reader takes a NaN time for an error.
+// wall_time = 1 double, step = 2 int64. Readers treat a NaN time as an error.
 void begin_event(std::string& out, double unix_seconds, int64_t step) {
   out.clear();
   put_tag(out, 1, kFixed64);
@@ -96,7 +96,7 @@ TensorBoardWriter::~TensorBoardWriter() {
     flush();
     file_->close();
   } catch (const Error&) {
-    // A destructor has nobody to tell.
+    // A destructor cannot report errors.
   }
 }
 
@@ -161,7 +161,7 @@ void TensorBoardWriter::text(std::string_view tag, int64_t step, double unix_sec
 
 void TensorBoardWriter::fenced(std::string_view tag, int64_t step, double unix_seconds,
                                std::string_view language, std::string_view code) {
-  // A fence longer than any run of back quotes inside.
+  // The fence must be longer than any run of back quotes in the text.
   size_t longest = 2, run = 0;
   for (const char c : code) {
     run = c == '`' ? run + 1 : 0;

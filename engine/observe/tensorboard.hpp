@@ -1,4 +1,5 @@
-// TensorBoard event files, written without protobuf: records of (length, masked CRC, Event, masked CRC).
+// TensorBoard event files, written without protobuf: records of (length, masked CRC, Event, masked
+// CRC).
 #pragma once
 
 #include <cstdint>
@@ -10,23 +11,25 @@
 
 namespace plait::observe {
 
-// CRC-32C (Castagnoli) and the masked form the record format stores.
+// CRC-32C (Castagnoli) and the masked form that the record format stores.
 uint32_t crc32c(const void* data, size_t size, uint32_t crc = 0);
 uint32_t masked_crc32c(const void* data, size_t size);
 
-// One event file. Always a new one: after a crash nothing is appended behind a torn record. One thread.
+// One event file. Always a new one, so nothing is appended after a record that a crash cut off. One
+// thread.
 class TensorBoardWriter {
  public:
-  // Makes `events.out.tfevents.<unix seconds>.<host>.<pid>.<n>` in the folder.
+  // Creates `events.out.tfevents.<unix seconds>.<host>.<pid>.<n>` in the folder.
   TensorBoardWriter(FileSystem& files, const std::string& folder, double unix_seconds);
-  ~TensorBoardWriter();  // writes what is gathered; swallows errors: call flush() to see them
+  ~TensorBoardWriter();  // writes collected records and ignores errors: call flush() to see them
 
-  // Tags like "train/loss": the slash groups. Does not allocate. Goes out after a second or 100 records.
+  // Tags like "train/loss": the part before the slash forms a group. Does not allocate. Written
+  // after a second or 100 records.
   // Errors: PLAIT_ERR_IO.
   void scalar(std::string_view tag, int64_t step, double unix_seconds, double value);
   // Markdown.
   void text(std::string_view tag, int64_t step, double unix_seconds, std::string_view markdown);
-  // A text in a fenced block: the resolved experiment.
+  // Writes text in a fenced block: the resolved experiment.
   void fenced(std::string_view tag, int64_t step, double unix_seconds, std::string_view language,
               std::string_view code);
   void flush();

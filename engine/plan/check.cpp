@@ -9,13 +9,13 @@
 namespace plait::plan {
 namespace {
 
-// Where a key of a section was set.
+// The origin of a section's key.
 config::Origin origin_of(const config::Experiment& e, const std::string& key) {
   const size_t dot = key.find('.');
   for (const auto& [path, set] : e.sections) {
     if (path != key.substr(0, dot)) continue;
     if (dot != std::string::npos) return set.origin(key.substr(dot + 1));
-    // A fault of the section as a whole belongs where a size was set.
+    // A fault of the section as a whole is reported where a size was set.
     for (const char* size : {"pipeline", "data", "tensor"})
       if (set.given(size)) return set.origin(size);
   }
@@ -42,7 +42,7 @@ void add_unopened(const config::DatasetConfig& d, const Error& e,
   for (const config::OptionValue* value : missing) add_missing(d, *value, resolver, problems);
   if (!missing.empty()) return;
   const std::string text = e.cause() ? e.cause()->full_text() : e.full_text();
-  // The plugin's text names what is wrong by its path, which one of the keys has given.
+  // The plugin's text names the faulty path, which one of the keys has given.
   config::Origin origin = d.origin;
   std::string key = d.path;
   for (const config::OptionValue* value : d.options.paths())
@@ -65,7 +65,7 @@ void check_normalize(const config::DatasetConfig& d, const Dataset& dataset,
           "its fields are: " + join(names));
 }
 
-// The first of them, and how many more.
+// The first few names, and the number of the others.
 std::string some(std::vector<std::string> names) {
   constexpr size_t kShown = 20;
   const size_t n = names.size();
@@ -99,9 +99,10 @@ void check_overlaps(const config::ModelConfig& model, const std::vector<std::str
     }
   }
   for (const auto& [pair, sharded] : both)
-    problems.add(groups[pair.first].keys.origin("match"), groups[pair.first].path + ".match",
-                 "matches what belongs to " + groups[pair.second].path + ", too: " + some(sharded),
-                 "make their patterns exclude each other");
+    problems.add(
+        groups[pair.first].keys.origin("match"), groups[pair.first].path + ".match",
+        "matches parameters that belong to " + groups[pair.second].path + ": " + some(sharded),
+        "make their patterns exclude each other");
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems) {
   for (const config::ModelConfig& model : plan.experiment.models) {
     if (!model.optimizer || problems.touch(model.optimizer->path)) continue;
-    if (tracer.failed_in(model.name)) continue;  // what there would be is not known
+    if (tracer.failed_in(model.name)) continue;  // its parameters are unknown
     std::vector<std::string> names;
     bool trains = false;
     for (const Parameter& p : plan.parameters)

@@ -1,4 +1,4 @@
-// Writing collectives between ranks into programs.
+// Appends collectives to programs.
 #pragma once
 
 #include <string>
@@ -8,40 +8,44 @@
 
 namespace plait::plan {
 
-// Adds it to plan.collectives; returns its index. n is filled in by the functions below.
+// Adds a collective to plan.collectives and returns its index. n is filled in by the functions
+// below.
 int32_t add_collective(Plan& plan, std::string name, topology::Axis axis, uint32_t kind);
 
-// How many ranks take part in a collective over that axis, on this rank's place of the grid.
+// The number of ranks in this rank's group along an axis.
 int64_t ranks_of(const Plan& plan, topology::Axis axis);
 
-// Starts all-reduce, a sum, of in[0] in its own memory; the other values lie inside of that memory, and are waited for.
+// Starts an all-reduce (sum) of in[0] in place; the other values are inside that memory and are
+// waited for.
 program::ValueId start_all_reduce(program::Graph& g, Plan& plan, int32_t collective,
                                   std::vector<program::ValueId> in);
-// Starts reduce-scatter of in[0] (R*n), a sum; this rank's row (n) ends up at `place`.
+// Starts a reduce-scatter (sum) of in[0] (R*n); this rank's row (n) is written to `buffer`.
 program::ValueId start_reduce_scatter(program::Graph& g, Plan& plan, int32_t collective,
                                       std::vector<program::ValueId> in, BufferRef buffer);
-// The same, with a transient result.
+// The same with a transient result.
 program::ValueId start_reduce_scatter(program::Graph& g, Plan& plan, int32_t collective,
                                       std::vector<program::ValueId> in);
-// Starts all-gather of in[0] (n); all rows (R*n) end up at `place`.
+// Starts an all-gather of in[0] (n); all rows (R*n) are written to `buffer`.
 program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t collective,
                                   std::vector<program::ValueId> in, BufferRef buffer);
-// The same, with all rows in a buffer of the program.
+// The same with all rows in a buffer of the program.
 program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t collective,
                                   std::vector<program::ValueId> in, program::ValueId buffer);
-// Starts sending v to another rank of its pipeline, from where it lies; returns it.
+// Starts sending v to another rank of its pipeline, directly from its memory; returns v.
 program::ValueId start_send(program::Graph& g, Plan& plan, int32_t collective, program::ValueId v);
-// Starts receiving. Transient, unless it gets a place.
+// Starts receiving. The result is transient unless it is bound to a buffer.
 program::ValueId start_receive(program::Graph& g, Plan& plan, int32_t collective,
                                const plait_shape& shape);
-// Starts to hand v on from one rank of the axis, the collective's peer, to all.
+// Starts a broadcast of v from one rank of the axis, the collective's peer, to all.
 program::ValueId start_broadcast(program::Graph& g, Plan& plan, int32_t collective,
                                  program::ValueId v);
-// Ops appended from here on run behind the end of the collective; v lies where its result does. Returns the result.
-// sent: transient memory that must stay until then, or 0.
+// Ops appended after this call run after the collective has finished; v is in the memory of its
+// result. Returns the result.
+// sent: transient memory that must stay alive until then, or 0.
 program::ValueId wait_collective(program::Graph& g, int32_t collective, program::ValueId v,
                                  program::ValueId sent = 0);
-// The same for what was started on another slot, if it was. v lies in memory outside of the program.
+// The same for a collective that may have been started on another slot. v is in memory outside the
+// program.
 void wait_for_slot(program::Graph& g, int32_t collective, program::ValueId v, int32_t slot);
 
 }  // namespace plait::plan

@@ -1,4 +1,4 @@
-// From a traced program to the list of kernels that run it: passes, kernel selection, memory.
+// Compiles a traced program to a list of kernel calls: passes, kernel selection, memory.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,17 @@
 
 namespace plait::plan {
 
-// Runs the passes, picks a kernel for each op and plans transient memory. Errors: PLAIT_ERR_UNIMPLEMENTED when the device has no
-// kernel that takes an op; the text says what each kernel objected to.
+// Runs the passes, selects a kernel for each op and plans transient memory. Errors:
+// PLAIT_ERR_UNIMPLEMENTED if the device has no kernel for an op; the text lists each kernel's
+// reason.
 Program compile(std::string name, std::unique_ptr<program::Graph> graph, const Plan& plan);
 
-// Finds which states the groups' optimizers keep. Before write_update().
+// Determines the states that the groups' optimizers keep. Must run before write_update().
 void declare_states(Plan& plan);
-// Writes the program that divides, clips and applies gradients. pending: messages of the step that may still be on their way.
+// Writes the program that divides, clips and applies gradients. pending: sends of the step that may
+// not have completed yet.
 std::unique_ptr<program::Graph> write_update(Plan& plan, const std::vector<PendingSend>& pending);
-// Writes the program that zeroes what micro-batches add to.
+// Writes the program that zeroes the buffers in which micro-batches accumulate.
 std::unique_ptr<program::Graph> write_zero_grad(const Plan& plan);
 
 }  // namespace plait::plan

@@ -1,4 +1,4 @@
-// A dataset that a plugin opened.
+// A dataset opened by a plugin.
 #pragma once
 
 #include <plait/dataset.h>
@@ -12,10 +12,10 @@
 
 namespace plait::plan {
 
-// Owns the plugin's object. info() is read once; read() of the item may be called from any thread.
+// Owns the plugin's object. info() is read once; the item's read() may be called from any thread.
 class Dataset {
  public:
-  // Errors: what the plugin says, with the dataset's name and its place in the file.
+  // Errors: the plugin's error, with the dataset's name and its position in the file.
   Dataset(const config::DatasetConfig& config, const plugin::Registry& registry);
   ~Dataset();
   Dataset(const Dataset&) = delete;
@@ -24,10 +24,10 @@ class Dataset {
   const std::string& name() const { return name_; }
   const plait_dataset_item& item() const { return item_; }
   const void* handle() const { return handle_; }
-  // For a loader; borrows this.
+  // For a data loader; borrows this.
   data::DatasetSource source() const { return {&item_, handle_, name_, plugin_}; }
   const plait_dataset_info& info() const { return info_; }
-  // The dataset's fields without the one of role weight: what a batch holds.
+  // The dataset's fields except those with the role weight: the fields of a batch.
   const std::vector<plait_field>& fields() const { return fields_; }
 
  private:

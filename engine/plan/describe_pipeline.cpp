@@ -12,7 +12,7 @@ namespace {
 
 using topology::Schedule;
 
-// A look at twice the micro-batches must not take longer than the plan.
+// The simulation of twice the micro-batches must not take longer than the plan.
 constexpr int64_t kMostActions = 1 << 18;
 
 topology::Timeline simulated(const Schedule& schedule,
@@ -20,7 +20,8 @@ topology::Timeline simulated(const Schedule& schedule,
   return topology::simulate(schedule, topology::durations(schedule, costs));
 }
 
-// The idle share with that many micro-batches of the same size; -1 where it would take too long to play.
+// The idle fraction with that many micro-batches of the same size; -1 if it would take too long to
+// simulate.
 double idle_with(const Plan& plan, int64_t micro_batches) {
   const Schedule& s = plan.pipeline.schedule;
   if (3 * s.shape.stages() * micro_batches > kMostActions) return -1;
@@ -43,14 +44,15 @@ void stages(JsonWriter& w, const Plan& plan) {
     w.object().field("stage", s).field("rank", shape.rank_of(s)).texts("layers", layers);
     w.field("forward_flops", cost.forward).field("backward_flops", cost.backward);
     w.field("weight_grad_flops", cost.weights);
-    // Of those: what is still to do when the pass has sent its message.
+    // The part of these that is still to do after the pass has sent its message.
     w.field("forward_flops_after_send", cost.after_forward);
     w.field("backward_flops_after_send", cost.after_backward).end_object();
   }
   w.end_array();
 }
 
-// The smallest divisor of n that is not below `least`; 0: there is none. n itself where others would be long to find.
+// The smallest divisor of n that is at least `least`; 0 if there is none. n itself if the search
+// would take long.
 int64_t divisor_from(int64_t n, int64_t least) {
   for (int64_t d = least; d <= std::min<int64_t>(n, 1 << 20); ++d)
     if (n % d == 0) return d;
@@ -63,7 +65,7 @@ bool given(const config::Experiment& e, std::string_view section, std::string_vi
   return false;
 }
 
-// Which key to set so that there are `wanted` micro-batches. Samples of a replica are shared out evenly.
+// Advice on the key to set for `wanted` micro-batches. Samples are divided evenly between replicas.
 std::string advice(const Plan& plan, int64_t wanted) {
   const int64_t share = plan.accumulation * plan.experiment.batch.micro;
   const int64_t passes = divisor_from(share, wanted);
@@ -102,7 +104,7 @@ void warn_idle(const Plan& plan, Log* log) {
   const int64_t ranks = plan.grid.pipeline(), micro_batches = plan.accumulation;
   if (!log || plan.rank != 0 || ranks == 1 || micro_batches >= ranks) return;
   log->warn(
-      strf("[plan] %lld micro-batch%s in a pipeline of %lld ranks: they idle %.0f %% of the "
+      strf("[plan] %lld micro-batch%s in a pipeline of %lld ranks: the ranks idle %.0f %% of the "
            "time; %s",
            static_cast<long long>(micro_batches), micro_batches == 1 ? "" : "es",
            static_cast<long long>(ranks), 100 * idle_with(plan, micro_batches),
@@ -115,7 +117,7 @@ std::string schedule_svg(const Plan& plan) {
          "[plan] there is no schedule to draw: the plan has no pipeline; set topology.pipeline to "
          "2 or more");
   const Schedule& schedule = plan.pipeline.schedule;
-  // Numbers that a person reads: below 1000 at the end of the axis.
+  // Readable numbers: below 1000 at the end of the axis.
   static const char* const kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   size_t unit = 0;
   std::vector<topology::StageCost> costs = plan.pipeline.costs;

@@ -1,4 +1,5 @@
-// What a plan says of its pipeline: stages, costs, how long ranks wait. By operations alone: messages count nothing.
+// Describes the pipeline of a plan: stages, costs, idle time. Counts operations only; communication
+// is free.
 #pragma once
 
 #include "engine/base/json.hpp"
@@ -6,10 +7,11 @@
 
 namespace plait::plan {
 
-// The object "pipeline"; nothing without one.
+// Writes the object "pipeline"; nothing if there is no pipeline.
 void describe_pipeline(JsonWriter& w, const Plan& plan);
 
-// Says so when there are fewer micro-batches than ranks: most of them then wait most of the time. On rank 0 only.
+// Warns if there are fewer micro-batches than ranks, in which case most ranks idle most of the
+// time. On rank 0 only.
 void warn_idle(const Plan& plan, Log* log);
 
 }  // namespace plait::plan

@@ -1,4 +1,5 @@
-// How much the training step makes again, so that what it keeps stays within topology.recompute_budget.
+// Selects the activations that the training step recomputes, so that the kept ones fit in
+// topology.recompute_budget.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace plait::plan {
 
-// What an attempt to write the training step adds to a plan, or sets in it; undone before the next one.
+// The parts of a plan that an attempt to write the training step adds or sets; restored before the
+// next attempt.
 class PlanSnapshot {
  public:
   explicit PlanSnapshot(Plan& plan);
@@ -25,21 +27,22 @@ class PlanSnapshot {
   const size_t collectives_, programs_, launches_, feeds_;
 };
 
-// One whose values inside the training step must be within the budget.
+// A program whose activations must fit in the budget.
 struct BudgetedProgram {
-  std::string where;  // " in stage 1", for messages; "" where there is one
+  std::string where;  // " in stage 1", for messages; "" if there is only one
   std::function<uint64_t(RecomputeOptions&)>
-      attempt;  // writes its programs; returns the bytes of the values inside
+      attempt;  // writes its programs; returns the bytes of their activations
 };
 
-// Has the programs written with ever more made again, until all keep within the budget; without a budget once. All ranks of a pipeline
-// ask for all of them, and so come to the same end: they make the same values again, or refuse together. Errors: PLAIT_ERR_CONFIG
-// naming those that are above it whatever is made again.
+// Writes the programs with more and more recomputation until all fit in the budget; once if there
+// is no budget. Every rank of a pipeline evaluates the programs of all ranks, so all ranks reach
+// the same result: they recompute the same values, or all refuse. Errors: PLAIT_ERR_CONFIG naming
+// the programs that exceed the budget even with full recomputation.
 void solve_recompute_budget(const config::TopologyConfig& topology,
                             std::vector<BudgetedProgram> all);
 
-// The plan of another rank of the pipeline, as far as writing its training step takes it: parameters have places, nothing has memory.
-// Borrows nothing.
+// The plan of another rank of the pipeline, as far as writing its training step needs it:
+// parameters have buffer references, but no memory is assigned. Borrows nothing.
 std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline);
 
 }  // namespace plait::plan

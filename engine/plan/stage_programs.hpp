@@ -1,4 +1,5 @@
-// The programs of a pipeline rank: its stages' stage programs of the training and of the evaluation program, with messages at the cuts.
+// The programs of a pipeline rank: the stage programs of its stages for training and evaluation,
+// with messages at the boundaries.
 #pragma once
 
 #include <map>
@@ -12,15 +13,16 @@
 
 namespace plait::plan {
 
-// One stage of this rank, of the training or of the evaluation program. Borrows all it is given.
+// One stage of this rank, of the training or the evaluation program. Borrows all arguments.
 class StageProgramBuilder {
  public:
-  // inputs: all that the whole program is fed. slots: micro-batches that may be under way. collectives: those that the whole program knows its own by, see local_id().
+  // inputs: all inputs of the whole program. slots: micro-batches that may be in flight.
+  // collectives: ids under which the whole program knows its collectives, see local_id().
   StageProgramBuilder(Plan& plan, const TracedStep& whole, const program::StagePartition& partition,
                       const std::vector<Collective>& collectives, const Feed& inputs, int32_t chunk,
                       int32_t slots);
 
-  // The stage program's program, without what it delivers. Then bind the outputs, then finish().
+  // Writes the stage program without its live-outs. Then bind the outputs, then call finish().
   void begin(program::Phase phase);
   StageView view(bool last);
   std::unique_ptr<program::Graph> finish();
@@ -28,7 +30,7 @@ class StageProgramBuilder {
   const Feed& feed() const { return feed_; }
   std::vector<PendingSend> pending() const;
 
-  // In the whole program collectives have ids of their own; each stage program makes new ones of them.
+  // The whole program has its own ids of collectives; each stage program replaces them by new ones.
   static int32_t local_id(size_t index) { return kLocal + static_cast<int32_t>(index); }
 
  private:
@@ -54,14 +56,15 @@ class StageProgramBuilder {
   std::map<std::pair<program::ValueId, bool>, int32_t>
       messages_;  // by root, and whether it is sent
   Feed feed_;
-  // Of the program that is being written.
+  // State of the program being written.
   program::StageProgram current_;
   std::unique_ptr<program::Graph> graph_;
-  std::map<program::ValueId, program::ValueId> made_;      // from the whole program's values
+  std::map<program::ValueId, program::ValueId> made_;      // from values of the whole program
   std::map<program::ValueId, program::ValueId> received_;  // by root
 };
 
-// Writes the programs of a step, but for its beginning and end, and their launches. Returns the bytes of values inside and between them.
+// Writes the programs of a step and their launches, except for its beginning and end. Returns the
+// bytes of values inside and between the programs.
 uint64_t write_training_stages(Plan& plan, const TracedStep& whole,
                                const std::vector<Collective>& collectives,
                                std::vector<PendingSend>& pending);

@@ -1,4 +1,5 @@
-// ZeRO stages 2 and 3 (Rajbhandari et al. 2020) as rewrites: gradients and parameters that exist as a whole only for a while.
+// ZeRO stages 2 and 3 (Rajbhandari et al. 2020) as rewrites: gradients and parameters are complete
+// only temporarily.
 #pragma once
 
 #include <map>
@@ -8,13 +9,14 @@
 
 namespace plait::plan {
 
-// Stage 2: the gradients of a bucket come together in a buffer of the program, and each replica keeps its own elements of their sum.
-// Adds to what is there when the step has several micro-batches.
+// Stage 2: the gradients of a bucket are collected in a buffer of the program, and each replica
+// keeps its own shard of their sum. Accumulates if the step has several micro-batches.
 void scatter_gradients(program::Graph& g, Plan& plan,
                        const std::map<const Parameter*, program::ValueId>& gradients);
 
-// Stage 3: what the program reads of a bucket's parameters is gathered before the forward pass first needs it, and again before the
-// backward pass does; while one bucket is used the next one comes. values: as the program reads the parameters so far.
+// Stage 3: the parameters of a bucket are gathered before their first use in the forward pass, and
+// again before the backward pass; while one bucket is used, the next one is gathered. values: the
+// parameters as the program has read them so far.
 void gather_parameters(program::Graph& g, Plan& plan,
                        const std::map<const Parameter*, program::ValueId>& values);
 

@@ -14,7 +14,7 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
                                checkpoint::CheckpointWriter* writer,
                                const checkpoint::RunState& state,
                                std::span<const checkpoint::SaveTensor> tensors) {
-  // The step goes with it: parts of different steps would make a checkpoint that looks sound.
+  // The step is sent along: parts of different steps would make a checkpoint that looks valid.
   const std::string step = std::to_string(state.step);
   const std::string told =
       collectives.broadcast(collectives.is_leader() ? step + " " + writer->begin(state) : "");
@@ -22,7 +22,7 @@ std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collective
   std::string fault;
   try {
     if (told.substr(0, told.find(' ')) != step)
-      fail(PLAIT_ERR_STATE, "[session] it saves step " + step + ", not the same as rank 0");
+      fail(PLAIT_ERR_STATE, "[session] this rank saves step " + step + ", rank 0 another step");
     checkpoint::write_shard(files, folder, collectives.rank(), collectives.size(), tensors);
   } catch (const Error& e) {
     fault = e.text();

@@ -1,4 +1,4 @@
-// Checkpoints that are written while steps go on.
+// Writes checkpoints while training continues.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,9 @@
 
 namespace plait::session {
 
-// Writes this rank's part of a checkpoint; rank 0, which has the writer, commits it when all ranks have done so. Returns its path, on
-// every rank. Errors: those of Writer; PLAIT_ERR_IO on every rank, with the texts of those that could not write. [blocks: yes]
+// Writes this rank's part of a checkpoint; rank 0, which has the writer, commits it when all ranks
+// have written theirs. Returns its path, on every rank. Errors: those of CheckpointWriter;
+// PLAIT_ERR_IO on every rank, with the errors of the ranks that could not write. [blocks: yes]
 std::string write_checkpoint(FileSystem& files, ControlCollectives& collectives,
                              checkpoint::CheckpointWriter* writer,
                              const checkpoint::RunState& state,
@@ -28,7 +29,7 @@ struct SavedCheckpoint {
   std::string path;
 };
 
-// At most one save under way, on a thread that lives as long as it. Owner thread only.
+// At most one save in flight, on a thread with the lifetime of this object. Owner thread only.
 class BackgroundSaver {
  public:
   BackgroundSaver() = default;
@@ -36,21 +37,22 @@ class BackgroundSaver {
   BackgroundSaver(const BackgroundSaver&) = delete;
   BackgroundSaver& operator=(const BackgroundSaver&) = delete;
 
-  // Nothing may be under way. write: returns the path. Where no thread can be had, it is done in place.
+  // No save may be in flight. write: returns the path. If no thread can be started, it runs in the
+  // caller.
   void start(int64_t step, std::function<std::string()> write);
-  // The save has ended, and nobody has waited for it yet. No lock.
+  // The save has finished, but wait() has not been called yet. No lock.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  // Until nothing is under way. Throws what the save has thrown, once.
+  // Waits until no save is in flight. Throws the save's exception, once.
   void wait();
-  // What was saved since the last call, as far as it was waited for.
+  // The saves since the last call that wait() has completed.
   std::optional<SavedCheckpoint> take();
 
  private:
   void run() noexcept;
 
   std::function<std::string()> write_;
-  SavedCheckpoint at_;        // of the save under way; the thread's until it is joined
-  std::exception_ptr error_;  // the same
+  SavedCheckpoint at_;        // of the save in flight; owned by the thread until it is joined
+  std::exception_ptr error_;  // likewise
   bool started_ = false;
   std::atomic<bool> ended_{false};
   std::optional<SavedCheckpoint> saved_;

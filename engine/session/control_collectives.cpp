@@ -5,8 +5,9 @@
 namespace plait::session {
 namespace {
 
-// Seconds. Somebody who lives may take long over a checkpoint; who does not ends the job, and with it the waiting.
-constexpr double kPatience = 3600;
+// Seconds. A live rank may take long for a checkpoint; the loss of a rank ends the job, and with it
+// the wait.
+constexpr double kTimeout = 3600;
 
 }  // namespace
 
@@ -26,7 +27,7 @@ std::string ControlCollectives::broadcast(const std::string& text) {
     publish("leader", text);
     return text;
   }
-  return control_->get(key("leader", 0), kPatience);
+  return control_->get(key("leader", 0), kTimeout);
 }
 
 std::vector<std::string> ControlCollectives::all_gather(const std::string& text) {
@@ -35,8 +36,8 @@ std::vector<std::string> ControlCollectives::all_gather(const std::string& text)
   publish("all", text);
   std::vector<std::string> texts;
   for (int32_t r = 0; r < size_; ++r)
-    texts.push_back(r == rank_ ? text : control_->get(key("all", r), kPatience));
-  // All ranks are in this round now: what belongs to those before it, they have read.
+    texts.push_back(r == rank_ ? text : control_->get(key("all", r), kTimeout));
+  // All ranks have reached this round, so they have read the keys of earlier rounds.
   for (; published_.size() > 1; published_.erase(published_.begin()))
     control_->forget(published_.front());
   return texts;

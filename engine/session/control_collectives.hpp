@@ -9,10 +9,11 @@
 
 namespace plait::session {
 
-// One thread at a time. Collectives of different names are independent, so two threads may each use one.
+// One thread at a time. Collectives of different names are independent, so two threads may each use
+// one.
 class ControlCollectives {
  public:
-  // control: nullptr where there is one rank.
+  // control: nullptr if there is only one rank.
   ControlCollectives(runtime::Control* control, std::string name, int32_t rank, int32_t size)
       : control_(control), name_(std::move(name)), rank_(rank), size_(size) {}
 
@@ -33,8 +34,8 @@ class ControlCollectives {
   runtime::Control* control_;
   std::string name_;
   int32_t rank_, size_;
-  int64_t round_ = 0;                   // so far
-  std::vector<std::string> published_;  // keys of this rank that the others may not have read yet
+  int64_t round_ = 0;                   // number of rounds so far
+  std::vector<std::string> published_;  // keys of this rank that other ranks may not have read yet
 };
 
 }  // namespace plait::session

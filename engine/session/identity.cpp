@@ -16,7 +16,7 @@ namespace {
 
 using Identity = std::vector<std::pair<std::string, std::string>>;
 
-// Keys that may differ between ranks: where files go, what is shown, how many threads a machine has.
+// Keys that may differ between ranks: output folders, display, threads of the machine.
 bool local_to_a_rank(const std::string& key) {
   static const char* const kLocal[] = {"run.out", "run.progress", "run.threads", "run.log_every"};
   return std::find(std::begin(kLocal), std::end(kLocal), key) != std::end(kLocal) ||
@@ -50,10 +50,10 @@ void add_plugins(const plan::Plan& plan, Identity& to) {
           entry.version + " " + hash128_file(FileSystem::posix(), entry.path).hex().substr(0, 12));
 }
 
-// What the ranks exchange, and in which order.
+// The collectives of the ranks, in order.
 std::string exchanges_of(const plan::Plan& plan) {
   Hasher h;
-  // Stages differ; what travels between them does not, nor what all of them do together.
+  // Stages differ, but messages between stages and collectives over all ranks must agree.
   const bool staged = plan.grid.pipeline() > 1;
   for (const plan::Collective& e : plan.collectives) {
     const bool message = e.kind == PLAIT_COMM_SEND || e.kind == PLAIT_COMM_RECEIVE;
@@ -62,7 +62,8 @@ std::string exchanges_of(const plan::Plan& plan) {
   }
   if (!staged) return hex64(h.digest64());
   h.update(hex64(plan.pipeline.digest));
-  // What replicas exchange in each stage, and the holders of tied parameters, follows from where parameters lie.
+  // Collectives of replicas within a stage, and of the holders of tied parameters, follow from the
+  // placement of parameters.
   for (const plan::Parameter& p : plan.parameters) {
     const std::string group =
         p.group < 0 ? "frozen" : plan::segment_name(plan.groups[static_cast<size_t>(p.group)]);

@@ -1,4 +1,4 @@
-// What must be equal on all ranks of a job, in words that an error message can show.
+// The properties that must be equal on all ranks of a job, as texts for error messages.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace plait::session {
 
-// Engine, plugins with a hash of their files, every key of the experiment that decides the result, the datasets, the plan.
+// Engine, plugins with a hash of their files, every key of the experiment that decides the result,
+// the datasets, the plan.
 std::vector<std::pair<std::string, std::string>> identity_of(const plan::Plan& plan);
 
 }  // namespace plait::session

@@ -32,8 +32,8 @@ class Collector {
         path == "precision")
       add(path, value);
   }
-  // How ranks share a layer, where its first weights come from and how many batches are read ahead change nothing; nor does where
-  // files lie.
+  // Excluded, because they do not change the result: sharding of a layer, the source of initial
+  // weights, read-ahead, paths.
   void values(const std::string& path, const OptionSet& set) {
     for (const OptionValue& value : set.values()) {
       const std::string_view name = value.declared->name;
@@ -67,11 +67,11 @@ class Collector {
       schedule(group, model.optimizer->groups[i].schedule);
     }
   }
-  // The run's length decides where a schedule looks at it.
+  // The run's length matters only if a schedule depends on it.
   void schedule(const std::string& owner, const std::optional<config::ItemConfig>& of) {
     if (!of) return;
     item(owner + ".schedule", *of);
-    all_["steps that the schedule counts on"] = std::to_string(plan_.total_steps);
+    all_["steps that the schedule assumes"] = std::to_string(plan_.total_steps);
   }
   void of_data(const config::DatasetConfig& data) {
     item("data.train", data);
@@ -95,12 +95,12 @@ std::vector<std::string> differences(const ResultConfig& then, const ResultConfi
   for (const auto& [key, was] : then) {
     const auto is = now.find(key);
     if (is == now.end())
-      lines.push_back(key + " was " + was + ", is not there any more");
+      lines.push_back(key + " was " + was + ", is not set any more");
     else if (is->second != was)
       lines.push_back(key + " was " + was + ", is " + is->second);
   }
   for (const auto& [key, is] : now)
-    if (!then.contains(key)) lines.push_back(key + " was not there, is " + is);
+    if (!then.contains(key)) lines.push_back(key + " was not set, is " + is);
   return lines;
 }
 

@@ -1,4 +1,5 @@
-// What of an experiment decides a run's result, as a checkpoint keeps it: whoever goes on with it is told what is different now.
+// The parts of an experiment that decide a run's result. A checkpoint stores them, and a run that
+// continues it reports the differences.
 #pragma once
 
 #include <map>
@@ -11,11 +12,12 @@ namespace plait::session {
 
 using ResultConfig = std::map<std::string, std::string>;
 
-// Keys and values: seed, batch, what the models are made of, optimizers, the training data and a hash of its content. Not what a
-// run may change without another result: ranks, micro-batches, its length where no schedule depends on it, paths.
+// Keys and values: seed, batch, models, optimizers, the training data and a hash of its content.
+// Excludes settings that a run may change without another result: ranks, micro-batches, its length
+// if no schedule depends on it, paths.
 ResultConfig result_config(const plan::Plan& plan);
 
-// A line for each difference: "model.optimizer.learning_rate was 0.01, is 0.1".
+// One line per difference: "model.optimizer.learning_rate was 0.01, is 0.1".
 std::vector<std::string> differences(const ResultConfig& then, const ResultConfig& now);
 
 }  // namespace plait::session

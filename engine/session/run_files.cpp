@@ -10,7 +10,7 @@
 namespace plait::session {
 namespace {
 
-// Of the process that the engine is part of; empty where the system does not tell.
+// Arguments of the process that contains the engine; empty if the system does not provide them.
 std::vector<std::string> process_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(file), {}};
@@ -40,7 +40,7 @@ bool is_run(const std::string& folder, FileSystem& files) {
   return !folder.empty() && files.info(folder + "/run.toml").kind != FileKind::kNone;
 }
 
-// Of a folder that is named, before anything in it changes.
+// Locks a folder named by the user before anything in it changes.
 std::unique_ptr<observe::RunLock> lock_of(const Settings& settings, FileSystem& files) {
   if (settings.run_dir.empty()) return nullptr;
   if (!is_run(settings.run_dir, files)) observe::RunDir::prepare(files, settings.run_dir);
@@ -71,7 +71,7 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       log_(log) {
   if (!lock_) lock_ = std::make_unique<observe::RunLock>(files, dir_.path());
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
-  // Last: the destructor, which ends it, runs only when nothing above has thrown.
+  // Last: the destructor, which ends it, runs only if nothing above has thrown.
   listener_ =
       log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); });
 }
@@ -88,7 +88,7 @@ std::string newest_run(const plan::Plan& plan, FileSystem& files) {
   const std::string folder = plan.experiment.run.out + "/" + plan.experiment.run.name;
   if (files.info(folder).kind != FileKind::kDirectory) return "";
   const auto names = files.list(folder);
-  // Names begin with a time stamp, so the last is the newest.
+  // Names begin with a time stamp, so the last one is the newest.
   for (size_t i = names.size(); i-- > 0;) {
     std::string run = folder + "/" + names[i];
     if (!checkpoint::list_checkpoints(files, run + "/ckpt").empty()) return run;

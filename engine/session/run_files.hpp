@@ -1,4 +1,4 @@
-// What a run writes while it runs: its directory, metrics, events, progress, log and checkpoints.
+// The files of a run: its directory, metrics, events, progress, log and checkpoints.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct Settings;
 // Owner thread only.
 class RunFiles {
  public:
-  // Makes a new run directory, or continues `settings.run_dir` when that exists. Takes its lock.
+  // Creates a new run directory, or continues `settings.run_dir` if that exists. Takes its lock.
   RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem& files, Log& log);
 
   ~RunFiles();
@@ -31,10 +31,10 @@ class RunFiles {
   const observe::RunDir& dir() const { return dir_; }
   observe::NdjsonWriter& metrics() { return metrics_; }
   observe::TensorBoardWriter& events() { return events_; }
-  // Belongs to the thread that saves, while one does.
+  // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
   void status(const observe::RunStatus& s) const { dir_.write_status(s); }
-  // True at most 20 times a second: when a step is worth an event record.
+  // True at most 20 times a second: the step should write an event record.
   bool event_due(double now);
 
  private:
@@ -49,7 +49,7 @@ class RunFiles {
   double last_event_ = 0;
 };
 
-// The newest run directory of this experiment that holds a checkpoint, "" when there is none.
+// The newest run directory of this experiment that contains a checkpoint; "" if there is none.
 std::string newest_run(const plan::Plan& plan, FileSystem& files);
 
 }  // namespace plait::session

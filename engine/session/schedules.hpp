@@ -1,4 +1,4 @@
-// Learning-rate schedules of the groups, opened from plugins.
+// Learning-rate schedules of the parameter groups, opened from plugins.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class Schedules {
   ~Schedules();
   Schedules(const Schedules&) = delete;
   Schedules& operator=(const Schedules&) = delete;
-  // What group g's base rate is multiplied with at a step, which counts from 1.
+  // The factor of group g's base rate at a step, which counts from 1.
   double factor(size_t g, int64_t step) const;
 
  private:

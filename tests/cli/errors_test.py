@@ -136,7 +136,7 @@ class Files(Case):
 
     def test_run_directory(self):
         self.write("t.toml", TINY)
-        self.fails(2, ["run", "t.toml", "--run-dir", "/dev/null"], "/dev/null is no folder; name another one")
+        self.fails(2, ["run", "t.toml", "--run-dir", "/dev/null"], "/dev/null is not a folder; name another one")
 
     def test_files_that_may_not_grow(self):
         self.write("t.toml", TINY)

@@ -89,7 +89,7 @@ class Plan(Case):
     def test_few_micro_batches(self):
         """A hint, which names a key that helps."""
         four = ("topology.pipeline=4",)
-        for words, hint in (((), "1 micro-batch in a pipeline of 4 ranks: they idle 72 % of the time; set batch.accumulation to 8 or more"),
+        for words, hint in (((), "1 micro-batch in a pipeline of 4 ranks: the ranks idle 72 % of the time; set batch.accumulation to 8 or more"),
                             (("batch.micro=8",), "set batch.micro to 2 or less"),
                             (("batch.global=6",), "set batch.accumulation to 8 or more, and batch.global to a multiple of 8")):
             outcome = self.expect(0, "plan", "t.toml", *four, *words)
