@@ -12,12 +12,13 @@
 namespace plait::plugin {
 namespace {
 
-// The size plait_plugin had in ABI 1: up to its last member of then. Never changes.
+// Size of plait_plugin in ABI 1, up to its last member at that time. Never changes.
 constexpr size_t kPluginV1 = offsetof(plait_plugin, close) + sizeof(plait_plugin::close);
 
 bool ours_or_roots(const FileInfo& info) { return info.owner == 0 || info.owner == geteuid(); }
 
-// Group write is harmless where the group is the user's own (a private group has the user's number).
+// Group write permission is harmless for the user's own group (a private group has the user's
+// number).
 bool others_may_write(const FileInfo& info) {
   const bool private_group = info.group == info.owner && info.group == getegid();
   return (info.mode & 002) != 0 || ((info.mode & 020) != 0 && !private_group);
@@ -38,7 +39,8 @@ void check_permissions(FileSystem& files, const std::string& path) {
                           "found " + mode_text(file) +
                               ", expected a file owned by you or root that nobody else may write",
                           "run chmod go-w on it, or install it as its owner");
-  const bool sticky_ok = (folder.mode & 01000) != 0;  // as in /tmp: others cannot replace the file
+  // as in /tmp: other users cannot replace the file
+  const bool sticky_ok = (folder.mode & 01000) != 0;
   if (!ours_or_roots(folder) || ((folder.mode & 002) != 0 && !sticky_ok))
     throw PluginLoadError(path,
                           "its folder has " + mode_text(folder) +
@@ -110,7 +112,7 @@ void check_table(const plait_plugin* table, const Inspection& found) {
 
 std::vector<std::string> surplus_exports(const Inspection& found) {
   std::vector<std::string> surplus = found.exports;
-  // The runtime of a sanitizer or of coverage may add names of the compiler's own.
+  // The runtime of a sanitizer or of coverage may export names of its own.
   std::erase_if(surplus, [](const std::string& name) {
     return name == PLAIT_PLUGIN_ENTRY || name.starts_with("__asan") ||
            name.starts_with("__odr_asan") || name.starts_with("__gcov");

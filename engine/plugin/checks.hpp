@@ -1,4 +1,5 @@
-// What a plugin file must satisfy before any of its code runs, and its table before it is opened. All throw PluginLoadError.
+// Checks of a plugin file before any of its code runs, and of its table before it is opened. All
+// throw PluginLoadError.
 #pragma once
 
 #include <plait/plugin.h>
@@ -14,11 +15,12 @@ class FileSystem;
 
 namespace plait::plugin {
 
-// A regular file of ours or root's that nobody else may write, in a folder of the same kind.
+// A regular file owned by this user or root that nobody else may write, in a folder with the same
+// property.
 void check_permissions(FileSystem& files, const std::string& path);
-// Machine, kind of file, note, ABI, sanitizer.
+// Machine, file type, note, ABI, sanitizer.
 void check_inspection(const Inspection& found);
-// The table that the entry function returned (NULL too).
+// The table returned by the entry function (may be NULL).
 void check_table(const plait_plugin* table, const Inspection& found);
 // Exported symbols besides the entry.
 std::vector<std::string> surplus_exports(const Inspection& found);

@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kNoteSegment = 4, kDynamicSymbols = 11;
 constexpr uint32_t kMaxSections = 65536, kMaxNote = 4096;
 
-// The first bytes of a file that is something else, for the message.
+// The first bytes of a file that is not ELF, for the message.
 std::string beginning(std::span<const std::byte> bytes) {
   const size_t n = std::min<size_t>(bytes.size(), 12);
   return printable({reinterpret_cast<const char*>(bytes.data()), n});
@@ -29,13 +29,13 @@ ElfFile::ElfFile(std::span<const std::byte> bytes, std::string path)
                                         "\x7f"
                                         "ELF",
                                         4) != 0)
-    throw PluginLoadError(
-        path_,
-        "found " +
-            (bytes_.empty() ? std::string("an empty file")
-                            : "no ELF file (it begins with \"" + beginning(bytes_) + "\")") +
-            ", expected a shared library for " + own_machine(),
-        "give the plugin's .so file");
+    throw PluginLoadError(path_,
+                          "found " +
+                              (bytes_.empty() ? std::string("an empty file")
+                                              : "a file that is not ELF (it begins with \"" +
+                                                    beginning(bytes_) + "\")") +
+                              ", expected a shared library for " + own_machine(),
+                          "give the plugin's .so file");
   const auto identity = [&](size_t i) { return static_cast<unsigned>(bytes_[i]); };
   if (identity(4) < 1 || identity(4) > 2 || identity(5) < 1 || identity(5) > 2)
     damaged("unknown class " + std::to_string(identity(4)) + " or byte order " +
@@ -84,7 +84,7 @@ void ElfFile::read_sections() {
   const uint32_t entry = static_cast<uint32_t>(number(wide_ ? 58 : 46, 2));
   const uint32_t n = static_cast<uint32_t>(number(wide_ ? 60 : 48, 2));
   const uint32_t names = static_cast<uint32_t>(number(wide_ ? 62 : 50, 2));
-  if (table == 0 || n == 0) return;  // stripped of them: the note is still in a segment
+  if (table == 0 || n == 0) return;  // stripped of section headers: the note is also in a segment
   if (entry < (wide_ ? 64u : 40u) || n > kMaxSections)
     damaged("a section header has " + std::to_string(entry) + " bytes");
   part(table, uint64_t{n} * entry, "the section headers");
@@ -109,7 +109,7 @@ std::string ElfFile::find_note(uint64_t offset, uint64_t size, std::string_view 
                                uint32_t type) const {
   const auto raw = part(offset, size, "a note");
   const auto padded = [](uint64_t n) { return (n + 3) / 4 * 4; };
-  // Each note: three numbers, the owner, the text, both padded to 4 bytes.
+  // Each note: three numbers, the owner, the text; owner and text are padded to 4 bytes.
   for (uint64_t at = 0; raw.size() - at >= 12;) {
     const uint64_t owner_size = number(offset + at, 4), text_size = number(offset + at + 4, 4);
     const uint64_t text = at + 12 + padded(owner_size), end = text + padded(text_size);

@@ -1,4 +1,5 @@
-// A reader of ELF files: 32 and 64 bit, either byte order, any machine. Every offset is checked against the file before it is used.
+// An ELF reader: 32 and 64 bit, either byte order, any machine. Every offset is checked against the
+// file size before it is used.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct ElfSection {
 
 class ElfFile {
  public:
-  // Borrows the bytes. Throws PluginLoadError for what is no ELF file or a damaged one.
+  // Borrows the bytes. Throws PluginLoadError for a file that is damaged or not ELF.
   ElfFile(std::span<const std::byte> bytes, std::string path);
 
   uint32_t bits() const { return wide_ ? 64 : 32; }

@@ -1,4 +1,4 @@
-// What a plugin sees of the engine: plait_host.
+// The engine as a plugin sees it: plait_host.
 #pragma once
 
 #include <plait/plugin.h>
@@ -13,17 +13,18 @@ namespace plait::plugin {
 
 class Registry;
 
-// Tables the host offers by id, e.g. {"plait.options/1", &table}. The tables must outlive the registry.
+// Tables that the host offers by id, e.g. {"plait.options/1", &table}. The tables must outlive the
+// registry.
 using Extensions = std::vector<std::pair<std::string, const void*>>;
 
-// One per (engine, plugin). Errors it makes are plait_error objects of engine/base/c_error.hpp.
+// One per (engine, plugin). Its errors are plait_error objects of engine/base/c_error.hpp.
 class Host : public plait_host {
  public:
   Host(Registry& registry, Log& log, const Extensions& extensions, std::string plugin);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
   const std::string& plugin() const { return plugin_; }
-  // add() works only between these two.
+  // add() is allowed only between these two calls.
   void begin_open() { opening_ = true; }
   void end_open() { opening_ = false; }
 

@@ -31,7 +31,7 @@ constexpr uint32_t kOwnMachine = 21;
 #elif defined(__s390x__)
 constexpr uint32_t kOwnMachine = 22;
 #else
-constexpr uint32_t kOwnMachine = 0;  // unknown: the system's loader has the last word
+constexpr uint32_t kOwnMachine = 0;  // unknown: left to the system's loader
 #endif
 constexpr uint32_t kOwnBits = sizeof(void*) * 8;
 constexpr bool kOwnBigEndian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
@@ -65,7 +65,7 @@ Note parse_note(const std::string& text, const std::string& path) {
   bool has_abi = false;
   for (const std::string& field : split(text, ';')) {
     const size_t equals = field.find('=');
-    if (equals == std::string::npos) continue;  // room for later words
+    if (equals == std::string::npos) continue;  // ignored, for compatibility with later notes
     const std::string key = field.substr(0, equals), value = field.substr(equals + 1);
     if (key == "name") note.name = value;
     if (key == "version") note.version = value;

@@ -1,4 +1,5 @@
-// Reads what a plugin says about itself from the file, without loading it. Works on files of any ELF machine and on damaged ones.
+// Reads a plugin's description of itself from the file without loading it. Works on files of any
+// ELF machine and on damaged ones.
 #pragma once
 
 #include <cstddef>
@@ -28,19 +29,21 @@ struct Inspection {
   std::string machine_name;  // "x86-64", "aarch64", "machine 243"
   bool shared = false;       // a shared library (ET_DYN)
   std::optional<Note> note;
-  std::vector<std::string> exports;  // defined dynamic symbols that others may bind to, sorted
+  // defined dynamic symbols that other objects can bind to, sorted
+  std::vector<std::string> exports;
 
-  bool matches_this_machine() const;  // class, byte order and machine are this process's
+  bool matches_this_machine() const;  // class, byte order and machine equal those of this process
   std::string json() const;
 };
 
-// Errors: PLAIT_ERR_PLUGIN: no ELF file, or a damaged one; the text names the path, what was found and what to do.
+// Errors: PLAIT_ERR_PLUGIN for a file that is damaged or not ELF; the text names the path, what was
+// found and what to do.
 Inspection inspect(std::span<const std::byte> file, const std::string& path);
 Inspection inspect_file(FileSystem& files, const std::string& path);
 
-// "x86-64, 64 bit": of this process.
+// The machine of this process: "x86-64, 64 bit".
 std::string own_machine();
-// The sanitizer this engine was built with: "none", "address" or "thread".
+// The sanitizer of this engine's build: "none", "address" or "thread".
 const char* own_sanitizer();
 
 }  // namespace plait::plugin

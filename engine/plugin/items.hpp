@@ -1,4 +1,4 @@
-// Items by kind: the tables that plugins added.
+// Items by kind: the tables that plugins have added.
 #pragma once
 
 #include <plait/comm.h>
@@ -23,7 +23,7 @@ namespace plait::plugin {
 
 class Host;
 
-// What all kinds have in common, read from an item's table.
+// The fields that all kinds share, read from an item's table.
 struct ItemHead {
   std::string kind;  // "plait.layer/1"
   std::string name;  // of a kernel: "cpu/matmul/jit"
@@ -33,24 +33,25 @@ struct ItemHead {
   config::OptionView options;
 };
 
-// "layer" of "plait.layer/1".
+// Returns "layer" for "plait.layer/1".
 std::string_view short_kind(std::string_view kind);
 
-// Borrowed static tables; valid until their plugin is closed. Owner thread only, reading from any.
+// Borrows static tables, which are valid until their plugin is closed. Changed by the owner thread
+// only, read by any.
 class Items {
  public:
-  // Checks the table (known kind, size of ABI 1 at least, a name, the functions that must be there, options well-formed, no second
-  // item of that name) and keeps it. Errors: PLAIT_ERR_PLUGIN.
+  // Checks the table (known kind, at least the size of ABI 1, a name, the required functions,
+  // well-formed options, no other item of that name) and adds it. Errors: PLAIT_ERR_PLUGIN.
   void add(std::string_view kind, const void* table, const Host& host);
-  // Takes out everything a plugin added.
+  // Removes all items of a plugin.
   void remove(const Host& host);
 
   const ItemHead* find(std::string_view kind, std::string_view name) const;
-  const ItemHead* head_of(const void* table) const;  // NULL for a stranger
+  const ItemHead* head_of(const void* table) const;  // NULL if the table was not added
   std::vector<std::string> names(std::string_view kind) const;
   std::vector<const ItemHead*> all() const;             // by kind, then name
   std::vector<std::string> of(const Host& host) const;  // "layer linear", ...
-  // Highest priority first, then by name.
+  // By descending priority, then by name.
   const std::vector<const plait_kernel_item*>& kernels(std::string_view op,
                                                        std::string_view device) const;
 

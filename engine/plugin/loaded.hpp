@@ -1,4 +1,4 @@
-// A plugin that is loaded and open.
+// A loaded and opened plugin.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace plait::plugin {
 
-// Members are destroyed from the last to the first: the library, whose code the others refer to, goes last.
+// Members are destroyed in reverse order: the library, whose code the others refer to, goes last.
 struct Registry::Plugin {
   Plugin(Registry& registry, Log& log, const Extensions& extensions,
          const plait_plugin* plugin_table, std::string real_path)
@@ -17,7 +17,7 @@ struct Registry::Plugin {
         table(plugin_table),
         host(registry, log, extensions, plugin_table->name) {}
 
-  std::unique_ptr<Library> library;  // NULL: part of the program
+  std::unique_ptr<Library> library;  // NULL: linked into the program
   std::string path;
   const plait_plugin* table;
   void* state = nullptr;

@@ -1,4 +1,4 @@
-// Why a plugin file is not loaded, in the parts that the load report wants.
+// The reason why a plugin file is not loaded, in the parts that the load report needs.
 #pragma once
 
 #include <string>

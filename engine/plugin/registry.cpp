@@ -27,7 +27,7 @@ const Registry::Plugin* Registry::plugin_named(std::string_view name) const {
   return nullptr;
 }
 
-// Calls open() of a plugin whose table is good; after a failure nothing of it is left.
+// Calls open() of a plugin whose table is valid; after a failure nothing of the plugin remains.
 void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table,
                     const std::string& path) {
   auto plugin = std::make_unique<Plugin>(*this, log_, extensions_, table, path);
@@ -50,16 +50,17 @@ void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table,
   }
   items_.remove(plugin->host);
   if (!failed)
-    throw PluginLoadError(path, "open() threw " + threw + ", expected a plait_error",
-                          "report it to the plugin's author: no exception may leave a plugin");
+    throw PluginLoadError(
+        path, "open() threw " + threw + ", expected a plait_error",
+        "report it to the plugin's author: a plugin must not let exceptions escape");
   const Error cause = from_c(failed);
-  throw PluginLoadError(path, "open() failed: " + cause.full_text(), "see the plugin's own words",
+  throw PluginLoadError(path, "open() failed: " + cause.full_text(), "see the plugin's own error",
                         cause.code());
 }
 
-// The table that the library's entry function returns.
+// The table returned by the library's entry function.
 static const plait_plugin* enter(const Library& library, const std::string& path) {
-  // POSIX lets an object pointer of dlsym() be a function's.
+  // POSIX allows dlsym() to return a function's address as an object pointer.
   const auto entry = reinterpret_cast<plait_plugin_entry>(library.symbol(PLAIT_PLUGIN_ENTRY));
   if (!entry)
     throw PluginLoadError(path,
@@ -89,13 +90,14 @@ void Registry::load_checked(LoadEntry& entry) {
   const auto& allow = settings_.allow;
   if (!allow.empty() && std::find(allow.begin(), allow.end(), entry.name) == allow.end()) {
     entry.outcome = Outcome::kForbidden;
-    entry.reason = "plugin '" + entry.name + "' is not among the allowed ones: " + join(allow);
+    entry.reason =
+        "plugin '" + entry.name + "' is not in the list of allowed plugins: " + join(allow);
     entry.fix = "add it to [plugins].allow";
     return;
   }
   if (const Plugin* first = plugin_named(entry.name)) {
     entry.outcome = Outcome::kShadowed;
-    entry.reason = "a plugin named '" + entry.name + "' is loaded already from " + first->path;
+    entry.reason = "a plugin named '" + entry.name + "' is already loaded from " + first->path;
     entry.fix =
         first->path == real ? "" : "remove one of the two files, or name the one you want first";
     return;
@@ -116,11 +118,12 @@ void Registry::load_checked(LoadEntry& entry) {
   }
 }
 
-void Registry::load_file(const SearchPath& place, const std::string& path, bool found_in_folder) {
-  LoadEntry entry{path, place.source, Outcome::kRejected, "", "", "", "", {}};
+void Registry::load_file(const SearchPath& location, const std::string& path,
+                         bool found_in_folder) {
+  LoadEntry entry{path, location.source, Outcome::kRejected, "", "", "", "", {}};
   std::exception_ptr failure;
   try {
-    // A library that a plugin brought along may lie beside it.
+    // A plugin's folder may also contain libraries that it depends on.
     if (found_in_folder && is_no_plugin(path)) {
       entry.outcome = Outcome::kIgnored;
       entry.reason = "a library without a Plait note";
@@ -138,7 +141,7 @@ void Registry::load_file(const SearchPath& place, const std::string& path, bool 
   }
   report_.entries.push_back(entry);
 
-  const bool named = place.must && !found_in_folder;
+  const bool named = location.must && !found_in_folder;
   if (entry.outcome == Outcome::kLoaded)
     log_.debug("[plugin] loaded " + entry.name + " " + entry.version + " from " + path + ": " +
                join(entry.items));
@@ -147,7 +150,7 @@ void Registry::load_file(const SearchPath& place, const std::string& path, bool 
   else if (failure)
     log_.warn("[plugin] '" + path + "': " + entry.reason + (entry.fix.empty() ? "" : "; ") +
               entry.fix);
-  else if (named && !entry.fix.empty())  // without a fix it is the very file again
+  else if (named && !entry.fix.empty())  // without a fix it is the same file again
     throw PluginLoadError(path, entry.reason, entry.fix);
 }
 
@@ -160,26 +163,26 @@ bool Registry::is_no_plugin(const std::string& path) const {
 
 void Registry::load(const std::string& path) { load_file({path, "given", true}, path, false); }
 
-void Registry::load_all(const std::vector<SearchPath>& places) {
-  for (const SearchPath& place : places) {
-    const bool folder = is_absolute(place.path) && files_.is_folder(place.path);
-    if (!folder && !place.must && !files_.exists(place.path)) {
-      report_.entries.push_back({place.path,
-                                 place.source,
+void Registry::load_all(const std::vector<SearchPath>& locations) {
+  for (const SearchPath& location : locations) {
+    const bool folder = is_absolute(location.path) && files_.is_folder(location.path);
+    if (!folder && !location.must && !files_.exists(location.path)) {
+      report_.entries.push_back({location.path,
+                                 location.source,
                                  Outcome::kAbsent,
                                  "",
                                  "",
                                  "there is no such file or folder",
                                  "",
                                  {}});
-      if (place.source == "PLAIT_PLUGIN_PATH")
-        log_.warn("[plugin] '" + place.path +
+      if (location.source == "PLAIT_PLUGIN_PATH")
+        log_.warn("[plugin] '" + location.path +
                   "' of PLAIT_PLUGIN_PATH: there is no such file or folder");
       continue;
     }
     const std::vector<std::string> found =
-        folder ? plugin_files(files_, place) : std::vector{place.path};
-    for (const std::string& path : found) load_file(place, path, folder);
+        folder ? plugin_files(files_, location) : std::vector{location.path};
+    for (const std::string& path : found) load_file(location, path, folder);
   }
 }
 
@@ -191,8 +194,8 @@ void Registry::load_static(const plait_plugin& plugin) {
                     plugin.version ? plugin.version : "", "none"};
   check_table(&plugin, found);
   if (plugin_named(found.note->name))
-    throw PluginLoadError(path, "a plugin of that name is loaded already",
-                          "give each its own name");
+    throw PluginLoadError(path, "a plugin of that name is already loaded",
+                          "give each a different name");
   open(nullptr, &plugin, path);
   report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name,
                              found.note->version, "", "", items_.of(plugins_.back()->host)});

@@ -1,4 +1,4 @@
-// The reading side of the registry.
+// Look-ups in the registry.
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
@@ -45,7 +45,7 @@ const plait_op_item* Registry::find_op(std::string_view name) const {
 
 const plait_host* Registry::host_of(const void* item) const {
   const ItemHead* head = items_.head_of(item);
-  if (!head) fail_internal("[plugin] a table that no plugin added was asked for its host");
+  if (!head) fail_internal("[plugin] the host of a table was requested that no plugin has added");
   return head->host;
 }
 const std::string& Registry::plugin_of(const void* item) const {
@@ -92,7 +92,7 @@ void option_json(JsonWriter& json, const plait_option& option) {
     json.field(option.flags & PLAIT_OPT_MAX_EXCLUSIVE ? "below" : "max", option.max);
   if (option.choices) json.texts("choices", split(option.choices, '|'));
   if (option.unit) json.field("unit", option.unit);
-  // The whole option in one line, for tables made for people.
+  // The whole option in one line, for tables that people read.
   const std::string default_value =
       option.default_value ? std::string("default ") + option.default_value : "required";
   json.field("text", std::string(option.name) + ": " + config::describe_option(option) + "; " +

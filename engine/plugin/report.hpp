@@ -1,4 +1,4 @@
-// What became of every plugin file that was looked at: the load report.
+// The load report: the outcome for every plugin file that was examined.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@ namespace plait::plugin {
 
 enum class Outcome {
   kLoaded,
-  kShadowed,   // one of that name was loaded before
+  kShadowed,   // a plugin of the same name was loaded before
   kForbidden,  // not in the list of allowed names
   kRejected,   // failed; see reason and fix
-  kAbsent,     // nothing at that path
-  kIgnored,    // a library in a searched folder that is no plugin
+  kAbsent,     // no file at that path
+  kIgnored,    // a library in a searched folder that is not a plugin
 };
 const char* outcome_name(Outcome outcome);
 
@@ -21,15 +21,16 @@ struct LoadEntry {
   std::string source;  // see search.hpp
   Outcome outcome = Outcome::kRejected;
   std::string name, version;       // of the note, where it could be read
-  std::string reason, fix;         // "" when loaded without a remark
+  std::string reason, fix;         // "" if loaded without a warning
   std::vector<std::string> items;  // "layer linear", ...
 };
 
 struct LoadReport {
   std::vector<LoadEntry> entries;  // in the order tried
-  std::string text() const;        // one line each
+  std::string text() const;        // one line per entry
   std::string json() const;
-  // "; plugins that could not be loaded: c (reason)", the end of a message about what is missing; "" when there are none.
+  // The end of a message about a missing item: "; plugins that could not be loaded: c (reason)"; ""
+  // if there are none.
   std::string summary() const;
 };
 

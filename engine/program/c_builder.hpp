@@ -1,4 +1,5 @@
-// plait_builder: what layers, losses, metrics, optimizers and gradient rules of plugins write through.
+// plait_builder: the interface through which layers, losses, metrics, optimizers and gradient rules
+// of plugins append ops.
 #pragma once
 
 #include <plait/build.h>
@@ -10,18 +11,19 @@
 
 namespace plait::program {
 
-// What a builder offers beyond ops depends on who builds; an empty hook answers PLAIT_ERR_STATE.
+// Functions of a builder other than ops, which depend on the caller; an empty hook makes the call
+// fail with PLAIT_ERR_STATE.
 struct BuildHooks {
   std::function<ValueId(const plait_parameter&)> parameter;
   std::function<ValueId(const std::string& name)> named;
   std::function<ValueId(const std::string& name, double initial)> state;
   std::function<void(const std::string& name, ValueId)> set_state;
-  // A value of uniform numbers in [0, 1) of the shape of `like`.
+  // A value with the shape of `like`, filled with uniform random numbers in [0, 1).
   std::function<ValueId(ValueId like)> random_uniform;
   bool training = false;
 };
 
-// Lives on the stack of one build call.
+// Exists on the stack during one build call.
 class CBuilder {
  public:
   CBuilder(Graph& g, const BuildHooks& hooks);
@@ -29,7 +31,7 @@ class CBuilder {
   CBuilder& operator=(const CBuilder&) = delete;
   plait_builder* get() { return &handle_.base; }
 
-  // The C face; `base` first, so that a plait_builder* is a CHandle*.
+  // The C interface; `base` is the first member, so that a plait_builder* is a CHandle*.
   struct CHandle {
     plait_builder base;
     Graph* g;

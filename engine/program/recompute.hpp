@@ -1,5 +1,6 @@
-// Recomputation (activation checkpointing; Chen et al. 2016): what the backward pass reads of the forward pass is made again in
-// place of being kept. The values are the same bits: the same ops run on the same inputs, and random numbers are counted.
+// Recomputation (activation checkpointing; Chen et al. 2016): values of the forward pass that the
+// backward pass reads are recomputed instead of kept. The results are bit-identical: the same ops
+// run on the same inputs, and random numbers are counter-based.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,20 @@
 
 namespace plait::program {
 
-// A value that the forward pass makes and the backward pass reads.
+// A value that the forward pass writes and the backward pass reads.
 struct SavedValue {
   ValueId value = 0;
   uint64_t bytes = 0;
-  double flops = 0;          // to make it again from the other saved values
-  bool layer_local = false;  // nobody in another layer reads it
+  double flops = 0;          // to recompute it from the other saved values
+  bool layer_local = false;  // not read by other layers
 };
 
-// Those that can be made again, in the order of the program. What comes from other ranks can't: it would be sent twice.
+// The saved values that can be recomputed, in program order. Values received from other ranks
+// cannot: they would be sent twice.
 std::vector<SavedValue> saved_values(const Graph& g);
 
-// Makes the values again before the backward pass first reads them. within_layers: only from what other layers made; else from any
-// value that is still kept.
+// Recomputes the values before the backward pass first reads them. within_layers: only from outputs
+// of other layers; else from any value that is still kept.
 void recompute(Graph& g, const std::vector<ValueId>& dropped, bool within_layers);
 
 }  // namespace plait::program

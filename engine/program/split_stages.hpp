@@ -1,8 +1,11 @@
-// Cutting a program into stage programs that run at different times, on different ranks: a pipeline (Huang et al. 2019). Every op belongs
-// to a stage and to a phase; the ops of one stage and phase are a stage program. What one stage program leaves to another lies in memory outside of
-// them; between neighbouring stages it travels, and stages between maker and reader hand it on.
+// Splits a program into stage programs that run at different times and on different ranks: a
+// pipeline (Huang et al. 2019). Every op belongs to a stage and a phase; the ops of one stage and
+// phase form a stage program. A value that one stage program leaves for another is stored outside
+// both; values crossing stages are sent to the adjacent stage, which forwards them if a later stage
+// needs them.
 //
-// Written as pure functions of the whole program, so that every rank finds the same messages without asking anybody.
+// Pure functions of the whole program, so every rank derives the same messages without
+// communication.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +18,8 @@
 
 namespace plait::program {
 
-// Forward; backward; the part of the backward pass that only gradients of parameters need, where that is to run on its own.
+// Forward; backward; the part of the backward pass that only computes gradients of parameters, if
+// it runs separately.
 enum class Phase : uint8_t { kForward, kBackward, kBackwardWeight };
 
 struct StageProgram {
@@ -24,28 +28,32 @@ struct StageProgram {
   bool operator==(const StageProgram&) const = default;
 };
 
-// A value that is wanted of the program, and the stage that delivers it.
+// An output of the program, and the stage that provides it.
 struct LiveOut {
   ValueId value = 0;
   int32_t stage = 0;
 };
 
-// Memory of values is known by the value that owns it, Graph::root(): the keys below.
+// Memory is identified by the value that owns it, Graph::root(); these are the keys below.
 class StagePartition {
  public:
-  // split_weights: make Phase::kBackwardWeight stage programs. `whole` is borrowed. live_outs: the values that the program must provide, and on which stage.
+  // split_weights: make Phase::kBackwardWeight stage programs. `whole` is borrowed. live_outs: the
+  // values that the program must provide, each with its stage.
   StagePartition(const Graph& whole, int32_t stages, bool split_weights,
                  const std::vector<LiveOut>& live_outs);
 
-  // The stage program an op belongs to.
+  // The stage program of an op.
   const StageProgram& of(size_t op) const { return program_of_op_[op]; }
-  // The stage program that delivers a value: the one that makes it, if that is of `stage`, else the stage's last one.
+  // The stage program that provides a value: the one that computes it if that belongs to `stage`,
+  // else the stage's last one.
   StageProgram program_of_live_out(ValueId v, int32_t stage) const;
 
-  // What arrives before a stage program runs, and what is handed on behind it, to or from its neighbour; in the order of travel.
+  // Values received before a stage program runs, and values sent after it, from or to the adjacent
+  // stage; in the order of the messages.
   std::vector<ValueId> recv(const StageProgram& program) const;
   std::vector<ValueId> send(const StageProgram& program) const;
-  // What must have a place on a stage, as it outlives the stage program that makes it or comes from elsewhere.
+  // Values that need memory on a stage because they outlive their stage program or come from
+  // another stage.
   const std::vector<ValueId>& saved(int32_t stage) const {
     return saved_[static_cast<size_t>(stage)];
   }
@@ -65,19 +73,20 @@ class StagePartition {
   std::vector<std::vector<ValueId>> saved_;
 };
 
-// What `v`, made elsewhere, is in the copy; asked once for each value.
+// Maps a value `v` computed elsewhere to a value of the copy; called once per value.
 using ImportValue = std::function<ValueId(Graph& to, ValueId v)>;
-// Appends a copy of a stage program's ops to a program. made: what values are in the copy, those that are known already included.
-// Constants are made again.
+// Appends a copy of a stage program's ops to a program. made: the values in the copy, including
+// those known before. Constants are copied.
 void copy_stage_program(const Graph& whole, const StagePartition& partition,
                         const StageProgram& program, const ImportValue& import_value, Graph& to,
                         std::map<ValueId, ValueId>& made);
-// The same for a value that is needed behind the ops.
+// The same for a value that is needed after the ops.
 ValueId copy_value(const Graph& whole, ValueId v, const ImportValue& import_value, Graph& to,
                    std::map<ValueId, ValueId>& made);
 
-// Gives every stage that reads one of `parameters` (values from outside) a value of its own, so that its gradient does not leave the
-// stage. Returns them by parameter and stage. Runs before the program is differentiated.
+// Gives every stage that reads one of `parameters` (inputs of the program) a value of its own, so
+// that its gradient stays within the stage. Returns them by parameter and stage. Runs before
+// differentiation.
 std::map<std::pair<ValueId, int32_t>, ValueId> split_parameter_uses(
     Graph& g, const std::vector<ValueId>& parameters);
 

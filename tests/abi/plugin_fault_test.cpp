@@ -111,7 +111,7 @@ TEST_CASE("missing, a folder, a text file") {
   check_refused(at.folder + "/none.so", {"there is no such file", "check the path"});
   check_refused(at.folder, {"found a folder, expected a file", "give the plugin's .so file"});
   check_refused(at.put("text.so", "hello, I am text"),
-                {"found no ELF file (it begins with \"hello, I am ",
+                {"found a file that is not ELF (it begins with \"hello, I am ",
                  "expected a shared library for", "give the plugin's .so file"});
   check_refused(at.put("empty.so", ""), {"found an empty file"});
 }
@@ -167,7 +167,7 @@ TEST_CASE("faults of open()") {
                 {"open() threw an exception: nobody catches me, expected a plait_error",
                  "report it to the plugin's author"});
   check_refused(fault("open_fails"),
-                {"open() failed: the moon is in the wrong place", "see the plugin's own words"});
+                {"open() failed: the moon is in the wrong place", "see the plugin's own error"});
   check_refused(fault("tiny_item"),
                 {"layer 'fault_layer'", "has struct_size 16, expected at least 56"});
 }
@@ -240,18 +240,19 @@ TEST_CASE("the first of a name wins; asked for by path, the second is an error")
   REQUIRE(entries.size() == 2);
   CHECK(entries[0].outcome == Outcome::kLoaded);
   CHECK(entries[1].outcome == Outcome::kShadowed);
-  CHECK(contains(entries[1].reason, "a plugin named 'fault-none' is loaded already from " + first));
+  CHECK(contains(entries[1].reason, "a plugin named 'fault-none' is already loaded from " + first));
   CHECK(contains(bench.refusal(second),
-                 "a plugin named 'fault-none' is loaded already from " + first));
-  CHECK(bench.refusal(first) == "");  // loading the same file again succeeds
+                 "a plugin named 'fault-none' is already loaded from " + first));
+  CHECK(bench.refusal(first) == "");  // the very file again is fine
 }
 
 TEST_CASE("only allowed plugins are loaded") {
   Bench bench(RegistrySettings{{"fault-exports"}, true});
   const std::string text = bench.refusal(fault("none"));
-  CHECK(contains(text,
-                 "plugin 'fault-none' is not among the allowed ones: fault-exports; add it to "
-                 "[plugins].allow"));
+  CHECK(contains(
+      text,
+      "plugin 'fault-none' is not in the list of allowed plugins: fault-exports; add it to "
+      "[plugins].allow"));
   CHECK(bench.refusal(fault("exports")) == "");
 }
 

@@ -110,13 +110,14 @@ TEST_CASE("a file that is not ELF is described") {
   const auto text_of = [](std::string_view bytes) {
     return error_of([&] { plugin::inspect(std::as_bytes(std::span(bytes)), "/x.so"); }).text();
   };
-  CHECK(contains(text_of("#!/bin/sh\necho hello"),
-                 "[plugin] '/x.so': found no ELF file (it begins with \"#!/bin/sh\\x0aec\"), "
-                 "expected a shared library for "));
+  CHECK(contains(
+      text_of("#!/bin/sh\necho hello"),
+      "[plugin] '/x.so': found a file that is not ELF (it begins with \"#!/bin/sh\\x0aec\"), "
+      "expected a shared library for "));
   CHECK(contains(text_of(""), "found an empty file"));
   CHECK(contains(text_of("\x7f"
                          "ELF"),
-                 "found no ELF file"));
+                 "found a file that is not ELF"));
   CHECK(contains(text_of(std::string("\x7f"
                                      "ELF\x09\x09",
                                      6) +
