@@ -53,8 +53,8 @@ std::string CollectiveLog::text(uint64_t number) const {
     last = one;
     latest = call;
   }
-  if (!latest) return "another one";
-  return "another one or one before it (call " + std::to_string(last.number) + " is '" +
+  if (!latest) return "a different call";
+  return "a different call, or an earlier one (call " + std::to_string(last.number) + " is '" +
          latest->text + "')";
 }
 

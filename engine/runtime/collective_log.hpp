@@ -1,5 +1,6 @@
-// The calls of one group in the order in which one rank starts them: how many, a running hash over all of them, and the last ones in
-// words. Members of a group start the same calls in the same order, so at the same number they have the same hash.
+// The collectives of one group in the order in which one rank starts them: their number, a running
+// hash over all of them, and the text of the most recent ones. Members of a group start the same
+// calls in the same order, so at the same number they have the same hash.
 #pragma once
 
 #include <plait/comm.h>
@@ -11,26 +12,28 @@
 
 namespace plait::runtime {
 
-// "all_reduce of 10 f32 (sum)": what must be equal on all members. The peer of the kinds that have one is not in it.
+// "all_reduce of 10 f32 (sum)": the properties that must be equal on all members. Excludes the peer
+// of kinds that have one.
 std::string text_of(const plait_comm_desc& call);
 
-// What tells one call from another.
+// Identifies a call.
 struct CallDescription {
   explicit CallDescription(std::string words);
   std::string text;
   uint64_t hash;
 };
 
-// Up to where hashes agree, so do all calls before.
+// Two ranks with equal hashes have made the same calls up to this number.
 struct PrefixHash {
   uint64_t number = 0;  // of the call, from 1
-  uint64_t hash = 0;    // of all calls up to it
+  uint64_t hash = 0;    // of all calls up to this one
   bool operator==(const PrefixHash&) const = default;
 };
 
 class CollectiveLog {
  public:
-  // The next call starts. `call` lives as long as this object is looked at. [thread: compute, one at a time]
+  // Appends the next call. `call` must outlive this object's readers. [thread: compute, one at a
+  // time]
   void add(const CallDescription& call) noexcept {
     const uint64_t number = ++count_;
     hash_ = (hash_ ^ call.hash) * 0x9e3779b97f4a7c15u;
@@ -41,15 +44,16 @@ class CollectiveLog {
       rare_[i].put(number, hash_, call);
   }
 
-  // What is known of it, by number: of the last calls, and of the last ones with numbers that are multiples of 16, 256, ...: ranks that
-  // are far apart have some of those in common. [thread: any]
+  // The prefix hashes that are still stored, by number: those of the most recent calls, and of the
+  // most recent ones with numbers that are multiples of 16, 256, ..., so that ranks which are far
+  // apart have some in common. [thread: any]
   std::vector<PrefixHash> prefix_hashes() const;
-  // A call in words; of one that is not among the last any more, what is known instead. [thread: any]
+  // The text of a call; for a call that is no longer stored, the nearest information. [thread: any]
   std::string text(uint64_t number) const;
 
  private:
   static constexpr size_t kRecent = 16, kRare = 7;
-  // Written while others read: what they got is whole if the number was the same before and after.
+  // Written while others read: a copy is consistent if the number was the same before and after.
   struct LogSlot {
     std::atomic<uint64_t> number{0}, hash{0};
     std::atomic<const CallDescription*> call{nullptr};
@@ -59,10 +63,10 @@ class CollectiveLog {
       call.store(&its_call, std::memory_order_release);
       number.store(its_number, std::memory_order_release);
     }
-    const CallDescription* read(PrefixHash& into) const noexcept;  // nullptr when there is none
+    const CallDescription* read(PrefixHash& into) const noexcept;  // nullptr if the slot is empty
   };
 
-  uint64_t count_ = 0, hash_ = 0;  // of the thread that adds
+  uint64_t count_ = 0, hash_ = 0;  // used by the adding thread only
   LogSlot recent_[kRecent];        // by number
   LogSlot rare_[kRare];
 };

@@ -18,10 +18,11 @@ namespace plait::runtime {
 using namespace control;
 
 struct Control::State {
-  // Made in this order and unmade in the other: this rank leaves before it stops serving the others.
+  // Created in this order and destroyed in reverse: this rank leaves before it stops serving the
+  // others.
   Fd listener;
   std::unique_ptr<Server> server;  // of rank 0
-  std::unique_ptr<Client> client;  // of every rank that is not alone
+  std::unique_ptr<Client> client;  // of every rank of a job with several ranks
   std::unique_ptr<LocalControl> local;
   std::vector<Peer> peers;
   double connect_timeout = 0, timeout = 0;
@@ -31,7 +32,8 @@ struct Control::State {
 
 namespace {
 
-// What rank 0 tells the others, and itself. A file's address is loopback where no other machine takes part.
+// The connection information that rank 0 publishes and uses itself. With a rendezvous file the
+// address is loopback if no other machine takes part.
 JoinInfo make_join_info(const Job& job, const Rendezvous& rendezvous, Fd& own) {
   const bool one_machine = job.local_size == job.size;
   if (job.listen_fd < 0 && rendezvous.path.empty())

@@ -1,7 +1,9 @@
-// The control channel of a job: where ranks meet, publish small values for each other, and learn that one of them is gone.
+// The control channel of a job: ranks connect through it, exchange small values, and learn when
+// another rank is lost.
 //
-// Rank 0 serves, every rank (rank 0 too) is a client over TCP. Both sides prove that they know the job's secret (HMAC-SHA256 over
-// both nonces, run id, rank and size) before the first payload byte. R ranks.
+// Rank 0 serves, every rank (rank 0 too) is a client over TCP. Both sides prove that they know the
+// job's secret (HMAC-SHA256 over both nonces, run id, rank and size) before the first payload byte.
+// R ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,64 +22,74 @@ namespace plait::runtime {
 
 struct ControlConfig {
   Job job;
-  std::string name;  // how messages call this rank: "rank 3 (pipeline 1, data 0, tensor 1)"
-  // What must be equal on all ranks, in words: {"engine version", "0.1.0"}, {"configuration", "1f3a.."}, {"plugin layer-dense",
-  // "0.1.0 8c1e.."}. Compared when the ranks meet.
+  std::string name;  // the rank's name in messages: "rank 3 (pipeline 1, data 0, tensor 1)"
+  // Texts that must be equal on all ranks: {"engine version", "0.1.0"}, {"configuration",
+  // "1f3a.."}, {"plugin layer-dense", "0.1.0 8c1e.."}. Compared during the rendezvous.
   std::vector<std::pair<std::string, std::string>> identity;
 };
 
-// What each rank says of itself when it arrives.
+// The description that each rank sends of itself when it connects.
 struct Peer {
   std::string name;
-  std::string host;     // machine: equal texts share one
-  std::string process;  // host, process id and a random number: equal texts share a process
+  std::string host;     // equal texts: the same machine
+  std::string process;  // host, process id and a random number; equal texts: the same process
 };
 
 class Control {
  public:
-  // Returns when all ranks have met and agree. Errors: PLAIT_ERR_PEER naming the ranks that are missing after connect_timeout, or
-  // the rank that went away meanwhile; PLAIT_ERR_CONFIG naming every difference of identity (of 32 ranks at most), on every rank;
-  // PLAIT_ERR_INVALID for a rendezvous that makes no sense, or a timeout of 0; PLAIT_ERR_IO for a port that is taken, or a rendezvous
-  // file that others may read or write. A job of one rank has no socket, file or thread. [blocks: yes]
+  // Returns when all ranks are connected and agree. Errors: PLAIT_ERR_PEER naming the ranks that
+  // are missing after connect_timeout, or a rank that was lost meanwhile; PLAIT_ERR_CONFIG naming
+  // every difference of identity (of 32 ranks at most), on every rank; PLAIT_ERR_INVALID for an
+  // invalid rendezvous or a timeout of 0; PLAIT_ERR_IO for a port that is in use, or a rendezvous
+  // file that other users may read or write. A job of one rank has no socket, file or thread.
+  // [blocks: yes]
   Control(const ControlConfig& config, Log& log);
-  // Says goodbye: the others do not take it for a loss. Rank 0 serves until all have said so, at most a few seconds.
+  // Says goodbye, so that the others do not treat this rank as lost. Rank 0 serves until all have
+  // said goodbye, at most a few seconds.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
   const std::vector<Peer>& peers() const;  // (R)
-  // Seconds, as the job has them.
+  // The job's timeouts in seconds.
   double connect_timeout() const;
   double timeout() const;
 
-  // Publishes a value (64 KiB at most) under a key not yet taken (letters, digits, dots, 256 at most). Errors: PLAIT_ERR_STATE for
-  // a key that is taken; PLAIT_ERR_PEER when the job is over. [thread: any]
+  // Publishes a value (64 KiB at most) under an unused key (letters, digits, dots, 256 at most).
+  // Errors: PLAIT_ERR_STATE if the key is in use; PLAIT_ERR_PEER if the job is over. [thread: any]
   void set(const std::string& key, std::string_view value);
-  // Waits for a value. Errors: PLAIT_ERR_PEER after `seconds`, or when the job is over, with the reason. [thread: any; blocks: yes]
+  // Waits for a value. Errors: PLAIT_ERR_PEER after `seconds`, or with the reason if the job is
+  // over. [thread: any; blocks: yes]
   std::string get(const std::string& key, double seconds);
-  // Says that nobody will ask for a value any more, so that rank 0 need not keep it. [thread: any]
+  // Tells rank 0 that no rank will read a value any more, so that it can be deleted. [thread: any]
   void forget(const std::string& key);
 
-  // Called once, on a thread of the channel, when the job is over because a rank is lost, left early or aborted; with a text that
-  // names the rank and what is known ("rank 2 (...) is lost: its connection was closed; it ran as process 12 on HOST and was last
-  // heard of in step 3"). Called at once, on the caller's thread, when that has happened already. It must not block, nor destroy
-  // this object. A new function takes the place of the one before, an empty one takes it away; either is back only when none is
-  // running. [thread: any]
+  // Sets the callback that runs once, on a thread of the channel, when the job ends because a rank
+  // was lost, left early or aborted; it receives a text that names the rank and its last known
+  // state ("rank 2 (...) is lost: its connection was closed; it ran as process 12 on HOST and was
+  // last heard of in step 3"). If the job has already ended it runs immediately in the caller. It
+  // must not block or destroy this object. Setting a new callback replaces the old one, an empty
+  // one removes it; either waits for a running callback to return. [thread: any]
   //
-  // A rank that leaves counts as early when others are still there 3 s later: at the normal end of a run all leave together, and
-  // who has no more collectives before it may take no notice. A rank that leaves because of an error calls abort() first.
+  // A rank leaves early if others are still connected 3 s later: at the normal end of a run all
+  // ranks leave together, and a rank without further collectives may ignore it. A rank that leaves
+  // because of an error calls abort() first.
   void on_end(std::function<void(const std::string& reason)> call);
-  std::string end_reason() const;  // "" while the job goes on
-  // Tells all ranks that this one aborts, and why: they end with "rank N (...) aborted: TEXT". Repeatable, never throws.
+  std::string end_reason() const;  // "" while the job runs
+  // Tells all ranks that this one aborts, and why: they end with "rank N (...) aborted: TEXT". May
+  // be called repeatedly, never throws.
   void abort(std::string_view text) noexcept;
 
-  // Which step this rank is in; goes out with the next heartbeat and into messages about its loss. No lock. [thread: compute]
+  // Sets the current step of this rank, which is sent with the next heartbeat and appears in
+  // messages about its loss. No lock. [thread: compute]
   void at_step(int64_t step) noexcept;
-  // This rank begins one of the calls that all ranks make in the same order. When two ranks' n-th calls differ the job is over, with
-  // a text that has both. what: a literal. No lock. [thread: compute]
+  // Records that this rank begins one of the calls that all ranks make in the same order. If the
+  // n-th calls of two ranks differ, the job ends with a text that names both. what: a literal. No
+  // lock. [thread: compute]
   void begin_call(const char* what) noexcept;
-  // Tells of these calls, which stay the caller's, with every heartbeat until unwatch(). When two members of a group are seen to have
-  // started different ones the job is over, with a text that has both. [thread: any]
+  // Reports these calls, which the caller keeps, with every heartbeat until unwatch(). If two
+  // members of a group have started different calls, the job ends with a text that names both.
+  // [thread: any]
   void watch(const std::string& group, const CollectiveLog& calls);
   void unwatch() noexcept;
 

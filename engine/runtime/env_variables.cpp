@@ -10,9 +10,9 @@ namespace plait::runtime {
 namespace {
 
 constexpr double kMaxSeconds =
-    1e7;  // four months: more is a mistake, and keeps clock arithmetic safe
+    1e7;  // four months: a larger value is a mistake; the limit keeps clock arithmetic safe
 
-// True when all of `text` was a number.
+// True if all of `text` was parsed as a number.
 template <class Number>
 bool read(const std::string& text, Number& to) {
   const char* end = text.data() + text.size();
@@ -35,7 +35,7 @@ std::string EnvVariables::text(const char* name) const {
 void EnvVariables::refuse(const char* name, const std::string& expected) const {
   fail_config(std::string("[job] the environment variable ") + name + " is '" +
               printable(text(name)) + "', expected " + expected +
-              "; whoever starts the ranks sets it: correct it there, or unset it");
+              "; correct it where the ranks are started, or unset it");
 }
 
 int64_t EnvVariables::integer(const char* name, int64_t least, int64_t most) const {

@@ -1,4 +1,5 @@
-// GetEnv variables with a meaning, read with messages that name them. A variable that is set to nothing counts as unset.
+// Environment variables, read with error messages that name them. An empty variable counts as
+// unset.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class EnvVariables {
   // Errors of all: PLAIT_ERR_CONFIG.
   int64_t integer(const char* name, int64_t least, int64_t most) const;
   double seconds(const char* name, double otherwise) const;  // above 0
-  // Says that the value of `name` is not what it should be.
+  // Throws an error about the value of `name`.
   [[noreturn]] void refuse(const char* name, const std::string& expected) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace plait::runtime {
 namespace {
 
-// f() with the name of a part's key in the group's store.
+// Calls f() with the prefixed name of a subgroup's key in the group's store.
 template <class F>
 plait_error* with_prefix(const std::string& prefix, const char* key, F f) {
   plait_error* error = nullptr;
@@ -52,12 +52,14 @@ HierarchicalGroup::HierarchicalGroup(const HierarchicalConfig& config,
   }
 }
 
-// In the same order everywhere, so that no two wait for each other; what has all members first, to name those who are missing.
+// All members open the subgroups in the same order, so that no two wait for each other; the
+// subgroup with all members comes first, so that its error names the missing ones.
 void HierarchicalGroup::open_all(const HierarchicalConfig& config, const plait_comm_setup& setup) {
   const Hosts& hosts = subgroups_.hosts;
   const uint32_t host = hosts.host_of(setup.rank), local_index = hosts.local_index_of(setup.rank);
-  // Whoever waits for somebody who waits himself has more patience: so the one who is really missing is named first.
-  const double patience = std::min(setup.timeout / 2, 2.0);
+  // A rank that waits for a waiting rank gets a longer time-out, so that the error names the rank
+  // that is really missing.
+  const double extra_timeout = std::min(setup.timeout / 2, 2.0);
   const auto open_intra = [&](const char* when, double extra) {
     if (hosts.size_of(host) == 1) return CommSubgroup{};
     return open(config.intra, setup, hosts.members()[host], " on " + hosts.name(host),
@@ -69,13 +71,13 @@ void HierarchicalGroup::open_all(const HierarchicalConfig& config, const plait_c
     subgroups_.flat = open(config.inter, setup, all, " between all ranks", "flat.", 0);
   }
   subgroups_.intra = open_intra("intra.", 0);
-  subgroups_.intra_broadcast = open_intra("broadcast.", 2 * patience);
+  subgroups_.intra_broadcast = open_intra("broadcast.", 2 * extra_timeout);
   if (!subgroups_.through_leaders() || local_index == 0) {
     std::vector<uint32_t> counterparts;
     for (const std::vector<uint32_t>& members : hosts.members())
       counterparts.push_back(members[local_index]);
     subgroups_.inter = open(config.inter, setup, counterparts, " between hosts",
-                            "inter." + std::to_string(local_index) + ".", patience);
+                            "inter." + std::to_string(local_index) + ".", extra_timeout);
   }
 }
 
@@ -119,7 +121,7 @@ void HierarchicalGroup::close() noexcept {
                            [&] { subgroup->item->close(subgroup->comm); });
 }
 
-// The text first: calls that end because their part does look here why.
+// Sets the text first: calls that end because their subgroup has ended read the reason here.
 void HierarchicalGroup::abort(std::string text) noexcept {
   {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// One rank's end of a hierarchical group: its parts, and their common end.
+// One rank's end of a hierarchical group: its subgroups, and their common termination.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace plait::runtime {
 
-// The group's store, with names of its own for a part.
+// The group's store with a key prefix for each subgroup.
 class PrefixedStore {
  public:
   PrefixedStore(const plait_store* whole, std::string prefix)
@@ -40,9 +40,9 @@ class HierarchicalGroup {
   HierarchicalGroup(const HierarchicalGroup&) = delete;
   HierarchicalGroup& operator=(const HierarchicalGroup&) = delete;
 
-  // Ends all parts; the first text stays. [thread: any]
+  // Ends all subgroups; the first text is kept. [thread: any]
   void abort(std::string text) noexcept;
-  // Throws the text it was ended with, if it was.
+  // Throws the text of abort(), if it was called.
   void check() const {
     if (failed_) throw_failure();
   }
@@ -54,7 +54,8 @@ class HierarchicalGroup {
   SerialWorker& worker() { return *worker_; }
 
  private:
-  // Connects some of the members. `where` ends the name of the part: " on HOST"; `extra`: seconds it waits longer for a call.
+  // Connects some of the members. `where` ends the subgroup's name: " on HOST"; `extra`: additional
+  // seconds of its time-out.
   CommSubgroup open(const CommBackend& backend, const plait_comm_setup& setup,
                     std::span<const uint32_t> members, const std::string& where,
                     const std::string& prefix, double extra);

@@ -11,9 +11,9 @@
 namespace plait::runtime {
 namespace {
 
-// Up to here a tensor goes as a whole: cutting it up costs more than it saves.
+// Up to this size a tensor is sent as a whole: splitting it costs more than it saves.
 constexpr uint64_t kSmall = 16 * 1024;  // bytes
-constexpr uint64_t kGranularity = 16;   // elements; shares are whole cache lines
+constexpr uint64_t kGranularity = 16;   // elements; shards are whole cache lines
 
 }  // namespace
 
@@ -22,7 +22,7 @@ bool needs_flat_group(uint32_t kind, uint32_t dtype, uint32_t reduction) {
   switch (kind) {
     case PLAIT_COMM_SEND:
     case PLAIT_COMM_RECEIVE:
-    case PLAIT_COMM_ALL_TO_ALL:  // each row crosses once, however it is done
+    case PLAIT_COMM_ALL_TO_ALL:  // each row crosses the network once in any case
       return true;
     case PLAIT_COMM_ALL_REDUCE:
     case PLAIT_COMM_REDUCE_SCATTER:
@@ -59,7 +59,7 @@ void HierarchicalSteps::make() {
   if (d_.kind == PLAIT_COMM_BARRIER) return barrier();
   if (d_.n == 0) return;
   if (needs_flat_group(d_.kind, d_.dtype, d_.reduction)) return on_flat_group();
-  // With one member a host those far away are all there are, in the same order.
+  // If every host has one member, the inter group contains all members in the same order.
   if (groups_.hosts.count() == groups_.hosts.size())
     return call(groups_.inter, d_.kind, d_.n, d_.in, d_.out, d_.peer);
   switch (d_.kind) {
@@ -72,7 +72,7 @@ void HierarchicalSteps::make() {
     case PLAIT_COMM_BROADCAST:
       return broadcast();
     default:
-      fail_internal("[runtime] a group cannot carry out a call of kind " + std::to_string(d_.kind));
+      fail_internal("[runtime] a group cannot execute a call of kind " + std::to_string(d_.kind));
   }
 }
 
@@ -86,11 +86,11 @@ void HierarchicalSteps::message() {
 
 void HierarchicalSteps::on_flat_group() {
   if (!groups_.flat.item)
-    fail_internal("[runtime] a group was opened without what this call needs");
+    fail_internal("[runtime] a group was opened without the subgroup that this call needs");
   call(groups_.flat, d_.kind, d_.n, d_.in, d_.out, d_.peer);
 }
 
-// Who is through the one far away knows that all members of all hosts have come.
+// A rank that has left the inter group's barrier knows that all members of all hosts have arrived.
 void HierarchicalSteps::barrier() {
   call(groups_.intra, PLAIT_COMM_BARRIER, 0, nullptr, nullptr);
   call(groups_.inter, PLAIT_COMM_BARRIER, 0, nullptr, nullptr);
@@ -98,8 +98,9 @@ void HierarchicalSteps::barrier() {
     call(groups_.intra_broadcast, PLAIT_COMM_BARRIER, 0, nullptr, nullptr);
 }
 
-// Large: each member of a host sums up a share of its own, exchanges that with its like, and hands it to its neighbours. So a host
-// sends and receives each element as often as one rank would, over as many connections as it has members.
+// Large tensors: each member of a host reduces a shard, reduces it further with its counterparts on
+// other hosts, and gathers the shards within the host. So a host sends and receives each element as
+// often as one rank would, over as many connections as it has members.
 void HierarchicalSteps::all_reduce() {
   if (groups_.through_leaders()) return sum_through_leaders(d_.n, d_.in, d_.out);
   const uint64_t neighbours = groups_.hosts.size_of(host_);
@@ -109,7 +110,7 @@ void HierarchicalSteps::all_reduce() {
     call(groups_.intra, PLAIT_COMM_ALL_REDUCE, d_.n, d_.in, d_.out);
     return call(groups_.inter, PLAIT_COMM_ALL_REDUCE, d_.n, d_.out, d_.out);
   }
-  char* own = allocate(bytes(share + rest));  // the rest travels with every share
+  char* own = allocate(bytes(share + rest));  // every shard has room for the rest
   char* own_rest = own + bytes(share);
   call(groups_.intra, PLAIT_COMM_REDUCE_SCATTER, share, d_.in, own);
   if (rest > 0)
@@ -125,7 +126,8 @@ void HierarchicalSteps::sum_through_leaders(uint64_t n, const void* in, void* ou
   call(groups_.intra_broadcast, PLAIT_COMM_BROADCAST, n, out, out);
 }
 
-// For each host its rows are summed up here and scattered over the places; then those of one place do the same between hosts.
+// The rows of each host are summed here and scattered over the local members; then members with
+// equal local index do the same between hosts.
 void HierarchicalSteps::reduce_scatter() {
   const uint64_t row = bytes(d_.n);
   if (groups_.through_leaders()) {
@@ -147,7 +149,8 @@ void HierarchicalSteps::reduce_scatter() {
   call(groups_.inter, PLAIT_COMM_REDUCE_SCATTER, d_.n, sums, d_.out);
 }
 
-// The other way round: rows of one place come from all hosts, then neighbours hand each other what they have.
+// The reverse: rows of equal local index are gathered from all hosts, then members of a host
+// exchange theirs.
 void HierarchicalSteps::all_gather() {
   if (groups_.through_leaders()) return gather_through_leaders();
   const uint64_t row = bytes(d_.n);
@@ -165,7 +168,7 @@ void HierarchicalSteps::all_gather() {
   }
 }
 
-// Rows lie host by host until the end; where that is the order of the group, in `out` itself.
+// Rows are ordered by host until the end; if that is the order of the group, in `out` itself.
 void HierarchicalSteps::gather_through_leaders() {
   const uint64_t row = bytes(d_.n);
   const bool consecutive = groups_.hosts.all_consecutive();
@@ -189,8 +192,8 @@ void HierarchicalSteps::gather_through_leaders() {
       copy(out_at(member * d_.n), blocks[h] + groups_.hosts.local_index_of(member) * row, row);
 }
 
-// From the root to its host's member that has others far away, unless that is the root itself; to the other hosts; to the
-// neighbours there.
+// From the root to the member of its host that is in the inter group, unless that is the root
+// itself; to the other hosts; to the other members there.
 void HierarchicalSteps::broadcast() {
   const uint32_t root = d_.peer, root_host = groups_.hosts.host_of(root),
                  root_index = groups_.hosts.local_index_of(root);

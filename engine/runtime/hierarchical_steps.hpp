@@ -1,4 +1,4 @@
-// The steps of which a hierarchical group makes a call.
+// The steps of a call in a hierarchical group.
 #pragma once
 
 #include <plait/comm.h>
@@ -10,14 +10,15 @@
 
 namespace plait::runtime {
 
-// A connected group of some of the members; neither it nor its calls are released here.
+// A connected subgroup; neither it nor its calls are released here.
 struct CommSubgroup {
   const plait_comm_item* item = nullptr;
   plait_comm* comm = nullptr;
   const plait_host* host = nullptr;  // of the item's plugin, for the log
 };
 
-// What a hierarchical group consists of, as one member sees it. A part without an item: this member has none.
+// The subgroups of a hierarchical group, as one member sees them. A subgroup without an item: this
+// member has none.
 struct CommSubgroups {
   Hosts hosts;
   uint32_t rank;
@@ -25,17 +26,17 @@ struct CommSubgroups {
   bool through_leaders() const { return !hosts.even(); }
 };
 
-// A call of a part; or, without one, a copy within this rank's memory.
+// A call of a subgroup; or, without one, a copy within this rank's memory.
 struct HierarchicalStep {
   const plait_comm_item* item = nullptr;
   plait_comm_call* call = nullptr;
-  const plait_host* host = nullptr;  // as the part's
+  const plait_host* host = nullptr;  // the subgroup's
   void* to = nullptr;
   const void* from = nullptr;
   uint64_t bytes = 0;
 };
 
-// Releases its calls; they are not under way then.
+// Releases its calls, which must not be in flight then.
 class HierarchicalSteps {
  public:
   // Errors: those of the backends that prepare the calls.
@@ -50,14 +51,14 @@ class HierarchicalSteps {
   void release() noexcept;
   void make();
   void message();
-  void on_flat_group();  // as it is, between all members
+  void on_flat_group();  // unchanged, between all members
   void barrier();
   void all_reduce();
   void reduce_scatter();
   void all_gather();
   void gather_through_leaders();
   void broadcast();
-  // Sums up over all, to every rank's `out`.
+  // Sums over all ranks into every rank's `out`.
   void sum_through_leaders(uint64_t n, const void* in, void* out);
 
   void call(const CommSubgroup& subgroup, CommKind kind, uint64_t n, const void* in, void* out,

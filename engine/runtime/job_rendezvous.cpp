@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFile = "file:";
 constexpr const char* kMakeSecret = "(umask 077; head -c 32 /dev/urandom > FILE)";
 
-// A descriptor that closes itself, unless it is -1.
+// Owns a descriptor and closes it, unless it is -1.
 struct ScopedFd {
   int fd = -1;
   ~ScopedFd() {
@@ -34,7 +34,8 @@ struct ScopedFd {
   fail_config(std::string("[job] ") + variable + " names '" + printable(path) + "', " + why);
 }
 
-// From the start where that is possible, so that reading twice gives the same; from a pipe, what is left of it.
+// Reads from the start if possible, so that reading twice gives the same; from a pipe, the
+// remaining bytes.
 std::string read_secret(int fd, const char* variable) {
   std::string secret(kMaxSecret + 1, '\0');
   size_t n = 0;
@@ -67,20 +68,22 @@ std::string secret_of_file(const std::string& path) {
                   : "which cannot be opened: " + std::system_category().message(errno));
   struct stat s {};
   if (::fstat(file.fd, &s) != 0) fail_io("[job] cannot examine '" + path + "'", errno);
-  if (!S_ISREG(s.st_mode)) fail_path(kName, path, "which is no regular file");
+  if (!S_ISREG(s.st_mode)) fail_path(kName, path, "which is not a regular file");
   if (s.st_uid != ::geteuid())
     fail_path(kName, path,
-              "which belongs to user " + std::to_string(s.st_uid) + ", expected our own, " +
+              "which belongs to user " + std::to_string(s.st_uid) + ", expected this user, " +
                   std::to_string(::geteuid()));
   if (s.st_mode & 077)
-    fail_path(kName, path,
-              strf("which others may use (mode %04o), expected 0600; run chmod 600 on it, and put "
-                   "a new secret into it if others may have read the old one",
-                   static_cast<unsigned>(s.st_mode & 07777)));
+    fail_path(
+        kName, path,
+        strf(
+            "which other users may access (mode %04o), expected 0600; run chmod 600 on it, and put "
+            "a new secret into it if they may have read the old one",
+            static_cast<unsigned>(s.st_mode & 07777)));
   return read_secret(file.fd, kName);
 }
 
-// A descriptor that we inherited; what we start does not get it.
+// An inherited descriptor; child processes must not inherit it further.
 int inherited(const EnvVariables& v, const char* name) {
   const int fd = static_cast<int>(v.integer(name, 0, 1 << 20));
   if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
@@ -103,26 +106,26 @@ int listening_socket(const EnvVariables& v) {
   int listens = 0;
   socklen_t size = sizeof listens;
   if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
-    v.refuse(kName, "the number of a socket that listens");
+    v.refuse(kName, "the number of a listening socket");
   return fd;
 }
 
-// Path of the file at which the ranks on this machine meet, when nobody says where.
+// Path of the file through which the ranks on this machine connect when no rendezvous is set.
 std::string default_rendezvous(const Job& job, const std::string& key, const GetEnv& get) {
   if (job.local_size == job.size && !key.empty())
     return kFile + join_path(private_folder(get), file_key(key) + ".rendezvous");
   const std::string ranks = std::to_string(job.size) + " ranks";
   fail_config("[job] PLAIT_RENDEZVOUS is not set, and " +
               (job.local_size == job.size
-                   ? "nothing tells the " + ranks + " of this job from those of another"
+                   ? "nothing distinguishes the " + ranks + " of this job from those of another"
                    : "of the " + ranks + " of this job only " + std::to_string(job.local_size) +
                          " are on this machine") +
-              "; say on all ranks where they meet: PLAIT_RENDEZVOUS=file:PATH, with a path in a "
+              "; set the rendezvous on all ranks: PLAIT_RENDEZVOUS=file:PATH, with a path in a "
               "folder that "
-              "all their machines share, or PLAIT_RENDEZVOUS=HOST:PORT, with a name of rank 0's "
+              "all machines share, or PLAIT_RENDEZVOUS=HOST:PORT, with a name of rank 0's "
               "machine and "
-              "PLAIT_SECRET_FILE=FILE, made once by " +
-              kMakeSecret + " and brought to every machine");
+              "PLAIT_SECRET_FILE=FILE, created once by " +
+              kMakeSecret + " and copied to every machine");
 }
 
 }  // namespace
@@ -155,7 +158,7 @@ void configure_rendezvous(Job& job, const std::string& key, const GetEnv& get) {
   job.timeout = v.seconds("PLAIT_TIMEOUT", job.timeout);
   if (v.has("PLAIT_MEETING"))
     fail_config("[job] PLAIT_MEETING is called PLAIT_RENDEZVOUS now; rename the variable");
-  if (job.size == 1) return;  // nobody to meet
+  if (job.size == 1) return;  // no other rank to connect to
   const bool told = v.has("PLAIT_RENDEZVOUS");
   job.rendezvous = told ? v.text("PLAIT_RENDEZVOUS") : default_rendezvous(job, key, get);
   if (const std::string fault = rendezvous_error(job.rendezvous); told && !fault.empty())
@@ -166,14 +169,14 @@ void configure_rendezvous(Job& job, const std::string& key, const GetEnv& get) {
       fail_config(
           "[job] a secret is given (" +
           std::string(v.has("PLAIT_SECRET_FILE") ? "PLAIT_SECRET_FILE" : "PLAIT_SECRET_FD") +
-          "), but the ranks meet at '" + printable(job.rendezvous) +
-          "', a file that brings one of its own; unset the variable");
+          "), but the rendezvous is '" + printable(job.rendezvous) +
+          "', a file that contains its own secret; unset the variable");
     return;
   }
   if (job.secret.empty())
-    fail_config("[job] the ranks meet at PLAIT_RENDEZVOUS=" + printable(job.rendezvous) +
-                ", where anybody may connect, and have no secret to know each other by; set "
-                "PLAIT_SECRET_FILE to a file that every rank can read, made once by: " +
+    fail_config("[job] the rendezvous is PLAIT_RENDEZVOUS=" + printable(job.rendezvous) +
+                ", where anybody may connect, but the job has no secret; set "
+                "PLAIT_SECRET_FILE to a file that every rank can read, created once by: " +
                 kMakeSecret);
   if (job.rank == 0 && v.has("PLAIT_LISTEN_FD")) job.listen_fd = listening_socket(v);
 }
@@ -187,15 +190,15 @@ std::string private_folder(const GetEnv& get) {
   const std::string folder =
       usable ? join_path(runtime, "plait") : "/tmp/plait-" + std::to_string(::geteuid());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    fail_io("[job] cannot make the folder '" + folder + "' in which the ranks meet", errno);
-  // Not followed: where others may write, the name may be theirs.
+    fail_io("[job] cannot make the folder '" + folder + "' for the rendezvous file", errno);
+  // Not followed: if other users may write the folder, the link may be theirs.
   if (::lstat(folder.c_str(), &s) != 0) fail_io("[job] cannot examine '" + folder + "'", errno);
   if (!S_ISDIR(s.st_mode) || s.st_uid != ::geteuid() || (s.st_mode & 077))
-    fail(PLAIT_ERR_IO, "[job] the ranks would meet in '" + folder +
-                           "', which is no folder that is ours alone (" +
+    fail(PLAIT_ERR_IO, "[job] the rendezvous file would be in '" + folder +
+                           "', which is not a folder of this user alone (" +
                            strf("owner %u, mode %04o", static_cast<unsigned>(s.st_uid),
                                 static_cast<unsigned>(s.st_mode & 07777)) +
-                           "); remove it, or name another place: PLAIT_RENDEZVOUS=file:PATH");
+                           "); remove it, or set another path: PLAIT_RENDEZVOUS=file:PATH");
   return folder;
 }
 
@@ -213,7 +216,8 @@ std::string ancestor_key() {
   struct Process {
     std::string name, parent, start;
   };
-  // /proc/<id>/stat: id (name) state parent ... and as 22nd field the start time. The name may hold anything.
+  // /proc/<id>/stat: id (name) state parent ..., the 22nd field is the start time. The name may
+  // contain any character.
   const auto read = [](const std::string& id) {
     std::ifstream in("/proc/" + id + "/stat");
     std::string line;

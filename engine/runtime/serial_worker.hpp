@@ -1,5 +1,6 @@
-// A thread that carries out tasks one after the other, in the order they were pushed. A plugin that needs one has its own
-// (plugins/comm/gloo/serial_worker.hpp): engine and plugins share only the ABI.
+// A thread that runs tasks one after the other, in the order in which they were pushed. Plugins
+// have their own (plugins/comm/gloo/serial_worker.hpp), since engine and plugins share only the
+// ABI.
 #pragma once
 
 #include <condition_variable>
@@ -22,12 +23,12 @@ class SerialWorker {
   };
 
   SerialWorker();
-  ~SerialWorker();  // carries out what was pushed, then ends
+  ~SerialWorker();  // runs all pushed tasks, then ends
   SerialWorker(const SerialWorker&) = delete;
   SerialWorker& operator=(const SerialWorker&) = delete;
 
-  void push(Task& task);  // one that is not in flight; takes no memory
-  void wait(Task& task);  // until it is no longer under way
+  void push(Task& task);  // a task that is not in flight; allocates nothing
+  void wait(Task& task);  // until it is no longer in flight
 
  private:
   void work() noexcept;

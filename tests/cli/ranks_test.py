@@ -251,7 +251,7 @@ class Joined(Ranks):
 
     def test_a_variable_of_time_counts_more_than_the_topology(self):
         env = {**self.variables(0, "PLAIT"), "PLAIT_CONNECT_TIMEOUT": "0.3"}
-        self.fails(1, ["run", "t.toml", TWO], "did not meet within 0.3 s; missing: rank 1 of 2", env=env)
+        self.fails(1, ["run", "t.toml", TWO], "did not connect within 0.3 s; missing: rank 1 of 2", env=env)
 
     def test_env_shows_it(self):
         facts = self.expect(0, "env", "--json", env=self.variables(1, "Open MPI")).records[0]["job"]

@@ -47,7 +47,7 @@ class Job {
       }
     } catch (const plait::Error& e) {
       if (e.code() != PLAIT_ERR_DATA) abort();
-      state_.mark_lost(rank, "it sent what makes no sense");
+      state_.mark_lost(rank, "it sent an invalid message");
     }
     check();
   }

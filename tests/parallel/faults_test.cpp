@@ -145,8 +145,8 @@ TEST_SUITE("faults") {
     for (const Outcome& o : outcomes) {
       CAPTURE(o.error);
       CHECK(o.code == PLAIT_ERR_PEER);
-      CHECK(has(o.error, "rank 0 (pipeline 0, data 0, tensor 0) is at 'step'"));
-      CHECK(has(o.error, "rank 1 (pipeline 0, data 1, tensor 0) at 'loading'"));
+      CHECK(has(o.error, "rank 0 (pipeline 0, data 0, tensor 0) called 'step'"));
+      CHECK(has(o.error, "rank 1 (pipeline 0, data 1, tensor 0) called 'loading'"));
     }
   }
 
@@ -244,7 +244,7 @@ TEST_SUITE("faults") {
     CHECK(outcomes[1].code == PLAIT_ERR_CONFIG);  // it makes no plan and does not join
     CAPTURE(outcomes[0].error);
     CHECK(outcomes[0].code == PLAIT_ERR_PEER);
-    CHECK(has(outcomes[0].error, "did not meet within 0.3 s; missing: rank 1 of 2"));
+    CHECK(has(outcomes[0].error, "did not connect within 0.3 s; missing: rank 1 of 2"));
   }
 
   TEST_CASE("a job's time-out for one collective overrides that of [topology]") {

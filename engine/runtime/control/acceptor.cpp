@@ -15,9 +15,10 @@ namespace plait::runtime::control {
 namespace {
 
 constexpr size_t kMaxPending = 64;
-constexpr size_t kMaxAtOnce = 512;  // bytes read from a stranger
-constexpr auto kPatience = std::chrono::seconds(5);
-// A rank says hello with its first packet. When there is no room, who has not for so long makes way, then who does not go on.
+constexpr size_t kMaxAtOnce = 512;  // bytes read from an unauthenticated connection
+constexpr auto kAuthTimeout = std::chrono::seconds(5);
+// A rank sends its hello with its first packet. When all slots are taken, connections that have
+// sent none for this long are dropped first, then those that have stalled.
 constexpr auto kSilentTime = std::chrono::milliseconds(50);
 constexpr auto kSlowTime = std::chrono::seconds(1);
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
@@ -54,7 +55,7 @@ Acceptor::Acceptor(int listener, std::string secret, std::string run, Log& log,
       run_(std::move(run)),
       on_admitted_(std::move(on_admitted)),
       refusal_log_(log) {
-  // Who knocked may be gone when we open: that must not keep the thread waiting.
+  // The peer may be gone before accept(), which must not block the thread then.
   const int flags = fcntl(listener, F_GETFL);
   if (flags < 0 || fcntl(listener, F_SETFL, flags | O_NONBLOCK) != 0)
     fail_io("[control] cannot make a listening socket non-blocking", errno);
@@ -74,21 +75,21 @@ bool Acceptor::has_capacity(Time now) const {
                      [&](const PendingConnection& v) { return is_overdue(v, now); });
 }
 
-// Sends the oldest away: of those who have not even said hello, if there are any.
+// Drops the oldest connection, preferring those that have not sent a hello.
 void Acceptor::evict_oldest(Time now) {
   for (const bool greeted : {false, true}) {
     const auto oldest = std::find_if(
         pending_.begin(), pending_.end(),
         [&](const PendingConnection& v) { return v.greeted == greeted && is_overdue(v, now); });
     if (oldest == pending_.end()) continue;
-    drop(*oldest, "made way for others, since it did not prove itself", now);
+    drop(*oldest, "did not authenticate, and its slot was needed", now);
     pending_.erase(oldest);
     return;
   }
 }
 
 void Acceptor::watch(std::vector<pollfd>& fds, Time now) const {
-  // A negative descriptor is skipped by poll().
+  // poll() ignores negative descriptors.
   fds.push_back({now >= paused_until_ && has_capacity(now) ? listener_ : -1, POLLIN, 0});
   for (const PendingConnection& pending : pending_)
     fds.push_back({pending.connection->fd(), pending.connection->events(), 0});
@@ -98,7 +99,7 @@ Time Acceptor::due(Time now) const {
   Time first = paused_until_ > Time{} ? paused_until_ : Time::max();
   const bool room = has_capacity(now);
   for (const PendingConnection& v : pending_)
-    first = std::min(first, v.since + (room ? Clock::duration(kPatience) : limit(v)));
+    first = std::min(first, v.since + (room ? Clock::duration(kAuthTimeout) : limit(v)));
   return first;
 }
 
@@ -109,8 +110,8 @@ void Acceptor::serve(const std::vector<pollfd>& fds, size_t first, Time now) {
     const bool ready = at < fds.size() && fds[at].revents != 0;
     ++at;
     if (ready) receive_frames(pending, now);
-    if (!pending.gone && now - pending.since >= kPatience)
-      drop(pending, "did not prove itself within 5 s", now);
+    if (!pending.gone && now - pending.since >= kAuthTimeout)
+      drop(pending, "did not authenticate within 5 s", now);
   }
   std::erase_if(pending_, [](const PendingConnection& v) { return v.gone; });
   if (first < fds.size() && fds[first].revents != 0) accept_pending(now);
@@ -121,7 +122,7 @@ void Acceptor::accept_pending(Time now) {
     Fd fd(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       const int error = errno;
-      // None left, or the one that was there is gone.
+      // No connection is waiting, or the waiting one is gone.
       if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
       char reason[128] = "";
       refusal_log_.add(std::string("rank 0 cannot take a connection: ") +
@@ -156,11 +157,11 @@ void Acceptor::receive_frames(PendingConnection& pending, Time now) {
         answer(pending, *frame);
     }
     if (pending.gone) return;
-    if (!closed.empty()) return drop(pending, "went away before it had proven itself", now);
+    if (!closed.empty()) return drop(pending, "closed before it had authenticated", now);
     if (!pending.connection->send().empty())
-      drop(pending, "went away before it had proven itself", now);
+      drop(pending, "closed before it had authenticated", now);
   } catch (const Error& e) {
-    drop(pending, e.code() == PLAIT_ERR_PEER ? e.text() : "sent what is no message of ours", now);
+    drop(pending, e.code() == PLAIT_ERR_PEER ? e.text() : "sent an invalid message", now);
   }
 }
 

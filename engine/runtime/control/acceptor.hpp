@@ -1,7 +1,8 @@
-// Accepts connections for rank 0 and passes on those that prove to be ranks of the job.
+// Accepts connections for rank 0 and passes on those that authenticate as ranks of the job.
 //
-// Anybody may connect: a port scanner, a browser, an earlier run, an attacker. Nobody gets a payload byte before both
-// sides have proven that they know the secret; who does not within 5 s, or sends anything else, is dropped with a line in the log.
+// Any process may connect: a port scanner, a browser, an earlier run, an attacker. No payload byte
+// is exchanged before both sides have proven that they know the secret; a connection that does not
+// do so within 5 s, or sends anything else, is dropped with a line in the log.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +19,7 @@
 
 namespace plait::runtime::control {
 
-// Log lines that strangers cause: a few of them, then a count.
+// Log lines caused by unauthenticated connections: the first few, then a count.
 class RateLimitedLog {
  public:
   explicit RateLimitedLog(Log& log) : log_(log) {}
@@ -37,17 +38,18 @@ class RateLimitedLog {
 
 class Acceptor {
  public:
-  // Takes the connection and its proven challenge. May throw: then only this connection is dropped.
+  // Takes the connection and its verified challenge. May throw: then only this connection is
+  // dropped.
   using OnAdmitted = std::function<void(std::unique_ptr<Connection> connection,
                                         const Challenge& who, const std::string& from)>;
 
-  // The listening socket is borrowed, and made non-blocking. Errors: PLAIT_ERR_IO.
+  // The listening socket is borrowed and made non-blocking. Errors: PLAIT_ERR_IO.
   Acceptor(int listener, std::string secret, std::string run, Log& log, OnAdmitted on_admitted);
 
-  // Adds what it wants to know to a call of poll(), and takes what came of it, from the same place on.
+  // Appends its descriptors for poll(); serve() reads the results from the same position on.
   void watch(std::vector<pollfd>& fds, Time now) const;
   void serve(const std::vector<pollfd>& fds, size_t first, Time now);
-  Time due(Time now) const;  // when serve() has something to do whatever poll() says
+  Time due(Time now) const;  // the time of the next serve(), whatever poll() reports
   RateLimitedLog& refusal_log() { return refusal_log_; }
 
  private:
@@ -63,7 +65,7 @@ class Acceptor {
   void evict_oldest(Time now);
   static bool is_overdue(const PendingConnection& pending, Time now);
   static Clock::duration limit(
-      const PendingConnection& pending);  // how long it may stay when there is no room
+      const PendingConnection& pending);  // how long it may stay when all slots are taken
   bool has_capacity(Time now) const;
   void receive_frames(PendingConnection& pending, Time now);
   void answer(PendingConnection& pending, const Frame& frame);
@@ -75,7 +77,7 @@ class Acceptor {
   const OnAdmitted on_admitted_;
   RateLimitedLog refusal_log_;
   std::list<PendingConnection> pending_;  // oldest first
-  Time paused_until_{};                   // out of descriptors, say: no use to ask at once again
+  Time paused_until_{};  // e.g. when out of descriptors: retrying at once would not help
 };
 
 }  // namespace plait::runtime::control

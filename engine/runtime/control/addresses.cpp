@@ -1,4 +1,4 @@
-// Names and addresses of machines.
+// Host names and addresses of machines.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -88,7 +88,7 @@ std::vector<Address> resolve(const std::string& host, uint16_t port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  // Where no table of the system has it (RFC 6761, 6.3).
+  // For systems whose host table does not contain it (RFC 6761, 6.3).
   if (rc != 0 && host == "localhost") return resolve("127.0.0.1", port);
   if (rc != 0)
     fail(PLAIT_ERR_IO, "[control] host '" + host + "' has no address: " +
@@ -130,17 +130,19 @@ Address address_of_machine() {
   try {
     all = resolve(host_name(), 0);
   } catch (const Error&) {
-    // A name that nothing knows: the interfaces are left.
+    // The name cannot be resolved: fall back to the interfaces.
   }
-  // Many systems map their own name to loopback (Debian: 127.0.1.1), where no other machine finds us.
+  // Many systems map their own name to loopback (Debian: 127.0.1.1), where other machines cannot
+  // reach this one.
   for (const bool own_name : {true, false}) {
     if (!own_name) all = addresses_of_interfaces();
     for (const Address& address : all)
       if (!is_loopback(address) && !is_link_local(address)) return address;
   }
-  fail(PLAIT_ERR_IO, "[control] this machine (" + host_name() +
-                         ") has no address but loopback, where ranks on other machines do not "
-                         "find rank 0; bring a network up, or name HOST:PORT as the rendezvous");
+  fail(PLAIT_ERR_IO,
+       "[control] this machine (" + host_name() +
+           ") has only a loopback address, at which ranks on other machines "
+           "cannot reach rank 0; configure a network, or use HOST:PORT as the rendezvous");
 }
 
 }  // namespace plait::runtime::control

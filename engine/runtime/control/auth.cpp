@@ -40,7 +40,8 @@ int digit(char c) {
 
 }  // namespace
 
-// RFC 2104. Once more in plugins/comm/gloo/auth.cpp: plugins may not use the engine, nor the engine plugins/support.
+// RFC 2104. Once more in plugins/comm/gloo/auth.cpp: plugins may not use the engine, nor the engine
+// plugins/support.
 Digest hmac(std::string_view key, std::string_view data) {
   const Digest short_key = sha256(key);
   if (key.size() > SHA256_BLOCK_LENGTH) key = text_of(short_key);
@@ -64,7 +65,7 @@ std::string random_bytes(size_t n) {
   for (size_t filled = 0; filled < n;) {
     const ssize_t got = getrandom(bytes.data() + filled, n - filled, 0);
     if (got < 0 && errno != EINTR)
-      fail_io("[control] the system gives no random numbers (getrandom)", errno);
+      fail_io("[control] the system provides no random numbers (getrandom)", errno);
     if (got > 0) filled += static_cast<size_t>(got);
   }
   return bytes;
@@ -90,7 +91,7 @@ std::string unhex(std::string_view text) {
 }
 
 std::string proof(std::string_view secret, const Challenge& c, Side side) {
-  // Every part has a fixed size: no two challenges give the same text.
+  // Every part has a fixed size, so no two challenges give the same text.
   std::string text =
       side == Side::kClient ? "plait control 1 client\n" : "plait control 1 server\n";
   text += c.run + c.client_nonce + c.server_nonce;

@@ -16,8 +16,8 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr auto kGrace = std::chrono::seconds(1);       // for rank 0 to say that the time is over
-constexpr auto kLastWords = std::chrono::seconds(2);   // for what is to be sent before leaving
+constexpr auto kGrace = std::chrono::seconds(1);      // for rank 0 to report the time-out
+constexpr auto kLastWords = std::chrono::seconds(2);  // to send the remaining frames before leaving
 constexpr auto kLastAnswer = std::chrono::seconds(1);  // for rank 0 to close
 constexpr size_t kMaxReport = 4096;
 
@@ -29,7 +29,7 @@ Client::Client(const ControlConfig& config, JoinedServer joined, Time deadline, 
       identity_(config.identity),
       timeout_(config.job.timeout),
       interval_(heartbeat_interval(std::min(timeout_, joined.server_timeout))),
-      // Rank 0 may be more patient than this rank, and speaks the less often.
+      // Rank 0 may have a longer timeout than this rank, and then sends heartbeats less often.
       silence_(std::max(to_duration(timeout_), 4 * heartbeat_interval(joined.server_timeout))),
       deadline_(deadline),
       log_(log),
@@ -40,8 +40,8 @@ Client::Client(const ControlConfig& config, JoinedServer joined, Time deadline, 
       }),
       peers_(static_cast<size_t>(job_.size)) {
   Arrival arrival = own_arrival(config);
-  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  arrival.patience_ms = static_cast<uint64_t>(std::max<int64_t>(0, patience.count()));
+  const auto remaining = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  arrival.connect_timeout_ms = static_cast<uint64_t>(std::max<int64_t>(0, remaining.count()));
   out_ = encode(arrival);
   thread_ = start_thread([this] { run(); });
 }
@@ -59,8 +59,8 @@ std::vector<Peer> Client::wait_for_ranks() {
   if (started_) return peers_;
   if (const EndReason end = termination_.get(); end.code != PLAIT_OK)
     fail(end.code, "[control] " + end.text);
-  fail(PLAIT_ERR_PEER, strf("[control] rank 0 at %s does not say within %g s whether all ranks "
-                            "have come; see whether it still runs",
+  fail(PLAIT_ERR_PEER, strf("[control] rank 0 at %s did not report within %g s that all ranks "
+                            "are connected; check that it still runs",
                             joined_.where.c_str(), job_.connect_timeout));
 }
 
@@ -94,7 +94,7 @@ void Client::set(const std::string& key, std::string_view value) {
       ask(MessageKind::kSet, key, value, Clock::now() + to_duration(timeout_), late);
   if (late)
     fail(PLAIT_ERR_PEER,
-         strf("[control] rank 0 did not take '%s' within %g s", key.c_str(), timeout_));
+         strf("[control] rank 0 did not store '%s' within %g s", key.c_str(), timeout_));
   if (!answer.arrived)
     fail(PLAIT_ERR_PEER, "[control] cannot publish '" + key + "': " + termination_.get().text);
   if (answer.code != PLAIT_OK)
@@ -108,9 +108,9 @@ std::string Client::get(const std::string& key, double seconds) {
     fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
                               name_.c_str(), seconds, key.c_str()));
   if (!answer.arrived)
-    fail(PLAIT_ERR_PEER, "[control] '" + key + "' will not come: " + termination_.get().text);
+    fail(PLAIT_ERR_PEER, "[control] cannot get '" + key + "': " + termination_.get().text);
   if (answer.code != PLAIT_OK)
-    fail(answer.code, "[control] '" + key + "' will not come: " + answer.bytes);
+    fail(answer.code, "[control] cannot get '" + key + "': " + answer.bytes);
   return std::move(answer.bytes);
 }
 
@@ -140,12 +140,12 @@ void Client::abort(std::string_view text) noexcept {
     const std::lock_guard lock(mutex_);
     out_ += frame;
   } catch (...) {
-    broken_.store(true);  // no memory for words: the others see this rank go
+    broken_.store(true);  // no memory for a message: the others notice that this rank is gone
   }
   waker_.wake();
 }
 
-// --- the thread -----------------------------------------------------------------------------------------------------------
+// --- the thread ---
 
 void Client::run() noexcept {
   try {
@@ -168,10 +168,10 @@ void Client::poll_once() {
   const Time until = next_heartbeat_;
   if (closed.empty() && poll(fds, 2, poll_ms(until, now)) < 0) fds[0].revents = 0;
   now = Clock::now();
-  // This process was stopped, or starved: no wonder that it heard nothing.
+  // This process was stopped or starved, so the silence is not rank 0's fault.
   if (const auto late = now - until; late > interval_) last_received_ += late;
   waker_.clear();
-  // Also when it cannot be written to: why it was closed may be there to read.
+  // Read even if it cannot be written to: the reason for the close may be waiting.
   if (fds[0].revents != 0 || !closed.empty()) receive_frames();
   if (!closed.empty() && !closed_) lose_rank_0(closed, false);
   if (broken_.load() && !closed_) {
@@ -182,7 +182,7 @@ void Client::poll_once() {
   if (!closed_) watch_server(now);
 }
 
-// Hands what is to be sent to the socket.
+// Writes pending bytes to the socket.
 std::string Client::flush() {
   std::string out;
   {
@@ -201,7 +201,7 @@ void Client::receive_frames() {
     if (!closed.empty()) lose_rank_0(closed, false);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_DATA) throw;
-    lose_rank_0("it sent what makes no sense", false);
+    lose_rank_0("it sent an invalid message", false);
   }
 }
 
@@ -227,7 +227,7 @@ void Client::handle(const Frame& frame) {
       return;
     }
     default:
-      fail_data("[control] a message that was not expected here");
+      fail_data("[control] an unexpected message");
   }
 }
 
@@ -237,7 +237,7 @@ void Client::answer(const Frame& frame) {
   const uint32_t code = r.u32();
   const std::lock_guard lock(mutex_);
   const auto found = asked_.find(request);
-  if (found == asked_.end()) return;  // came too late
+  if (found == asked_.end()) return;  // too late
   *found->second = {true, code, std::string(r.raw(frame.payload.size() - 8))};
   changed_.notify_all();
 }
@@ -262,11 +262,11 @@ void Client::watch_server(Time now) {
   out_ += bytes;
 }
 
-// What is said with every heartbeat.
+// The content of every heartbeat.
 std::string Client::heartbeat() {
   std::string bytes =
       FrameWriter(MessageKind::kHeartbeat).i64(step_.load(std::memory_order_relaxed)).done();
-  // Number and name belong together when the number is the same before and after.
+  // Number and name belong together if the number is the same before and after.
   const uint64_t calls = calls_.load(std::memory_order_acquire);
   const char* call = call_.load(std::memory_order_acquire);
   if (call && calls_.load(std::memory_order_acquire) == calls)
@@ -277,13 +277,13 @@ std::string Client::heartbeat() {
   return bytes;
 }
 
-// Two ranks were seen to differ, and this is one of them.
+// Rank 0 has found two ranks that differ; this is one of them.
 void Client::describe_call(PayloadReader r) {
   const std::string group(r.text(kMaxKey));
   const uint64_t number = r.u64();
   const std::lock_guard lock(watch_mutex_);
   const auto at = watched_.find(group);
-  const std::string text = at == watched_.end() ? "another one" : at->second->text(number);
+  const std::string text = at == watched_.end() ? "a different call" : at->second->text(number);
   joined_.connection->put(
       FrameWriter(MessageKind::kCallDescription).text(shortened(text, kMaxName)).done());
 }
@@ -299,8 +299,8 @@ void Client::lose_rank_0(const std::string& how, bool tell) {
   }
   EndReason end{PLAIT_ERR_PEER, (started ? rank_0_.peer.name : "rank 0") + " is lost: " + how};
   end.text += started ? last_seen(rank_0_.peer.host, rank_0_.process_id, step_of_rank_0_)
-                      : " while the ranks met";
-  // Should it come to life again, it learns what the others made of it.
+                      : " while the ranks connected";
+  // If rank 0 was only stopped and continues, it learns why the others have ended.
   if (tell)
     joined_.connection->put(
         FrameWriter(MessageKind::kReport).text(shortened(end.text, kMaxReport)).done());
@@ -314,7 +314,8 @@ void Client::finish(EndReason end) {
   termination_.set(std::move(end));
 }
 
-// What is still to be said, and goodbye. Rank 0 closes when it has read it; to close before would cut off its words.
+// Sends the remaining frames and a goodbye. Rank 0 closes when it has read them; closing earlier
+// would lose them.
 void Client::leave() {
   {
     const std::lock_guard lock(mutex_);

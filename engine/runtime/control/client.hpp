@@ -1,4 +1,5 @@
-// A rank's side of the control channel: a thread that talks to rank 0, and the calls that wait for its answers.
+// The client side of the control channel: a thread that talks to rank 0, and the calls that wait
+// for its replies.
 #pragma once
 
 #include <atomic>
@@ -23,14 +24,15 @@ namespace plait::runtime::control {
 
 class Client {
  public:
-  // Sends who this is. Errors: PLAIT_ERR_IO.
+  // Sends this rank's arrival. Errors: PLAIT_ERR_IO.
   Client(const ControlConfig& config, JoinedServer joined, Time deadline, Log& log);
   // Says goodbye.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Waits until all have arrived. Errors: rank 0's reason; PLAIT_ERR_PEER when it says nothing. [blocks: yes]
+  // Waits until all ranks have arrived. Errors: rank 0's reason; PLAIT_ERR_PEER when it is silent.
+  // [blocks: yes]
   std::vector<Peer> wait_for_ranks();
   void set(const std::string& key, std::string_view value);
   std::string get(const std::string& key, double seconds);
@@ -74,20 +76,21 @@ class Client {
   const std::string name_;
   const Identity identity_;
   const double timeout_;
-  const Clock::duration interval_, silence_;  // between heartbeats; after which rank 0 is lost
+  // between heartbeats; the silence after which rank 0 is lost
+  const Clock::duration interval_, silence_;
   const Time deadline_;
   Log& log_;
   const JoinedServer joined_;
   Waker waker_;
   JobTermination termination_;
   std::atomic<int64_t> step_{-1};
-  std::atomic<uint64_t> calls_{0};          // so far
-  std::atomic<const char*> call_{nullptr};  // the last of them; NULL while it changes
+  std::atomic<uint64_t> calls_{0};          // number of calls so far
+  std::atomic<const char*> call_{nullptr};  // the latest of them; NULL during an update
   std::atomic<bool> leaving_{false}, broken_{false};
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::string out_;  // frames for the thread to send
+  std::string out_;  // frames to be sent by the thread
   std::unordered_map<uint32_t, Answer*> asked_;
   uint32_t last_request_ = 0;
   std::vector<Peer> peers_;
@@ -96,9 +99,10 @@ class Client {
   std::mutex watch_mutex_;
   std::map<std::string, const CollectiveLog*> watched_;  // by group
 
-  // Of the thread alone.
+  // Used by the thread only.
   bool closed_ = false;
-  bool server_silent_ = false;  // rank 0 is lost by its silence: it will not answer a goodbye
+  // rank 0 is lost because of its silence: it will not answer a goodbye
+  bool server_silent_ = false;
   Time last_received_{}, next_heartbeat_{};
   int64_t step_of_rank_0_ = -1;
   Introduction rank_0_;

@@ -7,7 +7,7 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr size_t kMaxSeen = 1024;  // numbers of a group that are remembered
+constexpr size_t kMaxSeen = 1024;  // numbers remembered for each group
 constexpr size_t kMaxMarks = 64;
 
 }  // namespace
@@ -20,8 +20,7 @@ std::string encode(const GroupProgress& progress) {
 }
 
 GroupProgress decode_progress(const Frame& frame) {
-  if (frame.kind != MessageKind::kGroupProgress)
-    fail_data("[control] a message that was not expected here");
+  if (frame.kind != MessageKind::kGroupProgress) fail_data("[control] an unexpected message");
   PayloadReader r(frame.payload);
   GroupProgress progress;
   progress.group = r.text(kMaxKey);
@@ -31,7 +30,7 @@ GroupProgress decode_progress(const Frame& frame) {
     prefix.hash = r.u64();
     progress.prefix_hashes.push_back(prefix);
     if (progress.prefix_hashes.size() > kMaxMarks)
-      fail_data("[control] a rank tells of too many calls");
+      fail_data("[control] a rank reports too many calls");
   }
   return progress;
 }
@@ -39,7 +38,7 @@ GroupProgress decode_progress(const Frame& frame) {
 std::optional<CollectiveOrderCheck::Difference> CollectiveOrderCheck::add(
     uint32_t rank, const GroupProgress& progress) {
   if (!groups_.contains(progress.group) && groups_.size() >= max_groups_)
-    fail_data("[control] more groups than there can be");
+    fail_data("[control] more groups than possible");
   GroupHistory& group = groups_[progress.group];
   for (const PrefixHash& prefix : progress.prefix_hashes) {
     const auto [at, first] = group.seen.try_emplace(prefix.number, Seen{rank, prefix.hash});

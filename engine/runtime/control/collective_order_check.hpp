@@ -1,4 +1,5 @@
-// Whether the members of each group start the same calls in the same order, from what they tell of them with their heartbeats.
+// Checks that the members of each group start the same calls in the same order, from the reports in
+// their heartbeats.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,17 @@
 
 namespace plait::runtime::control {
 
-// kGroupProgress: where a rank is in the calls of a group.
+// kGroupProgress: the position of a rank in the calls of a group.
 struct GroupProgress {
   std::string group;
   std::vector<PrefixHash> prefix_hashes;  // by number
 };
 std::string encode(const GroupProgress& progress);
-GroupProgress decode_progress(const Frame& frame);  // PLAIT_ERR_DATA for anything else
+GroupProgress decode_progress(const Frame& frame);  // PLAIT_ERR_DATA for any other frame
 
 class CollectiveOrderCheck {
  public:
-  // Two ranks whose calls of a group differ, this one or one before it.
+  // Two ranks that have started different calls in a group, at this number or before.
   struct Difference {
     std::string group;
     uint64_t number = 0;
@@ -32,17 +33,18 @@ class CollectiveOrderCheck {
   };
 
   explicit CollectiveOrderCheck(size_t max_groups) : max_groups_(max_groups) {}
-  // The first difference to what others have told, if there is one. Errors: PLAIT_ERR_DATA for more groups than there can be.
+  // The first difference to earlier reports, if any. Errors: PLAIT_ERR_DATA for more groups than
+  // possible.
   std::optional<Difference> add(uint32_t rank, const GroupProgress& progress);
 
  private:
   struct Seen {
-    uint32_t rank = 0;  // who told it first
+    uint32_t rank = 0;  // the first rank to report it
     uint64_t hash = 0;
   };
   struct GroupHistory {
     std::unordered_map<uint64_t, Seen> seen;  // by number
-    std::deque<uint64_t> numbers;             // of those, as they came
+    std::deque<uint64_t> numbers;             // of these, in order of arrival
   };
   const size_t max_groups_;
   std::unordered_map<std::string, GroupHistory> groups_;

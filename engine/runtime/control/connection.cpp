@@ -8,8 +8,8 @@ namespace plait::runtime::control {
 namespace {
 
 constexpr size_t kChunk = 16 * 1024;
-constexpr size_t kMaxSent = 1 << 20;     // bytes kept although they are gone
-constexpr size_t kMaxUnsent = 64 << 20;  // bytes for an end that does not read
+constexpr size_t kMaxSent = 1 << 20;     // bytes kept after they were sent
+constexpr size_t kMaxUnsent = 64 << 20;  // bytes queued for a peer that does not read
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::string Connection::send() {
     out_.erase(0, sent_);
     sent_ = 0;
   }
-  return out_.size() - sent_ > kMaxUnsent ? "it does not read what it is sent" : "";
+  return out_.size() - sent_ > kMaxUnsent ? "it does not read its messages" : "";
 }
 
 std::string Connection::receive(size_t most) {

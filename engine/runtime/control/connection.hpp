@@ -1,4 +1,4 @@
-// One end of a connection: a socket, the frames that come in, the bytes that are to go out.
+// One end of a connection: a socket, incoming frames, outgoing bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@ class Connection {
   Connection(Fd socket, size_t max_payload) : socket_(std::move(socket)), reader_(max_payload) {}
 
   int fd() const { return socket_.get(); }
-  short events() const;  // what poll() is to look for
+  short events() const;  // the events to poll() for
 
   void put(std::string_view bytes) { out_ += bytes; }
   bool all_sent() const { return out_.empty(); }
-  // Move what the socket takes and has, without waiting. Return how the connection ended when it has: "its connection was closed".
-  // What came in before that is still to be read.
+  // Move as many bytes as the socket accepts or has, without waiting. If the connection has ended
+  // they return the reason: "its connection was closed". Frames received before can still be read.
   std::string send();
   std::string receive(size_t most = 128 * 1024);
-  // The next whole message. Errors: PLAIT_ERR_DATA.
+  // The next complete frame. Errors: PLAIT_ERR_DATA.
   std::optional<Frame> next() { return reader_.next(); }
-  // From now on the other end is trusted with longer messages.
+  // Accepts longer frames from now on, as the peer has authenticated.
   void trust() { reader_.limit(kMaxPayload); }
-  void shut() const;  // nothing more will be sent
+  void shut() const;  // ends sending
 
  private:
   Fd socket_;

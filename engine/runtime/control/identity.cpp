@@ -10,7 +10,7 @@
 namespace plait::runtime::control {
 namespace {
 
-// The running kernel's own name; "" where there is none.
+// The boot id of the running kernel; "" if there is none.
 std::string machine() {
   const Fd fd(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   char text[64];
@@ -18,7 +18,8 @@ std::string machine() {
   return n > 0 ? std::string(trim(std::string_view(text, static_cast<size_t>(n)))) : "";
 }
 
-// Process ids may be the same in two containers of one machine. Drawn once, never changed; a forked child differs in its id.
+// Distinguishes processes with equal ids in two containers of one machine. Drawn once, never
+// changed; a forked child differs in its process id.
 const std::string& mark_of_process() {
   static const std::string mark = hex(random_bytes(8));
   return mark;

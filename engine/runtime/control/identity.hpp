@@ -1,4 +1,4 @@
-// Who this process is, for the other ranks.
+// This process as it is described to the other ranks.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace plait::runtime::control {
 
-// "rank 3 (...)", "rank 3" where nobody has said more.
+// "rank 3 (...)", or "rank 3" if the config gives no name.
 std::string own_name(const ControlConfig& config);
-// All but how long it waits.
+// All fields except the waiting time.
 Arrival own_arrival(const ControlConfig& config);
 
 }  // namespace plait::runtime::control

@@ -8,7 +8,7 @@ namespace plait::runtime::control {
 namespace {
 
 constexpr size_t kMaxShown = 2048;         // bytes of a name or value
-constexpr size_t kMessageSize = 32 << 10;  // from which on another one begins
+constexpr size_t kMessageSize = 32 << 10;  // bytes after which a new message begins
 
 size_t section_of(std::string_view name) { return name_hash(name) % kSections; }
 
@@ -26,7 +26,7 @@ std::string shown(const std::string& text) {
 
 SectionDigests digests_of(const Identity& identity) {
   std::array<std::string, kSections> texts;
-  // In the order of their names: ranks may find their plugins in another one.
+  // In the order of their names, since ranks may load their plugins in different orders.
   for (const auto& [name, value] : IdentityKeys(identity.begin(), identity.end())) {
     std::string& text = texts[section_of(name)];
     text += hex64(hash64(name)) + hex64(hash64(value));

@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kLeaveGrace = 3;  // seconds between the first rank that leaves and the last
 constexpr size_t kMaxBytes = 256 << 20;
-constexpr size_t kMaxWaits = 4096;  // of one rank
+constexpr size_t kMaxWaits = 4096;  // pending requests of one rank
 constexpr size_t kMaxGroups =
-    16;  // for each rank: of an axis and a channel there are as many as ranks at most
+    16;  // per rank: an axis and a channel have at most as many groups as ranks
 constexpr uint32_t kMaxNamed = 32;  // ranks in one message
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr uint32_t kMaxNamed = 32;  // ranks in one message
 std::string last_seen(const std::string& host, uint64_t process_id, int64_t step) {
   const std::string ran =
       "; it ran as process " + std::to_string(process_id) + " on " + host + " and ";
-  return ran + (step < 0 ? "had not told of a step"
+  return ran + (step < 0 ? "had not reported a step"
                          : "was last heard of in step " + std::to_string(step));
 }
 
@@ -54,14 +54,14 @@ std::optional<EndReason> JobState::admit(uint32_t rank, uint32_t size) {
                           strf("rank %u counts %u ranks in the job, rank 0 counts %zu; "
                                "start all ranks with the same number",
                                rank, size, ranks_.size())};
-    // It is one of us, so the job cannot start.
+    // It is an authenticated rank, so the job cannot start.
     if (phase_ == Phase::kRendezvous) end(other.code, other.text);
     return other;
   }
   Rank& one = ranks_[rank];
   if (one.ever_connected)
     return EndReason{PLAIT_ERR_CONFIG,
-                     name(rank) + " is there already" +
+                     name(rank) + " is already connected" +
                          (one.arrival ? " (process " + std::to_string(one.arrival->process_id) +
                                             " on " + one.arrival->peer.host + ")"
                                       : "") +
@@ -76,7 +76,7 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
   if (frame.kind == MessageKind::kArrive) return arrive(rank, frame, now);
   if (frame.kind == MessageKind::kGoodbye) return goodbye(rank, now);
   if (!ranks_[rank].arrival)
-    fail_data("[control] a message from a rank that has not said who it is");
+    fail_data("[control] a message from a rank that has not sent its arrival");
   switch (frame.kind) {
     case MessageKind::kHeartbeat:
       ranks_[rank].step = r.i64();
@@ -102,11 +102,12 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
     case MessageKind::kReport:
       return end(PLAIT_ERR_PEER, std::string(r.text(kMaxText)));
     default:
-      fail_data("[control] a message that was not expected here");
+      fail_data("[control] an unexpected message");
   }
 }
 
-// All ranks make the same calls in the same order: two that differ will wait for each other until a time-out.
+// All ranks make the same calls in the same order: two ranks that differ would wait for each other
+// until a time-out.
 void JobState::begin_call(uint32_t rank, PayloadReader r) {
   Rank& own = ranks_[rank];
   own.calls = r.u64();
@@ -116,21 +117,23 @@ void JobState::begin_call(uint32_t rank, PayloadReader r) {
     const Rank& they = ranks_[other];
     if (they.calls != own.calls || they.call == own.call) continue;
     const uint32_t first = std::min(rank, other), second = std::max(rank, other);
-    return end(PLAIT_ERR_PEER,
-               "the ranks do different things: in call " + std::to_string(own.calls) + " " +
-                   name(first) + " is at '" + ranks_[first].call + "', " + name(second) + " at '" +
-                   ranks_[second].call + "'; all ranks must make the same calls in the same order");
+    return end(PLAIT_ERR_PEER, "the ranks make different calls: in call " +
+                                   std::to_string(own.calls) + " " + name(first) + " called '" +
+                                   ranks_[first].call + "', " + name(second) + " called '" +
+                                   ranks_[second].call +
+                                   "'; all ranks must make the same calls in the same order");
   }
 }
 
-// Members of a group that start different calls wait for each other until a time-out, or mistake each other's data for their own.
+// Members of a group that start different calls would wait for each other until a time-out, or
+// receive data of the wrong call.
 void JobState::compare_calls(uint32_t rank, const Frame& frame) {
   const GroupProgress progress = decode_progress(frame);
   if (phase_ != Phase::kRunning || desync_) return;
   desync_ = order_check_.add(rank, progress);
   if (!desync_) return;
   for (const size_t i : {0, 1}) {
-    if (!is_connected(desync_->ranks[i])) call_texts_[i] = "another one";
+    if (!is_connected(desync_->ranks[i])) call_texts_[i] = "a different call";
     send_(desync_->ranks[i],
           FrameWriter(MessageKind::kAskCall).text(desync_->group).u64(desync_->number).done());
   }
@@ -139,13 +142,13 @@ void JobState::compare_calls(uint32_t rank, const Frame& frame) {
 void JobState::add_call_description(uint32_t rank, PayloadReader r) {
   const std::string_view text = r.text(kMaxName);
   r.done();
-  if (!desync_) fail_data("[control] an answer that nobody asked for");
+  if (!desync_) fail_data("[control] an answer without a request");
   for (const size_t i : {0, 1})
     if (desync_->ranks[i] == rank) call_texts_[i] = text;
   if (call_texts_[0].empty() || call_texts_[1].empty()) return;
   const auto [first, second] = desync_->ranks;
   end(PLAIT_ERR_PEER, "the ranks of group '" + desync_->group +
-                          "' exchange different things: as call " +
+                          "' started different collectives: as call " +
                           std::to_string(desync_->number) + " " + name(first) + " started " +
                           call_texts_[0] + ", " + name(second) + " " + call_texts_[1] +
                           "; all members of a group must start the same calls in the same order");
@@ -153,19 +156,20 @@ void JobState::add_call_description(uint32_t rank, PayloadReader r) {
 
 void JobState::arrive(uint32_t rank, const Frame& frame, Time now) {
   Rank& one = ranks_[rank];
-  if (one.arrival) fail_data("[control] a rank that arrives twice");
+  if (one.arrival) fail_data("[control] a second arrival of the same rank");
   one.arrival = decode_arrival(frame);
   ++n_arrived_;
   if (phase_ != Phase::kRendezvous) return;
-  join_deadline_ = std::min(
-      join_deadline_, now + to_duration(static_cast<double>(one.arrival->patience_ms) / 1000));
+  join_deadline_ =
+      std::min(join_deadline_,
+               now + to_duration(static_cast<double>(one.arrival->connect_timeout_ms) / 1000));
   if (n_arrived_ == ranks_.size()) start();
 }
 
 void JobState::start() {
   if (const std::string fault = duplicate_host_names(); !fault.empty())
     return end(PLAIT_ERR_CONFIG, fault);
-  if (request_keys()) return;  // the job ends when they have said in what they differ
+  if (request_keys()) return;  // the job ends when the differing ranks have sent their keys
   phase_ = Phase::kRunning;
   std::string all;
   for (uint32_t i = 0; i < ranks_.size(); ++i)
@@ -174,7 +178,7 @@ void JobState::start() {
   for (uint32_t to = 0; to < ranks_.size(); ++to) send_(to, all);
 }
 
-// Whether ranks differ; then some of them are asked in what.
+// Whether ranks differ; then some of them are asked for their keys.
 bool JobState::request_keys() {
   for (uint32_t i = 1; i < ranks_.size(); ++i) {
     const uint64_t sections =
@@ -195,12 +199,12 @@ void JobState::add_keys(uint32_t rank, const Frame& frame) {
   Rank& one = ranks_[rank];
   bytes_ += frame.payload.size();
   if (one.asked_sections == 0 || one.has_all_keys || bytes_ > kMaxBytes)
-    fail_data("[control] keys that nobody asked for");
+    fail_data("[control] keys without a request");
   one.has_all_keys = control::add_keys(frame, one.keys);
   if (one.has_all_keys && --n_pending_keys_ == 0) end(PLAIT_ERR_CONFIG, differences());
 }
 
-// Hosts are compared by their names to see which ranks share a machine.
+// Ranks on one machine are recognised by the host name.
 std::string JobState::duplicate_host_names() const {
   std::map<std::string, uint32_t> first;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
@@ -209,7 +213,7 @@ std::string JobState::duplicate_host_names() const {
     const std::string& machine = ranks_[other].arrival->machine;
     if (!machine.empty() && !one.machine.empty() && machine != one.machine)
       return name(other) + " and " + name(i) + " run on two machines that are both called " +
-             one.peer.host + "; give each machine a host name of its own";
+             one.peer.host + "; give each machine a different host name";
   }
   return "";
 }
@@ -223,7 +227,7 @@ std::string JobState::differences() const {
       all += control::differences(name(i), one.arrival->peer.host, one.asked_sections, one.keys,
                                   ranks_[0].keys);
   if (n_pending_keys_ > 0)
-    all += strf("\n  %u ranks did not say in time what they have", n_pending_keys_);
+    all += strf("\n  %u ranks did not send their configuration in time", n_pending_keys_);
   if (n_differing_ > kMaxNamed) all += strf("\n  %u more ranks differ", n_differing_ - kMaxNamed);
   return all;
 }
@@ -237,12 +241,12 @@ void JobState::set(uint32_t rank, PayloadReader r) {
   const std::string key(r.text(kMaxKey));
   const std::string_view value = r.text(kMaxValue);
   r.done();
-  if (!key_error(key).empty()) fail_data("[control] a key that makes no sense");
+  if (!key_error(key).empty()) fail_data("[control] an invalid key");
   if (phase_ != Phase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
   if (values_.contains(key)) return reply(rank, request, PLAIT_ERR_STATE, "the key is taken");
   if (key.size() + value.size() > kMaxBytes - bytes_)
     return reply(rank, request, PLAIT_ERR_MEMORY,
-                 "rank 0 keeps " + human_bytes(kMaxBytes) + " of values and no more");
+                 "rank 0 keeps " + human_bytes(kMaxBytes) + " of values at most");
   values_.emplace(key, value);
   bytes_ += key.size() + value.size();
   reply(rank, request, PLAIT_OK, "");
@@ -262,15 +266,14 @@ void JobState::get(uint32_t rank, PayloadReader r) {
   if (const auto found = values_.find(key); found != values_.end())
     return reply(rank, request, PLAIT_OK, found->second);
   if (ranks_[rank].waits.size() >= kMaxWaits)
-    return reply(rank, request, PLAIT_ERR_STATE, "too many values are waited for at once");
-  if (!ranks_[rank].waits.emplace(request, key).second)
-    fail_data("[control] a request that is there already");
+    return reply(rank, request, PLAIT_ERR_STATE, "too many requests are pending");
+  if (!ranks_[rank].waits.emplace(request, key).second) fail_data("[control] a duplicate request");
   waits_[key].push_back({rank, request});
 }
 
 void JobState::cancel(uint32_t rank, uint32_t request) {
   const auto found = ranks_[rank].waits.find(request);
-  if (found == ranks_[rank].waits.end()) return;  // its answer is on the way
+  if (found == ranks_[rank].waits.end()) return;  // its reply is already on the way
   const auto waiting = waits_.find(found->second);
   std::erase_if(waiting->second,
                 [&](const Wait& one) { return one.rank == rank && one.request == request; });
@@ -293,12 +296,13 @@ void JobState::disconnect(uint32_t rank) {
   while (!ranks_[rank].waits.empty()) cancel(rank, ranks_[rank].waits.begin()->first);
 }
 
-// Ranks that leave one after the other are at the end of their work. One that leaves alone leaves the others waiting for it.
+// Ranks that leave shortly after each other have finished. A rank that leaves alone would leave the
+// others waiting for it.
 void JobState::goodbye(uint32_t rank, Time now) {
   disconnect(rank);
   ranks_[rank].left = true;
   if (phase_ == Phase::kRendezvous)
-    return end(PLAIT_ERR_PEER, name(rank) + " left before all ranks had come");
+    return end(PLAIT_ERR_PEER, name(rank) + " left before all ranks were connected");
   if (leave_deadline_) return;
   leave_deadline_ = now + to_duration(kLeaveGrace);
   first_left_ = rank;
@@ -311,11 +315,11 @@ void JobState::mark_lost(uint32_t rank, const std::string& how) {
   end(PLAIT_ERR_PEER,
       name(rank) + " is lost: " + how +
           (arrival ? last_seen(arrival->peer.host, arrival->process_id, ranks_[rank].step)
-                   : " while the ranks met"));
+                   : " while the ranks connected"));
 }
 
 void JobState::shut_down() {
-  end(PLAIT_ERR_PEER, name(0) + " left the job while others were still at work");
+  end(PLAIT_ERR_PEER, name(0) + " left the job while others were still working");
 }
 
 Time JobState::due() const {
@@ -328,7 +332,7 @@ void JobState::tick(Time now) {
   if (phase_ == Phase::kRendezvous)
     all_arrived() ? end(PLAIT_ERR_CONFIG, differences()) : end(PLAIT_ERR_PEER, missing());
   else if (n_connected_ > 0)
-    end(PLAIT_ERR_PEER, name(first_left_) + " left the job while others were still at work");
+    end(PLAIT_ERR_PEER, name(first_left_) + " left the job while others were still working");
   else
     leave_deadline_ = Time::max();
 }
@@ -342,13 +346,14 @@ std::string JobState::missing() const {
   }
   if (n > kMaxNamed) names += strf(" and %u more", n - kMaxNamed);
   return strf(
-      "the ranks did not meet within %g s; missing: %s of %zu; see whether they run and can reach "
+      "the ranks did not connect within %g s; missing: %s of %zu; check that they run and can "
+      "reach "
       "rank 0 at %s",
       connect_timeout_, names.c_str(), ranks_.size(), where_.c_str());
 }
 
 void JobState::end(uint32_t code, std::string text) {
-  if (phase_ == Phase::kOver) return;  // the first reason stays
+  if (phase_ == Phase::kOver) return;  // keep the first reason
   phase_ = Phase::kOver;
   end_ = {code, std::string(shortened(text, kMaxText))};
   const std::string bytes = encode(end_);

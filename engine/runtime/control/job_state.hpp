@@ -1,6 +1,7 @@
-// The state of a job as rank 0 knows it: who is there, who waits for which value, and why the job is over.
+// The state of a job on rank 0: connected ranks, pending requests, and the reason for the end.
 //
-// Bytes and time come from outside: it has no socket, thread or clock, so a test or a fuzzer can drive it. R ranks.
+// Bytes and time are passed in: it has no socket, thread or clock, so a test or a fuzzer can drive
+// it. R ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +20,29 @@ namespace plait::runtime::control {
 
 class JobState {
  public:
-  // Takes whole frames for a rank, which may have no connection any more.
+  // Sends complete frames to a rank, which may no longer be connected.
   using Send = std::function<void(uint32_t rank, const std::string& bytes)>;
 
-  // size R; where: what ranks are to reach, for messages.
+  // size R; where: rank 0's address, for messages.
   JobState(uint32_t size, double connect_timeout, std::string where, Time now, Send send);
 
-  // Somebody has proven to be `rank` of a job of `size` ranks. Returns why it must go again, if it must.
+  // A connection has authenticated as `rank` of a job of `size` ranks. Returns a reason if the rank
+  // must be refused.
   std::optional<EndReason> admit(uint32_t rank, uint32_t size);
-  // A message of a rank that is here. Errors: PLAIT_ERR_DATA for one that makes no sense; then the rank is to be mark_lost().
+  // Handles a message of a connected rank. Errors: PLAIT_ERR_DATA for an invalid one; the caller
+  // must then call mark_lost().
   void handle(uint32_t rank, const Frame& frame, Time now);
-  // The rank's connection is of no use any more: "its connection was closed".
+  // The rank's connection has failed; how: "its connection was closed".
   void mark_lost(uint32_t rank, const std::string& how);
-  // Looks what is due; to be called at due() at the latest.
+  // Handles time-outs; to be called at due() at the latest.
   void tick(Time now);
   Time due() const;
-  // Rank 0 can serve no longer.
+  // Rank 0 can no longer serve.
   void shut_down();
 
   bool is_connected(uint32_t rank) const {
     return ranks_[rank].connected;
-  }  // admitted, and neither lost nor gone
+  }  // admitted, and neither lost nor left
   uint32_t n_connected() const { return n_connected_; }
   bool all_arrived() const { return n_arrived_ == ranks_.size(); }
   int64_t step(uint32_t rank) const { return ranks_[rank].step; }  // -1: none begun
@@ -47,15 +50,14 @@ class JobState {
  private:
   enum class Phase { kRendezvous, kRunning, kOver };
   struct Rank {
-    bool connected = false, ever_connected = false;  // now; at some time
+    bool connected = false, ever_connected = false;  // now; at any time
     bool left = false;                               // said goodbye
     int64_t step = -1;
-    uint64_t calls = 0;  // that it has said it made
-    std::string call;    // the last of them
+    uint64_t calls = 0;  // number of calls reported so far
+    std::string call;    // the latest of them
     std::optional<Arrival> arrival;
-    uint64_t asked_sections =
-        0;  // sections of its identity that it is to say, since ranks differ there
-    bool has_all_keys = false;  // has said all of them
+    uint64_t asked_sections = 0;  // sections of its identity that it must send because ranks differ
+    bool has_all_keys = false;    // has sent all of them
     IdentityKeys keys;
     std::map<uint32_t, std::string> waits;  // request -> key
   };
@@ -90,24 +92,26 @@ class JobState {
   Phase phase_ = Phase::kRendezvous;
   EndReason end_;
   Time join_deadline_;
-  std::optional<Time> leave_deadline_;  // by when the others must have followed a rank that left
+  std::optional<Time> leave_deadline_;  // time by which the others must follow a rank that left
   uint32_t first_left_ = 0;
   uint32_t n_connected_ = 0, n_arrived_ = 0;
-  uint32_t n_differing_ = 0, n_pending_keys_ = 0;  // ranks unlike rank 0; asked, and not told yet
+  // ranks unlike rank 0; ranks that have not answered yet
+  uint32_t n_differing_ = 0, n_pending_keys_ = 0;
   std::vector<Rank> ranks_;
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, std::vector<Wait>> waits_;
   CollectiveOrderCheck order_check_;
   std::optional<CollectiveOrderCheck::Difference>
       desync_;                 // two ranks that were asked for their calls
-  std::string call_texts_[2];  // what they answered
-  size_t bytes_ = 0;           // in values_, and keys of ranks
+  std::string call_texts_[2];  // their answers
+  size_t bytes_ = 0;           // total size of values_ and keys
 };
 
-// What a lost rank was last seen at: "; it ran as process 12 on HOST and was last heard of in step 3".
+// The last known state of a lost rank: "; it ran as process 12 on HOST and was last heard of in
+// step 3".
 std::string last_seen(const std::string& host, uint64_t process_id, int64_t step);
 
-// "" or what is wrong with a key.
+// "" or the fault of a key.
 std::string key_error(std::string_view key);
 
 }  // namespace plait::runtime::control

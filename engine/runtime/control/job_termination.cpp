@@ -20,7 +20,7 @@ void JobTermination::fail(const char* why) noexcept {
   try {
     set({PLAIT_ERR_PEER, std::string("the control channel of this rank broke: ") + why});
   } catch (...) {
-    set({PLAIT_ERR_PEER, "out of memory"});  // short enough to need none
+    set({PLAIT_ERR_PEER, "out of memory"});  // short enough to need no allocation
   }
 }
 
@@ -32,7 +32,7 @@ void JobTermination::on_end(EndCallback call) {
   if (end_.code != PLAIT_OK) run(lock);
 }
 
-// Nobody writes end_ any more.
+// end_ is not written after this point.
 void JobTermination::run(std::unique_lock<std::mutex>& lock) {
   if (!call_) return;
   const EndCallback call = std::exchange(call_, {});
@@ -41,7 +41,7 @@ void JobTermination::run(std::unique_lock<std::mutex>& lock) {
   try {
     call(end_.text);
   } catch (...) {
-    // There is nobody to tell.
+    // An exception cannot be reported anywhere.
   }
   lock.lock();
   runs_on_ = outer;

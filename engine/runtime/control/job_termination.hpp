@@ -12,22 +12,23 @@
 
 namespace plait::runtime::control {
 
-// Thread-safe; no lock is held while others are called.
+// Thread-safe; no lock is held during callbacks.
 class JobTermination {
  public:
   using EndCallback = std::function<void(const std::string& reason)>;
 
-  // wake: called before anybody else when the end comes; must not throw.
+  // wake: called before any callback when the job ends; must not throw.
   explicit JobTermination(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // The first end counts; returns whether this was it. Exceptions of what it calls are dropped.
+  // The first call sets the reason; returns true for that call. Exceptions of callbacks are
+  // dropped.
   bool set(EndReason end) noexcept;
-  // Because of what this side of the channel could not go on with, whatever there is memory for to say.
+  // Ends the job because this side of the channel failed; `why` is used as far as memory allows.
   void fail(const char* why) noexcept;
-  // What is to be called at the end, in place of what was; at once when the end has come. Empty: nothing. Is back only when nothing
-  // of this is running on another thread.
+  // Replaces the callback for the end; if the job has already ended, it is called immediately.
+  // Empty: no callback. Returns only when no callback is running on another thread.
   void on_end(EndCallback call);
-  EndReason get() const;  // code PLAIT_OK while the job goes on
+  EndReason get() const;  // code PLAIT_OK while the job runs
 
  private:
   void run(std::unique_lock<std::mutex>& lock);
@@ -37,7 +38,7 @@ class JobTermination {
   std::condition_variable idle_;
   EndReason end_;
   EndCallback call_;
-  std::thread::id runs_on_;  // the thread that is inside a call
+  std::thread::id runs_on_;  // the thread inside a callback
 };
 
 }  // namespace plait::runtime::control

@@ -14,14 +14,14 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);  // for one attempt
+constexpr auto kAttemptTimeout = std::chrono::seconds(5);  // timeout of one attempt
 constexpr auto kFirstPause = std::chrono::milliseconds(10);
 constexpr auto kLongestPause = std::chrono::milliseconds(250);
 
-// Why an attempt failed, and the next one may not. PLAIT_ERR_PEER from anywhere below.
+// An attempt failed, but a later one may succeed. PLAIT_ERR_PEER thrown below means the same.
 [[noreturn]] void fail_attempt(std::string why) { fail(PLAIT_ERR_PEER, std::move(why)); }
 
-// What rank 0 said: no further attempt helps.
+// Rank 0 refused this rank: further attempts are useless.
 struct Refused {
   EndReason end;
 };
@@ -36,7 +36,7 @@ Frame receive(Connection& connection, Time deadline) {
     std::string closed = connection.send();
     if (closed.empty()) closed = connection.receive();
     if (closed.empty()) continue;
-    // What it said before is worth more.
+    // A frame that arrived before the close is more informative.
     if (auto frame = connection.next()) return *std::move(frame);
     fail_attempt("it closed the connection");
   }
@@ -53,17 +53,15 @@ double shake_hands(Connection& connection, const Job& job, const JoinInfo& join_
   const Greeting greeting = decode_greeting(receive(connection, deadline));
   c.run = greeting.run;
   c.server_nonce = greeting.nonce;
-  if (!join_info.run.empty() && c.run != join_info.run)
-    fail_attempt("rank 0 of another run is there");
+  if (!join_info.run.empty() && c.run != join_info.run) fail_attempt("it belongs to another run");
   if (!equal_constant_time(greeting.proof, proof(join_info.secret, c, Side::kServer)))
-    fail_attempt("who is there does not know this job's secret");
+    fail_attempt("it does not know this job's secret");
   connection.put(
       FrameWriter(MessageKind::kProof).raw(proof(join_info.secret, c, Side::kClient)).done());
   connection.trust();
   const Frame answer = receive(connection, deadline);
   if (answer.kind == MessageKind::kEnd) throw Refused{decode_end(answer)};
-  if (answer.kind != MessageKind::kWelcome)
-    fail_data("[control] a message that was not expected here");
+  if (answer.kind != MessageKind::kWelcome) fail_data("[control] an unexpected message");
   PayloadReader r(answer.payload);
   const double timeout = static_cast<double>(r.u64()) / 1000;
   r.done();
@@ -81,14 +79,14 @@ JoinedServer attempt(const Job& job, const JoinInfo& join_info, Time deadline) {
       return {std::move(connection), timeout, text_of(address)};
     } catch (const Error& e) {
       const std::string why =
-          e.code() == PLAIT_ERR_DATA ? "who is there is no rank of ours" : e.text();
+          e.code() == PLAIT_ERR_DATA ? "it is not a rank of this job" : e.text();
       tried += (tried.empty() ? "" : ", ") + text_of(address) + " (" + why + ")";
     }
   }
   fail_attempt("tried " + tried);
 }
 
-// Who starts first finds no file, or one of an earlier run.
+// The first rank to start finds no file, or one of an earlier run.
 JoinInfo find_join_info(const Job& job, const Rendezvous& rendezvous) {
   if (rendezvous.path.empty()) return {rendezvous.host, rendezvous.port, job.secret, ""};
   auto found = read_rendezvous_file(rendezvous.path);
@@ -105,15 +103,15 @@ JoinedServer join(const Job& job, const Rendezvous& rendezvous, const std::optio
        pause = std::min<Clock::duration>(2 * pause, kLongestPause)) {
     try {
       const JoinInfo join_info = own ? *own : find_join_info(job, rendezvous);
-      return attempt(job, join_info, std::min(deadline, Clock::now() + kPatience));
+      return attempt(job, join_info, std::min(deadline, Clock::now() + kAttemptTimeout));
     } catch (const Refused& refused) {
       fail(refused.end.code, "[control] " + refused.end.text);
     } catch (const Error& e) {
-      // A file that is not safe stays so; the rest may come right.
+      // An unsafe file remains unsafe; other errors may be temporary.
       if (e.code() != PLAIT_ERR_PEER && e.code() != PLAIT_ERR_DATA &&
           !(e.code() == PLAIT_ERR_IO && rendezvous.path.empty()))
         throw;
-      // An attempt that was cut short says less than the one before.
+      // An attempt cut short by the deadline is less informative than the one before.
       if (why.empty() || Clock::now() < deadline) why = e.text();
     }
     const Time now = Clock::now();
@@ -123,8 +121,8 @@ JoinedServer join(const Job& job, const Rendezvous& rendezvous, const std::optio
   const std::string prefix = "[control] ";
   if (starts_with(why, prefix)) why = why.substr(prefix.size());
   fail(PLAIT_ERR_PEER,
-       strf("[control] rank %d of %d did not reach rank 0 at %s within %g s: %s; see whether rank "
-            "0 runs and can be reached",
+       strf("[control] rank %d of %d did not reach rank 0 at %s within %g s: %s; check that rank "
+            "0 runs and is reachable",
             job.rank, job.size, rendezvous.text.c_str(), job.connect_timeout, why.c_str()));
 }
 

@@ -17,7 +17,7 @@ void LocalControl::set(const std::string& key, std::string_view value) {
     fail(PLAIT_ERR_PEER, "[control] cannot publish '" + key + "': " + end.text);
   const std::lock_guard lock(mutex_);
   if (!values_.emplace(key, value).second)
-    fail(PLAIT_ERR_STATE, "[control] cannot publish '" + key + "': the key is taken");
+    fail(PLAIT_ERR_STATE, "[control] cannot publish '" + key + "': the key is already in use");
   changed_.notify_all();
 }
 
@@ -27,7 +27,7 @@ std::string LocalControl::get(const std::string& key, double seconds) {
     return values_.contains(key) || termination_.get().code != PLAIT_OK;
   });
   if (const EndReason end = termination_.get(); end.code != PLAIT_OK)
-    fail(PLAIT_ERR_PEER, "[control] '" + key + "' will not come: " + end.text);
+    fail(PLAIT_ERR_PEER, "[control] cannot get '" + key + "': " + end.text);
   if (!woken)
     fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
                               name_.c_str(), seconds, key.c_str()));

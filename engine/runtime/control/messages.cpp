@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kMagic = "plait control 2\n";
 
 PayloadReader reader(const Frame& frame, MessageKind kind) {
-  if (frame.kind != kind) fail_data("[control] a message that was not expected here");
+  if (frame.kind != kind) fail_data("[control] an unexpected message");
   return PayloadReader(frame.payload);
 }
 
@@ -38,7 +38,7 @@ std::string encode(const Hello& hello) {
 }
 Hello decode_hello(const Frame& frame) {
   PayloadReader r = reader(frame, MessageKind::kHello);
-  if (r.raw(kMagic.size()) != kMagic) fail_data("[control] a greeting of another kind");
+  if (r.raw(kMagic.size()) != kMagic) fail_data("[control] a greeting of another protocol");
   Hello hello;
   hello.rank = r.u32();
   hello.size = r.u32();
@@ -68,7 +68,7 @@ std::string encode(const Arrival& arrival) {
   FrameWriter w(MessageKind::kArrive);
   put(w, arrival.peer);
   w.text(shortened(arrival.machine, kMaxName));
-  w.u64(arrival.process_id).u64(arrival.patience_ms);
+  w.u64(arrival.process_id).u64(arrival.connect_timeout_ms);
   for (const uint64_t digest : arrival.identity) w.u64(digest);
   return w.done();
 }
@@ -78,7 +78,7 @@ Arrival decode_arrival(const Frame& frame) {
   arrival.peer = take_peer(r);
   arrival.machine = r.text(kMaxName);
   arrival.process_id = r.u64();
-  arrival.patience_ms = r.u64();
+  arrival.connect_timeout_ms = r.u64();
   for (uint64_t& digest : arrival.identity) digest = r.u64();
   r.done();
   return arrival;

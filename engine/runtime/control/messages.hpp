@@ -1,4 +1,4 @@
-// The messages that carry more than a number or a text.
+// The structured messages: all that carry more than a number or a text.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ struct Hello {
   std::string nonce;
 };
 std::string encode(const Hello& hello);
-Hello decode_hello(const Frame& frame);  // PLAIT_ERR_DATA for anything else
+Hello decode_hello(const Frame& frame);  // PLAIT_ERR_DATA for any other frame
 
-// The server's answer to it.
+// The server's reply to Hello.
 struct Greeting {
   std::string run, nonce, proof;
 };
@@ -26,15 +26,15 @@ Greeting decode_greeting(const Frame& frame);
 
 struct Arrival {
   Peer peer;
-  std::string machine;  // what the kernel calls it: host names need not differ
+  std::string machine;  // the kernel's boot id: host names may be equal
   uint64_t process_id = 0;
-  uint64_t patience_ms = 0;  // how long it is ready to wait for the others
+  uint64_t connect_timeout_ms = 0;  // how long it will wait for the other ranks
   SectionDigests identity{};
 };
 std::string encode(const Arrival& arrival);
 Arrival decode_arrival(const Frame& frame);
 
-// Which rank a kPeer is about.
+// The content of a kPeer message: one rank.
 struct Introduction {
   uint32_t rank = 0;
   Peer peer;
@@ -43,10 +43,10 @@ struct Introduction {
 std::string encode(const Introduction& introduction);
 Introduction decode_introduction(const Frame& frame);
 
-// Why a job is over.
+// The reason for the end of a job.
 struct EndReason {
   uint32_t code =
-      0;  // what a rank fails with that was still waiting for the others: PLAIT_ERR_PEER, ...
+      0;  // error code for ranks that were still waiting for the others: PLAIT_ERR_PEER, ...
   std::string text;
 };
 std::string encode(const EndReason& end);

@@ -38,9 +38,8 @@ bool is_duration(double seconds) { return std::isfinite(seconds) && seconds > 0;
 
 Rendezvous parse_rendezvous(const Job& job) {
   if (job.size < 1 || job.size > kMaxRanks || job.rank < 0 || job.rank >= job.size)
-    fail_invalid(
-        strf("[control] rank %d of %d makes no sense; a rank is 0 or more, and below the size",
-             job.rank, job.size));
+    fail_invalid(strf("[control] rank %d of %d is invalid; a rank is at least 0 and below the size",
+                      job.rank, job.size));
   if (!is_duration(job.timeout) || !is_duration(job.connect_timeout))
     fail_invalid("[control] timeout and connect_timeout must be more than 0 seconds");
   Rendezvous rendezvous;
@@ -48,7 +47,7 @@ Rendezvous parse_rendezvous(const Job& job) {
   if (job.size == 1) return rendezvous;
   if (job.rendezvous.empty())
     fail_invalid(
-        strf("[control] the %d ranks of the job have no place to meet; name HOST:PORT or file:PATH",
+        strf("[control] the %d ranks of the job have no rendezvous; set HOST:PORT or file:PATH",
              job.size));
   if (starts_with(job.rendezvous, kFilePrefix)) {
     rendezvous.path = job.rendezvous.substr(kFilePrefix.size());
@@ -61,9 +60,9 @@ Rendezvous parse_rendezvous(const Job& job) {
                  "' is neither HOST:PORT nor file:PATH");
   if (job.secret.size() < kMinSecret)
     fail_invalid(
-        strf("[control] the rendezvous %s has a secret of %zu bytes, expected %zu at least that "
-             "nobody can "
-             "guess; or meet in a file, which brings its own",
+        strf("[control] the rendezvous %s has a secret of %zu bytes, expected at least %zu that "
+             "are hard to "
+             "guess; or use a file, which contains its own secret",
              job.rendezvous.c_str(), job.secret.size(), kMinSecret));
   return rendezvous;
 }
@@ -85,7 +84,7 @@ JoinInfo decode_join_info(const std::string& path, const std::string& text) {
   if (value(0, kFirstLine) != "" || lines.empty() || lines[0] != kFirstLine ||
       !parse_address(value(1, "address "), found.host, found.port) ||
       found.run.size() != kRunSize || found.secret.size() != kSecretSize)
-    fail_data("[control] " + path + " is no file of a rendezvous");
+    fail_data("[control] " + path + " is not a rendezvous file");
   return found;
 }
 

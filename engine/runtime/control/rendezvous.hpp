@@ -1,4 +1,4 @@
-// Where the ranks meet: an address, or a file that rank 0 writes and only its user can read.
+// The rendezvous of the ranks: an address, or a file that rank 0 writes and only its user can read.
 #pragma once
 
 #include <sys/types.h>
@@ -13,26 +13,26 @@ namespace plait::runtime::control {
 
 struct Rendezvous {
   std::string text;  // as the user gave it
-  std::string path;  // of a file; else "", and
+  std::string path;  // of the file; else ""
   std::string host;
   uint16_t port = 0;
 };
-// Errors: PLAIT_ERR_INVALID for a job whose numbers, rendezvous or secret make no sense.
+// Errors: PLAIT_ERR_INVALID for a job with invalid numbers, rendezvous or secret.
 Rendezvous parse_rendezvous(const Job& job);
 
-// What a rank needs to join.
+// The information that a rank needs to join.
 struct JoinInfo {
   std::string host;
   uint16_t port = 0;
-  std::string secret;  // (32) in a file
-  std::string run;     // (16); "" where only the server knows
+  std::string secret;  // (32) if it comes from a file
+  std::string run;     // (16); "" if only the server knows it
 };
 
-// Rank 0's file, there while this lives.
+// Rank 0's file; deleted when this is destroyed.
 class RendezvousFile {
  public:
-  // Replaces what an earlier run of this user left. Errors: PLAIT_ERR_IO for a folder that others may write, something else of that
-  // name, or whatever the system refuses.
+  // Replaces the file of an earlier run of this user. Errors: PLAIT_ERR_IO for a folder that other
+  // users may write, a file of another type with that name, or a failure of the system.
   RendezvousFile(std::string path, const JoinInfo& join_info);
   ~RendezvousFile();
   RendezvousFile(const RendezvousFile&) = delete;
@@ -44,11 +44,11 @@ class RendezvousFile {
   ino_t node_ = 0;
 };
 
-// What the file says; nothing while there is none. Errors: PLAIT_ERR_IO for a file or folder that others may write, or a file that
-// others may read; PLAIT_ERR_DATA for a text that makes no sense.
+// The content of the file; nothing if it does not exist. Errors: PLAIT_ERR_IO for a file or folder
+// that others may write, or a file that others may read; PLAIT_ERR_DATA for invalid content.
 std::optional<JoinInfo> read_rendezvous_file(const std::string& path);
 
-// The text of a file, and back.
+// Converts to and from the text of the file.
 std::string encode(const JoinInfo& join_info);
 JoinInfo decode_join_info(const std::string& path, const std::string& text);
 

@@ -1,4 +1,5 @@
-// The file of a rendezvous on the disk. It carries a secret: who may read and write it is checked, not assumed.
+// The rendezvous file on disk. It contains a secret, so its owner and permissions are checked, not
+// assumed.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ void check_folder(const std::string& path) {
   struct stat info;
   if (stat(folder.c_str(), &info) != 0)
     fail_io("[control] the folder of the rendezvous file, " + folder, errno);
-  if (!S_ISDIR(info.st_mode)) refuse(path, folder + " is no folder");
+  if (!S_ISDIR(info.st_mode)) refuse(path, folder + " is not a folder");
   if (info.st_uid != geteuid() && info.st_uid != 0)
     refuse(path, "its folder belongs to another user");
   if (info.st_mode & kOthersMayWrite) refuse(path, "others may write its folder");
@@ -51,13 +52,13 @@ RendezvousFile::RendezvousFile(std::string path, const JoinInfo& join_info)
   check_folder(path_);
   struct stat info;
   if (lstat(path_.c_str(), &info) == 0 && (!S_ISREG(info.st_mode) || info.st_uid != geteuid()))
-    refuse(path_, "there is something else of that name, which is not replaced");
+    refuse(path_, "another kind of file has that name and is not replaced");
   const std::string fresh =
       join_path(folder_of(path_), "." + name_of(path_) + "." + hex(random_bytes(8)));
   const Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) fail_io("[control] cannot make " + fresh, errno);
   try {
-    // Whatever the umask took away.
+    // The umask may have removed permissions.
     if (fchmod(fd.get(), 0600) != 0 || fstat(fd.get(), &info) != 0)
       fail_io("[control] cannot make " + fresh, errno);
     device_ = info.st_dev;
@@ -72,21 +73,21 @@ RendezvousFile::RendezvousFile(std::string path, const JoinInfo& join_info)
 
 RendezvousFile::~RendezvousFile() {
   struct stat info;
-  // Somebody else's by now? Then it stays.
+  // If another process has replaced the file, it is kept.
   if (lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == node_)
     unlink(path_.c_str());
 }
 
 std::optional<JoinInfo> read_rendezvous_file(const std::string& path) {
   check_folder(path);
-  // Non-blocking: it might be a pipe.
+  // Non-blocking, because it might be a pipe.
   const Fd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd && errno == ENOENT) return std::nullopt;
   if (!fd) fail_io("[control] cannot read the rendezvous file " + path, errno);
   struct stat info;
   if (fstat(fd.get(), &info) != 0)
     fail_io("[control] cannot read the rendezvous file " + path, errno);
-  if (!S_ISREG(info.st_mode)) refuse(path, "it is no regular file");
+  if (!S_ISREG(info.st_mode)) refuse(path, "it is not a regular file");
   if (info.st_uid != geteuid()) refuse(path, "it belongs to another user");
   if (info.st_mode & kOthersMay) refuse(path, "others may read or write it");
   std::string text(kMaxBytes, '\0');

@@ -21,8 +21,7 @@ Clock::duration heartbeat_interval(double timeout) {
 }
 
 std::string silent_for(double timeout) {
-  return strf("it has said nothing for %g s; it may be stopped or its machine unreachable",
-              timeout);
+  return strf("it has been silent for %g s; it may be stopped or its machine unreachable", timeout);
 }
 
 Server::Server(const ServerConfig& config, int listener, Log& log)
@@ -52,10 +51,10 @@ void Server::run() noexcept {
     while (poll_once()) {
     }
   } catch (const std::exception& e) {
-    log_.error(std::string_view("[control] rank 0 serves no longer"));
+    log_.error(std::string_view("[control] rank 0 no longer serves the control channel"));
     log_.error(e.what());
   }
-  // Whoever is still connected sees it close.
+  // Ranks that are still connected see the connection close.
   for (Member& member : members_) member.connection.reset();
 }
 
@@ -76,7 +75,7 @@ void Server::watch(Time now) {
   acceptor_.watch(fds_, now);
 }
 
-// One round. False when there is nothing left to do.
+// One round. False when nothing is left to do.
 bool Server::poll_once() {
   Time now = Clock::now();
   watch(now);
@@ -85,7 +84,7 @@ bool Server::poll_once() {
   if (n < 0)
     for (pollfd& fd : fds_) fd.revents = 0;
   now = Clock::now();
-  // This process was stopped, or starved: no wonder that it heard nothing.
+  // This process was stopped or starved, so the silence is not the ranks' fault.
   if (const auto late = now - until; late > interval_)
     for (Member& member : members_) member.last_received += late;
   waker_.clear();
@@ -104,7 +103,7 @@ void Server::add_member(std::unique_ptr<Connection> connection, const Challenge&
   if (const auto refusal = job_state_.admit(who.rank, who.size)) {
     acceptor_.refusal_log().add("refused a connection from " + from + ": " + refusal->text, now);
     connection->put(encode(*refusal));
-    connection->send();  // it fits, or it is no loss
+    connection->send();  // fits into the socket buffer; losing it does no harm
     return;
   }
   configure_socket(connection->fd(), config_.timeout);
@@ -126,7 +125,7 @@ void Server::receive_frames(uint32_t rank, Time now) {
     if (!closed.empty()) drop_member(rank, closed);
   } catch (const Error& e) {
     log_.warn("[control] rank " + std::to_string(rank) + ": " + e.text());
-    drop_member(rank, "it sent what makes no sense");
+    drop_member(rank, "it sent an invalid message");
   }
 }
 
@@ -141,7 +140,8 @@ void Server::heartbeat(Time now) {
   for (uint32_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
     if (!member.connection || !job_state_.is_connected(i)) continue;
-    // Its connection stays: should it come to life again, it reads why it is out.
+    // Its connection stays open: if the rank was only stopped and continues, it reads why it was
+    // dropped.
     if (now - member.last_received > to_duration(config_.timeout))
       job_state_.mark_lost(i, silent_for(config_.timeout));
     else
@@ -150,7 +150,7 @@ void Server::heartbeat(Time now) {
 }
 
 void Server::send_all() {
-  // A loss gives the others more to hear.
+  // The loss of a rank adds messages for the others.
   for (bool again = true; again;) {
     again = false;
     for (uint32_t i = 0; i < members_.size(); ++i) {
@@ -169,7 +169,7 @@ bool Server::is_finished(Time now) {
     close_deadline_ = now + kLinger;
     latecomer_deadline_ = now + kLateComers;
   }
-  // A rank that comes too late to a rendezvous that failed is told so.
+  // A rank that comes after the rendezvous has failed gets the reason.
   if (job_state_.n_connected() == 0 && (job_state_.all_arrived() || now >= latecomer_deadline_))
     return true;
   if (now < close_deadline_) return false;

@@ -1,4 +1,5 @@
-// Rank 0's side of the control channel: a thread that listens, and keeps the state of the job.
+// Rank 0's side of the control channel: a thread that serves connections and keeps the state of the
+// job.
 #pragma once
 
 #include <atomic>
@@ -23,9 +24,9 @@ struct ServerConfig {
 
 class Server {
  public:
-  // Serves on a listening socket, which stays the caller's. Errors: PLAIT_ERR_IO.
+  // Serves on a listening socket, which the caller keeps. Errors: PLAIT_ERR_IO.
   Server(const ServerConfig& config, int listener, Log& log);
-  // Waits until all ranks that have come are gone again, at most 5 s.
+  // Waits until all connected ranks have left, at most 5 s.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -56,15 +57,16 @@ class Server {
   Acceptor acceptor_;
   Waker waker_;
   std::vector<pollfd> fds_;
-  std::vector<uint32_t> ranks_;  // of the descriptors behind the first and before the acceptor's
+  // ranks of the descriptors after the first and before the acceptor's
+  std::vector<uint32_t> ranks_;
   Time next_heartbeat_{}, close_deadline_{}, latecomer_deadline_{};
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };
 
-// How often either side says that it lives, where silence of `timeout` seconds is a loss.
+// Interval between heartbeats if `timeout` seconds of silence count as a loss.
 Clock::duration heartbeat_interval(double timeout);
-// "has said nothing for 3 s; ..."
+// "it has been silent for 3 s; ..."
 std::string silent_for(double timeout);
 
 }  // namespace plait::runtime::control

@@ -22,7 +22,7 @@ std::string reason(int number) {
   return strerror_r(number, buffer, sizeof buffer);
 }
 
-// How a connection ended, for "rank 2 is lost: ...".
+// The reason for the end of a connection, for "rank 2 is lost: ...".
 std::string ended(int number) {
   if (number == 0 || number == ECONNRESET || number == EPIPE) return "its connection was closed";
   return "its connection failed (" + reason(number) + ")";
@@ -63,7 +63,7 @@ Fd listen_at(const std::vector<Address>& addresses) {
     tried += (tried.empty() ? "" : ", ") + text_of(address) + " (" + reason(errno) + ")";
   }
   fail(PLAIT_ERR_IO, "[control] rank 0 cannot listen at " + tried +
-                         "; see which process has the port, or name another rendezvous");
+                         "; check which process uses the port, or use another rendezvous");
 }
 
 Address address_of_listener(int fd) {
@@ -73,7 +73,7 @@ Address address_of_listener(int fd) {
   socklen_t size = sizeof listens;
   if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens ||
       getsockname(fd, address.raw(), &address.size) != 0)
-    fail_invalid("[control] descriptor " + std::to_string(fd) + " is no socket that listens");
+    fail_invalid("[control] descriptor " + std::to_string(fd) + " is not a listening socket");
   if (address.storage.ss_family == AF_INET) {
     auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
     if (v4.sin_addr.s_addr == htonl(INADDR_ANY)) v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -81,7 +81,7 @@ Address address_of_listener(int fd) {
     auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
     if (IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr)) v6.sin6_addr = in6addr_loopback;
   } else {
-    fail_invalid("[control] descriptor " + std::to_string(fd) + " is no socket of TCP");
+    fail_invalid("[control] descriptor " + std::to_string(fd) + " is not a TCP socket");
   }
   return address;
 }
@@ -95,7 +95,7 @@ Address address_of_peer(int fd) {
 
 Fd connect_to(const Address& address, Time deadline) {
   Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail_io("no socket", errno);
+  if (!fd) fail_io("cannot create a socket", errno);
   int error = connect(fd.get(), address.raw(), address.size) == 0 ? 0 : errno;
   while (error == EINPROGRESS || error == EINTR) {
     pollfd one{fd.get(), POLLOUT, 0};
@@ -112,9 +112,9 @@ Fd connect_to(const Address& address, Time deadline) {
 
 void configure_socket(int fd, double timeout) {
   const int on = 1;
-  const auto patience = static_cast<unsigned>(std::clamp(timeout, 1.0, 3600.0) * 1000);
+  const auto timeout_ms = static_cast<unsigned>(std::clamp(timeout, 1.0, 3600.0) * 1000);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);  // milliseconds
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
 IoResult send_some(int fd, std::string_view bytes) {
@@ -131,12 +131,12 @@ IoResult receive_some(int fd, char* buffer, size_t capacity) {
 }
 
 Waker::Waker() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!fd_) fail_io("[control] no eventfd", errno);
+  if (!fd_) fail_io("[control] cannot create an eventfd", errno);
 }
 
 void Waker::wake() const noexcept {
   const uint64_t one = 1;
-  // Fails only when it is awake already.
+  // Fails only if the counter is full: the thread is woken anyway.
   [[maybe_unused]] const ssize_t n = write(fd_.get(), &one, sizeof one);
 }
 

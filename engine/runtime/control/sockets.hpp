@@ -1,4 +1,5 @@
-// Sockets and deadlines of the control channel. All sockets are non-blocking and closed on exec; no call raises SIGPIPE.
+// Sockets and deadlines of the control channel. All sockets are non-blocking and closed on exec; no
+// call raises SIGPIPE.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,12 +17,12 @@ namespace plait::runtime::control {
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
-// `seconds` as a duration, kept within [0, a year] so that sums do not overflow.
+// `seconds` as a duration, limited to [0, one year] so that sums do not overflow.
 Clock::duration to_duration(double seconds);
-uint64_t milliseconds(double seconds);  // within the same bounds
+uint64_t milliseconds(double seconds);  // limited likewise
 int poll_ms(Time until, Time now);      // for poll(): rounded up, at least 0
 
-// An open descriptor, closed with its owner.
+// Owns a descriptor and closes it.
 class Fd {
  public:
   Fd() = default;
@@ -52,27 +53,31 @@ std::string host_and_port(const std::string& host, uint16_t port);
 
 // Every address of a host. Errors: PLAIT_ERR_IO with the reason. [blocks: name service]
 std::vector<Address> resolve(const std::string& host, uint16_t port);
-// The same for the rendezvous of a job. A name that is loopback here (many systems know themselves so) stands for this machine's
-// address in the eyes of other machines, when there are others. one_machine: there are none.
+// The same for the rendezvous of a job. A name that resolves to loopback here (many systems map
+// their own name so) means this machine's external address if other machines take part.
+// one_machine: none do.
 std::vector<Address> resolve_rendezvous_host(const std::string& host, uint16_t port,
                                              bool one_machine);
-// Where other machines reach this one: the address that its host name stands for, or that of its first interface where the name
-// stands for loopback only. Errors: PLAIT_ERR_IO.
+// The address at which other machines reach this one: that of its host name, or of its first
+// interface if the name resolves to loopback only. Errors: PLAIT_ERR_IO.
 Address address_of_machine();
 std::string host_name();
 
-// Listens at one of the addresses, the first that works. Errors: PLAIT_ERR_IO naming them.
+// Listens at the first of the addresses that works. Errors: PLAIT_ERR_IO naming all of them.
 Fd listen_at(const std::vector<Address>& addresses);
-// Where a listening socket is reached from this machine. Errors: PLAIT_ERR_INVALID when it does not listen.
+// The address at which this machine reaches a listening socket. Errors: PLAIT_ERR_INVALID if it
+// does not listen.
 Address address_of_listener(int fd);
 Address address_of_peer(int fd);
 
 // Connects until the deadline. Errors: PLAIT_ERR_IO.
 Fd connect_to(const Address& address, Time deadline);
-// No delay for small messages; unacknowledged data breaks the connection after `timeout` seconds.
+// Disables the delay of small messages; unacknowledged data breaks the connection after `timeout`
+// seconds.
 void configure_socket(int fd, double timeout);
 
-// What a call on a non-blocking socket came to. done: bytes moved. closed: it is over, why: "its connection was closed", ...
+// The result of a call on a non-blocking socket. done: bytes moved. closed: the connection has
+// ended, why: "its connection was closed", ...
 struct IoResult {
   size_t done = 0;
   bool closed = false;
@@ -81,7 +86,7 @@ struct IoResult {
 IoResult send_some(int fd, std::string_view bytes);
 IoResult receive_some(int fd, char* buffer, size_t capacity);
 
-// Wakes a thread out of poll().
+// Wakes a thread that is blocked in poll().
 class Waker {
  public:
   Waker();  // PLAIT_ERR_IO

@@ -52,7 +52,7 @@ std::string FrameWriter::done() {
 }
 
 std::string_view PayloadReader::raw(size_t size) {
-  if (size > rest_.size()) fail_data("[control] a message ends too soon");
+  if (size > rest_.size()) fail_data("[control] a message is too short");
   const std::string_view part = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return part;
@@ -76,7 +76,7 @@ std::optional<Frame> FrameReader::next() {
   if (all.size() >= kHeaderSize) {
     const size_t size = take<uint32_t>(all);
     if (size > max_payload_ || take<uint16_t>(all.substr(6)) != 0)
-      fail_data("[control] this is no message of ours");
+      fail_data("[control] a frame with an invalid header");
     if (all.size() - kHeaderSize >= size) {
       taken_ += kHeaderSize + size;
       return Frame{static_cast<MessageKind>(take<uint16_t>(all.substr(4))),

@@ -87,7 +87,7 @@ TEST_CASE("a rank that starts another call than its group: both are named, thoug
     }
     CHECK(wait_for_end(one.control(), 30) != "");
     const std::string reason = one.control().end_reason();
-    CHECK(has(reason, "the ranks of group 'data.0' exchange different things: as call 6 "));
+    CHECK(has(reason, "the ranks of group 'data.0' started different collectives: as call 6 "));
     CHECK(has(reason, "rank 0 (data 0) started 'all_reduce of 64 f32 (sum), gradients'"));
     CHECK(has(reason, "rank 1 (data 1) 'all_gather of 64 f32, parameters'"));
   });
@@ -145,7 +145,7 @@ TEST_CASE("a collective log remembers its last calls, and some earlier ones") {
   CHECK(prefix_hashes.back().number == 5001);
   CHECK(sequence.text(5001) == "'b'");
   CHECK(sequence.text(5000) == "'a'");
-  CHECK(sequence.text(4096) == "another one or one before it (call 5001 is 'b')");
+  CHECK(sequence.text(4096) == "a different call, or an earlier one (call 5001 is 'b')");
 
   CollectiveLog same;
   add(add(same, a, 5000), b);

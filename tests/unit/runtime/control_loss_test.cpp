@@ -39,7 +39,7 @@ void learn_own_loss(const Setup& setup, int rank) {
     // Stopped before the answer arrived.
   }
   const std::string told = wait_for_end(control);
-  if (!has(told, setup.of(rank).name + " is lost: it has said nothing for 3 s"))
+  if (!has(told, setup.of(rank).name + " is lost: it has been silent for 3 s"))
     throw std::runtime_error(told);
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("a rank that is stopped is found by its silence") {
   const Setup setup = in_file(folder, 3, {.timeout = 3});
   Child child([&] { work_for_ever(setup, 1, 7); });
   const auto told = witness(setup, {0, 2}, 1, [&] { child.signal(SIGSTOP); });
-  CHECK(has(told[0], "rank 1 (data 1) is lost: it has said nothing for 3 s"));
+  CHECK(has(told[0], "rank 1 (data 1) is lost: it has been silent for 3 s"));
   CHECK(has(told[0], "stopped or its machine unreachable"));
   CHECK(has(told[0], "was last heard of in step 7"));
   CHECK(told[1] == told[0]);
@@ -111,7 +111,7 @@ TEST_CASE("when rank 0 is stopped the others notice by its silence") {
   Child child([&] { work_for_ever(setup, 0, 0); });
   const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGSTOP); });
   for (const std::string& text : told)
-    CHECK(has(text, "rank 0 (data 0) is lost: it has said nothing for 3 s"));
+    CHECK(has(text, "rank 0 (data 0) is lost: it has been silent for 3 s"));
 }
 
 TEST_CASE("a stopped rank that wakes up learns that it is out") {
@@ -183,7 +183,7 @@ TEST_CASE("a rank that leaves alone ends the job of the others, after a while") 
   const auto failures = on_threads({0, 1, 2}, [&](int rank) {
     Control control(setup.of(rank), lines.log());
     if (rank == 1) return;
-    CHECK(wait_for_end(control) == "rank 1 (data 1) left the job while others were still at work");
+    CHECK(wait_for_end(control) == "rank 1 (data 1) left the job while others were still working");
   });
   for (const std::string& failure : failures) CHECK(failure == "");
   CHECK(lines.all() == "");  // it may be the end of a normal run
@@ -196,8 +196,8 @@ TEST_CASE("rank 0 does not wait forever for ranks that stay") {
   const auto failures = on_threads({0, 1}, [&](int rank) {
     Control control(setup.of(rank), lines.log());
     if (rank == 0) return;
-    CHECK(wait_for_end(control) == "rank 0 (data 0) left the job while others were still at work");
-    // The server is gone long before this rank exits.
+    CHECK(wait_for_end(control) == "rank 0 (data 0) left the job while others were still working");
+    // The server is gone long before this rank goes.
     std::this_thread::sleep_for(std::chrono::seconds(3));
   });
   for (const std::string& failure : failures) CHECK(failure == "");
@@ -233,7 +233,7 @@ TEST_CASE("a rank that dies while others are still joining ends the rendezvous")
       {0}, [&](int rank) { const Control control(setup.of(rank), lines.log()); }, &codes);
   CHECK(codes[0] == PLAIT_ERR_PEER);
   CHECK(has(failures[0], "rank 1 (data 1) is lost: its connection was closed"));
-  CHECK(has(failures[0], "had not told of a step"));
+  CHECK(has(failures[0], "had not reported a step"));
 }
 
 TEST_CASE(

@@ -74,12 +74,12 @@ TEST_CASE("jobs that make no sense") {
     change(changed.job);
     return failure_of(changed, PLAIT_ERR_INVALID);
   };
-  CHECK(has(failing([](Job& j) { j.rank = 2; }), "rank 2 of 2 makes no sense"));
+  CHECK(has(failing([](Job& j) { j.rank = 2; }), "rank 2 of 2 is invalid"));
   CHECK(has(failing([](Job& j) { j.rank = -1; }), "rank -1 of 2"));
   CHECK(has(failing([](Job& j) { j.size = 0; }), "of 0"));
   CHECK(has(failing([](Job& j) { j.timeout = 0; }), "more than 0 seconds"));
   CHECK(has(failing([](Job& j) { j.connect_timeout = NAN; }), "more than 0 seconds"));
-  CHECK(has(failing([](Job& j) { j.rendezvous = ""; }), "no place to meet"));
+  CHECK(has(failing([](Job& j) { j.rendezvous = ""; }), "no rendezvous"));
   for (const char* text :
        {"host", "host:", ":1", "host:0", "host:65536", "host:1x", "a:b:1", "[]:1", "http://host:1"})
     CHECK(has(failing([&](Job& j) {
@@ -95,7 +95,7 @@ TEST_CASE("jobs that make no sense") {
               j.secret = "fifteen bytes..";
             }),
             "secret of 15 bytes"));
-  CHECK(has(failing([](Job& j) { j.listen_fd = 999; }), "999 is no socket that listens"));
+  CHECK(has(failing([](Job& j) { j.listen_fd = 999; }), "999 is not a listening socket"));
 }
 
 TEST_CASE("addresses with a number in brackets") {
@@ -117,7 +117,7 @@ TEST_CASE("every rank is told which ranks are missing") {
   const auto failures = on_threads(
       {0, 2, 4}, [&](int rank) { const Control control(setup.of(rank), lines.log()); }, &codes);
   for (const uint32_t code : codes) CHECK(code == PLAIT_ERR_PEER);
-  CHECK(has(failures[0], "did not meet within 1 s; missing: rank 1, rank 3 of 5"));
+  CHECK(has(failures[0], "did not connect within 1 s; missing: rank 1, rank 3 of 5"));
   CHECK(failures[1] == failures[0]);
   CHECK(failures[2] == failures[0]);
   CHECK(access(folder.path("rendezvous").c_str(), F_OK) != 0);
@@ -233,7 +233,7 @@ TEST_CASE("a rank that is started twice is refused, and the job continues") {
     Control control(setup.of(rank), lines.log());
     if (rank == 1) {
       const std::string text = failure_of(setup.of(1), PLAIT_ERR_CONFIG);
-      CHECK(has(text, "rank 1 (data 1) is there already (process " + std::to_string(getpid())));
+      CHECK(has(text, "rank 1 (data 1) is already connected (process " + std::to_string(getpid())));
       control.set("done", "");
     }
     control.get("done", 60);
@@ -241,7 +241,7 @@ TEST_CASE("a rank that is started twice is refused, and the job continues") {
   });
   for (const std::string& failure : failures) CHECK(failure == "");
   CHECK(lines.has("refused a connection from 127.0.0.1:"));
-  CHECK(lines.has("is there already"));
+  CHECK(lines.has("is already connected"));
   close(setup.listen_fd);
 }
 
@@ -322,13 +322,13 @@ TEST_CASE("files and folders that others may write are refused") {
   unlink(path.c_str());
 
   CHECK(symlink("/dev/null", path.c_str()) == 0);
-  CHECK(has(failure_of(setup.of(0), PLAIT_ERR_IO), "something else of that name"));
+  CHECK(has(failure_of(setup.of(0), PLAIT_ERR_IO), "another kind of file has that name"));
   CHECK(has(failure_of(setup.of(1), PLAIT_ERR_IO), "cannot read the rendezvous file"));
   unlink(path.c_str());
 
   CHECK(mkdir(path.c_str(), 0700) == 0);
-  CHECK(has(failure_of(setup.of(0), PLAIT_ERR_IO), "something else of that name"));
-  CHECK(has(failure_of(setup.of(1), PLAIT_ERR_IO), "no regular file"));
+  CHECK(has(failure_of(setup.of(0), PLAIT_ERR_IO), "another kind of file has that name"));
+  CHECK(has(failure_of(setup.of(1), PLAIT_ERR_IO), "not a regular file"));
   rmdir(path.c_str());
 
   for (const mode_t mode : {0770, 0702, 01777}) {

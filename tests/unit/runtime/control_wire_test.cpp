@@ -40,13 +40,13 @@ struct Job {
               [this](uint32_t rank, const std::string& bytes) { sent[rank] += bytes; }) {}
 
   void arrive(uint32_t rank, const std::string& host = "node", const std::string& machine = "m",
-              double patience = 100, const Identity& identity = {}) {
+              double connect_timeout = 100, const Identity& identity = {}) {
     CHECK(!state.admit(rank, static_cast<uint32_t>(size())));
     Arrival arrival;
     arrival.peer = {"rank " + std::to_string(rank) + " (x)", host, "p"};
     arrival.machine = machine;
     arrival.process_id = 100 + rank;
-    arrival.patience_ms = static_cast<uint64_t>(patience * 1000);
+    arrival.connect_timeout_ms = static_cast<uint64_t>(connect_timeout * 1000);
     arrival.identity = digests_of(identity);
     state.handle(rank, one(encode(arrival)), start);
   }
@@ -226,7 +226,7 @@ TEST_CASE("the job state: a rank that waits and goes is forgotten") {
   job.state.mark_lost(1, "its connection was closed");
   CHECK(has(job.end_of(0),
             "rank 1 (x) is lost: its connection was closed; it ran as process 101 "
-            "on node and had not told of a step"));
+            "on node and had not reported a step"));
   job.state.mark_lost(1, "again");
   job.say(0, FrameWriter(MessageKind::kSet).u32(1).text("k").text("v"));
   const auto frames = job.got(0);
@@ -278,7 +278,7 @@ TEST_CASE("the job state: only ranks that differ are asked, and only for the dif
     job.state.tick(job.state.due());
     CHECK(has(job.end_of(2), "the ranks of the job differ"));
   }
-  SUBCASE("keys that were not requested") {
+  SUBCASE("keys without a request") {
     CHECK_THROWS_AS(job.say(2, FrameWriter(MessageKind::kKeys)), Error);
   }
 }
@@ -309,16 +309,16 @@ TEST_CASE("the job state: ranks whose calls differ are asked which they were, an
     CHECK(job.got(2).empty());
     job.say(0, FrameWriter(MessageKind::kCallDescription).text("'all_reduce'"));
     for (uint32_t rank = 0; rank < 3; ++rank)
-      CHECK(
-          has(job.end_of(rank),
-              "the ranks of group 'data.0' exchange different things: as call 7 rank 0 (x) started "
-              "'all_reduce', rank 1 (x) 'all_gather'"));
+      CHECK(has(
+          job.end_of(rank),
+          "the ranks of group 'data.0' started different collectives: as call 7 rank 0 (x) started "
+          "'all_reduce', rank 1 (x) 'all_gather'"));
   }
   SUBCASE("one of them has left") {
     job.say(0, FrameWriter(MessageKind::kGoodbye));
     at(1, 71);
     job.say(1, FrameWriter(MessageKind::kCallDescription).text("'all_gather'"));
-    CHECK(has(job.end_of(2), "rank 0 (x) started another one, rank 1 (x) 'all_gather'"));
+    CHECK(has(job.end_of(2), "rank 0 (x) started a different call, rank 1 (x) 'all_gather'"));
   }
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("the job state: ranks that join late, twice, or in another job") {
   Job job(3);
   job.arrive(1);
   CHECK(job.state.admit(1, 3)->code == PLAIT_ERR_CONFIG);
-  CHECK(has(job.state.admit(1, 3)->text, "rank 1 (x) is there already (process 101 on node)"));
+  CHECK(has(job.state.admit(1, 3)->text, "rank 1 (x) is already connected (process 101 on node)"));
   job.state.tick(job.start + std::chrono::seconds(9));
   CHECK(job.got(1).empty());
   job.state.tick(job.start + std::chrono::seconds(10));
@@ -366,6 +366,6 @@ TEST_CASE("the job state: leaving") {
   }
   SUBCASE("one stays") {
     job.state.tick(over);
-    CHECK(job.end_of(1) == "rank 2 (x) left the job while others were still at work");
+    CHECK(job.end_of(1) == "rank 2 (x) left the job while others were still working");
   }
 }

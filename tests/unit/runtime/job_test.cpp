@@ -274,7 +274,7 @@ TEST_CASE("ranks of one machine meet at a file of the user") {
 
   Variables nameless = kOpenMpi;
   nameless.erase("PMIX_NAMESPACE");
-  refused(nameless, {"nothing tells the 2 ranks of this job from those of another",
+  refused(nameless, {"nothing distinguishes the 2 ranks of this job from those of another",
                      "PLAIT_RENDEZVOUS=file:PATH"});
 }
 
@@ -282,7 +282,7 @@ TEST_CASE("ranks on several machines must be told where to meet") {
   const Variables two = {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}};
   refused(with(kTorchrun, two),
           {"of the 4 ranks of this job only 2 are on this machine", "PLAIT_RENDEZVOUS=file:PATH",
-           "a folder that all their machines share", "PLAIT_RENDEZVOUS=HOST:PORT",
+           "a folder that all machines share", "PLAIT_RENDEZVOUS=HOST:PORT",
            "PLAIT_SECRET_FILE=FILE", "head -c 32 /dev/urandom"});
   const Job job = job_of(with(with(kTorchrun, two), {{"PLAIT_RENDEZVOUS", "file:/shared/m"}}));
   check_place(job, 2, 4, 0, 2);
@@ -330,11 +330,11 @@ TEST_CASE("secrets are read from files and descriptors that only the user can re
           {"PLAIT_SECRET_FILE has 15 bytes, expected 16 to 4096"});
   refused(file(at.put("long", std::string(4097, 'x'))), {"more than 4096 bytes"});
   refused(file(at.folder + "/none"), {"there is no such file", "umask 077"});
-  refused(file(at.folder), {"no regular file"});
+  refused(file(at.folder), {"not a regular file"});
   REQUIRE(symlink((at.folder + "/good").c_str(), (at.folder + "/link").c_str()) == 0);
   refused(file(at.folder + "/link"), {"a symbolic link"});
   REQUIRE(mkfifo((at.folder + "/pipe").c_str(), 0600) == 0);
-  refused(file(at.folder + "/pipe"), {"no regular file"});
+  refused(file(at.folder + "/pipe"), {"not a regular file"});
 
   const int fd = memfd_create("secret", 0);
   REQUIRE(write(fd, secret.data(), secret.size()) == 32);
@@ -344,7 +344,7 @@ TEST_CASE("secrets are read from files and descriptors that only the user can re
   CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   refused(with(inherited, file(at.folder + "/good")), {"both set"});
   refused(with(inherited, {{"PLAIT_RENDEZVOUS", "file:/m"}}),
-          {"a secret is given (PLAIT_SECRET_FD)", "brings one of its own"});
+          {"a secret is given (PLAIT_SECRET_FD)", "contains its own secret"});
   close(fd);
   refused(inherited, {"PLAIT_SECRET_FD is '", "expected the number of an open file descriptor"});
 
@@ -364,7 +364,7 @@ TEST_CASE("rank 0 may be given a socket that listens") {
                          {"PLAIT_RENDEZVOUS", "127.0.0.1:4000"},
                          {"PLAIT_SECRET_FILE", at.put("s", std::string(16, 's'))},
                          {"PLAIT_LISTEN_FD", std::to_string(fd)}};
-  refused(all, {"PLAIT_LISTEN_FD is '", "expected the number of a socket that listens"});
+  refused(all, {"PLAIT_LISTEN_FD is '", "expected the number of a listening socket"});
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -389,13 +389,13 @@ TEST_CASE("the folder of rendezvous must be ours alone") {
   };
   REQUIRE(mkdir(folder.c_str(), 0700) == 0);
   REQUIRE(chmod(folder.c_str(), 0750) == 0);
-  CHECK(refusal().find("'" + folder + "', which is no folder that is ours alone (owner") !=
+  CHECK(refusal().find("'" + folder + "', which is not a folder of this user alone (owner") !=
         std::string::npos);
   CHECK(refusal().find("mode 0750") != std::string::npos);
   REQUIRE(rmdir(folder.c_str()) == 0);
   REQUIRE(symlink("/tmp", folder.c_str()) == 0);
-  CHECK(refusal().find("ours alone") != std::string::npos);
-  // Missing, or owned by another user: another folder is used.
+  CHECK(refusal().find("of this user alone") != std::string::npos);
+  // Not there, or somebody else's: another one is taken.
   const std::string other = "/tmp/plait-" + std::to_string(geteuid());
   CHECK(private_folder([](const char*) -> const char* { return nullptr; }) == other);
   CHECK(private_folder([](const char*) { return "/nowhere"; }) == other);
