@@ -1,4 +1,5 @@
-// How a global batch is shared: global = micro * accumulation * data, and any two of the first three give the third.
+// How a global batch is divided: global = micro * accumulation * data, where any two of the first
+// three determine the third.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +10,26 @@
 
 namespace plait::topology {
 
-// Samples of a step, samples of a micro-batch, micro-batches of a step on each rank. 0: to be found.
+// Samples of a step, samples of a micro-batch, micro-batches of a step on each rank. 0: to be
+// derived.
 struct Batch {
   int64_t global = 0, micro = 0, accumulation = 0;
   bool operator==(const Batch&) const = default;
 };
 
-// What keeps `batch` from being shared by `data` (>= 1) replicas. All three zero, or one below zero, is a fault, too.
+// The reasons why `batch` cannot be divided between `data` (>= 1) replicas. All three zero, or one
+// below zero, is a fault, too.
 std::vector<TopologyError> check_batch(const Batch& batch, int64_t data);
-// The same for batch.eval, the samples of a pass of an evaluation over all replicas. 0: to be found, which is always possible.
+// The same for batch.eval, the samples of one evaluation batch over all replicas. 0: to be derived,
+// which is always possible.
 std::vector<TopologyError> check_eval(int64_t eval, int64_t data);
-// The batch with the missing numbers filled in. Global alone: one micro-batch. Micro alone: one micro-batch for each replica.
+// The batch with the missing numbers filled in. Only global given: one micro-batch. Only micro
+// given: one micro-batch per replica.
 // Errors: PLAIT_ERR_CONFIG with the faults above.
 Batch solve_batch(const Batch& batch, int64_t data);
 
-// The rows of the global batch that replica `data` of `replicas` computes in micro-batch `micro`: each replica has one
-// contiguous share, cut into micro-batches in order. A solved batch.
+// The rows of the global batch that replica `data` of `replicas` computes in micro-batch `micro`:
+// each replica has one contiguous shard, divided into micro-batches in order. For a solved batch.
 Range rows(const Batch& batch, int32_t replicas, int32_t data, int64_t micro);
 
 }  // namespace plait::topology

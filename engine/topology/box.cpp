@@ -31,7 +31,8 @@ bool intersect(const Box& a, const Box& b, Box& both) {
 }
 
 void subtract(const Box& from, const Box& hole, std::vector<Box>& rest) {
-  // Cuts off what lies before and behind the hole, one dimension after the other; what is left in the end is the hole.
+  // Splits off the parts before and after the hole, one dimension after the other; the remainder is
+  // the hole.
   Box left = from;
   for (size_t d = 0; d < from.extent.size(); ++d) {
     const int64_t before = hole.offset[d] - left.offset[d];
@@ -52,7 +53,7 @@ void subtract(const Box& from, const Box& hole, std::vector<Box>& rest) {
 
 namespace {
 
-// `at` is fixed in the dimensions before d; `range` counts inside of what is left.
+// `at` is fixed in the dimensions before d; `range` counts inside the remaining dimensions.
 void cut_flat(const Box& box, Box at, size_t d, Range range, std::vector<Box>& out) {
   if (range.empty()) return;
   if (d == box.extent.size()) return out.push_back(std::move(at));

@@ -1,7 +1,8 @@
-// The grid of ranks: where a rank stands and with whom it talks.
+// The grid of ranks: the coordinates of a rank and the groups in which it communicates.
 //
-// P pipeline, D data, T tensor: sizes of the grid; P * D * T ranks, numbered (pipeline * D + data) * T + tensor. Tensor varies
-// fastest, so that tensor neighbours, who talk most, share a host. A value, any thread.
+// P pipeline, D data, T tensor: sizes of the grid; P * D * T ranks, numbered (pipeline * D + data)
+// * T + tensor. Tensor varies fastest, so that the ranks of a tensor group, which communicate most,
+// share a host. Value type; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +16,27 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-// Why ranks form a group: what differs between its members.
+// The kind of a group: the coordinates in which its members differ.
 enum class Axis {
   kTensor,    // tensor differs: shards of the same layers
   kData,      // data differs: replicas of the same shards
   kPipeline,  // pipeline differs: the stages of one replica, in order
   kEnds,      // first and last stage of one replica: an embedding tied to the output layer
-  kModel,     // pipeline and tensor differ: all that one replica is made of
-  kWorld,     // everybody
+  kModel,     // pipeline and tensor differ: all ranks of one replica
+  kWorld,     // all ranks
 };
 inline constexpr Axis kAxes[] = {Axis::kTensor, Axis::kData,  Axis::kPipeline,
                                  Axis::kEnds,   Axis::kModel, Axis::kWorld};
 const char* axis_name(Axis axis);  // "tensor", ..., "world"
 
-// Ranks that act together. Members ascend; their order is the order of a reduction, the same on every rank.
+// Ranks that communicate. Members ascend; their order is the order of a reduction, the same on
+// every rank.
 struct ProcessGroup {
   Axis axis = Axis::kWorld;
-  int32_t index = 0;  // among the groups of its axis, by lowest member
+  int32_t index = 0;  // among the groups of its axis, ordered by lowest member
   std::vector<int32_t> members;
   int32_t size() const { return static_cast<int32_t>(members.size()); }
-  // Where `rank` stands among the members; -1 when it is none.
+  // Index of `rank` among the members; -1 if it is not a member.
   int32_t position(int32_t rank) const;
   std::string name() const;  // "data.3"
   bool operator==(const ProcessGroup&) const = default;
@@ -53,19 +55,22 @@ class Grid {
   int32_t tensor() const { return tensor_; }
   int32_t ranks() const { return pipeline_ * data_ * tensor_; }
 
-  // Both ways. Errors: PLAIT_ERR_INVALID outside of the grid.
+  // Conversions in both directions. Errors: PLAIT_ERR_INVALID outside the grid.
   Coordinates at(int32_t rank) const;
   int32_t rank(const Coordinates& at) const;
 
-  // How many groups an axis has, and the members of one. Errors: PLAIT_ERR_INVALID for an index outside.
+  // The number of groups of an axis, and the members of one. Errors: PLAIT_ERR_INVALID for an index
+  // out of range.
   int32_t groups(Axis axis) const;
   ProcessGroup group(Axis axis, int32_t index) const;
-  // The groups of one rank in the order of kAxes. A stage that is neither first nor last has no group of ends.
+  // The groups of one rank in the order of kAxes. A stage that is neither first nor last has no
+  // group of ends.
   std::vector<ProcessGroup> groups_of(int32_t rank) const;
-  // Every group, in an order that is the same on all ranks: each rank makes those it belongs to, in this order.
+  // Every group, in the same order on all ranks: each rank creates the groups it belongs to in this
+  // order.
   std::vector<ProcessGroup> all_groups() const;
-  // The ranks that hold a parameter tied between `stages` (pipeline coordinates, any order, repeats allowed), ascending, for
-  // the replica and shard of `at`.
+  // The ranks that hold a parameter tied between `stages` (pipeline coordinates, any order,
+  // repetitions allowed), ascending, for the replica and shard of `at`.
   std::vector<int32_t> tied(const std::vector<int32_t>& stages, const Coordinates& at) const;
 
   bool operator==(const Grid&) const = default;

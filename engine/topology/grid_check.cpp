@@ -21,7 +21,7 @@ std::string text(const GridSizes& s) {
          ", tensor = " + number(s.tensor);
 }
 
-// How far `to` is from `from`, as the header orders it.
+// The distance from `from` to `to`, ordered as described in the header.
 auto distance(const GridSizes& from, const GridSizes& to) {
   const bool pipeline = from.pipeline != to.pipeline, data = from.data != to.data,
              tensor = from.tensor != to.tensor;
@@ -106,10 +106,10 @@ std::vector<TopologyError> check_sizes(const GridSizes& sizes) {
   std::vector<TopologyError> errors;
   const auto check = [&](const char* key, int64_t size) {
     if (size >= 1 && size <= kMaxRanks) return;
-    errors.push_back(
-        {std::string("topology.") + key,
-         number(size) + " ranks, expected 1 to " + number(kMaxRanks),
-         size < 1 ? "use 1 where nothing is split" : "use " + number(kMaxRanks) + " or less"});
+    errors.push_back({std::string("topology.") + key,
+                      number(size) + " ranks, expected 1 to " + number(kMaxRanks),
+                      size < 1 ? "use 1 for an axis that is not used"
+                               : "use " + number(kMaxRanks) + " or less"});
   };
   check("pipeline", sizes.pipeline);
   check("data", sizes.data);

@@ -27,8 +27,9 @@ bool lies_inside(const Box& box, const Extent& shape) {
 
 void check_members(const ExtentSplit& split, const std::vector<int32_t>& members) {
   if (static_cast<size_t>(split.members()) != members.size())
-    fail_invalid(strf("[topology] a cut for %d members given to a group of %zu; cut for the group",
-                      split.members(), members.size()));
+    fail_invalid(
+        strf("[topology] a split over %d members does not fit a group of %zu; split over the group",
+             split.members(), members.size()));
 }
 
 }  // namespace
@@ -42,8 +43,9 @@ std::vector<Shard> tensor_shards(const Extent& shape, int32_t dimension, const E
   check_members(split, members);
   const size_t d = static_cast<size_t>(dimension);
   if (d >= shape.size() || shape[d] != split.extent())
-    fail_invalid(strf("[topology] a cut of %lld elements does not fit dimension %d of a tensor %s",
-                      static_cast<long long>(split.extent()), dimension, text(shape).c_str()));
+    fail_invalid(
+        strf("[topology] a split of %lld elements does not fit dimension %d of a tensor %s",
+             static_cast<long long>(split.extent()), dimension, text(shape).c_str()));
   for (size_t i = 0; i < shards.size(); ++i) {
     const Range range = split.range(static_cast<int32_t>(i));
     shards[i].box.offset[d] = range.begin;
@@ -72,7 +74,7 @@ ShardLayout::ShardLayout(Extent shape, std::vector<Shard> shards)
     if (!lies_inside(shard.box, shape_) || shard.flat.begin < 0 ||
         (!shard.flat.empty() && shard.flat.end > elements(shard.box)))
       fail_invalid(strf(
-          "[topology] rank %d holds %s, elements %lld to %lld, which is not inside of a tensor %s",
+          "[topology] rank %d holds %s, elements %lld to %lld, which is not inside a tensor %s",
           shard.rank, text(shard.box).c_str(), static_cast<long long>(shard.flat.begin),
           static_cast<long long>(shard.flat.end), text(shape_).c_str()));
     for (Box& box : flat_boxes(shard.box, shard.flat)) shard_boxes_.push_back({i, std::move(box)});

@@ -1,7 +1,7 @@
-// Which rank holds which part of a tensor, and what must be copied when a layout becomes another one: loading a checkpoint
-// under another grid, gathering a parameter, moving between ZeRO stages.
+// The part of a tensor that each rank holds, and the copies needed to change the layout: loading a
+// checkpoint under another grid, gathering a parameter, moving between ZeRO stages.
 //
-// A part is a box (what tensor parallelism cut out) and a flat range inside of it (what ZeRO cut out of that). Parts may
+// A part is a box (made by tensor parallelism) and a flat range inside it (made by ZeRO). Parts may
 // overlap: replicas.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace plait::topology {
 
-// One rank's part, in memory from flat.begin on without holes.
+// One rank's part, stored contiguously from flat.begin on.
 struct Shard {
   int32_t rank = 0;
   Box box;     // in the coordinates of the whole tensor
@@ -22,28 +22,30 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-// The cut of a tensor along `dimension` over `members`: a shard each, empty ones too. dimension = -1: everybody has it all, and
-// `cut` is not looked at. Errors: PLAIT_ERR_INVALID when the cut is of another extent or size of group.
+// The split of a tensor along `dimension` over `members`: one shard each, possibly empty. dimension
+// = -1: replicated, and `split` is ignored. Errors: PLAIT_ERR_INVALID if the split has another
+// extent or group size.
 std::vector<Shard> tensor_shards(const Extent& shape, int32_t dimension, const ExtentSplit& split,
                                  const std::vector<int32_t>& members);
-// A shard cut further over a data group whose members all hold it: its box lies from element `at` on in a flat segment, and
-// `cut` cuts the segment. A shard each, empty ones too; the memory of a part begins max(0, cut begin - at) into the box.
+// A shard split further over a data group whose members all hold it: its box starts at element `at`
+// of a flat segment, and `split` splits the segment. One shard each, possibly empty; the memory of
+// a part begins max(0, split begin - at) into the box.
 std::vector<Shard> flat_shards(const Shard& shard, int64_t at, const ExtentSplit& split,
                                const std::vector<int32_t>& members);
 
 class ShardLayout {
  public:
-  // Errors: PLAIT_ERR_INVALID when a shard does not lie inside of `shape`.
+  // Errors: PLAIT_ERR_INVALID if a shard is not inside `shape`.
   ShardLayout(Extent shape, std::vector<Shard> shards);
   const Extent& shape() const { return shape_; }
   const std::vector<Shard>& shards() const { return shards_; }
-  // A shard as boxes of the tensor: one record of a checkpoint each.
+  // A shard as boxes of the tensor, each one record of a checkpoint.
   struct ShardBox {
     size_t shard;  // index into shards()
     Box box;
   };
   const std::vector<ShardBox>& shard_boxes() const { return shard_boxes_; }
-  // The ranks that hold some of `wanted`, ascending, each once.
+  // The ranks that hold elements of `wanted`, ascending, each once.
   std::vector<int32_t> holders(const Box& wanted) const;
 
  private:
@@ -52,22 +54,24 @@ class ShardLayout {
   std::vector<ShardBox> shard_boxes_;  // by shard
 };
 
-// Elements that go from one shard to another.
+// Elements to be copied from one shard to another.
 struct ShardCopy {
   size_t from, to;  // indices into the shards of the two layouts
   Box box;          // in the coordinates of the whole tensor
 };
 
-// What `to.shards()[shard]` needs, each element once: of its own rank's parts first, then of the holders from its own place on
-// around, so that replicas share the work. `what` names the tensor. Errors: PLAIT_ERR_INVALID when the shapes differ;
-// PLAIT_ERR_DATA when an element is held by nobody.
+// The copies that fill `to.shards()[shard]`, each element once: from parts of its own rank first,
+// then from the holders in cyclic order starting at its own position, so that replicas share the
+// work. `what` names the tensor. Errors: PLAIT_ERR_INVALID if the shapes differ; PLAIT_ERR_DATA if
+// no rank holds an element.
 std::vector<ShardCopy> copies_to(const ShardLayout& from, const ShardLayout& to, size_t shard,
                                  const std::string& what);
 // The same for every shard.
 std::vector<ShardCopy> copies(const ShardLayout& from, const ShardLayout& to,
                               const std::string& what);
 
-// A copy as runs of memory: `count` elements from element `from` of one shard's memory to element `to` of the other's.
+// A copy as runs of memory: `count` elements from element `from` of one shard's memory to element
+// `to` of the other's.
 struct MemoryRun {
   int64_t from, to, count;
 };

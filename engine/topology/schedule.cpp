@@ -21,7 +21,7 @@ void check_numbers(const PipelineShape& shape, int64_t micro_batches) {
     if (value < 1)
       errors.push_back({key, "found " + std::to_string(value) + ", expected 1 or more", hint});
   };
-  positive("topology.pipeline", shape.ranks, "use 1 where nothing is split");
+  positive("topology.pipeline", shape.ranks, "use 1 for an axis that is not used");
   positive("topology.virtual_stages", shape.chunks, "use 1 for one stage on each rank");
   positive("batch.accumulation", micro_batches, "a step needs a micro-batch");
   raise_if_any(errors);
@@ -59,7 +59,8 @@ std::vector<Action> actions_of(const Schedule& s, int32_t rank) {
   return {};
 }
 
-// Calls change(chunk, +1) where a rank begins to hold a micro-batch and change(chunk, -1) where it ends.
+// Calls change(chunk, +1) when a rank begins to hold a micro-batch and change(chunk, -1) when it
+// stops.
 template <class Change>
 void walk_live(const Schedule& schedule, int32_t rank, const Change& change) {
   const ActionKind last =

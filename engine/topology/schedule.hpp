@@ -1,7 +1,9 @@
-// Pipeline schedules: in which order each rank computes what. A schedule is data, made by pure functions; simulate.hpp says what
-// it costs, picture.hpp draws it, the runtime walks along it.
+// Pipeline schedules: the order of computations on each rank. A schedule is data, made by pure
+// functions; simulate.hpp computes its cost, schedule_svg.hpp draws it, and the runtime executes
+// it.
 //
-// P ranks along the pipeline, V chunks on each, S = P * V stages (stages.hpp), M micro-batches of a step on each replica.
+// P ranks along the pipeline, V chunks on each, S = P * V stages (stages.hpp), M micro-batches of a
+// step on each replica.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +16,9 @@
 
 namespace plait::topology {
 
-// What is computed. Where the backward pass is split (Qi et al. 2023), kBackward makes the gradients of a stage's inputs, which
-// the stage before waits for, and kBackwardWeight those of its weights, for which nobody waits. Else kBackward makes both.
+// The kind of computation. If the backward pass is split (Qi et al. 2023), kBackward computes the
+// gradients of a stage's inputs, which the previous stage waits for, and kBackwardWeight those of
+// its weights, for which no stage waits. Else kBackward computes both.
 enum class ActionKind : uint8_t { kForward, kBackward, kBackwardWeight };
 char action_letter(ActionKind kind);  // F, B, W
 
@@ -29,32 +32,39 @@ struct Action {
 enum class ScheduleKind {
   kForwardOnly,  // evaluation: no backward pass
   kGPipe,        // all forward, then all backward (Huang et al. 2019). Holds M micro-batches
-  k1F1B,  // one forward, one backward in turn (Narayanan et al. 2019). Rank p holds P - p at most; idle as long as GPipe
-  kInterleaved,  // 1F1B over V chunks (Narayanan et al. 2021): 1/V of the idle time, V times the messages, more held
-  kZeroBubble,  // ZB-H1 (Qi et al. 2023): weight gradients fill the gaps of 1F1B; a rank holds P at most
+  // one forward, one backward in turn (Narayanan et al. 2019). Rank p holds at most P - p; idle
+  // time as GPipe
+  k1F1B,
+  // 1F1B over V chunks (Narayanan et al. 2021): 1/V of the idle time, V times the messages, more
+  // held
+  kInterleaved,
+  // ZB-H1 (Qi et al. 2023): weight gradients fill the gaps of 1F1B; a rank holds at most P
+  kZeroBubble,
 };
 const char* schedule_name(
     ScheduleKind method);  // "forward", "gpipe", "1f1b", "interleaved", "zero_bubble"
-// Errors: PLAIT_ERR_CONFIG, names topology.schedule and the nearest name.
+// Errors: PLAIT_ERR_CONFIG naming topology.schedule and the nearest name.
 ScheduleKind schedule_kind_named(std::string_view name);
 
 struct Schedule {
   ScheduleKind method = ScheduleKind::k1F1B;
   PipelineShape shape;
   int32_t micro_batches = 1;                 // M
-  bool split_backward = false;               // B and W are apart
+  bool split_backward = false;               // B and W are separate actions
   std::vector<std::vector<Action>> actions;  // of each rank, in order
 };
 
-// The schedule of a method. Within a chunk, micro-batches ascend in every kind of action, in every method: gradients are summed
-// in the same order whatever the schedule, and what a chunk holds is a window of micro-batches, so micro-batch m can keep its
-// activations in slot m % peak. Errors: PLAIT_ERR_CONFIG when V is not 1 where a method has no chunks, a number is below 1, or
-// there would be more than kMaxActions actions.
+// The schedule of a method. Within a chunk, micro-batches ascend in every kind of action, in every
+// method: gradients are summed in the same order whatever the schedule, and the micro-batches held
+// by a chunk form a window, so micro-batch m can keep its activations in slot m % peak. Errors:
+// PLAIT_ERR_CONFIG if V is not 1 for a method without chunks, a number is below 1, or there would
+// be more than kMaxActions actions.
 Schedule make_schedule(ScheduleKind method, const PipelineShape& shape, int64_t micro_batches);
 inline constexpr int64_t kMaxActions = 1 << 24;
 
-// What travels between stages: outputs of `stage` to the next stage after F, gradients of the inputs of `stage` to the stage
-// before after B. Between chunks of one rank (P = 1) from = to, and nothing needs to be sent.
+// A message between stages: outputs of `stage` to the next stage after F, gradients of the inputs
+// of `stage` to the previous stage after B. Between chunks of one rank (P = 1) from = to, and
+// nothing needs to be sent.
 struct Message {
   ActionKind kind = ActionKind::kForward;  // kForward or kBackward
   int32_t stage = 0;                       // the sender's
@@ -62,15 +72,16 @@ struct Message {
   int32_t from = 0, to = 0;  // ranks along the pipeline
   bool operator==(const Message&) const = default;
 };
-// What an action waits for from another stage, and what it hands on when it is done.
+// The message that an action waits for, and the message that it sends when it is done.
 std::optional<Message> received_by(const Schedule& schedule, int32_t rank, const Action& action);
 std::optional<Message> sent_by(const Schedule& schedule, int32_t rank, const Action& action);
 
-// Throws PLAIT_ERR_INVALID unless every rank has each of its (chunk, kind, micro-batch) once: for schedules made elsewhere.
+// Throws PLAIT_ERR_INVALID unless every rank has each of its (chunk, kind, micro-batch) exactly
+// once: for schedules made elsewhere.
 void check_complete(const Schedule& schedule);
 
-// How many micro-batches a rank holds activations of at most: from the start of F to the end of B, or of W where the backward
-// pass is split. Of all chunks together, and of each chunk.
+// The maximal number of micro-batches whose activations a rank holds: from the start of F to the
+// end of B, or of W if the backward pass is split. For all chunks together, and for each chunk.
 struct LiveMicroBatches {
   int32_t peak = 0;
   std::vector<int32_t> of_chunk;

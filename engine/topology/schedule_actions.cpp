@@ -10,7 +10,8 @@ struct Pass {
   int32_t chunk, micro;
 };
 
-// The order in which (chunk, micro-batch) go through a rank: group by group, within a group chunk by chunk.
+// The order in which (chunk, micro-batch) pass through a rank: group by group, within a group chunk
+// by chunk.
 std::vector<Pass> grouped(const PipelineShape& shape, int32_t micro_batches,
                           const ExtentSplit& groups, bool backward) {
   std::vector<Pass> order;
@@ -24,7 +25,8 @@ std::vector<Pass> grouped(const PipelineShape& shape, int32_t micro_batches,
   return order;
 }
 
-// `ahead` forward passes, then one forward and one backward in turn, then the backward passes that are left.
+// `ahead` forward passes, then alternately one forward and one backward, then the remaining
+// backward passes.
 std::vector<Action> in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backward,
                             size_t ahead) {
   std::vector<Action> actions;

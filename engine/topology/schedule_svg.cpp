@@ -14,7 +14,7 @@ namespace {
 constexpr double kLeft = 70, kTop = 64, kRow = 30, kBox = 24, kRight = 150, kBottom = 40;
 constexpr double kDigit = 6.5;  // width of a digit in a box
 
-// Colours that people with any colour vision tell apart (Okabe and Ito 2008): sky blue, orange, green.
+// Colours that are distinct with any colour vision (Okabe and Ito 2008): sky blue, orange, green.
 constexpr std::array<std::array<int, 3>, 3> kColours = {
     {{86, 180, 233}, {230, 159, 0}, {0, 158, 115}}};
 constexpr std::array<const char*, 3> kMeaning = {"forward", "backward", "weight gradients"};
@@ -144,7 +144,7 @@ class Picture {
       text(x + w / 2, y + 16, "middle", label, " font-size=\"11\" pointer-events=\"none\"");
   }
 
-  // Ticks at 1, 2 or 5 times a power of ten, some ten of them.
+  // Ticks at 1, 2 or 5 times a power of ten, about ten of them.
   void axis(double y) {
     if (timeline_.total <= 0) return;
     const double rough = timeline_.total / 10, power = std::pow(10, std::floor(std::log10(rough)));
@@ -176,7 +176,8 @@ std::string draw_svg(const Schedule& schedule, const Timeline& timeline,
   bool same = !schedule.actions.empty() && timeline.spans.size() == schedule.actions.size();
   for (size_t r = 0; same && r < schedule.actions.size(); ++r)
     same = timeline.spans[r].size() == schedule.actions[r].size();
-  if (!same) fail_invalid("[topology] the timeline is not one of this schedule; simulate it first");
+  if (!same)
+    fail_invalid("[topology] the timeline does not belong to this schedule; simulate it first");
   return Picture(schedule, timeline, options).draw_svg();
 }
 

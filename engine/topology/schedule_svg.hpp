@@ -1,5 +1,6 @@
-// Draws a simulated schedule as SVG: a row for each rank, a box for each action with its micro-batch in it, colours by kind and
-// shades by chunk, the idle share and what is held beside the row, a legend and a time axis. Text alone, no dependency.
+// Draws a simulated schedule as SVG: a row for each rank, a box for each action with its
+// micro-batch in it, colours by kind and shades by chunk, idle share and held micro-batches beside
+// the row, a legend and a time axis. Plain text, no dependency.
 #pragma once
 
 #include <string>
@@ -10,13 +11,14 @@ namespace plait::topology {
 
 struct SvgOptions {
   std::string title;  // "" : the schedule's name and sizes
-  std::string unit;   // of the times: "ms"; "" : none is written
+  std::string unit;   // of the times: "ms"; "": no unit is written
   double width =
       1100;  // of the rows in pixels, at least; grows with the number of actions up to kMaxSvgWidth
 };
 inline constexpr double kMaxSvgWidth = 8000;
 
-// `timeline` is of `schedule`. Any text in the options is escaped. Errors: PLAIT_ERR_INVALID when the two do not match.
+// `timeline` belongs to `schedule`. Any text in the options is escaped. Errors: PLAIT_ERR_INVALID
+// if the two do not match.
 std::string draw_svg(const Schedule& schedule, const Timeline& timeline,
                      const SvgOptions& options = {});
 

@@ -35,16 +35,16 @@ class Simulator {
     }
     if (std::string text = waiting(); !text.empty())
       fail_invalid("[topology] schedule '" + std::string(schedule_name(schedule_.method)) +
-                   "' stops for ever: " + text + "; reorder its actions");
+                   "' deadlocks: " + text + "; reorder its actions");
     std::stable_sort(timeline_.transfers.begin(), timeline_.transfers.end(),
                      [](const Transfer& a, const Transfer& b) { return a.used < b.used; });
     return std::move(timeline_);
   }
 
  private:
-  using Times = std::array<std::vector<double>, 3>;  // by kind: of stage * M + micro-batch
+  using Times = std::array<std::vector<double>, 3>;  // by kind: index stage * M + micro-batch
 
-  // What an action waits for: another action and the rank that runs it.
+  // The dependency of an action: another action and the rank that runs it.
   struct Need {
     int32_t rank;
     Action action;
@@ -69,7 +69,7 @@ class Simulator {
     return all;
   }
 
-  // Runs the rank's next action; false when there is none or it must wait.
+  // Runs the rank's next action; false if there is none or it must wait.
   bool step(int32_t rank) {
     const size_t r = static_cast<size_t>(rank);
     std::vector<Span>& spans = timeline_.spans[r];
@@ -130,8 +130,7 @@ void check_times(const Schedule& schedule, const Durations& times, double transf
   bool same = times.size() == schedule.actions.size();
   for (size_t r = 0; same && r < times.size(); ++r)
     same = times[r].size() == schedule.actions[r].size();
-  if (!same)
-    fail_invalid("[topology] durations do not match the schedule; one an action is needed");
+  if (!same) fail_invalid("[topology] durations do not match the schedule; each action needs one");
   const auto good = [](double t) { return t >= 0 && !std::isinf(t); };
   const auto both = [&](const Duration& d) {
     return good(d.total) && good(d.sent) && d.sent <= d.total;
@@ -140,8 +139,8 @@ void check_times(const Schedule& schedule, const Durations& times, double transf
   for (const auto& rank : times) all_good = all_good && std::all_of(rank.begin(), rank.end(), both);
   if (!all_good)
     fail_invalid(
-        "[topology] a duration is negative or not finite, or shorter than until its message "
-        "leaves; expected 0 or more");
+        "[topology] a duration is negative or not finite, or its message leaves after its end"
+        "; expected 0 or more");
 }
 
 void measure_idle(Timeline& t) {
@@ -158,7 +157,7 @@ void measure_idle(Timeline& t) {
 }
 
 void measure_links(Timeline& t) {
-  // +1 where a message leaves, -1 where it is used; at the same time the leaving one counts first.
+  // +1 when a message leaves, -1 when it is used; at equal times, departures count first.
   using Event = std::tuple<double, int>;
   std::map<std::tuple<int32_t, int32_t, ActionKind>, std::vector<Event>> events;
   for (const Transfer& transfer : t.transfers) {

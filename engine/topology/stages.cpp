@@ -18,7 +18,8 @@ void check_counts(int64_t layers, const PipelineShape& shape) {
                    "found " + std::to_string(shape.chunks) + ", expected 1 or more",
                    "use 1 for one stage on each rank"}});
   if (layers < 1)
-    raise_if_any({{"topology.pipeline", "there is no layer to make a stage of", "add layers"}});
+    raise_if_any(
+        {{"topology.pipeline", "there are no layers to divide into stages", "add layers"}});
   GridRequest request;
   request.sizes.pipeline = shape.ranks;
   request.layers = layers;
@@ -26,7 +27,7 @@ void check_counts(int64_t layers, const PipelineShape& shape) {
   raise_if_any(check_grid(request));
 }
 
-// cost(a, b) of layers [a, b), from sums in front of each layer.
+// cost(a, b) of layers [a, b), from prefix sums.
 class Sums {
  public:
   explicit Sums(const std::vector<double>& costs) : sums_(costs.size() + 1, 0) {
@@ -40,7 +41,8 @@ class Sums {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The smallest possible cost of the heaviest stage: best[k] is that of the layers from k on in s stages.
+// The smallest possible cost of the heaviest stage: best[k] is that of the layers from k on in s
+// stages.
 double min_max_cost(const Sums& cost, size_t layers, size_t stages) {
   std::vector<double> best(layers + 1, kNever);
   best[layers] = 0;
@@ -76,11 +78,11 @@ std::vector<Range> stages_by_cost(const std::vector<double>& costs, const Pipeli
   if (std::isinf(cost(0, layers)))
     fail_invalid("[topology] the costs of the layers add up to infinity; use a larger unit");
   const double limit = min_max_cost(cost, layers, stages);
-  // A power of two, so that scaling rounds nothing; squares of what is scaled do not overflow.
+  // A power of two, so that scaling does not round; squares of scaled values do not overflow.
   const int scale = limit > 0 ? -std::ilogb(limit) : 0;
 
-  // Again, with that limit: squares[s][a] is the smallest sum of squares of the layers from a on in s stages, and end[s][a]
-  // where the first of these ends.
+  // Second pass with that limit: squares[s][a] is the smallest sum of squares of the layers from a
+  // on in s stages, and end[s][a] the end of the first of these stages.
   std::vector<std::vector<double>> squares(stages + 1, std::vector<double>(layers + 1, kNever));
   std::vector<std::vector<size_t>> end(stages + 1, std::vector<size_t>(layers + 1, 0));
   squares[0][layers] = 0;
@@ -120,7 +122,7 @@ std::vector<Range> stages_explicit(const std::vector<int64_t>& layers_of_stage, 
   std::vector<Range> out;
   int64_t at = 0;
   for (const int64_t count : layers_of_stage) {
-    // A number beyond what is left cannot be right, and adding it could wrap around.
+    // A number beyond the remaining layers is wrong, and adding it could wrap around.
     if (count < 1 || count > layers)
       errors.push_back({key,
                         "stage " + std::to_string(out.size()) + " has " + std::to_string(count) +

@@ -1,8 +1,9 @@
-// Which layers make which stage of the pipeline.
+// Assigns layers to the stages of the pipeline.
 //
-// L layers, P ranks along the pipeline, V chunks on each, S = P * V stages. Stage s is chunk s / P of rank s % P, so that data
-// that leaves the last rank comes back to the first one with the next chunk (Narayanan et al. 2021, section 2.2.2). Every stage
-// has one layer or more; its layers are neighbours.
+// L layers, P ranks along the pipeline, V chunks on each, S = P * V stages. Stage s is chunk s / P
+// of rank s % P, so that data leaving the last rank returns to the first one with the next chunk
+// (Narayanan et al. 2021, section 2.2.2). Every stage has at least one layer; its layers are
+// adjacent.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,16 @@ struct PipelineShape {
   bool operator==(const PipelineShape&) const = default;
 };
 
-// The layers [begin, end) of each stage, in order. Errors of all: PLAIT_ERR_CONFIG, with the keys and the nearest valid choice.
+// The layers [begin, end) of each stage, in order. Errors of all: PLAIT_ERR_CONFIG with the keys
+// and the nearest valid choice.
 
-// As many each; where P * V does not divide L, the first stages have one more.
+// Equal numbers; if P * V does not divide L, the first stages have one more.
 std::vector<Range> stages_by_count(int64_t layers, const PipelineShape& shape);
-// The heaviest stage is as light as can be (exact, in O(S L^2)); among such partitions the one with the smallest sum of squares,
-// then the one whose first stages are shorter. Costs: one a layer, in any unit, finite and not negative.
+// Minimises the cost of the heaviest stage (exact, in O(S L^2)); among such partitions chooses the
+// smallest sum of squares, then the one whose first stages are shorter. Costs: one per layer, in
+// any unit, finite and not negative.
 std::vector<Range> stages_by_cost(const std::vector<double>& costs, const PipelineShape& shape);
-// As the user says: how many layers each stage has.
+// As set by the user: the number of layers of each stage.
 std::vector<Range> stages_explicit(const std::vector<int64_t>& layers_of_stage, int64_t layers,
                                    const PipelineShape& shape);
 

@@ -1,5 +1,6 @@
-// What is wrong with a layout: a key of the configuration, what was found and expected, and what to do. Checks return all
-// faults at once; who knows where a key was set (engine/plan) turns them into problems with a place.
+// A fault of a layout: a key of the configuration, what was found and expected, and what to do.
+// Checks return all faults at once; engine/plan, which knows where a key was set, turns them into
+// problems with a position.
 #pragma once
 
 #include <string>
@@ -14,7 +15,8 @@ struct TopologyError {
   std::string text() const { return "[topology] " + key + ": " + message + "; " + hint; }
 };
 
-// Throws PLAIT_ERR_CONFIG with the texts of all faults, one a line. Nothing happens when there are none.
+// Throws PLAIT_ERR_CONFIG with the texts of all faults, one per line. Does nothing if there are
+// none.
 void raise_if_any(const std::vector<TopologyError>& errors);
 
 }  // namespace plait::topology

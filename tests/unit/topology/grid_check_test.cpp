@@ -100,10 +100,11 @@ TEST_CASE("grid check: more stages than layers") {
 }
 
 TEST_CASE("grid check: sizes below one, and all faults at once") {
-  CHECK(
-      text(check_grid(request({0, -2, 1}, 8))) ==
-      "[topology] topology.pipeline: 0 ranks, expected 1 to 1048576; use 1 where nothing is split\n"
-      "[topology] topology.data: -2 ranks, expected 1 to 1048576; use 1 where nothing is split");
+  CHECK(text(check_grid(request({0, -2, 1}, 8))) ==
+        "[topology] topology.pipeline: 0 ranks, expected 1 to 1048576; use 1 for an axis that is "
+        "not used\n"
+        "[topology] topology.data: -2 ranks, expected 1 to 1048576; use 1 for an axis that is not "
+        "used");
   GridRequest several = request({4, 3, 1}, 8, 2);
   several.global = 64;
   CHECK(check_grid(several).size() == 3);

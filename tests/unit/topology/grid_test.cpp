@@ -117,10 +117,9 @@ TEST_CASE("grid: a coordinate out of range is named") {
   CHECK_THROWS_WITH(grid.group(Axis::kData, 8),
                     "[topology] there is no group data.8 in the grid pipeline=2 data=1 tensor=4; "
                     "expected 0 to 7");
-  CHECK_THROWS_WITH(
-      Grid(0, 1, 1),
-      "[topology] topology.pipeline: 0 ranks, expected 1 to 1048576; use 1 where nothing "
-      "is split");
+  CHECK_THROWS_WITH(Grid(0, 1, 1),
+                    "[topology] topology.pipeline: 0 ranks, expected 1 to 1048576; use 1 for an "
+                    "axis that is not used");
   CHECK_THROWS_AS(Grid(1, INT64_MIN, 1), plait::Error);
   CHECK_THROWS_AS(Grid(1 << 20, 1 << 20, 1 << 20), plait::Error);
   CHECK(Grid(1 << 10, 1 << 5, 1 << 5).ranks() == 1 << 20);

@@ -73,5 +73,5 @@ TEST_CASE("picture: no time, and another schedule's times") {
   CHECK(none.idle_fraction == 0);
   CHECK(draw_svg(schedule, none).find("nan") == std::string::npos);
   CHECK_THROWS_WITH(draw_svg(make_schedule(ScheduleKind::k1F1B, {3, 1}, 2), none),
-                    "[topology] the timeline is not one of this schedule; simulate it first");
+                    "[topology] the timeline does not belong to this schedule; simulate it first");
 }

@@ -149,8 +149,8 @@ TEST_CASE("schedule: impossible ones name the keys") {
       "use virtual_stages = 1, or schedule = \"interleaved\"");
   CHECK_THROWS_WITH(
       make_schedule(ScheduleKind::k1F1B, {0, 1}, 0),
-      "[topology] topology.pipeline: found 0, expected 1 or more; use 1 where nothing is "
-      "split\n[topology] batch.accumulation: found 0, expected 1 or more; a step needs a "
+      "[topology] topology.pipeline: found 0, expected 1 or more; use 1 for an axis that is not "
+      "used\n[topology] batch.accumulation: found 0, expected 1 or more; a step needs a "
       "micro-batch");
   CHECK_THROWS_AS(make_schedule(ScheduleKind::kInterleaved, {INT32_MAX, INT32_MAX}, INT64_MAX),
                   plait::Error);

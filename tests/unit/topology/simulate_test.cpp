@@ -220,7 +220,7 @@ TEST_CASE("simulate: a schedule that deadlocks names the waiting actions and the
   std::swap(schedule.actions[1][1], schedule.actions[1][2]);  // F0 F1 B0 B1
   CHECK_THROWS_WITH(
       simulate(schedule, durations(schedule, StageCost{})),
-      "[topology] schedule '1f1b' stops for ever: rank 0 at action 1 (B of micro-batch 0 in stage "
+      "[topology] schedule '1f1b' deadlocks: rank 0 at action 1 (B of micro-batch 0 in stage "
       "0) "
       "waits for rank 1 (B of micro-batch 0 in stage 1), rank 1 at action 1 (F of micro-batch 1 in "
       "stage 1) waits for rank 0 (F of micro-batch 1 in stage 0); reorder its actions");
@@ -229,7 +229,7 @@ TEST_CASE("simulate: a schedule that deadlocks names the waiting actions and the
   std::swap(schedule.actions[0][0], schedule.actions[0][1]);
   CHECK_THROWS_WITH(
       simulate(schedule, durations(schedule, StageCost{})),
-      "[topology] schedule 'gpipe' stops for ever: rank 0 at action 0 (B of micro-batch 0 "
+      "[topology] schedule 'gpipe' deadlocks: rank 0 at action 0 (B of micro-batch 0 "
       "in stage 0) waits for rank 0 (F of micro-batch 0 in stage 0); reorder its actions");
 }
 
@@ -239,13 +239,13 @@ TEST_CASE("simulate: bad times are refused") {
   CHECK_THROWS_AS(simulate(schedule, times, -1), plait::Error);
   times[0][0] = std::numeric_limits<double>::quiet_NaN();
   CHECK_THROWS_WITH(simulate(schedule, times),
-                    "[topology] a duration is negative or not finite, or shorter than until its "
-                    "message leaves; expected 0 or more");
+                    "[topology] a duration is negative or not finite, or its message leaves "
+                    "after its end; expected 0 or more");
   times[0][0] = Duration(1, 1.5);
   CHECK_THROWS_WITH(simulate(schedule, times),
-                    "[topology] a duration is negative or not finite, or shorter than until its "
-                    "message leaves; expected 0 or more");
+                    "[topology] a duration is negative or not finite, or its message leaves "
+                    "after its end; expected 0 or more");
   times[0].pop_back();
   CHECK_THROWS_WITH(simulate(schedule, times),
-                    "[topology] durations do not match the schedule; one an action is needed");
+                    "[topology] durations do not match the schedule; each action needs one");
 }

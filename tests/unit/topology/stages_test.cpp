@@ -123,7 +123,7 @@ TEST_CASE("stages: impossible ones name the keys") {
       "each rank");
   CHECK_THROWS_WITH(
       stages_by_count(0, {1, 1}),
-      "[topology] topology.pipeline: there is no layer to make a stage of; add layers");
+      "[topology] topology.pipeline: there are no layers to divide into stages; add layers");
   CHECK_THROWS_AS(stages_by_cost({1, 2}, {1 << 20, 1 << 20}), plait::Error);
   CHECK_THROWS_WITH(stages_by_cost({1, -2}, {2, 1}),
                     "[topology] layer 1 costs -2.0, expected a finite number of 0 or more");
