@@ -19,28 +19,28 @@ constexpr const char* kFooter =
     "First steps: plait new demo --from tiny && plait run demo";
 
 void add_common(CLI::App& app, Context& context) {
-  app.add_flag("--json", context.terminal.json, "results as JSON, a value a line");
-  app.add_option("--data", context.data, "folder where relative data paths are looked for first")
+  app.add_flag("--json", context.terminal.json, "print results as JSON, one value per line");
+  app.add_option("--data", context.data, "folder in which relative data paths are looked up first")
       ->type_name("DIR");
   app.add_option("--plugins", context.plugins,
-                 "plugin file, or a folder of them, searched first; may be repeated")
+                 "plugin file or folder of plugins, searched first; may be repeated")
       ->type_name("PATH")
       ->allow_extra_args(false);
-  app.add_flag("-q,--quiet", context.terminal.quiet, "only results, warnings and errors");
-  app.add_flag("-v,--verbose", context.terminal.verbose, "say more");
-  app.add_flag("-y,--yes", context.yes, "replace what is there without asking");
+  app.add_flag("-q,--quiet", context.terminal.quiet, "print only results, warnings and errors");
+  app.add_flag("-v,--verbose", context.terminal.verbose, "print more");
+  app.add_flag("-y,--yes", context.yes, "replace existing files without asking");
 }
 
 void set_up_verb(CLI::App& verb) {
   verb.fallthrough();
   verb.footer(
-      "Every verb takes --json, --data, --plugins, --quiet, --verbose and --yes, too: see plait "
+      "Every verb also takes --json, --data, --plugins, --quiet, --verbose and --yes: see plait "
       "--help.");
 }
 
 void set_up(CLI::App& app, Context& context) {
   app.fallthrough();
-  app.require_subcommand(0, 1);  // none: told below, with the list of verbs
+  app.require_subcommand(0, 1);  // without a verb, run_app prints the help
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("plait ") + plait_version() + " (ABI " +
                                         std::to_string(plait_abi_version()) + ")");
@@ -87,7 +87,7 @@ int call_verb(Context& context) {
 }  // namespace
 
 int run_app(int argc, char** argv) {
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to be told of
+  signal(SIGXFSZ, SIG_IGN);  // a file over the size limit becomes a reported error
   Context context;
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) words.push_back(shell_quoted(argv[i]));
@@ -97,11 +97,11 @@ int run_app(int argc, char** argv) {
   set_up(app, context);
   try {
     std::vector<std::string> given = plain_words(argc, argv);
-    std::reverse(given.begin(), given.end());  // as CLI11 wants a vector
+    std::reverse(given.begin(), given.end());  // CLI11 expects vectors in reverse order
     app.parse(given);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    // The flag may stand behind the fault, where parsing never came.
+    // The flag may follow the faulty argument, which parsing did not reach.
     for (int i = 1; i < argc; ++i) context.terminal.json |= std::string_view(argv[i]) == "--json";
     return fail(context, kUsage, "cli", 0, usage_text(app, e, argc, argv));
   }

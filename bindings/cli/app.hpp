@@ -1,4 +1,5 @@
-// The command line: parses, calls one verb, turns every failure into a message on stderr and an exit code.
+// The command line: parses arguments, runs one verb, turns every failure into a message on stderr
+// and an exit code.
 #pragma once
 
 namespace plait::cli {

@@ -14,7 +14,7 @@ namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
-// A variable of the environment that changes the experiment: PLAIT__RUN__SEED=1 gives run.seed=1.
+// An environment variable that overrides a value: PLAIT__RUN__SEED=1 gives run.seed=1.
 struct Variable {
   std::string override, text;
 };
@@ -45,7 +45,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-// An experiment that is not there, and what lies beside it with a name like it.
+// The message for a missing experiment, with the nearest name beside it.
 std::string absent_text(const std::string& given) {
   fs::path path = fs::path(given).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -58,7 +58,7 @@ std::string absent_text(const std::string& given) {
   const std::string near = nearest(path.filename().string(), names);
   return "[cli] there is no such file or folder: '" + given + "'" +
          (near.empty() ? "" : ", did you mean '" + (path.parent_path() / near).string() + "'?") +
-         "; plait new NAME makes the folder NAME with an experiment to start from";
+         "; plait new NAME makes a folder with a starter experiment";
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ int exit_code(uint32_t code) {
 
 std::string FileArguments::path() const {
   std::error_code ignored, reason;
-  // What is there but may not be looked at is left to the engine, which says why.
+  // A file that exists but is not accessible is left to the engine, which reports why.
   if (!fs::exists(given, reason) && !reason) throw CliError(kUsage, absent_text(given));
   if (!fs::is_directory(given, ignored)) return given;
   for (const char* name : {"experiment.toml", "run.toml"})
@@ -96,8 +96,8 @@ std::string FileArguments::path() const {
   throw CliError(
       kUsage,
       "[cli] '" + given +
-          "' is a folder without an experiment.toml; name the file, or start one with: plait new " +
-          shell_quoted(given));
+          "' is a folder without an experiment.toml; name the file, or make a starter folder with: "
+          "plait new NAME");
 }
 
 std::vector<std::string> FileArguments::overrides() const {
@@ -118,7 +118,7 @@ Engine Context::open_engine() {
     std::error_code ignored;
     if (!fs::is_directory(data, ignored))
       throw CliError(kUsage, "[cli] --data '" + data +
-                                 "' is no folder; name the one that holds the data files");
+                                 "' is not a folder; name the folder that contains the data files");
     settings.data_folder = fs::absolute(data, ignored);
   }
   return Engine(std::move(settings));
@@ -136,7 +136,7 @@ std::string Context::hint_for(const std::string& line) const {
   std::error_code ignored;
   const std::string folder = data_folder();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
-    return "; PLAIT_DATA is '" + folder + "', which is no folder";
+    return "; PLAIT_DATA is '" + folder + "', which is not a folder";
   const size_t begin = at + std::string_view("no file '").size();
   const fs::path file = line.substr(begin, line.find('\'', begin) - begin);
   std::string sets;
@@ -144,7 +144,7 @@ std::string Context::hint_for(const std::string& line) const {
     for (const SetFile& one : set.files)
       if (file.filename() == one.name)
         sets += (sets.empty() ? "" : " or plait data get ") + std::string(set.name);
-  return sets.empty() ? "" : "; plait data get " + sets + " fetches it";
+  return sets.empty() ? "" : "; plait data get " + sets + " downloads it";
 }
 
 std::string Context::with_hints(const std::string& text) const {
@@ -163,16 +163,16 @@ std::string unbounded_reason(const Json& values) {
   for (const char* key : {"run.steps", "run.epochs"})
     if (const auto at = values.find(key); at != values.end() && at->value("value", 0LL) > 0)
       return "";
-  return "neither run.steps nor run.epochs says how long the run is; set one of them";
+  return "the length of the run is not set; set run.steps or run.epochs";
 }
 
 void add_file(CLI::App& verb, FileArguments& to) {
-  verb.add_option("FILE", to.given, "experiment file, or a folder with an experiment.toml")
+  verb.add_option("FILE", to.given, "experiment file, or a folder that contains an experiment.toml")
       ->required();
   verb.add_option(
       "key=value", to.positional,
-      "values in place of the file's, as in optimizer.learning_rate=0.1; ~key removes one");
-  verb.add_option("--set", to.set, "the same, as an option")
+      "overrides values of the file, as in optimizer.learning_rate=0.1; ~key removes a key");
+  verb.add_option("--set", to.set, "same as key=value (repeatable)")
       ->allow_extra_args(false)
       ->type_name("key=value");
 }

@@ -1,4 +1,4 @@
-// What the verbs share: exit codes, options that stand before or after any verb, and opening an engine with them.
+// Shared by all verbs: exit codes, the common options, and opening an engine with them.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,13 @@ enum Exit : int {
   kOk = 0,
   kFailed = 1,
   kUsage = 2,        // command line or experiment file
-  kEnvironment = 3,  // this machine lacks something: a device, space, a network
-  kInterrupted = 4,  // saved; the run can go on
-  kNumeric = 5,      // stopped because values were not finite
+  kEnvironment = 3,  // something is missing on this machine: a device, disk space, the network
+  kInterrupted = 4,  // saved; the run can be resumed
+  kNumeric = 5,      // stopped at values that are not finite
 };
 int exit_code(uint32_t error_code);  // of a PLAIT_ERR_*
 
-// A failure the command line found itself.
+// A failure detected by the command line itself.
 class CliError : public std::runtime_error {
  public:
   CliError(Exit code, const std::string& text) : std::runtime_error(text), code_(code) {}
@@ -39,11 +39,12 @@ class CliError : public std::runtime_error {
 
 // FILE and its overrides, as most verbs take them.
 struct FileArguments {
-  std::string given;                    // as it was typed; a folder stands for the experiment in it
+  std::string given;                    // as typed; a folder stands for the experiment in it
   std::vector<std::string> positional;  // key=value
   std::vector<std::string> set;         // of --set
   std::string path() const;             // of the file itself
-  // PLAIT__A__B=value of the environment as a.b=value, then --set, then positional: later ones win.
+  // Environment variables PLAIT__A__B=value as a.b=value, then --set, then positional; the later
+  // one wins.
   std::vector<std::string> overrides() const;
 };
 
@@ -56,21 +57,22 @@ class Context {
   std::string command;               // the whole command line, quoted for a shell
   std::vector<std::string> words;    // the same, not quoted
   std::function<int()> run_command;  // the verb that was parsed
-  // Told of the failure that ends the command.
+  // Called with the failure that ends the command.
   std::function<void(uint32_t code, const std::string& text)> on_failure;
 
-  // With the log going to the terminal.
+  // The engine's log goes to the terminal.
   Engine open_engine();
   // --data, else $PLAIT_DATA, else "".
   std::string data_folder() const;
-  // The engine's text of problems with what only the command line knows: variables of the environment, sets that can be fetched.
+  // The engine's problem text plus facts that only the command line knows: environment variables,
+  // data sets that can be downloaded.
   std::string with_hints(const std::string& text) const;
-  // What to add to a line that says a file is missing; "" where it says no such thing.
+  // The hint for a line that reports a missing file; "" for other lines.
   std::string hint_for(const std::string& line) const;
 };
 
-// Why `plait run` would not end, "" where it would: an experiment whose host decides that is fine for the engine. `values`: as an
-// experiment describes them.
+// Why `plait run` would never end; "" if it would. The engine accepts such an experiment because a
+// host may decide when to stop. `values`: as in Experiment::describe().
 std::string unbounded_reason(const Json& values);
 
 // Adds FILE, key=value... and --set to a verb.

@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t kPatience = 1'000'000'000;  // nanoseconds
 
-// A signal handler gets no argument of ours, so these belong to the process.
+// A signal handler has no user argument, so these are global.
 std::atomic<plait_session*> current{nullptr};
 std::atomic<bool> says{true}, debounces{false};
-std::atomic<int64_t> first{0};  // when the first signal came, by the monotonic clock; 0: none has
+std::atomic<int64_t> first{0};  // time of the first signal, monotonic clock; 0: none
 static_assert(std::atomic<plait_session*>::is_always_lock_free &&
                   std::atomic<int64_t>::is_always_lock_free,
-              "a handler may not lock");
+              "a signal handler may not lock");
 
 int64_t now() {
   timespec t;
@@ -37,7 +37,7 @@ void on_signal(int signal) {
   if (const int64_t before = first.load()) {
     if (now() - before >= kPatience) {
       restore_defaults();
-      raise(signal);  // comes when this handler has returned
+      raise(signal);  // delivered when this handler returns
     }
     errno = kept;
     return;
@@ -46,7 +46,7 @@ void on_signal(int signal) {
   if (!debounces) restore_defaults();
   if (plait_session* session = current.load()) plait_session_cancel(session);
   constexpr char kText[] =
-      "\n[cli] stopping after this step and saving; once more to stop at once\n";
+      "\n[cli] finishing this step and saving; press Ctrl-C again to stop at once\n";
   if (signal == SIGINT && says && write(STDERR_FILENO, kText, sizeof kText - 1) < 0) errno = kept;
   errno = kept;
 }

@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM ask a session to stop: it ends the step, saves and returns. The second signal does what it always did.
+// SIGINT and SIGTERM ask a session to stop: it finishes the step, saves and returns. The second
+// signal has its default effect.
 #pragma once
 
 #include <plait/plait.h>
@@ -7,12 +8,13 @@
 namespace plait::cli {
 
 struct InterruptStyle {
-  bool announce = true;  // what is going to happen, on stderr
-  // One of many ranks: the same signal may come twice, from the terminal and from the launcher. A second one within a second is none.
+  bool announce = true;  // print a line on stderr
+  // For one of many ranks: the terminal and the launcher may both deliver the same signal, so a
+  // second one within a second is ignored.
   bool debounce = false;
 };
 
-// While one lives, signals go to its session. One at a time in a process.
+// While it exists, signals go to its session. At most one per process.
 class Interrupt {
  public:
   explicit Interrupt(plait_session* session, InterruptStyle style = {});

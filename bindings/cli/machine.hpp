@@ -11,8 +11,8 @@ struct Machine {
   std::string system;                 // "Linux 6.1.0 x86_64"
   std::string distribution;           // "Debian GNU/Linux 12 (bookworm)", or ""
   std::string cpu;                    // model name, or ""
-  std::vector<std::string> features;  // those that kernels ask for: "avx2", "fma", ...
-  int cores = 0;                      // that this process may use
+  std::vector<std::string> features;  // the ones that kernels check: "avx2", "fma", ...
+  int cores = 0;                      // available to this process
   uint64_t memory = 0;                // bytes installed
 };
 Machine machine();

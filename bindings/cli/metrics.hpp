@@ -7,11 +7,11 @@
 
 namespace plait::cli {
 
-// What plait_session_evaluate() returned, as lines "loss 0.0912", "accuracy 0.9712".
+// Prints the result of plait_session_evaluate() as lines "loss 0.0912", "accuracy 0.9712".
 void show_metrics(Terminal& terminal, const Json& evaluation);
-// A metric as text with the digits that matter; "nan", "inf" or "-inf".
+// A metric as text with its significant digits; "nan", "inf" or "-inf".
 std::string metric_text(double value);
-// A JSON number; NaN and infinity travel as the texts "nan", "inf" and "-inf", as in metrics.ndjson.
+// A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.
 double number(const Json& value);
 Json json_number(double value);
 

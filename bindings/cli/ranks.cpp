@@ -18,7 +18,7 @@ RankInfo rank_info(const Json& job) {
 }
 
 int64_t ranks_of(const Json& experiment) {
-  constexpr int64_t kMost = 1 << 20;  // far more than can be; keeps the product small
+  constexpr int64_t kMost = 1 << 20;  // more than any job has; avoids overflow of the product
   int64_t ranks = 1;
   for (const char* key : {"topology.pipeline", "topology.data", "topology.tensor"})
     if (const auto size = experiment.find(key); size != experiment.end())

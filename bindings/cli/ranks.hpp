@@ -1,4 +1,4 @@
-// Ranks as the verbs see them.
+// Ranks of a job, for the verbs.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,18 +8,18 @@
 
 namespace plait::cli {
 
-// Who this process is among the ranks of a job.
+// The rank of this process.
 struct RankInfo {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
-  std::string source, reason;  // "alone" when nobody has started us as a rank
+  std::string source, reason;  // source "alone": not started by a launcher
   bool alone() const { return source == "alone"; }
 };
 RankInfo rank_info(const Json& job);  // of Job::describe()
 
-// How many ranks an experiment asks for; of Experiment::describe().
+// Number of ranks that an experiment asks for; takes Experiment::describe().
 int64_t ranks_of(const Json& experiment);
 
-// "on this machine, with 2 cores each" for as many ranks.
+// "on this machine, with 2 cores each", for that many ranks.
 std::string cores_for(int64_t ranks);
 
 }  // namespace plait::cli

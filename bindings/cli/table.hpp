@@ -1,4 +1,4 @@
-// Columns of text that line up.
+// Aligned columns of text.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace plait::cli {
 
 class Table {
  public:
-  // One letter a column: 'l' or 'r' for where its text stands.
+  // One letter per column: 'l' or 'r' for its alignment.
   explicit Table(std::string alignment) : alignment_(std::move(alignment)) {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }

@@ -5,8 +5,8 @@ namespace {
 
 // mnist_mlp and mnist_adamw are the examples of those names; a test compares them.
 constexpr const char* kTiny =
-    R"toml(# Made-up samples that can be learned: runs anywhere in a second, and is a place to try things out.
-# `plait bind` shows every key there is, `plait plugins` every layer, loss, optimizer and dataset.
+    R"toml(# A classifier on synthetic samples: runs anywhere in a second, for trying things out.
+# `plait bind` lists every key, `plait plugins` every layer, loss, optimizer and dataset.
 
 [run]
 name = "@NAME@"
@@ -57,7 +57,7 @@ learning_rate = 0.01
 
 constexpr const char* kMnistMlp =
     R"toml(# A multi-layer perceptron that reads handwritten digits: 784-120-84-10.
-# The four files lie in a folder that --data or PLAIT_DATA names; `plait data get mnist` fetches them.
+# `plait data get mnist` downloads the four files; --data or PLAIT_DATA names their folder.
 
 [run]
 name = "@NAME@"
@@ -114,8 +114,8 @@ learning_rate = 0.01
 )toml";
 
 constexpr const char* kMnistAdamw =
-    R"toml(# Four hidden layers of 128, AdamW with a cosine schedule, gradients clipped: 1000 steps of 256 digits.
-# The four files lie in a folder that --data or PLAIT_DATA names; `plait data get mnist` fetches them.
+    R"toml(# Four hidden layers of 128, AdamW, cosine schedule, clipped gradients; 1000 steps of 256.
+# `plait data get mnist` downloads the four files; --data or PLAIT_DATA names their folder.
 
 [run]
 name = "@NAME@"
@@ -173,10 +173,10 @@ schedule = {type = "cosine"}
 )toml";
 
 constexpr const char* kNeedsMnist =
-    "fetch the data first: plait data get mnist, then name its folder with --data";
+    "download the data first: plait data get mnist, then name its folder with --data";
 
 constexpr Template kTemplates[] = {
-    {"tiny", "a small classifier on made-up data; needs nothing, takes a second", kTiny, ""},
+    {"tiny", "a small classifier on synthetic data; needs no files, takes a second", kTiny, ""},
     {"mnist_mlp", "digits with 784-120-84-10 and plain SGD", kMnistMlp, kNeedsMnist},
     {"mnist_adamw", "digits with four hidden layers of 128, AdamW and a cosine schedule",
      kMnistAdamw, kNeedsMnist},

@@ -9,7 +9,7 @@ struct Template {
   const char* name;
   const char* help;
   const char* toml;  // "@NAME@" stands for the run's name
-  const char* next;  // what to do before it can run; "" for nothing
+  const char* next;  // what to do before the first run; "" for nothing
 };
 
 std::span<const Template> templates();

@@ -24,7 +24,14 @@ std::string styled(bool on, const char* code, std::string_view text) {
   return std::string("\033[") + code + "m" + std::string(text) + "\033[0m";
 }
 
-// Who asks for it wants to see it, -q or not.
+// The first line, then the others indented.
+std::string indented(std::string_view text) {
+  std::string all;
+  for (const char c : text) all += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return all;
+}
+
+// PLAIT_EXPLAIN=1 prints even with -q.
 bool explains() {
   const char* wanted = std::getenv("PLAIT_EXPLAIN");
   return wanted && std::string_view(wanted) == "1";
@@ -59,7 +66,7 @@ void Terminal::raw(std::string_view text) {
 }
 
 void Terminal::to_stderr(std::string_view text) {
-  // On a terminal the progress bar may be on this line: wipe it, it comes back by itself.
+  // On a terminal, erase the progress bar that may be on this line; it redraws itself.
   const std::string all = (stderr_terminal_ ? "\r\033[K" : "") + std::string(text) + "\n";
   std::fwrite(all.data(), 1, all.size(), stderr);
 }
@@ -78,10 +85,12 @@ void Terminal::log(uint32_t level, std::string_view text) {
   to_stderr(styled(color_err_, color, word + std::string(text)));
 }
 
+void Terminal::notice(std::string_view text) {
+  if (!silent) to_stderr(indented(text));
+}
+
 void Terminal::error(std::string_view text) {
-  std::string all = styled(color_err_, "31;1", "error:") + " ";
-  for (const char c : text) all += c == '\n' ? std::string("\n  ") : std::string(1, c);
-  to_stderr(all);
+  to_stderr(styled(color_err_, "31;1", "error:") + " " + indented(text));
 }
 
 std::string Terminal::bold(std::string_view text) const { return styled(color_out_, "1", text); }

@@ -1,4 +1,5 @@
-// What goes where: results on stdout (text, or JSON with --json), everything else on stderr. Colour only where a person reads.
+// Output: results go to stdout (text, or JSON with --json), everything else to stderr. Colour is
+// used only on a terminal.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ class Terminal {
   bool json = false;    // --json
   bool quiet = false;   // -q
   int verbose = 0;      // -v
-  bool silent = false;  // nothing but errors: one of many ranks, of which another one speaks
+  bool silent = false;  // errors only: for ranks other than 0
 
   Terminal();
   uint32_t log_level() const;
@@ -23,13 +24,16 @@ class Terminal {
 
   // A line of text on stdout; nothing with --json.
   void line(std::string_view text);
-  // One JSON value as a line on stdout; nothing without --json. Throws nothing; texts that are no UTF-8 are mended.
+  // One JSON value as a line on stdout; nothing without --json. Never throws; invalid UTF-8 is
+  // replaced.
   void record(const Json& value);
-  // A result that is text by nature, as it is.
+  // A result that is plain text, unchanged.
   void raw(std::string_view text);
 
   // A remark on stderr; nothing with -q.
   void note(std::string_view text);
+  // A remark on stderr that -q does not suppress: its first line, then the rest indented.
+  void notice(std::string_view text);
   void log(uint32_t level, std::string_view text);
   // A line that another process wrote to its stderr.
   void relay(std::string_view text) { to_stderr(text); }
@@ -46,7 +50,7 @@ class Terminal {
   bool stderr_terminal_, color_out_, color_err_;
 };
 
-// For a shell: unchanged where nothing in it is special, else in single quotes.
+// For a shell: unchanged if it has no special characters, else in single quotes.
 std::string shell_quoted(std::string_view text);
 // printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);

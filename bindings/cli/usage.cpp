@@ -8,7 +8,7 @@
 namespace plait::cli {
 namespace {
 
-// The verb, or the verb's own verb, that was chosen; the whole command when none was.
+// The verb or nested verb of the command line; the whole command if there is none.
 const CLI::App& chosen(const CLI::App& app) {
   const std::vector<CLI::App*> inside = app.get_subcommands();
   return inside.empty() ? app : chosen(*inside.front());
@@ -37,30 +37,30 @@ std::string unknown_option(const CLI::App& verb, const std::string& word) {
     }
   std::string text = "there is no option '" + name + "'" + did_you_mean(name, names);
   if (takes_values(verb))
-    text += "; what the experiment holds is changed without dashes, as in run.steps=5";
+    text += "; to override a value of the experiment, write it without dashes: run.steps=5";
   return text;
 }
 
-// Words that nobody took.
+// Arguments that no verb or option accepted.
 std::string left_over(const CLI::App& verb, const std::vector<std::string>& words) {
   const auto dashed = std::find_if(words.begin(), words.end(),
                                    [](const std::string& w) { return w.starts_with("-"); });
   if (dashed != words.end()) return unknown_option(verb, *dashed);
   const std::vector<std::string> inner = verb_names(verb);
-  if (inner.empty()) return "'" + words.front() + "' is a word too many";
+  if (inner.empty()) return "unexpected argument '" + words.front() + "'";
   return "there is no '" + path_of(verb) + " " + words.front() + "'" +
-         did_you_mean(words.front(), inner) + "; there are: " + joined(inner, ", ");
+         did_you_mean(words.front(), inner) + "; choose from: " + joined(inner, ", ");
 }
 
 std::string missing(const CLI::App& verb, const std::string& name) {
   const CLI::Option* option = verb.get_option_no_throw(name);
   if (!option)
-    return path_of(verb) + " needs one of: " + joined(verb_names(verb), ", ");  // of its own verbs
+    return path_of(verb) + " needs one of: " + joined(verb_names(verb), ", ");  // nested verbs
   const bool dashed = name.starts_with("-");
   std::string text = path_of(verb) + " needs " + name +
                      (dashed ? " " + option->get_type_name() : "") + ": " +
                      option->get_description();
-  if (name == "FILE") text += "; plait new NAME makes one to start from";
+  if (name == "FILE") text += "; plait new NAME makes one";
   return text;
 }
 
@@ -84,7 +84,7 @@ std::string without_value(const CLI::App& verb, const std::string& name) {
          option->get_description() + ")";
 }
 
-// CLI11's texts begin with the option's name.
+// CLI11's messages begin with the option's name.
 std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseError& error) {
   std::string text = error.what();
   const size_t colon = text.find(": "), required = text.find(" is required"),
@@ -98,7 +98,8 @@ std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseE
   if (colon != std::string::npos && among != std::string::npos) {
     const std::string all = choices(text);
     return text.substr(0, colon) + ": '" + text.substr(colon + 2, among - colon - 2) +
-           (all.find(',') == std::string::npos ? "' is not offered, only " : "' is none of ") + all;
+           (all.find(',') == std::string::npos ? "' is not available, only " : "' is not one of ") +
+           all;
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// What is wrong with a command line, in words that help.
+// Messages for wrong command lines.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::vector<std::string> verb_names(const CLI::App& app);
 std::string joined(const std::vector<std::string>& words, const char* between);
 // The message for a command line that CLI11 refused with `error`.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv);
-// `plait help [VERB]` and `plait version` as the options they mean.
+// Rewrites `plait help [VERB]` and `plait version` as the equivalent options.
 std::vector<std::string> plain_words(int argc, char** argv);
 
 }  // namespace plait::cli

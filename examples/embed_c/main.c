@@ -1,5 +1,5 @@
-/* Trains from a C11 program: the host keeps the loop and brings its own samples. Points inside a ring are to be told from those
- * outside. Prints the share of fresh points it gets right, and what became of a parameter. */
+/* Trains from a C11 program that owns the loop and feeds its own samples. The model separates points
+ * inside a ring from points outside. Prints its accuracy on fresh points, and a parameter. */
 #include <math.h>
 #include <plait/plait.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void make_points(uint32_t* random, int n, float* x, int32_t* label) {
   }
 }
 
-/* Host memory as the engine takes it: a DLPack tensor. Strides NULL: row-major. */
+/* Describes host memory as a DLPack tensor. Strides NULL: row-major. */
 static plait_dl_tensor tensor(void* data, uint8_t code, int32_t ndim, int64_t* shape) {
   const plait_dl_tensor t = {data, {1, 0}, ndim, {code, 32, 1}, shape, NULL, 0};
   return t;

@@ -1,14 +1,14 @@
 // acme.gate: y = x * sigmoid(slope * x), with one learned slope per feature.
 //
-// A layer composed of ops needs nothing else: its gradient, its kernels on every device and the fusion with its neighbours come
-// from the ops.
+// A layer composed of ops needs nothing else: its gradient, its kernels on every device and the
+// fusion with its neighbours follow from the ops.
 #include "items.hpp"
 
 namespace {
 using namespace plait;
 
 constexpr plait_option kGate[] = {
-    above(opt_real("slope", "1.0", "where the learned slopes start"), 0),
+    above(opt_real("slope", "1.0", "initial value of the learned slopes"), 0),
 };
 
 // x (B, ..., F) gives y of the same shape; the parameter `slope` has shape (F).

@@ -1,6 +1,6 @@
 #include "items.hpp"
 
-PLAIT_PLUGIN("acme-layers", "1.0.0", "Apache-2.0", "Two layers of a third party") {
+PLAIT_PLUGIN("acme-layers", "1.0.0", "Apache-2.0", "Two third-party layers") {
   acme::add_gate(host);
   acme::add_softsign(host);
 }

@@ -98,7 +98,7 @@ class Numbers(Check):
                 self.fails(2, ["run", "t.toml", *overrides], hint)
 
     def test_a_run_without_end(self):
-        text = "neither run.steps nor run.epochs says how long the run is"
+        text = "the length of the run is not set; set run.steps or run.epochs"
         self.only(TINY.replace("steps = 40", "steps = 0"), "run", "3:9", text)
         self.fails(2, ["run", "t.toml"], text)
         self.only(TINY, "run", "1:1", text, overrides=["~run.steps"])
@@ -177,7 +177,7 @@ class Data(Check):
             done = self.fails(2, [verb, "t.toml", "--data", "here"], images, advice + "; plait data get mnist")
             self.assertRegex(done.out + done.err, r"in \S*/here, \.; PLAIT_DATA, plait --data")
             self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: no file 'mine.gz' in \S*/here, \.; PLAIT_DATA, plait --data or a host's data_folder names its folder\n")
-            self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is no folder", env={"PLAIT_DATA": "/nowhere"})
+            self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is not a folder", env={"PLAIT_DATA": "/nowhere"})
         self.assertFalse((self.folder / "runs").exists())
 
     def test_a_bad_cell_is_told_once_at_the_path(self):

@@ -99,7 +99,7 @@ class Get(Base):
         part = self.folder / "data" / SET / (FILES[1] + ".part")
         self.assertEqual(part.stat().st_size, 1000)
         done = self.get(0, url)
-        self.assertIn("going on with", done.err)
+        self.assertIn("resuming", done.err)
         self.assertIn((FILES[1], 1000), asked)
         self.assertEqual(sum(name == FILES[0] for name, _ in asked), 1)
         self.assert_complete(f"data/{SET}")

@@ -16,21 +16,21 @@ class CommandLine(Case):
         self.fails(2, [], "Usage: plait")
         self.fails(2, ["run"], "plait run needs FILE: experiment file", "plait new NAME", "plait run --help")
         self.fails(2, ["run", "x.toml", "--rum-dir", "d"], "no option '--rum-dir'", "did you mean '--run-dir'?")
-        self.fails(2, ["run", "x.toml", "--steps", "5"], "no option '--steps'", "without dashes, as in run.steps=5")
+        self.fails(2, ["run", "x.toml", "--steps", "5"], "no option '--steps'", "without dashes: run.steps=5")
         self.fails(2, ["--jsno", "run", "x.toml"], "did you mean '--json'?")
         self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form', did you mean '--from'?; see plait new --help")
-        self.fails(2, ["new", "demo", "extra"], "'extra' is a word too many")
+        self.fails(2, ["new", "demo", "extra"], "unexpected argument 'extra'")
 
     def test_values_of_options(self):
-        self.fails(2, ["run", "x.toml", "--resume", "maybe"], "--resume: 'maybe' is none of auto, never, must; see plait run --help")
+        self.fails(2, ["run", "x.toml", "--resume", "maybe"], "--resume: 'maybe' is not one of auto, never, must; see plait run --help")
         self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
         self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
         self.fails(2, ["env", "--data"], "--data needs a DIR after it")
-        self.fails(2, ["completion", "zsh"], "SHELL: 'zsh' is not offered, only bash")
+        self.fails(2, ["completion", "zsh"], "SHELL: 'zsh' is not available, only bash")
 
     def test_verbs_of_verbs(self):
         self.fails(2, ["data"], "plait data needs one of: get, show")
-        self.fails(2, ["data", "gte"], "there is no 'plait data gte', did you mean 'get'?; there are: get, show")
+        self.fails(2, ["data", "gte"], "there is no 'plait data gte', did you mean 'get'?; choose from: get, show")
         self.fails(2, ["data", "get"], "plait data get needs SET: mnist or fashion-mnist; see plait data get --help")
 
     def test_help_as_a_word(self):
@@ -49,14 +49,14 @@ class CommandLine(Case):
         self.write("demo.toml", TINY)
         self.fails(2, ["plan", "dmeo.toml"], "no such file or folder: 'dmeo.toml', did you mean 'demo.toml'?", "plait new NAME")
         self.fails(2, ["plan", "./sub/dmeo.toml"], "no such file or folder: './sub/dmeo.toml';")
-        self.fails(2, ["run", "nope.toml", "--data", "nope"], "--data 'nope' is no folder")
+        self.fails(2, ["run", "nope.toml", "--data", "nope"], "--data 'nope' is not a folder")
 
     def test_new(self):
         self.fails(2, ["new", "demo", "--from", "tinny"], "'tinny'", "did you mean 'tiny'?")
         self.fails(2, ["new", "a b"], "'a b' can't name an experiment")
         self.fails(2, ["new"], "NAME")
         self.expect(0, "new", "demo")
-        self.fails(2, ["new", "demo"], "is there already", "--yes")
+        self.fails(2, ["new", "demo"], "already exists", "--yes")
 
     def test_ops(self):
         self.fails(2, ["ops", "matmull"], "did you mean 'matmul'?", "plait ops lists them")
@@ -66,7 +66,7 @@ class CommandLine(Case):
         self.fails(2, ["plugins", "inspect"], "plait plugins inspect FILE")
         self.write("text.so", "not a library")
         self.fails(3, ["plugins", "inspect", "text.so"], "text.so")
-        self.fails(3, ["plugins", "inspect", PLAIT], "is no Plait plugin: it has no Plait note", "plait_add_plugin()")
+        self.fails(3, ["plugins", "inspect", PLAIT], "is not a Plait plugin: it has no Plait note", "plait_add_plugin()")
         self.fails(3, ["plugins", "--plugins", "text.so"], "text.so")
         self.assertIn(self.plait("plugins", "--plugins", "absent.so").code, (2, 3))
 

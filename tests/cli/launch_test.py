@@ -104,7 +104,7 @@ class Failures(Launch):
         result, _, _ = self.all(WORKS, "exit 7", DEAF, linger=0.3, kill_delay=0.3)
         self.assertEqual(result["codes"], [4, 7, 137])
         self.assertEqual((result["code"], result["rank"]), (7, 1))
-        self.assertEqual(result["text"], "[launch] rank 1 failed first: it ended with exit code 7; the errors of the other ranks follow from that")
+        self.assertEqual(result["text"], "[launch] rank 1 failed first: it exited with code 7; the other ranks failed as a consequence")
 
     def test_others_may_end_by_themselves(self):
         wait = "while [ ! -e gone ]; do sleep 0.05; done; sleep 0.2; "
@@ -157,12 +157,12 @@ class Signals(Launch):
     def test_who_needs_longer_than_the_grace_is_killed(self):
         result = self.interrupt(signal.SIGTERM, WORKS, DEAF, WORKS, DEAF, grace=0.5)
         self.assertEqual((result["code"], result["codes"]), (128 + 15, [4, 137, 4, 137]))
-        self.assertEqual(result["text"], "[launch] ranks 1,3 had not saved within 0.5 s and ended without it; --grace gives more time")
+        self.assertEqual(result["text"], "[launch] ranks 1,3 did not save within 0.5 s and were killed; --grace SECONDS gives more time")
 
     def test_the_second_ends_all_at_once(self):
         result = self.interrupt(signal.SIGINT, DEAF, DEAF, times=2)
         self.assertEqual((result["code"], result["codes"]), (130, [137, 137]))
-        self.assertIn("ranks 0-1 ended at once, without saving: a second signal came", result["text"])
+        self.assertIn("ranks 0-1 ended at once, without saving: a second signal arrived", result["text"])
 
     def test_one_that_did_not_wait_for_signals_yet(self):
         result = self.interrupt(signal.SIGINT, "echo ready; exec sleep 30", "echo ready; exec sleep 30")

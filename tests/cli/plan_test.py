@@ -36,8 +36,8 @@ class Plan(Case):
             self.assertEqual(pipeline["doubled"]["micro_batches"], 8)
             self.assertLess(pipeline["doubled"]["idle_share"], pipeline["idle_share"])
         text = self.expect(0, "plan", "t.toml", *TWO).out
-        self.assertRegex(text, r"pipeline: 1f1b, 4 micro-batches a step on 2 ranks; ranks idle \d+\.\d % of the time, \d+\.\d % with 8 micro-batches")
-        for word in ("\n  activations ", "model.relu1", "sent to other ranks", "rank 0 of it holds 2 micro-batches at most"):
+        self.assertRegex(text, r"pipeline: 1f1b, 4 micro-batches per step on 2 ranks; ranks idle \d+\.\d % of the time, \d+\.\d % with 8 micro-batches")
+        for word in ("\n  activations ", "model.relu1", "sent to other ranks", "pipeline rank 0 holds activations of at most 2 micro-batches"):
             self.assertIn(word, text)
 
     def test_collectives(self):
@@ -75,9 +75,9 @@ class Plan(Case):
                          [("forward", 0, 0), ("forward", 1, 1), ("backward", 0, 0), ("forward", 2, 0), ("backward", 1, 1), ("forward", 3, 1),
                           ("backward", 2, 0), ("backward", 3, 1)])
         text = self.expect(0, "plan", "t.toml", "batch.accumulation=4", "topology.data=2").out
-        self.assertIn("\n  a step runs, by micro-batch: zero_grad, forward_backward (0-2), forward_backward_reduce (3), update\n", text)
+        self.assertIn("\n  a step launches, by micro-batch: zero_grad, forward_backward (0-2), forward_backward_reduce (3), update\n", text)
         text = self.expect(0, "plan", "t.toml", "topology.pipeline=2", "batch.global=64", "batch.accumulation=64").out
-        self.assertRegex(text, r"a step runs, by micro-batch: zero_grad, forward of stage 0 \(0-1\), .*, \d+ more \(--json has all\)\n")
+        self.assertRegex(text, r"a step launches, by micro-batch: zero_grad, forward of stage 0 \(0-1\), .*, \d+ more \(--json has all\)\n")
 
     def test_every_model_has_its_layers_listed(self):
         self.write("t.toml", TINY.replace("[model]", "[models.a]").replace("[loss]", "[models.a.loss]")

@@ -120,7 +120,7 @@ class Local(Ranks):
             code, events, err = self.end(run)
             self.assertEqual(code, 4, err)
             self.assertEqual([event["event"] for event in events if event["event"] != "step"], ["interrupted"])
-            self.assertEqual(err.count("to go on: plait run t.toml"), 1)
+            self.assertEqual(err.count("to resume: plait run t.toml"), 1)
             self.assertNotIn("[rank", err)
             step = int(re.search(r"after step (\d+)", err)[1])
             words = events[-1]["resume"].replace(LONG, f"run.steps={step + 20}").split()[1:]
@@ -206,7 +206,7 @@ class Joined(Ranks):
         for launcher in ("torchrun", "Slurm", "Open MPI", "MPICH", "PLAIT"):
             codes, ends = self.run_both(launcher, TWO, "--run-dir", "r-" + launcher)
             self.assertEqual(codes, [0, 0], ends)
-            self.assertIn(f"2 ranks, as {launcher} says: ", ends[0][1])
+            self.assertIn(f"2 ranks, launcher {launcher}: ", ends[0][1])
             self.assertIn("done after step 40", ends[0][0])
             self.assertEqual(ends[1], ("", ""))
             self.assert_same_training(self.losses("r-" + launcher), self.losses("one"))
@@ -259,7 +259,7 @@ class Joined(Ranks):
         self.assertTrue(facts["rendezvous"].startswith(f"file:{self.folder}/own/plait/openmpi-7-"))
         shown = self.expect(0, "env", env=self.variables(1, "MPICH")).out
         self.assertIn("MPICH: rank 1 of 2 (1 of 2 on this machine), rendezvous at file:", shown)
-        self.assertIn("none, alone: no launcher has set its variables", self.expect(0, "env").out)
+        self.assertIn("none, single rank: no launcher has set its variables", self.expect(0, "env").out)
         self.assertIn("PLAIT_WORLD_SIZE is not; set both", self.expect(0, "env", env={"PLAIT_RANK": "0"}).out)
         batch = self.expect(0, "env", env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}).out
         self.assertIn("a batch script, not a task of srun", batch)
@@ -274,7 +274,7 @@ class Launchers(Ranks):
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * TIME)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("done after step 40"), 1)
-        self.assertEqual((done.stdout + done.stderr).count("2 ranks, as "), 1)
+        self.assertEqual((done.stdout + done.stderr).count("2 ranks, launcher "), 1)
         self.assert_same_training(self.losses("r"), self.losses("one"))
         self.assertEqual(list((self.folder / "own").rglob("*rendezvous*")), [])
 

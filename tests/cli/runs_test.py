@@ -38,7 +38,7 @@ class Interrupted(Case):
             self.assertEqual(code, 4, err)
             self.assertEqual(events[-1]["event"], "interrupted")
             self.assertLess(events[-2]["step"], 6000)
-            self.assertIn("to go on: plait run t.toml", err)
+            self.assertIn("to resume: plait run t.toml", err)
             self.assertIn("--run-dir cut --resume must", err)
             self.assertIn("cut/ckpt/step-", err)
             self.assertEqual(json.loads((self.folder / "cut/status.json").read_text())["state"], "interrupted")

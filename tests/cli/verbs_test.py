@@ -34,7 +34,7 @@ class Verbs(Case):
 
     def test_check(self):
         self.write("t.toml", TINY)
-        self.assertEqual(self.expect(0, "check", "t.toml").out, "t.toml: fine\n")
+        self.assertEqual(self.expect(0, "check", "t.toml").out, "t.toml: no problems\n")
         self.assertEqual(self.expect(0, "check", "t.toml", "--json").records, [{"schema": 1, "file": "t.toml", "problems": []}])
 
     def test_plan(self):

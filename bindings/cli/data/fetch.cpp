@@ -26,7 +26,7 @@ struct File {
 
 struct Transfer {
   int fd;
-  uint64_t before;  // bytes that were there
+  uint64_t before;  // bytes present before
   int error = 0;    // errno of a write
   const FetchProgress* progress;
 };
@@ -74,7 +74,7 @@ void set_up(CURL* curl, const std::string& url, Transfer& transfer) {
   curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 15L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1024L);  // a stalled server must not hold us
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1024L);  // do not wait for a stalled server
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 30L);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "plait/" PLAIT_VERSION);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);

@@ -1,4 +1,4 @@
-// Downloading to a file, going on where an earlier attempt stopped.
+// Downloads to a file, resuming an earlier attempt.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace plait::cli {
 
 enum class Fetched {
   kDone,
-  kNoRange,  // the server cannot go on in the middle of the file: remove what there is and begin again
-  kTransport,  // no connection, refused, not found there, broken off: another mirror may do
+  kNoRange,    // the server cannot resume: remove the partial file and start again
+  kTransport,  // no connection, refused, not found, interrupted: another mirror may work
   kLocal,      // this machine: no space, no permission
 };
 
@@ -19,13 +19,15 @@ struct FetchResult {
   std::string reason;  // "" when done
 };
 
-// Called now and then with the bytes that are there and the total, 0 while unknown.
+// Called from time to time with the bytes received so far and the total, 0 while unknown.
 using FetchProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Appends what is missing of `url` (http, https or file) to the file `part`. What has arrived stays there when it fails.
+// Appends the missing rest of `url` (http, https or file) to the file `part`. A failed download
+// leaves the received bytes in `part`.
 FetchResult fetch(const std::string& url, const std::string& part, const FetchProgress& progress);
 
-// Makes `part` the file `to`, durably: synced, then renamed. Returns "" or the reason of the failure.
+// Makes `part` the file `to`, durably: synced, then renamed. Returns "" or the reason of the
+// failure.
 std::string commit(const std::string& part, const std::string& to);
 
 }  // namespace plait::cli

@@ -1,4 +1,4 @@
-// The data sets that `plait data get` knows: files, where they are, and what they must hold.
+// The data sets of `plait data get`: files, mirrors and expected contents.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 namespace plait::cli {
 
 struct SetFile {
-  const char* name;    // as it is stored: gzip
+  const char* name;    // of the gzip file
   uint64_t bytes;      // decoded
-  const char* sha256;  // of the decoded bytes, since each mirror packs them in its own way
+  const char* sha256;  // of the decoded bytes: mirrors compress differently
 };
 
 struct DataSet {
@@ -22,7 +22,7 @@ struct DataSet {
 };
 
 std::span<const DataSet> data_sets();
-// NULL when there is none of that name.
+// NULL if no set has that name.
 const DataSet* find_data_set(std::string_view name);
 
 }  // namespace plait::cli

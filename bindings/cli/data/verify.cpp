@@ -28,7 +28,7 @@ std::string verify(const std::string& path, const SetFile& expected) {
       return std::string("is a damaged gzip file (") + gzerror(file.get(), &code) + ")";
     }
     bytes += static_cast<uint64_t>(n);
-    if (bytes > expected.bytes) break;  // whatever it is, it may be huge
+    if (bytes > expected.bytes) break;  // wrong already, and it may be huge
     sum.add(buffer.data(), static_cast<size_t>(n));
   }
   if (bytes != expected.bytes)

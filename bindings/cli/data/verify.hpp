@@ -1,4 +1,4 @@
-// Does a file hold what it should?
+// Verifies downloaded files.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace plait::cli {
 
-// "" when the file at `path`, unpacked, has the size and checksum of `expected`; else what is wrong with it, for a message.
+// "" if the file at `path`, unpacked, has the size and checksum of `expected`; else the fault, for
+// a message.
 std::string verify(const std::string& path, const SetFile& expected);
 
 }  // namespace plait::cli

@@ -1,4 +1,4 @@
-// Dividing the cores of this process among ranks. A rank computes with as many threads as it may use cores.
+// Divides the cores of this process among ranks. A rank uses one compute thread per core.
 #pragma once
 
 #include <string>
@@ -6,15 +6,19 @@
 
 namespace plait::cli {
 
-// Cores the calling thread may use, ordered so that those of a package, and the threads of a core, are neighbours.
+// The cores available to the calling thread, ordered so that cores of a package, and hardware
+// threads of a core, are adjacent.
 std::vector<int> allowed_cores();
-// The part of `which` among `parts`: neighbours, sizes that differ by one at most. With more parts than cores one core each, in turn.
+// Part `which` of `parts`: adjacent cores, sizes that differ by at most one. With more parts than
+// cores, each part is one core, assigned in turn.
 std::vector<int> partition_cores(const std::vector<int>& cores, int which, int parts);
-// Binds the calling thread, and all it starts later. A refusal costs speed, not results. Async-signal-safe but for the set's size.
+// Binds the calling thread and all threads it starts later. Failure costs speed, not correctness.
+// Async-signal-safe.
 void bind_to(const std::vector<int>& cores) noexcept;
 
-// For a rank that somebody else started: takes its share, unless its launcher has bound it already; then our cores are others than
-// those of our parent. Returns whether it did. Call before there are other threads.
+// For a rank started by another launcher: binds it to its part of the cores, unless the launcher
+// has bound it already, that is, its cores differ from its parent's. Returns whether it did. Call
+// before other threads exist.
 bool bind_local_rank(int local_rank, int local_size);
 
 // "0-3,8".

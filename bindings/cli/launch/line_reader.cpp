@@ -8,8 +8,8 @@
 namespace plait::cli {
 namespace {
 
-constexpr size_t kLongest = 1 << 16;  // a longer line comes in pieces
-constexpr int kBlocks = 64;  // at a time: who writes without end must not keep us from the rest
+constexpr size_t kLongest = 1 << 16;  // longer lines are split
+constexpr int kBlocks = 64;           // per call: one endless writer must not block the others
 
 }  // namespace
 

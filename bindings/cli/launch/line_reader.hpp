@@ -1,4 +1,4 @@
-// Cuts what comes out of a pipe into lines.
+// Splits the output of a pipe into lines.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ class LineReader {
   using OnLine = std::function<void(std::string_view line)>;
   // Borrows the descriptor and makes it non-blocking.
   LineReader(int fd, OnLine on_line);
-  // Takes what is there. False when the other side has closed.
+  // Reads the available bytes. False once the other side has closed.
   bool read();
   // The last line, if it did not end with a newline.
   void finish();

@@ -38,7 +38,7 @@ std::string hex(const std::string& bytes) {
   return text;
 }
 
-// A file without a name, which only those see that inherit it. It is written once.
+// An unnamed file, visible only to processes that inherit it. It is written once.
 Fd secret_file() {
   Fd file(memfd_create("plait-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("make a file in memory");
@@ -52,7 +52,7 @@ Fd secret_file() {
   return file;
 }
 
-// A socket of this machine alone, and its port.
+// A loopback socket and its port.
 struct Port {
   Fd socket;
   int number = 0;
@@ -73,7 +73,7 @@ Port local_port() {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// Ours with `set` in place of what had these names; names set to "" go.
+// Our environment with the variables of `set`; those set to "" are removed.
 std::vector<std::string> environment_with(const Variables& set) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry; ++entry) {
@@ -86,11 +86,11 @@ std::vector<std::string> environment_with(const Variables& set) {
   return all;
 }
 
-// What all ranks of the job share.
+// Common to all ranks of the job.
 struct Rendezvous {
   Port port = local_port();
   Fd secret = secret_file();
-  int other_port = local_port().number;  // free a moment ago: for scripts that open one themselves
+  int other_port = local_port().number;  // free a moment ago: for scripts that open a port
   std::string id = hex(random_bytes(8));
   Fd reports, report_to;
 };
@@ -106,7 +106,7 @@ Variables variables_of(int rank, const LocalJob& job, const Rendezvous& rendezvo
                    {"PLAIT_SECRET_FILE", ""},
                    {"PLAIT_LISTEN_FD", rank ? "" : std::to_string(rendezvous.port.socket.get())},
                    {"PLAIT_ERROR_FD", std::to_string(rendezvous.report_to.get())},
-                   // As torchrun has them, for scripts that know those.
+                   // The variables of torchrun, for scripts that read them.
                    {"RANK", r},
                    {"LOCAL_RANK", r},
                    {"WORLD_SIZE", n},
@@ -127,7 +127,8 @@ Variables variables_of(int rank, const LocalJob& job, const Rendezvous& rendezvo
   return all;
 }
 
-// By its path, for that is what `ps` shows; where that is gone or another file by now, by what the system keeps.
+// By path, so that `ps` shows it; through /proc if the file at that path has been removed or
+// replaced.
 std::string own_program() {
   std::error_code fault;
   const std::string path = std::filesystem::read_symlink("/proc/self/exe", fault);
@@ -159,11 +160,11 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 std::string exit_text(const ProcessExit& e) {
   if (e.signal) return strf("it was killed by signal %d (%s)", e.signal, strsignal(e.signal));
-  return strf("it ended with exit code %d", e.code);
+  return strf("it exited with code %d", e.code);
 }
 
-// By the time a rank told of its failure, else by that of its end; those that only heard of another's failure, or that we ended,
-// come last.
+// Ordered by the time of the failure report, else of the exit; ranks that only reported another
+// rank's failure, or that we terminated, come last.
 int first_failed(const WatchResult& result, const std::vector<FailureReport>& reports,
                  const std::vector<int>& failed) {
   const auto order = [&](int rank) {
@@ -178,7 +179,7 @@ int first_failed(const WatchResult& result, const std::vector<FailureReport>& re
                            [&](int a, int b) { return order(a) < order(b); });
 }
 
-// Every rank found the same fault: nobody has begun.
+// Every rank failed for the same reason, so none was the first.
 bool all_alike(const WatchResult& result, const std::vector<FailureReport>& reports) {
   if (reports.size() != result.exits.size()) return false;
   return std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) {
@@ -186,12 +187,12 @@ bool all_alike(const WatchResult& result, const std::vector<FailureReport>& repo
   });
 }
 
-// Why ranks that were asked to stop have not saved.
+// Why ranks that were asked to stop did not save.
 std::string unsaved_text(const WatchResult& result, const std::vector<int>& unsaved, double grace) {
-  if (result.second_signal) return " ended at once, without saving: a second signal came";
+  if (result.second_signal) return " ended at once, without saving: a second signal arrived";
   for (const int rank : unsaved)
     if (result.exits[static_cast<size_t>(rank)].ended)
-      return strf(" had not saved within %g s and ended without it; --grace gives more time",
+      return strf(" did not save within %g s and were killed; --grace SECONDS gives more time",
                   grace);
   return " ended before there was anything to save";
 }
@@ -202,7 +203,7 @@ std::string failure_text(const WatchResult& result, const std::vector<FailureRep
   for (const FailureReport& r : reports)
     if (r.rank == rank) return text + r.text.substr(0, r.text.find('\n'));
   text += exit_text(result.exits[static_cast<size_t>(rank)]);
-  return text + "; the errors of the other ranks follow from that";
+  return text + "; the other ranks failed as a consequence";
 }
 
 }  // namespace
@@ -212,7 +213,7 @@ JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureR
   std::vector<int> failed, saved, unsaved;
   for (size_t i = 0; i < result.exits.size(); ++i) {
     const ProcessExit& e = result.exits[i];
-    // Before a rank waits for signals, the one that is passed on ends it: that is what was asked for.
+    // A rank that does not handle signals yet is ended by the forwarded one, as requested.
     const bool asked = result.signal && (e.ended || e.signal == result.forwarded_signal);
     if (e.code == kInterrupted)
       saved.push_back(static_cast<int>(i));
@@ -248,7 +249,7 @@ JobOutcome run_local(const LocalJob& job) {
   settings.on_report = [&](std::string_view line) {
     if (auto report = from_line(line)) reports.push_back(std::move(*report));
   };
-  settings.on_started = [&] {  // a rank 0 that is gone must not seem to listen
+  settings.on_started = [&] {  // after rank 0 has exited, its port must refuse connections
     rendezvous.port.socket.close();
     rendezvous.secret.close();
   };

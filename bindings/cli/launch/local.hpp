@@ -1,4 +1,4 @@
-// plait run as a launcher: the ranks of one job as processes of this machine.
+// plait run as a launcher: runs the ranks of one job as processes of this machine.
 #pragma once
 
 #include <string>
@@ -16,18 +16,19 @@ struct LocalJob {
   std::function<void(std::string_view line)> relay;
 };
 
-// What became of a job, in words and as an exit code.
+// The outcome of a job, as an exit code and a message.
 struct JobOutcome {
   int code = 0;      // of the rank that failed first; 4 interrupted and saved; 128 + signal
   int rank = -1;     // that failed first
-  std::string text;  // "" when there is nothing to say
+  std::string text;  // "" without a failure
 };
 
-// Runs `command` of our own program once per rank with PLAIT_* and the variables of torchrun set, a secret and a socket, and its share
-// of the cores. Errors: CliError(kEnvironment) when the machine has no process, socket or memory for it.
+// Runs our own program with `command` once per rank, with PLAIT_* and torchrun's variables, a
+// secret, a socket and a part of the cores. Errors: CliError(kEnvironment) if the machine lacks a
+// process, socket or memory.
 JobOutcome run_local(const LocalJob& job);
 
-// The judgement of run_local: who began, of all that failed.
+// Finds the rank that failed first; used by run_local.
 JobOutcome find_root_cause(const WatchResult& result, const std::vector<FailureReport>& reports,
                            double grace);
 

@@ -21,7 +21,7 @@ std::string dump(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// The pipe of our launcher, or -1. What else has that number by now is left alone.
+// The launcher's pipe, or -1 if the descriptor is anything else by now.
 int launcher_pipe() {
   const char* value = std::getenv("PLAIT_ERROR_FD");
   if (!value) return -1;
@@ -47,7 +47,7 @@ void write_file(const char* path, const FailureReport& report) {
 bool FailureReport::secondary() const { return code == PLAIT_ERR_PEER; }
 
 std::string to_line(const FailureReport& report) {
-  constexpr size_t kMostText = 1500;  // escaped and with the rest it still fits
+  constexpr size_t kMostText = 1500;  // fits into PIPE_BUF after escaping
   std::string line, text = report.text;
   do {
     if (text.size() > kMostText) text.resize(kMostText);
@@ -57,7 +57,7 @@ std::string to_line(const FailureReport& report) {
                  {"text", text}}) +
            "\n";
     text.resize(text.size() / 2);
-  } while (line.size() > PIPE_BUF && !text.empty());  // more would be mixed with another rank's
+  } while (line.size() > PIPE_BUF && !text.empty());  // a longer write is not atomic
   return line;
 }
 
@@ -82,11 +82,11 @@ void report_failure(const FailureReport& report) noexcept {
   try {
     if (const int fd = launcher_pipe(); fd >= 0) {
       const std::string line = to_line(report);
-      if (write(fd, line.data(), line.size()) < 0) return;  // it reads no more: it is ending us
+      if (write(fd, line.data(), line.size()) < 0) return;  // the launcher reads no longer
     } else if (const char* path = std::getenv("TORCHELASTIC_ERROR_FILE"); path && *path) {
       write_file(path, report);
     }
-  } catch (const std::exception&) {  // the error itself is printed whatever happens here
+  } catch (const std::exception&) {  // the error itself is printed anyway
   }
 }
 

@@ -1,7 +1,8 @@
-// How a rank that fails tells its launcher why: an error alone does not show who began.
+// How a failing rank reports its error to the launcher, which then knows the rank that failed
+// first.
 //
-// To plait run through an inherited pipe (PLAIT_ERROR_FD), a line of JSON each; to torchrun through the file that it asks for
-// (TORCHELASTIC_ERROR_FILE), of which it shows the earliest.
+// plait run reads a line of JSON per report from an inherited pipe (PLAIT_ERROR_FD); torchrun reads
+// the file named by TORCHELASTIC_ERROR_FILE and shows the earliest one.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +15,22 @@ namespace plait::cli {
 struct FailureReport {
   int rank = 0;
   uint32_t code = 0;   // PLAIT_ERR_*, or 0
-  double seconds = 0;  // by the monotonic clock, which all processes of a machine share
+  double seconds = 0;  // monotonic clock, common to all processes of a machine
   std::string text;
-  // The failure of another rank, of which this one only heard.
+  // True if this rank only reports the failure of another rank.
   bool secondary() const;
 };
 
-// Whether plait run is our launcher.
+// Whether plait run launched this process.
 bool started_by_plait() noexcept;
-// Keeps the pipe to ourselves: what a rank starts does not get it. Call before anything is started.
+// Keeps the pipe from child processes of the rank. Call before starting any.
 void keep_report_pipe() noexcept;
 
-// To whoever wants to know. Never fails: there is an error to tell of already.
+// Reports to the launcher, if there is one. Never fails: the original error matters more.
 void report_failure(const FailureReport& report) noexcept;
 
-std::string to_line(
-    const FailureReport& report);  // short enough to be written at once; with a newline
+// Short enough for an atomic write; ends with a newline.
+std::string to_line(const FailureReport& report);
 std::optional<FailureReport> from_line(std::string_view line);
 
 }  // namespace plait::cli

@@ -33,7 +33,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
-// The signals that come to us, as a descriptor; the way it was comes back at the end.
+// Incoming signals as a descriptor; the destructor restores the previous state.
 class Signals {
  public:
   Signals() {
@@ -41,7 +41,7 @@ class Signals {
     sigemptyset(&waited);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited, signal);
     struct sigaction normal = {};
-    normal.sa_handler = SIG_DFL;  // where SIGCHLD is ignored, nobody learns how a child ended
+    normal.sa_handler = SIG_DFL;  // if SIGCHLD is ignored, exit statuses are lost
     sigaction(SIGCHLD, &normal, &child_before_);
     sigprocmask(SIG_BLOCK, &waited, &before_);
     fd_ = Fd(signalfd(-1, &waited, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -55,7 +55,7 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
   int fd() const { return fd_.get(); }
   const sigset_t& before() const { return before_; }
-  // The next one that has come, or 0.
+  // The next pending signal, or 0.
   int next() const {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
@@ -68,15 +68,15 @@ class Signals {
   struct sigaction child_before_ = {};
 };
 
-// What the new process does before it becomes the worker: system calls only, for it may not allocate.
+// Runs in the new process before exec: system calls only, because it may not allocate.
 [[noreturn]] void become(const Worker& worker, pid_t launcher, int output, const sigset_t& mask,
                          char** command, char** environment) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launcher) _exit(127);  // it died before we asked to be told
+  if (getppid() != launcher) _exit(127);  // the launcher died before prctl() took effect
   setpgid(0, 0);
   bind_to(worker.cores);
   const int nothing = open("/dev/null", O_RDONLY);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO);  // a terminal would stop a group that reads
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);  // a terminal stops a background group that reads
   if (nothing > STDERR_FILENO) close(nothing);
   if (output >= 0) {
     dup2(output, STDOUT_FILENO);
@@ -154,7 +154,7 @@ void Watch::start(size_t which) {
   if (id < 0) fail("cannot start a process");
   if (id == 0)
     become(worker, launcher, theirs.get(), signals_.before(), command.data(), environment.data());
-  setpgid(id, id);  // whoever of us comes first
+  setpgid(id, id);  // both processes call it; the first one wins
   running_[which].id = id;
 }
 
@@ -175,7 +175,7 @@ void Watch::reap(bool wait) {
   for (size_t i = 0; i < running_.size(); ++i) {
     if (running_[i].id == 0) continue;
     siginfo_t info = {};
-    // Left a zombie at first: while it is one, nobody else gets its number, and the rest of its group can be ended safely.
+    // WNOWAIT leaves a zombie, so its id is not reused before the rest of its group is killed.
     const int how = WEXITED | WNOWAIT | (wait ? 0 : WNOHANG);
     while (waitid(P_PID, static_cast<id_t>(running_[i].id), &info, how) != 0 && errno == EINTR) {
     }
@@ -196,8 +196,8 @@ void Watch::on_end(size_t which, const siginfo_t& info) {
   e.seconds = monotonic_seconds();
   running_[which].id = 0;
   if (e.code == 0 || result_.signal != 0) return;
-  if (e.code ==
-      settings_.interrupted)  // somebody asked them all, not us: they are about to end, too
+  // Interrupted without a signal of ours: all workers were asked to stop, so the others exit, too.
+  if (e.code == settings_.interrupted)
     kill_at_ = std::min(kill_at_, e.seconds + settings_.grace);
   else if (terminate_at_ == kNever && kill_at_ == kNever)
     terminate_at_ = e.seconds + settings_.linger;
@@ -211,7 +211,7 @@ void Watch::on_signal(int signal) {
   }
   result_.signal = signal;
   result_.forwarded_signal =
-      signal == SIGHUP ? SIGTERM : signal;  // by which a worker saves and ends
+      signal == SIGHUP ? SIGTERM : signal;  // on which a worker saves and exits
   for (const Running& r : running_)
     if (r.id != 0) kill(r.id, result_.forwarded_signal);
   terminate_at_ = kNever;

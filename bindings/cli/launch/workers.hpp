@@ -1,9 +1,10 @@
-// Processes that do one job together: started, watched, and ended together. Nothing here knows what they do.
+// Starts, watches and ends the processes of one job together. Independent of what they execute.
 //
-// Worker 0 writes to our own stdout and stderr; the lines of the others come prefixed with "[rank N] ". A worker that ends leaves no
-// process of its group behind, and the death of ours, however it comes, is theirs. When one fails, the others have `linger` seconds
-// to end by themselves, then SIGTERM, then SIGKILL. The first SIGINT, SIGTERM or SIGHUP goes to all of them, and they have `grace`
-// seconds; the second ends them at once.
+// Worker 0 writes to our own stdout and stderr; the lines of the others are prefixed with
+// "[rank N] ". When a worker exits, the rest of its process group is killed; when this process dies, so do
+// all workers. If a worker fails, the others have `linger` seconds to exit by themselves, then
+// receive SIGTERM, then SIGKILL. The first SIGINT, SIGTERM or SIGHUP is forwarded to all workers,
+// which have `grace` seconds; the second kills them at once.
 #pragma once
 
 #include <functional>
@@ -18,46 +19,47 @@ struct Worker {
   std::string program;                   // file to execute
   std::vector<std::string> command;      // argv
   std::vector<std::string> environment;  // all of it, as NAME=value
-  std::vector<int> inherit;              // descriptors that it gets, under the same numbers
-  std::vector<int> cores;                // it may use; empty: as we
+  std::vector<int> inherit;              // descriptors to inherit, under the same numbers
+  std::vector<int> cores;                // to bind to; empty: inherit ours
 };
 
 struct WatchSettings {
   double grace = 60;      // seconds from a signal to SIGKILL
   double linger = 5;      // from the first failure to SIGTERM
   double kill_delay = 5;  // from that to SIGKILL
-  // Exit code of a worker that stopped because it was asked to: no failure.
+  // Exit code of a worker that stopped on request, which is not a failure.
   int interrupted = 4;
-  // Takes the lines of workers but 0, prefixed; without a newline.
+  // Receives the prefixed lines of workers other than 0, without newlines.
   std::function<void(std::string_view line)> relay;
   // One line of `reports`.
   std::function<void(std::string_view line)> on_report;
-  int reports =
-      -1;  // a pipe that workers write lines to, and of which somebody keeps the other end; borrowed
-  std::function<void()>
-      on_started;  // when all workers have been: what only they need can be closed
+  // Borrowed pipe that workers write lines to, or -1; the caller keeps its write end open.
+  int reports = -1;
+  // Called when all workers are started: descriptors meant for them can be closed.
+  std::function<void()> on_started;
 };
 
 // How one worker ended.
 struct ProcessExit {
   int code = 0;        // exit code, or 128 + signal
   int signal = 0;      // that it died of, or 0
-  bool ended = false;  // by us, with a signal
+  bool ended = false;  // we sent it a signal
   double seconds = 0;  // when, by the monotonic clock
 };
 
 struct WatchResult {
   std::vector<ProcessExit> exits;  // of each worker
-  int signal = 0;                  // the first one that came to us, or 0
-  int forwarded_signal = 0;        // what the workers got for it
-  bool second_signal = false;      // a second one came
+  int signal = 0;                  // the first one we received, or 0
+  int forwarded_signal = 0;        // the signal forwarded to the workers
+  bool second_signal = false;      // we received a second one
 };
 
 double monotonic_seconds();
 
-// Starts all workers and returns when all have ended. Blocks the signals it waits for meanwhile, and reaps its own children only.
-// Call from a process without other threads that take signals. Errors: std::system_error when a process cannot be started; those that
-// were are gone then.
+// Starts all workers and returns when all have exited. Meanwhile it blocks the signals it waits
+// for, and reaps only its own children. Call from a process without other threads that take
+// signals. Errors: std::system_error if a process cannot be started; started ones have been killed
+// by then.
 WatchResult watch(const std::vector<Worker>& workers, const WatchSettings& settings);
 
 }  // namespace plait::cli

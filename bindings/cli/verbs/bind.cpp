@@ -1,4 +1,4 @@
-// plait bind: the complete experiment, every default written out and explained.
+// plait bind: prints the complete experiment, with every default and its help.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ int bind(Context& context, const FileArguments& file) {
 
 void add_bind(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
-      "bind", "prints FILE complete: every key with its value, default and meaning");
+      "bind", "prints the complete FILE: every key with its value, default and help");
   const auto file = std::make_shared<FileArguments>();
   add_file(*verb, *file);
   verb->callback([&context, file] {

@@ -30,7 +30,7 @@ Json place_of(const std::string& origin) {
           {"column", std::atoi(origin.c_str() + column + 1)}};
 }
 
-// What only `plait run` asks of an experiment. One that cannot be read says so itself.
+// Problems that only matter to `plait run`. An unreadable experiment is reported elsewhere.
 Json problems_of_run(Engine& engine, const std::string& path, const FileArguments& file) {
   Json values;
   try {
@@ -47,7 +47,7 @@ Json problems_of_run(Engine& engine, const std::string& path, const FileArgument
   return Json::array({problem});
 }
 
-// In the words of the command line.
+// With the hints of the command line.
 Json explained(const Context& context, Json problem) {
   const std::string message = problem.value("message", ""), advice = context.hint_for(message);
   problem["file"] = context.with_hints(problem.value("file", ""));
@@ -64,7 +64,7 @@ int check(Context& context, const FileArguments& file) {
   context.terminal.record({{"schema", 1}, {"file", path}, {"problems", problems}});
   for (const Json& problem : problems) context.terminal.line(problem_text(problem));
   if (problems.empty()) {
-    if (!context.terminal.quiet) context.terminal.line(path + ": fine");
+    if (!context.terminal.quiet) context.terminal.line(path + ": no problems");
     return kOk;
   }
   context.terminal.note(problems.size() == 1 ? "1 problem" : strf("%zu problems", problems.size()));
@@ -75,7 +75,7 @@ int check(Context& context, const FileArguments& file) {
 
 void add_check(CLI::App& app, Context& context) {
   CLI::App* verb =
-      app.add_subcommand("check", "lists every problem of FILE with its place and what to do");
+      app.add_subcommand("check", "lists every problem of FILE with its position and fix");
   const auto file = std::make_shared<FileArguments>();
   add_file(*verb, *file);
   verb->callback([&context, file] {

@@ -1,4 +1,4 @@
-// plait completion bash: a completion script made from the verbs and options there are.
+// plait completion bash: a completion script generated from the verbs and options.
 #include <CLI/CLI.hpp>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// plait data: get a public data set with its checksum verified; show what is there.
+// plait data: downloads public data sets with verified checksums; shows which are present.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -32,7 +32,8 @@ const DataSet& chosen_set(const std::string& name) {
                              "; there are: " + all);
 }
 
-// Where a set's files lie: --to, else its own folder in the data folder, or that folder itself where it is called like the set.
+// The folder of a set's files: --to, else its own folder in the data folder, or the data folder
+// itself if it has the set's name.
 fs::path folder_of(const Context& context, const std::string& to, const std::string& set) {
   if (!to.empty()) return to;
   const std::string data = context.data_folder();
@@ -56,7 +57,7 @@ class Get {
  private:
   void get(const SetFile& file);
   bool present(const SetFile& file, const fs::path& path);
-  // "" when the file is in place; else why this mirror did not do.
+  // "" once the file is in place; else why this mirror failed.
   std::string from_mirror(const std::string& mirror, const SetFile& file, const fs::path& path);
   FetchProgress bar(const SetFile& file) const;
   void tell(const SetFile& file, const fs::path& path, const char* status);
@@ -102,16 +103,17 @@ FetchProgress Get::bar(const SetFile& file) const {
 std::string Get::from_mirror(const std::string& mirror, const SetFile& file, const fs::path& path) {
   const std::string part = path.string() + ".part", url = mirror + file.name;
   std::error_code ignored;
-  // Twice: the second time from the start, in case what lay there was of another mirror or damaged.
+  // Twice: the second time from the start, in case the partial file came from another mirror or is
+  // damaged.
   for (int attempt = 0; attempt < 2; ++attempt) {
     const bool resumed = fs::exists(part, ignored) && fs::file_size(part, ignored) > 0;
-    if (resumed) terminal_.note("[data] going on with " + part);
+    if (resumed) terminal_.note("[data] resuming " + part);
     const FetchResult result = fetch(url, part, bar(file));
     if (terminal_.stderr_is_terminal() && !terminal_.quiet) std::fputs("\r\033[K", stderr);
     if (result.outcome == Fetched::kLocal)
       throw CliError(kEnvironment, "[data] cannot write '" + part + "': " + result.reason);
     if (result.outcome == Fetched::kTransport) return url + ": " + result.reason;
-    // A server that refuses the range may do so because everything is there.
+    // A server may refuse the range because the file is already complete.
     const std::string fault = verify(part, file);
     if (fault.empty()) {
       if (const std::string reason = commit(part, path); !reason.empty())
@@ -121,9 +123,9 @@ std::string Get::from_mirror(const std::string& mirror, const SetFile& file, con
       return "";
     }
     fs::remove(part, ignored);
-    if (!resumed) return url + ": what it sent " + fault;
+    if (!resumed) return url + ": the downloaded file " + fault;
   }
-  return url + ": cannot go on in the middle of the file";
+  return url + ": the server cannot resume a partial download";
 }
 
 void Get::get(const SetFile& file) {
@@ -136,12 +138,12 @@ void Get::get(const SetFile& file) {
     reasons += "\n" + reason;
   }
   std::string advice =
-      "\ncheck the network and try again: what has arrived is kept; or name another place with "
+      "\ncheck the network and try again (partial downloads are kept), or name another mirror with "
       "--from URL";
   if (std::string_view(set_.name) == "fashion-mnist")
-    advice += "; Debian has the files, too: apt-get install dataset-fashion-mnist";
-  throw CliError(kEnvironment, "[data] '" + std::string(file.name) +
-                                   "' could not be had from any place" + reasons + advice);
+    advice += "; Debian also packages the files: apt-get install dataset-fashion-mnist";
+  throw CliError(kEnvironment, "[data] '" + std::string(file.name) + "' could not be downloaded" +
+                                   reasons + advice);
 }
 
 int Get::run() {
@@ -163,7 +165,7 @@ int show(Context& context) {
     size_t there = 0;
     std::error_code ignored;
     for (const SetFile& file : set.files) there += fs::exists(folder / file.name, ignored) ? 1 : 0;
-    const std::string state = there == set.files.size() ? "complete" : there ? "in part" : "absent";
+    const std::string state = there == set.files.size() ? "complete" : there ? "partial" : "absent";
     context.terminal.line(strf("%-14s %-9s %s", set.name, state.c_str(), folder.c_str()));
     context.terminal.line(strf("%-24s %s", "", set.help));
     context.terminal.record({{"set", set.name},
@@ -179,22 +181,24 @@ int show(Context& context) {
 }  // namespace
 
 void add_data(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand("data", "gets public data sets, shows which are there");
+  CLI::App* verb =
+      app.add_subcommand("data", "downloads public data sets, shows which are present");
   verb->require_subcommand(1);
   const auto arguments = std::make_shared<DataArguments>();
   CLI::App* get =
-      verb->add_subcommand("get", "downloads a set, with checksums; goes on where it stopped");
+      verb->add_subcommand("get", "downloads a set, verifies checksums, resumes partial downloads");
   get->add_option("SET", arguments->set, "mnist or fashion-mnist")->required();
-  get->add_option("--to", arguments->to, "folder for the files; otherwise SET in the data folder")
+  get->add_option("--to", arguments->to, "folder for the files; default: SET in the data folder")
       ->type_name("DIR");
-  get->add_option("--from", arguments->from,
-                  "URL of a folder that has the files, in place of the usual ones; may be repeated")
+  get->add_option(
+         "--from", arguments->from,
+         "URL of a folder with the files, used instead of the usual mirrors; may be repeated")
       ->type_name("URL")
       ->allow_extra_args(false);
   get->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return Get(context, *arguments).run(); };
   });
-  CLI::App* there = verb->add_subcommand("show", "lists the sets and where they lie");
+  CLI::App* there = verb->add_subcommand("show", "lists the data sets and their folders");
   there->callback([&context] { context.run_command = [&context] { return show(context); }; });
 }
 

@@ -1,4 +1,4 @@
-// plait env: what a bug report needs to say.
+// plait env: facts for a bug report.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -26,7 +26,7 @@ Json devices_of(const Json& registry) {
   return all;
 }
 
-// Folders in which plugin files were found, with how many were loaded.
+// Folders in which plugin files were found, with the number of loaded ones.
 Json places_of(const Json& registry) {
   std::vector<std::string> order;
   Json by_folder = Json::object();
@@ -55,7 +55,8 @@ Json variables() {
   return all;
 }
 
-// As what plait run would start here; what is wrong with the variables of a launcher is a fact like any other.
+// The rank that plait run would have here. An error in a launcher's variables is reported as a
+// fact.
 Json job_facts() {
   try {
     return Json::parse(Job::from_environment().describe());
@@ -100,7 +101,7 @@ std::string words(const Json& list, const char* key) {
 std::string job_text(const Json& job) {
   if (job.contains("error")) return job.value("error", "");
   const RankInfo own = rank_info(job);
-  if (own.alone()) return "none, alone: " + own.reason;
+  if (own.alone()) return "none, single rank: " + own.reason;
   const std::string rendezvous = job.value("rendezvous", "");
   return own.source +
          strf(": rank %d of %d (%d of %d on this machine)", own.rank, own.size, own.local_rank,
@@ -114,7 +115,7 @@ void show(Terminal& t, const Json& f) {
   table.row({"system",
              f.value("system", "") +
                  (f.value("distribution", "").empty() ? "" : ", " + f.value("distribution", ""))});
-  table.row({"cpu", f.value("cpu", "") + strf(", %d cores to use", f.value("cores", 0))});
+  table.row({"cpu", f.value("cpu", "") + strf(", %d cores available", f.value("cores", 0))});
   table.row({"features", words(f["features"], nullptr)});
   table.row({"memory", bytes_text(f.value("memory_bytes", 0.0))});
   table.row({"devices", words(f["devices"], "name")});
@@ -125,7 +126,7 @@ void show(Terminal& t, const Json& f) {
                                                                 place.value("refused", 0))});
   table.row({"plugins", words(f["plugins"], "name")});
   table.row({"data folder", f.value("data_folder", "").empty()
-                                ? "none; --data or PLAIT_DATA names one"
+                                ? "none; set it with --data or PLAIT_DATA"
                                 : f.value("data_folder", "")});
   for (const auto& [name, value] : f["variables"].items())
     table.row({name, value.get<std::string>()});
@@ -143,8 +144,8 @@ int env(Context& context) {
 }  // namespace
 
 void add_env(CLI::App& app, Context& context) {
-  CLI::App* verb =
-      app.add_subcommand("env", "shows versions, machine, devices and places: for bug reports");
+  CLI::App* verb = app.add_subcommand(
+      "env", "shows versions, machine, devices and search paths: for bug reports");
   verb->callback([&context] { context.run_command = [&context] { return env(context); }; });
 }
 

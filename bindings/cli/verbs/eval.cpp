@@ -17,7 +17,7 @@ struct EvalArguments {
   std::string checkpoint, dataset = "eval";
 };
 
-// One rank evaluates, whatever ranks the experiment trains on; batches of an evaluation stay as large as they are there.
+// One rank evaluates, whatever ranks the experiment trains on; evaluation batches keep their size.
 std::vector<std::string> on_one_rank(const Json& values) {
   const auto number = [&](const char* key) { return values.at(key).at("value").get<int64_t>(); };
   const int64_t replicas = number("topology.data");
@@ -35,7 +35,7 @@ std::vector<std::string> on_one_rank(const Json& values) {
                                   "batch.accumulation=0",
                                   "batch.micro=" + std::to_string(micro),
                                   "batch.eval=" + std::to_string(batch)};
-  // A budget was set for what one of the ranks held.
+  // The budget was chosen for the memory of one rank of many.
   if (values.at("topology.recompute").at("value") == "budget")
     all.emplace_back("topology.recompute=layer");
   return all;
@@ -66,14 +66,14 @@ int eval(Context& context, const EvalArguments& arguments) {
 void add_eval(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
       "eval",
-      "evaluates a checkpoint of FILE on a whole data set; data.NAME.limit=N takes N samples");
+      "evaluates a checkpoint of FILE on a whole data set; data.NAME.limit=N uses N samples");
   const auto arguments = std::make_shared<EvalArguments>();
   add_file(*verb, arguments->file);
   verb->add_option("--checkpoint", arguments->checkpoint,
-                   "a checkpoint, or a run directory: the newest one in it")
+                   "a checkpoint, or a run directory: its newest checkpoint")
       ->required()
       ->type_name("DIR");
-  verb->add_option("--dataset", arguments->dataset, "NAME of a [data.NAME]")
+  verb->add_option("--dataset", arguments->dataset, "evaluates on [data.NAME]")
       ->type_name("NAME")
       ->capture_default_str();
   verb->callback([&context, arguments] {

@@ -1,4 +1,4 @@
-// plait new: a folder with an experiment to start from.
+// plait new: makes a folder with a starter experiment.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ const Template& find_template(const std::string& name) {
                              "; there are: " + all);
 }
 
-// Names the run directory, too, so what a folder there may be called is what counts.
+// The name is also that of the run directory, so it must be a valid folder name there.
 std::string run_name(const fs::path& folder) {
   std::string name = folder.filename();
   const auto safe = [](unsigned char c) {
@@ -41,7 +41,7 @@ std::string run_name(const fs::path& folder) {
       !std::all_of(name.begin(), name.end(), safe))
     throw CliError(kUsage, "[cli] '" + name +
                                "' can't name an experiment; use letters, digits, '-', '_' and '.', "
-                               "and begin with none of '.'");
+                               "and don't start with '.'");
   return name;
 }
 
@@ -49,7 +49,7 @@ void write_file(const fs::path& path, const std::string& text, bool replace) {
   std::error_code ignored;
   if (fs::exists(path, ignored) && !replace)
     throw CliError(kUsage, "[cli] '" + path.string() +
-                               "' is there already; choose another name, or replace it with --yes");
+                               "' already exists; choose another name, or replace it with --yes");
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
@@ -76,9 +76,9 @@ int list(Context& context) {
 int make(Context& context, const NewArguments& arguments) {
   if (arguments.list) return list(context);
   if (arguments.name.empty())
-    throw CliError(
-        kUsage,
-        "[cli] plait new needs the NAME of a folder to make; plait new --list shows the templates");
+    throw CliError(kUsage,
+                   "[cli] plait new needs the NAME of the folder to make; plait new --list lists "
+                   "the templates");
   const Template& from = find_template(arguments.from);
   fs::path folder = fs::path(arguments.name).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -100,10 +100,9 @@ int make(Context& context, const NewArguments& arguments) {
 }  // namespace
 
 void add_new(CLI::App& app, Context& context) {
-  CLI::App* verb =
-      app.add_subcommand("new", "makes the folder NAME with an experiment to start from");
+  CLI::App* verb = app.add_subcommand("new", "makes the folder NAME with a starter experiment");
   const auto arguments = std::make_shared<NewArguments>();
-  verb->add_option("NAME", arguments->name, "folder to make; its last part names the run");
+  verb->add_option("NAME", arguments->name, "folder to make; its last component names the run");
   verb->add_option("--from", arguments->from, "template")
       ->type_name("TEMPLATE")
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// plait plan: what a run would do and need, without doing it.
+// plait plan: what a run would execute and need, without running it.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
@@ -27,7 +27,7 @@ std::string list_text(const Json& texts) {
 
 void show_head(Terminal& t, const Json& plan) {
   t.line(t.bold(plan.value("name", "")) +
-         strf(" on %s (%lld threads): %lld steps of %lld samples, in passes of %lld",
+         strf(" on %s (%lld threads): %lld steps of %lld samples, in micro-batches of %lld",
               plan.value("device", "").c_str(), plan.value("threads", 0LL),
               plan.value("steps", 0LL), plan.value("global_batch", 0LL),
               plan.value("micro_batch", 0LL)));
@@ -39,8 +39,8 @@ void show_parameters(Terminal& t, const Json& plan) {
     table.row({p.value("name", ""),
                p.value("dtype", "") + " " + shape_text(p.value("shape", Json::array())),
                p.value("group", "")});
-  t.line("\n" + t.bold(strf("parameters: %lld, of them trained: %lld",
-                            plan.value("parameter_count", 0LL), plan.value("trained_count", 0LL))));
+  t.line("\n" + t.bold(strf("parameters: %lld (%lld trained)", plan.value("parameter_count", 0LL),
+                            plan.value("trained_count", 0LL))));
   t.raw(table.text("  "));
 }
 
@@ -50,8 +50,7 @@ void show_memory(Terminal& t, const Json& plan) {
   for (const auto& [name, bytes] : memory.items())
     table.row(
         {name, bytes.is_number() ? bytes_text(bytes.get<double>()) : bytes.dump(), bytes.dump()});
-  t.line("\n" + t.bold("memory") +
-         "  (arena: all of the device's; total: with what the host keeps)");
+  t.line("\n" + t.bold("memory") + "  (arena: all device memory; total: including host memory)");
   t.raw(table.text("  "));
 }
 
@@ -74,11 +73,11 @@ void show_pipeline(Terminal& t, const Json& plan) {
     idle += strf(", %s with %lld micro-batches", percent(more->value("idle_share", 0.0)).c_str(),
                  more->value("micro_batches", 0LL));
   t.line("\n" +
-         t.bold(strf("pipeline: %s, %lld micro-batch%s a step on %lld ranks; ",
+         t.bold(strf("pipeline: %s, %lld micro-batch%s per step on %lld ranks; ",
                      p.value("schedule", "").c_str(), micros, micros == 1 ? "" : "es",
                      p.value("ranks", 0LL)) +
                 idle) +
-         "  (by operations; messages count nothing)");
+         "  (by FLOPs; messages are free)");
   const bool split = p.value("split_backward", false);
   Table table(split ? "rrrrrrl" : "rrrrrl");
   std::vector<std::string> head{"stage", "rank", "idle", "forward", "backward"};
@@ -97,11 +96,12 @@ void show_pipeline(Terminal& t, const Json& plan) {
   }
   t.raw(table.text("  "));
   const long long held = p.value("in_flight_micro_batches", 0LL);
-  t.line(strf("  rank %lld of it holds %lld micro-batch%s at most: activations below",
-              p.value("rank", 0LL), held, held == 1 ? "" : "es"));
+  t.line(strf(
+      "  pipeline rank %lld holds activations of at most %lld micro-batch%s (activations below)",
+      p.value("rank", 0LL), held, held == 1 ? "" : "es"));
 }
 
-// A collective in the columns of a kernel: what is done, among whom, bytes, and what it is for.
+// A collective in the columns of a kernel: kind, axis, bytes, scope, name.
 std::vector<std::string> collective_row(const Json& k) {
   const Json& e = k.at("collective");
   const bool starts = k.value("op", "") == "collective_start";
@@ -121,7 +121,8 @@ std::vector<std::string> kernel_row(const Json& k) {
               list_text(k.value("outputs", Json::array()))};
 }
 
-// "zero_grad, forward_backward (0-2), forward_backward_reduce (3), update": the programs of a step in their order, with the micro-batches they are for.
+// "zero_grad, forward_backward (0-2), forward_backward_reduce (3), update": the launches of a step
+// in order, with their micro-batches.
 std::string launches_text(const Json& launches) {
   constexpr size_t kMostRuns = 32;
   std::string all;
@@ -147,12 +148,12 @@ void show_programs(Terminal& t, const Json& plan) {
   t.line("\n" +
          t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step" +
                 (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
-  t.line("  a step runs, by micro-batch: " +
+  t.line("  a step launches, by micro-batch: " +
          launches_text(plan.value("launches", Json::object()).value("step", Json::array())));
   for (const Json& program : plan.value("programs", Json::array())) {
     t.line("  " + t.bold(program.value("name", "")) + ": " +
            scaled(program.value("flops", 0.0), "FLOP") + ", " +
-           bytes_text(program.value("transient_bytes", 0.0)) + " of intermediate values");
+           bytes_text(program.value("transient_bytes", 0.0)) + " of transient values");
     Table table("llrll");
     for (const Json& k : program.value("kernels", Json::array()))
       table.row(k.contains("collective") ? collective_row(k) : kernel_row(k));
@@ -166,7 +167,7 @@ struct PlanArguments {
   std::string picture;
 };
 
-// The plan of one rank of as many as the experiment asks for.
+// The plan of one of the ranks that the experiment asks for.
 Plan plan_of(const Experiment& experiment, int64_t rank) {
   const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
   if (rank < 0 || rank >= ranks)
@@ -194,10 +195,10 @@ int plan(Context& context, const PlanArguments& arguments) {
   const Json plan = Json::parse(made.describe());
   if (!arguments.picture.empty()) {
     if (!plan.contains("pipeline"))
-      throw CliError(
-          kUsage,
-          "[cli] --picture draws the schedule of a pipeline, and the experiment has none; set "
-          "topology.pipeline to 2 or more");
+      throw CliError(kUsage,
+                     "[cli] --picture draws the schedule of a pipeline, but the experiment has no "
+                     "pipeline; set "
+                     "topology.pipeline to 2 or more");
     write_picture(made, arguments.picture);
   }
   Terminal& t = context.terminal;
@@ -215,13 +216,12 @@ int plan(Context& context, const PlanArguments& arguments) {
 
 void add_plan(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand(
-      "plan", "shows parameters, memory, work and programs of FILE; touches no device");
+      "plan", "shows parameters, memory, FLOPs and programs of FILE; touches no device");
   const auto arguments = std::make_shared<PlanArguments>();
   add_file(*verb, arguments->file);
-  verb->add_option("--rank", arguments->rank, "the rank to plan for; 0 if not given")
-      ->type_name("RANK");
+  verb->add_option("--rank", arguments->rank, "the rank to plan for; default 0")->type_name("RANK");
   verb->add_option("--picture", arguments->picture,
-                   "writes the pipeline's schedule as a picture, in SVG")
+                   "writes the pipeline's schedule as an SVG picture")
       ->type_name("FILE");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return plan(context, *arguments); };

@@ -1,4 +1,5 @@
-// plait plugins: what is loaded, what was refused and why, what an item can do, what a file says of itself.
+// plait plugins: loaded plugins, refused ones with reasons, the options of items, the metadata of a
+// file.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -52,7 +53,7 @@ void show_item(Terminal& t, const Json& plugin, const Json& item) {
   Table table("ll");
   for (const Json& option : item.value("options", Json::array())) {
     const bool required = !option.contains("default") || option["default"].is_null();
-    // "name: type, range, unit; default; help": the name stands in the first column already.
+    // "name: type, range, unit; default; help": the first column already has the name.
     const std::string text = option.value("text", "");
     const size_t colon = text.find(": ");
     table.row({option.value("name", "") +
@@ -83,11 +84,10 @@ int show_items(Context& context, const Json& registry, const std::string& wanted
     }
   if (found) return kOk;
   const std::string near = nearest(wanted, names);
-  throw CliError(
-      kUsage,
-      "[cli] no loaded plugin has an item '" + wanted + "'" +
-          (near.empty() ? "" : ", did you mean '" + near + "'?") +
-          "; plait plugins lists them, plait plugins --report says what could not be loaded");
+  throw CliError(kUsage,
+                 "[cli] no loaded plugin has an item '" + wanted + "'" +
+                     (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                     "; plait plugins lists all items, plait plugins --report lists refused files");
 }
 
 int inspect(Context& context, const std::string& path) {
@@ -100,7 +100,7 @@ int inspect(Context& context, const std::string& path) {
   if (facts.value("note", Json()).is_null())
     throw CliError(kEnvironment,
                    "[cli] '" + path +
-                       "' is no Plait plugin: it has no Plait note; plugins are built with "
+                       "' is not a Plait plugin: it has no Plait note; build plugins with "
                        "plait_add_plugin()");
   return kOk;
 }
@@ -129,12 +129,13 @@ int plugins(Context& context, const PluginsArguments& arguments) {
 void add_plugins(CLI::App& app, Context& context) {
   CLI::App* verb = app.add_subcommand("plugins",
                                       "lists plugins and items; WORD: options of an item or of all "
-                                      "of a kind; inspect FILE: a file, unloaded");
+                                      "items of a kind; inspect FILE: read a plugin's metadata "
+                                      "without loading it");
   const auto arguments = std::make_shared<PluginsArguments>();
-  verb->add_option(
-      "WORDS", arguments->words,
-      "an item, a plugin or a kind (layer, optimizer, ...) to explain, or: inspect FILE");
-  verb->add_flag("--report", arguments->report, "every file that was tried, with reason and fix");
+  verb->add_option("WORDS", arguments->words,
+                   "an item, a plugin or a kind (layer, optimizer, ...), or: inspect FILE");
+  verb->add_flag("--report", arguments->report,
+                 "list every file that was tried, with reason and fix");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return plugins(context, *arguments); };
   });

@@ -1,4 +1,4 @@
-// plait run: trains an experiment to its end, as one rank, or as the launcher of all of them.
+// plait run: trains an experiment to its end, as one rank or as the launcher of all ranks.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@
 namespace plait::cli {
 namespace {
 
-constexpr int64_t kMostLocalRanks = 1024;  // more processes than that are a mistake on one machine
+constexpr int64_t kMostLocalRanks = 1024;  // more processes on one machine are a mistake
 
 struct RunArguments {
   FileArguments file;
@@ -25,7 +25,7 @@ struct RunArguments {
   double grace = 60;
 };
 
-// While it lives, the log says errors only.
+// While it exists, the log prints errors only.
 class Hush {
  public:
   explicit Hush(Terminal& terminal) : terminal_(terminal) { terminal_.silent = true; }
@@ -73,7 +73,7 @@ uint32_t resume_mode(const std::string& word) {
   return modes.at(word);
 }
 
-// What all verbs need not know: of many ranks only one speaks, each has its cores, and all tell of their failures.
+// As one of many ranks: only rank 0 prints, each rank has its own cores, and all report failures.
 void Run::become_rank() {
   if (own_.alone()) return;
   terminal_.silent = own_.rank != 0;
@@ -130,7 +130,7 @@ void Run::announce(const Json& plan, const Json& session) {
                     {"launcher", own_.source}});
   if (terminal_.quiet) return;
   if (!own_.alone() && !started_by_plait())
-    terminal_.note(strf("%d ranks, as %s says: ", own_.size, own_.source.c_str()) + own_.reason);
+    terminal_.note(strf("%d ranks, launcher %s: ", own_.size, own_.source.c_str()) + own_.reason);
   terminal_.line(strf("%s: %lld parameters on %s (%lld threads), %lld steps of %lld samples",
                       plan.value("name", "").c_str(), plan.value("parameter_count", 0LL),
                       plan.value("device", "").c_str(), plan.value("threads", 0LL),
@@ -173,16 +173,18 @@ void Run::report(Session& session, const plait_step_result& last) {
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
   const auto step = static_cast<long long>(last.step);
   if (stepped) {
-    terminal_.line(last.skipped ? strf("done after step %lld, which was skipped: not finite", step)
-                                : strf("done after step %lld: training loss %s", step,
-                                       metric_text(last.loss).c_str()));
+    terminal_.line(
+        last.skipped
+            ? strf("done after step %lld, which was skipped: values were not finite", step)
+            : strf("done after step %lld: training loss %s", step, metric_text(last.loss).c_str()));
     terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
   } else {
-    terminal_.line(strf("nothing to do: step %lld was the last; run.steps=N sets another", step));
+    terminal_.line(
+        strf("nothing to do: step %lld was the last; run.steps=N changes the length", step));
   }
   if (!evaluation.is_null()) show_metrics(terminal_, evaluation);
   if (terminal_.quiet) return;
-  terminal_.line("everything is in " + run_dir);
+  terminal_.line("files are in " + run_dir);
 }
 
 int Run::interrupted(const Json& session, const HostError& e) {
@@ -196,15 +198,15 @@ int Run::interrupted(const Json& session, const HostError& e) {
   command += " --run-dir " + shell_quoted(run_dir) + " --resume must";
   terminal_.record(
       {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
-  terminal_.error(
+  terminal_.notice(
       std::string(e.what()) +
-      (own_.size == 1 || started_by_plait() ? "\nto go on: " : "\nto go on, as every rank: ") +
+      (own_.size == 1 || started_by_plait() ? "\nto resume: " : "\nto resume, on every rank: ") +
       command);
   return kInterrupted;
 }
 
 int Run::run() {
-  signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to lose a run
+  signal(SIGPIPE, SIG_IGN);  // a closed pipe behind our output must not end the run
   const Job job = Job::from_environment();
   own_ = rank_info(Json::parse(job.describe()));
   become_rank();
@@ -221,7 +223,8 @@ int Run::run() {
     if (!own_.alone()) return train(Plan(experiment, job));
     ranks = ranks_of(values_);
     if (ranks == 1) return train(Plan(experiment));
-    // What the plan of one rank shows to be wrong is said once, and not by each of many processes. Rank 0 says what it warns of.
+    // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
+    // prints the warnings.
     const Hush hush(terminal_);
     Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
   }
@@ -252,17 +255,18 @@ int Run::train(const Plan& plan) {
 }  // namespace
 
 void add_run(CLI::App& app, Context& context) {
-  CLI::App* verb = app.add_subcommand("run", "trains: FILE, changed by key=value...");
+  CLI::App* verb =
+      app.add_subcommand("run", "trains the experiment FILE, with overrides key=value...");
   const auto arguments = std::make_shared<RunArguments>();
   add_file(*verb, arguments->file);
   verb->add_option("--run-dir", arguments->run_dir,
-                   "folder for this run's files; a new one below [run] out otherwise")
+                   "folder for this run's files; default: a new folder below run.out")
       ->type_name("DIR");
   verb->add_option("--resume", arguments->resume,
-                   "go on from the newest checkpoint: if there is one, never, or fail without one")
+                   "resume from the newest checkpoint: if there is one, never, or fail without one")
       ->check(CLI::IsMember({"auto", "never", "must"}));
   verb->add_option("--grace", arguments->grace,
-                   "seconds that ranks have to save and end after a signal; 60 if not given")
+                   "seconds that ranks have to save and exit after a signal; default 60")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
   verb->callback([&context, arguments] {
