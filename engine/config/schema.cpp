@@ -60,29 +60,33 @@ constexpr plait_option count(const char* n, const char* d, double min, const cha
 }
 
 constexpr plait_option kRun[] = {
-    text("name", "\"run\"", "names the run's folder and its metrics"),
-    count("steps", "0", 0, "steps", "length of the run; 0: `epochs` says it"),
-    count("epochs", "0", 0, "epochs", "length of the run; 0: `steps` says it"),
-    count("seed", "42", 0, nullptr, "decides initial values, order of samples and dropout"),
-    text("out", "\"runs\"", "folder in which the run's own folder is made"),
-    text("device", "\"auto\"", "device to compute on; auto: the best there is"),
-    at_most(count("threads", "0", 0, "threads", "threads that compute; 0: all cores"), 4096),
-    count("log_every", "1", 1, "steps", "a line of metrics every so many steps"),
+    text("name", "\"run\"", "name of the run and of its folder"),
+    count("steps", "0", 0, "steps", "length of the run; 0: set by `epochs`"),
+    count("epochs", "0", 0, "epochs", "length of the run; 0: set by `steps`"),
+    count("seed", "42", 0, nullptr, "seed of initial values, sample order and dropout"),
+    text("out", "\"runs\"", "folder that contains the run directories"),
+    text("device", "\"auto\"", "device to compute on; auto: the best available"),
+    at_most(count("threads", "0", 0, "threads", "compute threads; 0: one per available core"),
+            4096),
+    count("log_every", "1", 1, "steps", "write a line of metrics every so many steps"),
     flag("progress", "true", "show a progress bar on a terminal"),
     choice("resume", "\"never\"", "auto|never|must",
-           "continue from the newest checkpoint: if there is one, never, or fail"),
+           "resume from the newest checkpoint: auto if there is one, never, or must (fails without "
+           "one)"),
 };
 constexpr plait_option kTopology[] = {
-    count("data", "1", 1, "ranks", "replicas that share the batch"),
-    count("tensor", "1", 1, "ranks", "ranks that share each layer"),
-    count("pipeline", "1", 1, "ranks", "ranks that share the list of layers"),
+    count("data", "1", 1, "ranks", "replicas; each computes its part of the batch"),
+    count("tensor", "1", 1, "ranks",
+          "tensor-parallel ranks; layers with `parallel` are sharded over them"),
+    count("pipeline", "1", 1, "ranks",
+          "pipeline ranks; the layers are divided into stages over them"),
     choice("schedule", "\"1f1b\"", "gpipe|1f1b|interleaved|zero_bubble",
-           "in which order pipeline ranks work on the micro-batches of a step"),
+           "pipeline schedule: order of the forward and backward passes of a step"),
     count("virtual_stages", "1", 1, "stages",
-          "pipeline stages on each rank; more than 1 with interleaved"),
-    integers("stages", "[]", "layers of each stage, one after the other; empty: see `balance`"),
+          "pipeline stages per rank; more than 1 only with interleaved"),
+    integers("stages", "[]", "number of layers of each stage, in order; empty: see `balance`"),
     choice("balance", "\"cost\"", "cost|count",
-           "what stages have alike: operations of their layers, or the number of layers"),
+           "balance stages by the FLOPs of their layers or by the number of layers"),
     at_most(
         count("zero", "0", 0, nullptr,
               "ZeRO stage: shard 1 optimizer states, 2 also gradients, 3 also parameters across "
@@ -99,108 +103,111 @@ constexpr plait_option kTopology[] = {
     at_least(real("timeout", "60.0",
                   "seconds for one collective, and of silence before a rank counts as lost"),
              0.01),
-    at_least(real("connect_timeout", "60.0", "seconds for all ranks to arrive"), 0.01),
+    at_least(real("connect_timeout", "60.0", "seconds for all ranks to connect"), 0.01),
 };
 constexpr plait_option kBatch[] = {
     count("global", nullptr, 1, "samples", "samples per step, over all ranks"),
-    count("micro", "0", 0, "samples", "samples per pass of one rank; 0: the rank's whole share"),
+    count("micro", "0", 0, "samples",
+          "samples per micro-batch of a replica; 0: derived from `global` and `accumulation`"),
     count("eval", "0", 0, "samples",
-          "samples per pass of an evaluation, over all ranks; 0: `micro` for each replica"),
+          "samples per evaluation batch, over all replicas; 0: `micro` per replica"),
     count("accumulation", "0", 0, "passes",
-          "micro-batches of a step on each replica; 0: as many as `global` and `micro` make"),
+          "micro-batches per step on each replica; 0: derived from `global` and `micro`"),
 };
 constexpr plait_option kPrecision[] = {
-    choice("compute", "\"f32\"", "f32|f64",
-           "type of layers, parameters, gradients, optimizer states and losses; f64 is slow"),
+    choice("compute", "\"f32\"", "f32", "number format of the layers' arithmetic"),
 };
 constexpr plait_option kEvaluate[] = {
     count("every", "0", 0, "steps", "evaluate every so many steps; 0: only at the end"),
-    count("batches", "0", 0, "batches", "length of an evaluation; 0: all samples"),
+    count("batches", "0", 0, "batches", "batches per evaluation; 0: all samples"),
 };
 constexpr plait_option kEarlyStop[] = {
     text("metric", "\"\"", "metric of the evaluation to watch; empty: no early stopping"),
     count("patience", "0", 0, "evaluations",
           "evaluations without improvement before the run stops"),
-    at_least(real("min_delta", "0.0", "least change that counts as an improvement"), 0),
+    at_least(real("min_delta", "0.0", "smallest change that counts as an improvement"), 0),
 };
 constexpr plait_option kCheckpoint[] = {
-    count("every", "0", 0, "steps", "save every so many steps; 0: only at the end"),
-    count("keep", "3", 1, "checkpoints", "newest checkpoints that stay"),
-    flag("at_end", "true", "save when the run ends"),
+    count("every", "0", 0, "steps", "save every so many steps; 0: only at the end of the run"),
+    count("keep", "3", 1, "checkpoints", "number of newest checkpoints to keep"),
+    flag("at_end", "true", "save at the end of the run"),
     flag("background", "true",
-         "steps go on while a save of `every` is written, from a copy in host memory"),
+         "continue training while a save of `every` is written, from a copy in host memory"),
 };
 constexpr plait_option kGuard[] = {
     count("nonfinite_limit", "10", 1, "steps",
-          "skipped steps in a row, for values that are not finite, that stop the run"),
+          "stop the run after this many skipped steps in a row; a step with non-finite values is "
+          "skipped"),
 };
 constexpr plait_option kPlugins[] = {
-    texts("paths", "[]", "plugin files, or folders of them, searched first; relative to this file"),
+    texts("paths", "[]",
+          "plugin files or folders of plugins, searched first; relative to this file"),
     texts("allow", "[]", "names of the plugins that may be loaded; empty: all"),
 };
 
 const std::array<Section, 9> kSections = {{
-    {"run", "the run itself", OptionView(kRun)},
-    {"topology", "ranks; their product is the number of processes", OptionView(kTopology)},
-    {"batch", "how many samples make a step", OptionView(kBatch)},
+    {"run", "name, length and seed of the run", OptionView(kRun)},
+    {"topology", "layout of ranks; data * tensor * pipeline is the number of processes",
+     OptionView(kTopology)},
+    {"batch", "samples per step", OptionView(kBatch)},
     {"precision", "number formats", OptionView(kPrecision)},
-    {"evaluate", "measuring on held-out data", OptionView(kEvaluate)},
-    {"evaluate.early_stop", "stopping when a metric no longer improves", OptionView(kEarlyStop)},
-    {"checkpoint", "saving", OptionView(kCheckpoint)},
-    {"guard", "what stops a run that goes wrong", OptionView(kGuard)},
-    {"plugins", "where items come from", OptionView(kPlugins)},
+    {"evaluate", "evaluation on [data.eval]", OptionView(kEvaluate)},
+    {"evaluate.early_stop", "stop when a metric no longer improves", OptionView(kEarlyStop)},
+    {"checkpoint", "checkpoints", OptionView(kCheckpoint)},
+    {"guard", "conditions that stop a failing run", OptionView(kGuard)},
+    {"plugins", "plugins to load", OptionView(kPlugins)},
 }};
 
 constexpr plait_option kLayer[] = {
     text("type", nullptr, "layer item"),
     text("name", "\"\"",
-         "name within the model, part of its parameters' names; empty: type and number"),
-    texts("from", "[]", "values to read, by name; empty: what the layer before wrote"),
-    texts("as", "[]", "names for what it writes, for others to read"),
-    choice("parallel", "\"none\"", "none|column|row", "how tensor parallelism splits it"),
+         "name of the layer, part of its parameters' names; empty: type and number"),
+    texts("from", "[]", "names of the values to read; empty: the output of the previous layer"),
+    texts("as", "[]", "names of the outputs, for `from` of other layers"),
+    choice("parallel", "\"none\"", "none|column|row", "how tensor parallelism shards the layer"),
 };
 constexpr plait_option kLoss[] = {
     text("type", nullptr, "loss item"),
     text("name", "\"\"", "name of its metric; empty: its type"),
     texts("from", "[]",
-          "values to read, by name; empty: the model's output and the first target field"),
-    real("weight", "1.0", "factor of this loss in the sum"),
+          "names of the values to read; empty: the model's output and the first target field"),
+    real("weight", "1.0", "weight of this loss in the sum of losses"),
 };
 constexpr plait_option kMetric[] = {
     text("type", nullptr, "metric item"),
     text("name", "\"\"", "name of its metric; empty: its type"),
     texts("from", "[]",
-          "values to read, by name; empty: the model's output and the first target field"),
+          "names of the values to read; empty: the model's output and the first target field"),
 };
 constexpr plait_option kOptimizer[] = {
     text("type", nullptr, "optimizer item"),
-    at_least(real("learning_rate", "0.0",
-                  "learning rate before the schedule; the item has a default of its own"),
-             0),
-    at_least(real("weight_decay", "0.0", "weight decay; the item has a default of its own"), 0),
-    at_least(real("clip_grad_norm", "0.0", "largest global norm of the gradient; 0: no clipping"),
+    at_least(
+        real("learning_rate", "0.0",
+             "base learning rate, multiplied by the schedule; each optimizer has its own default"),
+        0),
+    at_least(real("weight_decay", "0.0", "weight decay; each optimizer has its own default"), 0),
+    at_least(real("clip_grad_norm", "0.0", "maximum global norm of the gradient; 0: no clipping"),
              0),
 };
 constexpr plait_option kSchedule[] = {
     text("type", nullptr, "schedule item"),
 };
 constexpr plait_option kGroup[] = {
-    texts("match", nullptr,
-          "patterns of full parameter names; * and ?; a parameter belongs to one group at most, "
-          "and to "
-          "the optimizer's own settings when none matches"),
-    at_least(real("learning_rate", "0.0", "learning rate; the optimizer's when left out"), 0),
-    at_least(real("weight_decay", "0.0", "weight decay; the optimizer's when left out"), 0),
-    flag("frozen", "false", "true: these parameters stay as they are"),
+    texts(
+        "match", nullptr,
+        "patterns of full parameter names, with * and ?; a parameter may match at most one group; "
+        "without a match it uses the optimizer's own settings"),
+    at_least(real("learning_rate", "0.0", "learning rate; default: the optimizer's"), 0),
+    at_least(real("weight_decay", "0.0", "weight decay; default: the optimizer's"), 0),
+    flag("frozen", "false", "true: these parameters are never updated"),
 };
 constexpr plait_option kDataset[] = {
     text("type", nullptr, "dataset item"),
-    flag("shuffle", "false",
-         "visit the samples in a new order each epoch; true for [data.train] when left out"),
+    flag("shuffle", "false", "shuffle the samples each epoch; default for [data.train]: true"),
     at_most(count("prefetch", "-1", -1, "batches",
-                  "batches read ahead; 0: none, -1: 2 to 32, as many as fit in 8 MiB"),
+                  "batches to read ahead; 0: none; -1: as many as fit in 8 MiB, 2 to 32"),
             1024),
-    count("limit", "0", 0, "samples", "use only the first samples; 0: all"),
+    count("limit", "0", 0, "samples", "number of samples to use, from the first; 0: all"),
 };
 constexpr plait_option kNormalize[] = {
     above(real("divide", "1.0", "y = (x / divide - mean) / std"), 0),
@@ -208,8 +215,8 @@ constexpr plait_option kNormalize[] = {
     above(real("std", "1.0", "see `divide`"), 0),
 };
 constexpr plait_option kModel[] = {
-    flag("frozen", "false", "true: runs along, learns nothing"),
-    option(PLAIT_OPT_PATH, "load", "\"\"", "weights to begin with; empty: initial values"),
+    flag("frozen", "false", "true: used for inference only, never updated"),
+    option(PLAIT_OPT_PATH, "load", "\"\"", "file of weights to start from; empty: initial values"),
 };
 
 }  // namespace

@@ -9,11 +9,8 @@
 namespace plait::moments {
 
 inline constexpr plait_option kOptions[] = {
-    below(at_least(opt_real("beta1", "0.9", "fraction of the mean gradient kept each step"), 0), 1),
-    below(
-        at_least(opt_real("beta2", "0.999", "fraction of the mean squared gradient kept each step"),
-                 0),
-        1),
+    below(at_least(opt_real("beta1", "0.9", "decay of the mean of gradients"), 0), 1),
+    below(at_least(opt_real("beta2", "0.999", "decay of the mean of squared gradients"), 0), 1),
     above(opt_real("eps", "1e-8", "added to the root of the mean squared gradient"), 0),
 };
 

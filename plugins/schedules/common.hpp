@@ -25,9 +25,10 @@ inline constexpr plait_option kWarmup = in_unit(
     at_least(opt_int("warmup_steps", "0", "steps of linear warmup to the full learning rate"), 0),
     "steps");
 inline constexpr plait_option kSteps = in_unit(
-    at_least(opt_int("total_steps", "0",
-                     "step at which the decay ends, delay and warmup included; 0: the run's last"),
-             0),
+    at_least(
+        opt_int("total_steps", "0",
+                "step at which the decay ends, including delay and warmup; 0: the last of the run"),
+        0),
     "steps");
 inline constexpr plait_option kMinimum = at_most(
     at_least(opt_real("min_ratio", "0.0", "final learning rate as a fraction of the full one"), 0),

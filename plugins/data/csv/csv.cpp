@@ -7,13 +7,13 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kCsv[] = {
-    opt_path("path", nullptr, "the file"),
+    opt_path("path", nullptr, "CSV file"),
     opt_bool("header", "true",
-             "the first line names the columns; without one they are called 0, 1, 2, …"),
-    opt_choice("separator", "\",\"", ",|;|tab|space", "separator between two cells"),
+             "the first line holds the column names; if false, columns are named 0, 1, 2, …"),
+    opt_choice("separator", "\",\"", ",|;|tab|space", "separator between cells"),
     opt_texts("input", "[]", "columns of the input; empty: all except target and weight"),
     opt_texts("target", "[]", "columns of the target; empty: none"),
-    opt_choice("target_type", "\"f32\"", "f32|i32", "f32: values; i32: labels, one column"),
+    opt_choice("target_type", "\"f32\"", "f32|i32", "f32: real values; i32: labels, one column"),
     opt_text("weight", "\"\"", "column of the samples' weights; empty: all 1"),
 };
 

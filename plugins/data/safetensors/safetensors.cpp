@@ -10,11 +10,11 @@ using namespace plait;
 using support::SafetensorsEntry;
 
 constexpr plait_option kSafetensors[] = {
-    opt_path("path", nullptr, "the file"),
-    opt_texts("input", "[\"input\"]", "names of the tensors that are inputs, (samples, …)"),
-    opt_texts("target", "[\"target\"]", "names of the tensors that are targets, (samples, …)"),
+    opt_path("path", nullptr, "safetensors file"),
+    opt_texts("input", "[\"input\"]", "names of the input tensors, (samples, …)"),
+    opt_texts("target", "[\"target\"]", "names of the target tensors, (samples, …)"),
     opt_text("weight", "\"\"",
-             "name of the tensor of the samples' weights, (samples), real numbers; empty: all 1"),
+             "name of the tensor of sample weights, (samples), real numbers; empty: all 1"),
 };
 
 class Safetensors : public data::MemoryDataset {

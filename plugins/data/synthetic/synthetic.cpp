@@ -10,12 +10,14 @@ using namespace plait;
 
 constexpr plait_option kSynthetic[] = {
     in_unit(at_least(opt_int("samples", "1024", "number of samples"), 0), "samples"),
-    at_least(opt_ints("shape", "[16]", "extents of one sample"), 1),
-    at_least(opt_int("classes", "4", "number of labels; 0: a real target, for regression"), 0),
-    at_least(opt_int("seed", "0", "seed of the linear functions and of the samples"), 0),
-    at_least(opt_int("first", "0",
-                     "index of the first sample; evaluate on another range with the same seed"),
+    at_least(opt_ints("shape", "[16]", "shape of one sample"), 1),
+    at_least(opt_int("classes", "4", "number of classes; 0: a real-valued target, for regression"),
              0),
+    at_least(opt_int("seed", "0", "seed of the linear functions and of the samples"), 0),
+    at_least(
+        opt_int("first", "0",
+                "index of the first sample; use the same seed and a separate range for evaluation"),
+        0),
 };
 
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
@@ -124,8 +126,8 @@ class Synthetic : public data::MemoryDataset {
 };
 }  // namespace
 
-PLAIT_PLUGIN("data-synthetic", "0.1.0", "Apache-2.0", "Generated samples that can be learned") {
-  static const auto synthetic = dataset<Synthetic>(
-      "synthetic", "random samples with labels that a linear function decides", kSynthetic);
+PLAIT_PLUGIN("data-synthetic", "0.1.0", "Apache-2.0", "Synthetic samples that can be learned") {
+  static const auto synthetic =
+      dataset<Synthetic>("synthetic", "random samples, labelled by a linear function", kSynthetic);
   host.add(synthetic);
 }

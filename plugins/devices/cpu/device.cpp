@@ -24,7 +24,7 @@ constexpr plait_option kOptions[] = {
                      "index of the first core to bind to, among the process's cores; -1: bind "
                      "only if all of them are used"),
              -1),
-    opt_bool("huge_pages", "true", "ask for huge pages for blocks of 4 MiB and more")};
+    opt_bool("huge_pages", "true", "request huge pages for blocks of 4 MiB and more")};
 
 const char* isa_name(Isa isa) {
   return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "no avx2";

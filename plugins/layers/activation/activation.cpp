@@ -25,7 +25,7 @@ Value build_gelu_tanh(Builder&, const Options&, In in) {
   return 0.5 * x * (1.0 + tanh(kScale * (x + 0.044715 * (x * x * x))));
 }
 
-constexpr plait_option kLeakyRelu[] = {opt_real("slope", "0.01", "factor of negative values")};
+constexpr plait_option kLeakyRelu[] = {opt_real("slope", "0.01", "factor for negative inputs")};
 Value build_leaky_relu(Builder&, const Options& o, In x) {
   return select(x[0] > 0.0, x[0], o.real("slope") * x[0]);
 }
@@ -46,14 +46,14 @@ PLAIT_PLUGIN("layer-activation", "0.1.0", "Apache-2.0", "Activation functions") 
       layer<build_relu>("relu", "max(x, 0)"),
       layer<build_gelu>("gelu",
                         "x·Φ(x) with the exact normal distribution: 0.5x(1 + erf(x/sqrt 2))"),
-      layer<build_gelu_tanh>("gelu_tanh", "the tanh approximation of gelu, as in GPT-2"),
+      layer<build_gelu_tanh>("gelu_tanh", "tanh approximation of gelu, as in GPT-2"),
       layer<build_silu>("silu", "x·sigmoid(x), also called swish"),
       layer<build_tanh>("tanh", "hyperbolic tangent"),
       layer<build_sigmoid>("sigmoid", "1/(1 + exp(-x))"),
       layer<build_leaky_relu>("leaky_relu", "x where positive, slope·x elsewhere", kLeakyRelu),
       layer<build_softplus>("softplus", "log(1 + exp(beta·x))/beta, a smooth relu", kSoftplus),
       layer<build_softmax>("softmax",
-                           "probabilities over the last axis; cross_entropy takes logits instead"),
+                           "probabilities over the last axis; cross_entropy needs logits instead"),
   };
   for (const auto& item : items) host.add(item);
 }

@@ -8,14 +8,14 @@ using namespace plait;
 
 constexpr plait_option kLinear[] = {
     at_least(opt_int("out", nullptr, "width of the output"), 1),
-    opt_bool("bias", "true", "adds a vector of `out` learned values"),
-    opt_choice("init", "\"kaiming_uniform\"",
-               "kaiming_uniform|xavier_uniform|xavier_normal|normal|zeros",
-               "how the weight starts; kaiming_uniform: weight and bias in ±1/sqrt(in), the "
-               "others start the bias at 0"),
+    opt_bool("bias", "true", "add a learned bias of `out` values"),
+    opt_choice(
+        "init", "\"kaiming_uniform\"", "kaiming_uniform|xavier_uniform|xavier_normal|normal|zeros",
+        "initial values; kaiming_uniform: weight and bias in ±1/sqrt(in); for the others the "
+        "bias is 0"),
     above(opt_real("init_std", "0.02", "standard deviation of init = \"normal\""), 0),
     opt_choice("parallel", "\"none\"", "none|column|row",
-               "which dimension tensor parallelism splits: column the outputs, row the inputs"),
+               "dimension sharded by tensor parallelism: column the outputs, row the inputs"),
 };
 
 Init weight_init(const Options& o, double in, double out) {
@@ -75,7 +75,7 @@ PLAIT_PLUGIN("layer-dense", "0.1.0", "Apache-2.0", "Fully connected layer, and f
   static const auto linear =
       layer<build_linear>("linear", "y = x·Wᵀ + bias over the last axis", kLinear);
   static const auto flatten =
-      layer<build_flatten>("flatten", "each sample becomes one row of numbers");
+      layer<build_flatten>("flatten", "flattens each sample to one dimension");
   host.add(linear);
   host.add(flatten);
 }

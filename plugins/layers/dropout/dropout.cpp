@@ -6,7 +6,7 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kDropout[] = {
-    below(at_least(opt_real("p", "0.1", "fraction of the values set to 0"), 0), 1)};
+    below(at_least(opt_real("p", "0.1", "probability that a value becomes 0"), 0), 1)};
 
 Value build_dropout(Builder& b, const Options& o, std::span<const Value> in) {
   const double p = o.real("p");
@@ -18,7 +18,7 @@ Value build_dropout(Builder& b, const Options& o, std::span<const Value> in) {
 
 PLAIT_PLUGIN("layer-dropout", "0.1.0", "Apache-2.0", "Dropout") {
   static const auto dropout = layer<build_dropout>(
-      "dropout", "in training, each value is 0 with probability p, else divided by 1 - p",
+      "dropout", "in training, sets each value to 0 with probability p, else divides it by 1 - p",
       kDropout);
   host.add(dropout);
 }

@@ -5,7 +5,7 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kEmbedding[] = {
-    at_least(opt_int("vocabulary", nullptr, "number of different ids"), 1),
+    at_least(opt_int("vocabulary", nullptr, "number of distinct ids"), 1),
     at_least(opt_int("width", nullptr, "length of a row"), 1),
     at_least(opt_real("std", "1.0", "standard deviation of the initial rows"), 0),
 };
@@ -24,6 +24,6 @@ Value build_embedding(Builder& b, const Options& o, std::span<const Value> in) {
 
 PLAIT_PLUGIN("layer-embedding", "0.1.0", "Apache-2.0", "Embedding of ids") {
   static const auto embedding =
-      layer<build_embedding>("embedding", "each id becomes its row of a learned table", kEmbedding);
+      layer<build_embedding>("embedding", "looks up each id in a learned table", kEmbedding);
   host.add(embedding);
 }

@@ -49,7 +49,7 @@ Value build_accuracy(Builder& b, const Options&, In in) {
 }
 
 constexpr plait_option kTopK[] = {
-    at_least(opt_int("k", "5", "how many of the largest logits count"), 1)};
+    at_least(opt_int("k", "5", "number of largest logits that count as a hit"), 1)};
 Value build_top_k(Builder& b, const Options& o, In in) {
   const int64_t k = o.integer("k");
   const auto sums = hits(b, in, static_cast<double>(k));  // refuses what has no classes
@@ -77,12 +77,13 @@ Value build_perplexity(Builder& b, const Options&, In in) {
 
 PLAIT_PLUGIN("layer-metric", "0.1.0", "Apache-2.0", "Metrics") {
   static const plait_metric_item items[] = {
-      metric<build_accuracy>("accuracy",
-                             "share of samples whose label has the largest logit; ties miss", 2,
-                             true, mean),
-      metric<build_top_k>("top_k",
-                          "share of samples whose label is among the k largest logits; ties miss",
-                          2, true, mean, kTopK),
+      metric<build_accuracy>(
+          "accuracy", "fraction of samples whose label has the largest logit; ties count as misses",
+          2, true, mean),
+      metric<build_top_k>(
+          "top_k",
+          "fraction of samples whose label is among the k largest logits; ties count as misses", 2,
+          true, mean, kTopK),
       metric<build_mae>("mae", "mean absolute error", 2, false, mean),
       metric<build_mean_bias>("mean_bias", "mean of prediction - target", 2, false, mean),
       metric<build_perplexity>("perplexity", "exp of the mean cross entropy", 2, false, exp_mean),

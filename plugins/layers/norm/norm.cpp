@@ -5,7 +5,7 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kNorm[] = {
-    above(opt_real("eps", "1e-5", "added to the variance, so that constant rows stay finite"), 0)};
+    above(opt_real("eps", "1e-5", "added to the variance for numerical stability"), 0)};
 
 // Width of the last axis; checks that the input has one. x (B,…,C).
 int64_t width_of(const Builder& b, Value x, const char* layer) {

@@ -55,8 +55,7 @@ Value build_concat(Builder& b, const Options& o, In in) {
 }
 
 constexpr plait_option kReshape[] = {at_least(
-    opt_ints("shape", nullptr, "extents of one sample; one of them may be -1 and is inferred"),
-    -1)};
+    opt_ints("shape", nullptr, "shape of one sample; one extent may be -1: inferred"), -1)};
 Value build_reshape(Builder& b, const Options& o, In in) {
   const Shape from = b.shape(in[0]);
   const std::span<const int64_t> wanted = o.integers("shape");
@@ -84,7 +83,7 @@ Value build_reshape(Builder& b, const Options& o, In in) {
 constexpr plait_option kSlice[] = {
     opt_int("axis", "-1", "the axis to slice"),
     opt_int("start", "0", "first index to keep; negative counts from the end"),
-    opt_int("stop", nullptr, "index after the last one to keep; negative counts from the end"),
+    opt_int("stop", nullptr, "index after the last to keep; negative counts from the end"),
 };
 Value build_slice(Builder& b, const Options& o, In in) {
   const Shape shape = b.shape(in[0]);
@@ -105,10 +104,10 @@ Value build_slice(Builder& b, const Options& o, In in) {
 PLAIT_PLUGIN("layer-shape", "0.1.0", "Apache-2.0", "Joining, slicing and reshaping values") {
   static const auto add = layer<build_add>("add", "sum of the inputs", {}, 2, UINT32_MAX);
   static const auto mul = layer<build_mul>("mul", "product of the inputs", {}, 2, UINT32_MAX);
-  static const auto concat = layer<build_concat>(
-      "concat", "the inputs one after the other along an axis", kConcat, 1, UINT32_MAX);
+  static const auto concat = layer<build_concat>("concat", "concatenates the inputs along an axis",
+                                                 kConcat, 1, UINT32_MAX);
   static const auto reshape =
-      layer<build_reshape>("reshape", "another shape for each sample", kReshape);
+      layer<build_reshape>("reshape", "changes the shape of each sample", kReshape);
   static const auto slice = layer<build_slice>("slice", "a range of indices along an axis", kSlice);
   host.add(add);
   host.add(mul);

@@ -11,7 +11,9 @@ constexpr plait_option kAdagrad[] = {
              0),
     at_least(opt_real("initial_accumulator_value", "0.0", "initial value of the sum of squares"),
              0),
-    above(opt_real("eps", "1e-10", "added to the root of the sum of squares"), 0),
+    above(opt_real("eps", "1e-10",
+                   "added to the root of the sum of squares, for numerical stability"),
+          0),
 };
 
 Value build_adagrad(Builder& b, const Options& o, const Update& u) {

@@ -9,7 +9,7 @@ constexpr plait_option kAdamW[] = {
     moments::kOptions[1],
     moments::kOptions[2],
     opt_bool("independent_weight_decay", "false",
-             "decay by schedule_factor * weight_decay each step, independent of the learning rate"),
+             "decay by schedule_factor * weight_decay per step, independent of the learning rate"),
 };
 
 Value build_adamw(Builder& b, const Options& o, const Update& u) {

@@ -6,8 +6,8 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kLion[] = {
-    below(at_least(opt_real("beta1", "0.9", "fraction of the momentum in the update"), 0), 1),
-    below(at_least(opt_real("beta2", "0.99", "fraction of the momentum kept each step"), 0), 1),
+    below(at_least(opt_real("beta1", "0.9", "weight of the momentum in the update"), 0), 1),
+    below(at_least(opt_real("beta2", "0.99", "decay of the momentum"), 0), 1),
 };
 
 Value build_lion(Builder& b, const Options& o, const Update& u) {

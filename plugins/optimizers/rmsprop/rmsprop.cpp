@@ -6,11 +6,11 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kRmsprop[] = {
-    below(at_least(opt_real("alpha", "0.99", "fraction of the mean square kept each step"), 0), 1),
+    below(at_least(opt_real("alpha", "0.99", "decay of the mean of squared gradients"), 0), 1),
     above(opt_real("eps", "1e-8", "added to the root of the mean square"), 0),
-    below(at_least(opt_real("momentum", "0.0", "fraction of the last update kept"), 0), 1),
+    below(at_least(opt_real("momentum", "0.0", "weight of the previous update"), 0), 1),
     opt_bool("centered", "false",
-             "divides by the standard deviation instead of the root mean square"),
+             "divide by the standard deviation instead of the root mean square"),
 };
 
 Value build_rmsprop(Builder& b, const Options& o, const Update& u) {

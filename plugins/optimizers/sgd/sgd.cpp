@@ -6,11 +6,10 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kSgd[] = {
-    below(at_least(opt_real("momentum", "0.0", "fraction of the last update kept"), 0), 1),
-    opt_bool("nesterov", "false",
-             "looks ahead along the momentum; needs momentum, and no dampening"),
+    below(at_least(opt_real("momentum", "0.0", "weight of the previous update"), 0), 1),
+    opt_bool("nesterov", "false", "Nesterov momentum; needs momentum > 0 and dampening = 0"),
     below(at_least(
-              opt_real("dampening", "0.0", "fraction of the gradient kept out of the momentum"), 0),
+              opt_real("dampening", "0.0", "fraction of the gradient left out of the momentum"), 0),
           1),
 };
 
@@ -36,6 +35,6 @@ Value build_sgd(Builder& b, const Options& o, const Update& u) {
 
 PLAIT_PLUGIN("optimizer-sgd", "0.1.0", "Apache-2.0", "Stochastic gradient descent") {
   static const auto sgd =
-      optimizer<build_sgd>("sgd", "gradient descent with optional momentum", 0.01, 0, kSgd);
+      optimizer<build_sgd>("sgd", "gradient descent, optionally with momentum", 0.01, 0, kSgd);
   host.add(sgd);
 }

@@ -19,6 +19,7 @@ class Constant {
 }  // namespace
 
 PLAIT_PLUGIN("schedule-constant", "0.1.0", "Apache-2.0", "Constant learning rate") {
-  static const auto constant = schedule<Constant>("constant", "the full learning rate", kOptions);
+  static const auto constant =
+      schedule<Constant>("constant", "keeps the learning rate constant", kOptions);
   host.add(constant);
 }

@@ -12,7 +12,7 @@ class Cosine : public schedules::Decay {
 }  // namespace
 
 PLAIT_PLUGIN("schedule-cosine", "0.1.0", "Apache-2.0", "Cosine decay") {
-  static const auto item = schedule<Cosine>("cosine", "falls along half a cosine to the minimum",
+  static const auto item = schedule<Cosine>("cosine", "decays along half a cosine to min_ratio",
                                             schedules::kDecayOptions);
   host.add(item);
 }

@@ -26,6 +26,6 @@ class InverseSqrt {
 
 PLAIT_PLUGIN("schedule-inverse_sqrt", "0.1.0", "Apache-2.0", "Inverse square root decay") {
   static const auto item = schedule<InverseSqrt>(
-      "inverse_sqrt", "falls with the inverse square root of the steps since the warmup", kOptions);
+      "inverse_sqrt", "decays with the square root of the steps since the warmup", kOptions);
   host.add(item);
 }

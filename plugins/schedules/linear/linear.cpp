@@ -13,6 +13,6 @@ class Linear : public schedules::Decay {
 
 PLAIT_PLUGIN("schedule-linear", "0.1.0", "Apache-2.0", "Linear decay") {
   static const auto item =
-      schedule<Linear>("linear", "falls linearly to the minimum", schedules::kDecayOptions);
+      schedule<Linear>("linear", "decays linearly to min_ratio", schedules::kDecayOptions);
   host.add(item);
 }

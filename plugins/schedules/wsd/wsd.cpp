@@ -10,11 +10,11 @@ constexpr plait_option kOptions[] = {
     schedules::kDelay,
     schedules::kSteps,
     schedules::kMinimum,
-    in_unit(at_least(opt_int("decay_steps", "0",
-                             "steps of the decay at the end; 0: a fifth of all steps"),
-                     0),
-            "steps"),
-    opt_choice("decay_style", "\"linear\"", "linear|cosine|sqrt", "the curve of the decay"),
+    in_unit(
+        at_least(opt_int("decay_steps", "0", "length of the final decay; 0: a fifth of all steps"),
+                 0),
+        "steps"),
+    opt_choice("decay_style", "\"linear\"", "linear|cosine|sqrt", "shape of the decay"),
 };
 
 schedules::DecayShape shape_of(const Options& o) {
