@@ -53,7 +53,8 @@ class CommandLine(Case):
 
     def test_new(self):
         self.fails(2, ["new", "demo", "--from", "tinny"], "'tinny'", "did you mean 'tiny'?")
-        self.fails(2, ["new", "a b"], "'a b' can't name an experiment")
+        self.fails(2, ["new", "a b"], "'a b' can't name an experiment; use up to 128 letters, digits, '-' and '_'")
+        self.fails(2, ["new", "v1.0"], "'v1.0' can't name an experiment")  # nor could it be run.name
         self.fails(2, ["new"], "NAME")
         self.expect(0, "new", "demo")
         self.fails(2, ["new", "demo"], "already exists", "--yes")

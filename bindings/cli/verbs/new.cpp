@@ -31,17 +31,14 @@ const Template& find_template(const std::string& name) {
                              "; there are: " + all);
 }
 
-// The name is also that of the run directory, so it must be a valid folder name there.
+// The name becomes run.name, which allows the same characters.
 std::string run_name(const fs::path& folder) {
   std::string name = folder.filename();
-  const auto safe = [](unsigned char c) {
-    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
-  };
-  if (name.empty() || name.size() > 128 || name[0] == '.' ||
-      !std::all_of(name.begin(), name.end(), safe))
-    throw CliError(kUsage, "[cli] '" + name +
-                               "' can't name an experiment; use letters, digits, '-', '_' and '.', "
-                               "and don't start with '.'");
+  const auto safe = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; };
+  if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), safe))
+    throw CliError(kUsage,
+                   "[cli] '" + name +
+                       "' can't name an experiment; use up to 128 letters, digits, '-' and '_'");
   return name;
 }
 
