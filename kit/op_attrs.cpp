@@ -66,7 +66,8 @@ const char* attr_type_name(uint32_t type) {
 }
 
 AttrValue default_of(const plait_option& decl) {
-  if (!decl.default_value) throw Invalid(std::string("attribute '") + decl.name + "' must be given");
+  if (!decl.default_value)
+    throw Invalid(std::string("attribute '") + decl.name + "' must be given");
   std::string_view text = decl.default_value;
   AttrValue v;
   bool ok = true;

@@ -41,8 +41,8 @@ typedef struct plait_attr {
 /* A parameter that a layer requests. */
 typedef struct plait_parameter {
   size_t struct_size;
-  const char *name;  /* local to the layer, such as "weight"; ends in NUL */
-  plait_shape shape; /* of the global tensor; dtype PLAIT_F32 */
+  const char *name;  /* within the layer: "weight" */
+  plait_shape shape; /* global; the type is that of [precision] */
   uint32_t init;     /* PLAIT_INIT_* */
   int32_t shard_dim; /* the dimension that tensor parallelism may shard; -1: replicated */
   double init_a, init_b;
@@ -70,7 +70,8 @@ struct plait_build_table {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *op)(plait_builder *b, const char *name, const plait_value *inputs, uint32_t n_in,
                                                const plait_attr *attrs, uint32_t n_attrs, plait_value *outputs,
                                                uint32_t n_out);
-  /* Creates a scalar constant: f32, shape (). Errors: PLAIT_ERR_MEMORY. */
+  /* Creates a scalar constant, shape (). An element-wise op takes it in the type of its other
+   * floats, so that these decide the type of the result. Errors: PLAIT_ERR_MEMORY. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *constant)(plait_builder *b, double value, plait_value *out);
   /* Sets *out to the element type and shape of a value.
    * Errors: PLAIT_ERR_INVALID for an id that is not a value. */
@@ -84,9 +85,8 @@ struct plait_build_table {
    * anything but a layer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *parameter)(plait_builder *b, const plait_parameter *p, plait_value *out);
   /* Returns a named value: a field of the data, a value that a layer entry named with `as`, or
-   * "weight": the sample weights, (B) f32, 0 for padding.
-   * Errors: PLAIT_ERR_NOT_FOUND with the existing names; PLAIT_ERR_STATE in an optimizer or a
-   * gradient rule. */
+   * "weight": the sample weights (B), 0 for padding, in the type of losses.
+   * Errors: PLAIT_ERR_NOT_FOUND with the names that exist. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *named)(plait_builder *b, const char *name, plait_value *out);
   /* Returns 1 while the training program is traced, 0 in the evaluation program and in frozen
    * models. */
@@ -95,8 +95,8 @@ struct plait_build_table {
    * valid during the build call. */
   const char *(PLAIT_CALL *scope)(plait_builder *b);
   /* Returns the value that an optimizer's state tensor has before this step; the first request
-   * creates it, with every element `initial`. Its shape is that of the parameter, its type f32.
-   * Errors: PLAIT_ERR_STATE in anything but an optimizer. */
+   * creates it, with every element `initial`. Its shape is that of the parameter, its type that of
+   * `[precision]` for states. Errors: PLAIT_ERR_STATE in anything but an optimizer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *state)(plait_builder *b, const char *name, double initial, plait_value *out);
   /* Sets the value that the state tensor has after this step; without it the state stays as it is.
    * Errors: PLAIT_ERR_INVALID before state() of that name, or for an id that is not a value;

@@ -25,7 +25,7 @@ typedef struct plait_layer_item {
 } plait_layer_item;
 
 /* Kind "plait.loss/1". The first input is the prediction, the others are its targets. build() sets
- * two scalars, f32, shape (): outputs[0] is the sum over the samples of weight * loss, outputs[1]
+ * two scalars, floats, shape (): outputs[0] is the sum over the samples of weight * loss, outputs[1]
  * the sum of the weights. The engine divides once per step by the weight of the whole global batch,
  * so the result does not depend on how the batch is split into micro-batches and ranks. Static. */
 typedef struct plait_loss_item {
@@ -41,7 +41,7 @@ typedef struct plait_loss_item {
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_loss_item;
 
-/* Kind "plait.metric/1". build() sets one value, the state of one micro-batch: f32, shape
+/* Kind "plait.metric/1". build() sets one value, the state of one micro-batch: floats, shape
  * (n_state). The engine adds the states of all micro-batches and ranks, and finish() computes the
  * metric from the sum. Static. */
 typedef struct plait_metric_item {

@@ -12,12 +12,12 @@
 extern "C" {
 #endif
 
-/* The inputs of one update of a flat shard with N elements. Scalars are f32, shape (). Borrowed for
- * the call. */
+/* The inputs of one update of a flat shard with N elements. Values are f32, or f64 where
+ * [precision] says so; scalars have shape (). Borrowed for the call. */
 typedef struct plait_update {
   size_t struct_size;
-  plait_value parameter; /* (N) f32 */
-  /* (N) f32: the gradient of the mean loss, clipped. The mean is over the weights of the whole
+  plait_value parameter; /* (N) */
+  /* (N): the gradient of the mean loss, clipped. The mean is over the weights of the whole
    * global batch: the engine sums the gradients of micro-batches and ranks and divides once. */
   plait_value gradient;
   plait_value learning_rate;   /* of this step and group: base learning rate * schedule_factor */

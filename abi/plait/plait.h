@@ -109,6 +109,13 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_load(plait_engine 
  * tried, outcome, reason, remedy). plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_describe(plait_engine *engine, plait_text **json);
+/* Returns JSON: every op that a layer or a gradient rule may write, core ops and those of loaded
+ * plugins, sorted by name: {"schema": 1, "ops": [{"name", "help", "signature", "dtypes",
+ * "gradient", "sharding", "core", "any_attribute", "attributes": [{"name", "type", "default" (TOML
+ * text; null: required), "choices", "help"}]}]}. `any_attribute` is true for a plugin's op that
+ * declares no attributes. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_ops(plait_engine *engine, plait_text **json);
 /* Returns JSON: the metadata of a plugin file, read without loading it. plait_text_free() frees it.
  * Errors: PLAIT_ERR_NOT_FOUND when the file does not exist; PLAIT_ERR_PLUGIN when it is not an ELF
  * file or its note is malformed; PLAIT_ERR_IO when it cannot be read.

@@ -115,7 +115,8 @@ constexpr plait_option kBatch[] = {
           "micro-batches per step on each replica; 0: derived from `global` and `micro`"),
 };
 constexpr plait_option kPrecision[] = {
-    choice("compute", "\"f32\"", "f32", "number format of the layers' arithmetic"),
+    choice("compute", "\"f32\"", "f32|f64",
+           "type of layers, parameters, gradients, optimizer states and losses; f64 is slow"),
 };
 constexpr plait_option kEvaluate[] = {
     count("every", "0", 0, "steps", "evaluate every so many steps; 0: only at the end"),

@@ -132,7 +132,7 @@ bool probe(const Plan& plan, const PlanContext& context, const std::string& name
 std::string best_device(const Plan& plan, const PlanContext& context, std::string& refused) {
   std::vector<std::string> names = plan.registry->devices();
   std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return plan.registry->device(a).rank > plan.registry->device(b).rank;
+    return plan.registry->device(a).priority > plan.registry->device(b).priority;
   });
   for (const std::string& name : names) {
     std::string detail;

@@ -68,9 +68,8 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
   for (ValueId v : op.in) key += "|" + std::to_string(v);
   key += op.attrs.key() + "|" + std::to_string(stage);
   if (auto it = cse_table_.find(key); it != cse_table_.end()) return it->second;
-  const bool weak =
-      def->is_elementwise &&
-      std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return values_[v].weak; });
+  const bool weak = def->is_elementwise && std::all_of(op.in.begin(), op.in.end(),
+                                                       [&](ValueId v) { return values_[v].weak; });
   const std::vector<plait_shape> outputs = infer(op);
   std::vector<ValueId> made = add(std::move(op), outputs);
   values_[made[0]].weak = weak;

@@ -3,8 +3,8 @@
 #include <list>
 #include <map>
 
-#include "engine/program/passes.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/passes.hpp"
 
 namespace plait::program {
 namespace {

@@ -62,7 +62,8 @@ ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape) {
 }
 
 ValueId filled(Graph& g, const plait_shape& shape, double fill) {
-  return g.apply1("fill", {}, {attr("value", fill), attr("shape", dims_of(shape)),
+  return g.apply1("fill", {},
+                  {attr("value", fill), attr("shape", dims_of(shape)),
                    attr("dtype", static_cast<int64_t>(shape.dtype))});
 }
 

@@ -24,8 +24,8 @@ struct InferContext {
   const Attrs& attrs;         // checked, defaults filled in
   const plait_op_desc& desc;  // the same for a plugin or a parser of kit/; no outputs
   const std::string& scope;
-  const std::vector<char>& weak;        // inputs that take the type of the others
-  uint32_t float_type = PLAIT_F32;      // of results that no input gives a type
+  const std::vector<char>& weak;    // inputs that take the type of the others
+  uint32_t float_type = PLAIT_F32;  // of results that no input gives a type
   // "[model.fc1] matmul:" - opens every message.
   std::string where() const;
   // Throws when the number of inputs is not within [min, max].
@@ -103,8 +103,8 @@ struct OpDef {
   // Floating-point operations; nullptr: one per element of the first result.
   double (*flops)(const Graph&, const Op&) = nullptr;
 
-  bool is_view = false;  // no kernel: the result is the input's memory
-  bool is_map = false;   // an expression over elements, in Op::map
+  bool is_view = false;         // no kernel: the result is the input's memory
+  bool is_map = false;          // an expression over elements, in Op::map
   bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;
   uint32_t folds = 0;  // kFold*

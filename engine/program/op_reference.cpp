@@ -29,7 +29,8 @@ std::string section(const OpDef& def) {
   t += std::string("- Sharding: ") + sharding_of(def) + "\n";
   for (const plait_option& a : def.attrs) {
     t += std::string("- Attribute `") + a.name + "` (" + kit::attr_type_name(a.type) + ", " +
-         (a.default_value ? std::string("default `") + a.default_value + "`" : "required") + "): " + a.help;
+         (a.default_value ? std::string("default `") + a.default_value + "`" : "required") +
+         "): " + a.help;
     if (a.choices) t += "; one of " + choices_of(a);
     t += "\n";
   }

@@ -98,7 +98,7 @@ Executor::PreparedKernel Executor::prepare(const plan::Program& program,
   const program::Op& op = program.graph->ops()[static_cast<size_t>(call.op)];
   PreparedKernel p{call.kernel,
                    call.collective >= 0,
-                   op.rule->collective == program::CollectiveOp::kStart,
+                   op.def->collective == program::CollectiveOp::kStart,
                    call.workspace_bytes ? transient_ + call.workspace : nullptr,
                    {}};
   for (int32_t k = 0; k < program.slots; ++k) {

@@ -17,7 +17,7 @@ void Executor::plan_units() {
       if (t.program >= 0) in_turns[static_cast<size_t>(t.program)] = true;
   for (size_t i = 0; i < programs_.size(); ++i) {
     if (device_->records() && in_turns[i]) continue;
-    Loaded& p = programs_[i];
+    LoadedProgram& p = programs_[i];
     for (size_t slot = 0; slot < p.units.size(); ++slot)
       p.units[slot] = static_cast<int32_t>(
           unit_of({{static_cast<int32_t>(i), p.program->first_slot + static_cast<int32_t>(slot)}}));
@@ -63,8 +63,8 @@ struct Pairing {
 std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
   std::vector<Entry> all;
   for (const auto& [program, slot] : unit.launches) {
-    const Loaded& p = programs_[static_cast<size_t>(program)];
-    for (const Prepared& call : p.calls)
+    const LoadedProgram& p = programs_[static_cast<size_t>(program)];
+    for (const PreparedKernel& call : p.calls)
       all.push_back({&p, &call, static_cast<size_t>(slot - p.program->first_slot)});
   }
   if (!device_->records()) return all;
@@ -138,14 +138,14 @@ void Executor::launch_unit(const Unit& unit) {
 
 void Executor::launch(int32_t program, int32_t slot) {
   if (program < 0) return;
-  const Loaded& p = programs_[static_cast<size_t>(program)];
+  const LoadedProgram& p = programs_[static_cast<size_t>(program)];
   const auto k = static_cast<size_t>(slot - p.program->first_slot);
   if (p.units[k] >= 0) return launch_unit(units_[static_cast<size_t>(p.units[k])]);
-  for (const Prepared& call : p.calls) run_eagerly({&p, &call, k});
+  for (const PreparedKernel& call : p.calls) run_eagerly({&p, &call, k});
 }
 
 void Executor::enqueue(const Entry& entry) {
-  const Bound& bound = entry.bound();
+  const SlotKernel& bound = entry.bound();
   report(try_plugin({device_->plugin(), "enqueue", "device", device_->item().name},
                     [&] {
                       return device_->item().enqueue(

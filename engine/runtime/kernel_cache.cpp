@@ -27,8 +27,8 @@ class Bytes {
     number(n);
     for (uint32_t i = 0; shapes && i < n; ++i) {
       number(shapes[i].dtype);
-      number(shapes[i].rank);
-      for (uint32_t d = 0; d < shapes[i].rank; ++d) number(shapes[i].dims[d]);
+      number(shapes[i].ndim);
+      for (uint32_t d = 0; d < shapes[i].ndim; ++d) number(shapes[i].dims[d]);
     }
   }
   std::string take() { return std::move(text_); }

@@ -1,7 +1,7 @@
 // acme.softsign: y = x / (1 + |x|), as an op of its own with a kernel for the devices `cpu` and `reference`.
 //
-// An op consists of a shape rule, a gradient rule written in ops, and kernels. The names of
-// third-party ops and layers contain a dot, so that they never collide with the engine's.
+// An op is a shape rule, a gradient rule written in ops, a sharding rule where ranks may share its work, and kernels. Ops and layers of a third party carry a dot
+// in their name, so that they never collide with the engine's.
 #include <cmath>
 
 #include "items.hpp"
@@ -20,8 +20,11 @@ struct SoftsignOp {
     return {Shape(desc.inputs[0])};
   }
 
-// |x|, the sum and the quotient per element.
-double flops(const plait_op_desc* desc) { return 3.0 * Shape(desc->inputs[0]).count(); }
+  // dx = dy / (1 + |x|)^2
+  static void gradient(const OpUse& use) {
+    const Value size = 1.0 + abs(use.input(0));
+    use.set(0, use.d_output() / (size * size));
+  }
 
   // |x|, the sum and the quotient, for each element.
   static double flops(const plait_op_desc& desc) { return 3.0 * Shape(desc.inputs[0]).count(); }

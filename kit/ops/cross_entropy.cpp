@@ -15,7 +15,7 @@ CrossEntropy parse_cross_entropy(const plait_op_desc& d, bool grad) {
   need(x.ndim >= 1 && is_float(x.dtype), "needs float logits (R.., C), found " + text(x));
   need(is_index(label.dtype), "needs integer class indices, found " + text(label));
   const AttrReader attrs(d, kAll);
-  CrossEntropy c{rows_of(x), x.dtype, label.dtype, attrs.real("smoothing")};
+  CrossEntropy c{rows_of(x), x.dtype, label.dtype, attrs.real("label_smoothing")};
   c.total = attrs.integer("total");
   c.part = c.total > 0;
   c.first = attrs.integer("first");

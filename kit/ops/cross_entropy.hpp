@@ -6,8 +6,10 @@
 namespace plait::kit {
 
 inline constexpr plait_option kCrossEntropyAttrs[] = {
-    below(at_least(real_attr("smoothing", "0.0", "share of the target spread over all classes"), 0),
-          1),
+    below(
+        at_least(real_attr("label_smoothing", "0.0", "share of the target spread over all classes"),
+                 0),
+        1),
 };
 // Of a part of the classes: its first one, and those of all parts. The columns behind the last class are padding.
 inline constexpr plait_option kCrossEntropyPart[] = {

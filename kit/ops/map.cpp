@@ -1,5 +1,4 @@
-// Checks of expressions, declared in op_shape.hpp.
-#include <algorithm>
+#include "kit/ops/map.hpp"
 
 namespace plait::kit {
 

@@ -33,7 +33,7 @@ void Group::status() {
 
 Group::Call::Call(Group& group, const plait_comm_desc& desc)
     : group_(group),
-      inner_(std::make_unique<plait::comm_threads::Group::Call>(
+      inner_(std::make_unique<plait::comm_threads::ProcessGroup::Call>(
           group.inner_, behind(group.device_.memory, desc, group.size_))) {}
 
 template <class F>

@@ -30,7 +30,7 @@ class Group {
     template <class F>
     void attempt(F&& f) noexcept;
     Group& group_;
-    std::unique_ptr<plait::comm_threads::Group::Call> inner_;
+    std::unique_ptr<plait::comm_threads::ProcessGroup::Call> inner_;
     bool under_way_ = false;  // of the queue's thread
   };
 
@@ -43,7 +43,7 @@ class Group {
   const uint64_t size_;
   std::mutex mutex_;
   std::string failure_;
-  plait::comm_threads::Group inner_;
+  plait::comm_threads::ProcessGroup inner_;
 };
 
 }  // namespace async_device

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "kit/shape.hpp"
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
-#include "plugins/support/op_shape.hpp"
 #include "plugins/support/plain/plain.hpp"
 #include "tests/async_device/comm.hpp"
 #include "tests/async_device/queue.hpp"
@@ -163,7 +163,7 @@ const plait_kernel_item& item_for(const plait_op_desc& desc, uint64_t& workspace
 }
 
 uint64_t bytes_of(const plait_shape& s) {
-  return static_cast<uint64_t>(plait::support::elements(s)) * plait::support::dtype_bytes(s.dtype);
+  return static_cast<uint64_t>(plait::kit::elements(s)) * plait::kit::dtype_bytes(s.dtype);
 }
 
 plait_error* prepare(const plait_host* host, plait_device* device, const plait_op_desc* desc,

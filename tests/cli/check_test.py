@@ -53,7 +53,7 @@ class Keys(Check):
         one = TINY + '[[optimizer.groups]]\nmatch = ["*.bias"]\nweight_decay = 0\n'
         self.assertEqual(self.problems(one), {})  # the weights are the optimizer's own
         two = one + '[[optimizer.groups]]\nmatch = ["model.linear1.*"]\n'
-        self.only(two, "optimizer.groups[1].match", "30:9", "belongs to optimizer.groups[0], too: model.linear1.bias;")
+        self.only(two, "optimizer.groups[1].match", "30:9", "matches parameters that belong to optimizer.groups[0]: model.linear1.bias;")
         self.only(one.replace("*.bias", "*.bais"), "optimizer.groups[0].match", "27:9", "'*.bais' matches no parameter", "model.linear2.bias")
 
     def test_early_stop(self):

@@ -31,8 +31,9 @@ JobSpec on(JobSpec job_spec, const Layout& layout) {
 std::string with_optimizer(const Folder& folder, const std::string& keys) {
   std::string toml = model(folder);
   const std::string old = "type = \"adamw\"\nlearning_rate = 0.003\n";
-  return toml.replace(toml.find(old), old.size(),
-                      keys + "schedule = { type = \"cosine\", steps = 20, warmup = 2 }\n");
+  return toml.replace(
+      toml.find(old), old.size(),
+      keys + "schedule = { type = \"cosine\", total_steps = 20, warmup_steps = 2 }\n");
 }
 
 TEST_SUITE("precision") {

@@ -278,7 +278,8 @@ class Generator {
   std::string write_losses() {
     if (task_ != Task::kValues)
       return std::string("[loss]\ntype = \"cross_entropy\"\n") +
-             (draw_.one_of(3) ? "smoothing = 0.1\n" : "") + "[[metrics]]\ntype = \"accuracy\"\n";
+             (draw_.one_of(3) ? "label_smoothing = 0.1\n" : "") +
+             "[[metrics]]\ntype = \"accuracy\"\n";
     std::vector<std::string> all{"mse", "mae", "huber"};
     const int n = draw_.in(1, 3);
     std::string toml;
@@ -300,21 +301,23 @@ class Generator {
 
   std::string optimizer_keys(const std::string& type) {
     if (type == "sgd") {
-      std::string keys = number("rate", 0.01, 0.1);
+      std::string keys = number("learning_rate", 0.01, 0.1);
       if (draw_.one_of(3)) return keys;
       keys += number("momentum", 0.3, 0.9);
       return keys + (draw_.one_of(2) ? "nesterov = true\n" : number("dampening", 0, 0.5));
     }
     if (type == "adam" || type == "adamw")
-      return number("rate", 0.0005, 0.005) + number("beta1", 0.7, 0.9) +
-             number("beta2", 0.9, 0.999) + (type == "adamw" ? flag("independent_decay") : "");
+      return number("learning_rate", 0.0005, 0.005) + number("beta1", 0.7, 0.9) +
+             number("beta2", 0.9, 0.999) +
+             (type == "adamw" ? flag("independent_weight_decay") : "");
     if (type == "adagrad")
-      return number("rate", 0.005, 0.03) + number("learning_rate_decay", 0, 0.1) +
+      return number("learning_rate", 0.005, 0.03) + number("learning_rate_decay", 0, 0.1) +
              number("initial_accumulator_value", 0, 0.1);
     if (type == "rmsprop")
-      return number("rate", 0.0005, 0.003) + number("alpha", 0.8, 0.99) +
+      return number("learning_rate", 0.0005, 0.003) + number("alpha", 0.8, 0.99) +
              number("momentum", 0, 0.8) + flag("centered");
-    return number("rate", 0.0001, 0.001) + number("beta1", 0.8, 0.95) + number("beta2", 0.9, 0.99);
+    return number("learning_rate", 0.0001, 0.001) + number("beta1", 0.8, 0.95) +
+           number("beta2", 0.9, 0.99);
   }
 
   std::string schedule() {
@@ -322,15 +325,16 @@ class Generator {
         std::vector<std::string>{"", "constant", "cosine", "linear", "wsd", "inverse_sqrt"});
     if (type.empty()) return "";
     return "schedule = { type = \"" + type + "\"" +
-           (type == "constant" ? "" : ", warmup = " + std::to_string(draw_.in(1, 3))) + " }\n";
+           (type == "constant" ? "" : ", warmup_steps = " + std::to_string(draw_.in(1, 3))) +
+           " }\n";
   }
 
   std::string write_optimizer() {
     const std::string type =
         draw_.of(std::vector<std::string>{"sgd", "adam", "adamw", "adagrad", "rmsprop", "lion"});
     std::string toml = "[optimizer]\ntype = \"" + type + "\"\n" + optimizer_keys(type);
-    if (draw_.one_of(2)) toml += number("clip", 0.05, 2);
-    if (draw_.one_of(2)) toml += number("decay", 0, 0.1);
+    if (draw_.one_of(2)) toml += number("clip_grad_norm", 0.05, 2);
+    if (draw_.one_of(2)) toml += number("weight_decay", 0, 0.1);
     toml += schedule();
     if (draw_.one_of(3))
       toml += "[[optimizer.groups]]\nmatch = [\"model.linear1.*\"]\nweight_decay = 0.0\n" +

@@ -12,7 +12,8 @@ namespace plait::program {
 namespace {
 
 constexpr plait_option kCastAttrs[] = {
-    kit::int_attr("dtype", "0", "PLAIT_F32, ...: the type of the result; 0: the float type of the program"),
+    kit::int_attr("dtype", "0",
+                  "PLAIT_F32, ...: the type of the result; 0: the float type of the program"),
 };
 constexpr plait_option kFillAttrs[] = {
     kit::real_attr("value", "0.0", "of each element"),
@@ -246,14 +247,16 @@ template <uint32_t code, uint32_t operands>
 OpDef element(const char* name, const char* help, Examples examples) {
   constexpr const char* kSignatures[] = {"", "a (..) -> y (..)", "a (..), b (..) -> y (..)",
                                          "a (..), b (..), c (..) -> y (..)"};
-  return {.name = name,
-          .help = help,
-          .signature = kSignatures[operands],
-          .dtypes = "any; the result is the widest float among them, the program's float type without one",
-          .lower = lower<code, operands>,
-          .vjp = vjp,
-          .is_elementwise = true,
-          .examples = examples};
+  return {
+      .name = name,
+      .help = help,
+      .signature = kSignatures[operands],
+      .dtypes =
+          "any; the result is the widest float among them, the program's float type without one",
+      .lower = lower<code, operands>,
+      .vjp = vjp,
+      .is_elementwise = true,
+      .examples = examples};
 }
 
 }  // namespace

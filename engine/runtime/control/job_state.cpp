@@ -243,7 +243,8 @@ void JobState::set(uint32_t rank, PayloadReader r) {
   r.done();
   if (!key_error(key).empty()) fail_data("[control] an invalid key");
   if (phase_ != Phase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
-  if (values_.contains(key)) return reply(rank, request, PLAIT_ERR_STATE, "the key is taken");
+  if (values_.contains(key))
+    return reply(rank, request, PLAIT_ERR_STATE, "the key is already in use");
   if (key.size() + value.size() > kMaxBytes - bytes_)
     return reply(rank, request, PLAIT_ERR_MEMORY,
                  "rank 0 keeps " + human_bytes(kMaxBytes) + " of values at most");

@@ -70,18 +70,18 @@ std::shared_ptr<GroupState> meet(const Host& host, const Members& who,
   return state;
 }
 
-comm_threads::Call make(const Members& members, const plait_comm_desc& desc) {
+PendingCall make(const Members& members, const plait_comm_desc& desc) {
   return {members.rank, desc, members.describe_call(desc), members.size};
 }
 
 }  // namespace
 
-Group::Call::Call(Group& group, const plait_comm_desc& desc)
+ProcessGroup::Call::Call(ProcessGroup& group, const plait_comm_desc& desc)
     : group_(group), call_(make(group.members_, comm_support::checked(group.members_, desc))) {
   group.state_->reserve();
 }
 
-Group::Group(const Host& host, const Options&, const plait_comm_setup& setup)
+ProcessGroup::ProcessGroup(const Host& host, const Options&, const plait_comm_setup& setup)
     : members_("threads", setup), timeout_(setup.timeout), state_(meet(host, members_, setup)) {
   state_->join(members_);
   try {
@@ -93,7 +93,7 @@ Group::Group(const Host& host, const Options&, const plait_comm_setup& setup)
   }
 }
 
-Group::~Group() {
+ProcessGroup::~ProcessGroup() {
   state_->leave(members_.rank);
   thread_.join();
 }

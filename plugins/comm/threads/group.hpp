@@ -12,22 +12,22 @@
 
 namespace plait::comm_threads {
 
-class Group {
+class ProcessGroup {
  public:
   class Call {
    public:
-    Call(Group& group, const plait_comm_desc& desc);
+    Call(ProcessGroup& group, const plait_comm_desc& desc);
     ~Call() { group_.state_->cancel(call_); }
     void start(plait_queue*) { group_.state_->start(call_, group_.timeout_); }
     void finish(plait_queue*) { group_.state_->finish(call_); }
 
    private:
-    Group& group_;
-    comm_threads::Call call_;
+    ProcessGroup& group_;
+    PendingCall call_;
   };
 
-  Group(const Host& host, const Options&, const plait_comm_setup& setup);
-  ~Group();
+  ProcessGroup(const Host& host, const Options&, const plait_comm_setup& setup);
+  ~ProcessGroup();
   void abort(std::string_view text) noexcept { state_->abort(text); }
 
  private:

@@ -109,10 +109,10 @@ TEST_CASE("errors name the path and the reason") {
   e = error_of([&] { at.files.read_all(at / "big", 99); });
   CHECK(e.code() == PLAIT_ERR_DATA);
   CHECK(contains(e.text(), "at most") == false);
-  CHECK(contains(e.text(), "more than the 99 B"));
+  CHECK(contains(e.text(), "has more than 99 B"));
   e = error_of([&] { at.files.map(at / "big", 99); });
   CHECK(e.code() == PLAIT_ERR_DATA);
-  CHECK(contains(e.text(), "has 100 B, at most 99 B"));
+  CHECK(contains(e.text(), "has 100 B, expected at most 99 B"));
   CHECK(error_of([&] { at.files.map(at.folder); }).code() == PLAIT_ERR_IO);
   CHECK(error_of([&] { at.files.open(at / "big", OpenMode::kCreate); }).code() == PLAIT_ERR_IO);
   CHECK(error_of([&] { at.files.make_folder(at.folder); }).code() == PLAIT_ERR_IO);

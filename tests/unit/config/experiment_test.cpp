@@ -160,7 +160,7 @@ TEST_CASE("a bound experiment reads back as the same one") {
   CHECK(contains(describe_json(first.experiment),
                  "\"run.epochs\": {\"value\": 4, \"origin\": \"x.toml:3:10\"}"));
   CHECK(contains(
-      text, "# decides initial values, order of samples and dropout\n# integer >= 0\nseed = 42\n"));
+      text, "# seed of initial values, sample order and dropout\n# integer >= 0\nseed = 42\n"));
 }
 
 TEST_CASE("several models, one of them frozen") {
@@ -239,12 +239,12 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"rate", "learning_rate = 0.1", "learning_rate = -1",
        "optimizer.learning_rate: expected number >= 0.0, found -1"},
       {"a key's old name", "learning_rate = 0.1", "rate = 0.1",
-       "optimizer.rate: 'rate' is called 'learning_rate' now; rename it"},
+       "optimizer.rate: 'rate' is now called 'learning_rate'; rename it"},
       {"old and new name", "learning_rate = 0.1", "learning_rate = 0.1\nrate = 0.1",
-       "optimizer.rate: 'rate' is called 'learning_rate' now; remove it: 'learning_rate' is set, "
-       "too"},
+       "optimizer.rate: 'rate' is now called 'learning_rate'; remove it: 'learning_rate' is set "
+       "as well"},
       {"old name of a topology key", "[device]", "[topology]\nchunks = 2\n[device]",
-       "topology.chunks: 'chunks' is called 'virtual_stages' now"},
+       "topology.chunks: 'chunks' is now called 'virtual_stages'"},
       {"schedule", "schedule = {type = \"slope\", warmup = 3}", "schedule = \"slope\"",
        "optimizer.schedule: expected a table, found a text"},
       {"group", "match = [\"*.bias\"]", "", "optimizer.groups[0].match: required key is missing"},

@@ -24,7 +24,7 @@ TEST_CASE("a flat buffer grows by elements, without gaps") {
     CHECK(buffer.bytes() == 8 * size);
     CHECK(storage.segments()[1].bytes == 8 * size);
     CHECK(buffer.at(3) == program::BufferRef{1, 3 * size});
-    CHECK(behind(buffer.at(3), 2, dtype) == buffer.at(5));
+    CHECK(offset_by(buffer.at(3), 2, dtype) == buffer.at(5));
   }
   CHECK(!FlatBuffer{}.exists());
 }
@@ -33,7 +33,7 @@ TEST_CASE("what lies in a flat segment beside its elements is found") {
   Storage storage;
   FlatBuffer buffer = storage.add_flat("sums", Category::kResults, PLAIT_F64);
   storage.append(buffer, 1);
-  storage.take(buffer.segment, 64);
+  storage.allocate(buffer.segment, 64);
   CHECK_THROWS_AS(storage.append(buffer, 1), Error);
 }
 

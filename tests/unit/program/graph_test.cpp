@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "engine/base/files.hpp"
-#include "engine/program/passes.hpp"
 #include "engine/program/op_registry.hpp"
+#include "engine/program/passes.hpp"
 
 using namespace plait;
 using namespace plait::program;
@@ -60,7 +60,7 @@ TEST_CASE_FIXTURE(Fixture, "a view that gets another input shares that one's mem
   const ValueId x = in({4}), other = in({4});
   const ValueId view = g.apply1("reshape", {x}, {attr("shape", std::vector<int64_t>{2, 2})});
   g.set_input(0, 0, other);
-  CHECK(g.root(view) == other);
+  CHECK(g.storage_of(view) == other);
   check();
 }
 
@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(Fixture, "removed, replaced and reordered ops leave lists that
   CHECK(g.value(d).producer == 0);
   CHECK(g.readers(a) == Indices{2});
   g.bind(c, {0, 64});
-  finish(g);
+  eliminate_dead_ops(g);
   check();
   CHECK(g.ops().size() == 2);
   CHECK(g.value(d).producer == -1);

@@ -41,7 +41,7 @@ Attr value_of(const plait_option& decl, const std::string& name) {
 Attrs required_but(const OpDef& def, const plait_option& but) {
   Attrs attrs;
   for (const plait_option& decl : def.attrs)
-    if (!decl.initial && &decl != &but) attrs.set(value_of(decl, decl.name));
+    if (!decl.default_value && &decl != &but) attrs.set(value_of(decl, decl.name));
   return attrs;
 }
 
@@ -74,7 +74,7 @@ TEST_CASE_FIXTURE(
       CAPTURE(def->name);
       CAPTURE(decl.name);
       Attrs wrong = required_but(*def, decl);
-      if (!decl.initial)
+      if (!decl.default_value)
         CHECK(refusal(*def, wrong).find(std::string("needs the attribute '") + decl.name) !=
               std::string::npos);
       Attr a = value_of(decl, decl.name);
@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(
   CHECK(refusal(*ops.find("reduce"), {attr("axes", Dims{0}), attr("kind", std::string("mean"))}) ==
         "[model.fc1] reduce: kind 'mean' is none of sum, max, sum_squares");
   CHECK(refusal(*ops.find("cross_entropy"), {attr("label_smoothing", 1.0)}) ==
-        "[model.fc1] cross_entropy: smoothing must be below 1, found 1");
+        "[model.fc1] cross_entropy: label_smoothing must be below 1, found 1");
   CHECK(refusal(*ops.find("tanh"), {attr("axis", int64_t{0})}) ==
         "[model.fc1] tanh: has no attribute 'axis'; it takes none");
   CHECK(refusal(*ops.find("layer_norm"), {attr("eps", int64_t{1})}) == "accepted");

@@ -1,4 +1,4 @@
-// Shape rules: refused inputs and their errors.
+// Shape rules: what they refuse, and what they say then.
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"
@@ -43,7 +43,7 @@ TEST_CASE_FIXTURE(Fixture, "matmul names scope, both shapes and the extents that
         "[model.fc1] matmul: bias has shape f32 (5), expected (4)");
 }
 
-TEST_CASE_FIXTURE(Fixture, "every rule refuses operands that do not fit") {
+TEST_CASE_FIXTURE(Fixture, "every rule refuses what does not fit") {
   CHECK(refusal("nonesuch", {in({1})}).find("there is no op 'nonesuch'") != std::string::npos);
   CHECK(refusal("matmull", {in({1}), in({1})}).find("did you mean 'matmul'") != std::string::npos);
   CHECK(refusal("add", {in({2})}) == "[model.fc1] add: takes 2 inputs, found 1");

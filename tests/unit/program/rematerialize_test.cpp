@@ -57,7 +57,7 @@ struct Fixture {
         const int32_t p = g.value(v).producer;
         if (op.backward && p >= 0 && !g.ops()[static_cast<size_t>(p)].backward &&
             elements(g.shape(v)) > 1)
-          all.insert(g.root(v));
+          all.insert(g.storage_of(v));
       }
     return all;
   }
@@ -127,7 +127,7 @@ TEST_CASE_FIXTURE(Fixture, "the fewest bytes are kept: a row in place of what it
                                {attr("kind", std::string("max")),
                                 attr("axes", std::vector<int64_t>{0}), attr("keep", true)});
   const ValueId wide = binary(g, "mul", g.apply1("exp", {row}),
-                                 g.persistent("m", make_shape(PLAIT_F32, {8, 16}), {0, 128}));
+                              g.persistent("m", make_shape(PLAIT_F32, {8, 16}), {0, 128}));
   const ValueId y = binary(g, "mul", x, g.apply1("sqrt", {wide}));
   train(y);
   rematerialize(g);

@@ -106,7 +106,8 @@ TEST_CASE("values: taken keys, invalid keys and values, and waits that time out"
       Control control(setup.of(rank), lines.log());
       if (rank == 0) {
         control.set("x.Y.1", std::string("a\0b", 3));
-        CHECK(has(text_of([&] { control.set("x.Y.1", "again"); }, PLAIT_ERR_STATE), "taken"));
+        CHECK(has(text_of([&] { control.set("x.Y.1", "again"); }, PLAIT_ERR_STATE),
+                  "already in use"));
         CHECK(has(text_of([&] { control.set("a/b", ""); }, PLAIT_ERR_INVALID), "letters"));
         CHECK(has(text_of([&] { control.set("", ""); }, PLAIT_ERR_INVALID), "expected 1 to 256"));
         CHECK(has(text_of([&] { control.get(std::string(257, 'k'), 1); }, PLAIT_ERR_INVALID),

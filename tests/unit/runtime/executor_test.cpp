@@ -27,7 +27,7 @@ struct Layers {
 
   explicit Layers(const std::string& device, const std::string& options = "") {
     plan->registry = test::load_plugins({"device-" + device});
-    plan->rules = std::make_unique<program::RuleBook>(*plan->registry);
+    plan->ops = std::make_unique<program::OpRegistry>(*plan->registry);
     plan->device = device;
     const plait_device_item& item = plan->registry->device(device);
     config::Problems problems;
@@ -45,7 +45,7 @@ struct Layers {
   }
 
   void add_program(int p) {
-    auto graph = std::make_unique<program::Graph>(plan->rules.get());
+    auto graph = std::make_unique<program::Graph>(plan->ops.get());
     graph->scope = "program " + std::to_string(p);
     const plait_shape shape = make_shape(PLAIT_F32, {kN, kN});
     const program::ValueId in = graph->persistent("x", shape, x);

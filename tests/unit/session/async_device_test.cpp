@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "engine/base/error.hpp"
-#include "engine/program/rule.hpp"
+#include "engine/program/op_def.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/session/sessions.hpp"
 
@@ -61,7 +61,7 @@ void check_same(const Seen& a, const Seen& b) {
     REQUIRE_MESSAGE(b.ranks[r].code == PLAIT_OK, b.ranks[r].error);
     CHECK(a.ranks[r].weights == b.ranks[r].weights);
     CHECK(a.ranks[r].last.samples == b.ranks[r].last.samples);
-    CHECK(a.ranks[r].last.rate == b.ranks[r].last.rate);
+    CHECK(a.ranks[r].last.learning_rate == b.ranks[r].last.learning_rate);
   }
 }
 

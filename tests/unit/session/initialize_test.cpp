@@ -24,9 +24,10 @@ plan::Parameter parameter(uint32_t init, double a, double b) {
   return p;
 }
 
-void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, std::vector<float>& out,
-                uint32_t threads = 1) {
-  initialize(p, seed, first, static_cast<int64_t>(out.size()), PLAIT_F32, out.data(), threads);
+void fill(const plan::Parameter& p, uint64_t seed, int64_t first, std::vector<float>& out,
+          uint32_t threads = 1) {
+  session::initialize(p, seed, first, static_cast<int64_t>(out.size()), PLAIT_F32, out.data(),
+                      threads);
 }
 
 bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -88,29 +89,29 @@ TEST_CASE("initial values do not depend on where a part begins, nor on threads")
     const plan::Parameter p = parameter(init, -0.3, 0.7);
     constexpr size_t kSize = 70001;
     std::vector<float> whole(kSize);
-    initialize(p, 9, 0, whole);
+    fill(p, 9, 0, whole);
     for (const size_t first : {1u, 2u, 3u, 4u, 255u, 256u, 69999u}) {
       std::vector<float> part(std::min<size_t>(kSize - first, 2000));
-      initialize(p, 9, static_cast<int64_t>(first), part);
+      fill(p, 9, static_cast<int64_t>(first), part);
       CHECK(std::memcmp(part.data(), &whole[first], part.size() * sizeof(float)) == 0);
     }
     for (const uint32_t threads : {2u, 3u, 8u}) {
       std::vector<float> found(kSize);
-      initialize(p, 9, 0, found, threads);
+      fill(p, 9, 0, found, threads);
       CHECK(equal_bits(found, whole));
     }
     std::vector<float> none;
-    initialize(p, 9, 5, none, 4);
+    fill(p, 9, 5, none, 4);
   }
 }
 
 TEST_CASE("normal and truncated initial values are those of normal(), element by element") {
   const plan::Parameter p = parameter(PLAIT_INIT_NORMAL, 0, 0.02);
   std::vector<float> found(300007);
-  initialize(p, 3, 5, found, 2);
+  fill(p, 3, 5, found, 2);
   CHECK(equal_bits(found, normals(p, 3, 5, found.size())));
   std::vector<float> truncated(100000);
-  initialize(parameter(PLAIT_INIT_TRUNCATED, 0, 1), 3, 0, truncated);
+  fill(parameter(PLAIT_INIT_TRUNCATED, 0, 1), 3, 0, truncated);
   const std::vector<float> plain = normals(parameter(PLAIT_INIT_NORMAL, 0, 1), 3, 0, 100000);
   for (size_t i = 0; i < truncated.size(); ++i) {
     if (std::abs(truncated[i]) > 2) FAIL_CHECK(truncated[i]);
@@ -121,7 +122,7 @@ TEST_CASE("normal and truncated initial values are those of normal(), element by
 TEST_CASE("the values of f64 are those of normal(), unrounded") {
   const plan::Parameter p = parameter(PLAIT_INIT_NORMAL, 0.25, 3);
   std::vector<double> found(1003);
-  initialize(p, 3, 5, 1003, PLAIT_F64, found.data(), 2);
+  session::initialize(p, 3, 5, 1003, PLAIT_F64, found.data(), 2);
   for (size_t i = 0; i < found.size(); ++i)
     if (found[i] != 0.25 + 3 * normal(5 + i, name_hash(p.name), 3)) FAIL_CHECK(i);
 }
@@ -129,7 +130,7 @@ TEST_CASE("the values of f64 are those of normal(), unrounded") {
 TEST_CASE("an unknown initialiser is the plugin's error and names the parameter") {
   std::vector<float> out(3);
   try {
-    initialize(parameter(99, 0, 1), 1, 0, out);
+    fill(parameter(99, 0, 1), 1, 0, out);
     FAIL("no error");
   } catch (const Error& e) {
     CHECK(e.code() == PLAIT_ERR_PLUGIN);

@@ -114,7 +114,7 @@ class Builder {
     return ops(name, in, attrs, 1)[0];
   }
 
-  // A scalar constant, f32.
+  // A scalar; element-wise ops take it in the type of their other floats.
   Value constant(double v) const {
     Value out{b_, 0};
     check(b_->table->constant(b_, v, &out.id));

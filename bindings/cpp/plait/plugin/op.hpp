@@ -24,7 +24,7 @@ class OpUse {
   Value d_output(size_t i = 0) const {
     return {b_, u_->d_outputs[i]};
   }  // false where there is none
-  bool wanted(size_t i) const { return u_->wanted[i] != 0; }
+  bool wanted(size_t i) const { return u_->needs_grad[i] != 0; }
   void set(size_t input, Value d) const { d_inputs_[input] = d.id; }
   // "[model.fc1] ..." is added by the engine.
   const plait_op_use& raw() const { return *u_; }

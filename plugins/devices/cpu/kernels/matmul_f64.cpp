@@ -1,9 +1,9 @@
 // The op `matmul` on f64: loops over rows that compilers turn into vectors, in one thread. For comparing, not for speed.
 #include <algorithm>
 
+#include "kit/ops/matmul.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/support/activation.hpp"
-#include "plugins/support/op_shape.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -13,9 +13,9 @@ constexpr int64_t kBlock = 64;  // rows of b that stay in the nearest cache whil
 class MatmulF64 {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
-    const support::Matmul p = support::parse_matmul(d);
-    support::need(support::activation_named(p.activation).has_value(), d,
-                  "unknown activation '" + p.activation + "'");
+    const kit::Matmul p = kit::parse_matmul(d);
+    kit::need(support::activation_named(p.activation).has_value(),
+              "unknown activation '" + p.activation + "'");
     for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i)
       if ((i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype != PLAIT_F64) {
         why = "takes f64 only";
@@ -26,7 +26,7 @@ class MatmulF64 {
     return true;
   }
   MatmulF64(plait_device*, const plait_op_desc& d)
-      : p_(support::parse_matmul(d)),
+      : p_(kit::parse_matmul(d)),
         activation_(*support::activation_named(p_.activation)),
         y_(d.n_inputs) {}
 
@@ -74,7 +74,7 @@ class MatmulF64 {
       for (int64_t j = 0; j < p_.n; ++j) row[j] += factor * b[k * p_.n + j];
   }
 
-  support::Matmul p_;
+  kit::Matmul p_;
   support::Activation activation_;
   uint32_t y_;  // operand
 };
