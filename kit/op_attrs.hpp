@@ -1,5 +1,6 @@
-// Attributes of ops: how they are declared, and how both sides read them. A declaration is a plait_option of type BOOL, INT, REAL,
-// TEXT or INTS; its default is TOML text, nullptr: the attribute must be given.
+// Attributes of ops: how they are declared, and how both sides read them. A declaration is a
+// plait_option of type BOOL, INT, REAL, TEXT or INTS; its default is TOML text, nullptr: the
+// attribute must be given.
 #pragma once
 
 #include <plait/op.h>
@@ -60,7 +61,8 @@ struct AttrValue {
 const char* attr_type_name(uint32_t type);  // "bool", "int", ...
 // The declared default. Throws Invalid when the attribute must be given.
 AttrValue default_of(const plait_option& decl);
-// Refuses a value that is none of the choices or beyond the bounds: what is wrong, empty when nothing is.
+// Refuses a value that is none of the choices or beyond the bounds: what is wrong, empty when
+// nothing is.
 std::string fault_of(const plait_option& decl, const AttrValue& value);
 
 // The attributes of one op, defaults filled in. The desc and the declarations outlive it.

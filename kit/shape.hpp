@@ -11,7 +11,8 @@
 
 namespace plait::kit {
 
-// A shape, an attribute or an operand is wrong. Each side turns it into an error of its own: PLAIT_ERR_INVALID.
+// A shape, an attribute or an operand is wrong. Each side turns it into an error of its own:
+// PLAIT_ERR_INVALID.
 class Invalid : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

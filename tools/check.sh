@@ -16,15 +16,16 @@ check_format() {
   check_width
 }
 
-# clang-format leaves comments and long strings as they are, so the width is checked here.
-# Columns are characters: ./dev sets a UTF-8 locale.
+# clang-format leaves comments and long strings as they are, so the width is checked here: 100
+# columns, in the C headers 124 as abi/.clang-format says. ./dev sets a UTF-8 locale.
 check_width() {
   local wide=$log_dir/wide.log count
-  source_files | xargs -0 -r grep -anHE '^.{101}' | cut -d: -f1,2 >"$wide" || true
+  source_files | xargs -0 -r grep -anHE '^.{101}' | grep -avE '^abi/plait/[^:]*:[0-9]+:.{0,124}$' |
+    cut -d: -f1,2 >"$wide" || true
   count=$(wc -l <"$wide")
   [ "$count" = 0 ] && return
-  head -20 "$wide" | sed 's/$/: wider than 100 columns/' >&2
-  stop 1 "$count lines are wider than 100 columns" "wrap them; the full list is in build/log/wide.log"
+  head -20 "$wide" | sed 's/$/: too wide/' >&2
+  stop 1 "$count lines are too wide" "wrap them; the full list is in build/log/wide.log"
 }
 
 # Translation units that differ from the main branch.

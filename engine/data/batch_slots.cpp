@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint64_t kAlign = 64;
 
-// Bytes of one field for all rows, padded. At least one unit, so that pointers of empty fields differ.
+// Bytes of one field for all rows, padded. At least one unit, so that pointers of empty fields
+// differ.
 uint64_t field_bytes(const plait_field& field, int64_t rows) {
   const std::string what = std::string("[data] bytes of field '") + field.name + "'";
   uint64_t total =
@@ -93,7 +94,8 @@ uint64_t slot_bytes(int64_t rows, const plait_field* fields, uint32_t n_fields) 
   return slot;
 }
 
-// A wake-up of the reading thread should pay for several small batches; large ones are not worth the memory.
+// A wake-up of the reading thread should pay for several small batches; large ones are not worth
+// the memory.
 uint64_t slot_count(const DataLoaderConfig& config, uint64_t slot_bytes) {
   constexpr uint64_t kLeast = 2, kMost = 32, kBytes = 8 << 20;
   if (config.prefetch >= 0) return static_cast<uint64_t>(config.prefetch) + 1;

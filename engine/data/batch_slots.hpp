@@ -1,4 +1,5 @@
-// The memory of a loader: a ring of batches in one aligned block, and the checks of what it is sized from.
+// The memory of a loader: a ring of batches in one aligned block, and the checks of what it is
+// sized from.
 #pragma once
 
 #include <plait/dataset.h>

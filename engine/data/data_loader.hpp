@@ -11,7 +11,8 @@
 
 namespace plait::data {
 
-// An opened dataset. Borrowed: it must outlive the loader, and only its info() and read() are called.
+// An opened dataset. Borrowed: it must outlive the loader, and only its info() and read() are
+// called.
 struct DatasetSource {
   const plait_dataset_item* item = nullptr;
   const void* dataset = nullptr;
@@ -37,8 +38,8 @@ struct DataLoaderConfig {
 using Weight = float;
 inline constexpr uint32_t kWeightType = PLAIT_F32;
 
-// One batch. The pointers of a slot never change; their content is valid until the following next() or seek().
-// The last batch of an epoch is filled up with sample 0 at weight 0.
+// One batch. The pointers of a slot never change; their content is valid until the following next()
+// or seek(). The last batch of an epoch is filled up with sample 0 at weight 0.
 struct Batch {
   int64_t index = 0;  // over all epochs
   int64_t epoch = 0;
@@ -52,17 +53,20 @@ struct Batch {
 // One consumer thread. Nothing is allocated after the first next(), which starts the thread.
 class DataLoader {
  public:
-  // Errors: PLAIT_ERR_INVALID for a config that makes no sense, PLAIT_ERR_PLUGIN for a dataset that describes itself wrongly,
-  // PLAIT_ERR_DATA for an endless loader over no samples; what info() says.
+  // Errors: PLAIT_ERR_INVALID for a config that makes no sense, PLAIT_ERR_PLUGIN for a dataset that
+  // describes itself wrongly, PLAIT_ERR_DATA for an endless loader over no samples; what info()
+  // says.
   DataLoader(DatasetSource source, const DataLoaderConfig& config);
   ~DataLoader();  // stops and joins the thread
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  // The next batch, or NULL after the last one (never when endless). An error of read() is thrown by the call that would
-  // have delivered the batch, naming batch and epoch, and again by every further call until seek().
+  // The next batch, or NULL after the last one (never when endless). An error of read() is thrown
+  // by the call that would have delivered the batch, naming batch and epoch, and again by every
+  // further call until seek().
   const Batch* next();
-  // The next batch delivered will be this one. 0 <= index; beyond the end: next() returns NULL. Clears an error.
+  // The next batch delivered will be this one. 0 <= index; beyond the end: next() returns NULL.
+  // Clears an error.
   void seek(int64_t batch_index);
   // The index of the batch that next() delivers: what a checkpoint keeps as the cursor.
   int64_t position() const;
@@ -70,12 +74,14 @@ class DataLoader {
   int64_t samples() const;            // n, after `limit`
   int64_t batches_per_epoch() const;  // ceil(n / batch)
   int64_t rows() const;               // B
-  // The fields of a batch, in the dataset's order, without the one whose role is PLAIT_FIELD_WEIGHT: that becomes weight.
+  // The fields of a batch, in the dataset's order, without the one whose role is
+  // PLAIT_FIELD_WEIGHT: that becomes weight.
   const std::vector<plait_field>& fields() const;
   uint64_t fingerprint() const;  // of the dataset
 
-  // The memory that a loader with this config holds for batches, before anything is opened. Fields as the dataset declares
-  // them, the weight included. Errors: PLAIT_ERR_INVALID when the sizes overflow.
+  // The memory that a loader with this config holds for batches, before anything is opened. Fields
+  // as the dataset declares them, the weight included. Errors: PLAIT_ERR_INVALID when the sizes
+  // overflow.
   static uint64_t host_bytes(const DataLoaderConfig& config, const plait_field* fields,
                              uint32_t n_fields);
 

@@ -9,8 +9,9 @@
 namespace plait::plan {
 namespace {
 
-// Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts that the tensor ranks share
-// are each written where they are, by one replica; what several pipeline ranks hold, by the first of them.
+// Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts
+// that the tensor ranks share are each written where they are, by one replica; what several
+// pipeline ranks hold, by the first of them.
 std::vector<topology::Coordinates> writers(const Plan& plan) {
   const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
   const size_t n = static_cast<size_t>(data) * static_cast<size_t>(tensor);

@@ -7,7 +7,8 @@
 namespace plait::plan {
 namespace {
 
-// So many elements that in each of a group's buffers a multiple of them is aligned as every operand is.
+// So many elements that in each of a group's buffers a multiple of them is aligned as every operand
+// is.
 int64_t line_of(const Plan& plan) {
   constexpr uint64_t kLine = 64;  // bytes
   const Precision& p = plan.precision;
@@ -26,8 +27,9 @@ std::string layer_of(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('.'));
 }
 
-// True if a parameter should start a new bucket: the last one would become too large, unless it belongs to the same layer as the one before. What a
-// layer has becomes known at once, so a bucket of whole layers need not wait for the layer in front of them.
+// True if a parameter should start a new bucket: the last one would become too large, unless it
+// belongs to the same layer as the one before. What a layer has becomes known at once, so a bucket
+// of whole layers need not wait for the layer in front of them.
 bool starts_bucket(const Plan& plan, const ParameterGroup& group, const Parameter& p) {
   // Ranks that hold the same parameters in different stages cut them alike.
   if (group.buckets.empty() || !group.tied.empty() || group.buckets.back().chunk != p.chunk)
@@ -56,7 +58,8 @@ std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p,
   return local;
 }
 
-// The group of a trained parameter; made when the first one asks for it, on every rank: also on those that hold none of it.
+// The group of a trained parameter; made when the first one asks for it, on every rank: also on
+// those that hold none of it.
 int32_t group_of(Plan& plan, const Parameter& p) {
   size_t m = 0;
   while (plan.experiment.models[m].name != p.model) ++m;

@@ -1,4 +1,5 @@
-// The flat memory of groups: where parameters lie, how replicas share it, and what a rank holds of each tensor.
+// The flat memory of groups: where parameters lie, how replicas share it, and what a rank holds of
+// each tensor.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace plait::plan {
 
-// When all parameters are known, and who holds them: makes the groups, gives parameters their places in the groups' memory, and
-// shares that out among the replicas.
+// When all parameters are known, and who holds them: makes the groups, gives parameters their
+// places in the groups' memory, and shares that out among the replicas.
 void lay_out_parameters(Plan& plan);
 
 // Names the segments of a group: unique among groups.
@@ -29,12 +30,14 @@ struct LocalBlock {
   BufferRef at;
   uint32_t dtype = 0;
 };
-// What this rank holds of a parameter, and of a state of it. The blocks of all ranks cover the tensor; those of replicas may be equal.
+// What this rank holds of a parameter, and of a state of it. The blocks of all ranks cover the
+// tensor; those of replicas may be equal.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter);
 std::vector<LocalBlock> local_state_blocks(const Plan& plan, const Parameter& parameter,
                                            const State& state);
 
-// The runs of a block that follow each other in the global tensor, too: first element there, first in the block, how many.
+// The runs of a block that follow each other in the global tensor, too: first element there, first
+// in the block, how many.
 void for_each_run(const plait_shape& global, const topology::Box& box,
                   const std::function<void(int64_t global_first, int64_t first, int64_t n)>& visit);
 

@@ -15,7 +15,8 @@ topology::ActionKind direction(const program::Op& op) {
 // The operations of each layer of each model. A model's losses count for its last layer.
 std::vector<std::vector<double>> costs_of_layers(const Plan& plan, const TraceWith& trace) {
   const auto& models = plan.experiment.models;
-  // For the survey every layer is a stage, one model behind the other, in the order in which they are traced.
+  // For the survey every layer is a stage, one model behind the other, in the order in which they
+  // are traced.
   std::vector<int32_t> first(models.size());
   int32_t n = 0;
   for (const bool frozen : {true, false})

@@ -79,7 +79,8 @@ uint64_t Plan::hash() const {
 
 namespace {
 
-// Where this rank stands. After problems it stands alone, with the least of batches: enough to look at the rest.
+// Where this rank stands. After problems it stands alone, with the least of batches: enough to look
+// at the rest.
 void choose_grid(Plan& plan, const PlanContext& context, config::Problems& problems) {
   auto& t = plan.experiment.topology;
   auto& batch = plan.experiment.batch;
@@ -244,7 +245,8 @@ void explain(const Plan& plan, Log* log) {
     }
 }
 
-// Every operand lies inside of its segment: what a rewrite got wrong must not become a write into somebody else's memory.
+// Every operand lies inside of its segment: what a rewrite got wrong must not become a write into
+// somebody else's memory.
 void check_buffer_refs(const Plan& plan) {
   for (const Program& p : plan.programs)
     for (const KernelCall& c : p.calls) {
@@ -263,8 +265,8 @@ void check_buffer_refs(const Plan& plan) {
     }
 }
 
-// What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads them; what was traced goes to the
-// writer.
+// What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads
+// them; what was traced goes to the writer.
 void validate(Plan& plan, ProgramBuilder& builder, config::Problems& problems) {
   // All of them first: they tell which parameters there are, and who reads them.
   const StageOf one = [](size_t, size_t) { return 0; };

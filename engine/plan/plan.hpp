@@ -1,4 +1,5 @@
-// A plan: everything decided before any memory is touched. Made from an experiment and the loaded plugins; pure data after that.
+// A plan: everything decided before any memory is touched. Made from an experiment and the loaded
+// plugins; pure data after that.
 //   B samples of a micro-batch, N elements of a flat group
 #pragma once
 
@@ -59,8 +60,9 @@ struct State {
   FlatBuffer values;
 };
 
-// A run of a group's flat memory whose gradients the replicas reduce in one go, with ZeRO also what they share: each updates its
-// own elements. Starts and ends between parameters. In elements, of whatever type.
+// A run of a group's flat memory whose gradients the replicas reduce in one go, with ZeRO also what
+// they share: each updates its own elements. Starts and ends between parameters. In elements, of
+// whatever type.
 struct Bucket {
   int64_t begin = 0, elements = 0;              // of the group; padding included
   int64_t shard_begin = 0, shard_elements = 0;  // this rank's; all of them without ZeRO
@@ -69,11 +71,12 @@ struct Bucket {
   int32_t chunk = 0;                            // stage of this rank that makes the last of them
 };
 
-// Parameters that share an optimizer's settings, laid out one after the other: parameter and gradient at the same offsets.
+// Parameters that share an optimizer's settings, laid out one after the other: parameter and
+// gradient at the same offsets.
 struct ParameterGroup {
-  std::string name;  // "model.default", "model.groups[0]"
-  bool sharded =
-      false;  // of parameters that the tensor ranks share: a group of its own beside that of the others
+  std::string name;      // "model.default", "model.groups[0]"
+  bool sharded = false;  // of parameters that the tensor ranks share: a group of its own beside
+                         // that of the others
   std::vector<int32_t> tied;  // pipeline ranks that all have these parameters; empty: each its own
   int32_t model = 0;
   double learning_rate = 0, weight_decay = 0;
@@ -157,7 +160,8 @@ struct KernelCall {
   double flops = 0;
 };
 
-// The flat list of kernels for one purpose. It may run on any of several slots: copies of the segments that have them.
+// The flat list of kernels for one purpose. It may run on any of several slots: copies of the
+// segments that have them.
 struct Program {
   std::string name;
   int32_t first_slot = 0, slots = 1;  // on which it runs
@@ -250,7 +254,8 @@ struct Plan {
   int32_t add(Program program);
   // Several programs, or runs of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
-  // Numbers that ranks add up in one go, from `step_sums` on: those two, and loss and weight sums of what is trained.
+  // Numbers that ranks add up in one go, from `step_sums` on: those two, and loss and weight sums
+  // of what is trained.
   int64_t n_step_sums() const;
   // Of what must agree between runs that share checkpoints: parameters and groups.
   uint64_t hash() const;
@@ -264,18 +269,20 @@ struct PlanContext {
   int32_t world = 1;  // ranks that there are; 0: as many as the topology asks for
 };
 
-// Makes the plan. Defects of the experiment that only tracing shows are added to `problems`; null when there are any.
+// Makes the plan. Defects of the experiment that only tracing shows are added to `problems`; null
+// when there are any.
 std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const PlanContext& context,
                                 config::Problems& problems);
 
-// What this rank reads of a dataset. training: global batches without end, in the experiment's order; else batches of an
-// evaluation.
+// What this rank reads of a dataset. training: global batches without end, in the experiment's
+// order; else batches of an evaluation.
 data::DataLoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training);
 
 // JSON for `plait plan`.
 std::string describe(const Plan& plan);
 
-// The pipeline's schedule as SVG, its times in operations. Errors: PLAIT_ERR_STATE without a pipeline.
+// The pipeline's schedule as SVG, its times in operations. Errors: PLAIT_ERR_STATE without a
+// pipeline.
 std::string schedule_svg(const Plan& plan);
 
 }  // namespace plait::plan

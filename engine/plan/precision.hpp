@@ -1,4 +1,5 @@
-// The element types of a plan's values, by what they are for. They follow from [precision] of the experiment.
+// The element types of a plan's values, by what they are for. They follow from [precision] of the
+// experiment.
 #pragma once
 
 #include <plait/tensor.h>

@@ -141,7 +141,8 @@ std::string in_stages(const topology::PipelineShape& shape, int32_t rank) {
 
 }  // namespace
 
-// What the other ranks of the pipeline need decides, too, so their programs are written here as well, and dropped.
+// What the other ranks of the pipeline need decides, too, so their programs are written here as
+// well, and dropped.
 void ProgramBuilder::write_stages() {
   const topology::PipelineShape& shape = plan_.pipeline.schedule.shape;
   std::vector<BudgetedProgram> all;

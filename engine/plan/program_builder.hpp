@@ -13,7 +13,8 @@
 
 namespace plait::plan {
 
-// The models of a plan as they train and as they are evaluated, in the stages that it has chosen. Also of its twins: see budget.hpp.
+// The models of a plan as they train and as they are evaluated, in the stages that it has chosen.
+// Also of its twins: see budget.hpp.
 struct TracedModels {
   std::shared_ptr<const Tracer> train, evaluate;
 };
@@ -22,8 +23,8 @@ class ProgramBuilder {
  public:
   // log: for warnings; may be null.
   ProgramBuilder(Plan& plan, Log* log) : plan_(plan), log_(log) {}
-  // The models as they train, or as they are evaluated. stages: of each layer; without it as the plan has chosen. problems: where
-  // what fails goes; null: it is thrown.
+  // The models as they train, or as they are evaluated. stages: of each layer; without it as the
+  // plan has chosen. problems: where what fails goes; null: it is thrown.
   std::unique_ptr<Tracer> trace(bool training, const StageOf& stages,
                                 config::Problems* problems = nullptr) const;
   std::unique_ptr<Tracer> trace(bool training) const;
@@ -31,7 +32,8 @@ class ProgramBuilder {
   void use(TracedModels traced) { traced_ = std::move(traced); }
   // Places the parameters, in the stages that read them.
   void lay_out();
-  // Adds programs and launches to the plan, whose parameters are laid out. Errors: PLAIT_ERR_CONFIG for a budget that cannot be met.
+  // Adds programs and launches to the plan, whose parameters are laid out. Errors: PLAIT_ERR_CONFIG
+  // for a budget that cannot be met.
   void write();
 
  private:

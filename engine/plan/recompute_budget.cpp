@@ -66,7 +66,8 @@ void solve_recompute_budget(const config::TopologyConfig& topology,
     return within;
   };
   if (fits()) return;
-  // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ little.
+  // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ
+  // little.
   constexpr size_t kAttempts = 64;
   const size_t n = recompute.candidates,
                stride = std::max<size_t>(1, (n + kAttempts - 1) / kAttempts);

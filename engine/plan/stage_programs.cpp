@@ -51,7 +51,8 @@ BufferRef StageProgramBuilder::saved_buffer(ValueId storage) {
   return at->second;
 }
 
-// Inputs of a micro-batch lie in each stage that reads them; all else is where it is for the whole program.
+// Inputs of a micro-batch lie in each stage that reads them; all else is where it is for the whole
+// program.
 BufferRef StageProgramBuilder::stage_buffer(BufferRef at) {
   if (at.segment != inputs_.weight.segment) return at;
   const auto own = [&](BufferRef& mine, uint64_t bytes) {
@@ -104,7 +105,8 @@ std::string name_of(const Graph& g, ValueId storage, int32_t from, int32_t to) {
 
 }  // namespace
 
-// The message of a value between this stage and the neighbour that the stage program talks to; the same for all programs of the stage program.
+// The message of a value between this stage and the neighbour that the stage program talks to; the
+// same for all programs of the stage program.
 int32_t StageProgramBuilder::message(ValueId storage, bool send) {
   int32_t& id = messages_.try_emplace({storage, send}, -1).first->second;
   if (id >= 0) return id;
@@ -117,7 +119,8 @@ int32_t StageProgramBuilder::message(ValueId storage, bool send) {
       topology::Axis::kPipeline, send ? PLAIT_COMM_SEND : PLAIT_COMM_RECEIVE);
   Collective& e = plan_.collectives[static_cast<size_t>(id)];
   e.peer = static_cast<uint32_t>(shape.rank_of(other));
-  // Between two ranks with several stages both kinds go the same way, and are not taken in the order in which they are sent.
+  // Between two ranks with several stages both kinds go the same way, and are not taken in the
+  // order in which they are sent.
   e.channel = backward && shape.chunks > 1 && shape.ranks == 2 ? 1 : 0;
   e.slotted = true;
   return id;
@@ -253,7 +256,8 @@ StageProgramIds write_stage(Plan& plan, const TracedStep& whole, const StagePart
   return programs;
 }
 
-// All messages of all stages, and collectives inside of them: what every rank must find alike. before: digest of another program.
+// All messages of all stages, and collectives inside of them: what every rank must find alike.
+// before: digest of another program.
 uint64_t digest_of(const TracedStep& whole, const StagePartition& partition, int32_t stages,
                    const std::vector<Collective>& collectives, uint64_t before) {
   Hasher h;
@@ -267,7 +271,8 @@ uint64_t digest_of(const TracedStep& whole, const StagePartition& partition, int
   return h.digest64();
 }
 
-// The operations of a stage program that are still to do when all its messages have left. None leaves: 0.
+// The operations of a stage program that are still to do when all its messages have left. None
+// leaves: 0.
 double after_messages(const Graph& g, const StagePartition& partition,
                       const StageProgram& program) {
   const auto sent = partition.send(program);

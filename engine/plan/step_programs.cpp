@@ -30,7 +30,8 @@ ValueId flat(Graph& g, const std::string& name, const FlatBuffer& buffer, int64_
 
 namespace {
 
-// Adds a micro-batch's value to what the step has so far, or sets it when there is only one. dtype: of what lies at `place`.
+// Adds a micro-batch's value to what the step has so far, or sets it when there is only one. dtype:
+// of what lies at `place`.
 ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, ValueId v,
                            BufferRef buffer, uint32_t dtype) {
   v = g.as_type(v, dtype);
@@ -39,7 +40,8 @@ ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, 
   return g.assign(sum, program::binary(g, "add", sum, v));
 }
 
-// A gradient that is complete when it is made is squared and summed there, so that the norm need not read all of them again.
+// A gradient that is complete when it is made is squared and summed there, so that the norm need
+// not read all of them again.
 void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
   auto model = std::find_if(plan.models.begin(), plan.models.end(),
                             [&](const Model& m) { return m.name == p.model; });
@@ -93,7 +95,8 @@ void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Val
   }
 }
 
-// What is needed of a program after it was shared out among the tensor ranks; the ids are replaced by those of the new one.
+// What is needed of a program after it was shared out among the tensor ranks; the ids are replaced
+// by those of the new one.
 class LiveOuts {
  public:
   void add(ValueId& v, int32_t dim = program::kReplicated) {
@@ -127,7 +130,8 @@ class LiveOuts {
   std::vector<program::RequestedValue> requested_;
 };
 
-// The parameters that a program reads, each stage with a value of its own; shared: the values that tensor ranks share.
+// The parameters that a program reads, each stage with a value of its own; shared: the values that
+// tensor ranks share.
 std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& tracer,
                                             std::map<ValueId, int32_t>& sharded) {
   std::vector<ValueId> values;
@@ -169,8 +173,9 @@ void add_results(std::vector<Tracer::Result>& results, LiveOuts& live_outs) {
   }
 }
 
-// Values that cost little for their size go first. Of those that cost the same every second one, then every second one of the rest:
-// what stays between them keeps short what is made again at once.
+// Values that cost little for their size go first. Of those that cost the same every second one,
+// then every second one of the rest: what stays between them keeps short what is made again at
+// once.
 void order_by_cost(std::vector<program::SavedValue>& saved, size_t count) {
   const auto price = [](const program::SavedValue& s) {
     return s.flops / static_cast<double>(std::max<uint64_t>(s.bytes, 1));

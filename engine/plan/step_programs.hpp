@@ -1,5 +1,5 @@
-// The programs of a micro-batch and of an evaluation, written from what a tracer found: first as a whole, then what each leaves
-// behind.
+// The programs of a micro-batch and of an evaluation, written from what a tracer found: first as a
+// whole, then what each leaves behind.
 #pragma once
 
 #include <functional>

@@ -260,7 +260,8 @@ void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
   Result& r = results_[m];
   const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
   r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
-  // One normaliser per model: the step divides by the weights of the whole global batch, which must mean one thing.
+  // One normaliser per model: the step divides by the weights of the whole global batch, which must
+  // mean one thing.
   if (r.weight_sum && r.weight_sum != out[1])
     fail_config("losses of one model must count the same weights; '" + loss.name +
                 "' counts others than the first");

@@ -18,22 +18,26 @@ namespace plait::plan {
 using program::Graph;
 using program::ValueId;
 
-// The stage of the pipeline that a model's layer belongs to; the losses are asked for behind the last layer.
+// The stage of the pipeline that a model's layer belongs to; the losses are asked for behind the
+// last layer.
 using StageOf = std::function<int32_t(size_t model, size_t layer)>;
 
-// What a program is fed from. Without a dataset, one that could not be opened: nothing is known of its fields.
+// What a program is fed from. Without a dataset, one that could not be opened: nothing is known of
+// its fields.
 struct TraceSource {
   const Dataset* dataset = nullptr;
   const config::DatasetConfig* config = nullptr;
   std::string name;
 };
 
-// One pass over all models, for training or for evaluation. Parameters are registered in the plan when they are first met. Programs
-// are written from copies of the graph, so a pass serves every plan with the same models and stages.
+// One pass over all models, for training or for evaluation. Parameters are registered in the plan
+// when they are first met. Programs are written from copies of the graph, so a pass serves every
+// plan with the same models and stages.
 class Tracer {
  public:
-  // problems: what fails is added there, and tracing goes on with values of unknown shape, whose own failures are not reported.
-  // Entries that have a problem already are such failures. Null: the first failure is thrown.
+  // problems: what fails is added there, and tracing goes on with values of unknown shape, whose
+  // own failures are not reported. Entries that have a problem already are such failures. Null: the
+  // first failure is thrown.
   Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
          config::Problems* problems);
 
@@ -61,7 +65,8 @@ class Tracer {
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
   // The parameter's value in this program; 0 when the program does not read it.
   ValueId parameter_value(const std::string& name) const;
-  // The values that tensor ranks share, and along which dimension. The program is written as if they did not.
+  // The values that tensor ranks share, and along which dimension. The program is written as if
+  // they did not.
   const std::map<ValueId, int32_t>& sharded() const { return sharded_; }
 
  private:

@@ -44,7 +44,8 @@ ValueId Tracer::field_value(const std::string& name) {
   return normalized(name, fields_[name]);
 }
 
-// Floats come in the type that layers compute in, whatever type the data has. Normalised: y = (x / divide - mean) / std.
+// Floats come in the type that layers compute in, whatever type the data has. Normalised: y = (x /
+// divide - mean) / std.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
   for (const auto& n : source_.config->normalize) {
     if (n.field != field) continue;
@@ -80,8 +81,9 @@ ValueId Tracer::named(const std::string& name) {
                  did_you_mean(nearest(name, names)) + "; there are: " + join(names));
 }
 
-// The stream is the layer's name and how many random values it has asked for. Numbers are counted within a sample, and the counter
-// tells the first sample of the micro-batch: masks do not depend on how a batch is split.
+// The stream is the layer's name and how many random values it has asked for. Numbers are counted
+// within a sample, and the counter tells the first sample of the micro-batch: masks do not depend
+// on how a batch is split.
 ValueId Tracer::random_uniform(ValueId like) {
   const plait_shape s = graph_->shape(like);
   const int k = random_streams_[graph_->scope]++;
@@ -113,8 +115,8 @@ IndexRange index_range_of(const Graph& g, const program::Op& op, const program::
 
 }  // namespace
 
-// What the fields must hold, of those that ops read as they are. No program looks: for the message when a result is not
-// finite, and for what a host feeds.
+// What the fields must hold, of those that ops read as they are. No program looks: for the message
+// when a result is not finite, and for what a host feeds.
 void Tracer::note_index_ranges() {
   for (Field& f : feed_.fields) f.index_ranges.clear();
   for (const program::Op& op : graph_->ops()) {
@@ -142,7 +144,8 @@ int32_t setting_of(const config::ModelConfig& model, const std::string& paramete
 
 }  // namespace
 
-// What this rank has of a parameter: its shard along the dimension that is sharded over the tensor ranks, or all of it.
+// What this rank has of a parameter: its shard along the dimension that is sharded over the tensor
+// ranks, or all of it.
 void Tracer::shard_parameter(const plait_parameter& p, Parameter& q) const {
   q.box = topology::full_box(program::dims_of(q.shape));
   q.stored_elements = topology::elements(q.box);

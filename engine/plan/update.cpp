@@ -28,8 +28,8 @@ std::unique_ptr<Graph> new_graph(const Plan& plan) {
   return std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
 }
 
-// What all groups of a model need: the factor on every gradient, and whether this step may be applied.
-// step: updates made, counting this one.
+// What all groups of a model need: the factor on every gradient, and whether this step may be
+// applied. step: updates made, counting this one.
 struct StepScale {
   ValueId scale, finite, step;
 };
@@ -53,13 +53,14 @@ ValueId fresh_zero(Graph& g, const Plan& plan) {
   return g.append(g.map_op({}, {{PLAIT_MAP_CONST, 0, 0, 0, 0}}, {0}), {scalar_of(plan)})[0];
 }
 
-// Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they share. What several pipeline
-// ranks hold, the first of them counts.
+// Own gradients of a model: of parameters that all tensor ranks have alike, and of those that they
+// share. What several pipeline ranks hold, the first of them counts.
 struct ModelGradients {
   std::vector<ValueId> replicated, sharded;
 };
 
-// Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or else from the gradients.
+// Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or
+// else from the gradients.
 ValueId write_squares(Graph& g, Plan& plan, const Model& model, const ModelGradients& gradients) {
   if (model.squares.exists())
     return reduced(g, flat(g, model.name + ".squares", model.squares, 0, model.squares.elements),
@@ -109,8 +110,8 @@ struct BucketValues {
   ValueId parameter, gradient;
 };
 
-// The optimizer's rule, applied to a bucket. Its states are added to the group when the first bucket asks for them.
-// Returns the parameter's own elements as they are then.
+// The optimizer's rule, applied to a bucket. Its states are added to the group when the first
+// bucket asks for them. Returns the parameter's own elements as they are then.
 ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& bucket,
                      const BucketValues& values, const StepScale& common) {
   const config::OptimizerConfig& config =
@@ -180,8 +181,8 @@ ValueId own_gradient(Graph& g, const Plan& plan, const ParameterGroup& group,
   return bucket.gradient_collective < 0 ? v : wait_collective(g, bucket.gradient_collective, v);
 }
 
-// The sum over the pipeline ranks that have the same parameters: each sends its gradients to the others, and all add them up in the
-// same order.
+// The sum over the pipeline ranks that have the same parameters: each sends its gradients to the
+// others, and all add them up in the same order.
 ValueId tied_gradient(Graph& g, Plan& plan, const ParameterGroup& group, ValueId own) {
   if (group.tied.empty()) return own;
   const auto message = [&](uint32_t kind, int32_t peer) {
@@ -213,7 +214,8 @@ ValueId tied_gradient(Graph& g, Plan& plan, const ParameterGroup& group, ValueId
   return sum;
 }
 
-// Replicas that share the update hand each other what they made of their own elements. Returns the collective.
+// Replicas that share the update hand each other what they made of their own elements. Returns the
+// collective.
 int32_t gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const Bucket& bucket,
                       ValueId updated) {
   const int32_t collective = add_collective(plan, "parameters of " + group.name,
@@ -243,7 +245,8 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
   for (const auto& [collective, v] : gathered) wait_collective(g, collective, v);
 }
 
-// The gradients of a model's groups, in the order of groups and buckets; own: those that this rank counts.
+// The gradients of a model's groups, in the order of groups and buckets; own: those that this rank
+// counts.
 std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, ModelGradients& own) {
   std::vector<ValueId> all;
   for (const ParameterGroup& group : plan.groups) {
@@ -279,7 +282,8 @@ void finish_step_sums(Graph& g, Plan& plan) {
 }  // namespace
 
 void declare_states(Plan& plan) {
-  // TracedStep for the sake of the states: a rank that holds nothing of a group must know them, too.
+  // TracedStep for the sake of the states: a rank that holds nothing of a group must know them,
+  // too.
   Graph g(plan.ops.get(), plan.precision.scalar);
   for (ParameterGroup& group : plan.groups) {
     g.scope = group.name;
@@ -297,7 +301,8 @@ std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<PendingSend>& 
   Graph& g = *graph;
   wait_pending_sends(g, pending);
   finish_step_sums(g, plan);
-  // A step counts for all models or for none: what they share, the step number, then means the same to each.
+  // A step counts for all models or for none: what they share, the step number, then means the same
+  // to each.
   std::vector<StepScale> common(plan.models.size());
   std::vector<std::vector<ValueId>> gradients(plan.models.size());
   ValueId finite = 0;

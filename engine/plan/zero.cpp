@@ -104,7 +104,8 @@ struct GatherWindow {
   size_t start = 0, wait = 0;  // ops
 };
 
-// Which buckets are needed when, in the order of their first use; the uses now read views of their buffers.
+// Which buckets are needed when, in the order of their first use; the uses now read views of their
+// buffers.
 std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
                                          const std::map<ValueId, const Parameter*>& parameter_of) {
   std::vector<GatherWindow> all;

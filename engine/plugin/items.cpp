@@ -13,7 +13,8 @@
 namespace plait::plugin {
 namespace {
 
-// Sizes that the tables had in ABI 1, the least that is ever accepted: up to the last member of then. They never change.
+// Sizes that the tables had in ABI 1, the least that is ever accepted: up to the last member of
+// then. They never change.
 #define PLAIT_SIZE_TO(type, last) (offsetof(type, last) + sizeof(type::last))
 constexpr size_t kLayerV1 = PLAIT_SIZE_TO(plait_layer_item, build);
 constexpr size_t kLossV1 = PLAIT_SIZE_TO(plait_loss_item, build);

@@ -24,8 +24,8 @@ class Library;
 
 struct RegistrySettings {
   std::vector<std::string> allow;  // names of plugins that may be loaded; empty: all
-  bool unload =
-      true;  // dlclose() when closing; off for leak checkers and for plugins that cannot be unloaded
+  bool unload = true;  // dlclose() when closing; off for leak checkers and for plugins that cannot
+                       // be unloaded
 };
 
 // Owner thread only, except where noted. Two registries of one process share nothing.
@@ -36,13 +36,15 @@ class Registry : public config::Catalog {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Loads one plugin, by absolute path. Errors: PLAIT_ERR_PLUGIN or PLAIT_ERR_NOT_FOUND with file, found, supported and fix; the
-  // registry is as before then. One of a name already loaded is refused.
+  // Loads one plugin, by absolute path. Errors: PLAIT_ERR_PLUGIN or PLAIT_ERR_NOT_FOUND with file,
+  // found, supported and fix; the registry is as before then. One of a name already loaded is
+  // refused.
   void load(const std::string& path);
-  // Loads every plugin of these places. A failure goes into the report and the log (WARN); in a place that `must` be, it is thrown.
+  // Loads every plugin of these places. A failure goes into the report and the log (WARN); in a
+  // place that `must` be, it is thrown.
   void load_all(const std::vector<SearchPath>& places);
-  // Adds items that are part of the program itself, as if a plugin called `name` had been loaded: tests, and hosts that link
-  // their plugins statically.
+  // Adds items that are part of the program itself, as if a plugin called `name` had been loaded:
+  // tests, and hosts that link their plugins statically.
   void load_static(const plait_plugin& plugin);
 
   // Last loaded first: close(), then dlclose(). Nothing of a plugin may be in use.
@@ -54,7 +56,8 @@ class Registry : public config::Catalog {
   const LoadReport& report() const { return report_; }
   std::vector<std::string> plugin_names() const;
 
-  // Items by name. Throw PLAIT_ERR_NOT_FOUND with the nearest name and the load summary. [any thread after loading]
+  // Items by name. Throw PLAIT_ERR_NOT_FOUND with the nearest name and the load summary. [any
+  // thread after loading]
   const plait_layer_item& layer(std::string_view name) const;
   const plait_loss_item& loss(std::string_view name) const;
   const plait_metric_item& metric(std::string_view name) const;
@@ -82,7 +85,8 @@ class Registry : public config::Catalog {
   std::vector<std::string> item_names(std::string_view kind) const override;
   std::string load_summary() const override { return report_.summary(); }
 
-  // {"plugins": [{name, version, license, summary, path, items: [{kind, name, help, options: [...]}]}], "report": [...]}
+  // {"plugins": [{name, version, license, summary, path, items: [{kind, name, help, options:
+  // [...]}]}], "report": [...]}
   std::string describe_json() const;
 
  private:

@@ -8,7 +8,8 @@
 namespace plait::program {
 namespace {
 
-// A set of bytes: ranges [begin, end), ascending, that neither overlap nor touch. Blocks are packed, so there are few of them.
+// A set of bytes: ranges [begin, end), ascending, that neither overlap nor touch. Blocks are
+// packed, so there are few of them.
 class ByteSet {
  public:
   struct Range {

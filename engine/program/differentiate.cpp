@@ -59,7 +59,8 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
         fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " +
                       text(g.shape(d)) + ", its input " + text(g.shape(op.in[k])));
       ValueId& sum = gradient[op.in[k]];
-      // Where another reader of an earlier stage came first, its term is there; gradients only go back.
+      // Where another reader of an earlier stage came first, its term is there; gradients only go
+      // back.
       g.stage = op.stage;
       if (sum && g.value(sum).producer >= 0)
         g.stage = std::min(g.stage, g.ops()[static_cast<size_t>(g.value(sum).producer)].stage);

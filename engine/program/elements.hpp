@@ -7,7 +7,8 @@
 
 namespace plait::program {
 
-// Element i of f32 or f64 as a double, and back: rounded to nearest. Throws PLAIT_ERR_INTERNAL for other types.
+// Element i of f32 or f64 as a double, and back: rounded to nearest. Throws PLAIT_ERR_INTERNAL for
+// other types.
 double load_element(uint32_t dtype, const void* data, int64_t i);
 void store_element(uint32_t dtype, void* data, int64_t i, double v);
 

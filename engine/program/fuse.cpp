@@ -1,5 +1,6 @@
-// Fusion of element-wise ops. P is the producer, C the consumer that it is fused into: P's instructions come first, C's follow
-// with registers renumbered, and the joined op stands where C stood.
+// Fusion of element-wise ops. P is the producer, C the consumer that it is fused into: P's
+// instructions come first, C's follow with registers renumbered, and the joined op stands where C
+// stood.
 #include <algorithm>
 #include <functional>
 
@@ -35,7 +36,8 @@ class Memory {
       last_[storage] = v;
     }
   }
-  // Whether an op strictly between i and j makes a value that lies in the memory of `v`; reads: or reads one.
+  // Whether an op strictly between i and j makes a value that lies in the memory of `v`; reads: or
+  // reads one.
   bool touched(ValueId v, size_t i, size_t j, bool reads) const {
     for (ValueId m = g_.storage_of(v); m; m = next_[m]) {
       const int32_t made = g_.value(m).producer;
@@ -53,7 +55,8 @@ class Memory {
   std::vector<ValueId> next_, last_;  // a list from each root through what lies in its memory
 };
 
-// Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P writes.
+// Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P
+// writes.
 bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
   const Op& p = g.ops()[i];
   return std::none_of(p.in.begin(), p.in.end(),
@@ -62,7 +65,8 @@ bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
                       [&](ValueId v) { return g.is_output(v) && memory.touched(v, i, j, true); });
 }
 
-// Intermediate rounding must not be lost: only values that are as wide as the arithmetic stay in registers.
+// Intermediate rounding must not be lost: only values that are as wide as the arithmetic stay in
+// registers.
 bool keeps_precision(const Graph& g, ValueId v) {
   return g.shape(v).dtype == PLAIT_F32 || g.shape(v).dtype == PLAIT_F64;
 }
@@ -77,7 +81,8 @@ bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
   return wide(p) == wide(c);
 }
 
-// The joined op: inputs of P and C without doubles and without what P makes; outputs of C, then `kept` outputs of P.
+// The joined op: inputs of P and C without doubles and without what P makes; outputs of C, then
+// `kept` outputs of P.
 Op join(const Op& p, const Op& c, const std::vector<ValueId>& live_outputs) {
   Op joined;
   joined.name = c.name;
@@ -146,10 +151,9 @@ bool fuse_producer(Graph& g, const Memory& memory, size_t j, size_t k) {
   if (is_scalar_map(g, p)) {
     Op joined = join(p, c, {});
     if (!within_limits(joined)) return false;
-    g.replace(
-        j,
-        std::move(
-            joined));  // P stays for its other readers; eliminate_dead_ops() drops it when there are none
+    g.replace(j,
+              std::move(joined));  // P stays for its other readers; eliminate_dead_ops() drops it
+                                   // when there are none
     return true;
   }
   if (!same_dims(g.shape(p.out[0]), g.shape(c.out[0]))) return false;
@@ -183,8 +187,8 @@ std::vector<size_t> siblings(const Graph& g, size_t j) {
   return all;
 }
 
-// An in-place update takes along an earlier map of its shape that reads the same tensor: one pass over memory instead of two, and
-// the way is free for the update that waits for that map's result.
+// An in-place update takes along an earlier map of its shape that reads the same tensor: one pass
+// over memory instead of two, and the way is free for the update that waits for that map's result.
 bool fuse_sibling(Graph& g, const Memory& memory, size_t j) {
   const Op& c = g.ops()[j];
   if (std::none_of(c.out.begin(), c.out.end(), [&](ValueId v) { return g.value(v).alias_of != 0; }))
@@ -206,7 +210,8 @@ bool fuse_sibling(Graph& g, const Memory& memory, size_t j) {
   return false;
 }
 
-// A joined op may hold the same instruction twice (scalars that several parts read): keep the first.
+// A joined op may hold the same instruction twice (scalars that several parts read): keep the
+// first.
 void merge_equal_instrs(Op& op) {
   const auto n_in = static_cast<uint32_t>(op.in.size());
   std::vector<uint32_t> renamed(n_in + op.map.instrs.size());

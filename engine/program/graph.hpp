@@ -111,15 +111,17 @@ class Graph {
   const OpRegistry* registry() const { return registry_; }
   uint32_t float_type() const { return float_type_; }
 
-  // Indices of the ops that read the value itself, ascending, each once. Views count as readers. The reference holds until ops or
-  // values are added or changed.
+  // Indices of the ops that read the value itself, ascending, each once. Views count as readers.
+  // The reference holds until ops or values are added or changed.
   const std::vector<int32_t>& readers(ValueId v) const { return readers_.at(v); }
-  // The value is made here, and its memory lies outside the program: it must be written whoever reads it.
+  // The value is made here, and its memory lies outside the program: it must be written whoever
+  // reads it.
   bool is_output(ValueId v) const;
 
   // A value from outside the program.
   ValueId persistent(std::string name, const plait_shape& shape, BufferRef buffer);
-  // A scalar constant. Weak: in an element-wise op it becomes what the strong operands are, so that they decide the result's type.
+  // A scalar constant. Weak: in an element-wise op it becomes what the strong operands are, so that
+  // they decide the result's type.
   ValueId constant(double v);
   // v in that type: itself where it has it already.
   ValueId as_type(ValueId v, uint32_t dtype);
@@ -135,7 +137,8 @@ class Graph {
   std::vector<ValueId> append(Op op, const std::vector<plait_shape>& outputs) {
     return add(std::move(op), outputs);
   }
-  // The memory a value really lives in: follows alias_of to its end. storage_offset: bytes from its beginning.
+  // The memory a value really lives in: follows alias_of to its end. storage_offset: bytes from its
+  // beginning.
   ValueId storage_of(ValueId v) const;
   uint64_t storage_offset(ValueId v) const;
   // Transient memory that other values are to lie in; nobody makes it as a whole.
@@ -144,22 +147,26 @@ class Graph {
   ValueId view(ValueId buffer, uint64_t offset, const plait_shape& shape);
   // Like bind(), into a buffer.
   ValueId bind_into(ValueId v, ValueId buffer, uint64_t offset);
-  // Makes `v` end up at `place` when the program has run: its producer writes there directly where that is safe, else a
-  // copy is appended. Returns the value that lies there.
+  // Makes `v` end up at `place` when the program has run: its producer writes there directly where
+  // that is safe, else a copy is appended. Returns the value that lies there.
   ValueId bind(ValueId v, BufferRef buffer);
-  // Appends an in-place update: the memory of `target` (persistent) becomes `v`. Returns `target` as it is then.
+  // Appends an in-place update: the memory of `target` (persistent) becomes `v`. Returns `target`
+  // as it is then.
   ValueId assign(ValueId target, ValueId v);
   // apply1() of an op that leaves its result in the memory of its first input.
   ValueId apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs);
 
-  // Rewrites. The lists of readers and the producers of values follow; an op keeps its index until reorder().
-  // Lets an op read `v` as its input k. The result of a view then shares the memory of `v`.
+  // Rewrites. The lists of readers and the producers of values follow; an op keeps its index until
+  // reorder(). Lets an op read `v` as its input k. The result of a view then shares the memory of
+  // `v`.
   void set_input(size_t op, size_t k, ValueId v);
   void set_attr(size_t op, Attr a) { ops_.at(op).attrs.set(std::move(a)); }
   void set_alias(size_t op, std::vector<int32_t> alias) { ops_.at(op).alias = std::move(alias); }
-  // Puts `by` in the place of an op. It makes all its outputs from now on, whoever made them before.
+  // Puts `by` in the place of an op. It makes all its outputs from now on, whoever made them
+  // before.
   void replace(size_t op, Op by);
-  // Takes an op out and returns it; an empty op, without a rule, stays in its place until reorder().
+  // Takes an op out and returns it; an empty op, without a rule, stays in its place until
+  // reorder().
   Op remove(size_t op);
   // Makes the program consist of the ops at these indices, in this order; the others are dropped.
   void reorder(const std::vector<size_t>& order);
@@ -168,8 +175,8 @@ class Graph {
   std::string scope;
   // Whether what is written belongs to the backward pass.
   bool backward = false;
-  // The stage of the pipeline that is being written. A forward op belongs to no earlier stage than what it reads; equal ops of two
-  // stages are two ops.
+  // The stage of the pipeline that is being written. A forward op belongs to no earlier stage than
+  // what it reads; equal ops of two stages are two ops.
   int32_t stage = 0;
 
  private:

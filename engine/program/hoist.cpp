@@ -13,10 +13,12 @@ int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
 
 bool starts(const Op& op) { return op.def->collective == CollectiveOp::kStart; }
 
-// Ranks whose programs differ agree on the order of what they start together, and tell messages apart by it.
+// Ranks whose programs differ agree on the order of what they start together, and tell messages
+// apart by it.
 bool is_ordered(const Op& op) { return starts(op) && op.attrs.integer("ordered", 0) != 0; }
 
-// The ops of a program as a list, in which one can be moved at no cost, with labels that tell which of two comes first.
+// The ops of a program as a list, in which one can be moved at no cost, with labels that tell which
+// of two comes first.
 class Sequence {
  public:
   explicit Sequence(const Graph& g) : label_(g.ops().size()) {
@@ -47,7 +49,8 @@ class Sequence {
   std::vector<uint64_t> label_;                  // by op, rising along the list
 };
 
-// A collective starts behind the last op that makes what it reads; an ordered one behind the ordered one before it, too.
+// A collective starts behind the last op that makes what it reads; an ordered one behind the
+// ordered one before it, too.
 void hoist_starts(const Graph& g, Sequence& sequence) {
   constexpr size_t kNone = SIZE_MAX;
   size_t last_ordered = kNone;
@@ -66,7 +69,8 @@ void hoist_starts(const Graph& g, Sequence& sequence) {
   }
 }
 
-// What was sent goes when the next collective has started: so two of them are under way at most, and their memory is used again.
+// What was sent goes when the next collective has started: so two of them are under way at most,
+// and their memory is used again.
 void hoist_waits(const Graph& g, Sequence& sequence) {
   const std::vector<size_t> order = sequence.order();
   std::vector<size_t> started;             // ops, in their order

@@ -1,5 +1,5 @@
-// All that the engine knows of an op, in one place. Core ops are defined in ops/, one file for each or for a family; ops of plugins
-// become definitions when they are first asked for (plugin_op.hpp).
+// All that the engine knows of an op, in one place. Core ops are defined in ops/, one file for each
+// or for a family; ops of plugins become definitions when they are first asked for (plugin_op.hpp).
 //
 // No other code asks which op it has: it asks a property of the definition.
 #pragma once
@@ -34,8 +34,8 @@ struct InferContext {
   plait_shape like_first(const Dims& dims) const { return make_shape(in.at(0).dtype, dims); }
 };
 
-// An op of the forward program as its gradient rule sees it. d_out[i] is 0 where output i has no gradient.
-// `wanted[i]` says whether the gradient of input i is needed; results go to d_in.
+// An op of the forward program as its gradient rule sees it. d_out[i] is 0 where output i has no
+// gradient. `wanted[i]` says whether the gradient of input i is needed; results go to d_in.
 struct VjpContext {
   Graph& g;
   const Op op;  // a copy: rules append ops, which moves the graph's own
@@ -58,8 +58,8 @@ inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 
 
 struct Sharding;
 struct ShardContext;
-// How an op lies on the ranks of a tensor group; see partition.hpp. `have`: how each input lies, by dimension. False: it needs
-// whole values.
+// How an op lies on the ranks of a tensor group; see partition.hpp. `have`: how each input lies, by
+// dimension. False: it needs whole values.
 using ShardRule = bool (*)(const Graph&, const Op&, const std::vector<int32_t>& have, int64_t ranks,
                            Sharding&);
 
@@ -120,7 +120,8 @@ struct OpDef {
   ValueId (*make_part)(ShardContext&, int32_t dim, const plait_shape& part) = nullptr;
   // The attributes of the op over parts, where they are not those of the whole.
   Attrs (*attrs_of_part)(const Op&, const plait_shape& part) = nullptr;
-  // An input that is added at the end, once for all ranks where the rest is a partial sum; and the op without it. 0: none.
+  // An input that is added at the end, once for all ranks where the rest is a partial sum; and the
+  // op without it. 0: none.
   size_t (*addend)(const Op&, Op& without) = nullptr;
 
   std::vector<OpExample> (*examples)() = nullptr;
@@ -136,8 +137,8 @@ const std::vector<const OpDef*>& core_ops();
 // Floating-point operations of an op; none for views.
 double flops_of(const Graph& g, const Op& op);
 
-// Checks attributes against their declarations and fills in defaults. Throws PLAIT_ERR_INVALID with the nearest name.
-// `where` opens the message.
+// Checks attributes against their declarations and fills in defaults. Throws PLAIT_ERR_INVALID with
+// the nearest name. `where` opens the message.
 Attrs checked(const OpDef& def, Attrs attrs, const std::string& where);
 // Refuses what only passes of the engine may write.
 void check_audience(const OpDef& def, const Attrs& attrs, const std::string& where);

@@ -36,8 +36,8 @@ bool has_folded(const Op& op, uint32_t fold) {
   });
 }
 
-// The op that makes `v` (a matmul, so far), if folding `fold` behind it into op `reader` loses nothing: it is read once, and not
-// an output. -1: there is none.
+// The op that makes `v` (a matmul, so far), if folding `fold` behind it into op `reader` loses
+// nothing: it is read once, and not an output. -1: there is none.
 int32_t foldable_into(const Graph& g, ValueId v, int32_t reader, uint32_t fold) {
   const Value& value = g.value(v);
   if (value.producer < 0 || g.is_output(v) || value.alias_of) return -1;
@@ -46,7 +46,8 @@ int32_t foldable_into(const Graph& g, ValueId v, int32_t reader, uint32_t fold) 
   return g.readers(v) == std::vector<int32_t>{reader} ? value.producer : -1;
 }
 
-// Moves the matmul to the place of its reader and lets it write the reader's result. extra: another input, 0: none.
+// Moves the matmul to the place of its reader and lets it write the reader's result. extra: another
+// input, 0: none.
 void replace_user(Graph& g, int32_t matmul, int32_t reader, ValueId extra, Attr folded) {
   Op moved = g.remove(static_cast<size_t>(matmul));
   if (extra) moved.in.push_back(extra);
@@ -78,7 +79,8 @@ void fold_activation(Graph& g, int32_t i) {
   }
 }
 
-// target = target + matmul, written as assign(add(target, y)): the matmul adds into the target's memory.
+// target = target + matmul, written as assign(add(target, y)): the matmul adds into the target's
+// memory.
 void fold_accumulate(Graph& g, int32_t i) {
   const Op& assign = g.ops()[static_cast<size_t>(i)];
   const ValueId target = g.value(assign.out[0]).alias_of, sum = assign.in[0];
@@ -99,7 +101,8 @@ void fold_accumulate(Graph& g, int32_t i) {
   }
 }
 
-// A product's sum of squares, as the norm of a gradient wants it, is taken while its tiles are in registers.
+// A product's sum of squares, as the norm of a gradient wants it, is taken while its tiles are in
+// registers.
 void fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
   const Op& reduce = g.ops()[static_cast<size_t>(i)];
   const ValueId y = reduce.in[0], squares = reduce.out[0];

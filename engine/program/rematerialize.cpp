@@ -10,7 +10,8 @@
 namespace plait::program {
 namespace {
 
-// More than one element-wise op could hold would be written to memory between two of them, and not be cheap any more.
+// More than one element-wise op could hold would be written to memory between two of them, and not
+// be cheap any more.
 constexpr size_t kMaxOps = 64;
 
 const Op* producer_of(const Graph& g, ValueId v) {
@@ -188,7 +189,8 @@ class Rewriter {
   std::vector<std::pair<size_t, size_t>> copies_;  // before which op, which op
 };
 
-// The values of a region and what it reads; 1: to be made again where the backward pass needs it, 0: not.
+// The values of a region and what it reads; 1: to be made again where the backward pass needs it,
+// 0: not.
 std::map<ValueId, char> Rewriter::cut(const Region& region) {
   std::map<ValueId, size_t> index;
   std::vector<ValueId> values;

@@ -86,7 +86,8 @@ class Sharder {
   std::map<ValueId, ValueId> all_reduced_;  // terms -> their sum, which lies in their place
 };
 
-// Starts a collective and waits for it. An all-reduce works in place: its operand has no other reader.
+// Starts a collective and waits for it. An all-reduce works in place: its operand has no other
+// reader.
 ValueId Sharder::run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what) {
   const plait_shape& s = to_->shape(v);
   const int32_t id = tensor_group_.add(to_->scope + " " + what, kind, reduction, s.dtype,
@@ -111,7 +112,8 @@ ValueId Sharder::all_reduced(ValueId partial, uint32_t reduction) {
                             reduction == PLAIT_COMM_SUM ? "summed" : "compared");
 }
 
-// All ranks' parts lie one behind the other when they come; along another dimension than the first they are moved into place.
+// All ranks' parts lie one behind the other when they come; along another dimension than the first
+// they are moved into place.
 ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t dim) {
   ValueId all = run_collective(shard, PLAIT_COMM_ALL_GATHER, 0, "gathered");
   const Dims own = dims_of(to_->shape(shard));
@@ -161,7 +163,8 @@ ValueId Sharder::sliced(ValueId full, const plait_shape& shape, int32_t dim) {
   const int64_t extent = shape.dims[dim], n = local(shape, dim).dims[dim];
   const int64_t start = std::min(extent, tensor_group_.rank * n),
                 stop = std::min(extent, start + n);
-  // Also of nothing: what the ranks communicate before this must not depend on who of them needs it.
+  // Also of nothing: what the ranks communicate before this must not depend on who of them needs
+  // it.
   const ValueId shard = to_->apply1(
       "slice", {full},
       {attr("axis", static_cast<int64_t>(dim)), attr("start", start), attr("stop", stop)});

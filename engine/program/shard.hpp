@@ -1,8 +1,10 @@
-// Tensor parallelism as a rewrite: a program of whole values becomes the program of one of T ranks that share some of them.
+// Tensor parallelism as a rewrite: a program of whole values becomes the program of one of T ranks
+// that share some of them.
 //
-// Parameters say along which dimension they are shared (Megatron-LM, Shoeybi et al. 2019; the propagation as in GSPMD, Xu et al.
-// 2021). From there every op's rule says which parts of its inputs give a part of its result: products along shared columns need
-// nothing, sums over a shared dimension are completed by an all-reduce, and what has no rule gets whole values. As the backward
+// Parameters say along which dimension they are shared (Megatron-LM, Shoeybi et al. 2019; the
+// propagation as in GSPMD, Xu et al. 2021). From there every op's rule says which parts of its
+// inputs give a part of its result: products along shared columns need nothing, sums over a shared
+// dimension are completed by an all-reduce, and what has no rule gets whole values. As the backward
 // pass is in the program, its collectives follow in the same way.
 #pragma once
 
@@ -16,13 +18,14 @@
 
 namespace plait::program {
 
-// Along which dimension a value is shared, in equal parts by rank; kReplicated: every rank has all of it. Where the extent V is no
-// multiple of T, parts have ceil(V / T) indices, and what lies behind the last one is padding: zeros, whatever is done to it. Ops
-// that would not leave zeros there get whole values.
+// Along which dimension a value is shared, in equal parts by rank; kReplicated: every rank has all
+// of it. Where the extent V is no multiple of T, parts have ceil(V / T) indices, and what lies
+// behind the last one is padding: zeros, whatever is done to it. Ops that would not leave zeros
+// there get whole values.
 inline constexpr int32_t kReplicated = -1;
 
-// What one op needs and makes, dimension by dimension. `reduce`: a result is a term, PLAIT_COMM_SUM or _MAX of all ranks' make
-// the value; 0: it is what it is.
+// What one op needs and makes, dimension by dimension. `reduce`: a result is a term, PLAIT_COMM_SUM
+// or _MAX of all ranks' make the value; 0: it is what it is.
 struct Sharding {
   std::vector<int32_t> in, out;
   std::vector<uint32_t> reduce;  // of each result
@@ -61,8 +64,9 @@ struct RequestedValue {
   int32_t dim = kReplicated;
 };
 
-// `shared`: persistent values of g that lie in parts, with their dimension; their places hold the part. Sets `made` to what the
-// wanted values are in the program returned. g has no value bound to a place and none assigned.
+// `shared`: persistent values of g that lie in parts, with their dimension; their places hold the
+// part. Sets `made` to what the wanted values are in the program returned. g has no value bound to
+// a place and none assigned.
 std::unique_ptr<Graph> shard_graph(const Graph& g, const std::map<ValueId, int32_t>& sharded,
                                    const TensorGroup& tensor_group,
                                    const std::vector<RequestedValue>& requested,

@@ -11,7 +11,8 @@
 
 namespace plait::runtime {
 
-// One backend for all members; or a hierarchical group: one backend within each host and one between hosts.
+// One backend for all members; or a hierarchical group: one backend within each host and one
+// between hosts.
 struct BackendSelection {
   const plait_comm_item* flat;  // reaches all members
   const plait_comm_item* intra =
@@ -24,12 +25,14 @@ struct BackendSelection {
 enum class Memory {
   kHost,        // of a device whose memory is the host's: any backend for either
   kDevice,      // of a device that has memory of its own
-  kBesideHost,  // the host's, beside the group of such a device: topology.backend counts where it names a backend for that
+  kBesideHost,  // the host's, beside the group of such a device: topology.backend counts where it
+                // names a backend for that
 };
 
-// The backend that topology.backend names; with "auto" the nearest. A group is hierarchical unless that brings nothing: when no two
-// members share a host, or nothing nearer than the network reaches those that do; nor is it for memory of a device. Errors:
-// PLAIT_ERR_CONFIG when no backend reaches all members.
+// The backend that topology.backend names; with "auto" the nearest. A group is hierarchical unless
+// that brings nothing: when no two members share a host, or nothing nearer than the network reaches
+// those that do; nor is it for memory of a device. Errors: PLAIT_ERR_CONFIG when no backend reaches
+// all members.
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
                                 const topology::ProcessGroup& group, Memory memory);
 

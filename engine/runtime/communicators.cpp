@@ -17,9 +17,10 @@ namespace plait::runtime {
 namespace {
 constexpr char kCollectiveOf[] = "[runtime] the collective of ";
 
-// Ranks of one machine exchange host memory with the cores that compute: there is nothing to gain beside the computing, and in one go,
-// side by side, what is large stays in the caches between two cores. So it starts when its result is needed; but in a pipeline, where
-// ranks wait for each other, at once. The same on all members of a group.
+// Ranks of one machine exchange host memory with the cores that compute: there is nothing to gain
+// beside the computing, and in one go, side by side, what is large stays in the caches between two
+// cores. So it starts when its result is needed; but in a pipeline, where ranks wait for each
+// other, at once. The same on all members of a group.
 bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_desc& desc) {
   constexpr uint64_t kLarge = 1 << 20;
   const bool message = desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE;

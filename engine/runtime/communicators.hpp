@@ -1,4 +1,5 @@
-// The groups this rank belongs to, and what its programs exchange with them: every exchange of the plan becomes one prepared call.
+// The groups this rank belongs to, and what its programs exchange with them: every exchange of the
+// plan becomes one prepared call.
 #pragma once
 
 #include <plait/comm.h>
@@ -21,21 +22,23 @@ namespace plait::runtime {
 // Owner thread only, but for what the control channel does to it.
 class Communicators {
  public:
-  // Connects every group that the plan's exchanges need; where the device has memory of its own, beside each one for host memory.
-  // control is borrowed; host_memory: the device's memory is the host's; device: what backends for its memory are given. Errors:
-  // PLAIT_ERR_PEER naming who is missing; PLAIT_ERR_CONFIG when no backend reaches all members. [blocks: yes]
+  // Connects every group that the plan's exchanges need; where the device has memory of its own,
+  // beside each one for host memory. control is borrowed; host_memory: the device's memory is the
+  // host's; device: what backends for its memory are given. Errors: PLAIT_ERR_PEER naming who is
+  // missing; PLAIT_ERR_CONFIG when no backend reaches all members. [blocks: yes]
   Communicators(std::shared_ptr<const plan::Plan> plan, Control& control, bool host_memory,
                 plait_device* device = nullptr);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for its end; where that pays, the
-  // latter does both. Neither is released.
+  // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for
+  // its end; where that pays, the latter does both. Neither is released.
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
-  // On a device that records: whether the start and the wait of an exchange can be part of one graph, which then makes it at each
-  // launch; whether it needs the host, which waits for the queue first. Both of kernels that were prepared.
+  // On a device that records: whether the start and the wait of an exchange can be part of one
+  // graph, which then makes it at each launch; whether it needs the host, which waits for the queue
+  // first. Both of kernels that were prepared.
   static bool can_be_recorded(const plait_kernel& exchange);
   static bool on_host(const plait_kernel& exchange);
   // While the queue captures.
@@ -49,13 +52,16 @@ class Communicators {
   void check();
   // Whether that is what one of those kernels has said: a device only hands it on.
   static bool is_collective_error(const plait_error& error);
-  // An exchange of the plan on memory of the device; slot: which of those the program runs on. It lives as long as this object.
-  // Two programs that start the same exchange do so from the same memory.
+  // An exchange of the plan on memory of the device; slot: which of those the program runs on. It
+  // lives as long as this object. Two programs that start the same exchange do so from the same
+  // memory.
   plait_kernel* prepare(int32_t collective, int32_t slot, const void* in, void* out);
-  // The same for whoever waits, also before prepare(). A wait for what was not started waits for nothing.
+  // The same for whoever waits, also before prepare(). A wait for what was not started waits for
+  // nothing.
   plait_kernel* prepared(int32_t collective, int32_t slot);
-  // Memory of the host, or of the device where the group's backend is for that, zero at first, that all ranks of an axis reach; it lives as long as this object. All of them ask for the
-  // same, in the same order. nullptr: there is none. [blocks: yes]
+  // Memory of the host, or of the device where the group's backend is for that, zero at first, that
+  // all ranks of an axis reach; it lives as long as this object. All of them ask for the same, in
+  // the same order. nullptr: there is none. [blocks: yes]
   char* memory(topology::Axis axis, uint64_t bytes);
   // The groups that are connected, and through which backend.
   struct Connected {
@@ -63,7 +69,8 @@ class Communicators {
     int32_t ranks;
   };
   std::vector<Connected> connected() const;
-  // Adds up numbers of host memory over the ranks of an axis, in place, at once. All of them call it. [blocks: yes]
+  // Adds up numbers of host memory over the ranks of an axis, in place, at once. All of them call
+  // it. [blocks: yes]
   void sum(topology::Axis axis, std::span<int32_t> numbers);
 
  private:

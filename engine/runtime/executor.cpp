@@ -33,7 +33,8 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
 
 Executor::~Executor() { release(); }
 
-// One arena: the segments, but for those in memory that ranks share, and behind them what programs use while they run.
+// One arena: the segments, but for those in memory that ranks share, and behind them what programs
+// use while they run.
 void Executor::allocate() {
   const auto add = [](uint64_t a, uint64_t b) {
     return checked_add(a, b, "[runtime] bytes of the arena");

@@ -66,7 +66,8 @@ void Detection::all_local() {
   job_.local_size = job_.size;
 }
 
-// Who we are, and among whom on this machine: that may be said in our own variables, too, for launchers that do not.
+// Who we are, and among whom on this machine: that may be said in our own variables, too, for
+// launchers that do not.
 void Detection::read(const VariableNames& names, const char* source) {
   job_.source = source;
   job_.reason = std::string(names.rank) + " and " + names.size + " are set";
@@ -107,14 +108,16 @@ bool Detection::torchrun() {
   // Never MASTER_PORT itself: with TORCHELASTIC_USE_AGENT_STORE the agent serves there.
   key_ = "torchrun-" + v_.text("TORCHELASTIC_RUN_ID") + "-" + v_.text("MASTER_PORT") + "-" +
          v_.text("TORCHELASTIC_RESTART_COUNT");
-  // Run ids and ports repeat ("none", 29500); the folder for the errors of all ranks of an attempt does not.
+  // Run ids and ports repeat ("none", 29500); the folder for the errors of all ranks of an attempt
+  // does not.
   const std::string error = v_.text("TORCHELASTIC_ERROR_FILE"),
                     own = "/" + v_.text("LOCAL_RANK") + "/error.json";
   if (ends_with(error, own)) key_ += "-" + error.substr(0, error.size() - own.size());
   return true;
 }
 
-// "2(x3),1" says: two tasks on each of the first three nodes, one on the next. -1 when it does not say.
+// "2(x3),1" says: two tasks on each of the first three nodes, one on the next. -1 when it does not
+// say.
 int64_t Detection::slurm_tasks_here() const {
   const std::string all = v_.text("SLURM_STEP_TASKS_PER_NODE");
   int64_t node = v_.has("SLURM_NODEID") ? v_.integer("SLURM_NODEID", 0, topology::kMaxRanks) : 0;
@@ -155,7 +158,8 @@ bool Detection::slurm() {
     passed_over_ = std::string("a Slurm step, but ") + why;
     return false;
   }
-  // srun may have started no rank of ours but a manager, which gives its own tasks to those that it starts.
+  // srun may have started no rank of ours but a manager, which gives its own tasks to those that it
+  // starts.
   if (v_.has(kOpenMpi.rank) || v_.has(kMpich.local_rank)) return false;
   job_.source = "Slurm";
   job_.reason = "SLURM_PROCID and SLURM_STEP_ID are set";

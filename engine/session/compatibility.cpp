@@ -77,7 +77,8 @@ void Session::check_compatibility(const checkpoint::Checkpoint& c, bool paramete
   });
 }
 
-// What is different from the experiment that a checkpoint was saved with: it goes on with what is here, and says so.
+// What is different from the experiment that a checkpoint was saved with: it goes on with what is
+// here, and says so.
 void Session::warn_of_differences(const checkpoint::RunState& s, const std::string& path) const {
   if (!ranks_.is_leader()) return;
   constexpr size_t kMost = 12;

@@ -21,7 +21,8 @@ struct HostField {
   const plait_dl_tensor* tensor = nullptr;
 };
 
-// Element types of DLPack, one lane. to_dl() of a float type; from_dl(): 0 for a type that is none of ours.
+// Element types of DLPack, one lane. to_dl() of a float type; from_dl(): 0 for a type that is none
+// of ours.
 plait_dl_dtype to_dl(uint32_t dtype);
 uint32_t from_dl(const plait_dl_dtype& type);
 
@@ -32,13 +33,15 @@ class Feeder {
 
   // Takes what a loader delivered; borrowed until the next set_batch().
   void set_batch(const data::Batch& batch);
-  // Takes the host's tensors; returns the number of samples. Fields that are not given are zero when `partial`. What fills a
-  // whole batch is borrowed until the next set_batch(), what is shorter is copied and followed by zeros.
-  // Errors: PLAIT_ERR_INVALID naming the field, what was found and what is expected.
+  // Takes the host's tensors; returns the number of samples. Fields that are not given are zero
+  // when `partial`. What fills a whole batch is borrowed until the next set_batch(), what is
+  // shorter is copied and followed by zeros. Errors: PLAIT_ERR_INVALID naming the field, what was
+  // found and what is expected.
   int64_t set_batch(const std::vector<HostField>& fields, bool partial);
-  // Writes micro-batch m of what was staged into a program's inputs, on one of its slots. step, first_sample: what random numbers
-  // are counted by. On a device with memory of its own it leaves from two pinned copies in turn, and what is staged is free at once;
-  // else it is borrowed until the queue has run.
+  // Writes micro-batch m of what was staged into a program's inputs, on one of its slots. step,
+  // first_sample: what random numbers are counted by. On a device with memory of its own it leaves
+  // from two pinned copies in turn, and what is staged is free at once; else it is borrowed until
+  // the queue has run.
   void feed(runtime::Executor& executor, const plan::Feed& to, int64_t m, int32_t slot,
             int64_t step, int64_t first_sample);
 
@@ -57,10 +60,10 @@ class Feeder {
 
   const plan::Feed& feed_;
   int64_t global_;
-  std::vector<std::vector<char>>
-      owned_;  // (G, sample) of each field of the feed, made when the host first feeds less than that
-  std::vector<data::Weight> owned_weight_;        // (G)
-  std::vector<const char*> batch_;                // per field of the feed
+  std::vector<std::vector<char>> owned_;    // (G, sample) of each field of the feed, made when the
+                                            // host first feeds less than that
+  std::vector<data::Weight> owned_weight_;  // (G)
+  std::vector<const char*> batch_;          // per field of the feed
   std::vector<std::array<int64_t, 2>> counters_;  // per micro-batch
   const data::Weight* weight_ = nullptr;
   std::optional<runtime::Uploads> uploads_;  // made by the first feed()

@@ -1,4 +1,5 @@
-// A copy of a plan's flat buffer in host memory. Its elements are read and written as doubles, whatever their type.
+// A copy of a plan's flat buffer in host memory. Its elements are read and written as doubles,
+// whatever their type.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// What a session says of results that are not finite: whether the data is why, and which op they come from.
+// What a session says of results that are not finite: whether the data is why, and which op they
+// come from.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +10,8 @@
 namespace plait::session {
 namespace {
 
-// How a layer is to be made larger: "set model.layers[5].out = 8 or more". Its option is the one that is the extent.
+// How a layer is to be made larger: "set model.layers[5].out = 8 or more". Its option is the one
+// that is the extent.
 std::string advice(const config::Experiment& experiment, const plan::IndexRange& bound,
                    int64_t largest) {
   if (largest >= bound.end)
@@ -26,7 +28,8 @@ std::string advice(const config::Experiment& experiment, const plan::IndexRange&
 
 }  // namespace
 
-// What does not fit of what a feeder has staged; "" when everything does. source: "[data.train]", or "[feed]".
+// What does not fit of what a feeder has staged; "" when everything does. source: "[data.train]",
+// or "[feed]".
 std::string Session::out_of_range_text(const Feeder::OutOfRange& found, const std::string& source,
                                        const std::string& where) const {
   if (!found.field) return "";
@@ -95,7 +98,8 @@ void Session::guard_numerics(const StepResult& r, const Feeder::OutOfRange& outs
   if (limit > 0 && consecutive_skipped_ >= limit) fail_numerics(r, "");
 }
 
-// The error of a run whose last steps, up to this one, were not finite. saved: what became of the run, for the end of the text.
+// The error of a run whose last steps, up to this one, were not finite. saved: what became of the
+// run, for the end of the text.
 void Session::fail_numerics(const StepResult& r, const std::string& saved) {
   const auto step = static_cast<long>(r.step), n = static_cast<long>(consecutive_skipped_);
   const std::string steps =
@@ -109,8 +113,8 @@ void Session::fail_numerics(const StepResult& r, const std::string& saved) {
             "that its loss is the mean of nothing; correct the weights or the labels of "
             "[data.train]" +
             saved);
-  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again and look. All ranks run all of it,
-  // as they exchange on the way.
+  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again
+  // and look. All ranks run all of it, as they exchange on the way.
   const std::string op = first_non_finite();
   fail_collective(
       PLAIT_ERR_NUMERIC,

@@ -105,7 +105,8 @@ std::string Session::save(const std::string& path) {
   });
 }
 
-// Begins a save into the run directory that goes on by itself, from a copy of what this rank writes.
+// Begins a save into the run directory that goes on by itself, from a copy of what this rank
+// writes.
 void Session::save_in_background() {
   drain();
   on_all_ranks("saving", [&] {
@@ -181,7 +182,8 @@ std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
   return loaded;
 }
 
-// From here on checkpoints belong together; those of a higher step that were there before are of another story.
+// From here on checkpoints belong together; those of a higher step that were there before are of
+// another story.
 void Session::begin_lineage() {
   lineage_ = checkpoint::unique_id();
   lineage_from_ = step_;
@@ -230,7 +232,8 @@ std::unique_ptr<checkpoint::Checkpoint> Session::open_files() {
   }
   if (mode != Resume::kNever && settings_.run_dir.empty())
     settings_.run_dir = newest_run(*plan_, files_);
-  // A new run among an older one's checkpoints would lose its own to retention, and resume from the wrong ones.
+  // A new run among an older one's checkpoints would lose its own to retention, and resume from the
+  // wrong ones.
   if (mode == Resume::kNever && !settings_.no_files && !settings_.run_dir.empty() &&
       !checkpoint::list_checkpoints(files_, settings_.run_dir + "/ckpt").empty())
     fail_config(

@@ -74,8 +74,8 @@ void RankContext::abort_job(const std::string& text) noexcept {
   if (control_) control_->abort(text);
 }
 
-// Why the job is over, "" when nobody knows, not even a heartbeat later. An exchange that was in vain only knows who it waited for,
-// the control channel who is silent.
+// Why the job is over, "" when nobody knows, not even a heartbeat later. An exchange that was in
+// vain only knows who it waited for, the control channel who is silent.
 std::string RankContext::end_reason() const {
   if (!control_) return "";
   const double heartbeat = std::min(1.0, control_->timeout() / 4);

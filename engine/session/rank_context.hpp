@@ -1,4 +1,5 @@
-// The other ranks of the job, as a session sees them. A session alone has one rank, for which everything here is trivial.
+// The other ranks of the job, as a session sees them. A session alone has one rank, for which
+// everything here is trivial.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,8 @@ class CollectiveError : public Error {
 // Owner thread only.
 class RankContext {
  public:
-  // Meets the other ranks and connects the groups that the plan needs. Errors: those of Control and Communicators.
+  // Meets the other ranks and connects the groups that the plan needs. Errors: those of Control and
+  // Communicators.
   RankContext(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log);
   ~RankContext();
   RankContext(const RankContext&) = delete;
@@ -50,7 +52,8 @@ class RankContext {
   std::vector<std::string> all_gather(const std::string& text) {
     return collectives_.all_gather(text);
   }
-  // Collectives independent of those, for another thread, which must be done with them before this object goes.
+  // Collectives independent of those, for another thread, which must be done with them before this
+  // object goes.
   ControlCollectives collectives(std::string name) const {
     return {control_.get(), std::move(name), rank_, size_};
   }
@@ -62,8 +65,8 @@ class RankContext {
   void begin_call(const char* what) noexcept;
   // This rank can't go on: the others need not wait for it.
   void abort_job(const std::string& text) noexcept;
-  // Throws what has failed here: with the reason why the job is over if another rank is that, else as it is, when the others have
-  // been told. `where`: "[session] step failed in step 7".
+  // Throws what has failed here: with the reason why the job is over if another rank is that, else
+  // as it is, when the others have been told. `where`: "[session] step failed in step 7".
   [[noreturn]] void fail_on_all_ranks(const std::string& where, const Error& e);
 
  private:

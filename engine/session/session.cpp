@@ -157,7 +157,8 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
 void Session::drain() {
   if (in_flight() == 0) return;
   abort_on_error("step", [&] {
-    // At most one: what a call of the host could meet was launched while the results before were waited for.
+    // At most one: what a call of the host could meet was launched while the results before were
+    // waited for.
     drained_ = finish_step();
   });
 }
@@ -270,8 +271,8 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
   check_bytes(p, bytes);
   drain();
   if (plan::is_fully_local(*plan_, p)) return executor_.read(p.value, data, bytes);
-  // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's memory is written last: where a rank
-  // fails, it stays as it was.
+  // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's
+  // memory is written last: where a rank fails, it stays as it was.
   on_all_ranks("reading a parameter", [&] {
     std::vector<int32_t> whole((bytes + sizeof(int32_t) - 1) / sizeof(int32_t), 0);
     std::vector<char> own;

@@ -1,4 +1,5 @@
-// A session: a plan brought to life. Steps, evaluation, parameters, checkpoints; the loop itself is trainer.cpp.
+// A session: a plan brought to life. Steps, evaluation, parameters, checkpoints; the loop itself is
+// trainer.cpp.
 #pragma once
 
 #include <atomic>
@@ -63,8 +64,9 @@ struct Settings {
   runtime::Job job;  // who this rank is; one rank alone by default
 };
 
-// Owner thread only, but for cancel(). Where several ranks train together, each has its session, and all of them make the same
-// calls in the same order; what a host feeds to step() is then the rank's share.
+// Owner thread only, but for cancel(). Where several ranks train together, each has its session,
+// and all of them make the same calls in the same order; what a host feeds to step() is then the
+// rank's share.
 class Session {
  public:
   Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log, FileSystem& files);
@@ -115,13 +117,15 @@ class Session {
   void wait_for_save();
   data::DataLoader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
-  // A step in two parts, so that a device that works by itself may have the next one while the host waits for this one's results.
+  // A step in two parts, so that a device that works by itself may have the next one while the host
+  // waits for this one's results.
   void launch_next();
   void launch_step(int64_t epoch, int64_t samples, int64_t next_batch);
   StepResult finish_step();
   int64_t in_flight() const { return launched_ - step_; }
   bool may_run_ahead() const { return executor_.device().records(); }
-  // Finishes what is in flight, before something looks at the parameters; the next step() returns what came of it.
+  // Finishes what is in flight, before something looks at the parameters; the next step() returns
+  // what came of it.
   void drain();
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
   void launch_evaluation(Feeder& feeder);

@@ -112,7 +112,8 @@ int Trainer::stop_metric() const {
   for (size_t k = 0; k < metrics.size(); ++k) {
     const std::string& name = metrics[k].name;
     names.push_back(name);
-    // With several models "accuracy" may stand for "student.accuracy", with one "model.accuracy" for "accuracy".
+    // With several models "accuracy" may stand for "student.accuracy", with one "model.accuracy"
+    // for "accuracy".
     if (name != wanted && !ends_with(name, "." + wanted) && !ends_with(wanted, "." + name))
       continue;
     found = static_cast<int>(k);
@@ -206,7 +207,8 @@ void Trainer::save(const StepResult& r, bool continues) {
   saved_at_ = r.step;
 }
 
-// The run ends by an error: what is being written is worth waiting for. If that fails as well, it may be why.
+// The run ends by an error: what is being written is worth waiting for. If that fails as well, it
+// may be why.
 void Trainer::finish_save(const Error& e) {
   StepResult at;
   at.step = s_.step_;
@@ -225,8 +227,8 @@ bool Trainer::pauses_behind(int64_t step) const {
   return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every);
 }
 
-// On a device that works by itself the next step is launched before the results of this one are there: but for what they say, it
-// needs nothing of the host.
+// On a device that works by itself the next step is launched before the results of this one are
+// there: but for what they say, it needs nothing of the host.
 void Trainer::launch_ahead() {
   if (!s_.looks_ahead_ || s_.drained_) return;
   s_.on_all_ranks("step", [&] {
@@ -258,8 +260,8 @@ StepResult Trainer::loop() {
   while (s_.step_ < total || s_.drained_) {
     launch_ahead();
     r = s_.step();
-    // Alone at once; several ranks when all of them know, which is after the step that has carried the wish around. A step that
-    // was launched by then is made, too: on all ranks alike.
+    // Alone at once; several ranks when all of them know, which is after the step that has carried
+    // the wish around. A step that was launched by then is made, too: on all ranks alike.
     if (made(r)) {
       if (s_.in_flight() > 0 || s_.drained_) made(r = s_.step());
       stop(r);

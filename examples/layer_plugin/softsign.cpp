@@ -1,7 +1,9 @@
-// acme.softsign: y = x / (1 + |x|), as an op of its own with a kernel for the devices `cpu` and `reference`.
+// acme.softsign: y = x / (1 + |x|), as an op of its own with a kernel for the devices `cpu` and
+// `reference`.
 //
-// An op is a shape rule, a gradient rule written in ops, a sharding rule where ranks may share its work, and kernels. Ops and layers of a third party carry a dot
-// in their name, so that they never collide with the engine's.
+// An op is a shape rule, a gradient rule written in ops, a sharding rule where ranks may share its
+// work, and kernels. Ops and layers of a third party carry a dot in their name, so that they never
+// collide with the engine's.
 #include <cmath>
 
 #include "items.hpp"

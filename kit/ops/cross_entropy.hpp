@@ -1,4 +1,5 @@
-// Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row; and its gradient.
+// Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row;
+// and its gradient.
 #pragma once
 
 #include "kit/ops/rows.hpp"
@@ -11,7 +12,8 @@ inline constexpr plait_option kCrossEntropyAttrs[] = {
                  0),
         1),
 };
-// Of a part of the classes: its first one, and those of all parts. The columns behind the last class are padding.
+// Of a part of the classes: its first one, and those of all parts. The columns behind the last
+// class are padding.
 inline constexpr plait_option kCrossEntropyPart[] = {
     at_least(int_attr("first", "0", "first class of the part"), 0),
     at_least(int_attr("total", "0", "classes of all parts; 0: this is no part"), 0),

@@ -1,6 +1,8 @@
-// Rows by index (embeddings), their gradient, and one-hot rows. V rows of a table, I.. indices, C.. channels.
+// Rows by index (embeddings), their gradient, and one-hot rows. V rows of a table, I.. indices, C..
+// channels.
 //
-// Of a part of a table gather makes zeros for the rows of other parts, and scatter_add leaves them out.
+// Of a part of a table gather makes zeros for the rows of other parts, and scatter_add leaves them
+// out.
 #pragma once
 
 #include "kit/ops/rows.hpp"

@@ -25,8 +25,9 @@ inline constexpr plait_option kConcatAttrs[] = {
     int_attr("axis", "0", "the axis along which the inputs follow each other"),
 };
 
-// slice, pad, concat: copies of whole blocks. Input i fills, in each of `outer` outer steps, `length` elements of y
-// from `to`, read from `from`; `from_step` and `to_step` are the elements of one outer step.
+// slice, pad, concat: copies of whole blocks. Input i fills, in each of `outer` outer steps,
+// `length` elements of y from `to`, read from `from`; `from_step` and `to_step` are the elements of
+// one outer step.
 struct BlockCopy {
   int64_t from = 0, from_step = 0, to = 0, length = 0;
 };
@@ -40,7 +41,8 @@ Blocks parse_slice(const plait_op_desc& d);
 Blocks parse_pad(const plait_op_desc& d);
 Blocks parse_concat(const plait_op_desc& d);
 
-// y's dims, each with the stride in x that it walks; neighbours that x holds together are merged, extents of 1 dropped.
+// y's dims, each with the stride in x that it walks; neighbours that x holds together are merged,
+// extents of 1 dropped.
 struct Transpose {
   std::vector<int64_t> extents, strides;
   std::vector<int64_t> out;  // dims of the output

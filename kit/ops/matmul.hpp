@@ -1,4 +1,5 @@
-// y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n columns.
+// y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n
+// columns.
 #pragma once
 
 #include "kit/op_attrs.hpp"

@@ -1,4 +1,5 @@
-// Normalisation over the last axis: layer_norm and rms_norm, forward and gradient. R.. rows, C channels.
+// Normalisation over the last axis: layer_norm and rms_norm, forward and gradient. R.. rows, C
+// channels.
 #pragma once
 
 #include "kit/ops/rows.hpp"

@@ -1,4 +1,5 @@
-// Counter-based random numbers (Philox4x32-10): element e of a sample depends on (seed, stream, step, sample, e) alone.
+// Counter-based random numbers (Philox4x32-10): element e of a sample depends on (seed, stream,
+// step, sample, e) alone.
 #pragma once
 
 #include "kit/op_attrs.hpp"

@@ -1,4 +1,5 @@
-// Ops that work row by row over the last axis: softmax, log_softmax and their gradients. R rows of C elements.
+// Ops that work row by row over the last axis: softmax, log_softmax and their gradients. R rows of
+// C elements.
 #pragma once
 
 #include "kit/op_attrs.hpp"

@@ -80,7 +80,8 @@ inline std::string fault(const Members& m, const plait_comm_desc& d) {
 }
 }  // namespace detail
 
-// Throws PLAIT_ERR_INVALID unless `d` is a call this rank may make; else a copy of it with what it does not use cleared.
+// Throws PLAIT_ERR_INVALID unless `d` is a call this rank may make; else a copy of it with what it
+// does not use cleared.
 inline plait_comm_desc checked(const Members& m, const plait_comm_desc& d) {
   const std::string fault = detail::fault(m, d);
   if (!fault.empty())

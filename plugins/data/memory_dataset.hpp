@@ -1,4 +1,5 @@
-// A dataset whose fields lie in memory, one after another sample. Reading copies, allocates nothing and takes no lock.
+// A dataset whose fields lie in memory, one after another sample. Reading copies, allocates nothing
+// and takes no lock.
 #pragma once
 
 #include "kit/dtype.hpp"
@@ -17,7 +18,8 @@ class MemoryDataset {
  public:
   explicit MemoryDataset(std::string part) : part_(std::move(part)) {}
 
-  // A field of `n` samples. `bytes` holds them from `offset` on, exactly; `shape` is that of one sample.
+  // A field of `n` samples. `bytes` holds them from `offset` on, exactly; `shape` is that of one
+  // sample.
   void add(const char* name, uint32_t role, const Shape& shape, int64_t n, Bytes bytes,
            size_t offset = 0) {
     if (fields_.empty()) n_ = n;

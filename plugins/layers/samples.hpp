@@ -1,5 +1,5 @@
-// What losses and metrics share: targets brought to the prediction's shape, labels checked, weights of the samples.
-// B samples of a micro-batch, T further axes (tokens), C classes.
+// What losses and metrics share: targets brought to the prediction's shape, labels checked, weights
+// of the samples. B samples of a micro-batch, T further axes (tokens), C classes.
 #pragma once
 
 #include <plait/plugin.hpp>
@@ -22,7 +22,8 @@ inline Value weights(const Builder& b, size_t ndim) {
   return b.reshape(w, dims);
 }
 
-// Prediction and target as floats of one shape, in the type of losses. A target of other extents but as many values, like (B) beside (B,1), fits.
+// Prediction and target as floats of one shape, in the type of losses. A target of other extents
+// but as many values, like (B) beside (B,1), fits.
 inline std::pair<Value, Value> values(const Builder& b, std::span<const Value> in) {
   const Shape prediction = b.shape(in[0]), target = b.shape(in[1]);
   if (prediction.ndim() == 0) refuse(b, "the prediction is a scalar, expected (samples, …)");
@@ -40,7 +41,8 @@ inline std::pair<Value, Value> values(const Builder& b, std::span<const Value> i
   return {b.as(in[0], type), b.as(t, type)};
 }
 
-// Integer labels of the shape that the logits (B,T…,C) have without their last axis; (B,T…,1) is accepted.
+// Integer labels of the shape that the logits (B,T…,C) have without their last axis; (B,T…,1) is
+// accepted.
 inline Value labels(const Builder& b, Value logits, Value label) {
   const Shape x = b.shape(logits), l = b.shape(label);
   if (x.ndim() < 2)
@@ -71,7 +73,8 @@ inline std::pair<Value, Value> weighted_mean(const Builder& b, Value each) {
   return {b.sum(weighted), b.sum(weights(b, 1))};
 }
 
-// Weights of the labels: a sample's weight for each of its labels, 0 where the label is negative. label (B,T…)
+// Weights of the labels: a sample's weight for each of its labels, 0 where the label is negative.
+// label (B,T…)
 inline Value label_weights(const Builder& b, Value label) {
   const Shape shape = b.shape(label);
   const Value w = weights(b, shape.ndim());

@@ -1,4 +1,5 @@
-// A plait_device_item for devices whose memory is host memory and whose work runs in the caller's thread.
+// A plait_device_item for devices whose memory is host memory and whose work runs in the caller's
+// thread.
 //
 // A device class D has:
 //   static uint32_t threads(const Options&);     how many threads kernels get; pure

@@ -1,5 +1,6 @@
-// A device: memory, queues of work in order, events, and recorded work that is launched as one. open() fails here, so nothing else
-// is ever called; each function shows what it must do. A device of your own keeps the host in each object, to make errors with.
+// A device: memory, queues of work in order, events, and recorded work that is launched as one.
+// open() fails here, so nothing else is ever called; each function shows what it must do. A device
+// of your own keeps the host in each object, to make errors with.
 #include <plait/device.h>
 
 #include <cstdio>
@@ -37,9 +38,10 @@ void free_memory(plait_device*, void*) {}
 
 plait_error* queue_open(plait_device* d, plait_queue**) { return refuse(d, "queue_open()"); }
 void queue_close(plait_queue*) {}
-// A device that computes on the host calls item->run(kernel, queue, operands, workspace) here; while capturing it notes the call
-// and makes it at each launch. One that records its own work (plait_device_info.records) calls run() here in both cases: run()
-// puts work on the queue, which a capture keeps and a launch repeats without calling run() again.
+// A device that computes on the host calls item->run(kernel, queue, operands, workspace) here;
+// while capturing it notes the call and makes it at each launch. One that records its own work
+// (plait_device_info.records) calls run() here in both cases: run() puts work on the queue, which a
+// capture keeps and a launch repeats without calling run() again.
 plait_error* enqueue(plait_queue* q, const plait_kernel_item*, const plait_kernel*, void* const*,
                      uint32_t, void*) {
   return refuse(q, "enqueue()");

@@ -1,5 +1,5 @@
-// An op of your own and a kernel for it: only where the ops there are cannot say what you need. The rule of shapes and the rule of
-// gradients are written once; each device wants a kernel.
+// An op of your own and a kernel for it: only where the ops there are cannot say what you need. The
+// rule of shapes and the rule of gradients are written once; each device wants a kernel.
 #include <plait/op.h>
 
 #include "plugins/template/template.hpp"

@@ -1,6 +1,7 @@
-/* The layout of every struct of ABI 1, as shipped, on machines with 64-bit longs and pointers. What stands here never changes; a
- * struct that grows gets a new file layout_v2.c with its new members, and keeps its old ones at their old places. Sizes of structs
- * that begin with struct_size may grow: then SIZE becomes AT_LEAST. */
+/* The layout of every struct of ABI 1, as shipped, on machines with 64-bit longs and pointers. This
+ * file never changes: a struct that grows gets a new file layout_v2.c for its new members and keeps
+ * its old ones at their old offsets. Sizes of structs that begin with struct_size may grow: then
+ * SIZE becomes AT_LEAST. */
 #include <stddef.h>
 
 #include <plait/base.h>

@@ -12,7 +12,7 @@ import time
 import measure_comm
 import measure_fixed
 import measure_parallel
-import figures_planning
+import measure_planning
 import measure_saving
 import measure_speed
 from bench_common import Bench, Failed
@@ -27,8 +27,8 @@ FIGURES = {
     "comm": measure_comm.comm,
     "parallel": measure_parallel.parallel,
     "saving": measure_saving.saving,
-    "planning": figures_planning.planning,
-    "transient": figures_planning.transient,
+    "planning": measure_planning.planning,
+    "transient": measure_planning.transient,
 }
 BUSY = 0.5
 

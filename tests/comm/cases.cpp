@@ -119,7 +119,8 @@ std::vector<Case> all_cases(uint32_t ranks) {
   for (const uint64_t n : {0, 1, 10, 1000})
     for (const uint32_t dtype : kTypes)
       add_all(n, n, dtype, {PLAIT_COMM_SUM, PLAIT_COMM_MAX, PLAIT_COMM_MIN});
-  // Large enough for every way a backend has to cut a tensor. Not every type in every way: they only differ in how two are added.
+  // Large enough for every way a backend has to cut a tensor. Not every type in every way: they
+  // only differ in how two are added.
   for (const uint32_t dtype : {PLAIT_F32, PLAIT_BF16})
     add_all(100000, 100000 / ranks, dtype, {PLAIT_COMM_SUM, PLAIT_COMM_MAX});
   const bool everything = std::getenv("PLAIT_TEST_ALL");

@@ -1,5 +1,5 @@
-// Random programs: the same calls started in the same order on every rank, over several groups, and finished whenever each rank
-// likes. Nothing may lock up, and every value must be right.
+// Random programs: the same calls started in the same order on every rank, over several groups, and
+// finished whenever each rank likes. Nothing may lock up, and every value must be right.
 #include <doctest/doctest.h>
 
 #include <random>

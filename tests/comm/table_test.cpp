@@ -1,5 +1,5 @@
-// Every kind, type, size and placing, on groups of every size: values, equal bits on all ranks and from time to time, no write
-// outside of `out`, nobody ahead of a barrier.
+// Every kind, type, size and placing, on groups of every size: values, equal bits on all ranks and
+// from time to time, no write outside of `out`, nobody ahead of a barrier.
 #include <doctest/doctest.h>
 #include <sys/statvfs.h>
 
@@ -24,7 +24,8 @@ constexpr size_t kGuard = 64;
 constexpr unsigned char kGuardByte = 0x5c;
 constexpr size_t kMost = 2 * kGuard + 8 * 1000000;  // bytes of a call in place
 
-// Memory of one call between two guards; `in` may lie in `out` or the other way round. Where it is done in place, it takes `there`.
+// Memory of one call between two guards; `in` may lie in `out` or the other way round. Where it is
+// done in place, it takes `there`.
 class Memory {
  public:
   Memory(const Case& c, uint32_t ranks, uint32_t rank, std::span<unsigned char> there)
@@ -60,7 +61,8 @@ class Memory {
   void verify() const {
     const std::string where = case_.text() + ": ";
     const uint64_t n = out_elements(case_, ranks_);
-    // Of much that is the same on all ranks each looks at its share; that it is the same, the digests say.
+    // Of much that is the same on all ranks each looks at its share; that it is the same, the
+    // digests say.
     const bool shared = case_.same_on_all() && n > 10000;
     const uint64_t first = shared ? n * rank_ / ranks_ : 0,
                    last = shared ? n * (rank_ + 1) / ranks_ : n;
@@ -94,7 +96,8 @@ uint64_t digest(const Bytes& bytes) {
   return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// What the ranks of one table share: what each holds after each case (cases, R), and how many have come to barriers.
+// What the ranks of one table share: what each holds after each case (cases, R), and how many have
+// come to barriers.
 struct Shared {
   Shared(size_t cases, uint32_t ranks) : digests(cases, std::vector<uint64_t>(ranks)) {}
   std::vector<std::vector<uint64_t>> digests;

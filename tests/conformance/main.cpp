@@ -1,6 +1,7 @@
 // conformance [doctest options] [--reference=<plugin>] [<plugin>...]
 //
-// Runs the cases on the device of each plugin, against the device of the reference plugin. Without names: those of the build.
+// Runs the cases on the device of each plugin, against the device of the reference plugin. Without
+// names: those of the build.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-// Numbers worked out by hand (or by twenty lines of Python): what the oracle itself is held to, and every other kernel with it.
+// Numbers worked out by hand (or by twenty lines of Python): what the oracle itself is held to, and
+// every other kernel with it.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -103,7 +104,8 @@ TEST_CASE("values: norms") {
   expect({"", "rms_norm", {kX, gain}, {kRows, r}, {real("eps", 1e-5)}},
          {{0.4629095539, 1.8516382156, 4.1661859851, 0.2085142327, -0.8340569310, 5.0043415823},
           {0.4629095539, 0.4170284655}});
-  // One row, xh = (-1, 1), gain 1: dx = rstd (dy - mean(dy) - xh mean(dy xh)) = 0 for any dy of two elements.
+  // One row, xh = (-1, 1), gain 1: dx = rstd (dy - mean(dy) - xh mean(dy xh)) = 0 for any dy of two
+  // elements.
   const Input x = given(f32({1, 2}), {3, 5}), one = given(f32({2}), {1, 1}),
               dy = given(f32({1, 2}), {2, 7});
   const Input mean = given(f32({1}), {4}), rstd = given(f32({1}), {1});

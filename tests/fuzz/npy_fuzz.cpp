@@ -1,4 +1,5 @@
-// Any bytes as a .npy file: a header whose values fill the rest of the file exactly, or PLAIT_ERR_DATA.
+// Any bytes as a .npy file: a header whose values fill the rest of the file exactly, or
+// PLAIT_ERR_DATA.
 #include <cstdlib>
 
 #include "kit/dtype.hpp"

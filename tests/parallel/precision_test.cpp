@@ -1,4 +1,5 @@
-// [precision] compute = "f64": parameters, gradients, states and losses in double, on every device and layout.
+// [precision] compute = "f64": parameters, gradients, states and losses in double, on every device
+// and layout.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

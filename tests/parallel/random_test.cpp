@@ -1,5 +1,6 @@
-// The topology is invisible in the result, strictly: in f64 rounding explains nothing. Models, optimizers and layouts are drawn from
-// a seed. PLAIT_TEST_SEED=n draws that one alone; PLAIT_TEST_ALL=1 draws more, beginning anywhere.
+// The topology is invisible in the result, strictly: in f64 rounding explains nothing. Models,
+// optimizers and layouts are drawn from a seed. PLAIT_TEST_SEED=n draws that one alone;
+// PLAIT_TEST_ALL=1 draws more, beginning anywhere.
 #include <cmath>
 #include <cstdlib>
 #include <random>

@@ -29,8 +29,9 @@ struct Outcome {
 // What a rank does with its session; fills what it likes of the outcome.
 using Body = std::function<void(uint32_t rank, plait::Session&, Outcome&)>;
 
-// `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's overrides follow the common ones.
-// job may change what rank r says of itself; plugins: files besides the tree's own; plugins_of_rank: in place of those, for rank r.
+// `ranks` sessions of the experiment at once; settings[r] where given, else without files. Rank r's
+// overrides follow the common ones. job may change what rank r says of itself; plugins: files
+// besides the tree's own; plugins_of_rank: in place of those, for rank r.
 struct JobSpec {
   std::string toml;
   std::vector<std::string> overrides;
@@ -57,8 +58,10 @@ struct Difference {
 // Losses and norms of each step are within `tolerance` of the expected ones.
 Difference check_metrics(const Outcome& got, const Outcome& expected, double tolerance = 1e-5);
 
-// All ranks of `got` saw the same bits and took the memory that was planned. Where `expected` has initial weights, theirs are the same bits. Figures and weights are within
-// `tolerance` of it: weights relative to the largest one of their tensor, as an element near zero is a difference of larger numbers.
+// All ranks of `got` saw the same bits and took the memory that was planned. Where `expected` has
+// initial weights, theirs are the same bits. Figures and weights are within `tolerance` of it:
+// weights relative to the largest one of their tensor, as an element near zero is a difference of
+// larger numbers.
 Difference check_same(const std::vector<Outcome>& got, const Outcome& expected,
                       double tolerance = 1e-5);
 

@@ -1,7 +1,9 @@
-// Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row, f32.
+// Cross-entropy of logits (R.., C) against class indices (R..): a loss and a log-sum-exp per row,
+// f32.
 //
-// Over a part of the classes (attributes first, total: its first class, classes of all parts) the loss is what the parts add up to,
-// without the log-sum-exp, and the log-sum-exp is that of the part (Shoeybi et al. 2019, section 3).
+// Over a part of the classes (attributes first, total: its first class, classes of all parts) the
+// loss is what the parts add up to, without the log-sum-exp, and the log-sum-exp is that of the
+// part (Shoeybi et al. 2019, section 3).
 #include "kit/ops/cross_entropy.hpp"
 
 #include <plait/comm.h>
@@ -51,7 +53,8 @@ int32_t last_dim(const ShardContext& u) {
 }
 int64_t classes(const ShardContext& u) { return u.from.shape(u.op.in[0]).dims[last_dim(u)]; }
 
-// The log-sum-exp of all classes from those of the parts, shifted by the greatest of them; the rest adds up.
+// The log-sum-exp of all classes from those of the parts, shifted by the greatest of them; the rest
+// adds up.
 bool write_sharded(ShardContext& u) {
   if (u.have[0] != last_dim(u)) return false;
   Graph& g = u.to;

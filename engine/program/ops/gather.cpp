@@ -1,4 +1,5 @@
-// Rows by index (embeddings), their gradient, and one-hot rows. V rows of a table, I.. indices, C.. channels.
+// Rows by index (embeddings), their gradient, and one-hot rows. V rows of a table, I.. indices, C..
+// channels.
 #include "kit/ops/gather.hpp"
 
 #include <plait/comm.h>

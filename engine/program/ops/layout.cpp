@@ -59,7 +59,8 @@ void vjp_concat(VjpContext& u) {
   }
 }
 
-// A part of a dimension is a part of the dimension that begins at the same place, where that is the same or both can be cut evenly.
+// A part of a dimension is a part of the dimension that begins at the same place, where that is the
+// same or both can be cut evenly.
 bool shard_reshape(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t ranks,
                    Sharding& s) {
   s.keeps_zeros = true;

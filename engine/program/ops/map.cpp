@@ -1,5 +1,5 @@
-// Element-wise functions: one `map` instruction each until the fusion pass joins them. Each name (add, tanh, ...) is a definition
-// that becomes the op `map`.
+// Element-wise functions: one `map` instruction each until the fusion pass joins them. Each name
+// (add, tanh, ...) is a definition that becomes the op `map`.
 #include <algorithm>
 #include <array>
 
@@ -21,8 +21,8 @@ constexpr plait_option kFillAttrs[] = {
     kit::int_attr("dtype", "0", "PLAIT_F32, ...; 0: the float type of the program"),
 };
 
-// Gradients of y = f(operands) with respect to each operand, times d; 0 where there is none. Where a derivative has a form
-// in y it is used: then the operand need not be kept for the backward pass.
+// Gradients of y = f(operands) with respect to each operand, times d; 0 where there is none. Where
+// a derivative has a form in y it is used: then the operand need not be kept for the backward pass.
 std::array<ValueId, 3> derivatives(Graph& g, uint32_t code, const std::array<ValueId, 3>& x,
                                    ValueId y, ValueId d) {
   auto op = [&](const char* name, ValueId a, ValueId b) { return binary(g, name, a, b); };
@@ -161,7 +161,8 @@ double flops(const Graph& g, const Op& op) {
          static_cast<double>(op.map.instrs.size());
 }
 
-// The dimension of `s` that lies under dimension `dim` of an aligned, broadcast result of rank `rank`; kReplicated where s repeats there.
+// The dimension of `s` that lies under dimension `dim` of an aligned, broadcast result of rank
+// `rank`; kReplicated where s repeats there.
 int32_t under(const plait_shape& s, uint32_t rank, int32_t dim, int64_t extent) {
   const int32_t own = dim - static_cast<int32_t>(rank - s.ndim);
   return own >= 0 && s.dims[own] == extent ? own : kReplicated;

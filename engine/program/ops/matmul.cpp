@@ -1,4 +1,5 @@
-// y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n columns.
+// y[.., m, n] = op(a)[.., m, k] * op(b)[.., k, n] (+ bias[n]). B leading dims, m rows, k inner, n
+// columns.
 #include "kit/ops/matmul.hpp"
 
 #include <plait/comm.h>
@@ -50,7 +51,8 @@ double flops(const Graph& g, const Op& op) {
   return 2.0 * static_cast<double>(k) * static_cast<double>(elements(g.shape(op.out[0])));
 }
 
-// Rows, columns and leading dimensions stay sharded; over a sharded k the products are partial sums.
+// Rows, columns and leading dimensions stay sharded; over a sharded k the products are partial
+// sums.
 bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
   const Transposed t(op);
   s.keeps_zeros = true;

@@ -1,5 +1,5 @@
-// Counter-based random numbers. Input: the counter, i64 (2): step, and index of the first sample of this micro-batch within the
-// global batch.
+// Counter-based random numbers. Input: the counter, i64 (2): step, and index of the first sample of
+// this micro-batch within the global batch.
 #include "kit/ops/random.hpp"
 
 #include "engine/base/error.hpp"

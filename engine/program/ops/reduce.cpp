@@ -29,7 +29,8 @@ void vjp(VjpContext& u) {
   if (is(u.op, "sum_squares")) {
     u.d_in[0] = binary(g, "mul", scaled(g, x, 2), d);
   } else if (is(u.op, "max")) {
-    // Ties share the gradient evenly, which is one of the valid subgradients and does not depend on order.
+    // Ties share the gradient evenly, which is one of the valid subgradients and does not depend on
+    // order.
     const ValueId hit = binary(g, "eq", x, reshaped(g, u.op.out[0], kept));
     const ValueId count = g.apply1("reduce", {hit},
                                    {attr("kind", std::string("sum")),

@@ -18,8 +18,8 @@ using kit::dtype_bytes;
 // Up to here everybody sends everything to everybody: one round of messages in place of two.
 constexpr uint64_t kSmall = 16 * 1024;
 
-// The name of a message on a connection. It holds everything two ranks must agree on: calls that do not belong together never
-// exchange a byte, and end by their time-out.
+// The name of a message on a connection. It holds everything two ranks must agree on: calls that do
+// not belong together never exchange a byte, and end by their time-out.
 uint64_t slot_of(const CallContext& t, uint64_t round) {
   uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto add = [&](uint64_t v) {

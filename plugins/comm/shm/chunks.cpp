@@ -131,7 +131,8 @@ Flag& reducer_of(const CallState& c, uint64_t number) {
   return c.peers[0].header().reducers(c.chunking.count)[number];
 }
 
-// Reduces a chunk in the group's memory: pieces that stay in the nearest cache, and from there to all members.
+// Reduces a chunk in the group's memory: pieces that stay in the nearest cache, and from there to
+// all members.
 void reduce_in_memory(CallState& c, const Chunk& k) {
   constexpr uint64_t kBlock = 4096;  // bytes
   const uint32_t members = c.channel.size();
@@ -148,7 +149,8 @@ void reduce_in_memory(CallState& c, const Chunk& k) {
   }
 }
 
-// Reduces a chunk for all, unless another member is at it. The result replaces what one of them, round robin, has staged.
+// Reduces a chunk for all, unless another member is at it. The result replaces what one of them,
+// round robin, has staged.
 bool reduce_for_all(CallState& c, uint64_t number) {
   const uint32_t own = c.channel.own(), members = c.channel.size();
   uint32_t nobody = 0;
@@ -168,8 +170,8 @@ bool reduce_for_all(CallState& c, uint64_t number) {
   return true;
 }
 
-// The own chunks first; then the others', those that nobody has begun yet as well: so nobody waits for a member that is busy with
-// something else.
+// The own chunks first; then the others', those that nobody has begun yet as well: so nobody waits
+// for a member that is busy with something else.
 bool step_reduce_once(CallState& c) {
   const uint32_t own = c.channel.own(), members = c.channel.size();
   if (c.next_to_reduce < c.chunking.count && all_staged(c, c.next_to_reduce)) {
@@ -209,7 +211,8 @@ void reclaim(CallState& c) {
   }
 }
 
-// One whose chunk nobody needs any more, still in the caches when ranks run side by side; else one not used yet.
+// One whose chunk nobody needs any more, still in the caches when ranks run side by side; else one
+// not used yet.
 uint32_t slot_for_next(CallState& c) {
   reclaim(c);
   if (c.free_slots.empty()) return c.fresh_slot++;

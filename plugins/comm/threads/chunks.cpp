@@ -23,7 +23,8 @@ void copy(void* to, const void* from, uint64_t bytes, const std::atomic<bool>& s
                 std::min(16 * kStride, bytes - at));
 }
 
-// Elements [first, first + n) of each rank's `in`, past `skip` bytes, reduced to `out` of the same element.
+// Elements [first, first + n) of each rank's `in`, past `skip` bytes, reduced to `out` of the same
+// element.
 template <class Then>
 void reduce(const MatchedCalls& matched, PendingCall& call, uint64_t skip, uint64_t first,
             uint64_t n, const std::atomic<bool>& stop, Then then) {
@@ -37,7 +38,8 @@ void reduce(const MatchedCalls& matched, PendingCall& call, uint64_t skip, uint6
   }
 }
 
-// Every rank reduces one part of the tensor and hands it to all: each element is added once, in one place.
+// Every rank reduces one part of the tensor and hands it to all: each element is added once, in one
+// place.
 void all_reduce(const MatchedCalls& matched, PendingCall& call, const std::atomic<bool>& stop) {
   const plait_comm_desc& d = call.desc;
   const auto ranks = static_cast<uint32_t>(matched.members.size());

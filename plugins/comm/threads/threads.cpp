@@ -1,5 +1,5 @@
-// threads: the ranks of a group are threads of one process, and exchange through the memory they share. For tests, notebooks and
-// thread sanitizers.
+// threads: the ranks of a group are threads of one process, and exchange through the memory they
+// share. For tests, notebooks and thread sanitizers.
 #include <plait/plugin.hpp>
 
 #include "plugins/comm/threads/group.hpp"

@@ -1,4 +1,5 @@
-// layer-metric: metrics. A state is {weighted sum, sum of weights}; states of micro-batches and ranks add up.
+// layer-metric: metrics. A state is {weighted sum, sum of weights}; states of micro-batches and
+// ranks add up.
 #include "plugins/layers/samples.hpp"
 
 #include <cmath>
@@ -18,8 +19,9 @@ double mean(const double* state) {
 }
 double exp_mean(const double* state) { return std::exp(mean(state)); }
 
-// A hit: no more than k logits reach the label's own, itself included. Ties count against the prediction, and NaN never
-// hits, so a model that says nothing scores nothing. x (B,T…,C), label (B,T…)
+// A hit: no more than k logits reach the label's own, itself included. Ties count against the
+// prediction, and NaN never hits, so a model that says nothing scores nothing. x (B,T…,C), label
+// (B,T…)
 std::pair<Value, Value> hits(const Builder& b, In in, double k) {
   const Value label = samples::labels(b, in[0], in[1]);
   const Value x = b.as(in[0], b.shape(b.named("weight")).dtype);

@@ -1,7 +1,8 @@
-// cross_entropy and its gradient. R rows of C logits; or a part of the classes (first, total), of which the forward op makes what
-// the parts add up to: loss less log-sum-exp, and the log-sum-exp of the part.
-// A label below 0 is ignored: loss and gradient 0. A label from C on is an
-// error of the data: loss and gradient NaN, so that it can't pass unseen; memory out of bounds is never read.
+// cross_entropy and its gradient. R rows of C logits; or a part of the classes (first, total), of
+// which the forward op makes what the parts add up to: loss less log-sum-exp, and the log-sum-exp
+// of the part. A label below 0 is ignored: loss and gradient 0. A label from C on is an error of
+// the data: loss and gradient NaN, so that it can't pass unseen; memory out of bounds is never
+// read.
 #include <cmath>
 #include <limits>
 

@@ -10,8 +10,9 @@
 namespace plait::support {
 namespace {
 
-// Rows are moved byte by byte. An index outside [0, V) gives a row of NaN, or of zeros where the type has no NaN. Of a part of a
-// table: rows of the other parts are zeros, so that all parts' results add up.
+// Rows are moved byte by byte. An index outside [0, V) gives a row of NaN, or of zeros where the
+// type has no NaN. Of a part of a table: rows of the other parts are zeros, so that all parts'
+// results add up.
 class PlainGather {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
@@ -46,8 +47,8 @@ class PlainGather {
   uint32_t type_;
 };
 
-// Column by column, so that sums are kept in double; in the order of the indices. An index outside of the table, or of the part that
-// begins at `first`, is ignored.
+// Column by column, so that sums are kept in double; in the order of the indices. An index outside
+// of the table, or of the part that begins at `first`, is ignored.
 class PlainScatterAdd {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {

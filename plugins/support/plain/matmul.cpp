@@ -1,5 +1,5 @@
-// matmul: y[b,m,n] = act(op(a)[b,m,k] op(b)[b,k,n] + bias[n]), or y = c + op(a) op(b); on request also
-// the sum of the squares of y. One row of y at a time, in double.
+// matmul: y[b,m,n] = act(op(a)[b,m,k] op(b)[b,k,n] + bias[n]), or y = c + op(a) op(b); on request
+// also the sum of the squares of y. One row of y at a time, in double.
 #include "kit/ops/matmul.hpp"
 #include "plugins/support/activation.hpp"
 #include "plugins/support/plain/operand.hpp"

@@ -1,5 +1,6 @@
 // layer_norm, rms_norm and their gradients. R rows of C channels.
-//   layer: xh = (x - mean) * rstd, rstd = 1/sqrt(var + eps);  rms: xh = x * rstd, rstd = 1/sqrt(mean(x^2) + eps)
+//   layer: xh = (x - mean) * rstd, rstd = 1/sqrt(var + eps)
+//   rms:   xh = x * rstd, rstd = 1/sqrt(mean(x^2) + eps)
 //   y = xh * gain (+ bias)
 //   dx = rstd * (g - mean(g) - xh * mean(g * xh)) with g = dy * gain; rms lacks mean(g)
 //   dgain = sum over rows of dy * xh, dbias = sum over rows of dy

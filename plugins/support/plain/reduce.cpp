@@ -1,4 +1,5 @@
-// reduce: sum, max, sum_squares over any axes. Each output element sums its inputs in their order in memory.
+// reduce: sum, max, sum_squares over any axes. Each output element sums its inputs in their order
+// in memory.
 #include <cmath>
 #include <limits>
 

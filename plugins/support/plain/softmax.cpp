@@ -1,4 +1,5 @@
-// softmax, log_softmax and their gradients. R rows of C elements; each row is read before it is written.
+// softmax, log_softmax and their gradients. R rows of C elements; each row is read before it is
+// written.
 #include <cmath>
 #include <limits>
 

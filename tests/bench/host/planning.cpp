@@ -1,5 +1,6 @@
-// How long a plan takes to make, and what its programs hold. Plans rank 0 of --steps ranks --times times and prints one JSON line
-// for each: the processor time, which is what others on the machine disturb least, the wall time and the transient bytes.
+// How long a plan takes to make, and what its programs hold. Plans rank 0 of --steps ranks --times
+// times and prints one JSON line for each: the processor time, which is what others on the machine
+// disturb least, the wall time and the transient bytes.
 #include "common.hpp"
 
 namespace {

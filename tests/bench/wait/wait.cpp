@@ -1,5 +1,5 @@
-// bench.wait: a layer that sleeps where others compute, so that more ranks than there are cores can be measured. Forward pass, input
-// gradient and weight gradient take `ms` a micro-batch each.
+// bench.wait: a layer that sleeps where others compute, so that more ranks than there are cores can
+// be measured. Forward pass, input gradient and weight gradient take `ms` a micro-batch each.
 #include <plait/plugin.hpp>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ constexpr plait_op_item kOps[] = {
     op_item(kWeights, "zeros as w, after a while", nullptr),
 };
 
-// The system wakes who sleeps up to 50 us late, which many short naps would add up to; so the last bit is waited out.
+// The system wakes who sleeps up to 50 us late, which many short naps would add up to; so the last
+// bit is waited out.
 void sleep_until(std::chrono::steady_clock::time_point end) {
   constexpr auto kLate = std::chrono::microseconds(100);
   std::this_thread::sleep_until(end - kLate);

@@ -1,4 +1,5 @@
-// Flat buffers: elements of one type that fill a segment; and the types that follow from [precision].
+// Flat buffers: elements of one type that fill a segment; and the types that follow from
+// [precision].
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"

@@ -1,4 +1,5 @@
-// Element types: sizes, conversions, what is finite; constants that take the type of what they meet.
+// Element types: sizes, conversions, what is finite; constants that take the type of what they
+// meet.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// What holds of every definition: attributes are refused under any other name or type, and the reference page is theirs.
+// What holds of every definition: attributes are refused under any other name or type, and the
+// reference page is theirs.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -116,7 +116,8 @@ TEST_CASE("target = target + matmul adds in place") {
 }
 
 TEST_CASE("updates of several tensors are one pass that reads all old values before it writes") {
-  // a' = a + b, b' = a - b, as an optimizer with one state would write it; the probes copy what the memory holds afterwards.
+  // a' = a + b, b' = a - b, as an optimizer with one state would write it; the probes copy what the
+  // memory holds afterwards.
   for (const std::string device : {"reference", "cpu"}) {
     CAPTURE(device);
     const uint32_t type = device == "cpu" ? PLAIT_F32 : PLAIT_F64;

@@ -1,4 +1,5 @@
-// Every op's gradient rule against central differences, in double on the reference device. One table.
+// Every op's gradient rule against central differences, in double on the reference device. One
+// table.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,8 +32,8 @@ std::vector<double> numbers(size_t n, double low, double high, unsigned salt) {
   return v;
 }
 
-// loss = sum over outputs of output * fixed weights, so that every output element matters differently. What is kept for the
-// backward pass alone does not count.
+// loss = sum over outputs of output * fixed weights, so that every output element matters
+// differently. What is kept for the backward pass alone does not count.
 ValueId weighted_loss(Graph& g, const OpDef& def, const std::vector<ValueId>& outputs,
                       ValueId weights) {
   ValueId loss = 0;
@@ -49,7 +50,8 @@ ValueId weighted_loss(Graph& g, const OpDef& def, const std::vector<ValueId>& ou
 
 constexpr int64_t kWeights = 256;
 
-// The program of one example: loss, then the gradients of all float inputs. Its last input are the weights.
+// The program of one example: loss, then the gradients of all float inputs. Its last input are the
+// weights.
 struct Probe {
   Probe(test::Runner& runner, const OpDef& def, const OpExample& example)
       : n_floats(example.inputs.size()),

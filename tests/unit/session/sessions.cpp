@@ -30,8 +30,8 @@ samples = 60
 shape = [6]
 classes = 4
 [model]
-layers = [{type = "linear", out = 16, parallel = "column"}, {type = "relu"}, {type = "dropout", p = 0.1},
-          {type = "linear", out = 4, parallel = "row"}]
+layers = [{type = "linear", out = 16, parallel = "column"}, {type = "relu"},
+          {type = "dropout", p = 0.1}, {type = "linear", out = 4, parallel = "row"}]
 [loss]
 type = "cross_entropy"
 [optimizer]
@@ -65,7 +65,8 @@ class HookedOutput : public OutputFile {
 };
 
 std::shared_ptr<plugin::Registry> plugins() {
-  // A sanitizer must still know their frames at exit, and cannot see that two threads unload one file in turn.
+  // A sanitizer must still know their frames at exit, and cannot see that two threads unload one
+  // file in turn.
   plugin::RegistrySettings settings;
   settings.unload = false;
   auto registry = load_plugins(

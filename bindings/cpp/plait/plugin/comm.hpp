@@ -85,11 +85,12 @@ constexpr decltype(plait_comm_item::status) status_of() {
 }
 }  // namespace detail
 
-// A process group class G, one rank's endpoint: G(const Host&, const Options&, const plait_comm_setup&) connects, ~G() leaves,
-// void abort(std::string_view) noexcept. Its class G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*),
-// void finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's; where it has void status(), that throws
-// when the group has failed. All but abort may throw. `reach`: PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr:
-// host memory.
+// A process group class G, one rank's endpoint: G(const Host&, const Options&, const
+// plait_comm_setup&) connects, ~G() leaves, void abort(std::string_view) noexcept. Its class
+// G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*), void
+// finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's; where it has
+// void status(), that throws when the group has failed. All but abort may throw. `reach`:
+// PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
 template <class G>
 plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
                      std::span<const plait_option> options = {}) {

@@ -1,4 +1,5 @@
-// plait/plugin/op.hpp - ops as classes: shape rule, gradient rule, work and sharding rule as static functions.
+// plait/plugin/op.hpp - ops as classes: shape rule, gradient rule, FLOPs and sharding rule as
+// static functions.
 #pragma once
 
 #include <plait/op.h>
@@ -35,7 +36,8 @@ class OpUse {
   plait_value* d_inputs_;
 };
 
-// One op application in its sharding rule, on one axis of the mesh. Everything is replicated until it is set.
+// One op application in its sharding rule, on one axis of the mesh. Every operand is replicated
+// until it is set.
 class ShardUse {
  public:
   static constexpr int32_t kReplicated = -1;
@@ -56,7 +58,8 @@ class ShardUse {
   }
   // Zeros at the same index in all sharded inputs give zeros there.
   void keeps_zeros() { u_->keeps_zeros = 1; }
-  // All inputs have the shape of the outputs, and element i depends on elements i alone: all follow the first sharded one.
+  // All inputs have the shape of the outputs, and element i depends on elements i alone: all follow
+  // the first sharded one.
   bool elementwise() {
     int32_t dim = kReplicated;
     for (uint32_t i = 0; i < op().n_inputs && dim < 0; ++i) dim = have(i);
@@ -113,7 +116,7 @@ uint32_t op_shard(plait_shard_use* use) {
 // and, where the op has them:
 //   static void gradient(const OpUse&);
 //   static double flops(const plait_op_desc&);
-//   static bool shard(ShardUse&);                                   false: it needs replicated inputs
+//   static bool shard(ShardUse&);                            false: it needs replicated inputs
 // `attrs` lives as long as the item. An op without attributes gives none, and takes none.
 template <class O>
 plait_op_item op_item(const char* name, const char* help,

@@ -1,7 +1,8 @@
 // cross_entropy and its gradient on f32 logits. R rows of C logits.
 //
-// Rows are taken kBlock at a time: first the greatest element and the sum of exponentials of each, then the logarithms of all
-// sums at once, since with ten classes a logarithm costs as much as the rest of the row.
+// Rows are taken kBlock at a time: first the greatest element and the sum of exponentials of each,
+// then the logarithms of all sums at once, since with ten classes a logarithm costs as much as the
+// rest of the row.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/cross_entropy.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
@@ -108,7 +109,8 @@ HWY_INLINE void backward(const CrossEntropyArgs& a, int64_t first, int64_t last)
     const VF lse = hn::Set(d, a.lse[r]), dloss = hn::Set(d, a.dloss[r]);
     const auto f = [&](VF v)
                        HWY_ATTR { return hn::Mul(dloss, hn::Sub(exp(hn::Sub(v, lse)), spread)); };
-    // Rounded once at the label, as elsewhere: exp(x - lse) - target there can cancel to almost nothing.
+    // Rounded once at the label, as elsewhere: exp(x - lse) - target there can cancel to almost
+    // nothing.
     const int64_t at = label >= a.first && label - a.first < c ? label - a.first : -1;
     const float at_label = at < 0 ? 0
                                   : a.dloss[r] * (std::exp(x[at] - a.lse[r]) - (1 - a.smoothing) -

@@ -1,5 +1,6 @@
-// gather of any type and scatter_add of f32, with threads. V rows of a table, W elements per row, N indices. Rows are moved and
-// added as a whole; the compiler vectorises that as well as memory allows.
+// gather of any type and scatter_add of f32, with threads. V rows of a table, W elements per row, N
+// indices. Rows are moved and added as a whole; the compiler vectorises that as well as memory
+// allows.
 #include <cstring>
 #include <limits>
 

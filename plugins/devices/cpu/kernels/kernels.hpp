@@ -1,4 +1,5 @@
-// The kernels of the CPU device, by family; each function appends its items. Names end up in PLAIT_EXPLAIN.
+// The kernels of the CPU device, by family; each function appends its items. Names end up in
+// PLAIT_EXPLAIN.
 #pragma once
 
 #include <vector>

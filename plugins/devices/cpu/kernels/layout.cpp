@@ -1,7 +1,8 @@
-// transpose, slice, pad and concat with threads. Elements move and are never converted, so only their size matters.
+// transpose, slice, pad and concat with threads. Elements move and are never converted, so only
+// their size matters.
 //
-// A transpose walks y in tiles of 16 by 16 over the two dims that matter: y's last, and the one that is last in x. Where they
-// are the same dim, whole rows are copied.
+// A transpose walks y in tiles of 16 by 16 over the two dims that matter: y's last, and the one
+// that is last in x. Where they are the same dim, whole rows are copied.
 #include <array>
 #include <cstring>
 
@@ -103,8 +104,8 @@ class CpuTranspose {
   }
 
  private:
-  // A part is one outer position and one stripe of tiles along x's last dim: wide enough that reading
-  // a row of it is worth the way there.
+  // A part is one outer position and one stripe of tiles along x's last dim: wide enough that
+  // reading a row of it is worth the way there.
   static int64_t stripes(const Walk& w) { return (w.cols + kStripe - 1) / kStripe; }
   static int64_t parts(const Walk& w) { return w.outer * stripes(w); }
 

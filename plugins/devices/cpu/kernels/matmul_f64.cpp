@@ -1,4 +1,5 @@
-// The op `matmul` on f64: loops over rows that compilers turn into vectors, in one thread. For comparing, not for speed.
+// The op `matmul` on f64: loops over rows that compilers turn into vectors, in one thread. For
+// comparing, not for speed.
 #include <algorithm>
 
 #include "kit/ops/matmul.hpp"

@@ -1,7 +1,9 @@
-// layer_norm, rms_norm and their gradients on f32; the formulas are in plugins/support/plain/norm.cpp. R rows of C channels.
+// layer_norm, rms_norm and their gradients on f32; the formulas are in
+// plugins/support/plain/norm.cpp. R rows of C channels.
 //
-// Gradients of gain and bias are sums over rows: rows are cut into at most kMostChunks chunks by their number alone, each chunk
-// sums into its own place in the workspace, and the chunks are added in order.
+// Gradients of gain and bias are sums over rows: rows are cut into at most kMostChunks chunks by
+// their number alone, each chunk sums into its own place in the workspace, and the chunks are added
+// in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/norm.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"

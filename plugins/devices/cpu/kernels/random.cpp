@@ -1,4 +1,5 @@
-// random on f32: Philox blocks, one per 64-bit lane. Which number an element gets is in plugins/support/philox.hpp.
+// random on f32: Philox blocks, one per 64-bit lane. Which number an element gets is in
+// plugins/support/philox.hpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/random.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
@@ -27,8 +28,9 @@ HWY_INLINE VU product(VU a, VU b) {
 
 }  // namespace
 
-// words[4 * i + w] = word w of block (first + i, high, step, stream), i in [0, blocks); blocks is a multiple of the lanes of
-// U64. A negative `high` stands for the high half of the block's own number.
+// words[4 * i + w] = word w of block (first + i, high, step, stream), i in [0, blocks); blocks is a
+// multiple of the lanes of U64. A negative `high` stands for the high half of the block's own
+// number.
 void philox_words(uint64_t first, int64_t high, uint32_t step, uint32_t stream, uint32_t key0,
                   uint32_t key1, int64_t blocks, uint32_t* words) {
   const U64 d;

@@ -1,8 +1,9 @@
-// reduce on f32: sum, max and sum of squares. Up to two passes: `inner` folds rows that lie together, `outer` folds whole rows
-// into one, as for a bias gradient.
+// reduce on f32: sum, max and sum of squares. Up to two passes: `inner` folds rows that lie
+// together, `outer` folds whole rows into one, as for a bias gradient.
 //
-// Order of a sum: rows of more than kLongRow elements are cut into parts of that size, tall stacks into kTallStack rows; parts are
-// folded on their own and joined in order. It follows from the shape, never from the number of threads.
+// Order of a sum: rows of more than kLongRow elements are cut into parts of that size, tall stacks
+// into kTallStack rows; parts are folded on their own and joined in order. It follows from the
+// shape, never from the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/reduce.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
@@ -51,7 +52,8 @@ HWY_INLINE void inner(const float* x, int64_t n, int64_t stride, float* y, int64
     y[r] = F::across(fold(x + r * stride, n, initial, initial, F()));
 }
 
-// y[c] = fold over r in [0, rows) of x[r * stride + c], c in [0, kVectors * lanes), or the last vector `tail` wide.
+// y[c] = fold over r in [0, rows) of x[r * stride + c], c in [0, kVectors * lanes), or the last
+// vector `tail` wide.
 template <class F, int kVectors>
 HWY_INLINE void panel(const float* x, int64_t rows, int64_t stride, float* y, int64_t tail) {
   const F32 d;

@@ -75,7 +75,8 @@ void softmax_rows(const float* x, const float*, float* y, int64_t c, int64_t fir
       hn::StoreU(e, d, out + i);
     }
     if (i < c) {
-      // A lane beyond the end is -inf, hence 0; only where all of the row is -inf would it be NaN, as the row then is.
+      // A lane beyond the end is -inf, hence 0; only where all of the row is -inf would it be NaN,
+      // as the row then is.
       const VF e = exp(hn::Sub(load_n(in + i, c - i, least), m));
       sum = hn::Add(sum, e);
       store_n(e, out + i, c - i);
