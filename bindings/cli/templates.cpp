@@ -114,7 +114,7 @@ learning_rate = 0.01
 )toml";
 
 constexpr const char* kMnistAdamw =
-    R"toml(# Four hidden layers of 128, AdamW, cosine schedule, gradient clipping; 1000 steps of 256.
+    R"toml(# Four hidden layers of 128, AdamW, cosine schedule, clipping; 1000 steps of 256.
 # `plait data get mnist` downloads the four files; --data or PLAIT_DATA names their folder.
 
 [run]
