@@ -2,7 +2,9 @@
 
 #include <plait/comm.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
@@ -109,11 +111,11 @@ OpDef plugin_op(const plait_op_item& item, const plait_host* host) {
   OpDef def{.name = item.name};
   def.help = item.help ? item.help : "";
   if (PLAIT_ITEM_HAS(item, n_attrs) && item.attrs) {
-    // Elements may be larger than plait_option is here.
+    // Elements may be larger or smaller than plait_option is here.
     const auto* first = reinterpret_cast<const char*>(item.attrs);
     for (uint32_t i = 0; i < item.n_attrs; ++i)
-      def.declared.push_back(
-          *reinterpret_cast<const plait_option*>(first + i * item.attrs->struct_size));
+      std::memcpy(&def.declared.emplace_back(), first + i * item.attrs->struct_size,
+                  std::min(item.attrs->struct_size, sizeof(plait_option)));
     def.attrs = def.declared;
   } else {
     def.takes_any_attr = true;

@@ -114,12 +114,16 @@ void Session::fail_numerics(const StepResult& r, const std::string& saved) {
             "[data.train]" +
             saved);
   // The inputs of the last micro-batch and the unchanged parameters are still there: run it again
-  // and look. All ranks run all of it, as they exchange on the way.
-  const std::string op = first_non_finite();
+  // and look. All ranks run all of it, as they exchange on the way. With the next step in flight
+  // they are gone, and running that one again would apply it twice.
+  const bool gone = in_flight() > 0;
+  const std::string op = gone ? "" : first_non_finite();
   fail_collective(
       PLAIT_ERR_NUMERIC,
       steps + "the first value that is not finite comes from " +
-          (op.empty() ? "an earlier micro-batch" : op) +
+          (gone         ? "an op that cannot be named, as the next step was launched already"
+           : op.empty() ? "an earlier micro-batch"
+                        : op) +
           "; lower the learning rate, set optimizer.clip_grad_norm, or look at the data" +
           (saved.empty() ? "; [guard] nonfinite_limit sets the patience" : "") + saved);
 }

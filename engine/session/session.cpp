@@ -212,9 +212,10 @@ StepResult Session::finish_step() {
   r.seconds = static_cast<double>(now - std::max(launch.start_ns, finished_ns_)) * 1e-9;
   finished_ns_ = now;
   r.finished = plan_->total_steps > 0 && step_ >= plan_->total_steps;
+  // Before the guard, which may throw: a save after its error must not repeat the batch.
+  if (launch.next_batch >= 0) next_batch_ = launch.next_batch;
   guard_numerics(r,
                  r.skipped && !looks_ahead_ ? train_feeder_.find_out_of_range() : launch.outside);
-  if (launch.next_batch >= 0) next_batch_ = launch.next_batch;
   return r;
 }
 
