@@ -6,25 +6,18 @@
 #include <limits>
 
 #include "engine/base/error.hpp"
-#include "engine/base/files.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/elements.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/op_registry.hpp"
+#include "tests/unit/program/graph_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
 
 namespace {
 
-struct Fixture {
-  Log log;
-  plugin::Registry registry{log, FileSystem::posix(), {}};
-  OpRegistry ops{registry};
-  Graph g{&ops};
-  ValueId in(Dims dims, uint32_t dtype) {
-    return g.persistent("x", make_shape(dtype, dims), {0, 0});
-  }
+struct Fixture : GraphFixture {
   uint32_t type(ValueId v) const { return g.shape(v).dtype; }
   const Op& maker(ValueId v) const { return g.ops().at(static_cast<size_t>(g.value(v).producer)); }
 };

@@ -5,22 +5,17 @@
 
 #include <algorithm>
 
-#include "engine/base/files.hpp"
 #include "engine/program/op_registry.hpp"
 #include "engine/program/passes.hpp"
+#include "tests/unit/program/graph_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
 
 namespace {
 
-struct Fixture {
-  Log log;
-  plugin::Registry registry{log, FileSystem::posix(), {}};
-  OpRegistry ops{registry};
-  Graph g{&ops};
+struct Fixture : GraphFixture {
   Fixture() { g.scope = "model.fc1"; }
-  ValueId in(Dims dims) { return g.persistent("x", make_shape(PLAIT_F32, dims), {0, 0}); }
   // What a look through all ops says.
   void check() {
     std::vector<int32_t> maker(g.n_values(), -1);

@@ -8,20 +8,16 @@
 #include <iterator>
 
 #include "engine/base/error.hpp"
-#include "engine/base/files.hpp"
 #include "engine/program/op_reference.hpp"
 #include "engine/program/op_registry.hpp"
+#include "tests/unit/program/graph_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
 
 namespace {
 
-struct Fixture {
-  Log log;
-  plugin::Registry registry{log, FileSystem::posix(), {}};
-  OpRegistry ops{registry};
-};
+using Fixture = GraphFixture;
 
 std::string refusal(const OpDef& def, Attrs attrs) {
   try {

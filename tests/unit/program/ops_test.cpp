@@ -2,23 +2,16 @@
 #include <doctest/doctest.h>
 
 #include "engine/base/error.hpp"
-#include "engine/base/files.hpp"
 #include "engine/program/op_registry.hpp"
+#include "tests/unit/program/graph_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
 
 namespace {
 
-struct Fixture {
-  Log log;
-  plugin::Registry registry{log, FileSystem::posix(), {}};
-  OpRegistry ops{registry};
-  Graph g{&ops};
+struct Fixture : GraphFixture {
   Fixture() { g.scope = "model.fc1"; }
-  ValueId in(Dims dims, uint32_t dtype = PLAIT_F32) {
-    return g.persistent("x", make_shape(dtype, dims), {0, 0});
-  }
   std::string refusal(const char* op, std::vector<ValueId> values, Attrs attrs = {}) {
     try {
       g.apply(op, std::move(values), std::move(attrs));

@@ -6,21 +6,17 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/base/files.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/op_registry.hpp"
+#include "tests/unit/program/graph_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
 
 namespace {
 
-struct Fixture {
-  Log log;
-  plugin::Registry registry{log, FileSystem::posix(), {}};
-  OpRegistry ops{registry};
-  Graph g{&ops};
+struct Fixture : GraphFixture {
   std::vector<ValueId> parameters;
 
   ValueId parameter(Dims dims) {
