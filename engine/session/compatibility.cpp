@@ -77,8 +77,8 @@ void Session::check_compatibility(const checkpoint::Checkpoint& c, bool paramete
   });
 }
 
-// What is different from the experiment that a checkpoint was saved with: it goes on with what is
-// here, and says so.
+// Warns of settings that differ from the experiment that the checkpoint was saved with. The present
+// ones apply.
 void Session::warn_of_differences(const checkpoint::RunState& s, const std::string& path) const {
   if (!ranks_.is_leader()) return;
   constexpr size_t kMost = 12;
@@ -94,8 +94,8 @@ void Session::warn_of_differences(const checkpoint::RunState& s, const std::stri
     lines.resize(kMost);
     lines.push_back(strf("and %zu more", n - kMost));
   }
-  log_.warn("[session] the run goes on otherwise than '" + path +
-            "' was saved: " + join(lines, "; "));
+  log_.warn("[session] resuming with settings that differ from '" + path +
+            "': " + join(lines, "; "));
 }
 
 }  // namespace plait::session

@@ -124,7 +124,7 @@ class Resumed(Case):
         for keys in ([], same):
             self.assertNotIn("otherwise", resumed(*keys))
         err = resumed("optimizer.learning_rate=0.02", "run.seed=9", "data.train.samples=100")
-        for line in ("the run goes on otherwise than 'again/ckpt/step-0000000040' was saved", "model.optimizer.learning_rate was 0.01, is 0.02",
+        for line in ("resuming with settings that differ from 'again/ckpt/step-0000000040': ", "model.optimizer.learning_rate was 0.01, is 0.02",
                      "run.seed was 42, is 9", "content of [data.train] was 200 samples, ", "data.train.samples was 200, is 100"):
             self.assertIn(line, err)
         self.assertIn("model.optimizer.type was \"adamw\", is \"sgd\"", resumed("optimizer.type=sgd"))
