@@ -14,7 +14,7 @@
  * ranks. Calls with equal descriptors share one prepared kernel, on several operands and queues: run() changes nothing of it.
  * A kernel that needs state of its own, or the host's hand at each run, says PLAIT_KERNEL_HOST.
  *
- * Host memory of a copy. Memory of host_alloc() is copied while the caller goes on. With other memory of the host, copy() may
+ * Host memory of a copy. Memory of host_alloc() is copied asynchronously. With other memory of the host, copy() may
  * wait for the queue first; the engine copies no such memory in a step of a device that has host_alloc(). A copy that is
  * recorded uses the same host memory at each launch, so it must be memory of host_alloc() where the device has some.
  *
@@ -167,7 +167,7 @@ typedef struct plait_device_item {
    * why not. Asked for run.device = "auto" alone; a device that is asked for by name is opened or fails. NULL: yes.
    * [thread: any; blocks: may look for a driver] */
   uint32_t(PLAIT_CALL *probe)(const plait_host *host, const plait_options *options, char *detail, uint64_t detail_size);
-  /* Host memory that the device copies while the host goes on (pinned), aligned to 64, content zero. Errors: PLAIT_ERR_MEMORY
+  /* Host memory that the device copies asynchronously (pinned), aligned to 64, content zero. Errors: PLAIT_ERR_MEMORY
    * as alloc(). NULL: any host memory will do. [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *host_alloc)(plait_device *device, uint64_t bytes, void **out);
   /* There when host_alloc is. [thread: any; blocks: yes] */

@@ -56,7 +56,7 @@ typedef struct plait_placement {
  * operand i on axis a is entry i * n_axes + a. Borrowed for the call. */
 typedef struct plait_shard_use {
   size_t struct_size;
-  const plait_op_desc *op; /* full shapes, with those of the outputs */
+  const plait_op_desc *op; /* full shapes, outputs included */
   uint32_t n_axes;         /* axes of the mesh that shard this program; 1 in ABI 1.0 */
   uint32_t keeps_zeros;    /* out, 0 at the call: 1 where zeros at the same index in all sharded inputs give zeros there */
   const int64_t *ranks;    /* (n_axes): ranks along each axis */

@@ -49,7 +49,7 @@ typedef struct plait_job_place {
   size_t struct_size;
   uint32_t rank; /* of `world` */
   uint32_t world;
-  uint32_t local_rank; /* of `local_size`, those of this machine */
+  uint32_t local_rank; /* of `local_size` ranks on this machine */
   uint32_t local_size;
 } plait_job_place;
 

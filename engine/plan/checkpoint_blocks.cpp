@@ -26,7 +26,7 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
     writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});
     const auto replica = static_cast<size_t>(lightest - lightest % tensor);
     for (int32_t t = 0; t < tensor; ++t)
-      if (p.is_sharded() || t == lightest % tensor)
+      if (p.sharded || t == lightest % tensor)
         load[replica + static_cast<size_t>(t)] += p.stored_elements;
   }
   return writer;
@@ -44,7 +44,7 @@ void for_each_block(const Plan& plan, const std::function<void(const CheckpointB
   const auto of_us = [&](size_t i, bool every_replica) {
     return writer[i].pipeline == plan.at.pipeline &&
            (every_replica || writer[i].data == plan.at.data) &&
-           (plan.parameters[i].is_sharded() || writer[i].tensor == plan.at.tensor);
+           (plan.parameters[i].sharded || writer[i].tensor == plan.at.tensor);
   };
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];

@@ -68,7 +68,7 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   const auto* own = p.setting < 0 ? nullptr : &optimizer.groups[static_cast<size_t>(p.setting)];
   ParameterGroup g;
   g.name = own ? own->path : model.path + ".default";
-  g.sharded = p.is_sharded();
+  g.sharded = p.sharded;
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
     if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
@@ -173,7 +173,7 @@ std::vector<LocalBlock> local_state_blocks(const Plan& plan, const Parameter& p,
 }
 
 bool is_fully_local(const Plan& plan, const Parameter& p) {
-  return !p.is_sharded() && (p.group < 0 || plan.zero < 3) &&
+  return !p.sharded && (p.group < 0 || plan.zero < 3) &&
          p.holders.size() == static_cast<size_t>(plan.grid.pipeline());
 }
 

@@ -50,7 +50,6 @@ struct Parameter {
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
   }
-  bool is_sharded() const { return sharded; }
 };
 
 // An optimizer's state tensor of a group: one flat segment.
@@ -228,7 +227,7 @@ struct Plan {
   BufferRef step;  // updates made; the update program counts, so that the host need not know
   BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   int32_t step_sums_collective =
-      -1;  // which brings those sums, and those of losses and weights; -1: none
+      -1;  // which reduces these sums together with loss and weight sums; -1: none
   FlatBuffer
       metric_sums;  // f64: what an evaluation counts; sums over all replicas after `reduce_metrics`
 

@@ -113,7 +113,7 @@ void ProgramBuilder::write_whole() {
   plan_.eval_feeds = {plan_.eval_feed};
 }
 
-// Each stage program makes its own collectives of those of the whole program.
+// Each stage program has collectives of its own, made from the collectives of the whole program.
 AddCollective ProgramBuilder::add_to(std::vector<Collective>& collectives) {
   return [&collectives](Collective e) {
     collectives.push_back(std::move(e));

@@ -144,7 +144,7 @@ std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& 
     if (!v) continue;
     for (auto at = split.lower_bound({v, 0}); at != split.end() && at->first.first == v; ++at) {
       parameter_uses.push_back({&p, at->first.second, at->second, 0});
-      if (p.is_sharded()) sharded[at->second] = p.shard_dim;
+      if (p.sharded) sharded[at->second] = p.shard_dim;
     }
   }
   return parameter_uses;
@@ -164,7 +164,7 @@ void differentiate(Graph& g, const std::vector<Tracer::Result>& results,
     if (!use.parameter->frozen) use.gradient = gradients[i++];
 }
 
-int32_t dim_of(const Parameter& p) { return p.is_sharded() ? p.shard_dim : program::kReplicated; }
+int32_t dim_of(const Parameter& p) { return p.sharded ? p.shard_dim : program::kReplicated; }
 
 void add_results(std::vector<Tracer::Result>& results, LiveOuts& live_outs) {
   for (auto& r : results) {

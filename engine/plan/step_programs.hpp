@@ -60,7 +60,7 @@ struct StageView {
   std::function<ValueId(ValueId v, int32_t stage)> live_out;
   // What the program reads of a parameter, or 0.
   std::function<ValueId(const ParameterUse& use)> read;
-  int32_t chunk = 0;  // of the stage, among those of this rank
+  int32_t chunk = 0;  // of the stage, among the chunks of this rank
   bool last = false;  // of a step's micro-batches: what replicas share leaves from here on
 };
 // Sets where losses and gradients go; with ZeRO where parameters come from.

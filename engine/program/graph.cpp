@@ -77,7 +77,7 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
 }
 
 // The results' shapes. A name for another op becomes that one; weak operands of an element-wise op
-// become those of its type.
+// take its type.
 std::vector<plait_shape> Graph::infer(Op& op) {
   const OpDef& def = *op.def;
   std::vector<plait_shape> in;

@@ -118,7 +118,7 @@ struct OpDef {
   // Whether a part of the result along `dim` can be made alone; and makes it, of shape `part`.
   bool (*can_make_part)(const Op&, int32_t dim, bool padded) = nullptr;
   ValueId (*make_part)(ShardContext&, int32_t dim, const plait_shape& part) = nullptr;
-  // The attributes of the op over parts, where they are not those of the whole.
+  // The attributes of the op over parts, where they differ from the whole op's.
   Attrs (*attrs_of_part)(const Op&, const plait_shape& part) = nullptr;
   // An input that is added at the end, once for all ranks where the rest is a partial sum; and the
   // op without it. 0: none.
@@ -131,7 +131,7 @@ struct OpDef {
   std::vector<plait_option> declared = {};  // what `attrs` of a plugin's op refers to
 };
 
-// The engine's own definitions, those of element-wise names among them.
+// The engine's own definitions, element-wise names included.
 const std::vector<const OpDef*>& core_ops();
 
 // Floating-point operations of an op; none for views.

@@ -14,10 +14,9 @@ namespace plait::runtime {
 // One backend for all members; or a hierarchical group: one backend within each host and one
 // between hosts.
 struct BackendSelection {
-  const plait_comm_item* flat;  // reaches all members
-  const plait_comm_item* intra =
-      nullptr;       // reaches those of this rank's host, where there are others
-  std::string name;  // of all backends in use, the same on all members
+  const plait_comm_item* flat;             // reaches all members
+  const plait_comm_item* intra = nullptr;  // connects the ranks of this host, if there are several
+  std::string name;                        // of all backends in use, the same on all members
   bool hierarchical() const { return name != flat->name; }
 };
 

@@ -50,12 +50,12 @@ struct Communicators::CommGroup {
   }
 };
 
-// One prepared exchange; a kernel as devices see it.
+// One prepared collective; a kernel as devices see it.
 struct Communicators::PreparedCall {
   const plait_comm_item* item = nullptr;
   const plait_host* host = nullptr;  // as the group's
   plait_comm_call* call = nullptr;
-  const std::string* name = nullptr;  // of the plan's exchange
+  const std::string* name = nullptr;  // of the plan's collective
   std::string_view plugin = {};       // of the group's, as messages call it
   const void* in = nullptr;
   void* out = nullptr;
@@ -131,31 +131,31 @@ const plait_kernel_item& Communicators::wait_item() {
   return kItem;
 }
 
-bool Communicators::can_be_recorded(const plait_kernel& exchange) {
-  const PreparedCall& call = PreparedCall::of(&exchange);
+bool Communicators::can_be_recorded(const plait_kernel& collective) {
+  const PreparedCall& call = PreparedCall::of(&collective);
   return call.item && call.item->device && call.kind != PLAIT_COMM_SEND &&
          call.kind != PLAIT_COMM_RECEIVE;
 }
 
-bool Communicators::on_host(const plait_kernel& exchange) {
-  const PreparedCall& call = PreparedCall::of(&exchange);
+bool Communicators::on_host(const plait_kernel& collective) {
+  const PreparedCall& call = PreparedCall::of(&collective);
   return call.item && !call.item->device;
 }
 
-plait_error* Communicators::record_start(const plait_kernel& exchange, plait_queue* queue) {
-  const PreparedCall& call = PreparedCall::of(&exchange);
+plait_error* Communicators::record_start(const plait_kernel& collective, plait_queue* queue) {
+  const PreparedCall& call = PreparedCall::of(&collective);
   return call.with_collective_name(try_plugin({call.plugin, "start", "backend", call.item->name},
                                               [&] { return call.item->start(call.call, queue); }));
 }
 
-plait_error* Communicators::record_wait(const plait_kernel& exchange, plait_queue* queue) {
-  const PreparedCall& call = PreparedCall::of(&exchange);
+plait_error* Communicators::record_wait(const plait_kernel& collective, plait_queue* queue) {
+  const PreparedCall& call = PreparedCall::of(&collective);
   return call.with_collective_name(try_plugin({call.plugin, "finish", "backend", call.item->name},
                                               [&] { return call.item->finish(call.call, queue); }));
 }
 
-void Communicators::launched(const plait_kernel& exchange) noexcept {
-  const PreparedCall& call = PreparedCall::of(&exchange);
+void Communicators::launched(const plait_kernel& collective) noexcept {
+  const PreparedCall& call = PreparedCall::of(&collective);
   if (call.log) call.log->add(*call.description);
 }
 

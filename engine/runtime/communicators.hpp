@@ -22,7 +22,7 @@ namespace plait::runtime {
 // Owner thread only, but for what the control channel does to it.
 class Communicators {
  public:
-  // Connects every group that the plan's exchanges need; where the device has memory of its own,
+  // Connects every group that the plan's collectives need; where the device has memory of its own,
   // beside each one for host memory. control is borrowed; host_memory: the device's memory is the
   // host's; device: what backends for its memory are given. Errors: PLAIT_ERR_PEER naming who is
   // missing; PLAIT_ERR_CONFIG when no backend reaches all members. [blocks: yes]
@@ -32,28 +32,28 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // Exchanges as kernels: one puts the start of a prepared exchange on a queue, the other waits for
+  // Collectives as kernels: one puts the start of a prepared collective on a queue, the other waits for
   // its end; where that pays, the latter does both. Neither is released.
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
-  // On a device that records: whether the start and the wait of an exchange can be part of one
+  // On a device that records: whether the start and the wait of a collective can be part of one
   // graph, which then makes it at each launch; whether it needs the host, which waits for the queue
   // first. Both of kernels that were prepared.
-  static bool can_be_recorded(const plait_kernel& exchange);
-  static bool on_host(const plait_kernel& exchange);
+  static bool can_be_recorded(const plait_kernel& collective);
+  static bool on_host(const plait_kernel& collective);
   // While the queue captures.
-  static plait_error* record_start(const plait_kernel& exchange, plait_queue* queue);
-  static plait_error* record_wait(const plait_kernel& exchange, plait_queue* queue);
-  // A graph that holds the exchange is about to be launched.
-  static void launched(const plait_kernel& exchange) noexcept;
+  static plait_error* record_start(const plait_kernel& collective, plait_queue* queue);
+  static plait_error* record_wait(const plait_kernel& collective, plait_queue* queue);
+  // A graph that holds the collective is about to be launched.
+  static void launched(const plait_kernel& collective) noexcept;
   // Ends all groups from this side.
   void abort(const std::string& reason) noexcept { end(reason); }
-  // Throws when a group has failed whose exchanges are in graphs, or the job is over.
+  // Throws when a group has failed whose collectives are in graphs, or the job is over.
   void check();
   // Whether that is what one of those kernels has said: a device only hands it on.
   static bool is_collective_error(const plait_error& error);
-  // An exchange of the plan on memory of the device; slot: which of those the program runs on. It
-  // lives as long as this object. Two programs that start the same exchange do so from the same
+  // A collective of the plan on memory of the device; slot: which of those the program runs on. It
+  // lives as long as this object. Two programs that start the same collective do so from the same
   // memory.
   plait_kernel* prepare(int32_t collective, int32_t slot, const void* in, void* out);
   // The same for whoever waits, also before prepare(). A wait for what was not started waits for
@@ -91,7 +91,7 @@ class Communicators {
   std::string ended_;  // why the job is over, or ""
   std::deque<CommGroup> groups_;
   std::map<std::pair<int32_t, int32_t>, std::unique_ptr<PreparedCall>>
-      calls_;  // by exchange and slot
+      calls_;  // by collective and slot
 };
 
 }  // namespace plait::runtime

@@ -60,7 +60,7 @@ class Arena {
   uint64_t bytes_;
 };
 
-// Memory of the host that the device copies while the host goes on; of the heap where the device
+// Memory of the host that the device copies asynchronously; of the heap where the device
 // needs no other. Zero at first.
 class HostMemory {
  public:

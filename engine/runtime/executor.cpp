@@ -106,10 +106,10 @@ Executor::PreparedKernel Executor::prepare(const plan::Program& program,
     SlotKernel& bound = p.slots.emplace_back();
     for (const plan::BufferRef& at : call.operands)
       bound.operands.push_back(address(at, program.first_slot + k));
-    if (p.exchange)
+    if (p.collective)
       bound.kernel = prepare_collective(call, op, program.first_slot + k, bound.operands);
   }
-  if (p.exchange) {
+  if (p.collective) {
     p.item = p.starts ? &Communicators::start_item() : &Communicators::wait_item();
     return p;
   }
@@ -137,7 +137,7 @@ Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slo
     if (!first.text.empty()) continue;  // the other ranks go on, too
     const plan::KernelCall& call = p.program->calls[i];
     const program::Op& op = p.program->graph->ops()[static_cast<size_t>(call.op)];
-    // What ranks exchange was not made here, or is still that of the run before.
+    // The result of a collective is not made here, or still from the previous run.
     if (op.def->collective != program::CollectiveOp::kNone) continue;
     for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
       if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k]), slot))

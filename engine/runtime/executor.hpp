@@ -2,10 +2,10 @@
 // construction a launch neither allocates nor looks anything up.
 //
 // All kernels are prepared before anything is captured. On a device that computes on the host each
-// program is one graph, whose launch runs its kernels and exchanges one by one. On a device that
+// program is one graph, whose launch runs its kernels and collectives one by one. On a device that
 // records, launches with no host write between them are one graph (a unit); what needs the host's
-// hand at each launch splits it: kernels that work on the host, exchanges of host memory, messages,
-// and exchanges that are started in one unit and waited for in another.
+// hand at each launch splits it: kernels that work on the host, collectives of host memory, messages,
+// and collectives that are started in one unit and waited for in another.
 #pragma once
 
 #include <functional>
@@ -35,10 +35,10 @@ class Executor {
 
   // program: index into Plan::programs; nothing happens for -1. slot: one of those it is for.
   void launch(int32_t program, int32_t slot = 0);
-  // Launches that follow each other without a host write between them. turn: the first of them,
+  // Launches that follow each other without a host write between them. first: the first of them,
   // whose feed comes before.
   struct LaunchGroup {
-    const plan::Launch* turn;
+    const plan::Launch* first;
     size_t unit;
   };
   const std::vector<LaunchGroup>& step() const { return step_; }
@@ -79,14 +79,14 @@ class Executor {
   size_t graphs() const;
 
  private:
-  // A call on one slot. An exchange has a kernel for each, others share one.
+  // A call on one slot. A collective has a kernel for each, others share one.
   struct SlotKernel {
     plait_kernel* kernel;
     std::vector<void*> operands;
   };
   struct PreparedKernel {
     const plait_kernel_item* item;
-    bool exchange, starts;
+    bool collective, starts;
     void* workspace;
     std::vector<SlotKernel> slots;
   };
@@ -104,10 +104,10 @@ class Executor {
     bool eager = false;  // on a device that records: not part of a graph
     const SlotKernel& bound() const { return call->slots[slot]; }
   };
-  // What a launch does: a graph with the exchanges in it, or one call.
+  // What a launch does: a graph with the collectives in it, or one call.
   struct Step {
     plait_graph* graph = nullptr;
-    std::vector<const plait_kernel*> exchanges;
+    std::vector<const plait_kernel*> collectives;
     Entry entry{};
   };
   struct Unit {
@@ -120,7 +120,7 @@ class Executor {
   plait_kernel* prepare_collective(const plan::KernelCall& call, const program::Op& op,
                                    int32_t slot, const std::vector<void*>& operands);
   void plan_units();
-  std::vector<LaunchGroup> group(const std::vector<plan::Launch>& turns);
+  std::vector<LaunchGroup> group(const std::vector<plan::Launch>& launch_list);
   size_t unit_of(std::vector<std::pair<int32_t, int32_t>> launches);
   void capture(Unit& unit);
   void record(Step& into, const Entry* begin, const Entry* end);

@@ -12,8 +12,8 @@ void Executor::plan_units() {
   // The others are launched one by one; on a device that runs kernels at each launch so may be all
   // of them.
   std::vector<bool> in_turns(programs_.size(), false);
-  for (const auto* turns : {&plan_->step_launches, &plan_->evaluation_launches})
-    for (const plan::Launch& t : *turns)
+  for (const auto* launch_list : {&plan_->step_launches, &plan_->evaluation_launches})
+    for (const plan::Launch& t : *launch_list)
       if (t.program >= 0) in_turns[static_cast<size_t>(t.program)] = true;
   for (size_t i = 0; i < programs_.size(); ++i) {
     if (device_->records() && in_turns[i]) continue;
@@ -24,16 +24,17 @@ void Executor::plan_units() {
   }
 }
 
-std::vector<Executor::LaunchGroup> Executor::group(const std::vector<plan::Launch>& turns) {
+std::vector<Executor::LaunchGroup> Executor::group(const std::vector<plan::Launch>& launch_list) {
   std::vector<LaunchGroup> groups;
-  for (size_t i = 0; i < turns.size();) {
+  for (size_t i = 0; i < launch_list.size();) {
     std::vector<std::pair<int32_t, int32_t>> launches;
     const size_t first = i;
     do {
-      if (turns[i].program >= 0) launches.emplace_back(turns[i].program, turns[i].slot);
+      if (launch_list[i].program >= 0)
+        launches.emplace_back(launch_list[i].program, launch_list[i].slot);
       ++i;
-    } while (device_->records() && i < turns.size() && turns[i].feed < 0);
-    groups.push_back({&turns[first], unit_of(std::move(launches))});
+    } while (device_->records() && i < launch_list.size() && launch_list[i].feed < 0);
+    groups.push_back({&launch_list[first], unit_of(std::move(launches))});
   }
   return groups;
 }
@@ -46,7 +47,7 @@ size_t Executor::unit_of(std::vector<std::pair<int32_t, int32_t>> launches) {
 
 namespace {
 
-// Whether the starts and waits of one exchange are a sequence of pairs, each inside one graph.
+// Whether the starts and waits of one collective are a sequence of pairs, each inside one graph.
 struct Pairing {
   bool open = false, broken = false;
   size_t segment = 0;
@@ -69,8 +70,8 @@ std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
   }
   if (!device_->records()) return all;
   for (Entry& e : all)
-    e.eager = e.call->exchange ? !Communicators::can_be_recorded(*e.bound().kernel)
-                               : works_on_host(*e.call->item);
+    e.eager = e.call->collective ? !Communicators::can_be_recorded(*e.bound().kernel)
+                                 : works_on_host(*e.call->item);
   // What is waited for in another graph than it is started in is made eagerly, too, which may part
   // others.
   for (bool changed = true; changed;) {
@@ -80,11 +81,11 @@ std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
     for (const Entry& e : all) {
       if (e.eager)
         ++segment;
-      else if (e.call->exchange)
+      else if (e.call->collective)
         pairs[e.bound().kernel].see(e.call->starts, segment);
     }
     for (Entry& e : all) {
-      if (e.eager || !e.call->exchange) continue;
+      if (e.eager || !e.call->collective) continue;
       const Pairing& pair = pairs.at(e.bound().kernel);
       if (!pair.broken && !pair.open) continue;
       e.eager = changed = true;
@@ -110,14 +111,14 @@ void Executor::capture(Unit& unit) {
 void Executor::record(Step& into, const Entry* begin, const Entry* end) {
   queue_->call("capture_begin", [&] { return device_->item().capture_begin(queue_->raw()); });
   for (const Entry* e = begin; e != end; ++e) {
-    if (!device_->records() || !e->call->exchange) {
+    if (!device_->records() || !e->call->collective) {
       enqueue(*e);
       continue;
     }
-    const plait_kernel& exchange = *e->bound().kernel;
-    if (e->call->starts) into.exchanges.push_back(&exchange);
-    report(e->call->starts ? Communicators::record_start(exchange, queue_->raw())
-                           : Communicators::record_wait(exchange, queue_->raw()),
+    const plait_kernel& collective = *e->bound().kernel;
+    if (e->call->starts) into.collectives.push_back(&collective);
+    report(e->call->starts ? Communicators::record_start(collective, queue_->raw())
+                           : Communicators::record_wait(collective, queue_->raw()),
            *e);
   }
   queue_->call("capture_end",
@@ -130,7 +131,7 @@ void Executor::launch_unit(const Unit& unit) {
       run_eagerly(step.entry);
       continue;
     }
-    for (const plait_kernel* exchange : step.exchanges) Communicators::launched(*exchange);
+    for (const plait_kernel* collective : step.collectives) Communicators::launched(*collective);
     queue_->call("graph_launch",
                  [&] { return device_->item().graph_launch(step.graph, queue_->raw()); });
   }
@@ -158,8 +159,8 @@ void Executor::enqueue(const Entry& entry) {
 // On a device that works by itself the host takes part only when the queue has come so far.
 void Executor::run_eagerly(const Entry& entry) {
   if (device_->records()) {
-    const bool host = entry.call->exchange ? Communicators::on_host(*entry.bound().kernel)
-                                           : works_on_host(*entry.call->item);
+    const bool host = entry.call->collective ? Communicators::on_host(*entry.bound().kernel)
+                                             : works_on_host(*entry.call->item);
     if (host) queue_->sync();
   }
   enqueue(entry);

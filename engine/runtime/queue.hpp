@@ -98,7 +98,7 @@ class Uploads {
   uint64_t used_ = 0;
 };
 
-// Blocks of pinned host memory in turn, into which results come while the host goes on.
+// Blocks of pinned host memory in turn, into which results are copied asynchronously.
 class Downloads {
  public:
   Downloads(Queue& queue, size_t blocks, uint64_t bytes);

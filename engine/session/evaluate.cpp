@@ -104,7 +104,7 @@ Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) 
 // The evaluation program, or this rank's pieces of it, over what is staged.
 void Session::launch_evaluation(Feeder& feeder) {
   for (const runtime::Executor::LaunchGroup& group : executor_.evaluation()) {
-    const plan::Launch& t = *group.turn;
+    const plan::Launch& t = *group.first;
     if (t.feed >= 0)
       feeder.feed(executor_, plan_->eval_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
     executor_.launch(group);

@@ -105,7 +105,7 @@ std::string Session::save(const std::string& path) {
   });
 }
 
-// Begins a save into the run directory that goes on by itself, from a copy of what this rank
+// Begins a save into the run directory that a thread finishes, from a copy of what this rank
 // writes.
 void Session::save_in_background() {
   drain();

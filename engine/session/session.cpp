@@ -178,7 +178,7 @@ void Session::launch_step(int64_t epoch, int64_t samples, int64_t next_batch) {
   const int64_t micro = plan_->train_feed.batch;
   const int64_t share = plan_->at.data * plan_->accumulation * micro;
   for (const runtime::Executor::LaunchGroup& group : executor_.step()) {
-    const plan::Launch& t = *group.turn;
+    const plan::Launch& t = *group.first;
     if (t.feed >= 0)
       train_feeder_.feed(executor_, plan_->train_feeds[static_cast<size_t>(t.feed)], t.micro,
                          t.slot, step, share + t.micro * micro);
@@ -290,7 +290,7 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
       });
     }
     const std::span<int32_t> bits(whole);
-    if (p.is_sharded()) ranks_.communicators()->sum(topology::Axis::kTensor, bits);
+    if (p.sharded) ranks_.communicators()->sum(topology::Axis::kTensor, bits);
     if (p.group >= 0 && plan_->zero == 3) ranks_.communicators()->sum(topology::Axis::kData, bits);
     if (plan_->grid.pipeline() > 1) ranks_.communicators()->sum(topology::Axis::kPipeline, bits);
     std::memcpy(data, whole.data(), bytes);

@@ -19,7 +19,7 @@ namespace plait::topology {
 struct StageCost {
   double forward = 1, backward = 1, weights = 1;
   // The part of these times after the pass has sent its message: gradients of inputs are sent
-  // before those of the weights are computed.
+  // before the weight gradients are computed.
   double after_forward = 0, after_backward = 0;
 };
 

@@ -1,5 +1,6 @@
 /* Trains from a C11 program that owns the loop and feeds its own samples. The model separates
- * points inside a ring from points outside. Prints its accuracy on fresh points, and a parameter. */
+ * points inside a ring from points outside. Prints its accuracy on fresh points and a
+ * parameter. */
 #include <math.h>
 #include <plait/plait.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@ inline constexpr plait_option kReduceAttrs[] = {
 };
 
 enum class ReduceKind { sum, max, sum_squares };
-// The input's dims without those of extent 1, neighbours that are all kept or all reduced merged
+// The input's dims without extents of 1, neighbours that are all kept or all reduced merged
 // into one.
 struct Reduce {
   ReduceKind kind = ReduceKind::sum;

@@ -21,7 +21,7 @@ struct Outcome {
   Weights initial, weights;       // before the first step, behind the last one
   std::string evaluation;         // JSON, without its duration
   double planned = 0, arena = 0;  // bytes of the device: what the plan says, what the session took
-  double planned_gradients = 0, shared = 0;  // of them: those of gradients, what other ranks reach
+  double planned_gradients = 0, shared = 0;  // of them: gradients, and memory that other ranks map
   uint32_t code = PLAIT_OK;                  // of the error that ended it
   std::string error;
 };

@@ -1,7 +1,7 @@
 // Collectives between the ranks of a group, as ops: `collective_start` starts one, and
 // `collective_done` orders its readers behind its end. Computation between the two may overlap with
-// it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id (index in the plan's
-// collectives), ordered (part of the order that ranks with different programs agree on).
+// it. Attributes: kind and reduction (plait/comm.h), ranks (R, of the group), id (index in
+// Plan::collectives), ordered (part of the order that ranks with different programs agree on).
 //   collective_start(x, ...) -> y    further inputs are only waited for: they lie in x's memory
 //   collective_start() -> y          the message of a peer; shape, dtype
 //   collective_done(y, ...) -> y     in place; further inputs were sent and must stay until then

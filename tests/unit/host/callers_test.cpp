@@ -95,7 +95,8 @@ class Inside {
 }  // namespace
 
 TEST_CASE(
-    "a second thread in a session is refused by function, session and fix; the first one goes on") {
+    "a second thread in a session is refused by function, session and fix; the first one "
+    "continues") {
   Inside first;
   plait_session* s = first.session();
   const std::string handle = [s] {

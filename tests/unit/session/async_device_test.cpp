@@ -84,7 +84,7 @@ TEST_CASE("a run with evaluations and checkpoints, alone") {
   check_layout(1, {"checkpoint.background=false", "optimizer.type=adamw"});
 }
 
-TEST_CASE("a run that is resumed goes on as if it had not stopped") {
+TEST_CASE("a resumed run equals an uninterrupted one") {
   const Folder a, b;
   const Seen expected = run(with(kRun, kReference), 1, a / "run");
   const auto half = with(with(kRun, kAsync), {"run.steps=7"});
