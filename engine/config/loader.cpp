@@ -136,6 +136,7 @@ void ExperimentLoader::read_sections(Experiment& to) {
   t.stages = topology.get_ints("stages");
   t.balance = topology.get_text("balance");
   t.zero = topology.get_int("zero");
+  t.sequence = topology.get_bool("sequence");
   t.recompute = topology.get_text("recompute");
   t.recompute_budget = topology.get_real("recompute_budget");
   t.bucket_mib = topology.get_real("bucket_mib");

@@ -78,6 +78,9 @@ constexpr plait_option kTopology[] = {
     count("data", "1", 1, "ranks", "replicas; each computes its part of the batch"),
     count("tensor", "1", 1, "ranks",
           "tensor-parallel ranks; layers with `parallel` are sharded over them"),
+    flag("sequence", "false",
+         "sequence parallelism: between layers with `parallel`, tensor ranks hold and compute 1/T "
+         "of the rows each, where T divides their number"),
     count("pipeline", "1", 1, "ranks",
           "pipeline ranks; the layers are divided into stages over them"),
     choice("schedule", "\"1f1b\"", "gpipe|1f1b|interleaved|zero_bubble",

@@ -9,6 +9,7 @@
 
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/mesh.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/op_def.hpp"
@@ -95,32 +96,36 @@ void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Val
   }
 }
 
-// What is needed of a program after it was shared out among the tensor ranks; the ids are replaced
-// by those of the new one.
+using program::Placements;
+
+// What is needed of a program after it was sharded over the mesh; the ids are replaced by those of
+// the new one.
 class LiveOuts {
  public:
-  void add(ValueId& v, int32_t dim = program::kReplicated) {
+  void add(ValueId& v, const Placements& placements) {
     at_.push_back(&v);
-    requested_.push_back({v, dim});
+    requested_.push_back({v, placements});
   }
-  std::unique_ptr<Graph> shard(const Plan& plan, std::unique_ptr<Graph> graph,
-                               const std::map<ValueId, int32_t>& sharded,
+  std::unique_ptr<Graph> shard(const Mesh& mesh, std::unique_ptr<Graph> graph,
+                               const std::map<ValueId, Placements>& sharded,
                                const AddCollective& add) {
-    if (plan.grid.tensor() == 1) return graph;
-    const program::TensorGroup tensor_group{plan.grid.tensor(), plan.at.tensor,
-                                            [&](const std::string& name, uint32_t kind,
-                                                uint32_t reduction, uint32_t dtype, uint64_t n) {
-                                              Collective e;
-                                              e.name = name;
-                                              e.axis = topology::Axis::kTensor;
-                                              e.kind = kind;
-                                              e.reduction = reduction;
-                                              e.dtype = dtype;
-                                              e.n = n;
-                                              return add(std::move(e));
-                                            }};
+    std::vector<program::MeshAxis> axes;
+    for (const MeshRow& row : mesh) axes.push_back(row.axis);
     std::vector<ValueId> made;
-    auto own = program::shard_graph(*graph, sharded, tensor_group, requested_, made);
+    auto own = program::shard_graph(
+        *graph, axes, sharded, requested_,
+        [&](size_t axis, const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype,
+            uint64_t n) {
+          Collective c;
+          c.name = name;
+          c.axis = mesh[axis].group;
+          c.kind = kind;
+          c.reduction = reduction;
+          c.dtype = dtype;
+          c.n = n;
+          return add(std::move(c));
+        },
+        made);
     for (size_t i = 0; i < made.size(); ++i) *at_[i] = made[i];
     return own;
   }
@@ -130,10 +135,11 @@ class LiveOuts {
   std::vector<program::RequestedValue> requested_;
 };
 
-// The parameters that a program reads, each stage with a value of its own; shared: the values that
-// tensor ranks share.
+// The parameters that a program reads, each stage with a value of its own. sharded: those values
+// that lie in shards.
 std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& tracer,
-                                            std::map<ValueId, int32_t>& sharded) {
+                                            const Mesh& mesh,
+                                            std::map<ValueId, Placements>& sharded) {
   std::vector<ValueId> values;
   for (const Parameter& p : plan.parameters)
     if (const ValueId v = tracer.parameter_value(p.name)) values.push_back(v);
@@ -144,7 +150,7 @@ std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& 
     if (!v) continue;
     for (auto at = split.lower_bound({v, 0}); at != split.end() && at->first.first == v; ++at) {
       parameter_uses.push_back({&p, at->first.second, at->second, 0});
-      if (p.sharded) sharded[at->second] = p.shard_dim;
+      if (p.sharded) sharded[at->second] = placements_of(mesh, p);
     }
   }
   return parameter_uses;
@@ -164,12 +170,11 @@ void differentiate(Graph& g, const std::vector<Tracer::Result>& results,
     if (!use.parameter->frozen) use.gradient = gradients[i++];
 }
 
-int32_t dim_of(const Parameter& p) { return p.sharded ? p.shard_dim : program::kReplicated; }
-
-void add_results(std::vector<Tracer::Result>& results, LiveOuts& live_outs) {
+void add_results(std::vector<Tracer::Result>& results, const Placements& replicated,
+                 LiveOuts& live_outs) {
   for (auto& r : results) {
-    live_outs.add(r.loss_sum);
-    live_outs.add(r.weight_sum);
+    live_outs.add(r.loss_sum, replicated);
+    live_outs.add(r.weight_sum, replicated);
   }
 }
 
@@ -221,16 +226,19 @@ TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& re
   TracedStep w;
   w.results = tracer.results();
   w.graph = traced_graph(plan, tracer);
-  auto sharded = tracer.sharded();
-  w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, sharded);
+  const Mesh mesh = mesh_of(plan);
+  const Placements replicated(mesh.size());
+  std::map<ValueId, Placements> sharded;
+  w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
   differentiate(*w.graph, w.results, w.parameter_uses);
   LiveOuts live_outs;
-  add_results(w.results, live_outs);
+  add_results(w.results, replicated, live_outs);
   for (ParameterUse& use : w.parameter_uses) {
-    live_outs.add(use.gradient, dim_of(*use.parameter));
-    live_outs.add(use.value, dim_of(*use.parameter));
+    const Placements placements = placements_of(mesh, *use.parameter);
+    live_outs.add(use.gradient, placements);
+    live_outs.add(use.value, placements);
   }
-  w.graph = live_outs.shard(plan, std::move(w.graph), sharded, add);
+  w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::rematerialize(*w.graph);
   apply_recompute(*w.graph, recompute);
   return w;
@@ -246,14 +254,17 @@ TracedStep write_evaluation(Plan& plan, const Tracer& tracer, const AddCollectiv
     const plait_shape& shape = w.graph->shape(o.second);
     return shape.ndim < 1 || shape.dims[0] != plan.eval_feed.batch;
   });
-  auto sharded = tracer.sharded();
-  w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, sharded);
+  const Mesh mesh = mesh_of(plan);
+  const Placements replicated(mesh.size());
+  std::map<ValueId, Placements> sharded;
+  w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
   LiveOuts live_outs;
-  add_results(w.results, live_outs);
-  for (auto& s : w.states) live_outs.add(s.state);
-  for (auto& o : w.outputs) live_outs.add(o.second);
-  for (ParameterUse& use : w.parameter_uses) live_outs.add(use.value, dim_of(*use.parameter));
-  w.graph = live_outs.shard(plan, std::move(w.graph), sharded, add);
+  add_results(w.results, replicated, live_outs);
+  for (auto& s : w.states) live_outs.add(s.state, replicated);
+  for (auto& o : w.outputs) live_outs.add(o.second, replicated);
+  for (ParameterUse& use : w.parameter_uses)
+    live_outs.add(use.value, placements_of(mesh, *use.parameter));
+  w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   return w;
 }
 

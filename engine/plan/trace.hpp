@@ -65,9 +65,6 @@ class Tracer {
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
   // The parameter's value in this program; 0 when the program does not read it.
   ValueId parameter_value(const std::string& name) const;
-  // The values that tensor ranks share, and along which dimension. The program is written as if
-  // they did not.
-  const std::map<ValueId, int32_t>& sharded() const { return sharded_; }
 
  private:
   void trace_model(size_t m);
@@ -123,8 +120,7 @@ class Tracer {
   std::map<std::string, ValueId> fields_;      // as they come
   std::map<std::string, ValueId> parameters_;  // by full name
   std::map<std::string, size_t, std::less<>>
-      registered_;  // by full name: index into Plan::parameters
-  std::map<ValueId, int32_t> sharded_;
+      registered_;                             // by full name: index into Plan::parameters
   std::map<std::string, int> random_streams_;  // how many a scope has used
   std::vector<ValueId> last_;                  // outputs of the layer before
   ValueId counter_ = 0;

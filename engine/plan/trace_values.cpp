@@ -230,7 +230,6 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
   if (v == 0) {
     v = graph_->persistent(known.name, shape, known.value);
     graph_->value(v).requires_grad = training_ && !known.frozen;
-    if (known.sharded) sharded_[v] = known.shard_dim;
   }
   return graph_->as_type(v, plan_.precision.compute);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/program/graph.hpp"
+#include "engine/program/placement.hpp"
 
 namespace plait::program {
 
@@ -56,12 +58,23 @@ enum class Audience : uint8_t {
 // What fold_matmul may fold in behind an op, each as the attribute of its name.
 inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 4, kFoldSquares = 8;
 
-struct Sharding;
 struct ShardContext;
-// How an op lies on the ranks of a tensor group; see partition.hpp. `have`: how each input lies, by
-// dimension. False: it needs whole values.
-using ShardRule = bool (*)(const Graph&, const Op&, const std::vector<int32_t>& have, int64_t ranks,
-                           Sharding&);
+// How an op lies on the ranks along one axis of the mesh; see shard.hpp. have: how each input lies,
+// none of them partial. All inputs and results are replicated at the call. False: it needs
+// replicated inputs.
+using ShardRule = bool (*)(const Graph&, const Op&, const std::vector<Placement>& have,
+                           int64_t ranks, Sharding&);
+
+// Whether a shard of a replicated result along `dim` can be made without the rest of it.
+struct PartQuery {
+  const Graph& from;
+  const Op& op;
+  int64_t ranks = 1;
+  int32_t dim = 0;
+  bool padded = false;  // the ranks do not divide the extent
+  // The same question about an input.
+  std::function<bool(size_t input, int32_t dim)> can_make;
+};
 
 // An input that holds row or class numbers, and which of them there are: [least, end).
 struct IndexUse {
@@ -113,12 +126,14 @@ struct OpDef {
   std::optional<IndexUse> (*index_use)(const Graph&, const Op&) = nullptr;
 
   ShardRule shard = nullptr;
-  // Writes an op whose sharded form is not the same op over parts. False: it can't.
+  // Writes an op whose sharded form is not the same op over shards. False: it can't.
   bool (*write_sharded)(ShardContext&) = nullptr;
-  // Whether a part of the result along `dim` can be made alone; and makes it, of shape `part`.
-  bool (*can_make_part)(const Op&, int32_t dim, bool padded) = nullptr;
+  // Whether a shard of the result along `dim` can be made alone; and makes it, of shape `part`.
+  bool (*can_make_part)(const PartQuery&) = nullptr;
   ValueId (*make_part)(ShardContext&, int32_t dim, const plait_shape& part) = nullptr;
-  // The attributes of the op over parts, where they differ from the whole op's.
+  // Whether the op of sums is the sum of the ops: on partial sums it makes partial sums.
+  bool (*is_linear)(const Op&) = nullptr;
+  // The attributes of the op over shards, where they differ from the whole op's.
   Attrs (*attrs_of_part)(const Op&, const plait_shape& part) = nullptr;
   // An input that is added at the end, once for all ranks where the rest is a partial sum; and the
   // op without it. 0: none.

@@ -69,39 +69,40 @@ double flops(const Graph& g, const Op& op) {
 }
 
 // The dimension that a placement names, checked against the operand's shape.
-int32_t dim_of(const Op& op, const plait_placement& p, const plait_shape& s, const char* list,
-               size_t i) {
+Placement placement_of(const Op& op, const plait_placement& p, const plait_shape& s,
+                       const char* list, size_t i) {
   if (p.kind != PLAIT_PLACE_SHARD) return kReplicated;
   if (p.dim < 0 || p.dim >= static_cast<int32_t>(s.ndim))
     refuse_placement(op, list, i, ("a dimension that " + text(s) + " has not").c_str());
-  return p.dim;
+  return shard_along(p.dim);
 }
 
-// The item's sharding rule. One axis so far: that of the tensor group.
-bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t ranks,
-           Sharding& share) {
+// The item's sharding rule, asked of one axis of the mesh.
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t ranks,
+           Sharding& sharding) {
   const OpDesc desc(g, op, 1);
   std::vector<plait_placement> held, in(op.in.size(), {PLAIT_PLACE_REPLICATE, -1, 0, 0}),
       out(op.out.size(), {PLAIT_PLACE_REPLICATE, -1, 0, 0});
-  for (const int32_t dim : have)
-    held.push_back({dim >= 0 ? PLAIT_PLACE_SHARD : PLAIT_PLACE_REPLICATE, dim, 0, 0});
+  for (const Placement p : have)
+    held.push_back({p.is_shard() ? PLAIT_PLACE_SHARD : PLAIT_PLACE_REPLICATE, p.dim, 0, 0});
   plait_shard_use use{sizeof use, desc.get(), 1, 0, &ranks, held.data(), in.data(), out.data()};
   const auto call = [&] { return op.def->item->shard(&use); };
   if (call_plugin(plugin_call(*op.def, "shard"), call) == 0) return false;
   for (size_t i = 0; i < in.size(); ++i) {
     if (in[i].kind > PLAIT_PLACE_SHARD)
       refuse_placement(op, "inputs", i, "what is neither replicated nor a shard");
-    share.in[i] = dim_of(op, in[i], g.shape(op.in[i]), "inputs", i);
+    sharding.in[i] = placement_of(op, in[i], g.shape(op.in[i]), "inputs", i);
   }
   for (size_t i = 0; i < out.size(); ++i) {
     if (out[i].kind > PLAIT_PLACE_PARTIAL ||
         (out[i].kind == PLAIT_PLACE_PARTIAL && out[i].reduction != PLAIT_COMM_SUM &&
          out[i].reduction != PLAIT_COMM_MAX))
       refuse_placement(op, "outputs", i, "a placement or reduction that does not exist");
-    share.out[i] = dim_of(op, out[i], g.shape(op.out[i]), "outputs", i);
-    share.reduce[i] = out[i].kind == PLAIT_PLACE_PARTIAL ? out[i].reduction : 0;
+    sharding.out[i] = out[i].kind == PLAIT_PLACE_PARTIAL
+                          ? partial(out[i].reduction)
+                          : placement_of(op, out[i], g.shape(op.out[i]), "outputs", i);
   }
-  share.keeps_zeros = use.keeps_zeros != 0;
+  sharding.keeps_zeros = use.keeps_zeros != 0;
   return true;
 }
 

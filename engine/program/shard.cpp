@@ -11,115 +11,203 @@
 namespace plait::program {
 namespace {
 
+// A collective that is written but not yet known to the plan: its size is final only when all axes
+// have been taken. The op's attribute `id` is the index among these until then.
+struct PendingCollective {
+  size_t axis = 0;
+  std::string name;
+  uint32_t kind = 0, reduction = 0;
+};
+
 class Sharder {
  public:
-  Sharder(const Graph& from, const std::map<ValueId, int32_t>& sharded,
-          const TensorGroup& tensor_group)
+  Sharder(const Graph& from, const MeshAxis& axis, size_t axis_index,
+          const std::map<ValueId, Placement>& sharded, std::vector<char> requested,
+          std::vector<PendingCollective>& collectives)
       : from_(from),
-        tensor_group_(tensor_group),
+        axis_(axis),
+        axis_index_(axis_index),
         to_(std::make_unique<Graph>(from.registry(), from.float_type())),
-        placements_(from.n_values()) {
+        forms_(from.n_values()),
+        requested_(std::move(requested)),
+        collectives_(collectives) {
     for (ValueId v = 1; v < from.n_values(); ++v) {
       const Value& value = from.value(v);
       if (value.producer >= 0) continue;
       const auto at = sharded.find(v);
-      const int32_t dim = at == sharded.end() ? kReplicated : at->second;
-      set(v, dim, to_->persistent(value.name, local(value.shape, dim), value.buffer));
+      const Placement p = at == sharded.end() ? kReplicated : at->second;
+      set(v, p, to_->persistent(value.name, local(value.shape, p), value.buffer));
     }
   }
 
-  void run() {
-    for (const Op& op : from_.ops()) write(op);
-  }
+  void run();
   // The value in the form asked for, made where the value is made.
-  ValueId requested(const RequestedValue& w);
+  ValueId requested(ValueId v, Placement p);
+  // A value from outside the program.
+  ValueId persistent(ValueId v) const {
+    return forms_[v].native.is_shard() ? forms_[v].shard : forms_[v].replicated;
+  }
   std::unique_ptr<Graph> take() { return std::move(to_); }
 
  private:
-  ValueId converted(ValueId v, int32_t dim);
-  // A value of the old program in the new one: all of it, a part of it, or both.
-  struct Placement {
-    ValueId replicated = 0, shard = 0;
-    int32_t dim = kReplicated;  // of the part
-    bool native_shard = false;
-    int32_t converted_in = 0;  // stage that made the form which is not natural
+  // Where a form was written that is not the native one.
+  struct Where {
+    int32_t stage = -1;
+    bool backward = false;
+  };
+  // A value of the whole program in the new one, in each form that exists so far.
+  struct Forms {
+    Placement native;
+    ValueId replicated = 0, shard = 0, partial = 0;
+    int32_t dim = -1;  // of `shard`
+    Where converted;   // the form that is not the native one
+  };
+  struct Reduced {
+    Placement placement;
+    ValueId value = 0;
   };
 
-  plait_shape local(plait_shape s, int32_t dim) const {
-    if (dim >= 0) s.dims[dim] = (s.dims[dim] + tensor_group_.ranks - 1) / tensor_group_.ranks;
+  plait_shape local(plait_shape s, Placement p) const {
+    if (p.is_shard()) s.dims[p.dim] = (s.dims[p.dim] + axis_.ranks - 1) / axis_.ranks;
     return s;
   }
-  void set(ValueId v, int32_t dim, ValueId made) {
-    Placement& f = placements_[v];
-    if (dim < 0) {
-      f.replicated = made;
-    } else {
-      f.shard = made;
-      f.dim = dim;
-      f.native_shard = true;
-    }
+  void set(ValueId v, Placement p, ValueId made);
+  bool padded(ValueId v, Placement p) const {
+    return p.is_shard() && from_.shape(v).dims[p.dim] % axis_.ranks != 0;
   }
-  bool padded(ValueId v, int32_t dim) const {
-    return dim >= 0 && from_.shape(v).dims[dim] % tensor_group_.ranks != 0;
+  const Op& producer(ValueId v) const {
+    return from_.ops()[static_cast<size_t>(from_.value(v).producer)];
   }
-  int32_t native_dim(ValueId v) const {
-    return placements_[v].native_shard ? placements_[v].dim : kReplicated;
+  // How a rule sees a value: a partial sum as what it becomes where its reader takes both forms.
+  Placement have(ValueId v) const {
+    const Placement p = forms_[v].native;
+    return p.is_partial() ? preferred(v, p.reduction) : p;
   }
+  std::vector<Placement> have(const Op& op) const {
+    std::vector<Placement> all;
+    for (ValueId v : op.in) all.push_back(have(v));
+    return all;
+  }
+  Placement preferred(ValueId v, uint32_t reduction) const;
 
-  Sharding sharding_of(const Op& op) const;
   void write(const Op& op);
   bool write_by_rule(const Op& op);
-  ShardContext use_of(const Op& op, const std::vector<int32_t>& have);
+  bool write_partial(const Op& op);
+  Sharding sharding_of(const Op& op) const;
+  ShardContext context_of(const Op& op, const std::vector<Placement>& have);
   std::vector<ValueId> write_with(const Op& op, const Sharding& sharding);
-  void check_parts(const Op& op, const Sharding& sharding, const std::vector<ValueId>& made) const;
+  void check_shards(const Op& op, const Sharding& sharding, const std::vector<ValueId>& made) const;
+  void reduce_forward_terms();
+
   ValueId run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what);
-  ValueId all_reduced(ValueId partial, uint32_t reduction);
-  bool can_produce_shard(ValueId v, int32_t dim) const;
-  ValueId produce_shard(ValueId v, int32_t dim);
-  ValueId sliced(ValueId full, const plait_shape& shape, int32_t dim);
+  ValueId all_reduced(ValueId term, uint32_t reduction);
+  ValueId reduce_scattered(ValueId term, int32_t dim);
   ValueId all_gathered(ValueId shard, const plait_shape& full, int32_t dim);
+  Reduced reduced(ValueId v, Placement wanted);
+  void reduce(ValueId v, Placement wanted);
+  ValueId converted(ValueId v, Placement wanted);
+  ValueId replicated(ValueId v);
+  ValueId sliced(ValueId full, const plait_shape& shape, int32_t dim);
+  bool can_make_part(ValueId v, int32_t dim) const;
+  ValueId make_part(ValueId v, int32_t dim);
 
   const Graph& from_;
-  const TensorGroup& tensor_group_;
+  const MeshAxis& axis_;
+  size_t axis_index_;
   std::unique_ptr<Graph> to_;
-  std::vector<Placement> placements_;
-  std::map<ValueId, ValueId> all_reduced_;  // terms -> their sum, which lies in their place
+  std::vector<Forms> forms_;
+  std::vector<char> requested_;  // by value: needed when the program has run
+  std::vector<PendingCollective>& collectives_;
+  std::map<ValueId, Reduced> reduced_;  // terms in the new program -> what they became
+  std::vector<char> read_as_terms_;     // by value of the new program: a linear op reads the terms
+  std::vector<ValueId> forward_terms_;  // partial values of the forward pass
 };
+
+void Sharder::set(ValueId v, Placement p, ValueId made) {
+  Forms& f = forms_[v];
+  f.native = p;
+  if (p.is_replicated()) {
+    f.replicated = made;
+  } else if (p.is_shard()) {
+    f.shard = made;
+    f.dim = p.dim;
+  } else {
+    f.partial = made;
+    // Equal products of two ops are one value, which may have been reduced already.
+    if (const auto known = reduced_.find(made); known != reduced_.end())
+      return set(v, known->second.placement, known->second.value);
+    if (!to_->backward) forward_terms_.push_back(v);
+  }
+}
+
+// Sequence parallelism: the rows of a partial sum, all dimensions but the last, are sharded along
+// the first of them that the ranks divide. Else all of it is needed.
+Placement Sharder::preferred(ValueId v, uint32_t reduction) const {
+  if (!axis_.sequence || reduction != PLAIT_COMM_SUM) return kReplicated;
+  const plait_shape& s = from_.shape(v);
+  for (int32_t d = 0; d + 1 < static_cast<int32_t>(s.ndim); ++d)
+    if (s.dims[d] > 0 && s.dims[d] % axis_.ranks == 0) return shard_along(d);
+  return kReplicated;
+}
 
 // Starts a collective and waits for it. An all-reduce works in place: its operand has no other
 // reader.
 ValueId Sharder::run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what) {
-  const plait_shape& s = to_->shape(v);
-  const int32_t id = tensor_group_.add(to_->scope + " " + what, kind, reduction, s.dtype,
-                                       static_cast<uint64_t>(elements(s)));
-  const Attrs attrs{attr("kind", static_cast<int64_t>(kind)), attr("ranks", tensor_group_.ranks),
-                    attr("id", static_cast<int64_t>(id))};
+  const auto id = static_cast<int64_t>(collectives_.size());
+  collectives_.push_back({axis_index_, to_->scope + " " + what, kind, reduction});
+  const Attrs attrs{attr("kind", static_cast<int64_t>(kind)), attr("ranks", axis_.ranks),
+                    attr("id", id)};
+  const Attrs done{attr("id", id)};
   if (kind == PLAIT_COMM_ALL_REDUCE)
     return to_->apply_in_place("collective_done",
-                               {to_->apply_in_place("collective_start", {v}, attrs)},
-                               {attr("id", static_cast<int64_t>(id))});
+                               {to_->apply_in_place("collective_start", {v}, attrs)}, done);
   // What is sent must stay until the end: the wait reads it, too.
   return to_->apply_in_place("collective_done", {to_->apply1("collective_start", {v}, attrs), v},
-                             {attr("id", static_cast<int64_t>(id))});
+                             done);
 }
 
-// The sum or greatest of all ranks' terms. The same terms may come again, with another bias.
-ValueId Sharder::all_reduced(ValueId partial, uint32_t reduction) {
-  if (const auto known = all_reduced_.find(partial); known != all_reduced_.end())
-    return known->second;
-  return all_reduced_[partial] =
-             run_collective(partial, PLAIT_COMM_ALL_REDUCE, reduction,
-                            reduction == PLAIT_COMM_SUM ? "summed" : "compared");
+// The sum or greatest of all ranks' terms.
+ValueId Sharder::all_reduced(ValueId term, uint32_t reduction) {
+  return run_collective(term, PLAIT_COMM_ALL_REDUCE, reduction,
+                        reduction == PLAIT_COMM_SUM ? "summed" : "compared");
 }
 
-// All ranks' parts lie one behind the other when they come; along another dimension than the first
+// `perm` that moves dimension `from` of n to the front, or back.
+std::vector<int64_t> moved_to_front(int64_t n, int64_t from) {
+  std::vector<int64_t> perm{from};
+  for (int64_t d = 0; d < n; ++d)
+    if (d != from) perm.push_back(d);
+  return perm;
+}
+
+// This rank's shard of the sum of all ranks' terms; the ranks divide the dimension. A collective
+// deals out whole rows: another dimension than the first is cut and brought to the front.
+ValueId Sharder::reduce_scattered(ValueId term, int32_t dim) {
+  Dims whole = dims_of(to_->shape(term));
+  const auto d = static_cast<size_t>(dim);
+  const int64_t part = whole[d] / axis_.ranks;
+  Dims own = whole;
+  own[d] = part;
+  if (dim > 0) {
+    Dims cut = whole;
+    cut[d] = part;
+    cut.insert(cut.begin() + dim, axis_.ranks);
+    term = to_->apply1("transpose", {reshaped(*to_, term, cut)},
+                       {attr("perm", moved_to_front(static_cast<int64_t>(cut.size()), dim))});
+  }
+  const ValueId shard =
+      run_collective(term, PLAIT_COMM_REDUCE_SCATTER, PLAIT_COMM_SUM, "summed, in shards");
+  return dim > 0 ? reshaped(*to_, shard, own) : shard;
+}
+
+// All ranks' shards lie one behind the other when they come; along another dimension than the first
 // they are moved into place.
 ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t dim) {
   ValueId all = run_collective(shard, PLAIT_COMM_ALL_GATHER, 0, "gathered");
   const Dims own = dims_of(to_->shape(shard));
-  const int64_t extent = own[static_cast<size_t>(dim)] * tensor_group_.ranks;
+  const int64_t extent = own[static_cast<size_t>(dim)] * axis_.ranks;
   if (dim > 0) {
-    Dims stacked{tensor_group_.ranks}, joined = own;
+    Dims stacked{axis_.ranks}, joined = own;
     stacked.insert(stacked.end(), own.begin(), own.end());
     std::vector<int64_t> perm;
     for (int64_t d = 1; d <= static_cast<int64_t>(own.size()); ++d) {
@@ -136,34 +224,77 @@ ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t di
                       attr("stop", full.dims[dim])});
 }
 
-ValueId Sharder::converted(ValueId v, int32_t dim) {
-  Placement& f = placements_[v];
-  // Each stage of a pipeline converts for itself: what another one made may not be there in time.
-  const bool here = f.converted_in == to_->stage;
-  if (dim < 0) {
-    if (f.native_shard && (!f.replicated || !here)) {
-      f.replicated = all_gathered(f.shard, from_.shape(v), f.dim);
-      f.converted_in = to_->stage;
-    }
-    return f.replicated;
+// What the terms of a value become for a reader that wants it in that form. Each is reduced once:
+// an all-reduce overwrites the terms.
+Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
+  const ValueId term = forms_[v].partial;
+  if (const auto known = reduced_.find(term); known != reduced_.end()) return known->second;
+  const uint32_t reduction = forms_[v].native.reduction;
+  const bool scatter = wanted.is_shard() && reduction == PLAIT_COMM_SUM && !padded(v, wanted);
+  Reduced r{scatter ? wanted : kReplicated, 0};
+  if (scatter) {
+    r.value = reduce_scattered(term, wanted.dim);
+  } else {
+    const bool shared = term < read_as_terms_.size() && read_as_terms_[term];
+    r.value = all_reduced(shared ? to_->apply1("copy", {term}) : term, reduction);
   }
-  if (f.shard && f.dim == dim && (f.native_shard || here)) return f.shard;
-  if (can_produce_shard(v, dim)) return produce_shard(v, dim);
-  const ValueId shard = sliced(converted(v, kReplicated), from_.shape(v), dim);
-  if (!f.native_shard && (!f.shard || !here)) {
+  return reduced_[term] = r;
+}
+
+// Makes a partial value a replicated one or a shard, as `wanted` where that can be.
+void Sharder::reduce(ValueId v, Placement wanted) {
+  if (!forms_[v].native.is_partial()) return;
+  // Where it is made: a value for another stage of a pipeline is sent when it is complete.
+  const auto stage = to_->stage;
+  const bool backward = to_->backward;
+  const std::string scope = to_->scope;
+  const Op& made_by = producer(v);
+  to_->stage = made_by.stage;
+  to_->backward = made_by.backward;
+  to_->scope = made_by.scope;
+  const Reduced r = reduced(v, wanted);
+  set(v, r.placement, r.value);
+  to_->stage = stage;
+  to_->backward = backward;
+  to_->scope = scope;
+}
+
+ValueId Sharder::replicated(ValueId v) {
+  Forms& f = forms_[v];
+  if (!f.native.is_shard()) return f.replicated;
+  // Each stage of a pipeline converts for itself: what another one made may not be there in time.
+  // With sequence parallelism the backward pass gathers again: rows are not kept on all ranks.
+  const bool here = f.replicated && f.converted.stage == to_->stage &&
+                    (!axis_.sequence || f.converted.backward == to_->backward);
+  if (!here) {
+    f.replicated = all_gathered(f.shard, from_.shape(v), f.dim);
+    f.converted = {to_->stage, to_->backward};
+  }
+  return f.replicated;
+}
+
+ValueId Sharder::converted(ValueId v, Placement wanted) {
+  reduce(v, wanted);
+  Forms& f = forms_[v];
+  if (wanted.is_replicated()) return replicated(v);
+  const bool here = f.native.is_shard() || f.converted.stage == to_->stage;
+  if (f.shard && f.dim == wanted.dim && here) return f.shard;
+  const ValueId shard = can_make_part(v, wanted.dim)
+                            ? make_part(v, wanted.dim)
+                            : sliced(replicated(v), from_.shape(v), wanted.dim);
+  if (!f.native.is_shard()) {
     f.shard = shard;
-    f.dim = dim;
-    f.converted_in = to_->stage;
+    f.dim = wanted.dim;
+    f.converted = {to_->stage, to_->backward};
   }
   return shard;
 }
 
-// This rank's part of a whole value, with zeros for padding.
+// This rank's shard of a replicated value, with zeros for padding.
 ValueId Sharder::sliced(ValueId full, const plait_shape& shape, int32_t dim) {
-  const int64_t extent = shape.dims[dim], n = local(shape, dim).dims[dim];
-  const int64_t start = std::min(extent, tensor_group_.rank * n),
-                stop = std::min(extent, start + n);
-  // Also of nothing: what the ranks communicate before this must not depend on who of them needs
+  const int64_t extent = shape.dims[dim], n = local(shape, shard_along(dim)).dims[dim];
+  const int64_t start = std::min(extent, axis_.rank * n), stop = std::min(extent, start + n);
+  // Also of nothing: what the ranks communicate before this must not depend on which of them needs
   // it.
   const ValueId shard = to_->apply1(
       "slice", {full},
@@ -175,76 +306,99 @@ ValueId Sharder::sliced(ValueId full, const plait_shape& shape, int32_t dim) {
 }
 
 // Some values are made in part, not cut out.
-bool Sharder::can_produce_shard(ValueId v, int32_t dim) const {
-  const int32_t producer = from_.value(v).producer;
-  if (producer < 0) return false;
-  const Op& op = from_.ops()[static_cast<size_t>(producer)];
-  return op.def->can_make_part && op.def->can_make_part(op, dim, padded(v, dim));
+bool Sharder::can_make_part(ValueId v, int32_t dim) const {
+  if (from_.value(v).producer < 0) return false;
+  const Op& op = producer(v);
+  if (!op.def->can_make_part) return false;
+  return op.def->can_make_part(
+      {from_, op, axis_.ranks, dim, padded(v, shard_along(dim)), [this, &op](size_t i, int32_t d) {
+         return have(op.in[i]).is_replicated() && can_make_part(op.in[i], d);
+       }});
 }
 
-ValueId Sharder::produce_shard(ValueId v, int32_t dim) {
-  const Op& op = from_.ops()[static_cast<size_t>(from_.value(v).producer)];
-  const std::vector<int32_t> have(op.in.size(), kReplicated);
-  ShardContext use = use_of(op, have);
-  return op.def->make_part(use, dim, local(from_.shape(v), dim));
+ValueId Sharder::make_part(ValueId v, int32_t dim) {
+  const Op& op = producer(v);
+  const std::vector<Placement> replicated(op.in.size());
+  ShardContext context = context_of(op, replicated);
+  return op.def->make_part(context, dim, local(from_.shape(v), shard_along(dim)));
 }
 
-ShardContext Sharder::use_of(const Op& op, const std::vector<int32_t>& have) {
+ShardContext Sharder::context_of(const Op& op, const std::vector<Placement>& have) {
   return {from_,
           op,
           *to_,
           have,
-          tensor_group_.ranks,
-          tensor_group_.rank,
-          [this, &op](size_t i, int32_t dim) { return converted(op.in[i], dim); },
-          [this](ValueId partial, uint32_t reduction) { return all_reduced(partial, reduction); },
+          axis_.ranks,
+          axis_.rank,
+          [this, &op](size_t i, Placement p) { return converted(op.in[i], p); },
+          [this](ValueId term, uint32_t reduction) { return all_reduced(term, reduction); },
           {},
           {}};
 }
 
-ValueId Sharder::requested(const RequestedValue& w) {
-  if (const int32_t producer = from_.value(w.value).producer; producer >= 0) {
-    const Op& op = from_.ops()[static_cast<size_t>(producer)];
+ValueId Sharder::requested(ValueId v, Placement p) {
+  if (from_.value(v).producer >= 0) {
+    const Op& op = producer(v);
     to_->stage = op.stage;
     to_->backward = op.backward;
   }
-  return converted(w.value, w.dim);
+  return converted(v, p);
 }
 
 Sharding Sharder::sharding_of(const Op& op) const {
-  Sharding sharding{std::vector<int32_t>(op.in.size(), kReplicated),
-                    std::vector<int32_t>(op.out.size(), kReplicated),
-                    std::vector<uint32_t>(op.out.size(), 0)};
-  std::vector<int32_t> have;
-  bool any = false;
-  for (ValueId v : op.in) {
-    have.push_back(native_dim(v));
-    any = any || have.back() >= 0;
-  }
-  if (!any || !op.def->shard) return sharding;
-  Sharding sharded = sharding;
-  if (!op.def->shard(from_, op, have, tensor_group_.ranks, sharded)) return sharding;
+  const Sharding whole{std::vector<Placement>(op.in.size()), std::vector<Placement>(op.out.size())};
+  const std::vector<Placement> lie = have(op);
+  if (!op.def->shard ||
+      std::all_of(lie.begin(), lie.end(), [](Placement p) { return p.is_replicated(); }))
+    return whole;
+  Sharding sharded = whole;
+  if (!op.def->shard(from_, op, lie, axis_.ranks, sharded)) return whole;
   bool pads = false;
   for (size_t i = 0; i < op.in.size(); ++i) {
     if (!padded(op.in[i], sharded.in[i])) continue;
     pads = true;
     // A whole value is not cut up for the sake of padding.
-    if (have[i] != sharded.in[i] && !can_produce_shard(op.in[i], sharded.in[i])) return sharding;
+    if (lie[i] != sharded.in[i] && !can_make_part(op.in[i], sharded.in[i].dim)) return whole;
   }
   for (size_t i = 0; i < op.out.size(); ++i) pads = pads || padded(op.out[i], sharded.out[i]);
-  return pads && !sharded.keeps_zeros ? sharding : sharded;
+  return pads && !sharded.keeps_zeros ? whole : sharded;
 }
 
-// An op with a shared form of its own.
+// An op whose sharded form is not the same op over shards.
 bool Sharder::write_by_rule(const Op& op) {
-  std::vector<int32_t> have;
-  for (ValueId v : op.in) have.push_back(native_dim(v));
-  if (!op.def->write_sharded ||
-      std::all_of(have.begin(), have.end(), [](int32_t d) { return d < 0; }))
+  if (!op.def->write_sharded) return false;
+  const std::vector<Placement> lie = have(op);
+  if (std::all_of(lie.begin(), lie.end(), [](Placement p) { return p.is_replicated(); }))
     return false;
-  ShardContext use = use_of(op, have);
-  if (!op.def->write_sharded(use)) return false;
-  for (size_t i = 0; i < op.out.size(); ++i) set(op.out[i], use.out_dims[i], use.out[i]);
+  ShardContext context = context_of(op, lie);
+  if (!op.def->write_sharded(context)) return false;
+  for (size_t i = 0; i < op.out.size(); ++i)
+    set(op.out[i], context.out_placement[i], context.out[i]);
+  return true;
+}
+
+// A linear op on partial sums alone makes a partial sum: one collective for all of them. Not where
+// another reader has the terms reduced, nor across stages, which exchange complete values.
+bool Sharder::write_partial(const Op& op) {
+  if (!op.def->is_linear || !op.def->is_linear(op)) return false;
+  std::vector<ValueId> in;
+  for (ValueId v : op.in) {
+    const Forms& f = forms_[v];
+    if (!f.native.is_partial() || f.native.reduction != PLAIT_COMM_SUM || requested_[v] ||
+        reduced_.contains(f.partial) || from_.readers(v).size() != 1 ||
+        producer(v).stage != op.stage || producer(v).backward != op.backward)
+      return false;
+    in.push_back(f.partial);
+  }
+  for (ValueId v : in) {
+    if (read_as_terms_.size() <= v) read_as_terms_.resize(v + 1);
+    read_as_terms_[v] = 1;
+  }
+  Op copy = op;
+  copy.in = std::move(in);
+  copy.out.clear();
+  const ValueId made = to_->append(std::move(copy), {from_.shape(op.out[0])})[0];
+  set(op.out[0], partial(PLAIT_COMM_SUM), made);
   return true;
 }
 
@@ -260,20 +414,26 @@ std::vector<ValueId> Sharder::write_with(const Op& op, const Sharding& sharding)
     return to_->append(std::move(copy), {shard});
   }
   Attrs attrs = op.def->attrs_of_part ? op.def->attrs_of_part(op, shard) : op.attrs;
-  const std::vector<ValueId> made = to_->apply(op.name, std::move(in), std::move(attrs));
-  check_parts(op, sharding, made);
+  // A collective along an axis that was taken before may work in place.
+  const bool in_place = !op.def->is_view && from_.value(op.out[0]).alias_of != 0;
+  std::vector<ValueId> made;
+  if (in_place)
+    made = {to_->apply_in_place(op.name, std::move(in), std::move(attrs))};
+  else
+    made = to_->apply(op.name, std::move(in), std::move(attrs));
+  check_shards(op, sharding, made);
   return made;
 }
 
-// The shapes that the op itself gives of its parts must be what its sharding rule has said.
-void Sharder::check_parts(const Op& op, const Sharding& sharding,
-                          const std::vector<ValueId>& made) const {
+// The shapes that the op itself gives of its shards must be what its sharding rule has said.
+void Sharder::check_shards(const Op& op, const Sharding& sharding,
+                           const std::vector<ValueId>& made) const {
   for (size_t i = 0; i < op.out.size(); ++i) {
     const plait_shape expected = local(from_.shape(op.out[i]), sharding.out[i]);
     if (same(to_->shape(made[i]), expected)) continue;
     fail(op.def->item ? PLAIT_ERR_PLUGIN : PLAIT_ERR_INTERNAL,
          "[" + op.scope + "] " + op.name + ": shard() makes result " + std::to_string(i) + " " +
-             text(expected) + " on each of " + std::to_string(tensor_group_.ranks) +
+             text(expected) + " on each of " + std::to_string(axis_.ranks) +
              " ranks, infer() gives " + text(to_->shape(made[i])) + "; tell its author");
   }
 }
@@ -282,17 +442,70 @@ void Sharder::write(const Op& op) {
   to_->scope = op.scope;
   to_->backward = op.backward;
   to_->stage = op.stage;
-  if (write_by_rule(op)) return;
+  if (write_partial(op) || write_by_rule(op)) return;
   const Sharding sharding = sharding_of(op);
-  // A bias is added once, to the whole sum.
+  // A bias is added once, to the sum.
   Op without;
-  const size_t addend = sharding.reduce[0] && op.def->addend ? op.def->addend(op, without) : 0;
+  const size_t addend =
+      sharding.out[0].is_partial() && op.def->addend ? op.def->addend(op, without) : 0;
   const std::vector<ValueId> made = write_with(addend ? without : op, sharding);
-  for (size_t i = 0; i < op.out.size(); ++i) {
-    ValueId v = made[i];
-    if (sharding.reduce[i]) v = all_reduced(v, sharding.reduce[i]);
-    if (addend) v = binary(*to_, "add", v, converted(op.in[addend], kReplicated));
-    set(op.out[i], sharding.out[i], v);
+  for (size_t i = 0; i < op.out.size(); ++i) set(op.out[i], sharding.out[i], made[i]);
+  if (!addend) return;
+  const ValueId y = op.out[0];
+  reduce(y, preferred(y, sharding.out[0].reduction));
+  const Placement p = forms_[y].native;
+  const ValueId sum = p.is_shard() ? forms_[y].shard : forms_[y].replicated;
+  set(y, p, binary(*to_, "add", sum, converted(op.in[addend], kReplicated)));
+}
+
+// The backward pass begins: what it reads of the forward pass is complete.
+void Sharder::reduce_forward_terms() {
+  for (ValueId v : forward_terms_)
+    if (forms_[v].native.is_partial() && (requested_[v] || !from_.readers(v).empty()))
+      reduce(v, have(v));
+  forward_terms_.clear();
+}
+
+void Sharder::run() {
+  bool backward = false;
+  for (const Op& op : from_.ops()) {
+    if (op.backward && !backward) reduce_forward_terms();
+    backward = op.backward;
+    write(op);
+  }
+}
+
+// Drops what nobody needs: a whole value whose readers took parts that were made alone.
+void drop_unread(Graph& g, const std::vector<ValueId>& needed_at_end) {
+  std::vector<char> needed(g.n_values(), 0);
+  for (ValueId v : needed_at_end) needed[v] = 1;
+  needed[0] = 0;
+  std::vector<size_t> live;
+  for (size_t i = g.ops().size(); i-- > 0;) {
+    const Op& op = g.ops()[i];
+    if (std::none_of(op.out.begin(), op.out.end(), [&](ValueId v) { return needed[v]; })) continue;
+    live.push_back(i);
+    for (ValueId v : op.in) needed[v] = 1;
+  }
+  std::reverse(live.begin(), live.end());
+  g.reorder(live);
+}
+
+// Makes all collectives known, in the order of the program.
+void register_collectives(Graph& g, const std::vector<PendingCollective>& pending,
+                          const AddShardCollective& add) {
+  std::vector<int64_t> id_of(pending.size(), -1);
+  for (size_t i = 0; i < g.ops().size(); ++i) {
+    const Op& op = g.ops()[i];
+    if (op.def->collective == CollectiveOp::kNone) continue;
+    const auto at = static_cast<size_t>(op.attrs.integer("id", -1));
+    if (op.def->collective == CollectiveOp::kStart) {
+      const PendingCollective& c = pending.at(at);
+      const plait_shape &in = g.shape(op.in[0]), &out = g.shape(op.out[0]);
+      id_of[at] = add(c.axis, c.name, c.kind, c.reduction, in.dtype,
+                      static_cast<uint64_t>(std::min(elements(in), elements(out))));
+    }
+    g.set_attr(i, attr("id", id_of.at(at)));
   }
 }
 
@@ -305,15 +518,35 @@ Attrs attrs_of_rank(const ShardContext& u, int64_t vocabulary) {
   return attrs;
 }
 
-std::unique_ptr<Graph> shard_graph(const Graph& g, const std::map<ValueId, int32_t>& sharded,
-                                   const TensorGroup& tensor_group,
+std::unique_ptr<Graph> shard_graph(const Graph& g, const std::vector<MeshAxis>& mesh,
+                                   const std::map<ValueId, Placements>& sharded,
                                    const std::vector<RequestedValue>& requested,
-                                   std::vector<ValueId>& made) {
-  Sharder p(g, sharded, tensor_group);
-  p.run();
+                                   const AddShardCollective& add, std::vector<ValueId>& made) {
+  const Graph* from = &g;
+  std::unique_ptr<Graph> current;
+  std::map<ValueId, Placements> placements = sharded;
+  std::vector<PendingCollective> collectives;
   made.clear();
-  for (const RequestedValue& w : requested) made.push_back(w.value ? p.requested(w) : 0);
-  return p.take();
+  for (const RequestedValue& r : requested) made.push_back(r.value);
+  for (size_t a = 0; a < mesh.size(); ++a) {
+    std::map<ValueId, Placement> along;
+    for (const auto& [v, p] : placements) along[v] = p.at(a);
+    std::vector<char> needed(from->n_values(), 0);
+    for (ValueId v : made) needed[v] = 1;
+    Sharder sharder(*from, mesh[a], a, along, std::move(needed), collectives);
+    sharder.run();
+    for (size_t i = 0; i < made.size(); ++i)
+      if (made[i]) made[i] = sharder.requested(made[i], requested[i].placements.at(a));
+    std::map<ValueId, Placements> next;
+    for (const auto& [v, p] : placements) next[sharder.persistent(v)] = p;
+    placements = std::move(next);
+    current = sharder.take();
+    drop_unread(*current, made);
+    from = current.get();
+  }
+  if (!current) return std::make_unique<Graph>(g);
+  register_collectives(*current, collectives, add);
+  return current;
 }
 
 }  // namespace plait::program

@@ -13,10 +13,22 @@ inline constexpr plait_option kRandomAttrs[] = {
     int_attr("stream", "0", "who draws"),
 };
 
+// Of a part of the numbers: those that the whole has there.
+inline constexpr plait_option kRandomPart[] = {
+    int_attr("axis", "0", "of a part: the axis that it is a range of"),
+    int_attr("first", "0", "of a part: where it begins on that axis"),
+    int_attr("total", "0", "of a part: indices of the whole on that axis; 0: this is the whole"),
+};
+
 struct Random {
   bool normal = false;
   bool by_sample = false;  // the counter is (step, first sample), else (step)
   int64_t samples = 1, per_sample = 0;
+  int64_t first_sample = 0;  // added to the counter's
+  // A sample's elements are runs of the whole sample's: run r begins there at first + r * stride.
+  int64_t runs = 1, run = 0, stride = 0, first = 0;
+  // The number of element e within its whole sample.
+  int64_t element(int64_t e) const { return e / run * stride + first + e % run; }
   uint64_t seed = 0;
   int64_t stream = 0;
   std::vector<int64_t> out;  // dims of the output

@@ -69,9 +69,11 @@ class Generator {
     if (grid_.pipeline == 1) schedule_ = "1f1b";
     if (schedule_ == "interleaved") passes_ = grid_.pipeline * draw_.in(1, 2);
     micro_ = draw_.in(1, 3);
+    // Rows that the tensor ranks divide; else partial sums are replicated as without it.
+    sequence_ = grid_.tensor > 1 && draw_.one_of(2);
+    if (sequence_ && !draw_.one_of(4)) micro_ = grid_.tensor * draw_.in(1, 2);
+    while (grid_.data * passes_ * micro_ < 8) micro_ *= 2;
     global_ = grid_.data * passes_ * micro_;
-    while (global_ < 8)
-      global_ += grid_.data * passes_ * micro_, micro_ = global_ / grid_.data / passes_;
   }
 
   std::string head() {
@@ -350,6 +352,7 @@ class Generator {
     set("topology.pipeline", std::to_string(grid_.pipeline));
     set("topology.data", std::to_string(grid_.data));
     set("topology.tensor", std::to_string(grid_.tensor));
+    if (sequence_) set("topology.sequence", "true");
     if (grid_.data > 1) set("topology.zero", std::to_string(draw_.in(0, 3)));
     if (grid_.pipeline > 1) {
       set("topology.schedule", schedule_);
@@ -368,6 +371,7 @@ class Generator {
   RandomExperiment result_;
   Grid grid_;
   int passes_ = 1, micro_ = 1, global_ = 8, chunks_ = 1, width_ = 0, classes_ = 2, n_layers_ = 0;
+  bool sequence_ = false;
   std::string schedule_, layers_;
   Task task_ = Task::kLabels;
 };

@@ -7,6 +7,8 @@
 //   collective_done(y, ...) -> y     in place; further inputs were sent and must stay until then
 #include <plait/comm.h>
 
+#include <algorithm>
+
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
@@ -55,6 +57,27 @@ std::vector<plait_shape> infer_done(const InferContext& a) {
   return {a.in[0]};
 }
 
+// Along another axis of the mesh than the collective's own. What a rank contributes is cut alike on
+// all its peers, but not along the first dimension where that is dealt out or stacked.
+bool shard_start(const Graph&, const Op& op, const std::vector<Placement>& have, int64_t,
+                 Sharding& s) {
+  const int64_t kind = op.attrs.integer("kind", 0);
+  const Placement p = have.at(0);
+  if (!p.is_shard() || kind == PLAIT_COMM_SEND) return false;
+  if (p.dim == 0 && kind != PLAIT_COMM_ALL_REDUCE && kind != PLAIT_COMM_BROADCAST) return false;
+  std::fill(s.in.begin(), s.in.end(), p);
+  s.out[0] = p;
+  s.keeps_zeros = true;
+  return true;
+}
+bool shard_done(const Graph&, const Op&, const std::vector<Placement>& have, int64_t, Sharding& s) {
+  s.in[0] = s.out[0] = have[0];
+  // What was sent lies as it did when it was.
+  if (have.size() > 1) s.in[1] = have[1];
+  s.keeps_zeros = true;
+  return true;
+}
+
 }  // namespace
 
 std::span<const OpDef> collective_ops() {
@@ -66,7 +89,8 @@ std::span<const OpDef> collective_ops() {
                                 .audience = Audience::kEngine,
                                 .infer = infer_start,
                                 .flops = no_flops,
-                                .collective = CollectiveOp::kStart},
+                                .collective = CollectiveOp::kStart,
+                                .shard = shard_start},
                                {.name = "collective_done",
                                 .help = "orders what follows behind the end of a collective",
                                 .signature = "y (..) [, sent (..)] -> y (..)",
@@ -76,7 +100,8 @@ std::span<const OpDef> collective_ops() {
                                 .audience = Audience::kEngine,
                                 .infer = infer_done,
                                 .flops = no_flops,
-                                .collective = CollectiveOp::kDone}};
+                                .collective = CollectiveOp::kDone,
+                                .shard = shard_done}};
   return kOps;
 }
 

@@ -8,6 +8,8 @@
 
 #include <plait/comm.h>
 
+#include <algorithm>
+
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/shard.hpp"
@@ -56,7 +58,7 @@ int64_t classes(const ShardContext& u) { return u.from.shape(u.op.in[0]).dims[la
 // The log-sum-exp of all classes from those of the parts, shifted by the greatest of them; the rest
 // adds up.
 bool write_sharded(ShardContext& u) {
-  if (u.have[0] != last_dim(u)) return false;
+  if (u.have[0].dim != last_dim(u)) return false;
   Graph& g = u.to;
   const ValueId label = u.input(1, kReplicated);
   const auto part =
@@ -69,17 +71,26 @@ bool write_sharded(ShardContext& u) {
   // A label below 0 is ignored.
   const ValueId counts = binary(g, "le", g.constant(0), g.as_type(label, g.shape(lse).dtype));
   u.out = {g.apply1("select", {counts, binary(g, "add", lse, rest), g.constant(0)}), lse};
-  u.out_dims = {kReplicated, kReplicated};
+  u.out_placement = {kReplicated, kReplicated};
   return true;
 }
 
 bool write_sharded_grad(ShardContext& u) {
-  if (u.have[0] != last_dim(u)) return false;
+  if (u.have[0].dim != last_dim(u)) return false;
   u.out = u.to.apply("cross_entropy_grad",
                      {u.input(0, u.have[0]), u.input(1, kReplicated), u.input(2, kReplicated),
                       u.input(3, kReplicated)},
                      attrs_of_rank(u, classes(u)));
-  u.out_dims = {u.have[0]};
+  u.out_placement = {u.have[0]};
+  return true;
+}
+
+// Along the rows; all operands have them.
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
+  if (!have[0].is_shard() || have[0].dim == static_cast<int32_t>(g.shape(op.in[0]).ndim) - 1)
+    return false;
+  std::fill(s.in.begin(), s.in.end(), have[0]);
+  std::fill(s.out.begin(), s.out.end(), have[0]);
   return true;
 }
 
@@ -108,6 +119,7 @@ std::span<const OpDef> cross_entropy_ops() {
        .differentiable_outputs = 1,
        .flops = flops_per_input<5>,
        .index_use = index_use,
+       .shard = shard,
        .write_sharded = write_sharded,
        .examples = examples},
       {.name = "cross_entropy_grad",
@@ -118,6 +130,7 @@ std::span<const OpDef> cross_entropy_ops() {
        .rewrite_attrs = kit::kCrossEntropyPart,
        .infer = infer_grad,
        .flops = flops_per_input<5>,
+       .shard = shard,
        .write_sharded = write_sharded_grad}};
   return kOps;
 }

@@ -31,35 +31,40 @@ std::optional<IndexUse> index_use(const Graph& g, const Op& op) {
   return IndexUse{1, 0, g.shape(op.in[0]).dims[0], false};
 }
 
-// Rows of a table (V, C..): its channels may be sharded, for the gradient of the rows alike.
-bool shard_gather(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t,
+// Rows of a table (V, C..): its channels may be sharded, for the gradient of the rows alike; or the
+// indices, then each rank has the rows of its own.
+bool shard_gather(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t,
                   Sharding& s) {
-  if (have[0] < 1 || have[1] >= 0) return false;
-  s.in[0] = have[0];
-  s.out[0] = have[0] - 1 + static_cast<int32_t>(g.shape(op.in[1]).ndim);
+  if (have[0].dim == 0) return false;
+  if (have[0].is_shard()) {
+    s.in[0] = have[0];
+    s.out[0] = shard_along(have[0].dim - 1 + static_cast<int32_t>(g.shape(op.in[1]).ndim));
+  } else {
+    s.in[1] = s.out[0] = have[1];
+  }
   return true;
 }
-bool shard_scatter(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t,
+bool shard_scatter(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t,
                    Sharding& s) {
-  const auto index_rank = static_cast<int32_t>(g.shape(op.in[1]).ndim);
-  if (have[0] < index_rank || have[1] >= 0) return false;
+  const auto index_ndim = static_cast<int32_t>(g.shape(op.in[1]).ndim);
+  // Sharded rows are gathered: to sum the ranks' terms of a whole table costs more.
+  if (have[0].dim < index_ndim || have[1].is_shard()) return false;
   s.in[0] = have[0];
-  s.out[0] = have[0] - index_rank + 1;
+  s.out[0] = shard_along(have[0].dim - index_ndim + 1);
   return true;
 }
 
 // Rows that lie elsewhere are zeros here; the sum has them all.
 bool write_sharded_gather(ShardContext& u) {
-  if (u.have[0] != 0) return false;
-  const ValueId rows = u.to.apply1("gather", {u.input(0, 0), u.input(1, kReplicated)},
-                                   attrs_of_rank(u, u.from.shape(u.op.in[0]).dims[0]));
-  u.out = {u.all_reduce(rows, PLAIT_COMM_SUM)};
-  u.out_dims = {kReplicated};
+  if (u.have[0] != shard_along(0)) return false;
+  u.out = {u.to.apply1("gather", {u.input(0, u.have[0]), u.input(1, kReplicated)},
+                       attrs_of_rank(u, u.from.shape(u.op.in[0]).dims[0]))};
+  u.out_placement = {partial(PLAIT_COMM_SUM)};
   return true;
 }
 
 // Rows that indices add to are made in part, not cut out.
-bool can_make_rows(const Op&, int32_t dim, bool) { return dim == 0; }
+bool can_make_rows(const PartQuery& q) { return q.dim == 0; }
 ValueId make_rows(ShardContext& u, int32_t, const plait_shape& part) {
   return u.to.apply1("scatter_add", {u.input(0, kReplicated), u.input(1, kReplicated)},
                      {attr("rows", part.dims[0]), attr("first", u.rank * part.dims[0])});

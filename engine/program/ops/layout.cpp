@@ -59,44 +59,57 @@ void vjp_concat(VjpContext& u) {
   }
 }
 
-// A part of a dimension is a part of the dimension that begins at the same place, where that is the
-// same or both can be cut evenly.
-bool shard_reshape(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t ranks,
+// The dimension of `to` whose shards are those of dimension `dim` of `from`: it begins at the same
+// place, and is the same or both can be cut evenly. -1: none.
+int32_t matching_dim(const plait_shape& from, int32_t dim, const plait_shape& to, int64_t ranks) {
+  int64_t before = 1, outer = 1;
+  for (int32_t d = 0; d < dim; ++d) before *= from.dims[d];
+  for (uint32_t d = 0; d < to.ndim; outer *= to.dims[d++]) {
+    const bool even = to.dims[d] % ranks == 0 && from.dims[dim] % ranks == 0;
+    if (outer == before && (to.dims[d] == from.dims[dim] || even)) return static_cast<int32_t>(d);
+  }
+  return -1;
+}
+
+bool shard_reshape(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t ranks,
                    Sharding& s) {
   s.keeps_zeros = true;
   const plait_shape &in = g.shape(op.in[0]), &out = g.shape(op.out[0]);
-  int64_t before = 1;
-  for (int32_t d = 0; d < have[0]; ++d) before *= in.dims[d];
-  int64_t outer = 1;
-  for (uint32_t d = 0; d < out.ndim; outer *= out.dims[d++]) {
-    const bool even = out.dims[d] % ranks == 0 && in.dims[have[0]] % ranks == 0;
-    if (outer != before || (out.dims[d] != in.dims[have[0]] && !even)) continue;
-    s.in[0] = have[0];
-    s.out[0] = static_cast<int32_t>(d);
-    return true;
-  }
-  return false;
+  const int32_t dim = matching_dim(in, have[0].dim, out, ranks);
+  if (dim < 0) return false;
+  s.in[0] = have[0];
+  s.out[0] = shard_along(dim);
+  return true;
+}
+bool can_make_reshaped(const PartQuery& q) {
+  const int32_t dim =
+      matching_dim(q.from.shape(q.op.out[0]), q.dim, q.from.shape(q.op.in[0]), q.ranks);
+  return dim >= 0 && !q.padded && q.can_make(0, dim);
+}
+ValueId make_reshaped(ShardContext& u, int32_t dim, const plait_shape& part) {
+  const int32_t own =
+      matching_dim(u.from.shape(u.op.out[0]), dim, u.from.shape(u.op.in[0]), u.ranks);
+  return reshaped(u.to, u.input(0, shard_along(own)), dims_of(part));
 }
 Attrs shape_of_part(const Op&, const plait_shape& part) { return {attr("shape", dims_of(part))}; }
 
-bool shard_transpose(const Graph&, const Op& op, const std::vector<int32_t>& have, int64_t,
+bool shard_transpose(const Graph&, const Op& op, const std::vector<Placement>& have, int64_t,
                      Sharding& s) {
   const auto& perm = op.attrs.ints("perm");
   s.keeps_zeros = true;
   s.in[0] = have[0];
-  s.out[0] = static_cast<int32_t>(std::find(perm.begin(), perm.end(), have[0]) - perm.begin());
+  s.out[0] = shard_along(
+      static_cast<int32_t>(std::find(perm.begin(), perm.end(), have[0].dim) - perm.begin()));
   return true;
 }
 
 // slice, pad, concat: along every dimension but their own.
-bool shard_off_axis(const Graph&, const Op& op, const std::vector<int32_t>& have, int64_t,
+bool shard_off_axis(const Graph&, const Op& op, const std::vector<Placement>& have, int64_t,
                     Sharding& s) {
-  int32_t dim = kReplicated;
-  for (int32_t h : have)
-    if (h >= 0 && dim < 0) dim = h;
-  if (dim < 0 || dim == op.attrs.integer("axis", 0)) return false;
-  std::fill(s.in.begin(), s.in.end(), dim);
-  s.out[0] = dim;
+  const Placement p = first_shard(have);
+  if (p.dim == op.attrs.integer("axis", 0)) return false;
+  std::fill(s.in.begin(), s.in.end(), p);
+  s.out[0] = p;
   return true;
 }
 
@@ -133,6 +146,8 @@ std::span<const OpDef> layout_ops() {
        .vjp = vjp_reshape,
        .is_view = true,
        .shard = shard_reshape,
+       .can_make_part = can_make_reshaped,
+       .make_part = make_reshaped,
        .attrs_of_part = shape_of_part,
        .examples = reshape_examples},
       {.name = "transpose",

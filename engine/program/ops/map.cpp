@@ -161,11 +161,11 @@ double flops(const Graph& g, const Op& op) {
          static_cast<double>(op.map.instrs.size());
 }
 
-// The dimension of `s` that lies under dimension `dim` of an aligned, broadcast result of rank
-// `rank`; kReplicated where s repeats there.
-int32_t under(const plait_shape& s, uint32_t rank, int32_t dim, int64_t extent) {
-  const int32_t own = dim - static_cast<int32_t>(rank - s.ndim);
-  return own >= 0 && s.dims[own] == extent ? own : kReplicated;
+// How an operand lies where the result, which it is broadcast to, is sharded along `dim`:
+// replicated where it repeats there.
+Placement under(const plait_shape& s, const plait_shape& out, int32_t dim) {
+  const int32_t own = dim - static_cast<int32_t>(out.ndim - s.ndim);
+  return own >= 0 && s.dims[own] == out.dims[dim] ? shard_along(own) : kReplicated;
 }
 
 bool keeps_zeros(const Op& op, const Sharding& s) {
@@ -185,32 +185,48 @@ bool keeps_zeros(const Op& op, const Sharding& s) {
 }
 
 // The inputs follow the largest one that is sharded.
-bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
   const plait_shape& out = g.shape(op.out[0]);
-  int32_t dim = kReplicated;
+  int32_t dim = -1;
   int64_t largest = 0;
   for (size_t i = 0; i < op.in.size(); ++i) {
     const plait_shape& in = g.shape(op.in[i]);
-    if (have[i] < 0 || elements(in) <= largest) continue;
-    const int32_t at = have[i] + static_cast<int32_t>(out.ndim - in.ndim);
-    if (out.dims[at] != in.dims[have[i]]) continue;
+    if (!have[i].is_shard() || elements(in) <= largest) continue;
+    const int32_t at = have[i].dim + static_cast<int32_t>(out.ndim - in.ndim);
+    if (out.dims[at] != in.dims[have[i].dim]) continue;
     dim = at;
     largest = elements(in);
   }
   if (dim < 0) return false;
-  for (size_t i = 0; i < op.in.size(); ++i)
-    s.in[i] = under(g.shape(op.in[i]), out.ndim, dim, out.dims[dim]);
-  s.out[0] = dim;
+  for (size_t i = 0; i < op.in.size(); ++i) s.in[i] = under(g.shape(op.in[i]), out, dim);
+  s.out[0] = shard_along(dim);
   s.keeps_zeros = keeps_zeros(op, s);
   return true;
 }
 
-// A part of a tensor of one number is made, not cut out.
-bool can_make_part(const Op& op, int32_t, bool padded) { return op.in.empty() && !padded; }
-ValueId make_part(ShardContext& u, int32_t, const plait_shape& part) {
+// A part of a tensor of one number is made, not cut out; so is what follows from such parts alone,
+// as a dropout mask from random numbers.
+bool can_make_part(const PartQuery& q) {
+  if (q.padded) return false;
+  const plait_shape& out = q.from.shape(q.op.out[0]);
+  for (size_t i = 0; i < q.op.in.size(); ++i) {
+    const Placement p = under(q.from.shape(q.op.in[i]), out, q.dim);
+    if (p.is_shard() && !q.can_make(i, p.dim)) return false;
+  }
+  return true;
+}
+ValueId make_part(ShardContext& u, int32_t dim, const plait_shape& part) {
   Op copy = u.op;
   copy.out.clear();
+  for (size_t i = 0; i < copy.in.size(); ++i)
+    copy.in[i] = u.input(i, under(u.from.shape(u.op.in[i]), u.from.shape(u.op.out[0]), dim));
   return u.to.append(std::move(copy), {part})[0];
+}
+
+// Sums of several tensors; a number in their place would be added by every rank.
+bool is_linear(const Op& op) {
+  const uint32_t code = op.map.instrs.size() == 1 ? op.map.instrs[0].op : PLAIT_MAP_CONST;
+  return code == PLAIT_MAP_ADD || code == PLAIT_MAP_SUB || code == PLAIT_MAP_NEG;
 }
 
 std::vector<OpExample> unary_examples() { return {{.inputs = {{3, 5}}}}; }
@@ -274,7 +290,8 @@ std::span<const OpDef> map_ops() {
        .is_map = true,
        .shard = shard,
        .can_make_part = can_make_part,
-       .make_part = make_part},
+       .make_part = make_part,
+       .is_linear = is_linear},
       {.name = "fill",
        .help = "a tensor of one number",
        .signature = "-> y (shape)",

@@ -51,9 +51,19 @@ double flops(const Graph& g, const Op& op) {
   return 2.0 * static_cast<double>(k) * static_cast<double>(elements(g.shape(op.out[0])));
 }
 
+// Whether a value is a parameter, perhaps cast or seen under other dims.
+bool is_parameter(const Graph& g, ValueId v) {
+  while (g.value(v).producer >= 0) {
+    const Op& op = g.ops()[static_cast<size_t>(g.value(v).producer)];
+    if (op.in.size() != 1 || !(op.def->is_view || op.def->is_map)) return false;
+    v = op.in[0];
+  }
+  return g.value(v).role == Role::kPersistent;
+}
+
 // Rows, columns and leading dimensions stay sharded; over a sharded k the products are partial
-// sums.
-bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
+// sums. A sharded parameter stays where it is, and a is converted; of two sharded activations b is.
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
   const Transposed t(op);
   s.keeps_zeros = true;
   const auto ra = static_cast<int32_t>(g.shape(op.in[0]).ndim),
@@ -61,28 +71,31 @@ bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64
              ry = static_cast<int32_t>(g.shape(op.out[0]).ndim);
   const int32_t a_rows = ra - (t.a ? 1 : 2), a_inner = ra - (t.a ? 2 : 1);
   const int32_t b_columns = rb - (t.b ? 2 : 1), b_inner = rb - (t.b ? 1 : 2);
-  if (have[1] >= 0 && have[1] == b_inner) {  // its a must come in the same parts
-    s.in[0] = a_inner;
-    s.in[1] = b_inner;
-    s.reduce[0] = PLAIT_COMM_SUM;
+  const int32_t a = have[0].dim, b = have[1].dim;  // -1: replicated
+  const bool rows = have[0].is_shard() && (a == a_rows || (a < ra - 2 && rb == 2));
+  const bool fixed = have[1].is_shard() && is_parameter(g, op.in[1]);
+  const auto by_columns = [&] {
+    s.in[1] = have[1];
+    s.out[0] = shard_along(ry - 1);
+    if (op.in.size() > 2) s.in[2] = shard_along(0);
+    return true;
+  };
+  if (b == b_inner && (fixed || !rows)) {  // its a must come in the same parts
+    s.in[0] = shard_along(a_inner);
+    s.in[1] = have[1];
+    s.out[0] = partial(PLAIT_COMM_SUM);
     return true;
   }
-  if (have[0] == a_rows || (have[0] >= 0 && have[0] < ra - 2 && rb == 2)) {
-    s.in[0] = s.out[0] = have[0];
-    if (have[0] == a_rows) s.out[0] = ry - 2;
+  if (b == b_columns && fixed) return by_columns();
+  if (rows) {
+    s.in[0] = have[0];
+    s.out[0] = a == a_rows ? shard_along(ry - 2) : have[0];
     return true;
   }
-  if (have[1] >= 0 && have[1] == b_columns) {
-    s.in[1] = b_columns;
-    s.out[0] = ry - 1;
-    if (op.in.size() > 2) s.in[2] = 0;
-    return true;
-  }
-  const int32_t lead = have[0] >= 0 && have[0] < ra - 2 ? have[0]
-                       : have[1] >= 0                   ? have[1]
-                                                        : kReplicated;
+  if (b == b_columns) return by_columns();
+  const int32_t lead = have[0].is_shard() && a < ra - 2 ? a : b;
   if (lead >= 0 && rb > 2 && lead < rb - 2) {
-    s.in[0] = s.in[1] = s.out[0] = lead;
+    s.in[0] = s.in[1] = s.out[0] = shard_along(lead);
     return true;
   }
   return false;  // a alone is sharded along k: to gather it costs less than to sum y

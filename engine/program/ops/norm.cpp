@@ -1,6 +1,10 @@
 // Normalisation over the last axis. R.. rows, C channels; statistics per row in f32, of f64 in f64.
 #include "kit/ops/norm.hpp"
 
+#include <plait/comm.h>
+
+#include <algorithm>
+
 #include "engine/program/op_def.hpp"
 
 namespace plait::program {
@@ -36,6 +40,19 @@ void vjp_rms(VjpContext& u) {
       u.g.apply("rms_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]}, u.op.attrs);
 }
 
+// Rows are independent: along every dimension but the last. Input 1, the gain, and the bias of the
+// forward pass are of channels. In the backward pass each rank has terms of their gradients.
+template <bool grad>
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
+  const Placement p = first_shard(have);
+  if (p.dim == static_cast<int32_t>(g.shape(op.in[0]).ndim) - 1) return false;
+  s.in[0] = p;
+  if (grad) std::fill(s.in.begin() + 2, s.in.end(), p);
+  std::fill(s.out.begin(), s.out.end(), grad ? partial(PLAIT_COMM_SUM) : p);
+  s.out[0] = p;
+  return true;
+}
+
 std::vector<OpExample> layer_examples() {
   return {{.inputs = {{3, 5}, {5}, {5}}, .attrs = {attr("eps", 1e-5)}}};
 }
@@ -56,6 +73,7 @@ std::span<const OpDef> norm_ops() {
        .vjp = vjp_layer,
        .differentiable_outputs = 1,
        .flops = flops_per_input<8>,
+       .shard = shard<false>,
        .examples = layer_examples},
       {.name = "layer_norm_grad",
        .help = "gradients of layer_norm",
@@ -64,7 +82,8 @@ std::span<const OpDef> norm_ops() {
        .dtypes = "floats; statistics f32",
        .attrs = kit::kNormAttrs,
        .infer = infer_layer_grad,
-       .flops = flops_per_input<8>},
+       .flops = flops_per_input<8>,
+       .shard = shard<true>},
       {.name = "rms_norm",
        .help = "x / sqrt(mean(x^2) + eps) of each row, times gain",
        .signature = "x (R.., C), gain (C) -> y (R.., C), rstd (R..)",
@@ -74,6 +93,7 @@ std::span<const OpDef> norm_ops() {
        .vjp = vjp_rms,
        .differentiable_outputs = 1,
        .flops = flops_per_input<8>,
+       .shard = shard<false>,
        .examples = rms_examples},
       {.name = "rms_norm_grad",
        .help = "gradients of rms_norm",
@@ -81,7 +101,8 @@ std::span<const OpDef> norm_ops() {
        .dtypes = "floats; statistics f32",
        .attrs = kit::kNormAttrs,
        .infer = infer_rms_grad,
-       .flops = flops_per_input<8>}};
+       .flops = flops_per_input<8>,
+       .shard = shard<true>}};
   return kOps;
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/shard.hpp"
 
 namespace plait::program {
 namespace {
@@ -20,6 +21,17 @@ std::vector<plait_shape> infer_like(const InferContext& c) {
   return {make_shape(c.float_type, dims_of(c.in[0]))};
 }
 
+// A range of any axis.
+bool can_make_part(const PartQuery& q) { return !q.padded; }
+ValueId make_part(ShardContext& u, int32_t dim, const plait_shape& part) {
+  Attrs attrs = u.op.attrs;
+  attrs.set(attr("shape", dims_of(part)));
+  attrs.set(attr("axis", static_cast<int64_t>(dim)));
+  attrs.set(attr("first", u.rank * part.dims[dim]));
+  attrs.set(attr("total", u.from.shape(u.op.out[0]).dims[dim]));
+  return u.to.apply1("random", {u.input(0, kReplicated)}, std::move(attrs));
+}
+
 }  // namespace
 
 std::span<const OpDef> random_ops() {
@@ -29,9 +41,12 @@ std::span<const OpDef> random_ops() {
        .signature = "counter (2) -> y (shape)",
        .dtypes = "counter i64, y f32",
        .attrs = kit::kRandomAttrs,
+       .rewrite_attrs = kit::kRandomPart,
        .audience = Audience::kEngine,
        .infer = infer,
-       .flops = no_flops},
+       .flops = no_flops,
+       .can_make_part = can_make_part,
+       .make_part = make_part},
       {.name = "random_uniform",
        .help = "numbers in [0, 1), new in each step; layers only",
        .signature = "like (..) -> y (dims of like)",

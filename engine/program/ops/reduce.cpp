@@ -45,17 +45,17 @@ bool sums_squares(const Graph& g, const Op& op) {
   return is(op, "sum_squares") && elements(g.shape(op.out[0])) == 1;
 }
 
-bool shard(const Graph&, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
+bool shard(const Graph&, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
   const auto& axes = op.attrs.ints("axes");
   s.keeps_zeros = !is(op, "max");
   s.in[0] = have[0];
-  if (std::find(axes.begin(), axes.end(), have[0]) != axes.end()) {
-    s.reduce[0] = is(op, "max") ? PLAIT_COMM_MAX : PLAIT_COMM_SUM;
+  const int32_t dim = have[0].dim;
+  if (std::find(axes.begin(), axes.end(), dim) != axes.end()) {
+    s.out[0] = partial(is(op, "max") ? PLAIT_COMM_MAX : PLAIT_COMM_SUM);
     return true;
   }
-  const auto before =
-      std::count_if(axes.begin(), axes.end(), [&](int64_t a) { return a < have[0]; });
-  s.out[0] = have[0] - (op.attrs.integer("keep", 1) ? 0 : static_cast<int32_t>(before));
+  const auto before = std::count_if(axes.begin(), axes.end(), [&](int64_t a) { return a < dim; });
+  s.out[0] = shard_along(dim - (op.attrs.integer("keep", 1) ? 0 : static_cast<int32_t>(before)));
   return true;
 }
 

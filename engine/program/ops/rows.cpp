@@ -24,13 +24,11 @@ void vjp_log_softmax(VjpContext& u) {
 }
 
 // Along every dimension but the last; all inputs are of one shape.
-bool shard(const Graph& g, const Op& op, const std::vector<int32_t>& have, int64_t, Sharding& s) {
-  int32_t dim = kReplicated;
-  for (int32_t h : have)
-    if (h >= 0 && dim < 0) dim = h;
-  if (dim == static_cast<int32_t>(g.shape(op.in[0]).ndim) - 1) return false;
-  std::fill(s.in.begin(), s.in.end(), dim);
-  std::fill(s.out.begin(), s.out.end(), dim);
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
+  const Placement p = first_shard(have);
+  if (p.dim == static_cast<int32_t>(g.shape(op.in[0]).ndim) - 1) return false;
+  std::fill(s.in.begin(), s.in.end(), p);
+  std::fill(s.out.begin(), s.out.end(), p);
   return true;
 }
 

@@ -19,10 +19,12 @@ class PlainRandom {
       : shape_(parse_random(d)), types_(operand_types(d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const Operands op(types_, operands);
-    const int64_t step = op.index(0, 0), first = shape_.by_sample ? op.index(0, 1) : 0;
+    const int64_t step = op.index(0, 0),
+                  first = shape_.by_sample ? op.index(0, 1) + shape_.first_sample : 0;
     for (int64_t s = 0; s < shape_.samples; ++s)
       for (int64_t e = 0; e < shape_.per_sample; ++e)
-        op.set(1, s * shape_.per_sample + e, number(static_cast<uint64_t>(e), step, first + s));
+        op.set(1, s * shape_.per_sample + e,
+               number(static_cast<uint64_t>(shape_.element(e)), step, first + s));
   }
 
  private:

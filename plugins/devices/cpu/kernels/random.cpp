@@ -93,6 +93,7 @@ HWY_EXPORT(philox_words);
 HWY_EXPORT(uniform_of);
 
 constexpr int64_t kBlocks = 64;  // drawn at a time: more than any vector holds, and a power of two
+constexpr int64_t kPiece = kBlocks * 4;  // elements
 constexpr double kUniformNanoseconds = 1, kNormalNanoseconds = 15;
 
 class CpuRandom {
@@ -119,37 +120,43 @@ class CpuRandom {
     auto* y = static_cast<float*>(operands[1]);
     const auto step = static_cast<uint32_t>(counter[0]);
     const int64_t pieces = pieces_of(r_);
-    in_parallel(num_threads_, r_.samples * pieces, [&](int64_t first, int64_t last) {
+    in_parallel(num_threads_, r_.samples * r_.runs * pieces, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t sample = i / pieces, at = i % pieces * kBlocks * 4;
+        const int64_t run = i / pieces, sample = run / r_.runs;
         const int64_t high =
-            r_.by_sample ? int64_t{static_cast<uint32_t>(counter[1] + sample)} : -1;
-        piece(at, std::min(kBlocks * 4, r_.per_sample - at), high, step,
-              y + sample * r_.per_sample + at);
+            r_.by_sample ? int64_t{static_cast<uint32_t>(counter[1] + r_.first_sample + sample)}
+                         : -1;
+        // Elements [begin, end) of the whole sample, piece by piece where blocks are whole.
+        const int64_t begin = r_.first + run % r_.runs * r_.stride, end = begin + r_.run;
+        const int64_t at = (begin / kPiece + i % pieces) * kPiece;
+        const int64_t from = std::max(at, begin), to = std::min(at + kPiece, end);
+        if (from < to) piece(at, from - at, to - at, high, step, y + run * r_.run + from - begin);
       }
     });
   }
 
  private:
   static int64_t pieces_of(const kit::Random& r) {
-    return (r.per_sample + kBlocks * 4 - 1) / (kBlocks * 4);
+    const bool aligned = r.first % kPiece == 0 && (r.runs == 1 || r.stride % kPiece == 0);
+    return (r.run + kPiece - 1) / kPiece + (aligned ? 0 : 1);
   }
   static int num_threads(const kit::Random& r, uint32_t threads) {
     const double work = static_cast<double>(r.samples) * static_cast<double>(r.per_sample);
     return choose_num_threads(threads, work * (r.normal ? kNormalNanoseconds : kUniformNanoseconds),
-                              r.samples * pieces_of(r));
+                              r.samples * r.runs * pieces_of(r));
   }
 
-  void piece(int64_t at, int64_t n, int64_t high, uint32_t step, float* to) const {
-    alignas(64) uint32_t words[kBlocks * 4];
-    const int64_t blocks = n > kBlocks * 2 ? kBlocks : std::max<int64_t>((n + 31) / 32 * 8, 8);
+  // Elements [at + begin, at + end) of a sample; at is a multiple of kPiece.
+  void piece(int64_t at, int64_t begin, int64_t end, int64_t high, uint32_t step, float* to) const {
+    alignas(64) uint32_t words[kPiece];
+    const int64_t blocks = end > kPiece / 2 ? kBlocks : std::max<int64_t>((end + 31) / 32 * 8, 8);
     words_(static_cast<uint64_t>(at) / 4, high, step, support::stream_word(r_.stream),
            static_cast<uint32_t>(r_.seed), static_cast<uint32_t>(r_.seed >> 32), blocks, words);
-    if (!r_.normal) return uniform_(words, to, n);
-    for (int64_t i = 0; i < n; i += 2) {
+    if (!r_.normal) return uniform_(words + begin, to, end - begin);
+    for (int64_t i = begin / 2 * 2; i < end; i += 2) {
       const auto pair = support::to_normal(words[i], words[i + 1]);
-      to[i] = static_cast<float>(pair[0]);
-      if (i + 1 < n) to[i + 1] = static_cast<float>(pair[1]);
+      if (i >= begin) to[i - begin] = static_cast<float>(pair[0]);
+      if (i + 1 < end) to[i + 1 - begin] = static_cast<float>(pair[1]);
     }
   }
 
