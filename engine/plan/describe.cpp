@@ -154,7 +154,8 @@ std::string describe(const Plan& plan) {
   w.field("accumulation", plan.accumulation);
   w.key("topology").object().field("ranks", plan.grid.ranks()).field("rank", plan.rank);
   w.field("pipeline", plan.grid.pipeline()).field("data", plan.grid.data());
-  w.field("tensor", plan.grid.tensor()).field("zero", plan.experiment.topology.zero).end_object();
+  w.field("tensor", plan.grid.tensor()).field("zero", plan.experiment.topology.zero);
+  w.field("sequence", plan.experiment.topology.sequence).end_object();
   describe_pipeline(w, plan);
   w.key("parameters").array();
   for (const Parameter& p : plan.parameters) {

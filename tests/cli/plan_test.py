@@ -64,6 +64,29 @@ class Plan(Case):
                 wanted = f"{e['kind']} {e['axis']} {size} ".split(), f"{e['name']}, {end}".split()
                 self.assertTrue(any(row[:4] == wanted[0] and row[-len(wanted[1]):] == wanted[1] for row in rows), wanted)
 
+    def test_sequence(self):
+        """Sequence parallelism: residual sums and norms on 1/T of the rows, reduce-scatter and all-gather in place of all-reduce."""
+        block = """{type = "layer_norm", as = ["n"]}, {type = "linear", out = 64, parallel = "column"}, {type = "gelu"},
+                   {type = "linear", out = 256, parallel = "row"}, {type = "dropout", p = 0.1, as = ["d"]}, {type = "add", from = ["n", "d"]}, """
+        blocks = "".join(block.replace('"n"', f'"n{i}"').replace('"d"', f'"d{i}"') for i in range(6))
+        self.write("s.toml", re.sub(r"layers = .*", f'layers = [{{type = "linear", out = 256, parallel = "row"}}, {blocks}'
+                                    '{type = "linear", out = 3}]', TINY, count=1))
+
+        def planned(*words):
+            plan = self.expect(0, "plan", "s.toml", "topology.tensor=4", "batch.global=1024", *words, "--json").records[0]
+            step = next(p for p in plan["programs"] if p["name"] == "forward_backward")
+            sent = [k["collective"] for k in step["kernels"] if k["op"] == "collective_start"]
+            return plan, {kind: [c["bytes"] for c in sent if c["kind"] == kind] for kind in ("all_reduce", "reduce_scatter", "all_gather")}
+        rows = 1024 * 256 * 4
+        plan, sent = planned()
+        self.assertFalse(plan["topology"]["sequence"])
+        self.assertEqual(sent["all_reduce"].count(rows), 13)  # seven row products, and six column products going back
+        sharded, sent = planned("topology.sequence=true")
+        self.assertTrue(sharded["topology"]["sequence"])
+        self.assertEqual(sent["all_reduce"].count(rows), 0)
+        self.assertEqual(sent["reduce_scatter"].count(rows // 4), 13)
+        self.assertLess(sharded["memory"]["transient"], plan["memory"]["transient"] * 0.55)
+
     def test_launches(self):
         """Which programs a step runs, in order, for which micro-batch, on which of the slots."""
         launches = self.plan("batch.accumulation=3", "batch.global=12")["launches"]

@@ -22,6 +22,15 @@ Case random(const char* kind, uint32_t type, std::vector<int64_t> dims, std::vec
           normal ? 1e-6 : 0.0};
 }
 
+// The range [first, first + dims[axis]) of an axis with `total` indices.
+Case part(const char* kind, std::vector<int64_t> dims, int64_t axis, int64_t first, int64_t total) {
+  Case c = random(kind, PLAIT_F32, std::move(dims), {5, 6}, 42, 1);
+  c.name += " part";
+  for (Attr a : {number("axis", axis), number("first", first), number("total", total)})
+    c.attrs.push_back(a);
+  return c;
+}
+
 }  // namespace
 
 void add_random_cases(std::vector<Case>& out) {
@@ -32,6 +41,10 @@ void add_random_cases(std::vector<Case>& out) {
     out.push_back(random(kind, PLAIT_F32, {6, 300}, {5e9, 1000}, 1LL << 40, -5));
     out.push_back(random(kind, PLAIT_F32, {300, 400}, {1, 2}, 3, 4));
     out.push_back(random(kind, PLAIT_F32, {}, {1, 2}, 3, 4));
+    out.push_back(part(kind, {3, 5}, 0, 4, 9));
+    out.push_back(part(kind, {3, 5}, 1, 3, 8));
+    out.push_back(part(kind, {2, 3, 300}, 1, 2, 6));
+    out.push_back(part(kind, {2, 3, 257}, 2, 129, 600));
     Case half = random(kind, PLAIT_BF16, {33}, {1}, 3, 4);
     half.tolerance = 4e-6;
     out.push_back(half);

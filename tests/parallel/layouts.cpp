@@ -13,6 +13,7 @@ std::vector<std::string> Layout::overrides() const {
           "topology.schedule=" + schedule,
           "topology.virtual_stages=" + std::to_string(chunks),
           "topology.recompute=" + recompute,
+          std::string("topology.sequence=") + (sequence ? "true" : "false"),
           "batch.micro=" + std::to_string(micro),
           "batch.eval=8",
           "topology.bucket_mib=0.001"};
@@ -37,6 +38,7 @@ std::vector<Layout> layouts_of(int pipeline, int data, int tensor, int& n) {
       if (pipeline == 1 && layout.schedule != "1f1b") break;
       const int passes = 1 << (n + n / 4) % 4;
       layout.micro = std::max(1, kGlobalBatch / data / passes);
+      layout.sequence = tensor > 1 && n % 2 == 0;
       ++n;
       all.push_back(std::move(layout));
     }

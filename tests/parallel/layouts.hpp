@@ -17,6 +17,7 @@ struct Layout {
   std::string schedule = "1f1b";
   int chunks = 1, micro = 4;
   std::string recompute = "none";
+  bool sequence = false;
 
   uint32_t ranks() const { return static_cast<uint32_t>(pipeline * data * tensor); }
   // Buckets so small that even these models have several.

@@ -75,8 +75,10 @@ TEST_SUITE("layouts") {
       for (const std::vector<std::string>& layout :
            {std::vector<std::string>{"topology.tensor=2"},
             {"topology.tensor=4"},
+            {"topology.tensor=2", "topology.sequence=true"},
             {"topology.tensor=2", "topology.data=2", "topology.zero=3"},
             {"topology.tensor=4", "topology.data=2", "topology.zero=2"},
+            {"topology.tensor=4", "topology.data=2", "topology.zero=1", "topology.sequence=true"},
             {"topology.tensor=2", "topology.pipeline=2", "batch.micro=4", "batch.eval=16"}}) {
         CAPTURE(vocabulary);
         CAPTURE(layout[0]);
@@ -84,7 +86,8 @@ TEST_SUITE("layouts") {
         job_spec.overrides = layout;
         uint32_t ranks = 1;
         for (const std::string& word : layout)
-          if (word.find("topology.zero") != 0 && word.find("topology.") == 0)
+          if (std::isdigit(word.back()) && word.find("topology.zero") != 0 &&
+              word.find("topology.") == 0)
             ranks *= static_cast<uint32_t>(word.back() - '0');
         check_same(run(job_spec, ranks, train(50)), expected);
       }
