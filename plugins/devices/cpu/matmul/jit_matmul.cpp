@@ -19,10 +19,10 @@ namespace {
 // The spec for (kind of panel, block of k) is at [kind * blocks + block].
 std::vector<KernelSpec> all_specs(const JitPlan& plan) {
   const size_t blocks = plan.k_blocks.size();
-  std::vector<KernelSpec> specs(static_cast<size_t>(plan.kinds) * blocks);
-  for (const Panel& panel : plan.panels) {
+  std::vector<KernelSpec> specs;
+  for (const PanelKind& kind : plan.kinds) {
     for (size_t block = 0; block < blocks; ++block) {
-      specs[static_cast<size_t>(panel.kind) * blocks + block] = kernel_spec(plan, panel, block);
+      specs.push_back(kernel_spec(plan, kind.first, block));
     }
   }
   return specs;
@@ -82,24 +82,22 @@ class JitMatmul final : public MatmulKernel {
            static_cast<size_t>(plan_.threads) * (plan_.pack_floats + plan_.scratch_floats);
   }
 
-  int64_t tasks() const {
-    return plan_.desc.batch * static_cast<int64_t>(plan_.panels.size()) * plan_.row_splits;
-  }
+  int64_t tasks() const { return plan_.desc.batch * plan_.n_panels() * plan_.row_splits; }
 
   void run_tasks(const MatmulArgs& args, int64_t first, int64_t last, size_t thread) const {
     float* pack = static_cast<float*>(args.workspace);
     if (pack != nullptr) pack += thread * (plan_.pack_floats + plan_.scratch_floats);
-    const int64_t panels = static_cast<int64_t>(plan_.panels.size());
+    const int64_t panels = plan_.n_panels();
     for (int64_t task = first; task < last; ++task) {
       const int64_t split = task % plan_.row_splits;
-      const Panel& panel = plan_.panels[static_cast<size_t>(task / plan_.row_splits % panels)];
+      const Panel panel = plan_.panel(task / plan_.row_splits % panels);
       const int64_t item = task / plan_.row_splits / panels;
       run_panel(args, item, panel, part_of(panel, split), pack);
     }
   }
 
   PanelPart part_of(const Panel& panel, int64_t split) const {
-    const int64_t all = panel.tiles_hi + panel.tiles_lo;
+    const int64_t all = panel.tiles();
     const int64_t first = all * split / plan_.row_splits;
     const int64_t last = all * (split + 1) / plan_.row_splits;
     const auto row_of = [&panel](int64_t tile) {

@@ -91,20 +91,23 @@ double choose_panels(JitPlan& plan) {
     panel.first_lane = first;
     panel.lanes = std::min<int64_t>(int64_t{vecs} * lanes, plan.lanes - first);
     cut_rows(panel, plan);
-    if (!plan.panels.empty()) panel.first_tile = plan.all_tiles();
-    const bool same = !plan.panels.empty() && plan.panels.back().vecs == vecs &&
-                      plan.panels.back().lanes == panel.lanes;
-    panel.kind = same ? plan.kinds - 1 : plan.kinds++;
-    plan.panels.push_back(panel);
     first += panel.lanes;
+    if (!plan.kinds.empty() && plan.kinds.back().first.vecs == vecs &&
+        plan.kinds.back().first.lanes == panel.lanes) {
+      ++plan.kinds.back().count;
+      continue;
+    }
+    if (!plan.kinds.empty()) panel.first_tile = plan.all_tiles();
+    panel.kind = static_cast<int>(plan.kinds.size());
+    plan.kinds.push_back({panel, 1});
   }
   return best[vectors];
 }
 
 void cut_k(JitPlan& plan) {
   int64_t limit = plan.k;
-  for (const Panel& panel : plan.panels) {
-    limit = std::min(limit, k_limit(plan.isa, panel.vecs, 0));
+  for (const PanelKind& kind : plan.kinds) {
+    limit = std::min(limit, k_limit(plan.isa, kind.first.vecs, 0));
   }
   const int64_t blocks = ceil_div(plan.k, std::max<int64_t>(limit, 64));
   const int64_t size = static_cast<int64_t>(round_up(ceil_div(plan.k, blocks), 16));
@@ -116,14 +119,14 @@ void cut_k(JitPlan& plan) {
 // Splits the work between threads: by whole panels and products of the batch, or by rows of each
 // panel.
 void split_over_threads(JitPlan& plan, double product_cycles, double per_panel_extra) {
-  const int64_t units = plan.desc.batch * static_cast<int64_t>(plan.panels.size());
+  const int64_t units = plan.desc.batch * plan.n_panels();
   const double all = (product_cycles + per_panel_extra) * static_cast<double>(plan.desc.batch);
   plan.cycles = plan.cycles_alone = all;
   for (int threads = 2; threads <= plan.desc.threads; ++threads) {
     const double by_unit =
         all * static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
     int64_t tiles = std::numeric_limits<int64_t>::max();
-    for (const Panel& panel : plan.panels) tiles = std::min(tiles, panel.tiles_hi + panel.tiles_lo);
+    for (const PanelKind& kind : plan.kinds) tiles = std::min(tiles, kind.first.tiles());
     const double share_of_rows =
         static_cast<double>(ceil_div(tiles, threads)) / static_cast<double>(tiles);
     const double by_rows =
@@ -167,7 +170,7 @@ JitPlan plan_one(const MatmulDesc& desc, Isa isa, bool transposed, bool copy) {
   split_over_threads(plan, product_cycles, extra);
 
   int64_t widest = 0;
-  for (const Panel& panel : plan.panels) widest = std::max<int64_t>(widest, panel.vecs);
+  for (const PanelKind& kind : plan.kinds) widest = std::max<int64_t>(widest, kind.first.vecs);
   const int64_t line_floats = 16;
   if (plan.packing != Packing::none) {
     plan.pack_floats = round_up(plan.k_blocks.front().size * widest * lanes, line_floats);

@@ -61,6 +61,13 @@ struct Panel {
   int64_t tiles_lo = 0;
   int64_t first_tile = 0;  // total number of tiles of the panels before it
   int kind = 0;            // panels of one kind share their generated functions
+  int64_t tiles() const { return tiles_hi + tiles_lo; }
+};
+
+// Panels of one kind lie side by side.
+struct PanelKind {
+  Panel first;
+  int64_t count = 0;
 };
 
 struct KBlock {
@@ -82,8 +89,7 @@ struct JitPlan {
   int64_t p_k = 0;
   int64_t q_k = 0;
   int64_t q_lane = 0;
-  std::vector<Panel> panels;
-  int kinds = 0;
+  std::vector<PanelKind> kinds;  // a few, however wide the product is
   std::vector<KBlock> k_blocks;
 
   int threads = 1;
@@ -94,8 +100,21 @@ struct JitPlan {
   double cycles_alone = 0;    // estimate on one thread, for comparing plans
   double cycles = 0;          // the same on `threads`
 
+  int64_t n_panels() const {
+    int64_t n = 0;
+    for (const PanelKind& kind : kinds) n += kind.count;
+    return n;
+  }
+  Panel panel(int64_t index) const {
+    auto kind = kinds.begin();
+    for (; index >= kind->count; ++kind) index -= kind->count;
+    Panel panel = kind->first;
+    panel.first_lane += index * panel.lanes;
+    panel.first_tile += index * panel.tiles();
+    return panel;
+  }
   int64_t all_tiles() const {
-    return panels.back().first_tile + panels.back().tiles_hi + panels.back().tiles_lo;
+    return kinds.back().first.first_tile + kinds.back().count * kinds.back().first.tiles();
   }
   size_t workspace_bytes() const {
     return (static_cast<size_t>(threads) * (pack_floats + scratch_floats) + squares_floats) *
