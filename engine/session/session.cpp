@@ -61,22 +61,25 @@ Session::~Session() {
 
 void Session::initialize_parameters() {
   std::vector<char> values;
-  // In pieces: a whole tensor beside the arena would show in the process's memory for good. Those
-  // of a device with memory of its own fill what is copied at once.
-  const bool own_memory = !host_visible();
+  executor_.sync();
   const auto seed = static_cast<uint64_t>(plan_->experiment.run.seed);
   for (const plan::Parameter& p : plan_->parameters)
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(*plan_, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        const uint64_t bytes = own_memory ? runtime::Transfers::kPiece : 1 << 20;
-        const auto piece = static_cast<int64_t>(bytes / program::dtype_bytes(held.dtype));
+        const auto fill = [&](int64_t at, int64_t count, void* out) {
+          initialize(p, seed, global + at, count, held.dtype, out, plan_->threads);
+        };
+        if (host_visible())
+          return fill(0, n, executor_.address(plan::offset_by(held.at, first, held.dtype)));
+        // In pieces that are copied at once.
+        const auto piece =
+            static_cast<int64_t>(runtime::Transfers::kPiece / program::dtype_bytes(held.dtype));
         for (int64_t at = 0; at < n; at += piece) {
           const int64_t count = std::min(piece, n - at);
           values.resize(program::bytes_of(count, held.dtype));
-          initialize(p, seed, global + at, count, held.dtype, values.data(), plan_->threads);
+          fill(at, count, values.data());
           executor_.write(plan::offset_by(held.at, first + at, held.dtype), values.data(),
                           values.size());
-          if (!own_memory) executor_.sync();
         }
       });
   for (const plan::Parameter& p : plan_->parameters) {

@@ -29,6 +29,7 @@ FIGURES = {
     "saving": measure_saving.saving,
     "planning": measure_planning.planning,
     "transient": measure_planning.transient,
+    "initial": measure_planning.initial,
 }
 BUSY = 0.5
 

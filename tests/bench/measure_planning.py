@@ -11,6 +11,8 @@ TRANSIENT = 66  # MB, of BLOCKS
 BLOCKS = 40
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 BATCH, WIDTH = 1024, 128
+INITIAL = 0.5  # seconds
+ROWS, CHANNELS = 31000, 4000  # of an embedding: 124 million values
 
 
 def blocks(n, activation, topology=""):
@@ -63,3 +65,33 @@ def transient(bench):
         (run,) = planned(bench, blocks(BLOCKS, activation), 1, 1)
         bench.details[f"transient memory with {activation}"] = run
         bench.at_most(f"transient memory of {BLOCKS} blocks with {activation}", run["transient"] / 1e6, "MB", TRANSIENT)
+
+
+def initial(bench):
+    """Everything that opening does is in it: memory that is touched for the first time, data, kernels."""
+    text = f"""[run]
+seed = 1
+[batch]
+global = 4
+[data.train]
+type = "npy"
+input = "ids.npy"
+target = "ids.npy"
+[model]
+layers = [{{type = "embedding", vocabulary = {ROWS}, width = {CHANNELS}}}, {{type = "linear", out = 2}}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+learning_rate = 0.001
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        head = "{'descr': '|u1', 'fortran_order': False, 'shape': (8,), }".ljust(117)
+        (pathlib.Path(folder) / "ids.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(head + " ").to_bytes(2, "little") + head.encode()
+                                                        + b"\n" + bytes([0, 1] * 4))
+        path = pathlib.Path(folder) / "experiment.toml"
+        path.write_text(text)
+        runs = [bench.once([bench.program("initial"), path])[0] for _ in range(3 if bench.quick else 5)]
+    bench.details["124 million normal initial values"] = runs
+    cpu = statistics.median(run["cpu_s"] for run in runs)
+    bench.at_most("124 million normal initial values", statistics.median(run["wall_s"] for run in runs), "s", INITIAL, "CPU time", cpu)
