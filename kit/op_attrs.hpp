@@ -11,44 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "kit/option_decl.hpp"
 #include "kit/shape.hpp"
 
 namespace plait::kit {
 
 using AttrDecls = std::span<const plait_option>;
-
-constexpr plait_option attr_decl(uint32_t type, const char* name, const char* initial,
-                                 const char* help, const char* choices = nullptr) {
-  return {sizeof(plait_option), name, type, 0, initial, 0, 0, choices, nullptr, help};
-}
-constexpr plait_option bool_attr(const char* name, const char* initial, const char* help) {
-  return attr_decl(PLAIT_OPT_BOOL, name, initial, help);
-}
-constexpr plait_option int_attr(const char* name, const char* initial, const char* help) {
-  return attr_decl(PLAIT_OPT_INT, name, initial, help);
-}
-constexpr plait_option real_attr(const char* name, const char* initial, const char* help) {
-  return attr_decl(PLAIT_OPT_REAL, name, initial, help);
-}
-constexpr plait_option ints_attr(const char* name, const char* initial, const char* help) {
-  return attr_decl(PLAIT_OPT_INTS, name, initial, help);
-}
-constexpr plait_option text_attr(const char* name, const char* initial, const char* choices,
-                                 const char* help) {
-  return attr_decl(PLAIT_OPT_TEXT, name, initial, help, choices);
-}
-// At least `min`.
-constexpr plait_option at_least(plait_option decl, double min) {
-  decl.min = min;
-  decl.flags |= PLAIT_OPT_HAS_MIN;
-  return decl;
-}
-// Below `max`.
-constexpr plait_option below(plait_option decl, double max) {
-  decl.max = max;
-  decl.flags |= PLAIT_OPT_HAS_MAX | PLAIT_OPT_MAX_EXCLUSIVE;
-  return decl;
-}
 
 // One value, of the type that a declaration names.
 struct AttrValue {

@@ -3,29 +3,20 @@
 #include <dirent.h>
 #include <sched.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "kit/thread.hpp"
 
 namespace plait {
 
 std::thread start_thread(std::function<void()> work) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    std::thread thread(std::move(work));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
+    return kit::start_thread(std::move(work));
   } catch (const std::system_error& e) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     fail_io("[base] cannot start a thread", e.code().value());
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
   }
 }
 

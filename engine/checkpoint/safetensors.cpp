@@ -7,7 +7,6 @@
 #include "engine/base/checked.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/checkpoint/dtypes.hpp"
 
 namespace plait::checkpoint {
 

@@ -16,19 +16,21 @@
 
 #include "engine/base/files.hpp"
 #include "engine/base/hash.hpp"
+#include "kit/safetensors.hpp"
 
 namespace plait::checkpoint {
 
 // Limits of the reader; a larger value is PLAIT_ERR_DATA.
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr size_t kMaxTensors = 1'000'000;
-constexpr size_t kMaxNameBytes = 4096;
-constexpr size_t kMaxFileRank = 16;
+using kit::kMaxFileRank;
+using kit::kMaxHeaderBytes;
+using kit::kMaxNameBytes;
+using kit::kMaxTensors;
 
 // The format's name of an element type ("F32", "BF16"); "" for an unknown id.
 const char* dtype_name(uint32_t dtype);
 uint32_t dtype_from_name(std::string_view name);  // 0 when Plait has no such type
 uint64_t dtype_bytes(uint32_t dtype);             // of one element; 0 for an unknown id
+int dtype_order(uint32_t dtype);  // the reference writer's rank; -1 for an unknown id
 
 struct TensorEntry {
   std::string name;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/philox.hpp"
+#include "kit/philox.hpp"
 
 namespace plait::data {
 
@@ -39,7 +39,7 @@ SampleOrder::SampleOrder(uint64_t seed, int64_t epoch, int64_t n, bool shuffle)
   // programs.
   constexpr uint64_t kPurpose = 0x6F72646572000000u;  // "order"
   for (size_t i = 0; i < kRounds; i += 2) {
-    const auto words = philox(static_cast<uint64_t>(epoch), kPurpose + i, seed);
+    const auto words = kit::philox(static_cast<uint64_t>(epoch), kPurpose + i, seed);
     keys_[i] = words[0] | uint64_t{words[1]} << 32;
     keys_[i + 1] = words[2] | uint64_t{words[3]} << 32;
   }

@@ -12,7 +12,7 @@
 namespace plait::runtime {
 namespace {
 
-class HierarchicalCall : private SerialWorker::Task {
+class HierarchicalCall : private kit::SerialWorker::Task {
  public:
   HierarchicalCall(HierarchicalGroup& group, const plait_comm_desc& desc)
       : group_(group),
@@ -47,7 +47,7 @@ class HierarchicalCall : private SerialWorker::Task {
   }
 
  private:
-  void run() noexcept override {
+  void run(uint64_t) noexcept override {
     try {
       abort_on_error([&] {
         for (const HierarchicalStep& step : steps_.all()) {

@@ -11,7 +11,7 @@
 
 #include "engine/runtime/hierarchical.hpp"
 #include "engine/runtime/hierarchical_steps.hpp"
-#include "engine/runtime/serial_worker.hpp"
+#include "kit/serial_worker.hpp"
 
 namespace plait::runtime {
 
@@ -51,7 +51,7 @@ class HierarchicalGroup {
   const std::string& head() const { return head_; }  // "[NAME] group 'data[0]'"
   const std::string& name(uint32_t member) const { return names_.at(member); }
   const CommSubgroups& subgroups() const { return subgroups_; }
-  SerialWorker& worker() { return *worker_; }
+  kit::SerialWorker& worker() { return *worker_; }
 
  private:
   // Connects some of the members. `where` ends the subgroup's name: " on HOST"; `extra`: additional
@@ -69,7 +69,7 @@ class HierarchicalGroup {
   mutable std::mutex mutex_;
   std::string failure_;
   std::atomic<bool> failed_{false};
-  std::optional<SerialWorker> worker_;
+  std::optional<kit::SerialWorker> worker_;
 };
 
 }  // namespace plait::runtime

@@ -8,10 +8,10 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
-#include "engine/base/philox.hpp"
 #include "engine/base/thread.hpp"
 #include "engine/program/elements.hpp"
 #include "engine/session/normal.hpp"
+#include "kit/philox.hpp"
 
 namespace plait::session {
 namespace {
@@ -38,7 +38,7 @@ void fill_uniform(const Range& r) {
   std::array<uint32_t, 4> words{};
   for (int64_t i = 0; i < r.n; ++i) {
     const uint64_t e = r.first + static_cast<uint64_t>(i);
-    if (i == 0 || e % 4 == 0) words = philox(e / 4, r.stream, r.seed);
+    if (i == 0 || e % 4 == 0) words = kit::philox(e / 4, r.stream, r.seed);
     r.store(i, r.p.init_a + (r.p.init_b - r.p.init_a) * uniform(words[e % 4]));
   }
 }

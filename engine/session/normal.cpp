@@ -5,12 +5,12 @@
 #include <numbers>
 #include <vector>
 
-#include "engine/base/philox.hpp"
+#include "kit/philox.hpp"
 
 namespace plait::session {
 
 double normal(uint64_t e, uint64_t stream, uint64_t seed) {
-  const auto words = philox(e / 4, stream, seed);
+  const auto words = kit::philox(e / 4, stream, seed);
   const size_t pair = e % 4 / 2 * 2;
   const double r = std::sqrt(-2 * std::log(((words[pair] >> 8) + 1) * 0x1p-24));
   const double angle = 2 * std::numbers::pi * ((words[pair + 1] >> 8) * 0x1p-24);
@@ -35,16 +35,17 @@ PLAIT_INLINE void philox_words(uint64_t block, uint64_t stream, uint64_t seed,
     w[3][i] = static_cast<uint32_t>(stream >> 32);
   }
   auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kit::kPhiloxRounds; ++round) {
     for (int i = 0; i < kN; ++i) {
-      const uint64_t a = uint64_t{0xD2511F53u} * w[0][i], b = uint64_t{0xCD9E8D57u} * w[2][i];
+      const uint64_t a = uint64_t{kit::kPhiloxMul0} * w[0][i],
+                     b = uint64_t{kit::kPhiloxMul1} * w[2][i];
       w[0][i] = static_cast<uint32_t>(b >> 32) ^ w[1][i] ^ key0;
       w[1][i] = static_cast<uint32_t>(b);
       w[2][i] = static_cast<uint32_t>(a >> 32) ^ w[3][i] ^ key1;
       w[3][i] = static_cast<uint32_t>(a);
     }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += kit::kPhiloxKey0;
+    key1 += kit::kPhiloxKey1;
   }
 }
 

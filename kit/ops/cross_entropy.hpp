@@ -7,16 +7,16 @@
 namespace plait::kit {
 
 inline constexpr plait_option kCrossEntropyAttrs[] = {
-    below(
-        at_least(real_attr("label_smoothing", "0.0", "share of the target spread over all classes"),
-                 0),
-        1),
+    below(at_least(
+              real_option("label_smoothing", "0.0", "share of the target spread over all classes"),
+              0),
+          1),
 };
 // Of a part of the classes: its first one, and those of all parts. The columns behind the last
 // class are padding.
 inline constexpr plait_option kCrossEntropyPart[] = {
-    at_least(int_attr("first", "0", "first class of the part"), 0),
-    at_least(int_attr("total", "0", "classes of all parts; 0: this is no part"), 0),
+    at_least(int_option("first", "0", "first class of the part"), 0),
+    at_least(int_option("total", "0", "classes of all parts; 0: this is no part"), 0),
 };
 
 struct CrossEntropy {

@@ -10,17 +10,17 @@
 namespace plait::kit {
 
 inline constexpr plait_option kGatherPart[] = {
-    at_least(int_attr("first", "0", "first row of the part"), 0),
-    at_least(int_attr("total", "-1", "rows of all parts; -1: this is no part"), -1),
+    at_least(int_option("first", "0", "first row of the part"), 0),
+    at_least(int_option("total", "-1", "rows of all parts; -1: this is no part"), -1),
 };
 inline constexpr plait_option kScatterAddAttrs[] = {
-    at_least(int_attr("rows", nullptr, "rows of the result"), 0),
+    at_least(int_option("rows", nullptr, "rows of the result"), 0),
 };
 inline constexpr plait_option kScatterAddPart[] = {
-    at_least(int_attr("first", "0", "first row of the part"), 0),
+    at_least(int_option("first", "0", "first row of the part"), 0),
 };
 inline constexpr plait_option kOneHotAttrs[] = {
-    at_least(int_attr("depth", nullptr, "classes, the extent of the new last axis"), 0),
+    at_least(int_option("depth", nullptr, "classes, the extent of the new last axis"), 0),
 };
 
 struct Gather {

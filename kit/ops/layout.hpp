@@ -6,23 +6,23 @@
 namespace plait::kit {
 
 inline constexpr plait_option kReshapeAttrs[] = {
-    ints_attr("shape", nullptr, "of the result"),
+    ints_option("shape", nullptr, "of the result"),
 };
 inline constexpr plait_option kTransposeAttrs[] = {
-    ints_attr("perm", nullptr, "the axis of the input that each axis of the result is"),
+    ints_option("perm", nullptr, "the axis of the input that each axis of the result is"),
 };
 inline constexpr plait_option kSliceAttrs[] = {
-    int_attr("axis", "0", "the axis that is cut"),
-    int_attr("start", "0", "first index"),
-    int_attr("stop", nullptr, "index behind the last one"),
+    int_option("axis", "0", "the axis that is cut"),
+    int_option("start", "0", "first index"),
+    int_option("stop", nullptr, "index behind the last one"),
 };
 inline constexpr plait_option kPadAttrs[] = {
-    int_attr("axis", "0", "the axis that grows"),
-    int_attr("before", "0", "zeros before the first index"),
-    int_attr("after", "0", "zeros behind the last one"),
+    int_option("axis", "0", "the axis that grows"),
+    int_option("before", "0", "zeros before the first index"),
+    int_option("after", "0", "zeros behind the last one"),
 };
 inline constexpr plait_option kConcatAttrs[] = {
-    int_attr("axis", "0", "the axis along which the inputs follow each other"),
+    int_option("axis", "0", "the axis along which the inputs follow each other"),
 };
 
 // slice, pad, concat: copies of whole blocks. Input i fills, in each of `outer` outer steps,

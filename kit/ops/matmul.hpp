@@ -7,18 +7,19 @@
 namespace plait::kit {
 
 inline constexpr plait_option kMatmulAttrs[] = {
-    bool_attr("transpose_a", "false", "a lies transposed: (.., k, m)"),
-    bool_attr("transpose_b", "false", "b lies transposed: (.., n, k)"),
-    bool_attr("bias", "false", "a third input (n) is added to each row"),
+    bool_option("transpose_a", "false", "a lies transposed: (.., k, m)"),
+    bool_option("transpose_b", "false", "b lies transposed: (.., n, k)"),
+    bool_option("bias", "false", "a third input (n) is added to each row"),
 };
 // What rewrites fold in behind the product; no program is written with them.
 inline constexpr plait_option kMatmulFolds[] = {
-    text_attr("activation", "\"none\"", "none|relu|tanh|sigmoid|gelu|gelu_tanh|silu",
-              "y is this function of the above"),
-    bool_attr("accumulate", "false",
-              "a last input of y's shape is added; y is its memory. Excludes bias and activation"),
-    bool_attr("squares", "false",
-              "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
+    choice_option("activation", "\"none\"", "none|relu|tanh|sigmoid|gelu|gelu_tanh|silu",
+                  "y is this function of the above"),
+    bool_option(
+        "accumulate", "false",
+        "a last input of y's shape is added; y is its memory. Excludes bias and activation"),
+    bool_option("squares", "false",
+                "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
 };
 
 struct Matmul {

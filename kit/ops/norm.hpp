@@ -7,7 +7,7 @@
 namespace plait::kit {
 
 inline constexpr plait_option kNormAttrs[] = {
-    real_attr("eps", "1e-5", "added to the variance before its root is taken"),
+    real_option("eps", "1e-5", "added to the variance before its root is taken"),
 };
 
 struct Norm {

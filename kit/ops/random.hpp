@@ -7,17 +7,18 @@
 namespace plait::kit {
 
 inline constexpr plait_option kRandomAttrs[] = {
-    text_attr("kind", "\"uniform\"", "uniform|normal", "in [0, 1), or of mean 0 and deviation 1"),
-    ints_attr("shape", nullptr, "of the result; the first axis counts the samples"),
-    int_attr("seed", "0", "of the run"),
-    int_attr("stream", "0", "who draws"),
+    choice_option("kind", "\"uniform\"", "uniform|normal",
+                  "in [0, 1), or of mean 0 and deviation 1"),
+    ints_option("shape", nullptr, "of the result; the first axis counts the samples"),
+    int_option("seed", "0", "of the run"),
+    int_option("stream", "0", "who draws"),
 };
 
 // Of a part of the numbers: those that the whole has there.
 inline constexpr plait_option kRandomPart[] = {
-    int_attr("axis", "0", "of a part: the axis that it is a range of"),
-    int_attr("first", "0", "of a part: where it begins on that axis"),
-    int_attr("total", "0", "of a part: indices of the whole on that axis; 0: this is the whole"),
+    int_option("axis", "0", "of a part: the axis that it is a range of"),
+    int_option("first", "0", "of a part: where it begins on that axis"),
+    int_option("total", "0", "of a part: indices of the whole on that axis; 0: this is the whole"),
 };
 
 struct Random {

@@ -6,9 +6,9 @@
 namespace plait::kit {
 
 inline constexpr plait_option kReduceAttrs[] = {
-    text_attr("kind", "\"sum\"", "sum|max|sum_squares", "what each group of elements becomes"),
-    ints_attr("axes", nullptr, "sorted, different axes to reduce over"),
-    bool_attr("keep", "true", "reduced axes stay with extent 1"),
+    choice_option("kind", "\"sum\"", "sum|max|sum_squares", "what each group of elements becomes"),
+    ints_option("axes", nullptr, "sorted, different axes to reduce over"),
+    bool_option("keep", "true", "reduced axes stay with extent 1"),
 };
 
 enum class ReduceKind { sum, max, sum_squares };

@@ -1,5 +1,4 @@
-// Counter-based random numbers for the op `random`: Philox4x32 with 10 rounds (Salmon et al., SC
-// 2011).
+// Philox (kit/philox.hpp) for the op `random`.
 //
 // The number that an element gets is part of the op's contract, the same on every device. Key: the
 // low and high word of the seed. Counter of block q (elements 4q to 4q+3):
@@ -16,24 +15,9 @@
 #include <cstdint>
 #include <numbers>
 
+#include "kit/philox.hpp"
+
 namespace plait::support {
-
-using PhiloxBlock = std::array<uint32_t, 4>;
-
-constexpr uint32_t kPhiloxMul0 = 0xD2511F53u, kPhiloxMul1 = 0xCD9E8D57u;
-constexpr uint32_t kPhiloxKey0 = 0x9E3779B9u, kPhiloxKey1 = 0xBB67AE85u;
-constexpr int kPhiloxRounds = 10;
-
-constexpr PhiloxBlock philox(PhiloxBlock c, uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    const uint64_t a = uint64_t{kPhiloxMul0} * c[0], b = uint64_t{kPhiloxMul1} * c[2];
-    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0, static_cast<uint32_t>(b),
-         static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1, static_cast<uint32_t>(a)};
-    key0 += kPhiloxKey0;
-    key1 += kPhiloxKey1;
-  }
-  return c;
-}
 
 constexpr uint32_t stream_word(int64_t stream) {
   const auto s = static_cast<uint64_t>(stream);

@@ -18,19 +18,19 @@ namespace plait::program {
 namespace {
 
 constexpr plait_option kStartAttrs[] = {
-    kit::int_attr("kind", nullptr, "PLAIT_COMM_*"),
-    kit::int_attr("ranks", nullptr, "of the group"),
-    kit::int_attr("id", nullptr, "which of the plan's collectives it is"),
-    kit::bool_attr("ordered", "false", "among all that are; for ranks whose programs differ"),
-    kit::int_attr("dtype", "1", "of what is received"),
-    kit::ints_attr("shape", "[]", "of what is received"),
+    kit::int_option("kind", nullptr, "PLAIT_COMM_*"),
+    kit::int_option("ranks", nullptr, "of the group"),
+    kit::int_option("id", nullptr, "which of the plan's collectives it is"),
+    kit::bool_option("ordered", "false", "among all that are; for ranks whose programs differ"),
+    kit::int_option("dtype", "1", "of what is received"),
+    kit::ints_option("shape", "[]", "of what is received"),
 };
 constexpr plait_option kDoneAttrs[] = {
-    kit::int_attr("id", nullptr, "which of the plan's collectives it is"),
+    kit::int_option("id", nullptr, "which of the plan's collectives it is"),
 };
 // Not there: that of the launch.
 constexpr plait_option kDoneSlot[] = {
-    kit::int_attr("slot", nullptr, "of the pipeline, whose message is waited for"),
+    kit::int_option("slot", nullptr, "of the pipeline, whose message is waited for"),
 };
 
 std::vector<plait_shape> infer_start(const InferContext& a) {

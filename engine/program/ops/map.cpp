@@ -12,13 +12,13 @@ namespace plait::program {
 namespace {
 
 constexpr plait_option kCastAttrs[] = {
-    kit::int_attr("dtype", "0",
-                  "PLAIT_F32, ...: the type of the result; 0: the float type of the program"),
+    kit::int_option("dtype", "0",
+                    "PLAIT_F32, ...: the type of the result; 0: the float type of the program"),
 };
 constexpr plait_option kFillAttrs[] = {
-    kit::real_attr("value", "0.0", "of each element"),
-    kit::ints_attr("shape", nullptr, "of the result"),
-    kit::int_attr("dtype", "0", "PLAIT_F32, ...; 0: the float type of the program"),
+    kit::real_option("value", "0.0", "of each element"),
+    kit::ints_option("shape", nullptr, "of the result"),
+    kit::int_option("dtype", "0", "PLAIT_F32, ...; 0: the float type of the program"),
 };
 
 // Gradients of y = f(operands) with respect to each operand, times d; 0 where there is none. Where

@@ -2,19 +2,16 @@
 // sent.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "kit/hmac.hpp"
+
 namespace plait::runtime::control {
 
-using Digest = std::array<uint8_t, 32>;
-
-Digest hmac(std::string_view key, std::string_view data);
-// Compares in a time that does not depend on the position of the first difference.
-bool equal_constant_time(std::string_view a, std::string_view b);
+using kit::equal_constant_time;
 
 // Unpredictable bytes. Errors: PLAIT_ERR_IO if the system provides none.
 std::string random_bytes(size_t n);
@@ -24,7 +21,7 @@ std::string unhex(std::string_view text);
 
 constexpr size_t kNonceSize = 32;
 constexpr size_t kRunSize = 16;
-constexpr size_t kProofSize = std::tuple_size_v<Digest>;
+constexpr size_t kProofSize = std::tuple_size_v<kit::Digest>;
 constexpr size_t kSecretSize = 32;  // of a generated secret
 constexpr size_t kMinSecret = 16;   // of a user's secret
 

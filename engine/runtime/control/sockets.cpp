@@ -48,10 +48,6 @@ int poll_ms(Time until, Time now) {
   return static_cast<int>(std::min<int64_t>(ms, 3'600'000));
 }
 
-Fd::~Fd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 Fd listen_at(const std::vector<Address>& addresses) {
   std::string tried;
   for (const Address& address : addresses) {

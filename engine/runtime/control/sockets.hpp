@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "kit/fd.hpp"
 
 namespace plait::runtime::control {
 
@@ -22,23 +23,7 @@ Clock::duration to_duration(double seconds);
 uint64_t milliseconds(double seconds);  // limited likewise
 int poll_ms(Time until, Time now);      // for poll(): rounded up, at least 0
 
-// Owns a descriptor and closes it.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
-  Fd& operator=(Fd&& o) noexcept {
-    std::swap(fd_, o.fd_);
-    return *this;
-  }
-  ~Fd();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+using kit::Fd;
 
 struct Address {
   sockaddr_storage storage{};

@@ -3,10 +3,10 @@
 #include <optional>
 #include <plait/plugin.hpp>
 
+#include "kit/serial_worker.hpp"
 #include "plugins/comm/call.hpp"
 #include "plugins/comm/gloo/collectives.hpp"
 #include "plugins/comm/gloo/rendezvous.hpp"
-#include "plugins/comm/gloo/serial_worker.hpp"
 #include "plugins/comm/gloo/sigpipe.hpp"
 
 namespace plait::comm_gloo {
@@ -50,7 +50,7 @@ class ProcessGroup {
 
  private:
   // Created when the first call with that peer and direction is prepared.
-  SerialWorker& worker_of(const plait_comm_desc& desc) {
+  kit::SerialWorker& worker_of(const plait_comm_desc& desc) {
     const bool message = comm_support::point_to_point(desc.kind);
     return workers_[message ? std::pair{desc.kind, desc.peer} : std::pair{0u, 0u}];
   }
@@ -58,10 +58,10 @@ class ProcessGroup {
   const Members members_;
   const double timeout_;
   std::unique_ptr<PeerLinks> links_;
-  std::map<std::pair<uint32_t, uint32_t>, SerialWorker> workers_;
+  std::map<std::pair<uint32_t, uint32_t>, kit::SerialWorker> workers_;
 };
 
-class ProcessGroup::Call : private Task {
+class ProcessGroup::Call : private kit::SerialWorker::Task {
  public:
   Call(ProcessGroup& group, const plait_comm_desc& desc)
       : group_(group),
@@ -116,7 +116,7 @@ class ProcessGroup::Call : private Task {
   const plait_comm_desc desc_;
   const std::string what_;
   std::vector<char> scratch_;
-  SerialWorker& worker_;
+  kit::SerialWorker& worker_;
   Clock::time_point deadline_;
   bool started_ = false;
   std::optional<Error> error_;  // of the last execution

@@ -9,13 +9,21 @@
 #include <cstdio>
 #include <thread>
 
-#include "plugins/comm/gloo/auth.hpp"
+#include "kit/hmac.hpp"
 #include "plugins/comm/gloo/connect_outcome.hpp"
 #include "plugins/comm/gloo/sched_batch_scope.hpp"
 #include "plugins/comm/gloo/sigpipe.hpp"
 
 namespace plait::comm_gloo {
 namespace {
+
+std::string new_secret() {
+  try {
+    return kit::random_bytes(32);
+  } catch (const std::system_error& e) {
+    fail(PLAIT_ERR_IO, std::string("[gloo] the system provides no random numbers: ") + e.what());
+  }
+}
 
 namespace transport = ::gloo::transport;
 using comm_support::Members;
@@ -39,7 +47,7 @@ class Rendezvous {
   std::unique_ptr<PeerLinks> run(const std::string& interface) {
     const std::string address =
         listen_address(interface, members_.hosts[members_.rank], members_.hosts);
-    if (members_.rank == 0) store_.set("gloo.secret", random_bytes(32));
+    if (members_.rank == 0) store_.set("gloo.secret", new_secret());
     set("here", "1");
     for_all([&](uint32_t r) { get("here", r); });
     secret_ = store_.get("gloo.secret", missing(members_.names[0]));
@@ -191,15 +199,15 @@ class Rendezvous {
     return links;
   }
 
-  Digest proof(uint32_t from, uint32_t to) const {
-    return hmac(secret_, "plait gloo " + std::to_string(attempt_) + " " + std::to_string(from) +
-                             " " + std::to_string(to));
+  kit::Digest proof(uint32_t from, uint32_t to) const {
+    return kit::hmac(secret_, "plait gloo " + std::to_string(attempt_) + " " +
+                                  std::to_string(from) + " " + std::to_string(to));
   }
   void authenticate(PeerLinks& links, ConnectOutcome& connect_outcome) const {
     const ConnectOutcome::OnFailure on_failure(
         connect_outcome, [&](const std::string& why) { links.fail_all(why); });
     static const std::string what = "the first exchange";
-    std::vector<Digest> mine(members_.size), theirs(members_.size);
+    std::vector<kit::Digest> mine(members_.size), theirs(members_.size);
     MessageBatch all(links, what, after(attempt_seconds()));
     for_all([&](uint32_t r) {
       mine[r] = proof(members_.rank, r);
@@ -208,7 +216,7 @@ class Rendezvous {
     });
     all.wait();
     for_all([&](uint32_t r) {
-      if (!same(theirs[r], proof(r, members_.rank)))
+      if (!kit::equal_constant_time(kit::text_of(theirs[r]), kit::text_of(proof(r, members_.rank))))
         fail(PLAIT_ERR_PEER, members_.head() + ": the process that answers as " +
                                  members_.names[r] + " does not know the group's secret");
     });

@@ -99,10 +99,6 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
 }
 
-Fd::~Fd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 std::string listen_address(const std::string& interface, const std::string& own_host,
                            const std::vector<std::string>& hosts) {
   if (!interface.empty()) return address_of_interface(interface);

@@ -3,8 +3,9 @@
 
 #include <chrono>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "kit/fd.hpp"
 
 namespace plait::comm_gloo {
 
@@ -13,23 +14,7 @@ using Clock = std::chrono::steady_clock;
 // `seconds` from now; at most a year, so that it does not overflow.
 Clock::time_point after(double seconds);
 
-// An open file descriptor, closed by its owner.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
-  Fd& operator=(Fd&& o) noexcept {
-    std::swap(fd_, o.fd_);
-    return *this;
-  }
-  ~Fd();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+using kit::Fd;
 
 // The address this rank listens on: the address of `interface`, if given; else loopback if all
 // members share a machine; else the address of the route to the first other machine. Throws

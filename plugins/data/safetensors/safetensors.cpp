@@ -7,7 +7,7 @@
 
 namespace {
 using namespace plait;
-using support::SafetensorsEntry;
+using kit::SafetensorsEntry;
 
 constexpr plait_option kSafetensors[] = {
     opt_path("path", nullptr, "safetensors file"),
@@ -56,7 +56,7 @@ class Safetensors : public data::MemoryDataset {
     for (const SafetensorsEntry& candidate : entries_)
       if (candidate.name == name) e = &candidate;
     if (!e) absent(name, option);
-    uint32_t dtype = support::safetensors_dtype(e->dtype);
+    uint32_t dtype = kit::safetensors_type(e->dtype)->dtype;
     if (dtype == 0)
       source_.bad(e->begin, "tensor '" + name + "' is " + e->dtype +
                                 ", expected F32 F64 F16 BF16 I32 I64 U8 or BOOL; convert it");

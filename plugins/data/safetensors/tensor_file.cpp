@@ -3,9 +3,6 @@
 #include <algorithm>
 
 namespace plait::data {
-namespace {
-constexpr uint64_t kMostHeader = 100'000'000;  // larger headers are refused without reading them
-}
 
 TensorFile::TensorFile(SourceFile source) : source_(std::move(source)) {
   fd_ = ::open(source_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -44,22 +41,28 @@ void TensorFile::read_at(uint64_t offset, uint8_t* out, size_t size) const {
   }
 }
 
-std::vector<support::SafetensorsEntry> TensorFile::entries() const {
-  // The parser expects the whole file but reads only the header: the rest is reserved and never
-  // touched, so it takes no memory.
-  Bytes file(static_cast<size_t>(size_));
-  uint64_t header = 0;
-  const auto front = static_cast<size_t>(std::min<uint64_t>(8, size_));
-  read_at(0, file.data(), front);
-  if (front == 8) {
-    std::memcpy(&header, file.data(), 8);
-    const auto rest = static_cast<size_t>(std::min({header, size_ - 8, kMostHeader}));
-    read_at(8, file.data() + 8, rest);
+std::vector<kit::SafetensorsEntry> TensorFile::entries() const {
+  std::string head(static_cast<size_t>(std::min<uint64_t>(8, size_)), '\0');
+  read_at(0, reinterpret_cast<uint8_t*>(head.data()), head.size());
+  if (head.size() == 8) {
+    uint64_t n = 0;
+    std::memcpy(&n, head.data(), 8);
+    if (n <= kit::kMaxHeaderBytes) head.resize(8 + static_cast<size_t>(std::min(n, size_ - 8)));
+    read_at(8, reinterpret_cast<uint8_t*>(head.data()) + 8, head.size() - 8);
   }
-  return support::read_safetensors(source_.text(), file.span());
+  try {
+    kit::SafetensorsHeader header = kit::read_safetensors_header(head, size_, source_.text());
+    for (kit::SafetensorsEntry& e : header.entries) {
+      e.begin += header.data_start;
+      e.end += header.data_start;
+    }
+    return std::move(header.entries);
+  } catch (const kit::Damaged& e) {
+    fail(PLAIT_ERR_DATA, e.what());
+  }
 }
 
-Bytes TensorFile::read(const support::SafetensorsEntry& entry) const {
+Bytes TensorFile::read(const kit::SafetensorsEntry& entry) const {
   Bytes bytes(static_cast<size_t>(entry.end - entry.begin));
   read_at(entry.begin, bytes.data(), bytes.size());
   return bytes;

@@ -2,8 +2,8 @@
 // its own memory. Never mapped, so a file that is truncated meanwhile gives an error and no signal.
 #pragma once
 
+#include "kit/safetensors.hpp"
 #include "plugins/data/bytes.hpp"
-#include "plugins/support/safetensors.hpp"
 
 #include <vector>
 
@@ -17,10 +17,10 @@ class TensorFile {
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
   const SourceFile& source() const { return source_; }
-  // Reads the header. Errors: PLAIT_ERR_DATA.
-  std::vector<support::SafetensorsEntry> entries() const;
+  // Reads the header; entries begin and end in the file. Errors: PLAIT_ERR_DATA.
+  std::vector<kit::SafetensorsEntry> entries() const;
   // Errors: PLAIT_ERR_DATA if the file has become shorter, PLAIT_ERR_IO.
-  Bytes read(const support::SafetensorsEntry& entry) const;
+  Bytes read(const kit::SafetensorsEntry& entry) const;
 
  private:
   void read_at(uint64_t offset, uint8_t* out, size_t size) const;

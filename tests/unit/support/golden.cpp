@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "plugins/support/safetensors.hpp"
+#include "kit/safetensors.hpp"
 
 namespace plait::fake {
 
@@ -14,15 +14,16 @@ std::map<std::string, Tensor> read_golden(const std::string& file) {
   const auto path =
       std::filesystem::path(PLAIT_SOURCE_FOLDER) / "tests" / "golden" / (file + ".safetensors");
   std::ifstream in(path, std::ios::binary);
-  const std::vector<char> chars(std::istreambuf_iterator<char>(in), {});
-  const std::vector<uint8_t> bytes(chars.begin(), chars.end());
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
   std::map<std::string, Tensor> all;
-  for (const auto& e : support::read_safetensors(path.string(), bytes)) {
+  const auto header = kit::read_safetensors_header(bytes, bytes.size(), path.string());
+  for (const auto& e : header.entries) {
+    const char* data = bytes.data() + header.data_start + e.begin;
     std::vector<double> values((e.end - e.begin) / 8);
     for (size_t i = 0; i < values.size(); ++i) {
       int64_t integer;
-      std::memcpy(&values[i], bytes.data() + e.begin + 8 * i, 8);
-      std::memcpy(&integer, bytes.data() + e.begin + 8 * i, 8);
+      std::memcpy(&values[i], data + 8 * i, 8);
+      std::memcpy(&integer, data + 8 * i, 8);
       if (e.dtype == "I64") values[i] = static_cast<double>(integer);
     }
     all[e.name] = Tensor(e.shape, values, e.dtype == "I64" ? PLAIT_I64 : PLAIT_F32);

@@ -36,18 +36,18 @@ void philox_words(uint64_t first, int64_t high, uint32_t step, uint32_t stream, 
   const U64 d;
   const auto w = static_cast<int64_t>(hn::Lanes(d));
   const VU low = hn::Set(d, 0xffffffffu);
-  const VU m0 = hn::Set(d, support::kPhiloxMul0), m1 = hn::Set(d, support::kPhiloxMul1);
-  uint64_t keys[2 * support::kPhiloxRounds];
-  for (uint32_t round = 0; round < support::kPhiloxRounds; ++round) {
-    keys[2 * round] = static_cast<uint32_t>(key0 + round * support::kPhiloxKey0);
-    keys[2 * round + 1] = static_cast<uint32_t>(key1 + round * support::kPhiloxKey1);
+  const VU m0 = hn::Set(d, kit::kPhiloxMul0), m1 = hn::Set(d, kit::kPhiloxMul1);
+  uint64_t keys[2 * kit::kPhiloxRounds];
+  for (uint32_t round = 0; round < kit::kPhiloxRounds; ++round) {
+    keys[2 * round] = static_cast<uint32_t>(key0 + round * kit::kPhiloxKey0);
+    keys[2 * round + 1] = static_cast<uint32_t>(key1 + round * kit::kPhiloxKey1);
   }
   // The upper halves of the lanes hold rubbish until the end: products don't look at them.
   for (int64_t i = 0; i < blocks; i += w) {
     const VU q = hn::Iota(d, first + static_cast<uint64_t>(i));
     VU c0 = q, c1 = high < 0 ? hn::ShiftRight<32>(q) : hn::Set(d, static_cast<uint64_t>(high));
     VU c2 = hn::Set(d, step), c3 = hn::Set(d, stream);
-    for (int round = 0; round < support::kPhiloxRounds; ++round) {
+    for (int round = 0; round < kit::kPhiloxRounds; ++round) {
       const VU a = product(m0, c0), b = product(m1, c2);
       c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(b), c1), hn::Set(d, keys[2 * round]));
       c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(a), c3), hn::Set(d, keys[2 * round + 1]));

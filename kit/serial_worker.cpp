@@ -1,13 +1,10 @@
-#include "plugins/comm/gloo/serial_worker.hpp"
+#include "kit/serial_worker.hpp"
 
-#include "plugins/comm/gloo/sigpipe.hpp"
+#include "kit/thread.hpp"
 
-namespace plait::comm_gloo {
+namespace plait::kit {
 
-SerialWorker::SerialWorker() {
-  const SigpipeBlock block(SigpipeBlock::What::kAll);
-  thread_ = std::thread([this] { work(); });
-}
+SerialWorker::SerialWorker() : thread_(start_thread([this] { work(); })) {}
 
 SerialWorker::~SerialWorker() {
   {
@@ -21,7 +18,7 @@ SerialWorker::~SerialWorker() {
 void SerialWorker::push(Task& task) {
   {
     const std::lock_guard lock(mutex_);
-    task.pending_ = true;
+    task.in_flight_ = true;
     task.next_ = nullptr;
     (tail_ ? tail_->next_ : head_) = &task;
     tail_ = &task;
@@ -29,9 +26,14 @@ void SerialWorker::push(Task& task) {
   pushed_.notify_one();
 }
 
+void SerialWorker::wait(Task& task) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return !task.in_flight_; });
+}
+
 bool SerialWorker::wait(Task& task, std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
-  return done_.wait_for(lock, most, [&] { return !task.pending_; });
+  return done_.wait_for(lock, most, [&] { return !task.in_flight_; });
 }
 
 void SerialWorker::work() noexcept {
@@ -44,9 +46,9 @@ void SerialWorker::work() noexcept {
     lock.unlock();
     task.run(number);
     lock.lock();
-    task.pending_ = false;
+    task.in_flight_ = false;
     done_.notify_all();
   }
 }
 
-}  // namespace plait::comm_gloo
+}  // namespace plait::kit

@@ -1,6 +1,6 @@
-#include "plugins/support/safetensors_json.hpp"
+#include "kit/json_cursor.hpp"
 
-namespace plait::support {
+namespace plait::kit {
 namespace {
 
 // Length of the UTF-8 character at p, or 0 if it is invalid: no overlong forms, no surrogates,
@@ -40,6 +40,19 @@ void append_utf8(std::string& out, uint32_t c) {
 
 }  // namespace
 
+std::string printable(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f)
+      out += c;
+    else
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return out;
+}
+
 JsonCursor::JsonCursor(const std::string& where, std::string_view text, uint64_t base)
     : where_(where), text_(text), base_(base) {
   while (at_ < text_.size()) {
@@ -51,9 +64,8 @@ JsonCursor::JsonCursor(const std::string& where, std::string_view text, uint64_t
 }
 
 void JsonCursor::bad(const std::string& text) const {
-  fail(PLAIT_ERR_DATA,
-       where_ + ", offset " + std::to_string(base_ + at_) + ": " + text +
-           "; the header is damaged, or this is not a safetensors file: get it again");
+  throw Damaged(where_ + ", offset " + std::to_string(base_ + at_) + ": " + text +
+                "; the header is damaged, or this is not a safetensors file: get it again");
 }
 
 void JsonCursor::skip_blank() {
@@ -77,7 +89,7 @@ void JsonCursor::expect(char c) {
   if (accept(c)) return;
   const std::string found =
       at_ == text_.size() ? "the end of the header" : "'" + std::string(1, text_[at_]) + "'";
-  bad("found " + found + ", expected '" + std::string(1, c) + "'");
+  bad(subject_ + ": found " + found + ", expected '" + std::string(1, c) + "'");
 }
 
 uint64_t JsonCursor::whole_number() {
@@ -91,7 +103,7 @@ uint64_t JsonCursor::whole_number() {
       bad("a number does not fit 64 bits");
     ++at_;
   }
-  if (at_ == begin) bad("expected a non-negative whole number");
+  if (at_ == begin) bad(subject_ + ": expected a non-negative whole number");
   if (text_[begin] == '0' && at_ - begin > 1) bad("a number begins with 0");
   return value;
 }
@@ -148,4 +160,4 @@ std::string JsonCursor::text(size_t max_bytes) {
   }
 }
 
-}  // namespace plait::support
+}  // namespace plait::kit

@@ -1,20 +1,22 @@
-// A thread that runs tasks one after the other, in the order in which they were pushed. Plugins
-// have their own (plugins/comm/gloo/serial_worker.hpp), since engine and plugins share only the
-// ABI.
+// A thread that runs tasks one after the other, in the order in which they were pushed.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
-namespace plait::runtime {
+namespace plait::kit {
 
 class SerialWorker {
  public:
   class Task {
    public:
     virtual ~Task() = default;
-    virtual void run() noexcept = 0;  // on the worker's thread, which keeps all signals blocked
+    // On the worker's thread, which keeps all signals blocked. number: tasks that this worker has
+    // run before.
+    virtual void run(uint64_t number) noexcept = 0;
 
    private:
     friend class SerialWorker;
@@ -22,13 +24,15 @@ class SerialWorker {
     Task* next_ = nullptr;
   };
 
-  SerialWorker();
+  SerialWorker();   // std::system_error where no thread can be started
   ~SerialWorker();  // runs all pushed tasks, then ends
   SerialWorker(const SerialWorker&) = delete;
   SerialWorker& operator=(const SerialWorker&) = delete;
 
   void push(Task& task);  // a task that is not in flight; allocates nothing
   void wait(Task& task);  // until it is no longer in flight
+  // The same; false after `most`.
+  bool wait(Task& task, std::chrono::milliseconds most);
 
  private:
   void work() noexcept;
@@ -39,4 +43,4 @@ class SerialWorker {
   std::thread thread_;
 };
 
-}  // namespace plait::runtime
+}  // namespace plait::kit

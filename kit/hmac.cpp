@@ -1,11 +1,12 @@
-#include "plugins/comm/gloo/auth.hpp"
+#include "kit/hmac.hpp"
 
 #include <sha256.h>
 #include <sys/random.h>
 
-#include <plait/plugin.hpp>
+#include <cerrno>
+#include <system_error>
 
-namespace plait::comm_gloo {
+namespace plait::kit {
 namespace {
 
 const uint8_t* bytes_of(std::string_view text) {
@@ -22,14 +23,12 @@ Digest sha256(std::string_view first, std::string_view second = {}) {
   return digest;
 }
 
+}  // namespace
+
 std::string_view text_of(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-}  // namespace
-
-// RFC 2104. Duplicated in engine/runtime/control/auth.cpp: plugins may not include the engine, nor
-// the engine plugins/support.
 Digest hmac(std::string_view key, std::string_view data) {
   const Digest short_key = sha256(key);
   if (key.size() > SHA256_BLOCK_LENGTH) key = text_of(short_key);
@@ -41,18 +40,22 @@ Digest hmac(std::string_view key, std::string_view data) {
   return sha256(outer, text_of(sha256(inner, data)));
 }
 
-bool same(const Digest& a, const Digest& b) {
-  uint8_t difference = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    difference = static_cast<uint8_t>(difference | (a[i] ^ b[i]));
+bool equal_constant_time(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
   return difference == 0;
 }
 
 std::string random_bytes(size_t n) {
   std::string bytes(n, '\0');
-  if (getrandom(bytes.data(), n, 0) != static_cast<ssize_t>(n))
-    fail(PLAIT_ERR_IO, "[gloo] the system provides no random numbers (getrandom)");
+  for (size_t filled = 0; filled < n;) {
+    const ssize_t got = getrandom(bytes.data() + filled, n - filled, 0);
+    if (got < 0 && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "getrandom");
+    if (got > 0) filled += static_cast<size_t>(got);
+  }
   return bytes;
 }
 
-}  // namespace plait::comm_gloo
+}  // namespace plait::kit
