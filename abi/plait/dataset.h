@@ -44,14 +44,23 @@ typedef struct plait_dataset_item {
   const plait_option *options;
   uint32_t n_options;
   uint32_t reserved;
-  /* Opens the dataset; close() frees it. Paths in options are already resolved. An error should
-   * name the file, the offset, and the found and expected content.
-   * [thread: owner; blocks: on files] */
+  /* Opens the dataset; close() frees it. Paths in options are already resolved.
+   * Errors: PLAIT_ERR_NOT_FOUND or PLAIT_ERR_IO for a file that cannot be opened or read;
+   * PLAIT_ERR_DATA for malformed content, with file, offset, found and expected;
+   * PLAIT_ERR_CONFIG for options that contradict each other or the files. Nothing stays open; the
+   * engine does not call close(), and the error becomes a problem of the experiment with the same
+   * code. [thread: owner; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, void **dataset);
-  /* Describes the dataset. [thread: any; blocks: no] */
+  /* Describes the dataset. The caller sets struct_size.
+   * Errors: PLAIT_ERR_INTERNAL or another code; none is expected of an open dataset. The dataset is
+   * unchanged. [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *info)(const void *dataset, plait_dataset_info *out);
   /* Copies the samples indices (n) into outs (n_fields), each (n, sample shape), row-major host
-   * memory. Does not allocate memory. [thread: any, several at a time; blocks: on files] */
+   * memory. Does not allocate memory.
+   * Errors: PLAIT_ERR_IO when a file cannot be read; PLAIT_ERR_DATA for malformed or truncated
+   * content. outs is undefined, and the dataset is unchanged: the same samples may be read again.
+   * The step or evaluation that needs the samples fails with the same code.
+   * [thread: any, several at a time; blocks: on files] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *read)(const void *dataset, const int64_t *indices, uint64_t n,
                                                  void *const *outs);
   /* Closes the dataset. [thread: any, after the last read(); blocks: on files] */

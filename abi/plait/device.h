@@ -1,29 +1,43 @@
-/* plait/device.h - devices and kernels. A device gives memory, queues and events; kernels are apart, one item per (op, device,
- * implementation), so that a third-party op can bring kernels for a device it did not write.
+/* plait/device.h - devices and kernels. A device provides memory, queues and events. Kernels are
+ * items of their own, one per (op, device, implementation), so a plugin with a new op can bring
+ * kernels for devices of other plugins.
  *
- * Work is asynchronous: enqueue() returns at once on a GPU and may run in place on a CPU. Kernels are selected (pure, no
- * device touched, so that a plan can be made anywhere), prepared once, and run many times.
+ * Work is asynchronous: on a GPU enqueue() returns at once; a device that computes on the host may
+ * run the work in place. A kernel is selected at plan time (a pure function, so a plan can be made
+ * on any machine), prepared once, and run many times.
  *
- * When run() of a kernel is called. plait_device_info.records says it:
- *   0  The device computes on the host. Outside a capture enqueue() calls run(); inside one it only notes the call, and every
- *      launch of the graph calls run() again.
- *   1  The device records its own work. enqueue() calls run() at once, on the caller's thread, inside a capture and outside:
- *      run() puts work on the queue and returns. A launch repeats the recorded work and calls no run(). The operands of a
- *      recorded kernel are fixed; what changes from launch to launch lies in device memory.
- * The engine prepares every kernel of a session before its first capture, so prepare() may compile, allocate and meet other
- * ranks. Calls with equal descriptors share one prepared kernel, on several operands and queues: run() changes nothing of it.
- * A kernel that needs state of its own, or the host's hand at each run, says PLAIT_KERNEL_HOST.
+ * When run() is called. plait_device_info.records says it:
+ *   0  The device computes on the host. Outside of a capture enqueue() calls run(). Inside a capture
+ *      it only notes the call, and every launch of the graph calls run() again.
+ *   1  The device records its work. enqueue() calls run() at once, on the caller's thread, inside
+ *      and outside of a capture; run() puts work on the queue and returns. A launch repeats the
+ *      recorded work and calls no run(). The operands of a recorded kernel are fixed: whatever
+ *      changes from launch to launch lies in device memory.
+ * The engine prepares every kernel of a session before its first capture, so prepare() may compile,
+ * allocate and communicate with other ranks. Calls with equal descriptors share one prepared kernel,
+ * with several operands and queues, so run() must not modify it. A kernel that has state of its own,
+ * or needs the host at each run, sets PLAIT_KERNEL_HOST.
  *
- * Host memory of a copy. Memory of host_alloc() is copied asynchronously. With other memory of the host, copy() may
- * wait for the queue first; the engine copies no such memory in a step of a device that has host_alloc(). A copy that is
- * recorded uses the same host memory at each launch, so it must be memory of host_alloc() where the device has some.
+ * Host memory in copies. A copy from or to memory of host_alloc() is asynchronous. For other host
+ * memory copy() may wait for the queue; in a step the engine copies no such memory if the device has
+ * host_alloc(). A recorded copy uses the same host memory at each launch, which must be memory of
+ * host_alloc() if the device has that function.
  *
- * Launches. A graph may be launched again before its last launch has ended. On one queue the launches run one after the other;
- * whoever launches it on two queues orders them by events.
+ * Launches. A graph may be launched again before its previous launch has ended. On one queue the
+ * launches run one after the other; a caller that uses two queues orders them by events.
  *
- * Native handles. plait_device and plait_queue are opaque, but a device may publish what they begin with, for kernels and
- * communication backends that other plugins bring: a struct that begins with `size_t struct_size`, in a header named after the
- * device, under abi/plait/. Only items that name that device may look. */
+ * Native handles. plait_device and plait_queue are opaque, but a device may publish the struct that
+ * they begin with, for kernels and communication backends of other plugins: it begins with `size_t
+ * struct_size` and stands in a header under abi/plait/ that is named after the device. Only items
+ * that name that device may use it.
+ *
+ * Errors. A function returns NULL or an error made with the host that it was given, or that its
+ * object was opened with; the engine keeps the code and adds the names of the plugin, the function
+ * and the op. An error while a session is opened fails plait_session_open(): everything that was
+ * opened is closed again, a queue possibly inside a capture. An error in a step fails the step with
+ * the same code: work that was already on the queue may have run, and the memory that it writes is
+ * undefined. The engine may use the queue again, for instance to load a checkpoint, and closes
+ * everything in the end; a device that has failed for good returns its error each time. */
 #ifndef PLAIT_DEVICE_H
 #define PLAIT_DEVICE_H
 
@@ -38,49 +52,59 @@ extern "C" {
 
 /* Opaque objects of a device plugin. */
 typedef struct plait_device plait_device;
-typedef struct plait_queue plait_queue;   /* work in order */
+typedef struct plait_queue plait_queue;   /* executes work in order */
 typedef struct plait_event plait_event;   /* a point in a queue */
-typedef struct plait_graph plait_graph;   /* captured work, launched as one */
+typedef struct plait_graph plait_graph;   /* captured work that is launched as a whole */
 typedef struct plait_kernel plait_kernel; /* one prepared kernel */
 
-/* Answer of a kernel's select(). The caller sets struct_size and detail_size. */
+/* The result of a kernel's select(). The caller sets struct_size, detail and detail_size. */
 typedef struct plait_choice {
   size_t struct_size;
-  uint64_t workspace;   /* bytes of scratch that run() needs, any content, aligned to 64 */
-  char *detail;         /* (detail_size) NUL-terminated: the variant chosen, or why it was refused */
+  uint64_t workspace;   /* bytes of scratch memory that run() needs: any content, aligned to 64 */
+  char *detail;         /* (detail_size) ends in NUL: the variant chosen, or the reason of a refusal */
   uint64_t detail_size; /* capacity */
 } plait_choice;
 
-/* Kind "plait.kernel/1": one implementation of an op on a device. Static. Several may exist for an op and a device; the one with
- * the highest priority that accepts is taken; a plain one of priority 0 should end every list. */
+/* Kind "plait.kernel/1": one implementation of an op on a device. Static. If an op has several on a
+ * device, the engine takes the one of the highest priority that accepts the call. A plain kernel of
+ * priority 0 that accepts everything should end the list. */
 typedef struct plait_kernel_item {
   size_t struct_size;
   const char *name;   /* "jit_map" */
-  const char *op;     /* op it implements */
+  const char *op;     /* the op that it implements */
   const char *device; /* name of the device item */
   int32_t priority;
   uint32_t reserved;
-  /* 1: takes this desc, and *choice is set; 0: refuses, and choice->detail says why. Passes fold neighbours into an op by
-   * attributes and operands of its own: refuse what you don't know. Pure. [thread: any; blocks: no] */
+  /* Returns 1 and sets *choice if the kernel accepts the call; 0 if it refuses, with the reason in
+   * choice->detail. Passes of the engine fold neighbouring ops into an op and express that by
+   * attributes and operands: refuse attributes and operands that you do not know. Pure.
+   * [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *select)(const plait_op_desc *desc, plait_choice *choice);
-  /* Makes the kernel; desc is borrowed. [thread: owner of the device; blocks: may generate code] */
+  /* Prepares the kernel for a call; release() frees *out. desc is borrowed.
+   * Errors: PLAIT_ERR_MEMORY; PLAIT_ERR_DEVICE or another code when the code cannot be generated or
+   * compiled. The device is unchanged and nothing stays allocated.
+   * [thread: owner of the device; blocks: may generate code] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *prepare)(const plait_host *host, plait_device *device, const plait_op_desc *desc,
                                                     plait_kernel **out);
-  /* Puts one execution on the queue. operands: inputs, then outputs; aligned to 64 where the engine planned them.
-   * No allocation, no lock. Failure is NULL or an error made with the host of prepare().
+  /* Puts one execution on the queue. operands: inputs, then outputs; those that the engine placed
+   * are aligned to 64. Allocates nothing and takes no lock. Errors are made with the host of
+   * prepare().
+   * Errors: PLAIT_ERR_DEVICE or another code when the work cannot be put on the queue, or fails on
+   * a device that computes on the host. The outputs are undefined; the kernel remains usable.
    * [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *run)(const plait_kernel *kernel, plait_queue *queue, void *const *operands,
                                                 void *workspace);
-  /* [thread: owner of the device; blocks: no] */
+  /* Frees a kernel. [thread: owner of the device; blocks: no] */
   void(PLAIT_CALL *release)(plait_kernel *kernel);
 
-  /* Since struct_size 80. PLAIT_KERNEL_*; the rest is 0. */
+  /* Since struct_size 80. A sum of PLAIT_KERNEL_*; all other bits are 0. */
   uint32_t flags;
   uint32_t reserved2;
 } plait_kernel_item;
 
-/* run() works on the host: it reads or changes more than its operands, or keeps state from run to run. Every op has a kernel
- * of its own. On a device that records it is never recorded: the engine calls run() at each launch, between two graphs. */
+/* run() works on the host: it accesses more than its operands, or keeps state from run to run.
+ * Every op has a prepared kernel of its own. A device that records never records it: the engine
+ * calls run() at each launch, between two graphs. */
 #define PLAIT_KERNEL_HOST 1u
 
 /* Directions of a copy. */
@@ -91,86 +115,118 @@ typedef struct plait_kernel_item {
 /* Device properties. */
 typedef struct plait_device_info {
   size_t struct_size;
-  uint32_t host_visible; /* 1: device pointers are host pointers, and kernels take other memory of the host as well */
-  uint32_t threads;      /* compute threads, 0 where the word means nothing */
-  uint64_t memory_bytes; /* installed */
+  uint32_t host_visible; /* 1: device pointers are host pointers, and kernels accept other host memory, too */
+  uint32_t threads;      /* number of compute threads; 0 if the device has no such number */
+  uint64_t memory_bytes; /* installed memory */
   const char *summary;   /* "2 threads, avx512"; lives as long as the device */
 
-  /* Since struct_size 56: a device writes what fits in the caller's struct. */
-  int32_t dl_type;      /* DLPack type of its memory: 1 host, 2 CUDA, ...; 0: host where host_visible, else none */
+  /* Since struct_size 56. A device writes only the fields that fit in the caller's struct. */
+  int32_t dl_type;      /* DLPack type of its memory: 1 host, 2 CUDA, ...; 0: 1 if host_visible, otherwise none */
   int32_t dl_id;        /* DLPack index */
   uint32_t records;     /* 1: a capture records device work; see "When run() is called" above */
   uint32_t reserved;    /* 0 */
-  const char *identity; /* "NVIDIA H200, 132 SMs, driver 580.65, cuBLASLt 13.1": what equal ranks have equal, as it decides
-                         * the bits of results. Ranks compare it. NULL: nothing. Lives as long as the device */
+  const char *identity; /* names everything that decides the bits of results: "NVIDIA H200, 132 SMs, driver 580.65,
+                         * cuBLASLt 13.1". It must be equal on all ranks of a job. NULL: nothing to compare. Lives as
+                         * long as the device */
 } plait_device_info;
 
-/* Kind "plait.device/1". Static. */
+/* Kind "plait.device/1": a device. Static. */
 typedef struct plait_device_item {
   size_t struct_size;
   const char *name; /* "cpu" */
   const char *help;
   const plait_option *options;
   uint32_t n_options;
-  int32_t priority; /* "auto" takes the device of the highest priority whose probe() says 1 */
+  int32_t priority; /* "auto" takes the device of the highest priority whose probe() returns 1 */
 
-  /* How many threads a kernel will get with these options: what select() is asked with. Pure. [thread: any; blocks: no] */
+  /* Returns the number of threads that kernels get with these options; plait_op_desc.threads. Pure.
+   * [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *threads)(const plait_options *options);
-  /* [thread: owner; blocks: yes] */
+  /* Opens the device; close() frees *out.
+   * Errors: PLAIT_ERR_DEVICE when the device is missing or has failed; PLAIT_ERR_CONFIG for options
+   * that do not suit this machine; PLAIT_ERR_MEMORY. Nothing stays open; the engine does not call
+   * close(). [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const plait_options *options, plait_device **out);
-  /* After everything opened on it was closed. [thread: any; blocks: yes] */
+  /* Closes the device, after everything that was opened on it. [thread: any; blocks: yes] */
   void(PLAIT_CALL *close)(plait_device *device);
-  /* [thread: any; blocks: no] */
+  /* Describes the device. The caller sets struct_size.
+   * Errors: PLAIT_ERR_DEVICE. The device is unchanged. [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *info)(const plait_device *device, plait_device_info *out);
 
-  /* Device memory, aligned to at least 64, content zero; 0 bytes give an address, too. Errors: PLAIT_ERR_MEMORY, whose text
-   * says how many bytes were asked for. [thread: owner; blocks: yes] */
+  /* Allocates device memory: zeroed, aligned to 64 or more. 0 bytes give an address, too. free()
+   * frees it. Errors: PLAIT_ERR_MEMORY with the number of bytes requested. The device is unchanged.
+   * [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *alloc)(plait_device *device, uint64_t bytes, void **out);
-  /* A view may outlive its session and be released anywhere. [thread: any; blocks: yes] */
+  /* Frees device memory. A view of it (plait_session_view()) may outlive its session and be
+   * released on any thread. [thread: any; blocks: yes] */
   void(PLAIT_CALL *free)(plait_device *device, void *memory);
 
-  /* close: after sync(). [thread: owner; blocks: yes] */
+  /* Opens a queue. Errors: PLAIT_ERR_DEVICE; PLAIT_ERR_MEMORY. The device is unchanged.
+   * [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *queue_open)(plait_device *device, plait_queue **out);
+  /* Closes a queue, which is empty unless it has failed. [thread: owner; blocks: yes] */
   void(PLAIT_CALL *queue_close)(plait_queue *queue);
-  /* Puts one kernel on the queue (or, while capturing, into the graph). operands (n) are copied.
-   * [thread: compute; blocks: no] */
+  /* Puts one kernel on the queue or, while the queue captures, into the graph. operands (n) are
+   * copied.
+   * Errors: an error of run() unchanged; PLAIT_ERR_DEVICE when the work cannot be put on the queue.
+   * The kernel has not run, or its outputs are undefined. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *enqueue)(plait_queue *queue, const plait_kernel_item *item,
                                                     const plait_kernel *kernel, void *const *operands, uint32_t n,
                                                     void *workspace);
-  /* Puts a copy on the queue. Host memory stays where it is until the queue has passed the copy.
-   * [thread: compute; blocks: on the queue, for host memory that is not of host_alloc()] */
+  /* Puts a copy on the queue or, while the queue captures, into the graph. Host memory must stay
+   * valid until the queue has passed the copy.
+   * Errors: PLAIT_ERR_DEVICE; PLAIT_ERR_INVALID for host memory that a recorded copy cannot use.
+   * The destination is unchanged or undefined. [thread: compute; blocks: on the queue, for host
+   * memory that is not of host_alloc()] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *copy)(plait_queue *queue, uint32_t direction, void *to, const void *from,
                                                  uint64_t bytes);
-  /* Waits until the queue is empty; reports the first error of asynchronous work. [thread: compute; blocks: yes] */
+  /* Waits until the queue is empty.
+   * Errors: the first error of asynchronous work, usually PLAIT_ERR_DEVICE. The queue is empty; the
+   * memory that its work should have written is undefined. [thread: compute; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *sync)(plait_queue *queue);
 
-  /* [thread: owner; blocks: yes] */
+  /* Opens an event. Errors: PLAIT_ERR_DEVICE; PLAIT_ERR_MEMORY. The device is unchanged.
+   * [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_open)(plait_device *device, plait_event **out);
   void(PLAIT_CALL *event_close)(plait_event *event);
-  /* The event passes when the queue's work up to here is done. [thread: compute; blocks: no] */
+  /* Records the event: it passes when the work that is on the queue now has ended.
+   * Errors: PLAIT_ERR_DEVICE. The event is not recorded. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_record)(plait_event *event, plait_queue *queue);
-  /* Later work of `queue` waits for the event. [thread: compute; blocks: no] */
+  /* Makes later work of `queue` wait for the event.
+   * Errors: PLAIT_ERR_DEVICE. Later work does not wait. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_wait)(plait_event *event, plait_queue *queue);
-  /* *done = 1 when the event has passed. [thread: compute; blocks: no] */
+  /* Sets *done to 1 if the event has passed, otherwise to 0.
+   * Errors: PLAIT_ERR_DEVICE when the queue has failed before the event. [thread: compute; blocks:
+   * no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *event_query)(plait_event *event, uint32_t *done);
 
-  /* Between begin and end, enqueue() and copy() are recorded instead of run. Capturing allocates. [thread: owner; blocks: no] */
+  /* Begins a capture: enqueue() and copy() are recorded instead of run, until capture_end().
+   * Allocates memory. Errors: PLAIT_ERR_STATE when the queue captures already; PLAIT_ERR_MEMORY;
+   * PLAIT_ERR_DEVICE. The queue is unchanged. [thread: owner; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *capture_begin)(plait_queue *queue);
+  /* Ends the capture and returns its graph; graph_close() frees it. Errors: PLAIT_ERR_STATE without
+   * capture_begin(); PLAIT_ERR_MEMORY; PLAIT_ERR_DEVICE. The recorded work is discarded.
+   * [thread: owner; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *capture_end)(plait_queue *queue, plait_graph **out);
-  /* Runs the record as it stands, in order. Does not allocate. [thread: compute; blocks: no] */
+  /* Executes the recorded work in order. Does not allocate.
+   * Errors: PLAIT_ERR_STATE while the queue captures: nothing is executed; PLAIT_ERR_DEVICE, or on
+   * a device that computes on the host the first error of a run() unchanged: the work behind it is
+   * not executed. The graph can be launched again. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *graph_launch)(plait_graph *graph, plait_queue *queue);
-  /* No launch of it is under way. [thread: owner; blocks: no] */
+  /* Frees a graph, no launch of which is in progress. [thread: owner; blocks: no] */
   void(PLAIT_CALL *graph_close)(plait_graph *graph);
 
-  /* Since struct_size 224; each may be NULL.
-   * Whether open() with these options is likely to work here: 1 or 0. detail (detail_size): NUL-terminated, what was found, or
-   * why not. Asked for run.device = "auto" alone; a device that is asked for by name is opened or fails. NULL: yes.
+  /* Since struct_size 224, this function and the next two; each may be NULL. Returns 1 if open()
+   * with these options is likely to succeed on this machine, otherwise 0. detail (detail_size)
+   * receives a text that ends in NUL: what was found, or the reason. The engine asks only for
+   * run.device = "auto"; a device that the experiment names is opened or fails. NULL: 1.
    * [thread: any; blocks: may look for a driver] */
   uint32_t(PLAIT_CALL *probe)(const plait_host *host, const plait_options *options, char *detail, uint64_t detail_size);
-  /* Host memory that the device copies asynchronously (pinned), aligned to 64, content zero. Errors: PLAIT_ERR_MEMORY
-   * as alloc(). NULL: any host memory will do. [thread: owner; blocks: yes] */
+  /* Allocates host memory that the device copies asynchronously (pinned): zeroed, aligned to 64.
+   * host_free() frees it. NULL: the device copies any host memory.
+   * Errors: PLAIT_ERR_MEMORY as from alloc(). [thread: owner; blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *host_alloc)(plait_device *device, uint64_t bytes, void **out);
-  /* There when host_alloc is. [thread: any; blocks: yes] */
+  /* Frees memory of host_alloc(); required if host_alloc is present. [thread: any; blocks: yes] */
   void(PLAIT_CALL *host_free)(plait_device *device, void *memory);
 } plait_device_item;
 

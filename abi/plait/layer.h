@@ -1,4 +1,8 @@
-/* plait/layer.h - layers, losses and metrics: items that write ops at plan time. */
+/* plait/layer.h - layers, losses and metrics: items that write ops at plan time.
+ *
+ * Errors. An error of build() becomes a problem of the experiment at the line of the entry
+ * (PLAIT_ERR_CONFIG; only PLAIT_ERR_MEMORY is kept), and planning goes on to find further problems.
+ * The ops that were written before the error are discarded with the plan. */
 #ifndef PLAIT_LAYER_H
 #define PLAIT_LAYER_H
 
@@ -19,7 +23,9 @@ typedef struct plait_layer_item {
   uint32_t n_options;
   uint32_t min_inputs, max_inputs; /* max_inputs UINT32_MAX: no limit */
   uint32_t n_outputs;
-  /* Writes the ops of the layer and sets outputs (n_outputs). [thread: plan; blocks: no] */
+  /* Writes the ops of the layer and sets outputs (n_outputs).
+   * Errors: PLAIT_ERR_INVALID for inputs or options that the layer does not accept, or an error of
+   * `b` unchanged; no plan is made. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_layer_item;
@@ -36,7 +42,9 @@ typedef struct plait_loss_item {
   uint32_t n_options;
   uint32_t min_inputs, max_inputs;
   uint32_t reserved;
-  /* Writes the ops of the loss and sets outputs (2). [thread: plan; blocks: no] */
+  /* Writes the ops of the loss and sets outputs (2).
+   * Errors: PLAIT_ERR_INVALID for inputs or options that the loss does not accept, or an error of
+   * `b` unchanged; no plan is made. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *outputs);
 } plait_loss_item;
@@ -54,7 +62,9 @@ typedef struct plait_metric_item {
   uint32_t n_state;
   uint32_t higher_is_better; /* 1: early stopping waits for larger values; 0: for smaller ones */
   uint32_t reserved;
-  /* Writes the ops of the metric and sets *state. [thread: plan; blocks: no] */
+  /* Writes the ops of the metric and sets *state.
+   * Errors: PLAIT_ERR_INVALID for inputs or options that the metric does not accept, or an error of
+   * `b` unchanged; no plan is made. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *build)(plait_builder *b, const plait_options *options, const plait_value *inputs,
                                                   uint32_t n_inputs, plait_value *state);
   /* Returns the metric for state (n_state), the sum in double precision. Pure.

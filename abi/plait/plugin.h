@@ -1,10 +1,15 @@
 /* plait/plugin.h - the plugin side: one exported symbol, one table, items added by kind.
  *
- * A plugin is a shared library that exports exactly one symbol, plait_plugin_v1, and carries an ELF note (see
- * PLAIT_PLUGIN_NOTE) that tells its name, version and ABI without loading it. The engine calls plait_plugin_v1, checks the
- * table, then calls open() once per engine; open() adds items through the host table. Items are static tables, one or two
- * kinds a header: layer.h (with losses and metrics), op.h, device.h (with kernels), optimizer.h (with schedules),
- * dataset.h, comm.h. */
+ * A plugin is a shared library that exports exactly one symbol, plait_plugin_v1, and contains an
+ * ELF note (see PLAIT_PLUGIN_NOTE) from which its name, version and ABI are read without loading
+ * it. The engine calls plait_plugin_v1, checks the table, then calls open() once per engine; open()
+ * adds items through the host table. Items are static tables. Their kinds are declared in layer.h
+ * (with losses and metrics), op.h, device.h (with kernels), optimizer.h (with schedules), dataset.h
+ * and comm.h.
+ *
+ * Errors. If a function of an item returns an error, the engine adds the names of the plugin, the
+ * function and the item to the text and keeps the code. An exception that leaves a plugin becomes
+ * PLAIT_ERR_PLUGIN (PLAIT_ERR_MEMORY for std::bad_alloc), but its clean-up is lost. */
 #ifndef PLAIT_PLUGIN_H
 #define PLAIT_PLUGIN_H
 
@@ -15,36 +20,43 @@
 extern "C" {
 #endif
 
-/* What the engine offers a plugin. One per (engine, plugin); valid from open() until close() returns. */
+/* The functions that the engine offers to a plugin. One table per (engine, plugin), valid from
+ * open() until close() returns. */
 typedef struct plait_host plait_host;
 struct plait_host {
   size_t struct_size;
   uint32_t abi;      /* the host's PLAIT_ABI_VERSION */
   uint32_t reserved; /* 0 */
 
-  /* Makes an error. `cause` may be NULL; it is consumed. Never returns NULL: when memory is short it returns a static
-   * error. `text` is copied. [thread: any; blocks: no] */
+  /* Creates an error for the plugin to return; never NULL. `text` is copied. `cause` may be NULL;
+   * the function takes it over.
+   * Errors: always, with `code`; PLAIT_ERR_INTERNAL for the code PLAIT_OK; PLAIT_ERR_MEMORY, a
+   * static error, when there is no memory for the text. [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *error_new)(uint32_t code, const char *text, uint64_t size, plait_error *cause);
-  /* Code and text of an error the host returned. [thread: any; blocks: no] */
+  /* The code and the text of an error that the host created. The text lives as long as the error.
+   * [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *error_code)(const plait_error *e);
   const char *(PLAIT_CALL *error_text)(const plait_error *e);
-  /* [thread: owner; blocks: no] */
+  /* Frees an error that is not returned. [thread: owner; blocks: no] */
   void(PLAIT_CALL *error_free)(plait_error *e);
 
-  /* Sends a line to the host's log sink, if the level is wanted. [thread: any; blocks: as the sink does] */
+  /* Writes a line to the log sink of the host, if that receives lines of this level; the line
+   * begins with the name of the plugin. [thread: any; blocks: as the sink does] */
   void(PLAIT_CALL *log)(const plait_host *host, uint32_t level, const char *text, uint64_t size);
 
-  /* Adds an item of a kind ("plait.layer/1", ...). The item is borrowed until close(). Only inside open().
-   * Errors: PLAIT_ERR_PLUGIN for an unknown kind, a second item of that name, or a malformed table.
-   * [thread: plan; blocks: no] */
+  /* Adds an item of a kind ("plait.layer/1", ...). The item is borrowed until close(). Only inside
+   * open().
+   * Errors: PLAIT_ERR_PLUGIN for an unknown kind, a malformed table, or a name that another item of
+   * the kind has; PLAIT_ERR_STATE outside of open(). The item is not added; the plugin may go on
+   * without it. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *add)(const plait_host *host, const char *kind, const void *item);
 
-  /* A table of the host by id (PLAIT_EXTENSION_JOB), or NULL when this host has none. Pure and repeatable; the table lives as
-   * long as the host. [thread: any; blocks: no] */
+  /* Returns a table of the host by its id (PLAIT_EXTENSION_JOB), or NULL if this host has none of
+   * that id. Pure and repeatable; the table lives as long as the host. [thread: any; blocks: no] */
   const void *(PLAIT_CALL *extension)(const plait_host *host, const char *id);
 };
 
-/* Which process of a job this is. The caller sets struct_size. */
+/* The position of this process in its job. The caller sets struct_size. */
 typedef struct plait_job_place {
   size_t struct_size;
   uint32_t rank; /* of `world` */
@@ -53,17 +65,18 @@ typedef struct plait_job_place {
   uint32_t local_size;
 } plait_job_place;
 
-/* Extension "plait.job/1". While the engine makes a plan or opens a session for a job, that job, as its calls on this thread see
- * it; else what the launcher wrote into the environment when the engine was opened; else one process alone. */
+/* Extension "plait.job/1". While the engine makes a plan or opens a session for a job, its calls on
+ * this thread see that job; otherwise the job that the launcher described in the environment when
+ * the engine was opened; without a launcher a single process. */
 typedef struct plait_job_table {
   size_t struct_size;
-  /* Fills what fits of *out. [thread: any; blocks: no] */
+  /* Writes the fields that fit in out->struct_size. [thread: any; blocks: no] */
   void(PLAIT_CALL *get)(const plait_host *host, plait_job_place *out);
 } plait_job_table;
 
 #define PLAIT_EXTENSION_JOB "plait.job/1"
 
-/* What a plugin is. Static. */
+/* The description of a plugin. Static. */
 typedef struct plait_plugin {
   size_t struct_size;
   uint32_t abi;      /* the PLAIT_ABI_VERSION it was built with */
@@ -73,21 +86,29 @@ typedef struct plait_plugin {
   const char *license; /* SPDX */
   const char *summary; /* one line */
 
-  /* Adds the items. `path` is the absolute path of this very file. *state is the plugin's own, handed back to close().
-   * May be called again after close(), and by several engines of one process. [thread: owner of the engine; blocks: yes] */
+  /* Adds the items. `path` is the absolute path of the plugin file. *state belongs to the plugin
+   * and is passed to close(). May be called again after close(), and by several engines of one
+   * process.
+   * Errors: PLAIT_ERR_PLUGIN or another code, also an error of add() unchanged. The engine removes
+   * the items that were added, does not call close(), and unloads the plugin: the load report has
+   * the reason, and plait_engine_load() returns the same code. [thread: owner of the engine;
+   * blocks: yes] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const char *path, void **state);
-  /* Items and code are used no more. [thread: any, after the last object of the engine is closed; blocks: no] */
+  /* Frees the state. The engine no longer uses the items and the code afterwards.
+   * [thread: any, after the last object of the engine is closed; blocks: no] */
   void(PLAIT_CALL *close)(void *state);
 } plait_plugin;
 
-/* The entry symbol. Pure and repeatable; returns the table for the newest ABI both sides know, or NULL when `host_abi` is
- * too old for it. [thread: any; blocks: no] */
+/* The entry symbol: returns the table for the newest ABI that both sides know, or NULL if
+ * `host_abi` is too old for the plugin. Pure and repeatable. [thread: any; blocks: no] */
 typedef const plait_plugin *(PLAIT_CALL *plait_plugin_entry)(uint32_t host_abi);
 #define PLAIT_PLUGIN_ENTRY "plait_plugin_v1"
 
-/* Places, once per plugin, an ELF note readable without loading the file:
+/* Puts an ELF note into the plugin, from which it is identified without being loaded. Once per
+ * plugin:
  *   PLAIT_PLUGIN_NOTE("layer-dense", "0.1.0");
- * Section .note.plait; owner "Plait", type 1; text "abi=1;name=...;version=...;sanitizer=..." ending in NUL. */
+ * Section .note.plait; owner "Plait", type 1; text "abi=1;name=...;version=...;sanitizer=...", which
+ * ends in NUL. */
 #define PLAIT_NOTE_OWNER "Plait"
 #define PLAIT_NOTE_TYPE 1u
 #define PLAIT_NOTE_SECTION ".note.plait"
