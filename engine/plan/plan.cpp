@@ -66,7 +66,7 @@ int64_t Plan::n_step_sums() const {
 
 uint64_t Plan::hash() const {
   Hasher h;
-  // How parameters are cut does not matter: a checkpoint is of whole tensors.
+  // Sharding does not count: a checkpoint holds whole tensors.
   for (const Parameter& p : parameters) {
     h.update(p.name + program::text(p.shape));
     if (p.group < 0) continue;
@@ -79,8 +79,8 @@ uint64_t Plan::hash() const {
 
 namespace {
 
-// Where this rank stands. After problems it stands alone, with the least of batches: enough to look
-// at the rest.
+// Sets the grid and the coordinates of this rank. After problems the grid is a single rank with the
+// smallest batches, so that the rest of the experiment can be checked.
 void choose_grid(Plan& plan, const PlanContext& context, config::Problems& problems) {
   auto& t = plan.experiment.topology;
   auto& batch = plan.experiment.batch;
@@ -111,13 +111,13 @@ void choose_grid(Plan& plan, const PlanContext& context, config::Problems& probl
                                              context.resolver, problems);
 }
 
-// Whether a device says that it can be opened here; detail: what it found, or why not.
+// Whether the device's probe() says yes; detail: what it found, or why not.
 bool probe(const Plan& plan, const PlanContext& context, const std::string& name,
            std::string& detail) {
   const plait_device_item& item = plan.registry->device(name);
   constexpr size_t kSize = offsetof(plait_device_item, probe) + sizeof(item.probe);
   if (item.struct_size < kSize || !item.probe) return true;
-  config::Problems wrong;  // of options: told when the device is taken
+  config::Problems wrong;  // of options; reported when the device is chosen
   const config::OptionSet options =
       config::device_options(plan.experiment, *plan.registry, name, context.resolver, wrong);
   char text[512] = "";
@@ -129,7 +129,7 @@ bool probe(const Plan& plan, const PlanContext& context, const std::string& name
   return there;
 }
 
-// The device of the highest rank that can be opened here; "" without one, and why.
+// The device of the highest priority that can be opened here; "" and the reasons if there is none.
 std::string best_device(const Plan& plan, const PlanContext& context, std::string& refused) {
   std::vector<std::string> names = plan.registry->devices();
   std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
@@ -203,7 +203,7 @@ void make_results(Plan& plan, config::Problems& problems) {
     problems.add(plan.experiment.models[0].origin, plan.experiment.models[0].path,
                  "no model has a loss and an optimizer, so there is nothing to train",
                  "add [loss] and [optimizer]");
-  // What is summed over ranks comes first, without a gap: see n_step_sums().
+  // The values that are summed over ranks come first, without a gap: see n_step_sums().
   for (Model& m : plan.models)
     if (m.trained)
       for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = take(1);
@@ -213,7 +213,7 @@ void make_results(Plan& plan, config::Problems& problems) {
   plan.step = take(1);
 }
 
-// Stages of a pipeline have inputs of their own: then this one is a pattern, without memory.
+// In a pipeline each stage has inputs of its own; this feed then is a template without memory.
 Feed make_feed(Plan& plan, const std::string& name, int64_t batch) {
   Feed feed;
   feed.batch = batch;
@@ -245,8 +245,8 @@ void explain(const Plan& plan, Log* log) {
     }
 }
 
-// Every operand lies inside of its segment: what a rewrite got wrong must not become a write into
-// somebody else's memory.
+// Checks that every operand lies inside its segment, so that a wrong rewrite cannot write to memory
+// of another value.
 void check_buffer_refs(const Plan& plan) {
   for (const Program& p : plan.programs)
     for (const KernelCall& c : p.calls) {
@@ -265,14 +265,14 @@ void check_buffer_refs(const Plan& plan) {
     }
 }
 
-// What tracing shows to be wrong. Leaves in the plan which parameters there are, and who reads
-// them; what was traced goes to the writer.
+// Traces all models and adds the faults found to `problems`. Registers the parameters and their
+// holders in the plan, and passes the traces to the builder.
 void validate(Plan& plan, ProgramBuilder& builder, config::Problems& problems) {
-  // All of them first: they tell which parameters there are, and who reads them.
+  // Traces all models first: that registers the parameters and their readers.
   const StageOf one = [](size_t, size_t) { return 0; };
   TracedModels traced{builder.trace(true, one, &problems), builder.trace(false, one, &problems)};
   check_parameters(plan, *traced.train, problems);
-  // With problems this is only to find those of the pipeline itself, and costs are not to be had.
+  // After problems only faults of the pipeline itself can be found; costs are unknown.
   if (!problems.empty()) plan.experiment.topology.balance = "count";
   try {
     choose_stages(plan, [&](const StageOf& stages) { return builder.trace(true, stages); });
@@ -314,7 +314,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
     declare_states(*plan);
     builder.write();
   } catch (const Error& e) {
-    if (e.code() == PLAIT_ERR_MEMORY) throw;  // no fault of the file
+    if (e.code() == PLAIT_ERR_MEMORY) throw;  // not a fault of the file
     add_failure(plan->experiment, e, problems);
     return nullptr;
   }

@@ -1,5 +1,5 @@
-// A plan: everything decided before any memory is touched. Made from an experiment and the loaded
-// plugins; pure data after that.
+// A plan: everything that is decided before any memory is touched. It is made from an experiment
+// and the loaded plugins and is pure data afterwards.
 //   B samples of a micro-batch, N elements of a flat group
 #pragma once
 
@@ -26,7 +26,7 @@ namespace plait::plan {
 
 using program::BufferRef;
 
-// One logical parameter. Its name identifies it for ever.
+// One logical parameter, identified by its name in all plans and checkpoints.
 struct Parameter {
   std::string name;  // "model.linear1.weight"
   std::string model;
@@ -35,17 +35,17 @@ struct Parameter {
   double init_a = 0, init_b = 0;
   int32_t shard_dim = -1;
   bool frozen = false;
-  int32_t setting = -1;  // which of its optimizer's groups; -1: the default
+  int32_t setting = -1;  // index of the group in its optimizer; -1: the default
   std::vector<int32_t>
-      holders;                  // pipeline ranks that have it, ascending; more than one: it is tied
+      holders;                  // pipeline ranks that hold it, ascending; more than one: it is tied
   int32_t chunk = 0;            // first stage of this rank that reads it
   int32_t group = -1;           // index into Plan::groups, -1: frozen
-  topology::Box box;            // what this rank has, of the global tensor
-  bool sharded = false;         // tensor ranks have a shard each, along `shard_dim`
-  int64_t stored_elements = 0;  // elements that it takes: padding behind the box included
-  int32_t bucket = 0;           // of the group, that it lies in
-  int64_t flat_offset = 0;      // where that begins in its group, in elements
-  BufferRef value, gradient;    // without a place where ZeRO leaves no whole one
+  topology::Box box;            // the block of the global tensor on this rank
+  bool sharded = false;         // each tensor rank holds a shard along `shard_dim`
+  int64_t stored_elements = 0;  // elements in memory, including padding behind the box
+  int32_t bucket = 0;           // its bucket in the group
+  int64_t flat_offset = 0;      // of its first element in the group, in elements
+  BufferRef value, gradient;    // unset if ZeRO leaves no full tensor on this rank
   BufferRef squares;            // Σ g², where the forward_backward program leaves it
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
@@ -59,37 +59,37 @@ struct State {
   FlatBuffer values;
 };
 
-// A run of a group's flat memory whose gradients the replicas reduce in one go, with ZeRO also what
-// they share: each updates its own elements. Starts and ends between parameters. In elements, of
-// whatever type.
+// A range of a group's flat memory whose gradients the replicas reduce in one collective. With ZeRO
+// it is also the unit of sharding: each replica updates its own shard. Starts and ends between
+// parameters. All figures count elements.
 struct Bucket {
   int64_t begin = 0, elements = 0;              // of the group; padding included
-  int64_t shard_begin = 0, shard_elements = 0;  // this rank's; all of them without ZeRO
-  int64_t state_begin = 0;                      // of the own ones in the state segments
+  int64_t shard_begin = 0, shard_elements = 0;  // this rank's shard; the whole bucket without ZeRO
+  int64_t state_begin = 0;                      // of this rank's shard, in the state segments
   int32_t gradient_collective = -1;             // collective of its gradients; -1: none
-  int32_t chunk = 0;                            // stage of this rank that makes the last of them
+  int32_t chunk = 0;                            // stage of this rank with the last gradient
 };
 
-// Parameters that share an optimizer's settings, laid out one after the other: parameter and
-// gradient at the same offsets.
+// Parameters with the same optimizer settings, one after another; parameters and gradients have the
+// same offsets.
 struct ParameterGroup {
-  std::string name;      // "model.default", "model.groups[0]"
-  bool sharded = false;  // of parameters that the tensor ranks share: a group of its own beside
-                         // that of the others
-  std::vector<int32_t> tied;  // pipeline ranks that all have these parameters; empty: each its own
+  std::string name;           // "model.default", "model.groups[0]"
+  bool sharded = false;       // its parameters are sharded over the tensor ranks; the others of the
+                              // same settings form a second group
+  std::vector<int32_t> tied;  // pipeline ranks that all hold these parameters; empty: not tied
   int32_t model = 0;
   double learning_rate = 0, weight_decay = 0;
   const config::ItemConfig* schedule = nullptr;  // of the experiment; nullptr: constant
   int64_t elements = 0;                          // N, padding included
-  int64_t shard_elements = 0;                    // whose states are here: the sum over buckets
+  int64_t shard_elements = 0;                    // with states on this rank: the sum over buckets
   std::vector<Bucket> buckets;
-  std::string last_layer;  // whose parameter was placed last
+  std::string last_layer;  // layer of the parameter that was placed last
   FlatBuffer parameters, gradients;
   std::vector<State> states;
   BufferRef learning_rate_at, schedule_factor_at;  // in Plan::scalars, written before each step
 };
 
-// What a model leaves behind each step. Scalars in Plan::results.
+// The results of a model for each step: scalars in Plan::results.
 struct Model {
   std::string name;
   bool trained = false;
@@ -99,23 +99,23 @@ struct Model {
   BufferRef eval_loss_sum, eval_weight_sum;
 };
 
-// Which integers of a field an op can take: what is outside of them makes its result not a number.
+// The integers [least, end) of a field that an op accepts: others make its result NaN.
 struct IndexRange {
   int64_t least = 0, end = 0;
-  bool labels = false;  // a loss compares them; no value that a model makes depends on them
-  std::string reader;   // "model.cross_entropy", whose op it is
-  std::string maker;    // "model.linear3", which has `end` rows or classes
+  bool labels = false;  // targets of a loss; no output of a model depends on them
+  std::string reader;   // scope of the op: "model.cross_entropy"
+  std::string maker;    // layer with `end` rows or classes: "model.linear3"
 };
 
 // A data field that a program reads: (B, sample shape).
 struct Field {
   uint32_t index = 0;       // among the dataset's fields without the weight field
-  uint32_t feed_index = 0;  // among the fields of the feed of all that is read
+  uint32_t feed_index = 0;  // among the fields of Plan::train_feed or eval_feed
   std::string name;
   plait_shape shape{};
   BufferRef buffer;
   uint64_t sample_bytes = 0;
-  std::vector<IndexRange> index_ranges = {};  // of the feed of all that is read
+  std::vector<IndexRange> index_ranges = {};  // only in Plan::train_feed and eval_feed
 };
 
 struct Metric {
@@ -129,16 +129,16 @@ struct Output {
   std::string name;
   plait_shape shape{};
   BufferRef buffer;
-  int32_t owner = 0;  // pipeline rank that makes it
+  int32_t owner = 0;  // pipeline rank that computes it
 };
 
-// What the ranks of a group do together at one place of a program.
+// One collective, or one message between two ranks, at one point of a program.
 struct Collective {
   std::string name;  // "gradients of model.default, bucket 2"
   topology::Axis axis = topology::Axis::kData;
   uint32_t kind = 0, reduction = 0, dtype = 0;  // as plait/comm.h
   uint64_t n = 0;                               // elements, as plait/comm.h counts them
-  uint32_t peer = 0;                            // place in the group, of the kinds that have one
+  uint32_t peer = 0;                            // position in the group, for kinds that have one
   uint32_t channel = 0;  // messages of two channels do not wait for each other
   bool slotted = false;  // each slot has a call of its own
 };
@@ -154,16 +154,16 @@ struct KernelCall {
   std::vector<BufferRef> operands;            // segment kTransient: offset in the transient area
   uint64_t workspace_bytes = 0;
   uint64_t workspace = 0;  // offset in the transient area
-  std::string detail;      // what the kernel said when it was selected
-  std::string refused;     // better kernels, and why they were not taken
+  std::string detail;      // text of the kernel's select()
+  std::string refused;     // kernels of higher priority, and why they refused
   double flops = 0;
 };
 
-// The flat list of kernels for one purpose. It may run on any of several slots: copies of the
-// segments that have them.
+// The flat list of kernel calls for one purpose. It may run on any of several slots: the copies of
+// segments with several slots.
 struct Program {
   std::string name;
-  int32_t first_slot = 0, slots = 1;  // on which it runs
+  int32_t first_slot = 0, slots = 1;  // the slots on which it runs
   int32_t order = 0;                  // among the programs of a micro-batch, over all ranks
   std::unique_ptr<program::Graph> graph;
   std::vector<KernelCall> calls;
@@ -184,11 +184,11 @@ struct Feed {
 struct Launch {
   int32_t program = -1;  // index into Plan::programs
   int32_t slot = 0;
-  int32_t feed = -1;  // of Plan::train_feeds or eval_feeds: what is written before; -1: nothing
-  int64_t micro = 0;  // micro-batch of the step; -1: before all of them, accumulation: after
+  int32_t feed = -1;  // of train_feeds or eval_feeds, written before the launch; -1: nothing
+  int64_t micro = 0;  // micro-batch of the step; -1: before the first, accumulation: after the last
 };
 
-// The pipeline as all ranks see it. S stages; one without a pipeline.
+// The pipeline, equal on all ranks. S stages; S = 1 without a pipeline.
 struct Pipeline {
   topology::Schedule schedule;  // no actions without a pipeline
   std::vector<std::vector<int32_t>>
@@ -209,8 +209,8 @@ struct Plan {
   int32_t rank = 0;
   topology::Coordinates at;  // of the rank
   Pipeline pipeline;
-  int64_t zero = 0;     // ZeRO stage; 0 where there is one replica
-  std::string backend;  // communication backend that was asked for; "auto"
+  int64_t zero = 0;     // ZeRO stage; 0 if there is one replica
+  std::string backend;  // requested communication backend; "auto"
   config::OptionSet comm_options;
   std::vector<std::shared_ptr<Dataset>> datasets;  // as experiment.datasets
 
@@ -221,27 +221,24 @@ struct Plan {
   std::vector<Model> models;
   std::vector<Metric> metrics;
   std::vector<Output> outputs;
-  FlatBuffer scalars;  // what a step is told: learning rates
-  FlatBuffer
-      results;     // what a step leaves behind: first `step_sums`, then what n_step_sums() counts
-  BufferRef step;  // updates made; the update program counts, so that the host need not know
+  FlatBuffer scalars;   // inputs of a step: learning rates
+  FlatBuffer results;   // results of a step: first `step_sums`, then the others of n_step_sums()
+  BufferRef step;       // number of updates so far; counted by the update program
   BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   int32_t step_sums_collective =
-      -1;  // which reduces these sums together with loss and weight sums; -1: none
-  FlatBuffer
-      metric_sums;  // f64: what an evaluation counts; sums over all replicas after `reduce_metrics`
+      -1;                  // reduces these sums together with loss and weight sums; -1: none
+  FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 
-  Feed train_feed, eval_feed;                 // all that is read
-  std::vector<Feed> train_feeds, eval_feeds;  // of each stage that is here: what it reads
+  Feed train_feed, eval_feed;                 // all fields that are read
+  std::vector<Feed> train_feeds, eval_feeds;  // by stage of this rank: the fields it reads
   int64_t accumulation = 1;
   int64_t total_steps = 0;  // 0: the host decides
   std::deque<Program> programs;
-  // What runs in a step, and for a batch of an evaluation, in order.
+  // The launches of a step, and of a batch of an evaluation, in order.
   std::vector<Launch> step_launches, evaluation_launches;
-  int32_t reduce_metrics_program =
-      -1;  // program: sums an evaluation over the ranks; -1: there is one rank
+  int32_t reduce_metrics_program = -1;  // sums the metric states over the ranks; -1: single rank
   int32_t broadcast_outputs_program =
-      -1;  // brings the named values to all pipeline ranks; -1: they are there
+      -1;                               // sends named values to all pipeline ranks; -1: no pipeline
   std::vector<Collective> collectives;  // of all programs
   uint64_t transient_bytes = 0;         // the largest of the programs
 
@@ -251,12 +248,12 @@ struct Plan {
   const Program* program(const std::string& name) const;
   // Adds it; returns its index.
   int32_t add(Program program);
-  // Several programs, or runs of one, add to the sums of a step.
+  // Several programs, or several launches of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
-  // Numbers that ranks add up in one go, from `step_sums` on: those two, and loss and weight sums
-  // of what is trained.
+  // Number of elements, from `step_sums` on, that ranks sum in one collective: those two, and the
+  // loss and weight sums of trained models.
   int64_t n_step_sums() const;
-  // Of what must agree between runs that share checkpoints: parameters and groups.
+  // A hash of the parameters and groups, which must agree between runs that share checkpoints.
   uint64_t hash() const;
 };
 
@@ -265,16 +262,16 @@ struct PlanContext {
   Log* log = nullptr;
   config::PathResolver resolver;
   int32_t rank = 0;
-  int32_t world = 1;  // ranks that there are; 0: as many as the topology asks for
+  int32_t world = 1;  // number of ranks; 0: as many as [topology] asks for
 };
 
-// Makes the plan. Defects of the experiment that only tracing shows are added to `problems`; null
-// when there are any.
+// Makes the plan. Adds faults of the experiment that only tracing shows to `problems`; returns null
+// if there are any.
 std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const PlanContext& context,
                                 config::Problems& problems);
 
-// What this rank reads of a dataset. training: global batches without end, in the experiment's
-// order; else batches of an evaluation.
+// The batches of a dataset that this rank reads. training: global batches without end, in the order
+// that the experiment sets; otherwise the batches of an evaluation.
 data::DataLoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training);
 
 // JSON for `plait plan`.

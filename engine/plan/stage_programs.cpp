@@ -51,8 +51,8 @@ BufferRef StageProgramBuilder::saved_buffer(ValueId storage) {
   return at->second;
 }
 
-// Inputs of a micro-batch lie in each stage that reads them; all else is where it is for the whole
-// program.
+// Inputs of a micro-batch lie in a segment of each stage that reads them; other values lie where
+// the whole program has them.
 BufferRef StageProgramBuilder::stage_buffer(BufferRef at) {
   if (at.segment != inputs_.weight.segment) return at;
   const auto own = [&](BufferRef& mine, uint64_t bytes) {
@@ -72,14 +72,14 @@ BufferRef StageProgramBuilder::stage_buffer(BufferRef at) {
              plan_.storage.allocate(inputs_segment_, program::bytes(field->shape));
 }
 
-// What the whole program makes elsewhere.
+// The value in this stage program that stands for one computed elsewhere.
 ValueId StageProgramBuilder::import_value(Graph& to, ValueId v) {
   const Graph& g = *whole_.graph;
   const ValueId storage = g.storage_of(v);
   const auto& owner = g.value(storage);
   if (owner.producer < 0) {
     if (v == storage) return to.persistent(owner.name, owner.shape, stage_buffer(owner.buffer));
-    // A view of what comes from outside is looked at anew: with ZeRO that may come and go.
+    // A view of an input is made again: with ZeRO the memory of the input may be temporary.
     Op view = g.ops()[static_cast<size_t>(g.value(v).producer)];
     view.out.clear();
     for (ValueId& in : view.in)
@@ -96,7 +96,7 @@ ValueId StageProgramBuilder::import_value(Graph& to, ValueId v) {
 
 namespace {
 
-// "values of model.fc1 to stage 2".
+// "values of model.fc1 from stage 1 to stage 2".
 std::string name_of(const Graph& g, ValueId storage, int32_t from, int32_t to) {
   const Op& op = g.ops()[static_cast<size_t>(g.value(storage).producer)];
   return strf("%s of %s from stage %d to stage %d", op.backward ? "gradients" : "values",
@@ -105,8 +105,8 @@ std::string name_of(const Graph& g, ValueId storage, int32_t from, int32_t to) {
 
 }  // namespace
 
-// The message of a value between this stage and the neighbour that the stage program talks to; the
-// same for all programs of the stage program.
+// The collective of a message between this stage and its neighbour; all programs of the stage that
+// transfer the value use the same one.
 int32_t StageProgramBuilder::message(ValueId storage, bool send) {
   int32_t& id = messages_.try_emplace({storage, send}, -1).first->second;
   if (id >= 0) return id;
@@ -119,8 +119,8 @@ int32_t StageProgramBuilder::message(ValueId storage, bool send) {
       topology::Axis::kPipeline, send ? PLAIT_COMM_SEND : PLAIT_COMM_RECEIVE);
   Collective& e = plan_.collectives[static_cast<size_t>(id)];
   e.peer = static_cast<uint32_t>(shape.rank_of(other));
-  // Between two ranks with several stages both kinds go the same way, and are not taken in the
-  // order in which they are sent.
+  // Between two ranks with several stages, activations and gradients may go the same way and are
+  // not received in the order in which they are sent; so they use two channels.
   e.channel = backward && shape.chunks > 1 && shape.ranks == 2 ? 1 : 0;
   e.slotted = true;
   return id;
@@ -134,7 +134,7 @@ void StageProgramBuilder::begin(Phase phase) {
   Graph& g = *graph_;
   const Graph& whole = *whole_.graph;
   g.scope = strf("stage %d", stage_);
-  // What the slot's last micro-batch sent must have left before its memory is written again.
+  // The messages of the slot's previous micro-batch must be sent before their memory is reused.
   for (ValueId storage : partition_.send(current_))
     wait_collective(g, message(storage, true),
                     g.persistent("sent before", whole.shape(storage), saved_buffer(storage)));
@@ -169,7 +169,7 @@ StageView StageProgramBuilder::view(bool last) {
   return {*graph_, live_out, read, chunk_, last};
 }
 
-// Messages leave when the last op that works in their memory has run.
+// Messages are sent after the last op that works in their memory.
 std::unique_ptr<Graph> StageProgramBuilder::finish() {
   const Graph& whole = *whole_.graph;
   std::map<ValueId, ValueId> latest = received_;
@@ -256,8 +256,8 @@ StageProgramIds write_stage(Plan& plan, const TracedStep& whole, const StagePart
   return programs;
 }
 
-// All messages of all stages, and collectives inside of them: what every rank must find alike.
-// before: digest of another program.
+// A digest of all messages of all stages and of their collectives, which must be equal on all
+// ranks. before: the digest of another program, to continue.
 uint64_t digest_of(const TracedStep& whole, const StagePartition& partition, int32_t stages,
                    const std::vector<Collective>& collectives, uint64_t before) {
   Hasher h;
@@ -271,8 +271,8 @@ uint64_t digest_of(const TracedStep& whole, const StagePartition& partition, int
   return h.digest64();
 }
 
-// The operations of a stage program that are still to do when all its messages have left. None
-// leaves: 0.
+// The operations of a stage program that remain after its last message is sent; 0 if it sends no
+// message.
 double after_messages(const Graph& g, const StagePartition& partition,
                       const StageProgram& program) {
   const auto sent = partition.send(program);

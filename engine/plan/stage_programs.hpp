@@ -30,7 +30,7 @@ class StageProgramBuilder {
   const Feed& feed() const { return feed_; }
   std::vector<PendingSend> pending() const;
 
-  // The whole program has its own ids of collectives; each stage program replaces them by new ones.
+  // The ids of collectives in the whole program; each stage program replaces them by new ones.
   static int32_t local_id(size_t index) { return kLocal + static_cast<int32_t>(index); }
 
  private:
@@ -63,8 +63,8 @@ class StageProgramBuilder {
   std::map<program::ValueId, program::ValueId> received_;  // by root
 };
 
-// Writes the programs of a step and their launches, except for its beginning and end. Returns the
-// bytes of values inside and between the programs.
+// Writes the programs of a step and their launches, without the first and the last (zero_grad,
+// update). Returns the bytes of values inside and between the programs.
 uint64_t write_training_stages(Plan& plan, const TracedStep& whole,
                                const std::vector<Collective>& collectives,
                                std::vector<PendingSend>& pending);

@@ -31,8 +31,8 @@ ValueId flat(Graph& g, const std::string& name, const FlatBuffer& buffer, int64_
 
 namespace {
 
-// Adds a micro-batch's value to what the step has so far, or sets it when there is only one. dtype:
-// of what lies at `place`.
+// Adds the value of a micro-batch to the sum of the step, or sets it if there is one micro-batch.
+// dtype: the type of the sum at `place`.
 ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, ValueId v,
                            BufferRef buffer, uint32_t dtype) {
   v = g.as_type(v, dtype);
@@ -41,8 +41,8 @@ ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, 
   return g.assign(sum, program::binary(g, "add", sum, v));
 }
 
-// A gradient that is complete when it is made is squared and summed there, so that the norm need
-// not read all of them again.
+// Sums the squares of a gradient where it is computed, if it is complete then, so that the norm
+// need not read all gradients again.
 void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
   auto model = std::find_if(plan.models.begin(), plan.models.end(),
                             [&](const Model& m) { return m.name == p.model; });
@@ -59,7 +59,7 @@ void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient)
       p.squares);
 }
 
-// What the replicas counted is on its way to what all of them did; finish_step_sums() waits.
+// Starts to reduce the sums of the step over the replicas; finish_step_sums() waits.
 void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
   std::vector<ValueId> in{flat(g, "sums", plan.results, 0, plan.n_step_sums())};
   in.insert(in.end(), bound.begin(), bound.end());
@@ -69,7 +69,8 @@ void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
   start_all_reduce(g, plan, plan.step_sums_collective, std::move(in));
 }
 
-// Gradients go out bucket by bucket. The backward pass makes the last parameters' first.
+// Reduces gradients bucket by bucket, the last first: the backward pass computes them in that
+// order.
 void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& bound,
                       int32_t chunk) {
   std::map<const Bucket*, std::vector<ValueId>> delivered_of;
@@ -98,8 +99,8 @@ void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Val
 
 using program::Placements;
 
-// What is needed of a program after it was sharded over the mesh; the ids are replaced by those of
-// the new one.
+// The values of a program that are needed after it is sharded over the mesh; their ids are then
+// replaced by those in the sharded program.
 class LiveOuts {
  public:
   void add(ValueId& v, const Placements& placements) {
@@ -135,8 +136,8 @@ class LiveOuts {
   std::vector<program::RequestedValue> requested_;
 };
 
-// The parameters that a program reads, each stage with a value of its own. sharded: those values
-// that lie in shards.
+// The parameters that a program reads, with one value per stage. sharded: those of them that are
+// sharded.
 std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& tracer,
                                             const Mesh& mesh,
                                             std::map<ValueId, Placements>& sharded) {
@@ -178,9 +179,9 @@ void add_results(std::vector<Tracer::Result>& results, const Placements& replica
   }
 }
 
-// Values that cost little for their size go first. Of those that cost the same every second one,
-// then every second one of the rest: what stays between them keeps short what is made again at
-// once.
+// Orders values by FLOPs per byte. Among equally cheap values it takes every other one, then every
+// other one of the rest, so that the kept values divide the recomputed ones into short, even
+// regions.
 void order_by_cost(std::vector<program::SavedValue>& saved, size_t count) {
   const auto price = [](const program::SavedValue& s) {
     return s.flops / static_cast<double>(std::max<uint64_t>(s.bytes, 1));
@@ -211,7 +212,7 @@ void apply_recompute(Graph& g, RecomputeOptions& recompute) {
   program::recompute(g, dropped, recompute.mode == "layer");
 }
 
-// A copy of what was traced, for this plan: parameters lie where it has put them.
+// A copy of the traced graph, whose parameters are bound to this plan's memory.
 std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
   auto graph = std::make_unique<Graph>(tracer.graph());
   for (const Parameter& p : plan.parameters)
@@ -291,7 +292,7 @@ std::vector<program::LiveOut> live_outs_of(const TracedStep& w) {
 
 namespace {
 
-// What is delivered of the losses.
+// The live-outs of the losses.
 std::vector<ValueId> bind_loss_sums(Plan& plan, const TracedStep& w, const StageView& view) {
   Graph& g = view.graph;
   std::vector<ValueId> sums;
@@ -332,7 +333,7 @@ void bind_training_outputs(Plan& plan, const TracedStep& w, const StageView& vie
     if (!plan.accumulates() && plan.grid.ranks() == 1) bind_gradient_squares(g, plan, p, own);
   }
   const bool shares = view.last && plan.grid.data() > 1;
-  // Pipeline ranks add up their sums when all is done: see write_update().
+  // Pipeline ranks reduce their sums in the update program: see write_update().
   if (shares && plan.grid.pipeline() == 1) start_step_sums(g, plan, sums);
   if (plan.zero >= 2)
     scatter_gradients(g, plan, bound);
@@ -402,7 +403,7 @@ std::unique_ptr<Graph> write_reduce_metrics(Plan& plan, const std::vector<Pendin
   plan.metric_sums = plan.storage.add_flat("totals", Category::kResults, PLAIT_F64);
   plan.storage.append(plan.metric_sums, n);
   const ValueId totals = flat(*graph, "totals", plan.metric_sums, 0, n);
-  // Tensor ranks count the same samples, but any of them may want to stop.
+  // Tensor ranks count the same samples, but any of them may request a stop.
   const ValueId wish = flat(*graph, "stop request", plan.metric_sums, 1, 1);
   sum_over(*graph, plan, topology::Axis::kTensor, "stop request", wish);
   sum_over(*graph, plan, topology::Axis::kData, "metrics of an evaluation", totals);

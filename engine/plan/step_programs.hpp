@@ -1,5 +1,5 @@
-// The programs of a micro-batch and of an evaluation, written from what a tracer found: first as a
-// whole, then what each leaves behind.
+// Builds the graphs of training and evaluation from the traced models, then binds their outputs to
+// memory.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,14 @@
 
 namespace plait::plan {
 
-// What a program makes again in its backward pass: see TopologyConfig::recompute.
+// The activations that the backward pass recomputes: see TopologyConfig::recompute.
 struct RecomputeOptions {
   std::string mode = "none";
-  size_t n_cheapest =
-      0;  // of mode "budget": how many values, those first that cost the least for their size
-  size_t candidates = 0;  // set by write_training(): how many there are
+  size_t n_cheapest = 0;  // mode "budget": number of values, ordered by recomputation cost per byte
+  size_t candidates = 0;  // set by write_training(): number of such values
 };
 
-// A parameter as the ops of one stage of the pipeline read it.
+// A parameter as an input of the ops of one pipeline stage.
 struct ParameterUse {
   Parameter* parameter = nullptr;
   int32_t stage = 0;
@@ -27,7 +26,7 @@ struct ParameterUse {
   ValueId gradient = 0;  // 0: frozen, or no loss depends on it
 };
 
-// A message that a program sent and nobody waited for so far: whoever ends the step does.
+// A message that a program sent without waiting for it; the end of the step waits.
 struct PendingSend {
   int32_t collective = -1;
   int32_t slots = 1;
@@ -36,7 +35,7 @@ struct PendingSend {
 };
 void wait_pending_sends(program::Graph& g, const std::vector<PendingSend>& pending);
 
-// A traced program as this tensor rank computes it, of all stages; nothing has a place yet.
+// The sharded graph of this tensor rank, with all stages; no value is bound to memory yet.
 struct TracedStep {
   std::unique_ptr<program::Graph> graph;
   std::vector<Tracer::Result> results;
@@ -45,46 +44,46 @@ struct TracedStep {
   std::vector<ParameterUse> parameter_uses;
 };
 
-// Makes a collective known; returns the id that the program's ops know it by.
+// Registers a collective; returns the id by which the ops of the program refer to it.
 using AddCollective = std::function<int32_t(Collective)>;
 
-// Forward and backward pass. `traced` is left as it is: several programs are written from it.
+// Forward and backward pass. Does not change `traced`: several programs are written from it.
 TracedStep write_training(Plan& plan, const Tracer& traced, RecomputeOptions& recompute,
                           const AddCollective& add);
 TracedStep write_evaluation(Plan& plan, const Tracer& traced, const AddCollective& add);
 
-// One program made of what was written: all of it, or the program of one stage.
+// The view of one program: the whole step, or the part of one pipeline stage.
 struct StageView {
   program::Graph& graph;
-  // What is to be delivered, if this program does that; `stage` wants it. Else 0.
+  // The value in this graph that stands for the live-out v of `stage`; 0 if another program has it.
   std::function<ValueId(ValueId v, int32_t stage)> live_out;
-  // What the program reads of a parameter, or 0.
+  // The parameter as an input of this program, or 0.
   std::function<ValueId(const ParameterUse& use)> read;
-  int32_t chunk = 0;  // of the stage, among the chunks of this rank
-  bool last = false;  // of a step's micro-batches: what replicas share leaves from here on
+  int32_t chunk = 0;  // index of the stage among those of this rank
+  bool last = false;  // the last micro-batch of a step, whose program reduces the gradients
 };
-// Sets where losses and gradients go; with ZeRO where parameters come from.
+// Binds losses and gradients to memory; with ZeRO also the parameters that are read.
 void bind_training_outputs(Plan& plan, const TracedStep& written, const StageView& view);
-// The same for figures and named values.
+// The same for metric states and named outputs.
 void bind_evaluation_outputs(Plan& plan, const TracedStep& written, const StageView& view);
-// Gives what an evaluation makes its places. Once for a plan, before bind_evaluation_outputs().
+// Allocates the results of an evaluation. Once per plan, before bind_evaluation_outputs().
 void allocate_evaluation_results(Plan& plan, const TracedStep& written);
 
-// The stage that makes a value; 0 for what comes from outside.
+// The stage that computes a value; 0 for inputs of the program.
 int32_t stage_of(const program::Graph& g, ValueId v);
-// What was written, with who wants it.
+// The outputs of the program, each with the stage that provides it.
 std::vector<program::LiveOut> live_outs_of(const TracedStep& written);
 
-// All-reduces what lies there; nothing where the axis has one rank. For persistent values.
+// All-reduces a persistent value in place; does nothing if the axis has one rank.
 void sum_over(program::Graph& g, Plan& plan, topology::Axis axis, const std::string& name,
               program::ValueId v);
-// Sums Plan::metric_sums over the replicas, and the wish to stop over all ranks.
+// Sums Plan::metric_sums over the replicas, and the requests to stop over all ranks.
 std::unique_ptr<program::Graph> write_reduce_metrics(Plan& plan,
                                                      const std::vector<PendingSend>& pending);
-// Brings Plan::outputs to all pipeline ranks.
+// Sends Plan::outputs to all pipeline ranks.
 std::unique_ptr<program::Graph> write_broadcast_outputs(Plan& plan);
 
-// A run of a buffer as one vector: n elements from `first` on.
+// A range of a buffer as a vector: n elements from `first` on.
 program::ValueId flat(program::Graph& g, const std::string& name, const FlatBuffer& buffer,
                       int64_t first, int64_t n);
 

@@ -12,25 +12,25 @@
 
 namespace plait::plan {
 
-// kActivations: what a stage of a pipeline keeps of the micro-batches under way.
+// kActivations: saved activations of a pipeline stage for the micro-batches in flight.
 enum class Category { kParameters, kGradients, kOptimizer, kInputs, kResults, kActivations };
 inline constexpr int kCategories = 6;
 const char* category_name(Category c);
 
 constexpr int32_t kTransient = -1;  // BufferRef::segment of values that live inside a program only
 
-// Elements of one type that fill a segment from its beginning, one after the other.
+// Elements of one type that fill a segment from its beginning without gaps.
 struct FlatBuffer {
   int32_t segment = -1;
   uint32_t dtype = 0;
   int64_t elements = 0;
   bool exists() const { return segment >= 0; }
-  // Where its element `first` lies.
+  // The location of element `first`.
   program::BufferRef at(int64_t first) const { return {segment, program::bytes_of(first, dtype)}; }
   uint64_t bytes() const { return program::bytes_of(elements, dtype); }
 };
 
-// Where the element that lies `elements` behind `at` is.
+// The location `elements` elements behind `at`.
 inline program::BufferRef offset_by(program::BufferRef at, int64_t elements, uint32_t dtype) {
   return {at.segment, at.offset + program::bytes_of(elements, dtype)};
 }
@@ -39,8 +39,8 @@ struct Segment {
   std::string name;
   Category category;
   uint64_t bytes = 0;  // of one slot
-  int32_t slots = 1;   // copies, one behind the other: a micro-batch under way in each
-  // What ranks along this axis reduce in place: best in memory that all of them reach.
+  int32_t slots = 1;   // copies, one behind another, each for one micro-batch in flight
+  // The axis whose ranks reduce the segment in place, if possible in memory shared by them.
   std::optional<topology::Axis> reduced_along = {};
   uint64_t slot_bytes() const { return slots > 0 ? bytes : 0; }
   uint64_t all_bytes() const { return bytes * static_cast<uint64_t>(slots); }
@@ -50,16 +50,16 @@ class Storage {
  public:
   // A new, empty segment.
   int32_t add(std::string name, Category category, int32_t slots = 1);
-  // Takes `bytes` at the end of a segment; alignment 64 unless the scalar asks for less.
+  // Allocates `bytes` at the end of a segment, aligned to 64 unless the caller asks for less.
   program::BufferRef allocate(int32_t segment, uint64_t bytes, uint64_t alignment = 64);
-  // A new segment of elements of one type, empty so far.
+  // A new, empty segment of elements of one type.
   FlatBuffer add_flat(std::string name, Category category, uint32_t dtype);
-  // Adds n elements at the end of a flat buffer; returns where the first of them lies.
+  // Adds n elements at the end of a flat buffer; returns the location of the first.
   program::BufferRef append(FlatBuffer& buffer, int64_t n);
   void reduce_along(int32_t segment, topology::Axis axis) {
     segments_.at(static_cast<size_t>(segment)).reduced_along = axis;
   }
-  // Rounds the segments up to whole lines; returns the size of all together.
+  // Rounds the segments up to whole cache lines; returns the sum of their sizes.
   uint64_t lay_out();
   const std::vector<Segment>& segments() const { return segments_; }
   uint64_t bytes_of(Category c) const;

@@ -1,4 +1,4 @@
-// Where a traced model's values come from: data fields, names, random streams and parameters.
+// The sources of a traced model's values: data fields, names, random streams and parameters.
 #include <algorithm>
 #include <limits>
 
@@ -19,7 +19,7 @@ std::span<const plait_field> Tracer::fields() const {
 }
 
 ValueId Tracer::field_value(const std::string& name) {
-  // Each stage of a pipeline prepares what it reads for itself.
+  // Each pipeline stage converts the fields that it reads.
   if (auto it = fields_.find(name); it != fields_.end()) return normalized(name, it->second);
   const auto all = fields();
   const auto at =
@@ -27,7 +27,7 @@ ValueId Tracer::field_value(const std::string& name) {
   if (at == all.end()) return 0;
   program::Dims dims{feed_.batch};
   for (uint32_t i = 0; i < at->shape.ndim; ++i) dims.push_back(at->shape.dims[i]);
-  // A second program that reads the same feed finds the field there.
+  // Another program of the same feed may have added the field already.
   auto known = std::find_if(feed_.fields.begin(), feed_.fields.end(),
                             [&](const Field& f) { return f.name == name; });
   if (known == feed_.fields.end()) {
@@ -44,8 +44,8 @@ ValueId Tracer::field_value(const std::string& name) {
   return normalized(name, fields_[name]);
 }
 
-// Floats come in the type that layers compute in, whatever type the data has. Normalised: y = (x /
-// divide - mean) / std.
+// Converts floats of the data to the type that layers compute in, and normalises: y = (x / divide -
+// mean) / std.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
   for (const auto& n : source_.config->normalize) {
     if (n.field != field) continue;
@@ -74,16 +74,16 @@ ValueId Tracer::named(const std::string& name) {
     return note_poison(it->second);
   if (auto it = values_.find(name); it != values_.end()) return note_poison(it->second);
   if (const ValueId v = field_value(name)) return v;
-  if (!source_.dataset) return note_poison(poison(0));  // a field of it, for all that is known
-  poisoned_ = false;                                    // whatever the shapes of other values are
+  if (!source_.dataset) return note_poison(poison(0));  // possibly one of its fields
+  poisoned_ = false;                                    // not caused by other values
   const auto names = known_names();
   fail_not_found("[" + graph_->scope + "] there is no value '" + name + "' at this point" +
                  did_you_mean(nearest(name, names)) + "; there are: " + join(names));
 }
 
-// The stream is the layer's name and how many random values it has asked for. Numbers are counted
-// within a sample, and the counter tells the first sample of the micro-batch: masks do not depend
-// on how a batch is split.
+// The stream is identified by the layer's name and the number of random values it has requested.
+// Numbers are counted within a sample, and the counter holds the first sample of the micro-batch,
+// so masks do not depend on how a batch is split.
 ValueId Tracer::random_uniform(ValueId like) {
   const plait_shape s = graph_->shape(like);
   const int k = random_streams_[graph_->scope]++;
@@ -101,7 +101,7 @@ ValueId Tracer::random_uniform(ValueId like) {
 
 namespace {
 
-// What an op that looks up rows or classes can take.
+// The range of indices that an op accepts, if it reads rows or classes by index.
 IndexRange index_range_of(const Graph& g, const program::Op& op, const program::IndexUse& use) {
   IndexRange range;
   range.end = use.end;
@@ -115,8 +115,8 @@ IndexRange index_range_of(const Graph& g, const program::Op& op, const program::
 
 }  // namespace
 
-// What the fields must hold, of those that ops read as they are. No program looks: for the message
-// when a result is not finite, and for what a host feeds.
+// Records the index ranges of fields that ops read directly. Programs do not check them; they are
+// used for the message about a non-finite result, and to check the feeds of a host.
 void Tracer::note_index_ranges() {
   for (Field& f : feed_.fields) f.index_ranges.clear();
   for (const program::Op& op : graph_->ops()) {
@@ -133,7 +133,7 @@ void Tracer::note_index_ranges() {
 
 namespace {
 
-// Which of the optimizer's groups a parameter belongs to, the first of them; -1: the default.
+// The index of the first group of the optimizer that matches a parameter; -1: the default group.
 int32_t setting_of(const config::ModelConfig& model, const std::string& parameter) {
   if (!model.optimizer) return -1;
   const auto& groups = model.optimizer->groups;
@@ -144,8 +144,8 @@ int32_t setting_of(const config::ModelConfig& model, const std::string& paramete
 
 }  // namespace
 
-// What this rank has of a parameter: its shard along the dimension that is sharded over the tensor
-// ranks, or all of it.
+// The block of a parameter on this rank: its shard along the dimension that is sharded over the
+// tensor ranks, or the whole tensor.
 void Tracer::shard_parameter(const plait_parameter& p, Parameter& q) const {
   q.box = topology::full_box(program::dims_of(q.shape));
   q.stored_elements = topology::elements(q.box);
@@ -157,7 +157,7 @@ void Tracer::shard_parameter(const plait_parameter& p, Parameter& q) const {
               p.name, p.shard_dim, program::text(q.shape).c_str()));
   const auto d = static_cast<size_t>(p.shard_dim);
   const int64_t extent = q.box.extent[d];
-  // Along the first dimension padding lies behind what there is, so any number of indices will do.
+  // Along the first dimension the padding lies at the end, so the extent need not be divisible.
   const topology::ExtentSplit split =
       d == 0 ? topology::ExtentSplit::padded(extent, ranks, 1)
              : topology::ExtentSplit::even(extent, ranks,
@@ -187,13 +187,13 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   return q;
 }
 
-// nullptr: no layer has asked for it so far.
+// nullptr: no layer has requested it so far.
 const Parameter* Tracer::find_registered(const std::string& name) const {
   const auto at = registered_.find(name);
   return at == registered_.end() ? nullptr : &plan_.parameters[at->second];
 }
 
-// The plan's entry of a parameter that a layer asks for: its own, or the one that it is tied to.
+// The plan's entry of a parameter that a layer requests: its own, or the one that it is tied to.
 const Parameter& Tracer::find_or_register(const plait_parameter& p,
                                           const config::ModelConfig& model,
                                           const config::LayerConfig& layer) {

@@ -37,7 +37,7 @@ class ByteSet {
   std::vector<Range> ranges_;
 };
 
-// Which bytes are taken when: a segment tree over the ops of a program.
+// The bytes in use at each op: a segment tree over the ops of a program.
 class Occupancy {
  public:
   explicit Occupancy(int32_t n_ops) {
@@ -47,7 +47,7 @@ class Occupancy {
   void add(const ArenaBlock& block) {
     add(1, 0, span_ - 1, block, {block.offset, block.offset + block.bytes});
   }
-  // The lowest offset at which `block` overlaps nothing that is needed while it is.
+  // The lowest offset at which `block` overlaps no block that is live at the same time.
   uint64_t lowest(const ArenaBlock& block) {
     found_.clear();
     collect(1, 0, span_ - 1, block);
@@ -63,8 +63,8 @@ class Occupancy {
 
  private:
   struct Node {
-    ByteSet whole;  // of blocks that are needed during all of the node's ops
-    ByteSet any;    // of blocks that are needed during any of them
+    ByteSet whole;  // of blocks that are live during all of the node's ops
+    ByteSet any;    // of blocks that are live during any of them
   };
   void add(size_t node, int32_t low, int32_t high, const ArenaBlock& block, ByteSet::Range range) {
     if (block.last < low || high < block.first) return;

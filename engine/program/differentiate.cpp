@@ -8,7 +8,7 @@
 namespace plait::program {
 namespace {
 
-// What is kept for the backward pass alone must not reach the loss in another way.
+// Results that are only saved for the backward pass must not reach the loss otherwise.
 void refuse_kept_outputs(const Op& op, const std::vector<ValueId>& d_out) {
   for (size_t k = op.def->differentiable_outputs; k < d_out.size(); ++k)
     if (d_out[k])
@@ -59,8 +59,8 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
         fail_internal("[" + op.scope + "] gradient of '" + op.name + "' has shape " +
                       text(g.shape(d)) + ", its input " + text(g.shape(op.in[k])));
       ValueId& sum = gradient[op.in[k]];
-      // Where another reader of an earlier stage came first, its term is there; gradients only go
-      // back.
+      // If a reader of an earlier stage came first, its term belongs to that stage; gradients are
+      // only sent to earlier stages.
       g.stage = op.stage;
       if (sum && g.value(sum).producer >= 0)
         g.stage = std::min(g.stage, g.ops()[static_cast<size_t>(g.value(sum).producer)].stage);

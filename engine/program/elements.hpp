@@ -12,7 +12,7 @@ namespace plait::program {
 double load_element(uint32_t dtype, const void* data, int64_t i);
 void store_element(uint32_t dtype, void* data, int64_t i, double v);
 
-// No infinity and no NaN among n elements of any type; integers are finite.
+// Whether n elements of any type contain no infinity and no NaN; integers are finite.
 bool all_finite(uint32_t dtype, const void* data, int64_t n);
 
 }  // namespace plait::program

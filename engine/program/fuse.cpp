@@ -14,18 +14,18 @@ namespace {
 constexpr size_t kMaxOperands = 20;
 constexpr size_t kMaxInstrs = 96;
 
-// What was joined elsewhere leaves an empty op behind.
+// An op that was fused into another one leaves an empty op.
 bool is_map(const Op& op) { return op.def && op.def->is_map; }
 
 bool single_element(const Graph& g, ValueId v) { return elements(g.shape(v)) == 1; }
 
-// A map of one-element operands to one element, cheap enough to be computed again by each reader.
+// A map of scalars to a scalar, cheap enough for each reader to compute again.
 bool is_scalar_map(const Graph& g, const Op& op) {
   return op.out.size() == 1 && op.map.instrs.size() <= 16 && single_element(g, op.out[0]) &&
          std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) { return single_element(g, v); });
 }
 
-// Which values lie in the memory of a root. Fusion changes who makes a value, never where it lies.
+// The values that lie in the memory of each storage. Fusion changes producers, not memory.
 class Memory {
  public:
   explicit Memory(const Graph& g) : g_(g), next_(g.n_values(), 0), last_(g.n_values(), 0) {
@@ -36,7 +36,7 @@ class Memory {
       last_[storage] = v;
     }
   }
-  // Whether an op strictly between i and j makes a value that lies in the memory of `v`; reads: or
+  // Whether an op strictly between i and j writes a value in the memory of `v`; with `reads`: or
   // reads one.
   bool touched(ValueId v, size_t i, size_t j, bool reads) const {
     for (ValueId m = g_.storage_of(v); m; m = next_[m]) {
@@ -52,11 +52,11 @@ class Memory {
 
  private:
   const Graph& g_;
-  std::vector<ValueId> next_, last_;  // a list from each root through what lies in its memory
+  std::vector<ValueId> next_, last_;  // a list from each storage through the values in its memory
 };
 
-// Nothing between P (at i) and C (at j) writes what P reads, or touches outside memory that P
-// writes.
+// Whether no op between P (at i) and C (at j) writes an input of P, or accesses persistent memory
+// that P writes.
 bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
   const Op& p = g.ops()[i];
   return std::none_of(p.in.begin(), p.in.end(),
@@ -65,8 +65,8 @@ bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
                       [&](ValueId v) { return g.is_output(v) && memory.touched(v, i, j, true); });
 }
 
-// Intermediate rounding must not be lost: only values that are as wide as the arithmetic stay in
-// registers.
+// Fusion must not skip the rounding of an intermediate value: only values of the type of the
+// arithmetic may stay in registers.
 bool keeps_precision(const Graph& g, ValueId v) {
   return g.shape(v).dtype == PLAIT_F32 || g.shape(v).dtype == PLAIT_F64;
 }
@@ -81,8 +81,8 @@ bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
   return wide(p) == wide(c);
 }
 
-// The joined op: inputs of P and C without doubles and without what P makes; outputs of C, then
-// `kept` outputs of P.
+// The fused op: the inputs of P and C without duplicates and without outputs of P; the outputs of
+// C, then `kept` outputs of P.
 Op join(const Op& p, const Op& c, const std::vector<ValueId>& live_outputs) {
   Op joined;
   joined.name = c.name;
@@ -172,7 +172,7 @@ bool fuse_producer(Graph& g, const Memory& memory, size_t j, size_t k) {
   return true;
 }
 
-// Ops before j that read one of its larger inputs, too, the nearest first.
+// Ops before j that also read one of its larger inputs, the nearest first.
 std::vector<size_t> siblings(const Graph& g, size_t j) {
   std::vector<size_t> all;
   for (ValueId v : g.ops()[j].in) {
@@ -187,8 +187,8 @@ std::vector<size_t> siblings(const Graph& g, size_t j) {
   return all;
 }
 
-// An in-place update takes along an earlier map of its shape that reads the same tensor: one pass
-// over memory instead of two, and the way is free for the update that waits for that map's result.
+// Fuses an earlier map of the same shape that reads the same tensor into an in-place update: one
+// pass over memory instead of two, and the update that reads the map's result can be fused next.
 bool fuse_sibling(Graph& g, const Memory& memory, size_t j) {
   const Op& c = g.ops()[j];
   if (std::none_of(c.out.begin(), c.out.end(), [&](ValueId v) { return g.value(v).alias_of != 0; }))
@@ -210,7 +210,7 @@ bool fuse_sibling(Graph& g, const Memory& memory, size_t j) {
   return false;
 }
 
-// A joined op may hold the same instruction twice (scalars that several parts read): keep the
+// A fused op may contain the same instruction twice (scalars that both parts read): keeps the
 // first.
 void merge_equal_instrs(Op& op) {
   const auto n_in = static_cast<uint32_t>(op.in.size());

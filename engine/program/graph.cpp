@@ -76,8 +76,8 @@ std::vector<ValueId> Graph::apply(std::string_view name, std::vector<ValueId> in
   return cse_table_[key] = std::move(made);
 }
 
-// The results' shapes. A name for another op becomes that one; weak operands of an element-wise op
-// take its type.
+// The shapes of the results. Expands a name that stands for another op; converts the weak operands
+// of an element-wise op to its type.
 std::vector<plait_shape> Graph::infer(Op& op) {
   const OpDef& def = *op.def;
   std::vector<plait_shape> in;
@@ -100,7 +100,7 @@ std::vector<plait_shape> Graph::infer(Op& op) {
   return outputs;
 }
 
-// A weak value as one of that type: what makes it, made again. Any other value as it is.
+// A weak value, computed again in that type; any other value unchanged.
 ValueId Graph::strong(ValueId v, uint32_t dtype) {
   if (!values_[v].weak || shape(v).dtype == dtype) return v;
   const std::string key = strf("strong|%u|%u|%d", v, dtype, stage);

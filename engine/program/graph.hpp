@@ -1,4 +1,4 @@
-// A program under construction: values, and the ops that make them, in the order in which they run.
+// A program under construction: values, and the ops that compute them, in execution order.
 #pragma once
 
 #include <plait/build.h>
@@ -20,9 +20,9 @@ using ValueId = plait_value;  // 0: none
 struct OpDef;
 class OpRegistry;
 
-// What a value is, which decides where its memory comes from.
+// The role of a value, which decides where its memory comes from.
 enum class Role {
-  kTransient,   // made and used inside the program; memory planned by liveness
+  kTransient,   // computed and used inside the program; memory planned by liveness
   kPersistent,  // memory outside the program: parameters, gradients, states, inputs, results
 };
 
@@ -38,11 +38,12 @@ struct Value {
   Role role = Role::kTransient;
   BufferRef buffer;          // of a persistent value
   std::string name;          // of inputs and parameters, for messages
-  int32_t producer = -1;     // index of the op that makes it, -1: it comes from outside
+  int32_t producer = -1;     // index of the op that computes it; -1: an input
   ValueId alias_of = 0;      // the value whose memory this one shares (reshape, in-place result)
-  uint64_t byte_offset = 0;  // bytes from the beginning of that memory
+  uint64_t byte_offset = 0;  // from the beginning of that memory
   bool requires_grad = false;
-  bool weak = false;  // a constant scalar: an element-wise op takes it in the type of the others
+  bool weak =
+      false;  // a constant scalar, which an element-wise op converts to the type of the others
 };
 
 // One attribute; the type is a PLAIT_OPT_* constant.
@@ -91,15 +92,15 @@ struct Op {
   std::vector<ValueId> in, out;
   Attrs attrs;
   MapExpr map;                 // of op "map"
-  std::vector<int32_t> alias;  // per output: input index it works in place on, or -1; empty: none
-  std::string scope;           // layer that wrote it, for messages and reports
+  std::vector<int32_t> alias;  // per output: index of the input it overwrites, or -1; empty: none
+  std::string scope;           // the layer that wrote it, for messages and reports
   bool backward = false;
   int32_t stage = 0;  // of the pipeline
 };
 
 class Graph {
  public:
-  // float_type: of floats that no operand gives a type: constants alone, indices as numbers, fills.
+  // float_type: the type of floats without a typed operand: constants, fills, indices as numbers.
   explicit Graph(const OpRegistry* registry, uint32_t float_type = PLAIT_F32)
       : registry_(registry), float_type_(float_type), values_(1), readers_(1) {}
 
@@ -114,18 +115,18 @@ class Graph {
   // Indices of the ops that read the value itself, ascending, each once. Views count as readers.
   // The reference holds until ops or values are added or changed.
   const std::vector<int32_t>& readers(ValueId v) const { return readers_.at(v); }
-  // The value is made here, and its memory lies outside the program: it must be written whoever
-  // reads it.
+  // Whether the value is computed here in memory outside the program, so that it must be written
+  // even if no op reads it.
   bool is_output(ValueId v) const;
 
   // A value from outside the program.
   ValueId persistent(std::string name, const plait_shape& shape, BufferRef buffer);
-  // A scalar constant. Weak: in an element-wise op it becomes what the strong operands are, so that
-  // they decide the result's type.
+  // A scalar constant. It is weak: an element-wise op converts it to the type of its other
+  // operands, which so decide the type of the result.
   ValueId constant(double v);
-  // v in that type: itself where it has it already.
+  // v converted to that type; v itself if it has it.
   ValueId as_type(ValueId v, uint32_t dtype);
-  // Applies an op by builder name; the same op on the same inputs gives the same values again.
+  // Applies an op by name; the same op on the same inputs returns the same values again.
   std::vector<ValueId> apply(std::string_view name, std::vector<ValueId> in, Attrs attrs = {});
   ValueId apply1(std::string_view name, std::vector<ValueId> in, Attrs attrs = {}) {
     return apply(name, std::move(in), std::move(attrs))[0];
@@ -133,50 +134,50 @@ class Graph {
   // An element-wise op, for append().
   Op map_op(std::vector<ValueId> in, std::vector<plait_map_instr> instrs,
             std::vector<uint32_t> outputs) const;
-  // Appends an op as it is, with its results' shapes: for rewrites. Returns the results.
+  // Appends an op unchanged, with the shapes of its results: for rewrites. Returns the results.
   std::vector<ValueId> append(Op op, const std::vector<plait_shape>& outputs) {
     return add(std::move(op), outputs);
   }
-  // The memory a value really lives in: follows alias_of to its end. storage_offset: bytes from its
-  // beginning.
+  // The value that owns the memory of `v`: follows alias_of to its end. storage_offset: bytes from
+  // the beginning of that memory.
   ValueId storage_of(ValueId v) const;
   uint64_t storage_offset(ValueId v) const;
-  // Transient memory that other values are to lie in; nobody makes it as a whole.
+  // Transient memory for other values; no op computes it as a whole.
   ValueId buffer(const plait_shape& shape);
-  // What lies at `offset` bytes of a buffer, as a value of its own. There need be nothing yet.
+  // The memory at `offset` bytes of a buffer as a value, which need not be computed yet.
   ValueId view(ValueId buffer, uint64_t offset, const plait_shape& shape);
   // Like bind(), into a buffer.
   ValueId bind_into(ValueId v, ValueId buffer, uint64_t offset);
-  // Makes `v` end up at `place` when the program has run: its producer writes there directly where
-  // that is safe, else a copy is appended. Returns the value that lies there.
+  // Makes the program leave `v` in `buffer`: its producer writes there directly if that is safe,
+  // otherwise a copy is appended. Returns the value in the buffer.
   ValueId bind(ValueId v, BufferRef buffer);
-  // Appends an in-place update: the memory of `target` (persistent) becomes `v`. Returns `target`
-  // as it is then.
+  // Appends an in-place update: writes `v` to the memory of `target` (persistent). Returns the
+  // value of `target` afterwards.
   ValueId assign(ValueId target, ValueId v);
-  // apply1() of an op that leaves its result in the memory of its first input.
+  // apply1() of an op that writes its result to the memory of its first input.
   ValueId apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs);
 
-  // Rewrites. The lists of readers and the producers of values follow; an op keeps its index until
-  // reorder(). Lets an op read `v` as its input k. The result of a view then shares the memory of
-  // `v`.
+  // Rewrites. They update the readers and producers of values; an op keeps its index until
+  // reorder(). This one makes an op read `v` as its input k. The result of a view then shares the
+  // memory of `v`.
   void set_input(size_t op, size_t k, ValueId v);
   void set_attr(size_t op, Attr a) { ops_.at(op).attrs.set(std::move(a)); }
   void set_alias(size_t op, std::vector<int32_t> alias) { ops_.at(op).alias = std::move(alias); }
-  // Puts `by` in the place of an op. It makes all its outputs from now on, whoever made them
-  // before.
+  // Replaces an op by `by`, which becomes the producer of all its outputs, even of those that
+  // another op computed.
   void replace(size_t op, Op by);
-  // Takes an op out and returns it; an empty op, without a rule, stays in its place until
+  // Removes an op and returns it; an empty op without a definition stays in its place until
   // reorder().
   Op remove(size_t op);
-  // Makes the program consist of the ops at these indices, in this order; the others are dropped.
+  // Reduces the program to the ops at these indices, in this order.
   void reorder(const std::vector<size_t>& order);
 
-  // Who is writing: opens every op's scope text.
+  // The item that writes; becomes the scope of every op.
   std::string scope;
-  // Whether what is written belongs to the backward pass.
+  // Whether the ops written now belong to the backward pass.
   bool backward = false;
-  // The stage of the pipeline that is being written. A forward op belongs to no earlier stage than
-  // what it reads; equal ops of two stages are two ops.
+  // The pipeline stage of the ops written now. A forward op belongs to no earlier stage than its
+  // inputs; equal ops of two stages are two ops.
   int32_t stage = 0;
 
  private:
@@ -189,10 +190,11 @@ class Graph {
 
   const OpRegistry* registry_;
   uint32_t float_type_;
-  std::deque<Value> values_;  // a deque: references to shapes stay good while ops are added
+  std::deque<Value> values_;  // a deque: references to shapes stay valid while ops are added
   std::vector<Op> ops_;
-  std::vector<std::vector<int32_t>> readers_;                        // by value
-  std::unordered_map<std::string, std::vector<ValueId>> cse_table_;  // what apply() made before
+  std::vector<std::vector<int32_t>> readers_;  // by value
+  std::unordered_map<std::string, std::vector<ValueId>>
+      cse_table_;  // the results of apply() so far
 };
 
 // An op description for plugins, with the storage behind its pointers.

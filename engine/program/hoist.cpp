@@ -1,4 +1,4 @@
-// The order of collectives: they start early and are waited for late.
+// The order of collectives: they start early and end late.
 #include <algorithm>
 #include <list>
 #include <map>
@@ -13,12 +13,12 @@ int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
 
 bool starts(const Op& op) { return op.def->collective == CollectiveOp::kStart; }
 
-// Ranks whose programs differ agree on the order of what they start together, and tell messages
-// apart by it.
+// Ordered collectives: ranks with different programs start them in the same order, by which
+// messages are matched.
 bool is_ordered(const Op& op) { return starts(op) && op.attrs.integer("ordered", 0) != 0; }
 
-// The ops of a program as a list, in which one can be moved at no cost, with labels that tell which
-// of two comes first.
+// The ops of a program as a linked list, in which an op is moved in constant time, with labels that
+// tell which of two ops comes first.
 class Sequence {
  public:
   explicit Sequence(const Graph& g) : label_(g.ops().size()) {
@@ -49,8 +49,8 @@ class Sequence {
   std::vector<uint64_t> label_;                  // by op, rising along the list
 };
 
-// A collective starts behind the last op that makes what it reads; an ordered one behind the
-// ordered one before it, too.
+// A collective starts behind the last op that computes its operand; an ordered one also behind the
+// ordered one before it.
 void hoist_starts(const Graph& g, Sequence& sequence) {
   constexpr size_t kNone = SIZE_MAX;
   size_t last_ordered = kNone;
@@ -63,14 +63,14 @@ void hoist_starts(const Graph& g, Sequence& sequence) {
       const auto maker = static_cast<size_t>(g.value(v).producer);
       if (behind == kNone || sequence.before(behind, maker)) behind = maker;
     }
-    // With nothing to wait for it stays: what lies there was written from outside.
+    // An operand that this program does not compute was written outside: the start stays here.
     if (behind != kNone) sequence.move_behind(i, behind);
     if (is_ordered(op)) last_ordered = i;
   }
 }
 
-// What was sent goes when the next collective has started: so two of them are under way at most,
-// and their memory is used again.
+// Moves the wait for a send behind the start of the next collective: at most two are in flight, and
+// the buffer of the first can be reused.
 void hoist_waits(const Graph& g, Sequence& sequence) {
   const std::vector<size_t> order = sequence.order();
   std::vector<size_t> started;             // ops, in their order
@@ -83,7 +83,7 @@ void hoist_waits(const Graph& g, Sequence& sequence) {
     }
     if (op.def->collective != CollectiveOp::kDone || op.in.size() < 2) continue;
     const auto own = last_started.find(id_of(op));
-    // What another program started is before all ops of this one.
+    // A collective that another program started precedes all ops of this one.
     size_t next = own != last_started.end() ? own->second + 1 : 0;
     if (own == last_started.end() && !started.empty() && sequence.is_first(started[0])) next = 1;
     if (next < started.size()) sequence.move_behind(i, started[next]);

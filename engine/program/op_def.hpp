@@ -1,7 +1,8 @@
-// All that the engine knows of an op, in one place. Core ops are defined in ops/, one file for each
-// or for a family; ops of plugins become definitions when they are first asked for (plugin_op.hpp).
+// The definition of an op: everything that the engine knows about it. Core ops are defined in ops/,
+// one file per op or family; ops of plugins become definitions when first looked up
+// (plugin_op.hpp).
 //
-// No other code asks which op it has: it asks a property of the definition.
+// Other code never compares names of ops: it reads properties of the definition.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +20,15 @@ namespace plait::program {
 
 using AttrDecls = std::span<const plait_option>;
 
-// One op application before it exists: what a shape rule sees.
+// One application of an op before it exists, for its shape rule.
 struct InferContext {
   const OpDef& def;
   const std::vector<plait_shape>& in;
   const Attrs& attrs;         // checked, defaults filled in
   const plait_op_desc& desc;  // the same for a plugin or a parser of kit/; no outputs
   const std::string& scope;
-  const std::vector<char>& weak;    // inputs that take the type of the others
-  uint32_t float_type = PLAIT_F32;  // of results that no input gives a type
+  const std::vector<char>& weak;    // inputs that are converted to the type of the others
+  uint32_t float_type = PLAIT_F32;  // type of results without a typed input
   // "[model.fc1] matmul:" - opens every message.
   std::string where() const;
   // Throws when the number of inputs is not within [min, max].
@@ -36,8 +37,8 @@ struct InferContext {
   plait_shape like_first(const Dims& dims) const { return make_shape(in.at(0).dtype, dims); }
 };
 
-// An op of the forward program as its gradient rule sees it. d_out[i] is 0 where output i has no
-// gradient. `wanted[i]` says whether the gradient of input i is needed; results go to d_in.
+// An op of the forward program, for its gradient rule. d_out[i] is 0 if output i has no gradient.
+// wanted[i]: the gradient of input i is needed; the rule sets d_in.
 struct VjpContext {
   Graph& g;
   const Op op;  // a copy: rules append ops, which moves the graph's own
@@ -46,16 +47,16 @@ struct VjpContext {
   std::vector<ValueId> d_in;
 };
 
-// Ops that talk to other ranks; the runtime carries them out, no device kernel does.
+// Ops that communicate with other ranks. The runtime executes them, not a kernel of the device.
 enum class CollectiveOp : uint8_t { kNone, kStart, kDone };
 
-// Who may write an op by its name.
+// The code that may write an op by its name.
 enum class Audience : uint8_t {
   kEveryone,
   kEngine,  // the engine's own passes only
 };
 
-// What fold_matmul may fold in behind an op, each as the attribute of its name.
+// The ops that fold_matmul may fold into the op before them, each as the attribute of that name.
 inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 4, kFoldSquares = 8;
 
 struct ShardContext;
@@ -80,17 +81,17 @@ struct PartQuery {
 struct IndexUse {
   size_t operand = 0;
   int64_t least = 0, end = 0;
-  bool labels = false;  // classes of a loss; those below 0 do not count
+  bool labels = false;  // classes of a loss; values below 0 are ignored
 };
 
-// A small application of an op, from which tests make programs. Inputs are floats, then integers.
+// A small application of an op, for generated tests. Inputs are floats, then integers.
 struct OpExample {
   std::vector<Dims> inputs;
   Attrs attrs = {};
   double low = -1.5, high = 1.5;  // range of the floats
   std::vector<std::vector<double>> indices = {};
   Dims index_dims = {};
-  std::vector<size_t> flat = {};  // inputs whose gradient is none: truth values
+  std::vector<size_t> flat = {};  // inputs without a gradient: truth values
 };
 
 struct OpDef {
@@ -98,52 +99,52 @@ struct OpDef {
   const char* help = "";         // one line
   const char* signature = "";    // operands and results with their dims: "x (R.., C) -> y (R.., C)"
   const char* dtypes = "";       // of the operands
-  AttrDecls attrs = {};          // what whoever writes the op may give
-  AttrDecls rewrite_attrs = {};  // what only passes of the engine give
-  bool takes_any_attr = false;   // a plugin's op that declares none looks at what comes itself
+  AttrDecls attrs = {};          // the attributes that layers and gradient rules may give
+  AttrDecls rewrite_attrs = {};  // the attributes that only passes of the engine give
+  bool takes_any_attr = false;   // a plugin's op that declares none checks them itself
   Audience audience = Audience::kEveryone;
 
   // Shapes of the results.
   std::vector<plait_shape> (*infer)(const InferContext&) = nullptr;
-  // A name for another op: fills in `op` instead of infer().
+  // Of a name that stands for another op: fills in `op`, in place of infer().
   std::vector<plait_shape> (*lower)(const InferContext&, const Graph&, Op& op) = nullptr;
-  // The builder's context writes it: it knows seed, stream and counter.
+  // Written by the context of the builder, which knows seed, stream and counter.
   bool draws_random = false;
-  // The gradients of the inputs, from those of the results; nullptr: gradients do not pass through.
+  // Computes gradients of the inputs from those of the results; nullptr: not differentiable.
   void (*vjp)(VjpContext&) = nullptr;
-  // Results from this one on are kept for the backward pass: they have no gradient.
+  // Results from this one on are only saved for the backward pass and have no gradient.
   size_t differentiable_outputs = std::numeric_limits<size_t>::max();
   // Floating-point operations; nullptr: one per element of the first result.
   double (*flops)(const Graph&, const Op&) = nullptr;
 
-  bool is_view = false;         // no kernel: the result is the input's memory
+  bool is_view = false;         // no kernel: the result shares the memory of the input
   bool is_map = false;          // an expression over elements, in Op::map
   bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;
   uint32_t folds = 0;  // kFold*
-  // Whether it computes one sum of squares of its input, which the op before may take along.
+  // Whether it computes one sum of squares of its input, which may fold into the op before it.
   bool (*sums_squares)(const Graph&, const Op&) = nullptr;
   std::optional<IndexUse> (*index_use)(const Graph&, const Op&) = nullptr;
 
   ShardRule shard = nullptr;
-  // Writes an op whose sharded form is not the same op over shards. False: it can't.
+  // Writes the sharded form if that is not the same op on shards. False: it has none.
   bool (*write_sharded)(ShardContext&) = nullptr;
-  // Whether a shard of the result along `dim` can be made alone; and makes it, of shape `part`.
+  // Whether a shard of the result along `dim` can be computed alone; and computes it (`part`).
   bool (*can_make_part)(const PartQuery&) = nullptr;
   ValueId (*make_part)(ShardContext&, int32_t dim, const plait_shape& part) = nullptr;
-  // Whether the op of sums is the sum of the ops: on partial sums it makes partial sums.
+  // Whether the op is linear, so that it maps partial sums to partial sums.
   bool (*is_linear)(const Op&) = nullptr;
-  // The attributes of the op over shards, where they differ from the whole op's.
+  // The attributes of the op on shards, if they differ from those of the whole op.
   Attrs (*attrs_of_part)(const Op&, const plait_shape& part) = nullptr;
-  // An input that is added at the end, once for all ranks where the rest is a partial sum; and the
-  // op without it. 0: none.
+  // An input that is added to the result: if the result is a partial sum, it must be added once for
+  // all ranks. Also writes the op without it. 0: none.
   size_t (*addend)(const Op&, Op& without) = nullptr;
 
   std::vector<OpExample> (*examples)() = nullptr;
 
   const plait_op_item* item = nullptr;  // of a plugin's op, with the host to call it with
   const plait_host* host = nullptr;
-  std::vector<plait_option> declared = {};  // what `attrs` of a plugin's op refers to
+  std::vector<plait_option> declared = {};  // storage of `attrs` of a plugin's op
 };
 
 // The engine's own definitions, element-wise names included.
@@ -155,7 +156,7 @@ double flops_of(const Graph& g, const Op& op);
 // Checks attributes against their declarations and fills in defaults. Throws PLAIT_ERR_INVALID with
 // the nearest name. `where` opens the message.
 Attrs checked(const OpDef& def, Attrs attrs, const std::string& where);
-// Refuses what only passes of the engine may write.
+// Refuses attributes that only passes of the engine may write.
 void check_audience(const OpDef& def, const Attrs& attrs, const std::string& where);
 
 // Helpers for gradient rules.

@@ -6,7 +6,7 @@
 namespace plait::program {
 namespace {
 
-// How tensor ranks share it.
+// The text about sharding over tensor ranks.
 const char* sharding_of(const OpDef& def) {
   if (def.lower) return "elements, where the result has them from a sharded operand";
   if (def.shard && def.write_sharded) return "by a rule, and over a sharded vocabulary";

@@ -1,4 +1,4 @@
-// The ops of one engine: its own, then those that plugins brought.
+// The ops of one engine: core ops, then ops of plugins.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ class OpRegistry {
   explicit OpRegistry(const plugin::Registry& registry) : registry_(registry) {}
   // Never null: throws PLAIT_ERR_NOT_FOUND with the nearest name.
   const OpDef* find(std::string_view op) const;
-  // All that a plugin may write, sorted by name.
+  // All ops that a plugin may write, sorted by name.
   std::vector<const OpDef*> all() const;
 
  private:
-  const OpDef* of_plugin(std::string_view op) const;  // nullptr: no plugin brought it
+  const OpDef* of_plugin(std::string_view op) const;  // nullptr: no plugin has it
 
   const plugin::Registry& registry_;
   mutable std::map<std::string, OpDef, std::less<>> of_plugins_;

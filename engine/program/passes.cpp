@@ -29,15 +29,15 @@ bool has(const Op& op, const char* attribute) {
 
 bool takes(const Op& op, uint32_t fold) { return op.def && (op.def->folds & fold) != 0; }
 
-// Something is folded in that `fold` cannot follow: a bias may be followed by an activation alone.
+// Whether the op contains a fold that `fold` cannot follow: only an activation may follow a bias.
 bool has_folded(const Op& op, uint32_t fold) {
   return std::any_of(std::begin(kFolds), std::end(kFolds), [&](const auto& f) {
     return has(op, f.attribute) && !(f.fold == kFoldBias && fold == kFoldActivation);
   });
 }
 
-// The op that makes `v` (a matmul, so far), if folding `fold` behind it into op `reader` loses
-// nothing: it is read once, and not an output. -1: there is none.
+// The index of the op that computes `v`, if the op `reader` can be folded into it as `fold`: `v`
+// has one reader and is not an output. -1: none.
 int32_t foldable_into(const Graph& g, ValueId v, int32_t reader, uint32_t fold) {
   const Value& value = g.value(v);
   if (value.producer < 0 || g.is_output(v) || value.alias_of) return -1;
@@ -46,8 +46,8 @@ int32_t foldable_into(const Graph& g, ValueId v, int32_t reader, uint32_t fold) 
   return g.readers(v) == std::vector<int32_t>{reader} ? value.producer : -1;
 }
 
-// Moves the matmul to the place of its reader and lets it write the reader's result. extra: another
-// input, 0: none.
+// Replaces the reader by the matmul, which then writes the reader's result. extra: another input;
+// 0: none.
 void replace_user(Graph& g, int32_t matmul, int32_t reader, ValueId extra, Attr folded) {
   Op moved = g.remove(static_cast<size_t>(matmul));
   if (extra) moved.in.push_back(extra);
@@ -79,8 +79,8 @@ void fold_activation(Graph& g, int32_t i) {
   }
 }
 
-// target = target + matmul, written as assign(add(target, y)): the matmul adds into the target's
-// memory.
+// target = target + matmul, written as assign(add(target, y)): the matmul accumulates in the memory
+// of the target.
 void fold_accumulate(Graph& g, int32_t i) {
   const Op& assign = g.ops()[static_cast<size_t>(i)];
   const ValueId target = g.value(assign.out[0]).alias_of, sum = assign.in[0];
@@ -101,7 +101,7 @@ void fold_accumulate(Graph& g, int32_t i) {
   }
 }
 
-// A product's sum of squares, as the norm of a gradient wants it, is taken while its tiles are in
+// The sum of squares of a product, for the norm of a gradient, is computed while its tiles are in
 // registers.
 void fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
   const Op& reduce = g.ops()[static_cast<size_t>(i)];
@@ -148,7 +148,7 @@ void eliminate_dead_ops(Graph& g) {
                      [&](ValueId v) { return needed[v] || g.is_output(v); }))
       continue;
     live.push_back(i);
-    for (ValueId v : ops[i].in)  // and whoever wrote into the memory that it is a view of
+    for (ValueId v : ops[i].in)  // and writers to the memory that it is a view of
       for (; v; v = g.value(v).alias_of) needed[v] = 1;
   }
   std::reverse(live.begin(), live.end());

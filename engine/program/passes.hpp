@@ -1,5 +1,5 @@
-// Rewrites of a finished program. Order: fold_matmul, fuse_maps, hoist_collectives (each leaves a
-// valid program behind).
+// Rewrites of a finished program, in this order: fold_matmul, fuse_maps, hoist_collectives. The
+// program is valid after each of them.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@ namespace plait::program {
 // Whether the device has a kernel for an op.
 using HasKernel = std::function<bool(const Graph&, const Op&)>;
 
-// Folds a bias, an activation whose operand nobody else reads, and an accumulation into the matmul
-// before it, and, where the device can, a sum of squares of its result.
+// Folds a bias, an activation whose operand has no other reader, and an accumulation into the
+// matmul before it; also a sum of squares of its result, if the device has a kernel for that.
 void fold_matmul(Graph& g, const HasKernel& has_kernel);
 
-// Joins element-wise ops of one shape into one `map`, and scalar arithmetic into whoever reads it.
+// Fuses element-wise ops of one shape into one `map`, and scalar arithmetic into its readers.
 void fuse_maps(Graph& g);
 
-// Lets collectives start as soon as what they send is there.
+// Moves the start of each collective to where its operand is complete.
 void hoist_collectives(Graph& g);
 
-// Drops ops whose results nobody reads; sets Op::alias of in-place results.
+// Removes ops whose results have no reader; sets Op::alias of in-place results.
 void eliminate_dead_ops(Graph& g);
 
 }  // namespace plait::program

@@ -15,7 +15,7 @@
 namespace plait::program {
 namespace {
 
-// Whether the table reaches as far as a member that was appended to it.
+// Whether the table is long enough to have this member.
 #define PLAIT_ITEM_HAS(item, member) \
   ((item).struct_size >= offsetof(plait_op_item, member) + sizeof((item).member))
 
@@ -47,7 +47,7 @@ void vjp(VjpContext& use) {
                  use.d_out.data(),
                  wanted.data(),
                  desc.get()->attrs};
-  BuildHooks hooks;  // gradient rules have no parameters, no named values
+  BuildHooks hooks;  // gradient rules have no parameters and no named values
   CBuilder builder(use.g, hooks);
   const auto call = [&] { return def.item->gradient(builder.get(), &u, use.d_in.data()); };
   check_plugin(try_plugin(plugin_call(def, "gradient"), call), use.op.name, "gradient");

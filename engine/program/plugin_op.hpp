@@ -1,4 +1,4 @@
-// Ops that plugins bring, as definitions.
+// Definitions of ops of plugins.
 #pragma once
 
 #include "engine/base/plugin_call.hpp"
@@ -7,7 +7,7 @@
 
 namespace plait::program {
 
-// A call of one of the op's functions, as messages name it.
+// The name of a call of one of the op's functions, for messages.
 inline PluginCall plugin_call(const OpDef& def, const char* function) {
   return {static_cast<const plugin::Host*>(def.host)->plugin(), function, "op", def.name};
 }

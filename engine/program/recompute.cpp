@@ -8,7 +8,7 @@
 namespace plait::program {
 namespace {
 
-// Who reads what, and who made it.
+// Readers and producers of values.
 struct ReaderFlags {
   explicit ReaderFlags(const Graph& g) : backward(g.n_values(), 0), elsewhere(g.n_values(), 0) {
     for (const Op& op : g.ops())
@@ -32,7 +32,7 @@ bool can_recompute(const Graph& g, ValueId v) {
   return op && !op->backward && op->def->collective == CollectiveOp::kNone;
 }
 
-// Work to make a value from what the backward pass keeps anyway.
+// The FLOPs to compute a value from values that are saved anyway.
 class Work {
  public:
   Work(const Graph& g, const ReaderFlags& readers)
@@ -56,10 +56,10 @@ class Work {
  private:
   const Graph& g_;
   const ReaderFlags& readers_;
-  std::vector<ValueId> seen_;  // the last value that was asked for and needs this one
+  std::vector<ValueId> seen_;  // the last requested value that needs this one
 };
 
-// Copies of forward ops, each where it is first needed.
+// Copies of forward ops, each before its first reader.
 class Rematerializer {
  public:
   Rematerializer(Graph& g, const std::vector<ValueId>& dropped, bool within_layers)
@@ -112,7 +112,7 @@ void Rematerializer::run() {
     for (size_t k = 0; k < g_.ops()[i].in.size(); ++k) {
       const ValueId v = g_.ops()[i].in[k];
       if (v >= dropped_.size() || !dropped_[v]) continue;
-      // What came from an earlier stage is not made again here.
+      // A value from an earlier stage cannot be recomputed here.
       if (ReaderFlags::producer_of(g_, v)->stage != g_.ops()[i].stage) continue;
       g_.set_input(i, k, rematerialize(v, i));
     }
@@ -124,7 +124,7 @@ void Rematerializer::run() {
       order.push_back(copies_[next].second);
     order.push_back(i);
   }
-  // Nothing is dropped here: what the program is for may not have its place yet.
+  // Removes no op: outputs of the program may not be bound yet.
   g_.reorder(order);
 }
 

@@ -23,7 +23,7 @@ struct SavedValue {
 std::vector<SavedValue> saved_values(const Graph& g);
 
 // Recomputes the values before the backward pass first reads them. within_layers: only from outputs
-// of other layers; else from any value that is still kept.
+// of other layers; otherwise from any value that is still kept.
 void recompute(Graph& g, const std::vector<ValueId>& dropped, bool within_layers);
 
 }  // namespace plait::program

@@ -10,8 +10,8 @@
 namespace plait::program {
 namespace {
 
-// More than one element-wise op could hold would be written to memory between two of them, and not
-// be cheap any more.
+// More instructions than one element-wise op can hold would need a second op and memory between the
+// two, which is no longer cheap.
 constexpr size_t kMaxOps = 64;
 
 const Op* producer_of(const Graph& g, ValueId v) {
@@ -19,7 +19,7 @@ const Op* producer_of(const Graph& g, ValueId v) {
   return producer < 0 ? nullptr : &g.ops()[static_cast<size_t>(producer)];
 }
 
-// Which ops are cheap, and which memory is kept whatever is decided here.
+// The cheap ops, and the memory that is kept in any case.
 class Survey {
  public:
   explicit Survey(const Graph& g) : g_(g), written_(g.n_values(), -1), kept_(g.n_values(), 0) {
@@ -37,12 +37,12 @@ class Survey {
     const bool wide = out.shape.dtype == PLAIT_F32 || out.shape.dtype == PLAIT_F64;
     if (!wide || out.alias_of || out.role != Role::kTransient || elements(out.shape) <= 1)
       return false;
-    // What is overwritten later is not there for a second time.
+    // A value that is overwritten later cannot be read again.
     return std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) {
       return written_[g_.storage_of(v)] < static_cast<int32_t>(i);
     });
   }
-  // Bytes that keeping the value for the backward pass costs.
+  // The bytes needed to keep the value for the backward pass.
   uint64_t cost(ValueId v) const {
     const ValueId storage = g_.storage_of(v);
     const Value& memory = g_.value(storage);
@@ -65,12 +65,12 @@ class Survey {
   std::vector<char> kept_;        // by root
 };
 
-// The cheap ops of a layer that hang together, ascending.
+// A connected set of cheap ops of one layer, ascending.
 using Region = std::vector<size_t>;
 
 std::vector<Region> regions_of(const Graph& g, const Survey& survey) {
   const size_t n = g.ops().size();
-  std::vector<size_t> first(n);  // a forest: towards the first op of the region
+  std::vector<size_t> first(n);  // union-find: parents lead to the first op of the region
   std::iota(first.begin(), first.end(), size_t{0});
   const auto find = [&](size_t i) {
     while (first[i] != i) i = first[i] = first[first[i]];
@@ -114,7 +114,7 @@ class Flow {
     while (augment(source, sink)) {
     }
   }
-  // Nodes from which more could flow to the sink: beyond the cut that lies closest to it.
+  // The nodes from which more could flow to the sink: they lie beyond the cut closest to it.
   std::vector<char> beyond(size_t sink) const {
     std::vector<char> reached(edges_of_.size(), 0);
     std::vector<size_t> open{sink};
@@ -161,7 +161,7 @@ class Flow {
   std::vector<std::vector<size_t>> edges_of_;
 };
 
-// Backward ops of the region's layer that read a value element by element.
+// Element-wise backward ops of the region's layer that read a value.
 std::vector<size_t> later_readers(const Graph& g, ValueId v, const Op& of) {
   std::vector<size_t> all;
   for (const int32_t r : g.readers(v)) {
@@ -172,7 +172,7 @@ std::vector<size_t> later_readers(const Graph& g, ValueId v, const Op& of) {
   return all;
 }
 
-// One region: what of it is kept, and copies of the rest for the backward pass.
+// One region: chooses the values to keep and copies the other ops for the backward pass.
 class Rewriter {
  public:
   Rewriter(Graph& g, Survey& survey) : g_(g), survey_(survey), n_(g.ops().size()) {}
@@ -189,8 +189,8 @@ class Rewriter {
   std::vector<std::pair<size_t, size_t>> copies_;  // before which op, which op
 };
 
-// The values of a region and what it reads; 1: to be made again where the backward pass needs it,
-// 0: not.
+// The values of a region and its inputs; 1: recomputed where the backward pass reads them, 0:
+// not.
 std::map<ValueId, char> Rewriter::cut(const Region& region) {
   std::map<ValueId, size_t> index;
   std::vector<ValueId> values;
@@ -202,7 +202,7 @@ std::map<ValueId, char> Rewriter::cut(const Region& region) {
   for (const size_t i : region) node(g_.ops()[i].out[0]);
   for (const size_t i : region)
     for (ValueId v : g_.ops()[i].in) node(v);
-  // A value is two nodes, 2k and 2k + 1, and between them the bytes that keeping it costs.
+  // Value k is an edge from node 2k to node 2k + 1 with the bytes needed to keep it as capacity.
   const size_t source = 2 * values.size(), sink = source + 1;
   Flow flow(sink + 1);
   for (size_t k = 0; k < values.size(); ++k) {
@@ -231,7 +231,7 @@ void Rewriter::rewrite(const Region& region) {
   copy(region, cut(region));
 }
 
-// Copies stand before the first op that reads one of them.
+// Inserts the copies before the first op that reads one of them.
 void Rewriter::copy(const Region& region, const std::map<ValueId, char>& made_again) {
   const Op layer = g_.ops()[region[0]];
   std::map<ValueId, std::vector<size_t>> readers;

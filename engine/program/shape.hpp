@@ -19,7 +19,7 @@ using kit::dtype_name;
 using kit::is_float;
 // The type in which many elements of a float type are added up: f64 for f64, f32 for all others.
 uint32_t accumulation_dtype(uint32_t dtype);
-// Of n elements, overflow-checked.
+// Bytes of n elements, overflow-checked.
 uint64_t bytes_of(int64_t n, uint32_t dtype);
 
 // Throws when there are more than PLAIT_MAX_NDIM extents, or a negative one.

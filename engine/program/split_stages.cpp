@@ -13,7 +13,7 @@ const Op* producer_of(const Graph& g, ValueId v) {
   return producer < 0 ? nullptr : &g.ops()[static_cast<size_t>(producer)];
 }
 
-// One number, or many alike, that nothing goes into: made wherever it is read.
+// A constant, scalar or filled: each stage that reads it computes it.
 bool is_constant(const Graph& g, ValueId v) {
   const Op* op = producer_of(g, v);
   return op && op->def->is_map && op->in.empty();
@@ -37,7 +37,7 @@ StagePartition::StagePartition(const Graph& whole, int32_t stages, bool split_we
       saved_.at(static_cast<size_t>(s)).push_back(storage);
 }
 
-// With split weights the backward pass keeps only what an earlier stage waits for.
+// With split weights the backward phase keeps only the ops whose results an earlier stage needs.
 void StagePartition::assign_phases(const std::vector<LiveOut>& live_outs) {
   const auto& ops = whole_.ops();
   std::vector<char> needed(whole_.n_values(), 0);
@@ -53,7 +53,7 @@ void StagePartition::assign_phases(const std::vector<LiveOut>& live_outs) {
     if (!op.backward || !split_) continue;
     if (std::none_of(op.out.begin(), op.out.end(), [&](ValueId v) { return needed[v] != 0; })) {
       program_of_op_[i].phase = Phase::kBackwardWeight;
-      // Whoever made what it reads on a later stage has to hand it on.
+      // An input that a later stage computed must be sent by that stage.
       for (ValueId v : op.in)
         if (from_later_stage(v, op.stage)) needed[v] = 1;
       continue;
@@ -162,7 +162,7 @@ std::map<std::pair<ValueId, int32_t>, ValueId> split_parameter_uses(
       if (own != parameter) g.set_input(i, k, own);
     }
   for (ValueId v : parameters)
-    if (!taken[v]) made[{v, 0}] = v;  // nobody reads it
+    if (!taken[v]) made[{v, 0}] = v;  // it has no reader
   return made;
 }
 

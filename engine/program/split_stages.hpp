@@ -34,7 +34,7 @@ struct LiveOut {
   int32_t stage = 0;
 };
 
-// Memory is identified by the value that owns it, Graph::root(); these are the keys below.
+// Memory is identified by the value that owns it, Graph::storage_of(); these are the keys below.
 class StagePartition {
  public:
   // split_weights: make Phase::kBackwardWeight stage programs. `whole` is borrowed. live_outs: the
@@ -69,7 +69,7 @@ class StagePartition {
   const Graph& whole_;
   bool split_, backward_ = false;
   std::vector<StageProgram> program_of_op_;     // by op
-  std::map<ValueId, ValueTransfer> transfers_;  // storages that leave their stage program
+  std::map<ValueId, ValueTransfer> transfers_;  // by storage; those that leave their stage program
   std::vector<std::vector<ValueId>> saved_;
 };
 
