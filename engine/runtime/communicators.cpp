@@ -17,10 +17,10 @@ namespace plait::runtime {
 namespace {
 constexpr char kCollectiveOf[] = "[runtime] the collective of ";
 
-// Ranks of one machine exchange host memory with the cores that compute: there is nothing to gain
-// beside the computing, and in one go, side by side, what is large stays in the caches between two
-// cores. So it starts when its result is needed; but in a pipeline, where ranks wait for each
-// other, at once. The same on all members of a group.
+// On one machine communication of host memory would compete with compute for the same cores, and
+// ranks that run a large collective together find each other's chunks in the caches. So a large one
+// starts when its result is needed; except in pipelines, where a rank must not delay its
+// neighbours. All members of a group decide alike.
 bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_desc& desc) {
   constexpr uint64_t kLarge = 1 << 20;
   const bool message = desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE;
@@ -33,17 +33,17 @@ bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plai
 struct Communicators::CommGroup {
   topology::Axis axis;
   uint32_t channel = 0;
-  bool beside_host = false;  // for numbers of the host, beside the group of a device
-  std::string prefix;        // of its names in the job's store: "data.0."
+  bool beside_host = false;  // for small values of the host, beside a group on device memory
+  std::string prefix;        // of its keys in the store: "data.0."
   const plait_comm_item* item = nullptr;
-  std::string backend, plugin;       // as messages call them
-  const plait_host* host = nullptr;  // for the log; none of a hierarchical group
+  std::string backend, plugin;       // their names in messages
+  const plait_host* host = nullptr;  // for the log; null for a hierarchical group
   plait_comm* comm = nullptr;
   Control* control = nullptr;
   double connect_timeout = 0;
   plait_store store{};
-  CollectiveLog calls;                       // those that all members start in the same order
-  std::map<size_t, CallDescription> sums{};  // what sum() was called with
+  CollectiveLog calls;                       // the calls that all members start in the same order
+  std::map<size_t, CallDescription> sums{};  // the calls of sum(), by size
 
   std::string name(const topology::ProcessGroup& members) const {
     return members.name() + (channel > 0 ? ".back" : "") + (beside_host ? ".host" : "");
@@ -56,13 +56,13 @@ struct Communicators::PreparedCall {
   const plait_host* host = nullptr;  // as the group's
   plait_comm_call* call = nullptr;
   const std::string* name = nullptr;  // of the plan's collective
-  std::string_view plugin = {};       // of the group's, as messages call it
+  std::string_view plugin = {};       // name of the group's plugin in messages
   const void* in = nullptr;
   void* out = nullptr;
-  CollectiveLog* log = nullptr;  // that it belongs to; messages between two members belong to none
+  CollectiveLog* log = nullptr;  // nullptr for sends and receives
   std::optional<CallDescription> description;
   uint32_t kind = 0;      // PLAIT_COMM_*
-  bool deferred = false;  // starts when it is to be finished
+  bool deferred = false;  // starts when its result is needed
   mutable bool start_pending = false, in_flight = false;
 
   plait_error* start(plait_queue* queue) const {
@@ -86,7 +86,7 @@ struct Communicators::PreparedCall {
     return with_collective_name(try_plugin({plugin, "finish", "backend", item->name},
                                            [&] { return item->finish(call, queue); }));
   }
-  // Backends name a call by what it is, the plan by what for.
+  // A backend's error names the kind of call; this adds its purpose in the plan.
   plait_error* with_collective_name(plait_error* error) const {
     if (!error) return nullptr;
     try {
@@ -187,7 +187,8 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
     : plan_(std::move(plan)), control_(control), device_(device) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
-    // The same order on every rank, so that no two wait for each other in different groups.
+    // In the same order on every rank, so that no two ranks wait for each other in different
+    // groups.
     for (const topology::ProcessGroup& members : plan_->grid.all_groups())
       for (const uint32_t channel : {0u, 1u}) {
         const bool needed = members.size() > 1 && members.position(plan_->rank) >= 0 &&
@@ -209,7 +210,7 @@ Communicators::~Communicators() { close(); }
 
 void Communicators::open(const topology::ProcessGroup& members, uint32_t channel, Memory memory) {
   std::unique_lock opening(mutex_);
-  CommGroup& g = groups_.emplace_back();  // end() may be walking along the groups
+  CommGroup& g = groups_.emplace_back();  // end() may be iterating over the groups
   opening.unlock();
   g.axis = members.axis;
   g.channel = channel;
@@ -263,7 +264,7 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
   setup.connect_timeout = g.connect_timeout;
   setup.timeout = control_.timeout();
   setup.device = selection.flat->device ? device_ : nullptr;
-  // Options under [comm] are those of the backend that topology.backend names.
+  // The options under [comm] belong to the backend that topology.backend names.
   config::Problems problems;
   std::deque<config::OptionSet> options;
   const auto backend = [&](const plait_comm_item* item) -> CommBackend {
@@ -418,7 +419,7 @@ std::vector<Communicators::Connected> Communicators::connected() const {
 
 void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   CommGroup& group = host_group_of(axis);
-  if (group.item->device)  // of a device whose memory is the host's
+  if (group.item->device)  // a device backend; the device memory is host memory
     fail(PLAIT_ERR_UNIMPLEMENTED,
          "[runtime] backend '" + group.backend + "' exchanges no host memory");
   plait_comm_desc desc{};

@@ -1,5 +1,5 @@
-// The groups this rank belongs to, and what its programs exchange with them: every exchange of the
-// plan becomes one prepared call.
+// The process groups of this rank and the collectives of its programs: every collective of the plan
+// becomes a prepared call of a backend.
 #pragma once
 
 #include <plait/comm.h>
@@ -19,58 +19,58 @@
 
 namespace plait::runtime {
 
-// Owner thread only, but for what the control channel does to it.
+// Owner thread only; the control channel ends the groups from a thread of its own.
 class Communicators {
  public:
-  // Connects every group that the plan's collectives need; where the device has memory of its own,
-  // beside each one for host memory. control is borrowed; host_memory: the device's memory is the
-  // host's; device: what backends for its memory are given. Errors: PLAIT_ERR_PEER naming who is
-  // missing; PLAIT_ERR_CONFIG when no backend reaches all members. [blocks: yes]
+  // Connects every group that the plan's collectives need; if the device has memory of its own,
+  // with a group for host memory beside each. control is borrowed; host_memory: the device memory
+  // is host memory; device: passed to backends for its memory. Errors: PLAIT_ERR_PEER naming the
+  // missing ranks; PLAIT_ERR_CONFIG if no backend connects all members. [blocks: yes]
   Communicators(std::shared_ptr<const plan::Plan> plan, Control& control, bool host_memory,
                 plait_device* device = nullptr);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // Collectives as kernels: one puts the start of a prepared collective on a queue, the other waits for
-  // its end; where that pays, the latter does both. Neither is released.
+  // Collectives as kernels: one starts a prepared collective on a queue, the other waits for its
+  // end; if the start is deferred, the latter does both. Neither is released.
   static const plait_kernel_item& start_item();
   static const plait_kernel_item& wait_item();
-  // On a device that records: whether the start and the wait of a collective can be part of one
-  // graph, which then makes it at each launch; whether it needs the host, which waits for the queue
-  // first. Both of kernels that were prepared.
+  // On a device that records: whether start and wait of a prepared collective can be recorded in a
+  // graph, which performs it at each launch; whether it works on the host, which must wait for the
+  // queue first.
   static bool can_be_recorded(const plait_kernel& collective);
   static bool on_host(const plait_kernel& collective);
-  // While the queue captures.
+  // Record a start or a wait while the queue captures.
   static plait_error* record_start(const plait_kernel& collective, plait_queue* queue);
   static plait_error* record_wait(const plait_kernel& collective, plait_queue* queue);
-  // A graph that holds the collective is about to be launched.
+  // Must be called before the launch of a graph that contains the collective.
   static void launched(const plait_kernel& collective) noexcept;
-  // Ends all groups from this side.
+  // Ends all groups on this rank.
   void abort(const std::string& reason) noexcept { end(reason); }
-  // Throws when a group has failed whose collectives are in graphs, or the job is over.
+  // Throws if a group whose collectives are recorded in graphs has failed, or the job is over.
   void check();
-  // Whether that is what one of those kernels has said: a device only hands it on.
+  // Whether the error comes from one of those kernels: devices pass it on.
   static bool is_collective_error(const plait_error& error);
-  // A collective of the plan on memory of the device; slot: which of those the program runs on. It
-  // lives as long as this object. Two programs that start the same collective do so from the same
+  // Prepares a collective of the plan on device memory; slot: the slot of the program. The kernel
+  // lives as long as this object. Programs that start the same collective must use the same
   // memory.
   plait_kernel* prepare(int32_t collective, int32_t slot, const void* in, void* out);
-  // The same for whoever waits, also before prepare(). A wait for what was not started waits for
-  // nothing.
+  // The kernel for waiting, also before prepare(). Waiting for a collective that was not started
+  // returns at once.
   plait_kernel* prepared(int32_t collective, int32_t slot);
-  // Memory of the host, or of the device where the group's backend is for that, zero at first, that
-  // all ranks of an axis reach; it lives as long as this object. All of them ask for the same, in
-  // the same order. nullptr: there is none. [blocks: yes]
+  // Allocates zeroed memory that all ranks of an axis can access: device memory if the backend is
+  // one for the device, otherwise host memory. It lives as long as this object. All ranks request
+  // the same sizes in the same order. nullptr: the backend has none. [blocks: yes]
   char* memory(topology::Axis axis, uint64_t bytes);
-  // The groups that are connected, and through which backend.
+  // The connected groups and their backends.
   struct Connected {
     std::string group, backend;
     int32_t ranks;
   };
   std::vector<Connected> connected() const;
-  // Adds up numbers of host memory over the ranks of an axis, in place, at once. All of them call
-  // it. [blocks: yes]
+  // Sums numbers in host memory over the ranks of an axis, in place. All of them call it.
+  // [blocks: yes]
   void sum(topology::Axis axis, std::span<int32_t> numbers);
 
  private:
@@ -88,7 +88,7 @@ class Communicators {
   Control& control_;
   plait_device* device_;
   std::mutex mutex_;   // guards CommGroup::comm and ended_ against the control channel's thread
-  std::string ended_;  // why the job is over, or ""
+  std::string ended_;  // the reason why the job is over, or ""
   std::deque<CommGroup> groups_;
   std::map<std::pair<int32_t, int32_t>, std::unique_ptr<PreparedCall>>
       calls_;  // by collective and slot

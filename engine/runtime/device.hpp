@@ -11,7 +11,7 @@
 
 namespace plait::runtime {
 
-// Shared: a view of its memory may outlive the session.
+// Owned jointly: a view of its memory may outlive the session.
 class Device {
  public:
   Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name,
@@ -25,13 +25,13 @@ class Device {
   const plait_device_info& info() const { return info_; }
   const std::string& plugin() const { return plugin_; }
 
-  // Whether its memory is the host's.
+  // Whether its memory is host memory.
   bool host_visible() const { return info_.host_visible != 0; }
   // Whether a capture records device work, so that a launch calls no run().
   bool records() const { return info_.records != 0; }
-  // Whether copies that leave the host free need memory of host_alloc().
+  // Whether only memory of host_alloc() is copied asynchronously.
   bool pins() const;
-  // What equal ranks have equal; "" where the device says nothing.
+  // The text that must be equal on all ranks; "" if the device has none.
   std::string identity() const { return info_.identity ? info_.identity : ""; }
 
  private:
@@ -60,8 +60,8 @@ class Arena {
   uint64_t bytes_;
 };
 
-// Memory of the host that the device copies asynchronously; of the heap where the device
-// needs no other. Zero at first.
+// Zeroed host memory that the device copies asynchronously: from the heap, if the device does not
+// need other memory.
 class HostMemory {
  public:
   HostMemory(std::shared_ptr<Device> device, uint64_t bytes);

@@ -33,8 +33,8 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
 
 Executor::~Executor() { release(); }
 
-// One arena: the segments, but for those in memory that ranks share, and behind them what programs
-// use while they run.
+// Allocates one arena: the segments, except those in memory shared by ranks, and behind them the
+// transient memory of programs.
 void Executor::allocate() {
   const auto add = [](uint64_t a, uint64_t b) {
     return checked_add(a, b, "[runtime] bytes of the arena");
@@ -134,10 +134,10 @@ Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slo
   const LoadedProgram& p = programs_[static_cast<size_t>(program)];
   for (size_t i = 0; i < p.calls.size(); ++i) {
     run_eagerly({&p, &p.calls[i], static_cast<size_t>(slot - p.program->first_slot)});
-    if (!first.text.empty()) continue;  // the other ranks go on, too
+    if (!first.text.empty()) continue;  // the other ranks run the rest, too
     const plan::KernelCall& call = p.program->calls[i];
     const program::Op& op = p.program->graph->ops()[static_cast<size_t>(call.op)];
-    // The result of a collective is not made here, or still from the previous run.
+    // The result of a collective comes from other ranks, or is still that of the previous run.
     if (op.def->collective != program::CollectiveOp::kNone) continue;
     for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
       if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k]), slot))

@@ -1,11 +1,12 @@
-// A plan's programs on a device: their memory, prepared kernels, captured graphs. After
-// construction a launch neither allocates nor looks anything up.
+// The programs of a plan on a device: memory, prepared kernels, captured graphs. After construction
+// a launch neither allocates nor searches.
 //
 // All kernels are prepared before anything is captured. On a device that computes on the host each
 // program is one graph, whose launch runs its kernels and collectives one by one. On a device that
-// records, launches with no host write between them are one graph (a unit); what needs the host's
-// hand at each launch splits it: kernels that work on the host, collectives of host memory, messages,
-// and collectives that are started in one unit and waited for in another.
+// records, launches with no host write between them form a unit, which is one graph unless some of
+// its calls need the host at each launch: kernels that work on the host, collectives of host
+// memory, messages, and collectives that start in one unit and end in another. Those split the
+// graph.
 #pragma once
 
 #include <functional>
@@ -25,18 +26,18 @@ namespace plait::runtime {
 // Owner thread only.
 class Executor {
  public:
-  // connect: called once, when the device is open; returns the communicators of a plan that
-  // exchanges (borrowed), nullptr where there is nothing to exchange.
+  // connect: called once, when the device is open; returns the communicators (borrowed), nullptr
+  // for a plan without collectives.
   using Connect = std::function<Communicators*(const Device&)>;
   explicit Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connect = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // program: index into Plan::programs; nothing happens for -1. slot: one of those it is for.
+  // program: index into Plan::programs; -1 does nothing. slot: one of the program's slots.
   void launch(int32_t program, int32_t slot = 0);
-  // Launches that follow each other without a host write between them. first: the first of them,
-  // whose feed comes before.
+  // Successive launches with no host write between them. first: the first of them, before which
+  // its feed is written.
   struct LaunchGroup {
     const plan::Launch* first;
     size_t unit;
@@ -44,42 +45,42 @@ class Executor {
   const std::vector<LaunchGroup>& step() const { return step_; }
   const std::vector<LaunchGroup>& evaluation() const { return evaluation_; }
   void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
-  // Host memory to a place and back; ordered with launches. What write() copies is borrowed until
-  // the queue has run where the device's memory is the host's, else free at once. read() waits.
+  // Copies host memory to a buffer and back, ordered with launches. If the device memory is host
+  // memory, write() borrows `data` until the queue is empty; otherwise only for the call. read()
+  // waits.
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);
   void sync() { queue_->sync(); }
-  // Before the communicators go: nothing of theirs is under way then. Work that still waits for
-  // other ranks is ended.
+  // Waits until no collective is in flight, before the communicators close. Ends work that waits
+  // for other ranks.
   void settle() noexcept;
   Queue& queue() { return *queue_; }
-  // Which op of a program first leaves a value that is not finite: runs the program again op by op
-  // and looks at each result. All ranks call it together. Slow; for the error message of a run that
-  // stops.
+  // Finds the first op of a program whose result is not finite: runs the program again op by op and
+  // checks each result. Collective. Slow; for the error message of a run that stops.
   struct NonFiniteValue {
-    size_t op = 0;     // place in the program
-    std::string text;  // "" when all values are finite
+    size_t op = 0;     // index in the program
+    std::string text;  // "": all values are finite
   };
   NonFiniteValue first_non_finite(int32_t program, int32_t slot = 0);
 
   char* address(plan::BufferRef at,
                 int32_t slot = 0) const;  // device memory; a host pointer where the device says so
-  // The memory of parameters, among others. Not that of gradients which ranks reduce where all of
-  // them reach it.
+  // The memory of parameters and other segments, except gradients that ranks reduce in shared
+  // memory.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
-  // All memory that the plan lists.
+  // The bytes of all memory that the plan lists.
   uint64_t bytes() const { return arena_->bytes() + shared_bytes_; }
-  // Of it, what other ranks reach.
+  // The part of it that other ranks can access.
   uint64_t shared_bytes() const { return shared_bytes_; }
   const Device& device() const { return *device_; }
 
-  // Kernels that were prepared: one for all calls with equal descriptors.
+  // Number of prepared kernels: one for all calls with equal descriptors.
   size_t prepared_kernels() const { return kernels_->size(); }
-  // Graphs that were captured.
+  // Number of captured graphs.
   size_t graphs() const;
 
  private:
-  // A call on one slot. A collective has a kernel for each, others share one.
+  // A call on one slot. A collective has a kernel per slot, other calls share one.
   struct SlotKernel {
     plait_kernel* kernel;
     std::vector<void*> operands;
@@ -94,7 +95,7 @@ class Executor {
     const plan::Program* program = nullptr;
     std::vector<PreparedKernel> calls;
     std::vector<int32_t>
-        units;  // by slot: the one that holds this program alone; -1: it is never launched alone
+        units;  // by slot: the unit with this program alone; -1: never launched alone
   };
   // One call of a unit.
   struct Entry {
@@ -104,7 +105,7 @@ class Executor {
     bool eager = false;  // on a device that records: not part of a graph
     const SlotKernel& bound() const { return call->slots[slot]; }
   };
-  // What a launch does: a graph with the collectives in it, or one call.
+  // A step of a launch: a graph and the collectives in it, or one call.
   struct Step {
     plait_graph* graph = nullptr;
     std::vector<const plait_kernel*> collectives;
@@ -136,7 +137,7 @@ class Executor {
   std::shared_ptr<Device> device_;
   std::shared_ptr<Arena> arena_;
   std::vector<char*> segments_;  // as the plan's
-  uint64_t shared_bytes_ = 0;    // of those that lie in memory of the communicators
+  uint64_t shared_bytes_ = 0;    // of segments in memory of the communicators
   char* transient_ = nullptr;
   Communicators* communicators_;
   std::unique_ptr<Queue> queue_;

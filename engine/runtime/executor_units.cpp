@@ -1,4 +1,4 @@
-// What the executor launches as one: planned, captured, launched.
+// The units of the executor: planning, capture, launch.
 #include <algorithm>
 
 #include "engine/base/plugin_call.hpp"
@@ -9,8 +9,8 @@ namespace plait::runtime {
 void Executor::plan_units() {
   step_ = group(plan_->step_launches);
   evaluation_ = group(plan_->evaluation_launches);
-  // The others are launched one by one; on a device that runs kernels at each launch so may be all
-  // of them.
+  // Other programs are launched one by one; on a device that runs kernels at each launch, any
+  // program may be.
   std::vector<bool> in_turns(programs_.size(), false);
   for (const auto* launch_list : {&plan_->step_launches, &plan_->evaluation_launches})
     for (const plan::Launch& t : *launch_list)
@@ -47,7 +47,7 @@ size_t Executor::unit_of(std::vector<std::pair<int32_t, int32_t>> launches) {
 
 namespace {
 
-// Whether the starts and waits of one collective are a sequence of pairs, each inside one graph.
+// Checks that starts and ends of one collective alternate, each pair inside one graph.
 struct Pairing {
   bool open = false, broken = false;
   size_t segment = 0;
@@ -60,7 +60,7 @@ struct Pairing {
 
 }  // namespace
 
-// The calls of a unit in order, and which of them no graph may hold.
+// The calls of a unit in order; `eager`: no graph may contain the call.
 std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
   std::vector<Entry> all;
   for (const auto& [program, slot] : unit.launches) {
@@ -72,8 +72,8 @@ std::vector<Executor::Entry> Executor::entries_of(const Unit& unit) const {
   for (Entry& e : all)
     e.eager = e.call->collective ? !Communicators::can_be_recorded(*e.bound().kernel)
                                  : works_on_host(*e.call->item);
-  // What is waited for in another graph than it is started in is made eagerly, too, which may part
-  // others.
+  // A collective that starts and ends in different graphs is eager, too; that may split the pairs
+  // of others.
   for (bool changed = true; changed;) {
     changed = false;
     std::map<const plait_kernel*, Pairing> pairs;
@@ -156,7 +156,7 @@ void Executor::enqueue(const Entry& entry) {
          entry);
 }
 
-// On a device that works by itself the host takes part only when the queue has come so far.
+// On a device that records, the queue must be empty before the host takes part.
 void Executor::run_eagerly(const Entry& entry) {
   if (device_->records()) {
     const bool host = entry.call->collective ? Communicators::on_host(*entry.bound().kernel)

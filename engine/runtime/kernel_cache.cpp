@@ -93,7 +93,7 @@ plait_kernel* KernelCache::get(const plait_kernel_item& item, const plait_op_des
   const plait_kernel_item* const address = &item;
   key.append(reinterpret_cast<const char*>(&address), sizeof address);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
-  // No kernel may get lost on its way into the list.
+  // Reserves first: a prepared kernel must not be lost because the list cannot grow.
   if (kernels_.size() == kernels_.capacity()) kernels_.reserve(2 * kernels_.size() + 16);
   plait_kernel* kernel = nullptr;
   const std::string& plugin = registry_->plugin_of(&item);

@@ -13,7 +13,7 @@
 
 namespace plait::runtime {
 
-// All that prepare() can see of an op, as bytes: equal descriptors, equal text.
+// Everything that prepare() sees of an op, as bytes: equal for equal descriptors.
 std::string signature_of(const plait_op_desc& desc);
 
 // Of one device. Owner thread only.
@@ -29,7 +29,7 @@ class KernelCache {
   // messages.
   plait_kernel* get(const plait_kernel_item& item, const plait_op_desc& desc,
                     const std::string& where);
-  // How many were prepared.
+  // Number of prepared kernels.
   size_t size() const { return kernels_.size(); }
 
  private:

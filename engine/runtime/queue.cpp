@@ -12,7 +12,7 @@
 
 namespace plait::runtime {
 
-// What a collective said comes through the device, which is not to blame for it.
+// An error of a collective comes through the device, which is not its cause.
 void Queue::check(plait_error* e, const std::string& what) const {
   if (e && Communicators::is_collective_error(*e)) throw from_c(e);
   check_plugin(e, device_->plugin(), what);
@@ -46,7 +46,7 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
 
 namespace {
 
-// Asks `passed` until it says so: without a pause at first, as most waits are short.
+// Polls `passed` until it returns true: without a pause at first, because most waits are short.
 template <class Passed>
 void poll(Passed&& passed, const std::function<void()>& health) {
   constexpr double kSpin = 20e-6, kLook = 2e-3;
@@ -140,7 +140,7 @@ Uploads::~Uploads() {
   for (Block& block : blocks_) try {
       block.read->wait();
     } catch (const std::exception&) {
-      // What ends the waiting was reported where it mattered.
+      // The error was reported by the call that it concerned.
     }
 }
 

@@ -1,4 +1,4 @@
-// A queue of a device, and the copies that go over it.
+// A queue of a device, and copies on it.
 #pragma once
 
 #include <plait/device.h>
@@ -21,8 +21,8 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // Asked again and again while the host waits for a device that works by itself: it throws when
-  // there is nothing to wait for any more, as another rank is lost.
+  // Sets a function that is called repeatedly while the host waits for an asynchronous device. It
+  // throws to end the waiting, for instance when another rank is lost.
   void watch(std::function<void()> health) { health_ = std::move(health); }
 
   const Device& device() const { return *device_; }
@@ -30,9 +30,9 @@ class Queue {
   plait_queue* raw() const { return queue_; }
 
   void copy(uint32_t direction, void* to, const void* from, uint64_t bytes);
-  // Until all work is done. Errors: those of the work, and of watch().
+  // Waits until all work is done. Errors: those of the work, and of the function of watch().
   void sync();
-  // The same for at most so many seconds, without looking at anything else. Returns whether all is
+  // The same for at most so many seconds and without that function. Returns whether all work is
   // done.
   bool idle_within(double seconds) noexcept;
 
@@ -45,7 +45,7 @@ class Queue {
   friend class Event;
   std::shared_ptr<Device> device_;
   plait_queue* queue_ = nullptr;
-  plait_event* end_ = nullptr;  // of a device that works by itself
+  plait_event* end_ = nullptr;  // only if the device records
   std::function<void()> health_;
 };
 
@@ -62,9 +62,9 @@ class Event {
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  // All that is on the queue by now.
+  // Records the work that is on the queue now.
   void record();
-  // Until that is done; at once where nothing was recorded. Errors: those of Queue::watch().
+  // Waits until that work is done; returns at once if nothing was recorded. Errors: see sync().
   void wait();
 
  private:
@@ -73,17 +73,17 @@ class Event {
   bool recorded_ = false;
 };
 
-// Blocks of pinned host memory in turn, from which copies leave while the host fills the next. On a
-// device in host memory copies are made from where the data lies. No allocation once it is made.
+// A ring of blocks of pinned host memory: the device copies from one while the host fills the next.
+// For a device in host memory data is copied from where it lies. Allocates only when constructed.
 class Uploads {
  public:
   Uploads(Queue& queue, size_t blocks, uint64_t bytes);
-  ~Uploads();  // when the device has them no more
+  ~Uploads();  // waits until the device has read all blocks
   Uploads(Uploads&&) = default;
-  // The next block; waits until the device has it no more.
+  // Takes the next block; waits until the device has read it.
   void begin();
-  // Copies into the block and from there to the device. Borrowed until the queue has run where the
-  // device's memory is the host's.
+  // Copies into the block and from there to the device. For a device in host memory `from` is
+  // borrowed until the queue is empty.
   void write(void* to, const void* from, uint64_t bytes);
   void end();
 
@@ -98,13 +98,13 @@ class Uploads {
   uint64_t used_ = 0;
 };
 
-// Blocks of pinned host memory in turn, into which results are copied asynchronously.
+// A ring of blocks of pinned host memory, into which results are copied asynchronously.
 class Downloads {
  public:
   Downloads(Queue& queue, size_t blocks, uint64_t bytes);
-  // Asks for device memory; returns the number of the request. At most `blocks` may be outstanding.
+  // Requests a copy of device memory; returns its number. At most `blocks` may be outstanding.
   uint64_t ask(const void* from);
-  // What came of a request. Waits. Valid until as many others were asked for as there are blocks.
+  // Waits for a request and returns its data, which is valid for `blocks` further requests.
   const char* get(uint64_t request);
 
  private:
@@ -117,11 +117,12 @@ class Downloads {
   std::vector<Block> blocks_;
 };
 
-// Copies of any size, in pieces over two pinned buffers where the device needs those.
+// Copies of any size, in pieces through two pinned buffers if the device needs them.
 class Transfers {
  public:
   explicit Transfers(Queue& queue);
-  // Borrowed until the queue has run where the device's memory is the host's, else free at once.
+  // For a device in host memory `from` is borrowed until the queue is empty, otherwise for the
+  // call.
   void write(void* to, const void* from, uint64_t bytes);
   // Waits.
   void read(void* to, const void* from, uint64_t bytes);

@@ -1,5 +1,5 @@
-// What a session says of results that are not finite: whether the data is why, and which op they
-// come from.
+// The errors for results that are not finite: finds whether the data is the cause, and the op that
+// computed them.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +10,8 @@
 namespace plait::session {
 namespace {
 
-// How a layer is to be made larger: "set model.layers[5].out = 8 or more". Its option is the one
-// that is the extent.
+// The advice for a layer that is too small: "set model.layers[5].out = 8 or more". The option is
+// the one whose value is the extent.
 std::string advice(const config::Experiment& experiment, const plan::IndexRange& bound,
                    int64_t largest) {
   if (largest >= bound.end)
@@ -28,7 +28,7 @@ std::string advice(const config::Experiment& experiment, const plan::IndexRange&
 
 }  // namespace
 
-// What does not fit of what a feeder has staged; "" when everything does. source: "[data.train]",
+// The message for a staged value that is out of range; "" if there is none. source: "[data.train]"
 // or "[feed]".
 std::string Session::out_of_range_text(const Feeder::OutOfRange& found, const std::string& source,
                                        const std::string& where) const {
@@ -42,7 +42,7 @@ std::string Session::out_of_range_text(const Feeder::OutOfRange& found, const st
          advice(plan_->experiment, b, found.largest);
 }
 
-// All ranks come here together, each with what it has found of its own samples.
+// Collective. own: the message for the samples of this rank, or "".
 void Session::fail_out_of_range(const std::string& own) {
   const std::vector<std::string> all = ranks_.all_gather(own);
   for (size_t r = 0; r < all.size(); ++r)
@@ -52,14 +52,14 @@ void Session::fail_out_of_range(const std::string& own) {
           all[r] + (ranks_.is_single() ? "" : " (found by rank " + std::to_string(r) + ")"));
 }
 
-// Whether the last step's loss is 0/0: no sample of any rank has a weight.
+// Whether the loss of the last step is 0/0: the weights of all samples of all ranks are 0.
 bool Session::has_zero_weight() const {
   return std::any_of(plan_->models.begin(), plan_->models.end(), [&](const plan::Model& m) {
     return m.trained && results_.get(m.weight_sum) == 0;
   });
 }
 
-// What was found earliest in the program, by any rank; "" where none found anything.
+// The text about the first non-finite value in program order on any rank; "" if there is none.
 std::string Session::first_non_finite() {
   std::string own;  // begins with what it is ordered by
   for (const plan::Launch& t : plan_->step_launches) {
@@ -85,7 +85,7 @@ std::string Session::first_non_finite() {
 void Session::guard_numerics(const StepResult& r, const Feeder::OutOfRange& outside) {
   consecutive_skipped_ = r.skipped ? consecutive_skipped_ + 1 : 0;
   if (!r.skipped) return;
-  // A value that no op can take stays one: waiting for better steps would be in vain.
+  // An index that no op accepts is a fault of the data: later steps cannot repair it.
   fail_out_of_range(
       out_of_range_text(outside, "[data.train]", strf("step %ld", static_cast<long>(r.step))));
   const int64_t limit = plan_->experiment.guard.nonfinite_limit;
@@ -98,8 +98,8 @@ void Session::guard_numerics(const StepResult& r, const Feeder::OutOfRange& outs
   if (limit > 0 && consecutive_skipped_ >= limit) fail_numerics(r, "");
 }
 
-// The error of a run whose last steps, up to this one, were not finite. saved: what became of the
-// run, for the end of the text.
+// Throws the error of a run whose last steps, up to this one, were not finite. saved: the end of
+// the text, about saved state.
 void Session::fail_numerics(const StepResult& r, const std::string& saved) {
   const auto step = static_cast<long>(r.step), n = static_cast<long>(consecutive_skipped_);
   const std::string steps =
@@ -113,9 +113,10 @@ void Session::fail_numerics(const StepResult& r, const std::string& saved) {
             "that its loss is the mean of nothing; correct the weights or the labels of "
             "[data.train]" +
             saved);
-  // The inputs of the last micro-batch and the unchanged parameters are still there: run it again
-  // and look. All ranks run all of it, as they exchange on the way. With the next step in flight
-  // they are gone, and running that one again would apply it twice.
+  // The inputs of the last micro-batch and the unchanged parameters are still in memory: run it
+  // again and check every result. All ranks run all of it, because it contains collectives. If the
+  // next step is in flight the inputs are overwritten, and running that step again would apply it
+  // twice.
   const bool gone = in_flight() > 0;
   const std::string op = gone ? "" : first_non_finite();
   fail_collective(

@@ -55,8 +55,8 @@ Session::~Session() {
   } catch (const std::exception& e) {
     log_.error(e.what());
   }
-  executor_.settle();   // before the groups go that its queue may wait for
-  ranks_.disconnect();  // before the arena goes
+  executor_.settle();   // before the groups close, for which its queue may wait
+  ranks_.disconnect();  // before the arena is freed
 }
 
 void Session::initialize_parameters() {
@@ -127,14 +127,14 @@ void Session::launch_next() {
 }
 
 StepResult Session::step(const std::vector<HostField>& fields) {
-  // What the host can mend is no reason to end the job.
+  // An invalid feed is refused before the collective call, so that it does not end the job.
   drain();
   drained_.reset();
   const int64_t n = train_feeder_.set_batch(fields, false);
   return on_all_ranks("step", [&] { return run_step(0, n); });
 }
 
-// Rates of this step, as one block. Places of scalars all lie in one segment.
+// Writes the learning rates of this step as one block: all scalars lie in one segment.
 void Session::write_scalars() {
   for (size_t g = 0; g < plan_->groups.size(); ++g) {
     const double factor = schedules_.factor(g, launched_ + 1);
@@ -144,7 +144,7 @@ void Session::write_scalars() {
   numbers_->write(executor_.address(scalars_.place()), scalars_.data(), scalars_.bytes());
 }
 
-// The device counts on from what a checkpoint says.
+// Sets the device's count of updates to that of a checkpoint.
 void Session::write_updates() {
   std::vector<char> made(program::bytes_of(1, plan_->precision.scalar));
   program::store_element(plan_->precision.scalar, made.data(), 0, static_cast<double>(updates_));
@@ -160,8 +160,8 @@ StepResult Session::run_step(int64_t epoch, int64_t samples) {
 void Session::drain() {
   if (in_flight() == 0) return;
   abort_on_error("step", [&] {
-    // At most one: what a call of the host could meet was launched while the results before were
-    // waited for.
+    // At most one step is in flight when the host calls: it was launched while the results of the
+    // previous one were awaited.
     drained_ = finish_step();
   });
 }
@@ -197,9 +197,9 @@ StepResult Session::finish_step() {
   StepResult r;
   try {
     std::memcpy(results_.data(), outcomes_->get(launch.results), results_.bytes());
-    if (in_flight() == 1) executor_.sync();  // tells of what failed
+    if (in_flight() == 1) executor_.sync();  // reports asynchronous errors
   } catch (...) {
-    launched_ = step_;  // nothing will come of it, nor of what was launched behind it
+    launched_ = step_;  // neither this step nor one launched behind it will finish
     throw;
   }
   read_results(r);
@@ -215,7 +215,7 @@ StepResult Session::finish_step() {
   r.seconds = static_cast<double>(now - std::max(launch.start_ns, finished_ns_)) * 1e-9;
   finished_ns_ = now;
   r.finished = plan_->total_steps > 0 && step_ >= plan_->total_steps;
-  // Before the guard, which may throw: a save after its error must not repeat the batch.
+  // Before guard_numerics(), which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) next_batch_ = launch.next_batch;
   guard_numerics(r,
                  r.skipped && !looks_ahead_ ? train_feeder_.find_out_of_range() : launch.outside);
@@ -236,7 +236,7 @@ void Session::read_results(StepResult& r) {
   r.grad_norm = std::sqrt(squares);
 }
 
-// Devices of two kinds give other bits: what replicas hold alike would drift apart.
+// Different devices compute different bits, so replicated parameters would diverge.
 void Session::compare_identities() {
   const std::vector<std::string> all = ranks_.all_gather(executor_.device().identity());
   for (size_t r = 1; r < all.size(); ++r)
@@ -275,13 +275,13 @@ void Session::read(const std::string& name, void* data, uint64_t bytes) {
   check_bytes(p, bytes);
   drain();
   if (plan::is_fully_local(*plan_, p)) return executor_.read(p.value, data, bytes);
-  // Every rank lays its part into zeros; as bits, so that the sum changes nothing. The caller's
-  // memory is written last: where a rank fails, it stays as it was.
+  // Every rank contributes its part in a tensor of zeros, summed as integers, which preserves the
+  // bits. The caller's memory is written last, so it is unchanged if a rank fails.
   on_all_ranks("reading a parameter", [&] {
     std::vector<int32_t> whole((bytes + sizeof(int32_t) - 1) / sizeof(int32_t), 0);
     std::vector<char> own;
     const uint64_t size = program::dtype_bytes(p.shape.dtype);
-    const bool counts = p.holders[0] == plan_->at.pipeline;  // of those who have it alike, one
+    const bool counts = p.holders[0] == plan_->at.pipeline;  // one of the holders
     for (const plan::LocalBlock& held :
          counts ? plan::local_parameter_blocks(*plan_, p) : std::vector<plan::LocalBlock>{}) {
       own.resize(program::bytes_of(topology::elements(held.box), held.dtype));

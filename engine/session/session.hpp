@@ -1,5 +1,5 @@
-// A session: a plan brought to life. Steps, evaluation, parameters, checkpoints; the loop itself is
-// trainer.cpp.
+// A session: a plan in execution. Steps, evaluation, parameters, checkpoints; the training loop is
+// in trainer.cpp.
 #pragma once
 
 #include <atomic>
@@ -29,10 +29,10 @@
 
 namespace plait::session {
 
-// Figures are those of the whole global batch.
+// The result of a step over the whole global batch.
 struct StepResult {
   int64_t step = 0, epoch = 0, samples = 0;
-  double loss = 0;           // weighted mean; of several models the sum
+  double loss = 0;           // weighted mean; with several models their sum
   double grad_norm = 0;      // global, before clipping
   double learning_rate = 0;  // of the first group
   double seconds = 0;
@@ -47,7 +47,7 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics;
 };
 
-// As members of the JSON object that is open.
+// Writes the members of the open JSON object.
 void write_members(JsonWriter& to, const Evaluation& e);
 
 enum class Resume { kConfig, kNever, kAuto, kMust };
@@ -61,12 +61,12 @@ struct Settings {
   std::string command;
   std::vector<std::string> overrides;
   std::string resolved_toml;
-  runtime::Job job;  // who this rank is; one rank alone by default
+  runtime::Job job;  // the job and this rank in it; a single rank by default
 };
 
-// Owner thread only, but for cancel(). Where several ranks train together, each has its session,
-// and all of them make the same calls in the same order; what a host feeds to step() is then the
-// rank's share.
+// Owner thread only, except cancel(). Where several ranks train together, each has its own session,
+// and all ranks make the same calls in the same order; a host then feeds the samples of its rank to
+// step().
 class Session {
  public:
   Session(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log, FileSystem& files);
@@ -78,7 +78,7 @@ class Session {
   StepResult step(const std::vector<HostField>& fields);
   StepResult run();  // to the end; see trainer.cpp
   Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);  // 0: all of it
-  // Rows of a named value for the host's samples. bytes = samples * row size.
+  // Computes the rows of a named value for the host's samples. bytes = samples * row size.
   void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
                uint64_t bytes);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -86,11 +86,11 @@ class Session {
   // path "": into the run directory. Returns the checkpoint's path.
   std::string save(const std::string& path);
   void load(const std::string& path);
-  void load_parameters(const std::string& path);  // nothing else but their step
+  void load_parameters(const std::string& path);  // only parameters and their step
 
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);
-  // Somebody outside may change parameters: what is saved is no longer what is here.
+  // The host may change parameters: they may then differ from the last checkpoint.
   void modified() { resumed_from_.clear(); }
   const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
   const std::shared_ptr<runtime::Arena>& arena() const { return executor_.arena(); }
@@ -101,10 +101,10 @@ class Session {
 
  private:
   friend class Trainer;
-  // Runs what all ranks do together: when this one fails, the others learn it at once.
+  // Runs a collective call: if it fails on this rank, the other ranks are told at once.
   template <class Do>
   auto on_all_ranks(const char* what, Do&& call) -> decltype(call());
-  // The same where not all ranks call at the same time.
+  // The same for calls that the ranks do not make at the same time.
   template <class Do>
   auto abort_on_error(const char* what, Do&& call) -> decltype(call());
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
@@ -117,15 +117,15 @@ class Session {
   void wait_for_save();
   data::DataLoader& train_loader();
   StepResult run_step(int64_t epoch, int64_t samples);
-  // A step in two parts, so that a device that works by itself may have the next one while the host
-  // waits for this one's results.
+  // A step in two parts, so that an asynchronous device can have the next step while the host waits
+  // for the results of this one.
   void launch_next();
   void launch_step(int64_t epoch, int64_t samples, int64_t next_batch);
   StepResult finish_step();
   int64_t in_flight() const { return launched_ - step_; }
   bool may_run_ahead() const { return executor_.device().records(); }
-  // Finishes what is in flight, before something looks at the parameters; the next step() returns
-  // what came of it.
+  // Finishes the step in flight before parameters are accessed; the next step() returns its
+  // result.
   void drain();
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
   void launch_evaluation(Feeder& feeder);
@@ -154,46 +154,46 @@ class Session {
   Log& log_;
   FileSystem& files_;
   RankContext ranks_;
-  int64_t step_ = 0;  // steps made; opening the executor tells of it when it fails
+  int64_t step_ = 0;  // number of steps made; used in messages while the executor opens
   runtime::Executor executor_;
   Schedules schedules_;
   Feeder train_feeder_;
   std::optional<data::DataLoader> train_loader_;
   std::unique_ptr<RunFiles> run_files_;  // null with no_files
   bool keeps_files_ = false;             // rank 0 has run_files_
-  // A step that was launched, and whose results are still to come.
+  // A step that has been launched and not finished.
   struct Launched {
     int64_t epoch = 0,
-            next_batch = -1;  // next_batch: of the loader behind it; -1: the host brought the batch
-    uint64_t start_ns = 0, results = 0;  // results: number of the request
+            next_batch = -1;  // next_batch: the loader's next batch; -1: the host fed the batch
+    uint64_t start_ns = 0, results = 0;  // results: number of the download
     Feeder::OutOfRange outside =
-        {};  // of its batch, where the next may be staged before its results are there
+        {};  // of its batch; the next batch may be staged before its results arrive
   };
   Launched launches_[2];
-  int64_t launched_ = 0;                        // the last step that was launched
-  uint64_t finished_ns_ = 0;                    // when the last step was
-  bool looks_ahead_ = false;                    // inside run(), where steps may be launched ahead
-  std::optional<StepResult> drained_;           // what the next step() returns
-  std::optional<runtime::Uploads> numbers_;     // votes and scalars of a step
+  int64_t launched_ = 0;                        // the last launched step
+  uint64_t finished_ns_ = 0;                    // end of the last step
+  bool looks_ahead_ = false;                    // inside run(): steps may be launched ahead
+  std::optional<StepResult> drained_;           // result that the next step() returns
+  std::optional<runtime::Uploads> numbers_;     // step sums and scalars of a step
   std::optional<runtime::Downloads> outcomes_;  // its results
   HostBuffer scalars_, results_;                // of Plan::scalars and Plan::results
   HostBuffer step_sums_;                        // of Plan::step_sums
-  int64_t updates_ = 0;                         // of them, those that were applied
+  int64_t updates_ = 0;                         // number of steps that were applied
   int64_t samples_ = 0;
   int64_t next_batch_ = 0;
   int64_t consecutive_skipped_ = 0;
   std::string lineage_;                        // see checkpoint::RunState
-  int64_t lineage_from_ = 0;                   // the step it begins at
-  std::string resumed_from_;                   // the run's own checkpoint, until something changes
+  int64_t lineage_from_ = 0;                   // the step where it begins
+  std::string resumed_from_;                   // a checkpoint of this run, until parameters change
   double best_ = 0;                            // of early stopping
   int64_t evaluations_without_gain_ = -1;      // -1: none yet
   std::optional<Evaluation> last_evaluation_;  // none since the last load
   bool running_ = false;                       // inside run()
-  bool stop_agreed_ = false;                   // the last step's vote
+  bool stop_agreed_ = false;                   // a rank requested a stop in the last step
   std::atomic<bool> cancelled_{false};
-  ControlCollectives background_collectives_;  // of the thread that background_ has
-  std::unique_ptr<char[]> save_buffer_;        // that it writes from
-  BackgroundSaver background_saver_;           // last: it must end before what it uses
+  ControlCollectives background_collectives_;  // of the thread of background_saver_
+  std::unique_ptr<char[]> save_buffer_;        // the copy that it writes
+  BackgroundSaver background_saver_;           // last: it must end before the others
 };
 
 template <class Do>
