@@ -57,7 +57,7 @@ const char* attr_type_name(uint32_t type) {
     case PLAIT_OPT_REAL:
       return "real";
     case PLAIT_OPT_TEXT:
-      return "text";
+      return "string";
     case PLAIT_OPT_INTS:
       return "ints";
     default:

@@ -131,13 +131,14 @@ std::string Context::data_folder() const {
 }
 
 std::string Context::hint_for(const std::string& line) const {
-  const size_t at = line.find("no file '");
-  if (at == std::string::npos) return "";
+  constexpr std::string_view kFile = ": file '";
+  const size_t at = line.find(kFile);
+  if (at == std::string::npos || line.find("' not found") == std::string::npos) return "";
   std::error_code ignored;
   const std::string folder = data_folder();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     return "; PLAIT_DATA is '" + folder + "', which is not a folder";
-  const size_t begin = at + std::string_view("no file '").size();
+  const size_t begin = at + kFile.size();
   const fs::path file = line.substr(begin, line.find('\'', begin) - begin);
   std::string sets;
   for (const DataSet& set : data_sets())

@@ -39,7 +39,7 @@ class JsonReader {
   std::string text(const char* key, size_t longest = kMaxNameBytes) const {
     const Json& v = get(key);
     if (!v.is_string() || v.get_ref<const std::string&>().size() > longest)
-      wrong(key, strf("a text of at most %zu bytes", longest).c_str());
+      wrong(key, strf("a string of at most %zu bytes", longest).c_str());
     return v.get<std::string>();
   }
   const Json& list(const char* key, size_t longest) const {

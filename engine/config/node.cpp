@@ -90,7 +90,7 @@ bool Node::as_bool() const {
   return int_ != 0;
 }
 const std::string& Node::as_text() const {
-  if (kind_ != NodeKind::kText && kind_ != NodeKind::kDate) wrong_kind("a text");
+  if (kind_ != NodeKind::kText && kind_ != NodeKind::kDate) wrong_kind("a string");
   return text_;
 }
 
@@ -109,7 +109,7 @@ const char* Node::kind_name() const {
     case NodeKind::kBool:
       return "true or false";
     case NodeKind::kText:
-      return "a text";
+      return "a string";
     case NodeKind::kDate:
       return "a date or time";
   }

@@ -49,7 +49,7 @@ class Node {
   bool as_bool() const;
   const std::string& as_text() const;
 
-  // The kind in messages: "a text", "an integer", "a table".
+  // The kind in messages: "a string", "an integer", "a table".
   const char* kind_name() const;
   // The value as TOML: 1, "text", [1, 2], {a = 1}.
   std::string toml() const;

@@ -77,7 +77,8 @@ class OptionReader {
         return mismatch(node) + did_you_mean(nearest(node.as_text(), choices));
     }
     // Texts cross the C ABI, where an inner NUL would truncate them.
-    if (node.as_text().find('\0') != std::string::npos) return "a text with a NUL character in it";
+    if (node.as_text().find('\0') != std::string::npos)
+      return "a string with a NUL character in it";
     out = node.as_text();
     return "";
   }

@@ -30,13 +30,13 @@ const char* type_name(uint32_t type) {
     case PLAIT_OPT_REAL:
       return "number";
     case PLAIT_OPT_TEXT:
-      return "text";
+      return "string";
     case PLAIT_OPT_INTS:
       return "list of integers";
     case PLAIT_OPT_REALS:
       return "list of numbers";
     case PLAIT_OPT_TEXTS:
-      return "list of texts";
+      return "list of strings";
     case PLAIT_OPT_PATH:
       return "path";
     default:

@@ -179,7 +179,7 @@ void apply_override(Document& document, std::string_view text, Problems& problem
   const std::string_view value_text = trim(text.substr(equals + 1));
   if (value_text.empty()) {
     problems.add(origin, path_text(steps, steps.size()), "there is no value after '='",
-                 "write \"\" for an empty text");
+                 "write \"\" for an empty string");
     return;
   }
   Node value = parse_value(value_text, origin, problems);

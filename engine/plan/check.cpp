@@ -29,11 +29,12 @@ void add_missing(const config::DatasetConfig& d, const config::OptionValue& valu
   for (const std::string* folder : {&resolver.data_folder, &resolver.experiment_folder})
     if (!folder->empty()) folders.push_back(*folder);
   const bool looked_for = resolver.candidates(value.given_text)[0] != value.given_text;
-  problems.add(value.origin, key,
-               "no file '" + value.given_text + "'" + (looked_for ? " in " + join(folders) : ""),
-               looked_for ? "PLAIT_DATA, plait --data or a host's data_folder names its folder"
-                          : "check the path",
-               PLAIT_ERR_NOT_FOUND);
+  problems.add(
+      value.origin, key,
+      "file '" + value.given_text + "' not found" + (looked_for ? " in " + join(folders) : ""),
+      looked_for ? "pass its folder with --data DIR, PLAIT_DATA or a host's data_folder"
+                 : "check the path",
+      PLAIT_ERR_NOT_FOUND);
 }
 
 void add_unopened(const config::DatasetConfig& d, const Error& e,

@@ -22,12 +22,12 @@ std::string of_layer(const plan::Plan& plan, const plan::Parameter& p) {
   return "";
 }
 
-// "start anew with model.load = ...".
-std::string start_anew(const plan::Plan& plan, const plan::Parameter& p,
-                       const checkpoint::Checkpoint& c) {
+// "start a new run with model.load = ...".
+std::string start_new(const plan::Plan& plan, const plan::Parameter& p,
+                      const checkpoint::Checkpoint& c) {
   const std::string key = model_of(plan, p).path + ".load";
   const std::string file = c.path() + "/model.safetensors";
-  return "start anew with " + key +
+  return "start a new run with " + key +
          (c.has_file("model.safetensors") ? " = \"" + file + "\""
                                           : ", which takes a file of weights");
 }
@@ -48,14 +48,14 @@ std::string start_anew(const plan::Plan& plan, const plan::Parameter& p,
       "[session] '" + c.path() + "' was saved with " + was + (same ? " of other options" : "") +
       " and has no state '" + state + "' of " + own + " for '" + p.name + "'; resume with " +
       (same || saved == settings.end() ? "the optimizer as it was" : key + " = " + saved->second) +
-      ", or " + start_anew(plan, p, c));
+      ", or " + start_new(plan, p, c));
 }
 
 }  // namespace
 
 // Errors: PLAIT_ERR_CONFIG naming the layer, or the optimizer, that is not the one that was saved.
 void Session::check_compatibility(const checkpoint::Checkpoint& c, bool parameters_only) const {
-  const std::string way_out = "; take the model that was saved, or start anew";
+  const std::string way_out = "; use the saved model, or start a new run";
   for (const plan::Parameter& p : plan_->parameters) {
     const checkpoint::TensorRecord* t = c.find(p.name);
     if (!t) {

@@ -2,6 +2,8 @@
 // computed them.
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <cstring>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -26,6 +28,31 @@ std::string advice(const config::Experiment& experiment, const plan::IndexRange&
   return "correct the data";
 }
 
+// A value that is not finite, found by one rank. text: "" if it found none.
+struct Found {
+  struct Position {
+    int64_t program = 0;  // its order within a step, over all ranks
+    uint64_t op = 0;
+    auto operator<=>(const Position&) const = default;
+  };
+  Position at;
+  std::string text;
+};
+
+// The form in which ranks exchange it: the bytes of the position, then the text.
+std::string packed(const Found& found) {
+  std::string bytes(sizeof found.at, 0);
+  std::memcpy(bytes.data(), &found.at, sizeof found.at);
+  return bytes + found.text;
+}
+Found unpacked(const std::string& bytes) {
+  Found found;
+  if (bytes.size() < sizeof found.at) return found;
+  std::memcpy(&found.at, bytes.data(), sizeof found.at);
+  found.text = bytes.substr(sizeof found.at);
+  return found;
+}
+
 }  // namespace
 
 // The message for a staged value that is out of range; "" if there is none. source: "[data.train]"
@@ -35,10 +62,10 @@ std::string Session::out_of_range_text(const Feeder::OutOfRange& found, const st
   if (!found.field) return "";
   const plan::IndexRange& b = *found.bound;
   const auto end = static_cast<long>(b.end);
-  return strf("%s field '%s' is %ld for a sample of %s, but %s has only %ld of them, 0 to %ld",
+  return strf("%s field '%s' is %ld in %s, which is out of range: %s has %ld %s, 0 to %ld",
               source.c_str(), found.field->name.c_str(), static_cast<long>(found.value),
-              where.c_str(), b.maker.c_str(), end, end - 1) +
-         (b.maker == b.reader ? "" : ", and " + b.reader + " compares them") + "; " +
+              where.c_str(), b.maker.c_str(), end, b.labels ? "classes" : "entries", end - 1) +
+         (b.maker == b.reader ? "" : ", for " + b.reader) + "; " +
          advice(plan_->experiment, b, found.largest);
 }
 
@@ -61,25 +88,25 @@ bool Session::has_zero_weight() const {
 
 // The text about the first non-finite value in program order on any rank; "" if there is none.
 std::string Session::first_non_finite() {
-  std::string own;  // begins with what it is ordered by
+  Found own;
   for (const plan::Launch& t : plan_->step_launches) {
     if (t.micro < plan_->accumulation - 1) continue;
     const runtime::Executor::NonFiniteValue f = executor_.first_non_finite(t.program, t.slot);
     if (f.text.empty()) continue;
-    const int32_t order = plan_->programs[static_cast<size_t>(t.program)].order;
-    const std::string found = strf("%06d %09zu ", order, f.op) + f.text;
-    if (own.empty() || found < own) own = found;
+    const Found found{{plan_->programs[static_cast<size_t>(t.program)].order, f.op}, f.text};
+    if (own.text.empty() || found.at < own.at) own = found;
   }
-  const std::vector<std::string> all = ranks_.all_gather(own);
-  std::string first;
+  const std::vector<std::string> all = ranks_.all_gather(packed(own));
+  Found first;
   size_t rank = 0;
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty() || (!first.empty() && all[r].substr(0, 16) >= first.substr(0, 16))) continue;
-    first = all[r];
+    const Found one = unpacked(all[r]);
+    if (one.text.empty() || (!first.text.empty() && one.at >= first.at)) continue;
+    first = one;
     rank = r;
   }
-  if (first.empty()) return "";
-  return first.substr(17) + (ranks_.is_single() ? "" : " on rank " + std::to_string(rank));
+  if (first.text.empty()) return "";
+  return first.text + (ranks_.is_single() ? "" : " on rank " + std::to_string(rank));
 }
 
 void Session::guard_numerics(const StepResult& r, const Feeder::OutOfRange& outside) {

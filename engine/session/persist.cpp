@@ -223,7 +223,7 @@ void Session::resume() {
   if (run_files_) run_files_->metrics().resume(step_, unix_seconds());
 }
 
-// The run's directory, and the checkpoint to go on from, as the settings say.
+// Opens the run directory and the checkpoint to resume from, as the settings say.
 std::unique_ptr<checkpoint::Checkpoint> Session::open_files() {
   Resume mode = settings_.resume;
   if (mode == Resume::kConfig) {
@@ -236,10 +236,11 @@ std::unique_ptr<checkpoint::Checkpoint> Session::open_files() {
   // wrong ones.
   if (mode == Resume::kNever && !settings_.no_files && !settings_.run_dir.empty() &&
       !checkpoint::list_checkpoints(files_, settings_.run_dir + "/ckpt").empty())
-    fail_config(
-        "[session] '" + settings_.run_dir +
-        "' holds checkpoints of an earlier run; go on with run.resume = \"auto\" (plait run "
-        "--resume auto), or name another folder");
+    fail_config("[session] '" + settings_.run_dir +
+                "' holds checkpoints of an earlier run; resume it with run.resume = \"auto\" "
+                "(plait run FILE "
+                "--run-dir " +
+                settings_.run_dir + " --resume auto), or name another folder");
   std::unique_ptr<checkpoint::Checkpoint> c;
   if (mode != Resume::kNever && !settings_.run_dir.empty())
     c = checkpoint::open_newest(files_, settings_.run_dir + "/ckpt", log_);

@@ -65,7 +65,7 @@ class Keys(Check):
         self.assertNotIn("cross_entropy", found["hint"])  # the run watches the loss as a whole
 
     def test_texts_without_quotes(self):
-        self.only(TINY.replace('"tiny"', "nan"), "run.name", "2:8", 'expected text, found nan; write it in quotes: "nan"')
+        self.only(TINY.replace('"tiny"', "nan"), "run.name", "2:8", 'expected string, found nan; write it in quotes: "nan"')
         self.only(TINY, "run.name", "override 'run.name=nan'", """write it in quotes: run.name='"nan"'""", overrides=["run.name=nan"])
         self.assertEqual(self.problems(TINY, 'run.name="nan"'), {})
 
@@ -172,11 +172,11 @@ class Data(Check):
         self.write("t.toml", TINY[:start] + "[data.train]\n" + self.FILES + TINY[end:])
         (self.folder / "here").mkdir()
         for verb in ("check", "run"):
-            images = "t.toml:8:10: data.train.images: no file 'train-images-idx3-ubyte.gz' in "
-            advice = "; PLAIT_DATA, plait --data or a host's data_folder names its folder"
+            images = "t.toml:8:10: data.train.images: file 'train-images-idx3-ubyte.gz' not found in "
+            advice = "; pass its folder with --data DIR, PLAIT_DATA or a host's data_folder"
             done = self.fails(2, [verb, "t.toml", "--data", "here"], images, advice + "; plait data get mnist")
-            self.assertRegex(done.out + done.err, r"in \S*/here, \.; PLAIT_DATA, plait --data")
-            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: no file 'mine.gz' in \S*/here, \.; PLAIT_DATA, plait --data or a host's data_folder names its folder\n")
+            self.assertRegex(done.out + done.err, r"in \S*/here, \.; pass its folder with --data DIR")
+            self.assertRegex(done.out + done.err, r"t.toml:9:10: data.train.labels: file 'mine.gz' not found in \S*/here, \.; pass its folder with --data DIR, PLAIT_DATA or a host's data_folder\n")
             self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is not a folder", env={"PLAIT_DATA": "/nowhere"})
         self.assertFalse((self.folder / "runs").exists())
 

@@ -167,9 +167,9 @@ class Labels(Case):
 
     def test_a_label_beyond_the_classes(self):
         self.experiment([(i / 8, 7 if i == 5 else i % 3, 1) for i in range(8)])
-        text = "but model.linear2 has only 3 of them, 0 to 2, and model.cross_entropy compares them; " \
+        text = "which is out of range: model.linear2 has 3 classes, 0 to 2, for model.cross_entropy; " \
                "set model.layers[1].out = 8 or more, or correct the data"
-        self.fails(1, ["run", "t.toml", "run.steps=1", "batch.global=8"], "[data.train] field 'target' is 7 for a sample of step 1, " + text)
+        self.fails(1, ["run", "t.toml", "run.steps=1", "batch.global=8"], "[data.train] field 'target' is 7 in step 1, " + text)
         for more in ([], ["topology.data=2"], ["topology.pipeline=2"], ["batch.micro=2"], ["topology.tensor=2"]):
             done = self.fails(1, ["run", "t.toml", *more], "[data.train] field 'target' is 7", text)
             self.assertNotIn("learning rate", done.err)
@@ -182,7 +182,7 @@ class Labels(Case):
         evaluated = 'data.eval={type = "csv", path = "d.csv", input = ["x"], target = ["label"], target_type = "i32", weight = "weight"}'
         for more in ([], ["topology.data=2"], ["topology.pipeline=2"]):
             self.fails(1, ["run", "t.toml", "data.train.path=good.csv", evaluated, *more],
-                       "[data.eval] field 'target' is 7 for a sample of the evaluation, but model.linear2 has only 3")
+                       "[data.eval] field 'target' is 7 in the evaluation, which is out of range: model.linear2 has 3 classes")
 
     def test_an_id_beyond_the_vocabulary(self):
         header = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 2), }"
@@ -195,7 +195,7 @@ class Labels(Case):
                 '[run]', 'steps = 2', '[batch]', 'global = 4', '[data.train]', 'type = "npy"', 'input = "ids.npy"', '[model]',
                 'layers = [{type = "embedding", vocabulary = 10, width = 3}]', '[loss]', 'type = "mse"',
                 'from = ["output", "output"]', '[optimizer]', 'type = "sgd"', '']))
-            self.fails(1, ["run", "e.toml"], f"field 'input' is {bad} for a sample of step 1, but model.embedding1 has only 10", advice)
+            self.fails(1, ["run", "e.toml"], f"field 'input' is {bad} in step 1, which is out of range: model.embedding1 has 10", advice)
 
     def test_no_weight_at_all(self):
         self.experiment([(i / 8, i % 3, 0) for i in range(8)], '[guard]', 'nonfinite_limit = 3')

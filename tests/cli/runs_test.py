@@ -136,11 +136,11 @@ class Resumed(Case):
         words = ["run", "t.toml", "run.steps=60", "--run-dir", "r", "--resume", "must"]
         for ranks in ([], ["topology.data=2", "batch.micro=4"]):
             self.fails(2, [*words, *ranks], "'r/ckpt/step-0000000040' was saved with sgd and has no state 'm' of adamw for "
-                       "'model.linear1.weight'; resume with model.optimizer.type = \"sgd\", or start anew with model.load = "
+                       "'model.linear1.weight'; resume with model.optimizer.type = \"sgd\", or start a new run with model.load = "
                        "\"r/ckpt/step-0000000040/model.safetensors\"")
         self.fails(2, [*words, "optimizer.type=sgd", "optimizer.momentum=0.9"], "was saved with sgd of other options and has no state")
         self.fails(2, [*words, "optimizer.type=sgd", "model.layers[0].out=17"], "parameter 'model.linear1.weight' of model.layers[0]",
-                   "is f32 (17, 8), in 'r/ckpt/step-0000000040' it is f32 (16, 8); take the model that was saved, or start anew")
+                   "is f32 (17, 8), in 'r/ckpt/step-0000000040' it is f32 (16, 8); use the saved model, or start a new run")
         self.fails(2, [*words, "optimizer.type=sgd", "model.layers[0].name=first"], "has no parameter 'model.first.weight' of model.layers[0]")
         self.expect(0, *words, "optimizer.type=sgd")
         # The ways out that it named.

@@ -15,9 +15,9 @@ bool SymmetricMemory::has_space(const Host& host, uint64_t bytes) {
   if (bytes <= free / 4 / members.size) return true;
   if (members.rank == 0)
     host.log(PLAIT_LOG_WARN,
-             members.head() + ": the ranks copy data that they could reduce in place: " +
+             members.head() + ": using the slower copying path: reducing in place needs " +
                  std::to_string(members.size) + " times " + in_mib(bytes) +
-                 " would take more than a quarter of the " + in_mib(free) +
+                 ", more than a quarter of the " + in_mib(free) +
                  " free in /dev/shm; make it larger (mount -o remount,size=..., containers: "
                  "--shm-size)");
   return false;
@@ -60,9 +60,9 @@ void* SymmetricMemory::make(const Host& host, uint64_t bytes) {
   if (!all) {
     if (own != kNoMemory) file.give_back(own, whole);
     if (members.rank == 0)
-      host.log(PLAIT_LOG_WARN,
-               members.head() + ": /dev/shm has no space for " + what +
-                   " per rank; the ranks copy data that they could reduce in place");
+      host.log(PLAIT_LOG_WARN, members.head() +
+                                   ": using the slower copying path: /dev/shm has no space for " +
+                                   what + " per rank");
     return nullptr;
   }
   std::vector<char*> addresses;

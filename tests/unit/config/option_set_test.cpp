@@ -88,11 +88,11 @@ TEST_CASE("each defect is a problem with place, path and expected value") {
       {"share = nan", "found nan"},
       {"share = [0.5]", "found a list"},
       {"kind = \"mena\"",
-       "expected text: \"sum\" | \"mean\" | \"none\", found \"mena\" (did you mean 'mean'?)"},
+       "expected string: \"sum\" | \"mean\" | \"none\", found \"mena\" (did you mean 'mean'?)"},
       {"sizes = [1, -1]", "element 1: expected list of integers >= 0, found -1"},
-      {"names = [1]", "element 0: expected list of texts, found 1"},
+      {"names = [1]", "element 0: expected list of strings, found 1"},
       {"file = 3", "expected path, found 3"},
-      {"kind = \"a\\u0000b\"", "expected text"},
+      {"kind = \"a\\u0000b\"", "expected string"},
       {"names = \"a\\u0000b\"", "NUL"},
       {"count = 2020-01-01", "found a date or time"},
       {"cuont = 3",
@@ -253,7 +253,7 @@ TEST_CASE("options become TOML again") {
   const Checked c = check("kind = \"mean\"");
   const std::string text = c.set.to_toml(true);
   CHECK(contains(text, "# a help text\n# integer >= 1 and <= 10\ncount = 3\n"));
-  CHECK(contains(text, "# text: \"sum\" | \"mean\" | \"none\"\nkind = \"mean\"\n"));
+  CHECK(contains(text, "# string: \"sum\" | \"mean\" | \"none\"\nkind = \"mean\"\n"));
   const Checked again = check(text);
   CHECK(again.problems.empty());
   CHECK(again.set.to_toml(true) == text);

@@ -98,7 +98,7 @@ TEST_CASE("prediction refuses ids that no op can take, and looks at no label") {
     const host::Failure f = host::failure_of([&] { predict(ids, 1); });
     CHECK(f.code == PLAIT_ERR_INVALID);
     CHECK(f.text.find("[feed] field 'label' is " + std::to_string(bad) +
-                      " for a sample of the prediction, but model.embedding1 has only 10 of them, "
+                      " in the prediction, which is out of range: model.embedding1 has 10 entries, "
                       "0 to 9") != std::string::npos);
   }
   b.y[3] = 9;
