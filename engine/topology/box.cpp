@@ -30,27 +30,6 @@ bool intersect(const Box& a, const Box& b, Box& both) {
   return true;
 }
 
-void subtract(const Box& from, const Box& hole, std::vector<Box>& rest) {
-  // Splits off the parts before and after the hole, one dimension after the other; the remainder is
-  // the hole.
-  Box left = from;
-  for (size_t d = 0; d < from.extent.size(); ++d) {
-    const int64_t before = hole.offset[d] - left.offset[d];
-    const int64_t behind = left.extent[d] - before - hole.extent[d];
-    if (before > 0) {
-      rest.push_back(left);
-      rest.back().extent[d] = before;
-    }
-    if (behind > 0) {
-      rest.push_back(left);
-      rest.back().offset[d] = hole.offset[d] + hole.extent[d];
-      rest.back().extent[d] = behind;
-    }
-    left.offset[d] = hole.offset[d];
-    left.extent[d] = hole.extent[d];
-  }
-}
-
 namespace {
 
 // `at` is fixed in the dimensions before d; `range` counts inside the remaining dimensions.
@@ -90,13 +69,6 @@ std::vector<Box> flat_boxes(const Box& box, const Range& range) {
   std::vector<Box> out;
   cut_flat(box, box, 0, intersect(range, {0, elements(box)}), out);
   return out;
-}
-
-int64_t flat_index(const Box& outer, const Box& inner) {
-  int64_t index = 0;
-  for (size_t d = 0; d < outer.extent.size(); ++d)
-    index = index * outer.extent[d] + inner.offset[d] - outer.offset[d];
-  return index;
 }
 
 }  // namespace plait::topology

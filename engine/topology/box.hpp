@@ -25,18 +25,11 @@ struct Box {
 Box full_box(const Extent& extent);
 inline int64_t elements(const Box& box) { return elements(box.extent); }
 
-// The intersection; false if it is empty. Both boxes have the same number of dimensions, here and
-// below.
+// The intersection; false if it is empty. Both boxes have the same number of dimensions.
 bool intersect(const Box& a, const Box& b, Box& both);
-// `from` without `hole`, which is inside it: up to two disjoint boxes per dimension, appended to
-// `rest`.
-void subtract(const Box& from, const Box& hole, std::vector<Box>& rest);
 
 // The flat elements `range` of `box`, counted row by row inside it, as the smallest number of
 // boxes, in flat order and in the coordinates of `box`. With n dimensions there are at most 2n - 1.
 std::vector<Box> flat_boxes(const Box& box, const Range& range);
-
-// The flat index of the first element of `inner` inside `outer`, which contains it.
-int64_t flat_index(const Box& outer, const Box& inner);
 
 }  // namespace plait::topology

@@ -128,14 +128,6 @@ std::vector<ProcessGroup> Grid::all_groups() const {
   return all;
 }
 
-std::vector<int32_t> Grid::tied(const std::vector<int32_t>& stages, const Coordinates& at) const {
-  std::vector<int32_t> members;
-  for (const int32_t stage : stages) members.push_back(rank({stage, at.data, at.tensor}));
-  std::sort(members.begin(), members.end());
-  members.erase(std::unique(members.begin(), members.end()), members.end());
-  return members;
-}
-
 std::string describe(const Grid& grid) {
   return strf("pipeline=%d data=%d tensor=%d", grid.pipeline(), grid.data(), grid.tensor());
 }

@@ -69,9 +69,6 @@ class Grid {
   // Every group, in the same order on all ranks: each rank creates the groups it belongs to in this
   // order.
   std::vector<ProcessGroup> all_groups() const;
-  // The ranks that hold a parameter tied between `stages` (pipeline coordinates, any order,
-  // repetitions allowed), ascending, for the replica and shard of `at`.
-  std::vector<int32_t> tied(const std::vector<int32_t>& stages, const Coordinates& at) const;
 
   bool operator==(const Grid&) const = default;
 

@@ -162,16 +162,6 @@ LiveMicroBatches live_micro_batches(const Schedule& schedule, int32_t rank) {
   return result;
 }
 
-uint64_t live_bytes(const Schedule& schedule, int32_t rank,
-                    const std::vector<uint64_t>& bytes_of_chunk) {
-  uint64_t now = 0, peak = 0;
-  walk_live(schedule, rank, [&](size_t chunk, int32_t by) {
-    now = by > 0 ? now + bytes_of_chunk.at(chunk) : now - bytes_of_chunk.at(chunk);
-    peak = std::max(peak, now);
-  });
-  return peak;
-}
-
 std::string describe(const Schedule& schedule, int32_t rank, const Action& action) {
   return strf("%c of micro-batch %d in stage %d", action_letter(action.kind), action.micro,
               schedule.shape.stage(rank, action.chunk));

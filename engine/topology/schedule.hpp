@@ -87,9 +87,6 @@ struct LiveMicroBatches {
   std::vector<int32_t> of_chunk;
 };
 LiveMicroBatches live_micro_batches(const Schedule& schedule, int32_t rank);
-// The same in bytes: bytes_of_chunk[c] for each micro-batch of chunk c.
-uint64_t live_bytes(const Schedule& schedule, int32_t rank,
-                    const std::vector<uint64_t>& bytes_of_chunk);
 
 // "F of micro-batch 3 in stage 5".
 std::string describe(const Schedule& schedule, int32_t rank, const Action& action);

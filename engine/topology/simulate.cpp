@@ -220,11 +220,4 @@ Timeline simulate(const Schedule& schedule, const Durations& times, double trans
   return timeline;
 }
 
-std::vector<Message> in_flight(const Timeline& timeline, double at) {
-  std::vector<Message> messages;
-  for (const Transfer& t : timeline.transfers)
-    if (t.sent <= at && at < t.used) messages.push_back(t.message);
-  return messages;
-}
-
 }  // namespace plait::topology

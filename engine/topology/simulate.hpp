@@ -73,7 +73,4 @@ struct Timeline {
 // deadlocks: then the text names each waiting rank, its action, and the action it waits for.
 Timeline simulate(const Schedule& schedule, const Durations& times, double transfer = 0);
 
-// The messages that are sent and not yet used at time `at`.
-std::vector<Message> in_flight(const Timeline& timeline, double at);
-
 }  // namespace plait::topology

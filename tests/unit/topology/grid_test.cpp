@@ -97,13 +97,6 @@ TEST_CASE("grid: known members of 2 x 2 x 2") {
   CHECK(Grid(4, 1, 2).groups_of(2).size() == 5);  // a middle stage has no ends
 }
 
-TEST_CASE("grid: ranks of a tied parameter") {
-  const Grid grid(4, 2, 2);
-  CHECK(grid.tied({3, 0, 3}, {1, 1, 0}) == Ranks{2, 14});
-  CHECK(grid.tied({2}, {0, 0, 1}) == Ranks{9});
-  CHECK_THROWS_AS(grid.tied({4}, {0, 0, 0}), plait::Error);
-}
-
 TEST_CASE("grid: a coordinate out of range is named") {
   const Grid grid(2, 1, 4);
   CHECK_THROWS_WITH(

@@ -129,8 +129,6 @@ TEST_CASE("schedule: values held by the ranks") {
   const Schedule chunks = make_schedule(ScheduleKind::kInterleaved, {4, 2}, 8);
   CHECK(live_micro_batches(chunks, 0).peak == 2 * 3 + 4 + 1);
   CHECK(live_micro_batches(chunks, 0).of_chunk == std::vector<int32_t>{8, 4});
-  CHECK(live_bytes(chunks, 3, {1, 1}) == static_cast<uint64_t>(live_micro_batches(chunks, 3).peak));
-  CHECK(live_bytes(make_schedule(ScheduleKind::kGPipe, {2, 1}, 5), 1, {100}) == 500);
 }
 
 TEST_CASE("schedule: names") {
