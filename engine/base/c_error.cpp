@@ -50,6 +50,10 @@ plait_error* to_c(const Error& error) noexcept {
   return new_c_error(error.code(), error.text().data(), error.text().size(), cause);
 }
 
+void mark_collective(plait_error* error) noexcept {
+  if (error != out_of_memory()) error->collective = true;
+}
+
 void free_c_error(plait_error* error) noexcept {
   if (error == out_of_memory()) return;
   // A loop rather than recursion, so that a long chain cannot overflow the stack.

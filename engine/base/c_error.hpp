@@ -14,6 +14,7 @@ struct plait_error {
   uint32_t code = PLAIT_ERR_INTERNAL;
   std::string text;
   std::unique_ptr<plait_error> cause;
+  bool collective = false;   // created by a collective of the engine, which a device passes on
   mutable std::string full;  // the whole chain as one text, built on first use
 };
 
@@ -24,6 +25,8 @@ namespace plait {
 plait_error* new_c_error(uint32_t code, const char* text, uint64_t size,
                          plait_error* cause) noexcept;
 plait_error* to_c(const Error& error) noexcept;
+// Sets plait_error::collective; does nothing to the static error.
+void mark_collective(plait_error* error) noexcept;
 void free_c_error(plait_error* error) noexcept;  // NULL is fine
 
 // Consumes the error.

@@ -151,18 +151,6 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
   }
 }
 
-void add_failure(const config::Experiment& e, const Error& error, config::Problems& problems) {
-  const std::string head = "[topology] ";
-  const size_t colon = error.text().find(": ");
-  if (colon == std::string::npos) throw error;
-  for (const char* section : {"topology", "batch"}) {
-    if (!starts_with(error.text(), head + section)) continue;
-    const std::string key = error.text().substr(head.size(), colon - head.size());
-    return problems.add(origin_of(e, key), key, error.text().substr(colon + 2));
-  }
-  throw error;
-}
-
 void warn_ignored(const config::Experiment& e, Log* log) {
   if (!log) return;
   const auto warn = [&](const std::string& key, const std::string& why) {

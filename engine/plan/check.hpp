@@ -26,11 +26,6 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
 // train. `tracer`: of the training program.
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems);
 
-// Adds a failure of planning as a problem. Throws it again if it does not belong to a position in
-// the file.
-void add_failure(const config::Experiment& experiment, const Error& error,
-                 config::Problems& problems);
-
 // Warns about keys that have no effect in this topology, or without [data.eval].
 void warn_ignored(const config::Experiment& experiment, Log* log);
 

@@ -14,7 +14,7 @@ namespace plait::plan {
 using TraceWith = std::function<std::unique_ptr<Tracer>(const StageOf&)>;
 
 // Sets plan.pipeline. By cost: operations of each layer in a micro-batch, forward and backward.
-// Errors: PLAIT_ERR_CONFIG; the texts begin with "[topology] key: ".
+// Errors: topology::InvalidTopology.
 void choose_stages(Plan& plan, const TraceWith& trace);
 
 // The stage assignment in the form that a tracer needs, after the stages are chosen.

@@ -276,8 +276,8 @@ void validate(Plan& plan, ProgramBuilder& builder, config::Problems& problems) {
   if (!problems.empty()) plan.experiment.topology.balance = "count";
   try {
     choose_stages(plan, [&](const StageOf& stages) { return builder.trace(true, stages); });
-  } catch (const Error& e) {
-    add_failure(plan.experiment, e, problems);
+  } catch (const topology::InvalidTopology& e) {
+    add_topology_errors(plan.experiment, e.errors(), problems);
   }
   if (!problems.empty()) return;
   if (plan.grid.pipeline() > 1) traced = {builder.trace(true), builder.trace(false)};
@@ -313,9 +313,8 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
     make_scalars(*plan);
     declare_states(*plan);
     builder.write();
-  } catch (const Error& e) {
-    if (e.code() == PLAIT_ERR_MEMORY) throw;  // not a fault of the file
-    add_failure(plan->experiment, e, problems);
+  } catch (const topology::InvalidTopology& e) {
+    add_topology_errors(plan->experiment, e.errors(), problems);
     return nullptr;
   }
   plan->storage.lay_out();

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/topology/topology_error.hpp"
 
 namespace plait::plan {
 
@@ -31,18 +32,18 @@ namespace {
 
 [[noreturn]] void refuse(const std::vector<BudgetedProgram>& all,
                          const std::vector<uint64_t>& least, uint64_t budget) {
-  // Each of them may be within it, but not all with the same values made again.
+  // Each program may fit on its own, but not all with the same values recomputed.
   const bool any = std::any_of(least.begin(), least.end(), [&](uint64_t n) { return n > budget; });
   std::vector<std::string> takes;
   for (size_t i = 0; i < all.size(); ++i)
     if (least[i] > budget || !any)
       takes.push_back(human_bytes(least[i]) + " at least" + all[i].where);
-  fail_config(
-      "[topology] topology.recompute_budget: the values inside the training program take " +
-      join(takes) +
-      strf(", whatever is made again, topology.recompute_budget allows %s; raise it, or lower "
-           "batch.micro",
-           human_bytes(budget).c_str()));
+  throw topology::InvalidTopology(
+      {{"topology.recompute_budget",
+        "the activations of the training program take " + join(takes) +
+            ", even with full recomputation; topology.recompute_budget allows " +
+            human_bytes(budget),
+        "raise it, or lower batch.micro"}});
 }
 
 }  // namespace
@@ -66,8 +67,8 @@ void solve_recompute_budget(const config::TopologyConfig& topology,
     return within;
   };
   if (fits()) return;
-  // The fewest that do. Not more than kAttempts: a plan is to come soon, and neighbours differ
-  // little.
+  // Searches the smallest number that fits, in at most kAttempts attempts: each takes time, and
+  // neighbours differ little.
   constexpr size_t kAttempts = 64;
   const size_t n = recompute.candidates,
                stride = std::max<size_t>(1, (n + kAttempts - 1) / kAttempts);

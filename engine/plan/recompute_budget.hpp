@@ -36,8 +36,8 @@ struct BudgetedProgram {
 
 // Writes the programs with more and more recomputation until all fit in the budget; once if there
 // is no budget. Every rank of a pipeline evaluates the programs of all ranks, so all ranks reach
-// the same result: they recompute the same values, or all refuse. Errors: PLAIT_ERR_CONFIG naming
-// the programs that exceed the budget even with full recomputation.
+// the same result: they recompute the same values, or all refuse. Errors: topology::InvalidTopology
+// naming the programs that exceed the budget even with full recomputation.
 void solve_recompute_budget(const config::TopologyConfig& topology,
                             std::vector<BudgetedProgram> all);
 

@@ -15,8 +15,6 @@
 namespace plait::runtime {
 
 namespace {
-constexpr char kCollectiveOf[] = "[runtime] the collective of ";
-
 // On one machine communication of host memory would compete with compute for the same cores, and
 // ranks that run a large collective together find each other's chunks in the caches. So a large one
 // starts when its result is needed; except in pipelines, where a rank must not delay its
@@ -90,8 +88,10 @@ struct Communicators::PreparedCall {
   plait_error* with_collective_name(plait_error* error) const {
     if (!error) return nullptr;
     try {
-      const std::string text = kCollectiveOf + *name + " failed";
-      return new_c_error(error->code, text.data(), text.size(), error);
+      const std::string text = "[runtime] the collective of " + *name + " failed";
+      plait_error* named = new_c_error(error->code, text.data(), text.size(), error);
+      mark_collective(named);
+      return named;
     } catch (const std::bad_alloc&) {
       return error;
     }
@@ -169,9 +169,7 @@ void Communicators::check() {
   }
 }
 
-bool Communicators::is_collective_error(const plait_error& error) {
-  return starts_with(error.text, kCollectiveOf);
-}
+bool Communicators::is_collective_error(const plait_error& error) { return error.collective; }
 
 namespace {
 

@@ -1,15 +1,25 @@
 #include "engine/topology/topology_error.hpp"
 
-#include "engine/base/error.hpp"
+#include <utility>
+
 #include "engine/base/text.hpp"
 
 namespace plait::topology {
+namespace {
 
-void raise_if_any(const std::vector<TopologyError>& errors) {
-  if (errors.empty()) return;
+std::string text_of(const std::vector<TopologyError>& errors) {
   std::vector<std::string> texts;
   for (const TopologyError& fault : errors) texts.push_back(fault.text());
-  fail_config(join(texts, "\n"));
+  return join(texts, "\n");
+}
+
+}  // namespace
+
+InvalidTopology::InvalidTopology(std::vector<TopologyError> errors)
+    : Error(PLAIT_ERR_CONFIG, text_of(errors)), errors_(std::move(errors)) {}
+
+void raise_if_any(const std::vector<TopologyError>& errors) {
+  if (!errors.empty()) throw InvalidTopology(errors);
 }
 
 }  // namespace plait::topology

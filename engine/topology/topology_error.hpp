@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.hpp"
+
 namespace plait::topology {
 
 struct TopologyError {
@@ -15,8 +17,17 @@ struct TopologyError {
   std::string text() const { return "[topology] " + key + ": " + message + "; " + hint; }
 };
 
-// Throws PLAIT_ERR_CONFIG with the texts of all faults, one per line. Does nothing if there are
-// none.
+// PLAIT_ERR_CONFIG with the texts of all faults, one per line.
+class InvalidTopology : public Error {
+ public:
+  explicit InvalidTopology(std::vector<TopologyError> errors);
+  const std::vector<TopologyError>& errors() const { return errors_; }
+
+ private:
+  std::vector<TopologyError> errors_;
+};
+
+// Throws InvalidTopology. Does nothing if there are no faults.
 void raise_if_any(const std::vector<TopologyError>& errors);
 
 }  // namespace plait::topology

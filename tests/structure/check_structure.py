@@ -2,7 +2,8 @@
 
     check_structure.py ROOT     prints one line per fault, file:line first; exit 1 when there is any
 
-1. Includes go downward only: MAY_INCLUDE says which module may use which (ARCHITECTURE.md explains the modules).
+1. Includes go downward only: engine/modules.txt and MAY_INCLUDE say which module may use which, and the table in ARCHITECTURE.md says
+   the same as engine/modules.txt.
 2. No source file is longer than 800 lines.
 3. engine/ names no item of a plugin: the engine knows layers, optimizers, devices only through tables.
 4. engine/ and plugins/ end no process and print nothing: errors are returned, lines go to the host's log.
@@ -21,20 +22,6 @@ MAY_INCLUDE = {
     "kit": ("abi",),
     "bindings/cpp": ("abi",),
     "plugins/support": ("abi", "bindings/cpp", "kit"),
-    "engine/base": ("abi",),
-    "engine/config": ("base",),
-    "engine/plugin": ("base", "config"),
-    "engine/program": ("base", "plugin"),
-    "engine/topology": ("base", "config"),
-    "engine/plan": ("base", "config", "plugin", "program", "topology", "data"),
-    "engine/runtime": ("base", "config", "plugin", "program", "topology", "plan"),
-    "engine/data": ("base",),
-    "engine/checkpoint": ("base", "topology"),
-    "engine/observe": ("base",),
-    "engine/session": ("base", "config", "plugin", "program", "topology", "plan", "runtime", "data", "checkpoint",
-                       "observe"),
-    "engine/capi": ("base", "config", "plugin", "program", "topology", "plan", "runtime", "data", "checkpoint", "observe",
-                    "session"),
     "bindings/cli": ("abi", "bindings/cpp"),
     "bindings/python": ("abi", "bindings/cpp"),
     "bindings/rust": ("abi", "bindings/cpp"),
@@ -78,13 +65,34 @@ def module_of(path):
     return None
 
 
-def allowed(module):
+def engine_modules(root):
+    """{module: modules it may use} of engine/modules.txt, from the lowest layer up."""
+    lines = (root / "engine/modules.txt").read_text().split("\n")
+    pairs = (line.split(":") for line in lines if line and not line.startswith("#"))
+    return {name: tuple(uses.split()) for name, uses in pairs}
+
+
+def module_list_faults(root):
+    """Modules that use one above them, and rows of the table in ARCHITECTURE.md that say something else."""
+    text, below = (root / "ARCHITECTURE.md").read_text(), []
+    for name, uses in engine_modules(root).items():
+        for above in sorted(set(uses) - set(below)):
+            yield "engine/modules.txt", 1, f"{name} may not use {above}, which is not below it"
+        row = re.search(rf"^\| `engine/{name}/` \|[^\n]*\| ([^|\n]*) \|$", text, re.M)
+        said = set(below) if row and row[1] == "all above" else set(row[1].split(", ")) - {"abi", "kit"} if row else None
+        if said != set(uses):
+            line = text.count("\n", 0, row.start()) + 1 if row else 1
+            yield "ARCHITECTURE.md", line, f"engine/{name} may use {', '.join(uses) or 'abi'} by engine/modules.txt, expected the same here"
+        below.append(name)
+
+
+def allowed(root, module):
     """Modules that `module` may include, itself among them; None when nobody has said what it may use."""
+    if module.startswith("engine/"):
+        may = engine_modules(root).get(module.removeprefix("engine/"))
+        return may if may is None else tuple("engine/" + name for name in may) + ("abi", "kit", module)
     if module in MAY_INCLUDE:
-        may = MAY_INCLUDE[module]
-        if module.startswith("engine/"):
-            may = tuple("engine/" + name for name in may if name != "abi") + ("abi", "kit")
-        return may + (module,)
+        return MAY_INCLUDE[module] + (module,)
     if module.startswith("plugins/"):
         # A header directly in the folder of a plugin kind serves the plugins of that kind alone.
         kind_folder = "/".join(module.split("/")[:2])
@@ -116,9 +124,9 @@ def include_faults(root, path, lines):
         if path.split("/")[0] in ("abi", "bindings", "engine", "plugins"):
             yield 1, "lies in no module; move it into one"
         return
-    may = allowed(module)
+    may = allowed(root, module)
     if may is None:
-        yield 1, f"module {module} is unknown; say in tests/structure/check_structure.py what it may use"
+        yield 1, f"module {module} is unknown; say in engine/modules.txt or tests/structure/check_structure.py what it may use"
         return
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
@@ -204,6 +212,7 @@ def faults(root):
             for number, what in found:
                 yield path, number, what
     yield from unused_permissions(root)
+    yield from module_list_faults(root)
 
 
 def main():

@@ -6,12 +6,25 @@ import tempfile
 
 import check_structure
 
+MODULES = "# a comment\nbase:\nconfig: base\ndata: base\nobserve: base\nsession: base config data observe\n"
+TABLE = """
+| module | contents | may use |
+|---|---|---|
+| `engine/base/` | errors | abi |
+| `engine/config/` | TOML | base |
+| `engine/data/` | order | base |
+| `engine/observe/` | metrics | base |
+| `engine/session/` | the loop | all above |
+"""
+
 GOOD = {
     "abi/plait/base.h": "#include <stdint.h>\n",
     "abi/plait/plugin.h": "#include <plait/base.h>\n",
     "bindings/cpp/plait/plugin.hpp": "#include <plait/plugin.h>\n#include <string>\n",
     "bindings/cli/main.cpp": '#include "bindings/cli/verbs.hpp"\n#include <plait/base.h>\n#include <CLI/CLI.hpp>\n',
     "bindings/cli/verbs.hpp": "",
+    "engine/modules.txt": MODULES,
+    "ARCHITECTURE.md": TABLE,
     "engine/base/error.hpp": "#include <plait/base.h>\n",
     "engine/config/config.hpp": '#include "engine/base/error.hpp"\n',
     "engine/session/loop.cpp": '#include "engine/config/config.hpp"\nconst char *help = "sgd is one"; // not "sgd"\n',
@@ -55,6 +68,9 @@ PLANTED = [
     ("engine/observe/progress.cpp", "void show() {}\n", "may use STDERR_FILENO and doesn't"),
     ("kit/w.cpp", '#include "engine/base/error.hpp"\n', "kit may not use engine/base"),
     ("kit/x.cpp", "#include <plait/plugin.hpp>\n", "kit may not use bindings/cpp"),
+    ("ARCHITECTURE.md", TABLE.replace("| order | base |", "| order | base, config |"), ":6: engine/data may use base by engine/modules.txt"),
+    ("ARCHITECTURE.md", TABLE.replace("| `engine/observe/` | metrics | base |\n", ""), "engine/observe may use base by"),
+    ("engine/modules.txt", MODULES.replace("config: base", "config: base data"), "config may not use data, which is not below it", 2),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
     ("tests/support/p.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
 ]
