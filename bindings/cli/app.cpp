@@ -96,7 +96,7 @@ int run_app(int argc, char** argv) {
   CLI::App app("Trains neural networks from a TOML file.", "plait");
   set_up(app, context);
   try {
-    std::vector<std::string> given = plain_words(argc, argv);
+    std::vector<std::string> given = plain_words(app, argc, argv);
     std::reverse(given.begin(), given.end());  // CLI11 expects vectors in reverse order
     app.parse(given);
   } catch (const CLI::ParseError& e) {

@@ -57,7 +57,7 @@ std::string absent_text(const std::string& given) {
     names.push_back(at->path().filename());
   const std::string near = nearest(path.filename().string(), names);
   return "[cli] there is no such file or folder: '" + given + "'" +
-         (near.empty() ? "" : ", did you mean '" + (path.parent_path() / near).string() + "'?") +
+         (near.empty() ? "" : " (did you mean '" + (path.parent_path() / near).string() + "'?)") +
          "; plait new NAME makes a folder with a starter experiment";
 }
 

@@ -22,6 +22,11 @@ Json json_number(double value) {
   return std::isfinite(value) ? Json(value) : Json(infinite_text(value));
 }
 
+std::string seconds_text(double seconds) {
+  if (seconds < 0.1) return strf("%.1f ms", seconds * 1e3);
+  return strf(seconds < 100 ? "%.2f s" : "%.0f s", seconds);
+}
+
 std::string metric_text(double value) {
   if (!std::isfinite(value)) return infinite_text(value);
   const double size = std::fabs(value);
@@ -29,9 +34,9 @@ std::string metric_text(double value) {
 }
 
 void show_metrics(Terminal& terminal, const Json& evaluation) {
-  terminal.line(strf("evaluated on [data.%s]: %lld samples in %.2f s",
+  terminal.line(strf("evaluated on [data.%s]: %lld samples in %s",
                      evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
-                     number(evaluation.value("seconds", Json(0)))));
+                     seconds_text(number(evaluation.value("seconds", Json(0)))).c_str()));
   terminal.line("loss " + metric_text(number(evaluation.value("loss", Json()))));
   const Json metrics = evaluation.value("metrics", Json::object());
   for (const auto& [name, value] : metrics.items())

@@ -9,6 +9,8 @@ namespace plait::cli {
 
 // Prints the result of plait_session_evaluate() as lines "loss 0.0912", "accuracy 0.9712".
 void show_metrics(Terminal& terminal, const Json& evaluation);
+// A duration: "0.8 ms", "2.41 s", "3661 s".
+std::string seconds_text(double seconds);
 // A metric as text with its significant digits; "nan", "inf" or "-inf".
 std::string metric_text(double value);
 // A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.

@@ -8,6 +8,8 @@
 namespace plait::cli {
 namespace {
 
+constexpr const char* kHelp = "help";
+
 // The verb or nested verb of the command line; the whole command if there is none.
 const CLI::App& chosen(const CLI::App& app) {
   const std::vector<CLI::App*> inside = app.get_subcommands();
@@ -24,7 +26,7 @@ bool takes_values(const CLI::App& verb) { return verb.get_option_no_throw("key=v
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   const std::string near = nearest(word, names);
-  return near.empty() ? "" : ", did you mean '" + near + "'?";
+  return near.empty() ? "" : " (did you mean '" + near + "'?)";
 }
 
 std::string unknown_option(const CLI::App& verb, const std::string& word) {
@@ -123,7 +125,7 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
   const std::vector<std::string> verbs = verb_names(app);
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with("-")) continue;
+    if (word.starts_with("-") || (i == 1 && word == kHelp)) continue;
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) break;
     const std::string_view before = argv[i - 1];
     if (before == "--data" || before == "--plugins") continue;
@@ -134,11 +136,14 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int ar
   return "[cli] " + refused(app, verb, error) + "; see " + path_of(verb) + " --help";
 }
 
-std::vector<std::string> plain_words(int argc, char** argv) {
+std::vector<std::string> plain_words(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words[0] == "help") {
+  if (!words.empty() && words[0] == kHelp) {
     words.erase(words.begin());
-    words.emplace_back("--help");
+    const std::vector<std::string> verbs = verb_names(app);
+    const bool unknown = !words.empty() && !words[0].starts_with("-") &&
+                         std::find(verbs.begin(), verbs.end(), words[0]) == verbs.end();
+    if (!unknown) words.emplace_back("--help");  // an unknown verb remains an error
   } else if (words.size() == 1 && words[0] == "version") {
     words[0] = "--version";
   }

@@ -16,6 +16,6 @@ std::string joined(const std::vector<std::string>& words, const char* between);
 // The message for a command line that CLI11 refused with `error`.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv);
 // Rewrites `plait help [VERB]` and `plait version` as the equivalent options.
-std::vector<std::string> plain_words(int argc, char** argv);
+std::vector<std::string> plain_words(const CLI::App& app, int argc, char** argv);
 
 }  // namespace plait::cli

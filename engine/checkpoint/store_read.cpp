@@ -230,8 +230,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string
   for (const std::string& folder : {path, join_path(path, "ckpt")})
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
   fail_not_found(
-      "[checkpoint] " + path +
-      " is not a checkpoint and contains none; name a run directory, its ckpt/ folder, or a "
+      "[checkpoint] '" + path +
+      "' is not a checkpoint and contains none; name a run directory, its ckpt/ folder, or a "
       "step-... folder inside");
 }
 

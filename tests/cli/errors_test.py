@@ -18,7 +18,7 @@ class CommandLine(Case):
         self.fails(2, ["run", "x.toml", "--rum-dir", "d"], "no option '--rum-dir'", "did you mean '--run-dir'?")
         self.fails(2, ["run", "x.toml", "--steps", "5"], "no option '--steps'", "without dashes: run.steps=5")
         self.fails(2, ["--jsno", "run", "x.toml"], "did you mean '--json'?")
-        self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form', did you mean '--from'?; see plait new --help")
+        self.fails(2, ["new", "demo", "--form=tiny"], "no option '--form' (did you mean '--from'?); see plait new --help")
         self.fails(2, ["new", "demo", "extra"], "unexpected argument 'extra'")
 
     def test_values_of_options(self):
@@ -30,12 +30,13 @@ class CommandLine(Case):
 
     def test_verbs_of_verbs(self):
         self.fails(2, ["data"], "plait data needs one of: get, show")
-        self.fails(2, ["data", "gte"], "there is no 'plait data gte', did you mean 'get'?; choose from: get, show")
+        self.fails(2, ["data", "gte"], "there is no 'plait data gte' (did you mean 'get'?); choose from: get, show")
         self.fails(2, ["data", "get"], "plait data get needs SET: mnist or fashion-mnist; see plait data get --help")
 
     def test_help_as_a_word(self):
         for words in (["help"], ["help", "run"], ["help", "data", "get"]):
             self.assertEqual(self.expect(0, *words).out, self.expect(0, *words[1:], "--help").out)
+        self.fails(2, ["help", "rnu"], "there is no verb 'rnu' (did you mean 'run'?)")
         self.assertEqual(self.expect(0, "version").out, self.expect(0, "--version").out)
 
     def test_json(self):
@@ -47,7 +48,7 @@ class CommandLine(Case):
         self.fails(2, ["run", "."], "without an experiment.toml")
         self.fails(2, ["check", "nope.toml"], "nope.toml")
         self.write("demo.toml", TINY)
-        self.fails(2, ["plan", "dmeo.toml"], "no such file or folder: 'dmeo.toml', did you mean 'demo.toml'?", "plait new NAME")
+        self.fails(2, ["plan", "dmeo.toml"], "no such file or folder: 'dmeo.toml' (did you mean 'demo.toml'?)", "plait new NAME")
         self.fails(2, ["plan", "./sub/dmeo.toml"], "no such file or folder: './sub/dmeo.toml';")
         self.fails(2, ["run", "nope.toml", "--data", "nope"], "--data 'nope' is not a folder")
 

@@ -28,7 +28,7 @@ const DataSet& chosen_set(const std::string& name) {
   }
   const std::string near = nearest(name, names);
   throw CliError(kUsage, "[data] there is no data set '" + name + "'" +
-                             (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                             (near.empty() ? "" : " (did you mean '" + near + "'?)") +
                              "; there are: " + all);
 }
 

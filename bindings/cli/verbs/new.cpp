@@ -27,7 +27,7 @@ const Template& find_template(const std::string& name) {
   }
   const std::string near = nearest(name, names);
   throw CliError(kUsage, "[cli] there is no template '" + name + "'" +
-                             (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                             (near.empty() ? "" : " (did you mean '" + near + "'?)") +
                              "; there are: " + all);
 }
 

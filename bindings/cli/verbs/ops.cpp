@@ -35,7 +35,7 @@ int show_one(Context& context, const Json& all, const std::string& wanted) {
     for (const Json& op : all) names.push_back(op.value("name", ""));
     const std::string near = nearest(wanted, names);
     throw CliError(kUsage, "[cli] there is no op '" + wanted + "'" +
-                               (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                               (near.empty() ? "" : " (did you mean '" + near + "'?)") +
                                "; plait ops lists them");
   }
   context.terminal.record(*at);

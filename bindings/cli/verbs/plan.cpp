@@ -171,8 +171,10 @@ struct PlanArguments {
 Plan plan_of(const Experiment& experiment, int64_t rank) {
   const int64_t ranks = ranks_of(Json::parse(experiment.describe()));
   if (rank < 0 || rank >= ranks)
-    throw CliError(kUsage, strf("[cli] --rank is %lld, but [topology] has ranks 0 to %lld",
-                                static_cast<long long>(rank), static_cast<long long>(ranks - 1)));
+    throw CliError(kUsage,
+                   strf("[cli] --rank is %lld, but [topology] has ", static_cast<long long>(rank)) +
+                       (ranks == 1 ? "only rank 0"
+                                   : strf("ranks 0 to %lld", static_cast<long long>(ranks - 1))));
   if (ranks == 1) return Plan(experiment);
   return Plan(experiment, Job(JobSettings{.rank = static_cast<uint32_t>(rank),
                                           .size = static_cast<uint32_t>(ranks)}));

@@ -86,7 +86,7 @@ int show_items(Context& context, const Json& registry, const std::string& wanted
   const std::string near = nearest(wanted, names);
   throw CliError(kUsage,
                  "[cli] no loaded plugin has an item '" + wanted + "'" +
-                     (near.empty() ? "" : ", did you mean '" + near + "'?") +
+                     (near.empty() ? "" : " (did you mean '" + near + "'?)") +
                      "; plait plugins lists all items, plait plugins --report lists refused files");
 }
 

@@ -177,7 +177,7 @@ void Run::report(Session& session, const plait_step_result& last) {
         last.skipped
             ? strf("done after step %lld, which was skipped: values were not finite", step)
             : strf("done after step %lld: training loss %s", step, metric_text(last.loss).c_str()));
-    terminal_.line(strf("%.0f samples/s, %.2f s", samples_per_second(), seconds));
+    terminal_.line(strf("%.0f samples/s, ", samples_per_second()) + seconds_text(seconds));
   } else {
     terminal_.line(
         strf("nothing to do: step %lld was the last; run.steps=N changes the length", step));
