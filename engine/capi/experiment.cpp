@@ -5,6 +5,8 @@
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/config/bind.hpp"
+#include "engine/plan/describe.hpp"
+#include "engine/plan/describe_pipeline.hpp"
 
 using namespace plait;
 using namespace plait::capi;

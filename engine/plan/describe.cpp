@@ -1,4 +1,5 @@
-// A plan as JSON, for `plait plan` and for tools.
+#include "engine/plan/describe.hpp"
+
 #include <plait/comm.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/describe_pipeline.hpp"
-#include "engine/plan/plan.hpp"
 #include "engine/program/op_def.hpp"
 
 namespace plait::plan {

@@ -2,6 +2,8 @@
 // is free.
 #pragma once
 
+#include <string>
+
 #include "engine/base/json.hpp"
 #include "engine/plan/plan.hpp"
 
@@ -9,6 +11,10 @@ namespace plait::plan {
 
 // Writes the object "pipeline"; nothing if there is no pipeline.
 void describe_pipeline(JsonWriter& w, const Plan& plan);
+
+// The pipeline's schedule as SVG, its times in operations. Errors: PLAIT_ERR_STATE without a
+// pipeline.
+std::string schedule_svg(const Plan& plan);
 
 // Warns if there are fewer micro-batches than ranks, in which case most ranks idle most of the
 // time. On rank 0 only.

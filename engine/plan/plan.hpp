@@ -274,11 +274,4 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
 // that the experiment sets; otherwise the batches of an evaluation.
 data::DataLoaderConfig loader_config(const Plan& plan, const std::string& dataset, bool training);
 
-// JSON for `plait plan`.
-std::string describe(const Plan& plan);
-
-// The pipeline's schedule as SVG, its times in operations. Errors: PLAIT_ERR_STATE without a
-// pipeline.
-std::string schedule_svg(const Plan& plan);
-
 }  // namespace plait::plan

@@ -1,11 +1,13 @@
-// Fusion of element-wise ops. P is the producer, C the consumer that it is fused into: P's
-// instructions come first, C's follow with registers renumbered, and the joined op stands where C
-// stood.
+#include "engine/program/fuse.hpp"
+
 #include <algorithm>
 #include <functional>
 
 #include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
+
+// P is the producer, C the consumer that it is fused into: P's instructions come first, C's follow
+// with registers renumbered, and the fused op stands where C stood.
 
 namespace plait::program {
 namespace {

@@ -1,4 +1,5 @@
-// The order of collectives: they start early and end late.
+#include "engine/program/hoist.hpp"
+
 #include <algorithm>
 #include <list>
 #include <map>

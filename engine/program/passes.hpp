@@ -4,7 +4,9 @@
 
 #include <functional>
 
+#include "engine/program/fuse.hpp"
 #include "engine/program/graph.hpp"
+#include "engine/program/hoist.hpp"
 
 namespace plait::program {
 
@@ -14,12 +16,6 @@ using HasKernel = std::function<bool(const Graph&, const Op&)>;
 // Folds a bias, an activation whose operand has no other reader, and an accumulation into the
 // matmul before it; also a sum of squares of its result, if the device has a kernel for that.
 void fold_matmul(Graph& g, const HasKernel& has_kernel);
-
-// Fuses element-wise ops of one shape into one `map`, and scalar arithmetic into its readers.
-void fuse_maps(Graph& g);
-
-// Moves the start of each collective to where its operand is complete.
-void hoist_collectives(Graph& g);
 
 // Removes ops whose results have no reader; sets Op::alias of in-place results.
 void eliminate_dead_ops(Graph& g);
