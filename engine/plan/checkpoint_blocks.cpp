@@ -9,9 +9,9 @@
 namespace plait::plan {
 namespace {
 
-// Which rank writes a parameter that several hold alike: each about the same number of bytes. Parts
-// that the tensor ranks share are each written where they are, by one replica; what several
-// pipeline ranks hold, by the first of them.
+// The replica that writes a replicated parameter: each writes about the same number of bytes.
+// Shards of tensor ranks are written by the ranks that hold them, in one replica; a parameter of
+// several pipeline ranks is written by the first of them.
 std::vector<topology::Coordinates> writers(const Plan& plan) {
   const int32_t data = plan.grid.data(), tensor = plan.grid.tensor();
   const size_t n = static_cast<size_t>(data) * static_cast<size_t>(tensor);
@@ -20,7 +20,7 @@ std::vector<topology::Coordinates> writers(const Plan& plan) {
   std::vector<topology::Coordinates> writer;
   for (const Parameter& p : plan.parameters) {
     std::vector<int64_t>& load = loads[static_cast<size_t>(p.holders[0])];
-    // The parts of one parameter all go to the same replica.
+    // All shards of a parameter are written by the same replica.
     const auto lightest =
         static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
     writer.push_back({p.holders[0], lightest / tensor, lightest % tensor});

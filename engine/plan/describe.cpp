@@ -55,7 +55,7 @@ void memory(JsonWriter& w, const Plan& plan) {
   w.end_object();
 }
 
-// The rank of the job at the other end, or whose value all get; -1 for kinds without one.
+// The rank at the other end of a message, or the root of a broadcast; -1 for other kinds.
 int32_t peer(const Plan& plan, const Collective& e) {
   if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE && e.kind != PLAIT_COMM_BROADCAST)
     return -1;
@@ -64,7 +64,7 @@ int32_t peer(const Plan& plan, const Collective& e) {
   return -1;
 }
 
-// bytes: what one rank brings or takes.
+// bytes: the contribution or the result of one rank.
 void collective(JsonWriter& w, const Plan& plan, const KernelCall& c) {
   const Collective& e = plan.collectives[static_cast<size_t>(c.collective)];
   static const char* const kKinds[] = {"",           "barrier",   "all_reduce", "reduce_scatter",
@@ -77,7 +77,7 @@ void collective(JsonWriter& w, const Plan& plan, const KernelCall& c) {
   w.end_object();
 }
 
-// What this rank must send at least in one run of a program, however a backend goes about it.
+// The least number of bytes that this rank sends in one run of a program with any backend.
 double sent_bytes(const Plan& plan, const Program& p) {
   double bytes = 0;
   for (const KernelCall& c : p.calls) {
@@ -129,7 +129,7 @@ void program(JsonWriter& w, const Plan& plan, const Program& p) {
   w.end_array().end_object();
 }
 
-// Which programs run, in order. micro_batch: of the step; none where it is not part of one.
+// The launches in order. micro_batch: of the step; absent for launches outside of micro-batches.
 void launches(JsonWriter& w, const Plan& plan, const char* name, const std::vector<Launch>& all) {
   w.key(name).array();
   for (const Launch& t : all) {

@@ -44,7 +44,7 @@ void stages(JsonWriter& w, const Plan& plan) {
     w.object().field("stage", s).field("rank", shape.rank_of(s)).texts("layers", layers);
     w.field("forward_flops", cost.forward).field("backward_flops", cost.backward);
     w.field("weight_grad_flops", cost.weights);
-    // The part of these that is still to do after the pass has sent its message.
+    // The part of these FLOPs that remains after the pass has sent its message.
     w.field("forward_flops_after_send", cost.after_forward);
     w.field("backward_flops_after_send", cost.after_backward).end_object();
   }

@@ -15,8 +15,8 @@ topology::ActionKind direction(const program::Op& op) {
 // The operations of each layer of each model. A model's losses count for its last layer.
 std::vector<std::vector<double>> costs_of_layers(const Plan& plan, const TraceWith& trace) {
   const auto& models = plan.experiment.models;
-  // For the survey every layer is a stage, one model behind the other, in the order in which they
-  // are traced.
+  // Traces with one stage per layer, one model behind the other in the order of tracing, to get the
+  // cost of each.
   std::vector<int32_t> first(models.size());
   int32_t n = 0;
   for (const bool frozen : {true, false})
@@ -111,7 +111,7 @@ void note_holders(Plan& plan, const std::vector<const Tracer*>& programs) {
       if (const ValueId v = tracer->parameter_value(p.name))
         for (const int32_t op : g.readers(v)) stages.insert(g.ops()[static_cast<size_t>(op)].stage);
     }
-    if (stages.empty()) stages.insert(0);  // nobody reads it, but it is there
+    if (stages.empty()) stages.insert(0);  // without a reader it is held by stage 0
     std::set<int32_t> ranks;
     for (const int32_t s : stages) {
       ranks.insert(shape.rank_of(s));

@@ -16,13 +16,13 @@ bool fits(const plan::Plan& plan, const plait_comm_item& item, Memory memory) {
   return memory != Memory::kDevice;
 }
 
-// Whether topology.backend names the backend; else the nearest is taken.
+// Whether topology.backend names the backend; otherwise that of the smallest reach is chosen.
 bool is_named(const plan::Plan& plan, Memory memory) {
   if (plan.backend == "auto") return false;
   return memory != Memory::kBesideHost || fits(plan, plan.registry->comm(plan.backend), memory);
 }
 
-// The nearest backend that reaches all members and exchanges this memory.
+// The backend of the smallest reach that connects all members and communicates this memory.
 const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
                                       std::span<const int32_t> members, Memory memory) {
   if (is_named(plan, memory)) {
@@ -95,7 +95,7 @@ BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>&
   return selection;
 }
 
-// Stages of a pipeline differ in what they exchange, and send.
+// Pipeline stages have different collectives, and they send messages.
 bool plan_needs_flat_group(const plan::Plan& plan, topology::Axis axis, uint32_t channel) {
   return axis == topology::Axis::kPipeline ||
          std::any_of(plan.collectives.begin(), plan.collectives.end(),

@@ -68,7 +68,7 @@ class HierarchicalCall : private kit::SerialWorker::Task {
     }
   }
 
-  // What fails in one part ends all of them: others wait there for what this rank cannot give.
+  // A failure in one subgroup ends all of them: other members wait there for this rank.
   template <class F>
   void abort_on_error(F f) {
     try {

@@ -1,4 +1,4 @@
-// Evaluation and prediction: the evaluate program over a dataset, or over the host's samples.
+// Evaluation and prediction: the evaluate program on a dataset, or on samples of the host.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
     fail_not_found("[session] there is no [data." + name + "]" +
                    did_you_mean(nearest(name, names)) + "; there are: " + join(names));
   }
-  // The program was written with one dataset's normalisation.
+  // The program contains the normalisation of one dataset.
   const config::DatasetConfig* planned = plan_->experiment.dataset("eval");
   if (!planned) planned = plan_->experiment.dataset("train");
   const auto &own = plan_->experiment.dataset(name)->normalize, &expected = planned->normalize;
@@ -31,24 +31,24 @@ Evaluation Session::evaluate(const std::string& name, int64_t max_batches) {
   return on_all_ranks("evaluation", [&] { return evaluate_shard(*d, max_batches); });
 }
 
-// This replica's rows of each batch; then the sums of all.
+// Evaluates this replica's rows of each batch, then sums over all replicas.
 Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) {
   const Stopwatch watch;
   Feeder feeder(plan_->eval_feed, d, plan_->eval_feed.batch);
   data::DataLoader loader(d.source(), plan::loader_config(*plan_, d.name(), false));
-  // Samples, whether somebody wants to stop, loss and weight of each model, the metrics' states.
+  // Samples, requests to stop, loss and weight of each model, states of the metrics.
   const size_t n_models = plan_->models.size();
   size_t n = 2 + 2 * n_models;
   for (const auto& m : plan_->metrics) n += m.item->n_state;
   std::vector<double> totals(n, 0);
   std::vector<char> scratch;
   const uint32_t type = plan_->precision.scalar;
-  std::string outside;  // why the loss is not finite, as far as this rank can see
+  std::string outside;  // why the loss is not finite, if this rank finds the cause
   // A rank that stops alone would leave the others waiting inside the program.
   const bool exchanges = plan_->grid.tensor() > 1 || plan_->grid.pipeline() > 1 || plan_->zero == 3;
   for (int64_t batches = 0; max_batches == 0 || batches < max_batches; ++batches) {
     const data::Batch* batch = loader.next();
-    // Inside a run the request is the run's: it stops when this has failed.
+    // Inside a run the request also stops the run, after this error.
     if (running_ ? cancelled_.load(std::memory_order_relaxed)
                  : cancelled_.exchange(false, std::memory_order_relaxed))
       totals[1] = 1;
@@ -101,7 +101,7 @@ Evaluation Session::evaluate_shard(const plan::Dataset& d, int64_t max_batches) 
   return e;
 }
 
-// The evaluation program, or this rank's pieces of it, over what is staged.
+// Launches the evaluation programs of this rank on the staged samples.
 void Session::launch_evaluation(Feeder& feeder) {
   for (const runtime::Executor::LaunchGroup& group : executor_.evaluation()) {
     const plan::Launch& t = *group.first;
@@ -147,7 +147,7 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       static_cast<unsigned long>(bytes)));
   drain();
   on_all_ranks("prediction", [&] {
-    // What no op can take would come out as numbers that look like results, or as none.
+    // An index out of range would give NaN, or values that look like results.
     const std::string outside =
         out_of_range_text(feeder.find_out_of_range(false), "[feed]", "the prediction");
     if (!outside.empty()) fail_invalid(outside);

@@ -1,4 +1,4 @@
-// Saving, loading and resuming: global tensors by name, whatever layout wrote them.
+// Saving, loading and resuming: global tensors by name, independent of the layout.
 #include <algorithm>
 #include <deque>
 #include <new>
@@ -36,7 +36,7 @@ std::unique_ptr<char[]> new_save_buffer(uint64_t bytes) {
 
 constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 
-// What a session keeps besides tensors and the manifest's own fields.
+// The state of a session besides tensors and the fields of the manifest.
 struct Extra {
   int64_t updates, skipped_in_a_row, evaluations_without_gain;
   double best;
@@ -105,8 +105,7 @@ std::string Session::save(const std::string& path) {
   });
 }
 
-// Begins a save into the run directory that a thread finishes, from a copy of what this rank
-// writes.
+// Begins a save into the run directory: copies what this rank writes; a thread writes the copy.
 void Session::save_in_background() {
   drain();
   on_all_ranks("saving", [&] {
@@ -127,12 +126,12 @@ void Session::save_in_background() {
   });
 }
 
-// The error of a save that has failed in the background is one of this call.
+// An error of a save in the background is returned by this call.
 void Session::wait_for_save() {
   abort_on_error("saving", [&] { background_saver_.wait(); });
 }
 
-// One rank verifies all of it; the others what they read.
+// Rank 0 verifies all files, the other ranks those that they read.
 std::unique_ptr<checkpoint::Checkpoint> Session::open_on_all_ranks(const std::string& path) {
   background_saver_.wait();
   std::unique_ptr<checkpoint::Checkpoint> c;
@@ -168,7 +167,7 @@ void Session::load_parameters(const std::string& path) {
   });
 }
 
-// All of it before anything changes: a checkpoint that does not fit leaves the session as it was.
+// Checks everything first: a checkpoint that does not fit leaves the session unchanged.
 std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
     const checkpoint::Checkpoint& c, bool parameters_only) {
   check_compatibility(c, parameters_only);
@@ -182,8 +181,8 @@ std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
   return loaded;
 }
 
-// From here on checkpoints belong together; those of a higher step that were there before are of
-// another story.
+// Begins a lineage: from here on checkpoints belong together; existing ones of a higher step become
+// stale.
 void Session::begin_lineage() {
   lineage_ = checkpoint::unique_id();
   lineage_from_ = step_;
@@ -232,8 +231,8 @@ std::unique_ptr<checkpoint::Checkpoint> Session::open_files() {
   }
   if (mode != Resume::kNever && settings_.run_dir.empty())
     settings_.run_dir = newest_run(*plan_, files_);
-  // A new run among an older one's checkpoints would lose its own to retention, and resume from the
-  // wrong ones.
+  // A new run beside checkpoints of an older one would have its own deleted by checkpoint.keep, and
+  // would resume from the wrong ones.
   if (mode == Resume::kNever && !settings_.no_files && !settings_.run_dir.empty() &&
       !checkpoint::list_checkpoints(files_, settings_.run_dir + "/ckpt").empty())
     fail_config("[session] '" + settings_.run_dir +

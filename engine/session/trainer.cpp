@@ -1,4 +1,4 @@
-// The loop: step, log, evaluate, save, stop.
+// The training loop: step, log, evaluate, save, stop.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ class Trainer {
       : s_(s),
         experiment_(s.plan_->experiment),
         first_step_(s.step_),
-        saved_at_(s.resumed_from_.empty() ? -1 : s.step_),  // need not be written again
+        saved_at_(s.resumed_from_.empty() ? -1 : s.step_),  // already saved
         checkpoint_(s.resumed_from_),
         progress_(progress_config()) {}
 
@@ -136,7 +136,7 @@ Evaluation Trainer::evaluation(const StepResult& r) {
 
 // Saves and reports a stop on request.
 void Trainer::stop(const StepResult& r) {
-  s_.cancelled_.store(false, std::memory_order_relaxed);  // delivered
+  s_.cancelled_.store(false, std::memory_order_relaxed);  // the request is served
   save(r, false);
   status("interrupted", r);
   fail_collective(PLAIT_ERR_CANCELLED,
@@ -191,7 +191,7 @@ void Trainer::saved(const StepResult& r, const SavedCheckpoint& s) {
   status("running", r);
 }
 
-// Waits until nothing is being written any more.
+// Waits until no checkpoint is being written.
 void Trainer::drain_save(const StepResult& r) {
   s_.wait_for_save();
   if (const std::optional<SavedCheckpoint> s = s_.background_saver_.take()) saved(r, *s);
@@ -207,8 +207,8 @@ void Trainer::save(const StepResult& r, bool continues) {
   saved_at_ = r.step;
 }
 
-// The run ends by an error: what is being written is worth waiting for. If that fails as well, it
-// may be why.
+// After an error of the run: waits for a checkpoint that is being written. If that fails as well,
+// it may be the cause.
 void Trainer::finish_save(const Error& e) {
   StepResult at;
   at.step = s_.step_;
@@ -221,14 +221,14 @@ void Trainer::finish_save(const Error& e) {
   }
 }
 
-// Whether something behind a step looks at the parameters that it leaves.
+// Whether an evaluation, a save or a callback after a step reads its parameters.
 bool Trainer::pauses_behind(int64_t step) const {
   const auto at = [step](int64_t every) { return every > 0 && step % every == 0; };
   return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every);
 }
 
-// On a device that works by itself the next step is launched before the results of this one are
-// there: but for what they say, it needs nothing of the host.
+// On an asynchronous device the next step is launched before the results of this one arrive: it
+// needs nothing else from the host.
 void Trainer::launch_ahead() {
   if (!s_.looks_ahead_ || s_.drained_) return;
   s_.on_all_ranks("step", [&] {
@@ -238,7 +238,7 @@ void Trainer::launch_ahead() {
   });
 }
 
-// Reports a step; whether the run is to stop behind it.
+// Reports a step; returns whether the run stops after it.
 bool Trainer::made(const StepResult& r) {
   log_step(r);
   if (s_.background_saver_.ended()) drain_save(r);
@@ -260,8 +260,8 @@ StepResult Trainer::loop() {
   while (s_.step_ < total || s_.drained_) {
     launch_ahead();
     r = s_.step();
-    // Alone at once; several ranks when all of them know, which is after the step that has carried
-    // the wish around. A step that was launched by then is made, too: on all ranks alike.
+    // A single rank stops at once; several ranks stop after the step whose sums have told all of
+    // them about the request. A step that was launched by then is made on all ranks.
     if (made(r)) {
       if (s_.in_flight() > 0 || s_.drained_) made(r = s_.step());
       stop(r);
@@ -276,7 +276,7 @@ StepResult Trainer::loop() {
   }
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r);
-  // A model that has learned nothing is no success, even if the run ends before the patience does.
+  // A run without a single finite step fails, even if it is shorter than nonfinite_limit.
   if (r.skipped && s_.updates_ == 0)
     s_.fail_numerics(
         r, "; the run is at its end" + (checkpoint_.empty() ? "" : ", saved as " + checkpoint_));
