@@ -258,7 +258,7 @@ void Graph::reorder(const std::vector<size_t>& order) {
     for (ValueId v : ordered.back().out) values_[v].producer = at;
   }
   ops_ = std::move(ordered);
-  // What is dropped is made again when it is asked for.
+  // Forgets results of dropped ops, so that apply() computes them again.
   std::erase_if(cse_table_,
                 [&](const auto& entry) { return values_[entry.second[0]].producer < 0; });
 }
