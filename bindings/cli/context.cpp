@@ -131,7 +131,7 @@ std::string Context::data_folder() const {
 }
 
 std::string Context::hint_for(const std::string& line) const {
-  constexpr std::string_view kFile = ": file '";
+  constexpr std::string_view kFile = "file '";
   const size_t at = line.find(kFile);
   if (at == std::string::npos || line.find("' not found") == std::string::npos) return "";
   std::error_code ignored;
