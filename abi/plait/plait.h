@@ -220,6 +220,13 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make_for(plait_exper
  * the order in which a step launches them. plait_text_free() frees it.
  * Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_describe(plait_plan *plan, plait_text **json);
+/* Returns the programs of the plan as text, one line for each op with its results, operands,
+ * attributes and memory; ARCHITECTURE.md explains the form, which is for people and may change.
+ * program: the name of one; NULL: all of them. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_NOT_FOUND when the plan has no program of that name. The plan is unchanged.
+ * [thread: any; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_ir(plait_plan *plan, const char *program, uint64_t size,
+                                                               plait_text **text);
 /* Returns the schedule of the pipeline as an SVG picture in UTF-8: one row per rank, one box per
  * pass of a micro-batch, times in operations. plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any; blocks: no] */

@@ -7,6 +7,7 @@
 #include "engine/config/bind.hpp"
 #include "engine/plan/describe.hpp"
 #include "engine/plan/describe_pipeline.hpp"
+#include "engine/plan/print_programs.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -177,6 +178,16 @@ plait_error* plait_plan_describe(plait_plan* plan, plait_text** json) {
     require(plan, "plan");
     require(json, "json");
     *json = new_text(plan::describe(*plan->plan));
+  });
+}
+
+plait_error* plait_plan_ir(plait_plan* plan, const char* program, uint64_t size,
+                           plait_text** text) {
+  return guard_c([&] {
+    require(plan, "plan");
+    require(text, "text");
+    *text = new_text(plan::print_programs(
+        *plan->plan, program ? text_argument(program, size, "program") : std::string()));
   });
 }
 

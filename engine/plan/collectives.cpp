@@ -16,6 +16,13 @@ std::string text(const Collective& e) {
               e.dtype, static_cast<unsigned long>(e.n));
 }
 
+const char* kind_name(uint32_t kind) {
+  static const char* const kKinds[] = {"",           "barrier",   "all_reduce", "reduce_scatter",
+                                       "all_gather", "broadcast", "all_to_all", "send",
+                                       "receive"};
+  return kKinds[kind];
+}
+
 int32_t add_collective(Plan& plan, std::string name, topology::Axis axis, uint32_t kind) {
   Collective e;
   e.name = std::move(name);

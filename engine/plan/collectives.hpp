@@ -12,6 +12,9 @@ namespace plait::plan {
 // below.
 int32_t add_collective(Plan& plan, std::string name, topology::Axis axis, uint32_t kind);
 
+// "all_reduce": of PLAIT_COMM_*.
+const char* kind_name(uint32_t kind);
+
 // The number of ranks in this rank's group along an axis.
 int64_t ranks_of(const Plan& plan, topology::Axis axis);
 

@@ -5,9 +5,11 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/verify_program.hpp"
 #include "engine/program/arena_offsets.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
+#include "engine/program/verify.hpp"
 
 namespace plait::plan {
 namespace {
@@ -104,6 +106,8 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
   Program p;
   p.name = std::move(name);
   p.graph = std::move(graph);
+  const auto verify = [&](const char* pass) { program::verify_after(pass, p.name, *p.graph); };
+  verify("writing it");
   program::fold_matmul(*p.graph, [&](const Graph& g, const Op& op) {
     const program::OpDesc desc(g, op, plan.threads);
     char detail[256];
@@ -112,8 +116,11 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
     return std::any_of(kernels.begin(), kernels.end(),
                        [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
   });
+  verify("fold_matmul");
   program::fuse_maps(*p.graph);
+  verify("fuse_maps");
   program::hoist_collectives(*p.graph);
+  verify("hoist_collectives");
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];
     if (op.def->is_view) continue;
@@ -125,6 +132,7 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
     p.flops += p.calls.back().flops;
   }
   plan_transient_memory(p);
+  if (program::verify_enabled()) verify_program(plan, p);
   return p;
 }
 

@@ -67,11 +67,8 @@ int32_t peer(const Plan& plan, const Collective& e) {
 // bytes: the contribution or the result of one rank.
 void collective(JsonWriter& w, const Plan& plan, const KernelCall& c) {
   const Collective& e = plan.collectives[static_cast<size_t>(c.collective)];
-  static const char* const kKinds[] = {"",           "barrier",   "all_reduce", "reduce_scatter",
-                                       "all_gather", "broadcast", "all_to_all", "send",
-                                       "receive"};
   w.key("collective").object().field("index", c.collective).field("name", e.name);
-  w.field("kind", kKinds[e.kind]).field("axis", topology::axis_name(e.axis));
+  w.field("kind", kind_name(e.kind)).field("axis", topology::axis_name(e.axis));
   w.field("ranks", ranks_of(plan, e.axis)).field("bytes", e.n * program::dtype_bytes(e.dtype));
   if (const int32_t rank = peer(plan, e); rank >= 0) w.field("peer", rank);
   w.end_object();

@@ -17,7 +17,9 @@
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/program_builder.hpp"
 #include "engine/plan/trace.hpp"
+#include "engine/plan/verify_program.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/verify.hpp"
 #include "engine/topology/grid_check.hpp"
 
 namespace plait::plan {
@@ -321,6 +323,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
   for (const Program& p : plan->programs)
     plan->transient_bytes = std::max(plan->transient_bytes, p.transient_bytes);
   check_buffer_refs(*plan);
+  if (program::verify_enabled()) verify_launches(*plan);
   explain(*plan, context.log);
   warn_idle(*plan, context.log);
   return plan;

@@ -16,6 +16,7 @@
 #include "engine/program/recompute.hpp"
 #include "engine/program/rematerialize.hpp"
 #include "engine/program/shard.hpp"
+#include "engine/program/verify.hpp"
 
 namespace plait::plan {
 
@@ -231,7 +232,9 @@ TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& re
   const Placements replicated(mesh.size());
   std::map<ValueId, Placements> sharded;
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
+  program::verify_after("tracing", "training", *w.graph);
   differentiate(*w.graph, w.results, w.parameter_uses);
+  program::verify_after("differentiate", "training", *w.graph);
   LiveOuts live_outs;
   add_results(w.results, replicated, live_outs);
   for (ParameterUse& use : w.parameter_uses) {
@@ -240,8 +243,11 @@ TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& re
     live_outs.add(use.value, placements);
   }
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
+  program::verify_after("shard_graph", "training", *w.graph);
   program::rematerialize(*w.graph);
+  program::verify_after("rematerialize", "training", *w.graph);
   apply_recompute(*w.graph, recompute);
+  program::verify_after("recompute", "training", *w.graph);
   return w;
 }
 
@@ -266,6 +272,7 @@ TracedStep write_evaluation(Plan& plan, const Tracer& tracer, const AddCollectiv
   for (ParameterUse& use : w.parameter_uses)
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
+  program::verify_after("shard_graph", "evaluation", *w.graph);
   return w;
 }
 
@@ -367,10 +374,10 @@ void bind_evaluation_outputs(Plan& plan, const TracedStep& w, const StageView& v
   gather_parameter_uses(plan, w, view);
 }
 
-void sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name, ValueId v) {
-  if (ranks_of(plan, axis) == 1) return;
+ValueId sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name, ValueId v) {
+  if (ranks_of(plan, axis) == 1) return v;
   const int32_t collective = add_collective(plan, name, axis, PLAIT_COMM_ALL_REDUCE);
-  wait_collective(g, collective, start_all_reduce(g, plan, collective, {v}));
+  return wait_collective(g, collective, start_all_reduce(g, plan, collective, {v}));
 }
 
 void wait_pending_sends(Graph& g, const std::vector<PendingSend>& pending) {
@@ -406,8 +413,9 @@ std::unique_ptr<Graph> write_reduce_metrics(Plan& plan, const std::vector<Pendin
   // Tensor ranks count the same samples, but any of them may request a stop.
   const ValueId wish = flat(*graph, "stop request", plan.metric_sums, 1, 1);
   sum_over(*graph, plan, topology::Axis::kTensor, "stop request", wish);
-  sum_over(*graph, plan, topology::Axis::kData, "metrics of an evaluation", totals);
-  sum_over(*graph, plan, topology::Axis::kPipeline, "metrics of an evaluation, by stage", totals);
+  const ValueId sums =
+      sum_over(*graph, plan, topology::Axis::kData, "metrics of an evaluation", totals);
+  sum_over(*graph, plan, topology::Axis::kPipeline, "metrics of an evaluation, by stage", sums);
   return graph;
 }
 

@@ -74,9 +74,10 @@ int32_t stage_of(const program::Graph& g, ValueId v);
 // The outputs of the program, each with the stage that provides it.
 std::vector<program::LiveOut> live_outs_of(const TracedStep& written);
 
-// All-reduces a persistent value in place; does nothing if the axis has one rank.
-void sum_over(program::Graph& g, Plan& plan, topology::Axis axis, const std::string& name,
-              program::ValueId v);
+// All-reduces a persistent value in place; does nothing if the axis has one rank. Returns the sum,
+// which lies there then.
+program::ValueId sum_over(program::Graph& g, Plan& plan, topology::Axis axis,
+                          const std::string& name, program::ValueId v);
 // Sums Plan::metric_sums over the replicas, and the requests to stop over all ranks.
 std::unique_ptr<program::Graph> write_reduce_metrics(Plan& plan,
                                                      const std::vector<PendingSend>& pending);

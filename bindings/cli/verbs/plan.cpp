@@ -1,6 +1,7 @@
 // plait plan: what a run would execute and need, without running it.
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -165,7 +166,11 @@ struct PlanArguments {
   FileArguments file;
   int64_t rank = 0;
   std::string picture;
+  std::string ir;  // the name of a program, or kAllPrograms; empty: not asked for
+  bool verify = false;
 };
+
+constexpr const char* kAllPrograms = "*";
 
 // The plan of one of the ranks that the experiment asks for.
 Plan plan_of(const Experiment& experiment, int64_t rank) {
@@ -189,11 +194,20 @@ void write_picture(const Plan& plan, const std::string& path) {
     throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
 }
 
+int show_ir(Terminal& t, const Plan& plan, const std::string& program) {
+  const std::string text = plan.ir(program == kAllPrograms ? "" : program);
+  t.record({{"schema", 1}, {"ir", text}});
+  if (t.human()) t.raw(text);
+  return kOk;
+}
+
 int plan(Context& context, const PlanArguments& arguments) {
   const FileArguments& file = arguments.file;
+  if (arguments.verify) ::setenv("PLAIT_VERIFY", "1", 1);
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
   const Plan made = plan_of(experiment, arguments.rank);
+  if (!arguments.ir.empty()) return show_ir(context.terminal, made, arguments.ir);
   const Json plan = Json::parse(made.describe());
   if (!arguments.picture.empty()) {
     if (!plan.contains("pipeline"))
@@ -225,6 +239,9 @@ void add_plan(CLI::App& app, Context& context) {
   verb->add_option("--picture", arguments->picture,
                    "writes the pipeline's schedule as an SVG picture")
       ->type_name("FILE");
+  verb->add_flag(std::string("--ir{") + kAllPrograms + "}", arguments->ir,
+                 "prints the programs as text, an op a line; --ir=NAME: one program");
+  verb->add_flag("--verify", arguments->verify, "checks each program after every rewrite");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return plan(context, *arguments); };
   });

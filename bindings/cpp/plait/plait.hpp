@@ -269,6 +269,12 @@ class Plan {
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_plan_describe(get(), t); });
   }
+  // The programs as text; program: the name of one, empty: all.
+  std::string ir(std::string_view program = {}) const {
+    return host_detail::text_of([&](plait_text** t) {
+      return plait_plan_ir(get(), program.empty() ? nullptr : program.data(), program.size(), t);
+    });
+  }
   // The schedule of the pipeline as SVG.
   std::string picture() const {
     return host_detail::text_of([&](plait_text** t) { return plait_plan_picture(get(), t); });

@@ -130,6 +130,8 @@ std::vector<Call> of_plans(plait_experiment* fine, plait_experiment* bad, plait_
        [=](Output& o) { return plait_plan_make_for(fine, two, o.as<plait_plan*>()); }},
       {"plait_plan_describe", "no plan",
        [](Output& o) { return plait_plan_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_plan_ir", "no such program",
+       [=](Output& o) { return plait_plan_ir(plan, "nothing", PLAIT_NTS, o.as<plait_text*>()); }},
       {"plait_plan_picture", "no pipeline",
        [=](Output& o) { return plait_plan_picture(plan, o.as<plait_text*>()); }},
   };
