@@ -24,6 +24,6 @@ function(plait_add_test)
   set_tests_properties(
     ${arg_NAME}
     PROPERTIES TIMEOUT ${arg_TIMEOUT}
-               ENVIRONMENT "NO_COLOR=1;CMAKE_GENERATOR=${CMAKE_GENERATOR};${arg_ENV}"
+               ENVIRONMENT "NO_COLOR=1;PLAIT_VERIFY=1;CMAKE_GENERATOR=${CMAKE_GENERATOR};${arg_ENV}"
                ENVIRONMENT_MODIFICATION "PLAIT_PLUGIN_PATH=unset:;PLAIT_DATA=unset:;PLAIT_EXPLAIN=unset:")
 endfunction()

@@ -156,7 +156,7 @@ Found check_all_shapes(const Graph& g) {
 
 std::optional<Fault> find_fault(const Graph& g) {
   for (const auto check : {check_producers, check_readers, check_order, check_all_shapes,
-                           find_memory_fault, find_collective_fault})
+                           find_collective_fault, find_memory_fault})
     if (Found f = check(g)) return f;
   return {};
 }

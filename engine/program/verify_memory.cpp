@@ -21,6 +21,11 @@ bool is_done(const Op& op) { return op.def->collective == CollectiveOp::kDone; }
 bool sends(const Op& op) { return is_start(op) && op.attrs.integer("kind", 0) == PLAIT_COMM_SEND; }
 int64_t id_of(const Op& op) { return op.attrs.integer("id", -1); }
 
+// Adds to its last operand, whose memory its result takes: see kFoldAccumulate.
+bool accumulates(const Op& op) {
+  return (op.def->folds & kFoldAccumulate) != 0 && op.attrs.integer("accumulate", 0) != 0;
+}
+
 // The op that made what lies there, through views; -1: it was there before the program.
 int32_t maker_of(const Graph& g, ValueId v) {
   for (; v; v = g.value(v).alias_of)
@@ -108,10 +113,11 @@ class Memory {
       const Extent out = extent_of(g_, op.out[k]);
       for (ValueId v : op.in) {
         const Extent in = extent_of(g_, v);
-        const bool in_place = in == out && (op.def->is_map || g_.value(op.out[k]).alias_of == v);
+        const bool in_place =
+            in == out && (op.def->is_map || (accumulates(op) && v == op.in.back()));
         if (in.overlaps(out) && !in_place)
-          return Fault{static_cast<int32_t>(i), "reads " + id(v) + " while it writes " +
-                                                    id(op.out[k]) + " over a part of it"};
+          return Fault{static_cast<int32_t>(i),
+                       "reads " + id(v) + " while it writes " + id(op.out[k]) + " over it"};
       }
       for (size_t m = 0; m < k; ++m)
         if (extent_of(g_, op.out[m]).overlaps(out))
