@@ -40,6 +40,25 @@ class Plan(Case):
         for word in ("\n  activations ", "model.relu1", "sent to other ranks", "pipeline rank 0 holds activations of at most 2 micro-batches"):
             self.assertIn(word, text)
 
+    def test_ir(self):
+        """The programs as text: all of them, or one; ops, kernels, collectives and places are in it."""
+        text = self.expect(0, "plan", "t.toml", "topology.data=2", "--ir", "--verify").out
+        self.assertEqual(re.findall(r'^program "(.*)" f32 {$', text, re.M),
+                         ["forward_backward_reduce", "update", "evaluate", "reduce_metrics"])
+        self.assertRegex(text, r"# rank 0 of 2 on \w+\n# segment 0: \S+, \d+ bytes of inputs\n")
+        self.assertRegex(text, r'  %\d+ f32 \(16, 8\) at \d+:\d+ grad = persistent "model.linear1.weight"\n')
+        self.assertRegex(text, r"  %\d+ f32 \(8, 16\)( grad)? = matmul\(%\d+, %\d+, %\d+\) {transpose_b: true, bias: true, "
+                               r'activation: "relu"} @model.linear1  # \S+, %\d+ at \d+')
+        self.assertRegex(text, r"= collective_start\(.*\) {.*} .*# all_reduce of \d+ f32, data: gradients of model.default, bucket 0\n")
+        one = self.expect(0, "plan", "t.toml", "--ir=update").out
+        self.assertEqual(re.findall(r'^program "(.*)"', one, re.M), ["update"])
+        record, = self.expect(0, "plan", "t.toml", "--ir=update", "--json").records
+        self.assertEqual(record, {"schema": 1, "ir": one})
+        again = self.expect(0, "plan", "t.toml", "--ir=update").out
+        self.assertEqual(again, one)
+        error = self.expect(1, "plan", "t.toml", "--ir=updat").err
+        self.assertIn("there is no program 'updat' (did you mean 'update'?); the plan has forward_backward, update, evaluate", error)
+
     def test_collectives(self):
         """Each with its kind, axis, bytes, name and, of a message, the other end: as records and in the rows that a person reads."""
         layout = (*TWO, "topology.data=2", "topology.stages=[1,3]", "--rank", 2)  # second stage, first replica; 2 samples a micro-batch

@@ -1,0 +1,146 @@
+// Which element-wise ops become one, and which must stay apart.
+#include "engine/program/passes.hpp"
+#include "engine/program/verify.hpp"
+#include "tests/unit/program/text_fixture.hpp"
+
+using namespace plait;
+using namespace plait::program;
+
+namespace {
+
+struct Fixture : TextFixture {
+  static std::string with_operands(const std::string& lines) {
+    return R"(
+      %1 f32 (4, 2) at 0:0 = persistent "x"
+      %2 f32 (2) at 0:64 = persistent "row"
+      %3 f32 () at 0:128 = persistent "s"
+    )" + lines;
+  }
+  void fuses(const std::string& lines, const std::string& after) {
+    read(with_operands(lines));
+    fuse_maps(g);
+    expect(with_operands(after));
+    CHECK_FALSE(find_fault(g));
+  }
+  void stays(const std::string& lines) { fuses(lines, lines); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a chain becomes one op where the last one stood") {
+  fuses(R"(
+    %4 f32 (4, 2) = map(%1, %2) [x0 + x1] @a
+    %5 f32 (4, 2) = map(%4) [exp(x0)] @b
+    %6 f32 (4, 2) at 1:0 = map(%5, %1) [x0 * x1] @c
+  )",
+        R"(
+    %6 f32 (4, 2) at 1:0 = map(%1, %2) [exp(x0 + x1) * x0] @c
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a value that others read as well is one more result") {
+  fuses(R"(
+    %4 f32 (4, 2) = map(%1) [exp(x0)]
+    %5 f32 (4, 2) = map(%4) [-x0]
+    %6 f32 (4) at 1:0 = reduce(%4) {axes: [1], keep: false}
+    %7 f32 (4) at 1:64 = reduce(%5) {axes: [1], keep: false}
+  )",
+        R"(
+    %5 f32 (4, 2), %4 f32 (4, 2) = map(%1) [t0 = exp(x0); -t0, t0]
+    %6 f32 (4) at 1:0 = reduce(%4) {axes: [1], keep: false}
+    %7 f32 (4) at 1:64 = reduce(%5) {axes: [1], keep: false}
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "scalars are computed by each reader, equal ones once in it") {
+  fuses(R"(
+    %4 f32 () = map() [2.0]
+    %5 f32 () = map(%3, %4) [x0 * x1]
+    %6 f32 (4, 2) at 1:0 = map(%1, %5) [x0 + x1]
+    %7 f32 (2) = map(%2, %5) [x0 - x1]
+    %8 f32 (2) at 1:64 = map(%7, %5) [x0 * x1]
+  )",
+        R"(
+    %6 f32 (4, 2) at 1:0 = map(%3, %1) [x1 + x0 * 2.0]
+    %8 f32 (2) at 1:64 = map(%3, %2) [t0 = x0 * 2.0; (x1 - t0) * t0]
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "an op of another shape stays apart") {
+  stays(R"(
+    %4 f32 (2) = map(%2) [exp(x0)]
+    %5 f32 (4, 2) at 1:0 = map(%1, %4) [x0 * x1]
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "rounding to a narrow type, and arithmetic of two widths, stay apart") {
+  stays(R"(
+    %4 bf16 (4, 2) = map(%1) [exp(x0)]
+    %5 f32 (4, 2) at 1:0 = map(%4) [-x0]
+  )");
+  stays(R"(
+    %4 f32 (4, 2) = map(%1) [exp(x0)]
+    %5 f64 (4, 2) at 1:0 = map(%4) [-x0]
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "an op does not move behind a write to what it reads") {
+  stays(R"(
+    %4 f32 (4, 2) = map(%1) [exp(x0)]
+    %5 f32 (4, 2) in %1 = map(%2) [copy(x0)]
+    %6 f32 (4, 2) at 1:0 = map(%4) [-x0]
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "an op that another one reads before the second does not move") {
+  fuses(R"(
+    %4 f32 (4, 2) = map(%1) [exp(x0)]
+    %5 f32 (4) = reduce(%4) {axes: [1], keep: false}
+    %6 f32 (4, 1) = reshape(%5) {shape: [4, 1]}
+    %7 f32 (4, 2) at 1:0 = map(%4, %6) [x0 / x1]
+  )",
+        R"(
+    %4 f32 (4, 2) = map(%1) [exp(x0)]
+    %5 f32 (4) = reduce(%4) {axes: [1], keep: false}
+    %6 f32 (4, 1) = reshape(%5) {shape: [4, 1]}
+    %7 f32 (4, 2) at 1:0 = map(%4, %6) [x0 / x1]
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "updates in place of one shape that read the same become one pass") {
+  fuses(R"(
+    %4 f32 (4, 2) at 2:0 = persistent "m"
+    %5 f32 (4, 2) = map(%4, %1) [x0 + x1]
+    %6 f32 (4, 2) in %4 = map(%5) [copy(x0)]
+    %7 f32 (4, 2) = map(%1, %3) [x0 * x1]
+    %8 f32 (4, 2) in %1 = map(%7) [copy(x0)]
+  )",
+        R"(
+    %4 f32 (4, 2) at 2:0 = persistent "m"
+    %8 f32 (4, 2) in %1, %6 f32 (4, 2) in %4 = map(%4, %1, %3) [t0 = copy(x0 + x1); t1 = copy(x1 * x2); t1, t0] in_place [1, 0]
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a joined op keeps within 96 instructions") {
+  std::string lines;
+  for (int i = 0; i < 120; ++i)
+    lines += "%" + std::to_string(4 + i) + " f32 (4, 2)" + (i == 119 ? " at 1:0" : "") +
+             " = map(%" + std::to_string(i ? 3 + i : 1) + ") [exp(x0)]\n";
+  read(with_operands(lines));
+  fuse_maps(g);
+  REQUIRE(g.ops().size() == 2);
+  CHECK(g.ops()[0].map.instrs.size() == 96);
+  CHECK(g.ops()[1].map.instrs.size() == 24);
+  CHECK_FALSE(find_fault(g));
+}
+
+TEST_CASE_FIXTURE(Fixture, "what nobody reads goes, what lies outside the program stays") {
+  fuses(R"(
+    %4 f32 (4, 2) = map(%1) [exp(x0)]
+    %5 f32 (4, 2) at 1:0 = map(%1) [-x0]
+    %6 f32 (4) = reduce(%5) {axes: [1], keep: false}
+  )",
+        R"(
+    %5 f32 (4, 2) at 1:0 = map(%1) [-x0]
+  )");
+}

@@ -1,0 +1,126 @@
+// What becomes of small programs on one of two tensor ranks.
+#include "engine/program/shard.hpp"
+
+#include "engine/program/text/print.hpp"
+#include "engine/program/verify.hpp"
+#include "tests/unit/program/text_fixture.hpp"
+
+using namespace plait;
+using namespace plait::program;
+
+namespace {
+
+struct Fixture : TextFixture {
+  std::vector<std::string> collectives;
+  // shards: values that lie in parts, with their dimension. Compares the program of rank 1 of 2.
+  void shards(const std::string& lines, const std::map<ValueId, int32_t>& shards, ValueId wanted,
+              const std::string& after, bool sequence = false) {
+    read(lines);
+    std::map<ValueId, Placements> sharded;
+    for (const auto& [v, dim] : shards) sharded[v] = {shard_along(dim)};
+    std::vector<ValueId> made;
+    g = std::move(*shard_graph(
+        g, {{"tensor", 2, 1, sequence}}, sharded, {{wanted, {kReplicated}}},
+        [this](size_t, const std::string& name, uint32_t, uint32_t, uint32_t, uint64_t) {
+          collectives.push_back(name);
+          return static_cast<int32_t>(collectives.size() - 1);
+        },
+        made));
+    expect(after);
+    CHECK(made.size() == 1);
+    CHECK_FALSE(find_fault(g));
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "columns, then rows: one sum, and the bias behind it") {
+  shards(R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 6) at 1:0 = persistent "columns"
+    %3 f32 (6, 2) at 1:64 = persistent "rows"
+    %4 f32 (2) at 1:128 = persistent "b"
+    %5 f32 (8, 6) = matmul(%1, %2) @a
+    %6 f32 (8, 6) = map(%5) [max(x0, 0.0)] @a
+    %7 f32 (8, 2) = matmul(%6, %3, %4) {bias: true} @b
+  )",
+         {{2, 1}, {3, 0}}, 7, R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 3) at 1:0 = persistent "columns"
+    %3 f32 (3, 2) at 1:64 = persistent "rows"
+    %4 f32 (2) at 1:128 = persistent "b"
+    %5 f32 (8, 3) = matmul(%1, %2) @a
+    %6 f32 (8, 3) = map(%5) [max(x0, 0.0)] @a
+    %7 f32 (8, 2) = matmul(%6, %3) @b
+    %8 f32 (8, 2) in %7 = collective_start(%7) {kind: 2, ranks: 2, id: 0} @b
+    %9 f32 (8, 2) in %8 = collective_done(%8) {id: 0} @b
+    %10 f32 (8, 2) = map(%9, %4) [x0 + x1] @b
+  )");
+  CHECK(collectives == std::vector<std::string>{"b summed"});
+}
+
+TEST_CASE_FIXTURE(Fixture, "without a shard nothing changes") {
+  const char* lines = R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 6) at 1:0 = persistent "w"
+    %3 f32 (8, 6) = matmul(%1, %2) @a
+  )";
+  shards(lines, {}, 3, lines);
+  CHECK(collectives.empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "an op without a rule gets the whole value") {
+  shards(R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 6) at 1:0 = persistent "w"
+    %3 f32 (8, 6) = matmul(%1, %2) @a
+    %4 f32 (8, 6) = softmax(%3) @b
+  )",
+         {{2, 1}}, 4, R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 3) at 1:0 = persistent "w"
+    %3 f32 (8, 3) = matmul(%1, %2) @a
+    %4 f32 (16, 3) = collective_start(%3) {kind: 4, ranks: 2, id: 0} @b
+    %5 f32 (16, 3) in %4 = collective_done(%4, %3) {id: 0} @b
+    %6 f32 (2, 8, 3) = reshape(%5) {shape: [2, 8, 3]} @b
+    %7 f32 (8, 2, 3) = transpose(%6) {perm: [1, 0, 2]} @b
+    %8 f32 (8, 6) = reshape(%7) {shape: [8, 6]} @b
+    %9 f32 (8, 6) = softmax(%8) @b
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "padding stays where zeros stay zeros, and is cut off where it does not") {
+  shards(R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 5) at 1:0 = persistent "w"
+    %3 f32 (8, 5) = matmul(%1, %2) @a
+    %4 f32 (8, 5) = map(%3) [relu(x0)] @b
+    %5 f32 (8, 5) = map(%4) [exp(x0)] @c
+  )",
+         {{2, 1}}, 5, R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 3) at 1:0 = persistent "w"
+    %3 f32 (8, 3) = matmul(%1, %2) @a
+    %4 f32 (8, 3) = map(%3) [relu(x0)] @b
+    %5 f32 (16, 3) = collective_start(%4) {kind: 4, ranks: 2, id: 0} @c
+    %6 f32 (16, 3) in %5 = collective_done(%5, %4) {id: 0} @c
+    %7 f32 (2, 8, 3) = reshape(%6) {shape: [2, 8, 3]} @c
+    %8 f32 (8, 2, 3) = transpose(%7) {perm: [1, 0, 2]} @c
+    %9 f32 (8, 6) = reshape(%8) {shape: [8, 6]} @c
+    %10 f32 (8, 5) = slice(%9) {axis: 1, stop: 5} @c
+    %11 f32 (8, 5) = map(%10) [exp(x0)] @c
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "sequence parallelism: the rows of one rank from the sum to the next product") {
+  shards(R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 6) at 1:0 = persistent "rows"
+    %3 f32 (6, 2) at 1:64 = persistent "columns"
+    %4 f32 (8, 6) = matmul(%1, %2) @a
+    %5 f32 (8, 6) = map(%4) [tanh(x0)] @b
+    %6 f32 (8, 2) = matmul(%5, %3) @c
+  )",
+         {{2, 0}, {3, 1}}, 6, "", true);
+}
