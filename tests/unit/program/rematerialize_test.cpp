@@ -9,7 +9,8 @@
 #include "engine/program/differentiate.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/op_registry.hpp"
-#include "tests/unit/program/graph_fixture.hpp"
+#include "engine/program/verify.hpp"
+#include "tests/unit/program/text_fixture.hpp"
 
 using namespace plait;
 using namespace plait::program;
@@ -160,4 +161,51 @@ TEST_CASE_FIXTURE(Fixture, "a program without a backward pass stays as it is") {
   const size_t n = g.ops().size();
   rematerialize(g);
   CHECK(g.ops().size() == n);
+}
+
+namespace {
+
+struct TextCase : TextFixture {
+  void after(const std::string& lines, const std::string& expected) {
+    read(lines);
+    rematerialize(g);
+    expect(expected);
+    CHECK_FALSE(find_fault(g));
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TextCase, "a chain is made again from what the next product keeps anyway") {
+  const std::string forward = R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 4) at 1:0 = persistent "w"
+    %3 f32 (8, 4) = matmul(%1, %2) @fc
+    %4 f32 (8, 4) = map(%3) [exp(x0)] @act
+    %5 f32 (8, 4) = map(%4, %3) [x0 * x1] @act
+    %6 f32 (8, 4) = matmul(%5, %2) @last
+    %7 f32 (4, 4) = matmul(%5, %6) {transpose_a: true} @last backward
+    %8 f32 (8, 4) = matmul(%6, %2) {transpose_b: true} @last backward
+  )";
+  after(forward + R"(
+    %9 f32 (8, 4) = map(%8, %4) [x0 * x1] @act backward
+    %10 f32 (8, 4) at 2:0 = map(%9, %3) [x0 + x1] @act backward
+  )",
+        forward + R"(
+    %11 f32 (8, 4) = map(%3) [exp(x0)] @act backward
+    %9 f32 (8, 4) = map(%8, %11) [x0 * x1] @act backward
+    %10 f32 (8, 4) at 2:0 = map(%9, %3) [x0 + x1] @act backward
+  )");
+}
+
+TEST_CASE_FIXTURE(TextCase,
+                  "what a product, or another layer, reads in the backward pass is kept") {
+  const char* lines = R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (8, 4) = map(%1) [exp(x0)] @a
+    %3 f32 (4, 4) at 2:0 = matmul(%2, %2) {transpose_a: true} @b backward
+    %4 f32 (8, 4) at 2:64 = map(%2) [-x0] @b backward
+    %5 f32 (8, 4) at 2:192 = map(%2) [-x0] @a backward
+  )";
+  after(lines, lines);
 }
