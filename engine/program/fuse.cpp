@@ -5,6 +5,7 @@
 
 #include "engine/program/op_def.hpp"
 #include "engine/program/passes.hpp"
+#include "kit/ops/map.hpp"
 
 // P is the producer, C the consumer that it is fused into: P's instructions come first, C's follow
 // with registers renumbered, and the fused op stands where C stood.
@@ -83,6 +84,14 @@ bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
   return wide(p) == wide(c);
 }
 
+// Registers that an instruction does not have stay 0, so that equal instructions are equal.
+void rename(plait_map_instr& instr, const std::vector<uint32_t>& renamed) {
+  const int n = kit::map_arity(instr.op);
+  instr.a = n > 0 ? renamed[instr.a] : 0;
+  instr.b = n > 1 ? renamed[instr.b] : 0;
+  instr.c = n > 2 ? renamed[instr.c] : 0;
+}
+
 // The fused op: the inputs of P and C without duplicates and without outputs of P; the outputs of
 // C, then `kept` outputs of P.
 Op join(const Op& p, const Op& c, const std::vector<ValueId>& live_outputs) {
@@ -108,11 +117,7 @@ Op join(const Op& p, const Op& c, const std::vector<ValueId>& live_outputs) {
   auto append = [&](const Op& op, std::vector<uint32_t>& renamed) {
     for (size_t k = 0; k < op.map.instrs.size(); ++k) {
       plait_map_instr instr = op.map.instrs[k];
-      if (instr.op != PLAIT_MAP_CONST) {
-        instr.a = renamed[instr.a];
-        instr.b = renamed[instr.b];
-        instr.c = renamed[instr.c];
-      }
+      rename(instr, renamed);
       renamed[op.in.size() + k] = n_in + static_cast<uint32_t>(joined.map.instrs.size());
       joined.map.instrs.push_back(instr);
     }
@@ -221,11 +226,7 @@ void merge_equal_instrs(Op& op) {
   std::vector<plait_map_instr> unique;
   for (size_t k = 0; k < op.map.instrs.size(); ++k) {
     plait_map_instr x = op.map.instrs[k];
-    if (x.op != PLAIT_MAP_CONST) {
-      x.a = renamed[x.a];
-      x.b = renamed[x.b];
-      x.c = renamed[x.c];
-    }
+    rename(x, renamed);
     const auto same = std::find_if(unique.begin(), unique.end(), [&](const plait_map_instr& y) {
       return x.op == y.op && x.a == y.a && x.b == y.b && x.c == y.c &&
              (x.op != PLAIT_MAP_CONST || x.value == y.value);

@@ -56,7 +56,7 @@ class Plan(Case):
         self.assertEqual(record, {"schema": 1, "ir": one})
         again = self.expect(0, "plan", "t.toml", "--ir=update").out
         self.assertEqual(again, one)
-        error = self.expect(1, "plan", "t.toml", "--ir=updat").err
+        error = self.expect(2, "plan", "t.toml", "--ir=updat").err
         self.assertIn("there is no program 'updat' (did you mean 'update'?); the plan has forward_backward, update, evaluate", error)
 
     def test_collectives(self):

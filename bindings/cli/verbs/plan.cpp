@@ -170,7 +170,8 @@ struct PlanArguments {
   bool verify = false;
 };
 
-constexpr const char* kAllPrograms = "*";
+// What CLI11 stores for --ir without a name.
+constexpr const char* kAllPrograms = "true";
 
 // The plan of one of the ranks that the experiment asks for.
 Plan plan_of(const Experiment& experiment, int64_t rank) {
@@ -239,7 +240,7 @@ void add_plan(CLI::App& app, Context& context) {
   verb->add_option("--picture", arguments->picture,
                    "writes the pipeline's schedule as an SVG picture")
       ->type_name("FILE");
-  verb->add_flag(std::string("--ir{") + kAllPrograms + "}", arguments->ir,
+  verb->add_flag("--ir", arguments->ir,
                  "prints the programs as text, an op a line; --ir=NAME: one program");
   verb->add_flag("--verify", arguments->verify, "checks each program after every rewrite");
   verb->callback([&context, arguments] {

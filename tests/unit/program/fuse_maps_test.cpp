@@ -66,6 +66,16 @@ TEST_CASE_FIXTURE(Fixture, "scalars are computed by each reader, equal ones once
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "equal instructions become one, whatever operands lie before theirs") {
+  fuses(R"(
+    %4 f32 () = map(%3) [exp(x0)]
+    %5 f32 (4, 2) at 1:0 = map(%1, %3, %4) [x0 * exp(x1) + x2]
+  )",
+        R"(
+    %5 f32 (4, 2) at 1:0 = map(%3, %1) [t0 = exp(x0); x1 * t0 + t0]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "an op of another shape stays apart") {
   stays(R"(
     %4 f32 (2) = map(%2) [exp(x0)]
