@@ -113,7 +113,8 @@ TEST_CASE_FIXTURE(Fixture,
   )");
 }
 
-TEST_CASE_FIXTURE(Fixture, "sequence parallelism: the rows of one rank from the sum to the next product") {
+TEST_CASE_FIXTURE(Fixture,
+                  "sequence parallelism: the rows of one rank from the sum to the next product") {
   shards(R"(
     %1 f32 (8, 4) at 0:0 = persistent "x"
     %2 f32 (4, 6) at 1:0 = persistent "rows"
@@ -122,5 +123,24 @@ TEST_CASE_FIXTURE(Fixture, "sequence parallelism: the rows of one rank from the 
     %5 f32 (8, 6) = map(%4) [tanh(x0)] @b
     %6 f32 (8, 2) = matmul(%5, %3) @c
   )",
-         {{2, 0}, {3, 1}}, 6, "", true);
+         {{2, 0}, {3, 1}}, 6, R"(
+    %1 f32 (8, 4) at 0:0 = persistent "x"
+    %2 f32 (2, 6) at 1:0 = persistent "rows"
+    %3 f32 (6, 1) at 1:64 = persistent "columns"
+    %4 f32 (8, 2) = slice(%1) {axis: 1, start: 2, stop: 4} @a
+    %5 f32 (8, 6) = matmul(%4, %2) @a
+    %6 f32 (4, 6) = collective_start(%5) {kind: 3, ranks: 2, id: 0} @a
+    %7 f32 (4, 6) in %6 = collective_done(%6, %5) {id: 0} @a
+    %8 f32 (4, 6) = map(%7) [tanh(x0)] @b
+    %9 f32 (8, 6) = collective_start(%8) {kind: 4, ranks: 2, id: 1} @c
+    %10 f32 (8, 6) in %9 = collective_done(%9, %8) {id: 1} @c
+    %11 f32 (8, 1) = matmul(%10, %3) @c
+    %12 f32 (16, 1) = collective_start(%11) {kind: 4, ranks: 2, id: 2} @c
+    %13 f32 (16, 1) in %12 = collective_done(%12, %11) {id: 2} @c
+    %14 f32 (2, 8, 1) = reshape(%13) {shape: [2, 8, 1]} @c
+    %15 f32 (8, 2, 1) = transpose(%14) {perm: [1, 0, 2]} @c
+    %16 f32 (8, 2) = reshape(%15) {shape: [8, 2]} @c
+  )",
+         true);
+  CHECK(collectives == std::vector<std::string>{"a summed, in shards", "c gathered", "c gathered"});
 }
