@@ -32,7 +32,7 @@ class Survey {
   }
   bool cheap(size_t i) const {
     const Op& op = g_.ops()[i];
-    if (op.name != "map" || op.backward || op.out.size() != 1) return false;
+    if (!op.def->is_map || op.backward || op.out.size() != 1) return false;
     const Value& out = g_.value(op.out[0]);
     const bool wide = out.shape.dtype == PLAIT_F32 || out.shape.dtype == PLAIT_F64;
     if (!wide || out.alias_of || out.role != Role::kTransient || elements(out.shape) <= 1)
@@ -57,7 +57,7 @@ class Survey {
     const Op* maker = producer_of(g_, v);
     if (!maker || maker->backward) return false;
     if (maker->stage != reader.stage) return true;
-    return reader.backward && (reader.name != "map" || maker->scope != reader.scope);
+    return reader.backward && (!reader.def->is_map || maker->scope != reader.scope);
   }
 
   const Graph& g_;
@@ -166,7 +166,7 @@ std::vector<size_t> later_readers(const Graph& g, ValueId v, const Op& of) {
   std::vector<size_t> all;
   for (const int32_t r : g.readers(v)) {
     const Op& op = g.ops()[static_cast<size_t>(r)];
-    if (op.backward && op.name == "map" && op.scope == of.scope && op.stage == of.stage)
+    if (op.backward && op.def->is_map && op.scope == of.scope && op.stage == of.stage)
       all.push_back(static_cast<size_t>(r));
   }
   return all;

@@ -7,6 +7,8 @@
 2. No source file is longer than 800 lines.
 3. engine/ names no item of a plugin: the engine knows layers, optimizers, devices only through tables.
 4. engine/ and plugins/ end no process and print nothing: errors are returned, lines go to the host's log.
+5. No code compares the name of a core op (the headings of abi/plait/OPS.md): it asks a property of the definition.
+6. A plugin's folder is named nowhere else, neither in sources nor in CMake: the folder is the registration, as CONTRIBUTING.md says.
 """
 
 import pathlib
@@ -48,6 +50,8 @@ ALLOWED = {
 
 SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc"}
 LONGEST = 800
+COMPARED = re.compile(r'\bname\s*[!=]=\s*"(\w+)"')
+PLUGIN_FOLDER = re.compile(rf"\bplugins/(?:{'|'.join(KIND_FOLDERS)})/\w+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 TREES = ("abi", "kit", "bindings", "engine", "plugins", "tests", "examples", "tools")
@@ -180,6 +184,34 @@ def call_faults(path, text):
             yield number, f"{name} ends the process or writes to the host's streams; return an error, or log"
 
 
+def core_ops(root):
+    page = root / "abi/plait/OPS.md"
+    return set(re.findall(r"^## (\w+)$", page.read_text(), re.M)) if page.exists() else set()
+
+
+def comparison_faults(text, ops):
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        for name in COMPARED.findall(line):
+            if name in ops:
+                yield number, f'compares the name of an op with "{name}"; ask a property of its definition (OpDef)'
+
+
+def registration_faults(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if INCLUDE.match(line):
+            continue  # rule 1 has these
+        for folder in PLUGIN_FOLDER.findall(line):
+            if not path.startswith(folder + "/"):
+                yield number, f"names {folder}; a plugin's folder is its registration, nothing else names it"
+
+
+def cmake_files(root):
+    yield root / "CMakeLists.txt"
+    for tree in ("cmake", "kit", "bindings", "engine", "plugins"):
+        yield from sorted((root / tree).rglob("CMakeLists.txt"))
+        yield from sorted((root / tree).rglob("*.cmake"))
+
+
 def unused_permissions(root):
     for path, name in ALLOWED:
         file = root / path
@@ -189,6 +221,12 @@ def unused_permissions(root):
 
 def faults(root):
     root = pathlib.Path(root)
+    ops = core_ops(root)
+    for file in cmake_files(root):
+        if file.exists():
+            path = file.relative_to(root).as_posix()
+            for number, what in registration_faults(path, re.sub(r"#[^\n]*", "", file.read_text())):
+                yield path, number, what
     for tree in TREES:
         for file in sorted((root / tree).rglob("*")):
             if file.suffix not in SOURCES or not file.is_file():
@@ -209,6 +247,9 @@ def faults(root):
                 found += name_faults(text)
             if tree in ("engine", "kit", "plugins"):
                 found += call_faults(path, text)
+                found += comparison_faults(text, ops)
+            if tree in ("engine", "kit", "plugins", "bindings"):
+                found += registration_faults(path, without_comments(text))
             for number, what in found:
                 yield path, number, what
     yield from unused_permissions(root)

@@ -6,11 +6,12 @@ import tempfile
 
 import check_structure
 
-MODULES = "# a comment\nbase:\nconfig: base\ndata: base\nobserve: base\nsession: base config data observe\n"
+MODULES = "# a comment\nbase:\nprogram: base\nconfig: base\ndata: base\nobserve: base\nsession: base program config data observe\n"
 TABLE = """
 | module | contents | may use |
 |---|---|---|
 | `engine/base/` | errors | abi |
+| `engine/program/` | graph | base |
 | `engine/config/` | TOML | base |
 | `engine/data/` | order | base |
 | `engine/observe/` | metrics | base |
@@ -34,6 +35,9 @@ GOOD = {
     "engine/observe/progress.cpp": "void show() { ::write(STDERR_FILENO, line, n); }\n",
     "engine/base/own.cpp": 'void abort(int) noexcept;\nvoid End::abort() { group_.abort(); item->abort(1); snprintf(b, n, "exit(1)"); }  // exit(1)\n',
     "examples/embed_c/main.c": "#include <plait/base.h>\n",
+    "abi/plait/OPS.md": "# Ops\n\n## matmul\n\nx * y\n",
+    "engine/program/passes.cpp": 'bool f() { return name == "auto" || g.apply1("matmul", {a, b}); }  // name == "matmul"\n',
+    "plugins/CMakeLists.txt": "# plugins/layers/dense is found\nfile(GLOB folders layers/*)\n",
     "tests/unit/base/x_test.cpp": '#include "engine/base/error.hpp"\n',
 }
 
@@ -68,9 +72,13 @@ PLANTED = [
     ("engine/observe/progress.cpp", "void show() {}\n", "may use STDERR_FILENO and doesn't"),
     ("kit/w.cpp", '#include "engine/base/error.hpp"\n', "kit may not use engine/base"),
     ("kit/x.cpp", "#include <plait/plugin.hpp>\n", "kit may not use bindings/cpp"),
-    ("ARCHITECTURE.md", TABLE.replace("| order | base |", "| order | base, config |"), ":6: engine/data may use base by engine/modules.txt"),
+    ("ARCHITECTURE.md", TABLE.replace("| order | base |", "| order | base, config |"), ":7: engine/data may use base by engine/modules.txt"),
     ("ARCHITECTURE.md", TABLE.replace("| `engine/observe/` | metrics | base |\n", ""), "engine/observe may use base by"),
     ("engine/modules.txt", MODULES.replace("config: base", "config: base data"), "config may not use data, which is not below it", 2),
+    ("engine/program/w.cpp", 'void f() {\n  if (op.name == "matmul") g();\n}\n', ':2: compares the name of an op with "matmul"'),
+    ("plugins/support/x.cpp", 'bool f() { return desc.name != "matmul"; }\n', "compares the name of an op"),
+    ("engine/base/y.cpp", 'auto f = "plugins/layers/dense/dense.cpp";\n', "names plugins/layers/dense; a plugin's folder is"),
+    ("CMakeLists.txt", "add_subdirectory(plugins/layers/dense)\n", ":1: names plugins/layers/dense"),
     ("tests/conformance/o.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
     ("tests/support/p.cpp", '#include "engine/base/error.hpp"\n', "conformance knows only abi/"),
 ]
