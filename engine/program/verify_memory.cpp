@@ -134,7 +134,13 @@ class Memory {
 // A collective under way: ops in between stay away from its memory.
 class InFlight {
  public:
-  explicit InFlight(const Graph& g) : g_(g) {}
+  explicit InFlight(const Graph& g) : g_(g), extents_(g.n_values()), writes_(g.ops().size()) {
+    for (size_t i = 0; i < g.ops().size(); ++i) {
+      writes_[i] = writes(g, i);
+      for (const auto* list : {&g.ops()[i].in, &g.ops()[i].out})
+        for (ValueId v : *list) extents_[v] = extent_of(g, v);
+    }
+  }
   Found run() {
     for (size_t i = 0; i < g_.ops().size(); ++i) {
       const Op& op = g_.ops()[i];
@@ -185,16 +191,16 @@ class InFlight {
         if (Found f = check_alive(start, end, v)) return f;
     for (size_t i = start + 1; i < end; ++i) {
       const Op& other = g_.ops()[i];
-      if (writes(g_, i))
+      if (writes_[i])
         for (const auto* list : {&op.in, &op.out})
           for (ValueId v : *list)
             for (ValueId w : other.out)
-              if (extent_of(g_, w).overlaps(extent_of(g_, v)))
+              if (extents_[w].overlaps(extents_[v]))
                 return fault(i, start, "writes " + id(w) + ", the memory of " + id(v));
       if (sends(op) || other.def->is_view) continue;
       for (ValueId v : op.out)
         for (ValueId r : other.in)
-          if (extent_of(g_, r).overlaps(extent_of(g_, v)))
+          if (extents_[r].overlaps(extents_[v]))
             return fault(i, start, "reads " + id(r) + ", the memory of " + id(v));
     }
     return {};
@@ -217,6 +223,8 @@ class InFlight {
   }
 
   const Graph& g_;
+  std::vector<Extent> extents_;                 // by value, of those that ops name
+  std::vector<char> writes_;                    // by op
   std::map<int64_t, size_t> started_;           // by id: op
   std::set<std::pair<int64_t, int64_t>> done_;  // id and slot
   std::map<size_t, size_t> end_;                // by start: the op that waits for it
