@@ -48,6 +48,18 @@ typedef struct plait_parameter {
   double init_a, init_b;
 } plait_parameter;
 
+/* A state tensor that an optimizer keeps for one parameter, of a shape of its own: PLAIT_SCOPE_TENSOR. */
+typedef struct plait_state {
+  size_t struct_size;
+  const char *name;
+  plait_shape shape; /* global; the type is that of [precision] for states */
+  double initial;    /* of every element */
+  /* For each dimension of `shape`, the dimension of the parameter that it runs along and has the
+   * extent of; -1: none. Where tensor ranks share the parameter along that dimension, they share
+   * the state, too. Row means of a matrix: {0}; column means: {1}. */
+  int32_t parameter_dims[PLAIT_MAX_NDIM];
+} plait_state;
+
 typedef struct plait_build_table plait_build_table;
 
 /* The context of one build call. Borrowed for the call. */
@@ -95,8 +107,8 @@ struct plait_build_table {
    * valid during the build call. */
   const char *(PLAIT_CALL *scope)(plait_builder *b);
   /* Returns the value that an optimizer's state tensor has before this step; the first request
-   * creates it, with every element `initial`. Its shape is that of the parameter, its type that of
-   * `[precision]` for states. Errors: PLAIT_ERR_STATE in anything but an optimizer. */
+   * creates it, with every element `initial`. Its shape is that of plait_update.parameter, its type
+   * that of `[precision]` for states. Errors: PLAIT_ERR_STATE in anything but an optimizer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *state)(plait_builder *b, const char *name, double initial, plait_value *out);
   /* Sets the value that the state tensor has after this step; without it the state stays as it is.
    * Errors: PLAIT_ERR_INVALID before state() of that name, or for an id that is not a value;
@@ -106,6 +118,13 @@ struct plait_build_table {
    * the line of the experiment. `text` is copied.
    * Errors: always, with `code`; PLAIT_ERR_MEMORY when there is no memory for the text. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *fail)(plait_builder *b, uint32_t code, const char *text, uint64_t size);
+
+  /* Since struct_size 96. As state(), for a tensor of any shape.
+   * Errors: PLAIT_ERR_STATE in anything but an optimizer with PLAIT_SCOPE_TENSOR; PLAIT_ERR_INVALID
+   * for a malformed plait_state; PLAIT_ERR_PLUGIN when a dimension does not have the extent of the
+   * parameter's dimension that it runs along, when two run along the same one, or when the state
+   * was requested before with another shape. */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *tensor_state)(plait_builder *b, const plait_state *s, plait_value *out);
 };
 
 #ifdef __cplusplus

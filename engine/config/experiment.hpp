@@ -125,6 +125,7 @@ struct GroupConfig {
   double learning_rate = 0, weight_decay = 0;  // the optimizer's defaults if the group sets none
   std::optional<ItemConfig> schedule;          // the optimizer's if the group sets none
   bool frozen = false;
+  bool elementwise = false;  // the optimizer's element-wise rule, whatever rule it would choose
   bool holds(const std::string& parameter) const;  // true if one of the patterns matches
 };
 

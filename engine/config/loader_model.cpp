@@ -242,6 +242,7 @@ std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimi
     group.learning_rate = group.keys.get_real("learning_rate");
     group.weight_decay = group.keys.get_real("weight_decay");
     group.frozen = group.keys.get_bool("frozen");
+    group.elementwise = group.keys.get_bool("elementwise");
     group.schedule = table.node->has("schedule") ? read_schedule(table) : of.schedule;
     groups.push_back(std::move(group));
   }

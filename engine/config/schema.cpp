@@ -181,6 +181,8 @@ constexpr plait_option kGroup[] = {
     at_least(real_option("learning_rate", "0.0", "learning rate; default: the optimizer's"), 0),
     at_least(real_option("weight_decay", "0.0", "weight decay; default: the optimizer's"), 0),
     bool_option("frozen", "false", "true: these parameters are never updated"),
+    bool_option("elementwise", "false",
+                "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
 };
 constexpr plait_option kDataset[] = {
     text_option("type", nullptr, "dataset item"),
@@ -231,7 +233,7 @@ std::vector<std::string_view> reserved_keys(std::string_view kind) {
       {PLAIT_KIND_LAYER, layer_keys(), {"tie"}},
       {PLAIT_KIND_LOSS, loss_keys(), {}},
       {PLAIT_KIND_METRIC, metric_keys(), {}},
-      {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen"}},
+      {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen", "elementwise"}},
       {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
       {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},
   };

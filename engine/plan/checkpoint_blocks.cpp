@@ -41,24 +41,23 @@ uint64_t CheckpointBlock::bytes() const {
 void for_each_block(const Plan& plan, const std::function<void(const CheckpointBlock&)>& visit) {
   const std::vector<topology::Coordinates> writer = writers(plan);
   const bool states_shared = plan.zero > 0;
-  const auto of_us = [&](size_t i, bool every_replica) {
+  const auto of_us = [&](size_t i, bool every_replica, bool sharded) {
     return writer[i].pipeline == plan.at.pipeline &&
            (every_replica || writer[i].data == plan.at.data) &&
-           (plan.parameters[i].sharded || writer[i].tensor == plan.at.tensor);
+           (sharded || writer[i].tensor == plan.at.tensor);
   };
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];
     for (LocalBlock& h : local_parameter_blocks(plan, p))
-      visit(CheckpointBlock{p.name, p, std::move(h), false,
-                            of_us(i, p.group >= 0 && plan.zero == 3)});
+      visit(CheckpointBlock{p.name, p, p.shape, std::move(h), false,
+                            of_us(i, p.group >= 0 && plan.zero == 3, p.sharded)});
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];
-    if (p.group < 0) continue;
-    for (const State& s : plan.groups[static_cast<size_t>(p.group)].states)
-      for (LocalBlock& h : local_state_blocks(plan, p, s))
-        visit(
-            CheckpointBlock{p.name + "." + s.name, p, std::move(h), true, of_us(i, states_shared)});
+    for (StateBlocks& s : local_states(plan, p))
+      for (LocalBlock& h : s.blocks)
+        visit(CheckpointBlock{p.name + "." + s.name, p, s.shape, std::move(h), true,
+                              of_us(i, states_shared, s.sharded)});
   }
 }
 

@@ -13,7 +13,8 @@ namespace plait::plan {
 // A block of a tensor in a checkpoint that this rank holds.
 struct CheckpointBlock {
   std::string tensor;  // "model.linear1.weight", "model.linear1.weight.momentum"
-  const Parameter& parameter;
+  const Parameter& parameter;  // itself, or that the state belongs to
+  plait_shape shape;           // of the global tensor
   LocalBlock local;
   bool optimizer;
   bool ours;  // this rank writes it: replicated blocks are written by one of the replicas

@@ -101,8 +101,8 @@ ValueId start_send(Graph& g, Plan& plan, int32_t collective, ValueId v) {
   return start_in_place(g, plan, collective, {v});
 }
 
-ValueId start_broadcast(Graph& g, Plan& plan, int32_t collective, ValueId v) {
-  return start_in_place(g, plan, collective, {v});
+ValueId start_broadcast(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in) {
+  return start_in_place(g, plan, collective, std::move(in));
 }
 
 ValueId start_receive(Graph& g, Plan& plan, int32_t collective, const plait_shape& shape) {

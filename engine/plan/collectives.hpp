@@ -39,9 +39,10 @@ program::ValueId start_send(program::Graph& g, Plan& plan, int32_t collective, p
 // Starts receiving. The result is transient unless it is bound to a buffer.
 program::ValueId start_receive(program::Graph& g, Plan& plan, int32_t collective,
                                const plait_shape& shape);
-// Starts a broadcast of v from one rank of the axis, the collective's peer, to all.
+// Starts a broadcast of in[0] from one rank of the axis, the collective's peer, to all, in place;
+// the other values are inside that memory and are waited for.
 program::ValueId start_broadcast(program::Graph& g, Plan& plan, int32_t collective,
-                                 program::ValueId v);
+                                 std::vector<program::ValueId> in);
 // Ops appended after this call run after the collective has finished; v is in the memory of its
 // result. Returns the result.
 // sent: transient memory that must stay alive until then, or 0.

@@ -1,7 +1,9 @@
 #include "engine/plan/layout.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "engine/plan/whole_parameters.hpp"
 #include "engine/program/shape.hpp"
 
 namespace plait::plan {
@@ -58,6 +60,16 @@ std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p,
   return local;
 }
 
+// What this rank has of a state tensor: along its sharded dimension, what it has of the parameter.
+topology::Box state_box(const Parameter& p, const TensorState& s) {
+  topology::Box box = topology::full_box(program::dims_of(s.shape));
+  if (s.shard_dim < 0) return box;
+  const auto own = static_cast<size_t>(s.shard_dim), along = static_cast<size_t>(p.shard_dim);
+  box.offset[own] = p.box.offset[along];
+  box.extent[own] = p.box.extent[along];
+  return box;
+}
+
 // The group of a trained parameter; made when the first one asks for it, on every rank: also on
 // those that hold none of it.
 int32_t group_of(Plan& plan, const Parameter& p) {
@@ -69,10 +81,11 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   ParameterGroup g;
   g.name = own ? own->path : model.path + ".default";
   g.sharded = p.sharded;
+  g.scope = p.scope;
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
     if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
-        plan.groups[i].tied == g.tied)
+        plan.groups[i].scope == g.scope && plan.groups[i].tied == g.tied)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
   g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;
@@ -87,6 +100,17 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   return static_cast<int32_t>(plan.groups.size() - 1);
 }
 
+// What is sharded, or gathered only for a while, gets its buffer from the rewrites of zero.hpp.
+void set_buffers(const Plan& plan, const ParameterGroup& g, Parameter& p) {
+  if (plan.zero < 3) p.value = g.parameters.at(p.flat_offset);
+  if (plan.zero < 2) p.gradient = g.gradients.at(p.flat_offset);
+}
+
+// Replicas own whole parameters of the group, because its optimizer must see them so.
+bool owns_whole(const Plan& plan, const ParameterGroup& g) {
+  return plan.zero > 0 && g.scope == PLAIT_SCOPE_TENSOR;
+}
+
 // Behind the parameters of its group so far; opens another bucket where the last one is full.
 void assign_flat_offset(Plan& plan, Parameter& p) {
   ParameterGroup& g = plan.groups[static_cast<size_t>(p.group)];
@@ -96,9 +120,51 @@ void assign_flat_offset(Plan& plan, Parameter& p) {
   g.elements = p.flat_offset + p.stored_elements;
   if (starts) g.buckets.push_back({.begin = p.flat_offset, .chunk = p.chunk});
   p.bucket = static_cast<int32_t>(g.buckets.size()) - 1;
-  // What is sharded, or gathered only for a while, gets its buffer from the rewrites of zero.hpp.
-  if (plan.zero < 3) p.value = g.parameters.at(p.flat_offset);
-  if (plan.zero < 2) p.gradient = g.gradients.at(p.flat_offset);
+  set_buffers(plan, g, p);
+}
+
+// The next parameters of a group, whole ones for each replica.
+void pack(Plan& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
+          std::vector<int64_t>& loads) {
+  std::vector<PackItem> items;
+  for (size_t i = 0; i < next.size(); ++i)
+    items.push_back({round_up(next[i]->stored_elements, line_of(plan)),
+                     i > 0 && layer_of(next[i]->name) != layer_of(next[i - 1]->name)});
+  const auto bytes = static_cast<int64_t>(plan.experiment.topology.bucket_mib * (1 << 20));
+  const PackLimits limits{
+      plan.grid.data(), bytes / static_cast<int64_t>(program::dtype_bytes(g.gradients.dtype))};
+  for (const PackedBucket& packed : pack_whole(items, limits, loads)) {
+    const int64_t begin = round_up(g.elements, unit_of(plan));
+    g.buckets.push_back({.begin = begin, .chunk = next[0]->chunk, .owner = packed.owner});
+    for (size_t i = 0; i < packed.members.size(); ++i) {
+      Parameter& p = *next[packed.members[i]];
+      p.bucket = static_cast<int32_t>(g.buckets.size()) - 1;
+      p.flat_offset = begin + packed.places[i].offset;
+      set_buffers(plan, g, p);
+    }
+    g.elements = begin + packed.elements(limits.replicas);
+  }
+}
+
+// The groups whose parameters each belong to one replica. `loads` goes on from group to group, but
+// not for tied ones: ranks that hold the same parameters in different stages place them alike.
+void pack_groups(Plan& plan) {
+  std::vector<int64_t> loads(static_cast<size_t>(plan.grid.data()), 0);
+  for (size_t k = 0; k < plan.groups.size(); ++k) {
+    ParameterGroup& g = plan.groups[k];
+    if (!owns_whole(plan, g)) continue;
+    std::vector<int64_t> of_tied(loads.size(), 0);
+    std::vector<Parameter*> next;
+    const auto flush = [&] {
+      if (!next.empty()) pack(plan, g, std::exchange(next, {}), g.tied.empty() ? loads : of_tied);
+    };
+    for (Parameter& p : plan.parameters) {
+      if (p.group != static_cast<int32_t>(k) || !p.held_by(plan.at.pipeline)) continue;
+      if (!g.tied.empty() || (!next.empty() && next.back()->chunk != p.chunk)) flush();
+      next.push_back(&p);
+    }
+    flush();
+  }
 }
 
 // After the last parameter: closes the buckets and shards them.
@@ -111,9 +177,10 @@ void shard_buckets(Plan& plan) {
       Bucket& bucket = g.buckets[i];
       const int64_t end = i + 1 < g.buckets.size() ? g.buckets[i + 1].begin : g.elements;
       bucket.elements = end - bucket.begin;
-      bucket.shard_elements = plan.zero > 0 ? bucket.elements / replicas : bucket.elements;
-      bucket.shard_begin =
-          bucket.begin + (plan.zero > 0 ? plan.at.data * bucket.shard_elements : 0);
+      const bool even = plan.zero > 0 && bucket.owner < 0;
+      bucket.shard_elements = even ? bucket.elements / replicas : bucket.elements;
+      bucket.shard_begin = bucket.begin + (even ? plan.at.data * bucket.shard_elements : 0);
+      if (bucket.owner >= 0 && bucket.owner != plan.at.data) bucket.shard_elements = 0;
       bucket.state_begin = g.shard_elements;
       g.shard_elements += bucket.shard_elements;
     }
@@ -127,7 +194,8 @@ void shard_buckets(Plan& plan) {
 }  // namespace
 
 std::string segment_name(const ParameterGroup& g) {
-  std::string name = g.name + (g.sharded ? ".split" : "");
+  std::string name = g.name + (g.scope == PLAIT_SCOPE_TENSOR ? ".tensors" : "");
+  if (g.sharded) name += ".split";
   for (size_t i = 0; i < g.tied.size(); ++i)
     name += (i == 0 ? ".tied-" : "-") + std::to_string(g.tied[i]);
   return name;
@@ -139,17 +207,31 @@ void lay_out_parameters(Plan& plan) {
     const bool here = p.held_by(plan.at.pipeline);
     if (!p.frozen) {
       p.group = group_of(plan, p);
-      if (here) assign_flat_offset(plan, p);
+      if (here && !owns_whole(plan, plan.groups[static_cast<size_t>(p.group)]))
+        assign_flat_offset(plan, p);
     } else if (here) {
       if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
       p.value = plan.storage.allocate(frozen, program::bytes_of(p.stored_elements, p.shape.dtype));
     }
   }
+  pack_groups(plan);
   shard_buckets(plan);
 }
 
 const Bucket& bucket_of(const Plan& plan, const Parameter& p) {
   return plan.groups[static_cast<size_t>(p.group)].buckets[static_cast<size_t>(p.bucket)];
+}
+
+std::vector<std::vector<const Parameter*>> bucket_members(const Plan& plan, size_t group) {
+  std::vector<std::vector<const Parameter*>> all(plan.groups[group].buckets.size());
+  for (const Parameter& p : plan.parameters)
+    if (p.group == static_cast<int32_t>(group) && p.held_by(plan.at.pipeline))
+      all[static_cast<size_t>(p.bucket)].push_back(&p);
+  for (auto& members : all)
+    std::sort(members.begin(), members.end(), [](const Parameter* a, const Parameter* b) {
+      return a->flat_offset < b->flat_offset;
+    });
+  return all;
 }
 
 BufferRef parameter_shard(const Plan& plan, const ParameterGroup& g, const Bucket& bucket) {
@@ -160,16 +242,38 @@ BufferRef gradient_shard(const Plan& plan, const ParameterGroup& g, const Bucket
   return g.gradients.at(plan.zero < 2 ? bucket.shard_begin : bucket.state_begin);
 }
 
+bool is_owned(const Plan& plan, const Parameter& p) {
+  if (!p.held_by(plan.at.pipeline)) return false;
+  const Bucket& bucket = bucket_of(plan, p);
+  return p.flat_offset >= bucket.shard_begin &&
+         p.flat_offset < bucket.shard_begin + bucket.shard_elements;
+}
+
+plait_shape local_shape(const Plan& plan, plait_shape shape, int32_t shard_dim) {
+  const int64_t ranks = plan.grid.tensor();
+  if (shard_dim >= 0) shape.dims[shard_dim] = (shape.dims[shard_dim] + ranks - 1) / ranks;
+  return shape;
+}
+
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
   if (p.group < 0 || plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
   return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
 }
 
-std::vector<LocalBlock> local_state_blocks(const Plan& plan, const Parameter& p,
-                                           const State& state) {
-  if (!p.held_by(plan.at.pipeline)) return {};
-  return owned_blocks(plan, p, state.values);
+std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p) {
+  std::vector<StateBlocks> all;
+  if (p.group < 0) return all;
+  const bool here = p.held_by(plan.at.pipeline);
+  for (const State& s : plan.groups[static_cast<size_t>(p.group)].states) {
+    all.push_back({s.name, s.initial, p.shape, p.sharded, {}});
+    if (here) all.back().blocks = owned_blocks(plan, p, s.values);
+  }
+  for (const TensorState& s : p.states) {
+    all.push_back({s.name, s.initial, s.shape, s.shard_dim >= 0, {}});
+    if (s.at.segment >= 0) all.back().blocks = {{state_box(p, s), s.at, s.shape.dtype}};
+  }
+  return all;
 }
 
 bool is_fully_local(const Plan& plan, const Parameter& p) {

@@ -18,9 +18,16 @@ void lay_out_parameters(Plan& plan);
 std::string segment_name(const ParameterGroup& group);
 // The bucket that a trained parameter lies in. After lay_out_parameters().
 const Bucket& bucket_of(const Plan& plan, const Parameter& parameter);
+// The parameters of each bucket of Plan::groups[group], in the order in which they lie.
+std::vector<std::vector<const Parameter*>> bucket_members(const Plan& plan, size_t group);
 // Where this rank's own elements of a bucket lie.
 BufferRef parameter_shard(const Plan& plan, const ParameterGroup& group, const Bucket& bucket);
 BufferRef gradient_shard(const Plan& plan, const ParameterGroup& group, const Bucket& bucket);
+// This rank updates the first of the parameter's elements; with PLAIT_SCOPE_TENSOR all of them.
+bool is_owned(const Plan& plan, const Parameter& parameter);
+// What one of the tensor ranks has of a shape that they share along `shard_dim`, padding included.
+// -1: all of it.
+plait_shape local_shape(const Plan& plan, plait_shape shape, int32_t shard_dim);
 // This rank has all of the parameter, in one piece, at its `value`.
 bool is_fully_local(const Plan& plan, const Parameter& parameter);
 
@@ -30,11 +37,20 @@ struct LocalBlock {
   BufferRef at;
   uint32_t dtype = 0;
 };
-// What this rank holds of a parameter, and of a state of it. The blocks of all ranks cover the
-// tensor; those of replicas may be equal.
+// What this rank holds of a parameter. The blocks of all ranks cover the tensor; those of replicas
+// may be equal.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter);
-std::vector<LocalBlock> local_state_blocks(const Plan& plan, const Parameter& parameter,
-                                           const State& state);
+
+// A state of a parameter, a global tensor like it, and what this rank holds of it.
+struct StateBlocks {
+  std::string name;
+  double initial = 0;
+  plait_shape shape{};   // global
+  bool sharded = false;  // tensor ranks have a shard each
+  std::vector<LocalBlock> blocks;
+};
+// All states of a parameter, on every rank; none of a frozen one.
+std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& parameter);
 
 // The runs of a block that follow each other in the global tensor, too: first element there, first
 // in the block, how many.

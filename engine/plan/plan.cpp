@@ -14,6 +14,7 @@
 #include "engine/plan/compile.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/program_builder.hpp"
 #include "engine/plan/trace.hpp"
@@ -75,6 +76,7 @@ uint64_t Plan::hash() const {
     const ParameterGroup& g = groups[static_cast<size_t>(p.group)];
     h.update(g.name);
     for (const State& s : g.states) h.update(s.name);
+    for (const TensorState& s : p.states) h.update(s.name + program::text(s.shape));
   }
   return h.digest64();
 }
@@ -284,6 +286,7 @@ void validate(Plan& plan, ProgramBuilder& builder, config::Problems& problems) {
   if (!problems.empty()) return;
   if (plan.grid.pipeline() > 1) traced = {builder.trace(true), builder.trace(false)};
   note_holders(plan, {traced.train.get(), traced.evaluate.get()});
+  note_parameter_flags(plan, *traced.train);
   builder.use(std::move(traced));
 }
 
@@ -311,6 +314,7 @@ std::unique_ptr<Plan> make_plan(const config::Experiment& experiment, const Plan
   validate(*plan, builder, problems);
   if (!problems.empty()) return nullptr;
   try {
+    choose_scopes(*plan);
     lay_out_parameters(*plan);
     make_scalars(*plan);
     declare_states(*plan);

@@ -26,6 +26,15 @@ namespace plait::plan {
 
 using program::BufferRef;
 
+// An optimizer's state of one parameter, which it updates as a whole (PLAIT_SCOPE_TENSOR).
+struct TensorState {
+  std::string name;
+  double initial = 0;
+  plait_shape shape{};     // global
+  int32_t shard_dim = -1;  // each tensor rank holds a shard along this dimension; -1: replicated
+  BufferRef at;            // unset on ranks that do not update the parameter
+};
+
 // One logical parameter, identified by its name in all plans and checkpoints.
 struct Parameter {
   std::string name;  // "model.linear1.weight"
@@ -35,6 +44,8 @@ struct Parameter {
   double init_a = 0, init_b = 0;
   int32_t shard_dim = -1;
   bool frozen = false;
+  uint32_t flags = 0;    // PLAIT_PARAMETER_*
+  uint32_t scope = 0;    // PLAIT_SCOPE_* of its optimizer's rule
   int32_t setting = -1;  // index of the group in its optimizer; -1: the default
   std::vector<int32_t>
       holders;                  // pipeline ranks that hold it, ascending; more than one: it is tied
@@ -47,6 +58,7 @@ struct Parameter {
   int64_t flat_offset = 0;      // of its first element in the group, in elements
   BufferRef value, gradient;    // unset if ZeRO leaves no full tensor on this rank
   BufferRef squares;            // Σ g², where the forward_backward program leaves it
+  std::vector<TensorState> states;  // of PLAIT_SCOPE_TENSOR; else its group has them
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
   }
@@ -68,6 +80,9 @@ struct Bucket {
   int64_t state_begin = 0;                      // of this rank's shard, in the state segments
   int32_t gradient_collective = -1;             // collective of its gradients; -1: none
   int32_t chunk = 0;                            // stage of this rank with the last gradient
+  // The replica that updates the bucket's one parameter as a whole: its shard is the bucket, those of
+  // the others are empty. -1: the bucket is sharded evenly, or ZeRO is off.
+  int32_t owner = -1;
 };
 
 // Parameters with the same optimizer settings, one after another; parameters and gradients have the
@@ -76,6 +91,7 @@ struct ParameterGroup {
   std::string name;           // "model.default", "model.groups[0]"
   bool sharded = false;       // its parameters are sharded over the tensor ranks; the others of the
                               // same settings form a second group
+  uint32_t scope = 0;         // PLAIT_SCOPE_* of all its parameters
   std::vector<int32_t> tied;  // pipeline ranks that all hold these parameters; empty: not tied
   int32_t model = 0;
   double learning_rate = 0, weight_decay = 0;
@@ -141,6 +157,7 @@ struct Collective {
   uint32_t peer = 0;                            // position in the group, for kinds that have one
   uint32_t channel = 0;  // messages of two channels do not wait for each other
   bool slotted = false;  // each slot has a call of its own
+  bool own_replica = false;  // for what one replica updates; others have other collectives here
 };
 
 // One line, equal for equal collectives.

@@ -85,7 +85,7 @@ void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Val
       std::vector<ValueId> in{flat(g, name, group.gradients, bucket.begin, bucket.elements)};
       const std::vector<ValueId>& own = delivered_of[&bucket];
       in.insert(in.end(), own.begin(), own.end());
-      const bool scatter = bucket.shard_elements != bucket.elements;
+      const bool scatter = plan.zero > 0 && bucket.owner < 0;
       bucket.gradient_collective =
           add_collective(plan, name, topology::Axis::kData,
                          scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
@@ -395,7 +395,7 @@ std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
                                       PLAIT_COMM_BROADCAST);
     plan.collectives[static_cast<size_t>(id)].peer = static_cast<uint32_t>(n.owner);
     const ValueId v = graph->persistent(n.name, n.shape, n.buffer);
-    wait_collective(*graph, id, start_broadcast(*graph, plan, id, v));
+    wait_collective(*graph, id, start_broadcast(*graph, plan, id, {v}));
   }
   return graph;
 }

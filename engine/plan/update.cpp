@@ -1,4 +1,5 @@
-// The update program: one element-wise pass over each group's flat shard. N elements of a group.
+// The update program: one element-wise pass over each group's flat shard, or one parameter after the
+// other where the optimizer sees whole tensors. N elements of a group.
 #include <plait/comm.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/step_programs.hpp"
+#include "engine/plan/tensor_update.hpp"
 #include "engine/program/c_builder.hpp"
 #include "engine/program/op_def.hpp"
 
@@ -154,7 +157,10 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
                             g.persistent("learning_rate", scalar, group.learning_rate_at),
                             g.persistent("schedule_factor", scalar, group.schedule_factor_at),
                             common.step,
-                            g.constant(group.weight_decay)};
+                            g.constant(group.weight_decay),
+                            PLAIT_SCOPE_ELEMENT,
+                            0,
+                            nullptr};
   ValueId out = 0;
   const std::string& plugin = plan.registry->plugin_of(&item);
   const auto call = [&] { return item.build(builder.get(), &config.options, &update, &out); };
@@ -172,9 +178,46 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
   return updated;
 }
 
-// The own elements of a bucket's gradients, when the replicas have reduced them.
+// The parameters of a bucket that this rank updates as a whole, one after the other. Returns each as
+// it is then.
+std::vector<ValueId> write_tensors(Graph& g, Plan& plan, const ParameterGroup& group,
+                                   const Bucket& bucket,
+                                   const std::vector<const Parameter*>& members,
+                                   const BucketValues& values, const StepScale& common) {
+  const plait_shape scalar = scalar_of(plan);
+  TensorUpdateInputs in;
+  in.scale = common.scale;
+  in.finite = common.finite;
+  in.step = common.step;
+  in.learning_rate = g.persistent("learning_rate", scalar, group.learning_rate_at);
+  in.schedule_factor = g.persistent("schedule_factor", scalar, group.schedule_factor_at);
+  std::vector<ValueId> updated;
+  for (const Parameter* p : members) {
+    if (!is_owned(plan, *p)) continue;
+    const auto part = [&](ValueId all) {
+      const int64_t at = p->flat_offset - bucket.shard_begin;
+      plait_shape shape = local_shape(plan, p->shape, p->sharded ? p->shard_dim : -1);
+      shape.dtype = g.shape(all).dtype;
+      return g.view(all, program::bytes_of(at, shape.dtype), shape);
+    };
+    in.parameter = part(values.parameter);
+    in.gradient = part(values.gradient);
+    updated.push_back(write_tensor_update(g, plan, group, *p, in));
+  }
+  return updated;
+}
+
+// The own elements of a bucket's gradients, when the replicas have reduced them; 0: there are none.
 ValueId own_gradient(Graph& g, const Plan& plan, const ParameterGroup& group,
                      const Bucket& bucket) {
+  if (bucket.owner >= 0 && bucket.gradient_collective >= 0) {
+    // The gradient of one parameter, which all replicas have and one needs.
+    const ValueId all = wait_collective(
+        g, bucket.gradient_collective,
+        flat(g, group.name + ".gradients", group.gradients, bucket.begin, bucket.elements));
+    return bucket.shard_elements > 0 ? all : 0;
+  }
+  if (bucket.owner >= 0 && bucket.shard_elements == 0) return 0;
   const ValueId v = g.persistent(group.name + ".gradients",
                                  make_shape(group.gradients.dtype, {bucket.shard_elements}),
                                  gradient_shard(plan, group, bucket));
@@ -214,13 +257,22 @@ ValueId tied_gradient(Graph& g, Plan& plan, const ParameterGroup& group, ValueId
   return sum;
 }
 
-// Replicas that share the update hand each other what they made of their own elements. Returns the
-// collective.
+// Replicas that share the update hand each other what they made of their own elements: `own`, all of
+// them, and `updated`, values inside. Returns the collective.
 int32_t gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const Bucket& bucket,
-                      ValueId updated) {
-  const int32_t collective = add_collective(plan, "parameters of " + group.name,
-                                            topology::Axis::kData, PLAIT_COMM_ALL_GATHER);
-  start_all_gather(g, plan, collective, {updated}, group.parameters.at(bucket.begin));
+                      ValueId own, const std::vector<ValueId>& updated) {
+  const bool one_owner = bucket.owner >= 0;
+  const int32_t collective =
+      add_collective(plan, "parameters of " + group.name, topology::Axis::kData,
+                     one_owner ? PLAIT_COMM_BROADCAST : PLAIT_COMM_ALL_GATHER);
+  std::vector<ValueId> in{own};
+  in.insert(in.end(), updated.begin(), updated.end());
+  if (one_owner) {
+    plan.collectives[static_cast<size_t>(collective)].peer = static_cast<uint32_t>(bucket.owner);
+    start_broadcast(g, plan, collective, std::move(in));
+  } else {
+    start_all_gather(g, plan, collective, std::move(in), group.parameters.at(bucket.begin));
+  }
   return collective;
 }
 
@@ -228,18 +280,27 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
                  const StepScale& common) {
   std::vector<std::pair<int32_t, ValueId>> gathered;
   size_t k = 0;
-  for (ParameterGroup& group : plan.groups) {
+  for (size_t i = 0; i < plan.groups.size(); ++i) {
+    ParameterGroup& group = plan.groups[i];
     if (group.model != static_cast<int32_t>(m)) continue;
     g.scope = group.name;
-    for (const Bucket& bucket : group.buckets) {
+    const auto members = bucket_members(plan, i);
+    for (size_t b = 0; b < group.buckets.size(); ++b) {
+      const Bucket& bucket = group.buckets[b];
       const ValueId own = g.persistent(group.name + ".parameters",
                                        make_shape(group.parameters.dtype, {bucket.shard_elements}),
                                        parameter_shard(plan, group, bucket));
-      const ValueId updated = write_bucket(g, plan, group, bucket, {own, gradients[k++]}, common);
-      if (bucket.shard_elements == bucket.elements || plan.zero == 3) continue;
+      const BucketValues values{own, gradients[k++]};
+      std::vector<ValueId> updated;
+      if (group.scope == PLAIT_SCOPE_TENSOR)
+        updated = write_tensors(g, plan, group, bucket, members[b], values, common);
+      else
+        updated = {write_bucket(g, plan, group, bucket, values, common)};
+      if (plan.zero == 0 || plan.zero == 3) continue;
       const ValueId all =
           flat(g, group.name + ".parameters", group.parameters, bucket.begin, bucket.elements);
-      gathered.emplace_back(gather_bucket(g, plan, group, bucket, updated), all);
+      gathered.emplace_back(
+          gather_bucket(g, plan, group, bucket, bucket.owner < 0 ? own : all, updated), all);
     }
   }
   for (const auto& [collective, v] : gathered) wait_collective(g, collective, v);
@@ -254,8 +315,9 @@ std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, ModelGradients
     g.scope = group.name;
     const bool counts = group.tied.empty() || group.tied[0] == plan.at.pipeline;
     for (const Bucket& bucket : group.buckets) {
-      all.push_back(tied_gradient(g, plan, group, own_gradient(g, plan, group, bucket)));
-      if (counts) (group.sharded ? own.sharded : own.replicated).push_back(all.back());
+      const ValueId gradient = own_gradient(g, plan, group, bucket);
+      all.push_back(gradient ? tied_gradient(g, plan, group, gradient) : 0);
+      if (counts && gradient) (group.sharded ? own.sharded : own.replicated).push_back(all.back());
     }
   }
   return all;
@@ -285,7 +347,11 @@ void declare_states(Plan& plan) {
   // TracedStep for the sake of the states: a rank that holds nothing of a group must know them,
   // too.
   Graph g(plan.ops.get(), plan.precision.scalar);
+  for (Parameter& p : plan.parameters)
+    if (p.group >= 0 && p.scope == PLAIT_SCOPE_TENSOR)
+      declare_tensor_states(plan, plan.groups[static_cast<size_t>(p.group)], p);
   for (ParameterGroup& group : plan.groups) {
+    if (group.scope == PLAIT_SCOPE_TENSOR) continue;
     g.scope = group.name;
     Bucket bucket;
     bucket.shard_elements = bucket.elements = 1;

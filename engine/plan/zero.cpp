@@ -19,16 +19,6 @@ using program::ValueId;
 
 namespace {
 
-// The parameters of each bucket of a group in the order in which they lie.
-std::vector<std::vector<const Parameter*>> members(const Plan& plan, int32_t group) {
-  std::vector<std::vector<const Parameter*>> all(
-      plan.groups[static_cast<size_t>(group)].buckets.size());
-  for (const Parameter& p : plan.parameters)
-    if (p.group == group && p.held_by(plan.at.pipeline))
-      all[static_cast<size_t>(p.bucket)].push_back(&p);
-  return all;
-}
-
 // Zeros where no gradient will lie: what is between parameters would show in the norm.
 void fill_gap(Graph& g, ValueId buffer, int64_t begin, int64_t end, std::vector<ValueId>& filled) {
   if (begin >= end) return;
@@ -38,12 +28,20 @@ void fill_gap(Graph& g, ValueId buffer, int64_t begin, int64_t end, std::vector<
   filled.push_back(g.bind_into(zeros, buffer, program::bytes_of(begin, dtype)));
 }
 
+// Waits for the sum of a bucket's gradients. Returns this rank's own elements of it; of a parameter
+// that another replica owns, none.
+ValueId own_sum(Graph& g, const Bucket& bucket, int32_t collective, ValueId sum, ValueId buffer) {
+  if (bucket.owner < 0) return wait_collective(g, collective, sum, buffer);
+  const ValueId all = wait_collective(g, collective, sum);
+  return g.view(all, 0, make_shape(g.shape(all).dtype, {bucket.shard_elements}));
+}
+
 }  // namespace
 
 void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& gradients) {
   struct Started {
     int32_t collective;
-    ValueId own, buffer;
+    ValueId sum, buffer;
     const ParameterGroup* group;
     const Bucket* bucket;
   };
@@ -51,7 +49,7 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   for (size_t k = 0; k < plan.groups.size(); ++k) {
     const ParameterGroup& group = plan.groups[k];
     g.scope = group.name;
-    const auto members_of = members(plan, static_cast<int32_t>(k));
+    const auto members_of = bucket_members(plan, k);
     for (size_t i = group.buckets.size(); i-- > 0;) {
       const Bucket& bucket = group.buckets[i];
       const std::vector<const Parameter*>& inside = members_of[i];
@@ -71,16 +69,20 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
         filled = at + p->stored_elements;
       }
       fill_gap(g, buffer, filled, bucket.elements, in);
+      // A parameter with an owner: all replicas get the sum, the owner keeps it.
+      const bool scatter = bucket.owner < 0;
       const int32_t collective =
           add_collective(plan, "gradients of " + group.name + ", bucket " + std::to_string(i),
-                         topology::Axis::kData, PLAIT_COMM_REDUCE_SCATTER);
-      const ValueId own = start_reduce_scatter(g, plan, collective, std::move(in));
-      started.push_back({collective, own, buffer, &group, &bucket});
+                         topology::Axis::kData,
+                         scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
+      const ValueId sum = scatter ? start_reduce_scatter(g, plan, collective, std::move(in))
+                                  : start_all_reduce(g, plan, collective, std::move(in));
+      started.push_back({collective, sum, buffer, &group, &bucket});
     }
   }
   for (const Started& s : started) {
     g.scope = s.group->name;
-    const ValueId own = wait_collective(g, s.collective, s.own, s.buffer);
+    const ValueId own = own_sum(g, *s.bucket, s.collective, s.sum, s.buffer);
     const BufferRef buffer = s.group->gradients.at(s.bucket->state_begin);
     if (!plan.accumulates()) {
       g.bind(own, buffer);
@@ -101,7 +103,7 @@ struct GatherWindow {
   size_t first_use = 0;  // op
   ValueId buffer = 0;
   std::map<const Parameter*, ValueId> views;
-  size_t start = 0, wait = 0;  // ops
+  size_t start = 0, wait = 0;  // ops: [start, wait) starts it
 };
 
 // Which buckets are needed when, in the order of their first use; the uses now read views of their
@@ -135,6 +137,22 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
   return all;
 }
 
+// From each replica its own elements; of a parameter with an owner, all from that one, who puts them
+// into the buffer first.
+ValueId start_gather(Graph& g, Plan& plan, const ParameterGroup& group, const GatherWindow& window,
+                     int32_t collective) {
+  const Bucket& bucket = *window.bucket;
+  const auto own = [&] {
+    return flat(g, "parameters of " + group.name, group.parameters, bucket.state_begin,
+                bucket.shard_elements);
+  };
+  if (bucket.owner < 0) return start_all_gather(g, plan, collective, {own()}, window.buffer);
+  plan.collectives[static_cast<size_t>(collective)].peer = static_cast<uint32_t>(bucket.owner);
+  std::vector<ValueId> in{window.buffer};
+  if (bucket.shard_elements > 0) in.push_back(g.bind_into(own(), window.buffer, 0));
+  return start_broadcast(g, plan, collective, std::move(in));
+}
+
 }  // namespace
 
 void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& values) {
@@ -146,15 +164,15 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   for (GatherWindow& v : all) {
     const ParameterGroup& group = plan.groups[static_cast<size_t>(v.group)];
     g.scope = group.name;
-    const int32_t collective = add_collective(plan,
-                                              "parameters of " + group.name + ", bucket " +
-                                                  std::to_string(v.bucket - group.buckets.data()) +
-                                                  (v.backward ? ", for the backward pass" : ""),
-                                              topology::Axis::kData, PLAIT_COMM_ALL_GATHER);
-    const ValueId own = flat(g, "parameters of " + group.name, group.parameters,
-                             v.bucket->state_begin, v.bucket->shard_elements);
+    const int32_t collective =
+        add_collective(plan,
+                       "parameters of " + group.name + ", bucket " +
+                           std::to_string(v.bucket - group.buckets.data()) +
+                           (v.backward ? ", for the backward pass" : ""),
+                       topology::Axis::kData,
+                       v.bucket->owner < 0 ? PLAIT_COMM_ALL_GATHER : PLAIT_COMM_BROADCAST);
     v.start = g.ops().size();
-    const ValueId gathered = start_all_gather(g, plan, collective, {own}, v.buffer);
+    const ValueId gathered = start_gather(g, plan, group, v, collective);
     v.wait = g.ops().size();
     const ValueId there = wait_collective(g, collective, gathered);
     for (const auto& [p, view] : v.views) g.value(view).alias_of = there;
@@ -162,12 +180,15 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   // A bucket's collective starts when the bucket before it begins to be used.
   std::vector<size_t> order;
   const auto emit = [&](size_t op) { order.push_back(op); };
+  const auto emit_start = [&](const GatherWindow& window) {
+    for (size_t op = window.start; op < window.wait; ++op) emit(op);
+  };
   size_t next = 0;  // visit
   for (size_t i = 0; i < n; ++i) {
     for (; next < all.size() && all[next].first_use == i; ++next) {
-      if (next == 0) emit(all[0].start);
+      if (next == 0) emit_start(all[0]);
       emit(all[next].wait);
-      if (next + 1 < all.size()) emit(all[next + 1].start);
+      if (next + 1 < all.size()) emit_start(all[next + 1]);
     }
     emit(i);
   }

@@ -88,6 +88,15 @@ plait_error* set_state(plait_builder* b, const char* name, plait_value v) {
   });
 }
 
+plait_error* tensor_state(plait_builder* b, const plait_state* s, plait_value* out) {
+  return guard_c([&] {
+    const CHandle& f = handle(b);
+    if (s->struct_size < sizeof(plait_state) || !s->name || s->shape.ndim > PLAIT_MAX_NDIM)
+      fail_invalid("[" + f.g->scope + "] malformed plait_state");
+    *out = need(f, f.hooks->tensor_state, "tensor_state")(*s);
+  });
+}
+
 plait_error* fail_with(plait_builder*, uint32_t code, const char* text, uint64_t size) {
   return new_c_error(code, text, size, nullptr);
 }
@@ -102,7 +111,8 @@ const plait_build_table kTable = {sizeof(plait_build_table),
                                   scope,
                                   state,
                                   set_state,
-                                  fail_with};
+                                  fail_with,
+                                  tensor_state};
 
 }  // namespace
 

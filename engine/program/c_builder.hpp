@@ -17,6 +17,7 @@ struct BuildHooks {
   std::function<ValueId(const plait_parameter&)> parameter;
   std::function<ValueId(const std::string& name)> named;
   std::function<ValueId(const std::string& name, double initial)> state;
+  std::function<ValueId(const plait_state&)> tensor_state;
   std::function<void(const std::string& name, ValueId)> set_state;
   // A value with the shape of `like`, filled with uniform random numbers in [0, 1).
   std::function<ValueId(ValueId like)> random_uniform;

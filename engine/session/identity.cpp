@@ -57,6 +57,7 @@ std::string exchanges_of(const plan::Plan& plan) {
   const bool staged = plan.grid.pipeline() > 1;
   for (const plan::Collective& e : plan.collectives) {
     const bool message = e.kind == PLAIT_COMM_SEND || e.kind == PLAIT_COMM_RECEIVE;
+    if (e.own_replica) continue;
     if (!staged || (e.axis == topology::Axis::kPipeline && !message))
       h.update(plan::text(e) + std::to_string(e.peer));
   }

@@ -16,10 +16,10 @@
 namespace plait::session {
 namespace {
 
-std::vector<int64_t> dims(const plan::Parameter& p) { return program::dims_of(p.shape); }
+std::vector<int64_t> dims(const plan::CheckpointBlock& b) { return program::dims_of(b.shape); }
 
 checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* data) {
-  return {b.tensor,    b.local.dtype,      dims(b.parameter), data,
+  return {b.tensor,    b.local.dtype,      dims(b), data,
           b.optimizer, b.local.box.offset, b.local.box.extent};
 }
 
@@ -175,7 +175,7 @@ std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
   plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
     std::vector<char> bytes(b.bytes());
-    c.read_block(b.tensor, b.local.dtype, dims(b.parameter), b.local.box, bytes.data());
+    c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());
     loaded.emplace_back(b.local.at, std::move(bytes));
   });
   return loaded;
@@ -266,7 +266,7 @@ void Session::load_weights(const config::ModelConfig& model) {
       fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" +
                 p.name + "'" + did_you_mean(nearest(p.name, names)));
     }
-    if (entry->dtype != p.shape.dtype || entry->shape != dims(p)) {
+    if (entry->dtype != p.shape.dtype || entry->shape != program::dims_of(p.shape)) {
       std::string found = entry->dtype_text + " (";
       for (size_t i = 0; i < entry->shape.size(); ++i)
         found += (i ? ", " : "") + std::to_string(entry->shape[i]);

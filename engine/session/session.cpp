@@ -83,11 +83,10 @@ void Session::initialize_parameters() {
         }
       });
   for (const plan::Parameter& p : plan_->parameters) {
-    if (p.group < 0) continue;
-    for (const plan::State& s : plan_->groups[static_cast<size_t>(p.group)].states) {
+    for (const plan::StateBlocks& s : plan::local_states(*plan_, p)) {
       if (s.initial == 0) continue;  // the arena is zero
       // Padding stays zero: only the elements of parameters get the initial value.
-      for (const plan::LocalBlock& held : plan::local_state_blocks(*plan_, p, s)) {
+      for (const plan::LocalBlock& held : s.blocks) {
         const int64_t n = topology::elements(held.box);
         values.resize(program::bytes_of(n, held.dtype));
         for (int64_t i = 0; i < n; ++i)

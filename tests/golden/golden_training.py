@@ -115,13 +115,15 @@ class FormulaUpdate:
     """The formula, parameter by parameter."""
 
     def __init__(self, case):
-        self._update = optimizers.formula_of(case)
+        self._case = case
         self._states = {}
 
     def step(self, parameters, s):
         for name, p in parameters.items():
             state = self._states.setdefault(name, {})
-            new = self._update(p.detach().numpy().copy(), p.grad.numpy().copy(), state, s)
+            last = name == f"layer{len(WIDTHS) - 1}.weight"
+            formula = optimizers.formula_of(self._case, last)
+            new = formula(p.detach().numpy().copy(), p.grad.numpy().copy(), state, s)
             p.data = torch.tensor(new)
 
 

@@ -4,6 +4,7 @@
 #include <plait/build.h>
 #include <plait/plugin/error.hpp>
 
+#include <cstddef>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -143,6 +144,24 @@ class Builder {
     check(b_->table->state(b_, name, initial, &out.id));
     return out;
   }
+  // The state of one parameter with a shape of its own, for an optimizer with PLAIT_SCOPE_TENSOR.
+  // parameter_dims: for each dimension of `shape` the dimension of the parameter that it runs along,
+  // or -1.
+  Value tensor_state(const char* name, const Shape& shape, std::span<const int32_t> parameter_dims,
+                     double initial = 0) const {
+    if (parameter_dims.size() != shape.ndim())
+      fail(PLAIT_ERR_INVALID, std::string("[state] '") + name + "' has " +
+                                  std::to_string(shape.ndim()) + " dimensions and " +
+                                  std::to_string(parameter_dims.size()) + " parameter_dims");
+    if (b_->table->struct_size < offsetof(plait_build_table, tensor_state) + sizeof(void*))
+      fail(PLAIT_ERR_UNIMPLEMENTED,
+           "[state] this engine is older than states with a shape of their own; use a newer one");
+    plait_state s{sizeof(plait_state), name, shape.raw(), initial, {}};
+    for (size_t i = 0; i < parameter_dims.size(); ++i) s.parameter_dims[i] = parameter_dims[i];
+    Value out{b_, 0};
+    check(b_->table->tensor_state(b_, &s, &out.id));
+    return out;
+  }
   void set_state(const char* name, Value v) const { check(b_->table->set_state(b_, name, v.id)); }
   bool training() const { return b_->table->training(b_) != 0; }
   std::string scope() const { return b_->table->scope(b_); }
@@ -158,6 +177,22 @@ class Builder {
     std::vector<int64_t> axes;
     for (size_t i = 0; i < shape(x).ndim(); ++i) axes.push_back(static_cast<int64_t>(i));
     return axes.empty() ? x : sum(x, axes, false);
+  }
+  // Sum of the squares of all elements: a scalar.
+  Value sum_squares(Value x) const {
+    std::vector<int64_t> axes;
+    for (size_t i = 0; i < shape(x).ndim(); ++i) axes.push_back(static_cast<int64_t>(i));
+    return op("reduce", {x},
+              {attr("kind", "sum_squares"), attr("axes", std::span<const int64_t>(axes)),
+               attr("keep", false)});
+  }
+  // The product of two matrices, either of which may be stored transposed.
+  Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false) const {
+    return op("matmul", {a, b},
+              {attr("transpose_a", transpose_a), attr("transpose_b", transpose_b)});
+  }
+  Value transpose(Value x, std::vector<int64_t> perm) const {
+    return op("transpose", {x}, {attr("perm", std::span<const int64_t>(perm))});
   }
   Value reshape(Value x, std::vector<int64_t> dims) const {
     return op("reshape", {x}, {attr("shape", std::span<const int64_t>(dims))});

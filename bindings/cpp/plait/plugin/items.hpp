@@ -12,6 +12,7 @@
 #include <plait/plugin/build.hpp>
 #include <plait/plugin/options.hpp>
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -20,9 +21,11 @@
 namespace plait {
 inline namespace authoring {
 
-// The inputs of an optimizer's expression; see plait_update.
+// The inputs of an optimizer's rule; see plait_update.
 struct Update {
   Value parameter, gradient, learning_rate, schedule_factor, step, weight_decay;
+  uint32_t scope = PLAIT_SCOPE_ELEMENT;
+  const plait_parameter_info* info = nullptr;  // with PLAIT_SCOPE_TENSOR
 };
 
 using BuildOne = Value (*)(Builder&, const Options&, std::span<const Value>);
@@ -30,6 +33,8 @@ using BuildMany = std::vector<Value> (*)(Builder&, const Options&, std::span<con
 // Returns {sum of weight * loss, sum of weights}.
 using BuildLoss = std::pair<Value, Value> (*)(Builder&, const Options&, std::span<const Value>);
 using BuildUpdate = Value (*)(Builder&, const Options&, const Update&);
+// Returns the PLAIT_SCOPE_* of a parameter's rule.
+using ScopeOf = uint32_t (*)(const Options&, const plait_parameter_info&);
 
 namespace detail {
 inline std::vector<Value> wrap(plait_builder* b, const plait_value* in, uint32_t n) {
@@ -69,10 +74,19 @@ plait_error* build_update(plait_builder* b, const plait_options* o, const plait_
                           plait_value* out) {
   return guard(maker(b), [&] {
     Builder builder(b);
-    const Update update{{b, u->parameter},       {b, u->gradient}, {b, u->learning_rate},
-                        {b, u->schedule_factor}, {b, u->step},     {b, u->weight_decay}};
+    Update update{{b, u->parameter},       {b, u->gradient}, {b, u->learning_rate},
+                  {b, u->schedule_factor}, {b, u->step},     {b, u->weight_decay}};
+    if (u->struct_size >= offsetof(plait_update, info) + sizeof(u->info)) {
+      update.scope = u->scope;
+      update.info = u->info;
+    }
     *out = Build(builder, Options(o), update).id;
   });
+}
+template <ScopeOf Scope>
+plait_error* scope_of(const plait_host* h, const plait_options* o, const plait_parameter_info* p,
+                      uint32_t* scope) {
+  return guard(maker(h), [&] { *scope = Scope(Options(o), *p); });
 }
 constexpr uint32_t count(std::span<const plait_option> o) {
   return static_cast<uint32_t>(o.size());
@@ -126,9 +140,18 @@ plait_metric_item metric(const char* name, const char* help, uint32_t n_state,
 template <BuildUpdate Build>
 plait_optimizer_item optimizer(const char* name, const char* help, double learning_rate,
                                double weight_decay, std::span<const plait_option> options = {}) {
-  return {sizeof(plait_optimizer_item), name, help,          options.data(),
-          detail::count(options),       0,    learning_rate, weight_decay,
-          detail::build_update<Build>};
+  return {sizeof(plait_optimizer_item), name,         help,
+          options.data(),               detail::count(options), 0,
+          learning_rate,                weight_decay, detail::build_update<Build>,
+          nullptr};
+}
+// The same where Scope tells which parameters Build wants whole.
+template <BuildUpdate Build, ScopeOf Scope>
+plait_optimizer_item optimizer(const char* name, const char* help, double learning_rate,
+                               double weight_decay, std::span<const plait_option> options = {}) {
+  plait_optimizer_item item = optimizer<Build>(name, help, learning_rate, weight_decay, options);
+  item.scope = detail::scope_of<Scope>;
+  return item;
 }
 
 // A schedule made of a class S: S(const Options&, int64_t total_steps) and

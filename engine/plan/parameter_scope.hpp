@@ -1,0 +1,28 @@
+// What an optimizer is told of a parameter, and how it wants to update it: element by element among
+// others, or as a whole.
+#pragma once
+
+#include "engine/plan/plan.hpp"
+#include "engine/plan/trace.hpp"
+
+namespace plait::plan {
+
+// Sets the PLAIT_PARAMETER_* of all parameters that follow from the training program.
+void note_parameter_flags(Plan& plan, const Tracer& training);
+
+// Asks the optimizers for the scope of each trained parameter. Before lay_out_parameters().
+// Errors: what a plugin returns; PLAIT_ERR_PLUGIN for a scope that is none.
+void choose_scopes(Plan& plan);
+
+// The item of a parameter's optimizer, the config of its model and its plugin's name, for messages.
+struct OptimizerOf {
+  const plait_optimizer_item& item;
+  const config::OptimizerConfig& config;
+  const std::string& plugin;
+};
+OptimizerOf optimizer_of(const Plan& plan, const std::string& model);
+
+// Borrows the name of the parameter.
+plait_parameter_info info_of(const Parameter& parameter);
+
+}  // namespace plait::plan

@@ -1,0 +1,29 @@
+// The update of one parameter as a whole: optimizers with PLAIT_SCOPE_TENSOR.
+//
+// The rule is written into a program of its own, for the global tensor, as if there were one rank.
+// That program is sharded among the tensor ranks as the one of the layers is, and then copied into
+// the update program.
+#pragma once
+
+#include "engine/plan/plan.hpp"
+
+namespace plait::plan {
+
+// Sets the states of a parameter, and gives those that this rank updates their places. On every
+// rank, also on those that do not hold the parameter: all must know its states. Errors: what the
+// optimizer returns; PLAIT_ERR_PLUGIN where a result has the wrong shape.
+void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& parameter);
+
+// What a rule reads: of this rank, values of the update program.
+struct TensorUpdateInputs {
+  program::ValueId parameter = 0, gradient = 0;  // local_shape()
+  program::ValueId scale = 0;   // (): factor on the gradient, from sums to the mean, clipped
+  program::ValueId finite = 0;  // (): 1 or 0; nothing changes with 0
+  program::ValueId learning_rate = 0, schedule_factor = 0, step = 0;  // ()
+};
+
+// Appends the update of a parameter that this rank owns. Returns the parameter as it is then.
+program::ValueId write_tensor_update(program::Graph& g, Plan& plan, const ParameterGroup& group,
+                                     const Parameter& parameter, const TensorUpdateInputs& in);
+
+}  // namespace plait::plan
