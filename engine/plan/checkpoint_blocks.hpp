@@ -12,7 +12,7 @@ namespace plait::plan {
 
 // A block of a tensor in a checkpoint that this rank holds.
 struct CheckpointBlock {
-  std::string tensor;  // "model.linear1.weight", "model.linear1.weight.momentum"
+  std::string tensor;          // "model.linear1.weight", "model.linear1.weight.momentum"
   const Parameter& parameter;  // itself, or that the state belongs to
   plait_shape shape;           // of the global tensor
   LocalBlock local;

@@ -131,8 +131,8 @@ void pack(Plan& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
     items.push_back({round_up(next[i]->stored_elements, line_of(plan)),
                      i > 0 && layer_of(next[i]->name) != layer_of(next[i - 1]->name)});
   const auto bytes = static_cast<int64_t>(plan.experiment.topology.bucket_mib * (1 << 20));
-  const PackLimits limits{
-      plan.grid.data(), bytes / static_cast<int64_t>(program::dtype_bytes(g.gradients.dtype))};
+  const PackLimits limits{plan.grid.data(),
+                          bytes / static_cast<int64_t>(program::dtype_bytes(g.gradients.dtype))};
   for (const PackedBucket& packed : pack_whole(items, limits, loads)) {
     const int64_t begin = round_up(g.elements, unit_of(plan));
     g.buckets.push_back({.begin = begin, .chunk = next[0]->chunk, .owner = packed.owner});

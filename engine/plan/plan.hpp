@@ -155,8 +155,8 @@ struct Collective {
   uint32_t kind = 0, reduction = 0, dtype = 0;  // as plait/comm.h
   uint64_t n = 0;                               // elements, as plait/comm.h counts them
   uint32_t peer = 0;                            // position in the group, for kinds that have one
-  uint32_t channel = 0;  // messages of two channels do not wait for each other
-  bool slotted = false;  // each slot has a call of its own
+  uint32_t channel = 0;      // messages of two channels do not wait for each other
+  bool slotted = false;      // each slot has a call of its own
   bool own_replica = false;  // for what one replica updates; others have other collectives here
 };
 

@@ -231,11 +231,10 @@ void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& p
       const auto& segments = plan.storage.segments();
       auto at = std::find_if(segments.begin(), segments.end(),
                              [&](const Segment& segment) { return segment.name == name; });
-      const int32_t segment = at == segments.end()
-                                  ? plan.storage.add(name, Category::kOptimizer)
-                                  : static_cast<int32_t>(at - segments.begin());
-      s.at = plan.storage.allocate(segment,
-                                   program::bytes(local_shape(plan, s.shape, s.shard_dim)));
+      const int32_t segment = at == segments.end() ? plan.storage.add(name, Category::kOptimizer)
+                                                   : static_cast<int32_t>(at - segments.begin());
+      s.at =
+          plan.storage.allocate(segment, program::bytes(local_shape(plan, s.shape, s.shard_dim)));
     }
     p.states.push_back(std::move(s));
   }
@@ -244,21 +243,21 @@ void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& p
 ValueId write_tensor_update(Graph& g, Plan& plan, const ParameterGroup& group, const Parameter& p,
                             const TensorUpdateInputs& in) {
   Rule rule(plan, group, p);
-  rule.shard([&](const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype,
-                 uint64_t n) {
-    Collective c;
-    c.name = name + " of " + p.name;
-    c.axis = topology::Axis::kTensor;
-    c.kind = kind;
-    c.reduction = reduction;
-    c.dtype = dtype;
-    c.n = n;
-    c.own_replica = plan.zero > 0;
-    plan.collectives.push_back(std::move(c));
-    return static_cast<int32_t>(plan.collectives.size() - 1);
-  });
-  std::vector<ValueId> outside{in.parameter,       in.gradient, in.scale, in.learning_rate,
-                               in.schedule_factor, in.step};
+  rule.shard(
+      [&](const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype, uint64_t n) {
+        Collective c;
+        c.name = name + " of " + p.name;
+        c.axis = topology::Axis::kTensor;
+        c.kind = kind;
+        c.reduction = reduction;
+        c.dtype = dtype;
+        c.n = n;
+        c.own_replica = plan.zero > 0;
+        plan.collectives.push_back(std::move(c));
+        return static_cast<int32_t>(plan.collectives.size() - 1);
+      });
+  std::vector<ValueId> outside{in.parameter,     in.gradient,        in.scale,
+                               in.learning_rate, in.schedule_factor, in.step};
   for (const TensorState& s : p.states)
     outside.push_back(
         g.persistent(p.name + "." + s.name, local_shape(plan, s.shape, s.shard_dim), s.at));

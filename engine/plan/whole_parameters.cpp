@@ -20,8 +20,8 @@ Bins fill(const std::vector<PackItem>& items, std::vector<size_t> chosen, int64_
   Bins bins{std::vector<std::vector<size_t>>(static_cast<size_t>(replicas)),
             std::vector<int64_t>(static_cast<size_t>(replicas), 0)};
   for (const size_t i : chosen) {
-    const auto least = static_cast<size_t>(
-        std::min_element(bins.sizes.begin(), bins.sizes.end()) - bins.sizes.begin());
+    const auto least = static_cast<size_t>(std::min_element(bins.sizes.begin(), bins.sizes.end()) -
+                                           bins.sizes.begin());
     bins.members[least].push_back(i);
     bins.sizes[least] += items[i].elements;
   }
@@ -56,8 +56,8 @@ class Packer {
   // More parameters divide more evenly; beyond a few for each replica it no longer helps.
   bool is_full(const std::vector<size_t>& open) const {
     const int64_t sum = sum_of(items_, open);
-    return sum >= limits_.bucket && (padding(open) <= sum / 8 ||
-                                     static_cast<int64_t>(open.size()) >= 4 * limits_.replicas);
+    return sum >= limits_.bucket &&
+           (padding(open) <= sum / 8 || static_cast<int64_t>(open.size()) >= 4 * limits_.replicas);
   }
 
   void close(std::vector<size_t> chosen) {

@@ -71,10 +71,9 @@ void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, Va
       fill_gap(g, buffer, filled, bucket.elements, in);
       // A parameter with an owner: all replicas get the sum, the owner keeps it.
       const bool scatter = bucket.owner < 0;
-      const int32_t collective =
-          add_collective(plan, "gradients of " + group.name + ", bucket " + std::to_string(i),
-                         topology::Axis::kData,
-                         scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
+      const int32_t collective = add_collective(
+          plan, "gradients of " + group.name + ", bucket " + std::to_string(i),
+          topology::Axis::kData, scatter ? PLAIT_COMM_REDUCE_SCATTER : PLAIT_COMM_ALL_REDUCE);
       const ValueId sum = scatter ? start_reduce_scatter(g, plan, collective, std::move(in))
                                   : start_all_reduce(g, plan, collective, std::move(in));
       started.push_back({collective, sum, buffer, &group, &bucket});
@@ -164,13 +163,12 @@ void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, Va
   for (GatherWindow& v : all) {
     const ParameterGroup& group = plan.groups[static_cast<size_t>(v.group)];
     g.scope = group.name;
-    const int32_t collective =
-        add_collective(plan,
-                       "parameters of " + group.name + ", bucket " +
-                           std::to_string(v.bucket - group.buckets.data()) +
-                           (v.backward ? ", for the backward pass" : ""),
-                       topology::Axis::kData,
-                       v.bucket->owner < 0 ? PLAIT_COMM_ALL_GATHER : PLAIT_COMM_BROADCAST);
+    const int32_t collective = add_collective(
+        plan,
+        "parameters of " + group.name + ", bucket " +
+            std::to_string(v.bucket - group.buckets.data()) +
+            (v.backward ? ", for the backward pass" : ""),
+        topology::Axis::kData, v.bucket->owner < 0 ? PLAIT_COMM_ALL_GATHER : PLAIT_COMM_BROADCAST);
     v.start = g.ops().size();
     const ValueId gathered = start_gather(g, plan, group, v, collective);
     v.wait = g.ops().size();

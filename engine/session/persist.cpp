@@ -19,7 +19,7 @@ namespace {
 std::vector<int64_t> dims(const plan::CheckpointBlock& b) { return program::dims_of(b.shape); }
 
 checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* data) {
-  return {b.tensor,    b.local.dtype,      dims(b), data,
+  return {b.tensor,    b.local.dtype,      dims(b),           data,
           b.optimizer, b.local.box.offset, b.local.box.extent};
 }
 

@@ -46,7 +46,9 @@ TEST_SUITE("precision") {
           "type = \"adamw\"\nlearning_rate = 0.003\nweight_decay = 0.1\n",
           "type = \"adagrad\"\nlearning_rate = 0.01\n",
           "type = \"rmsprop\"\nlearning_rate = 0.001\ncentered = true\nmomentum = 0.5\n",
-          "type = \"lion\"\nlearning_rate = 0.0003\n"}) {
+          "type = \"lion\"\nlearning_rate = 0.0003\n", "type = \"muon\"\nlearning_rate = 0.01\n",
+          "type = \"adafactor\"\nlearning_rate = 0.01\n",
+          "type = \"lamb\"\nlearning_rate = 0.01\n"}) {
       CAPTURE(keys);
       const std::string toml = with_optimizer(folder, keys);
       const Outcome cpu = alone(in_f64(toml), 10);

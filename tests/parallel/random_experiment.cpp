@@ -318,6 +318,16 @@ class Generator {
     if (type == "rmsprop")
       return number("learning_rate", 0.0005, 0.003) + number("alpha", 0.8, 0.99) +
              number("momentum", 0, 0.8) + flag("centered");
+    if (type == "muon")
+      return number("learning_rate", 0.002, 0.02) + number("momentum", 0.5, 0.95) +
+             (draw_.one_of(2) ? "nesterov = false\n" : "") + flag("head") +
+             (draw_.one_of(2) ? "scale = \"rms\"\n" : "") + number("adamw_ratio", 0.1, 1);
+    if (type == "adafactor")
+      return number("learning_rate", 0.005, 0.05) + number("beta2_decay", -0.9, -0.5) +
+             number("eps2", 0.001, 0.2) + number("clip_threshold", 1, 2);
+    if (type == "lamb")
+      return number("learning_rate", 0.002, 0.02) + number("beta1", 0.7, 0.9) +
+             (draw_.one_of(2) ? "adapt_vectors = false\n" : "");
     return number("learning_rate", 0.0001, 0.001) + number("beta1", 0.8, 0.95) +
            number("beta2", 0.9, 0.99);
   }
@@ -332,14 +342,15 @@ class Generator {
   }
 
   std::string write_optimizer() {
-    const std::string type =
-        draw_.of(std::vector<std::string>{"sgd", "adam", "adamw", "adagrad", "rmsprop", "lion"});
+    const std::string type = draw_.of(std::vector<std::string>{
+        "sgd", "adam", "adamw", "adagrad", "rmsprop", "lion", "muon", "adafactor", "lamb"});
     std::string toml = "[optimizer]\ntype = \"" + type + "\"\n" + optimizer_keys(type);
     if (draw_.one_of(2)) toml += number("clip_grad_norm", 0.05, 2);
     if (draw_.one_of(2)) toml += number("weight_decay", 0, 0.1);
     toml += schedule();
     if (draw_.one_of(3))
       toml += "[[optimizer.groups]]\nmatch = [\"model.linear1.*\"]\nweight_decay = 0.0\n" +
+              (type == "muon" || type == "lamb" ? flag("elementwise") : "") +
               (draw_.one_of(3) ? std::string("frozen = true\n") : "");
     return toml;
   }

@@ -13,16 +13,17 @@ constexpr plait_option kAdafactor[] = {
                      "step^beta2_decay is the weight of new squares in their running mean"),
             0),
     above(opt_real("eps1", "1.1920929e-7", "least root of a mean squared gradient"), 0),
-    at_least(opt_real("eps2", "1e-3", "least root mean square of a parameter that scales its steps"),
-             0),
+    at_least(
+        opt_real("eps2", "1e-3", "least root mean square of a parameter that scales its steps"), 0),
     at_least(opt_real("clip_threshold", "1.0", "greatest root mean square of an update"), 1),
 };
 
 uint32_t scope_of(const Options&, const plait_parameter_info& p) {
   if (p.flags & PLAIT_PARAMETER_ELEMENTWISE)
-    fail(PLAIT_ERR_CONFIG,
-         "[adafactor] has no element-wise rule: each step depends on the norm of the tensor; remove "
-         "elementwise = true from the group");
+    fail(
+        PLAIT_ERR_CONFIG,
+        "[adafactor] has no element-wise rule: each step depends on the norm of the tensor; remove "
+        "elementwise = true from the group");
   return PLAIT_SCOPE_TENSOR;
 }
 
@@ -40,10 +41,9 @@ Value running_mean(const Builder& b, const char* name, Value old, Value squares,
 // The mean of x² along one axis, which goes.
 Value mean_square(const Builder& b, Value x, int64_t axis) {
   const int64_t axes[] = {axis};
-  const Value sum =
-      b.op("reduce", {x},
-           {attr("kind", "sum_squares"), attr("axes", std::span<const int64_t>(axes)),
-            attr("keep", false)});
+  const Value sum = b.op("reduce", {x},
+                         {attr("kind", "sum_squares"), attr("axes", std::span<const int64_t>(axes)),
+                          attr("keep", false)});
   return sum * (1 / static_cast<double>(b.shape(x).dims[static_cast<size_t>(axis)]));
 }
 
@@ -82,8 +82,7 @@ Value build_adafactor(Builder& b, const Options& o, const Update& u) {
   const Value size = max(root_mean_square(b, u.parameter), o.real("eps2"));
   const Value rate = min(u.learning_rate, rsqrt(u.step));
   const Value update = u.gradient * rsqrt(max(estimate(b, o, u, weight), eps1 * eps1));
-  const Value clipped =
-      max(root_mean_square(b, update) * (1 / o.real("clip_threshold")), 1.0);
+  const Value clipped = max(root_mean_square(b, update) * (1 / o.real("clip_threshold")), 1.0);
   const Value decayed = u.parameter * (1.0 - u.learning_rate * u.weight_decay);
   return decayed - (size * rate / clipped) * update;
 }
@@ -91,6 +90,7 @@ Value build_adafactor(Builder& b, const Options& o, const Update& u) {
 
 PLAIT_PLUGIN("optimizer-adafactor", "0.1.0", "Apache-2.0", "Adafactor") {
   static const auto adafactor = optimizer<build_adafactor, scope_of>(
-      "adafactor", "Adam's scaling from row and column means: almost no state", 1e-2, 0, kAdafactor);
+      "adafactor", "Adam's scaling from row and column means: almost no state", 1e-2, 0,
+      kAdafactor);
   host.add(adafactor);
 }

@@ -18,10 +18,12 @@ constexpr plait_option kMuon[] = {
                "of the step of a matrix (R, C): spectral √max(1, R/C), rms 0.2·√max(R, C) as large "
                "as AdamW's, none 1"),
     opt_bool("head", "false", "true: orthogonalise the last layer's matrix, too"),
-    at_least(opt_real("adamw_ratio", "1.0", "learning rate of AdamW relative to `learning_rate`"), 0),
+    at_least(opt_real("adamw_ratio", "1.0", "learning rate of AdamW relative to `learning_rate`"),
+             0),
     moments::kOptions[0],
     moments::kOptions[1],
-    above(opt_real("adamw_eps", "1e-8", "AdamW: added to the root of the mean squared gradient"), 0),
+    above(opt_real("adamw_eps", "1e-8", "AdamW: added to the root of the mean squared gradient"),
+          0),
 };
 
 uint32_t scope_of(const Options& o, const plait_parameter_info& p) {

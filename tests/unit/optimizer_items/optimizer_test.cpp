@@ -56,7 +56,10 @@ void compare(const std::string& plugin, const fake::Options::Given& given, doubl
                               b.input(Tensor({}, {at.rate})),
                               b.input(Tensor({}, {at.factor})),
                               b.input(Tensor({}, {static_cast<double>(step)})),
-                              b.input(Tensor({}, {decay}))};
+                              b.input(Tensor({}, {decay})),
+                              PLAIT_SCOPE_ELEMENT,
+                              0,
+                              nullptr};
     plait_value out = 0;
     fake::check(item.build(b.raw(), options->raw(), &update, &out));
     p = b.at(out);
@@ -169,7 +172,7 @@ TEST_CASE("nesterov without momentum is refused with the fix") {
   const auto options = fake::options_of(item, {{"nesterov", "true"}});
   fake::Builder b;
   const plait_value one = b.input(Tensor({1}, {1}));
-  const plait_update update{sizeof(plait_update), one, one, one, one, one, one};
+  const plait_update update{sizeof(plait_update), one, one, one, one, one, one, 0, 0, nullptr};
   plait_value out = 0;
   plait_error* e = item.build(b.raw(), options->raw(), &update, &out);
   REQUIRE(e != nullptr);

@@ -89,13 +89,22 @@ const plait_build_table* Builder::table() {
       },
       [](plait_builder* b, const char* name, plait_value v) -> plait_error* {
         Builder& s = self(b);
-        if (s.at(v).dims != s.state_like.dims)
+        const auto own = s.state_dims.find(name);
+        if (s.at(v).dims != (own == s.state_dims.end() ? s.state_like.dims : own->second))
           return fail(PLAIT_ERR_INVALID, "[fake] state of another shape");
         s.new_states[name] = s.at(v);
         return nullptr;
       },
       [](plait_builder*, uint32_t code, const char* text, uint64_t size) -> plait_error* {
         return fail(code, size == PLAIT_NTS ? std::string(text) : std::string(text, size));
+      },
+      [](plait_builder* b, const plait_state* state, plait_value* out) -> plait_error* {
+        Builder& s = self(b);
+        const std::vector<int64_t> dims(state->shape.dims, state->shape.dims + state->shape.ndim);
+        s.state_dims[state->name] = dims;
+        const auto i = s.states.find(state->name);
+        *out = s.push(i == s.states.end() ? Tensor(dims, {state->initial}) : i->second);
+        return nullptr;
       },
   };
   return &table;

@@ -43,10 +43,11 @@ class Builder {
   std::map<std::string, Parameter> parameters;  // the declared parameters
   std::map<std::string, Tensor>
       states;  // results of state(); missing ones are created from their initial value
-  std::map<std::string, Tensor> new_states;  // values passed to set_state()
-  Tensor state_like;                         // the shape of states
-  std::vector<double> uniform;               // results of random_uniform, cyclic
-  std::vector<std::string> ops;              // names in order
+  std::map<std::string, Tensor> new_states;                // values passed to set_state()
+  Tensor state_like;                                       // the shape of states
+  std::map<std::string, std::vector<int64_t>> state_dims;  // of those of tensor_state()
+  std::vector<double> uniform;                             // results of random_uniform, cyclic
+  std::vector<std::string> ops;                            // names in order
 
   plait_value push(Tensor t) {
     values_.push_back(std::move(t));

@@ -98,7 +98,8 @@ Tensor map(const Function& f, const In& in) {
 }
 
 Tensor reduce_sum(const Tensor& x, const Attrs& a) {
-  require(a.text("kind") == "sum", "the fake knows sums only");
+  const bool squares = a.text("kind") == "sum_squares";
+  require(squares || a.text("kind") == "sum", "the fake knows sums only");
   Dims kept = x.dims, left;
   for (const int64_t axis : a.ints("axes")) kept.at(static_cast<size_t>(axis)) = 1;
   for (size_t i = 0; i < kept.size(); ++i) {
@@ -108,13 +109,28 @@ Tensor reduce_sum(const Tensor& x, const Attrs& a) {
   }
   Tensor out(kept, {0});
   for (int64_t i = 0; i < count(x.dims); ++i)
-    out.v[source(kept, x.dims, i)] += x.v[static_cast<size_t>(i)];
+    out.v[source(kept, x.dims, i)] +=
+        x.v[static_cast<size_t>(i)] * (squares ? x.v[static_cast<size_t>(i)] : 1);
   if (!a.flag("keep")) out.dims = left;
   return out;
 }
 
-// (…,K)·(N,K)ᵀ [+ bias]
+Tensor transposed(const Tensor& x) {
+  require(x.dims.size() == 2, "the fake transposes matrices only");
+  Tensor out({x.dims[1], x.dims[0]}, {0});
+  const auto rows = static_cast<size_t>(x.dims[0]), columns = static_cast<size_t>(x.dims[1]);
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c) out.v[c * rows + r] = x.v[r * columns + c];
+  return out;
+}
+
+// (…,K)·(N,K)ᵀ [+ bias], (M,K)·(K,N)
 Tensor matmul(const In& in, const Attrs& a) {
+  if (!a.flag("transpose_b") && !a.flag("transpose_a")) {
+    const Tensor b = transposed(*in.at(1));
+    const plait_attr flag{"transpose_b", PLAIT_OPT_BOOL, 0, 1, 0, nullptr, nullptr};
+    return matmul({in[0], &b}, Attrs(&flag, 1));
+  }
   require(a.flag("transpose_b") && !a.flag("transpose_a"), "the fake knows x·Wᵀ only");
   const Tensor &x = *in.at(0), &w = *in.at(1);
   const int64_t k = x.dims.back(), n = w.dims[0], rows = count(x.dims) / k;
@@ -240,6 +256,8 @@ bool run(const std::string& op, const In& in, const Attrs& a, const std::vector<
     out = {recast(*in.at(0), a.ints("shape"), in[0]->dtype)};
   } else if (op == "cast") {
     out = {recast(*in.at(0), in[0]->dims, static_cast<uint32_t>(a.integer("dtype")))};
+  } else if (op == "transpose") {
+    out = {transposed(*in.at(0))};
   } else if (op == "matmul") {
     out = {matmul(in, a)};
   } else if (op == "softmax") {

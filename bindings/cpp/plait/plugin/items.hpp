@@ -140,10 +140,9 @@ plait_metric_item metric(const char* name, const char* help, uint32_t n_state,
 template <BuildUpdate Build>
 plait_optimizer_item optimizer(const char* name, const char* help, double learning_rate,
                                double weight_decay, std::span<const plait_option> options = {}) {
-  return {sizeof(plait_optimizer_item), name,         help,
-          options.data(),               detail::count(options), 0,
-          learning_rate,                weight_decay, detail::build_update<Build>,
-          nullptr};
+  return {sizeof(plait_optimizer_item), name,   help,          options.data(),
+          detail::count(options),       0,      learning_rate, weight_decay,
+          detail::build_update<Build>,  nullptr};
 }
 // The same where Scope tells which parameters Build wants whole.
 template <BuildUpdate Build, ScopeOf Scope>
