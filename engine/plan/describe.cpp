@@ -159,8 +159,9 @@ std::string describe(const Plan& plan) {
     w.object().field("name", p.name);
     shape(w, p.shape);
     w.field("group",
-            p.group < 0 ? std::string("frozen") : plan.groups[static_cast<size_t>(p.group)].name)
-        .end_object();
+            p.group < 0 ? std::string("frozen") : plan.groups[static_cast<size_t>(p.group)].name);
+    if (p.group >= 0) w.field("update", p.scope == PLAIT_SCOPE_TENSOR ? "tensor" : "element");
+    w.end_object();
     total += program::elements(p.shape);
     trained += p.group < 0 ? 0 : program::elements(p.shape);
   }

@@ -105,7 +105,7 @@ AT(plait_parameter, init_b, 104);
 SIZE(plait_builder, 8);
 AT(plait_builder, table, 0);
 
-SIZE(plait_build_table, 88);
+AT_LEAST(plait_build_table, 88);
 AT(plait_build_table, struct_size, 0);
 AT(plait_build_table, op, 8);
 AT(plait_build_table, constant, 16);
@@ -253,7 +253,7 @@ AT(plait_metric_item, build, 56);
 AT(plait_metric_item, finish, 64);
 
 /* optimizer.h */
-SIZE(plait_update, 32);
+AT_LEAST(plait_update, 32);
 AT(plait_update, struct_size, 0);
 AT(plait_update, parameter, 8);
 AT(plait_update, gradient, 12);
@@ -262,7 +262,7 @@ AT(plait_update, schedule_factor, 20);
 AT(plait_update, step, 24);
 AT(plait_update, weight_decay, 28);
 
-SIZE(plait_optimizer_item, 64);
+AT_LEAST(plait_optimizer_item, 64);
 AT(plait_optimizer_item, struct_size, 0);
 AT(plait_optimizer_item, name, 8);
 AT(plait_optimizer_item, help, 16);

@@ -1,8 +1,10 @@
 /* What structs of ABI 1 have gained behind the members of layout_v1.c, in the same words. */
 #include <stddef.h>
 
+#include <plait/build.h>
 #include <plait/comm.h>
 #include <plait/device.h>
+#include <plait/optimizer.h>
 #include <plait/plugin.h>
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " changed its size")
@@ -39,6 +41,33 @@ AT(plait_device_item, probe, 200);
 AT(plait_device_item, host_alloc, 208);
 AT(plait_device_item, host_free, 216);
 
+/* build.h */
+SIZE(plait_state, 128);
+AT(plait_state, struct_size, 0);
+AT(plait_state, name, 8);
+AT(plait_state, shape, 16);
+AT(plait_state, initial, 88);
+AT(plait_state, parameter_dims, 96);
+
+SIZE(plait_build_table, 96);
+AT(plait_build_table, tensor_state, 88);
+
+/* optimizer.h */
+SIZE(plait_parameter_info, 96);
+AT(plait_parameter_info, struct_size, 0);
+AT(plait_parameter_info, name, 8);
+AT(plait_parameter_info, shape, 16);
+AT(plait_parameter_info, flags, 88);
+AT(plait_parameter_info, reserved, 92);
+
+SIZE(plait_update, 48);
+AT(plait_update, scope, 32);
+AT(plait_update, reserved, 36);
+AT(plait_update, info, 40);
+
+SIZE(plait_optimizer_item, 72);
+AT(plait_optimizer_item, scope, 64);
+
 /* comm.h */
 SIZE(plait_comm_setup, 72);
 AT(plait_comm_setup, device, 64);
@@ -48,5 +77,9 @@ AT(plait_comm_item, status, 112);
 #endif
 
 _Static_assert(PLAIT_KERNEL_HOST == 1, "flags of kernels moved");
+_Static_assert(PLAIT_SCOPE_ELEMENT == 0 && PLAIT_SCOPE_TENSOR == 1, "scopes of optimizers moved");
+_Static_assert(PLAIT_PARAMETER_TABLE == 1 && PLAIT_PARAMETER_OUTPUT == 2 &&
+                   PLAIT_PARAMETER_ELEMENTWISE == 4,
+               "flags of parameters moved");
 
 extern int abi_layout_v2; /* ISO C wants something in a translation unit */

@@ -237,6 +237,32 @@ TEST_SUITE("optimizers") {
     }
   }
 
+  TEST_CASE("muon: AdamW for vectors, tables that ids look up, and the last layer's matrix") {
+    const Folder folder;
+    const std::string muon = "type = \"muon\"\nlearning_rate = 0.01\n";
+    const auto rules = [&](const std::string& toml, const Layout& layout) {
+      std::map<std::string, std::string> all;
+      const JobSpec job_spec = on(in_f64(toml), layout);
+      const auto described = plan(job_spec, layout.ranks());
+      for (const auto& p : described["parameters"])
+        if (p.contains("update")) all[p["name"]] = p["update"];
+      return all;
+    };
+    for (const Layout& layout : {Layout{1, 1, 1}, Layout{2, 1, 2}}) {
+      auto found = rules(with_optimizer(deep_model(folder), muon), layout);
+      CHECK(found["model.first.weight"] == "tensor");
+      CHECK(found["model.wide.weight"] == "tensor");
+      CHECK(found["model.wide.bias"] == "element");
+      CHECK(found["model.head.weight"] == "element");
+      CHECK(found.count("model.kept.weight") == 0);  // frozen
+      found = rules(with_optimizer(deep_model(folder), muon + "head = true\n"), layout);
+      CHECK(found["model.head.weight"] == "tensor");
+      found = rules(with_optimizer(vocabulary_model(folder, 13), muon + "head = true\n"), layout);
+      CHECK(found["model.ids.weight"] == "element");
+      CHECK(found["model.linear1.weight"] == "tensor");
+    }
+  }
+
   TEST_CASE("a group may ask for the element-wise rule, which adafactor has not") {
     const Folder folder;
     const std::string group =

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <plait/plugin.hpp>
 
 #include "tests/unit/support/golden.hpp"
 
