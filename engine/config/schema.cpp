@@ -181,8 +181,9 @@ constexpr plait_option kGroup[] = {
     at_least(real_option("learning_rate", "0.0", "learning rate; default: the optimizer's"), 0),
     at_least(real_option("weight_decay", "0.0", "weight decay; default: the optimizer's"), 0),
     bool_option("frozen", "false", "true: these parameters are never updated"),
-    bool_option("elementwise", "false",
-                "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
+    bool_option(
+        "elementwise", "false",
+        "true: the optimizer's element-wise rule, where it has another one for whole tensors"),
 };
 constexpr plait_option kDataset[] = {
     text_option("type", nullptr, "dataset item"),

@@ -3,6 +3,7 @@
 #include <plait/comm.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "engine/base/c_error.hpp"
@@ -10,11 +11,13 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/mesh.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/program/c_builder.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/shard.hpp"
 #include "engine/program/splice.hpp"
+#include "engine/program/verify.hpp"
 
 namespace plait::plan {
 namespace {
@@ -52,8 +55,9 @@ class Rule {
     graph_->scope = group.name;
     build(group);
   }
-  // Becomes the program of one tensor rank. add: as program::TensorGroup has it.
-  void shard(const decltype(program::TensorGroup::add)& add);
+  // Becomes the program of one rank of the mesh. add: makes a collective known and returns its id.
+  using AddToPlan = std::function<int32_t(Collective)>;
+  void shard(const AddToPlan& add);
 
   const Graph& graph() const { return *graph_; }
   ValueId result() const { return result_; }
@@ -115,13 +119,12 @@ void Rule::check_state(const plait_state& s) const {
 
 // The dimension of a state that tensor ranks share. Padding must lie behind what there is.
 int32_t Rule::shard_dim_of(const plait_state& s) const {
-  if (!parameter_.sharded) return program::kReplicated;
+  if (!parameter_.sharded) return -1;
   const int64_t extent = parameter_.shape.dims[parameter_.shard_dim];
   for (uint32_t d = 0; d < s.shape.ndim; ++d)
     if (s.parameter_dims[d] == parameter_.shard_dim)
-      return d == 0 || extent % plan_.grid.tensor() == 0 ? static_cast<int32_t>(d)
-                                                         : program::kReplicated;
-  return program::kReplicated;
+      return d == 0 || extent % plan_.grid.tensor() == 0 ? static_cast<int32_t>(d) : -1;
+  return -1;
 }
 
 ValueId Rule::state(const plait_state& s) {
@@ -198,25 +201,50 @@ void Rule::build(const ParameterGroup& group) {
     malformed("makes " + program::text(graph_->shape(result_)));
 }
 
-void Rule::shard(const decltype(program::TensorGroup::add)& add) {
+void Rule::shard(const AddToPlan& add) {
   if (!parameter_.sharded) return;  // all ranks have all of it, and do the same
-  const int32_t dim = parameter_.shard_dim;
-  std::map<ValueId, int32_t> sharded;
-  std::vector<program::RequestedValue> requested{{result_, dim}};
+  const Mesh mesh = mesh_of(plan_);
+  std::vector<program::MeshAxis> axes;
+  for (const MeshRow& row : mesh) {
+    axes.push_back(row.axis);
+    axes.back().sequence = false;  // the rows of a parameter are no samples
+  }
+  const program::Placements like_parameter = placements_of(mesh, parameter_);
+  // A state lies like the parameter on each axis along which the parameter is sharded.
+  const auto placements = [&](const TensorState& s) {
+    program::Placements all = like_parameter;
+    for (program::Placement& p : all)
+      if (p.is_shard()) p = program::shard_along(s.shard_dim);
+    return all;
+  };
+  std::map<ValueId, program::Placements> sharded;
+  std::vector<program::RequestedValue> requested{{result_, like_parameter}};
   for (ValueId v = 1; v < graph_->n_values(); ++v) {
     const BufferRef at = graph_->value(v).buffer;
     if (graph_->value(v).producer >= 0) continue;
-    if (at == marker(kParameter) || at == marker(kGradient)) sharded[v] = dim;
+    if (at == marker(kParameter) || at == marker(kGradient)) sharded[v] = like_parameter;
   }
   for (const StateUse& s : states_) {
-    if (s.state.shard_dim >= 0) sharded[s.current] = s.state.shard_dim;
-    requested.push_back({s.next, s.state.shard_dim});
+    sharded[s.current] = placements(s.state);
+    requested.push_back({s.next, placements(s.state)});
   }
-  const program::TensorGroup ranks{plan_.grid.tensor(), plan_.at.tensor, add};
+  const auto add_collective = [&](size_t axis, const std::string& name, uint32_t kind,
+                                  uint32_t reduction, uint32_t dtype, uint64_t n) {
+    Collective c;
+    c.name = name + " of " + parameter_.name;
+    c.axis = mesh[axis].group;
+    c.kind = kind;
+    c.reduction = reduction;
+    c.dtype = dtype;
+    c.n = n;
+    c.own_replica = plan_.zero > 0;
+    return add(std::move(c));
+  };
   std::vector<ValueId> made;
-  graph_ = program::shard_graph(*graph_, sharded, ranks, requested, made);
+  graph_ = program::shard_graph(*graph_, axes, sharded, requested, add_collective, made);
   result_ = made[0];
   for (size_t i = 0; i < states_.size(); ++i) states_[i].next = made[i + 1];
+  program::verify_after("shard_graph", "update of " + parameter_.name, *graph_);
 }
 
 }  // namespace
@@ -243,19 +271,10 @@ void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& p
 ValueId write_tensor_update(Graph& g, Plan& plan, const ParameterGroup& group, const Parameter& p,
                             const TensorUpdateInputs& in) {
   Rule rule(plan, group, p);
-  rule.shard(
-      [&](const std::string& name, uint32_t kind, uint32_t reduction, uint32_t dtype, uint64_t n) {
-        Collective c;
-        c.name = name + " of " + p.name;
-        c.axis = topology::Axis::kTensor;
-        c.kind = kind;
-        c.reduction = reduction;
-        c.dtype = dtype;
-        c.n = n;
-        c.own_replica = plan.zero > 0;
-        plan.collectives.push_back(std::move(c));
-        return static_cast<int32_t>(plan.collectives.size() - 1);
-      });
+  rule.shard([&](Collective c) {
+    plan.collectives.push_back(std::move(c));
+    return static_cast<int32_t>(plan.collectives.size() - 1);
+  });
   std::vector<ValueId> outside{in.parameter,     in.gradient,        in.scale,
                                in.learning_rate, in.schedule_factor, in.step};
   for (const TensorState& s : p.states)

@@ -147,9 +147,11 @@ ValueId start_gather(Graph& g, Plan& plan, const ParameterGroup& group, const Ga
   };
   if (bucket.owner < 0) return start_all_gather(g, plan, collective, {own()}, window.buffer);
   plan.collectives[static_cast<size_t>(collective)].peer = static_cast<uint32_t>(bucket.owner);
-  std::vector<ValueId> in{window.buffer};
-  if (bucket.shard_elements > 0) in.push_back(g.bind_into(own(), window.buffer, 0));
-  return start_broadcast(g, plan, collective, std::move(in));
+  if (bucket.shard_elements == 0)
+    return g.bind_into(start_receive(g, plan, collective, g.shape(window.buffer)), window.buffer,
+                       0);
+  const ValueId copy = g.bind_into(own(), window.buffer, 0);
+  return start_broadcast(g, plan, collective, {window.buffer, copy});
 }
 
 }  // namespace

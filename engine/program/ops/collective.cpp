@@ -35,7 +35,8 @@ constexpr plait_option kDoneSlot[] = {
 
 std::vector<plait_shape> infer_start(const InferContext& a) {
   const int64_t kind = a.attrs.integer("kind", 0), ranks = a.attrs.integer("ranks", 1);
-  if (kind == PLAIT_COMM_RECEIVE)
+  // A message, or what another rank broadcasts.
+  if (kind == PLAIT_COMM_RECEIVE || (kind == PLAIT_COMM_BROADCAST && a.in.empty()))
     return {make_shape(static_cast<uint32_t>(a.attrs.integer("dtype", a.float_type)),
                        a.attrs.ints("shape"))};
   if (a.in.empty()) fail_invalid(a.where() + " needs a value to communicate");
