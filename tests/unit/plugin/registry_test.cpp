@@ -52,8 +52,16 @@ const plait_layer_item& layer_alpha() {
       sizeof(plait_layer_item), "alpha", "a layer", kOptions, 1, 1, 1, 1, build_nothing};
   return kItem;
 }
-const plait_optimizer_item kOptimizer = {
-    sizeof(plait_optimizer_item), "beta", "an optimizer", nullptr, 0, 0, 0.25, 0.5, build_update};
+const plait_optimizer_item kOptimizer = {sizeof(plait_optimizer_item),
+                                         "beta",
+                                         "an optimizer",
+                                         nullptr,
+                                         0,
+                                         0,
+                                         0.25,
+                                         0.5,
+                                         build_update,
+                                         nullptr};
 const plait_kernel_item kKernels[] = {make_kernel("b", 0), make_kernel("jit", 10),
                                       make_kernel("a", 0)};
 

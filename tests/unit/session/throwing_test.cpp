@@ -120,7 +120,7 @@ plait_error* optimizer_build(plait_builder*, const plait_options*, const plait_u
   return nullptr;
 }
 constexpr plait_optimizer_item kOptimizer{
-    sizeof kOptimizer, "faulty_optimizer", "", nullptr, 0, 0, 0.1, 0, optimizer_build};
+    sizeof kOptimizer, "faulty_optimizer", "", nullptr, 0, 0, 0.1, 0, optimizer_build, nullptr};
 
 plait_error* schedule_open(const plait_host*, const plait_options*, int64_t, void** state) {
   at("schedule.open");
