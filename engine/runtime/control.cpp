@@ -70,9 +70,13 @@ Control::Control(const ControlConfig& config, Log& log) : state_(std::make_uniqu
   std::optional<RendezvousFile> file;
   if (job.rank == 0) {
     own = make_join_info(job, rendezvous, state_->listener);
-    const ServerConfig served{
-        static_cast<uint32_t>(job.size),    job.connect_timeout, job.timeout, own->secret, own->run,
-        host_and_port(own->host, own->port)};
+    const ServerConfig served{static_cast<uint32_t>(job.size),
+                              job.connect_timeout,
+                              job.timeout,
+                              own->secret,
+                              own->run,
+                              host_and_port(own->host, own->port),
+                              config.times};
     const int listener = state_->listener ? state_->listener.get() : job.listen_fd;
     state_->server = std::make_unique<Server>(served, listener, log);
     if (!rendezvous.path.empty()) file.emplace(rendezvous.path, *own);

@@ -20,12 +20,24 @@
 
 namespace plait::runtime {
 
+// Times of the control channel in seconds that no user sets: they suit every network. Tests that wait
+// for them make them short.
+struct ControlTimes {
+  double heartbeat = 1;       // between heartbeats; a quarter of the timeout if that is less
+  double authentication = 5;  // for a connection to prove that it knows the secret
+  double leave = 3;           // between the first rank that leaves and the last
+  double linger = 5;          // how long rank 0 serves ranks that stay when it leaves
+  double late = 1;            // how long it tells ranks that come late why the rendezvous failed
+  double report = 1;          // for rank 0 to tell the other ranks that the rendezvous timed out
+};
+
 struct ControlConfig {
   Job job;
   std::string name;  // the rank's name in messages: "rank 3 (pipeline 1, data 0, tensor 1)"
   // Texts that must be equal on all ranks: {"engine version", "0.1.0"}, {"configuration",
   // "1f3a.."}, {"plugin layer-dense", "0.1.0 8c1e.."}. Compared during the rendezvous.
   std::vector<std::pair<std::string, std::string>> identity;
+  ControlTimes times = {};
 };
 
 // The description that each rank sends of itself when it connects.
@@ -71,7 +83,7 @@ class Control {
   // must not block or destroy this object. Setting a new callback replaces the old one, an empty
   // one removes it; either waits for a running callback to return. [thread: any]
   //
-  // A rank leaves early if others are still connected 3 s later: at the normal end of a run all
+  // A rank leaves early if others are still connected 3 s later (`times.leave`): at the normal end of a run all
   // ranks leave together, and a rank without further collectives may ignore it. A rank that leaves
   // because of an error calls abort() first.
   void on_end(std::function<void(const std::string& reason)> call);

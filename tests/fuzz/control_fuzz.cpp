@@ -23,7 +23,7 @@ class Job {
  public:
   explicit Job(uint32_t size)
       : size_(size),
-        state_(size, 10, "fuzz:1", now_, [this](uint32_t rank, const std::string& bytes) {
+        state_(size, 10, "fuzz:1", now_, 3, [this](uint32_t rank, const std::string& bytes) {
           if (rank >= size_) abort();
           sent_[rank].add(bytes);
         }) {

@@ -16,7 +16,6 @@ namespace {
 
 constexpr size_t kMaxPending = 64;
 constexpr size_t kMaxAtOnce = 512;  // bytes read from an unauthenticated connection
-constexpr auto kAuthTimeout = std::chrono::seconds(5);
 // A rank sends its hello with its first packet. When all slots are taken, connections that have
 // sent none for this long are dropped first, then those that have stalled.
 constexpr auto kSilentTime = std::chrono::milliseconds(50);
@@ -48,11 +47,12 @@ void RateLimitedLog::add(const std::string& text, Time now) {
   log_.warn("[control] " + text);
 }
 
-Acceptor::Acceptor(int listener, std::string secret, std::string run, Log& log,
+Acceptor::Acceptor(int listener, std::string secret, std::string run, double timeout, Log& log,
                    OnAdmitted on_admitted)
     : listener_(listener),
       secret_(std::move(secret)),
       run_(std::move(run)),
+      timeout_(timeout),
       on_admitted_(std::move(on_admitted)),
       refusal_log_(log) {
   // The peer may be gone before accept(), which must not block the thread then.
@@ -99,7 +99,7 @@ Time Acceptor::due(Time now) const {
   Time first = paused_until_ > Time{} ? paused_until_ : Time::max();
   const bool room = has_capacity(now);
   for (const PendingConnection& v : pending_)
-    first = std::min(first, v.since + (room ? Clock::duration(kAuthTimeout) : limit(v)));
+    first = std::min(first, v.since + (room ? to_duration(timeout_) : limit(v)));
   return first;
 }
 
@@ -110,8 +110,8 @@ void Acceptor::serve(const std::vector<pollfd>& fds, size_t first, Time now) {
     const bool ready = at < fds.size() && fds[at].revents != 0;
     ++at;
     if (ready) receive_frames(pending, now);
-    if (!pending.gone && now - pending.since >= kAuthTimeout)
-      drop(pending, "did not authenticate within 5 s", now);
+    if (!pending.gone && now - pending.since >= to_duration(timeout_))
+      drop(pending, strf("did not authenticate within %g s", timeout_), now);
   }
   std::erase_if(pending_, [](const PendingConnection& v) { return v.gone; });
   if (first < fds.size() && fds[first].revents != 0) accept_pending(now);

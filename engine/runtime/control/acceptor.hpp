@@ -2,7 +2,7 @@
 //
 // Any process may connect: a port scanner, a browser, an earlier run, an attacker. No payload byte
 // is exchanged before both sides have proven that they know the secret; a connection that does not
-// do so within 5 s, or sends anything else, is dropped with a line in the log.
+// do so in time, or sends anything else, is dropped with a line in the log.
 #pragma once
 
 #include <poll.h>
@@ -43,8 +43,10 @@ class Acceptor {
   using OnAdmitted = std::function<void(std::unique_ptr<Connection> connection,
                                         const Challenge& who, const std::string& from)>;
 
-  // The listening socket is borrowed and made non-blocking. Errors: PLAIT_ERR_IO.
-  Acceptor(int listener, std::string secret, std::string run, Log& log, OnAdmitted on_admitted);
+  // The listening socket is borrowed and made non-blocking. timeout: seconds for a connection to
+  // authenticate. Errors: PLAIT_ERR_IO.
+  Acceptor(int listener, std::string secret, std::string run, double timeout, Log& log,
+           OnAdmitted on_admitted);
 
   // Appends its descriptors for poll(); serve() reads the results from the same position on.
   void watch(std::vector<pollfd>& fds, Time now) const;
@@ -74,6 +76,7 @@ class Acceptor {
 
   const int listener_;
   const std::string secret_, run_;
+  const double timeout_;
   const OnAdmitted on_admitted_;
   RateLimitedLog refusal_log_;
   std::list<PendingConnection> pending_;  // oldest first

@@ -16,7 +16,6 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr auto kGrace = std::chrono::seconds(1);      // for rank 0 to report the time-out
 constexpr auto kLastWords = std::chrono::seconds(2);  // to send the remaining frames before leaving
 constexpr auto kLastAnswer = std::chrono::seconds(1);  // for rank 0 to close
 constexpr size_t kMaxReport = 4096;
@@ -28,10 +27,12 @@ Client::Client(const ControlConfig& config, JoinedServer joined, Time deadline, 
       name_(own_name(config)),
       identity_(config.identity),
       timeout_(config.job.timeout),
-      interval_(heartbeat_interval(std::min(timeout_, joined.server_timeout))),
+      interval_(
+          heartbeat_interval(std::min(timeout_, joined.server_timeout), config.times.heartbeat)),
       // Rank 0 may have a longer timeout than this rank, and then sends heartbeats less often.
-      silence_(std::max(to_duration(timeout_), 4 * heartbeat_interval(joined.server_timeout))),
-      deadline_(deadline),
+      silence_(std::max(to_duration(timeout_),
+                        4 * heartbeat_interval(joined.server_timeout, config.times.heartbeat))),
+      report_deadline_(deadline + to_duration(config.times.report)),
       log_(log),
       joined_(std::move(joined)),
       termination_([this] {
@@ -54,7 +55,7 @@ Client::~Client() {
 
 std::vector<Peer> Client::wait_for_ranks() {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline_ + kGrace,
+  changed_.wait_until(lock, report_deadline_,
                       [&] { return started_ || termination_.get().code != PLAIT_OK; });
   if (started_) return peers_;
   if (const EndReason end = termination_.get(); end.code != PLAIT_OK)

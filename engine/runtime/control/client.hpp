@@ -78,7 +78,7 @@ class Client {
   const double timeout_;
   // between heartbeats; the silence after which rank 0 is lost
   const Clock::duration interval_, silence_;
-  const Time deadline_;
+  const Time report_deadline_;
   Log& log_;
   const JoinedServer joined_;
   Waker waker_;

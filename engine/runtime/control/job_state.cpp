@@ -8,7 +8,6 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr double kLeaveGrace = 3;  // seconds between the first rank that leaves and the last
 constexpr size_t kMaxBytes = 256 << 20;
 constexpr size_t kMaxWaits = 4096;  // pending requests of one rank
 constexpr size_t kMaxGroups =
@@ -33,8 +32,10 @@ std::string key_error(std::string_view key) {
   return std::all_of(key.begin(), key.end(), fine) ? "" : "may only have letters, digits and dots";
 }
 
-JobState::JobState(uint32_t size, double connect_timeout, std::string where, Time now, Send send)
+JobState::JobState(uint32_t size, double connect_timeout, std::string where, Time now,
+                   double leave_grace, Send send)
     : connect_timeout_(connect_timeout),
+      leave_grace_(leave_grace),
       where_(std::move(where)),
       send_(std::move(send)),
       join_deadline_(now + to_duration(connect_timeout)),
@@ -305,7 +306,7 @@ void JobState::goodbye(uint32_t rank, Time now) {
   if (phase_ == Phase::kRendezvous)
     return end(PLAIT_ERR_PEER, name(rank) + " left before all ranks were connected");
   if (leave_deadline_) return;
-  leave_deadline_ = now + to_duration(kLeaveGrace);
+  leave_deadline_ = now + to_duration(leave_grace_);
   first_left_ = rank;
 }
 

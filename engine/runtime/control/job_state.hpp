@@ -23,8 +23,10 @@ class JobState {
   // Sends complete frames to a rank, which may no longer be connected.
   using Send = std::function<void(uint32_t rank, const std::string& bytes)>;
 
-  // size R; where: rank 0's address, for messages.
-  JobState(uint32_t size, double connect_timeout, std::string where, Time now, Send send);
+  // size R; where: rank 0's address, for messages. leave_grace: seconds between the first rank that
+  // leaves and the last.
+  JobState(uint32_t size, double connect_timeout, std::string where, Time now, double leave_grace,
+           Send send);
 
   // A connection has authenticated as `rank` of a job of `size` ranks. Returns a reason if the rank
   // must be refused.
@@ -86,7 +88,7 @@ class JobState {
   std::string duplicate_host_names() const;
   std::string differences() const;
 
-  const double connect_timeout_;
+  const double connect_timeout_, leave_grace_;
   const std::string where_;
   const Send send_;
   Phase phase_ = Phase::kRendezvous;

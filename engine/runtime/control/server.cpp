@@ -10,14 +10,12 @@
 namespace plait::runtime::control {
 namespace {
 
-constexpr auto kLinger = std::chrono::seconds(5);
-constexpr auto kLateComers = std::chrono::seconds(1);
 constexpr auto kLastWords = std::chrono::milliseconds(200);
 
 }  // namespace
 
-Clock::duration heartbeat_interval(double timeout) {
-  return to_duration(std::min(1.0, timeout / 4));
+Clock::duration heartbeat_interval(double timeout, double longest) {
+  return to_duration(std::min(longest, timeout / 4));
 }
 
 std::string silent_for(double timeout) {
@@ -27,13 +25,14 @@ std::string silent_for(double timeout) {
 Server::Server(const ServerConfig& config, int listener, Log& log)
     : config_(config),
       log_(log),
-      interval_(heartbeat_interval(config.timeout)),
+      interval_(heartbeat_interval(config.timeout, config.times.heartbeat)),
       members_(config.size),
       job_state_(config.size, config.connect_timeout, config.where, Clock::now(),
+                 config.times.leave,
                  [this](uint32_t rank, const std::string& bytes) {
                    if (members_[rank].connection) members_[rank].connection->put(bytes);
                  }),
-      acceptor_(listener, config.secret, config.run, log,
+      acceptor_(listener, config.secret, config.run, config.times.authentication, log,
                 [this](std::unique_ptr<Connection> connection, const Challenge& who,
                        const std::string& from) { add_member(std::move(connection), who, from); }) {
   thread_ = start_thread([this] { run(); });
@@ -166,8 +165,8 @@ void Server::send_all() {
 bool Server::is_finished(Time now) {
   if (!closing_.load()) return false;
   if (close_deadline_ == Time{}) {
-    close_deadline_ = now + kLinger;
-    latecomer_deadline_ = now + kLateComers;
+    close_deadline_ = now + to_duration(config_.times.linger);
+    latecomer_deadline_ = now + to_duration(config_.times.late);
   }
   // A rank that comes after the rendezvous has failed gets the reason.
   if (job_state_.n_connected() == 0 && (job_state_.all_arrived() || now >= latecomer_deadline_))

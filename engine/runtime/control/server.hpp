@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/log.hpp"
+#include "engine/runtime/control.hpp"
 #include "engine/runtime/control/acceptor.hpp"
 #include "engine/runtime/control/connection.hpp"
 #include "engine/runtime/control/job_state.hpp"
@@ -20,13 +21,14 @@ struct ServerConfig {
   double connect_timeout = 60, timeout = 60;
   std::string secret, run;
   std::string where;  // for messages
+  ControlTimes times = {};
 };
 
 class Server {
  public:
   // Serves on a listening socket, which the caller keeps. Errors: PLAIT_ERR_IO.
   Server(const ServerConfig& config, int listener, Log& log);
-  // Waits until all connected ranks have left, at most 5 s.
+  // Waits until all connected ranks have left, at most `times.linger`.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -64,8 +66,8 @@ class Server {
   std::thread thread_;
 };
 
-// Interval between heartbeats if `timeout` seconds of silence count as a loss.
-Clock::duration heartbeat_interval(double timeout);
+// Interval between heartbeats if `timeout` seconds of silence count as a loss; at most `longest`.
+Clock::duration heartbeat_interval(double timeout, double longest);
 // "it has been silent for 3 s; ..."
 std::string silent_for(double timeout);
 

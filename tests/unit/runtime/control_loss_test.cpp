@@ -20,6 +20,17 @@ using namespace plait::runtime::testing;
 
 namespace {
 
+constexpr double kSilence = 2;  // seconds after which a rank is lost
+// Twenty heartbeats in that time.
+constexpr ControlTimes kShort{
+    .heartbeat = 0.1, .leave = 0.4, .linger = 0.8, .late = 0.3, .report = 0.3};
+
+Setup in_short_times(const Folder& folder, int size, const Timeouts& timeouts = {}) {
+  Setup setup = in_file(folder, size, timeouts);
+  setup.times = kShort;
+  return setup;
+}
+
 // A rank in its own process that works until it is stopped.
 void work_for_ever(const Setup& setup, int rank, int64_t step) {
   Log log;
@@ -39,14 +50,14 @@ void learn_own_loss(const Setup& setup, int rank) {
     // Stopped before the answer arrived.
   }
   const std::string told = wait_for_end(control);
-  if (!has(told, setup.of(rank).name + " is lost: it has been silent for 3 s"))
+  if (!has(told, setup.of(rank).name + " is lost: it has been silent for 2 s"))
     throw std::runtime_error(told);
 }
 
 // The view of the other ranks: waits until `victim` has joined and its step is known, runs `harm`,
 // returns the reason that each rank is given.
 std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ranks, int victim,
-                                 const std::function<void()>& harm, double settle = 2.5) {
+                                 const std::function<void()>& harm) {
   std::vector<std::string> reasons(static_cast<size_t>(setup.size));
   Lines lines;
   std::atomic<int> ready{0};
@@ -54,7 +65,7 @@ std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ran
     Control control(setup.of(rank), lines.log());
     control.get("ready." + std::to_string(victim), 60);
     // One heartbeat tells rank 0 the step, another tells the other ranks the step of rank 0.
-    std::this_thread::sleep_for(std::chrono::duration<double>(settle));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
     if (++ready == static_cast<int>(ranks.size())) harm();
     reasons[static_cast<size_t>(rank)] = wait_for_end(control);
     CHECK(control.end_reason() == reasons[static_cast<size_t>(rank)]);
@@ -67,9 +78,11 @@ std::vector<std::string> witness(const Setup& setup, const std::vector<int>& ran
 
 }  // namespace
 
+TEST_SUITE_BEGIN("control_loss");
+
 TEST_CASE("a rank that is killed is named to all others, with its process and step") {
   const Folder folder;
-  const Setup setup = in_file(folder, 4);
+  const Setup setup = in_short_times(folder, 4);
   Child child([&] { work_for_ever(setup, 2, 12); });
   const std::string process = std::to_string(child.id());
   const auto told = witness(setup, {0, 1, 3}, 2, [&] { child.signal(SIGKILL); });
@@ -83,10 +96,9 @@ TEST_CASE("a rank that is killed is named to all others, with its process and st
 
 TEST_CASE("when rank 0 is killed each of the others says so") {
   const Folder folder;
-  const Setup setup = in_file(folder, 3);
+  const Setup setup = in_short_times(folder, 3);
   Child child([&] { work_for_ever(setup, 0, 5); });
-  const auto told = witness(
-      setup, {1, 2}, 0, [&] { child.signal(SIGKILL); }, 5);
+  const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGKILL); });
   for (const std::string& text : told) {
     CHECK(has(text, "rank 0 (data 0) is lost: its connection was closed"));
     CHECK(has(text, "process " + std::to_string(child.id())));
@@ -96,10 +108,10 @@ TEST_CASE("when rank 0 is killed each of the others says so") {
 
 TEST_CASE("a rank that is stopped is found by its silence") {
   const Folder folder;
-  const Setup setup = in_file(folder, 3, {.timeout = 3});
+  const Setup setup = in_short_times(folder, 3, {.timeout = kSilence});
   Child child([&] { work_for_ever(setup, 1, 7); });
   const auto told = witness(setup, {0, 2}, 1, [&] { child.signal(SIGSTOP); });
-  CHECK(has(told[0], "rank 1 (data 1) is lost: it has been silent for 3 s"));
+  CHECK(has(told[0], "rank 1 (data 1) is lost: it has been silent for 2 s"));
   CHECK(has(told[0], "stopped or its machine unreachable"));
   CHECK(has(told[0], "was last heard of in step 7"));
   CHECK(told[1] == told[0]);
@@ -107,16 +119,16 @@ TEST_CASE("a rank that is stopped is found by its silence") {
 
 TEST_CASE("when rank 0 is stopped the others notice by its silence") {
   const Folder folder;
-  const Setup setup = in_file(folder, 3, {.timeout = 3});
+  const Setup setup = in_short_times(folder, 3, {.timeout = kSilence});
   Child child([&] { work_for_ever(setup, 0, 0); });
   const auto told = witness(setup, {1, 2}, 0, [&] { child.signal(SIGSTOP); });
   for (const std::string& text : told)
-    CHECK(has(text, "rank 0 (data 0) is lost: it has been silent for 3 s"));
+    CHECK(has(text, "rank 0 (data 0) is lost: it has been silent for 2 s"));
 }
 
 TEST_CASE("a stopped rank that wakes up learns that it is out") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, {.timeout = 3});
+  const Setup setup = in_short_times(folder, 2, {.timeout = kSilence});
   Child child([&] { learn_own_loss(setup, 1); });
   Lines lines;
   Control control(setup.of(0), lines.log());
@@ -129,7 +141,7 @@ TEST_CASE("a stopped rank that wakes up learns that it is out") {
 
 TEST_CASE("a stopped rank 0 that wakes up learns that the others gave it up for lost") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, {.timeout = 3});
+  const Setup setup = in_short_times(folder, 2, {.timeout = kSilence});
   Child child([&] { learn_own_loss(setup, 0); });
   Lines lines;
   {
@@ -144,22 +156,22 @@ TEST_CASE("a stopped rank 0 that wakes up learns that the others gave it up for 
 
 TEST_CASE("a job that is stopped and continued as a whole is not disturbed") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, {.timeout = 3});
+  const Setup setup = in_short_times(folder, 2, {.timeout = kSilence});
   const auto rank = [&](int r) {
     Log log;
     Control control(setup.of(r), log);
     control.set("ready." + std::to_string(r), "");
     control.get("ready." + std::to_string(1 - r), 60);
-    const bool fine = wait_for_end(control, 8).empty();
+    const bool fine = wait_for_end(control, 5).empty();
     control.set("end." + std::to_string(r), "");
     control.get("end." + std::to_string(1 - r), 60);
     if (!fine) throw std::runtime_error("it was disturbed");
   };
   Child first([&] { rank(0); }), second([&] { rank(1); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   first.signal(SIGSTOP);
   second.signal(SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(4500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(3500));
   first.signal(SIGCONT);
   second.signal(SIGCONT);
   CHECK(first.wait() == 0);
@@ -178,7 +190,7 @@ TEST_CASE("a rank with shorter time-outs than rank 0 does not take its pauses fo
 
 TEST_CASE("a rank that leaves alone ends the job of the others, after a while") {
   const Folder folder;
-  const Setup setup = in_file(folder, 3);
+  const Setup setup = in_short_times(folder, 3);
   Lines lines;
   const auto failures = on_threads({0, 1, 2}, [&](int rank) {
     Control control(setup.of(rank), lines.log());
@@ -191,14 +203,14 @@ TEST_CASE("a rank that leaves alone ends the job of the others, after a while") 
 
 TEST_CASE("rank 0 does not wait forever for ranks that stay") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2);
+  const Setup setup = in_short_times(folder, 2);
   Lines lines;
   const auto failures = on_threads({0, 1}, [&](int rank) {
     Control control(setup.of(rank), lines.log());
     if (rank == 0) return;
     CHECK(wait_for_end(control) == "rank 0 (data 0) left the job while others were still working");
     // The server is gone long before this rank goes.
-    std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
   });
   for (const std::string& failure : failures) CHECK(failure == "");
 }
@@ -217,11 +229,11 @@ TEST_CASE("ranks that leave within a second of each other end nothing") {
 
 TEST_CASE("a rank that dies while others are still joining ends the rendezvous") {
   const Folder folder;
-  Setup setup = in_file(folder, 3);
+  Setup setup = in_short_times(folder, 3);
   Child child([&] {
     // Dies once it has arrived: rank 2 never arrives, so the constructor does not return.
     std::thread([] {
-      std::this_thread::sleep_for(std::chrono::seconds(2));
+      std::this_thread::sleep_for(std::chrono::seconds(1));
       kill(getpid(), SIGKILL);
     }).detach();
     Log log;
@@ -238,37 +250,42 @@ TEST_CASE("a rank that dies while others are still joining ends the rendezvous")
 
 TEST_CASE(
     "a rank that is killed at any moment of the rendezvous is an error of the others, not a hang") {
-  const Folder folder;
+  const Folder folders[4];  // in which the previous round may have left its file
   std::mt19937 random(7);
-  for (int round = 0; round < 12; ++round) {
-    const int victim = round % 4;
-    const auto delay = std::chrono::microseconds(random() % 24000);
-    CAPTURE(victim);
-    CAPTURE(delay.count());
-    Setup setup = in_file(folder, 4);  // in which the previous round may have left its file
-    setup.timeouts.connect_timeout = 1;
-    std::vector<std::unique_ptr<Child>> children;
-    for (int rank = 0; rank < 4; ++rank)
-      children.push_back(std::make_unique<Child>([&setup, rank] {
-        int status = 22;
-        try {
-          Log log;
-          Control control(setup.of(rank), log);
-          if (has(wait_for_end(control), " is lost: ")) status = 20;
-        } catch (const Error& e) {
-          if (e.code() == PLAIT_ERR_PEER) status = 21;
-        }
-        _exit(status);
-      }));
-    std::this_thread::sleep_for(delay);
-    children[static_cast<size_t>(victim)]->signal(SIGKILL);
-    for (int rank = 0; rank < 4; ++rank) {
-      CAPTURE(rank);
-      const int status = children[static_cast<size_t>(rank)]->wait();
-      CAPTURE(status);
-      // On a busy machine the victim's time may be over already.
-      CHECK(((rank == victim && status == -SIGKILL) || status == 20 || status == 21));
+  for (int round = 0; round < 3; ++round) {
+    // Four jobs, of each another rank is killed, wait for their ends at the same time.
+    std::vector<std::unique_ptr<Child>> children[4];
+    long delays[4] = {};
+    for (int job = 0; job < 4; ++job) {
+      const int victim = (job + round) % 4;
+      Setup setup = in_short_times(folders[job], 4);
+      setup.timeouts.connect_timeout = 0.5;
+      for (int rank = 0; rank < 4; ++rank)
+        children[job].push_back(std::make_unique<Child>([&setup, rank] {
+          int status = 22;
+          try {
+            Log log;
+            Control control(setup.of(rank), log);
+            if (has(wait_for_end(control), " is lost: ")) status = 20;
+          } catch (const Error& e) {
+            if (e.code() == PLAIT_ERR_PEER) status = 21;
+          }
+          _exit(status);
+        }));
+      delays[job] = static_cast<long>(random() % 24000);
+      std::this_thread::sleep_for(std::chrono::microseconds(delays[job]));
+      children[job][static_cast<size_t>(victim)]->signal(SIGKILL);
     }
+    for (int job = 0; job < 4; ++job)
+      for (int rank = 0; rank < 4; ++rank) {
+        CAPTURE(delays[job]);
+        CAPTURE(rank);
+        const int status = children[job][static_cast<size_t>(rank)]->wait();
+        CAPTURE(status);
+        // On a busy machine the victim's time may be over already.
+        const bool killed = rank == (job + round) % 4 && status == -SIGKILL;
+        CHECK((killed || status == 20 || status == 21));
+      }
   }
 }
 
@@ -293,3 +310,5 @@ TEST_CASE("the first reason stays, although more ranks die") {
   });
   for (const std::string& failure : failures) CHECK(failure == "");
 }
+
+TEST_SUITE_END();

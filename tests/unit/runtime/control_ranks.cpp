@@ -75,6 +75,7 @@ ControlConfig Setup::of(int rank) const {
   config.job.connect_timeout = timeouts.connect_timeout;
   config.job.timeout = timeouts.timeout;
   config.identity = {{"engine version", "0.1.0"}, {"configuration", "1f3a"}};
+  config.times = times;
   return config;
 }
 

@@ -53,6 +53,7 @@ struct Setup {
   std::string secret;
   int listen_fd = -1;
   Timeouts timeouts;
+  ControlTimes times = {};
   ControlConfig of(int rank) const;
 };
 // Ranks that rendezvous through a file in the folder.

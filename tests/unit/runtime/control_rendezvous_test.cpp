@@ -294,10 +294,11 @@ TEST_CASE("leftovers of an earlier run do not disturb: another process listens t
 TEST_CASE("leftovers of an earlier run do not disturb: its rank 0 still waits there") {
   const Folder folder, elsewhere;
   Lines lines;
-  Setup old = in_file(elsewhere, 2, {.connect_timeout = 2});
+  Setup old = in_file(elsewhere, 2, {.connect_timeout = 1});
+  old.times.late = 0.2;
   const auto failures = on_threads({0, 1}, [&](int i) {
     if (i == 0) {
-      failure_of(old.of(0), PLAIT_ERR_PEER);  // fails after two seconds
+      failure_of(old.of(0), PLAIT_ERR_PEER);  // fails after a second
       return;
     }
     CHECK(eventually([&] { return access(elsewhere.path("rendezvous").c_str(), F_OK) == 0; }));
@@ -312,7 +313,8 @@ TEST_CASE("leftovers of an earlier run do not disturb: its rank 0 still waits th
 
 TEST_CASE("files and folders that others may write are refused") {
   const Folder folder;
-  const Setup setup = in_file(folder, 2, {.connect_timeout = 5});
+  Setup setup = in_file(folder, 2, {.connect_timeout = 5});
+  setup.times.late = 0.05;
   const std::string path = folder.path("rendezvous");
 
   for (const mode_t mode : {0660, 0602, 0640, 0604}) {

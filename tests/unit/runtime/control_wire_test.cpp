@@ -31,7 +31,7 @@ Frame one(const std::string& bytes) {
 // A job state and its outgoing messages.
 struct Job {
   explicit Job(uint32_t size)
-      : state(size, 10, "here:1", start,
+      : state(size, 10, "here:1", start, 3,
               [this](uint32_t rank, const std::string& bytes) { sent[rank] += bytes; }) {}
 
   void arrive(uint32_t rank, const std::string& host = "node", const std::string& machine = "m",
@@ -340,6 +340,7 @@ TEST_CASE("the job state: leaving") {
   job.say(2, FrameWriter(MessageKind::kGoodbye));
   CHECK(!job.state.is_connected(2));
   const Time over = job.state.due();
+  CHECK(over == job.start + std::chrono::seconds(3));
   job.say(0, FrameWriter(MessageKind::kGoodbye));
   job.state.tick(over - std::chrono::milliseconds(1));
   CHECK(job.end_of(1) == "");
