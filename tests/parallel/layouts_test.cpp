@@ -46,7 +46,7 @@ void check_over_shm(JobSpec job_spec, const Layout& layout, const Outcome& got) 
   CHECK(got.shared == 0);
 }
 
-TEST_SUITE("layouts") {
+TEST_SUITE("layouts_1") {
   TEST_CASE(
       "layers that know nothing of ranks, between sharded ones: embeddings, branches, "
       "norms, shapes") {
@@ -151,6 +151,7 @@ TEST_SUITE("layouts") {
     const Folder folder;
     const JobSpec job_spec{vocabulary_model(folder, 13), {"topology.tensor=2"}, {}, {}};
     const auto plan = nlohmann::json::parse(plan_of(job_spec, 2));
+    int gathered = 0;
     for (const auto& program : plan["programs"]) {
       if (program["name"] != "forward_backward") continue;
       for (const auto& kernel : program["kernels"])
@@ -160,10 +161,14 @@ TEST_SUITE("layouts") {
           CHECK(kernel["collective"]["bytes"] != 7 * 8 * 4);
           CHECK(kernel["collective"]["bytes"] != 16 * 6 * 7 * 4);
           CHECK(kernel["collective"]["bytes"] == 16 * 6 * 4 * 4);
+          ++gathered;
         }
     }
+    CHECK(gathered > 0);
   }
+}
 
+TEST_SUITE("layouts_2") {
   TEST_CASE("recomputation gives the same bits: alone, with ZeRO, accumulation and stages") {
     struct Case {
       Layout layout;

@@ -25,7 +25,7 @@ const std::vector<std::vector<std::string>> kShared{
     {"model.layers[0].parallel=column", "model.layers[2].parallel=row"},
     {"model.layers[2].parallel=column", "model.layers[4].parallel=row"}};
 
-TEST_SUITE("layouts") {
+TEST_SUITE("third_party") {
   TEST_CASE("a third party's layers among shared ones, one of ops and one with an op of its own") {
     JobSpec job_spec = example();
     const std::vector<std::string> always = job_spec.overrides;
