@@ -1,6 +1,7 @@
 // Threads of the engine.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -13,5 +14,11 @@ std::thread start_thread(std::function<void()> work);
 // Lets the calling thread run on every core that any thread of this process may use. A thread
 // inherits the affinity of the thread that starts it, which may be bound to one core.
 void unbind_thread() noexcept;
+
+// Calls f(i) for every i of [0, n), n >= 1, at the same time: f(0) in the calling thread, the others
+// on threads of their own (start_thread(), unbound). Returns when all have returned; of their
+// exceptions the one of the smallest i is rethrown. Errors: PLAIT_ERR_IO if a thread cannot be
+// started, when those that were started have returned.
+void run_on_threads(int64_t n, const std::function<void(int64_t)>& f);
 
 }  // namespace plait

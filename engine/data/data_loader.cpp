@@ -1,7 +1,6 @@
 #include "engine/data/data_loader.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <exception>
@@ -10,6 +9,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
+#include "engine/base/thread.hpp"
 #include "engine/data/batch_slots.hpp"
 #include "engine/data/ring.hpp"
 #include "engine/data/sample_order.hpp"
@@ -17,20 +17,6 @@
 namespace plait::data {
 
 namespace {
-
-// Signals belong to the host's threads: the loader's thread inherits a mask that blocks them all.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 plait_dataset_info checked_info(const DatasetSource& source) {
   if (!source.item || !source.dataset)
@@ -169,8 +155,7 @@ const Batch* DataLoader::State::next_ahead() {
 }
 
 void DataLoader::State::start() {
-  const SignalsBlocked blocked;
-  thread = std::thread([this] { work(); });
+  thread = start_thread([this] { work(); });
 }
 
 void DataLoader::State::work() {

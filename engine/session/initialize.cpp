@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <thread>
-#include <vector>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
@@ -18,7 +16,7 @@ namespace {
 
 double uniform(uint32_t word) { return (word >> 8) * 0x1p-24; }
 
-// Elements [first, first + n) of one parameter. Throws nothing: it runs on any thread.
+// Elements [first, first + n) of one parameter.
 struct Range {
   const plan::Parameter& p;
   uint64_t stream, seed, first;
@@ -104,20 +102,7 @@ void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, int64_t 
     fill({p, stream, seed, static_cast<uint64_t>(first + begin), end - begin, dtype,
           static_cast<char*>(out) + program::bytes_of(begin, dtype)});
   };
-  std::vector<std::thread> workers;
-  try {
-    workers.reserve(static_cast<size_t>(shares));
-    for (int64_t k = 1; k < shares; ++k)
-      workers.push_back(start_thread([&fill_share, k] {
-        unbind_thread();  // the caller may be bound to one core
-        fill_share(k);
-      }));
-  } catch (...) {
-    for (auto& w : workers) w.join();
-    throw;
-  }
-  fill_share(0);
-  for (auto& w : workers) w.join();
+  run_on_threads(shares, fill_share);
 }
 
 }  // namespace plait::session

@@ -127,6 +127,14 @@ TEST_CASE("the values of f64 are those of normal(), unrounded") {
     if (found[i] != 0.25 + 3 * normal(5 + i, name_hash(p.name), 3)) FAIL_CHECK(i);
 }
 
+TEST_CASE("an error on one of several threads is an error of the call") {
+  std::vector<uint16_t> out(1 << 17);
+  for (const uint32_t threads : {1u, 4u})
+    CHECK_THROWS_AS(session::initialize(parameter(PLAIT_INIT_CONSTANT, 1, 0), 1, 0, 1 << 17,
+                                        PLAIT_F16, out.data(), threads),
+                    Error);
+}
+
 TEST_CASE("an unknown initialiser is the plugin's error and names the parameter") {
   std::vector<float> out(3);
   try {

@@ -6,7 +6,7 @@
 
 #include "kit/ops/gather.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
-#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 #include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
 

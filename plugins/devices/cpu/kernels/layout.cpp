@@ -8,7 +8,7 @@
 
 #include "kit/ops/layout.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
-#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 #include "plugins/support/dtype.hpp"
 
 namespace plait::cpu {

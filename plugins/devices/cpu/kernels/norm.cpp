@@ -123,8 +123,8 @@ HWY_AFTER_NAMESPACE();
 #include "kit/ops/rows.hpp"
 
 #include "plugins/devices/cpu/kernels/kernels.hpp"
-#include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
 namespace {

@@ -134,9 +134,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kit/ops/reduce.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
-#include "plugins/devices/cpu/kernels/parallel.hpp"
 #include "plugins/devices/cpu/kernels/reduce_plan.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
 namespace {

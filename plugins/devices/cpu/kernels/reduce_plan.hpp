@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kit/ops/reduce.hpp"
-#include "plugins/devices/cpu/kernels/parallel.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
 

@@ -1,7 +1,5 @@
 // Large products: blocks of A and panels of B are packed and multiplied (see blocked_plan.hpp).
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 
@@ -12,6 +10,7 @@
 #include "plugins/devices/cpu/matmul/jit_kernel.hpp"
 #include "plugins/devices/cpu/matmul/pack.hpp"
 #include "plugins/devices/cpu/matmul/plain.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -53,12 +52,9 @@ class BlockedMatmul final : public MatmulKernel {
 
  private:
   void run_parallel(const MatmulArgs& args) const {
-#pragma omp parallel num_threads(plan_.threads)
-    {
-      const int thread = omp_get_thread_num();
-      run_range(args, plan_.thread_range(thread, omp_get_num_threads()),
-                static_cast<size_t>(thread));
-    }
+    on_pool(plan_.threads, [&](int thread, int threads) {
+      run_range(args, plan_.thread_range(thread, threads), static_cast<size_t>(thread));
+    });
   }
 
   // Follows the per-thread parts of the workspace.

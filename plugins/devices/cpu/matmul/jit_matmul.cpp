@@ -1,8 +1,6 @@
 // The generated kernels as a MatmulKernel: packs, calls the panel functions, transposes transposed
 // results back.
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "plugins/devices/cpu/matmul/activation.hpp"
@@ -12,6 +10,7 @@
 #include "plugins/devices/cpu/matmul/pack.hpp"
 #include "plugins/devices/cpu/matmul/plain.hpp"
 #include "plugins/devices/cpu/matmul/plan.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -56,15 +55,12 @@ class JitMatmul final : public MatmulKernel {
 
  private:
   void run_parallel(const MatmulArgs& args) const {
-#pragma omp parallel num_threads(plan_.threads)
-    {
-      // The pool may grant fewer threads than requested; every task has its own part of C in either
-      // case.
-      const int64_t granted = omp_get_num_threads();
-      const int64_t thread = omp_get_thread_num();
+    // The pool may grant fewer threads than requested; every task has its own part of C in either
+    // case.
+    on_pool(plan_.threads, [&](int64_t thread, int64_t granted) {
       run_tasks(args, tasks() * thread / granted, tasks() * (thread + 1) / granted,
                 static_cast<size_t>(thread));
-    }
+    });
   }
 
   // A part of a panel: its tiles and the start of its rows.

@@ -11,6 +11,7 @@
 #include "plugins/devices/cpu/matmul/candidates.hpp"
 #include "plugins/devices/cpu/matmul/isa.hpp"
 #include "plugins/devices/cpu/matmul/plain.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -130,10 +131,11 @@ class OneDnnMatmul final : public MatmulKernel {
 
   void activate(float* c) const {
     const int64_t rows = desc_.batch * desc_.m;
-#pragma omp parallel for num_threads(desc_.threads) if (desc_.threads > 1)
-    for (int64_t row = 0; row < rows; ++row) {
-      activate_(c + row / desc_.m * desc_.batch_stride_c + row % desc_.m * desc_.n, desc_.n);
-    }
+    in_parallel(desc_.threads, rows, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        activate_(c + row / desc_.m * desc_.batch_stride_c + row % desc_.m * desc_.n, desc_.n);
+      }
+    });
   }
 
   const MatmulDesc desc_;

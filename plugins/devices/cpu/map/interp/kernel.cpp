@@ -1,7 +1,5 @@
 #include "plugins/devices/cpu/map/interp/kernel.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "plugins/devices/cpu/map/interp/convert.hpp"
 #include "plugins/devices/cpu/map/interp/plan.hpp"
 #include "plugins/devices/cpu/map/interp/tile_ops.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu::interp {
 namespace {
@@ -39,8 +38,7 @@ class Interpreter final : public MapKernel {
   void run(void* const* operands, void* workspace) const override {
     if (layout_.total == 0) return;
     if (threads_ == 1) return run_part(operands, workspace, 0, 1);
-#pragma omp parallel num_threads(threads_)
-    run_part(operands, workspace, omp_get_thread_num(), omp_get_num_threads());
+    on_pool(threads_, [&](int part, int parts) { run_part(operands, workspace, part, parts); });
   }
 
   std::string_view name() const override { return "interpreter"; }

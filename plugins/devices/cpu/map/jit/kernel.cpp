@@ -1,7 +1,5 @@
 #include "plugins/devices/cpu/map/jit/kernel.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "plugins/devices/cpu/map/jit/allocate.hpp"
 #include "plugins/devices/cpu/map/jit/lower.hpp"
 #include "plugins/devices/cpu/map/jit/machine_code.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu::jit {
 namespace {
@@ -36,8 +35,7 @@ class JitKernel final : public MapKernel {
   void run(void* const* operands, void*) const override {
     if (layout_.total == 0) return;
     if (threads_ == 1) return run_part(operands, 0, 1);
-#pragma omp parallel num_threads(threads_)
-    run_part(operands, omp_get_thread_num(), omp_get_num_threads());
+    on_pool(threads_, [&](int part, int parts) { run_part(operands, part, parts); });
   }
 
   std::string_view name() const override {

@@ -6,7 +6,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <exception>
 
 namespace plait::cpu {
 
@@ -21,16 +23,31 @@ inline int choose_num_threads(uint32_t threads, double nanoseconds, int64_t part
       std::max<int64_t>(1, std::min({int64_t{threads}, static_cast<int64_t>(worthwhile), parts})));
 }
 
-// Calls f(first, last) on `num_threads` threads, for equal ranges of [0, n).
+// Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer. An exception
+// that leaves a parallel region ends the process, so the first one is rethrown here.
+template <class F>
+void on_pool(int num_threads, const F& f) {
+  std::exception_ptr error;
+  std::atomic_flag failed;
+#pragma omp parallel num_threads(num_threads)
+  {
+    try {
+      f(omp_get_thread_num(), omp_get_num_threads());
+    } catch (...) {
+      if (!failed.test_and_set()) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+// Calls f(first, last) on `num_threads` threads, for equal ranges of [0, n). Rethrows likewise.
 template <class F>
 void in_parallel(int num_threads, int64_t n, const F& f) {
   if (num_threads <= 1) return f(int64_t{0}, n);
-#pragma omp parallel num_threads(num_threads)
-  {
-    const int64_t t = omp_get_thread_num(), all = omp_get_num_threads();
+  on_pool(num_threads, [n, &f](int64_t t, int64_t all) {
     const int64_t first = n / all * t + std::min(t, n % all), size = n / all + (t < n % all);
     f(first, first + size);
-  }
+  });
 }
 
 }  // namespace plait::cpu
