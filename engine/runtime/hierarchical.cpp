@@ -1,7 +1,7 @@
 #include "engine/runtime/hierarchical.hpp"
 
 #include <cstring>
-#include <optional>
+#include <exception>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
@@ -28,7 +28,7 @@ class HierarchicalCall : private kit::SerialWorker::Task {
   void start() {
     group_.check();
     if (started_) fail(PLAIT_ERR_STATE, text("is started again before finish(); finish it first"));
-    error_.reset();
+    error_ = nullptr;
     if (message_)
       abort_on_error([&] { start(step()); });
     else
@@ -43,7 +43,7 @@ class HierarchicalCall : private kit::SerialWorker::Task {
       abort_on_error([&] { finish(step()); });
     else
       group_.worker().wait(*this);
-    if (error_) throw Error(*error_);
+    if (error_) std::rethrow_exception(error_);
   }
 
  private:
@@ -60,11 +60,11 @@ class HierarchicalCall : private kit::SerialWorker::Task {
           finish(step);
         }
       });
-    } catch (const Error& e) {
-      error_.emplace(e);
-    } catch (const std::exception& e) {
-      group_.abort(e.what());
-      error_.emplace(PLAIT_ERR_INTERNAL, e.what());
+    } catch (const Error&) {
+      error_ = std::current_exception();
+    } catch (...) {
+      error_ = std::current_exception();
+      group_.abort("out of memory");  // nothing else is thrown here; short enough for no allocation
     }
   }
 
@@ -102,7 +102,7 @@ class HierarchicalCall : private kit::SerialWorker::Task {
   const bool message_;
   const HierarchicalSteps steps_;
   bool started_ = false;
-  std::optional<Error> error_;  // of the last run
+  std::exception_ptr error_;  // of the last run
 };
 
 std::string HierarchicalCall::described(const HierarchicalGroup& group, const plait_comm_desc& d) {

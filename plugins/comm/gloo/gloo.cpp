@@ -1,6 +1,7 @@
 // gloo: ranks communicate over TCP with Debian's libgloo, on one machine or several.
+#include <exception>
 #include <map>
-#include <optional>
+#include <new>
 #include <plait/plugin.hpp>
 
 #include "kit/serial_worker.hpp"
@@ -83,7 +84,7 @@ class ProcessGroup::Call : private kit::SerialWorker::Task {
                                 " is started again before finish(); finish it first");
     if (group_.links_->failed()) group_.links_->throw_failure();
     deadline_ = after(group_.timeout_);
-    error_.reset();
+    error_ = nullptr;
     started_ = true;
     worker_.push(*this);
   }
@@ -94,7 +95,7 @@ class ProcessGroup::Call : private kit::SerialWorker::Task {
            group_.members_.head() + ": " + what_ + " is finished without start(); start it first");
     while (!worker_.wait(*this, kPollInterval)) group_.links_->wake();
     started_ = false;
-    if (error_) throw Error(*error_);
+    if (error_) std::rethrow_exception(error_);
   }
 
  private:
@@ -102,14 +103,24 @@ class ProcessGroup::Call : private kit::SerialWorker::Task {
     try {
       if (group_.links_->failed()) group_.links_->throw_failure();
       execute({*group_.links_, desc_, what_, number, deadline_}, scratch_);
-    } catch (const Error& e) {
-      error_.emplace(e);
+    } catch (const Error&) {
+      error_ = std::current_exception();
+    } catch (const std::bad_alloc&) {
+      run_out_of_memory();
     } catch (const std::exception& e) {
-      // Other ranks wait for data that this rank cannot send.
-      group_.links_->fail_all(group_.members_.head() + ": " + what_ + " failed: " + e.what());
-      error_.emplace(PLAIT_ERR_PEER,
-                     group_.members_.head() + ": " + what_ + " failed: " + e.what());
+      try {
+        const std::string text = group_.members_.head() + ": " + what_ + " failed: " + e.what();
+        error_ = std::make_exception_ptr(Error(PLAIT_ERR_PEER, text));
+        group_.links_->fail_all(text);
+      } catch (const std::bad_alloc&) {
+        run_out_of_memory();
+      }
     }
+  }
+  // Other ranks wait for data that this rank cannot send. Only inside a catch block.
+  void run_out_of_memory() noexcept {
+    error_ = std::current_exception();
+    group_.links_->fail_all("out of memory");  // short enough to need no allocation
   }
 
   ProcessGroup& group_;
@@ -119,7 +130,7 @@ class ProcessGroup::Call : private kit::SerialWorker::Task {
   kit::SerialWorker& worker_;
   Clock::time_point deadline_;
   bool started_ = false;
-  std::optional<Error> error_;  // of the last execution
+  std::exception_ptr error_;  // of the last execution
 };
 
 }  // namespace
