@@ -26,10 +26,21 @@ TEST_CASE("the log passes lines of its level on, without the newline") {
 TEST_CASE("a log without a sink, or with one that throws, is silent") {
   Log none;
   none.error("nobody hears it");
-  Log bad([](uint32_t, std::string_view) { throw std::runtime_error("sink"); });
+  std::string heard;
+  none.set_sink([&](uint32_t, std::string_view text) { heard += text; });
+  none.error("now");
+  CHECK(heard == "now");
+  int calls = 0;
+  Log bad([&](uint32_t, std::string_view) {
+    ++calls;
+    throw std::runtime_error("sink");
+  });
   bad.error("x");
-  bad.set_sink(nullptr);
   bad.error("y");
+  CHECK(calls == 2);
+  bad.set_sink(nullptr);
+  bad.error("z");
+  CHECK(calls == 2);
 }
 
 TEST_CASE("one line at a time, from many threads") {

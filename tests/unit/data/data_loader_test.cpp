@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -290,11 +294,37 @@ TEST_CASE("an error of read() surfaces where the batch would, and again until se
   }
 }
 
-TEST_CASE("a loader may go at any moment") {
+TEST_CASE("no memory in read(), on the thread that reads ahead too, is an error and not the end") {
+  for (const int prefetch : {0, 2}) {
+    FakeData data(20);
+    data.no_memory = true;
+    DataLoader loader(source_of(data), {.batch = 4, .prefetch = prefetch, .endless = true});
+    const std::string text = text_of([&] { loader.next(); }, PLAIT_ERR_MEMORY);
+    CHECK(text.find("[data] batch 0 of 'train' (epoch 0) could not be read") == 0);
+    CHECK(text.find("out of memory") != std::string::npos);
+    data.no_memory = false;
+    loader.seek(0);
+    CHECK(samples_of(*loader.next())[0] == 0);
+  }
+}
+
+TEST_CASE("a loader may go at any moment, and leaves no thread") {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
   for (int i = 0; i < 50; ++i) {
     const FakeData data(1000);
-    DataLoader loader(source_of(data), {.batch = 16, .prefetch = 4, .endless = true});
-    for (int j = 0; j < i % 5; ++j) loader.next();
+    {
+      DataLoader loader(source_of(data), {.batch = 16, .prefetch = 4, .endless = true});
+      for (int j = 0; j < i % 5; ++j) CHECK(loader.next()->index == j);
+    }
+    // A thread that was joined is in the list for a moment.
+    for (int wait = 0; wait < 1000 && threads() > before; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(threads() == before);
+    CHECK(data.reads <= i % 5 + 4);
   }
 }
 

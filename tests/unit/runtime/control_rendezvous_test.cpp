@@ -30,6 +30,7 @@ std::string failure_of(const ControlConfig& config, uint32_t code) {
     CHECK(e.code() == code);
     return e.text();
   }
+  FAIL_CHECK("expected an error");
   return "";
 }
 

@@ -32,6 +32,7 @@ std::string text_of(const std::function<void()>& f, uint32_t code) {
     CHECK(e.code() == code);
     return e.text();
   }
+  FAIL_CHECK("expected an error");
   return "";
 }
 
