@@ -1,6 +1,6 @@
 // The file system interface: all file access of the engine goes through it, so that a test can make
 // the Nth call fail or simulate a power cut. Every error is PLAIT_ERR_IO (PLAIT_ERR_NOT_FOUND for
-// an absent path, PLAIT_ERR_DATA for a file above its cap) and names path and reason.
+// an absent path, PLAIT_ERR_DATA for a file above its cap, PLAIT_ERR_MEMORY) and names the path.
 #pragma once
 
 #include <cstddef>

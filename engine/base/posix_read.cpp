@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::posix {
@@ -17,6 +18,7 @@ namespace plait::posix {
 void fail_path(const char* what, const std::string& path, int number) {
   const std::string text = std::string("[files] cannot ") + what + " '" + path + "'";
   if (number == ENOENT) fail_not_found(text + ": there is no such file or folder; check the path");
+  if (number == ENOMEM) fail(PLAIT_ERR_MEMORY, text + ": out of memory");
   fail_io(text, number);
 }
 
@@ -122,7 +124,9 @@ std::string read_rest(const Descriptor& file, uint64_t max_bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_path("read", file.path(), errno);
     if (n == 0) return content;
-    content.append(buffer, static_cast<size_t>(n));
+    const uint64_t size = content.size() + static_cast<uint64_t>(n);
+    with_memory("files", "read", file.path(), size,
+                [&] { content.append(buffer, static_cast<size_t>(n)); });
     if (content.size() > max_bytes)
       fail_data("[files] '" + file.path() + "' has more than " + human_bytes(max_bytes) +
                 ", the most accepted here; check that it is the right file");

@@ -58,7 +58,8 @@ Commit read_commit(FileSystem& files, const std::string& folder, const Checkpoin
     const std::string text = files.read_all(path, kMaxManifestBytes);
     read_lineage(unseal_manifest(text, path), commit);
     commit.readable = true;
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    if (e.code() == PLAIT_ERR_MEMORY) throw;  // the commit may well be readable
     // The error is reported when the checkpoint is opened.
   }
   return commit;

@@ -69,8 +69,6 @@ std::string seal_manifest(std::string body) {
 }
 
 std::string manifest_text(const Manifest& manifest) {
-  // Only validated, not parsed into values: nlohmann's destructor ends the process when memory is
-  // short.
   if (!starts_with(manifest.state.extra, "{") || !nlohmann::json::accept(manifest.state.extra))
     fail_internal("[checkpoint] the extra state is not a JSON object: '" +
                   manifest.state.extra.substr(0, 80) + "'");

@@ -1,8 +1,8 @@
 // Parses a manifest. Its checksum is verified before anything is parsed.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.hpp"
+#include "engine/base/json_value.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/safetensors.hpp"
@@ -11,9 +11,9 @@ namespace plait::checkpoint {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
+using Kind = JsonValue::Kind;
 
-constexpr int kMaxDepth = 64;
 constexpr size_t kMaxSlices = 1024;
 constexpr size_t kMaxSetting = 1u << 20;
 
@@ -22,31 +22,28 @@ class JsonReader {
  public:
   JsonReader(const Json& json, std::string at, const std::string& where)
       : json_(json), at_(std::move(at)), where_(where) {
-    if (!json_.is_object()) wrong("", "an object");
+    if (!json_.is(Kind::kObject)) wrong("", "an object");
   }
 
   const Json& get(const char* key) const {
-    const auto it = json_.find(key);
-    if (it == json_.end()) wrong(key, "a value, found none");
-    return *it;
+    const Json* found = json_.find(key);
+    if (!found) wrong(key, "a value, found none");
+    return *found;
   }
   int64_t number(const char* key) const { return as_number(get(key), key); }
   uint64_t word(const char* key) const {
     const Json& v = get(key);
-    if (!v.is_number_unsigned()) wrong(key, "a whole number of 0 or more");
-    return v.get<uint64_t>();
+    if (!v.is(Kind::kWhole)) wrong(key, "a whole number of 0 or more");
+    return v.whole;
   }
   std::string text(const char* key, size_t longest = kMaxNameBytes) const {
-    const Json& v = get(key);
-    if (!v.is_string() || v.get_ref<const std::string&>().size() > longest)
-      wrong(key, strf("a string of at most %zu bytes", longest).c_str());
-    return v.get<std::string>();
+    return as_text(get(key), key, longest);
   }
-  const Json& list(const char* key, size_t longest) const {
+  const std::vector<Json>& list(const char* key, size_t longest) const {
     const Json& v = get(key);
-    if (!v.is_array() || v.size() > longest)
+    if (!v.is(Kind::kList) || v.items.size() > longest)
       wrong(key, strf("a list of at most %zu", longest).c_str());
-    return v;
+    return v.items;
   }
   JsonReader object(const char* key) const { return JsonReader(get(key), at_ + key + ".", where_); }
   std::vector<int64_t> numbers(const char* key, size_t longest) const {
@@ -64,9 +61,14 @@ class JsonReader {
     return name;
   }
   int64_t as_number(const Json& v, const char* key) const {
-    if (!v.is_number_unsigned() || v.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+    if (!v.is(Kind::kWhole) || v.whole > static_cast<uint64_t>(INT64_MAX))
       wrong(key, "a whole number from 0 to 2^63-1");
-    return v.get<int64_t>();
+    return static_cast<int64_t>(v.whole);
+  }
+  const std::string& as_text(const Json& v, const char* key, size_t longest) const {
+    if (!v.is(Kind::kText) || v.text.size() > longest)
+      wrong(key, strf("a string of at most %zu bytes", longest).c_str());
+    return v.text;
   }
   [[noreturn]] void wrong(const char* key, const char* expected) const {
     fail_data("[checkpoint] " + where_ + ": '" + printable(at_) + key +
@@ -107,15 +109,19 @@ RunState read_state(const JsonReader& root) {
   s.seed = random.word("seed");
   s.random_step = random.number("step");
   const JsonReader cursors = root.object("cursors");
-  for (const auto& [name, index] : cursors.json().items())
-    s.cursors[name] = cursors.as_number(index, name.c_str());
-  s.config_hash = root.text("config_hash");
-  if (root.json().contains("settings")) {  // absent in checkpoints of older engines
-    const JsonReader settings = root.object("settings");
-    for (const auto& [key, value] : settings.json().items())
-      s.settings[key] = settings.text(key.c_str(), kMaxSetting);
+  for (size_t i = 0; i < cursors.json().items.size(); ++i) {
+    const std::string& name = cursors.json().keys[i];
+    s.cursors[name] = cursors.as_number(cursors.json().items[i], name.c_str());
   }
-  s.extra = root.object("extra").json().dump();
+  s.config_hash = root.text("config_hash");
+  if (root.json().find("settings")) {  // absent in checkpoints of older engines
+    const JsonReader settings = root.object("settings");
+    for (size_t i = 0; i < settings.json().items.size(); ++i) {
+      const std::string& key = settings.json().keys[i];
+      s.settings[key] = settings.as_text(settings.json().items[i], key.c_str(), kMaxSetting);
+    }
+  }
+  s.extra = json_text(root.object("extra").json());
   return s;
 }
 
@@ -129,7 +135,7 @@ TensorRecord read_tensor(const JsonReader& at, Slices expected) {
   t.dtype = dtype_from_name(at.text("dtype"));
   if (t.dtype == 0) at.wrong("dtype", "an element type that Plait supports");
   t.shape = at.numbers("shape", kMaxFileRank);
-  const Json& slices = at.list("slices", kMaxSlices);
+  const std::vector<Json>& slices = at.list("slices", kMaxSlices);
   for (size_t i = 0; i < slices.size(); ++i) {
     const JsonReader one(slices[i], "tensors." + t.name + ".slices.", at.where());
     SliceRecord s;
@@ -145,21 +151,16 @@ TensorRecord read_tensor(const JsonReader& at, Slices expected) {
   return t;
 }
 
-Json parse_json(std::string_view body, const std::string& where) {
-  const auto too_deep = [&where](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth)
-      fail_data("[checkpoint] " + where + ": the manifest is nested too deeply");
-    return true;
-  };
+Json parse_body(std::string_view body, const std::string& where) {
   try {
-    return Json::parse(std::string(body) + "}", too_deep);
-  } catch (const nlohmann::json::exception& e) {
-    fail_data("[checkpoint] " + where + ": the manifest is not JSON (" + e.what() + ")");
+    return parse_json(std::string(body) + "}");
+  } catch (const Error& e) {
+    fail_data("[checkpoint] " + where + ": the manifest " + e.text());
   }
 }
 
 Manifest parse(std::string_view text, const std::string& where, Slices expected) {
-  const Json json = parse_json(unseal_manifest(text, where), where);
+  const Json json = parse_body(unseal_manifest(text, where), where);
   const JsonReader root(json, "", where);
   const int64_t version = root.number("format_version");
   if (version > kFormatVersion)
@@ -171,19 +172,17 @@ Manifest parse(std::string_view text, const std::string& where, Slices expected)
   if (version < 1) root.wrong("format_version", "1 or more");
   Manifest manifest;
   manifest.state = read_state(root);
-  if (root.json().contains("lineage")) {  // absent in checkpoints of older engines
+  if (root.json().find("lineage")) {  // absent in checkpoints of older engines
     const JsonReader lineage = root.object("lineage");
     manifest.commit = lineage.number("commit");
     manifest.state.lineage = lineage.text("id");
     manifest.state.lineage_from = lineage.number("from");
   }
-  const Json& files = root.list("files", kMaxTensors);
-  for (const Json& file : files) {
+  for (const Json& file : root.list("files", kMaxTensors)) {
     const JsonReader one(file, "files.", where);
     manifest.files.push_back({one.file_name("name"), one.word("size"), one.hash("xxh3_128")});
   }
-  const Json& tensors = root.list("tensors", kMaxTensors);
-  for (const Json& tensor : tensors)
+  for (const Json& tensor : root.list("tensors", kMaxTensors))
     manifest.tensors.push_back(read_tensor(JsonReader(tensor, "tensors.", where), expected));
   if (expected == Slices::kSome) return manifest;
   const auto by_name = [](const TensorRecord& a, const TensorRecord& b) { return a.name < b.name; };

@@ -6,6 +6,7 @@
 
 #include "engine/base/checked.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::checkpoint {
@@ -31,8 +32,10 @@ std::string read_head(const InputFile& file) {
 SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
     : path_(path),
       file_(files.open_input(path)),
-      head_(read_head(*file_)),
-      header_(parse_safetensors(head_, file_->size(), path)) {}
+      head_(with_memory("safetensors", "read the header of", path, file_->size(),
+                        [&] { return read_head(*file_); })),
+      header_(with_memory("safetensors", "parse the header of", path, head_.size(),
+                          [&] { return parse_safetensors(head_, file_->size(), path); })) {}
 
 void SafetensorsFile::read(const TensorEntry& entry, uint64_t from, void* out, size_t size) const {
   try {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/store.hpp"
 
@@ -94,7 +95,9 @@ std::unique_ptr<SafetensorsFile> open_file(FileSystem& files, const std::string&
 
 Checkpoint::Checkpoint(FileSystem& files, std::string path, Verify when) : path_(std::move(path)) {
   const std::string manifest_path = join_path(path_, kManifestName);
-  manifest_ = parse_manifest(files.read_all(manifest_path, kMaxManifestBytes), manifest_path);
+  const std::string text = files.read_all(manifest_path, kMaxManifestBytes);
+  manifest_ = with_memory("checkpoint", "parse", manifest_path, text.size(),
+                          [&] { return parse_manifest(text, manifest_path); });
   for (const FileRecord& f : manifest_.files) {
     const std::string file_path = join_path(path_, f.name);
     const FileInfo info = files.info(file_path);

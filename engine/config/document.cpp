@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
 #include "engine/base/files.hpp"
 #include "engine/config/text_scan.hpp"
 
@@ -169,13 +170,15 @@ Document Document::read(FileSystem& files, const std::string& path, Problems& pr
   try {
     text = files.read_all(path, kMaxFileBytes);
   } catch (const Error& e) {
+    if (e.code() == PLAIT_ERR_MEMORY) throw;
     problems.add({path, 0, 0}, "", e.text());
     Document document;
     document.file = path;
     document.folder = folder_of(path);
     return document;
   }
-  return parse(text, path, problems);
+  return with_memory("config", "parse", path, text.size(),
+                     [&] { return parse(text, path, problems); });
 }
 
 Node parse_value(std::string_view text, const Origin& origin, Problems& problems) {

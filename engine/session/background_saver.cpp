@@ -62,7 +62,7 @@ void BackgroundSaver::start(int64_t step, std::function<std::string()> write) {
       unbind_thread();
       run();
     });
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     run();
   }
 }

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <deque>
 #include <new>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
 #include "engine/base/hash.hpp"
+#include "engine/base/json_value.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
@@ -43,14 +44,28 @@ struct Extra {
 };
 
 Extra parse_extra(const std::string& text, int64_t step, const std::string& where) {
+  const auto bad = [&](const std::string& what) {
+    fail_data("[session] the state in '" + where + "' cannot be read: it " + what);
+  };
+  JsonValue json;
   try {
-    const auto json = nlohmann::json::parse(text);
-    return {json.value("updates", step), json.value("skipped_in_a_row", int64_t{0}),
-            json.value("evaluations_without_gain", int64_t{-1}),
-            std::strtod(json.value("best", std::string("0")).c_str(), nullptr)};
-  } catch (const nlohmann::json::exception& e) {
-    fail_data("[session] the state in '" + where + "' cannot be read: " + e.what());
+    json = parse_json(text);
+  } catch (const Error& e) {
+    bad(e.text());
   }
+  using Kind = JsonValue::Kind;
+  const auto number = [&](const char* key, int64_t otherwise) {
+    const JsonValue* v = json.find(key);
+    if (!v) return otherwise;
+    if (!v->is(Kind::kWhole) && !v->is(Kind::kNegative))
+      bad(std::string("has '") + key + "' that is no whole number");
+    return static_cast<int64_t>(v->whole);
+  };
+  const JsonValue* best = json.find("best");
+  if (best && !best->is(Kind::kText)) bad("has 'best' that is no text");
+  return {number("updates", step), number("skipped_in_a_row", 0),
+          number("evaluations_without_gain", -1),
+          best ? std::strtod(best->text.c_str(), nullptr) : 0};
 }
 
 }  // namespace
@@ -174,7 +189,8 @@ std::vector<std::pair<plan::BufferRef, std::vector<char>>> Session::read_blocks(
   std::vector<std::pair<plan::BufferRef, std::vector<char>>> loaded;
   plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
     if (parameters_only && b.optimizer) return;
-    std::vector<char> bytes(b.bytes());
+    auto bytes = with_memory("session", ("hold tensor '" + b.tensor + "' of").c_str(), c.path(),
+                             b.bytes(), [&] { return std::vector<char>(b.bytes()); });
     c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());
     loaded.emplace_back(b.local.at, std::move(bytes));
   });

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -211,6 +212,9 @@ auto Session::abort_on_error(const char* what, Do&& call) -> decltype(call()) {
   } catch (const Error& e) {
     if (ranks_.is_single()) throw;
     throw_on_all_ranks(what, e);
+  } catch (const std::bad_alloc&) {
+    ranks_.abort_job("out of memory");  // short enough to need no allocation
+    throw;
   } catch (const std::exception& e) {
     ranks_.abort_job(std::string(what) + ": " + e.what());
     throw;

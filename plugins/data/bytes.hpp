@@ -44,14 +44,12 @@ class Bytes {
     return reinterpret_cast<T*>(data_);
   }
 
-  // New bytes are uninitialised.
+  // New bytes are uninitialised. Errors: std::bad_alloc; see in_memory().
   void resize(size_t size) {
     if (size > capacity_) {
       const size_t capacity = size > 2 * capacity_ ? size : 2 * capacity_;
       void* p = std::realloc(data_, capacity);
-      if (!p)
-        fail(PLAIT_ERR_MEMORY,
-             "[data] out of memory: " + std::to_string(capacity) + " bytes were asked for");
+      if (!p) throw std::bad_alloc();
       data_ = static_cast<uint8_t*>(p);
       capacity_ = capacity;
     }
@@ -90,7 +88,23 @@ struct SourceFile {
   }
 };
 
-// Reads the whole file. Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason,
+// Returns f(), which takes data of the file into memory. Errors: PLAIT_ERR_MEMORY naming the file and
+// its size.
+template <class F>
+decltype(auto) in_memory(const SourceFile& source, F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    struct stat s {};
+    ::stat(source.path.c_str(), &s);
+    fail(PLAIT_ERR_MEMORY, source.text() + ": out of memory; the file has " +
+                               std::to_string(s.st_size) +
+                               " bytes, and a dataset is held in memory: split the file, or use a "
+                               "machine with more memory");
+  }
+}
+
+// Reads the whole file. Errors: std::bad_alloc, PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason,
 // PLAIT_ERR_DATA if the file shrinks while it is read.
 inline Bytes read_file(const SourceFile& source) {
   struct Fd {

@@ -89,6 +89,11 @@ Client::Answer Client::ask(MessageKind kind, const std::string& key, std::string
   return answer;
 }
 
+void Client::fail_ended(const char* what, const std::string& key) const {
+  const EndReason end = termination_.get();
+  fail(end.code, std::string("[control] cannot ") + what + " '" + key + "': " + end.text);
+}
+
 void Client::set(const std::string& key, std::string_view value) {
   bool late = false;
   const Answer answer =
@@ -96,8 +101,7 @@ void Client::set(const std::string& key, std::string_view value) {
   if (late)
     fail(PLAIT_ERR_PEER,
          strf("[control] rank 0 did not store '%s' within %g s", key.c_str(), timeout_));
-  if (!answer.arrived)
-    fail(PLAIT_ERR_PEER, "[control] cannot publish '" + key + "': " + termination_.get().text);
+  if (!answer.arrived) fail_ended("publish", key);
   if (answer.code != PLAIT_OK)
     fail(answer.code, "[control] cannot publish '" + key + "': " + answer.bytes);
 }
@@ -108,8 +112,7 @@ std::string Client::get(const std::string& key, double seconds) {
   if (late)
     fail(PLAIT_ERR_PEER, strf("[control] %s waited %g s for '%s', which no rank has published",
                               name_.c_str(), seconds, key.c_str()));
-  if (!answer.arrived)
-    fail(PLAIT_ERR_PEER, "[control] cannot get '" + key + "': " + termination_.get().text);
+  if (!answer.arrived) fail_ended("get", key);
   if (answer.code != PLAIT_OK)
     fail(answer.code, "[control] cannot get '" + key + "': " + answer.bytes);
   return std::move(answer.bytes);
@@ -154,10 +157,10 @@ void Client::run() noexcept {
     next_heartbeat_ = last_received_;
     while (!closed_ && !leaving_.load()) poll_once();
     if (!closed_) leave();
-  } catch (const std::exception& e) {
-    log_.error(e.what());
+  } catch (...) {
     joined_.connection->shut();
-    termination_.fail(e.what());
+    termination_.fail();
+    log_.error("[control] this rank no longer takes part in the control channel");
   }
 }
 

@@ -58,6 +58,7 @@ class Client {
 
   Answer ask(MessageKind kind, const std::string& key, std::string_view value, Time deadline,
              bool& late);
+  [[noreturn]] void fail_ended(const char* what, const std::string& key) const;
   void run() noexcept;
   void poll_once();
   std::string flush();

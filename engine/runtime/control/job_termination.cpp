@@ -1,5 +1,7 @@
 #include "engine/runtime/control/job_termination.hpp"
 
+#include <new>
+#include <string>
 #include <utility>
 
 namespace plait::runtime::control {
@@ -16,11 +18,19 @@ bool JobTermination::set(EndReason end) noexcept {
   return true;
 }
 
-void JobTermination::fail(const char* why) noexcept {
+void JobTermination::fail() noexcept {
   try {
-    set({PLAIT_ERR_PEER, std::string("the control channel of this rank broke: ") + why});
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& e) {
+      set({PLAIT_ERR_PEER, std::string("the control channel of this rank broke: ") + e.what()});
+    } catch (...) {
+      set({PLAIT_ERR_PEER, "the control channel of this rank broke"});
+    }
   } catch (...) {
-    set({PLAIT_ERR_PEER, "out of memory"});  // short enough to need no allocation
+    set({PLAIT_ERR_MEMORY, "out of memory"});  // short enough to need no allocation
   }
 }
 

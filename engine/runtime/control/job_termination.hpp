@@ -23,8 +23,9 @@ class JobTermination {
   // The first call sets the reason; returns true for that call. Exceptions of callbacks are
   // dropped.
   bool set(EndReason end) noexcept;
-  // Ends the job because this side of the channel failed; `why` is used as far as memory allows.
-  void fail(const char* why) noexcept;
+  // Ends the job because this side of the channel failed with the exception in flight: its text as
+  // far as memory allows, and PLAIT_ERR_MEMORY where it does not. Only inside a catch block.
+  void fail() noexcept;
   // Replaces the callback for the end; if the job has already ended, it is called immediately.
   // Empty: no callback. Returns only when no callback is running on another thread.
   void on_end(EndCallback call);

@@ -42,8 +42,8 @@ void LocalControl::forget(const std::string& key) {
 void LocalControl::abort(std::string_view text) noexcept {
   try {
     termination_.set({PLAIT_ERR_PEER, name_ + " aborted: " + std::string(text)});
-  } catch (const std::exception& e) {
-    termination_.fail(e.what());
+  } catch (...) {
+    termination_.fail();
   }
 }
 

@@ -52,6 +52,8 @@ void Server::run() noexcept {
   } catch (const std::exception& e) {
     log_.error(std::string_view("[control] rank 0 no longer serves the control channel"));
     log_.error(e.what());
+  } catch (...) {
+    log_.error(std::string_view("[control] rank 0 no longer serves the control channel"));
   }
   // Ranks that are still connected see the connection close.
   for (Member& member : members_) member.connection.reset();

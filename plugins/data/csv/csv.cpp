@@ -32,9 +32,11 @@ class Csv : public data::MemoryDataset {
                                      .target = o.texts("target"),
                                      .weight = std::string(o.text("weight")),
                                      .integer_target = o.text("target_type") == "i32"};
-    const data::Bytes file = data::read_file(source);
-    data::csv::Table t = data::csv::parse(
-        source, {reinterpret_cast<const char*>(file.data()), file.size()}, request);
+    data::csv::Table t = data::in_memory(source, [&] {
+      const data::Bytes file = data::read_file(source);
+      return data::csv::parse(source, {reinterpret_cast<const char*>(file.data()), file.size()},
+                              request);
+    });
     add("input", PLAIT_FIELD_INPUT, Shape({static_cast<int64_t>(t.inputs)}), t.rows,
         std::move(t.input));
     if (t.targets) {

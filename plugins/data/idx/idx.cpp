@@ -22,7 +22,7 @@ class Idx : public data::MemoryDataset {
  private:
   void add_field(const data::SourceFile& source, const char* name, uint32_t role, size_t min_ndim,
                  size_t max_ndim) {
-    data::idx::File file = data::idx::open(source);
+    data::idx::File file = data::in_memory(source, [&] { return data::idx::open(source); });
     const std::vector<int64_t>& dims = file.header.dims;
     if (dims.size() < min_ndim || dims.size() > max_ndim)
       source.bad(3, "ndim " + std::to_string(dims.size()) + ", expected " +

@@ -24,6 +24,10 @@ class Npy : public data::MemoryDataset {
  private:
   void add_file(const Options& o, const char* name, uint32_t role) {
     const data::SourceFile source{"data.npy", name, std::string(o.text(name))};
+    data::in_memory(source, [&] { add_file(source, name, role); });
+  }
+
+  void add_file(const data::SourceFile& source, const char* name, uint32_t role) {
     data::Bytes file = data::read_file(source);
     data::npy::Header header = data::npy::parse(source, file.span());
     if (header.dtype == PLAIT_F64) {

@@ -28,6 +28,7 @@ struct FakeData {
   int64_t n = 10;
   bool weighted = false;
   std::atomic<int64_t> fail_at{-1};  // reading this sample fails
+  std::atomic<bool> no_memory{false};
   std::atomic<int64_t> reads{0};
   std::vector<plait_field> fields;
 
@@ -50,6 +51,7 @@ plait_error* fake_info(const void* dataset, plait_dataset_info* out) {
 plait_error* fake_read(const void* dataset, const int64_t* indices, uint64_t n, void* const* outs) {
   auto* d = const_cast<FakeData*>(static_cast<const FakeData*>(dataset));
   ++d->reads;
+  if (d->no_memory) throw std::bad_alloc();
   auto* x = static_cast<float*>(outs[0]);
   auto* w = d->weighted ? static_cast<float*>(outs[1]) : nullptr;
   auto* label = static_cast<uint8_t*>(outs[d->weighted ? 2 : 1]);

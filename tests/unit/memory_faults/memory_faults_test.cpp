@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <functional>
 
 #include "tests/unit/host/host.hpp"
@@ -26,12 +28,16 @@ bool typed(uint32_t code) {
 int64_t g_touched = 0;
 
 struct Tally {
-  int64_t trials = 0, errors = 0, memory = 0, other = 0, leaks = 0;
+  int64_t trials = 0, errors = 0, memory = 0, single = 0, named = 0, other = 0, leaks = 0;
   char worst[400] = "";  // the first untyped error; not a string, which would count as a leak
-  void add(plait_error* e) {
+  void add(plait_error* e, const char* name) {
     const uint32_t code = plait_error_code(e);
     ++errors;
     memory += code == PLAIT_ERR_MEMORY;
+    if (name && code == PLAIT_ERR_MEMORY) {
+      ++single;
+      named += std::strstr(plait_error_full_text(e), name) != nullptr;
+    }
     if ((!typed(code) || *plait_error_text(e) == 0) && other++ == 0)
       std::snprintf(worst, sizeof worst, "%u %s", code, plait_error_full_text(e));
     plait_error_free(e);
@@ -39,8 +45,10 @@ struct Tally {
 };
 
 // Fails the allocations of call(), one per trial, in about `trials` trials. keeps: the call may
-// leave blocks in an object that outlives it, as many as a successful one.
-void sweep(const Call& call, int64_t trials, bool keeps = false) {
+// leave blocks in an object that outlives it, as many as a successful one. Where one allocation
+// alone fails, at least a share of `named` of the errors names the file `name`.
+void sweep(const Call& call, int64_t trials, bool keeps = false, const char* name = "",
+           double named = 0) {
   host::check(call());  // creates the objects that exist once per process or session
   faults::arm(INT64_MAX, false);
   host::check(call());
@@ -55,17 +63,19 @@ void sweep(const Call& call, int64_t trials, bool keeps = false) {
       plait_error* e = call();
       faults::disarm();
       ++tally.trials;
-      if (e) tally.add(e);
+      if (e) tally.add(e, for_good ? nullptr : name);
       tally.leaks += !keeps && faults::live_blocks() != before;
       if (n % 8 == 0 || n + stride > total) host::check(call());
     }
   MESSAGE(total << " allocations, " << tally.trials << " trials, " << tally.errors << " errors, "
-                << tally.memory << " of them of memory");
+                << tally.memory << " of them of memory; of " << tally.single << " single faults "
+                << tally.named << " name the file");
   CAPTURE(std::string(tally.worst));
   CHECK(tally.other == 0);
   CHECK(tally.leaks == 0);
   CHECK(g_touched == 0);
   CHECK(tally.memory > tally.trials / 2);
+  CHECK(static_cast<double>(tally.named) >= named * static_cast<double>(tally.single));
 }
 
 std::string experiment(const std::string& more = "") {
@@ -225,15 +235,29 @@ TEST_CASE("no memory in a save") {
   sweep([&] { return plait_session_save(bench.s, saved.c_str()); }, 50, true);
 }
 
-// Skipped by default (run it with --no-skip): the destructor of nlohmann's JSON values allocates,
-// and ends the process if it can't. The rest of a load is safe.
-TEST_CASE("no memory in a load" * doctest::skip()) {
+TEST_CASE("no memory in a load: the error names the file, and the session stays as it was") {
   Bench bench;
   const host::TempFolder folder;
   const std::string dir = folder / "run", saved = folder / "saved";
   bench.open(dir.c_str());
   host::check(plait_session_save(bench.s, saved.c_str()));
-  sweep([&] { return plait_session_load(bench.s, saved.c_str()); }, 500, true);
+  sweep([&] { return plait_session_load(bench.s, saved.c_str()); }, 500, true, saved.c_str(), 0.6);
+  sweep([&] { return plait_session_load_parameters(bench.s, saved.c_str()); }, 200, true,
+        saved.c_str(), 0.6);
+}
+
+TEST_CASE("no memory while an experiment is read from a file") {
+  const Bench bench;
+  const host::TempFolder folder;
+  const std::string path = folder / "experiment.toml";
+  std::ofstream(path) << experiment();
+  sweep(
+      [&] {
+        plait_experiment* x = nullptr;
+        return drop(plait_experiment_read(bench.engine, path.c_str(), PLAIT_NTS, nullptr, &x), x,
+                    plait_experiment_close);
+      },
+      1000);
 }
 
 TEST_CASE("a run that met a full memory ends where an undisturbed one ends") {

@@ -5,10 +5,12 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
 
+#include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "tests/unit/session/sessions.hpp"
@@ -232,6 +234,26 @@ TEST_CASE("a save that fails: reported once, by step, path and reason, and the o
     CHECK(rank.session->run().step == 12);
     CHECK(steps_of(dir).back() == 12);
   }
+}
+
+TEST_CASE("no memory in a save in the background: an error of the run, which may go on after it") {
+  const Folder folder;
+  const std::string dir = folder / "run";
+  std::atomic<bool> failed{false};
+  HookedFiles files([&](const std::string& what, const std::string& path) {
+    if (what == "mkdir" && in_a_save(path) && !failed.exchange(true)) throw std::bad_alloc();
+  });
+  session::Settings settings;
+  settings.run_dir = dir;
+  const Rank rank({"checkpoint.every=4"}, files, settings);
+  plait_error* e = guard_c([&] { rank.session->run(); });
+  REQUIRE(e);
+  CHECK(e->code == PLAIT_ERR_MEMORY);
+  CHECK(has(e->text, "out of memory"));
+  free_c_error(e);
+  CHECK(status_of(dir)["state"] == "failed");
+  CHECK(rank.session->run().step == 12);
+  CHECK(steps_of(dir).back() == 12);
 }
 
 TEST_CASE("a save that fails shows after the next step, not only at the next save") {
