@@ -1,9 +1,10 @@
-// Whether a checkpoint has what a session needs, before anything of it is read.
+#include "engine/session/compatibility.hpp"
+
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/program/op_def.hpp"
-#include "engine/session/session.hpp"
+#include "engine/session/result_config.hpp"
 
 namespace plait::session {
 namespace {
@@ -53,49 +54,47 @@ std::string start_new(const plan::Plan& plan, const plan::Parameter& p,
 
 }  // namespace
 
-// Errors: PLAIT_ERR_CONFIG naming the layer, or the optimizer, that is not the one that was saved.
-void Session::check_compatibility(const checkpoint::Checkpoint& c, bool parameters_only) const {
+void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c,
+                         bool parameters_only) {
   const std::string way_out = "; use the saved model, or start a new run";
-  for (const plan::Parameter& p : plan_->parameters) {
+  for (const plan::Parameter& p : plan.parameters) {
     const checkpoint::TensorRecord* t = c.find(p.name);
     if (!t) {
       std::vector<std::string> names;
       for (const auto& one : c.tensors()) names.push_back(one.name);
       fail_config("[session] '" + c.path() + "' has no parameter '" + p.name + "'" +
-                  of_layer(*plan_, p) + did_you_mean(nearest(p.name, names)) +
+                  of_layer(plan, p) + did_you_mean(nearest(p.name, names)) +
                   ": another model was saved" + way_out);
     }
     const plait_shape saved = program::make_shape(t->dtype, t->shape);
     if (!program::same(saved, p.shape))
-      fail_config("[session] parameter '" + p.name + "'" + of_layer(*plan_, p) + " is " +
+      fail_config("[session] parameter '" + p.name + "'" + of_layer(plan, p) + " is " +
                   program::text(p.shape) + ", in '" + c.path() + "' it is " + program::text(saved) +
                   way_out);
   }
   if (parameters_only) return;
-  plan::for_each_block(*plan_, [&](const plan::CheckpointBlock& b) {
-    if (b.optimizer && !c.find(b.tensor)) fail_state(*plan_, b, c);
+  plan::for_each_block(plan, [&](const plan::CheckpointBlock& b) {
+    if (b.optimizer && !c.find(b.tensor)) fail_state(plan, b, c);
   });
 }
 
-// Warns of settings that differ from the experiment that the checkpoint was saved with. The present
-// ones apply.
-void Session::warn_of_differences(const checkpoint::RunState& s, const std::string& path) const {
-  if (!ranks_.is_leader()) return;
+void warn_of_differences(const plan::Plan& plan, const checkpoint::RunState& s,
+                         const std::string& path, Log& log) {
   constexpr size_t kMost = 12;
   std::vector<std::string> lines;
   if (!s.settings.empty())
-    lines = differences(s.settings, result_config(*plan_));
-  else if (s.seed != static_cast<uint64_t>(plan_->experiment.run.seed))  // an older engine's
+    lines = differences(s.settings, result_config(plan));
+  else if (s.seed != static_cast<uint64_t>(plan.experiment.run.seed))  // an older engine's
     lines = {strf("run.seed was %lu, is %ld", static_cast<unsigned long>(s.seed),
-                  static_cast<long>(plan_->experiment.run.seed))};
+                  static_cast<long>(plan.experiment.run.seed))};
   if (lines.empty()) return;
   const size_t n = lines.size();
   if (n > kMost) {
     lines.resize(kMost);
     lines.push_back(strf("and %zu more", n - kMost));
   }
-  log_.warn("[session] resuming with settings that differ from '" + path +
-            "': " + join(lines, "; "));
+  log.warn("[session] resuming with settings that differ from '" + path +
+           "': " + join(lines, "; "));
 }
 
 }  // namespace plait::session

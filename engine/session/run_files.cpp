@@ -5,7 +5,7 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/session/revision.hpp"
-#include "engine/session/session.hpp"
+#include "engine/session/settings.hpp"
 
 namespace plait::session {
 namespace {

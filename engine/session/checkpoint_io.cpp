@@ -1,0 +1,230 @@
+#include "engine/session/checkpoint_io.hpp"
+
+#include <cstdlib>
+#include <deque>
+#include <new>
+#include <optional>
+
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
+#include "engine/base/hash.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/json_value.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plan/checkpoint_blocks.hpp"
+#include "engine/plan/layout.hpp"
+#include "engine/program/op_def.hpp"
+#include "engine/session/compatibility.hpp"
+#include "engine/session/result_config.hpp"
+
+namespace plait::session {
+namespace {
+
+std::vector<int64_t> dims(const plan::CheckpointBlock& b) { return program::dims_of(b.shape); }
+
+checkpoint::SaveTensor save_tensor(const plan::CheckpointBlock& b, const void* data) {
+  return {b.tensor,    b.local.dtype,      dims(b),           data,
+          b.optimizer, b.local.box.offset, b.local.box.extent};
+}
+
+std::unique_ptr<char[]> new_save_buffer(uint64_t bytes) {
+  try {
+    return std::make_unique_for_overwrite<char[]>(bytes);
+  } catch (const std::bad_alloc&) {
+    fail(PLAIT_ERR_MEMORY,
+         "[session] there is no memory for the copy that a checkpoint is written "
+         "from while steps go on, " +
+             human_bytes(bytes) + "; checkpoint.background = false writes it without one");
+  }
+}
+
+constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
+
+// The state of a session besides tensors and the fields of the manifest.
+struct Extra {
+  int64_t updates, skipped_in_a_row, evaluations_without_gain;
+  double best;
+};
+
+Extra parse_extra(const std::string& text, int64_t step, const std::string& where) {
+  const auto bad = [&](const std::string& what) {
+    fail_data("[session] the state in '" + where + "' cannot be read: it " + what);
+  };
+  JsonValue json;
+  try {
+    json = parse_json(text);
+  } catch (const Error& e) {
+    bad(e.text());
+  }
+  using Kind = JsonValue::Kind;
+  const auto number = [&](const char* key, int64_t otherwise) {
+    const JsonValue* v = json.find(key);
+    if (!v) return otherwise;
+    if (!v->is(Kind::kWhole) && !v->is(Kind::kNegative))
+      bad(std::string("has '") + key + "' that is no whole number");
+    return static_cast<int64_t>(v->whole);
+  };
+  const JsonValue* best = json.find("best");
+  if (best && !best->is(Kind::kText)) bad("has 'best' that is no text");
+  return {number("updates", step), number("skipped_in_a_row", 0),
+          number("evaluations_without_gain", -1),
+          best ? std::strtod(best->text.c_str(), nullptr) : 0};
+}
+
+}  // namespace
+
+checkpoint::RunState CheckpointIo::run_state() const {
+  checkpoint::RunState s;
+  s.step = c_.state.step;
+  s.samples = c_.state.samples;
+  s.world = {c_.plan.grid.data(), c_.plan.grid.tensor(), c_.plan.grid.pipeline()};
+  s.seed = static_cast<uint64_t>(c_.plan.experiment.run.seed);
+  s.random_step = c_.state.step;
+  s.cursors["train"] = c_.state.next_batch;
+  s.config_hash = hex64(c_.plan.hash());
+  s.settings = result_config(c_.plan);
+  s.engine_version = PLAIT_VERSION;
+  s.lineage = c_.state.lineage;
+  s.lineage_from = c_.state.lineage_from;
+  // A pretty-printed double would lose bits; the hexadecimal form keeps all.
+  JsonWriter extra;
+  extra.object()
+      .field("updates", c_.state.updates)
+      .field("skipped_in_a_row", c_.state.consecutive_skipped);
+  extra.field("best", strf("%a", c_.state.best));
+  extra.field("evaluations_without_gain", c_.state.evaluations_without_gain).end_object();
+  s.extra = extra.text();
+  return s;
+}
+
+std::string CheckpointIo::save(const std::string& path) {
+  if (path.empty() && !c_.keeps_files)
+    fail(
+        PLAIT_ERR_STATE,
+        "[session] this session has no run directory; give save() a folder, or open it with files");
+  steps_.drain();
+  return c_.on_all_ranks("saving", [&] {
+    saver_.wait();
+    c_.executor.sync();
+    std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
+    std::vector<checkpoint::SaveTensor> tensors;
+    plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
+      if (!b.ours) return;
+      const void* data = c_.executor.address(b.local.at);
+      if (!c_.host_visible()) {
+        copies.emplace_back(b.bytes());
+        c_.executor.read(b.local.at, copies.back().data(), copies.back().size());
+        data = copies.back().data();
+      }
+      tensors.push_back(save_tensor(b, data));
+    });
+    std::optional<checkpoint::CheckpointWriter> other;
+    checkpoint::CheckpointWriter* writer = c_.run_files ? &c_.run_files->checkpoints() : nullptr;
+    if (c_.ranks.is_leader() && !path.empty()) writer = &other.emplace(c_.files, path, 0, c_.log);
+    return write_checkpoint(c_.files, c_.ranks.collectives(), writer, run_state(), tensors);
+  });
+}
+
+void CheckpointIo::save_in_background() {
+  steps_.drain();
+  c_.on_all_ranks("saving", [&] {
+    saver_.wait();
+    if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(c_.plan));
+    std::vector<checkpoint::SaveTensor> tensors;
+    uint64_t used = 0;
+    plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
+      if (!b.ours) return;
+      c_.executor.read(b.local.at, save_buffer_.get() + used, b.bytes());
+      tensors.push_back(save_tensor(b, save_buffer_.get() + used));
+      used += b.bytes();
+    });
+    checkpoint::CheckpointWriter* writer = c_.run_files ? &c_.run_files->checkpoints() : nullptr;
+    saver_.start(c_.state.step, [this, writer, state = run_state(), tensors = std::move(tensors)] {
+      return write_checkpoint(c_.files, background_collectives_, writer, state, tensors);
+    });
+  });
+}
+
+void CheckpointIo::wait_for_save() {
+  c_.abort_on_error("saving", [&] { saver_.wait(); });
+}
+
+void CheckpointIo::close() noexcept {
+  try {
+    saver_.wait();
+  } catch (const std::exception& e) {
+    c_.log.error(e.what());
+  }
+}
+
+// Rank 0 verifies all files, the other ranks those that they read.
+std::unique_ptr<checkpoint::Checkpoint> CheckpointIo::open_on_all_ranks(const std::string& path) {
+  saver_.wait();
+  std::unique_ptr<checkpoint::Checkpoint> c;
+  if (c_.ranks.is_leader()) c = checkpoint::open_checkpoint(c_.files, path, c_.log);
+  const std::string found = c_.ranks.broadcast(c ? c->path() : "");
+  if (!c) c = std::make_unique<checkpoint::Checkpoint>(c_.files, found, kVerifyLater);
+  return c;
+}
+
+void CheckpointIo::load(const std::string& path) {
+  steps_.discard();
+  c_.on_all_ranks("loading", [&] {
+    restore(*open_on_all_ranks(path));
+    c_.state.modified();
+    if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
+  });
+}
+
+void CheckpointIo::load_parameters(const std::string& path) {
+  steps_.discard();
+  c_.on_all_ranks("loading", [&] {
+    const auto c = open_on_all_ranks(path);
+    for (const auto& [at, bytes] : read_blocks(*c, true))
+      c_.executor.write(at, bytes.data(), bytes.size());
+    c_.executor.sync();
+    c_.state.modified();
+    c_.state.step = c->state().step;
+    c_.state.begin_lineage();
+    steps_.restore(false);
+    if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
+  });
+}
+
+// Checks everything first: a checkpoint that does not fit leaves the session unchanged.
+std::vector<std::pair<plan::BufferRef, std::vector<char>>> CheckpointIo::read_blocks(
+    const checkpoint::Checkpoint& c, bool parameters_only) {
+  check_compatibility(c_.plan, c, parameters_only);
+  std::vector<std::pair<plan::BufferRef, std::vector<char>>> loaded;
+  plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
+    if (parameters_only && b.optimizer) return;
+    auto bytes = with_memory("session", ("hold tensor '" + b.tensor + "' of").c_str(), c.path(),
+                             b.bytes(), [&] { return std::vector<char>(b.bytes()); });
+    c.read_block(b.tensor, b.local.dtype, dims(b), b.local.box, bytes.data());
+    loaded.emplace_back(b.local.at, std::move(bytes));
+  });
+  return loaded;
+}
+
+void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
+  const checkpoint::RunState& s = c.state();
+  const auto loaded = read_blocks(c, false);
+  const Extra extra = parse_extra(s.extra, s.step, c.path());
+  if (c_.ranks.is_leader()) warn_of_differences(c_.plan, s, c.path(), c_.log);
+  for (const auto& [at, bytes] : loaded) c_.executor.write(at, bytes.data(), bytes.size());
+  c_.executor.sync();
+  c_.state.step = s.step;
+  c_.state.begin_lineage();
+  c_.state.samples = s.samples;
+  c_.state.updates = extra.updates;
+  c_.state.consecutive_skipped = extra.skipped_in_a_row;
+  c_.state.best = extra.best;
+  c_.state.evaluations_without_gain = extra.evaluations_without_gain;
+  const auto cursor = s.cursors.find("train");
+  c_.state.next_batch = cursor == s.cursors.end() ? s.step : cursor->second;
+  steps_.restore(true);
+  c_.log.info("[session] continues from '" + c.path() + "', step " + std::to_string(c_.state.step));
+}
+
+}  // namespace plait::session

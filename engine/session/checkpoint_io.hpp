@@ -1,0 +1,54 @@
+// Saving and loading: global tensors by name, independent of the layout that wrote them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/checkpoint/store.hpp"
+#include "engine/session/background_saver.hpp"
+#include "engine/session/session_context.hpp"
+#include "engine/session/step_runner.hpp"
+
+namespace plait::session {
+
+// Owner thread only; every rank makes the same calls in the same order.
+class CheckpointIo {
+ public:
+  CheckpointIo(SessionContext& context, StepRunner& steps)
+      : c_(context),
+        steps_(steps),
+        background_collectives_(context.ranks.collectives("background")) {}
+
+  // path "": into the run directory. Returns the checkpoint's path.
+  std::string save(const std::string& path);
+  // Begins a save into the run directory: copies what this rank writes; a thread writes the copy.
+  void save_in_background();
+  // Waits for the save in the background. Its error is one of this call.
+  void wait_for_save();
+  bool background_save_ended() const { return saver_.ended(); }
+  std::optional<SavedCheckpoint> take_saved() { return saver_.take(); }
+  // Waits likewise before the session closes; an error is logged.
+  void close() noexcept;
+
+  void load(const std::string& path);
+  void load_parameters(const std::string& path);  // only parameters and their step
+  // Takes over a checkpoint that is open. Part of a call that all ranks make.
+  void restore(const checkpoint::Checkpoint& c);
+
+ private:
+  checkpoint::RunState run_state() const;
+  std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
+  std::vector<std::pair<plan::BufferRef, std::vector<char>>> read_blocks(
+      const checkpoint::Checkpoint& c, bool parameters_only);
+
+  SessionContext& c_;
+  StepRunner& steps_;
+  ControlCollectives background_collectives_;  // of the thread of saver_
+  std::unique_ptr<char[]> save_buffer_;        // the copy that it writes
+  BackgroundSaver saver_;                      // last: it must end before the others
+};
+
+}  // namespace plait::session

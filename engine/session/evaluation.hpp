@@ -1,0 +1,24 @@
+// The result of an evaluation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/json.hpp"
+
+namespace plait::session {
+
+struct Evaluation {
+  int64_t step = 0;  // of the parameters
+  std::string dataset;
+  int64_t samples = 0;
+  double loss = 0, seconds = 0;
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+// Writes the members of the open JSON object.
+void write_members(JsonWriter& to, const Evaluation& e);
+
+}  // namespace plait::session

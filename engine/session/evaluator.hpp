@@ -1,0 +1,41 @@
+// Evaluation and prediction: the evaluate program on a dataset, or on samples of the host.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/session/evaluation.hpp"
+#include "engine/session/feeder.hpp"
+#include "engine/session/host_buffer.hpp"
+#include "engine/session/session_context.hpp"
+#include "engine/session/step_runner.hpp"
+
+namespace plait::session {
+
+// Owner thread only; every rank makes the same calls in the same order.
+class Evaluator {
+ public:
+  Evaluator(SessionContext& context, StepRunner& steps)
+      : c_(context), steps_(steps), results_(context.plan.results) {}
+
+  Evaluation evaluate(const std::string& dataset, int64_t max_batches);  // 0: all of it
+  // Computes the rows of a named value for the host's samples. bytes = samples * row size.
+  void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
+               uint64_t bytes);
+  const std::optional<Evaluation>& last() const { return last_; }  // none since the last load
+  void forget() { last_.reset(); }
+
+ private:
+  Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
+  void launch_evaluation(Feeder& feeder);
+  void sum_over_replicas(std::vector<double>& totals);
+
+  SessionContext& c_;
+  StepRunner& steps_;
+  HostBuffer results_;
+  std::optional<Evaluation> last_;
+};
+
+}  // namespace plait::session

@@ -1,0 +1,31 @@
+// The parameters of a session: initial values, weights from files, and access for the host.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/session/session_context.hpp"
+#include "engine/session/step_runner.hpp"
+
+namespace plait::session {
+
+// Owner thread only; every rank makes the same calls in the same order.
+class Parameters {
+ public:
+  Parameters(SessionContext& context, StepRunner& steps) : c_(context), steps_(steps) {}
+
+  // Gives parameters and optimizer states their initial values, or those of model.load.
+  void initialize();
+  const plan::Parameter& find(const std::string& name) const;  // throws with the nearest name
+  // All of a parameter, on every rank; bytes: its size. Errors: PLAIT_ERR_INVALID for another size.
+  void read(const std::string& name, void* data, uint64_t bytes);
+  void write(const std::string& name, const void* data, uint64_t bytes);
+
+ private:
+  void load_weights(const config::ModelConfig& model);
+
+  SessionContext& c_;
+  StepRunner& steps_;
+};
+
+}  // namespace plait::session

@@ -1,0 +1,32 @@
+#include "engine/session/session_context.hpp"
+
+#include "engine/base/text.hpp"
+
+namespace plait::session {
+
+void TrainingState::begin_lineage() {
+  lineage = checkpoint::unique_id();
+  lineage_from = step;
+}
+
+SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings wanted, Log& to,
+                               FileSystem& on)
+    : owned_plan(std::move(given)),
+      plan(*owned_plan),
+      settings(std::move(wanted)),
+      log(to),
+      files(on),
+      ranks(owned_plan, settings.job, log),
+      executor(abort_on_error("opening the session", [this] {
+        const plugin::JobScope scope(runtime::place_of(settings.job));
+        return runtime::Executor(
+            owned_plan, [this](const runtime::Device& device) { return ranks.connect(device); });
+      })) {}
+
+void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
+  const std::string where =
+      strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
+  ranks.fail_on_all_ranks(where, e);
+}
+
+}  // namespace plait::session

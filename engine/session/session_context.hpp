@@ -1,0 +1,99 @@
+// What all parts of a session use: the plan, the ranks, the executor, and the state of training.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
+#include "engine/base/log.hpp"
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/executor.hpp"
+#include "engine/session/rank_context.hpp"
+#include "engine/session/run_files.hpp"
+#include "engine/session/settings.hpp"
+
+namespace plait::session {
+
+// What a checkpoint keeps besides tensors and settings.
+struct TrainingState {
+  int64_t step = 0;     // number of steps made
+  int64_t updates = 0;  // number of steps that were applied
+  int64_t samples = 0;
+  int64_t next_batch = 0;
+  int64_t consecutive_skipped = 0;
+  std::string lineage;                    // see checkpoint::RunState
+  int64_t lineage_from = 0;               // the step where it begins
+  double best = 0;                        // of early stopping
+  int64_t evaluations_without_gain = -1;  // -1: none yet
+  std::string resumed_from;               // a checkpoint of this run, until parameters change
+
+  // The host may change parameters: they may then differ from the last checkpoint.
+  void modified() { resumed_from.clear(); }
+  // Begins a lineage: from here on checkpoints belong together; existing ones of a higher step
+  // become stale.
+  void begin_lineage();
+};
+
+// Owner thread only, except `cancelled`.
+struct SessionContext {
+  // Meets the other ranks, and opens the device. Errors: those of RankContext and Executor.
+  SessionContext(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log,
+                 FileSystem& files);
+  SessionContext(const SessionContext&) = delete;
+  SessionContext& operator=(const SessionContext&) = delete;
+
+  // Runs a collective call: if it fails on this rank, the other ranks are told at once.
+  template <class Do>
+  auto on_all_ranks(const char* what, Do&& call) -> decltype(call());
+  // The same for calls that the ranks do not make at the same time.
+  template <class Do>
+  auto abort_on_error(const char* what, Do&& call) -> decltype(call());
+  bool host_visible() const { return executor.device().info().host_visible != 0; }
+
+  const std::shared_ptr<const plan::Plan> owned_plan;
+  const plan::Plan& plan;
+  Settings settings;
+  Log& log;
+  FileSystem& files;
+  RankContext ranks;
+  TrainingState state;  // its step is in messages while the executor opens
+  runtime::Executor executor;
+  std::unique_ptr<RunFiles> run_files;  // null with no_files
+  bool keeps_files = false;             // rank 0 has run_files
+  bool running = false;                 // inside run()
+  std::atomic<bool> cancelled{false};
+
+ private:
+  [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
+};
+
+template <class Do>
+auto SessionContext::on_all_ranks(const char* what, Do&& call) -> decltype(call()) {
+  ranks.begin_call(what);
+  return abort_on_error(what, std::forward<Do>(call));
+}
+
+template <class Do>
+auto SessionContext::abort_on_error(const char* what, Do&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const Error& e) {
+    if (ranks.is_single()) throw;
+    throw_on_all_ranks(what, e);
+  } catch (const std::bad_alloc&) {
+    ranks.abort_job("out of memory");  // short enough to need no allocation
+    throw;
+  } catch (const std::exception& e) {
+    ranks.abort_job(std::string(what) + ": " + e.what());
+    throw;
+  }
+}
+
+}  // namespace plait::session

@@ -1,0 +1,37 @@
+// The settings of a session, and the result of a step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/runtime/job.hpp"
+
+namespace plait::session {
+
+// The result of a step over the whole global batch.
+struct StepResult {
+  int64_t step = 0, epoch = 0, samples = 0;
+  double loss = 0;           // weighted mean; with several models their sum
+  double grad_norm = 0;      // global, before clipping
+  double learning_rate = 0;  // of the first group
+  double seconds = 0;
+  bool skipped = false, finished = false;
+};
+
+enum class Resume { kConfig, kNever, kAuto, kMust };
+
+struct Settings {
+  std::string run_dir;  // "": a new one
+  bool no_files = false;
+  Resume resume = Resume::kConfig;
+  bool progress = false;
+  std::function<bool(const StepResult&)> on_step;  // true: stop after a save
+  std::string command;
+  std::vector<std::string> overrides;
+  std::string resolved_toml;
+  runtime::Job job;  // the job and this rank in it; a single rank by default
+};
+
+}  // namespace plait::session

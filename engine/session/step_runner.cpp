@@ -1,0 +1,186 @@
+#include "engine/session/step_runner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
+#include "engine/plan/layout.hpp"
+#include "engine/program/elements.hpp"
+
+namespace plait::session {
+
+StepRunner::StepRunner(SessionContext& context)
+    : c_(context),
+      schedules_(c_.plan),
+      feeder_(c_.plan.train_feed, *c_.plan.dataset("train"),
+              c_.plan.train_feed.batch * c_.plan.accumulation),
+      numbers_(c_.executor.queue(), 4, c_.plan.scalars.bytes() + 64),
+      outcomes_(c_.executor.queue(), 4, c_.plan.results.bytes()),
+      scalars_(c_.plan.scalars),
+      results_(c_.plan.results),
+      step_sums_({c_.plan.results.segment, c_.plan.results.dtype, 2}),
+      guard_(c_, results_) {}
+
+data::DataLoader& StepRunner::loader() {
+  if (!loader_) {
+    data::DataLoaderConfig l = plan::loader_config(c_.plan, "train", true);
+    l.first_batch = c_.state.next_batch;
+    const plan::Dataset& d = *c_.plan.dataset("train");
+    loader_.emplace(d.source(), l);
+  }
+  return *loader_;
+}
+
+StepResult StepRunner::step() {
+  return c_.on_all_ranks("step", [&] {
+    if (drained_) return *std::exchange(drained_, std::nullopt);
+    if (in_flight() == 0) launch_next();
+    return finish_step();
+  });
+}
+
+void StepRunner::launch_next() {
+  const data::Batch* batch = loader().next();
+  if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
+  feeder_.set_batch(*batch);
+  launch_step(batch->epoch, batch->valid, batch->index + 1);
+}
+
+StepResult StepRunner::step(const std::vector<HostField>& fields) {
+  // An invalid feed is refused before the collective call, so that it does not end the job.
+  discard();
+  const int64_t n = feeder_.set_batch(fields, false);
+  return c_.on_all_ranks("step", [&] {
+    launch_step(0, n, -1);
+    return finish_step();
+  });
+}
+
+// Writes the learning rates of this step as one block: all scalars lie in one segment.
+void StepRunner::write_scalars() {
+  for (size_t g = 0; g < c_.plan.groups.size(); ++g) {
+    const double factor = schedules_.factor(g, launched_ + 1);
+    scalars_.set(c_.plan.groups[g].learning_rate_at, c_.plan.groups[g].learning_rate * factor);
+    scalars_.set(c_.plan.groups[g].schedule_factor_at, factor);
+  }
+  numbers_.write(c_.executor.address(scalars_.place()), scalars_.data(), scalars_.bytes());
+}
+
+void StepRunner::drain() {
+  if (in_flight() == 0) return;
+  c_.abort_on_error("step", [&] {
+    // At most one step is in flight when the host calls: it was launched while the results of the
+    // previous one were awaited.
+    drained_ = finish_step();
+  });
+}
+
+void StepRunner::launch_step(int64_t epoch, int64_t samples, int64_t next_batch) {
+  const int64_t step = launched_ + 1;
+  Launched& launch = launches_[step % 2];
+  launch = {epoch, next_batch, monotonic_ns(), 0, {}};
+  c_.state.modified();
+  c_.ranks.at_step(step);
+  step_sums_.set(c_.plan.results.at(0), static_cast<double>(samples));
+  step_sums_.set(c_.plan.results.at(1), c_.cancelled.load(std::memory_order_relaxed) ? 1 : 0);
+  numbers_.begin();
+  numbers_.write(c_.executor.address(c_.plan.step_sums), step_sums_.data(), step_sums_.bytes());
+  write_scalars();
+  numbers_.end();
+  const int64_t micro = c_.plan.train_feed.batch;
+  const int64_t share = c_.plan.at.data * c_.plan.accumulation * micro;
+  for (const runtime::Executor::LaunchGroup& group : c_.executor.step()) {
+    const plan::Launch& t = *group.first;
+    if (t.feed >= 0)
+      feeder_.feed(c_.executor, c_.plan.train_feeds[static_cast<size_t>(t.feed)], t.micro, t.slot,
+                   step, share + t.micro * micro);
+    c_.executor.launch(group);
+  }
+  launch.results = outcomes_.ask(c_.executor.address(results_.place()));
+  if (looks_ahead_) launch.outside = feeder_.find_out_of_range();
+  launched_ = step;
+}
+
+StepResult StepRunner::finish_step() {
+  const Launched launch = launches_[(c_.state.step + 1) % 2];
+  StepResult r;
+  try {
+    std::memcpy(results_.data(), outcomes_.get(launch.results), results_.bytes());
+    if (in_flight() == 1) c_.executor.sync();  // reports asynchronous errors
+  } catch (...) {
+    launched_ = c_.state.step;  // neither this step nor one launched behind it will finish
+    throw;
+  }
+  read_results(r);
+  ++c_.state.step;
+  c_.state.samples += r.samples;
+  if (!r.skipped) ++c_.state.updates;
+  r.step = c_.state.step;
+  r.epoch = launch.epoch;
+  r.samples = c_.state.samples;
+  r.learning_rate = c_.plan.groups.empty()
+                        ? 0
+                        : c_.plan.groups[0].learning_rate * schedules_.factor(0, c_.state.step);
+  const uint64_t now = monotonic_ns();
+  r.seconds = static_cast<double>(now - std::max(launch.start_ns, finished_ns_)) * 1e-9;
+  finished_ns_ = now;
+  r.finished = c_.plan.total_steps > 0 && c_.state.step >= c_.plan.total_steps;
+  // Before the guard, which may throw: a save after its error must not repeat the batch.
+  if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
+  guard_.check(r, r.skipped && !looks_ahead_ ? feeder_.find_out_of_range() : launch.outside,
+               in_flight() > 0);
+  return r;
+}
+
+void StepRunner::read_results(StepResult& r) {
+  double squares = 0;
+  const auto at = [&](plan::BufferRef p) { return results_.get(p); };
+  r.samples = std::lround(at(c_.plan.step_sums));
+  stop_agreed_ = at(c_.plan.results.at(1)) > 0;
+  for (const plan::Model& m : c_.plan.models) {
+    if (!m.trained) continue;
+    r.loss += at(m.loss);
+    squares += at(m.norm) * at(m.norm);
+    r.skipped = r.skipped || at(m.finite) == 0;
+  }
+  r.grad_norm = std::sqrt(squares);
+}
+
+void StepRunner::discard() {
+  drain();
+  drained_.reset();
+}
+
+void StepRunner::restore(bool counters) {
+  launched_ = c_.state.step;
+  if (!counters) return;
+  write_updates();
+  if (loader_) loader_->seek(c_.state.next_batch);
+}
+
+// Sets the device's count of updates to that of a checkpoint.
+void StepRunner::write_updates() {
+  std::vector<char> made(program::bytes_of(1, c_.plan.precision.scalar));
+  program::store_element(c_.plan.precision.scalar, made.data(), 0,
+                         static_cast<double>(c_.state.updates));
+  c_.executor.write(c_.plan.step, made.data(), made.size());
+  c_.executor.sync();
+}
+
+void StepRunner::launch_ahead(const std::function<bool(int64_t step)>& pauses_behind) {
+  if (!looks_ahead_ || drained_) return;
+  c_.on_all_ranks("step", [&] {
+    while (launched_ < c_.plan.total_steps && in_flight() < 2 &&
+           (in_flight() == 0 || !pauses_behind(launched_)))
+      launch_next();
+  });
+}
+
+void StepRunner::fail_numerics(const StepResult& r, const std::string& saved) {
+  guard_.fail(r, saved, in_flight() > 0);
+}
+
+}  // namespace plait::session

@@ -1,0 +1,89 @@
+// Steps: feeds the next batch, launches the programs of a step, and reads its results.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/data/data_loader.hpp"
+#include "engine/session/feeder.hpp"
+#include "engine/session/host_buffer.hpp"
+#include "engine/session/numerics.hpp"
+#include "engine/session/schedules.hpp"
+#include "engine/session/session_context.hpp"
+
+namespace plait::session {
+
+// Owner thread only; every rank makes the same calls in the same order.
+class StepRunner {
+ public:
+  explicit StepRunner(SessionContext& context);
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  StepResult step();  // the next batch of [data.train]
+  StepResult step(const std::vector<HostField>& fields);
+
+  // Finishes the step in flight before parameters are accessed; the next step() returns its
+  // result.
+  void drain();
+  // drain(), without the result: what comes next does not continue it.
+  void discard();
+  // TrainingState::step has changed; with `counters` all of TrainingState, of which the device
+  // counts the updates. No step may be in flight.
+  void restore(bool counters);
+
+  // Inside run(), on a device that works asynchronously, steps may be launched ahead.
+  void look_ahead(bool yes) { looks_ahead_ = yes && c_.executor.device().records(); }
+  // The next step is launched before the results of this one arrive: it needs nothing else from the
+  // host. pauses_behind: whether the host reads parameters after a step.
+  void launch_ahead(const std::function<bool(int64_t step)>& pauses_behind);
+  // Whether a step was launched whose result step() has not returned yet.
+  bool has_unreported() const { return in_flight() > 0 || drained_; }
+  bool has_drained() const { return drained_.has_value(); }
+  // Whether a rank requested a stop in the last step.
+  bool stop_agreed() const { return stop_agreed_; }
+  // See NumericsGuard::fail().
+  [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
+
+ private:
+  // A step that has been launched and not finished.
+  struct Launched {
+    int64_t epoch = 0,
+            next_batch = -1;  // next_batch: the loader's next batch; -1: the host fed the batch
+    uint64_t start_ns = 0, results = 0;  // results: number of the download
+    Feeder::OutOfRange outside =
+        {};  // of its batch; the next batch may be staged before its results arrive
+  };
+
+  data::DataLoader& loader();
+  // A step in two parts, so that an asynchronous device can have the next step while the host waits
+  // for the results of this one.
+  void launch_next();
+  void launch_step(int64_t epoch, int64_t samples, int64_t next_batch);
+  StepResult finish_step();
+  int64_t in_flight() const { return launched_ - c_.state.step; }
+  void write_scalars();
+  void write_updates();
+  void read_results(StepResult& result);
+
+  SessionContext& c_;
+  Schedules schedules_;
+  Feeder feeder_;
+  std::optional<data::DataLoader> loader_;
+  Launched launches_[2];
+  int64_t launched_ = 0;      // the last launched step
+  uint64_t finished_ns_ = 0;  // end of the last step
+  bool looks_ahead_ = false;
+  std::optional<StepResult> drained_;  // result that the next step() returns
+  runtime::Uploads numbers_;           // step sums and scalars of a step
+  runtime::Downloads outcomes_;        // its results
+  HostBuffer scalars_, results_;       // of Plan::scalars and Plan::results
+  HostBuffer step_sums_;               // of Plan::step_sums
+  bool stop_agreed_ = false;
+  NumericsGuard guard_;
+};
+
+}  // namespace plait::session

@@ -1,0 +1,48 @@
+// The training loop: step, log, evaluate, save, stop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/base/clock.hpp"
+#include "engine/observe/progress.hpp"
+#include "engine/session/session_parts.hpp"
+
+namespace plait::session {
+
+// One call of Session::run().
+class Trainer {
+ public:
+  explicit Trainer(SessionParts& parts);
+
+  StepResult run();
+
+ private:
+  observe::ProgressConfig progress_config() const;
+  void log_step(const StepResult& r);
+  bool evaluate(const StepResult& r);  // true: early stopping
+  Evaluation evaluation(const StepResult& r);
+  int stop_metric() const;
+  [[noreturn]] void stop(const StepResult& r);
+  void save(const StepResult& r, bool continues);
+  void drain_save(const StepResult& r);
+  void finish_save(const Error& e);
+  void saved(const StepResult& r, const SavedCheckpoint& s);
+  void status(const char* state, const StepResult& r, const std::string& message = {});
+  void ended(const char* state, const std::string& message);
+  bool pauses_behind(int64_t step) const;
+  bool made(const StepResult& r);
+  StepResult loop();
+  StepResult loop_and_save();
+  StepResult run_and_report();
+
+  SessionParts& p_;
+  SessionContext& c_;
+  const config::Experiment& experiment_;
+  int64_t first_step_, saved_at_, evaluated_at_ = -1;
+  std::string checkpoint_;  // the newest
+  observe::Progress progress_;
+  Stopwatch watch_;
+};
+
+}  // namespace plait::session
