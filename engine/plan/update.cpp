@@ -257,28 +257,32 @@ ValueId tied_gradient(Graph& g, Plan& plan, const ParameterGroup& group, ValueId
   return sum;
 }
 
-// Replicas that share the update hand each other what they made of their own elements: `own`, all of
-// them, and `updated`, values inside. Returns the collective.
-int32_t gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const Bucket& bucket,
-                      ValueId own, const std::vector<ValueId>& updated) {
+// A collective under way, and what lies in the memory of its result.
+using Gathered = std::pair<int32_t, ValueId>;
+
+// Replicas that share the update hand each other what they made of their own elements: `own`, this
+// rank's shard of the bucket, and `updated`, values inside.
+Gathered gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const Bucket& bucket,
+                       ValueId own, const std::vector<ValueId>& updated) {
   const bool one_owner = bucket.owner >= 0;
   const int32_t collective =
       add_collective(plan, "parameters of " + group.name, topology::Axis::kData,
                      one_owner ? PLAIT_COMM_BROADCAST : PLAIT_COMM_ALL_GATHER);
-  std::vector<ValueId> in{own};
+  const ValueId all =
+      flat(g, group.name + ".parameters", group.parameters, bucket.begin, bucket.elements);
+  std::vector<ValueId> in{one_owner ? all : own};
   in.insert(in.end(), updated.begin(), updated.end());
   if (one_owner) {
     plan.collectives[static_cast<size_t>(collective)].peer = static_cast<uint32_t>(bucket.owner);
-    start_broadcast(g, plan, collective, std::move(in));
-  } else {
-    start_all_gather(g, plan, collective, std::move(in), group.parameters.at(bucket.begin));
+    return {collective, start_broadcast(g, plan, collective, std::move(in))};
   }
-  return collective;
+  start_all_gather(g, plan, collective, std::move(in), group.parameters.at(bucket.begin));
+  return {collective, all};
 }
 
 void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gradients,
                  const StepScale& common) {
-  std::vector<std::pair<int32_t, ValueId>> gathered;
+  std::vector<Gathered> gathered;
   size_t k = 0;
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     ParameterGroup& group = plan.groups[i];
@@ -297,10 +301,7 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
       else
         updated = {write_bucket(g, plan, group, bucket, values, common)};
       if (plan.zero == 0 || plan.zero == 3) continue;
-      const ValueId all =
-          flat(g, group.name + ".parameters", group.parameters, bucket.begin, bucket.elements);
-      gathered.emplace_back(
-          gather_bucket(g, plan, group, bucket, bucket.owner < 0 ? own : all, updated), all);
+      gathered.push_back(gather_bucket(g, plan, group, bucket, own, updated));
     }
   }
   for (const auto& [collective, v] : gathered) wait_collective(g, collective, v);
