@@ -135,7 +135,7 @@ bool Session::host_visible() const { return parts_->context.host_visible(); }
 const plan::Plan& Session::plan() const { return parts_->context.plan; }
 
 std::string Session::describe() const {
-  const SessionContext& c_ = parts_->context;
+  const SessionContext& c = parts_->context;
   JsonWriter w;
   w.object().field("schema", 1).field("step", c.state.step).field("samples", c.state.samples);
   w.field("run_dir", c.run_files ? c.run_files->dir().path() : std::string());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/checkpoint/store.hpp"
 #include "engine/config/bind.hpp"
 #include "engine/config/document.hpp"
 #include "engine/program/op_def.hpp"
