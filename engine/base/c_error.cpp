@@ -78,11 +78,12 @@ Error from_c(plait_error* error) {
   return Error(error->code, error->text, std::move(cause));
 }
 
-void check_plugin(plait_error* error, const std::string& plugin, const std::string& call) {
-  if (!error) return;
-  auto cause = std::make_shared<const Error>(from_c(error));
-  const uint32_t code = cause->code();
-  throw Error(code, "[plugin " + plugin + "] " + call + " failed", std::move(cause));
+plait_error* new_plugin_error(uint32_t code, const char* text, uint64_t size,
+                              plait_error* cause) noexcept {
+  if (code == PLAIT_OK || code == PLAIT_ERR_INTERNAL) code = PLAIT_ERR_PLUGIN;
+  const bool empty = !text || size == 0 || (size == PLAIT_NTS && *text == 0);
+  return empty ? new_c_error(code, "the plugin gave no reason", PLAIT_NTS, cause)
+               : new_c_error(code, text, size, cause);
 }
 
 plait_error* current_c_error() noexcept {

@@ -32,9 +32,10 @@ void free_c_error(plait_error* error) noexcept;  // NULL is fine
 // Consumes the error.
 Error from_c(plait_error* error);
 
-// Throws if a plugin returned an error: the text becomes "[plugin NAME] CALL failed", with the
-// plugin's own error as cause. Consumes the error.
-void check_plugin(plait_error* error, const std::string& plugin, const std::string& call);
+// An error that a plugin makes: PLAIT_OK and PLAIT_ERR_INTERNAL, which only the engine may use, become
+// PLAIT_ERR_PLUGIN, and an error without a text says so.
+plait_error* new_plugin_error(uint32_t code, const char* text, uint64_t size,
+                              plait_error* cause) noexcept;
 
 // Runs f() and converts an exception to a plait_error. For the bodies of C functions.
 template <class F>

@@ -6,6 +6,19 @@
 
 namespace plait {
 
+std::string text_of(const PluginCall& at) {
+  return std::string(at.function) + "() of " + at.kind + " '" + std::string(at.item) + "'";
+}
+
+void check_plugin(plait_error* error, const PluginCall& at, const std::string& doing) {
+  if (!error) return;
+  auto cause = std::make_shared<const Error>(from_c(error));
+  const uint32_t code = cause->code();
+  const std::string what =
+      doing.empty() ? text_of(at) + " failed" : doing + " failed in " + text_of(at);
+  throw Error(code, "[plugin " + std::string(at.plugin) + "] " + what, std::move(cause));
+}
+
 Error plugin_exception(const PluginCall& at) {
   uint32_t code = PLAIT_ERR_PLUGIN;
   std::string what;
@@ -20,8 +33,8 @@ Error plugin_exception(const PluginCall& at) {
     what = "threw something that is not a std::exception";
   }
   const std::string plugin = at.plugin.empty() ? "" : "[plugin " + std::string(at.plugin) + "] ";
-  return {code, plugin + at.function + "() of " + at.kind + " '" + std::string(at.item) + "' " +
-                    what + "; no exception may leave a plugin: tell its author"};
+  return {code,
+          plugin + text_of(at) + " " + what + "; no exception may leave a plugin: tell its author"};
 }
 
 plait_error* plugin_exception_to_c(const PluginCall& at) noexcept {

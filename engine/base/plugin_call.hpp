@@ -20,6 +20,9 @@ struct PluginCall {
   std::string_view item;
 };
 
+// "build() of layer 'Y'"
+std::string text_of(const PluginCall& at);
+
 // Converts the exception in flight to the error that the plugin should have returned:
 // PLAIT_ERR_PLUGIN, or PLAIT_ERR_MEMORY. Only inside a catch block.
 Error plugin_exception(const PluginCall& at);
@@ -34,6 +37,17 @@ plait_error* try_plugin(const PluginCall& at, F&& f) noexcept {
   } catch (...) {
     return plugin_exception_to_c(at);
   }
+}
+
+// Throws if a plugin returned an error: "[plugin X] DOING failed in build() of layer 'Y'", or without
+// `doing` "[plugin X] build() of layer 'Y' failed", with the plugin's own error as cause. Consumes
+// the error.
+void check_plugin(plait_error* error, const PluginCall& at, const std::string& doing);
+
+// The same for the error that f() returns or throws.
+template <class F>
+void check_plugin(const PluginCall& at, const std::string& doing, F&& f) {
+  if (plait_error* e = try_plugin(at, f)) check_plugin(e, at, doing);
 }
 
 // For functions that return their result directly.

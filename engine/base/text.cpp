@@ -91,4 +91,18 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string fault_of_name(std::string_view name) {
+  constexpr size_t kMost = 100;
+  if (name.empty()) return "is empty";
+  if (name.size() > kMost) return strf("is longer than %zu characters", kMost);
+  for (const char c : name) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-' || c == '.';
+    if (!good)
+      return "contains the character '" + printable(std::string(1, c)) +
+             "', expected letters, digits, '_', '-' and '.'";
+  }
+  return "";
+}
+
 }  // namespace plait

@@ -53,34 +53,66 @@ int64_t rows_of(const DataLoaderConfig& config) {
   return config.rows > 0 ? config.rows : config.batch - config.row_begin;
 }
 
-void check_fields(const plait_field* fields, uint32_t n_fields, const std::string& dataset) {
-  const auto wrong = [&](uint32_t i, const std::string& what) {
-    const char* name = fields[i].name;
-    fail(PLAIT_ERR_PLUGIN,
-         strf("[data] dataset '%s': field %u ('%s') %s; report it to the plugin's author",
-              dataset.c_str(), i, name ? name : "", what.c_str()));
-  };
+namespace {
+
+// What is wrong with a field by itself; "" if nothing is.
+std::string fault_of(const plait_field& f) {
+  if (f.role < PLAIT_FIELD_INPUT || f.role > PLAIT_FIELD_WEIGHT)
+    return strf("has the unknown role %u", f.role);
+  if (kit::dtype_bytes(f.shape.dtype) == 0)
+    return strf("has the unknown element type %u", f.shape.dtype);
+  if (f.shape.ndim >= PLAIT_MAX_NDIM)
+    return strf("has ndim %u, expected at most %d for a sample", f.shape.ndim, PLAIT_MAX_NDIM - 1);
+  int64_t bytes = static_cast<int64_t>(kit::dtype_bytes(f.shape.dtype));
+  for (uint32_t d = 0; d < f.shape.ndim; ++d) {
+    if (f.shape.dims[d] < 0) return strf("has a negative extent in dimension %u", d);
+    if (__builtin_mul_overflow(bytes, f.shape.dims[d], &bytes)) return "is larger than any memory";
+  }
+  if (is_weight(f) && (f.shape.dtype != kWeightType || f.shape.ndim != 0))
+    return "is a weight, expected one f32 per sample";
+  if (!is_weight(f) && f.name == std::string_view("weight"))
+    return "has the name of the sample weights, but not their role";
+  return "";
+}
+
+}  // namespace
+
+void check_fields(const plait_field* fields, uint32_t n_fields, const std::string& where) {
+  constexpr uint32_t kMost = 1000;
   if (n_fields == 0 || !fields)
-    fail(PLAIT_ERR_PLUGIN,
-         "[data] dataset '" + dataset + "' declares no fields, expected at least one");
+    fail(PLAIT_ERR_PLUGIN, where + " declares no fields, expected at least one; tell its author");
+  if (n_fields > kMost)
+    fail(PLAIT_ERR_PLUGIN, where + strf(" declares %u fields, expected at most %u; tell its author",
+                                        n_fields, kMost));
   int weights = 0;
   for (uint32_t i = 0; i < n_fields; ++i) {
     const plait_field& f = fields[i];
-    if (!f.name || !*f.name) wrong(i, "has no name");
-    if (f.role < PLAIT_FIELD_INPUT || f.role > PLAIT_FIELD_WEIGHT)
-      wrong(i, strf("has the unknown role %u", f.role));
-    if (kit::dtype_bytes(f.shape.dtype) == 0)
-      wrong(i, strf("has the unknown element type %u", f.shape.dtype));
-    if (f.shape.ndim >= PLAIT_MAX_NDIM)
-      wrong(i, strf("has ndim %u, expected at most %d for a sample", f.shape.ndim,
-                    PLAIT_MAX_NDIM - 1));
-    for (uint32_t d = 0; d < f.shape.ndim; ++d)
-      if (f.shape.dims[d] < 0) wrong(i, strf("has a negative extent in dimension %u", d));
-    if (!is_weight(f)) continue;
-    if (f.shape.dtype != kWeightType || f.shape.ndim != 0)
-      wrong(i, "is a weight, expected one f32 per sample");
-    if (++weights > 1) wrong(i, "is a second weight, expected at most one");
+    std::string fault;
+    if (!f.name || !*f.name)
+      fault = "has no name";
+    else if (printable(f.name) != f.name)
+      fault = "has a control character in its name";
+    else
+      fault = fault_of(f);
+    for (uint32_t k = 0; k < i && fault.empty(); ++k)
+      if (f.name == std::string_view(fields[k].name))
+        fault = strf("has the name of field %u: no name may be there twice", k);
+    if (fault.empty() && is_weight(f) && ++weights > 1)
+      fault = "is a second weight, expected at most one";
+    if (fault.empty()) continue;
+    const std::string name = f.name && *f.name ? " '" + printable(f.name) + "'" : "";
+    fail(PLAIT_ERR_PLUGIN,
+         where + ": field " + std::to_string(i) + name + " " + fault + "; tell its author");
   }
+}
+
+void check_info(const plait_dataset_info& info, const std::string& where) {
+  check_fields(info.fields, info.n_fields, where);
+  constexpr int64_t kMost = int64_t{1} << 53;  // samples are counted in doubles, too
+  if (info.n_samples < 0 || info.n_samples > kMost)
+    fail(PLAIT_ERR_PLUGIN,
+         where + strf(" reports %lld samples, expected 0 to 2^53; tell its author",
+                      static_cast<long long>(info.n_samples)));
 }
 
 namespace {

@@ -15,8 +15,8 @@ namespace plait::data {
 
 // Errors: PLAIT_ERR_INVALID naming the number.
 void check_config(const DataLoaderConfig& config);
-// Errors: PLAIT_ERR_PLUGIN naming the field.
-void check_fields(const plait_field* fields, uint32_t n_fields, const std::string& dataset);
+// Errors: PLAIT_ERR_PLUGIN naming the field. `where` begins the message: "[plugin x] dataset 'y'".
+void check_fields(const plait_field* fields, uint32_t n_fields, const std::string& where);
 int64_t rows_of(const DataLoaderConfig& config);
 
 struct BatchSlot {

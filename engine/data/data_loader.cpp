@@ -23,13 +23,11 @@ plait_dataset_info checked_info(const DatasetSource& source) {
     fail_invalid("[data] a loader needs an opened dataset, found none");
   plait_dataset_info info = {};
   info.struct_size = sizeof info;
-  const auto call = [&] { return source.item->info(source.dataset, &info); };
-  check_plugin(try_plugin({source.plugin, "info", "dataset", source.item->name}, call),
-               source.item->name, "info");
-  check_fields(info.fields, info.n_fields, source.name);
-  if (info.n_samples < 0)
-    fail(PLAIT_ERR_PLUGIN, strf("[data] dataset '%s' reports %lld samples, expected 0 or more",
-                                source.name.c_str(), static_cast<long long>(info.n_samples)));
+  const PluginCall at{source.plugin, "info", "dataset", source.item->name};
+  check_plugin(at, "describing [data." + source.name + "]",
+               [&] { return source.item->info(source.dataset, &info); });
+  check_info(info, "[plugin " + source.plugin + "] dataset '" + source.item->name + "' of [data." +
+                       source.name + "]");
   return info;
 }
 
@@ -86,8 +84,8 @@ DataLoader::State::State(DatasetSource opened, const DataLoaderConfig& config)
   threaded = config.prefetch != 0;
   position = fill_index = config.first_batch;
   if (endless && n == 0)
-    fail_data("[data] dataset '" + source.name +
-              "' has no samples, expected at least one to train on");
+    fail_data("[plugin " + source.plugin + "] dataset '" + source.item->name + "' of [data." +
+              source.name + "] has no samples, expected at least one to train on");
   for (uint32_t i = 0; i < info.n_fields; ++i)
     if (info.fields[i].role != PLAIT_FIELD_WEIGHT) fields.push_back(info.fields[i]);
 }
@@ -113,8 +111,9 @@ void DataLoader::State::fill(int64_t index, BatchSlot& slot) {
     return source.item->read(source.dataset, indices, static_cast<uint64_t>(rows),
                              slot.outs.data());
   };
-  if (plait_error* e = try_plugin({source.plugin, "read", "dataset", source.item->name}, read))
-    check_plugin(e, source.item->name, "read");
+  const PluginCall at{source.plugin, "read", "dataset", source.item->name};
+  if (plait_error* e = try_plugin(at, read))
+    check_plugin(e, at, "reading [data." + source.name + "]");
   std::fill(slot.weight + valid, slot.weight + rows, 0.0f);
   double sum = 0;
   for (int64_t i = 0; i < valid; ++i) sum += static_cast<double>(slot.weight[i]);
@@ -208,7 +207,7 @@ uint64_t DataLoader::fingerprint() const { return state_->info.fingerprint; }
 uint64_t DataLoader::host_bytes(const DataLoaderConfig& config, const plait_field* fields,
                                 uint32_t n_fields) {
   check_config(config);
-  check_fields(fields, n_fields, "planned");
+  check_fields(fields, n_fields, "[data]");
   return BatchSlots::bytes(config, fields, n_fields);
 }
 

@@ -20,6 +20,10 @@ struct DatasetSource {
   std::string plugin = {};  // for messages
 };
 
+// What info() of a dataset says. Errors: PLAIT_ERR_PLUGIN. `where` begins the message: "[plugin x]
+// dataset 'y'".
+void check_info(const plait_dataset_info& info, const std::string& where);
+
 struct DataLoaderConfig {
   int64_t batch = 1;  // samples of a global batch
   uint64_t seed = 0;

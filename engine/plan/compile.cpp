@@ -32,6 +32,33 @@ bool accepts(const Plan& plan, const plait_kernel_item& kernel, const program::O
                      [&] { return kernel.select(desc.get(), &choice); }) != 0;
 }
 
+void check_workspace(const Plan& plan, const plait_kernel_item& kernel, const Op& op,
+                     uint64_t bytes) {
+  constexpr uint64_t kMost = uint64_t{1} << 46;  // no device has so much memory
+  if (bytes <= kMost) return;
+  fail(PLAIT_ERR_PLUGIN,
+       strf("[plugin %s] select() of kernel '%s' asks for a workspace of %llu bytes for op '%s' at "
+            "%s, expected at most 2^46; tell its author",
+            plan.registry->plugin_of(&kernel).c_str(), kernel.name,
+            static_cast<unsigned long long>(bytes), op.name.c_str(), op.scope.c_str()));
+}
+
+// Kernels that nearly fit: of this op for another device, of an op with nearly this name.
+std::string no_kernel_text(const Plan& plan, const Op& op) {
+  std::vector<std::string> near;
+  for (const std::string& name : plan.registry->item_names(PLAIT_KIND_KERNEL)) {
+    const size_t first = name.find('/'), last = name.rfind('/');
+    const std::string device = name.substr(0, first), of = name.substr(first + 1, last - first - 1);
+    if (of == op.name)
+      near.push_back("'" + name.substr(last + 1) + "' for device '" + device + "'");
+    else if (device == plan.device && op.def->host && edit_distance(of, op.name) <= 2)
+      near.push_back("'" + name.substr(last + 1) + "' for op '" + of + "'");
+  }
+  const std::string owner = program::owner_of(*op.def);
+  return (owner.empty() ? "" : "; the op is" + owner) +
+         (near.empty() ? "; no plugin brought one for this op" : "; kernels nearby: " + join(near));
+}
+
 // First kernel of the ranked list that accepts.
 KernelCall choose(const Graph& g, int32_t index, const Plan& plan) {
   const Op& op = g.ops()[static_cast<size_t>(index)];
@@ -47,18 +74,21 @@ KernelCall choose(const Graph& g, int32_t index, const Plan& plan) {
   for (const plait_kernel_item* kernel : plan.registry->kernels(op.name, plan.device)) {
     detail[0] = 0;
     plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
-    if (accepts(plan, *kernel, desc, choice)) {
+    const bool accepted = accepts(plan, *kernel, desc, choice);
+    detail[sizeof detail - 1] = 0;
+    if (accepted) {
+      check_workspace(plan, *kernel, op, choice.workspace);
       call.kernel = kernel;
       call.workspace_bytes = choice.workspace;
       call.detail = detail;
       return call;
     }
-    call.refused += (call.refused.empty() ? "" : "; ") + std::string(kernel->name) + ": " + detail;
+    call.refused += (call.refused.empty() ? "" : "; ") + std::string(kernel->name) + " of plugin " +
+                    plan.registry->plugin_of(kernel) + ": " + printable(detail);
   }
-  fail(PLAIT_ERR_UNIMPLEMENTED, "[" + op.scope + "] device '" + plan.device +
-                                    "' has no kernel for " + signature(g, op) +
-                                    (call.refused.empty() ? "; no plugin brought one for this op"
-                                                          : "; refused by " + call.refused));
+  fail(PLAIT_ERR_UNIMPLEMENTED,
+       "[" + op.scope + "] device '" + plan.device + "' has no kernel for " + signature(g, op) +
+           (call.refused.empty() ? no_kernel_text(plan, op) : "; refused by " + call.refused));
 }
 
 // When each transient root is first written and last read.

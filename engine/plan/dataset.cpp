@@ -10,14 +10,14 @@ Dataset::Dataset(const config::DatasetConfig& config, const plugin::Registry& re
       item_(registry.dataset(config.type)),
       host_(registry.host_of(&item_)),
       plugin_(registry.plugin_of(&item_)) {
-  check_plugin(try_plugin({plugin_, "open", "dataset", item_.name},
-                          [&] { return item_.open(host_, &config.options, &handle_); }),
-               plugin_, "opening [data." + name_ + "] (" + config.origin.text() + ")");
+  check_plugin({plugin_, "open", "dataset", item_.name}, "opening [data." + name_ + "]",
+               [&] { return item_.open(host_, &config.options, &handle_); });
   info_.struct_size = sizeof info_;
   try {
-    check_plugin(try_plugin({plugin_, "info", "dataset", item_.name},
-                            [&] { return item_.info(handle_, &info_); }),
-                 plugin_, "info() of [data." + name_ + "]");
+    check_plugin({plugin_, "info", "dataset", item_.name}, "describing [data." + name_ + "]",
+                 [&] { return item_.info(handle_, &info_); });
+    data::check_info(
+        info_, "[plugin " + plugin_ + "] dataset '" + item_.name + "' of [data." + name_ + "]");
     for (uint32_t i = 0; i < info_.n_fields; ++i)
       if (info_.fields[i].role != PLAIT_FIELD_WEIGHT) fields_.push_back(info_.fields[i]);
   } catch (...) {

@@ -167,6 +167,12 @@ void choose_device(Plan& plan, const PlanContext& context, config::Problems& pro
   const uint32_t threads =
       call_plugin({plan.registry->plugin_of(&item), "threads", "device", plan.device},
                   [&] { return item.threads(&plan.device_options); });
+  constexpr uint32_t kMost = 65536;
+  if (threads > kMost)
+    fail(
+        PLAIT_ERR_PLUGIN,
+        strf("[plugin %s] device '%s' says it has %u threads, expected at most %u; tell its author",
+             plan.registry->plugin_of(&item).c_str(), plan.device.c_str(), threads, kMost));
   plan.threads = std::max(1u, threads);
 }
 

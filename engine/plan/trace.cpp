@@ -67,6 +67,7 @@ void Tracer::trace_model(size_t m) {
 bool Tracer::trace_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
   poisoned_ = false;
   error_site_.reset();
+  plugin_.clear();
   requested_.clear();
   if (problems_ && problems_->touch(entry.path)) return false;
   try {
@@ -86,7 +87,9 @@ void Tracer::report(const config::ItemConfig& entry, const Error& error) {
   for (const config::OptionSet* set : {&entry.keys, &entry.options})
     if (const config::Origin* changed = set->overridden()) origin = *changed;
   problems_->add(origin, entry.path,
-                 entry.type + " '" + graph_->scope + "' cannot be built\n" + error.full_text());
+                 entry.type + " '" + graph_->scope + "'" +
+                     (plugin_.empty() ? "" : " of plugin " + plugin_) + " cannot be built\n" +
+                     error.full_text());
 }
 
 // A value in place of one that could not be made. `like` (0: none) is the best guess of its shape.
@@ -106,10 +109,26 @@ ValueId Tracer::note_poison(ValueId v) {
 
 namespace {
 
+// What a build() sets, n values. Throws its error.
 template <class Item, class F>
-void build(const Plan& plan, const Item& item, const char* kind, F&& call) {
+std::vector<ValueId> build(const Plan& plan, const Graph& g, const Item& item, const char* kind,
+                           size_t n, F&& call) {
   const PluginCall at{plan.registry->plugin_of(&item), "build", kind, item.name};
-  if (plait_error* e = try_plugin(at, call)) throw from_c(e);
+  std::vector<ValueId> out(n, 0);
+  if (plait_error* e = try_plugin(at, [&] { return call(out.data()); })) throw from_c(e);
+  program::check_outputs(g, at, out);
+  return out;
+}
+
+// A value of another shape than the contract says.
+template <class Item>
+[[noreturn]] void refuse_output(const Plan& plan, const Graph& g, const Item& item,
+                                const char* kind, size_t i, ValueId v,
+                                const std::string& expected) {
+  fail(PLAIT_ERR_PLUGIN, "[plugin " + plan.registry->plugin_of(&item) + "] build() of " + kind +
+                             " '" + item.name + "' set output " + std::to_string(i) + " to " +
+                             program::text(g.shape(v)) + ", expected " + expected +
+                             "; tell its author");
 }
 
 }  // namespace
@@ -134,21 +153,19 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
 
 std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
   const plait_layer_item& item = plan_.registry->layer(layer.type);
+  plugin_ = plan_.registry->plugin_of(&item);
   std::vector<ValueId> in = last_;
   if (!layer.from.empty())
     in = named_inputs(layer, layer.from);
   else if (last_.empty())
     in = {first_input()};
   check_inputs(layer, layer.from, in, item.min_inputs, item.max_inputs);
-  std::vector<ValueId> out(item.n_outputs, 0);
   program::CBuilder builder(*graph_, hooks_);
-  build(plan_, item, "layer", [&] {
-    return item.build(builder.get(), &layer.options, in.data(), static_cast<uint32_t>(in.size()),
-                      out.data());
-  });
-  if (std::find(out.begin(), out.end(), 0u) != out.end())
-    fail(PLAIT_ERR_PLUGIN, "[plugin " + plan_.registry->plugin_of(&item) + "] layer '" +
-                               layer.type + "' left an output unset");
+  const std::vector<ValueId> out =
+      build(plan_, *graph_, item, "layer", item.n_outputs, [&](ValueId* outputs) {
+        return item.build(builder.get(), &layer.options, in.data(),
+                          static_cast<uint32_t>(in.size()), outputs);
+      });
   if (layer.as.size() > out.size()) {
     poisoned_ = false;
     error_site_ = {layer.keys.origin("as"), layer.path + ".as"};
@@ -244,18 +261,19 @@ void Tracer::trace_losses(size_t m) {
 
 void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
   const plait_loss_item& item = plan_.registry->loss(loss.type);
+  plugin_ = plan_.registry->plugin_of(&item);
   const std::vector<ValueId> in = loss_inputs(loss, loss.from, item.min_inputs, item.max_inputs);
-  ValueId out[2] = {0, 0};
   program::CBuilder builder(*graph_, hooks_);
-  build(plan_, item, "loss", [&] {
+  std::vector<ValueId> out = build(plan_, *graph_, item, "loss", 2, [&](ValueId* outputs) {
     return item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
-                      out);
+                      outputs);
   });
-  for (ValueId v : out)
-    if (v == 0 || program::elements(graph_->shape(v)) != 1)
-      fail(PLAIT_ERR_PLUGIN,
-           "[plugin " + plan_.registry->plugin_of(&item) + "] loss '" + loss.type +
-               "' must set two scalars: the sum of weighted losses and the sum of weights");
+  for (size_t i = 0; i < out.size(); ++i)
+    if (program::elements(graph_->shape(out[i])) != 1 ||
+        !program::is_float(graph_->shape(out[i]).dtype))
+      refuse_output(plan_, *graph_, item, "loss", i, out[i],
+                    i == 0 ? "a scalar float, the sum of weighted losses"
+                           : "a scalar float, the sum of weights");
   for (ValueId& v : out) v = graph_->as_type(v, plan_.precision.scalar);
   Result& r = results_[m];
   const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
@@ -278,19 +296,21 @@ void Tracer::trace_metrics(size_t m) {
 
 void Tracer::build_metric(const config::ModelConfig& model, const config::MetricConfig& metric) {
   const plait_metric_item& item = plan_.registry->metric(metric.type);
+  plugin_ = plan_.registry->plugin_of(&item);
   const std::vector<ValueId> in =
       loss_inputs(metric, metric.from, item.min_inputs, item.max_inputs);
-  ValueId state = 0;
   program::CBuilder builder(*graph_, hooks_);
-  build(plan_, item, "metric", [&] {
+  ValueId state = build(plan_, *graph_, item, "metric", 1, [&](ValueId* outputs) {
     return item.build(builder.get(), &metric.options, in.data(), static_cast<uint32_t>(in.size()),
-                      &state);
-  });
-  if (state == 0 || program::elements(graph_->shape(state)) != item.n_state ||
-      !program::is_float(graph_->shape(state).dtype))
-    fail(PLAIT_ERR_PLUGIN,
-         strf("[plugin %s] metric '%s' must set a state of %u floats",
-              plan_.registry->plugin_of(&item).c_str(), metric.type.c_str(), item.n_state));
+                      outputs);
+  })[0];
+  const plait_shape& s = graph_->shape(state);
+  // One number may come as a scalar.
+  const bool right = (s.ndim == 1 || (s.ndim == 0 && item.n_state == 1)) &&
+                     program::elements(s) == item.n_state && program::is_float(s.dtype);
+  if (!right)
+    refuse_output(plan_, *graph_, item, "metric", 0, state,
+                  strf("the state, floats (%u)", item.n_state));
   state = graph_->as_type(state, plan_.precision.scalar);
   const bool alone = plan_.experiment.models.size() == 1;
   metric_states_.push_back({alone ? metric.name : model.name + "." + metric.name, &item, state});

@@ -132,6 +132,7 @@ class Tracer {
   std::set<ValueId> poison_values_;  // values whose shape may be wrong
   std::set<std::string> failed_models_, failed_scopes_;
   // Of the entry that is being built.
+  std::string plugin_;     // whose item is built
   bool poisoned_ = false;  // it reads an unknown value: what fails may follow from that
   std::vector<std::string> requested_;  // parameters of the layer
   struct ErrorSite {

@@ -113,6 +113,16 @@ struct BucketValues {
   ValueId parameter, gradient;
 };
 
+// What an optimizer makes of a tensor has its shape: a scalar would be spread over all elements.
+void check_updated(const Graph& g, const PluginCall& at, const std::string& what, ValueId made,
+                   ValueId before) {
+  const plait_shape &found = g.shape(made), &expected = g.shape(before);
+  if (program::same_dims(found, expected) && program::is_float(found.dtype)) return;
+  fail(PLAIT_ERR_PLUGIN, "[plugin " + std::string(at.plugin) + "] " + text_of(at) + " set " + what +
+                             " to " + program::text(found) + ", expected " +
+                             program::text(expected) + "; tell its author");
+}
+
 // The optimizer's rule, applied to a bucket. Its states are added to the group when the first
 // bucket asks for them. Returns the parameter's own elements as they are then.
 ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& bucket,
@@ -128,6 +138,7 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
   };
   program::BuildHooks hooks;
   hooks.training = true;
+  hooks.elementwise_only = true;
   hooks.state = [&](const std::string& name, double initial) {
     const size_t i = index_of(name);
     if (i == group.states.size()) {
@@ -161,13 +172,15 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
                             PLAIT_SCOPE_ELEMENT,
                             0,
                             nullptr};
-  ValueId out = 0;
-  const std::string& plugin = plan.registry->plugin_of(&item);
-  const auto call = [&] { return item.build(builder.get(), &config.options, &update, &out); };
-  check_plugin(try_plugin({plugin, "build", "optimizer", item.name}, call), plugin,
-               "building optimizer '" + config.type + "' (" + config.origin.text() + ")");
-  if (out == 0)
-    fail(PLAIT_ERR_PLUGIN, "[plugin " + plugin + "] optimizer left the parameter unset");
+  std::vector<ValueId> outputs{0};
+  const PluginCall at{plan.registry->plugin_of(&item), "build", "optimizer", item.name};
+  check_plugin(at, "the update of " + group.name + " (" + config.origin.text() + ")",
+               [&] { return item.build(builder.get(), &config.options, &update, outputs.data()); });
+  program::check_outputs(g, at, outputs);
+  const ValueId out = outputs[0];
+  check_updated(g, at, "the new parameter", out, values.parameter);
+  for (size_t i = 0; i < group.states.size(); ++i)
+    if (next[i]) check_updated(g, at, "state '" + group.states[i].name + "'", next[i], current[i]);
   // A step that is not finite changes nothing, on every rank alike.
   auto apply = [&](ValueId target, ValueId v) {
     return g.assign(target, g.apply1("select", {common.finite, v, target}));

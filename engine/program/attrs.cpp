@@ -15,17 +15,31 @@ Attr attr(std::string name, std::vector<int64_t> v) {
   return {std::move(name), PLAIT_OPT_INTS, 0, 0, {}, std::move(v)};
 }
 
-Attrs Attrs::copy(const plait_attr* attrs, uint32_t n) {
+namespace {
+
+// What is wrong with attribute k as it was written; "" if nothing is.
+std::string fault_of(const plait_attr& a) {
+  constexpr uint32_t kMost = 65536;
+  if (a.type < PLAIT_OPT_BOOL || a.type > PLAIT_OPT_INTS)
+    return strf("has type %u, which is none of PLAIT_OPT_BOOL to _INTS", a.type);
+  if (a.type == PLAIT_OPT_TEXT && !a.text) return "is a text, but `text` is NULL";
+  if (a.type != PLAIT_OPT_INTS) return "";
+  if (a.n > kMost) return strf("has %u integers, expected at most %u", a.n, kMost);
+  return a.n > 0 && !a.ints ? strf("has %u integers, but `ints` is NULL", a.n) : "";
+}
+
+}  // namespace
+
+Attrs Attrs::copy(const plait_attr* attrs, uint32_t n, const std::string& where) {
   Attrs all;
   for (uint32_t k = 0; k < n; ++k) {
     const plait_attr& a = attrs[k];
-    if (!a.name) fail_invalid("[program] an attribute without a name");
-    Attr copy{a.name, a.type, a.i, a.f, a.text ? a.text : "", {}};
+    if (!a.name) fail_invalid(where + strf(" attribute %u is without a name", k));
+    std::string fault = fault_of(a);
+    if (fault.empty() && all.find(a.name)) fault = "is there twice";
+    if (!fault.empty()) fail_invalid(where + " attribute '" + printable(a.name) + "' " + fault);
+    Attr copy{a.name, a.type, a.i, a.f, a.type == PLAIT_OPT_TEXT ? a.text : "", {}};
     if (a.type == PLAIT_OPT_INTS) copy.ints.assign(a.ints, a.ints + a.n);
-    if (a.type < PLAIT_OPT_BOOL || a.type > PLAIT_OPT_INTS)
-      fail_invalid(
-          strf("[program] attribute '%s' has type %u, which is none of PLAIT_OPT_BOOL to _INTS",
-               a.name, a.type));
     all.set(std::move(copy));
   }
   return all;

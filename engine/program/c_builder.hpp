@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "engine/base/plugin_call.hpp"
 #include "engine/program/graph.hpp"
 
 namespace plait::program {
@@ -22,15 +24,21 @@ struct BuildHooks {
   // A value with the shape of `like`, filled with uniform random numbers in [0, 1).
   std::function<ValueId(ValueId like)> random_uniform;
   bool training = false;
+  bool elementwise_only = false;  // ops that look at other elements are refused
 };
 
-// Exists on the stack during one build call.
+// Exists on the stack during one build call. Its functions refuse every builder but those of the
+// calls that the thread is in.
 class CBuilder {
  public:
   CBuilder(Graph& g, const BuildHooks& hooks);
+  ~CBuilder();
   CBuilder(const CBuilder&) = delete;
   CBuilder& operator=(const CBuilder&) = delete;
   plait_builder* get() { return &handle_.base; }
+  // That of the call inside which this one was made, on the same thread; NULL: none.
+  const CBuilder* outer() const { return outer_; }
+  bool is(const plait_builder* b) const { return b == &handle_.base; }
 
   // The C interface; `base` is the first member, so that a plait_builder* is a CHandle*.
   struct CHandle {
@@ -41,6 +49,10 @@ class CBuilder {
 
  private:
   CHandle handle_;
+  const CBuilder* const outer_;
 };
+
+// Checks what a build() set. Throws PLAIT_ERR_PLUGIN for an id that is no value of the program.
+void check_outputs(const Graph& g, const PluginCall& at, const std::vector<ValueId>& outputs);
 
 }  // namespace plait::program

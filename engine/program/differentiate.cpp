@@ -47,8 +47,8 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
     g.scope = op.scope;
     g.stage = op.stage;
     if (!op.def->vjp)
-      fail(PLAIT_ERR_UNIMPLEMENTED,
-           "[" + op.scope + "] op '" + op.name + "' has no gradient, but the loss depends on it");
+      fail(PLAIT_ERR_UNIMPLEMENTED, "[" + op.scope + "] op '" + op.name + "'" + owner_of(*op.def) +
+                                        " has no gradient, but the loss depends on it");
     refuse_kept_outputs(op, d_out);
     VjpContext use{g, op, d_out, wanted, std::vector<ValueId>(op.in.size(), 0)};
     op.def->vjp(use);

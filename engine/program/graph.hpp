@@ -60,7 +60,7 @@ class Attrs {
  public:
   Attrs() = default;
   Attrs(std::initializer_list<Attr> list) : list_(list) {}
-  static Attrs copy(const plait_attr* attrs, uint32_t n);
+  static Attrs copy(const plait_attr* attrs, uint32_t n, const std::string& where = "[program]");
   const Attr* find(std::string_view name) const;
   int64_t integer(std::string_view name, int64_t fallback) const;
   double real(std::string_view name, double fallback) const;

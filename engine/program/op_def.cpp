@@ -2,6 +2,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plugin/host.hpp"
 
 namespace plait::program {
 
@@ -29,6 +30,10 @@ void InferContext::arity(size_t min, size_t max) const {
   fail_invalid(where() + (min == max
                               ? strf(" takes %zu inputs, found %zu", min, in.size())
                               : strf(" takes %zu to %zu inputs, found %zu", min, max, in.size())));
+}
+
+std::string owner_of(const OpDef& def) {
+  return def.host ? " of plugin " + static_cast<const plugin::Host*>(def.host)->plugin() : "";
 }
 
 double flops_of(const Graph& g, const Op& op) {

@@ -150,6 +150,8 @@ struct OpDef {
 // The engine's own definitions, element-wise names included.
 const std::vector<const OpDef*>& core_ops();
 
+// " of plugin x" for a plugin's op, else "": for messages.
+std::string owner_of(const OpDef& def);
 // Floating-point operations of an op; none for views.
 double flops_of(const Graph& g, const Op& op);
 

@@ -11,6 +11,7 @@
 #include "engine/base/text.hpp"
 #include "engine/program/c_builder.hpp"
 #include "engine/program/shard.hpp"
+#include "kit/dtype.hpp"
 
 namespace plait::program {
 namespace {
@@ -19,16 +20,37 @@ namespace {
 #define PLAIT_ITEM_HAS(item, member) \
   ((item).struct_size >= offsetof(plait_op_item, member) + sizeof((item).member))
 
-std::vector<plait_shape> infer(const InferContext& c) {
-  std::vector<plait_shape> outputs(c.def.item->n_outputs, make_shape(c.float_type, {}));
-  const auto call = [&] { return c.def.item->infer(c.def.host, &c.desc, outputs.data()); };
-  check_plugin(try_plugin(plugin_call(c.def, "infer"), call), c.def.name, "infer");
-  for (plait_shape& s : outputs) {
-    if (s.ndim > PLAIT_MAX_NDIM)
-      fail(PLAIT_ERR_PLUGIN,
-           c.where() + strf(" infer() set ndim %u, at most 8 are supported", s.ndim));
-    s = make_shape(s.dtype, dims_of(s));
+// "[plugin x] infer() of op 'x.y' at model.fc1 ", the beginning of a message.
+std::string head_of(const OpDef& def, const char* function, const std::string& scope) {
+  const PluginCall at = plugin_call(def, function);
+  return "[plugin " + std::string(at.plugin) + "] " + text_of(at) + " at " + scope + " ";
+}
+
+plait_shape checked_shape(const plait_shape& s, const std::string& head, size_t i) {
+  const auto refuse = [&](const std::string& what) {
+    fail(PLAIT_ERR_PLUGIN, head + strf("set output %zu to ", i) + what + "; tell its author");
+  };
+  if (s.dtype == 0)
+    fail(PLAIT_ERR_PLUGIN, head + strf("left output %zu unset; tell its author", i));
+  if (kit::dtype_bytes(s.dtype) == 0)
+    refuse(strf("element type %u, which does not exist", s.dtype));
+  if (s.ndim > PLAIT_MAX_NDIM)
+    refuse(strf("ndim %u, at most %d are supported", s.ndim, PLAIT_MAX_NDIM));
+  try {
+    return make_shape(s.dtype, dims_of(s));
+  } catch (const Error& e) {
+    refuse("a malformed shape: " + e.text());
+    throw;
   }
+}
+
+std::vector<plait_shape> infer(const InferContext& c) {
+  // No element type: what the rule does not set is seen.
+  std::vector<plait_shape> outputs(c.def.item->n_outputs, plait_shape{});
+  check_plugin(plugin_call(c.def, "infer"), "the shape of " + c.scope,
+               [&] { return c.def.item->infer(c.def.host, &c.desc, outputs.data()); });
+  const std::string head = head_of(c.def, "infer", c.scope);
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = checked_shape(outputs[i], head, i);
   return outputs;
 }
 
@@ -49,8 +71,20 @@ void vjp(VjpContext& use) {
                  desc.get()->attrs};
   BuildHooks hooks;  // gradient rules have no parameters and no named values
   CBuilder builder(use.g, hooks);
-  const auto call = [&] { return def.item->gradient(builder.get(), &u, use.d_in.data()); };
-  check_plugin(try_plugin(plugin_call(def, "gradient"), call), use.op.name, "gradient");
+  check_plugin(plugin_call(def, "gradient"), "the gradient of " + use.op.scope,
+               [&] { return def.item->gradient(builder.get(), &u, use.d_in.data()); });
+  for (size_t i = 0; i < use.d_in.size(); ++i) {
+    const ValueId v = use.d_in[i];
+    if (!v || !wanted[i]) continue;
+    const auto refuse = [&](const std::string& what) {
+      fail(PLAIT_ERR_PLUGIN, head_of(def, "gradient", use.op.scope) +
+                                 strf("set d_inputs[%zu] to ", i) + what + "; tell its author");
+    };
+    if (v >= use.g.n_values()) refuse(strf("%u, which is no value of this program", v));
+    const plait_shape &found = use.g.shape(v), &expected = use.g.shape(use.op.in[i]);
+    if (!same_dims(found, expected) || !is_float(found.dtype))
+      refuse(text(found) + ", expected a float of the input's shape, " + text(expected));
+  }
 }
 
 double flops(const Graph& g, const Op& op) {
@@ -58,13 +92,13 @@ double flops(const Graph& g, const Op& op) {
   const double n = call_plugin(plugin_call(*op.def, "flops"),
                                [&] { return item->flops(OpDesc(g, op, 1).get()); });
   if (!std::isfinite(n) || n < 0)
-    fail(PLAIT_ERR_PLUGIN, "[program] flops() of op '" + op.name + "' returned " + strf("%g", n) +
+    fail(PLAIT_ERR_PLUGIN, head_of(*op.def, "flops", op.scope) + "returned " + strf("%g", n) +
                                ", expected a number that is not below 0; tell its author");
   return n;
 }
 
 [[noreturn]] void refuse_placement(const Op& op, const char* list, size_t i, const char* what) {
-  fail(PLAIT_ERR_PLUGIN, "[" + op.scope + "] " + op.name + ": shard() set " + list + "[" +
+  fail(PLAIT_ERR_PLUGIN, head_of(*op.def, "shard", op.scope) + "set " + list + "[" +
                              std::to_string(i) + "] to " + what + "; tell its author");
 }
 

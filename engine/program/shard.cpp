@@ -432,9 +432,10 @@ void Sharder::check_shards(const Op& op, const Sharding& sharding,
     const plait_shape expected = local(from_.shape(op.out[i]), sharding.out[i]);
     if (same(to_->shape(made[i]), expected)) continue;
     fail(op.def->item ? PLAIT_ERR_PLUGIN : PLAIT_ERR_INTERNAL,
-         "[" + op.scope + "] " + op.name + ": shard() makes result " + std::to_string(i) + " " +
-             text(expected) + " on each of " + std::to_string(axis_.ranks) +
-             " ranks, infer() gives " + text(to_->shape(made[i])) + "; tell its author");
+         "[" + op.scope + "] " + op.name + owner_of(*op.def) + ": shard() makes result " +
+             std::to_string(i) + " " + text(expected) + " on each of " +
+             std::to_string(axis_.ranks) + " ranks, infer() gives " + text(to_->shape(made[i])) +
+             "; tell its author");
   }
 }
 

@@ -88,7 +88,8 @@ struct Communicators::PreparedCall {
   plait_error* with_collective_name(plait_error* error) const {
     if (!error) return nullptr;
     try {
-      const std::string text = "[runtime] the collective of " + *name + " failed";
+      const std::string text = "[runtime] the collective of " + *name + " failed in backend '" +
+                               item->name + "' of plugin " + std::string(plugin);
       plait_error* named = new_c_error(error->code, text.data(), text.size(), error);
       mark_collective(named);
       return named;
@@ -163,9 +164,8 @@ void Communicators::check() {
   constexpr size_t kSize = offsetof(plait_comm_item, status) + sizeof(plait_comm_item::status);
   for (const CommGroup& g : groups_) {
     if (!g.item->device || g.item->struct_size < kSize || !g.item->status) continue;
-    check_plugin(try_plugin({g.plugin, "status", "backend", g.backend},
-                            [&] { return g.item->status(g.comm); }),
-                 g.plugin, "exchanging");
+    check_plugin({g.plugin, "status", "backend", g.backend}, "exchanging",
+                 [&] { return g.item->status(g.comm); });
   }
 }
 
@@ -280,10 +280,8 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
                               plan_needs_flat_group(*plan_, members.axis, channel)},
                              setup);
   else
-    check_plugin(
-        try_plugin({g.plugin, "open", "backend", g.backend},
-                   [&] { return whole.item->open(whole.host, whole.options, &setup, &comm); }),
-        g.plugin, "connecting group '" + name + "'");
+    check_plugin({g.plugin, "open", "backend", g.backend}, "connecting group '" + name + "'",
+                 [&] { return whole.item->open(whole.host, whole.options, &setup, &comm); });
   {
     const std::lock_guard lock(mutex_);
     g.comm = comm;
@@ -370,8 +368,12 @@ plait_kernel* Communicators::prepare(int32_t collective, int32_t slot, const voi
   desc.in = e.kind == PLAIT_COMM_RECEIVE ? nullptr : in;
   desc.out = e.kind == PLAIT_COMM_SEND ? nullptr : out;
   const auto prepare = [&] { return group.item->prepare(group.comm, &desc, &call.call); };
-  check_plugin(try_plugin({group.plugin, "prepare", "backend", group.backend}, prepare),
-               group.plugin, "preparing the collective of " + e.name);
+  const PluginCall at{group.plugin, "prepare", "backend", group.backend};
+  check_plugin(at, "preparing the collective of " + e.name, prepare);
+  if (!call.call)
+    fail(PLAIT_ERR_PLUGIN, "[plugin " + group.plugin + "] " + text_of(at) +
+                               " gave no call for the collective of " + e.name +
+                               "; tell its author");
   if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE) {
     const std::string root =
         e.kind == PLAIT_COMM_BROADCAST ? " from member " + std::to_string(e.peer) : "";
@@ -394,9 +396,9 @@ char* Communicators::memory(topology::Axis axis, uint64_t bytes) {
   const plait_comm_item& item = *group.item;
   if (item.struct_size < kSize || !item.memory) return nullptr;
   void* memory = nullptr;
-  check_plugin(try_plugin({group.plugin, "memory", "backend", group.backend},
-                          [&] { return item.memory(group.comm, bytes, &memory); }),
-               group.plugin, "sharing memory of " + human_bytes(bytes));
+  check_plugin({group.plugin, "memory", "backend", group.backend},
+               "sharing memory of " + human_bytes(bytes),
+               [&] { return item.memory(group.comm, bytes, &memory); });
   if (reinterpret_cast<uintptr_t>(memory) % 64 != 0)
     fail(PLAIT_ERR_PLUGIN, "[plugin " + group.plugin + "] memory() of backend '" + group.backend +
                                "' begins at no multiple of 64; correct the plugin");
@@ -429,8 +431,8 @@ void Communicators::sum(topology::Axis axis, std::span<int32_t> numbers) {
   desc.in = desc.out = numbers.data();
   plait_comm_call* call = nullptr;
   const auto check = [&](const char* function, auto&& f) {
-    check_plugin(try_plugin({group.plugin, function, "backend", group.backend}, f), group.plugin,
-                 function);
+    check_plugin({group.plugin, function, "backend", group.backend}, "adding numbers of all ranks",
+                 f);
   };
   const auto release = [&](plait_comm_call* c) {
     call_plugin_noexcept(group.host, {"", "release", "backend", group.backend},

@@ -13,14 +13,12 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
     : registry_(std::move(registry)),
       item_(registry_->device(name)),
       plugin_(registry_->plugin_of(&item_)) {
-  check_plugin(try_plugin({plugin_, "open", "device", name},
-                          [&] { return item_.open(host(), &options, &handle_); }),
-               plugin_, "opening device '" + name + "'");
+  check_plugin({plugin_, "open", "device", name}, "opening the device",
+               [&] { return item_.open(host(), &options, &handle_); });
   info_.struct_size = sizeof info_;
   try {
-    check_plugin(
-        try_plugin({plugin_, "info", "device", name}, [&] { return item_.info(handle_, &info_); }),
-        plugin_, "info() of device '" + name + "'");
+    check_plugin({plugin_, "info", "device", name}, "describing the device",
+                 [&] { return item_.info(handle_, &info_); });
   } catch (...) {
     close();
     throw;
@@ -38,11 +36,24 @@ bool Device::pins() const {
   return item_.struct_size >= kSize && item_.host_alloc && !host_visible();
 }
 
+namespace {
+
+void check_memory(const PluginCall& at, const void* memory) {
+  if (memory && reinterpret_cast<uintptr_t>(memory) % 64 == 0) return;
+  fail(PLAIT_ERR_PLUGIN,
+       "[plugin " + std::string(at.plugin) + "] " + text_of(at) +
+           (memory ? " gave an address that is no multiple of 64" : " gave no address") +
+           "; tell its author");
+}
+
+}  // namespace
+
 Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes)
     : device_(std::move(device)), bytes_(bytes) {
   const auto call = [&] { return device_->item().alloc(device_->handle(), bytes, &data_); };
-  check_plugin(try_plugin({device_->plugin(), "alloc", "device", device_->item().name}, call),
-               device_->plugin(), "allocating the arena of " + human_bytes(bytes));
+  const PluginCall at{device_->plugin(), "alloc", "device", device_->item().name};
+  check_plugin(at, "allocating the arena of " + human_bytes(bytes), call);
+  check_memory(at, data_);
 }
 
 Arena::~Arena() {
@@ -58,8 +69,9 @@ HostMemory::HostMemory(std::shared_ptr<Device> device, uint64_t bytes)
     return;
   }
   const auto call = [&] { return device_->item().host_alloc(device_->handle(), bytes, &data_); };
-  check_plugin(try_plugin({device_->plugin(), "host_alloc", "device", device_->item().name}, call),
-               device_->plugin(), "allocating " + human_bytes(bytes) + " of pinned host memory");
+  const PluginCall at{device_->plugin(), "host_alloc", "device", device_->item().name};
+  check_plugin(at, "allocating " + human_bytes(bytes) + " of pinned host memory", call);
+  check_memory(at, data_);
 }
 
 HostMemory::~HostMemory() {

@@ -141,7 +141,7 @@ Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slo
     if (op.def->collective != program::CollectiveOp::kNone) continue;
     for (size_t k = 0; k < op.out.size() && first.text.empty(); ++k)
       if (!finite(call.operands[op.in.size() + k], p.program->graph->shape(op.out[k]), slot))
-        first = {i, op.scope + " (op " + op.name + ", result " +
+        first = {i, op.scope + " (op " + op.name + program::owner_of(*op.def) + ", result " +
                         program::text(p.program->graph->shape(op.out[k])) + ")"};
   }
   return first;

@@ -123,6 +123,9 @@ void Executor::record(Step& into, const Entry* begin, const Entry* end) {
   }
   queue_->call("capture_end",
                [&] { return device_->item().capture_end(queue_->raw(), &into.graph); });
+  if (!into.graph)
+    fail(PLAIT_ERR_PLUGIN, "[plugin " + device_->plugin() + "] capture_end() of device '" +
+                               device_->item().name + "' gave no graph; tell its author");
 }
 
 void Executor::launch_unit(const Unit& unit) {
@@ -171,7 +174,7 @@ void Executor::report(plait_error* e, const Entry& entry) const {
   const auto index = static_cast<size_t>(entry.call - entry.program->calls.data());
   const plan::Program& program = *entry.program->program;
   const auto& op = program.graph->ops()[static_cast<size_t>(program.calls[index].op)];
-  queue_->check(e, "running " + op.name + " of " + op.scope);
+  queue_->check(e, "enqueue", "running " + op.name + " of " + op.scope);
 }
 
 void Executor::settle() noexcept {

@@ -108,8 +108,8 @@ CommSubgroup HierarchicalGroup::open(const CommBackend& backend, const plait_com
   const auto open = [&] {
     return backend.item->open(backend.host, backend.options, &sub, &opened.comm);
   };
-  check_plugin(try_plugin({backend.plugin, "open", "backend", backend.item->name}, open),
-               backend.plugin, "connecting group '" + name + "'");
+  check_plugin({backend.plugin, "open", "backend", backend.item->name},
+               "connecting group '" + name + "'", open);
   return opened;
 }
 

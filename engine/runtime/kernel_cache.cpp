@@ -100,8 +100,7 @@ plait_kernel* KernelCache::get(const plait_kernel_item& item, const plait_op_des
   const auto prepare = [&] {
     return item.prepare(registry_->host_of(&item), device_->handle(), &desc, &kernel);
   };
-  check_plugin(try_plugin({plugin, "prepare", "kernel", item.name}, prepare), plugin,
-               "preparing " + where);
+  check_plugin({plugin, "prepare", "kernel", item.name}, "preparing " + where, prepare);
   kernels_.push_back({&item, kernel});
   if (!works_on_host(item)) known_.emplace(std::move(key), kernel);
   return kernel;

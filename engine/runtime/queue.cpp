@@ -13,9 +13,9 @@
 namespace plait::runtime {
 
 // An error of a collective comes through the device, which is not its cause.
-void Queue::check(plait_error* e, const std::string& what) const {
+void Queue::check(plait_error* e, const char* function, const std::string& doing) const {
   if (e && Communicators::is_collective_error(*e)) throw from_c(e);
-  check_plugin(e, device_->plugin(), what);
+  check_plugin(e, {device_->plugin(), function, "device", device_->item().name}, doing);
 }
 
 Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)) {

@@ -36,10 +36,10 @@ class Queue {
   // done.
   bool idle_within(double seconds) noexcept;
 
-  // Calls a function of the device; `what` is for messages.
+  // Calls a function of the device; the name and `doing` ("running matmul of fc1") are for messages.
   template <class F>
   void call(const char* function, F&& f) const;
-  void check(plait_error* e, const std::string& what) const;
+  void check(plait_error* e, const char* function, const std::string& doing) const;
 
  private:
   friend class Event;
@@ -52,7 +52,7 @@ class Queue {
 template <class F>
 void Queue::call(const char* function, F&& f) const {
   if (plait_error* e = try_plugin({device_->plugin(), function, "device", device_->item().name}, f))
-    check(e, function);
+    check(e, function, "");
 }
 
 // A point in a queue.

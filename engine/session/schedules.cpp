@@ -1,7 +1,12 @@
 #include "engine/session/schedules.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "engine/base/c_error.hpp"
+#include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/base/text.hpp"
 
 namespace plait::session {
 
@@ -16,9 +21,8 @@ Schedules::Schedules(const plan::Plan& plan) {
       const auto call = [&] {
         return item.open(o.host, &g.schedule->options, plan.total_steps, &o.state);
       };
-      check_plugin(
-          try_plugin({o.plugin, "open", "schedule", item.name}, call), o.plugin,
-          "opening schedule '" + g.schedule->type + "' (" + g.schedule->origin.text() + ")");
+      check_plugin({o.plugin, "open", "schedule", item.name},
+                   "opening the schedule of " + g.schedule->origin.text(), call);
       o.item = &item;
     }
   } catch (...) {
@@ -32,8 +36,16 @@ Schedules::~Schedules() { close(); }
 double Schedules::factor(size_t g, int64_t step) const {
   const OpenSchedule& o = open_[g];
   if (!o.item) return 1.0;
-  return call_plugin({o.plugin, "factor", "schedule", o.item->name},
-                     [&] { return o.item->factor(o.state, step); });
+  const PluginCall at{o.plugin, "factor", "schedule", o.item->name};
+  const double factor = call_plugin(at, [&] { return o.item->factor(o.state, step); });
+  // Such a rate would destroy every parameter in one step that itself looks finite.
+  if (!std::isfinite(factor) || std::abs(factor) > std::numeric_limits<float>::max())
+    fail(PLAIT_ERR_PLUGIN,
+         "[plugin " + std::string(o.plugin) + "] " +
+             strf("factor() of step %lld is ", static_cast<long long>(step)) +
+             real_text(factor, "%g") + " in schedule '" + o.item->name +
+             "', expected a finite number; no step was made with it; tell its author");
+  return factor;
 }
 
 void Schedules::close() noexcept {

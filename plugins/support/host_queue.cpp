@@ -38,6 +38,16 @@ plait_error* error_from_exception(const GraphStep& step, const plait_host* host)
   return host->error_new(PLAIT_ERR_MEMORY, "a kernel threw", PLAIT_NTS, nullptr);
 }
 
+plait_error* with_kernel_name(const GraphStep& step, const plait_host* host,
+                              plait_error* error) try {
+  if (!step.item || !step.item->prepare) return error;
+  const std::string text =
+      std::string("kernel '") + step.item->name + "' of op '" + step.item->op + "' failed";
+  return host->error_new(host->error_code(error), text.data(), text.size(), error);
+} catch (...) {  // no memory for the text
+  return error;
+}
+
 plait_error* run_copy(const plait_kernel*, plait_queue*, void* const* operands, void*) {
   if (const auto bytes = reinterpret_cast<uintptr_t>(operands[2]))
     std::memmove(operands[0], operands[1], bytes);

@@ -25,6 +25,10 @@ struct GraphStep {
 // returned. Call it only inside a catch block.
 plait_error* error_from_exception(const GraphStep& step, const plait_host* host) noexcept;
 
+// Names the kernel of a step whose run() returned `error`, which is consumed. Steps of the engine and
+// copies, which nobody prepared, keep their error.
+plait_error* with_kernel_name(const GraphStep& step, const plait_host* host, plait_error* error);
+
 // Captured work. Borrows kernels and memory; immutable once captured, so it may be launched many
 // times.
 class HostGraph {
@@ -38,7 +42,8 @@ class HostGraph {
     const GraphStep* at = steps_.data();
     try {
       for (const GraphStep* end = at + steps_.size(); at != end; ++at)
-        if (plait_error* e = at->run(at->kernel, queue, at->operands, at->workspace)) return e;
+        if (plait_error* e = at->run(at->kernel, queue, at->operands, at->workspace))
+          return with_kernel_name(*at, host, e);
     } catch (...) {
       return error_from_exception(*at, host);
     }
