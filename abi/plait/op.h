@@ -69,7 +69,7 @@ typedef struct plait_shard_use {
 /* Kind "plait.op/1": an op. Static. */
 typedef struct plait_op_item {
   size_t struct_size;
-  const char *name; /* "acme.swish2": a dot distinguishes it from core ops */
+  const char *name; /* "acme.swish2": its dot distinguishes it from core ops */
   const char *help;
   uint32_t n_outputs;
   uint32_t reserved;

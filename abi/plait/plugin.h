@@ -30,7 +30,7 @@ struct plait_host {
 
   /* Creates an error for the plugin to return; never NULL. `text` is copied. `cause` may be NULL;
    * the function takes it over.
-   * Errors: always, with `code`; PLAIT_ERR_INTERNAL for the code PLAIT_OK; PLAIT_ERR_MEMORY, a
+   * Errors: always, with `code`; PLAIT_ERR_PLUGIN for PLAIT_OK and PLAIT_ERR_INTERNAL; PLAIT_ERR_MEMORY, a
    * static error, when there is no memory for the text. [thread: any; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *error_new)(uint32_t code, const char *text, uint64_t size, plait_error *cause);
   /* The code and the text of an error that the host created. The text lives as long as the error.
@@ -45,10 +45,10 @@ struct plait_host {
   void(PLAIT_CALL *log)(const plait_host *host, uint32_t level, const char *text, uint64_t size);
 
   /* Adds an item of a kind ("plait.layer/1", ...). The item is borrowed until close(). Only inside
-   * open().
-   * Errors: PLAIT_ERR_PLUGIN for an unknown kind, a malformed table, or a name that another item of
-   * the kind has; PLAIT_ERR_STATE outside of open(). The item is not added; the plugin may go on
-   * without it. [thread: plan; blocks: no] */
+   * open(). Names have letters, digits, '_', '-' and '.'. If another plugin has an item of that
+   * kind and name, this one is left out with a warning, and the call succeeds.
+   * Errors: PLAIT_ERR_PLUGIN for an unknown kind or a malformed table; PLAIT_ERR_STATE outside of
+   * open(). The item is not added; the plugin may go on without it. [thread: plan; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *add)(const plait_host *host, const char *kind, const void *item);
 
   /* Returns a table of the host by its id (PLAIT_EXTENSION_JOB), or NULL if this host has none of

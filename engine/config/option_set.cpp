@@ -20,20 +20,30 @@ std::string key_path(const std::string& path, std::string_view key) {
 // The functions that plugins call: thin wrappers that convert exceptions to errors.
 struct Calls {
   static const OptionSet& set(const plait_options* o) { return *static_cast<const OptionSet*>(o); }
+  // The options, when no argument is NULL.
+  template <class... Pointers>
+  static const OptionSet& asked(const plait_options* o, const char* name, Pointers... out) {
+    if (!o) fail_invalid("[options] an option was asked for without the options: they are NULL");
+    if (!name) fail_invalid("[options] an option was asked for without a name: it is NULL");
+    if (!(... && (out != nullptr)))
+      fail_invalid("[options] '" + std::string(name) +
+                   "' was asked for without a place: out is NULL");
+    return set(o);
+  }
   // Reads first and assigns last: on error *out is unchanged.
   static plait_error* get_bool(const plait_options* o, const char* name, uint32_t* out) {
-    return guard_c([&] { *out = set(o).get_bool(name) ? 1 : 0; });
+    return guard_c([&] { *out = asked(o, name, out).get_bool(name) ? 1 : 0; });
   }
   static plait_error* get_int(const plait_options* o, const char* name, int64_t* out) {
-    return guard_c([&] { *out = set(o).get_int(name); });
+    return guard_c([&] { *out = asked(o, name, out).get_int(name); });
   }
   static plait_error* get_real(const plait_options* o, const char* name, double* out) {
-    return guard_c([&] { *out = set(o).get_real(name); });
+    return guard_c([&] { *out = asked(o, name, out).get_real(name); });
   }
   static plait_error* get_text(const plait_options* o, const char* name, const char** out,
                                uint64_t* size) {
     return guard_c([&] {
-      const std::string& text = set(o).get_text(name);
+      const std::string& text = asked(o, name, out, size).get_text(name);
       *out = text.c_str();
       *size = text.size();
     });
@@ -41,7 +51,7 @@ struct Calls {
   static plait_error* get_ints(const plait_options* o, const char* name, const int64_t** out,
                                uint64_t* n) {
     return guard_c([&] {
-      const auto& list = set(o).get_ints(name);
+      const auto& list = asked(o, name, out, n).get_ints(name);
       *out = list.data();
       *n = list.size();
     });
@@ -49,7 +59,7 @@ struct Calls {
   static plait_error* get_reals(const plait_options* o, const char* name, const double** out,
                                 uint64_t* n) {
     return guard_c([&] {
-      const auto& list = set(o).get_reals(name);
+      const auto& list = asked(o, name, out, n).get_reals(name);
       *out = list.data();
       *n = list.size();
     });
@@ -57,7 +67,7 @@ struct Calls {
   static plait_error* get_texts(const plait_options* o, const char* name, uint64_t i,
                                 const char** out, uint64_t* size, uint64_t* n) {
     return guard_c([&] {
-      const auto& list = set(o).get_texts(name);
+      const auto& list = asked(o, name, out, size, n).get_texts(name);
       const bool inside = i < list.size();
       *out = inside ? list[i].c_str() : nullptr;
       *size = inside ? list[i].size() : 0;
@@ -65,7 +75,7 @@ struct Calls {
     });
   }
   static const char* origin(const plait_options* o, const char* name) {
-    const OptionValue* value = set(o).find(name);
+    const OptionValue* value = o && name ? set(o).find(name) : nullptr;
     return value ? value->origin_text.c_str() : "undeclared option";
   }
 };

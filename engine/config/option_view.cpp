@@ -1,6 +1,7 @@
 #include "engine/config/option_view.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "engine/base/text.hpp"
@@ -79,12 +80,39 @@ bool is_snake_case(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), good);
 }
 
+std::string defect_of_limits(const plait_option& option) {
+  constexpr uint32_t kKnown =
+      PLAIT_OPT_HAS_MIN | PLAIT_OPT_HAS_MAX | PLAIT_OPT_MIN_EXCLUSIVE | PLAIT_OPT_MAX_EXCLUSIVE;
+  const uint32_t flags = option.flags;
+  if (flags & ~kKnown) return "has flags " + std::to_string(flags) + ", of which some are unknown";
+  const bool least = flags & PLAIT_OPT_HAS_MIN, most = flags & PLAIT_OPT_HAS_MAX;
+  if ((!least && (flags & PLAIT_OPT_MIN_EXCLUSIVE)) || (!most && (flags & PLAIT_OPT_MAX_EXCLUSIVE)))
+    return "excludes a limit that it does not have";
+  if (!least && !most) return "";
+  if (option.type != PLAIT_OPT_INT && option.type != PLAIT_OPT_REAL &&
+      option.type != PLAIT_OPT_INTS && option.type != PLAIT_OPT_REALS)
+    return "has limits, which only numbers have";
+  if ((least && std::isnan(option.min)) || (most && std::isnan(option.max)))
+    return "has a limit that is not a number";
+  if (least && most && option.min > option.max)
+    return strf("has a minimum of %g above its maximum of %g", option.min, option.max);
+  return "";
+}
+
 std::string defect_of_one(const plait_option& option) {
-  const std::string who = std::string("option '") + option.name + "' ";
+  const std::string who = "option '" + printable(option.name) + "' ";
+  if (!*option.name) return "an option has no name";
   if (!is_snake_case(option.name)) return who + "is not named in snake_case (a-z, 0-9, _)";
   if (option.type < PLAIT_OPT_BOOL || option.type > PLAIT_OPT_PATH)
     return who + "has type " + std::to_string(option.type) + ", expected 1 to 8";
   if (!option.help) return who + "has no help text";
+  std::string defect = defect_of_limits(option);
+  const bool text = option.type == PLAIT_OPT_TEXT || option.type == PLAIT_OPT_PATH;
+  if (option.choices && option.type != PLAIT_OPT_TEXT && option.type != PLAIT_OPT_TEXTS)
+    defect = "has choices, which only texts have";
+  if (text && option.default_value && *option.default_value != '"' && *option.default_value != '\'')
+    defect = std::string("has a default without quotes: ") + option.default_value;
+  if (!defect.empty()) return who + defect;
   if (!option.default_value) return "";
   Problems problems;
   OptionSet::check(Node(), OptionView(&option, 1), {}, "", PathResolver(), problems);

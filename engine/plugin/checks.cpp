@@ -101,10 +101,18 @@ void check_table(const plait_plugin* table, const Inspection& found) {
                               abi_text(PLAIT_ABI_VERSION),
                           "build the plugin against this engine's headers");
   if (!table->name || found.note->name != table->name)
-    throw PluginLoadError(found.path,
-                          "found the name '" + std::string(table->name ? table->name : "") +
-                              "' in its table, expected '" + found.note->name + "' as in its note",
-                          fix);
+    throw PluginLoadError(
+        found.path,
+        "found " + (table->name ? "the name '" + printable(table->name) + "'" : "no name") +
+            " in its table, expected '" + found.note->name + "' as in its note",
+        fix);
+  const struct {
+    const char *what, *text;
+  } texts[] = {
+      {"version", table->version}, {"license", table->license}, {"summary", table->summary}};
+  for (const auto& [what, text] : texts)
+    if (!text)
+      throw PluginLoadError(found.path, std::string("found a table without a ") + what, fix);
   if (!table->open || !table->close)
     throw PluginLoadError(found.path, "found a table without open() or close(), expected both",
                           fix);

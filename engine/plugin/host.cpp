@@ -14,7 +14,7 @@ struct HostCalls {
 
   static plait_error* error_new(uint32_t code, const char* text, uint64_t size,
                                 plait_error* cause) {
-    return new_c_error(code, text, size, cause);
+    return new_plugin_error(code, text, size, cause);
   }
   static uint32_t error_code(const plait_error* e) { return e ? e->code : PLAIT_OK; }
   static const char* error_text(const plait_error* e) { return e ? e->text.c_str() : ""; }
@@ -32,6 +32,8 @@ struct HostCalls {
   }
   static plait_error* add(const plait_host* host, const char* kind, const void* item) {
     return guard_c([&] {
+      if (!host)
+        fail_invalid("[plugin] add() was called with NULL for the host; pass the host of open()");
       const Host& self = of(host);
       if (!self.opening_)
         fail(PLAIT_ERR_STATE,
@@ -39,7 +41,8 @@ struct HostCalls {
       if (!kind)
         fail(PLAIT_ERR_PLUGIN,
              "[plugin " + self.plugin_ + "] added an item without a kind; pass PLAIT_KIND_...");
-      self.registry_.items_.add(kind, item, self);
+      const std::string taken = self.registry_.items_.add(kind, item, self);
+      if (!taken.empty()) self.left_out_.push_back(taken);
     });
   }
   static const void* extension(const plait_host* host, const char* id) {

@@ -27,6 +27,8 @@ class Host : public plait_host {
   // add() is allowed only between these two calls.
   void begin_open() { opening_ = true; }
   void end_open() { opening_ = false; }
+  // Items that were not added, as another plugin has one of that name: "layer 'x' is offered ...".
+  const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
   friend struct HostCalls;
@@ -35,6 +37,7 @@ class Host : public plait_host {
   const Extensions& extensions_;
   std::string plugin_;
   bool opening_ = false;
+  mutable std::vector<std::string> left_out_;  // plugins hold their host as a const
 };
 
 }  // namespace plait::plugin

@@ -28,33 +28,54 @@ constexpr size_t kKernelV1 = PLAIT_SIZE_TO(plait_kernel_item, release);
 constexpr size_t kCommV1 = PLAIT_SIZE_TO(plait_comm_item, abort);
 
 [[noreturn]] void malformed(const ItemHead& head, const std::string& what) {
+  const std::string name = head.name.empty() ? "" : " '" + printable(head.name) + "'";
   fail(PLAIT_ERR_PLUGIN, "[plugin " + head.host->plugin() + "] " +
-                             std::string(short_kind(head.kind)) + " '" + head.name + "' " + what +
+                             std::string(short_kind(head.kind)) + name + " " + what +
                              "; correct the table of the plugin");
 }
+
+constexpr size_t kMostBytes = 65536;  // of a table: more is no size, in whatever version
 
 template <class T>
 const T& sized(ItemHead& head, size_t least) {
   const T& item = *static_cast<const T*>(head.table);
   // A table too small for its kind may still be large enough to tell its name.
   if (item.struct_size >= offsetof(T, name) + sizeof(item.name) && item.name) head.name = item.name;
-  if (item.struct_size < least)
+  if (item.struct_size < least || item.struct_size > kMostBytes)
     malformed(head, "has struct_size " + std::to_string(item.struct_size) + ", expected at least " +
                         std::to_string(least));
   if (head.name.empty()) malformed(head, "has no name");
+  const std::string fault = fault_of_name(head.name);
+  if (!fault.empty()) malformed(head, "has a name that " + fault);
   return item;
 }
 
-template <class... Functions>
-void need(const ItemHead& head, Functions... functions) {
-  if (!(... && (functions != nullptr))) malformed(head, "lacks a function that must be there");
+struct Function {
+  const char* name;
+  bool there;
+};
+void need(const ItemHead& head, std::initializer_list<Function> functions) {
+  for (const Function& f : functions)
+    if (!f.there) malformed(head, std::string("lacks ") + f.name + "()");
+}
+#define PLAIT_FUNCTION(f) \
+  Function { #f, item.f != nullptr }
+
+void check_list(const ItemHead& head, const plait_option* list, uint32_t n, const char* what) {
+  constexpr uint32_t kMost = 1000;
+  if (n > kMost) malformed(head, strf("declares %u %s, expected at most %u", n, what, kMost));
+  if (n > 0 && !list) malformed(head, strf("declares %u %s, but their list is NULL", n, what));
+}
+
+void check_outputs(const ItemHead& head, uint32_t n) {
+  constexpr uint32_t kMost = 64;
+  if (n == 0 || n > kMost) malformed(head, strf("has %u outputs, expected 1 to %u", n, kMost));
 }
 
 template <class T>
 void common(ItemHead& head, const T& item) {
   if (!item.help) malformed(head, "has no help text");
-  if (item.n_options > 1000 || (item.n_options && !item.options))
-    malformed(head, "has a malformed list of options");
+  check_list(head, item.options, item.n_options, "options");
   head.help = item.help;
   head.options = config::OptionView(item.options, item.n_options);
   const std::string defect = config::defect_of(head.options);
@@ -75,31 +96,33 @@ void read_layer(ItemHead& head) {
   const auto& item = sized<plait_layer_item>(head, kLayerV1);
   common(head, item);
   inputs(head, item);
-  need(head, item.build);
+  need(head, {PLAIT_FUNCTION(build)});
+  check_outputs(head, item.n_outputs);
 }
 void read_loss(ItemHead& head) {
   const auto& item = sized<plait_loss_item>(head, kLossV1);
   common(head, item);
   inputs(head, item);
-  need(head, item.build);
+  need(head, {PLAIT_FUNCTION(build)});
 }
 void read_metric(ItemHead& head) {
   const auto& item = sized<plait_metric_item>(head, kMetricV1);
   common(head, item);
   inputs(head, item);
-  need(head, item.build, item.finish);
+  need(head, {PLAIT_FUNCTION(build), PLAIT_FUNCTION(finish)});
   if (item.n_state == 0 || item.n_state > 65536)
     malformed(head, "has a state of " + std::to_string(item.n_state) + " numbers");
 }
 void read_op(ItemHead& head) {
   const auto& item = sized<plait_op_item>(head, kOpV1);
   head.help = item.help ? item.help : "";
-  need(head, item.infer);
-  if (item.n_outputs == 0 || item.n_outputs > 64)
-    malformed(head, "has " + std::to_string(item.n_outputs) + " outputs");
+  need(head, {PLAIT_FUNCTION(infer)});
+  check_outputs(head, item.n_outputs);
+  if (head.name.find('.') == std::string::npos)
+    malformed(head, "has a name without a dot, which only core ops have: call it '" +
+                        head.host->plugin() + "." + head.name + "'");
   if (item.struct_size < offsetof(plait_op_item, n_attrs) + sizeof(item.n_attrs)) return;
-  if (item.n_attrs > 1000 || (item.n_attrs && !item.attrs))
-    malformed(head, "has a malformed list of attributes");
+  check_list(head, item.attrs, item.n_attrs, "attributes");
   const std::string defect = config::defect_of(config::OptionView(item.attrs, item.n_attrs));
   if (!defect.empty()) malformed(head, "declares an attribute wrongly: " + defect);
   const config::OptionView attrs(item.attrs, item.n_attrs);
@@ -111,28 +134,36 @@ void read_op(ItemHead& head) {
 void read_optimizer(ItemHead& head) {
   const auto& item = sized<plait_optimizer_item>(head, kOptimizerV1);
   common(head, item);
-  need(head, item.build);
+  need(head, {PLAIT_FUNCTION(build)});
   if (!std::isfinite(item.default_learning_rate) || item.default_learning_rate < 0 ||
       !std::isfinite(item.default_weight_decay) || item.default_weight_decay < 0)
-    malformed(head, "has a default learning rate or weight decay below 0");
+    malformed(head,
+              strf("has a default learning rate of %g and weight decay of %g, expected finite "
+                   "numbers that are not below 0",
+                   item.default_learning_rate, item.default_weight_decay));
 }
 void read_schedule(ItemHead& head) {
   const auto& item = sized<plait_schedule_item>(head, kScheduleV1);
   common(head, item);
-  need(head, item.open, item.factor, item.close);
+  need(head, {PLAIT_FUNCTION(open), PLAIT_FUNCTION(factor), PLAIT_FUNCTION(close)});
 }
 void read_dataset(ItemHead& head) {
   const auto& item = sized<plait_dataset_item>(head, kDatasetV1);
   common(head, item);
-  need(head, item.open, item.info, item.read, item.close);
+  need(head,
+       {PLAIT_FUNCTION(open), PLAIT_FUNCTION(info), PLAIT_FUNCTION(read), PLAIT_FUNCTION(close)});
 }
 void read_device(ItemHead& head) {
   const auto& item = sized<plait_device_item>(head, kDeviceV1);
   common(head, item);
-  need(head, item.threads, item.open, item.close, item.info, item.alloc, item.free, item.queue_open,
-       item.queue_close, item.enqueue, item.copy, item.sync, item.event_open, item.event_close,
-       item.event_record, item.event_wait, item.event_query, item.capture_begin, item.capture_end,
-       item.graph_launch, item.graph_close);
+  need(head,
+       {PLAIT_FUNCTION(threads),      PLAIT_FUNCTION(open),          PLAIT_FUNCTION(close),
+        PLAIT_FUNCTION(info),         PLAIT_FUNCTION(alloc),         PLAIT_FUNCTION(free),
+        PLAIT_FUNCTION(queue_open),   PLAIT_FUNCTION(queue_close),   PLAIT_FUNCTION(enqueue),
+        PLAIT_FUNCTION(copy),         PLAIT_FUNCTION(sync),          PLAIT_FUNCTION(event_open),
+        PLAIT_FUNCTION(event_close),  PLAIT_FUNCTION(event_record),  PLAIT_FUNCTION(event_wait),
+        PLAIT_FUNCTION(event_query),  PLAIT_FUNCTION(capture_begin), PLAIT_FUNCTION(capture_end),
+        PLAIT_FUNCTION(graph_launch), PLAIT_FUNCTION(graph_close)});
   if (item.struct_size >= PLAIT_SIZE_TO(plait_device_item, host_free) && item.host_alloc &&
       !item.host_free)
     malformed(head, "has host_alloc() but no host_free()");
@@ -140,19 +171,27 @@ void read_device(ItemHead& head) {
 void read_kernel(ItemHead& head) {
   const auto& item = sized<plait_kernel_item>(head, kKernelV1);
   if (!item.op || !*item.op || !item.device || !*item.device)
-    malformed(head, "does not say its op and device");
+    malformed(head, std::string("does not say its ") + (!item.op || !*item.op ? "op" : "device"));
   head.name = std::string(item.device) + "/" + item.op + "/" + item.name;
-  need(head, item.select, item.prepare, item.run, item.release);
+  constexpr size_t kSize = PLAIT_SIZE_TO(plait_kernel_item, flags);
+  if (item.struct_size >= kSize && (item.flags & ~PLAIT_KERNEL_HOST) != 0)
+    malformed(head, strf("has the unknown flags 0x%x", item.flags & ~PLAIT_KERNEL_HOST));
+  need(head, {PLAIT_FUNCTION(select), PLAIT_FUNCTION(prepare), PLAIT_FUNCTION(run),
+              PLAIT_FUNCTION(release)});
 }
 void read_comm(ItemHead& head) {
   const auto& item = sized<plait_comm_item>(head, kCommV1);
   common(head, item);
-  need(head, item.open, item.close, item.prepare, item.release, item.start, item.finish,
-       item.abort);
+  need(head, {PLAIT_FUNCTION(open), PLAIT_FUNCTION(close), PLAIT_FUNCTION(prepare),
+              PLAIT_FUNCTION(release), PLAIT_FUNCTION(start), PLAIT_FUNCTION(finish),
+              PLAIT_FUNCTION(abort)});
   if (item.device && !*item.device) malformed(head, "names a device without a name");
+  if (item.reach < PLAIT_COMM_REACH_PROCESS || item.reach > PLAIT_COMM_REACH_NETWORK)
+    malformed(head, strf("has reach %u, expected PLAIT_COMM_REACH_*", item.reach));
 }
 
 #undef PLAIT_SIZE_TO
+#undef PLAIT_FUNCTION
 
 struct KindReader {
   std::string_view kind;
@@ -182,7 +221,7 @@ std::string_view short_kind(std::string_view kind) {
   return kind.substr(dot, kind.find('/') - dot);
 }
 
-void Items::add(std::string_view kind, const void* table, const Host& host) {
+std::string Items::add(std::string_view kind, const void* table, const Host& host) {
   const std::string who = "[plugin " + host.plugin() + "] ";
   const KindReader* reader = std::find_if(std::begin(kKinds), std::end(kKinds),
                                           [&](const KindReader& r) { return r.kind == kind; });
@@ -199,11 +238,11 @@ void Items::add(std::string_view kind, const void* table, const Host& host) {
 
   ItemHead head{std::string(kind), "", table, &host, "", {}};
   reader->read(head);
-  if (const ItemHead* old = find(kind, head.name))
-    fail(PLAIT_ERR_PLUGIN, who + std::string(short_kind(kind)) + " '" + head.name +
-                               "' is offered already by plugin '" + old->host->plugin() +
-                               "'; load only one of the two plugins, or rename the item");
-  if (by_table_.contains(table)) malformed(head, "was added twice");
+  const ItemHead* old = find(kind, head.name);
+  if (old && old->host != &host)
+    return std::string(short_kind(kind)) + " '" + head.name + "' is offered already by plugin '" +
+           old->host->plugin() + "'";
+  if (old || by_table_.contains(table)) malformed(head, "was added twice");
 
   const ItemHead& kept = kinds_[head.kind].emplace(head.name, head).first->second;
   by_table_.emplace(table, &kept);
@@ -212,6 +251,7 @@ void Items::add(std::string_view kind, const void* table, const Host& host) {
     auto& list = kernels_[kernel_key(kernel->op, kernel->device)];
     list.insert(std::upper_bound(list.begin(), list.end(), kernel, better), kernel);
   }
+  return "";
 }
 
 void Items::remove(const Host& host) {

@@ -41,8 +41,9 @@ std::string_view short_kind(std::string_view kind);
 class Items {
  public:
   // Checks the table (known kind, at least the size of ABI 1, a name, the required functions,
-  // well-formed options, no other item of that name) and adds it. Errors: PLAIT_ERR_PLUGIN.
-  void add(std::string_view kind, const void* table, const Host& host);
+  // well-formed options) and adds it. If another plugin has an item of that name, the table is not
+  // added, and the text says which; else "". Errors: PLAIT_ERR_PLUGIN.
+  std::string add(std::string_view kind, const void* table, const Host& host);
   // Removes all items of a plugin.
   void remove(const Host& host);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
@@ -37,6 +38,8 @@ void Registry::open(std::unique_ptr<Library> library, const plait_plugin* table,
   plugin->host.begin_open();
   try {
     failed = table->open(&plugin->host, path.c_str(), &plugin->state);
+  } catch (const std::bad_alloc&) {
+    threw = "an exception: out of memory";
   } catch (const std::exception& e) {
     threw = std::string("an exception: ") + e.what();
   } catch (...) {
@@ -72,6 +75,15 @@ static const plait_plugin* enter(const Library& library, const std::string& path
     throw PluginLoadError(path, PLAIT_PLUGIN_ENTRY " threw an exception, expected a plugin table",
                           "report it to the plugin's author");
   }
+}
+
+// Items whose names other plugins had: the rest of the plugin is there.
+static void tell_left_out(const Host& host, LoadEntry& entry, Log& log) {
+  if (host.left_out().empty()) return;
+  const std::string what = "left out items: " + join(host.left_out());
+  entry.reason += (entry.reason.empty() ? "" : "; ") + what;
+  entry.fix = "rename the items of one of the plugins, or load only one of them";
+  log.warn("[plugin " + entry.name + "] " + what + "; " + entry.fix);
 }
 
 void Registry::load_checked(LoadEntry& entry) {
@@ -116,6 +128,7 @@ void Registry::load_checked(LoadEntry& entry) {
     entry.fix = "hide them with a version script; plait_add_plugin() does";
     log_.warn("[plugin] '" + path + "' " + entry.reason + "; " + entry.fix);
   }
+  tell_left_out(plugins_.back()->host, entry, log_);
 }
 
 void Registry::load_file(const SearchPath& location, const std::string& path,
@@ -199,6 +212,7 @@ void Registry::load_static(const plait_plugin& plugin) {
   open(nullptr, &plugin, path);
   report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name,
                              found.note->version, "", "", items_.of(plugins_.back()->host)});
+  tell_left_out(plugins_.back()->host, report_.entries.back(), log_);
 }
 
 void Registry::close() noexcept {

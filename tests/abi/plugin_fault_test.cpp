@@ -192,13 +192,16 @@ TEST_CASE("a file that others may write") {
   CHECK(Bench().refusal(path) == "");
 }
 
-TEST_CASE("a second plugin with an item of the same name is refused, naming both") {
+TEST_CASE("a second plugin with an item of the same name loads without that item, naming both") {
   Bench bench;
   CHECK(bench.refusal(fault("none")) == "");
-  const std::string text = bench.refusal(fault("twin"));
-  CHECK(contains(text, "layer 'fault_layer' is offered already by plugin 'fault-none'"));
-  CHECK(contains(text, "[plugin fault-twin]"));
-  CHECK(bench.registry.plugin_names() == std::vector<std::string>{"fault-none"});
+  CHECK(bench.refusal(fault("twin")) == "");
+  const std::string text =
+      "left out items: layer 'fault_layer' is offered already by plugin 'fault-none'";
+  CHECK(contains(bench.lines, "2 [plugin fault-twin] " + text + "; rename the items"));
+  CHECK(bench.registry.report().entries[1].reason == text);
+  CHECK(bench.registry.plugin_names() == std::vector<std::string>{"fault-none", "fault-twin"});
+  CHECK(bench.registry.plugin_of(&bench.registry.layer("fault_layer")) == "fault-none");
 }
 
 TEST_CASE("exporting too much is a warning") {

@@ -48,7 +48,7 @@ TEST_CASE("a layer's table is checked") {
   CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "has no name"));
   layer = make_layer("x");
   layer.build = nullptr;
-  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "[plugin p] layer 'x' lacks a function"));
+  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "[plugin p] layer 'x' lacks build()"));
   layer = make_layer("x");
   layer.help = nullptr;
   CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "has no help text"));
@@ -57,7 +57,7 @@ TEST_CASE("a layer's table is checked") {
   CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "takes at least 2 inputs and at most 1"));
   layer = make_layer("x");
   layer.n_options = 1;
-  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "malformed list of options"));
+  CHECK(contains(refusal(PLAIT_KIND_LAYER, &layer), "declares 1 options, but their list is NULL"));
 }
 
 TEST_CASE("options are checked with the item that declares them") {
@@ -98,8 +98,8 @@ TEST_CASE("every kind refuses a table without its functions") {
   for (const char* kind :
        {PLAIT_KIND_LAYER, PLAIT_KIND_LOSS, PLAIT_KIND_METRIC, PLAIT_KIND_OP, PLAIT_KIND_OPTIMIZER,
         PLAIT_KIND_SCHEDULE, PLAIT_KIND_DATASET, PLAIT_KIND_DEVICE, PLAIT_KIND_COMM})
-    CHECK(contains(refusal(kind, &blank), "lacks a function that must be there"));
-  CHECK(contains(refusal(PLAIT_KIND_KERNEL, &blank), "does not say its op and device"));
+    CHECK(contains(refusal(kind, &blank), " lacks "));
+  CHECK(contains(refusal(PLAIT_KIND_KERNEL, &blank), "does not say its op"));
   const Blank tiny(16);
   for (const char* kind : {PLAIT_KIND_LOSS, PLAIT_KIND_DEVICE, PLAIT_KIND_KERNEL, PLAIT_KIND_COMM})
     CHECK(contains(refusal(kind, &tiny), "has struct_size 16"));
