@@ -8,6 +8,7 @@
 //   void* alloc(uint64_t bytes);                 64-aligned, zero; throws plait::Error
 //   void free(void*) noexcept;
 //   void enter() noexcept;                       before work runs, from the thread that runs it
+//   void leave() noexcept;                       optional: a queue is closed, no work runs
 #pragma once
 
 #include <memory>
@@ -102,7 +103,10 @@ class HostDevice {
       *out = reinterpret_cast<plait_queue*>(new Queue{of(d), nullptr});
     });
   }
-  static void queue_close(plait_queue* q) { delete of(q); }
+  static void queue_close(plait_queue* q) {
+    if constexpr (requires(D & d) { d.leave(); }) of(q)->device->device.leave();
+    delete of(q);
+  }
 
   static plait_error* submit(Queue* q, GraphStep step, void* const* operands, uint32_t n) {
     if (q->capturing)
@@ -110,7 +114,9 @@ class HostDevice {
                            [&] { q->capturing->add(step, operands, n); });
     q->device->device.enter();
     try {
-      return step.run(step.kernel, reinterpret_cast<plait_queue*>(q), operands, step.workspace);
+      plait_error* e =
+          step.run(step.kernel, reinterpret_cast<plait_queue*>(q), operands, step.workspace);
+      return e ? with_kernel_name(step, q->device->host, e) : nullptr;
     } catch (...) {
       return error_from_exception(step, q->device->host);
     }

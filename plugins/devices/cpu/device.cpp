@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 
 #include "plugins/devices/cpu/matmul/matmul.hpp"
 
@@ -16,15 +18,41 @@ constexpr plait_option kOptions[] = {
         at_least(opt_int("threads", "0", "compute threads; 0: one per core this process may use"),
                  0),
         kMostThreads),
-    opt_bool("bind", "true", "bind each compute thread to a core of its own"),
-    opt_bool("bind_caller", "true",
-             "also bind the thread that runs the programs; its cores are restored when the device "
-             "closes"),
+    opt_choice(
+        "bind", "\"auto\"", "auto|none|workers|all",
+        "bind compute threads to cores of their own: none, the workers, or also the thread "
+        "that runs the programs, whose cores are restored when the session closes; auto: all "
+        "in a program that sets PLAIT_BIND, as `plait` does, else none"),
     at_least(opt_int("first_core", "-1",
                      "index of the first core to bind to, among the process's cores; -1: bind "
                      "only if all of them are used"),
              -1),
     opt_bool("huge_pages", "true", "request huge pages for blocks of 4 MiB and more")};
+
+// The process in which threads have computed.
+std::atomic<pid_t> computed_in{0};
+
+// After fork() the threads of OpenMP's pool are missing in the child, and its first parallel region
+// would wait for them for ever.
+void check_fork() {
+  const pid_t process = computed_in.load();
+  if (process != 0 && process != getpid())
+    fail(PLAIT_ERR_STATE,
+         "[cpu] process " + std::to_string(getpid()) + " was forked from process " +
+             std::to_string(process) +
+             ", which has computed: its compute threads are missing here; fork before the first "
+             "session is opened, or execute a new program in the child");
+}
+
+// Threads of a host belong to the host: without its word nothing is bound.
+Bind bind_of(const Options& o) {
+  std::string bind(o.text("bind"));
+  if (bind == "auto") {
+    const char* asked = std::getenv("PLAIT_BIND");
+    bind = asked ? asked : "none";
+  }
+  return bind == "all" ? Bind::kAll : bind == "workers" ? Bind::kWorkers : Bind::kNothing;
+}
 
 const char* isa_name(Isa isa) {
   return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "no avx2";
@@ -43,8 +71,9 @@ uint32_t CpuDevice::threads(const Options& o) {
 CpuDevice::CpuDevice(const Host&, const Options& o)
     : threads_(threads(o)),
       memory_(o.flag("huge_pages")),
-      binding_(static_cast<int>(threads_), o.integer("first_core"), o.flag("bind"),
-               o.flag("bind_caller")) {
+      binding_(static_cast<int>(threads_), o.integer("first_core"), bind_of(o)) {
+  check_fork();
+  computed_in.store(getpid());
   summary_ = std::to_string(threads_) + (threads_ == 1 ? " thread, " : " threads, ") +
              isa_name(machine_isa()) + ", " + binding_.summary();
 }

@@ -22,6 +22,7 @@ class CpuDevice {
   void* alloc(uint64_t bytes) { return memory_.alloc(bytes); }
   void free(void* p) noexcept { memory_.free(p); }
   void enter() noexcept { binding_.enter(); }
+  void leave() noexcept { binding_.leave(); }
 
  private:
   uint32_t threads_;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 
 namespace plait::cpu {
 namespace {
@@ -25,6 +27,48 @@ void bind_self(int core) noexcept {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
+// The cores that bound threads of the host had before the first device bound them. Of the whole
+// process, as a thread may run the programs of several devices.
+class CallerCores {
+ public:
+  // The caller is about to be bound. False: its cores are unknown, leave it as it is.
+  static bool enter(pid_t thread) noexcept try {
+    const std::lock_guard lock(mutex());
+    Entry& entry = entries()[thread];
+    if (entry.devices == 0 && sched_getaffinity(0, sizeof(entry.before), &entry.before) != 0) {
+      entries().erase(thread);
+      return false;
+    }
+    ++entry.devices;
+    return true;
+  } catch (...) {  // no memory for the entry
+    return false;
+  }
+  // True: no other device binds the thread any more, which gets `before` back.
+  static bool leave(pid_t thread, cpu_set_t& before) noexcept {
+    const std::lock_guard lock(mutex());
+    const auto at = entries().find(thread);
+    if (at == entries().end() || --at->second.devices > 0) return false;
+    before = at->second.before;
+    entries().erase(at);
+    return true;
+  }
+
+ private:
+  struct Entry {
+    cpu_set_t before{};
+    int devices = 0;
+  };
+  static std::mutex& mutex() {
+    static std::mutex m;
+    return m;
+  }
+  static std::map<pid_t, Entry>& entries() {
+    static std::map<pid_t, Entry> all;
+    return all;
+  }
+};
+
 }  // namespace
 
 std::vector<int> allowed_cores() {
@@ -43,8 +87,8 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-Binding::Binding(int threads, int64_t first_core, bool workers, bool caller)
-    : caller_(workers && caller) {
+Binding::Binding(int threads, int64_t first_core, Bind bind) : caller_(bind == Bind::kAll) {
+  const bool workers = bind != Bind::kNothing;
   const std::vector<int> allowed = allowed_cores();
   const auto n = std::max<int64_t>(1, static_cast<int64_t>(allowed.size()));
   const bool whole = threads == n && n > 1;
@@ -54,10 +98,20 @@ Binding::Binding(int threads, int64_t first_core, bool workers, bool caller)
     cores_.push_back(allowed[static_cast<size_t>((first_core + i) % n)]);
 }
 
-Binding::~Binding() {
-  if (!caller_) return;
-  for (const Bound& b : bound_)
-    if (b.id) sched_setaffinity(b.id, sizeof(b.before), &b.before);
+void Binding::leave() noexcept {
+  const pid_t self = gettid();
+  for (Bound& b : bound_) {
+    if (!b.thread.load(std::memory_order_relaxed)) continue;
+    cpu_set_t before;
+    if (b.id && CallerCores::leave(b.id, before)) {
+      sched_setaffinity(b.id, sizeof(before), &before);
+#pragma omp parallel num_threads(cores_.size()) if (b.id == self)
+      if (omp_get_thread_num() > 0) sched_setaffinity(0, sizeof(before), &before);
+    }
+    b.id = 0;
+    b.thread.store({}, std::memory_order_relaxed);
+  }
+  count_.store(0, std::memory_order_relaxed);
 }
 
 void Binding::enter_slow() noexcept {
@@ -71,11 +125,7 @@ void Binding::enter_slow() noexcept {
   }
   Bound& own = bound_[slot];
   own.thread.store(self, std::memory_order_relaxed);
-  cpu_set_t before;
-  if (caller_ && sched_getaffinity(0, sizeof(before), &before) == 0) {
-    own.before = before;
-    own.id = gettid();
-  }
+  if (caller_ && CallerCores::enter(gettid())) own.id = gettid();
   const int* cores = cores_.data();
   const bool caller = own.id != 0;
 #pragma omp parallel num_threads(cores_.size())

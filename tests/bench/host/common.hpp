@@ -67,6 +67,7 @@ struct Arguments {
 };
 
 inline plait::EngineSettings settings(const Arguments& a) {
+  setenv("PLAIT_BIND", "all", 0);  // as the command line does
   plait::EngineSettings s;
   s.data_folder = a.data;
   s.log_level = PLAIT_LOG_WARN;
