@@ -1,7 +1,27 @@
 // Versions, errors and texts.
+#include <pthread.h>
+
+#include <atomic>
+
 #include "engine/capi/objects.hpp"
 
 namespace plait::capi {
+namespace {
+
+std::atomic<unsigned> forks{0};
+// Registered when the library is loaded; removed with it.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
+}  // namespace
+
+unsigned fork_depth() noexcept { return forks.load(std::memory_order_relaxed); }
+
+void refuse_foreign(const char* function, const char* what) {
+  fail(PLAIT_ERR_STATE, std::string("[capi] ") + function + "() on a" +
+                            (*what == 'e' ? "n " : " ") + what +
+                            " that was made before fork(): it belongs to the parent process; open "
+                            "one in the child, or execute a new program there");
+}
 
 std::string text_argument(const char* data, uint64_t size, const char* what) {
   if (!data) fail_invalid(std::string("[capi] ") + what + " is NULL");

@@ -9,9 +9,18 @@
 
 namespace plait::capi {
 
+// How often this process is a fork of a fork: it changes in the child alone.
+unsigned fork_depth() noexcept;
+// Throws PLAIT_ERR_STATE: the object is the parent's.
+[[noreturn]] void refuse_foreign(const char* function, const char* what);
+
 // The thread inside an object. Any thread.
 class CallGuard {
  public:
+  // Whether the object was made before a fork() of which this process is the child: threads and
+  // connections of it are the parent's, and a call could wait for ever.
+  bool is_foreign() const noexcept { return made_at_ != fork_depth(); }
+
   // Whether a callback of one call may make another call on the same object.
   enum class Nested { kRefused, kAllowed };
 
@@ -23,9 +32,9 @@ class CallGuard {
   void end_nested() noexcept { in_callback_ = true; }
 
   // True: no call is in progress and the caller closes the object. False: the call in progress
-  // closes it when it ends.
+  // closes it when it ends, or the object is the parent's, whose child has only a copy of its memory.
   [[nodiscard]] bool close() noexcept {
-    return running_.exchange(kClosing, std::memory_order_acq_rel) == nullptr;
+    return !is_foreign() && running_.exchange(kClosing, std::memory_order_acq_rel) == nullptr;
   }
 
   // Exists while the host's callback runs, which may make the calls that allow nesting. Created by
@@ -49,6 +58,7 @@ class CallGuard {
     return &here;
   }
 
+  const unsigned made_at_ = fork_depth();
   std::atomic<const char*> running_{nullptr};  // name of the running function
   std::atomic<const void*> thread_{nullptr};   // me() of the thread inside; NULL before and after
   bool in_callback_ = false;                   // accessed only by the thread inside
@@ -56,6 +66,7 @@ class CallGuard {
 
 inline bool CallGuard::begin(const char* function, const char* what, const void* handle,
                              Nested nested) {
+  if (is_foreign()) refuse_foreign(function, what);
   const char* inside = nullptr;
   if (running_.compare_exchange_strong(inside, function, std::memory_order_acq_rel)) {
     thread_.store(me(), std::memory_order_relaxed);

@@ -163,6 +163,7 @@ plait_error* plait_plan_make_for(plait_experiment* experiment, const plait_job* 
   return guard_c([&] {
     require(experiment, "experiment");
     require(out, "out");
+    experiment->engine->check_own("plait_plan_make_for", "experiment");
     config::Problems problems;
     std::shared_ptr<const plan::Plan> plan =
         plan_of(experiment->engine, experiment->experiment, experiment->resolver, problems,

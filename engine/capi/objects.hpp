@@ -29,6 +29,12 @@ struct EngineState {
   FileSystem& files = FileSystem::posix();
   std::unique_ptr<plugin::Registry> registry;
   std::string data_folder;
+  const unsigned made_at = fork_depth();
+
+  // Throws PLAIT_ERR_STATE in a process that was forked after the engine was opened.
+  void check_own(const char* function, const char* what) const {
+    if (made_at != fork_depth()) refuse_foreign(function, what);
+  }
 };
 
 inline std::shared_ptr<plugin::Registry> shared_registry(

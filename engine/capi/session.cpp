@@ -127,6 +127,7 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
   return guard_c([&] {
     require(plan, "plan");
     require(out, "out");
+    plan->engine->check_own("plait_session_open", "plan");
     const auto o = read_options(options, kSessionOptionsV1, "plait_session_options");
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
@@ -137,7 +138,7 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
 }
 
 void plait_session_close(plait_session* session) {
-  if (!session) return;
+  if (!session || session->guard.is_foreign()) return;
   session->session->cancel();  // a call in progress ends soon, and closes the session then
   if (session->guard.close()) delete session;
 }
@@ -187,7 +188,7 @@ plait_error* plait_session_predict(plait_session* session, const plait_feed* fee
 }
 
 void plait_session_cancel(plait_session* session) {
-  if (session) session->session->cancel();
+  if (session && !session->guard.is_foreign()) session->session->cancel();
 }
 
 plait_error* plait_session_save(plait_session* session, const char* path) {
