@@ -19,7 +19,11 @@
  * PLAIT_ERR_INTERNAL can come from every fallible function. A call on an engine or a session that
  * another thread is using fails with PLAIT_ERR_STATE and has no effect. "Unchanged" in an `Errors:`
  * line means that the object can be used as if the call had not been made. A `const char *` without
- * a length ends in NUL. */
+ * a length ends in NUL.
+ *
+ * After fork() the objects of the parent cannot be used in the child: calls on them fail with
+ * PLAIT_ERR_STATE, and closing them does nothing. The child may open an engine of its own; a device
+ * with compute threads refuses to open there if the parent has already computed. */
 #ifndef PLAIT_PLAIT_H
 #define PLAIT_PLAIT_H
 
@@ -194,6 +198,14 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_open(const plait_job_
 /* Returns JSON: rank, size, local_rank, local_size, rendezvous, source and reason; never the
  * secret. plait_text_free() frees it. Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_describe(const plait_job *job, plait_text **json);
+/* Tells the other ranks that this one has failed before its session was opened, and why: their
+ * plait_session_open() then fails at once with PLAIT_ERR_PEER and the text, instead of waiting for
+ * this rank. Returns when they have been told, at the latest after 10 s. Does nothing for a single
+ * rank or without a rendezvous. Call it instead of plait_session_open().
+ * Errors: PLAIT_ERR_PEER when rank 0 cannot be reached; PLAIT_ERR_CONFIG when rank 0 does not accept
+ * this rank; PLAIT_ERR_IO for sockets and the file of the rendezvous. The job is unchanged.
+ * [thread: any; blocks: yes] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_job_fail(const plait_job *job, const char *text, uint64_t size);
 /* Frees a job. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_job_close(plait_job *job);
 

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "engine/capi/objects.hpp"
+#include "engine/runtime/control.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -51,6 +52,19 @@ plait_error* plait_job_describe(const plait_job* job, plait_text** json) {
     require(job, "job");
     require(json, "json");
     *json = new_text(runtime::describe(job->job));
+  });
+}
+
+plait_error* plait_job_fail(const plait_job* job, const char* text, uint64_t size) {
+  return guard_c([&] {
+    require(job, "job");
+    runtime::Job told = job->job;
+    // No plan says how long; the others know it better.
+    constexpr double kSeconds = 10;
+    if (told.connect_timeout <= 0) told.connect_timeout = kSeconds;
+    if (told.timeout <= 0) told.timeout = kSeconds;
+    Log silent;
+    runtime::Control::announce_failure(told, text_argument(text, size, "text"), silent);
   });
 }
 

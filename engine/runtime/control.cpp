@@ -1,6 +1,10 @@
 #include "engine/runtime/control.hpp"
 
+#include <poll.h>
+
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "engine/base/error.hpp"
@@ -48,6 +52,41 @@ JoinInfo make_join_info(const Job& job, const Rendezvous& rendezvous, Fd& own) {
   return join_info;
 }
 
+// Rank 0's side: its server, and the file in which it publishes the address.
+struct Served {
+  std::optional<JoinInfo> own;
+  std::optional<RendezvousFile> file;
+};
+
+void serve(const Job& job, const Rendezvous& rendezvous, Fd& listener,
+           std::unique_ptr<Server>& server, Served& to, ControlTimes times, Log& log) {
+  to.own = make_join_info(job, rendezvous, listener);
+  const ServerConfig config{static_cast<uint32_t>(job.size),
+                            job.connect_timeout,
+                            job.timeout,
+                            to.own->secret,
+                            to.own->run,
+                            host_and_port(to.own->host, to.own->port),
+                            times};
+  server = std::make_unique<Server>(config, listener ? listener.get() : job.listen_fd, log);
+  if (!rendezvous.path.empty()) to.file.emplace(rendezvous.path, *to.own);
+}
+
+// Until everything is sent and rank 0 has closed the connection, as far as there is time.
+void send_last_words(Connection& connection, const std::string& bytes, Time deadline) {
+  connection.put(bytes);
+  for (bool shut = false; Clock::now() < deadline;) {
+    if (!shut && !connection.send().empty()) return;
+    if (!shut && connection.all_sent()) {
+      connection.shut();
+      shut = true;
+    }
+    pollfd one{connection.fd(), connection.events(), 0};
+    poll(&one, 1, poll_ms(deadline, Clock::now()));
+    if (!connection.receive().empty()) return;
+  }
+}
+
 void check_key(const std::string& key) {
   if (const std::string fault = key_error(key); !fault.empty())
     fail_invalid("[control] the key '" + printable(shortened(key, kMaxKey)) + "' " + fault);
@@ -66,27 +105,36 @@ Control::Control(const ControlConfig& config, Log& log) : state_(std::make_uniqu
     return;
   }
   const Time deadline = Clock::now() + to_duration(job.connect_timeout);
-  std::optional<JoinInfo> own;
-  std::optional<RendezvousFile> file;
-  if (job.rank == 0) {
-    own = make_join_info(job, rendezvous, state_->listener);
-    const ServerConfig served{static_cast<uint32_t>(job.size),
-                              job.connect_timeout,
-                              job.timeout,
-                              own->secret,
-                              own->run,
-                              host_and_port(own->host, own->port),
-                              config.times};
-    const int listener = state_->listener ? state_->listener.get() : job.listen_fd;
-    state_->server = std::make_unique<Server>(served, listener, log);
-    if (!rendezvous.path.empty()) file.emplace(rendezvous.path, *own);
-  }
-  JoinedServer joined = control::join(job, rendezvous, own, deadline);
+  Served served;
+  if (job.rank == 0)
+    serve(job, rendezvous, state_->listener, state_->server, served, config.times, log);
+  JoinedServer joined = control::join(job, rendezvous, served.own, deadline);
   state_->client = std::make_unique<Client>(config, std::move(joined), deadline, log);
   state_->peers = state_->client->wait_for_ranks();
 }
 
 Control::~Control() = default;
+
+void Control::announce_failure(const Job& job, std::string_view text, Log& log) {
+  constexpr auto kPatience = std::chrono::seconds(10);
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  if (job.size == 1 || job.rendezvous.empty()) return;
+  const Rendezvous rendezvous = parse_rendezvous(job);
+  const Time deadline = Clock::now() + kPatience;
+  // As in a State: the server goes before its socket.
+  Fd listener;
+  std::unique_ptr<Server> server;
+  Served served;
+  if (job.rank == 0) serve(job, rendezvous, listener, server, served, {}, log);
+  {
+    const JoinedServer joined = control::join(job, rendezvous, served.own, deadline);
+    send_last_words(*joined.connection,
+                    FrameWriter(MessageKind::kAbort).text(shortened(text, kMaxText)).done(),
+                    deadline);
+  }
+  while (server && server->met() < static_cast<uint32_t>(job.size) && Clock::now() < deadline)
+    std::this_thread::sleep_for(kPause);
+}
 
 const std::vector<Peer>& Control::peers() const { return state_->peers; }
 double Control::connect_timeout() const { return state_->connect_timeout; }

@@ -205,13 +205,23 @@ int Run::interrupted(const Json& session, const HostError& e) {
   return kInterrupted;
 }
 
+// The others would wait for this rank until their time-out, and then not know why.
+void tell_other_ranks(const Job& job, const char* text) noexcept {
+  try {
+    job.fail(text);
+  } catch (const std::exception&) {
+    // Nobody is there to be told; this rank's own error is what counts.
+  }
+}
+
 int Run::run() {
   signal(SIGPIPE, SIG_IGN);  // a closed pipe behind our output must not end the run
   const Job job = Job::from_environment();
   own_ = rank_info(Json::parse(job.describe()));
   become_rank();
   int64_t ranks = 1;
-  {
+  bool meets = false;  // from here on the session tells the other ranks
+  try {
     Engine engine = context_.open_engine();
     const Experiment experiment =
         Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
@@ -220,13 +230,20 @@ int Run::run() {
       throw CliError(kUsage, "[cli] " + endless);
     if (const auto every = values_.find("run.log_every"); every != values_.end())
       log_every_ = std::max<int64_t>(1, every->value("value", 1));
-    if (!own_.alone()) return train(Plan(experiment, job));
+    if (!own_.alone()) {
+      const Plan plan(experiment, job);
+      meets = true;
+      return train(plan);
+    }
     ranks = ranks_of(values_);
     if (ranks == 1) return train(Plan(experiment));
     // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
     // prints the warnings.
     const Hush hush(terminal_);
     Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
+  } catch (const std::exception& e) {
+    if (!meets) tell_other_ranks(job, e.what());
+    throw;
   }
   return launch(ranks);
 }

@@ -235,6 +235,10 @@ class Job {
     open(&o);
   }
   const plait_job* get() const { return job_.get(); }
+  // Tells the other ranks that this one has failed before its session was opened, and why.
+  void fail(const std::string& text) const {
+    host_detail::check(plait_job_fail(get(), text.data(), text.size()));
+  }
   // JSON: rank, size, local_rank, local_size, rendezvous, source and reason; never the secret.
   std::string describe() const {
     return host_detail::text_of([&](plait_text** t) { return plait_job_describe(get(), t); });

@@ -76,6 +76,9 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
   PayloadReader r(frame.payload);
   if (frame.kind == MessageKind::kArrive) return arrive(rank, frame, now);
   if (frame.kind == MessageKind::kGoodbye) return goodbye(rank, now);
+  // Also of a rank that failed before it could introduce itself.
+  if (frame.kind == MessageKind::kAbort)
+    return end(PLAIT_ERR_PEER, name(rank) + " aborted: " + std::string(r.text(kMaxText)));
   if (!ranks_[rank].arrival)
     fail_data("[control] a message from a rank that has not sent its arrival");
   switch (frame.kind) {
@@ -98,8 +101,6 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
       return add_call_description(rank, r);
     case MessageKind::kKeys:
       return phase_ == Phase::kRendezvous ? add_keys(rank, frame) : void();
-    case MessageKind::kAbort:
-      return end(PLAIT_ERR_PEER, name(rank) + " aborted: " + std::string(r.text(kMaxText)));
     case MessageKind::kReport:
       return end(PLAIT_ERR_PEER, std::string(r.text(kMaxText)));
     default:

@@ -27,6 +27,7 @@ Server::Server(const ServerConfig& config, int listener, Log& log)
       log_(log),
       interval_(heartbeat_interval(config.timeout, config.times.heartbeat)),
       members_(config.size),
+      met_(config.size, 0),
       job_state_(config.size, config.connect_timeout, config.where, Clock::now(),
                  config.times.leave,
                  [this](uint32_t rank, const std::string& bytes) {
@@ -101,6 +102,10 @@ bool Server::poll_once() {
 void Server::add_member(std::unique_ptr<Connection> connection, const Challenge& who,
                         const std::string& from) {
   const Time now = Clock::now();
+  if (who.rank < met_.size() && !met_[who.rank]) {
+    met_[who.rank] = 1;
+    ++n_met_;
+  }
   if (const auto refusal = job_state_.admit(who.rank, who.size)) {
     acceptor_.refusal_log().add("refused a connection from " + from + ": " + refusal->text, now);
     connection->put(encode(*refusal));

@@ -32,6 +32,8 @@ class Server {
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
+  // How many ranks have connected so far, those that were refused because the job is over included.
+  uint32_t met() const { return n_met_.load(); }
 
  private:
   struct Member {
@@ -55,6 +57,8 @@ class Server {
   Log& log_;
   const Clock::duration interval_;
   std::vector<Member> members_;  // (R)
+  std::vector<char> met_;        // (R)
+  std::atomic<uint32_t> n_met_{0};
   JobState job_state_;
   Acceptor acceptor_;
   Waker waker_;
