@@ -25,11 +25,16 @@ int64_t now() {
   return t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
 
+bool was_ignored(int signal) {
+  struct sigaction now = {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 void restore_defaults() {
   struct sigaction normal = {};
   normal.sa_handler = SIG_DFL;
-  sigaction(SIGINT, &normal, nullptr);
-  sigaction(SIGTERM, &normal, nullptr);
+  for (const int signal : kStopSignals)
+    if (!was_ignored(signal)) sigaction(signal, &normal, nullptr);
 }
 
 void on_signal(int signal) {
@@ -62,13 +67,14 @@ Interrupt::Interrupt(plait_session* session, InterruptStyle style) {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &before_int_);
-  sigaction(SIGTERM, &action, &before_term_);
+  for (size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(kStopSignals[i], &action, nullptr);
+  }
 }
 
 Interrupt::~Interrupt() {
-  sigaction(SIGINT, &before_int_, nullptr);
-  sigaction(SIGTERM, &before_term_, nullptr);
+  for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &before_[i], nullptr);
   current.store(nullptr);
 }
 

@@ -1,9 +1,12 @@
-// SIGINT and SIGTERM ask a session to stop: it finishes the step, saves and returns. The second
-// signal has its default effect.
+// SIGINT and SIGTERM ask a session to stop: it finishes the step, saves and returns. So do SIGHUP (a
+// lost terminal), SIGQUIT, and SIGUSR1 (batch systems send it before the time is up). The second
+// signal has its default effect. A signal that was ignored stays so: nohup ignores SIGHUP.
 #pragma once
 
 #include <plait/plait.h>
 #include <signal.h>
+
+#include <array>
 
 namespace plait::cli {
 
@@ -14,6 +17,8 @@ struct InterruptStyle {
   bool debounce = false;
 };
 
+inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
+
 // While it exists, signals go to its session. At most one per process.
 class Interrupt {
  public:
@@ -23,7 +28,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
  private:
-  struct sigaction before_int_, before_term_;
+  std::array<struct sigaction, kStopSignals.size()> before_;
 };
 
 }  // namespace plait::cli

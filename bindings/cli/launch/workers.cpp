@@ -13,6 +13,7 @@
 #include <cmath>
 #include <system_error>
 
+#include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/cores.hpp"
 #include "bindings/cli/launch/fd.hpp"
 #include "bindings/cli/launch/line_reader.hpp"
@@ -39,7 +40,12 @@ class Signals {
   Signals() {
     sigset_t waited;
     sigemptyset(&waited);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited, signal);
+    sigaddset(&waited, SIGCHLD);
+    for (const int signal : kStopSignals) {
+      struct sigaction now = {};
+      sigaction(signal, nullptr, &now);
+      if (now.sa_handler != SIG_IGN) sigaddset(&waited, signal);  // nohup ignores SIGHUP
+    }
     struct sigaction normal = {};
     normal.sa_handler = SIG_DFL;  // if SIGCHLD is ignored, exit statuses are lost
     sigaction(SIGCHLD, &normal, &child_before_);
@@ -210,8 +216,8 @@ void Watch::on_signal(int signal) {
     return;
   }
   result_.signal = signal;
-  result_.forwarded_signal =
-      signal == SIGHUP ? SIGTERM : signal;  // on which a worker saves and exits
+  // Workers save and exit on each of them; whoever reads of it later knows these two.
+  result_.forwarded_signal = signal == SIGINT ? SIGINT : SIGTERM;
   for (const Running& r : running_)
     if (r.id != 0) kill(r.id, result_.forwarded_signal);
   terminate_at_ = kNever;
