@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/base/error.hpp"
+#include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 
 namespace plait::plan {
@@ -28,6 +29,12 @@ void add_missing(const config::DatasetConfig& d, const config::OptionValue& valu
   std::vector<std::string> folders;
   for (const std::string* folder : {&resolver.data_folder, &resolver.experiment_folder})
     if (!folder->empty()) folders.push_back(*folder);
+  if (const auto sets = resolver.in_sets(value.given_text); !sets.empty())
+    return problems.add(value.origin, key,
+                        "file '" + value.given_text + "' is in several folders: " + join(sets),
+                        "name the folder you mean: --data FOLDER, or " + key + " = \"" +
+                            name_of(folder_of(sets[0])) + "/" + value.given_text + "\"",
+                        PLAIT_ERR_NOT_FOUND);
   const bool looked_for = resolver.candidates(value.given_text)[0] != value.given_text;
   problems.add(
       value.origin, key,
@@ -42,7 +49,10 @@ void add_unopened(const config::DatasetConfig& d, const Error& e,
   const auto missing = d.options.missing_paths(resolver);
   for (const config::OptionValue* value : missing) add_missing(d, *value, resolver, problems);
   if (!missing.empty()) return;
-  const std::string text = e.cause() ? e.cause()->full_text() : e.full_text();
+  std::string text = e.full_text();
+  // A file that cannot be read is no fault of the plugin that says so.
+  if (e.cause() && e.code() != PLAIT_ERR_PLUGIN && e.code() != PLAIT_ERR_DEVICE)
+    text = e.cause()->full_text();
   // The plugin's text names the faulty path, which one of the keys has given.
   config::Origin origin = d.origin;
   std::string key = d.path;

@@ -180,6 +180,19 @@ class Data(Check):
             self.fails(2, [verb, "t.toml"], advice + "; PLAIT_DATA is '/nowhere', which is not a folder", env={"PLAIT_DATA": "/nowhere"})
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_folders_inside_the_data_folder(self):
+        """One --data serves `plait data get`, which makes a folder for each set, and the verbs that read it."""
+        start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")
+        self.write("t.toml", TINY[:start] + '[data.train]\ntype = "csv"\npath = "own.csv"\ntarget = ["y"]\n' + TINY[end:])
+        for folder in ("data/one", "data/two"):
+            (self.folder / folder).mkdir(parents=True)
+        self.write("data/one/own.csv", "a,y\n1,0\n2,1\n")
+        done = self.plait("check", "t.toml", "--data", "data")
+        self.assertNotIn("own.csv", done.out + done.err)
+        self.write("data/two/own.csv", "a,y\n1,0\n2,1\n")
+        self.fails(2, ["check", "t.toml", "--data", "data"], "file 'own.csv' is in several folders: ", "data/one/own.csv, ",
+                   "name the folder you mean: --data FOLDER, or data.train.path = \"one/own.csv\"")
+
     def test_a_bad_cell_is_told_once_at_the_path(self):
         self.write("bad.csv", "a,b\n1,x\n")
         start, end = TINY.index("[data.train]"), TINY.index("[data.eval]")

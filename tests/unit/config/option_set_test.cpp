@@ -234,6 +234,15 @@ TEST_CASE("paths: data folder first, then beside the experiment") {
   CHECK(resolver.resolve("a") == folder + "/data/a");
   CHECK(resolver.resolve("b") == folder + "/exp/b");
   CHECK(resolver.resolve("c") == "c");
+  // Folders inside the data folder, as `plait data get` makes them, where one alone has the file.
+  for (const char* set : {"/data/one", "/data/two"}) files.make_folders(folder + set);
+  for (const char* file : {"/data/one/d", "/data/one/e", "/data/two/e", "/data/two/a"})
+    files.replace(folder + file, "");
+  CHECK(resolver.resolve("d") == folder + "/data/one/d");
+  CHECK(resolver.resolve("a") == folder + "/data/a");
+  CHECK(resolver.resolve("e") == "e");
+  CHECK(resolver.in_sets("e") ==
+        std::vector<std::string>{folder + "/data/one/e", folder + "/data/two/e"});
   CHECK(resolver.resolve("/abs") == "/abs");
   CHECK(resolver.resolve("") == "");
 
