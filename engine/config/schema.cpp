@@ -201,7 +201,9 @@ constexpr plait_option kNormalize[] = {
 };
 constexpr plait_option kModel[] = {
     bool_option("frozen", "false", "true: used for inference only, never updated"),
-    path_option("load", "\"\"", "file of weights to start from; empty: initial values"),
+    path_option("load", "\"\"",
+                "weights to start from: a safetensors file, a checkpoint or a run directory; "
+                "empty: initial values"),
 };
 
 }  // namespace

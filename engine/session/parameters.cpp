@@ -53,7 +53,23 @@ void Parameters::initialize() {
     if (!model.load.empty()) load_weights(model);
 }
 
+// A checkpoint of any topology: each block is put together from the slices that overlap it.
+void Parameters::load_weights_of(const checkpoint::Checkpoint& from,
+                                 const config::ModelConfig& model) {
+  for (const plan::Parameter& p : c_.plan.parameters) {
+    if (p.model != model.name) continue;
+    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
+      std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
+      from.read_block(p.name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
+      c_.executor.write(held.at, bytes.data(), bytes.size());
+      c_.executor.sync();
+    }
+  }
+}
+
 void Parameters::load_weights(const config::ModelConfig& model) {
+  if (c_.files.is_folder(model.load))
+    return load_weights_of(*checkpoint::open_checkpoint(c_.files, model.load, c_.log), model);
   const checkpoint::SafetensorsFile file(c_.files, model.load);
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/checkpoint/store.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
 
@@ -23,6 +24,7 @@ class Parameters {
 
  private:
   void load_weights(const config::ModelConfig& model);
+  void load_weights_of(const checkpoint::Checkpoint& from, const config::ModelConfig& model);
 
   SessionContext& c_;
   StepRunner& steps_;

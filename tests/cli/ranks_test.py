@@ -92,6 +92,19 @@ class Local(Ranks):
         self.assertEqual(len(list((self.folder / "runs/tiny").iterdir())), 1)
         self.assertEqual(self.expect(0, "run", "t.toml", TWO, "-q", "run.steps=1").err, "")
 
+    def test_weights_of_several_ranks_start_another_run(self):
+        """A checkpoint in shards, or the run directory that holds it, is as good as one file of weights."""
+        self.expect(0, "run", "t.toml", "topology.tensor=2", "--run-dir", "two", "-q", "model.layers[0].parallel=column")
+        expected = self.expect(0, "eval", "t.toml", "--checkpoint", "two", "--json").records[-1]["loss"]
+        for i, load in enumerate(("two", "two/ckpt/step-0000000040")):
+            for ranks in (["topology.data=1"], ["topology.data=2"]):
+                into = f"from{i}{len(ranks[0])}{ranks[0][-1]}"
+                self.expect(0, "run", "t.toml", *ranks, f"model.load={load}", "run.steps=1", "optimizer.learning_rate=0",
+                            "--run-dir", into, "-q")
+                found = self.expect(0, "eval", "t.toml", "--checkpoint", into, "--json").records[-1]["loss"]
+                self.assertAlmostEqual(found, expected, delta=1e-6)
+        self.fails(3, ["run", "t.toml", "model.load=own"], "own is not a checkpoint and contains none")
+
     def test_each_rank_has_its_cores(self):
         cores = len(os.sched_getaffinity(0))
         done = self.expect(0, "run", "t.toml", TWO, "run.steps=1")
@@ -234,6 +247,21 @@ class Joined(Ranks):
             self.assertGreater(int(told["extraInfo"]["timestamp"]), 1700000000)
             self.assertIn("batch.global", ends[int(rank)][1])  # and to the user, by every rank
         self.assertEqual(ends[1][0], "")
+
+    def test_a_rank_that_cannot_start_tells_the_others(self):
+        for failing in (0, 1):
+            runs = [self.start("run", "t.toml", TWO, "--run-dir", "r",
+                               env={**self.variables(rank, "PLAIT"), **({"PLAIT__OPTIMIZER__TYPE": "nobody"} if rank == failing else {})})
+                    for rank in (0, 1)]
+            began = time.monotonic()
+            ends = [run.communicate(timeout=TIME) for run in runs]
+            self.assertLess(time.monotonic() - began, 30)  # topology.connect_timeout is 60 s
+            self.assertEqual(runs[failing].returncode, 2, ends)
+            self.assertIn("unknown optimizer 'nobody'", ends[failing][1])
+            self.assertEqual(runs[1 - failing].returncode, 1, ends)
+            self.assertIn(f"rank {failing} aborted: ", ends[1 - failing][1])
+            self.assertIn("unknown optimizer 'nobody'", ends[1 - failing][1])
+        self.assertFalse((self.folder / "r").exists())
 
     def test_another_number_of_ranks_than_the_topology(self):
         codes, ends = self.run_both("Slurm", "topology.data=4", "--run-dir", "r")
