@@ -3,6 +3,7 @@
 #include <plait/optimizer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -188,6 +189,18 @@ std::vector<MetricConfig> ExperimentLoader::read_metrics(const ConfigEntry& mode
   return metrics;
 }
 
+namespace {
+
+// A rate that is not finite would destroy every parameter in one step.
+void check_rates(const OptionSet& keys, const std::string& path, Problems& problems) {
+  for (const char* key : {"learning_rate", "weight_decay"})
+    if (const double value = keys.get_real(key); !std::isfinite(value))
+      problems.add(keys.origin(key), key_path(path, key),
+                   "expected a finite number, found " + real_text(value));
+}
+
+}  // namespace
+
 OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& table) {
   OptimizerConfig optimizer;
   CatalogItem item;
@@ -198,6 +211,7 @@ OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& table) {
     optimizer.keys.set_real("learning_rate", item.learning_rate, Origin::none());
   if (!optimizer.keys.given("weight_decay"))
     optimizer.keys.set_real("weight_decay", item.weight_decay, Origin::none());
+  check_rates(optimizer.keys, table.path, problems_);
   optimizer.learning_rate = optimizer.keys.get_real("learning_rate");
   optimizer.weight_decay = optimizer.keys.get_real("weight_decay");
   optimizer.clip_grad_norm = optimizer.keys.get_real("clip_grad_norm");
@@ -235,6 +249,7 @@ std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimi
     if (group.match.empty() && group.keys.given("match"))
       problems_.add(group.keys.origin("match"), key_path(table.path, "match"),
                     "an empty list matches no parameter", "name patterns, as in [\"*.bias\"]");
+    check_rates(group.keys, table.path, problems_);  // its own, and not those it inherits
     if (!group.keys.given("learning_rate"))
       group.keys.set_real("learning_rate", of.learning_rate, Origin::none());
     if (!group.keys.given("weight_decay"))

@@ -78,8 +78,10 @@ int64_t Feeder::samples_of(const HostField& f, const plait_shape& row) const {
                  ")");
   if (from_dl(t.dtype) != row.dtype)
     fail_invalid(where +
-                 strf(" has element type code %u, %u bits; expected ", t.dtype.code, t.dtype.bits) +
-                 program::dtype_name(row.dtype));
+                 (from_dl(t.dtype)
+                      ? " is " + std::string(program::dtype_name(from_dl(t.dtype)))
+                      : strf(" has element type code %u, %u bits", t.dtype.code, t.dtype.bits)) +
+                 ", expected " + program::dtype_name(row.dtype));
   bool fits = t.ndim == static_cast<int32_t>(row.ndim);
   for (int32_t i = 1; fits && i < t.ndim; ++i) fits = t.shape[i] == row.dims[i];
   if (!fits || t.shape[0] < 0 || t.shape[0] > global_) {
@@ -107,6 +109,10 @@ int64_t Feeder::set_batch(const std::vector<HostField>& fields, bool partial) {
     fail_invalid("[feed] the program reads no field '" + h.name + "'" +
                  did_you_mean(nearest(h.name, names)) + "; it reads: " + join(names));
   }
+  for (size_t i = 0; i < fields.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (fields[i].name == fields[k].name)
+        fail_invalid("[feed] field '" + fields[i].name + "' is given twice; give it once");
   auto given = [&](const std::string& name) {
     return std::find_if(fields.begin(), fields.end(),
                         [&](const HostField& h) { return h.name == name; });

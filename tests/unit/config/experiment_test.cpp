@@ -238,6 +238,8 @@ TEST_CASE("problems name the key, the place and the way out") {
        "optimizer.type: unknown optimizer 'descend' (did you mean 'descent'?)"},
       {"rate", "learning_rate = 0.1", "learning_rate = -1",
        "optimizer.learning_rate: expected number >= 0.0, found -1"},
+      {"rate without end", "learning_rate = 0.1", "learning_rate = inf",
+       "optimizer.learning_rate: expected a finite number, found inf"},
       {"a key's old name", "learning_rate = 0.1", "rate = 0.1",
        "optimizer.rate: 'rate' is now called 'learning_rate'; rename it"},
       {"old and new name", "learning_rate = 0.1", "learning_rate = 0.1\nrate = 0.1",

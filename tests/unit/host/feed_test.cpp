@@ -111,12 +111,14 @@ TEST_CASE("a feed that does not fit is refused by field, found and expected") {
   auto text = [&] { return host::failure_of([&] { step(run, b); }).text; };
   b.feeds[0].field = "y";
   CHECK(text().find("the program reads no field 'y'") != std::string::npos);
+  b.feeds[0].field = b.feeds[1].field;
+  CHECK(text().find("is given twice") != std::string::npos);
   b.feeds[0].field = "x";
   b.x_shape[1] = 15;
   CHECK(text().find("has shape (12, 15)") != std::string::npos);
   b.x_shape[1] = 16;
   b.tx.dtype.bits = 64;
-  CHECK(text().find("expected f32") != std::string::npos);
+  CHECK(text().find("[feed] field 'x' is f64, expected f32") != std::string::npos);
   b.tx.dtype.bits = 32;
   b.x_shape[0] = 13;
   CHECK(text().find("has shape (13, 16)") != std::string::npos);
