@@ -74,10 +74,9 @@ uint32_t scope_of(const Plan& plan, const OptimizerOf& optimizer, const Paramete
   const auto call = [&] {
     return item.scope(plan.registry->host_of(&item), &optimizer.config.options, &info, &scope);
   };
-  check_plugin(try_plugin({optimizer.plugin, "scope", "optimizer", item.name}, call),
-               optimizer.plugin,
-               "scope() of optimizer '" + optimizer.config.type + "' for parameter '" + p.name +
-                   "' (" + optimizer.config.origin.text() + ")");
+  check_plugin({optimizer.plugin, "scope", "optimizer", item.name},
+               "the rule of parameter '" + p.name + "' (" + optimizer.config.origin.text() + ")",
+               call);
   if (scope > PLAIT_SCOPE_TENSOR)
     fail(PLAIT_ERR_PLUGIN, "[plugin " + optimizer.plugin + "] scope() of optimizer '" + item.name +
                                "' gives " + std::to_string(scope) + " for parameter '" + p.name +

@@ -190,10 +190,9 @@ void Rule::build(const ParameterGroup& group) {
   const auto call = [&] {
     return item.build(builder.get(), &optimizer_.config.options, &update, &result_);
   };
-  check_plugin(try_plugin({optimizer_.plugin, "build", "optimizer", item.name}, call),
-               optimizer_.plugin,
-               "building optimizer '" + optimizer_.config.type + "' for parameter '" +
-                   parameter_.name + "' (" + optimizer_.config.origin.text() + ")");
+  check_plugin({optimizer_.plugin, "build", "optimizer", item.name},
+               "the update of '" + parameter_.name + "' (" + optimizer_.config.origin.text() + ")",
+               call);
   if (result_ == 0) malformed("leaves the new parameter unset");
   if (result_ >= graph_->n_values())
     malformed("sets the new parameter to " + std::to_string(result_) + ", which is no value,");
