@@ -173,9 +173,9 @@ StageView StageProgramBuilder::view(bool last) {
 std::unique_ptr<Graph> StageProgramBuilder::finish() {
   const Graph& whole = *whole_.graph;
   std::map<ValueId, ValueId> latest = received_;
-  for (size_t i = 0; i < whole.ops().size(); ++i) {
+  for (const size_t i : partition_.ops(current_)) {
     const Op& op = whole.ops()[i];
-    if (partition_.of(i) != current_ || op.def->is_view) continue;
+    if (op.def->is_view) continue;
     for (ValueId v : op.out) latest[whole.storage_of(v)] = made_.at(v);
   }
   graph_->scope = strf("stage %d", stage_);
@@ -275,15 +275,14 @@ uint64_t digest_of(const TracedStep& whole, const StagePartition& partition, int
 // message.
 double after_messages(const Graph& g, const StagePartition& partition,
                       const StageProgram& program) {
-  const auto sent = partition.send(program);
-  if (sent.empty()) return 0;
+  if (partition.send(program).empty()) return 0;
   double after = 0;
-  for (size_t i = 0; i < g.ops().size(); ++i) {
+  for (const size_t i : partition.ops(program)) {
     const Op& op = g.ops()[i];
-    if (partition.of(i) != program || op.def->is_view) continue;
+    if (op.def->is_view) continue;
     after += program::flops_of(g, op);
     for (ValueId v : op.out)
-      if (std::find(sent.begin(), sent.end(), g.storage_of(v)) != sent.end()) after = 0;
+      if (partition.sends(program, g.storage_of(v))) after = 0;
   }
   return after;
 }

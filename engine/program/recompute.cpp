@@ -76,6 +76,9 @@ class Rematerializer {
     return readers_.backward[v] && !dropped_[v];
   }
   ValueId rematerialize(ValueId v, size_t reader);
+  // The first input of v's maker that must be made again before it; 0: none.
+  ValueId missing_input(ValueId v) const;
+  void copy_maker(ValueId v, size_t reader);
 
   Graph& g_;
   const ReaderFlags readers_;
@@ -85,13 +88,20 @@ class Rematerializer {
   std::vector<std::pair<size_t, size_t>> copies_;  // before which op, which op
 };
 
-ValueId Rematerializer::rematerialize(ValueId v, size_t reader) {
-  if (const auto at = made_.find(v); at != made_.end()) return at->second;
+ValueId Rematerializer::missing_input(ValueId v) const {
+  const Op& maker = *ReaderFlags::producer_of(g_, v);
+  const auto missing = std::find_if(maker.in.begin(), maker.in.end(), [&](ValueId u) {
+    return !is_saved(u, maker.scope, maker.stage) && !made_.contains(u);
+  });
+  return missing == maker.in.end() ? 0 : *missing;
+}
+
+void Rematerializer::copy_maker(ValueId v, size_t reader) {
   Op copy = *ReaderFlags::producer_of(g_, v);
   std::vector<plait_shape> shapes;
   for (ValueId o : copy.out) shapes.push_back(g_.shape(o));
   for (ValueId& u : copy.in)
-    if (!is_saved(u, copy.scope, copy.stage)) u = rematerialize(u, reader);
+    if (!is_saved(u, copy.scope, copy.stage)) u = made_.at(u);
   const std::vector<ValueId> old = copy.out;
   copy.out.clear();
   const std::string scope = copy.scope;
@@ -102,7 +112,23 @@ ValueId Rematerializer::rematerialize(ValueId v, size_t reader) {
   g_.backward = false;
   copies_.emplace_back(reader, g_.ops().size() - 1);
   for (size_t i = 0; i < old.size(); ++i) made_[old[i]] = fresh[i];
-  return made_[v];
+}
+
+// Inputs before the op that reads them. A loop: the chain is as long as a stage.
+ValueId Rematerializer::rematerialize(ValueId v, size_t reader) {
+  std::vector<ValueId> open{v};
+  while (!open.empty()) {
+    const ValueId u = open.back();
+    if (!made_.contains(u)) {
+      if (const ValueId input = missing_input(u)) {
+        open.push_back(input);
+        continue;
+      }
+      copy_maker(u, reader);
+    }
+    open.pop_back();
+  }
+  return made_.at(v);
 }
 
 void Rematerializer::run() {

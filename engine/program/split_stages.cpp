@@ -26,15 +26,27 @@ StagePartition::StagePartition(const Graph& whole, int32_t stages, bool split_we
     : whole_(whole),
       split_(split_weights),
       program_of_op_(whole.ops().size()),
-      saved_(static_cast<size_t>(stages)) {
+      saved_(static_cast<size_t>(stages)),
+      contents_(static_cast<size_t>(stages) * kPhases) {
   assign_phases(live_outs);
-  for (size_t i = 0; i < whole.ops().size(); ++i)
+  for (size_t i = 0; i < whole.ops().size(); ++i) {
+    contents_.at(index_of(program_of_op_[i])).ops.push_back(i);
     for (ValueId v : whole.ops()[i].in) note_reader(v, program_of_op_[i]);
+  }
   for (const LiveOut& d : live_outs) note_reader(d.value, program_of_live_out(d.value, d.stage));
-  for (const auto& [storage, transfer] : transfers_)
-    for (int32_t s = std::min(transfer.from, transfer.to);
-         s <= std::max(transfer.from, transfer.to); ++s)
-      saved_.at(static_cast<size_t>(s)).push_back(storage);
+  for (const auto& [storage, transfer] : transfers_) list_transfer(storage, transfer);
+}
+
+// On each stage that the value lies on; between them from one to the next.
+void StagePartition::list_transfer(ValueId storage, const ValueTransfer& transfer) {
+  const Phase phase = transfer.backward ? Phase::kBackward : Phase::kForward;
+  const int32_t step = transfer.backward ? -1 : 1;
+  for (int32_t s = transfer.from;; s += step) {
+    saved_.at(static_cast<size_t>(s)).push_back(storage);
+    if (s == transfer.to) return;
+    contents_.at(index_of({s, phase})).send.push_back(storage);
+    contents_.at(index_of({s + step, phase})).recv.push_back(storage);
+  }
 }
 
 // With split weights the backward phase keeps only the ops whose results an earlier stage needs.
@@ -89,22 +101,13 @@ void StagePartition::note_reader(ValueId v, const StageProgram& reader) {
       backward ? std::min(transfer.to, reader.stage) : std::max(transfer.to, reader.stage);
 }
 
-std::vector<ValueId> StagePartition::recv(const StageProgram& program) const {
-  std::vector<ValueId> all;
-  for (const auto& [storage, t] : transfers_) {
-    const bool arrives =
-        t.backward
-            ? program.phase == Phase::kBackward && t.to <= program.stage && program.stage < t.from
-            : program.phase == Phase::kForward && t.from < program.stage && program.stage <= t.to;
-    if (arrives) all.push_back(storage);
-  }
-  return all;
-}
-
-std::vector<ValueId> StagePartition::send(const StageProgram& program) const {
-  StageProgram neighbour = program;
-  neighbour.stage += program.phase == Phase::kForward ? 1 : -1;
-  return program.phase == Phase::kBackwardWeight ? std::vector<ValueId>{} : recv(neighbour);
+bool StagePartition::sends(const StageProgram& program, ValueId storage) const {
+  const auto transfer = transfers_.find(storage);
+  if (transfer == transfers_.end()) return false;
+  const auto& [from, to, backward] = transfer->second;
+  if (backward)
+    return program.phase == Phase::kBackward && to < program.stage && program.stage <= from;
+  return program.phase == Phase::kForward && from <= program.stage && program.stage < to;
 }
 
 ValueId copy_value(const Graph& whole, ValueId v, const ImportValue& import_value, Graph& to,
@@ -120,8 +123,7 @@ ValueId copy_value(const Graph& whole, ValueId v, const ImportValue& import_valu
 void copy_stage_program(const Graph& whole, const StagePartition& partition,
                         const StageProgram& program, const ImportValue& import_value, Graph& to,
                         std::map<ValueId, ValueId>& made) {
-  for (size_t i = 0; i < whole.ops().size(); ++i) {
-    if (partition.of(i) != program) continue;
+  for (const size_t i : partition.ops(program)) {
     Op copy = whole.ops()[i];
     to.scope = copy.scope;
     to.backward = copy.backward;

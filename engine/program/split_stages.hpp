@@ -48,10 +48,15 @@ class StagePartition {
   // else the stage's last one.
   StageProgram program_of_live_out(ValueId v, int32_t stage) const;
 
+  // The ops of a stage program, ascending.
+  const std::vector<size_t>& ops(const StageProgram& program) const { return at(program).ops; }
+
   // Values received before a stage program runs, and values sent after it, from or to the adjacent
   // stage; in the order of the messages.
-  std::vector<ValueId> recv(const StageProgram& program) const;
-  std::vector<ValueId> send(const StageProgram& program) const;
+  const std::vector<ValueId>& recv(const StageProgram& program) const { return at(program).recv; }
+  const std::vector<ValueId>& send(const StageProgram& program) const { return at(program).send; }
+  // Whether a stage program sends the memory of a value.
+  bool sends(const StageProgram& program, ValueId storage) const;
   // Values that need memory on a stage because they outlive their stage program or come from
   // another stage.
   const std::vector<ValueId>& saved(int32_t stage) const {
@@ -63,6 +68,17 @@ class StagePartition {
     int32_t from = 0, to = 0;  // stages; equal: it stays
     bool backward = false;
   };
+  // What belongs to one stage program, listed once: asking for it takes no search.
+  struct Contents {
+    std::vector<size_t> ops;
+    std::vector<ValueId> recv, send;
+  };
+  static constexpr size_t kPhases = 3;
+  static size_t index_of(const StageProgram& program) {
+    return static_cast<size_t>(program.stage) * kPhases + static_cast<size_t>(program.phase);
+  }
+  const Contents& at(const StageProgram& program) const { return contents_.at(index_of(program)); }
+  void list_transfer(ValueId storage, const ValueTransfer& transfer);
   void assign_phases(const std::vector<LiveOut>& live_outs);
   void note_reader(ValueId v, const StageProgram& reader);
 
@@ -71,6 +87,7 @@ class StagePartition {
   std::vector<StageProgram> program_of_op_;     // by op
   std::map<ValueId, ValueTransfer> transfers_;  // by storage; those that leave their stage program
   std::vector<std::vector<ValueId>> saved_;
+  std::vector<Contents> contents_;  // by index_of()
 };
 
 // Maps a value `v` computed elsewhere to a value of the copy; called once per value.
