@@ -2,6 +2,8 @@
 
 #include <plait/comm.h>
 
+#include <iterator>
+
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
 
@@ -34,10 +36,15 @@ int32_t add_collective(Plan& plan, std::string name, topology::Axis axis, uint32
   return static_cast<int32_t>(plan.collectives.size() - 1);
 }
 
-int64_t ranks_of(const Plan& plan, topology::Axis axis) {
-  for (const topology::ProcessGroup& g : plan.grid.groups_of(plan.rank))
-    if (g.axis == axis) return g.size();
-  return 1;
+int64_t ranks_of(const Plan& plan, topology::Axis axis) { return plan.grid.group_size(axis); }
+
+bool is_message(const Collective& e) {
+  return e.kind == PLAIT_COMM_SEND || e.kind == PLAIT_COMM_RECEIVE;
+}
+
+bool may_be_deferred(const topology::Grid& grid, const Collective& e) {
+  constexpr uint64_t kLarge = 1 << 20;  // bytes
+  return !is_message(e) && grid.pipeline() == 1 && e.n * program::dtype_bytes(e.dtype) >= kLarge;
 }
 
 namespace {

@@ -18,6 +18,16 @@ const char* kind_name(uint32_t kind);
 // The number of ranks in this rank's group along an axis.
 int64_t ranks_of(const Plan& plan, topology::Axis axis);
 
+// A message between two members of a group; the other kinds take part of all members.
+bool is_message(const Collective& collective);
+
+// Whether the runtime may put off the start of a collective until its result is needed, on all
+// members of a group alike; the backend of the group decides whether it does. On one machine
+// communication of host memory would compete with compute for the same cores, and ranks that run a
+// large collective together find each other's chunks in the caches. In a pipeline a rank must not
+// delay its neighbours, so all collectives start at once.
+bool may_be_deferred(const topology::Grid& grid, const Collective& collective);
+
 // Starts an all-reduce (sum) of in[0] in place; the other values are inside that memory and are
 // waited for.
 program::ValueId start_all_reduce(program::Graph& g, Plan& plan, int32_t collective,

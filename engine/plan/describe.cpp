@@ -6,10 +6,9 @@
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
-#include "engine/data/data_loader.hpp"
-#include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/describe_pipeline.hpp"
+#include "engine/plan/totals.hpp"
 #include "engine/program/op_def.hpp"
 
 namespace plait::plan {
@@ -22,46 +21,10 @@ void shape(JsonWriter& w, const plait_shape& s) {
   w.end_array();
 }
 
-uint64_t dataset_bytes(const Plan& plan) {
-  uint64_t bytes = 0;
-  for (const auto& d : plan.datasets) bytes += d->info().host_bytes;
-  return bytes;
-}
-
-uint64_t prefetch_bytes(const Plan& plan) {
-  uint64_t bytes = 0;
-  for (const auto& c : plan.experiment.datasets) {
-    const Dataset* d = plan.dataset(c.name);
-    bytes += data::DataLoader::host_bytes(loader_config(plan, c.name, c.name == "train"),
-                                          d->info().fields, d->info().n_fields);
-  }
-  return bytes;
-}
-
-void memory(JsonWriter& w, const Plan& plan) {
-  uint64_t arena = plan.transient_bytes;
-  for (const Segment& s : plan.storage.segments()) arena += s.all_bytes();
-  w.key("memory").object();
-  for (int c = 0; c < kCategories; ++c)
-    w.field(category_name(static_cast<Category>(c)),
-            plan.storage.bytes_of(static_cast<Category>(c)));
-  w.field("transient", plan.transient_bytes);
-  w.field("arena", arena);
-  w.field("dataset", dataset_bytes(plan));
-  w.field("prefetch", prefetch_bytes(plan));
-  w.field("checkpoint_copy", checkpoint_copy_bytes(plan));
-  w.field("total",
-          arena + dataset_bytes(plan) + prefetch_bytes(plan) + checkpoint_copy_bytes(plan));
-  w.end_object();
-}
-
 // The rank at the other end of a message, or the root of a broadcast; -1 for other kinds.
 int32_t peer(const Plan& plan, const Collective& e) {
-  if (e.kind != PLAIT_COMM_SEND && e.kind != PLAIT_COMM_RECEIVE && e.kind != PLAIT_COMM_BROADCAST)
-    return -1;
-  for (const topology::ProcessGroup& g : plan.grid.groups_of(plan.rank))
-    if (g.axis == e.axis) return g.members[e.peer];
-  return -1;
+  if (!is_message(e) && e.kind != PLAIT_COMM_BROADCAST) return -1;
+  return plan.grid.group(e.axis, plan.grid.group_index(e.axis, plan.at)).members[e.peer];
 }
 
 // bytes: the contribution or the result of one rank.
@@ -72,34 +35,6 @@ void collective(JsonWriter& w, const Plan& plan, const KernelCall& c) {
   w.field("ranks", ranks_of(plan, e.axis)).field("bytes", e.n * program::dtype_bytes(e.dtype));
   if (const int32_t rank = peer(plan, e); rank >= 0) w.field("peer", rank);
   w.end_object();
-}
-
-// The least number of bytes that this rank sends in one run of a program with any backend.
-double sent_bytes(const Plan& plan, const Program& p) {
-  double bytes = 0;
-  for (const KernelCall& c : p.calls) {
-    const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
-    if (op.def->collective != program::CollectiveOp::kStart) continue;
-    const Collective& e = plan.collectives[static_cast<size_t>(c.collective)];
-    const double n = static_cast<double>(e.n * program::dtype_bytes(e.dtype));
-    const double others = ranks_of(plan, e.axis) - 1;
-    switch (e.kind) {
-      case PLAIT_COMM_ALL_REDUCE:
-        bytes += 2 * others / (others + 1) * n;
-        break;
-      case PLAIT_COMM_REDUCE_SCATTER:
-      case PLAIT_COMM_ALL_GATHER:
-      case PLAIT_COMM_ALL_TO_ALL:
-        bytes += others * n;
-        break;
-      case PLAIT_COMM_SEND:
-        bytes += n;
-        break;
-      default:
-        break;
-    }
-  }
-  return bytes;
 }
 
 void program(JsonWriter& w, const Plan& plan, const Program& p) {
@@ -166,15 +101,9 @@ std::string describe(const Plan& plan) {
     trained += p.group < 0 ? 0 : program::elements(p.shape);
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
-  memory(w, plan);
-  double flops = 0, sent = 0;
-  for (const Launch& t : plan.step_launches) {
-    if (t.program < 0) continue;
-    const Program& p = plan.programs[static_cast<size_t>(t.program)];
-    flops += p.flops;
-    sent += sent_bytes(plan, p);
-  }
-  w.field("flops_per_step", flops).field("sent_bytes_per_step", sent);
+  write_memory(w, memory_of(plan));
+  const StepTotals step = step_totals(plan);
+  w.field("flops_per_step", step.flops).field("sent_bytes_per_step", step.sent_bytes);
   w.key("programs").array();
   for (const Program& p : plan.programs)
     if (!p.empty()) program(w, plan, p);

@@ -100,6 +100,11 @@ void describe_pipeline(JsonWriter& w, const Plan& plan) {
   w.end_object();
 }
 
+std::vector<double> idle_of_ranks(const Plan& plan) {
+  if (plan.grid.pipeline() == 1) return {0};
+  return simulated(plan.pipeline.schedule, plan.pipeline.costs).idle;
+}
+
 void warn_idle(const Plan& plan, Log* log) {
   const int64_t ranks = plan.grid.pipeline(), micro_batches = plan.accumulation;
   if (!log || plan.rank != 0 || ranks == 1 || micro_batches >= ranks) return;

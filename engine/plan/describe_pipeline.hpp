@@ -16,6 +16,9 @@ void describe_pipeline(JsonWriter& w, const Plan& plan);
 // pipeline.
 std::string schedule_svg(const Plan& plan);
 
+// The fraction of a step in which each pipeline rank idles; 0 without a pipeline.
+std::vector<double> idle_of_ranks(const Plan& plan);
+
 // Warns if there are fewer micro-batches than ranks, in which case most ranks idle most of the
 // time. On rank 0 only.
 void warn_idle(const Plan& plan, Log* log);

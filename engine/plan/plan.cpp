@@ -149,6 +149,12 @@ std::string best_device(const Plan& plan, const PlanContext& context, std::strin
 }
 
 void choose_device(Plan& plan, const PlanContext& context, config::Problems& problems) {
+  if (context.sibling) {
+    plan.device = context.sibling->device;
+    plan.device_options = context.sibling->device_options;
+    plan.threads = context.sibling->threads;
+    return;
+  }
   if (problems.touch("run.device")) return;
   plan.device = plan.experiment.run.device;
   if (plan.device == "auto") {
@@ -177,6 +183,10 @@ void choose_device(Plan& plan, const PlanContext& context, config::Problems& pro
 }
 
 void open_datasets(Plan& plan, const PlanContext& context, config::Problems& problems) {
+  if (context.sibling) {
+    plan.datasets = context.sibling->datasets;
+    return;
+  }
   for (const auto& d : plan.experiment.datasets)
     if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
       plan.datasets.push_back(std::move(dataset));

@@ -158,6 +158,7 @@ struct Collective {
   uint32_t channel = 0;      // messages of two channels do not wait for each other
   bool slotted = false;      // each slot has a call of its own
   bool own_replica = false;  // for what one replica updates; others have other collectives here
+  bool operator==(const Collective&) const = default;
 };
 
 // One line, equal for equal collectives.
@@ -203,6 +204,7 @@ struct Launch {
   int32_t slot = 0;
   int32_t feed = -1;  // of train_feeds or eval_feeds, written before the launch; -1: nothing
   int64_t micro = 0;  // micro-batch of the step; -1: before the first, accumulation: after the last
+  bool operator==(const Launch&) const = default;
 };
 
 // The pipeline, equal on all ranks. S stages; S = 1 without a pipeline.
@@ -280,6 +282,9 @@ struct PlanContext {
   config::PathResolver resolver;
   int32_t rank = 0;
   int32_t world = 1;  // number of ranks; 0: as many as [topology] asks for
+  // The plan of another rank of the same experiment, whose datasets and device are used again;
+  // null: they are opened and chosen.
+  const Plan* sibling = nullptr;
 };
 
 // Makes the plan. Adds faults of the experiment that only tracing shows to `problems`; returns null

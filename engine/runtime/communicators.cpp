@@ -8,6 +8,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/collectives.hpp"
 #include "engine/program/shape.hpp"
 #include "engine/runtime/backend_selection.hpp"
 #include "engine/runtime/hierarchical.hpp"
@@ -15,15 +16,10 @@
 namespace plait::runtime {
 
 namespace {
-// On one machine communication of host memory would compete with compute for the same cores, and
-// ranks that run a large collective together find each other's chunks in the caches. So a large one
-// starts when its result is needed; except in pipelines, where a rank must not delay its
-// neighbours. All members of a group decide alike.
-bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_desc& desc) {
-  constexpr uint64_t kLarge = 1 << 20;
-  const bool message = desc.kind == PLAIT_COMM_SEND || desc.kind == PLAIT_COMM_RECEIVE;
-  return !message && item.reach < PLAIT_COMM_REACH_NETWORK && !item.device &&
-         plan.grid.pipeline() == 1 && desc.n * program::dtype_bytes(desc.dtype) >= kLarge;
+// The same on all members of a group. Why: see may_be_deferred().
+bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plan::Collective& e) {
+  return item.reach < PLAIT_COMM_REACH_NETWORK && !item.device &&
+         plan::may_be_deferred(plan.grid, e);
 }
 }  // namespace
 
@@ -380,7 +376,7 @@ plait_kernel* Communicators::prepare(int32_t collective, int32_t slot, const voi
     call.log = &group.calls;
     call.description.emplace(text_of(desc) + root + ", " + e.name);
   }
-  call.deferred = defer_start(*plan_, *group.item, desc);
+  call.deferred = defer_start(*plan_, *group.item, e);
   call.kind = e.kind;
   call.item = group.item;
   call.host = group.host;

@@ -109,15 +109,47 @@ ProcessGroup Grid::group(Axis axis, int32_t index) const {
   return group;
 }
 
+int32_t Grid::group_size(Axis axis) const {
+  switch (axis) {
+    case Axis::kTensor:
+      return tensor_;
+    case Axis::kData:
+      return data_;
+    case Axis::kPipeline:
+      return pipeline_;
+    case Axis::kEnds:
+      return pipeline_ > 1 ? 2 : 1;
+    case Axis::kModel:
+      return pipeline_ * tensor_;
+    case Axis::kWorld:
+      return ranks();
+  }
+  return 0;
+}
+
+int32_t Grid::group_index(Axis axis, const Coordinates& at) const {
+  switch (axis) {
+    case Axis::kTensor:
+      return at.pipeline * data_ + at.data;
+    case Axis::kData:
+      return at.pipeline * tensor_ + at.tensor;
+    case Axis::kPipeline:
+    case Axis::kEnds:
+      return at.data * tensor_ + at.tensor;
+    case Axis::kModel:
+      return at.data;
+    case Axis::kWorld:
+      return 0;
+  }
+  return 0;
+}
+
 std::vector<ProcessGroup> Grid::groups_of(int32_t rank) const {
   const Coordinates c = at(rank);
-  const int32_t replica = c.data * tensor_ + c.tensor;
-  std::vector<ProcessGroup> all = {group(Axis::kTensor, c.pipeline * data_ + c.data),
-                                   group(Axis::kData, c.pipeline * tensor_ + c.tensor),
-                                   group(Axis::kPipeline, replica)};
-  if (c.pipeline == 0 || c.pipeline == pipeline_ - 1) all.push_back(group(Axis::kEnds, replica));
-  all.push_back(group(Axis::kModel, c.data));
-  all.push_back(group(Axis::kWorld, 0));
+  std::vector<ProcessGroup> all;
+  for (const Axis axis : kAxes)
+    if (axis != Axis::kEnds || c.pipeline == 0 || c.pipeline == pipeline_ - 1)
+      all.push_back(group(axis, group_index(axis, c)));
   return all;
 }
 

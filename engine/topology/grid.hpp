@@ -63,6 +63,10 @@ class Grid {
   // out of range.
   int32_t groups(Axis axis) const;
   ProcessGroup group(Axis axis, int32_t index) const;
+  // The number of ranks in each group of an axis.
+  int32_t group_size(Axis axis) const;
+  // The group of an axis that a rank belongs to; of Axis::kEnds, the one of its replica.
+  int32_t group_index(Axis axis, const Coordinates& at) const;
   // The groups of one rank in the order of kAxes. A stage that is neither first nor last has no
   // group of ends.
   std::vector<ProcessGroup> groups_of(int32_t rank) const;
