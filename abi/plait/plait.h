@@ -243,6 +243,16 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_ir(plait_plan *plan,
  * pass of a micro-batch, times in operations. plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE when the plan has no pipeline. [thread: any; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_picture(plait_plan *plan, plait_text **svg);
+/* Plans every rank that [topology] asks for, equal ranks once, and proves that the collectives and
+ * messages of all ranks match and finish: no rank waits for ever in a step, an evaluation or a
+ * prediction. Returns JSON: the grid, the number of ranks that were planned, the calls of a step,
+ * the rank with the largest arena and its memory, and for each coordinate along the pipeline its
+ * stages, its fullest rank with the memory in bytes, FLOPs, sent bytes and idle share.
+ * plait_text_free() frees it. Opens no connection.
+ * Errors: PLAIT_ERR_PEER when calls of two ranks do not match or ranks wait for each other: the
+ * text names the ranks, calls and programs. PLAIT_ERR_CONFIG and the other codes of
+ * plait_plan_make_for(). The experiment is unchanged. [thread: owner; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_every_rank(plait_experiment *experiment, plait_text **json);
 /* Closes a plan. [thread: owner; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
 

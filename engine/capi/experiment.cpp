@@ -7,6 +7,7 @@
 #include "engine/config/bind.hpp"
 #include "engine/plan/describe.hpp"
 #include "engine/plan/describe_pipeline.hpp"
+#include "engine/plan/every_rank.hpp"
 #include "engine/plan/print_programs.hpp"
 
 using namespace plait;
@@ -197,6 +198,20 @@ plait_error* plait_plan_picture(plait_plan* plan, plait_text** svg) {
     require(plan, "plan");
     require(svg, "svg");
     *svg = new_text(plan::schedule_svg(*plan->plan));
+  });
+}
+
+plait_error* plait_plan_every_rank(plait_experiment* experiment, plait_text** json) {
+  return guard_c([&] {
+    require(experiment, "experiment");
+    require(json, "json");
+    const std::shared_ptr<EngineState>& engine = experiment->engine;
+    config::Problems problems;
+    const auto job = plan::plan_every_rank(
+        experiment->experiment, {shared_registry(engine), &engine->log, experiment->resolver},
+        problems);
+    problems.raise_if_any();
+    *json = new_text(plan::describe(*job));
   });
 }
 

@@ -168,6 +168,7 @@ struct PlanArguments {
   std::string picture;
   std::string ir;  // the name of a program, or kAllPrograms; empty: not asked for
   bool verify = false;
+  bool every_rank = false;
 };
 
 // What CLI11 stores for --ir without a name.
@@ -195,6 +196,62 @@ void write_picture(const Plan& plan, const std::string& path) {
     throw CliError(kEnvironment, "[cli] cannot write '" + path + "': " + std::strerror(errno));
 }
 
+std::string number_list(const Json& numbers) {
+  std::string all;
+  for (const Json& n : numbers) all += (all.empty() ? "" : ", ") + n.dump();
+  return all;
+}
+
+// A rank with its place in the grid, and its memory as a table.
+void show_fullest(Terminal& t, const Json& job) {
+  const Json fullest = job.value("fullest", Json::object());
+  t.line("\n" + t.bold(strf("fullest rank: %lld", fullest.value("rank", 0LL))) +
+         strf("  (pipeline %lld, data %lld, tensor %lld)", fullest.value("pipeline", 0LL),
+              fullest.value("data", 0LL), fullest.value("tensor", 0LL)));
+  show_memory(t, fullest);
+}
+
+// A row for each coordinate along the pipeline, with the memory of its fullest rank.
+void show_stage_memory(Terminal& t, const Json& job) {
+  static const char* const kColumns[] = {"parameters", "gradients", "optimizer", "activations",
+                                         "transient",  "arena",     "total"};
+  Table table("lrrrrrrrrrrrr");
+  std::vector<std::string> head{"stage", "ranks", "fullest"};
+  head.insert(head.end(), std::begin(kColumns), std::end(kColumns));
+  head.insert(head.end(), {"per step", "sent", "idle"});
+  table.row(head);
+  for (const Json& stage : job.value("stages", Json::array())) {
+    std::vector<std::string> row{number_list(stage.value("stages", Json::array())),
+                                 strf("%lld", stage.value("ranks", 0LL)),
+                                 strf("%lld", stage.value("rank", 0LL))};
+    const Json memory = stage.value("memory", Json::object());
+    for (const char* column : kColumns) row.push_back(bytes_text(memory.value(column, 0.0)));
+    row.push_back(scaled(stage.value("flops_per_step", 0.0), "FLOP"));
+    row.push_back(bytes_text(stage.value("sent_bytes_per_step", 0.0)));
+    row.push_back(percent(stage.value("idle_share", 0.0)));
+    table.row(row);
+  }
+  t.line("\n" + t.bold("stages") + "  (memory and FLOPs of the fullest rank of each)");
+  t.raw(table.text("  "));
+}
+
+int plan_every_rank(Context& context, const Experiment& experiment) {
+  const Json job = Json::parse(plait::plan_every_rank(experiment));
+  Terminal& t = context.terminal;
+  t.record(job);
+  if (!t.human()) return kOk;
+  show_head(t, job);
+  const Json calls = job.value("calls_per_step", Json::object());
+  const long long ranks = job.value("topology", Json::object()).value("ranks", 0LL),
+                  planned = job.value("planned_ranks", 0LL);
+  t.line("\n" + t.bold(strf("%lld rank%s, %lld planned: ", ranks, ranks == 1 ? "" : "s", planned)) +
+         strf("collectives and messages of all ranks match and finish; %lld and %lld in a step",
+              calls.value("collectives", 0LL), calls.value("messages", 0LL)));
+  show_fullest(t, job);
+  show_stage_memory(t, job);
+  return kOk;
+}
+
 int show_ir(Terminal& t, const Plan& plan, const std::string& program) {
   const std::string text = plan.ir(program == kAllPrograms ? "" : program);
   t.record({{"schema", 1}, {"ir", text}});
@@ -207,6 +264,7 @@ int plan(Context& context, const PlanArguments& arguments) {
   if (arguments.verify) ::setenv("PLAIT_VERIFY", "1", 1);
   Engine engine = context.open_engine();
   const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
+  if (arguments.every_rank) return plan_every_rank(context, experiment);
   const Plan made = plan_of(experiment, arguments.rank);
   if (!arguments.ir.empty()) return show_ir(context.terminal, made, arguments.ir);
   const Json plan = Json::parse(made.describe());
@@ -236,12 +294,18 @@ void add_plan(CLI::App& app, Context& context) {
       "plan", "shows parameters, memory, FLOPs and programs of FILE; touches no device");
   const auto arguments = std::make_shared<PlanArguments>();
   add_file(*verb, arguments->file);
-  verb->add_option("--rank", arguments->rank, "the rank to plan for; default 0")->type_name("RANK");
-  verb->add_option("--picture", arguments->picture,
-                   "writes the pipeline's schedule as an SVG picture")
-      ->type_name("FILE");
-  verb->add_flag("--ir", arguments->ir,
-                 "prints the programs as text, an op a line; --ir=NAME: one program");
+  CLI::Option* rank = verb->add_option("--rank", arguments->rank, "the rank to plan for; default 0")
+                          ->type_name("RANK");
+  CLI::Option* picture = verb->add_option("--picture", arguments->picture,
+                                          "writes the pipeline's schedule as an SVG picture")
+                             ->type_name("FILE");
+  CLI::Option* ir = verb->add_flag(
+      "--ir", arguments->ir, "prints the programs as text, an op a line; --ir=NAME: one program");
+  verb->add_flag("--every-rank", arguments->every_rank,
+                 "plans all ranks: do their calls match and finish, which needs most memory")
+      ->excludes(rank)
+      ->excludes(picture)
+      ->excludes(ir);
   verb->add_flag("--verify", arguments->verify, "checks each program after every rewrite");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return plan(context, *arguments); };

@@ -288,6 +288,13 @@ class Plan {
   host_detail::Handle<plait_plan, plait_plan_close> plan_;
 };
 
+// JSON about the plans of all ranks that [topology] asks for. Errors: HostError with PLAIT_ERR_PEER
+// when their collectives or messages do not match or do not finish.
+inline std::string plan_every_rank(const Experiment& experiment) {
+  return host_detail::text_of(
+      [&](plait_text** t) { return plait_plan_every_rank(experiment.get(), t); });
+}
+
 // The DLPack element type of a C++ arithmetic type.
 template <class T>
 constexpr plait_dl_dtype dl_dtype() {

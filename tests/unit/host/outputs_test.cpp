@@ -128,6 +128,8 @@ std::vector<Call> of_plans(plait_experiment* fine, plait_experiment* bad, plait_
        [=](Output& o) { return plait_plan_make(bad, o.as<plait_plan*>()); }},
       {"plait_plan_make_for", "a job of more ranks than the topology has",
        [=](Output& o) { return plait_plan_make_for(fine, two, o.as<plait_plan*>()); }},
+      {"plait_plan_every_rank", "shapes that do not fit, found by tracing",
+       [=](Output& o) { return plait_plan_every_rank(bad, o.as<plait_text*>()); }},
       {"plait_plan_describe", "no plan",
        [](Output& o) { return plait_plan_describe(nullptr, o.as<plait_text*>()); }},
       {"plait_plan_ir", "no such program",

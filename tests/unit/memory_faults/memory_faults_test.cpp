@@ -187,6 +187,7 @@ TEST_CASE("no memory while a plan of a pipeline is made, described and drawn") {
   sweep([&] { return drop(plait_plan_describe(bench.p, &t), t); }, 200);
   sweep([&] { return drop(plait_plan_picture(bench.p, &t), t); }, 200);
   sweep([&] { return drop(plait_plan_ir(bench.p, nullptr, 0, &t), t); }, 200);
+  sweep([&] { return drop(plait_plan_every_rank(bench.x, &t), t); }, 300);
 }
 
 TEST_CASE("no memory while a session opens, without files and with them") {
