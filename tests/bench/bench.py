@@ -28,6 +28,7 @@ FIGURES = {
     "parallel": measure_parallel.parallel,
     "saving": measure_saving.saving,
     "planning": measure_planning.planning,
+    "every-rank": measure_planning.every_rank,
     "transient": measure_planning.transient,
     "initial": measure_planning.initial,
 }

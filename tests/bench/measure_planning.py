@@ -11,6 +11,8 @@ TRANSIENT = 66  # MB, of BLOCKS
 BLOCKS = 40
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 BATCH, WIDTH = 1024, 128
+EVERY_RANK = (60, 4096)  # seconds, MiB
+EVERY_BLOCKS, GRID = 96, dict(pipeline=8, data=16, tensor=8)
 INITIAL = 0.5  # seconds
 ROWS, CHANNELS = 31000, 4000  # of an embedding: 124 million values
 
@@ -58,6 +60,21 @@ def planning(bench):
         wall = statistics.median(run["wall_s"] for run in runs)
         cpu = statistics.median(run["cpu_s"] for run in runs)
         bench.at_most(f"planning of {n} blocks, data = {REPLICAS}, zero = 1", cpu, "s of CPU", most, "wall time", wall)
+
+
+def every_rank(bench):
+    """All ranks of a job: planned, compared, executed symbolically."""
+    seconds, mib = EVERY_RANK
+    text = blocks(EVERY_BLOCKS, "gelu", "\n".join(f"{axis} = {size}" for axis, size in GRID.items()))
+    text = text.replace("[batch]\n", "[batch]\naccumulation = 8\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "experiment.toml"
+        path.write_text(text)
+        (run,) = bench.once([bench.program("planning"), path, "--mode", "every-rank"])
+    bench.details["every rank"] = run
+    what = f"{run['ranks']:,} ranks of {EVERY_BLOCKS} blocks, every rank ({run['planned']} planned)"
+    bench.at_most(f"planning of {what}", run["wall_s"], "s", seconds, "CPU time", run["cpu_s"])
+    bench.at_most(f"memory for {what}", run["peak"] / 2**20, "MiB", mib)
 
 
 def transient(bench):

@@ -120,3 +120,27 @@ TEST_CASE_FIXTURE(Fixture, "a stage makes nothing of another stage again") {
     %4 f32 (4) at 2:0 = map(%5, %2) [x0 * x1] @b stage 1 backward
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a chain as long as a very deep stage is made again, op by op") {
+  constexpr size_t kDepth = 100000;
+  const ValueId x = in({4});
+  ValueId v = x;
+  std::vector<ValueId> dropped;
+  for (size_t i = 0; i < kDepth; ++i) {
+    // Equal ops on equal values exist once, so each reads the one before.
+    v = g.apply1("exp", {v});
+    dropped.push_back(v);
+  }
+  g.backward = true;
+  const ValueId gradient = g.apply1("neg", {v});
+  g.backward = false;
+  const auto maker = [&](ValueId of) { return g.ops()[static_cast<size_t>(g.value(of).producer)]; };
+  recompute(g, dropped, false);
+  CHECK(g.ops().size() == 2 * kDepth + 1);
+  // Its input is the last of the copies, and the first copy reads what was kept.
+  ValueId at = maker(gradient).in[0];
+  CHECK(at != v);
+  size_t copies = 0;
+  for (; at != x; at = maker(at).in[0]) copies += maker(at).backward ? 1 : 0;
+  CHECK(copies == kDepth);
+}
