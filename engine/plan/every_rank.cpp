@@ -35,8 +35,12 @@ std::unique_ptr<Plan> plan_rank(const config::Experiment& experiment, PlanContex
 }
 
 // Whether the ranks that differ in the data coordinate alone have equal plans but for offsets: each
-// of them updates equally many elements of every bucket.
+// of them updates equally many elements of every bucket. With ZeRO, replicas own different whole
+// parameters where the rule sees tensors, so their update programs differ. All groups are known on
+// every rank.
 bool replicas_are_equal(const Plan& plan) {
+  const auto whole = [](const ParameterGroup& g) { return g.scope == PLAIT_SCOPE_TENSOR; };
+  if (plan.zero > 0 && std::any_of(plan.groups.begin(), plan.groups.end(), whole)) return false;
   const auto even = [&](const Bucket& b) {
     return b.shard_elements == (plan.zero > 0 ? b.elements / plan.grid.data() : b.elements);
   };
