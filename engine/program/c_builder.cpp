@@ -222,7 +222,9 @@ plait_error* set_state(plait_builder* b, const char* name, plait_value v) {
 
 plait_error* tensor_state(plait_builder* b, const plait_state* s, plait_value* out) {
   return guard_c([&] {
-    const CHandle& f = handle(b);
+    const CHandle& f = handle(b, "tensor_state");
+    check_argument(f, "tensor_state", "state", s);
+    check_argument(f, "tensor_state", "out", out);
     if (s->struct_size < sizeof(plait_state) || !s->name || s->shape.ndim > PLAIT_MAX_NDIM)
       fail_invalid("[" + f.g->scope + "] malformed plait_state");
     *out = need(f, f.hooks->tensor_state, "tensor_state")(*s);

@@ -174,7 +174,7 @@ Items::Items()
       kernel{sizeof kernel, "misfit.kernel", "misfit.op", "misfit.device", 1, 0,
              select,        prepare,         run,         release,         0, 0},
       optimizer{sizeof optimizer, "misfit.optimizer", "momentum", nullptr, 0, 0, 0.01, 0,
-                build_update},
+                build_update, nullptr},
       schedule{sizeof schedule, "misfit.schedule", "constant", nullptr, 0, 0, open_schedule,
                factor, close_schedule},
       dataset{sizeof dataset, "misfit.dataset", "16 samples", nullptr, 0, 0, open_dataset,

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/plugin_call.hpp"
 
 using namespace plait;
 
@@ -44,13 +45,17 @@ TEST_CASE("a very long chain is freed and read without recursion") {
 }
 
 TEST_CASE("check_plugin names plugin and call, with the plugin's text as cause") {
-  CHECK_NOTHROW(check_plugin(nullptr, "p", "open"));
+  const PluginCall at{"data-x", "open", "dataset", "x"};
+  CHECK_NOTHROW(check_plugin(nullptr, at, "opening [data.train]"));
   try {
-    check_plugin(new_c_error(PLAIT_ERR_DATA, "bad magic", PLAIT_NTS, nullptr), "data-x", "open");
+    check_plugin(new_c_error(PLAIT_ERR_DATA, "bad magic", PLAIT_NTS, nullptr), at,
+                 "opening [data.train]");
     FAIL("no error");
   } catch (const Error& e) {
     CHECK(e.code() == PLAIT_ERR_DATA);
-    CHECK(e.full_text() == "[plugin data-x] open failed\n  because: bad magic");
+    CHECK(e.full_text() ==
+          "[plugin data-x] opening [data.train] failed in open() of dataset 'x'\n"
+          "  because: bad magic");
   }
 }
 
