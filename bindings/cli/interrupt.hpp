@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM ask a session to stop: it finishes the step, saves and returns. So do SIGHUP (a
-// lost terminal), SIGQUIT, and SIGUSR1 (batch systems send it before the time is up). The second
+// SIGINT and SIGTERM ask a session to stop: it finishes the step, saves and returns. So do SIGHUP
+// (a lost terminal), SIGQUIT, and SIGUSR1 (batch systems send it before the time is up). The second
 // signal has its default effect. A signal that was ignored stays so: nohup ignores SIGHUP.
 #pragma once
 

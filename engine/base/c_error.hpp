@@ -32,8 +32,8 @@ void free_c_error(plait_error* error) noexcept;  // NULL is fine
 // Consumes the error.
 Error from_c(plait_error* error);
 
-// An error that a plugin makes: PLAIT_OK and PLAIT_ERR_INTERNAL, which only the engine may use, become
-// PLAIT_ERR_PLUGIN, and an error without a text says so.
+// An error that a plugin makes: PLAIT_OK and PLAIT_ERR_INTERNAL, which only the engine may use,
+// become PLAIT_ERR_PLUGIN, and an error without a text says so.
 plait_error* new_plugin_error(uint32_t code, const char* text, uint64_t size,
                               plait_error* cause) noexcept;
 

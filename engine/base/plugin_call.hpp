@@ -39,9 +39,9 @@ plait_error* try_plugin(const PluginCall& at, F&& f) noexcept {
   }
 }
 
-// Throws if a plugin returned an error: "[plugin X] DOING failed in build() of layer 'Y'", or without
-// `doing` "[plugin X] build() of layer 'Y' failed", with the plugin's own error as cause. Consumes
-// the error.
+// Throws if a plugin returned an error: "[plugin X] DOING failed in build() of layer 'Y'", or
+// without `doing` "[plugin X] build() of layer 'Y' failed", with the plugin's own error as cause.
+// Consumes the error.
 void check_plugin(plait_error* error, const PluginCall& at, const std::string& doing);
 
 // The same for the error that f() returns or throws.

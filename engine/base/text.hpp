@@ -42,8 +42,8 @@ std::string join(const Range& parts, std::string_view separator = ", ") {
 // The text in a form that is safe to print on a terminal: control characters become \xNN.
 std::string printable(std::string_view text);
 
-// "" for a name that a plugin may give to an item, a parameter, a state or a field: letters, digits,
-// '_', '-' and '.', at most 100; else what is wrong with it: "contains the character '/', ...".
+// "" for a name that a plugin may give to an item, a parameter or a state: letters, digits, '_',
+// '-' and '.', at most 100; else what is wrong with it: "contains the character '/', ...".
 std::string fault_of_name(std::string_view name);
 
 }  // namespace plait

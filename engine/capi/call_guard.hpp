@@ -32,7 +32,8 @@ class CallGuard {
   void end_nested() noexcept { in_callback_ = true; }
 
   // True: no call is in progress and the caller closes the object. False: the call in progress
-  // closes it when it ends, or the object is the parent's, whose child has only a copy of its memory.
+  // closes it when it ends, or the object is the parent's: this process has but a copy of its
+  // memory.
   [[nodiscard]] bool close() noexcept {
     return !is_foreign() && running_.exchange(kClosing, std::memory_order_acq_rel) == nullptr;
   }

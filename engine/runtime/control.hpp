@@ -59,7 +59,7 @@ class Control {
   // Says goodbye, so that the others do not treat this rank as lost. Rank 0 serves until all have
   // said goodbye, at most a few seconds.
   ~Control();
-  // For a rank that failed before it could connect: tells the others that it will not come, and why.
+  // For a rank that failed before it could connect: tells the others that it won't come, and why.
   // Their Control then throws PLAIT_ERR_PEER "rank N aborted: TEXT". Rank 0 serves until every rank
   // has been told; at most 10 s. Errors: PLAIT_ERR_PEER if rank 0 cannot be reached in that time;
   // others as above. Nothing happens without other ranks or a rendezvous. [blocks: yes]

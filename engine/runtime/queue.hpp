@@ -36,7 +36,8 @@ class Queue {
   // done.
   bool idle_within(double seconds) noexcept;
 
-  // Calls a function of the device; the name and `doing` ("running matmul of fc1") are for messages.
+  // Calls a function of the device; its name and `doing` ("running matmul of fc1") are for
+  // messages.
   template <class F>
   void call(const char* function, F&& f) const;
   void check(plait_error* e, const char* function, const std::string& doing) const;

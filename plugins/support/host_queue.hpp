@@ -25,8 +25,8 @@ struct GraphStep {
 // returned. Call it only inside a catch block.
 plait_error* error_from_exception(const GraphStep& step, const plait_host* host) noexcept;
 
-// Names the kernel of a step whose run() returned `error`, which is consumed. Steps of the engine and
-// copies, which nobody prepared, keep their error.
+// Names the kernel of a step whose run() returned `error`, which is consumed. Steps of the engine
+// and copies, which nobody prepared, keep their error.
 plait_error* with_kernel_name(const GraphStep& step, const plait_host* host, plait_error* error);
 
 // Captured work. Borrows kernels and memory; immutable once captured, so it may be launched many

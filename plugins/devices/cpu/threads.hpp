@@ -37,8 +37,8 @@ class Binding {
   void enter() noexcept {
     if (active_ && bound_[0].thread.load(std::memory_order_relaxed) != pthread_self()) enter_slow();
   }
-  // Gives the calling threads their former cores back, and the caller's workers, too, if it is one of
-  // them. A later enter() binds again. No work may be running. [owner]
+  // Gives the calling threads their former cores back, and the caller's workers, too, if it is one
+  // of them. A later enter() binds again. No work may be running. [owner]
   void leave() noexcept;
   const char* summary() const { return active_ ? "bound to cores" : "not bound"; }
 

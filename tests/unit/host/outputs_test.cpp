@@ -122,6 +122,7 @@ std::vector<Call> of_plans(plait_experiment* fine, plait_experiment* bad, plait_
        [](Output& o) { return plait_job_open(&outside, o.as<plait_job*>()); }},
       {"plait_job_describe", "no job",
        [](Output& o) { return plait_job_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_job_fail", "no text", [](Output&) { return plait_job_fail(two, nullptr, 0); }},
       {"plait_plan_make", "no experiment",
        [](Output& o) { return plait_plan_make(nullptr, o.as<plait_plan*>()); }},
       {"plait_plan_make", "shapes that do not fit, found by tracing",

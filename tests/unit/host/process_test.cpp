@@ -24,8 +24,8 @@ bool same(const cpu_set_t& a, const cpu_set_t& b) { return CPU_EQUAL(&a, &b) != 
 const std::vector<const char*> kBind = {"run.device=cpu", "device.bind=all", "device.first_core=0",
                                         "device.threads=1"};
 
-// Runs f in a child, which must end by itself within a few seconds. Returns its status, or 128 + the
-// signal that ended it.
+// Runs f in a child, which must end by itself within a few seconds. Returns its status, or 128 plus
+// the signal that ended it.
 template <class F>
 int status_of_child(F&& f) {
   const pid_t id = fork();
