@@ -121,6 +121,8 @@ struct OpDef {
   bool is_map = false;          // an expression over elements, in Op::map
   bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;
+  // Whether it is needed though nobody reads its result: another rank waits for it.
+  bool (*is_awaited)(const Graph&, const Op&) = nullptr;
   uint32_t folds = 0;  // kFold*
   // Whether it computes one sum of squares of its input, which may fold into the op before it.
   bool (*sums_squares)(const Graph&, const Op&) = nullptr;

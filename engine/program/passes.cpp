@@ -144,8 +144,10 @@ void eliminate_dead_ops(Graph& g) {
   std::vector<size_t> live;  // from the back
   std::vector<char> needed(g.n_values(), 0);
   for (size_t i = ops.size(); i-- > 0;) {
-    if (std::none_of(ops[i].out.begin(), ops[i].out.end(),
-                     [&](ValueId v) { return needed[v] || g.is_output(v); }))
+    const Op& op = ops[i];
+    const bool awaited = op.def && op.def->is_awaited && op.def->is_awaited(g, op);
+    if (!awaited && std::none_of(op.out.begin(), op.out.end(),
+                                 [&](ValueId v) { return needed[v] || g.is_output(v); }))
       continue;
     live.push_back(i);
     for (ValueId v : ops[i].in)  // and writers to the memory that it is a view of

@@ -79,6 +79,16 @@ bool shard_done(const Graph&, const Op&, const std::vector<Placement>& have, int
   return true;
 }
 
+// What a peer sends must be received, and the wait for it be made, whoever reads it.
+bool is_awaited(const Graph& g, const Op& op) {
+  if (op.def->collective == CollectiveOp::kStart)
+    return op.attrs.integer("kind", 0) == PLAIT_COMM_RECEIVE;
+  const int32_t start = g.value(op.in[0]).producer;
+  return start >= 0 &&
+         g.ops()[static_cast<size_t>(start)].def->collective == CollectiveOp::kStart &&
+         is_awaited(g, g.ops()[static_cast<size_t>(start)]);
+}
+
 }  // namespace
 
 std::span<const OpDef> collective_ops() {
@@ -91,6 +101,7 @@ std::span<const OpDef> collective_ops() {
                                 .infer = infer_start,
                                 .flops = no_flops,
                                 .collective = CollectiveOp::kStart,
+                                .is_awaited = is_awaited,
                                 .shard = shard_start},
                                {.name = "collective_done",
                                 .help = "orders what follows behind the end of a collective",
@@ -102,6 +113,7 @@ std::span<const OpDef> collective_ops() {
                                 .infer = infer_done,
                                 .flops = no_flops,
                                 .collective = CollectiveOp::kDone,
+                                .is_awaited = is_awaited,
                                 .shard = shard_done}};
   return kOps;
 }

@@ -61,7 +61,8 @@ struct Job {
   static std::shared_ptr<plugin::Registry> plugins() {
     static const auto kPlugins =
         test::load_plugins({"device-reference", "layer-dense", "layer-activation", "layer-norm",
-                            "layer-dropout", "layer-loss", "data-synthetic", "optimizer-adamw"});
+                            "layer-dropout", "layer-loss", "data-synthetic", "optimizer-adamw",
+                            "optimizer-muon", "optimizer-adafactor"});
     return kPlugins;
   }
 
@@ -93,6 +94,12 @@ const std::vector<std::vector<std::string>> kLayouts = {
      "checkpoint.every=2"},
     {"topology.pipeline=2", "topology.data=2", "topology.zero=2", "topology.tensor=2",
      "topology.recompute=layer"},
+    // Replicas own whole parameters: each is planned.
+    {"optimizer.type=muon", "topology.data=3", "topology.zero=1", "topology.bucket_mib=0.001"},
+    {"optimizer.type=muon", "topology.data=2", "topology.zero=2", "topology.tensor=2",
+     "batch.accumulation=2", "checkpoint.every=2"},
+    {"optimizer.type=adafactor", "topology.data=2", "topology.zero=3", "topology.pipeline=2"},
+    {"optimizer.type=muon", "topology.data=2", "topology.tensor=3"},
 };
 
 std::string text(const std::vector<std::string>& keys) {
@@ -109,8 +116,10 @@ TEST_CASE("every_rank: what was planned once equals the plan of each rank") {
     Job all(keys);
     const JobPlan& job = *all.job;
     const topology::Grid& grid = job.first->grid;
-    CHECK(job.equal_replicas);
-    CHECK(job.planned.size() == static_cast<size_t>(grid.pipeline() * grid.tensor()));
+    const bool owned = !keys.empty() && job.first->zero > 0 && keys[0].find("optimizer.type") == 0;
+    CHECK(job.equal_replicas == !owned);
+    CHECK(job.planned.size() ==
+          static_cast<size_t>(owned ? grid.ranks() : grid.pipeline() * grid.tensor()));
     CHECK(job.verdict.fault == "");
     CHECK((job.verdict.collectives > 0) == (grid.ranks() > 1));
     CHECK((job.verdict.messages > 0) == (grid.pipeline() > 1));
@@ -120,7 +129,8 @@ TEST_CASE("every_rank: what was planned once equals the plan of each rank") {
       const auto plan = all.plan(rank);
       REQUIRE(plan);
       const PlannedRanks& planned = job.of(plan->at);
-      CHECK(planned.at == topology::Coordinates{plan->at.pipeline, 0, plan->at.tensor});
+      CHECK(planned.at ==
+            topology::Coordinates{plan->at.pipeline, owned ? plan->at.data : 0, plan->at.tensor});
       own.push_back(calls_of(*plan));
       CHECK(own.back() == planned.calls);
       CHECK(memory_of(*plan) == job.memory_of(plan->at));
