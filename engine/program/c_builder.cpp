@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <memory>
+#include <mutex>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
@@ -117,6 +119,10 @@ plait_error* shape(plait_builder* b, plait_value v, plait_shape* out) {
 // Size of plait_parameter in ABI 1, up to its last member at that time. Never changes.
 constexpr size_t kParameterV1 = offsetof(plait_parameter, init_b) + sizeof(plait_parameter::init_b);
 
+// The same of plait_state.
+constexpr size_t kStateV1 =
+    offsetof(plait_state, parameter_dims) + sizeof(plait_state::parameter_dims);
+
 // The fault of a name within an item, as messages end.
 void check_name(const CHandle& f, const char* call, const char* name) {
   check_argument(f, call, "name", name);
@@ -225,9 +231,19 @@ plait_error* tensor_state(plait_builder* b, const plait_state* s, plait_value* o
     const CHandle& f = handle(b, "tensor_state");
     check_argument(f, "tensor_state", "state", s);
     check_argument(f, "tensor_state", "out", out);
-    if (s->struct_size < sizeof(plait_state) || !s->name || s->shape.ndim > PLAIT_MAX_NDIM)
-      fail_invalid("[" + f.g->scope + "] malformed plait_state");
-    *out = need(f, f.hooks->tensor_state, "tensor_state")(*s);
+    const auto& hook = need(f, f.hooks->tensor_state, "tensor_state");
+    if (s->struct_size < kStateV1)
+      fail_invalid(where(f, "tensor_state") +
+                   strf("(): plait_state has struct_size %zu, expected at least %zu",
+                        s->struct_size, kStateV1));
+    check_name(f, "tensor_state", s->name);
+    if (s->shape.ndim > PLAIT_MAX_NDIM)
+      fail_invalid(where(f, "tensor_state") + strf("('%s'): ndim %u, at most %d are supported",
+                                                   s->name, s->shape.ndim, PLAIT_MAX_NDIM));
+    if (!std::isfinite(s->initial))
+      fail_invalid(where(f, "tensor_state") +
+                   strf("('%s'): the initial value is %g", s->name, s->initial));
+    *out = hook(*s);
   });
 }
 
@@ -248,14 +264,51 @@ const plait_build_table kTable = {sizeof(plait_build_table),
                                   fail_with,
                                   tensor_state};
 
+// Handles that no builder uses. There are as many as builders existed at once.
+class HandlePool {
+ public:
+  static CHandle* take() {
+    HandlePool& pool = the();
+    const std::lock_guard lock(pool.mutex_);
+    if (pool.free_.empty()) {
+      pool.all_.push_back(std::make_unique<CHandle>());
+      pool.free_.reserve(pool.all_.size());  // give() needs no memory
+      return pool.all_.back().get();
+    }
+    CHandle* handle = pool.free_.back();
+    pool.free_.pop_back();
+    return handle;
+  }
+  static void give(CHandle* handle) noexcept {
+    HandlePool& pool = the();
+    const std::lock_guard lock(pool.mutex_);
+    pool.free_.push_back(handle);
+  }
+
+ private:
+  static HandlePool& the() {
+    static HandlePool* const pool = new HandlePool;  // never destroyed
+    return *pool;
+  }
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CHandle>> all_;
+  std::vector<CHandle*> free_;
+};
+
 }  // namespace
 
 CBuilder::CBuilder(Graph& g, const BuildHooks& hooks)
-    : handle_{{&kTable}, &g, &hooks}, outer_(innermost) {
+    : handle_(HandlePool::take()), outer_(innermost) {
+  *handle_ = {{&kTable}, &g, &hooks};
   innermost = this;
 }
 
-CBuilder::~CBuilder() { innermost = outer_; }
+CBuilder::~CBuilder() {
+  innermost = outer_;
+  handle_->g = nullptr;
+  handle_->hooks = nullptr;
+  HandlePool::give(handle_);
+}
 
 void check_outputs(const Graph& g, const PluginCall& at, const std::vector<ValueId>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -35,10 +35,10 @@ class CBuilder {
   ~CBuilder();
   CBuilder(const CBuilder&) = delete;
   CBuilder& operator=(const CBuilder&) = delete;
-  plait_builder* get() { return &handle_.base; }
+  plait_builder* get() { return &handle_->base; }
   // That of the call inside which this one was made, on the same thread; NULL: none.
   const CBuilder* outer() const { return outer_; }
-  bool is(const plait_builder* b) const { return b == &handle_.base; }
+  bool is(const plait_builder* b) const { return b == &handle_->base; }
 
   // The C interface; `base` is the first member, so that a plait_builder* is a CHandle*.
   struct CHandle {
@@ -48,7 +48,8 @@ class CBuilder {
   };
 
  private:
-  CHandle handle_;
+  // Lives as long as the process, for a plugin that keeps it: its next call is then an error.
+  CHandle* const handle_;
   const CBuilder* const outer_;
 };
 

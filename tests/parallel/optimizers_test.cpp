@@ -189,7 +189,8 @@ TEST_SUITE("optimizers") {
         return plan(on(job_spec, layout), layout.ranks())["memory"]["optimizer"].get<double>();
       };
       const double whole = states({1, 1, 1});
-      CHECK(states({1, 2, 1, 0}) == whole);
+      // The same states, each bucket's padded for two replicas.
+      CHECK(states({1, 2, 1, 0}) == doctest::Approx(whole).epsilon(0.02));
       for (const int zero : {1, 2, 3}) CHECK(states({1, 4, 1, zero}) < 0.5 * whole);
       CHECK(states({1, 1, 4}) < 0.5 * whole);
     }
@@ -276,8 +277,8 @@ TEST_SUITE("optimizers") {
     const std::string text = refusal(
         with_optimizer(model(folder), "type = \"adafactor\"\nlearning_rate = 0.01\n") + group);
     CAPTURE(text);
-    CHECK(text.find("scope() of optimizer 'adafactor' for parameter 'model.head.weight'") !=
-          std::string::npos);
+    CHECK(text.find("the rule of parameter 'model.head.weight'") != std::string::npos);
+    CHECK(text.find("scope() of optimizer 'adafactor'") != std::string::npos);
     CHECK(text.find("remove elementwise = true from the group") != std::string::npos);
   }
 }

@@ -168,25 +168,40 @@ Items::Items()
       layer{sizeof layer, "misfit.layer", "2 * x * weight", options, 3, 1, 1, 1, build_layer},
       second(layer),
       loss{sizeof loss, "misfit.loss", "squares", nullptr, 0, 2, 2, 0, build_loss},
-      metric{sizeof metric, "misfit.metric", "sum", nullptr, 0, 1, 1, 1, 1, 0, build_metric,
+      metric{sizeof metric,
+             "misfit.metric",
+             "sum",
+             nullptr,
+             0,
+             1,
+             1,
+             1,
+             1,
+             0,
+             build_metric,
              [](const double* state) { return state[0]; }},
       op{sizeof op, "misfit.op", "2 * x", 1, 0, infer, gradient, flops, attrs, 1, 0, shard},
       kernel{sizeof kernel, "misfit.kernel", "misfit.op", "misfit.device", 1, 0,
              select,        prepare,         run,         release,         0, 0},
-      optimizer{sizeof optimizer, "misfit.optimizer", "momentum", nullptr, 0, 0, 0.01, 0,
-                build_update, nullptr},
+      optimizer{},
       schedule{sizeof schedule, "misfit.schedule", "constant", nullptr, 0, 0, open_schedule,
-               factor, close_schedule},
-      dataset{sizeof dataset, "misfit.dataset", "16 samples", nullptr, 0, 0, open_dataset,
-              misfit::info, read, close_dataset},
+               factor,          close_schedule},
+      dataset{sizeof dataset, "misfit.dataset", "16 samples", nullptr,      0, 0,
+              open_dataset,   misfit::info,     read,         close_dataset},
       device(support::HostDevice<Device>::item("misfit.device", "plain loops", {})),
       comm(plait::comm<comm_threads::ProcessGroup>("misfit.comm", "ranks are threads",
                                                    PLAIT_COMM_REACH_PROCESS, nullptr)),
       plain(support::plain_kernels("misfit.device")),
-      added{{PLAIT_KIND_LAYER, &layer},         {PLAIT_KIND_LOSS, &loss},
-            {PLAIT_KIND_METRIC, &metric},       {PLAIT_KIND_OP, &op},
-            {PLAIT_KIND_KERNEL, &kernel},       {PLAIT_KIND_OPTIMIZER, &optimizer},
-            {PLAIT_KIND_SCHEDULE, &schedule},   {PLAIT_KIND_DATASET, &dataset},
-            {PLAIT_KIND_DEVICE, &device},       {PLAIT_KIND_COMM, &comm}} {}
+      added{{PLAIT_KIND_LAYER, &layer},       {PLAIT_KIND_LOSS, &loss},
+            {PLAIT_KIND_METRIC, &metric},     {PLAIT_KIND_OP, &op},
+            {PLAIT_KIND_KERNEL, &kernel},     {PLAIT_KIND_OPTIMIZER, &optimizer},
+            {PLAIT_KIND_SCHEDULE, &schedule}, {PLAIT_KIND_DATASET, &dataset},
+            {PLAIT_KIND_DEVICE, &device},     {PLAIT_KIND_COMM, &comm}} {
+  optimizer.struct_size = sizeof optimizer;
+  optimizer.name = "misfit.optimizer";
+  optimizer.help = "momentum";
+  optimizer.default_learning_rate = 0.01;
+  optimizer.build = build_update;
+}
 
 }  // namespace misfit

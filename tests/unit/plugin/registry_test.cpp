@@ -212,7 +212,7 @@ TEST_CASE("a table that is not a good one is refused before open()") {
   const Case cases[] = {
       {"struct_size 8, expected at least 64", [](plait_plugin& p) { p.struct_size = 8; }},
       {"a table of ABI 9, this engine supports ABI 1", [](plait_plugin& p) { p.abi = 9; }},
-      {"found the name ''", [](plait_plugin& p) { p.name = nullptr; }},
+      {"found no name in its table", [](plait_plugin& p) { p.name = nullptr; }},
       {"without open() or close()", [](plait_plugin& p) { p.open = nullptr; }},
       {"without open() or close()", [](plait_plugin& p) { p.close = nullptr; }},
   };
