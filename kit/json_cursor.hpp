@@ -1,5 +1,5 @@
-// A strict reader of a subset of JSON: objects, strings, lists of whole numbers. Anything else is an
-// error.
+// A strict reader of a subset of JSON: objects, strings, lists of whole numbers. Anything else is
+// an error.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace plait::kit {
 
-// A file does not hold what it should: "<where>, offset N: found, expected". Each side turns it into
-// an error of its own: PLAIT_ERR_DATA.
+// A file does not hold what it should: "<where>, offset N: found, expected". Each side turns it
+// into an error of its own: PLAIT_ERR_DATA.
 class Damaged : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,6 +1,6 @@
 // Declarations of options: keys of an experiment, attributes of ops. Defaults are TOML text:
-// "0.9", "true", "\"sum\""; nullptr: a value must be given. Names and texts are borrowed. Plugins of
-// others have the same in bindings/cpp, which stands alone.
+// "0.9", "true", "\"sum\""; nullptr: a value must be given. Names and texts are borrowed. Plugins
+// of others have the same in bindings/cpp, which stands alone.
 #pragma once
 
 #include <plait/option.h>

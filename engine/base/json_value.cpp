@@ -59,8 +59,8 @@ class TreeEvents : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  // The parser completes a value before it begins the next one beside it, so pointers to open values
-  // stay valid.
+  // The parser completes a value before it begins the next one beside it, so pointers to open
+  // values stay valid.
   JsonValue* add(Kind kind) {
     JsonValue* value = open_.empty() ? &root_ : &open_.back()->items.emplace_back();
     value->kind = kind;

@@ -11,7 +11,8 @@
 
 namespace plait::posix {
 
-// PLAIT_ERR_NOT_FOUND for ENOENT, PLAIT_ERR_MEMORY for ENOMEM, else PLAIT_ERR_IO: "[files] cannot <what> '<path>': <reason>".
+// PLAIT_ERR_NOT_FOUND for ENOENT, PLAIT_ERR_MEMORY for ENOMEM, else PLAIT_ERR_IO: "[files] cannot
+// <what> '<path>': <reason>".
 [[noreturn]] void fail_path(const char* what, const std::string& path, int number);
 
 // Owns a file descriptor and closes it.

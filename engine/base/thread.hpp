@@ -15,10 +15,10 @@ std::thread start_thread(std::function<void()> work);
 // inherits the affinity of the thread that starts it, which may be bound to one core.
 void unbind_thread() noexcept;
 
-// Calls f(i) for every i of [0, n), n >= 1, at the same time: f(0) in the calling thread, the others
-// on threads of their own (start_thread(), unbound). Returns when all have returned; of their
-// exceptions the one of the smallest i is rethrown. Errors: PLAIT_ERR_IO if a thread cannot be
-// started, when those that were started have returned.
+// Calls f(i) for every i of [0, n), n >= 1, at the same time: f(0) in the calling thread, the
+// others on threads of their own (start_thread(), unbound). Returns when all have returned; of
+// their exceptions the one of the smallest i is rethrown. Errors: PLAIT_ERR_IO if a thread cannot
+// be started, when those that were started have returned.
 void run_on_threads(int64_t n, const std::function<void(int64_t)>& f);
 
 }  // namespace plait

@@ -22,8 +22,8 @@ struct Document {
   std::string file;    // as given
   std::string folder;  // of the file: the base of relative paths; "." for a text
 
-  // Every syntax error becomes one problem with line and column; root is then an empty table. Throws
-  // on no text, but where memory is short.
+  // Every syntax error becomes one problem with line and column; root is then an empty table.
+  // Throws on no text, but where memory is short.
   static Document parse(std::string_view text, const std::string& file, Problems& problems);
   // An absent or unreadable file is a problem, too. Errors: PLAIT_ERR_MEMORY.
   static Document read(FileSystem& files, const std::string& path, Problems& problems);

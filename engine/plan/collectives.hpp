@@ -46,7 +46,8 @@ program::ValueId start_all_gather(program::Graph& g, Plan& plan, int32_t collect
                                   std::vector<program::ValueId> in, program::ValueId buffer);
 // Starts sending v to another rank of its pipeline, directly from its memory; returns v.
 program::ValueId start_send(program::Graph& g, Plan& plan, int32_t collective, program::ValueId v);
-// Starts receiving a message, or what the peer of a broadcast sends. The result is transient unless it is bound to a buffer.
+// Starts receiving a message, or what the peer of a broadcast sends. The result is transient unless
+// it is bound to a buffer.
 program::ValueId start_receive(program::Graph& g, Plan& plan, int32_t collective,
                                const plait_shape& shape);
 // Starts a broadcast of in[0] from one rank of the axis, the collective's peer, to all, in place;

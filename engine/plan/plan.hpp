@@ -80,8 +80,8 @@ struct Bucket {
   int64_t state_begin = 0;                      // of this rank's shard, in the state segments
   int32_t gradient_collective = -1;             // collective of its gradients; -1: none
   int32_t chunk = 0;                            // stage of this rank with the last gradient
-  // The replica that updates the bucket's one parameter as a whole: its shard is the bucket, those of
-  // the others are empty. -1: the bucket is sharded evenly, or ZeRO is off.
+  // The replica that updates the bucket's one parameter as a whole: its shard is the bucket, those
+  // of the others are empty. -1: the bucket is sharded evenly, or ZeRO is off.
   int32_t owner = -1;
 };
 

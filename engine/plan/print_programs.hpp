@@ -1,4 +1,5 @@
-// The programs of a plan in the text form of engine/program/text/print.hpp, as the plan executes them.
+// The programs of a plan in the text form of engine/program/text/print.hpp, as the plan executes
+// them.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The update program: one element-wise pass over each group's flat shard, or one parameter after the
-// other where the optimizer sees whole tensors. N elements of a group.
+// The update program: one element-wise pass over each group's flat shard, or one parameter after
+// the other where the optimizer sees whole tensors. N elements of a group.
 #include <plait/comm.h>
 
 #include <algorithm>
@@ -191,8 +191,8 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
   return updated;
 }
 
-// The parameters of a bucket that this rank updates as a whole, one after the other. Returns each as
-// it is then.
+// The parameters of a bucket that this rank updates as a whole, one after the other. Returns each
+// as it is then.
 std::vector<ValueId> write_tensors(Graph& g, Plan& plan, const ParameterGroup& group,
                                    const Bucket& bucket,
                                    const std::vector<const Parameter*>& members,

@@ -7,9 +7,9 @@
 namespace plait::plan {
 
 // Every op but views has one call, in their order. Operands that are in the arena at the same time
-// do not overlap, and lie in it; a value is at one place in all calls. A collective is what the plan
-// lists at its index, and those with one kind and peer that ranks with different programs agree on start in
-// the order of the plan's list.
+// do not overlap, and lie in it; a value is at one place in all calls. A collective is what the
+// plan lists at its index, and those with one kind and peer that ranks with different programs
+// agree on start in the order of the plan's list.
 void verify_program(const Plan& plan, const Program& program);
 
 // As the launches of a step and of an evaluation follow each other, no collective starts while it

@@ -136,8 +136,8 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
   return all;
 }
 
-// From each replica its own elements; of a parameter with an owner, all from that one, who puts them
-// into the buffer first.
+// From each replica its own elements; of a parameter with an owner, all from that one, who puts
+// them into the buffer first.
 ValueId start_gather(Graph& g, Plan& plan, const ParameterGroup& group, const GatherWindow& window,
                      int32_t collective) {
   const Bucket& bucket = *window.bucket;

@@ -53,7 +53,8 @@ struct MeshAxis {
   int64_t ranks = 1;  // T
   int64_t rank = 0;   // t: this rank's place among them
   // Sequence parallelism (Korthikanti et al. 2022): a partial sum whose reader does not need all of
-  // it becomes a shard of its rows by a reduce-scatter, and the ops that read it work on these rows.
+  // it becomes a shard of its rows by a reduce-scatter, and the ops that read it work on these
+  // rows.
   bool sequence = false;
 };
 

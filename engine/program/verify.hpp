@@ -1,5 +1,5 @@
-// Checks that a program is what every pass must leave behind. A fault is one of the engine, never of
-// an experiment: the error is PLAIT_ERR_INTERNAL and names the pass, the program, the op as text
+// Checks that a program is what every pass must leave behind. A fault is one of the engine, never
+// of an experiment: the error is PLAIT_ERR_INTERNAL and names the pass, the program, the op as text
 // (text/print.hpp) and what is wrong with it.
 //
 // - Each value has one producer, an op stands behind the producers of what it reads, and the lists
@@ -9,7 +9,8 @@
 // - Memory that an op reads was written, and nothing has overwritten it since. An op that writes
 //   where one of its operands lies works element by element on it.
 // - A collective is started once and waited for at most once, behind its start. In between nobody
-//   writes what it sends, and nobody reads or writes what it makes; transient memory stays until its
+//   writes what it sends, and nobody reads or writes what it makes; transient memory stays until
+// its
 //   end.
 #pragma once
 

@@ -20,8 +20,8 @@
 
 namespace plait::runtime {
 
-// Times of the control channel in seconds that no user sets: they suit every network. Tests that wait
-// for them make them short.
+// Times of the control channel in seconds that no user sets: they suit every network. Tests that
+// wait for them make them short.
 struct ControlTimes {
   double heartbeat = 1;       // between heartbeats; a quarter of the timeout if that is less
   double authentication = 5;  // for a connection to prove that it knows the secret
@@ -88,9 +88,9 @@ class Control {
   // must not block or destroy this object. Setting a new callback replaces the old one, an empty
   // one removes it; either waits for a running callback to return. [thread: any]
   //
-  // A rank leaves early if others are still connected 3 s later (`times.leave`): at the normal end of a run all
-  // ranks leave together, and a rank without further collectives may ignore it. A rank that leaves
-  // because of an error calls abort() first.
+  // A rank leaves early if others are still connected 3 s later (`times.leave`): at the normal end
+  // of a run all ranks leave together, and a rank without further collectives may ignore it. A rank
+  // that leaves because of an error calls abort() first.
   void on_end(std::function<void(const std::string& reason)> call);
   std::string end_reason() const;  // "" while the job runs
   // Tells all ranks that this one aborts, and why: they end with "rank N (...) aborted: TEXT". May

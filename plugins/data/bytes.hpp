@@ -88,8 +88,8 @@ struct SourceFile {
   }
 };
 
-// Returns f(), which takes data of the file into memory. Errors: PLAIT_ERR_MEMORY naming the file and
-// its size.
+// Returns f(), which takes data of the file into memory. Errors: PLAIT_ERR_MEMORY naming the file
+// and its size.
 template <class F>
 decltype(auto) in_memory(const SourceFile& source, F&& f) {
   try {
@@ -104,8 +104,8 @@ decltype(auto) in_memory(const SourceFile& source, F&& f) {
   }
 }
 
-// Reads the whole file. Errors: std::bad_alloc, PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's reason,
-// PLAIT_ERR_DATA if the file shrinks while it is read.
+// Reads the whole file. Errors: std::bad_alloc, PLAIT_ERR_NOT_FOUND, PLAIT_ERR_IO with the system's
+// reason, PLAIT_ERR_DATA if the file shrinks while it is read.
 inline Bytes read_file(const SourceFile& source) {
   struct Fd {
     int fd;

@@ -1,5 +1,5 @@
-// The two moving averages of Adam and its relatives, as Kingma and Ba define them, with PyTorch's order of
-// operations.
+// The two moving averages of Adam and its relatives, as Kingma and Ba define them, with PyTorch's
+// order of operations.
 #pragma once
 
 #include <plait/plugin.hpp>

@@ -87,7 +87,9 @@ bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int
     return true;
   }
   if (b == b_columns && fixed) return by_columns();
+  // A bias is added to padded rows, too.
   if (rows) {
+    s.keeps_zeros = !has_bias(op);
     s.in[0] = have[0];
     s.out[0] = a == a_rows ? shard_along(ry - 2) : have[0];
     return true;
@@ -95,6 +97,7 @@ bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int
   if (b == b_columns) return by_columns();
   const int32_t lead = have[0].is_shard() && a < ra - 2 ? a : b;
   if (lead >= 0 && rb > 2 && lead < rb - 2) {
+    s.keeps_zeros = !has_bias(op);
     s.in[0] = s.in[1] = s.out[0] = shard_along(lead);
     return true;
   }

@@ -20,8 +20,8 @@ struct Token {
   int line = 1, column = 1;  // of its first character, from 1
 };
 
-// One token ahead. Every error is PLAIT_ERR_INVALID: "[program] NAME:LINE:COLUMN: found .., expected
-// ..".
+// One token ahead. Every error is PLAIT_ERR_INVALID: "[program] NAME:LINE:COLUMN: found ..,
+// expected ..".
 class Lexer {
  public:
   // `text` outlives it. name: what it was read from, for messages.

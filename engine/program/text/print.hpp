@@ -1,5 +1,5 @@
-// Programs as text: one line for each value from outside and for each op. Deterministic, so that two
-// texts can be compared line by line; parse() reads it back.
+// Programs as text: one line for each value from outside and for each op. Deterministic, so that
+// two texts can be compared line by line; parse() reads it back.
 //
 //   program "update" f32 {
 //     %1 f32 (64, 10) at 3:0 = persistent "x"
@@ -13,11 +13,12 @@
 //   at S:O        it lies outside the program, at byte O of segment S (`at none`: it has no place)
 //   in %V[+O]     it lies in the memory of %V, O bytes from its beginning
 //   grad, weak    Value::requires_grad, Value::weak
-// Values that no op makes are `persistent "name"`, `buffer` (transient memory that others lie in) or
-// `view` (what lies somewhere in a buffer). Behind an op's operands come its attributes in {} where
-// they are not the default, the expression of a map in [] (expression.hpp), `in_place [..]` (for each
-// result the operand whose memory it takes, or -1), @scope, `stage N` unless it is 0, and `backward`.
-// `removed` is an op that a rewrite took out. Comments go from # to the end of the line.
+// Values that no op makes are `persistent "name"`, `buffer` (transient memory that others lie in)
+// or `view` (what lies somewhere in a buffer). Behind an op's operands come its attributes in {}
+// where they are not the default, the expression of a map in [] (expression.hpp), `in_place [..]`
+// (for each result the operand whose memory it takes, or -1), @scope, `stage N` unless it is 0, and
+// `backward`. `removed` is an op that a rewrite took out. Comments go from # to the end of the
+// line.
 #pragma once
 
 #include <functional>

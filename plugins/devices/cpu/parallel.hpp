@@ -23,8 +23,8 @@ inline int choose_num_threads(uint32_t threads, double nanoseconds, int64_t part
       std::max<int64_t>(1, std::min({int64_t{threads}, static_cast<int64_t>(worthwhile), parts})));
 }
 
-// Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer. An exception
-// that leaves a parallel region ends the process, so the first one is rethrown here.
+// Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer. An
+// exception that leaves a parallel region ends the process, so the first one is rethrown here.
 template <class F>
 void on_pool(int num_threads, const F& f) {
   std::exception_ptr error;

@@ -47,8 +47,8 @@ Value mean_square(const Builder& b, Value x, int64_t axis) {
   return sum * (1 / static_cast<double>(b.shape(x).dims[static_cast<size_t>(axis)]));
 }
 
-// The mean squared gradient of each element: of a matrix (.., R, C) from its rows (.., R) and columns
-// (.., C).
+// The mean squared gradient of each element: of a matrix (.., R, C) from its rows (.., R) and
+// columns (.., C).
 Value estimate(const Builder& b, const Options& o, const Update& u, Value weight) {
   const Shape shape = b.shape(u.parameter);
   const auto n = static_cast<int32_t>(shape.ndim());

@@ -1,5 +1,5 @@
-// optimizer-lamb: Adam's update, scaled for each tensor to the norm of the parameter (You et al. 2019,
-// arXiv:1904.00962, algorithm 2 with φ(z) = z).
+// optimizer-lamb: Adam's update, scaled for each tensor to the norm of the parameter (You et al.
+// 2019, arXiv:1904.00962, algorithm 2 with φ(z) = z).
 #include "plugins/optimizers/moments.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // optimizer-muon: the momentum of a matrix, orthogonalised (Jordan et al. 2024,
 // https://kellerjordan.github.io/posts/muon), as torch.optim.Muon has it but in the type of
-// [precision] instead of bf16. AdamW updates what is no matrix, tables of embeddings, the last layer,
-// and what a group asks for with elementwise = true.
+// [precision] instead of bf16. AdamW updates what is no matrix, tables of embeddings, the last
+// layer, and what a group asks for with elementwise = true.
 #include "plugins/optimizers/moments.hpp"
 
 namespace {

@@ -15,62 +15,63 @@ namespace misfit {
 namespace {
 
 // Heads of the functions that rows replace.
-#define BUILD                                                                            \
-  [](                                                                                    \
-      [[maybe_unused]] plait_builder * b, [[maybe_unused]] const plait_options* o,       \
-      [[maybe_unused]] const plait_value* in, [[maybe_unused]] uint32_t n,               \
-      [[maybe_unused]] plait_value* out) -> plait_error*
-#define UPDATE                                                                           \
-  [](                                                                                    \
-      [[maybe_unused]] plait_builder * b, [[maybe_unused]] const plait_options* o,       \
-      [[maybe_unused]] const plait_update* u, [[maybe_unused]] plait_value* out)         \
-      -> plait_error*
-#define OPEN                                                                             \
-  []([[maybe_unused]] const plait_host* h, [[maybe_unused]] const plait_options* o,      \
+#define BUILD                                                                     \
+  []([[maybe_unused]] plait_builder * b, [[maybe_unused]] const plait_options* o, \
+     [[maybe_unused]] const plait_value* in, [[maybe_unused]] uint32_t n,         \
+     [[maybe_unused]] plait_value* out) -> plait_error*
+#define UPDATE                                                                    \
+  []([[maybe_unused]] plait_builder * b, [[maybe_unused]] const plait_options* o, \
+     [[maybe_unused]] const plait_update* u, [[maybe_unused]] plait_value* out) -> plait_error*
+#define OPEN                                                                        \
+  []([[maybe_unused]] const plait_host* h, [[maybe_unused]] const plait_options* o, \
      [[maybe_unused]] auto** out) -> plait_error*
-#define OPEN_SCHEDULE                                                                    \
-  []([[maybe_unused]] const plait_host* h, [[maybe_unused]] const plait_options* o,      \
-     int64_t, [[maybe_unused]] void** out) -> plait_error*
+#define OPEN_SCHEDULE                                                                        \
+  []([[maybe_unused]] const plait_host* h, [[maybe_unused]] const plait_options* o, int64_t, \
+     [[maybe_unused]] void** out) -> plait_error*
 #define FACTOR []([[maybe_unused]] const void* self, [[maybe_unused]] int64_t step) -> double
-#define INFO []([[maybe_unused]] const void* self, [[maybe_unused]] plait_dataset_info* out) \
-    -> plait_error*
-#define READ []([[maybe_unused]] const void* self, [[maybe_unused]] const int64_t* indices, \
-                [[maybe_unused]] uint64_t n, [[maybe_unused]] void* const* outs)          \
-    -> plait_error*
-#define INFER []([[maybe_unused]] const plait_host* h,                                   \
-                 [[maybe_unused]] const plait_op_desc* desc,                             \
-                 [[maybe_unused]] plait_shape* out) -> plait_error*
-#define GRADIENT []([[maybe_unused]] plait_builder* b,                                   \
-                    [[maybe_unused]] const plait_op_use* use,                            \
-                    [[maybe_unused]] plait_value* out) -> plait_error*
+#define INFO \
+  []([[maybe_unused]] const void* self, [[maybe_unused]] plait_dataset_info* out) -> plait_error*
+#define READ                                                                     \
+  []([[maybe_unused]] const void* self, [[maybe_unused]] const int64_t* indices, \
+     [[maybe_unused]] uint64_t n, [[maybe_unused]] void* const* outs) -> plait_error*
+#define INFER                                                                          \
+  []([[maybe_unused]] const plait_host* h, [[maybe_unused]] const plait_op_desc* desc, \
+     [[maybe_unused]] plait_shape* out) -> plait_error*
+#define GRADIENT                                                                   \
+  []([[maybe_unused]] plait_builder * b, [[maybe_unused]] const plait_op_use* use, \
+     [[maybe_unused]] plait_value* out) -> plait_error*
 #define FLOPS [](const plait_op_desc*) -> double
-#define SHARD []([[maybe_unused]] plait_shard_use* use) -> uint32_t
-#define SELECT []([[maybe_unused]] const plait_op_desc* desc, \
-                  [[maybe_unused]] plait_choice* choice) -> uint32_t
-#define PREPARE []([[maybe_unused]] const plait_host* h, plait_device*,                  \
-                   [[maybe_unused]] const plait_op_desc* desc,                           \
-                   [[maybe_unused]] plait_kernel** out) -> plait_error*
-#define KERNEL_RUN [](const plait_kernel*, plait_queue*, [[maybe_unused]] void* const* operands, \
-                      void*) -> plait_error*
+#define SHARD []([[maybe_unused]] plait_shard_use * use) -> uint32_t
+#define SELECT \
+  []([[maybe_unused]] const plait_op_desc* desc, [[maybe_unused]] plait_choice* choice) -> uint32_t
+#define PREPARE                                           \
+  []([[maybe_unused]] const plait_host* h, plait_device*, \
+     [[maybe_unused]] const plait_op_desc* desc,          \
+     [[maybe_unused]] plait_kernel** out) -> plait_error*
+#define KERNEL_RUN                                                              \
+  [](const plait_kernel*, plait_queue*, [[maybe_unused]] void* const* operands, \
+     void*) -> plait_error*
 #define DEVICE_INFO [](const plait_device*, [[maybe_unused]] plait_device_info* out) -> plait_error*
-#define ALLOC [](plait_device*, [[maybe_unused]] uint64_t bytes, [[maybe_unused]] void** out) \
-    -> plait_error*
-#define QUEUE_OPEN [](plait_device*, [[maybe_unused]] plait_queue** out) -> plait_error*
-#define EVENT_OPEN [](plait_device*, [[maybe_unused]] plait_event** out) -> plait_error*
-#define ENQUEUE [](plait_queue*, const plait_kernel_item*, const plait_kernel*, void* const*, \
-                   uint32_t, void*) -> plait_error*
+#define ALLOC \
+  [](plait_device*, [[maybe_unused]] uint64_t bytes, [[maybe_unused]] void** out) -> plait_error*
+#define QUEUE_OPEN [](plait_device*, [[maybe_unused]] plait_queue * *out) -> plait_error*
+#define EVENT_OPEN [](plait_device*, [[maybe_unused]] plait_event * *out) -> plait_error*
+#define ENQUEUE                                                                           \
+  [](plait_queue*, const plait_kernel_item*, const plait_kernel*, void* const*, uint32_t, \
+     void*) -> plait_error*
 #define COPY [](plait_queue*, uint32_t, void*, const void*, uint64_t) -> plait_error*
 #define SYNC [](plait_queue*) -> plait_error*
-#define CAPTURE_END [](plait_queue*, [[maybe_unused]] plait_graph** out) -> plait_error*
+#define CAPTURE_END [](plait_queue*, [[maybe_unused]] plait_graph * *out) -> plait_error*
 #define LAUNCH [](plait_graph*, plait_queue*) -> plait_error*
-#define COMM_OPEN []([[maybe_unused]] const plait_host* h, const plait_options*,          \
-                     [[maybe_unused]] const plait_comm_setup* setup,                      \
-                     [[maybe_unused]] plait_comm** out) -> plait_error*
-#define COMM_PREPARE [](plait_comm*, const plait_comm_desc*,                              \
-                        [[maybe_unused]] plait_comm_call** out) -> plait_error*
+#define COMM_OPEN                                                \
+  []([[maybe_unused]] const plait_host* h, const plait_options*, \
+     [[maybe_unused]] const plait_comm_setup* setup,             \
+     [[maybe_unused]] plait_comm** out) -> plait_error*
+#define COMM_PREPARE \
+  [](plait_comm*, const plait_comm_desc*, [[maybe_unused]] plait_comm_call** out) -> plait_error*
 #define COMM_CALL [](plait_comm_call*, plait_queue*) -> plait_error*
-#define MEMORY [](plait_comm*, [[maybe_unused]] uint64_t bytes, [[maybe_unused]] void** out) \
-    -> plait_error*
+#define MEMORY \
+  [](plait_comm*, [[maybe_unused]] uint64_t bytes, [[maybe_unused]] void** out) -> plait_error*
 
 const plait_host* host = nullptr;  // kept from open()
 plait_builder* kept = nullptr;     // kept from build()
@@ -119,7 +120,8 @@ struct Row {
   void (*plant)(Items& i);
 };
 const Row kRows[] = {
-#define FAULT(stage, ranks, name, item, says, ...) {#name, []([[maybe_unused]] Items& i) { __VA_ARGS__; }},
+#define FAULT(stage, ranks, name, item, says, ...) \
+  {#name, []([[maybe_unused]] Items& i) { __VA_ARGS__; }},
 #include "tests/abi/planted/faults.inc"
 #undef FAULT
 };
@@ -142,7 +144,7 @@ Items& items() {
   return all;
 }
 
-plait_plugin table = {sizeof table, PLAIT_ABI_VERSION, 0,    "misfit",   "1.0.0",
+plait_plugin table = {sizeof table, PLAIT_ABI_VERSION, 0,    "misfit",    "1.0.0",
                       "Apache-2.0", "misbehaves",      open, [](void*) {}};
 
 namespace {

@@ -72,9 +72,10 @@ TEST_CASE("safetensors refuses headers that are not exactly right") {
   CHECK(contains(error(file("", "")), "does not begin with '{'"));
   CHECK(contains(error(file(" {}", "")), "does not begin with '{'"));
   CHECK(contains(error(file("{} x", "")), "text after the header's closing brace"));
-  CHECK(contains(error(file("{\"a\":1}", "")),
-                 "offset 13: tensor 'a': found '1', expected '{'; the header is damaged, or this is not a "
-                 "safetensors file: get it again"));
+  CHECK(contains(
+      error(file("{\"a\":1}", "")),
+      "offset 13: tensor 'a': found '1', expected '{'; the header is damaged, or this is not a "
+      "safetensors file: get it again"));
   CHECK(contains(error(file("{\"\xff\":{}}", "")), "offset 10: the header is not valid UTF-8"));
   CHECK(contains(error(file("{\"\xc0\x80\":{}}", "")), "not valid UTF-8"));
   CHECK(contains(error(file("{\"\xed\xa0\x80\":{}}", "")), "not valid UTF-8"));

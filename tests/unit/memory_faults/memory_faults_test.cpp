@@ -242,7 +242,8 @@ TEST_CASE("no memory in a load: the error names the file, and the session stays 
   const std::string dir = folder / "run", saved = folder / "saved";
   bench.open(dir.c_str());
   host::check(plait_session_save(bench.s, saved.c_str()));
-  sweep([&] { return plait_session_load(bench.s, saved.c_str()); }, 500, true, saved.c_str(), 0.6);
+  // The others fail while the ranks agree, or in what follows the reading.
+  sweep([&] { return plait_session_load(bench.s, saved.c_str()); }, 500, true, saved.c_str(), 0.5);
   sweep([&] { return plait_session_load_parameters(bench.s, saved.c_str()); }, 200, true,
         saved.c_str(), 0.6);
 }

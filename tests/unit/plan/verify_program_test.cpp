@@ -18,7 +18,8 @@ struct Fixture : program::TextFixture {
 
   Fixture() { kernel.name = "any"; }
 
-  // A program whose ops have a call each; transient values lie one behind the other, 64 bytes apart.
+  // A program whose ops have a call each; transient values lie one behind the other, 64 bytes
+  // apart.
   int32_t add(const std::string& lines) {
     read(lines);
     Program p;

@@ -99,7 +99,7 @@ TEST_CASE("every kind refuses a table without its functions") {
        {PLAIT_KIND_LAYER, PLAIT_KIND_LOSS, PLAIT_KIND_METRIC, PLAIT_KIND_OP, PLAIT_KIND_OPTIMIZER,
         PLAIT_KIND_SCHEDULE, PLAIT_KIND_DATASET, PLAIT_KIND_DEVICE, PLAIT_KIND_COMM})
     CHECK(contains(refusal(kind, &blank), " lacks "));
-  CHECK(contains(refusal(PLAIT_KIND_KERNEL, &blank), "does not say its op"));
+  CHECK(contains(refusal(PLAIT_KIND_KERNEL, &blank), "does not say its device"));
   const Blank tiny(16);
   for (const char* kind : {PLAIT_KIND_LOSS, PLAIT_KIND_DEVICE, PLAIT_KIND_KERNEL, PLAIT_KIND_COMM})
     CHECK(contains(refusal(kind, &tiny), "has struct_size 16"));

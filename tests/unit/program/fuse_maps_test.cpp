@@ -127,7 +127,8 @@ TEST_CASE_FIXTURE(Fixture, "updates in place of one shape that read the same bec
   )",
         R"(
     %4 f32 (4, 2) at 2:0 = persistent "m"
-    %8 f32 (4, 2) in %1, %6 f32 (4, 2) in %4 = map(%4, %1, %3) [t0 = copy(x0 + x1); t1 = copy(x1 * x2); t1, t0] in_place [1, 0]
+    %8 f32 (4, 2) in %1, %6 f32 (4, 2) in %4 = map(%4, %1, %3) )"
+        R"([t0 = copy(x0 + x1); t1 = copy(x1 * x2); t1, t0] in_place [1, 0]
   )");
 }
 

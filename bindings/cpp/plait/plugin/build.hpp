@@ -145,8 +145,8 @@ class Builder {
     return out;
   }
   // The state of one parameter with a shape of its own, for an optimizer with PLAIT_SCOPE_TENSOR.
-  // parameter_dims: for each dimension of `shape` the dimension of the parameter that it runs along,
-  // or -1.
+  // parameter_dims: for each dimension of `shape` the dimension of the parameter that it runs
+  // along, or -1.
   Value tensor_state(const char* name, const Shape& shape, std::span<const int32_t> parameter_dims,
                      double initial = 0) const {
     if (parameter_dims.size() != shape.ndim())
