@@ -2,11 +2,13 @@
 // Every row must end with an error that names the plugin and the item at fault: no signal, no hang,
 // no error that calls itself a bug of the engine.
 #include <doctest/doctest.h>
+
 #include <plait/plait.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <chrono>
 #include <cstdlib>
@@ -253,7 +255,11 @@ std::string fault_of(const Row& row, const Child& c) {
   for (const Outcome& o : c.ranks) {
     const bool never = row.stage == kNever;
     if (!never && o.code == PLAIT_OK) return "is taken in silence";
-    if (o.stage != row.stage) return std::string("is found by ") + kStages[o.stage];
+    // A rank may be told of the other's fault before it has left the call that opens its session.
+    const bool told = o.stage == kOpen && row.stage == kRun &&
+                      std::any_of(c.ranks.begin(), c.ranks.end(),
+                                  [](const Outcome& other) { return other.stage == kRun; });
+    if (o.stage != row.stage && !told) return std::string("is found by ") + kStages[o.stage];
     if (o.code == PLAIT_ERR_INTERNAL) return "is an internal error";
     if (!readable(o.text)) return "has a message that is not readable";
   }
