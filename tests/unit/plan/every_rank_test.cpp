@@ -34,8 +34,7 @@ classes = 5
 layers = [{type = "linear", name = "a", out = 18, parallel = "column", bias = false},
           {type = "gelu"}, {type = "linear", out = 18, parallel = "row"}, {type = "layer_norm"},
           {type = "dropout", p = 0.1},
-          {type = "linear", out = 18, bias = false, parallel = "column",
-           tie = {weight = "model.a.weight"}},
+  {type = "linear", out = 18, bias = false, parallel = "column", tie = {weight = "model.a.weight"}},
           {type = "relu"}, {type = "linear", out = 7, parallel = "row"},
           {type = "linear", out = 5, parallel = "column"}]
 [loss]
