@@ -103,7 +103,7 @@ class Local(Ranks):
                             "--run-dir", into, "-q")
                 found = self.expect(0, "eval", "t.toml", "--checkpoint", into, "--json").records[-1]["loss"]
                 self.assertAlmostEqual(found, expected, delta=1e-6)
-        self.fails(2, ["run", "t.toml", "model.load=own"], "own is not a checkpoint and contains none")
+        self.fails(2, ["run", "t.toml", "model.load=own"], "'./own' is not a checkpoint and contains none")
 
     def test_each_rank_has_its_cores(self):
         cores = len(os.sched_getaffinity(0))
