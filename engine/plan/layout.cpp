@@ -128,7 +128,8 @@ void pack(Plan& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
           std::vector<int64_t>& loads) {
   std::vector<PackItem> items;
   for (size_t i = 0; i < next.size(); ++i)
-    items.push_back({round_up(next[i]->stored_elements, line_of(plan)),
+    // A line at least, so that each has a place of its own within its owner's shard.
+    items.push_back({round_up(std::max<int64_t>(next[i]->stored_elements, 1), line_of(plan)),
                      i > 0 && layer_of(next[i]->name) != layer_of(next[i - 1]->name)});
   const auto bytes = static_cast<int64_t>(plan.experiment.topology.bucket_mib * (1 << 20));
   const PackLimits limits{plan.grid.data(),

@@ -256,8 +256,9 @@ void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& p
     if (is_owned(plan, p)) {
       const std::string name = segment_name(group) + "." + s.name;
       const auto& segments = plan.storage.segments();
-      auto at = std::find_if(segments.begin(), segments.end(),
-                             [&](const Segment& segment) { return segment.name == name; });
+      auto at = std::find_if(segments.begin(), segments.end(), [&](const Segment& segment) {
+        return segment.name == name && segment.category == Category::kOptimizer;
+      });
       const int32_t segment = at == segments.end() ? plan.storage.add(name, Category::kOptimizer)
                                                    : static_cast<int32_t>(at - segments.begin());
       s.at =
@@ -283,15 +284,26 @@ ValueId write_tensor_update(Graph& g, Plan& plan, const ParameterGroup& group, c
     return outside.at(static_cast<size_t>(rule.graph().value(v).buffer.offset));
   };
   const std::vector<ValueId> made = program::splice(g, rule.graph(), value_of);
-  // A step that is not finite changes nothing, on every rank alike.
-  const auto apply = [&](ValueId target, ValueId v) {
-    const ValueId next = rule.graph().value(v).producer < 0 ? value_of(v) : made[v];
-    return g.assign(target, g.apply1("select", {in.finite, next, target}));
+  const auto own = [&](ValueId v) {
+    return rule.graph().value(v).producer < 0 ? value_of(v) : made[v];
   };
-  const ValueId updated = apply(in.parameter, rule.result());
+  std::vector<NextValue> all{{in.parameter, own(rule.result())}};
   for (size_t i = 0; i < rule.states().size(); ++i)
-    if (rule.states()[i].next) apply(outside[kFirstState + i], rule.states()[i].next);
-  return updated;
+    if (const ValueId next = rule.states()[i].next)
+      all.push_back({outside[kFirstState + i], own(next)});
+  return assign_if_finite(g, in.finite, all);
+}
+
+ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all) {
+  std::vector<ValueId> chosen;
+  for (const NextValue& one : all)
+    chosen.push_back(g.apply1("select", {finite, one.next, one.target}));
+  ValueId first = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const ValueId v = g.assign(all[i].target, chosen[i]);
+    if (i == 0) first = v;
+  }
+  return first;
 }
 
 }  // namespace plait::plan

@@ -5,6 +5,8 @@
 // the update program.
 #pragma once
 
+#include <vector>
+
 #include "engine/plan/plan.hpp"
 
 namespace plait::plan {
@@ -25,5 +27,15 @@ struct TensorUpdateInputs {
 // Appends the update of a parameter that this rank owns. Returns the parameter as it is then.
 program::ValueId write_tensor_update(program::Graph& g, Plan& plan, const ParameterGroup& group,
                                      const Parameter& parameter, const TensorUpdateInputs& in);
+
+// What an update leaves in a parameter or a state.
+struct NextValue {
+  program::ValueId target = 0, next = 0;
+};
+// Assigns them; a step that is not finite changes nothing, on every rank alike. All are chosen
+// before the first is assigned, since a next value may be an old one: a state that keeps the
+// parameter of the step before. Returns the first target as it is then.
+program::ValueId assign_if_finite(program::Graph& g, program::ValueId finite,
+                                  const std::vector<NextValue>& all);
 
 }  // namespace plait::plan

@@ -60,6 +60,7 @@ ValueId fresh_zero(Graph& g, const Plan& plan) {
 // share. What several pipeline ranks hold, the first of them counts.
 struct ModelGradients {
   std::vector<ValueId> replicated, sharded;
+  bool any_sharded = false;  // of any replica: one may own none of them
 };
 
 // Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or
@@ -77,7 +78,10 @@ ValueId write_squares(Graph& g, Plan& plan, const Model& model, const ModelGradi
   };
   const std::string name = "squares of " + model.name;
   ValueId sharded = of(gradients.sharded);
-  if (sharded) sharded = all_reduced(g, plan, name + ", parts", topology::Axis::kTensor, sharded);
+  if (gradients.any_sharded) {  // all replicas make the same calls
+    if (!sharded) sharded = fresh_zero(g, plan);
+    sharded = all_reduced(g, plan, name + ", parts", topology::Axis::kTensor, sharded);
+  }
   ValueId sum = add(of(gradients.replicated), sharded);
   if (!sum) sum = fresh_zero(g, plan);  // none of the model's parameters is here
   if (plan.zero > 0) sum = all_reduced(g, plan, name, topology::Axis::kData, sum);
@@ -181,14 +185,10 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
   check_updated(g, at, "the new parameter", out, values.parameter);
   for (size_t i = 0; i < group.states.size(); ++i)
     if (next[i]) check_updated(g, at, "state '" + group.states[i].name + "'", next[i], current[i]);
-  // A step that is not finite changes nothing, on every rank alike.
-  auto apply = [&](ValueId target, ValueId v) {
-    return g.assign(target, g.apply1("select", {common.finite, v, target}));
-  };
-  const ValueId updated = apply(values.parameter, out);
+  std::vector<NextValue> all{{values.parameter, out}};
   for (size_t i = 0; i < group.states.size(); ++i)
-    if (next[i]) apply(current[i], next[i]);
-  return updated;
+    if (next[i]) all.push_back({current[i], next[i]});
+  return assign_if_finite(g, common.finite, all);
 }
 
 // The parameters of a bucket that this rank updates as a whole, one after the other. Returns each
@@ -328,6 +328,7 @@ std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, ModelGradients
     if (group.model != static_cast<int32_t>(m)) continue;
     g.scope = group.name;
     const bool counts = group.tied.empty() || group.tied[0] == plan.at.pipeline;
+    own.any_sharded |= counts && group.sharded && !group.buckets.empty();
     for (const Bucket& bucket : group.buckets) {
       const ValueId gradient = own_gradient(g, plan, group, bucket);
       all.push_back(gradient ? tied_gradient(g, plan, group, gradient) : 0);

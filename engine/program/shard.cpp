@@ -12,7 +12,7 @@ namespace plait::program {
 namespace {
 
 // A collective that is written but not yet known to the plan: its size is final only when all axes
-// have been taken. The op's attribute `id` is the index among these until then.
+// have been taken. The op's attribute `id` is -1 - the index among these until then.
 struct PendingCollective {
   size_t axis = 0;
   std::string name;
@@ -153,7 +153,8 @@ Placement Sharder::preferred(ValueId v, uint32_t reduction) const {
 // Starts a collective and waits for it. An all-reduce works in place: its operand has no other
 // reader.
 ValueId Sharder::run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what) {
-  const auto id = static_cast<int64_t>(collectives_.size());
+  // Below 0: no id of the plan, by which later ops would be found equal.
+  const auto id = -1 - static_cast<int64_t>(collectives_.size());
   collectives_.push_back({axis_index_, to_->scope + " " + what, kind, reduction});
   const Attrs attrs{attr("kind", static_cast<int64_t>(kind)), attr("ranks", axis_.ranks),
                     attr("id", id)};
@@ -172,28 +173,27 @@ ValueId Sharder::all_reduced(ValueId term, uint32_t reduction) {
                         reduction == PLAIT_COMM_SUM ? "summed" : "compared");
 }
 
-// `perm` that moves dimension `from` of n to the front, or back.
-std::vector<int64_t> moved_to_front(int64_t n, int64_t from) {
-  std::vector<int64_t> perm{from};
-  for (int64_t d = 0; d < n; ++d)
-    if (d != from) perm.push_back(d);
-  return perm;
+// A shard's elements before dimension `dim`, and from there on: two dimensions are enough to move
+// it, whatever ndim the value has.
+struct Block {
+  int64_t outer = 1, inner = 1;
+};
+Block block_of(const Dims& shard, int32_t dim) {
+  Block b;
+  for (size_t d = 0; d < shard.size(); ++d)
+    (static_cast<int32_t>(d) < dim ? b.outer : b.inner) *= shard[d];
+  return b;
 }
 
 // This rank's shard of the sum of all ranks' terms; the ranks divide the dimension. A collective
 // deals out whole rows: another dimension than the first is cut and brought to the front.
 ValueId Sharder::reduce_scattered(ValueId term, int32_t dim) {
-  Dims whole = dims_of(to_->shape(term));
-  const auto d = static_cast<size_t>(dim);
-  const int64_t part = whole[d] / axis_.ranks;
-  Dims own = whole;
-  own[d] = part;
+  Dims own = dims_of(to_->shape(term));
+  own[static_cast<size_t>(dim)] /= axis_.ranks;
   if (dim > 0) {
-    Dims cut = whole;
-    cut[d] = part;
-    cut.insert(cut.begin() + dim, axis_.ranks);
-    term = to_->apply1("transpose", {reshaped(*to_, term, cut)},
-                       {attr("perm", moved_to_front(static_cast<int64_t>(cut.size()), dim))});
+    const Block b = block_of(own, dim);
+    term = to_->apply1("transpose", {reshaped(*to_, term, {b.outer, axis_.ranks, b.inner})},
+                       {attr("perm", Dims{1, 0, 2})});
   }
   const ValueId shard =
       run_collective(term, PLAIT_COMM_REDUCE_SCATTER, PLAIT_COMM_SUM, "summed, in shards");
@@ -204,18 +204,12 @@ ValueId Sharder::reduce_scattered(ValueId term, int32_t dim) {
 // they are moved into place.
 ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t dim) {
   ValueId all = run_collective(shard, PLAIT_COMM_ALL_GATHER, 0, "gathered");
-  const Dims own = dims_of(to_->shape(shard));
-  const int64_t extent = own[static_cast<size_t>(dim)] * axis_.ranks;
+  Dims joined = dims_of(to_->shape(shard));
+  const Block b = block_of(joined, dim);
+  const int64_t extent = joined[static_cast<size_t>(dim)] *= axis_.ranks;
   if (dim > 0) {
-    Dims stacked{axis_.ranks}, joined = own;
-    stacked.insert(stacked.end(), own.begin(), own.end());
-    std::vector<int64_t> perm;
-    for (int64_t d = 1; d <= static_cast<int64_t>(own.size()); ++d) {
-      if (d - 1 == dim) perm.push_back(0);
-      perm.push_back(d);
-    }
-    joined[static_cast<size_t>(dim)] = extent;
-    all = to_->apply1("transpose", {reshaped(*to_, all, stacked)}, {attr("perm", perm)});
+    all = to_->apply1("transpose", {reshaped(*to_, all, {axis_.ranks, b.outer, b.inner})},
+                      {attr("perm", Dims{1, 0, 2})});
     all = reshaped(*to_, all, joined);
   }
   if (extent == full.dims[dim]) return all;
@@ -331,7 +325,12 @@ ShardContext Sharder::context_of(const Op& op, const std::vector<Placement>& hav
           axis_.ranks,
           axis_.rank,
           [this, &op](size_t i, Placement p) { return converted(op.in[i], p); },
-          [this](ValueId term, uint32_t reduction) { return all_reduced(term, reduction); },
+          [this](ValueId term, uint32_t reduction) {
+            // Equal terms of two ops are one value, which is summed in place once.
+            Reduced& known = reduced_[term];
+            if (!known.value) known = {kReplicated, all_reduced(term, reduction)};
+            return known.value;
+          },
           {},
           {}};
 }
@@ -499,7 +498,7 @@ void register_collectives(Graph& g, const std::vector<PendingCollective>& pendin
   for (size_t i = 0; i < g.ops().size(); ++i) {
     const Op& op = g.ops()[i];
     if (op.def->collective == CollectiveOp::kNone) continue;
-    const auto at = static_cast<size_t>(op.attrs.integer("id", -1));
+    const auto at = static_cast<size_t>(-1 - op.attrs.integer("id", 0));
     if (op.def->collective == CollectiveOp::kStart) {
       const PendingCollective& c = pending.at(at);
       const plait_shape &in = g.shape(op.in[0]), &out = g.shape(op.out[0]);
