@@ -115,46 +115,10 @@ OptionSet ExperimentLoader::read_section(std::string_view path) {
 }
 
 void ExperimentLoader::read_sections(Experiment& to) {
-  for (const Section& s : sections()) to.sections.emplace_back(s.path, read_section(s.path));
-  const auto of = [&](std::string_view path) -> const OptionSet& {
-    return std::find_if(to.sections.begin(), to.sections.end(),
-                        [&](const auto& s) { return s.first == path; })
-        ->second;
-  };
-  const OptionSet& run = of("run");
-  to.run = {run.get_text("name"),   run.get_int("steps"),     run.get_int("epochs"),
-            run.get_int("seed"),    run.get_text("out"),      run.get_text("device"),
-            run.get_int("threads"), run.get_int("log_every"), run.get_bool("progress"),
-            run.get_text("resume")};
-  const OptionSet& topology = of("topology");
-  TopologyConfig& t = to.topology;
-  t.data = topology.get_int("data");
-  t.tensor = topology.get_int("tensor");
-  t.pipeline = topology.get_int("pipeline");
-  t.schedule = topology.get_text("schedule");
-  t.virtual_stages = topology.get_int("virtual_stages");
-  t.stages = topology.get_ints("stages");
-  t.balance = topology.get_text("balance");
-  t.zero = topology.get_int("zero");
-  t.sequence = topology.get_bool("sequence");
-  t.recompute = topology.get_text("recompute");
-  t.recompute_budget = topology.get_real("recompute_budget");
-  t.bucket_mib = topology.get_real("bucket_mib");
-  t.backend = topology.get_text("backend");
-  t.timeout = topology.get_real("timeout");
-  t.connect_timeout = topology.get_real("connect_timeout");
-  const OptionSet& batch = of("batch");
-  to.batch = {batch.get_int("global"), batch.get_int("micro"), batch.get_int("eval"),
-              batch.get_int("accumulation")};
-  to.precision = {of("precision").get_text("compute")};
-  const OptionSet &evaluate = of("evaluate"), &stop = of("evaluate.early_stop");
-  to.evaluate = {evaluate.get_int("every"), evaluate.get_int("batches"), stop.get_text("metric"),
-                 stop.get_int("patience"), stop.get_real("min_delta")};
-  const OptionSet& checkpoint = of("checkpoint");
-  to.checkpoint = {checkpoint.get_int("every"), checkpoint.get_int("keep"),
-                   checkpoint.get_bool("at_end"), checkpoint.get_bool("background")};
-  to.guard = {of("guard").get_int("nonfinite_limit")};
-  to.plugins = {of("plugins").get_texts("paths"), of("plugins").get_texts("allow")};
+  for (const Section& s : sections()) {
+    to.sections.emplace_back(s.path, read_section(s.path));
+    s.read(to.sections.back().second, to);
+  }
   allow_ = to.plugins.allow;
   check_numbers(to);
 }

@@ -98,9 +98,7 @@ DatasetConfig ExperimentLoader::read_dataset(const std::string& name, const Conf
                   "use letters, digits, _ and -");
   if (!dataset.keys.given("shuffle"))
     dataset.keys.set_bool("shuffle", name == "train", Origin::none());
-  dataset.shuffle = dataset.keys.get_bool("shuffle");
-  dataset.prefetch = dataset.keys.get_int("prefetch");
-  dataset.limit = dataset.keys.get_int("limit");
+  dataset_keys().read(dataset.keys, dataset);
   dataset.normalize =
       read_normalize({key_path(table.path, "normalize"), &table.node->find("normalize")});
   return dataset;
@@ -122,9 +120,7 @@ std::vector<NormalizeConfig> ExperimentLoader::read_normalize(const ConfigEntry&
     one.origin = entry.origin;
     one.keys = OptionSet::check(entry.value, normalize_keys(), {}, key_path(table.path, entry.key),
                                 resolver_, problems_);
-    one.divide = one.keys.get_real("divide");
-    one.mean = one.keys.get_real("mean");
-    one.std = one.keys.get_real("std");
+    normalize_keys().read(one.keys, one);
     all.push_back(std::move(one));
   }
   return all;

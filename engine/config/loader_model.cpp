@@ -57,8 +57,7 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   constexpr std::string_view kTables[] = {"layers", "optimizer", "loss", "losses", "metrics"};
   model.keys =
       OptionSet::check(*table.node, model_keys(), kTables, table.path, resolver_, problems_);
-  model.frozen = model.keys.get_bool("frozen");
-  model.load = model.keys.get_text("load");
+  model_keys().read(model.keys, model);
   if (!table.node->is(NodeKind::kTable)) return model;
   if (!good_name(name))
     problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",
@@ -94,10 +93,7 @@ std::vector<LayerConfig> ExperimentLoader::read_layers(const ConfigEntry& model)
     LayerConfig layer;
     constexpr std::string_view kTables[] = {"tie"};
     read_item(table, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
-    layer.name = layer.keys.get_text("name");
-    layer.from = layer.keys.get_texts("from");
-    layer.as = layer.keys.get_texts("as");
-    layer.parallel = layer.keys.get_text("parallel");
+    layer_keys().read(layer.keys, layer);
     read_tie(table, layer);
     layers.push_back(std::move(layer));
   }
@@ -165,8 +161,7 @@ std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, 
   for (const ConfigEntry& entry : entries(*table.node, table.path, true)) {
     LossConfig loss;
     read_item(entry, PLAIT_KIND_LOSS, loss_keys(), {}, loss);
-    loss.from = loss.keys.get_texts("from");
-    loss.weight = loss.keys.get_real("weight");
+    loss_keys().read(loss.keys, loss);
     name_metric(entry, "loss", loss.keys.get_text("name"), loss.type, loss.keys, taken, loss.name);
     losses.push_back(std::move(loss));
   }
@@ -181,7 +176,7 @@ std::vector<MetricConfig> ExperimentLoader::read_metrics(const ConfigEntry& mode
   for (const ConfigEntry& entry : entries(*table.node, table.path, true)) {
     MetricConfig metric;
     read_item(entry, PLAIT_KIND_METRIC, metric_keys(), {}, metric);
-    metric.from = metric.keys.get_texts("from");
+    metric_keys().read(metric.keys, metric);
     name_metric(entry, "metric", metric.keys.get_text("name"), metric.type, metric.keys, taken,
                 metric.name);
     metrics.push_back(std::move(metric));
@@ -212,9 +207,7 @@ OptimizerConfig ExperimentLoader::read_optimizer(const ConfigEntry& table) {
   if (!optimizer.keys.given("weight_decay"))
     optimizer.keys.set_real("weight_decay", item.weight_decay, Origin::none());
   check_rates(optimizer.keys, table.path, problems_);
-  optimizer.learning_rate = optimizer.keys.get_real("learning_rate");
-  optimizer.weight_decay = optimizer.keys.get_real("weight_decay");
-  optimizer.clip_grad_norm = optimizer.keys.get_real("clip_grad_norm");
+  optimizer_keys().read(optimizer.keys, optimizer);
   optimizer.schedule = read_schedule(table);
   optimizer.groups = read_groups(table, optimizer);
   return optimizer;
@@ -245,8 +238,7 @@ std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimi
     constexpr std::string_view kTables[] = {"schedule"};
     group.keys =
         OptionSet::check(*table.node, group_keys(), kTables, table.path, resolver_, problems_);
-    group.match = group.keys.get_texts("match");
-    if (group.match.empty() && group.keys.given("match"))
+    if (group.keys.get_texts("match").empty() && group.keys.given("match"))
       problems_.add(group.keys.origin("match"), key_path(table.path, "match"),
                     "an empty list matches no parameter", "name patterns, as in [\"*.bias\"]");
     check_rates(group.keys, table.path, problems_);  // its own, and not those it inherits
@@ -254,10 +246,7 @@ std::vector<GroupConfig> ExperimentLoader::read_groups(const ConfigEntry& optimi
       group.keys.set_real("learning_rate", of.learning_rate, Origin::none());
     if (!group.keys.given("weight_decay"))
       group.keys.set_real("weight_decay", of.weight_decay, Origin::none());
-    group.learning_rate = group.keys.get_real("learning_rate");
-    group.weight_decay = group.keys.get_real("weight_decay");
-    group.frozen = group.keys.get_bool("frozen");
-    group.elementwise = group.keys.get_bool("elementwise");
+    group_keys().read(group.keys, group);  // with the inherited rates
     group.schedule = table.node->has("schedule") ? read_schedule(table) : of.schedule;
     groups.push_back(std::move(group));
   }

@@ -1,5 +1,6 @@
 // The engine's own keys, declared with the same table as a plugin's options. A new key is one line
-// in schema.cpp and one field in experiment.hpp; check, template and documentation follow.
+// in schema.cpp, which also says whether it decides the result, and one field in experiment.hpp;
+// reading, check, template, documentation, and the comparisons of ranks and of checkpoints follow.
 #pragma once
 
 #include <plait/option.h>
@@ -8,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/option_view.hpp"
+#include "engine/config/experiment.hpp"
+#include "engine/config/key.hpp"
 
 namespace plait::config {
 
@@ -16,6 +18,7 @@ struct Section {
   const char* path;  // "run", "evaluate.early_stop"
   const char* help;
   OptionView options;
+  void (*read)(const OptionSet& values, Experiment& to);  // writes the values into their fields
 };
 
 // The sections that do not belong to an item, in the order in which they are written.
@@ -23,15 +26,18 @@ std::span<const Section> sections();
 const Section& section(std::string_view path);
 
 // Keys of the engine inside an item's table, beside the item's options.
-OptionView layer_keys();
-OptionView loss_keys();
-OptionView metric_keys();
-OptionView optimizer_keys();  // learning_rate and weight_decay default to the item's values
-OptionView schedule_keys();
-OptionView group_keys();
-OptionView dataset_keys();
-OptionView normalize_keys();  // of data.X.normalize.FIELD
-OptionView model_keys();
+KeyTable<LayerConfig> layer_keys();
+KeyTable<LossConfig> loss_keys();
+KeyTable<MetricConfig> metric_keys();
+KeyTable<OptimizerConfig> optimizer_keys();  // the item has its own default rates
+KeyTable<ItemConfig> schedule_keys();
+KeyTable<GroupConfig> group_keys();
+KeyTable<DatasetConfig> dataset_keys();
+KeyTable<NormalizeConfig> normalize_keys();  // of data.X.normalize.FIELD
+KeyTable<ModelConfig> model_keys();
+
+// What a declared key means. An option of an item decides the result.
+KeyRole role_of(const plait_option& declared);
 
 // The engine's keys for an item kind ("plait.layer/1"), including those that are tables ("tie",
 // "groups"): the reserved names that an item's option must not have. Empty for a kind that cannot

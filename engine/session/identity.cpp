@@ -9,6 +9,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/bind.hpp"
+#include "engine/config/schema.hpp"
 #include "engine/plan/layout.hpp"
 
 namespace plait::session {
@@ -16,11 +17,13 @@ namespace {
 
 using Identity = std::vector<std::pair<std::string, std::string>>;
 
-// Keys that may differ between ranks: output folders, display, threads of the machine.
-bool local_to_a_rank(const std::string& key) {
-  static const char* const kLocal[] = {"run.out", "run.progress", "run.threads", "run.log_every"};
-  return std::find(std::begin(kLocal), std::end(kLocal), key) != std::end(kLocal) ||
-         starts_with(key, "plugins.") || starts_with(key, "device.");
+// Ranks may differ in the options of their devices, and in the keys of sections whose role says so.
+bool is_per_rank(const std::string& table, const std::string& key) {
+  if (table == "device") return true;
+  for (const config::Section& s : config::sections())
+    if (const plait_option* declared = table == s.path ? s.options.find(key) : nullptr)
+      return config::role_of(*declared) == config::KeyRole::kPerRank;
+  return false;
 }
 
 // Every key of the bound experiment, by its full name: "model.layers[2].out".
@@ -36,8 +39,8 @@ void add_keys(const plan::Plan& plan, Identity& to) {
     } else if (text[0] == '[') {
       table = text.substr(1, text.size() - 2);
     } else if (const size_t at = text.find(" = "); at != std::string::npos) {
-      const std::string key = table + "." + text.substr(0, at);
-      if (!local_to_a_rank(key)) to.emplace_back(key, text.substr(at + 3));
+      const std::string key = text.substr(0, at);
+      if (!is_per_rank(table, key)) to.emplace_back(table + "." + key, text.substr(at + 3));
     }
   }
 }

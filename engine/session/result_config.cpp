@@ -2,6 +2,7 @@
 
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/schema.hpp"
 
 namespace plait::session {
 namespace {
@@ -15,8 +16,7 @@ class Collector {
 
   ResultConfig collect() {
     const config::Experiment& e = plan_.experiment;
-    for (const auto& [path, set] : e.sections)
-      for (const OptionValue& value : set.values()) section(path, value);
+    for (const auto& [path, set] : e.sections) values(path, set);
     for (const config::ModelConfig& model : e.models) of_model(model);
     of_data(*e.dataset("train"));
     return std::move(all_);
@@ -26,25 +26,20 @@ class Collector {
   void add(const std::string& path, const OptionValue& value) {
     all_[path + "." + value.declared->name] = config::value_toml(value);
   }
-  void section(const std::string& path, const OptionValue& value) {
-    const std::string_view name = value.declared->name;
-    if ((path == "run" && name == "seed") || (path == "batch" && name == "global") ||
-        path == "precision")
-      add(path, value);
-  }
-  // Excluded, because they do not change the result: sharding of a layer, the source of initial
-  // weights, read-ahead, paths.
   void values(const std::string& path, const OptionSet& set) {
-    for (const OptionValue& value : set.values()) {
-      const std::string_view name = value.declared->name;
-      if (value.declared->type != PLAIT_OPT_PATH && name != "parallel" && name != "load" &&
-          name != "prefetch")
+    for (const OptionValue& value : set.values())
+      if (config::role_of(*value.declared) == config::KeyRole::kResult) add(path, value);
+  }
+  // A path is not recorded: the content of the data is. An item may declare a key of the engine
+  // too ("parallel"), whose role holds.
+  void options(const std::string& path, const config::ItemConfig& of) {
+    for (const OptionValue& value : of.options.values())
+      if (value.declared->type != PLAIT_OPT_PATH && !of.keys.declares(value.declared->name))
         add(path, value);
-    }
   }
   void item(const std::string& path, const config::ItemConfig& of) {
     values(path, of.keys);
-    values(path, of.options);
+    options(path, of);
   }
   template <class T>
   void list(const std::string& path, const std::vector<T>& items) {

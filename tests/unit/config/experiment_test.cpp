@@ -383,10 +383,33 @@ TEST_CASE("templates of items parse, and mark the required options") {
 
 TEST_CASE("the engine's own tables are well-formed") {
   for (const Section& s : sections()) CHECK(defect_of(s.options) == "");
-  for (const OptionView& keys :
-       {layer_keys(), loss_keys(), metric_keys(), optimizer_keys(), schedule_keys(), group_keys(),
-        dataset_keys(), normalize_keys(), model_keys()})
-    CHECK(defect_of(keys) == "");
+  const OptionView items[] = {layer_keys(),     loss_keys(),      metric_keys(),
+                              optimizer_keys(), schedule_keys(),  group_keys(),
+                              dataset_keys(),   normalize_keys(), model_keys()};
+  for (const OptionView& keys : items) CHECK(defect_of(keys) == "");
+}
+
+// What a resumed run compares, and what ranks need not agree on: a change here is on purpose.
+TEST_CASE("the role of each key of a section") {
+  std::vector<std::string> result, per_rank;
+  for (const Section& s : sections())
+    for (uint32_t i = 0; i < s.options.size(); ++i) {
+      const std::string key = std::string(s.path) + "." + s.options[i].name;
+      if (role_of(s.options[i]) == KeyRole::kResult) result.push_back(key);
+      if (role_of(s.options[i]) == KeyRole::kPerRank) per_rank.push_back(key);
+    }
+  CHECK(result == std::vector<std::string>{"run.seed", "batch.global", "precision.compute"});
+  CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.log_every",
+                                             "run.progress", "plugins.paths", "plugins.allow"});
+  const auto of = [](const OptionView& keys, const char* name) {
+    return role_of(*keys.find(name));
+  };
+  CHECK(of(layer_keys(), "parallel") == KeyRole::kAgreed);
+  CHECK(of(layer_keys(), "from") == KeyRole::kResult);
+  CHECK(of(dataset_keys(), "prefetch") == KeyRole::kAgreed);
+  CHECK(of(dataset_keys(), "limit") == KeyRole::kResult);
+  CHECK(of(model_keys(), "load") == KeyRole::kAgreed);
+  CHECK(of(optimizer_keys(), "weight_decay") == KeyRole::kResult);
 }
 
 TEST_CASE("omitted numbers of a batch are derived, and numbers that do not fit are kept") {
