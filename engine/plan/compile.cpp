@@ -8,6 +8,7 @@
 #include "engine/plan/verify_program.hpp"
 #include "engine/program/arena_offsets.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/op_desc.hpp"
 #include "engine/program/passes.hpp"
 #include "engine/program/verify.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/program/op_desc.hpp"
 #include "engine/program/op_registry.hpp"
 #include "kit/shape.hpp"
 

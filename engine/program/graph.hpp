@@ -3,7 +3,6 @@
 
 #include <plait/build.h>
 #include <plait/map.h>
-#include <plait/op.h>
 
 #include <deque>
 #include <map>
@@ -12,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/program/attrs.hpp"
 #include "engine/program/shape.hpp"
 
 namespace plait::program {
@@ -45,40 +45,6 @@ struct Value {
   bool weak =
       false;  // a constant scalar, which an element-wise op converts to the type of the others
 };
-
-// One attribute; the type is a PLAIT_OPT_* constant.
-struct Attr {
-  std::string name;
-  uint32_t type = PLAIT_OPT_INT;
-  int64_t i = 0;
-  double f = 0;
-  std::string text;
-  std::vector<int64_t> ints;
-};
-
-class Attrs {
- public:
-  Attrs() = default;
-  Attrs(std::initializer_list<Attr> list) : list_(list) {}
-  static Attrs copy(const plait_attr* attrs, uint32_t n, const std::string& where = "[program]");
-  const Attr* find(std::string_view name) const;
-  int64_t integer(std::string_view name, int64_t fallback) const;
-  double real(std::string_view name, double fallback) const;
-  std::string text(std::string_view name, std::string_view fallback) const;
-  const std::vector<int64_t>& ints(std::string_view name) const;  // empty when absent
-  void set(Attr a);
-  const std::vector<Attr>& all() const { return list_; }
-  std::string key() const;  // equal attributes, equal keys
-
- private:
-  std::vector<Attr> list_;
-};
-
-Attr attr(std::string name, int64_t v);
-Attr attr(std::string name, bool v);
-Attr attr(std::string name, double v);
-Attr attr(std::string name, std::string text);
-Attr attr(std::string name, std::vector<int64_t> v);
 
 // An element-wise expression; see plait/map.h.
 struct MapExpr {
@@ -195,28 +161,6 @@ class Graph {
   std::vector<std::vector<int32_t>> readers_;  // by value
   std::unordered_map<std::string, std::vector<ValueId>>
       cse_table_;  // the results of apply() so far
-};
-
-// An op description for plugins, with the storage behind its pointers.
-class OpDesc {
- public:
-  OpDesc(const Graph& g, const Op& op, uint32_t threads, bool with_outputs = true);
-  OpDesc(const std::string& name, const std::vector<plait_shape>& inputs, const Attrs& attrs);
-  OpDesc(const OpDesc&) = delete;
-  OpDesc& operator=(const OpDesc&) = delete;
-  const plait_op_desc* get() const { return &desc_; }
-
- private:
-  void fill_attrs(const Attrs& attrs);
-  std::string name_;
-  std::vector<plait_shape> inputs_, outputs_;
-  std::vector<plait_attr> attrs_;
-  std::vector<Attr> attr_storage_;
-  std::vector<int32_t> alias_;
-  std::vector<plait_map_instr> instrs_;
-  std::vector<uint32_t> map_outputs_;
-  plait_map map_{};
-  plait_op_desc desc_{};
 };
 
 }  // namespace plait::program

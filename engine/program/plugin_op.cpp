@@ -10,6 +10,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/c_builder.hpp"
+#include "engine/program/op_desc.hpp"
 #include "engine/program/shard.hpp"
 #include "kit/dtype.hpp"
 

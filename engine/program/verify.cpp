@@ -6,6 +6,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/op_desc.hpp"
 #include "engine/program/text/print.hpp"
 #include "engine/program/verify_memory.hpp"
 #include "kit/ops/map.hpp"

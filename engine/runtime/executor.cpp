@@ -8,6 +8,7 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/program/elements.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/op_desc.hpp"
 
 namespace plait::runtime {
 
