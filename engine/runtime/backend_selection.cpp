@@ -11,20 +11,21 @@
 namespace plait::runtime {
 namespace {
 
-bool fits(const plan::Plan& plan, const plait_comm_item& item, Memory memory) {
-  if (item.device) return memory != Memory::kBesideHost && plan.device == item.device;
-  return memory != Memory::kDevice;
+bool fits(const plan::Plan& plan, const plait_comm_item& item, GroupMemory memory) {
+  if (item.device) return memory != GroupMemory::kBesideHost && plan.device == item.device;
+  return memory != GroupMemory::kDevice;
 }
 
 // Whether topology.backend names the backend; otherwise that of the smallest reach is chosen.
-bool is_named(const plan::Plan& plan, Memory memory) {
+bool is_named(const plan::Plan& plan, GroupMemory memory) {
   if (plan.backend == "auto") return false;
-  return memory != Memory::kBesideHost || fits(plan, plan.registry->comm(plan.backend), memory);
+  return memory != GroupMemory::kBesideHost ||
+         fits(plan, plan.registry->comm(plan.backend), memory);
 }
 
 // The backend of the smallest reach that connects all members and communicates this memory.
 const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                      std::span<const int32_t> members, Memory memory) {
+                                      std::span<const int32_t> members, GroupMemory memory) {
   if (is_named(plan, memory)) {
     const plait_comm_item& item = plan.registry->comm(plan.backend);
     if (fits(plan, item, memory)) return item;
@@ -70,11 +71,11 @@ Hosts hosts_of(const std::vector<Peer>& peers, const topology::ProcessGroup& gro
 }  // namespace
 
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                const topology::ProcessGroup& group, Memory memory) {
+                                const topology::ProcessGroup& group, GroupMemory memory) {
   BackendSelection selection{&select_backend(plan, peers, group.members, memory), nullptr, ""};
   selection.name = selection.flat->name;
   const Hosts hosts = hosts_of(peers, group);
-  if (is_named(plan, memory) || memory == Memory::kDevice || hosts.count() == 1 ||
+  if (is_named(plan, memory) || memory == GroupMemory::kDevice || hosts.count() == 1 ||
       selection.flat->device)
     return selection;
   std::vector<std::string> names;

@@ -21,7 +21,7 @@ struct BackendSelection {
 };
 
 // What a group is to exchange.
-enum class Memory {
+enum class GroupMemory {
   kHost,        // of a device whose memory is the host's: any backend for either
   kDevice,      // of a device that has memory of its own
   kBesideHost,  // the host's, beside the group of such a device: topology.backend counts where it
@@ -33,7 +33,7 @@ enum class Memory {
 // those that do; nor is it for memory of a device. Errors: PLAIT_ERR_CONFIG when no backend reaches
 // all members.
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                const topology::ProcessGroup& group, Memory memory);
+                                const topology::ProcessGroup& group, GroupMemory memory);
 
 // Whether some calls of the plan on that group need the flat group; the same on all members.
 bool plan_needs_flat_group(const plan::Plan& plan, topology::Axis axis, uint32_t channel);

@@ -191,8 +191,8 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
                                           return e.axis == members.axis && e.channel == channel;
                                         });
         if (!needed) continue;
-        open(members, channel, host_memory ? Memory::kHost : Memory::kDevice);
-        if (!host_memory && channel == 0) open(members, channel, Memory::kBesideHost);
+        open(members, channel, host_memory ? GroupMemory::kHost : GroupMemory::kDevice);
+        if (!host_memory && channel == 0) open(members, channel, GroupMemory::kBesideHost);
       }
   } catch (...) {
     close();
@@ -202,13 +202,14 @@ Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& co
 
 Communicators::~Communicators() { close(); }
 
-void Communicators::open(const topology::ProcessGroup& members, uint32_t channel, Memory memory) {
+void Communicators::open(const topology::ProcessGroup& members, uint32_t channel,
+                         GroupMemory memory) {
   std::unique_lock opening(mutex_);
   CommGroup& g = groups_.emplace_back();  // end() may be iterating over the groups
   opening.unlock();
   g.axis = members.axis;
   g.channel = channel;
-  g.beside_host = memory == Memory::kBesideHost;
+  g.beside_host = memory == GroupMemory::kBesideHost;
   const std::string name = g.name(members);
   g.prefix = name + ".";
   g.control = &control_;

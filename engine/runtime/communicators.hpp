@@ -79,7 +79,7 @@ class Communicators {
   CommGroup& group_of(topology::Axis axis, uint32_t channel = 0);
   CommGroup& host_group_of(topology::Axis axis);
   PreparedCall& call_of(int32_t collective, int32_t slot);
-  void open(const topology::ProcessGroup& members, uint32_t channel, Memory memory);
+  void open(const topology::ProcessGroup& members, uint32_t channel, GroupMemory memory);
   void end(const std::string& reason) noexcept;
   static void abort_group(const CommGroup& g, const std::string& reason) noexcept;
   void close() noexcept;

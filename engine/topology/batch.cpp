@@ -19,7 +19,7 @@ std::string multiples_around(int64_t n, int64_t unit) {
   return text;
 }
 
-void check_share(const Batch& b, int64_t data, std::vector<TopologyError>& errors) {
+void check_share(const BatchSizes& b, int64_t data, std::vector<TopologyError>& errors) {
   const int64_t share = b.global / data;
   if (b.micro > 0 && b.accumulation > 0) {
     if (share % b.micro == 0 && share / b.micro == b.accumulation) return;
@@ -45,7 +45,7 @@ void check_share(const Batch& b, int64_t data, std::vector<TopologyError>& error
 
 }  // namespace
 
-std::vector<TopologyError> check_batch(const Batch& b, int64_t data) {
+std::vector<TopologyError> check_batch(const BatchSizes& b, int64_t data) {
   std::vector<TopologyError> errors;
   const auto sign = [&](const char* key, int64_t value) {
     if (value < 0)
@@ -84,9 +84,9 @@ std::vector<TopologyError> check_eval(int64_t eval, int64_t data) {
        "use eval = " + multiples_around(eval, data)}};
 }
 
-Batch solve_batch(const Batch& batch, int64_t data) {
+BatchSizes solve_batch(const BatchSizes& batch, int64_t data) {
   raise_if_any(check_batch(batch, data));
-  Batch b = batch;
+  BatchSizes b = batch;
   if (b.global == 0) {
     if (b.accumulation == 0) b.accumulation = 1;
     b.global = b.micro * b.accumulation * data;
@@ -97,7 +97,7 @@ Batch solve_batch(const Batch& batch, int64_t data) {
   return b;
 }
 
-Range rows(const Batch& batch, int32_t replicas, int32_t data, int64_t micro) {
+Range rows(const BatchSizes& batch, int32_t replicas, int32_t data, int64_t micro) {
   const int64_t begin = batch.global / replicas * data + batch.micro * micro;
   return {begin, begin + batch.micro};
 }

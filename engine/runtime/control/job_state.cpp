@@ -49,14 +49,14 @@ std::string JobState::name(uint32_t rank) const {
 }
 
 std::optional<EndReason> JobState::admit(uint32_t rank, uint32_t size) {
-  if (phase_ == Phase::kOver) return end_;
+  if (phase_ == JobPhase::kOver) return end_;
   if (size != ranks_.size() || rank >= size) {
     const EndReason other{PLAIT_ERR_CONFIG,
                           strf("rank %u counts %u ranks in the job, rank 0 counts %zu; "
                                "start all ranks with the same number",
                                rank, size, ranks_.size())};
     // It is an authenticated rank, so the job cannot start.
-    if (phase_ == Phase::kRendezvous) end(other.code, other.text);
+    if (phase_ == JobPhase::kRendezvous) end(other.code, other.text);
     return other;
   }
   Rank& one = ranks_[rank];
@@ -100,7 +100,7 @@ void JobState::handle(uint32_t rank, const Frame& frame, Time now) {
     case MessageKind::kCallDescription:
       return add_call_description(rank, r);
     case MessageKind::kKeys:
-      return phase_ == Phase::kRendezvous ? add_keys(rank, frame) : void();
+      return phase_ == JobPhase::kRendezvous ? add_keys(rank, frame) : void();
     case MessageKind::kReport:
       return end(PLAIT_ERR_PEER, std::string(r.text(kMaxText)));
     default:
@@ -131,7 +131,7 @@ void JobState::begin_call(uint32_t rank, PayloadReader r) {
 // receive data of the wrong call.
 void JobState::compare_calls(uint32_t rank, const Frame& frame) {
   const GroupProgress progress = decode_progress(frame);
-  if (phase_ != Phase::kRunning || desync_) return;
+  if (phase_ != JobPhase::kRunning || desync_) return;
   desync_ = order_check_.add(rank, progress);
   if (!desync_) return;
   for (const size_t i : {0, 1}) {
@@ -161,7 +161,7 @@ void JobState::arrive(uint32_t rank, const Frame& frame, Time now) {
   if (one.arrival) fail_data("[control] a second arrival of the same rank");
   one.arrival = decode_arrival(frame);
   ++n_arrived_;
-  if (phase_ != Phase::kRendezvous) return;
+  if (phase_ != JobPhase::kRendezvous) return;
   join_deadline_ =
       std::min(join_deadline_,
                now + to_duration(static_cast<double>(one.arrival->connect_timeout_ms) / 1000));
@@ -172,7 +172,7 @@ void JobState::start() {
   if (const std::string fault = duplicate_host_names(); !fault.empty())
     return end(PLAIT_ERR_CONFIG, fault);
   if (request_keys()) return;  // the job ends when the differing ranks have sent their keys
-  phase_ = Phase::kRunning;
+  phase_ = JobPhase::kRunning;
   std::string all;
   for (uint32_t i = 0; i < ranks_.size(); ++i)
     all += encode(Introduction{i, ranks_[i].arrival->peer, ranks_[i].arrival->process_id});
@@ -244,7 +244,7 @@ void JobState::set(uint32_t rank, PayloadReader r) {
   const std::string_view value = r.text(kMaxValue);
   r.done();
   if (!key_error(key).empty()) fail_data("[control] an invalid key");
-  if (phase_ != Phase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
+  if (phase_ != JobPhase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
   if (values_.contains(key))
     return reply(rank, request, PLAIT_ERR_STATE, "the key is already in use");
   if (key.size() + value.size() > kMaxBytes - bytes_)
@@ -265,7 +265,7 @@ void JobState::get(uint32_t rank, PayloadReader r) {
   const uint32_t request = r.u32();
   const std::string key(r.text(kMaxKey));
   r.done();
-  if (phase_ != Phase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
+  if (phase_ != JobPhase::kRunning) return reply(rank, request, PLAIT_ERR_PEER, end_.text);
   if (const auto found = values_.find(key); found != values_.end())
     return reply(rank, request, PLAIT_OK, found->second);
   if (ranks_[rank].waits.size() >= kMaxWaits)
@@ -304,7 +304,7 @@ void JobState::disconnect(uint32_t rank) {
 void JobState::goodbye(uint32_t rank, Time now) {
   disconnect(rank);
   ranks_[rank].left = true;
-  if (phase_ == Phase::kRendezvous)
+  if (phase_ == JobPhase::kRendezvous)
     return end(PLAIT_ERR_PEER, name(rank) + " left before all ranks were connected");
   if (leave_deadline_) return;
   leave_deadline_ = now + to_duration(leave_grace_);
@@ -326,13 +326,13 @@ void JobState::shut_down() {
 }
 
 Time JobState::due() const {
-  if (phase_ == Phase::kRendezvous) return join_deadline_;
-  return phase_ == Phase::kRunning && leave_deadline_ ? *leave_deadline_ : Time::max();
+  if (phase_ == JobPhase::kRendezvous) return join_deadline_;
+  return phase_ == JobPhase::kRunning && leave_deadline_ ? *leave_deadline_ : Time::max();
 }
 
 void JobState::tick(Time now) {
   if (now < due()) return;
-  if (phase_ == Phase::kRendezvous)
+  if (phase_ == JobPhase::kRendezvous)
     all_arrived() ? end(PLAIT_ERR_CONFIG, differences()) : end(PLAIT_ERR_PEER, missing());
   else if (n_connected_ > 0)
     end(PLAIT_ERR_PEER, name(first_left_) + " left the job while others were still working");
@@ -356,8 +356,8 @@ std::string JobState::missing() const {
 }
 
 void JobState::end(uint32_t code, std::string text) {
-  if (phase_ == Phase::kOver) return;  // keep the first reason
-  phase_ = Phase::kOver;
+  if (phase_ == JobPhase::kOver) return;  // keep the first reason
+  phase_ = JobPhase::kOver;
   end_ = {code, std::string(shortened(text, kMaxText))};
   const std::string bytes = encode(end_);
   for (uint32_t i = 0; i < ranks_.size(); ++i) send_(i, bytes);

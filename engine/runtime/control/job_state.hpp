@@ -50,7 +50,7 @@ class JobState {
   int64_t step(uint32_t rank) const { return ranks_[rank].step; }  // -1: none begun
 
  private:
-  enum class Phase { kRendezvous, kRunning, kOver };
+  enum class JobPhase { kRendezvous, kRunning, kOver };
   struct Rank {
     bool connected = false, ever_connected = false;  // now; at any time
     bool left = false;                               // said goodbye
@@ -91,7 +91,7 @@ class JobState {
   const double connect_timeout_, leave_grace_;
   const std::string where_;
   const Send send_;
-  Phase phase_ = Phase::kRendezvous;
+  JobPhase phase_ = JobPhase::kRendezvous;
   EndReason end_;
   Time join_deadline_;
   std::optional<Time> leave_deadline_;  // time by which the others must follow a rank that left

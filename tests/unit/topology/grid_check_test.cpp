@@ -152,18 +152,18 @@ TEST_CASE("batch: any two give the third") {
   for (int64_t data = 1; data <= 5; ++data)
     for (int64_t micro = 1; micro <= 6; ++micro)
       for (int64_t accumulation = 1; accumulation <= 6; ++accumulation) {
-        const Batch whole{micro * accumulation * data, micro, accumulation};
+        const BatchSizes whole{micro * accumulation * data, micro, accumulation};
         REQUIRE(solve_batch(whole, data) == whole);
         REQUIRE(solve_batch({0, micro, accumulation}, data) == whole);
         REQUIRE(solve_batch({whole.global, 0, accumulation}, data) == whole);
         REQUIRE(solve_batch({whole.global, micro, 0}, data) == whole);
       }
-  CHECK(solve_batch({12, 0, 0}, 3) == Batch{12, 4, 1});
-  CHECK(solve_batch({0, 4, 0}, 3) == Batch{12, 4, 1});
+  CHECK(solve_batch({12, 0, 0}, 3) == BatchSizes{12, 4, 1});
+  CHECK(solve_batch({0, 4, 0}, 3) == BatchSizes{12, 4, 1});
 }
 
 TEST_CASE("batch: rows of all replicas and micro-batches cover the batch once, in order") {
-  const Batch batch = solve_batch({48, 4, 0}, 3);
+  const BatchSizes batch = solve_batch({48, 4, 0}, 3);
   int64_t at = 0;
   for (int32_t d = 0; d < 3; ++d)
     for (int64_t m = 0; m < batch.accumulation; ++m) {
