@@ -42,6 +42,9 @@ class Error : public std::exception {
 // cause.
 [[noreturn]] void rethrow_with(std::string text);
 
+// An error's text without its "[part] ", for a sentence that quotes it.
+std::string without_part(const std::string& text);
+
 // Human-readable sizes such as "12 MiB".
 std::string human_bytes(uint64_t bytes);
 // The candidate nearest to `word` by edit distance, or "" when none is near (distance > max(2,

@@ -47,9 +47,7 @@ std::unique_ptr<runtime::Control> RankContext::connect_control(const runtime::Jo
     return std::make_unique<runtime::Control>(config, log);
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_PEER) throw;
-    const size_t prefix = e.text().find("] ");  // "[control] "
-    fail(e.code(), "[session] rendezvous with the other ranks failed: " +
-                       e.text().substr(prefix == std::string::npos ? 0 : prefix + 2));
+    fail(e.code(), "[session] rendezvous with the other ranks failed: " + without_part(e.text()));
   }
 }
 
@@ -74,8 +72,8 @@ void RankContext::abort_job(const std::string& text) noexcept {
   if (control_) control_->abort(text);
 }
 
-// Why the job is over, "" when nobody knows, not even a heartbeat later. An exchange that was in
-// vain only knows who it waited for, the control channel who is silent.
+// Why the job is over, "" when nobody knows, not even a heartbeat later. A collective that
+// failed knows only the rank it waited for; the control channel knows which rank is silent.
 std::string RankContext::end_reason() const {
   if (!control_) return "";
   const double heartbeat = std::min(1.0, control_->timeout() / 4);

@@ -112,14 +112,12 @@ JoinedServer join(const Job& job, const Rendezvous& rendezvous, const std::optio
           !(e.code() == PLAIT_ERR_IO && rendezvous.path.empty()))
         throw;
       // An attempt cut short by the deadline is less informative than the one before.
-      if (why.empty() || Clock::now() < deadline) why = e.text();
+      if (why.empty() || Clock::now() < deadline) why = without_part(e.text());
     }
     const Time now = Clock::now();
     if (now >= deadline) break;
     std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
   }
-  const std::string prefix = "[control] ";
-  if (starts_with(why, prefix)) why = why.substr(prefix.size());
   fail(PLAIT_ERR_PEER,
        strf("[control] rank %d of %d did not reach rank 0 at %s within %g s: %s; check that rank "
             "0 runs and is reachable",
