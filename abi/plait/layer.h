@@ -1,7 +1,7 @@
 /* plait/layer.h - layers, losses and metrics: items that write ops at plan time.
  *
  * Errors. An error of build() becomes a problem of the experiment at the line of the entry
- * (PLAIT_ERR_CONFIG; only PLAIT_ERR_MEMORY is kept), and planning goes on to find further problems.
+ * (PLAIT_ERR_CONFIG; only PLAIT_ERR_MEMORY is kept), and planning continues, to find further problems.
  * The ops that were written before the error are discarded with the plan. */
 #ifndef PLAIT_LAYER_H
 #define PLAIT_LAYER_H

@@ -105,7 +105,7 @@ typedef struct plait_op_item {
   /* Since struct_size 80. Sharding rule: returns 1 if the op can run on shards, and sets the
    * placements that its inputs need and its outputs then have; 0 if it needs replicated inputs. The
    * engine converts inputs with other placements, runs the op on each rank's shards and reduces
-   * partial outputs. infer() then receives the shapes of the shards and must return those of the
+   * partial outputs. infer() then receives the shapes of the shards and must return the shapes of the
    * outputs' shards. If the ranks do not divide an extent, the last shards end in zeros; such
    * inputs are replicated unless the rule sets keeps_zeros. Called only if an input is sharded.
    * NULL: the op needs replicated inputs. Pure. [thread: plan; blocks: no] */

@@ -9,7 +9,7 @@
  *                        products, transposes (lamb, adafactor, muon)
  *
  * A rule is written as if there were one rank, in both scopes. For a parameter that tensor ranks
- * share, the engine shards the ops of the rule as it shards those of a layer; ZeRO gives each
+ * share, the engine shards the ops of the rule as it shards the ops of a layer; ZeRO gives each
  * replica whole parameters to update.
  *
  * The whole of an optimizer that scales each update by the norm of its parameter (in the C++ of
@@ -39,7 +39,7 @@ extern "C" {
 #define PLAIT_SCOPE_TENSOR 1u
 
 /* What the engine knows of a parameter, from the ops that read it and from the experiment. */
-#define PLAIT_PARAMETER_TABLE 1u  /* rows of it are looked up by index, as those of an embedding */
+#define PLAIT_PARAMETER_TABLE 1u  /* its rows are looked up by index, as in an embedding */
 #define PLAIT_PARAMETER_OUTPUT 2u /* the last matrix before the model's output, or added behind it: the head */
 /* The experiment asks for the element-wise rule: `elementwise = true` in the parameter's group. An
  * optimizer that has none returns an error. */

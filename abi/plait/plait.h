@@ -113,7 +113,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_load(plait_engine 
  * tried, outcome, reason, remedy). plait_text_free() frees it.
  * Errors: PLAIT_ERR_STATE. The engine is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_engine_describe(plait_engine *engine, plait_text **json);
-/* Returns JSON: every op that a layer or a gradient rule may write, core ops and those of loaded
+/* Returns JSON: every op that a layer or a gradient rule may write, core ops and ops of loaded
  * plugins, sorted by name: {"schema": 1, "ops": [{"name", "help", "signature", "dtypes",
  * "gradient", "sharding", "core", "any_attribute", "attributes": [{"name", "type", "default" (TOML
  * text; null: required), "choices", "help"}]}]}. `any_attribute` is true for a plugin's op that
@@ -217,7 +217,7 @@ PLAIT_API void PLAIT_CALL plait_job_close(plait_job *job);
  * unchanged. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_plan_make(plait_experiment *experiment, plait_plan **out);
 /* Plans for one rank of a job, whose size must be the product of the axes of [topology]. Sessions
- * of this plan train together with those of the other ranks. job is borrowed for the call. NULL:
+ * of this plan train together with the sessions of the other ranks. job is borrowed for the call. NULL:
  * the plan is for rank 0 of as many ranks as [topology] asks for; it can be described in any case,
  * but trained only if that is a single rank.
  * Errors: PLAIT_ERR_CONFIG with all problems of model, data and topology, one per line; if all

@@ -66,7 +66,7 @@ class SafetensorsFile {
   // file has become shorter; PLAIT_ERR_IO.
   void read(const TensorEntry& entry, uint64_t from, void* out, size_t size) const;
   // Visits all bytes of a tensor in pieces of at most kPiece bytes: visit(const std::byte* piece,
-  // size_t size). Errors: those of read().
+  // size_t size). Errors: as read().
   template <class Visit>
   void each_piece(const TensorEntry& entry, Visit&& visit) const;
   // All bytes before the data.

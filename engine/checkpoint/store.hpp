@@ -38,7 +38,7 @@ struct CheckpointName {
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
 // Committed checkpoints in a folder, unverified; empty when the folder is absent. Newest first:
-// those of the current lineage by step, then the stale ones that a resume from an older step left
+// the current lineage by step, then the stale ones that a resume from an older step left
 // behind.
 std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::string& folder);
 

@@ -58,7 +58,7 @@ void move_to_replica(Plan& plan, int32_t data) {
     for (Bucket& b : g.buckets) b.shard_begin = b.begin + data * b.shard_elements;
 }
 
-// What is kept of a plan, for its rank or for those of all replicas.
+// The part of a plan that is kept, for its rank or for the ranks of all replicas.
 PlannedRanks ranks_of(Plan& plan, bool all_replicas) {
   PlannedRanks ranks{plan.at, calls_of(plan), memory_of(plan), step_totals(plan), {}};
   const int32_t own = plan.at.data, n = all_replicas ? plan.grid.data() : 1;

@@ -36,13 +36,13 @@ struct PlannedRanks {
 struct JobPlan {
   std::unique_ptr<Plan> first;  // of rank 0
   bool equal_replicas = true;
-  std::vector<PlannedRanks> planned;  // by rank; with equal replicas those of data 0 (P * T)
+  std::vector<PlannedRanks> planned;  // by rank; with equal replicas, the ranks of data 0 (P * T)
   JobVerdict verdict;
   // What a rank of the grid was planned with.
   const PlannedRanks& of(const topology::Coordinates& at) const;
   // Of one rank.
   MemoryUse memory_of(const topology::Coordinates& at) const;
-  // The rank with the largest arena among those of one pipeline coordinate; of equal ones the one
+  // The rank with the largest arena at one pipeline coordinate; of equal ranks the one
   // with most host memory, then the first.
   topology::Coordinates fullest(int32_t pipeline) const;
 };

@@ -147,8 +147,8 @@ void pack(Plan& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
   }
 }
 
-// The groups whose parameters each belong to one replica. `loads` goes on from group to group, but
-// not for tied ones: ranks that hold the same parameters in different stages place them alike.
+// The groups whose parameters each belong to one replica. `loads` carries over from group to group,
+// but not for tied ones: ranks that hold the same parameters in different stages place them alike.
 void pack_groups(Plan& plan) {
   std::vector<int64_t> loads(static_cast<size_t>(plan.grid.data()), 0);
   for (size_t k = 0; k < plan.groups.size(); ++k) {

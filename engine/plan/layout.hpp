@@ -10,7 +10,7 @@
 
 namespace plait::plan {
 
-// When all parameters are known, and who holds them: makes the groups, gives parameters their
+// When all parameters and their holders are known: makes the groups, gives parameters their
 // places in the groups' memory, and shares that out among the replicas.
 void lay_out_parameters(Plan& plan);
 
@@ -37,8 +37,8 @@ struct LocalBlock {
   BufferRef at;
   uint32_t dtype = 0;
 };
-// What this rank holds of a parameter. The blocks of all ranks cover the tensor; those of replicas
-// may be equal.
+// The block of a parameter on this rank. The blocks of all ranks cover the tensor; blocks of
+// replicas may be equal.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter);
 
 // A state of a parameter, a global tensor like it, and what this rank holds of it.

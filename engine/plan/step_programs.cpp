@@ -137,8 +137,7 @@ class LiveOuts {
   std::vector<program::RequestedValue> requested_;
 };
 
-// The parameters that a program reads, with one value per stage. sharded: those of them that are
-// sharded.
+// The parameters that a program reads, with one value per stage. sharded: only the sharded ones.
 std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& tracer,
                                             const Mesh& mesh,
                                             std::map<ValueId, Placements>& sharded) {

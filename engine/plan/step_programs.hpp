@@ -59,7 +59,7 @@ struct StageView {
   std::function<ValueId(ValueId v, int32_t stage)> live_out;
   // The parameter as an input of this program, or 0.
   std::function<ValueId(const ParameterUse& use)> read;
-  int32_t chunk = 0;  // index of the stage among those of this rank
+  int32_t chunk = 0;  // index of the stage among the stages of this rank
   bool last = false;  // the last micro-batch of a step, whose program reduces the gradients
 };
 // Binds losses and gradients to memory; with ZeRO also the parameters that are read.

@@ -35,7 +35,7 @@ struct TraceSource {
 // plan with the same models and stages.
 class Tracer {
  public:
-  // problems: what fails is added there, and tracing goes on with values of unknown shape, whose
+  // problems: what fails is added there, and tracing continues with values of unknown shape, whose
   // own failures are not reported. Entries that have a problem already are such failures. Null: the
   // first failure is thrown.
   Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,

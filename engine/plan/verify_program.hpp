@@ -1,5 +1,5 @@
-// Checks of compiled programs, beside those of their graphs (engine/program/verify.hpp). Errors are
-// PLAIT_ERR_INTERNAL: faults of the engine.
+// Checks of compiled programs, beside the checks of their graphs (engine/program/verify.hpp).
+// Errors are PLAIT_ERR_INTERNAL: faults of the engine.
 #pragma once
 
 #include "engine/plan/plan.hpp"

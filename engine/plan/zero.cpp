@@ -136,7 +136,7 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
   return all;
 }
 
-// From each replica its own elements; of a parameter with an owner, all from that one, who puts
+// From each replica its own elements; of a parameter with an owner, all from the owner, which puts
 // them into the buffer first.
 ValueId start_gather(Graph& g, Plan& plan, const ParameterGroup& group, const GatherWindow& window,
                      int32_t collective) {

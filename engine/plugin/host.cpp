@@ -27,7 +27,7 @@ struct HostCalls {
       const size_t length = size == PLAIT_NTS ? std::strlen(text) : static_cast<size_t>(size);
       self.log_.write(level, "[" + self.plugin_ + "] " + std::string(text, length));
     } catch (...) {
-      // Out of memory: the line is lost, the plugin goes on.
+      // Out of memory: the line is lost, the plugin continues.
     }
   }
   static plait_error* add(const plait_host* host, const char* kind, const void* item) {

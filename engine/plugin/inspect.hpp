@@ -32,7 +32,7 @@ struct Inspection {
   // defined dynamic symbols that other objects can bind to, sorted
   std::vector<std::string> exports;
 
-  bool matches_this_machine() const;  // class, byte order and machine equal those of this process
+  bool matches_this_machine() const;  // class, byte order and machine are as in this process
   std::string json() const;
 };
 

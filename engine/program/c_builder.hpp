@@ -27,8 +27,8 @@ struct BuildHooks {
   bool elementwise_only = false;  // ops that look at other elements are refused
 };
 
-// Exists on the stack during one build call. Its functions refuse every builder but those of the
-// calls that the thread is in.
+// Exists on the stack during one build call. Its functions refuse the builder of any call
+// that is not under way on this thread.
 class CBuilder {
  public:
   CBuilder(Graph& g, const BuildHooks& hooks);

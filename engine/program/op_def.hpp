@@ -110,7 +110,7 @@ struct OpDef {
   std::vector<plait_shape> (*lower)(const InferContext&, const Graph&, Op& op) = nullptr;
   // Written by the context of the builder, which knows seed, stream and counter.
   bool draws_random = false;
-  // Computes gradients of the inputs from those of the results; nullptr: not differentiable.
+  // Computes gradients of the inputs from gradients of the results; nullptr: not differentiable.
   void (*vjp)(VjpContext&) = nullptr;
   // Results from this one on are only saved for the backward pass and have no gradient.
   size_t differentiable_outputs = std::numeric_limits<size_t>::max();
@@ -136,7 +136,7 @@ struct OpDef {
   ValueId (*make_part)(ShardContext&, int32_t dim, const plait_shape& part) = nullptr;
   // Whether the op is linear, so that it maps partial sums to partial sums.
   bool (*is_linear)(const Op&) = nullptr;
-  // The attributes of the op on shards, if they differ from those of the whole op.
+  // The attributes of the op on shards, if the whole op has others.
   Attrs (*attrs_of_part)(const Op&, const plait_shape& part) = nullptr;
   // An input that is added to the result: if the result is a partial sum, it must be added once for
   // all ranks. Also writes the op without it. 0: none.

@@ -44,8 +44,8 @@ class CollectiveLog {
       rare_[i].put(number, hash_, call);
   }
 
-  // The prefix hashes that are still stored, by number: those of the most recent calls, and of the
-  // most recent ones with numbers that are multiples of 16, 256, ..., so that ranks which are far
+  // The prefix hashes that are still stored, by number: of the most recent calls, and of the most
+  // recent calls with numbers that are multiples of 16, 256, ..., so that ranks which are far
   // apart have some in common. [thread: any]
   std::vector<PrefixHash> prefix_hashes() const;
   // The text of a call; for a call that is no longer stored, the nearest information. [thread: any]

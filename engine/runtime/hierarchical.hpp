@@ -43,7 +43,7 @@ struct HierarchicalConfig {
 bool needs_flat_group(uint32_t kind, uint32_t dtype, uint32_t reduction);
 
 // Connects this rank. Time-outs apply to each subgroup, and to each step separately. The result is
-// for hierarchical_item(). Errors: those of the backends. [blocks: yes]
+// for hierarchical_item(). Errors: as the backends. [blocks: yes]
 plait_comm* open_hierarchical(const HierarchicalConfig& config, const plait_comm_setup& setup);
 
 // The functions for the group. It cannot be opened through the item, which does not know the

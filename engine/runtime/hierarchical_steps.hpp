@@ -39,7 +39,7 @@ struct HierarchicalStep {
 // Releases its calls, which must not be in flight then.
 class HierarchicalSteps {
  public:
-  // Errors: those of the backends that prepare the calls.
+  // Errors: as the backends that prepare the calls.
   HierarchicalSteps(const CommSubgroups& subgroups, const plait_comm_desc& desc);
   ~HierarchicalSteps();
   HierarchicalSteps(const HierarchicalSteps&) = delete;

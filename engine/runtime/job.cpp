@@ -14,7 +14,7 @@
 namespace plait::runtime {
 namespace {
 
-// VariableNames of the variables in which a launcher tells a rank who it is.
+// Names of the variables in which a launcher gives a process its rank.
 struct VariableNames {
   const char *rank, *size, *local_rank, *local_size;
 };
@@ -45,7 +45,7 @@ class Detection {
 
   const EnvVariables v_;
   Job job_;
-  std::string key_;          // of the job among those of this user
+  std::string key_;          // of the job among the jobs of this user
   std::string passed_over_;  // a launcher whose variables are there and do not count
 };
 

@@ -12,8 +12,9 @@ namespace plait::runtime {
 struct Job {
   int32_t rank = 0, size = 1;
   int32_t local_rank = 0, local_size = 1;  // among the ranks of this machine
-  std::string source = "alone";            // who said so: "host", "PLAIT", "torchrun", ..., "alone"
-  std::string reason;                      // one line for the log
+  std::string source =
+      "alone";         // source of these values: "host", "PLAIT", "torchrun", ..., "alone"
+  std::string reason;  // one line for the log
   // Where the ranks meet. "HOST:PORT": rank 0 listens there, and all know the secret. "file:PATH":
   // rank 0 listens where it likes and writes address and secret to that file, which only this user
   // can read. "": nowhere, good for plans only.

@@ -117,7 +117,7 @@ std::string default_rendezvous(const Job& job, const std::string& key, const Get
   const std::string ranks = std::to_string(job.size) + " ranks";
   fail_config("[job] PLAIT_RENDEZVOUS is not set, and " +
               (job.local_size == job.size
-                   ? "nothing distinguishes the " + ranks + " of this job from those of another"
+                   ? "nothing distinguishes the " + ranks + " of this job from the ranks of another"
                    : "of the " + ranks + " of this job only " + std::to_string(job.local_size) +
                          " are on this machine") +
               "; set the rendezvous on all ranks: PLAIT_RENDEZVOUS=file:PATH, with a path in a "

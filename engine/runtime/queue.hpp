@@ -30,7 +30,7 @@ class Queue {
   plait_queue* raw() const { return queue_; }
 
   void copy(uint32_t direction, void* to, const void* from, uint64_t bytes);
-  // Waits until all work is done. Errors: those of the work, and of the function of watch().
+  // Waits until all work is done. Errors: of the work, and of the function of watch().
   void sync();
   // The same for at most so many seconds and without that function. Returns whether all work is
   // done.

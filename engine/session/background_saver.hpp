@@ -17,7 +17,7 @@
 namespace plait::session {
 
 // Writes this rank's part of a checkpoint; rank 0, which has the writer, commits it when all ranks
-// have written theirs. Returns its path, on every rank. Errors: those of CheckpointWriter;
+// have written theirs. Returns its path, on every rank. Errors: as CheckpointWriter;
 // PLAIT_ERR_IO on every rank, with the errors of the ranks that could not write. [blocks: yes]
 std::string write_checkpoint(FileSystem& files, ControlCollectives& collectives,
                              checkpoint::CheckpointWriter* writer,

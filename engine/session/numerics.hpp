@@ -25,7 +25,7 @@ class NumericsGuard {
   NumericsGuard(SessionContext& context, const HostBuffer& results)
       : c_(context), results_(results) {}
   // A step has ended. next_launched: the next one is in flight. Errors: PLAIT_ERR_DATA for an index
-  // out of range, those of fail() after guard.nonfinite_limit skipped steps.
+  // out of range, and as fail() after guard.nonfinite_limit skipped steps.
   void check(const StepResult& result, const Feeder::OutOfRange& outside, bool next_launched);
   // Throws the error of a run whose last steps, up to this one, were not finite. saved: the end of
   // the text, about saved state.

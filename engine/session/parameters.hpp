@@ -15,7 +15,7 @@ class Parameters {
  public:
   Parameters(SessionContext& context, StepRunner& steps) : c_(context), steps_(steps) {}
 
-  // Gives parameters and optimizer states their initial values, or those of model.load.
+  // Gives parameters and optimizer states their initial values, or the values of model.load.
   void initialize();
   const plan::Parameter& find(const std::string& name) const;  // throws with the nearest name
   // All of a parameter, on every rank; bytes: its size. Errors: PLAIT_ERR_INVALID for another size.

@@ -27,7 +27,7 @@ class CollectiveError : public Error {
 // Owner thread only.
 class RankContext {
  public:
-  // Meets the other ranks and connects the groups that the plan needs. Errors: those of Control and
+  // Meets the other ranks and connects the groups that the plan needs. Errors: as Control and
   // Communicators.
   RankContext(std::shared_ptr<const plan::Plan> plan, const runtime::Job& job, Log& log);
   ~RankContext();

@@ -41,7 +41,7 @@ struct TrainingState {
 
 // Owner thread only, except `cancelled`.
 struct SessionContext {
-  // Meets the other ranks, and opens the device. Errors: those of RankContext and Executor.
+  // Meets the other ranks, and opens the device. Errors: as RankContext and Executor.
   SessionContext(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log,
                  FileSystem& files);
   SessionContext(const SessionContext&) = delete;

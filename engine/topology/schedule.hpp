@@ -17,8 +17,8 @@
 namespace plait::topology {
 
 // The kind of computation. If the backward pass is split (Qi et al. 2023), kBackward computes the
-// gradients of a stage's inputs, which the previous stage waits for, and kBackwardWeight those of
-// its weights, for which no stage waits. Else kBackward computes both.
+// gradients of a stage's inputs, which the previous stage waits for, and kBackwardWeight the
+// gradients of its weights, for which no stage waits. Else kBackward computes both.
 enum class ActionKind : uint8_t { kForward, kBackward, kBackwardWeight };
 char action_letter(ActionKind kind);  // F, B, W
 

@@ -12,8 +12,8 @@ inline constexpr plait_option kCrossEntropyAttrs[] = {
               0),
           1),
 };
-// Of a part of the classes: its first one, and those of all parts. The columns behind the last
-// class are padding.
+// Of a part of the classes: the first class of the part, and the classes of all parts. The columns
+// behind the last class are padding.
 inline constexpr plait_option kCrossEntropyPart[] = {
     at_least(int_option("first", "0", "first class of the part"), 0),
     at_least(int_option("total", "0", "classes of all parts; 0: this is no part"), 0),

@@ -11,7 +11,7 @@ inline constexpr plait_option kRandomAttrs[] = {
                   "in [0, 1), or of mean 0 and deviation 1"),
     ints_option("shape", nullptr, "of the result; the first axis counts the samples"),
     int_option("seed", "0", "of the run"),
-    int_option("stream", "0", "who draws"),
+    int_option("stream", "0", "which numbers: ops with equal streams draw equal numbers"),
 };
 
 // Of a part of the numbers: those that the whole has there.

@@ -1,4 +1,4 @@
-// Bytes of a file in memory, for the data plugins. Sizes are those of real files: no allocation
+// Bytes of a file in memory, for the data plugins. Sizes are sizes of real files: no allocation
 // depends on a number in a header alone.
 #pragma once
 

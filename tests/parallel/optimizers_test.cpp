@@ -230,8 +230,8 @@ TEST_SUITE("optimizers") {
         return plan(on(job_spec, layout), layout.ranks())["memory"]["optimizer"].get<double>();
       };
       const double whole = states({1, 1, 1});
-      // The same states. A bucket for each parameter at most, and behind each bucket less than a line
-      // of padding for each replica.
+      // The same states. A bucket for each parameter at most, and behind each bucket less than a
+      // line of padding for each replica.
       const double padded = states({1, 2, 1, 0});
       CHECK(padded >= whole);
       CHECK(padded < whole + 2.0 * kDeepLayers * 2 * kLine);

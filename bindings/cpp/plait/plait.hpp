@@ -262,7 +262,7 @@ class Plan {
     host_detail::check(plait_plan_make(experiment.get(), &plan));
     plan_ = {plan, {experiment.keep()}};
   }
-  // For one rank of a job; its sessions train together with those of the other ranks.
+  // For one rank of a job; its sessions train together with the sessions of the other ranks.
   Plan(const Experiment& experiment, const Job& job) {
     plait_plan* plan = nullptr;
     host_detail::check(plait_plan_make_for(experiment.get(), job.get(), &plan));

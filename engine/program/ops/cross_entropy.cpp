@@ -55,8 +55,8 @@ int32_t last_dim(const ShardContext& u) {
 }
 int64_t classes(const ShardContext& u) { return u.from.shape(u.op.in[0]).dims[last_dim(u)]; }
 
-// The log-sum-exp of all classes from those of the parts, shifted by the greatest of them; the rest
-// adds up.
+// The log-sum-exp of all classes from the log-sum-exps of the parts, shifted by the greatest of
+// them; the rest adds up.
 bool write_sharded(ShardContext& u) {
   if (u.have[0].dim != last_dim(u)) return false;
   Graph& g = u.to;

@@ -59,7 +59,7 @@ void vjp_concat(VjpContext& u) {
   }
 }
 
-// The dimension of `to` whose shards are those of dimension `dim` of `from`: it begins at the same
+// The dimension of `to` that is sharded where dimension `dim` of `from` is: it begins at the same
 // place, and is the same or both can be cut evenly. -1: none.
 int32_t matching_dim(const plait_shape& from, int32_t dim, const plait_shape& to, int64_t ranks) {
   int64_t before = 1, outer = 1;

@@ -2,9 +2,9 @@
 //
 //   t0 = x0 * 0.5; t0 + x1, exp(t0)
 //
-// x0, x1, .. are the operands; t0, t1, .. name what is read more than once, or made earlier than
-// where it is read; the last part lists the results. The instructions of an expression are those of
-// its text from left to right, operands first, so the text holds their order as well.
+// x0, x1, .. are the operands; t0, t1, .. name a value that is read more than once, or computed
+// earlier than where it is read; the last part lists the results. The instructions of an expression
+// stand in its text from left to right, operands first, so the text keeps their order as well.
 #pragma once
 
 #include <string>

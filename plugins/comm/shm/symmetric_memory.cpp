@@ -8,7 +8,7 @@ constexpr uint64_t kNoMemory = 0;  // the control block is at offset 0
 }  // namespace
 
 // Symmetric memory only makes calls faster, so it must leave space for what calls require: staging
-// buffers and rings, also those of other groups of the machine that allocate at the same time.
+// buffers and rings, also of other groups of the machine that allocate at the same time.
 bool SymmetricMemory::has_space(const Host& host, uint64_t bytes) {
   const comm_support::Members& members = endpoint_.members();
   const uint64_t free = endpoint_.file().free_bytes();

@@ -62,11 +62,11 @@ std::shared_ptr<GroupState> meet(const Host& host, const Members& who,
     return state;
   }
   const std::string missed =
-      who.head() + " did not connect; missing: " + who.names[0] + "; look whether it runs";
+      who.head() + " did not connect; missing: " + who.names[0] + "; check that it is running";
   auto state = GroupRegistry::of_process().find(store.get("threads", missed), who);
   if (!state)
     fail(PLAIT_ERR_PEER, who.head() + ": " + who.names[0] + " has given the group up before " +
-                             who.names[who.rank] + " came; see what it says");
+                             who.names[who.rank] + " came; see its error");
   return state;
 }
 

@@ -1,4 +1,4 @@
-// optimizer-adafactor: mean squared gradients of a matrix kept as those of its rows and columns
+// optimizer-adafactor: mean squared gradients of a matrix, kept as the means of rows and columns
 // (Shazeer and Stern 2018, arXiv:1804.04235), as torch.optim.Adafactor has it. In place of the
 // paper's ε1, which is added to squared gradients, the estimate is at least eps1².
 #include <plait/plugin.hpp>

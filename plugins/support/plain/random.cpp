@@ -1,4 +1,4 @@
-// random: uniform and normal numbers from Philox; see philox.hpp for who gets which number.
+// random: uniform and normal numbers from Philox; philox.hpp says which element gets which number.
 #include "kit/ops/random.hpp"
 #include "plugins/support/philox.hpp"
 #include "plugins/support/plain/operand.hpp"

@@ -1,5 +1,5 @@
-// How a reduction is cut into passes and pieces: a pure function of its shape, and of the threads
-// only as to who does what.
+// How a reduction is cut into passes and pieces: a pure function of its shape. The number of
+// threads decides only which thread does which piece.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,7 @@ inline const char* simd_name() {
   return "simd";
 }
 
-// 1 when all operands but those of integer type are f32; else sets `why`.
+// 1 when all operands are f32 or integers; else sets `why`.
 inline bool all_f32(const plait_op_desc& d, std::string& why) {
   for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
     const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
