@@ -94,38 +94,6 @@ TEST_SUITE("layouts_1") {
     }
   }
 
-  TEST_CASE("parts so large that ranks of one machine exchange them only when they are needed") {
-    JobSpec job_spec{wide(800, 2), {}, {}, {}};
-    const Outcome expected = alone(job_spec, 10);
-    for (const auto& [tensor, passes] : {std::pair{1, 1}, {1, 2}, {2, 2}})
-      for (int zero = 0; zero <= 3; ++zero) {
-        Layout layout{1, 2, tensor, zero};
-        layout.micro = 8 / passes;
-        CAPTURE(layout.text());
-        job_spec.overrides = layout.overrides();
-        job_spec.overrides.pop_back();  // default buckets
-        const auto got = run(job_spec, layout.ranks(), train(10));
-        check_same(got, expected);
-        check_equal(run(job_spec, layout.ranks(), train(10))[0], got[0]);
-        check_over_shm(job_spec, layout, got[0]);
-      }
-  }
-
-  TEST_CASE("smaller parts, exchanged at once, in one stage and in two") {
-    JobSpec job_spec{wide(400, 0.5), {}, {}, {}};
-    const Outcome expected = alone(job_spec, 10);
-    for (const int pipeline : {1, 2}) {
-      Layout layout{pipeline, 2, 1, 0};
-      layout.micro = 4;
-      CAPTURE(layout.text());
-      job_spec.overrides = layout.overrides();
-      job_spec.overrides.pop_back();
-      const auto got = run(job_spec, layout.ranks(), train(10));
-      check_same(got, expected);
-      check_over_shm(job_spec, layout, got[0]);
-    }
-  }
-
   TEST_CASE("a layer of one output, or of fewer than there are ranks") {
     for (const char* out : {"1", "3"}) {
       const Folder folder;
@@ -169,6 +137,40 @@ TEST_SUITE("layouts_1") {
 }
 
 TEST_SUITE("layouts_2") {
+  TEST_CASE("parts so large that ranks of one machine exchange them only when they are needed") {
+    JobSpec job_spec{wide(800, 2), {}, {}, {}};
+    const Outcome expected = alone(job_spec, 10);
+    for (const auto& [tensor, passes] : {std::pair{1, 1}, {1, 2}, {2, 2}})
+      for (int zero = 0; zero <= 3; ++zero) {
+        Layout layout{1, 2, tensor, zero};
+        layout.micro = 8 / passes;
+        CAPTURE(layout.text());
+        job_spec.overrides = layout.overrides();
+        job_spec.overrides.pop_back();  // default buckets
+        const auto got = run(job_spec, layout.ranks(), train(10));
+        check_same(got, expected);
+        check_equal(run(job_spec, layout.ranks(), train(10))[0], got[0]);
+        check_over_shm(job_spec, layout, got[0]);
+      }
+  }
+
+  TEST_CASE("smaller parts, exchanged at once, in one stage and in two") {
+    JobSpec job_spec{wide(400, 0.5), {}, {}, {}};
+    const Outcome expected = alone(job_spec, 10);
+    for (const int pipeline : {1, 2}) {
+      Layout layout{pipeline, 2, 1, 0};
+      layout.micro = 4;
+      CAPTURE(layout.text());
+      job_spec.overrides = layout.overrides();
+      job_spec.overrides.pop_back();
+      const auto got = run(job_spec, layout.ranks(), train(10));
+      check_same(got, expected);
+      check_over_shm(job_spec, layout, got[0]);
+    }
+  }
+}
+
+TEST_SUITE("layouts_3") {
   TEST_CASE("recomputation gives the same bits: alone, with ZeRO, accumulation and stages") {
     struct Case {
       Layout layout;

@@ -67,6 +67,8 @@ void meet_in(const Folder& folder, Lines& lines) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("control_rendezvous");
+
 TEST_CASE("jobs that make no sense") {
   const Folder folder;
   ControlConfig config = in_file(folder, 2).of(0);
@@ -358,3 +360,5 @@ TEST_CASE("the text of a rendezvous file is read as it was written, and nothing 
   for (size_t size = 0; size + 1 < text.size(); ++size)
     CHECK_THROWS_AS(control::decode_join_info("f", text.substr(0, size)), Error);
 }
+
+TEST_SUITE_END();

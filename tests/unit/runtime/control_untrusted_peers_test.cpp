@@ -109,6 +109,8 @@ class Eavesdropper {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("control_untrusted_peers");
+
 TEST_CASE("junk is dropped at once, and logged") {
   Open job;
   job.run([&](int) {
@@ -282,3 +284,5 @@ TEST_CASE("the secret is in no message") {
   }
   CHECK(!lines.has(kSecret));
 }
+
+TEST_SUITE_END();
