@@ -16,8 +16,10 @@ find_program(PLAIT_CCACHE ccache)
 mark_as_advanced(PLAIT_CCACHE)
 if(PLAIT_CCACHE)
   set(launcher ${PLAIT_CCACHE})
-  if(PLAIT_PCH) # without these, ccache refuses a file with a precompiled header
-    set(launcher env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${PLAIT_CCACHE})
+  if(PLAIT_PCH)
+    # By default ccache refuses files with a precompiled header, and reads the whole of it for each.
+    set(launcher env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_INODECACHE=1
+        ${PLAIT_CCACHE})
   endif()
   foreach(lang IN ITEMS C CXX)
     if(NOT DEFINED CMAKE_${lang}_COMPILER_LAUNCHER)
