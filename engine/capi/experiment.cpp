@@ -8,6 +8,7 @@
 #include "engine/plan/describe.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/every_rank.hpp"
+#include "engine/plan/plan_builder.hpp"
 #include "engine/plan/print_programs.hpp"
 
 using namespace plait;
@@ -61,10 +62,10 @@ LoadedExperiment load(EngineState& engine, config::Document document,
   return l;
 }
 
-std::unique_ptr<plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
-                                    const config::Experiment& experiment,
-                                    const config::PathResolver& resolver,
-                                    config::Problems& problems, const runtime::Job* job) {
+std::unique_ptr<const plan::Plan> plan_of(const std::shared_ptr<EngineState>& engine,
+                                          const config::Experiment& experiment,
+                                          const config::PathResolver& resolver,
+                                          config::Problems& problems, const runtime::Job* job) {
   plan::PlanContext context{shared_registry(engine), &engine->log, resolver};
   context.rank = job ? job->rank : 0;
   context.world = job ? job->size : 0;

@@ -38,34 +38,47 @@ uint64_t CheckpointBlock::bytes() const {
   return program::bytes_of(topology::elements(local.box), local.dtype);
 }
 
-void for_each_block(const Plan& plan, const std::function<void(const CheckpointBlock&)>& visit) {
+namespace {
+
+// As the replica holds the blocks and writes them.
+void for_each_block(const Plan& plan, int32_t replica,
+                    const std::function<void(const CheckpointBlock&)>& visit) {
   const std::vector<topology::Coordinates> writer = writers(plan);
   const bool states_shared = plan.zero > 0;
   const auto of_us = [&](size_t i, bool every_replica, bool sharded) {
-    return writer[i].pipeline == plan.at.pipeline &&
-           (every_replica || writer[i].data == plan.at.data) &&
+    return writer[i].pipeline == plan.at.pipeline && (every_replica || writer[i].data == replica) &&
            (sharded || writer[i].tensor == plan.at.tensor);
   };
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];
-    for (LocalBlock& h : local_parameter_blocks(plan, p))
+    for (LocalBlock& h : local_parameter_blocks(plan, p, replica))
       visit(CheckpointBlock{p.name, p, p.shape, std::move(h), false,
                             of_us(i, p.group >= 0 && plan.zero == 3, p.sharded)});
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& p = plan.parameters[i];
-    for (StateBlocks& s : local_states(plan, p))
+    for (StateBlocks& s : local_states(plan, p, replica))
       for (LocalBlock& h : s.blocks)
         visit(CheckpointBlock{p.name + "." + s.name, p, s.shape, std::move(h), true,
                               of_us(i, states_shared, s.sharded)});
   }
 }
 
+}  // namespace
+
+void for_each_block(const Plan& plan, const std::function<void(const CheckpointBlock&)>& visit) {
+  for_each_block(plan, plan.at.data, visit);
+}
+
 uint64_t checkpoint_copy_bytes(const Plan& plan) {
+  return checkpoint_copy_bytes(plan, plan.at.data);
+}
+
+uint64_t checkpoint_copy_bytes(const Plan& plan, int32_t replica) {
   const auto& wanted = plan.experiment.checkpoint;
   if (wanted.every == 0 || !wanted.background) return 0;
   uint64_t bytes = 0;
-  for_each_block(plan, [&](const CheckpointBlock& b) { bytes += b.ours ? b.bytes() : 0; });
+  for_each_block(plan, replica, [&](const CheckpointBlock& b) { bytes += b.ours ? b.bytes() : 0; });
   return bytes;
 }
 

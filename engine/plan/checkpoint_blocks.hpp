@@ -27,5 +27,7 @@ void for_each_block(const Plan& plan, const std::function<void(const CheckpointB
 // Bytes of host memory for the copy from which this rank's part of a checkpoint is written while
 // training continues; 0 if the run makes no checkpoints.
 uint64_t checkpoint_copy_bytes(const Plan& plan);
+// The same of the rank of another replica, if the replicas share every bucket evenly.
+uint64_t checkpoint_copy_bytes(const Plan& plan, int32_t replica);
 
 }  // namespace plait::plan

@@ -2,9 +2,8 @@
 
 #include <plait/comm.h>
 
-#include <iterator>
+#include <algorithm>
 
-#include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
 
 namespace plait::plan {
@@ -13,39 +12,17 @@ using program::attr;
 using program::Graph;
 using program::ValueId;
 
-std::string text(const Collective& e) {
-  return strf("%s %d %u %u %u %lu;", e.name.c_str(), static_cast<int>(e.axis), e.kind, e.reduction,
-              e.dtype, static_cast<unsigned long>(e.n));
-}
-
-const char* kind_name(uint32_t kind) {
-  static const char* const kKinds[] = {"",           "barrier",   "all_reduce", "reduce_scatter",
-                                       "all_gather", "broadcast", "all_to_all", "send",
-                                       "receive"};
-  return kKinds[kind];
-}
-
-int32_t add_collective(Plan& plan, std::string name, topology::Axis axis, uint32_t kind) {
+int32_t add_collective(PlanDraft& plan, std::string name, topology::Axis axis, uint32_t kind) {
   Collective e;
   e.name = std::move(name);
   e.axis = axis;
   e.kind = kind;
   if (kind == PLAIT_COMM_ALL_REDUCE || kind == PLAIT_COMM_REDUCE_SCATTER)
     e.reduction = PLAIT_COMM_SUM;
-  plan.collectives.push_back(std::move(e));
-  return static_cast<int32_t>(plan.collectives.size() - 1);
+  return plan.add(std::move(e));
 }
 
 int64_t ranks_of(const Plan& plan, topology::Axis axis) { return plan.grid.group_size(axis); }
-
-bool is_message(const Collective& e) {
-  return e.kind == PLAIT_COMM_SEND || e.kind == PLAIT_COMM_RECEIVE;
-}
-
-bool may_be_deferred(const topology::Grid& grid, const Collective& e) {
-  constexpr uint64_t kLarge = 1 << 20;  // bytes
-  return !is_message(e) && grid.pipeline() == 1 && e.n * program::dtype_bytes(e.dtype) >= kLarge;
-}
 
 namespace {
 
@@ -57,21 +34,21 @@ program::Attrs attributes(const Plan& plan, int32_t collective) {
 }
 
 // n is what one rank brings or takes: the smaller of both ends.
-void set_operands(Graph& g, Plan& plan, int32_t collective, ValueId in, ValueId out) {
+void set_operands(Graph& g, PlanDraft& plan, int32_t collective, ValueId in, ValueId out) {
   Collective& e = plan.collectives[static_cast<size_t>(collective)];
   e.dtype = g.shape(in).dtype;
   e.n = static_cast<uint64_t>(
       std::min(program::elements(g.shape(in)), program::elements(g.shape(out))));
 }
 
-ValueId start(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in) {
+ValueId start(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in) {
   const ValueId first = in[0];
   const ValueId out = g.apply1("collective_start", std::move(in), attributes(plan, collective));
   set_operands(g, plan, collective, first, out);
   return out;
 }
 
-ValueId start_in_place(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in) {
+ValueId start_in_place(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in) {
   const ValueId first = in[0];
   const ValueId out =
       g.apply_in_place("collective_start", std::move(in), attributes(plan, collective));
@@ -81,38 +58,39 @@ ValueId start_in_place(Graph& g, Plan& plan, int32_t collective, std::vector<Val
 
 }  // namespace
 
-ValueId start_all_reduce(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in) {
+ValueId start_all_reduce(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in) {
   return start_in_place(g, plan, collective, std::move(in));
 }
 
-ValueId start_reduce_scatter(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in,
+ValueId start_reduce_scatter(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in,
                              BufferRef buffer) {
   return g.bind(start(g, plan, collective, std::move(in)), buffer);
 }
 
-ValueId start_reduce_scatter(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in) {
+ValueId start_reduce_scatter(Graph& g, PlanDraft& plan, int32_t collective,
+                             std::vector<ValueId> in) {
   return start(g, plan, collective, std::move(in));
 }
 
-ValueId start_all_gather(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in,
+ValueId start_all_gather(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in,
                          BufferRef buffer) {
   return g.bind(start(g, plan, collective, std::move(in)), buffer);
 }
 
-ValueId start_all_gather(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in,
+ValueId start_all_gather(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in,
                          ValueId buffer) {
   return g.bind_into(start(g, plan, collective, std::move(in)), buffer, 0);
 }
 
-ValueId start_send(Graph& g, Plan& plan, int32_t collective, ValueId v) {
+ValueId start_send(Graph& g, PlanDraft& plan, int32_t collective, ValueId v) {
   return start_in_place(g, plan, collective, {v});
 }
 
-ValueId start_broadcast(Graph& g, Plan& plan, int32_t collective, std::vector<ValueId> in) {
+ValueId start_broadcast(Graph& g, PlanDraft& plan, int32_t collective, std::vector<ValueId> in) {
   return start_in_place(g, plan, collective, std::move(in));
 }
 
-ValueId start_receive(Graph& g, Plan& plan, int32_t collective, const plait_shape& shape) {
+ValueId start_receive(Graph& g, PlanDraft& plan, int32_t collective, const plait_shape& shape) {
   program::Attrs attrs = attributes(plan, collective);
   attrs.set(attr("dtype", static_cast<int64_t>(shape.dtype)));
   attrs.set(attr("shape", program::dims_of(shape)));

@@ -133,14 +133,14 @@ void plan_transient_memory(Program& p) {
 
 }  // namespace
 
-Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan) {
-  Program p;
-  p.name = std::move(name);
-  p.graph = std::move(graph);
-  const auto verify = [&](const char* pass) { program::verify_after(pass, p.name, *p.graph); };
+namespace {
+
+// The passes that need no kernels but for the question which products can be folded.
+void optimize(Graph& g, const std::string& name, const Plan& plan) {
+  const auto verify = [&](const char* pass) { program::verify_after(pass, name, g); };
   verify("writing it");
-  program::fold_matmul(*p.graph, [&](const Graph& g, const Op& op) {
-    const program::OpDesc desc(g, op, plan.threads);
+  program::fold_matmul(g, [&](const Graph& in, const Op& op) {
+    const program::OpDesc desc(in, op, plan.threads);
     char detail[256];
     plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
     const auto& kernels = plan.registry->kernels(op.name, plan.device);
@@ -148,10 +148,19 @@ Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan
                        [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
   });
   verify("fold_matmul");
-  program::fuse_maps(*p.graph);
+  program::fuse_maps(g);
   verify("fuse_maps");
-  program::hoist_collectives(*p.graph);
+  program::hoist_collectives(g);
   verify("hoist_collectives");
+}
+
+}  // namespace
+
+Program compile(std::string name, std::unique_ptr<Graph> graph, const Plan& plan) {
+  optimize(*graph, name, plan);
+  Program p;
+  p.name = std::move(name);
+  p.graph = std::move(graph);
   for (size_t i = 0; i < p.graph->ops().size(); ++i) {
     const Op& op = p.graph->ops()[i];
     if (op.def->is_view) continue;

@@ -74,6 +74,19 @@ void launches(JsonWriter& w, const Plan& plan, const char* name, const std::vect
   w.end_array();
 }
 
+void entry_point(JsonWriter& w, const Plan& plan, const EntryPoint& e) {
+  const Totals totals = totals_of(plan, e);
+  w.object().field("name", e.name).field("samples", e.feed.batch);
+  w.key("fields").array();
+  for (const Field& f : e.feed.fields) w.value(f.name);
+  w.end_array().key("programs").array();
+  for (const int32_t p : e.programs()) w.value(plan.programs[static_cast<size_t>(p)].name);
+  w.end_array().field("flops", totals.flops).field("sent_bytes", totals.sent_bytes);
+  w.field("transient_bytes", totals.transient_bytes);
+  launches(w, plan, "launches", e.launches);
+  w.end_object();
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -102,15 +115,18 @@ std::string describe(const Plan& plan) {
   }
   w.end_array().field("parameter_count", total).field("trained_count", trained);
   write_memory(w, memory_of(plan));
-  const StepTotals step = step_totals(plan);
+  const EntryPoint& train_step = plan.entry_point(kTrainStep);
+  const Totals step = totals_of(plan, train_step);
   w.field("flops_per_step", step.flops).field("sent_bytes_per_step", step.sent_bytes);
   w.key("programs").array();
   for (const Program& p : plan.programs)
     if (!p.empty()) program(w, plan, p);
   w.end_array().key("launches").object();
-  launches(w, plan, "step", plan.step_launches);
-  launches(w, plan, "evaluation", plan.evaluation_launches);
-  w.end_object().end_object();
+  launches(w, plan, "step", train_step.launches);
+  launches(w, plan, "evaluation", plan.entry_point(kEvaluate).launches);
+  w.end_object().key("entry_points").array();
+  for (const EntryPoint& e : plan.entry_points) entry_point(w, plan, e);
+  w.end_array().end_object();
   return w.text();
 }
 

@@ -24,8 +24,8 @@ int32_t ranks_wanted(const config::TopologyConfig& t) {
 }
 
 // Makes a rank's plan. Plugins see the place of that rank.
-std::unique_ptr<Plan> plan_rank(const config::Experiment& experiment, PlanContext context,
-                                int32_t rank, int32_t ranks, config::Problems& problems) {
+std::unique_ptr<const Plan> plan_rank(const config::Experiment& experiment, PlanContext context,
+                                      int32_t rank, int32_t ranks, config::Problems& problems) {
   context.rank = rank;
   context.world = 0;
   if (rank > 0) context.log = nullptr;  // rank 0 has warned
@@ -49,24 +49,14 @@ bool replicas_are_equal(const Plan& plan) {
   });
 }
 
-// Makes the plan say of checkpoints what that of another replica would say.
-void move_to_replica(Plan& plan, int32_t data) {
-  plan.at.data = data;
-  plan.rank = plan.grid.rank(plan.at);
-  if (plan.zero == 0) return;
-  for (ParameterGroup& g : plan.groups)
-    for (Bucket& b : g.buckets) b.shard_begin = b.begin + data * b.shard_elements;
-}
-
 // The part of a plan that is kept, for its rank or for the ranks of all replicas.
-PlannedRanks ranks_of(Plan& plan, bool all_replicas) {
-  PlannedRanks ranks{plan.at, calls_of(plan), memory_of(plan), step_totals(plan), {}};
-  const int32_t own = plan.at.data, n = all_replicas ? plan.grid.data() : 1;
-  for (int32_t replica = 0; replica < n; ++replica) {
-    if (all_replicas) move_to_replica(plan, replica);
-    ranks.checkpoint_copy.push_back(checkpoint_copy_bytes(plan));
-  }
-  if (all_replicas) move_to_replica(plan, own);
+PlannedRanks ranks_of(const Plan& plan, bool all_replicas) {
+  PlannedRanks ranks{
+      plan.at, calls_of(plan), memory_of(plan), totals_of(plan, plan.entry_point(kTrainStep)), {}};
+  const int32_t n = all_replicas ? plan.grid.data() : 1;
+  for (int32_t replica = 0; replica < n; ++replica)
+    ranks.checkpoint_copy.push_back(
+        checkpoint_copy_bytes(plan, all_replicas ? replica : plan.at.data));
   return ranks;
 }
 
@@ -142,7 +132,7 @@ void write_stages(JsonWriter& w, const JobPlan& job) {
     for (int32_t chunk = 0; chunk < shape.chunks; ++chunk) w.value(shape.stage(p, chunk));
     w.end_array().field("ranks", plan.grid.data() * plan.grid.tensor());
     write_rank(w, job, at);
-    const StepTotals& step = job.of(at).step;
+    const Totals& step = job.of(at).step;
     w.field("flops_per_step", step.flops).field("sent_bytes_per_step", step.sent_bytes);
     w.field("idle_share", idle[static_cast<size_t>(p)]).end_object();
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/plan/job_calls.hpp"
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_builder.hpp"
 #include "engine/plan/totals.hpp"
 #include "engine/plan/verify_job.hpp"
 
@@ -28,13 +28,13 @@ struct PlannedRanks {
   topology::Coordinates at;  // the rank that was planned
   RankCalls calls;
   MemoryUse memory;  // of that rank
-  StepTotals step;
+  Totals step;
   std::vector<uint64_t>
       checkpoint_copy;  // bytes of the host, of each replica; of one if they differ
 };
 
 struct JobPlan {
-  std::unique_ptr<Plan> first;  // of rank 0
+  std::unique_ptr<const Plan> first;  // of rank 0
   bool equal_replicas = true;
   std::vector<PlannedRanks> planned;  // by rank; with equal replicas, the ranks of data 0 (P * T)
   JobVerdict verdict;

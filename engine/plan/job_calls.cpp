@@ -24,10 +24,8 @@ RankCalls calls_of(const Plan& plan) {
   RankCalls all;
   all.collectives = plan.collectives;
   for (const Program& p : plan.programs) all.programs.push_back(calls_of(p));
-  all.step = plan.step_launches;
-  all.evaluation = plan.evaluation_launches;
-  all.reduce_metrics = plan.reduce_metrics_program;
-  all.broadcast_outputs = plan.broadcast_outputs_program;
+  for (const EntryPoint& e : plan.entry_points)
+    all.entry_points.push_back({e.name, e.call, e.leaves, e.launches});
   for (const Segment& s : plan.storage.segments())
     if (s.reduced_along && s.all_bytes() > 0)
       all.shared.push_back({s.name, *s.reduced_along, s.all_bytes()});

@@ -31,12 +31,19 @@ struct SharedMemory {
   bool operator==(const SharedMemory&) const = default;
 };
 
+// The launches of an entry point.
+struct EntryCalls {
+  std::string name, call;  // as EntryPoint
+  OpenCalls leaves = OpenCalls::kOthers;
+  std::vector<Launch> launches;
+  bool operator==(const EntryCalls&) const = default;
+};
+
 struct RankCalls {
-  std::vector<Collective> collectives;                  // as Plan::collectives
-  std::vector<ProgramCalls> programs;                   // as Plan::programs
-  std::vector<Launch> step, evaluation;                 // as in the plan
-  int32_t reduce_metrics = -1, broadcast_outputs = -1;  // programs; -1: none
-  std::vector<SharedMemory> shared;                     // in order
+  std::vector<Collective> collectives;   // as Plan::collectives
+  std::vector<ProgramCalls> programs;    // as Plan::programs
+  std::vector<EntryCalls> entry_points;  // as Plan::entry_points
+  std::vector<SharedMemory> shared;      // in order
   bool operator==(const RankCalls&) const = default;
 };
 

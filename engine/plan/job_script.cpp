@@ -2,22 +2,25 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "engine/base/text.hpp"
-#include "engine/plan/collectives.hpp"
 
 namespace plait::plan {
 namespace {
 
-enum class Phase { kStep, kBatch, kEnd, kOutputs };
-
-// What is sent in a batch of an evaluation is waited for by the next batch or the end. So a phase
-// begins with nothing under way, or with these messages: after a prediction also a step does. The
-// list has each phase with both, as far as they come about.
-constexpr Phase kPhases[] = {Phase::kStep,    Phase::kStep,  Phase::kBatch,   Phase::kBatch,
-                             Phase::kEnd,     Phase::kBatch, Phase::kOutputs, Phase::kBatch,
-                             Phase::kOutputs, Phase::kStep,  Phase::kStep,    Phase::kBatch,
-                             Phase::kEnd,     Phase::kEnd,   Phase::kStep};
+// Each of n entry points behind each of them, itself included: an Euler circuit through all n * n
+// pairs, as a de Bruijn sequence of order 2. So each runs with nothing under way, and with the
+// messages that others leave.
+std::vector<size_t> all_pairs(size_t n) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < n; ++i) {
+    order.push_back(i);
+    for (size_t k = i + 1; k < n; ++k) order.insert(order.end(), {i, k});
+  }
+  if (n > 0) order.push_back(0);
+  return order;
+}
 
 class ScriptWriter {
  public:
@@ -27,13 +30,16 @@ class ScriptWriter {
 
   JobScript write() {
     share_memory();
-    for (const Phase phase : kPhases) {
-      phase_begin_ = script_.calls.size();
-      const bool first = phase == Phase::kStep && script_.after_first_step == 0;
-      if (first) script_.first_step = phase_begin_;
-      add(phase);
-      if (first) script_.after_first_step = script_.calls.size();
-      check_end(phase);
+    bool stepped = false;
+    for (const size_t i : all_pairs(from_.entry_points.size())) {
+      const EntryCalls& entry = from_.entry_points[i];
+      entry_begin_ = script_.calls.size();
+      add_launches(entry);
+      if (entry.name == kTrainStep && !std::exchange(stepped, true)) {
+        script_.first_step = entry_begin_;
+        script_.after_first_step = script_.calls.size();
+      }
+      check_end(entry.leaves);
     }
     script_.tickets = static_cast<int32_t>(tickets_.size());
     return std::move(script_);
@@ -56,32 +62,16 @@ class ScriptWriter {
     }
   }
 
-  void add(Phase phase) {
-    switch (phase) {
-      case Phase::kStep:
-        return add_launches("a step", from_.step);
-      case Phase::kBatch:
-        return add_launches("a batch of an evaluation", from_.evaluation);
-      case Phase::kEnd:
-        return add_program("the end of an evaluation", from_.reduce_metrics);
-      case Phase::kOutputs:
-        return add_program("a prediction", from_.broadcast_outputs);
-    }
-  }
-
-  void add_launches(const char* phase, const std::vector<Launch>& launches) {
+  void add_launches(const EntryCalls& entry) {
     std::map<int32_t, int> times;
-    for (const Launch& l : launches) ++times[l.program];
-    for (const Launch& l : launches)
-      if (l.program >= 0) add_launch(phase, l, times[l.program] > 1);
+    for (const Launch& l : entry.launches) ++times[l.program];
+    for (const Launch& l : entry.launches)
+      if (l.program >= 0) add_launch(entry.call, l, times[l.program] > 1);
   }
-  void add_program(const char* phase, int32_t program) {
-    if (program >= 0) add_launch(phase, {program, 0, -1, -1}, false);
-  }
-  void add_launch(const char* phase, const Launch& launch, bool several) {
+  void add_launch(const std::string& of, const Launch& launch, bool several) {
     const ProgramCalls& program = from_.programs.at(static_cast<size_t>(launch.program));
     const auto site = static_cast<uint32_t>(script_.sites.size());
-    script_.sites.push_back({phase, program.name, several ? launch.micro : -1});
+    script_.sites.push_back({of, program.name, several ? launch.micro : -1});
     for (const JobCall& call : program.calls) add_call(call, launch.slot, site);
   }
 
@@ -100,12 +90,10 @@ class ScriptWriter {
     script_.calls.push_back({call.collective, at->second, site, call.starts});
   }
 
-  // Nothing that a step started is under way at its end, and nothing at all at that of an
-  // evaluation.
-  void check_end(Phase phase) {
-    if (phase != Phase::kStep && phase != Phase::kEnd) return;
+  void check_end(OpenCalls leaves) {
+    if (leaves == OpenCalls::kMessages) return;
     for (const size_t open : open_) {
-      if (open == kNone || (phase == Phase::kStep && open < phase_begin_)) continue;
+      if (open == kNone || (leaves == OpenCalls::kOthers && open < entry_begin_)) continue;
       const ScriptCall& call = script_.calls[open];
       const Collective& c = script_.collectives[static_cast<size_t>(call.collective)];
       if (script_.fault.empty())
@@ -119,14 +107,14 @@ class ScriptWriter {
   JobScript script_;
   std::map<std::pair<int32_t, int32_t>, int32_t> tickets_;  // by collective and slot
   std::vector<size_t> open_;  // by ticket: the call that started what is under way
-  size_t phase_begin_ = 0;
+  size_t entry_begin_ = 0;
 };
 
 }  // namespace
 
 std::string text(const CallSite& site) {
-  if (site.program.empty()) return site.phase;
-  return "program '" + site.program + "' of " + site.phase +
+  if (site.program.empty()) return site.call;
+  return "program '" + site.program + "' of " + site.call +
          (site.micro >= 0 ? strf(", micro-batch %ld", static_cast<long>(site.micro)) : "");
 }
 

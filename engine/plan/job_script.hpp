@@ -1,4 +1,4 @@
-// A rank's calls as one list: session opened, steps, evaluations, predictions. Of verify_job.cpp.
+// A rank's calls as one list: session opened, then its entry points. Of verify_job.cpp.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace plait::plan {
 
 // Where a call is made; for messages.
 struct CallSite {
-  const char* phase = "";  // "a step"
+  std::string call;  // "a step"
   std::string program;
   int64_t micro = -1;  // of a program that runs for several micro-batches; -1: of another
 };
@@ -36,7 +36,7 @@ struct JobScript {
   std::string fault;  // what is wrong with this rank alone; ""
 };
 
-// Every way from one phase to another once, see verify_job().
+// Every way from one entry point to another once, see verify_job().
 JobScript script_of(const RankCalls& calls);
 
 }  // namespace plait::plan

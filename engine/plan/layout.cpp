@@ -1,6 +1,7 @@
 #include "engine/plan/layout.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "engine/plan/whole_parameters.hpp"
@@ -32,26 +33,27 @@ std::string layer_of(const std::string& parameter) {
 // True if a parameter should start a new bucket: the last one would become too large, unless it
 // belongs to the same layer as the one before. What a layer has becomes known at once, so a bucket
 // of whole layers need not wait for the layer in front of them.
-bool starts_bucket(const Plan& plan, const ParameterGroup& group, const Parameter& p) {
+bool starts_bucket(const Plan& plan, const ParameterGroup& group, const std::string& last_layer,
+                   const Parameter& p) {
   // Ranks that hold the same parameters in different stages cut them alike.
   if (group.buckets.empty() || !group.tied.empty() || group.buckets.back().chunk != p.chunk)
     return true;
-  if (plan.grid.data() == 1 || layer_of(p.name) == group.last_layer) return false;
+  if (plan.grid.data() == 1 || layer_of(p.name) == last_layer) return false;
   const int64_t end = group.elements + p.stored_elements;
   const uint64_t bytes = program::bytes_of(end - group.buckets.back().begin, group.gradients.dtype);
   return static_cast<double>(bytes) > plan.experiment.topology.bucket_mib * (1 << 20);
 }
 
-// The elements of a parameter that this rank has as its own, which lie in `buffer` as states do.
-std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p,
-                                     const FlatBuffer& buffer) {
+// The elements of a parameter that a replica has as its own, which lie in `buffer` as states do.
+std::vector<LocalBlock> owned_blocks(const Plan& plan, const Parameter& p, const FlatBuffer& buffer,
+                                     int32_t replica) {
   const Bucket& bucket = bucket_of(plan, p);
   const int64_t end = p.flat_offset + topology::elements(p.box);
   std::vector<LocalBlock> local;
-  const topology::Range own = topology::intersect(
-      {bucket.shard_begin, bucket.shard_begin + bucket.shard_elements}, {p.flat_offset, end});
+  const topology::Range shard = shard_of(plan, bucket, replica),
+                        own = topology::intersect(shard, {p.flat_offset, end});
   if (own.empty()) return local;
-  int64_t at = bucket.state_begin + own.begin - bucket.shard_begin;
+  int64_t at = bucket.state_begin + own.begin - shard.begin;
   for (const topology::Box& box :
        topology::flat_boxes(p.box, {own.begin - p.flat_offset, own.end - p.flat_offset})) {
     local.push_back({box, buffer.at(at), buffer.dtype});
@@ -72,7 +74,7 @@ topology::Box state_box(const Parameter& p, const TensorState& s) {
 
 // The group of a trained parameter; made when the first one asks for it, on every rank: also on
 // those that hold none of it.
-int32_t group_of(Plan& plan, const Parameter& p) {
+int32_t group_of(PlanDraft& plan, const Parameter& p) {
   size_t m = 0;
   while (plan.experiment.models[m].name != p.model) ++m;
   const config::ModelConfig& model = plan.experiment.models[m];
@@ -91,7 +93,7 @@ int32_t group_of(Plan& plan, const Parameter& p) {
   g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;
   g.weight_decay = own ? own->weight_decay : optimizer.weight_decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
-  g.schedule = schedule ? &*schedule : optimizer.schedule ? &*optimizer.schedule : nullptr;
+  g.schedule = schedule ? schedule : optimizer.schedule;
   g.parameters = plan.storage.add_flat(segment_name(g) + ".parameters", Category::kParameters,
                                        plan.precision.parameter);
   g.gradients = plan.storage.add_flat(segment_name(g) + ".gradients", Category::kGradients,
@@ -112,10 +114,11 @@ bool owns_whole(const Plan& plan, const ParameterGroup& g) {
 }
 
 // Behind the parameters of its group so far; opens another bucket where the last one is full.
-void assign_flat_offset(Plan& plan, Parameter& p) {
+// last_layer: of the parameter that the group got before.
+void assign_flat_offset(PlanDraft& plan, Parameter& p, std::string& last_layer) {
   ParameterGroup& g = plan.groups[static_cast<size_t>(p.group)];
-  const bool starts = starts_bucket(plan, g, p);
-  g.last_layer = layer_of(p.name);
+  const bool starts = starts_bucket(plan, g, last_layer, p);
+  last_layer = layer_of(p.name);
   p.flat_offset = round_up(g.elements, starts ? unit_of(plan) : line_of(plan));
   g.elements = p.flat_offset + p.stored_elements;
   if (starts) g.buckets.push_back({.begin = p.flat_offset, .chunk = p.chunk});
@@ -124,7 +127,7 @@ void assign_flat_offset(Plan& plan, Parameter& p) {
 }
 
 // The next parameters of a group, whole ones for each replica.
-void pack(Plan& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
+void pack(PlanDraft& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
           std::vector<int64_t>& loads) {
   std::vector<PackItem> items;
   for (size_t i = 0; i < next.size(); ++i)
@@ -149,7 +152,7 @@ void pack(Plan& plan, ParameterGroup& g, const std::vector<Parameter*>& next,
 
 // The groups whose parameters each belong to one replica. `loads` carries over from group to group,
 // but not for tied ones: ranks that hold the same parameters in different stages place them alike.
-void pack_groups(Plan& plan) {
+void pack_groups(PlanDraft& plan) {
   std::vector<int64_t> loads(static_cast<size_t>(plan.grid.data()), 0);
   for (size_t k = 0; k < plan.groups.size(); ++k) {
     ParameterGroup& g = plan.groups[k];
@@ -169,8 +172,7 @@ void pack_groups(Plan& plan) {
 }
 
 // After the last parameter: closes the buckets and shards them.
-void shard_buckets(Plan& plan) {
-  const int64_t replicas = plan.grid.data();
+void shard_buckets(PlanDraft& plan) {
   for (ParameterGroup& g : plan.groups) {
     g.elements = round_up(g.elements, unit_of(plan));
     g.shard_elements = 0;
@@ -178,16 +180,15 @@ void shard_buckets(Plan& plan) {
       Bucket& bucket = g.buckets[i];
       const int64_t end = i + 1 < g.buckets.size() ? g.buckets[i + 1].begin : g.elements;
       bucket.elements = end - bucket.begin;
-      const bool even = plan.zero > 0 && bucket.owner < 0;
-      bucket.shard_elements = even ? bucket.elements / replicas : bucket.elements;
-      bucket.shard_begin = bucket.begin + (even ? plan.at.data * bucket.shard_elements : 0);
-      if (bucket.owner >= 0 && bucket.owner != plan.at.data) bucket.shard_elements = 0;
+      const topology::Range shard = shard_of(plan, bucket, plan.at.data);
+      bucket.shard_begin = shard.begin;
+      bucket.shard_elements = shard.size();
       bucket.state_begin = g.shard_elements;
       g.shard_elements += bucket.shard_elements;
     }
     plan.storage.append(g.parameters, plan.zero < 3 ? g.elements : g.shard_elements);
     plan.storage.append(g.gradients, plan.zero < 2 ? g.elements : g.shard_elements);
-    if (replicas > 1 && plan.zero == 0)
+    if (plan.grid.data() > 1 && plan.zero == 0)
       plan.storage.reduce_along(g.gradients.segment, topology::Axis::kData);
   }
 }
@@ -202,14 +203,15 @@ std::string segment_name(const ParameterGroup& g) {
   return name;
 }
 
-void lay_out_parameters(Plan& plan) {
+void lay_out_parameters(PlanDraft& plan) {
   int32_t frozen = -1;
+  std::map<int32_t, std::string> last_layers;  // by group
   for (Parameter& p : plan.parameters) {
     const bool here = p.held_by(plan.at.pipeline);
     if (!p.frozen) {
       p.group = group_of(plan, p);
       if (here && !owns_whole(plan, plan.groups[static_cast<size_t>(p.group)]))
-        assign_flat_offset(plan, p);
+        assign_flat_offset(plan, p, last_layers[p.group]);
     } else if (here) {
       if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
       p.value = plan.storage.allocate(frozen, program::bytes_of(p.stored_elements, p.shape.dtype));
@@ -217,6 +219,14 @@ void lay_out_parameters(Plan& plan) {
   }
   pack_groups(plan);
   shard_buckets(plan);
+}
+
+topology::Range shard_of(const Plan& plan, const Bucket& bucket, int32_t replica) {
+  const int64_t begin = bucket.begin;
+  if (bucket.owner >= 0) return {begin, begin + (bucket.owner == replica ? bucket.elements : 0)};
+  if (plan.zero == 0) return {begin, begin + bucket.elements};
+  const int64_t n = bucket.elements / plan.grid.data();
+  return {begin + replica * n, begin + (replica + 1) * n};
 }
 
 const Bucket& bucket_of(const Plan& plan, const Parameter& p) {
@@ -257,18 +267,27 @@ plait_shape local_shape(const Plan& plan, plait_shape shape, int32_t shard_dim) 
 }
 
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p) {
+  return local_parameter_blocks(plan, p, plan.at.data);
+}
+
+std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& p,
+                                               int32_t replica) {
   if (!p.held_by(plan.at.pipeline) || topology::elements(p.box) == 0) return {};
   if (p.group < 0 || plan.zero < 3) return {{p.box, p.value, p.shape.dtype}};
-  return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters);
+  return owned_blocks(plan, p, plan.groups[static_cast<size_t>(p.group)].parameters, replica);
 }
 
 std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p) {
+  return local_states(plan, p, plan.at.data);
+}
+
+std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p, int32_t replica) {
   std::vector<StateBlocks> all;
   if (p.group < 0) return all;
   const bool here = p.held_by(plan.at.pipeline);
   for (const State& s : plan.groups[static_cast<size_t>(p.group)].states) {
     all.push_back({s.name, s.initial, p.shape, p.sharded, {}});
-    if (here) all.back().blocks = owned_blocks(plan, p, s.values);
+    if (here) all.back().blocks = owned_blocks(plan, p, s.values, replica);
   }
   for (const TensorState& s : p.states) {
     all.push_back({s.name, s.initial, s.shape, s.shard_dim >= 0, {}});

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 
 namespace plait::plan {
 
 // When all parameters and their holders are known: makes the groups, gives parameters their
 // places in the groups' memory, and shares that out among the replicas.
-void lay_out_parameters(Plan& plan);
+void lay_out_parameters(PlanDraft& plan);
 
 // Names the segments of a group: unique among groups.
 std::string segment_name(const ParameterGroup& group);
@@ -20,6 +20,8 @@ std::string segment_name(const ParameterGroup& group);
 const Bucket& bucket_of(const Plan& plan, const Parameter& parameter);
 // The parameters of each bucket of Plan::groups[group], in the order in which they lie.
 std::vector<std::vector<const Parameter*>> bucket_members(const Plan& plan, size_t group);
+// The elements of the group that a replica updates: its shard of the bucket.
+topology::Range shard_of(const Plan& plan, const Bucket& bucket, int32_t replica);
 // Where this rank's own elements of a bucket lie.
 BufferRef parameter_shard(const Plan& plan, const ParameterGroup& group, const Bucket& bucket);
 BufferRef gradient_shard(const Plan& plan, const ParameterGroup& group, const Bucket& bucket);
@@ -40,6 +42,9 @@ struct LocalBlock {
 // The block of a parameter on this rank. The blocks of all ranks cover the tensor; blocks of
 // replicas may be equal.
 std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter);
+// What the same rank of another replica holds, if the replicas share every bucket evenly.
+std::vector<LocalBlock> local_parameter_blocks(const Plan& plan, const Parameter& parameter,
+                                               int32_t replica);
 
 // A state of a parameter, a global tensor like it, and what this rank holds of it.
 struct StateBlocks {
@@ -51,6 +56,9 @@ struct StateBlocks {
 };
 // All states of a parameter, on every rank; none of a frozen one.
 std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& parameter);
+// Of another replica, as local_parameter_blocks().
+std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& parameter,
+                                      int32_t replica);
 
 // The runs of a block that follow each other in the global tensor, too: first element there, first
 // in the block, how many.

@@ -100,7 +100,7 @@ plait_parameter_info info_of(const Parameter& p) {
   return {sizeof(plait_parameter_info), p.name.c_str(), p.shape, p.flags, 0};
 }
 
-void note_parameter_flags(Plan& plan, const Tracer& training) {
+void note_parameter_flags(PlanDraft& plan, const Tracer& training) {
   const Graph& g = training.graph();
   ParameterOf parameters;
   for (Parameter& p : plan.parameters)
@@ -110,7 +110,7 @@ void note_parameter_flags(Plan& plan, const Tracer& training) {
     if (r.output) note_outputs(g, parameters, r.output);
 }
 
-void choose_scopes(Plan& plan) {
+void choose_scopes(PlanDraft& plan) {
   for (Parameter& p : plan.parameters) {
     if (p.frozen) continue;
     const OptimizerOf optimizer = optimizer_of(plan, p.model);

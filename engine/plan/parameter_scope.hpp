@@ -2,17 +2,17 @@
 // others, or as a whole.
 #pragma once
 
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/plan/trace.hpp"
 
 namespace plait::plan {
 
 // Sets the PLAIT_PARAMETER_* of all parameters that follow from the training program.
-void note_parameter_flags(Plan& plan, const Tracer& training);
+void note_parameter_flags(PlanDraft& plan, const Tracer& training);
 
 // Asks the optimizers for the scope of each trained parameter. Before lay_out_parameters().
 // Errors: what a plugin returns; PLAIT_ERR_PLUGIN for a scope that is none.
-void choose_scopes(Plan& plan);
+void choose_scopes(PlanDraft& plan);
 
 // The item of a parameter's optimizer, the config of its model and its plugin's name, for messages.
 struct OptimizerOf {

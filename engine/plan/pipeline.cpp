@@ -69,7 +69,7 @@ std::vector<topology::StageCost> costs_of(
   return costs;
 }
 
-void choose_stages(Plan& plan, const TraceWith& trace) {
+void choose_stages(PlanDraft& plan, const TraceWith& trace) {
   const auto& t = plan.experiment.topology;
   Pipeline& pipeline = plan.pipeline;
   for (const auto& m : plan.experiment.models) pipeline.stage_of.emplace_back(m.layers.size(), 0);
@@ -102,11 +102,11 @@ StageOf stage_of(const Plan& plan) {
   };
 }
 
-void note_holders(Plan& plan, const std::vector<const Tracer*>& programs) {
+void note_holders(PlanDraft& plan, const TracedModels& models) {
   const topology::PipelineShape& shape = plan.pipeline.schedule.shape;
   for (Parameter& p : plan.parameters) {
     std::set<int32_t> stages;
-    for (const Tracer* tracer : programs) {
+    for (const Tracer* tracer : {models.train.get(), models.evaluate.get()}) {
       const Graph& g = tracer->graph();
       if (const ValueId v = tracer->parameter_value(p.name))
         for (const int32_t op : g.readers(v)) stages.insert(g.ops()[static_cast<size_t>(op)].stage);

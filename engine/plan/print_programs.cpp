@@ -2,11 +2,23 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plan/collectives.hpp"
 #include "engine/program/text/print.hpp"
 
 namespace plait::plan {
 namespace {
+
+// "zero_grad, 3 x forward_backward, update": the launches in order.
+std::string launches_text(const Plan& plan, const EntryPoint& entry) {
+  std::vector<std::string> all;
+  for (size_t i = 0, end = 0; i < entry.launches.size(); i = end) {
+    const int32_t program = entry.launches[i].program;
+    while (end < entry.launches.size() && entry.launches[end].program == program) ++end;
+    if (program < 0) continue;
+    all.push_back((end - i > 1 ? strf("%zu x ", end - i) : "") +
+                  plan.programs.at(static_cast<size_t>(program)).name);
+  }
+  return join(all);
+}
 
 std::string head(const Plan& plan) {
   std::string t =
@@ -17,6 +29,8 @@ std::string head(const Plan& plan) {
               static_cast<unsigned long long>(s.bytes), category_name(s.category));
     t += s.slots > 1 ? strf(", %d slots\n", s.slots) : "\n";
   }
+  for (const EntryPoint& e : plan.entry_points)
+    t += "# entry point " + e.name + ": " + launches_text(plan, e) + "\n";
   return t +
          "# behind an op: its kernel, and at which byte of the arena its results and workspace "
          "lie\n";

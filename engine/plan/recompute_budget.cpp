@@ -8,24 +8,12 @@
 
 namespace plait::plan {
 
-PlanSnapshot::PlanSnapshot(Plan& plan)
-    : plan_(plan),
-      storage_(plan.storage),
-      models_(plan.models),
-      parameters_(plan.parameters),
-      collectives_(plan.collectives.size()),
-      programs_(plan.programs.size()),
-      launches_(plan.step_launches.size()),
-      feeds_(plan.train_feeds.size()) {}
+DraftSnapshot::DraftSnapshot(PlanDraft& plan) : plan_(plan) {
+  if (plan.experiment.topology.recompute == "budget") before_.emplace(plan);
+}
 
-void PlanSnapshot::operator()() const {
-  plan_.storage = storage_;
-  plan_.models = models_;
-  std::copy(parameters_.begin(), parameters_.end(), plan_.parameters.begin());
-  plan_.collectives.resize(collectives_);
-  plan_.programs.resize(programs_);
-  plan_.step_launches.resize(launches_);
-  plan_.train_feeds.resize(feeds_);
+void DraftSnapshot::restore() const {
+  if (before_) plan_ = *before_;
 }
 
 namespace {
@@ -78,24 +66,13 @@ void solve_recompute_budget(const config::TopologyConfig& topology,
   refuse(all, least, budget);
 }
 
-std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline) {
-  auto clone = std::make_unique<Plan>();
-  clone->experiment = plan.experiment;
-  clone->registry = plan.registry;
-  clone->ops = std::make_unique<program::OpRegistry>(*plan.registry);
-  clone->device = plan.device;
-  clone->device_options = plan.device_options;
-  clone->threads = plan.threads;
-  clone->grid = plan.grid;
-  clone->at = plan.at;
+std::unique_ptr<PlanDraft> clone_for_stage(const PlanDraft& plan, int32_t pipeline) {
+  auto clone = std::make_unique<PlanDraft>(plan);
   clone->at.pipeline = pipeline;
   clone->rank = plan.grid.rank(clone->at);
-  clone->pipeline = plan.pipeline;
-  clone->zero = plan.zero;
-  clone->datasets = plan.datasets;
-  clone->precision = plan.precision;
-  clone->storage = plan.storage;
-  clone->parameters = plan.parameters;
+  clone->groups.clear();
+  clone->collectives.clear();
+  clone->programs.clear();
   for (Parameter& p : clone->parameters) {
     p.holders.clear();
     p.chunk = p.bucket = 0;
@@ -103,15 +80,6 @@ std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline) {
     p.flat_offset = 0;
     p.value = p.gradient = p.squares = {};
   }
-  clone->models = plan.models;
-  clone->scalars = plan.scalars;
-  clone->results = plan.results;
-  clone->step = plan.step;
-  clone->step_sums = plan.step_sums;
-  clone->train_feed = plan.train_feed;
-  clone->eval_feed = plan.eval_feed;
-  clone->accumulation = plan.accumulation;
-  clone->total_steps = plan.total_steps;
   return clone;
 }
 

@@ -4,27 +4,25 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/plan/step_programs.hpp"
 
 namespace plait::plan {
 
-// The parts of a plan that an attempt to write the training step adds or sets; restored before the
-// next attempt.
-class PlanSnapshot {
+// A draft before an attempt to write programs. Each further attempt begins with it again.
+class DraftSnapshot {
  public:
-  explicit PlanSnapshot(Plan& plan);
-  void operator()() const;
+  explicit DraftSnapshot(PlanDraft& plan);
+  void restore() const;
 
  private:
-  Plan& plan_;
-  const Storage storage_;
-  const std::vector<Model> models_;
-  const std::vector<Parameter> parameters_;
-  const size_t collectives_, programs_, launches_, feeds_;
+  PlanDraft& plan_;
+  std::optional<const PlanDraft> before_;  // only if several attempts may be made
 };
 
 // A program whose activations must fit in the budget.
@@ -41,8 +39,8 @@ struct BudgetedProgram {
 void solve_recompute_budget(const config::TopologyConfig& topology,
                             std::vector<BudgetedProgram> all);
 
-// The plan of another rank of the pipeline, as far as writing its training step needs it:
-// parameters have buffer references, but no memory is assigned. Borrows nothing.
-std::unique_ptr<Plan> clone_for_stage(const Plan& plan, int32_t pipeline);
+// The draft of another rank of the pipeline, as far as writing its training step needs it: its
+// parameters are not laid out yet.
+std::unique_ptr<PlanDraft> clone_for_stage(const PlanDraft& plan, int32_t pipeline);
 
 }  // namespace plait::plan

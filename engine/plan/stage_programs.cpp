@@ -21,7 +21,7 @@ using program::StagePartition;
 using program::StageProgram;
 using program::ValueId;
 
-StageProgramBuilder::StageProgramBuilder(Plan& plan, const TracedStep& whole,
+StageProgramBuilder::StageProgramBuilder(PlanDraft& plan, const TracedStep& whole,
                                          const StagePartition& partition,
                                          const std::vector<Collective>& collectives,
                                          const Feed& inputs, int32_t chunk, int32_t slots)
@@ -194,7 +194,7 @@ void StageProgramBuilder::number_collectives() {
     if (id < kLocal) continue;
     const auto [at, first] = fresh.try_emplace(id, static_cast<int64_t>(plan_.collectives.size()));
     if (first) {
-      plan_.collectives.push_back(collectives_.at(static_cast<size_t>(id - kLocal)));
+      plan_.add(collectives_.at(static_cast<size_t>(id - kLocal)));
       plan_.collectives.back().slotted = true;
     }
     graph_->set_attr(i, program::attr("id", at->second));
@@ -222,9 +222,10 @@ struct StageProgramIds {
 constexpr Phase kPhases[] = {Phase::kForward, Phase::kBackward, Phase::kBackwardWeight};
 constexpr const char* kNames[] = {"forward", "backward", "backward_weight"};
 
-StageProgramIds write_stage(Plan& plan, const TracedStep& whole, const StagePartition& partition,
+StageProgramIds write_stage(PlanDraft& plan, const TracedStep& whole,
+                            const StagePartition& partition,
                             const std::vector<Collective>& collectives, int32_t chunk,
-                            std::vector<PendingSend>& pending) {
+                            EntryPoint& entry, std::vector<PendingSend>& pending) {
   const topology::Schedule& schedule = plan.pipeline.schedule;
   StageProgramIds programs;
   programs.slots =
@@ -249,8 +250,8 @@ StageProgramIds write_stage(Plan& plan, const TracedStep& whole, const StagePart
     if (!sends || plan.accumulation > 1) programs.phase[k] = write(k, false);
     programs.last[k] = sends ? write(k, true) : programs.phase[k];
   }
-  plan.train_feeds.push_back(builder.feed());
-  programs.feed = static_cast<int32_t>(plan.train_feeds.size()) - 1;
+  programs.feed = static_cast<int32_t>(entry.stage_feeds.size());
+  entry.stage_feeds.push_back(builder.feed());
   const auto more = builder.pending();
   pending.insert(pending.end(), more.begin(), more.end());
   return programs;
@@ -303,8 +304,8 @@ std::vector<topology::StageCost> costs_of_stage_programs(const Graph& g,
 
 }  // namespace
 
-uint64_t write_training_stages(Plan& plan, const TracedStep& whole,
-                               const std::vector<Collective>& collectives,
+uint64_t write_training_stages(PlanDraft& plan, const TracedStep& whole,
+                               const std::vector<Collective>& collectives, EntryPoint& entry,
                                std::vector<PendingSend>& pending) {
   const topology::Schedule& schedule = plan.pipeline.schedule;
   const StagePartition partition(*whole.graph, plan.pipeline.stages(), schedule.split_backward,
@@ -314,13 +315,13 @@ uint64_t write_training_stages(Plan& plan, const TracedStep& whole,
   const size_t first_segment = plan.storage.segments().size(), first = plan.programs.size();
   std::vector<StageProgramIds> of_chunk;
   for (int32_t chunk = 0; chunk < schedule.shape.chunks; ++chunk)
-    of_chunk.push_back(write_stage(plan, whole, partition, collectives, chunk, pending));
+    of_chunk.push_back(write_stage(plan, whole, partition, collectives, chunk, entry, pending));
   for (const topology::Action& a : schedule.actions[static_cast<size_t>(plan.at.pipeline)]) {
     const StageProgramIds& p = of_chunk[static_cast<size_t>(a.chunk)];
     const auto k = static_cast<size_t>(a.kind);
     const bool last = a.micro == plan.accumulation - 1;
-    plan.step_launches.push_back({last ? p.last[k] : p.phase[k], a.micro % p.slots,
-                                  a.kind == topology::ActionKind::kForward ? p.feed : -1, a.micro});
+    entry.launches.push_back({last ? p.last[k] : p.phase[k], a.micro % p.slots,
+                              a.kind == topology::ActionKind::kForward ? p.feed : -1, a.micro});
   }
   uint64_t saved = 0, inside = 0;
   for (size_t i = first_segment; i < plan.storage.segments().size(); ++i)
@@ -331,22 +332,22 @@ uint64_t write_training_stages(Plan& plan, const TracedStep& whole,
   return saved + inside;
 }
 
-void write_evaluation_stages(Plan& plan, const TracedStep& whole,
-                             const std::vector<Collective>& collectives,
+void write_evaluation_stages(PlanDraft& plan, const TracedStep& whole,
+                             const std::vector<Collective>& collectives, EntryPoint& entry,
                              std::vector<PendingSend>& pending) {
   const topology::PipelineShape& shape = plan.pipeline.schedule.shape;
   const StagePartition partition(*whole.graph, shape.stages(), false, live_outs_of(whole));
   plan.pipeline.digest =
       digest_of(whole, partition, shape.stages(), collectives, plan.pipeline.digest);
   for (int32_t chunk = 0; chunk < shape.chunks; ++chunk) {
-    StageProgramBuilder builder(plan, whole, partition, collectives, plan.eval_feed, chunk, 1);
+    StageProgramBuilder builder(plan, whole, partition, collectives, plan.evaluation_feed, chunk,
+                                1);
     builder.begin(Phase::kForward);
     bind_evaluation_outputs(plan, whole, builder.view(false));
     const std::string name = strf("evaluate of stage %d", shape.stage(plan.at.pipeline, chunk));
     const int32_t program = plan.add(compile(name, builder.finish(), plan));
-    plan.eval_feeds.push_back(builder.feed());
-    plan.evaluation_launches.push_back(
-        {program, 0, static_cast<int32_t>(plan.eval_feeds.size()) - 1, 0});
+    entry.launches.push_back({program, 0, static_cast<int32_t>(entry.stage_feeds.size()), 0});
+    entry.stage_feeds.push_back(builder.feed());
     const auto more = builder.pending();
     pending.insert(pending.end(), more.begin(), more.end());
   }

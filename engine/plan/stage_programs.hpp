@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/plan/step_programs.hpp"
 #include "engine/program/split_stages.hpp"
 
@@ -18,7 +18,8 @@ class StageProgramBuilder {
  public:
   // inputs: all inputs of the whole program. slots: micro-batches that may be in flight.
   // collectives: ids under which the whole program knows its collectives, see local_id().
-  StageProgramBuilder(Plan& plan, const TracedStep& whole, const program::StagePartition& partition,
+  StageProgramBuilder(PlanDraft& plan, const TracedStep& whole,
+                      const program::StagePartition& partition,
                       const std::vector<Collective>& collectives, const Feed& inputs, int32_t chunk,
                       int32_t slots);
 
@@ -45,7 +46,7 @@ class StageProgramBuilder {
   int32_t message(program::ValueId storage, bool send);
   void number_collectives();
 
-  Plan& plan_;
+  PlanDraft& plan_;
   const TracedStep& whole_;
   const program::StagePartition& partition_;
   const std::vector<Collective>& collectives_;
@@ -63,14 +64,15 @@ class StageProgramBuilder {
   std::map<program::ValueId, program::ValueId> received_;  // by root
 };
 
-// Writes the programs of a step and their launches, without the first and the last (zero_grad,
-// update). Returns the bytes of values inside and between the programs.
-uint64_t write_training_stages(Plan& plan, const TracedStep& whole,
-                               const std::vector<Collective>& collectives,
+// Writes the programs of a step, without the first and the last (zero_grad, update), and adds their
+// launches and feeds to its entry point. Returns the bytes of values inside and between the
+// programs.
+uint64_t write_training_stages(PlanDraft& plan, const TracedStep& whole,
+                               const std::vector<Collective>& collectives, EntryPoint& entry,
                                std::vector<PendingSend>& pending);
 // The same for a batch of an evaluation.
-void write_evaluation_stages(Plan& plan, const TracedStep& whole,
-                             const std::vector<Collective>& collectives,
+void write_evaluation_stages(PlanDraft& plan, const TracedStep& whole,
+                             const std::vector<Collective>& collectives, EntryPoint& entry,
                              std::vector<PendingSend>& pending);
 
 }  // namespace plait::plan

@@ -44,7 +44,8 @@ ValueId bind_or_accumulate(Graph& g, const Plan& plan, const std::string& name, 
 
 // Sums the squares of a gradient where it is computed, if it is complete then, so that the norm
 // need not read all gradients again.
-void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient) {
+void bind_gradient_squares(Graph& g, PlanDraft& plan, const Parameter& of, ValueId gradient) {
+  Parameter& p = plan.parameters[static_cast<size_t>(&of - plan.parameters.data())];
   auto model = std::find_if(plan.models.begin(), plan.models.end(),
                             [&](const Model& m) { return m.name == p.model; });
   if (!model->squares.exists())
@@ -61,7 +62,7 @@ void bind_gradient_squares(Graph& g, Plan& plan, Parameter& p, ValueId gradient)
 }
 
 // Starts to reduce the sums of the step over the replicas; finish_step_sums() waits.
-void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
+void start_step_sums(Graph& g, PlanDraft& plan, const std::vector<ValueId>& bound) {
   std::vector<ValueId> in{flat(g, "sums", plan.results, 0, plan.n_step_sums())};
   in.insert(in.end(), bound.begin(), bound.end());
   g.scope = "replicas";
@@ -72,7 +73,7 @@ void start_step_sums(Graph& g, Plan& plan, const std::vector<ValueId>& bound) {
 
 // Reduces gradients bucket by bucket, the last first: the backward pass computes them in that
 // order.
-void reduce_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& bound,
+void reduce_gradients(Graph& g, PlanDraft& plan, const std::map<const Parameter*, ValueId>& bound,
                       int32_t chunk) {
   std::map<const Bucket*, std::vector<ValueId>> delivered_of;
   for (const auto& [p, v] : bound) delivered_of[&bucket_of(plan, *p)].push_back(v);
@@ -138,7 +139,7 @@ class LiveOuts {
 };
 
 // The parameters that a program reads, with one value per stage. sharded: only the sharded ones.
-std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& tracer,
+std::vector<ParameterUse> parameter_uses_of(Graph& g, const Plan& plan, const Tracer& tracer,
                                             const Mesh& mesh,
                                             std::map<ValueId, Placements>& sharded) {
   std::vector<ValueId> values;
@@ -146,7 +147,7 @@ std::vector<ParameterUse> parameter_uses_of(Graph& g, Plan& plan, const Tracer& 
     if (const ValueId v = tracer.parameter_value(p.name)) values.push_back(v);
   const auto split = program::split_parameter_uses(g, values);
   std::vector<ParameterUse> parameter_uses;
-  for (Parameter& p : plan.parameters) {
+  for (const Parameter& p : plan.parameters) {
     const ValueId v = tracer.parameter_value(p.name);
     if (!v) continue;
     for (auto at = split.lower_bound({v, 0}); at != split.end() && at->first.first == v; ++at) {
@@ -222,7 +223,7 @@ std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
 
 }  // namespace
 
-TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& recompute,
+TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptions& recompute,
                           const AddCollective& add) {
   TracedStep w;
   w.results = tracer.results();
@@ -250,7 +251,7 @@ TracedStep write_training(Plan& plan, const Tracer& tracer, RecomputeOptions& re
   return w;
 }
 
-TracedStep write_evaluation(Plan& plan, const Tracer& tracer, const AddCollective& add) {
+TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const AddCollective& add) {
   TracedStep w;
   w.results = tracer.results();
   w.states = tracer.metric_states();
@@ -258,7 +259,7 @@ TracedStep write_evaluation(Plan& plan, const Tracer& tracer, const AddCollectiv
   w.graph = traced_graph(plan, tracer);
   std::erase_if(w.outputs, [&](const auto& o) {  // not one row per sample
     const plait_shape& shape = w.graph->shape(o.second);
-    return shape.ndim < 1 || shape.dims[0] != plan.eval_feed.batch;
+    return shape.ndim < 1 || shape.dims[0] != plan.evaluation_feed.batch;
   });
   const Mesh mesh = mesh_of(plan);
   const Placements replicated(mesh.size());
@@ -299,7 +300,7 @@ std::vector<program::LiveOut> live_outs_of(const TracedStep& w) {
 namespace {
 
 // The live-outs of the losses.
-std::vector<ValueId> bind_loss_sums(Plan& plan, const TracedStep& w, const StageView& view) {
+std::vector<ValueId> bind_loss_sums(const Plan& plan, const TracedStep& w, const StageView& view) {
   Graph& g = view.graph;
   std::vector<ValueId> sums;
   for (size_t m = 0; m < plan.models.size(); ++m) {
@@ -315,7 +316,7 @@ std::vector<ValueId> bind_loss_sums(Plan& plan, const TracedStep& w, const Stage
   return sums;
 }
 
-void gather_parameter_uses(Plan& plan, const TracedStep& w, const StageView& view) {
+void gather_parameter_uses(PlanDraft& plan, const TracedStep& w, const StageView& view) {
   if (plan.zero < 3) return;
   std::map<const Parameter*, ValueId> values;
   for (const ParameterUse& use : w.parameter_uses)
@@ -325,14 +326,14 @@ void gather_parameter_uses(Plan& plan, const TracedStep& w, const StageView& vie
 
 }  // namespace
 
-void bind_training_outputs(Plan& plan, const TracedStep& w, const StageView& view) {
+void bind_training_outputs(PlanDraft& plan, const TracedStep& w, const StageView& view) {
   Graph& g = view.graph;
   const std::vector<ValueId> sums = bind_loss_sums(plan, w, view);
   std::map<const Parameter*, ValueId> bound;
   for (const ParameterUse& use : w.parameter_uses) {
     const ValueId own = use.gradient ? view.live_out(use.gradient, use.stage) : 0;
     if (!own) continue;
-    Parameter& p = *use.parameter;
+    const Parameter& p = *use.parameter;
     bound[&p] = plan.zero < 2 ? bind_or_accumulate(g, plan, p.name + ".gradient", own, p.gradient,
                                                    plan.precision.gradient)
                               : g.as_type(own, plan.precision.gradient);
@@ -348,7 +349,7 @@ void bind_training_outputs(Plan& plan, const TracedStep& w, const StageView& vie
   gather_parameter_uses(plan, w, view);
 }
 
-void allocate_evaluation_results(Plan& plan, const TracedStep& w) {
+void allocate_evaluation_results(PlanDraft& plan, const TracedStep& w) {
   const int32_t segment = plan.storage.add("evaluation", Category::kResults);
   const auto allocate = [&](ValueId v) {
     return plan.storage.allocate(segment, program::bytes(w.graph->shape(v)));
@@ -359,7 +360,7 @@ void allocate_evaluation_results(Plan& plan, const TracedStep& w) {
                             plan.pipeline.schedule.shape.rank_of(stage_of(*w.graph, v))});
 }
 
-void bind_evaluation_outputs(Plan& plan, const TracedStep& w, const StageView& view) {
+void bind_evaluation_outputs(PlanDraft& plan, const TracedStep& w, const StageView& view) {
   const auto bind = [&](ValueId v, BufferRef buffer) {
     if (const ValueId own = v ? view.live_out(v, stage_of(*w.graph, v)) : 0)
       view.graph.bind(own, buffer);
@@ -373,7 +374,8 @@ void bind_evaluation_outputs(Plan& plan, const TracedStep& w, const StageView& v
   gather_parameter_uses(plan, w, view);
 }
 
-ValueId sum_over(Graph& g, Plan& plan, topology::Axis axis, const std::string& name, ValueId v) {
+ValueId sum_over(Graph& g, PlanDraft& plan, topology::Axis axis, const std::string& name,
+                 ValueId v) {
   if (ranks_of(plan, axis) == 1) return v;
   const int32_t collective = add_collective(plan, name, axis, PLAIT_COMM_ALL_REDUCE);
   return wait_collective(g, collective, start_all_reduce(g, plan, collective, {v}));
@@ -386,7 +388,7 @@ void wait_pending_sends(Graph& g, const std::vector<PendingSend>& pending) {
       wait_for_slot(g, p.collective, g.persistent("sent", p.shape, p.buffer), slot);
 }
 
-std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
+std::unique_ptr<Graph> write_broadcast_outputs(PlanDraft& plan) {
   auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
   graph->scope = "stages";
   for (const Output& n : plan.outputs) {
@@ -399,9 +401,9 @@ std::unique_ptr<Graph> write_broadcast_outputs(Plan& plan) {
   return graph;
 }
 
-std::unique_ptr<Graph> write_reduce_metrics(Plan& plan, const std::vector<PendingSend>& pending) {
+std::unique_ptr<Graph> write_metric_sums(PlanDraft& plan) {
   auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
-  wait_pending_sends(*graph, pending);
+  wait_pending_sends(*graph, plan.evaluation_sends);
   graph->scope = "replicas";
   int64_t n = 2 + 2 * static_cast<int64_t>(plan.models.size());
   for (const Metric& m : plan.metrics) n += m.item->n_state;

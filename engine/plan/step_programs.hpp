@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/split_stages.hpp"
 
@@ -20,19 +20,13 @@ struct RecomputeOptions {
 
 // A parameter as an input of the ops of one pipeline stage.
 struct ParameterUse {
-  Parameter* parameter = nullptr;
+  const Parameter* parameter = nullptr;
   int32_t stage = 0;
   ValueId value = 0;
   ValueId gradient = 0;  // 0: frozen, or no loss depends on it
 };
 
-// A message that a program sent without waiting for it; the end of the step waits.
-struct PendingSend {
-  int32_t collective = -1;
-  int32_t slots = 1;
-  plait_shape shape{};
-  BufferRef buffer;
-};
+// Waits for messages that other programs sent.
 void wait_pending_sends(program::Graph& g, const std::vector<PendingSend>& pending);
 
 // The sharded graph of this tensor rank, with all stages; no value is bound to memory yet.
@@ -48,9 +42,9 @@ struct TracedStep {
 using AddCollective = std::function<int32_t(Collective)>;
 
 // Forward and backward pass. Does not change `traced`: several programs are written from it.
-TracedStep write_training(Plan& plan, const Tracer& traced, RecomputeOptions& recompute,
+TracedStep write_training(const Plan& plan, const Tracer& traced, RecomputeOptions& recompute,
                           const AddCollective& add);
-TracedStep write_evaluation(Plan& plan, const Tracer& traced, const AddCollective& add);
+TracedStep write_evaluation(const PlanDraft& plan, const Tracer& traced, const AddCollective& add);
 
 // The view of one program: the whole step, or the part of one pipeline stage.
 struct StageView {
@@ -63,11 +57,11 @@ struct StageView {
   bool last = false;  // the last micro-batch of a step, whose program reduces the gradients
 };
 // Binds losses and gradients to memory; with ZeRO also the parameters that are read.
-void bind_training_outputs(Plan& plan, const TracedStep& written, const StageView& view);
+void bind_training_outputs(PlanDraft& plan, const TracedStep& written, const StageView& view);
 // The same for metric states and named outputs.
-void bind_evaluation_outputs(Plan& plan, const TracedStep& written, const StageView& view);
+void bind_evaluation_outputs(PlanDraft& plan, const TracedStep& written, const StageView& view);
 // Allocates the results of an evaluation. Once per plan, before bind_evaluation_outputs().
-void allocate_evaluation_results(Plan& plan, const TracedStep& written);
+void allocate_evaluation_results(PlanDraft& plan, const TracedStep& written);
 
 // The stage that computes a value; 0 for inputs of the program.
 int32_t stage_of(const program::Graph& g, ValueId v);
@@ -76,13 +70,13 @@ std::vector<program::LiveOut> live_outs_of(const TracedStep& written);
 
 // All-reduces a persistent value in place; does nothing if the axis has one rank. Returns the sum,
 // which lies there then.
-program::ValueId sum_over(program::Graph& g, Plan& plan, topology::Axis axis,
+program::ValueId sum_over(program::Graph& g, PlanDraft& plan, topology::Axis axis,
                           const std::string& name, program::ValueId v);
-// Sums Plan::metric_sums over the replicas, and the requests to stop over all ranks.
-std::unique_ptr<program::Graph> write_reduce_metrics(Plan& plan,
-                                                     const std::vector<PendingSend>& pending);
+// Sums Plan::metric_sums over the replicas, and the requests to stop over all ranks. Waits for the
+// messages of the evaluation.
+std::unique_ptr<program::Graph> write_metric_sums(PlanDraft& plan);
 // Sends Plan::outputs to all pipeline ranks.
-std::unique_ptr<program::Graph> write_broadcast_outputs(Plan& plan);
+std::unique_ptr<program::Graph> write_broadcast_outputs(PlanDraft& plan);
 
 // A range of a buffer as a vector: n elements from `first` on.
 program::ValueId flat(program::Graph& g, const std::string& name, const FlatBuffer& buffer,

@@ -248,7 +248,7 @@ void Rule::shard(const AddToPlan& add) {
 
 }  // namespace
 
-void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& p) {
+void declare_tensor_states(PlanDraft& plan, const ParameterGroup& group, Parameter& p) {
   const Rule rule(plan, group, p);
   p.states.clear();
   for (const Rule::StateUse& use : rule.states()) {
@@ -268,13 +268,10 @@ void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& p
   }
 }
 
-ValueId write_tensor_update(Graph& g, Plan& plan, const ParameterGroup& group, const Parameter& p,
-                            const TensorUpdateInputs& in) {
+ValueId write_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup& group,
+                            const Parameter& p, const TensorUpdateInputs& in) {
   Rule rule(plan, group, p);
-  rule.shard([&](Collective c) {
-    plan.collectives.push_back(std::move(c));
-    return static_cast<int32_t>(plan.collectives.size() - 1);
-  });
+  rule.shard([&](Collective c) { return plan.add(std::move(c)); });
   std::vector<ValueId> outside{in.parameter,     in.gradient,        in.scale,
                                in.learning_rate, in.schedule_factor, in.step};
   for (const TensorState& s : p.states)

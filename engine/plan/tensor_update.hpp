@@ -7,14 +7,14 @@
 
 #include <vector>
 
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 
 namespace plait::plan {
 
 // Sets the states of a parameter, and gives those that this rank updates their places. On every
 // rank, also on those that do not hold the parameter: all must know its states. Errors: what the
 // optimizer returns; PLAIT_ERR_PLUGIN where a result has the wrong shape.
-void declare_tensor_states(Plan& plan, const ParameterGroup& group, Parameter& parameter);
+void declare_tensor_states(PlanDraft& plan, const ParameterGroup& group, Parameter& parameter);
 
 // What a rule reads: of this rank, values of the update program.
 struct TensorUpdateInputs {
@@ -25,8 +25,9 @@ struct TensorUpdateInputs {
 };
 
 // Appends the update of a parameter that this rank owns. Returns the parameter as it is then.
-program::ValueId write_tensor_update(program::Graph& g, Plan& plan, const ParameterGroup& group,
-                                     const Parameter& parameter, const TensorUpdateInputs& in);
+program::ValueId write_tensor_update(program::Graph& g, PlanDraft& plan,
+                                     const ParameterGroup& group, const Parameter& parameter,
+                                     const TensorUpdateInputs& in);
 
 // What an update leaves in a parameter or a state.
 struct NextValue {

@@ -2,6 +2,9 @@
 
 #include <plait/comm.h>
 
+#include <algorithm>
+#include <map>
+
 #include "engine/data/data_loader.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/plan/collectives.hpp"
@@ -61,13 +64,18 @@ double sent_bytes(const Plan& plan, const Program& p) {
   return bytes;
 }
 
-StepTotals step_totals(const Plan& plan) {
-  StepTotals totals;
-  for (const Launch& t : plan.step_launches) {
+Totals totals_of(const Plan& plan, const EntryPoint& entry) {
+  Totals totals;
+  // A program may have many launches.
+  std::map<int32_t, double> sent;
+  for (const Launch& t : entry.launches) {
     if (t.program < 0) continue;
     const Program& p = plan.programs[static_cast<size_t>(t.program)];
+    const auto [at, first] = sent.try_emplace(t.program, 0);
+    if (first) at->second = sent_bytes(plan, p);
     totals.flops += p.flops;
-    totals.sent_bytes += sent_bytes(plan, p);
+    totals.sent_bytes += at->second;
+    totals.transient_bytes = std::max(totals.transient_bytes, p.transient_bytes);
   }
   return totals;
 }

@@ -1,4 +1,4 @@
-// Sums over a plan: the memory of its rank, and what a step computes and sends.
+// Sums over a plan: the memory of its rank, and what an entry point computes and sends.
 #pragma once
 
 #include <array>
@@ -27,11 +27,12 @@ void write_memory(JsonWriter& w, const MemoryUse& memory);
 // The least that this rank must send in one run of a program, whatever the backend does.
 double sent_bytes(const Plan& plan, const Program& program);
 
-struct StepTotals {
+struct Totals {
   double flops = 0, sent_bytes = 0;
-  bool operator==(const StepTotals&) const = default;
+  uint64_t transient_bytes = 0;  // the largest of its programs
+  bool operator==(const Totals&) const = default;
 };
-// Over the launches of a step.
-StepTotals step_totals(const Plan& plan);
+// Over the launches of an entry point.
+Totals totals_of(const Plan& plan, const EntryPoint& entry);
 
 }  // namespace plait::plan

@@ -12,7 +12,7 @@ namespace plait::plan {
 
 using program::make_shape;
 
-Tracer::Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
+Tracer::Tracer(PlanDraft& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
                config::Problems* problems)
     : plan_(plan),
       feed_(feed),
@@ -319,6 +319,19 @@ void Tracer::build_metric(const config::ModelConfig& model, const config::Metric
 ValueId Tracer::parameter_value(const std::string& name) const {
   const auto it = parameters_.find(name);
   return it == parameters_.end() ? 0 : it->second;
+}
+
+std::unique_ptr<Tracer> trace_models(PlanDraft& plan, bool training, const StageOf& stages,
+                                     config::Problems* problems) {
+  // Where one of the two could not be opened, the other tells what there is to know of fields.
+  TraceSource source{nullptr, nullptr, "train"};
+  for (const char* name : {training ? "train" : "eval", training ? "eval" : "train"})
+    if (const Dataset* dataset = plan.dataset(name); dataset && !source.dataset)
+      source = {dataset, plan.experiment.dataset(name), name};
+  auto tracer = std::make_unique<Tracer>(plan, training ? plan.train_feed : plan.evaluation_feed,
+                                         source, training, stages, problems);
+  tracer->run();
+  return tracer;
 }
 
 }  // namespace plait::plan

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "engine/base/error.hpp"
-#include "engine/plan/plan.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/program/c_builder.hpp"
 
 namespace plait::plan {
@@ -38,7 +39,7 @@ class Tracer {
   // problems: what fails is added there, and tracing continues with values of unknown shape, whose
   // own failures are not reported. Entries that have a problem already are such failures. Null: the
   // first failure is thrown.
-  Tracer(Plan& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
+  Tracer(PlanDraft& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
          config::Problems* problems);
 
   // Traces every model.
@@ -107,7 +108,7 @@ class Tracer {
   void note_index_ranges();
   std::span<const plait_field> fields() const;
 
-  Plan& plan_;
+  PlanDraft& plan_;
   Feed& feed_;
   TraceSource source_;
   bool training_;
@@ -141,5 +142,10 @@ class Tracer {
   };
   std::optional<ErrorSite> error_site_;  // the key that is being looked at
 };
+
+// Traces all models as they train, or as they are evaluated. stages: of each layer. problems: where
+// what fails goes; null: it is thrown.
+std::unique_ptr<Tracer> trace_models(PlanDraft& plan, bool training, const StageOf& stages,
+                                     config::Problems* problems = nullptr);
 
 }  // namespace plait::plan

@@ -1,5 +1,5 @@
-// The update program: one element-wise pass over each group's flat shard, or one parameter after
-// the other where the optimizer sees whole tensors. N elements of a group.
+#include "engine/plan/update.hpp"
+
 #include <plait/comm.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/plan/collectives.hpp"
-#include "engine/plan/compile.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/step_programs.hpp"
@@ -45,7 +44,8 @@ ValueId reduced(Graph& g, ValueId v, const char* kind) {
 }
 
 // A number that each rank of an axis has a term of.
-ValueId all_reduced(Graph& g, Plan& plan, const std::string& name, topology::Axis axis, ValueId v) {
+ValueId all_reduced(Graph& g, PlanDraft& plan, const std::string& name, topology::Axis axis,
+                    ValueId v) {
   if (ranks_of(plan, axis) == 1) return v;
   const int32_t collective = add_collective(plan, name, axis, PLAIT_COMM_ALL_REDUCE);
   return wait_collective(g, collective, start_all_reduce(g, plan, collective, {v}));
@@ -65,7 +65,8 @@ struct ModelGradients {
 
 // Σ g² of all gradients of a model, each counted once: from the sums the micro program left, or
 // else from the gradients.
-ValueId write_squares(Graph& g, Plan& plan, const Model& model, const ModelGradients& gradients) {
+ValueId write_squares(Graph& g, PlanDraft& plan, const Model& model,
+                      const ModelGradients& gradients) {
   if (model.squares.exists())
     return reduced(g, flat(g, model.name + ".squares", model.squares, 0, model.squares.elements),
                    "sum");
@@ -88,7 +89,7 @@ ValueId write_squares(Graph& g, Plan& plan, const Model& model, const ModelGradi
   return all_reduced(g, plan, name + ", by stage", topology::Axis::kPipeline, sum);
 }
 
-StepScale write_norm(Graph& g, Plan& plan, size_t m, const ModelGradients& gradients) {
+StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& gradients) {
   const Model& model = plan.models[m];
   const plait_shape scalar = scalar_of(plan);
   g.scope = model.name + ".optimizer";
@@ -129,7 +130,7 @@ void check_updated(const Graph& g, const PluginCall& at, const std::string& what
 
 // The optimizer's rule, applied to a bucket. Its states are added to the group when the first
 // bucket asks for them. Returns the parameter's own elements as they are then.
-ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& bucket,
+ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Bucket& bucket,
                      const BucketValues& values, const StepScale& common) {
   const config::OptimizerConfig& config =
       *plan.experiment.models[static_cast<size_t>(group.model)].optimizer;
@@ -193,7 +194,7 @@ ValueId write_bucket(Graph& g, Plan& plan, ParameterGroup& group, const Bucket& 
 
 // The parameters of a bucket that this rank updates as a whole, one after the other. Returns each
 // as it is then.
-std::vector<ValueId> write_tensors(Graph& g, Plan& plan, const ParameterGroup& group,
+std::vector<ValueId> write_tensors(Graph& g, PlanDraft& plan, const ParameterGroup& group,
                                    const Bucket& bucket,
                                    const std::vector<const Parameter*>& members,
                                    const BucketValues& values, const StepScale& common) {
@@ -239,7 +240,7 @@ ValueId own_gradient(Graph& g, const Plan& plan, const ParameterGroup& group,
 
 // The sum over the pipeline ranks that have the same parameters: each sends its gradients to the
 // others, and all add them up in the same order.
-ValueId tied_gradient(Graph& g, Plan& plan, const ParameterGroup& group, ValueId own) {
+ValueId tied_gradient(Graph& g, PlanDraft& plan, const ParameterGroup& group, ValueId own) {
   if (group.tied.empty()) return own;
   const auto message = [&](uint32_t kind, int32_t peer) {
     const int32_t id =
@@ -275,7 +276,7 @@ using Gathered = std::pair<int32_t, ValueId>;
 
 // Replicas that share the update hand each other what they made of their own elements: `own`, this
 // rank's shard of the bucket, and `updated`, values inside.
-Gathered gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const Bucket& bucket,
+Gathered gather_bucket(Graph& g, PlanDraft& plan, const ParameterGroup& group, const Bucket& bucket,
                        ValueId own, const std::vector<ValueId>& updated) {
   const bool one_owner = bucket.owner >= 0;
   const int32_t collective =
@@ -293,7 +294,7 @@ Gathered gather_bucket(Graph& g, Plan& plan, const ParameterGroup& group, const 
   return {collective, all};
 }
 
-void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gradients,
+void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>& gradients,
                  const StepScale& common) {
   std::vector<Gathered> gathered;
   size_t k = 0;
@@ -322,7 +323,7 @@ void write_model(Graph& g, Plan& plan, size_t m, const std::vector<ValueId>& gra
 
 // The gradients of a model's groups, in the order of groups and buckets; own: those that this rank
 // counts.
-std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, ModelGradients& own) {
+std::vector<ValueId> gradients_of(Graph& g, PlanDraft& plan, size_t m, ModelGradients& own) {
   std::vector<ValueId> all;
   for (const ParameterGroup& group : plan.groups) {
     if (group.model != static_cast<int32_t>(m)) continue;
@@ -339,7 +340,7 @@ std::vector<ValueId> gradients_of(Graph& g, Plan& plan, size_t m, ModelGradients
 }
 
 // What the ranks counted becomes what all of them did.
-void finish_step_sums(Graph& g, Plan& plan) {
+void finish_step_sums(Graph& g, PlanDraft& plan) {
   g.scope = "replicas";
   const auto of = [&](const char* name, int64_t first, int64_t n) {
     return flat(g, name, plan.results, first, n);
@@ -358,7 +359,7 @@ void finish_step_sums(Graph& g, Plan& plan) {
 
 }  // namespace
 
-void declare_states(Plan& plan) {
+void declare_states(PlanDraft& plan) {
   // TracedStep for the sake of the states: a rank that holds nothing of a group must know them,
   // too.
   Graph g(plan.ops.get(), plan.precision.scalar);
@@ -377,7 +378,7 @@ void declare_states(Plan& plan) {
   }
 }
 
-std::unique_ptr<Graph> write_update(Plan& plan, const std::vector<PendingSend>& pending) {
+std::unique_ptr<Graph> write_update(PlanDraft& plan, const std::vector<PendingSend>& pending) {
   auto graph = new_graph(plan);
   Graph& g = *graph;
   wait_pending_sends(g, pending);

@@ -10,7 +10,6 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plan/collectives.hpp"
 #include "engine/plan/job_script.hpp"
 
 namespace plait::plan {

@@ -28,9 +28,9 @@ struct JobVerdict {
 //    call was not started. A call is not started again before its end was waited for.
 //  - A collective that may_be_deferred() starts when it is waited for, if the backend of its group
 //    does so. Every combination of axes whose groups do is tried.
-//  - A session maps shared memory, then makes steps, evaluations and predictions. Every way from
-//    one of them to another is tried once, and nothing is under way at the end of a step or an
-//    evaluation; so it does not matter how many follow each other.
+//  - A session maps shared memory, then runs entry points in any order. Every way from one of them
+//    to another is tried once, and nothing is under way behind them but what EntryPoint::leaves
+//    says; so it does not matter how many follow each other.
 //
 // The order in which ranks go on decides nothing: a call that has ended stays so, and no rank takes
 // a call from another. So one execution stands for all, whatever the speed of the ranks. Fault: the

@@ -9,7 +9,6 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plan/collectives.hpp"
 #include "engine/program/arena_offsets.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/text/print.hpp"
@@ -191,24 +190,29 @@ Found check_collectives(const Plan& plan, const Program& p) {
 class Launches {
  public:
   explicit Launches(const Plan& plan) : plan_(plan) {}
-  void run(const std::vector<Launch>& launches, const char* what) {
-    what_ = what;
-    for (const Launch& l : launches)
-      if (l.program >= 0) run(plan_.programs.at(static_cast<size_t>(l.program)), l.slot);
+  void run(const EntryPoint& entry, const char* times) {
+    what_ = entry.call + times;
+    for (const Launch& l : entry.launches) {
+      if (l.program < 0) continue;
+      const Program& p = plan_.programs.at(static_cast<size_t>(l.program));
+      if (l.slot < p.first_slot || l.slot >= p.first_slot + p.slots)
+        fail(p, {-1, strf("is launched on slot %d, but has slots %d to %d", l.slot, p.first_slot,
+                          p.first_slot + p.slots - 1)});
+      if (l.feed >= static_cast<int32_t>(entry.stage_feeds.size()))
+        fail(p, {-1, strf("is launched with feed %d of %zu", l.feed, entry.stage_feeds.size())});
+      run(p, l.slot);
+    }
+    check_end();
   }
-  void run(int32_t program, const char* what) {
-    what_ = what;
-    if (program >= 0) run(plan_.programs.at(static_cast<size_t>(program)), 0);
-  }
+
+ private:
   void check_end() const {
     for (const auto& [key, at] : under_way_)
       if (plan_.collectives[static_cast<size_t>(key.first)].kind != PLAIT_COMM_SEND)
         fail(*at.first, {at.second, "starts a collective whose end nobody waits for"});
   }
-
- private:
   [[noreturn]] void fail(const Program& p, const Fault& fault) const {
-    program::fail_verify(*p.graph, fault, std::string("launching ") + what_, p.name);
+    program::fail_verify(*p.graph, fault, "launching " + what_, p.name);
   }
   void run(const Program& p, int32_t launch_slot) {
     for (const KernelCall& c : p.calls) {
@@ -227,7 +231,7 @@ class Launches {
   }
 
   const Plan& plan_;
-  const char* what_ = "";
+  std::string what_;
   std::map<std::pair<int32_t, int32_t>, std::pair<const Program*, int32_t>> under_way_;
 };
 
@@ -241,15 +245,9 @@ void verify_program(const Plan& plan, const Program& p) {
 }
 
 void verify_launches(const Plan& plan) {
-  Launches step(plan), evaluation(plan);
-  step.run(plan.step_launches, "a step");
-  step.check_end();
-  step.run(plan.step_launches, "the next step");
-  evaluation.run(plan.evaluation_launches, "an evaluation");
-  evaluation.run(plan.evaluation_launches, "the next batch of an evaluation");
-  evaluation.run(plan.reduce_metrics_program, "the end of an evaluation");
-  evaluation.run(plan.broadcast_outputs_program, "the end of an evaluation");
-  evaluation.check_end();
+  Launches launches(plan);
+  for (const EntryPoint& entry : plan.entry_points)
+    for (const char* times : {"", " again"}) launches.run(entry, times);
 }
 
 }  // namespace plait::plan

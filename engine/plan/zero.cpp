@@ -38,7 +38,8 @@ ValueId own_sum(Graph& g, const Bucket& bucket, int32_t collective, ValueId sum,
 
 }  // namespace
 
-void scatter_gradients(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& gradients) {
+void scatter_gradients(Graph& g, PlanDraft& plan,
+                       const std::map<const Parameter*, ValueId>& gradients) {
   struct Started {
     int32_t collective;
     ValueId sum, buffer;
@@ -138,8 +139,8 @@ std::vector<GatherWindow> gather_windows(Graph& g, const Plan& plan,
 
 // From each replica its own elements; of a parameter with an owner, all from the owner, which puts
 // them into the buffer first.
-ValueId start_gather(Graph& g, Plan& plan, const ParameterGroup& group, const GatherWindow& window,
-                     int32_t collective) {
+ValueId start_gather(Graph& g, PlanDraft& plan, const ParameterGroup& group,
+                     const GatherWindow& window, int32_t collective) {
   const Bucket& bucket = *window.bucket;
   const auto own = [&] {
     return flat(g, "parameters of " + group.name, group.parameters, bucket.state_begin,
@@ -156,7 +157,8 @@ ValueId start_gather(Graph& g, Plan& plan, const ParameterGroup& group, const Ga
 
 }  // namespace
 
-void gather_parameters(Graph& g, Plan& plan, const std::map<const Parameter*, ValueId>& values) {
+void gather_parameters(Graph& g, PlanDraft& plan,
+                       const std::map<const Parameter*, ValueId>& values) {
   std::map<ValueId, const Parameter*> parameter_of;
   for (const auto& [p, v] : values)
     if (v && p->group >= 0) parameter_of[v] = p;

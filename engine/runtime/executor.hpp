@@ -42,8 +42,10 @@ class Executor {
     const plan::Launch* first;
     size_t unit;
   };
-  const std::vector<LaunchGroup>& step() const { return step_; }
-  const std::vector<LaunchGroup>& evaluation() const { return evaluation_; }
+  // Of one of the plan's entry points, in order. Look it up once: the reference stays valid.
+  const std::vector<LaunchGroup>& launches(const plan::EntryPoint& entry) const {
+    return entry_points_[static_cast<size_t>(&entry - plan_->entry_points.data())];
+  }
   void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
   // Copies host memory to a buffer and back, ordered with launches. If the device memory is host
   // memory, write() borrows `data` until the queue is empty; otherwise only for the call. read()
@@ -146,7 +148,7 @@ class Executor {
   std::vector<LoadedProgram> programs_;  // as Plan::programs
   std::vector<Unit> units_;
   std::map<std::vector<std::pair<int32_t, int32_t>>, size_t> known_units_;
-  std::vector<LaunchGroup> step_, evaluation_;
+  std::vector<std::vector<LaunchGroup>> entry_points_;  // as Plan::entry_points
 };
 
 }  // namespace plait::runtime

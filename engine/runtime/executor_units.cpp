@@ -7,13 +7,12 @@
 namespace plait::runtime {
 
 void Executor::plan_units() {
-  step_ = group(plan_->step_launches);
-  evaluation_ = group(plan_->evaluation_launches);
+  for (const plan::EntryPoint& e : plan_->entry_points) entry_points_.push_back(group(e.launches));
   // Other programs are launched one by one; on a device that runs kernels at each launch, any
   // program may be.
   std::vector<bool> in_turns(programs_.size(), false);
-  for (const auto* launch_list : {&plan_->step_launches, &plan_->evaluation_launches})
-    for (const plan::Launch& t : *launch_list)
+  for (const plan::EntryPoint& e : plan_->entry_points)
+    for (const plan::Launch& t : e.launches)
       if (t.program >= 0) in_turns[static_cast<size_t>(t.program)] = true;
   for (size_t i = 0; i < programs_.size(); ++i) {
     if (device_->records() && in_turns[i]) continue;
@@ -24,7 +23,13 @@ void Executor::plan_units() {
   }
 }
 
+// Launches that another entry point has as a group are not captured again inside a longer one.
 std::vector<Executor::LaunchGroup> Executor::group(const std::vector<plan::Launch>& launch_list) {
+  const size_t own = units_.size();
+  const auto is_of_others = [&](const auto& launches) {
+    const auto at = known_units_.find(launches);
+    return at != known_units_.end() && at->second < own;
+  };
   std::vector<LaunchGroup> groups;
   for (size_t i = 0; i < launch_list.size();) {
     std::vector<std::pair<int32_t, int32_t>> launches;
@@ -33,7 +38,8 @@ std::vector<Executor::LaunchGroup> Executor::group(const std::vector<plan::Launc
       if (launch_list[i].program >= 0)
         launches.emplace_back(launch_list[i].program, launch_list[i].slot);
       ++i;
-    } while (device_->records() && i < launch_list.size() && launch_list[i].feed < 0);
+    } while (device_->records() && i < launch_list.size() && launch_list[i].feed < 0 &&
+             !is_of_others(launches));
     groups.push_back({&launch_list[first], unit_of(std::move(launches))});
   }
   return groups;

@@ -13,6 +13,14 @@
 
 namespace plait::session {
 
+Evaluator::Evaluator(SessionContext& context, StepRunner& steps)
+    : c_(context),
+      steps_(steps),
+      batch_(c_.plan.entry_point(plan::kEvaluate)),
+      predict_(c_.plan.entry_point(plan::kPredict)),
+      end_(c_.plan.find_entry_point(plan::kReduceMetrics)),
+      results_(c_.plan.results) {}
+
 Evaluation Evaluator::evaluate(const std::string& name, int64_t max_batches) {
   const plan::Dataset* d = c_.plan.dataset(name);
   if (!d) {
@@ -37,7 +45,7 @@ Evaluation Evaluator::evaluate(const std::string& name, int64_t max_batches) {
 // Evaluates this replica's rows of each batch, then sums over all replicas.
 Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches) {
   const Stopwatch watch;
-  Feeder feeder(c_.plan.eval_feed, d, c_.plan.eval_feed.batch);
+  Feeder feeder(batch_.feed, d, batch_.feed.batch);
   data::DataLoader loader(d.source(), plan::loader_config(c_.plan, d.name(), false));
   // Samples, requests to stop, loss and weight of each model, states of the metrics.
   const size_t n_models = c_.plan.models.size();
@@ -58,7 +66,7 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
       totals[1] = 1;
     if (!batch || (totals[1] > 0 && !exchanges)) break;
     feeder.set_batch(*batch);
-    launch_evaluation(feeder);
+    launch(batch_, feeder);
     c_.executor.read(results_.place(), results_.data(), results_.bytes());
     bool finite = true;
     for (size_t m = 0; m < n_models; ++m) {
@@ -105,20 +113,20 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   return e;
 }
 
-// Launches the evaluation programs of this rank on the staged samples.
-void Evaluator::launch_evaluation(Feeder& feeder) {
-  for (const runtime::Executor::LaunchGroup& group : c_.executor.evaluation()) {
+// Launches the programs of an entry point on the staged samples.
+void Evaluator::launch(const plan::EntryPoint& entry, Feeder& feeder) {
+  for (const runtime::Executor::LaunchGroup& group : c_.executor.launches(entry)) {
     const plan::Launch& t = *group.first;
     if (t.feed >= 0)
-      feeder.feed(c_.executor, c_.plan.eval_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
+      feeder.feed(c_.executor, entry.stage_feeds[static_cast<size_t>(t.feed)], 0, t.slot, 0, 0);
     c_.executor.launch(group);
   }
 }
 
 void Evaluator::sum_over_replicas(std::vector<double>& totals) {
-  if (c_.plan.reduce_metrics_program < 0) return;
+  if (!end_) return;
   c_.executor.write(c_.plan.metric_sums.at(0), totals.data(), totals.size() * sizeof(double));
-  c_.executor.launch(c_.plan.reduce_metrics_program);
+  for (const auto& group : c_.executor.launches(*end_)) c_.executor.launch(group);
   c_.executor.read(c_.plan.metric_sums.at(0), totals.data(), totals.size() * sizeof(double));
 }
 
@@ -141,9 +149,9 @@ void Evaluator::predict(const std::vector<HostField>& fields, const std::string&
   }
   const plan::Dataset* d =
       c_.plan.dataset("eval") ? c_.plan.dataset("eval") : c_.plan.dataset("train");
-  Feeder feeder(c_.plan.eval_feed, *d, c_.plan.eval_feed.batch);
+  Feeder feeder(predict_.feed, *d, predict_.feed.batch);
   const int64_t n = feeder.set_batch(fields, true);
-  const uint64_t row = program::bytes(at->shape) / static_cast<uint64_t>(c_.plan.eval_feed.batch);
+  const uint64_t row = program::bytes(at->shape) / static_cast<uint64_t>(predict_.feed.batch);
   if (bytes != static_cast<uint64_t>(n) * row)
     fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu",
                       value.c_str(), static_cast<long>(n),
@@ -155,8 +163,7 @@ void Evaluator::predict(const std::vector<HostField>& fields, const std::string&
     const std::string outside =
         out_of_range_text(c_.plan, feeder.find_out_of_range(false), "[feed]", "the prediction");
     if (!outside.empty()) fail_invalid(outside);
-    launch_evaluation(feeder);
-    c_.executor.launch(c_.plan.broadcast_outputs_program);
+    launch(predict_, feeder);
     c_.executor.read(at->buffer, out, bytes);
   });
 }

@@ -1,4 +1,4 @@
-// Evaluation and prediction: the evaluate program on a dataset, or on samples of the host.
+// Evaluation and prediction: batches of a dataset, or samples of the host.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@ namespace plait::session {
 // Owner thread only; every rank makes the same calls in the same order.
 class Evaluator {
  public:
-  Evaluator(SessionContext& context, StepRunner& steps)
-      : c_(context), steps_(steps), results_(context.plan.results) {}
+  Evaluator(SessionContext& context, StepRunner& steps);
 
   Evaluation evaluate(const std::string& dataset, int64_t max_batches);  // 0: all of it
   // Computes the rows of a named value for the host's samples. bytes = samples * row size.
@@ -29,11 +28,13 @@ class Evaluator {
 
  private:
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
-  void launch_evaluation(Feeder& feeder);
+  void launch(const plan::EntryPoint& entry, Feeder& feeder);
   void sum_over_replicas(std::vector<double>& totals);
 
   SessionContext& c_;
   StepRunner& steps_;
+  const plan::EntryPoint &batch_, &predict_;
+  const plan::EntryPoint* const end_;  // of an evaluation; null on a single rank
   HostBuffer results_;
   std::optional<Evaluation> last_;
 };

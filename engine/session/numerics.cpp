@@ -85,7 +85,7 @@ bool NumericsGuard::has_zero_weight() const {
 // The text about the first non-finite value in program order on any rank; "" if there is none.
 std::string NumericsGuard::first_non_finite() {
   Found own;
-  for (const plan::Launch& t : c_.plan.step_launches) {
+  for (const plan::Launch& t : c_.plan.entry_point(plan::kTrainStep).launches) {
     if (t.micro < c_.plan.accumulation - 1) continue;
     const runtime::Executor::NonFiniteValue f = c_.executor.first_non_finite(t.program, t.slot);
     if (f.text.empty()) continue;

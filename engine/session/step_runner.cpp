@@ -15,8 +15,9 @@ namespace plait::session {
 StepRunner::StepRunner(SessionContext& context)
     : c_(context),
       schedules_(c_.plan),
-      feeder_(c_.plan.train_feed, *c_.plan.dataset("train"),
-              c_.plan.train_feed.batch * c_.plan.accumulation),
+      entry_(c_.plan.entry_point(plan::kTrainStep)),
+      launch_groups_(c_.executor.launches(entry_)),
+      feeder_(entry_.feed, *c_.plan.dataset("train"), entry_.feed.batch * c_.plan.accumulation),
       numbers_(c_.executor.queue(), 4, c_.plan.scalars.bytes() + 64),
       outcomes_(c_.executor.queue(), 4, c_.plan.results.bytes()),
       scalars_(c_.plan.scalars),
@@ -90,12 +91,12 @@ void StepRunner::launch_step(int64_t epoch, int64_t samples, int64_t next_batch)
   numbers_.write(c_.executor.address(c_.plan.step_sums), step_sums_.data(), step_sums_.bytes());
   write_scalars();
   numbers_.end();
-  const int64_t micro = c_.plan.train_feed.batch;
+  const int64_t micro = entry_.feed.batch;
   const int64_t share = c_.plan.at.data * c_.plan.accumulation * micro;
-  for (const runtime::Executor::LaunchGroup& group : c_.executor.step()) {
+  for (const runtime::Executor::LaunchGroup& group : launch_groups_) {
     const plan::Launch& t = *group.first;
     if (t.feed >= 0)
-      feeder_.feed(c_.executor, c_.plan.train_feeds[static_cast<size_t>(t.feed)], t.micro, t.slot,
+      feeder_.feed(c_.executor, entry_.stage_feeds[static_cast<size_t>(t.feed)], t.micro, t.slot,
                    step, share + t.micro * micro);
     c_.executor.launch(group);
   }

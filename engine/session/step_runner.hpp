@@ -71,6 +71,8 @@ class StepRunner {
 
   SessionContext& c_;
   Schedules schedules_;
+  const plan::EntryPoint& entry_;
+  const std::vector<runtime::Executor::LaunchGroup>& launch_groups_;  // of the entry point
   Feeder feeder_;
   std::optional<data::DataLoader> loader_;
   Launched launches_[2];

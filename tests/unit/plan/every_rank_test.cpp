@@ -54,7 +54,7 @@ struct Job {
     job = plan_every_rank(experiment, context, problems);
     problems.raise_if_any();
   }
-  std::unique_ptr<Plan> plan(int32_t rank) {
+  std::unique_ptr<const Plan> plan(int32_t rank) {
     PlanContext own = context;
     own.rank = rank;
     own.world = 0;
@@ -136,7 +136,7 @@ TEST_CASE("every_rank: what was planned once equals the plan of each rank") {
       own.push_back(calls_of(*plan));
       CHECK(own.back() == planned.calls);
       CHECK(memory_of(*plan) == job.memory_of(plan->at));
-      CHECK(step_totals(*plan) == planned.step);
+      CHECK(totals_of(*plan, plan->entry_point(kTrainStep)) == planned.step);
       // The fullest of its stage needs at least as much.
       const MemoryUse most = job.memory_of(job.fullest(plan->at.pipeline));
       CHECK(most.arena >= job.memory_of(plan->at).arena);

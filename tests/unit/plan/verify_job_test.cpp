@@ -18,7 +18,7 @@ class Writer {
  public:
   Writer() {
     calls.programs.push_back({"p", {}});
-    calls.step.push_back({0, 0, -1, 0});
+    calls.entry_points.push_back({kTrainStep, "a step", OpenCalls::kOthers, {{0, 0, -1, 0}}});
   }
   int32_t add(const std::string& name, Axis axis, uint32_t kind, uint64_t n = 8,
               uint32_t peer = 0) {
@@ -37,6 +37,21 @@ class Writer {
     return call(c, false, slot, program);
   }
   Writer& run(int32_t c) { return start(c).wait(c); }
+  // Entry points with these programs.
+  void batch(int32_t program) {
+    calls.entry_points.push_back(
+        {kEvaluate, "a batch of an evaluation", OpenCalls::kMessages, {{program, 0, -1, 0}}});
+  }
+  void prediction(int32_t batch, int32_t program) {
+    calls.entry_points.push_back({kPredict,
+                                  "a prediction",
+                                  OpenCalls::kMessages,
+                                  {{batch, 0, -1, 0}, {program, 0, -1, -1}}});
+  }
+  void end(int32_t program) {
+    calls.entry_points.push_back(
+        {kReduceMetrics, "the end of an evaluation", OpenCalls::kNone, {{program, 0, -1, -1}}});
+  }
   Collective& last() { return calls.collectives.back(); }
 
   RankCalls calls;
@@ -122,7 +137,7 @@ TEST_CASE("verify_job: a call that one rank lacks") {
   for (Writer* w : {&most, &all}) w->calls.programs.push_back({"last", {}});
   const int32_t more = all.add("b", Axis::kTensor, PLAIT_COMM_ALL_REDUCE);
   all.start(more, 1).wait(more, 1);
-  for (Writer* w : {&most, &all}) w->calls.reduce_metrics = 1;
+  for (Writer* w : {&most, &all}) w->end(1);
   check_fault(kTwo, {most, all}, {"call ", "'a' on rank 0", "'b' on rank 1", "program 'last'"});
   // A rank that makes no call at all does not even open the group.
   check_fault(kTwo, {all, Writer()},
@@ -192,12 +207,12 @@ TEST_CASE("verify_job: a message without its other end") {
     e.a.run(e.there);
     check_fault(kStages, {e.a, e.b}, {"send of 8 f32 'values' to rank 1", "never starts"});
     Ends sent;
-    sent.a.calls.evaluation.push_back({1, 0, -1, 0});
+    sent.a.batch(1);
     sent.a.calls.programs.push_back({"evaluate", {}});
     sent.a.start(sent.there, 1);
     sent.a.calls.programs.push_back({"end", {}});
     sent.a.wait(sent.there, 2);
-    sent.a.calls.reduce_metrics = 2;
+    sent.a.end(2);
     check_fault(kStages, {sent.a, sent.b}, {"'values'"});
   }
 }
@@ -269,7 +284,7 @@ TEST_CASE("verify_job: a call is waited for before it starts again, and at the e
   // Each slot has a call of its own; what was not started is waited for in vain, and at once.
   Ends e;
   for (Writer* w : {&e.a, &e.b}) {
-    w->calls.step = {{0, 0, -1, 0}, {0, 1, -1, 1}, {1, 0, -1, 2}};
+    w->calls.entry_points[0].launches = {{0, 0, -1, 0}, {0, 1, -1, 1}, {1, 0, -1, 2}};
     w->calls.programs.push_back({"update", {}});
     for (Collective& each : w->calls.collectives) each.slotted = true;
   }
@@ -314,11 +329,11 @@ TEST_CASE("verify_job: messages of an evaluation are under way until the next ba
   Ends e;
   for (Writer* w : {&e.a, &e.b}) {
     w->calls.programs.push_back({"evaluate", {}});
-    w->calls.evaluation.push_back({1, 0, -1, 0});
+    w->batch(1);
     w->calls.programs.push_back({"reduce_metrics", {}});
-    w->calls.reduce_metrics = 2;
+    w->end(2);
     w->calls.programs.push_back({"broadcast_outputs", {}});
-    w->calls.broadcast_outputs = 3;
+    w->prediction(1, 3);
   }
   e.a.wait(e.there, 1).start(e.there, 1).wait(e.there, 2);
   e.b.start(e.from_a, 1).wait(e.from_a, 1);

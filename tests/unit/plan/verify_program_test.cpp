@@ -4,6 +4,7 @@
 #include <plait/comm.h>
 
 #include "engine/base/error.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/program/op_def.hpp"
 #include "tests/unit/program/text_fixture.hpp"
 
@@ -13,7 +14,7 @@ using namespace plait::plan;
 namespace {
 
 struct Fixture : program::TextFixture {
-  Plan plan;
+  PlanDraft plan;
   plait_kernel_item kernel{};
 
   Fixture() { kernel.name = "any"; }
@@ -69,7 +70,8 @@ struct Fixture : program::TextFixture {
   std::string program_fault() {
     return fault([&] { verify_program(plan, last()); });
   }
-  std::string launch_fault() {
+  std::string launch_fault(std::vector<Launch> launches) {
+    plan.entry_points = {{"any", "a call", {}, {}, std::move(launches)}};
     return fault([&] { verify_launches(plan); });
   }
 };
@@ -188,19 +190,24 @@ TEST_CASE_FIXTURE(Fixture, "what a step starts it ends, and nothing else") {
     %1 f32 (8) at 0:0 = persistent "x"
     %2 f32 (8) in %1 = collective_done(%1) {id: 0}
   )");
-  plan.step_launches = {{start, 0, -1, 0}, {done, 0, -1, 1}};
-  CHECK(launch_fault() == "");
+  CHECK(launch_fault({{start, 0, -1, 0}, {done, 0, -1, 1}}) == "");
   const std::string opens = "[verify] after launching ";
-  plan.step_launches.pop_back();
-  CHECK(launch_fault().find("starts a collective whose end nobody waits for") != std::string::npos);
-  plan.step_launches = {{start, 0, -1, 0}, {start, 0, -1, 1}, {done, 0, -1, 2}};
-  CHECK(launch_fault().starts_with(opens + "a step, program 'p': op 0, "));
-  CHECK(launch_fault().ends_with("starts while it is still under way"));
-  plan.step_launches = {{done, 0, -1, 0}};
-  CHECK(launch_fault().ends_with("waits for a collective that was not started before"));
-  plan.step_launches.clear();
-  plan.evaluation_launches = {{start, 0, -1, 0}};
-  CHECK(launch_fault().starts_with(opens + "the next batch of an evaluation, program 'p'"));
+  CHECK(launch_fault({{start, 0, -1, 0}}).find("starts a collective whose end nobody waits for") !=
+        std::string::npos);
+  const std::string twice = launch_fault({{start, 0, -1, 0}, {start, 0, -1, 1}, {done, 0, -1, 2}});
+  CHECK(twice.starts_with(opens + "a call, program 'p': op 0, "));
+  CHECK(twice.ends_with("starts while it is still under way"));
+  CHECK(launch_fault({{done, 0, -1, 0}})
+            .ends_with("waits for a collective that was not started before"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a launch is on a slot of its program, with a feed of its entry point") {
+  const int32_t p = add(kOps);
+  CHECK(launch_fault({{p, 0, -1, 0}}) == "");
+  CHECK(launch_fault({{p, 1, -1, 0}}).ends_with("is launched on slot 1, but has slots 0 to 0"));
+  CHECK(launch_fault({{p, 0, 0, 0}}).ends_with("is launched with feed 0 of 0"));
+  last().first_slot = 1;
+  CHECK(launch_fault({{p, 1, -1, 0}}) == "");
 }
 
 TEST_CASE_FIXTURE(Fixture, "each slot has messages of its own, which the next launch waits for") {
@@ -211,8 +218,13 @@ TEST_CASE_FIXTURE(Fixture, "each slot has messages of its own, which the next la
     %3 f32 (8) at 0:0 = map() [1.0]
     %4 f32 (8) in %3 = collective_start(%3) {kind: 7, ranks: 2, id: 0}
   )");
-  plan.step_launches = {{send, 0, -1, 0}, {send, 1, -1, 1}, {send, 0, -1, 2}};
-  CHECK(launch_fault() == "");
+  last().slots = 2;
+  const std::vector<Launch> three = {{send, 0, -1, 0}, {send, 1, -1, 1}, {send, 0, -1, 2}};
+  CHECK(launch_fault(three) == "");
   plan.programs.back().calls.erase(plan.programs.back().calls.begin());
-  CHECK(launch_fault().ends_with("starts while it is still under way"));
+  CHECK(launch_fault(three).ends_with("starts while it is still under way"));
+  // The message of the last launch, when the entry point runs again.
+  const std::string again = launch_fault({{send, 0, -1, 0}});
+  CHECK(again.starts_with("[verify] after launching a call again, program 'p'"));
+  CHECK(again.ends_with("starts while it is still under way"));
 }

@@ -12,7 +12,7 @@ using program::ValueId;
 namespace {
 
 struct Fixture : program::TextFixture {
-  Plan plan;
+  PlanDraft plan;
 
   Fixture() {
     plan.grid = topology::Grid(1, 2, 1);

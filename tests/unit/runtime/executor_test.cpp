@@ -21,13 +21,13 @@ using program::make_shape;
 // A plan on a device: 12 equal layers in programs of 4, made of a product and a hyperbolic tangent.
 struct Layers {
   static constexpr int kPrograms = 3, kOfEach = 4, kN = 8;
-  std::shared_ptr<plan::Plan> plan = std::make_shared<plan::Plan>();
+  std::shared_ptr<plan::PlanDraft> plan = std::make_shared<plan::PlanDraft>();
   plan::BufferRef x, weights;
   size_t calls = 0;
 
   explicit Layers(const std::string& device, const std::string& options = "") {
     plan->registry = test::load_plugins({"device-" + device});
-    plan->ops = std::make_unique<program::OpRegistry>(*plan->registry);
+    plan->ops = std::make_shared<const program::OpRegistry>(*plan->registry);
     plan->device = device;
     const plait_device_item& item = plan->registry->device(device);
     config::Problems problems;
@@ -38,6 +38,7 @@ struct Layers {
     const int32_t segment = plan->storage.add("values", plan::Category::kInputs);
     x = plan->storage.allocate(segment, kN * kN * sizeof(float));
     weights = plan->storage.allocate(segment, 12 * kN * kN * sizeof(float));
+    plan->entry_points = {{plan::kTrainStep, "a step", {}}};
     for (int p = 0; p < kPrograms; ++p) add_program(p);
     plan->storage.lay_out();
     for (const plan::Program& p : plan->programs)
@@ -58,7 +59,7 @@ struct Layers {
     }
     graph->assign(in, v);
     const int32_t index = plan->add(plan::compile("p", std::move(graph), *plan));
-    plan->step_launches.push_back({index, 0, p == 0 ? 0 : -1, 0});
+    plan->entry_points[0].launches.push_back({index, 0, p == 0 ? 0 : -1, 0});
     calls += plan->programs.back().calls.size();
   }
 
@@ -71,7 +72,7 @@ struct Layers {
       executor.write(x, values.data(), kN * kN * sizeof(float));
       executor.write(weights, values.data(), values.size() * sizeof(float));
       if (twice == 0)
-        for (const auto& group : executor.step()) executor.launch(group);
+        for (const auto& group : executor.launches(plan->entry_points[0])) executor.launch(group);
       else
         for (int32_t p = 0; p < kPrograms; ++p) executor.launch(p);
       std::vector<float> found(out.size());
@@ -92,6 +93,26 @@ TEST_CASE("12 equal layers prepare one kernel of each kind") {
     CHECK(layers.calls == 27);  // a product and a softmax each, and a copy behind each program
     const runtime::Executor executor(layers.plan);
     CHECK(executor.prepared_kernels() == 3);
+  }
+}
+
+TEST_CASE("an entry point that begins like another one launches the graphs of that one") {
+  for (const char* device : {"reference", "async"}) {
+    CAPTURE(device);
+    Layers layers(device);
+    const size_t alone = runtime::Executor(layers.plan).graphs();
+    plan::EntryPoint longer = layers.plan->entry_points[0];
+    longer.name = "longer";
+    longer.launches.push_back({0, 0, -1, 0});
+    layers.plan->entry_points.push_back(std::move(longer));
+    const runtime::Executor executor(layers.plan);
+    const auto& first = executor.launches(layers.plan->entry_points[0]);
+    const auto& second = executor.launches(layers.plan->entry_points[1]);
+    REQUIRE(second.size() == first.size() + 1);
+    for (size_t i = 0; i < first.size(); ++i) CHECK(second[i].unit == first[i].unit);
+    const bool records = executor.device().records();
+    CHECK(first.size() == (records ? 1 : Layers::kPrograms));
+    CHECK(executor.graphs() == alone + (records ? 1 : 0));
   }
 }
 
@@ -130,9 +151,9 @@ TEST_CASE("what a kernel is prepared for is all of its descriptor") {
 TEST_CASE("launches with no host write between them are one graph where the device records") {
   Layers host("reference"), records("async", "pinned_only = true");
   runtime::Executor a(host.plan), b(records.plan);
-  CHECK(a.step().size() == 3);
+  CHECK(a.launches(host.plan->entry_points[0]).size() == 3);
   CHECK(a.graphs() == 3);
-  CHECK(b.step().size() == 1);
+  CHECK(b.launches(records.plan->entry_points[0]).size() == 1);
   CHECK(b.graphs() == 1);
   CHECK(host.run(a) == records.run(b));
 }

@@ -12,6 +12,7 @@
 #include "engine/base/files.hpp"
 #include "engine/base/log.hpp"
 #include "engine/plan/compile.hpp"
+#include "engine/plan/plan_draft.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/runtime/executor.hpp"
 
@@ -49,9 +50,9 @@ class Runnable {
   template <class Build>
   Runnable(std::shared_ptr<plugin::Registry> registry, const std::string& device,
            const std::vector<plait_shape>& shapes, Build&& build)
-      : plan_(std::make_shared<plan::Plan>()), shapes_(shapes) {
+      : plan_(std::make_shared<plan::PlanDraft>()), shapes_(shapes) {
     plan_->registry = std::move(registry);
-    plan_->ops = std::make_unique<program::OpRegistry>(*plan_->registry);
+    plan_->ops = std::make_shared<const program::OpRegistry>(*plan_->registry);
     plan_->device = device;
     const plait_device_item& item = plan_->registry->device(device);
     config::Problems problems;
@@ -118,7 +119,7 @@ class Runnable {
     return out;
   }
 
-  std::shared_ptr<plan::Plan> plan_;
+  std::shared_ptr<plan::PlanDraft> plan_;
   std::vector<plait_shape> shapes_, out_shapes_;
   std::vector<plan::BufferRef> places_, out_places_;
   int32_t program_ = 0;

@@ -20,7 +20,7 @@ const std::vector<std::string> kPipeline = {
 
 struct Ranks {
   Log log;
-  std::unique_ptr<plan::Plan> make(int rank, const std::string& key = "run.seed=5") {
+  std::unique_ptr<const plan::Plan> make(int rank, const std::string& key = "run.seed=5") {
     auto keys = kPipeline;
     keys.push_back(key);
     return test::make_plan(keys, FileSystem::posix(), rank, 4, log);

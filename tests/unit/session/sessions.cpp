@@ -6,6 +6,7 @@
 #include "engine/checkpoint/store.hpp"
 #include "engine/config/bind.hpp"
 #include "engine/config/document.hpp"
+#include "engine/plan/plan_builder.hpp"
 #include "engine/program/op_def.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
@@ -85,8 +86,8 @@ std::unique_ptr<OutputFile> HookedFiles::open(const std::string& path, OpenMode 
   return std::make_unique<HookedOutput>(*this, path, real_.open(path, mode));
 }
 
-std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
-                                      int rank, int ranks, Log& log) {
+std::unique_ptr<const plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
+                                            int rank, int ranks, Log& log) {
   const auto registry = plugins();
   config::Problems problems;
   config::Document document = config::Document::parse(kExperiment, "test.toml", problems);

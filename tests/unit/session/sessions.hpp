@@ -63,8 +63,8 @@ class HookedFiles : public FileSystem {
 };
 
 // keys: overrides of the experiment, such as "checkpoint.every=2".
-std::unique_ptr<plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
-                                      int rank, int ranks, Log& log);
+std::unique_ptr<const plan::Plan> make_plan(const std::vector<std::string>& keys, FileSystem& files,
+                                            int rank, int ranks, Log& log);
 
 // One rank: its plan and its session.
 struct Rank {

@@ -1,0 +1,205 @@
+#include "engine/plan/plan_builder.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/plan/check.hpp"
+#include "engine/plan/describe_pipeline.hpp"
+#include "engine/plan/entry_points.hpp"
+#include "engine/plan/layout.hpp"
+#include "engine/plan/parameter_scope.hpp"
+#include "engine/plan/pipeline.hpp"
+#include "engine/plan/plan_inputs.hpp"
+#include "engine/plan/trace.hpp"
+#include "engine/plan/update.hpp"
+#include "engine/plan/verify_program.hpp"
+#include "engine/program/op_def.hpp"
+#include "engine/program/verify.hpp"
+
+namespace plait::plan {
+namespace {
+
+// Sums and results of a step. Plan::models becomes known.
+void make_results(PlanDraft& plan, config::Problems& problems) {
+  plan.results = plan.storage.add_flat("results", Category::kResults, plan.precision.scalar);
+  const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
+  plan.step_sums = take(2);
+  for (const auto& m : plan.experiment.models) {
+    Model model;
+    model.name = m.name;
+    model.trained = !m.frozen && !m.losses.empty();
+    plan.models.push_back(model);
+  }
+  if (problems.empty() && std::none_of(plan.models.begin(), plan.models.end(),
+                                       [](const Model& m) { return m.trained; }))
+    problems.add(plan.experiment.models[0].origin, plan.experiment.models[0].path,
+                 "no model has a loss and an optimizer, so there is nothing to train",
+                 "add [loss] and [optimizer]");
+  // The values that are summed over ranks come first, without a gap: see n_step_sums().
+  for (Model& m : plan.models)
+    if (m.trained)
+      for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = take(1);
+  for (Model& m : plan.models)
+    for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
+      *p = take(1);
+  plan.step = take(1);
+}
+
+// See PlanDraft::train_feed.
+Feed make_feed(PlanDraft& plan, const std::string& name, int64_t batch) {
+  Feed feed;
+  feed.batch = batch;
+  const int32_t segment =
+      plan.storage.add(name, Category::kInputs, plan.grid.pipeline() > 1 ? 0 : 1);
+  feed.counter = plan.storage.allocate(segment, 16);
+  feed.weight = plan.storage.allocate(segment, program::bytes_of(batch, data::kWeightType));
+  return feed;
+}
+
+// What the host writes before each step.
+void make_scalars(PlanDraft& plan) {
+  for (ParameterGroup& g : plan.groups) {
+    g.learning_rate_at = plan.storage.append(plan.scalars, 1);
+    g.schedule_factor_at = plan.storage.append(plan.scalars, 1);
+  }
+}
+
+void explain(const Plan& plan, Log* log) {
+  const char* wanted = std::getenv("PLAIT_EXPLAIN");
+  if (!log || !wanted || std::string_view(wanted) != "1") return;
+  for (const Program& p : plan.programs)
+    for (const KernelCall& c : p.calls) {
+      if (!c.kernel) continue;
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+      log->info("[explain] " + p.name + " " + op.scope + " " + op.name + " " +
+                program::text(p.graph->shape(op.out[0])) + ": " + c.kernel->name +
+                (c.detail.empty() ? "" : " (" + c.detail + ")") +
+                (c.refused.empty() ? "" : "; refused: " + c.refused));
+    }
+}
+
+// Checks that every operand lies inside its segment, so that a wrong rewrite cannot write to memory
+// of another value.
+void check_buffer_refs(const Plan& plan) {
+  for (const Program& p : plan.programs)
+    for (const KernelCall& c : p.calls) {
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+      for (size_t i = 0; i < c.operands.size(); ++i) {
+        const BufferRef at = c.operands[i];
+        const program::ValueId v = i < op.in.size() ? op.in[i] : op.out[i - op.in.size()];
+        const uint64_t room =
+            at.segment == kTransient
+                ? plan.transient_bytes
+                : plan.storage.segments().at(static_cast<size_t>(at.segment)).slot_bytes();
+        if (at.offset > room || program::bytes(p.graph->shape(v)) > room - at.offset)
+          fail_internal("[plan] operand " + std::to_string(i) + " of " + op.name + " in " +
+                        op.scope + " lies outside of its segment");
+      }
+    }
+}
+
+}  // namespace
+
+PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext& context)
+    : context_(context), entry_points_(standard_entry_points()) {
+  draft_.experiment = experiment;
+  draft_.registry = context.registry;
+  draft_.ops = std::make_shared<const program::OpRegistry>(*context.registry);
+}
+
+std::unique_ptr<const Plan> PlanBuilder::build(config::Problems& problems) {
+  choose_inputs(problems);
+  declare_results(problems);
+  trace(problems);
+  if (!problems.empty()) return nullptr;
+  try {
+    lay_out();
+    write_entry_points();
+  } catch (const topology::InvalidTopology& e) {
+    add_topology_errors(draft_.experiment, e.errors(), problems);
+    return nullptr;
+  }
+  add_totals();
+  return finish();
+}
+
+void PlanBuilder::choose_inputs(config::Problems& problems) {
+  if (context_.rank == 0) warn_ignored(draft_.experiment, context_.log);
+  choose_grid(draft_, context_, problems);
+  choose_device(draft_, context_, problems);
+  open_datasets(draft_, context_, problems);
+  count_steps(draft_);
+}
+
+void PlanBuilder::declare_results(config::Problems& problems) {
+  draft_.precision = precision_of(draft_.experiment.precision);
+  draft_.scalars = draft_.storage.add_flat("scalars", Category::kInputs, draft_.precision.scalar);
+  make_results(draft_, problems);
+  const config::BatchConfig& batch = draft_.experiment.batch;
+  draft_.train_feed = make_feed(draft_, "train inputs", batch.micro);
+  draft_.evaluation_feed = make_feed(draft_, "evaluation inputs", batch.eval / draft_.grid.data());
+}
+
+// Registers the parameters and their holders in the draft, and chooses the stages.
+void PlanBuilder::trace(config::Problems& problems) {
+  // Traces all models first: that registers the parameters and their readers.
+  const StageOf one = [](size_t, size_t) { return 0; };
+  traced_ = {trace_models(draft_, true, one, &problems),
+             trace_models(draft_, false, one, &problems)};
+  check_parameters(draft_, *traced_.train, problems);
+  // After problems only faults of the pipeline itself can be found; costs are unknown.
+  if (!problems.empty()) draft_.experiment.topology.balance = "count";
+  try {
+    choose_stages(draft_,
+                  [&](const StageOf& stages) { return trace_models(draft_, true, stages); });
+  } catch (const topology::InvalidTopology& e) {
+    add_topology_errors(draft_.experiment, e.errors(), problems);
+  }
+  if (!problems.empty()) return;
+  const StageOf chosen = stage_of(draft_);
+  if (draft_.grid.pipeline() > 1)
+    traced_ = {trace_models(draft_, true, chosen), trace_models(draft_, false, chosen)};
+  note_holders(draft_, traced_);
+  note_parameter_flags(draft_, *traced_.train);
+}
+
+void PlanBuilder::lay_out() {
+  choose_scopes(draft_);
+  lay_out_parameters(draft_);
+  make_scalars(draft_);
+  declare_states(draft_);
+}
+
+void PlanBuilder::write_entry_points() {
+  for (const WriteEntryPoint& write : entry_points_) {
+    EntryPoint entry = write({draft_, traced_, context_.log});
+    if (draft_.find_entry_point(entry.name))
+      fail_internal("[plan] two entry points are named '" + entry.name + "'");
+    // One without launches has nothing to do on this grid.
+    if (!entry.launches.empty()) draft_.entry_points.push_back(std::move(entry));
+  }
+}
+
+void PlanBuilder::add_totals() {
+  draft_.storage.lay_out();
+  for (const Program& p : draft_.programs)
+    draft_.transient_bytes = std::max(draft_.transient_bytes, p.transient_bytes);
+}
+
+std::unique_ptr<const Plan> PlanBuilder::finish() {
+  auto plan = std::make_unique<const Plan>(std::move(static_cast<Plan&>(draft_)));
+  check_buffer_refs(*plan);
+  if (program::verify_enabled()) verify_launches(*plan);
+  explain(*plan, context_.log);
+  warn_idle(*plan, context_.log);
+  return plan;
+}
+
+std::unique_ptr<const Plan> make_plan(const config::Experiment& experiment,
+                                      const PlanContext& context, config::Problems& problems) {
+  return PlanBuilder(experiment, context).build(problems);
+}
+
+}  // namespace plait::plan

@@ -1,0 +1,53 @@
+// A plan while it is made. Functions that take a PlanDraft add to it; those that take a Plan read.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/base/log.hpp"
+#include "engine/plan/plan.hpp"
+
+namespace plait::plan {
+
+class Tracer;
+
+// A message that a program sent without waiting for it; a later program waits.
+struct PendingSend {
+  int32_t collective = -1;
+  int32_t slots = 1;
+  plait_shape shape{};
+  BufferRef buffer;
+};
+
+// The models as they train and as they are evaluated, in the stages that the plan has chosen.
+// Programs are written from copies of their graphs.
+struct TracedModels {
+  std::shared_ptr<const Tracer> train, evaluate;
+};
+
+// Copies share nothing that changes, so a copy taken before an attempt undoes it.
+struct PlanDraft : Plan {
+  // All fields that training and evaluation read. In a pipeline each stage has inputs of its own;
+  // these then are templates without memory.
+  Feed train_feed, evaluation_feed;
+  // Reduces the sums of a step together with loss and weight sums; -1: none.
+  int32_t step_sums_collective = -1;
+  // Messages of a batch of an evaluation that its programs do not wait for.
+  std::vector<PendingSend> evaluation_sends;
+
+  // Adds it; returns its index.
+  int32_t add(Program program);
+  int32_t add(Collective collective);
+};
+
+// What the programs of an entry point are written from: a draft whose parameters are laid out.
+struct EntryPointSource {
+  PlanDraft& plan;
+  const TracedModels& traced;
+  Log* log = nullptr;  // for warnings; may be null
+};
+// Adds the programs of an entry point to the draft, and returns the entry point.
+using WriteEntryPoint = std::function<EntryPoint(const EntryPointSource& from)>;
+
+}  // namespace plait::plan

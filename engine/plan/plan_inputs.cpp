@@ -1,0 +1,143 @@
+#include "engine/plan/plan_inputs.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "engine/base/error.hpp"
+#include "engine/base/plugin_call.hpp"
+#include "engine/base/text.hpp"
+#include "engine/data/sample_order.hpp"
+#include "engine/plan/check.hpp"
+#include "engine/topology/grid_check.hpp"
+
+namespace plait::plan {
+
+void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {
+  auto& t = plan.experiment.topology;
+  auto& batch = plan.experiment.batch;
+  topology::GridRequest request;
+  request.sizes = {t.pipeline, t.data, t.tensor};
+  request.world = context.world;
+  request.chunks = t.pipeline > 1 ? t.virtual_stages : 1;
+  request.global = batch.global;
+  request.micro = batch.micro;
+  request.accumulation = batch.accumulation;
+  request.eval = batch.eval;
+  for (const auto& model : plan.experiment.models)
+    request.layers = std::max<int64_t>(request.layers, static_cast<int64_t>(model.layers.size()));
+  const bool fits = add_topology_errors(plan.experiment, topology::check_grid(request), problems);
+  if (!fits || problems.touch("batch")) {
+    t.pipeline = t.data = t.tensor = 1;
+    batch = {1, 1, 1, 1};
+  }
+  plan.grid = topology::Grid(t.pipeline, t.data, t.tensor);
+  if (fits && (context.rank < 0 || context.rank >= plan.grid.ranks()))
+    fail_invalid(strf("[plan] rank %d of a topology of %d ranks", context.rank, plan.grid.ranks()));
+  plan.rank = fits ? context.rank : 0;
+  plan.at = plan.grid.at(plan.rank);
+  plan.zero = t.data > 1 ? t.zero : 0;
+  plan.backend = t.backend;
+  if (plan.backend != "auto" && !problems.touch("topology.backend"))
+    plan.comm_options = config::comm_options(plan.experiment, *plan.registry, plan.backend,
+                                             context.resolver, problems);
+}
+
+namespace {
+
+// Whether the device's probe() says yes; detail: what it found, or why not.
+bool probe(const Plan& plan, const PlanContext& context, const std::string& name,
+           std::string& detail) {
+  const plait_device_item& item = plan.registry->device(name);
+  constexpr size_t kSize = offsetof(plait_device_item, probe) + sizeof(item.probe);
+  if (item.struct_size < kSize || !item.probe) return true;
+  config::Problems wrong;  // of options; reported when the device is chosen
+  const config::OptionSet options =
+      config::device_options(plan.experiment, *plan.registry, name, context.resolver, wrong);
+  char text[512] = "";
+  const bool there =
+      call_plugin({plan.registry->plugin_of(&item), "probe", "device", name}, [&] {
+        return item.probe(plan.registry->host_of(&item), &options, text, sizeof text);
+      }) != 0;
+  detail = std::string(text, strnlen(text, sizeof text));
+  return there;
+}
+
+// The device of the highest priority that can be opened here; "" and the reasons if there is none.
+std::string best_device(const Plan& plan, const PlanContext& context, std::string& refused) {
+  std::vector<std::string> names = plan.registry->devices();
+  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+    return plan.registry->device(a).priority > plan.registry->device(b).priority;
+  });
+  for (const std::string& name : names) {
+    std::string detail;
+    if (probe(plan, context, name, detail)) return name;
+    refused += (refused.empty() ? "" : "; ") + name + ": " + detail;
+    if (context.log) context.log->debug("[plan] device '" + name + "' is passed over: " + detail);
+  }
+  return "";
+}
+
+}  // namespace
+
+void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {
+  if (context.sibling) {
+    plan.device = context.sibling->device;
+    plan.device_options = context.sibling->device_options;
+    plan.threads = context.sibling->threads;
+    return;
+  }
+  if (problems.touch("run.device")) return;
+  plan.device = plan.experiment.run.device;
+  if (plan.device == "auto") {
+    std::string refused;
+    plan.device = best_device(plan, context, refused);
+    if (plan.device.empty())
+      return problems.add(plan.experiment.origin, "run.device",
+                          refused.empty()
+                              ? "no device plugin is loaded" + plan.registry->load_summary()
+                              : "no device can be used here: " + refused,
+                          "", PLAIT_ERR_NOT_FOUND);
+  }
+  const plait_device_item& item = plan.registry->device(plan.device);
+  plan.device_options = config::device_options(plan.experiment, *plan.registry, plan.device,
+                                               context.resolver, problems);
+  const uint32_t threads =
+      call_plugin({plan.registry->plugin_of(&item), "threads", "device", plan.device},
+                  [&] { return item.threads(&plan.device_options); });
+  constexpr uint32_t kMost = 65536;
+  if (threads > kMost)
+    fail(
+        PLAIT_ERR_PLUGIN,
+        strf("[plugin %s] device '%s' says it has %u threads, expected at most %u; tell its author",
+             plan.registry->plugin_of(&item).c_str(), plan.device.c_str(), threads, kMost));
+  plan.threads = std::max(1u, threads);
+}
+
+void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {
+  if (context.sibling) {
+    plan.datasets = context.sibling->datasets;
+    return;
+  }
+  for (const auto& d : plan.experiment.datasets)
+    if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
+      plan.datasets.push_back(std::move(dataset));
+  if (!plan.experiment.dataset("train") && !problems.touch("data.train"))
+    problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
+                 "add [data.train], which also tells the shapes of what a host feeds");
+}
+
+void count_steps(PlanDraft& plan) {
+  const auto& run = plan.experiment.run;
+  const auto& batch = plan.experiment.batch;
+  plan.accumulation = batch.global / (batch.micro * plan.experiment.topology.data);
+  plan.total_steps = run.steps;
+  const Dataset* train = plan.dataset("train");
+  if (run.epochs > 0 && train) {
+    int64_t n = train->info().n_samples;
+    if (const auto* c = plan.experiment.dataset("train"); c->limit > 0) n = std::min(n, c->limit);
+    plan.total_steps = run.epochs * data::batches_per_epoch(n, batch.global);
+  }
+}
+
+}  // namespace plait::plan
