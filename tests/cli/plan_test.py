@@ -106,6 +106,23 @@ class Plan(Case):
         self.assertEqual(sent["reduce_scatter"].count(rows // 4), 13)
         self.assertLess(sharded["memory"]["transient"], plan["memory"]["transient"] * 0.55)
 
+    def test_entry_points(self):
+        """What a session can run: a row each for a person, all launches as a record."""
+        plan = self.plan("batch.accumulation=3", "batch.global=12")
+        step, batch, predict = plan["entry_points"]
+        self.assertEqual([e["name"] for e in (step, batch, predict)], ["train_step", "evaluate", "predict"])
+        self.assertEqual(step["programs"], ["zero_grad", "forward_backward", "update"])
+        self.assertEqual(step["launches"], plan["launches"]["step"])
+        self.assertEqual((step["samples"], step["flops"], step["sent_bytes"]), (4, plan["flops_per_step"], 0))
+        self.assertEqual(step["transient_bytes"], max(p["transient_bytes"] for p in plan["programs"] if p["name"] in step["programs"]))
+        self.assertEqual(step["fields"], batch["fields"])
+        self.assertEqual(predict["launches"], plan["launches"]["evaluation"])
+        text = self.expect(0, "plan", "t.toml", "topology.data=2").out
+        self.assertRegex(text, r"\n  train_step +\d+ .* forward_backward_reduce, update\n")
+        self.assertRegex(text, r"\n  reduce_metrics +0 .* reduce_metrics\n")
+        text = self.expect(0, "plan", "t.toml", "batch.accumulation=4", "--ir=update").out
+        self.assertIn("\n# entry point train_step: zero_grad, 4 x forward_backward, update\n", text)
+
     def test_launches(self):
         """Which programs a step runs, in order, for which micro-batch, on which of the slots."""
         launches = self.plan("batch.accumulation=3", "batch.global=12")["launches"]

@@ -144,6 +144,22 @@ std::string launches_text(const Json& launches) {
   return all;
 }
 
+// What a session can run, each with its programs.
+void show_entry_points(Terminal& t, const Json& plan) {
+  Table table("lrrrrl");
+  table.row({"entry point", "samples", "FLOPs", "sent", "transient", "programs"});
+  for (const Json& e : plan.value("entry_points", Json::array())) {
+    std::string programs;
+    for (const Json& p : e.value("programs", Json::array()))
+      programs += (programs.empty() ? "" : ", ") + p.get<std::string>();
+    table.row({e.value("name", ""), strf("%lld", e.value("samples", 0LL)),
+               scaled(e.value("flops", 0.0), ""), bytes_text(e.value("sent_bytes", 0.0)),
+               bytes_text(e.value("transient_bytes", 0.0)), programs});
+  }
+  t.line("\n" + t.bold("entry points") + "  (samples: of a micro-batch of this rank)");
+  t.raw(table.text("  "));
+}
+
 void show_programs(Terminal& t, const Json& plan) {
   const double sent = plan.value("sent_bytes_per_step", 0.0);
   t.line("\n" +
@@ -283,6 +299,7 @@ int plan(Context& context, const PlanArguments& arguments) {
   show_parameters(t, plan);
   show_pipeline(t, plan);
   show_memory(t, plan);
+  show_entry_points(t, plan);
   show_programs(t, plan);
   return kOk;
 }
