@@ -1,5 +1,5 @@
-// Makes plans: chooses what a plan is for, traces the models, lays out memory and writes the programs
-// of all entry points.
+// Makes plans: chooses the grid, the device and the datasets, traces the models, lays out memory
+// and writes the programs of all entry points.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,8 @@ class PlanBuilder {
 
   // An entry point behind those that every plan has.
   void add(WriteEntryPoint write) { entry_points_.push_back(std::move(write)); }
-  // Once. Adds faults of the experiment that only tracing shows to `problems`; returns null if there
-  // are any. Errors: PLAIT_ERR_UNIMPLEMENTED for an op without a kernel; errors of plugins.
+  // Once. Adds faults of the experiment that only tracing shows to `problems`; returns null if
+  // there are any. Errors: PLAIT_ERR_UNIMPLEMENTED for an op without a kernel; errors of plugins.
   std::unique_ptr<const Plan> build(config::Problems& problems);
 
  private:

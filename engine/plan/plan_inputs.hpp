@@ -1,5 +1,5 @@
-// What a plan is made for: the grid and the rank, the device, the datasets. Faults of the experiment
-// are added to `problems`.
+// What a plan is made for: the grid and the rank, the device, the datasets. Faults of the
+// experiment are added to `problems`.
 #pragma once
 
 #include "engine/plan/plan_builder.hpp"
@@ -10,7 +10,8 @@ namespace plait::plan {
 // Sets the grid and the coordinates of this rank. After problems the grid is a single rank with the
 // smallest batches, so that the rest of the experiment can be checked.
 void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& problems);
-// The device of the experiment; with "auto" the one of the highest priority that can be opened here.
+// The device of the experiment; with "auto" the device of the highest priority that can be opened
+// here.
 void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems& problems);
 void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems& problems);
 // The micro-batches of a step, and the steps of the run. After the datasets.

@@ -12,10 +12,10 @@ namespace plait::plan {
 // agree on start in the order of the plan's list.
 void verify_program(const Plan& plan, const Program& program);
 
-// A launch is on a slot of its program, and its feed is one of the entry point's. As the launches of
-// the entry points follow each other, each entry point twice, no collective
-// starts while it is under way, and each one ends behind its start. What an entry point starts it
-// ends, messages excepted: the launch that uses their memory next waits for them.
+// A launch is on a slot of its program, and its feed is one of the entry point's. As the launches
+// of the entry points follow each other, each entry point twice, no collective starts while it is
+// under way, and each one ends behind its start. What an entry point starts it ends, messages
+// excepted: the launch that uses their memory next waits for them.
 void verify_launches(const Plan& plan);
 
 }  // namespace plait::plan
