@@ -274,7 +274,7 @@ TEST_CASE("ranks of one machine meet at a file of the user") {
 
   Variables nameless = kOpenMpi;
   nameless.erase("PMIX_NAMESPACE");
-  refused(nameless, {"nothing distinguishes the 2 ranks of this job from those of another",
+  refused(nameless, {"nothing distinguishes the 2 ranks of this job from the ranks of another",
                      "PLAIT_RENDEZVOUS=file:PATH"});
 }
 
