@@ -85,7 +85,8 @@ struct Plan {
   std::vector<Output> outputs;
   FlatBuffer scalars;   // inputs of a step: learning rates
   FlatBuffer results;   // results of a step: first `step_sums`, then the others of n_step_sums()
-  BufferRef step;       // number of updates so far; counted by the update program
+  FlatBuffer step;      // (1) f64: number of updates so far, exact up to 2^53; counted by the
+                        // update program
   BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 

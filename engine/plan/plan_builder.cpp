@@ -44,7 +44,9 @@ void make_results(PlanDraft& plan, config::Problems& problems) {
   for (Model& m : plan.models)
     for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
       *p = take(1);
-  plan.step = take(1);
+  // f32 would stop counting at 2^24.
+  plan.step = plan.storage.add_flat("updates", Category::kResults, PLAIT_F64);
+  plan.storage.append(plan.step, 1);
 }
 
 // See PlanDraft::train_feed.

@@ -397,8 +397,10 @@ std::unique_ptr<Graph> write_update(PlanDraft& plan, const std::vector<PendingSe
   }
   // Where the step is not finite the count stays, and what optimizers make of it is thrown away.
   g.scope = "step";
-  const ValueId made = g.persistent("step", scalar_of(plan), plan.step);
-  const ValueId step = finite ? g.assign(made, binary(g, "add", made, finite)) : made;
+  const uint32_t type = plan.step.dtype;
+  ValueId made = g.persistent("step", make_shape(type, {}), plan.step.at(0));
+  if (finite) made = g.assign(made, binary(g, "add", made, g.as_type(finite, type)));
+  const ValueId step = g.as_type(made, plan.precision.scalar);
   for (size_t m = 0; m < plan.models.size(); ++m) {
     if (!plan.models[m].trained) continue;
     g.bind(finite, plan.models[m].finite);

@@ -164,10 +164,9 @@ void StepRunner::restore(bool counters) {
 
 // Sets the device's count of updates to that of a checkpoint.
 void StepRunner::write_updates() {
-  std::vector<char> made(program::bytes_of(1, c_.plan.precision.scalar));
-  program::store_element(c_.plan.precision.scalar, made.data(), 0,
-                         static_cast<double>(c_.state.updates));
-  c_.executor.write(c_.plan.step, made.data(), made.size());
+  HostBuffer made(c_.plan.step);
+  made.set(made.place(), static_cast<double>(c_.state.updates));
+  c_.executor.write(made.place(), made.data(), made.bytes());
   c_.executor.sync();
 }
 
