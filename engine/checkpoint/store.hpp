@@ -97,8 +97,8 @@ class Checkpoint {
   const std::vector<TensorRecord>& tensors() const { return manifest_.tensors; }
   const TensorRecord* find(std::string_view name) const { return manifest_.find(name); }
   bool has_file(std::string_view name) const;
-  // Copies a whole global tensor after comparing type and shape. `out` has room for its bytes;
-  // after an error its content is undefined.
+  // Copies a whole global tensor after comparing type and shape; is_convertible() types are
+  // converted. `out` has room for the tensor as `dtype`; after an error its content is undefined.
   // Errors: PLAIT_ERR_NOT_FOUND with the nearest name; PLAIT_ERR_DATA for another type or shape, or
   // for bytes that have changed.
   void read(const std::string& name, uint32_t dtype, std::span<const int64_t> shape,

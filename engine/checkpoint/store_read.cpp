@@ -5,6 +5,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/store.hpp"
 
 namespace plait::checkpoint {
@@ -180,12 +181,14 @@ void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<c
     fail_not_found("[checkpoint] " + path_ + " has no tensor '" + printable(name) + "'" +
                    did_you_mean(nearest(name, names)));
   }
-  if (t->dtype != dtype ||
+  if (!is_convertible(t->dtype, dtype) ||
       !std::equal(shape.begin(), shape.end(), t->shape.begin(), t->shape.end()))
     fail_data("[checkpoint] " + path_ + ": tensor '" + printable(name) + "' is " +
               dtype_name(t->dtype) + " " + shape_text(t->shape) + ", expected " +
               dtype_name(dtype) + " " + shape_text(shape) +
               "; the model in the experiment differs from the one that was saved");
+  const std::string what = "tensor '" + printable(name) + "' of " + path_;
+  Converter converter(t->dtype, dtype, what);
   for (const SliceRecord& s : t->slices) {
     topology::Box both;
     if (!topology::intersect({s.offset, s.extent}, wanted, both)) continue;
@@ -193,12 +196,13 @@ void Checkpoint::read_block(const std::string& name, uint32_t dtype, std::span<c
     BlockWriter block(static_cast<std::byte*>(out), wanted, s, dtype_bytes(dtype));
     Hasher hasher;
     const TensorEntry* entry = stored.header().find(s.key);
-    if (!entry || entry->dtype != dtype || entry->shape != s.extent)
+    if (!entry || entry->dtype != t->dtype || entry->shape != s.extent)
       fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +
                 "' does not match the manifest");
     stored.each_piece(*entry, [&](const std::byte* piece, size_t n) {
       hasher.update(piece, n);
-      block.append(piece, n);
+      const std::byte* const converted = converter.convert(piece, n);
+      block.append(converted, n);
     });
     if (hasher.digest128() != s.hash)
       fail_data("[checkpoint] " + stored.path() + ": tensor '" + printable(name) +

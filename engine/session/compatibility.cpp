@@ -2,6 +2,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/convert.hpp"
 #include "engine/plan/checkpoint_blocks.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/result_config.hpp"
@@ -67,7 +68,8 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
                   ": another model was saved" + way_out);
     }
     const plait_shape saved = program::make_shape(t->dtype, t->shape);
-    if (!program::same(saved, p.shape))
+    if (!program::same_dims(saved, p.shape) ||
+        !checkpoint::is_convertible(saved.dtype, p.shape.dtype))
       fail_config("[session] parameter '" + p.name + "'" + of_layer(plan, p) + " is " +
                   program::text(p.shape) + ", in '" + c.path() + "' it is " + program::text(saved) +
                   way_out);
@@ -76,6 +78,20 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
   plan::for_each_block(plan, [&](const plan::CheckpointBlock& b) {
     if (b.optimizer && !c.find(b.tensor)) fail_state(plan, b, c);
   });
+}
+
+void log_conversion(Log& log, const std::string& path, uint32_t stored, uint32_t own) {
+  if (stored == own) return;
+  const bool rounds = program::dtype_bytes(own) < program::dtype_bytes(stored);
+  log.write(rounds ? PLAIT_LOG_WARN : PLAIT_LOG_INFO, "[session] '" + path + "' holds " +
+                                                          checkpoint::conversion_text(stored, own) +
+                                                          ", as [precision] compute asks for");
+}
+
+void log_conversion(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log) {
+  for (const plan::Parameter& p : plan.parameters)
+    if (const checkpoint::TensorRecord* t = c.find(p.name); t && t->dtype != p.shape.dtype)
+      return log_conversion(log, c.path(), t->dtype, p.shape.dtype);
 }
 
 void warn_of_differences(const plan::Plan& plan, const checkpoint::RunState& s,

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/convert.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/compatibility.hpp"
 #include "engine/session/initialize.hpp"
 
 namespace plait::session {
@@ -56,6 +59,7 @@ void Parameters::initialize() {
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
 void Parameters::load_weights_of(const checkpoint::Checkpoint& from,
                                  const config::ModelConfig& model) {
+  if (c_.ranks.is_leader()) log_conversion(c_.plan, from, c_.log);
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
@@ -71,6 +75,7 @@ void Parameters::load_weights(const config::ModelConfig& model) {
   if (c_.files.is_folder(model.load))
     return load_weights_of(*checkpoint::open_checkpoint(c_.files, model.load, c_.log), model);
   const checkpoint::SafetensorsFile file(c_.files, model.load);
+  bool logged = false;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     // Names with the model's name in front, as Plait writes them, or without.
@@ -82,27 +87,36 @@ void Parameters::load_weights(const config::ModelConfig& model) {
       fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" +
                 p.name + "'" + did_you_mean(nearest(p.name, names)));
     }
-    if (entry->dtype != p.shape.dtype || entry->shape != program::dims_of(p.shape)) {
+    if (!checkpoint::is_convertible(entry->dtype, p.shape.dtype) ||
+        entry->shape != program::dims_of(p.shape)) {
       std::string found = entry->dtype_text + " (";
       for (size_t i = 0; i < entry->shape.size(); ++i)
         found += (i ? ", " : "") + std::to_string(entry->shape[i]);
       fail_data("[session] tensor '" + entry->name + "' of '" + model.load + "' is " + found +
                 "), expected " + program::text(p.shape));
     }
-    std::vector<char> piece(checkpoint::SafetensorsFile::kPiece);
-    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
-      plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-        const uint64_t bytes = program::bytes_of(n, held.dtype);
-        const uint64_t skipped = program::bytes_of(global, held.dtype);
-        const plan::BufferRef to = plan::offset_by(held.at, first, held.dtype);
-        for (uint64_t at = 0; at < bytes; at += piece.size()) {
-          const size_t size = std::min<uint64_t>(piece.size(), bytes - at);
-          file.read(*entry, skipped + at, piece.data(), size);
-          c_.executor.write({to.segment, to.offset + at}, piece.data(), size);
-          c_.executor.sync();
-        }
-      });
+    if (entry->dtype != p.shape.dtype && !std::exchange(logged, true) && c_.ranks.is_leader())
+      log_conversion(c_.log, model.load, entry->dtype, p.shape.dtype);
+    load_tensor(file, *entry, p);
   }
+}
+
+void Parameters::load_tensor(const checkpoint::SafetensorsFile& file,
+                             const checkpoint::TensorEntry& entry, const plan::Parameter& p) {
+  const std::string what = "tensor '" + entry.name + "' of '" + file.path() + "'";
+  checkpoint::Converter converter(entry.dtype, p.shape.dtype, what);
+  std::vector<std::byte> piece(checkpoint::SafetensorsFile::kPiece);
+  const auto most = static_cast<int64_t>(piece.size() / program::dtype_bytes(entry.dtype));
+  for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
+    plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+      for (int64_t at = 0; at < n; at += most) {
+        size_t size = program::bytes_of(std::min(most, n - at), entry.dtype);
+        file.read(entry, program::bytes_of(global + at, entry.dtype), piece.data(), size);
+        const std::byte* const values = converter.convert(piece.data(), size);
+        c_.executor.write(plan::offset_by(held.at, first + at, held.dtype), values, size);
+        c_.executor.sync();
+      }
+    });
 }
 
 const plan::Parameter& Parameters::find(const std::string& name) const {

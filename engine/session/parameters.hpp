@@ -25,6 +25,8 @@ class Parameters {
  private:
   void load_weights(const config::ModelConfig& model);
   void load_weights_of(const checkpoint::Checkpoint& from, const config::ModelConfig& model);
+  void load_tensor(const checkpoint::SafetensorsFile& file, const checkpoint::TensorEntry& entry,
+                   const plan::Parameter& p);
 
   SessionContext& c_;
   StepRunner& steps_;

@@ -1,0 +1,34 @@
+// Element types of stored tensors that are read as another type: f32 as f64 exactly, f64 as f32
+// rounded to nearest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plait::checkpoint {
+
+// Whether tensors of type `stored` may be read as type `wanted`: equal types, f32 and f64.
+bool is_convertible(uint32_t stored, uint32_t wanted);
+
+// "F64, rounded to F32". stored != wanted.
+std::string conversion_text(uint32_t stored, uint32_t wanted);
+
+// Converts the pieces in which a tensor is read.
+class Converter {
+ public:
+  // what: "tensor 'x' of 'file'", for messages; borrowed.
+  Converter(uint32_t stored, uint32_t wanted, const std::string& what)
+      : stored_(stored), wanted_(wanted), what_(what) {}
+  // The bytes of whole elements as the wanted type; valid until the next call. `size` becomes the
+  // size of the result. Errors: PLAIT_ERR_DATA for a finite number beyond the range of f32.
+  const std::byte* convert(const std::byte* piece, size_t& size);
+
+ private:
+  const uint32_t stored_, wanted_;
+  const std::string& what_;
+  std::vector<std::byte> converted_;
+};
+
+}  // namespace plait::checkpoint
