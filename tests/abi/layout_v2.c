@@ -3,6 +3,7 @@
 
 #include <plait/build.h>
 #include <plait/comm.h>
+#include <plait/cuda.h>
 #include <plait/device.h>
 #include <plait/optimizer.h>
 #include <plait/plugin.h>
@@ -67,6 +68,18 @@ AT(plait_update, info, 40);
 
 SIZE(plait_optimizer_item, 72);
 AT(plait_optimizer_item, scope, 64);
+
+/* cuda.h */
+SIZE(plait_cuda_device, 24);
+AT(plait_cuda_device, struct_size, 0);
+AT(plait_cuda_device, ordinal, 8);
+AT(plait_cuda_device, reserved, 12);
+AT(plait_cuda_device, context, 16);
+
+SIZE(plait_cuda_queue, 24);
+AT(plait_cuda_queue, struct_size, 0);
+AT(plait_cuda_queue, stream, 8);
+AT(plait_cuda_queue, device, 16);
 
 /* comm.h */
 SIZE(plait_comm_setup, 72);
