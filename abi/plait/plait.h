@@ -284,7 +284,12 @@ typedef struct plait_step_result {
 
 /* Called after each step of plait_session_run(), on the calling thread. Returns 0 to continue, 1 to
  * save and stop. It may call functions of the same session except run, step, load and
- * load_parameters, which fail with PLAIT_ERR_STATE. [thread: owner; blocks: allowed] */
+ * load_parameters, which fail with PLAIT_ERR_STATE. On a device that works by itself
+ * (plait_device_info.records) the next step may be in flight by then: a function that reads or
+ * writes parameters waits for it, and sees the parameters after that step, of which the next call
+ * of the callback tells. No step is in flight before an evaluation or a checkpoint that is due
+ * after this step, and after the last step. A stop takes effect after the step in flight.
+ * [thread: owner; blocks: allowed] */
 typedef uint32_t(PLAIT_CALL *plait_step_callback)(void *user, const plait_step_result *result);
 
 #define PLAIT_RESUME_CONFIG 0u /* as the key run.resume says */
