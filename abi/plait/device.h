@@ -37,7 +37,10 @@
  * opened is closed again, a queue possibly inside a capture. An error in a step fails the step with
  * the same code: work that was already on the queue may have run, and the memory that it writes is
  * undefined. The engine may use the queue again, for instance to load a checkpoint, and closes
- * everything in the end; a device that has failed for good returns its error each time. */
+ * everything in the end; a device that has failed for good returns its error each time. A device
+ * that records and does not finish its work in time (run.device_timeout) is given up: the step
+ * fails, and the engine calls none of the functions that wait, close or free. Device, queues,
+ * kernels and memory then stay as they are, and the plugin loaded, until the process ends. */
 #ifndef PLAIT_DEVICE_H
 #define PLAIT_DEVICE_H
 

@@ -19,8 +19,9 @@ struct RunConfig {
   int64_t steps = 0, epochs = 0;  // at most one is nonzero; both 0: the host decides when to stop
   int64_t seed = 0;
   std::string out;
-  std::string device;   // "auto" or a device item
-  int64_t threads = 0;  // 0: all cores
+  std::string device;           // "auto" or a device item
+  int64_t threads = 0;          // 0: all cores
+  double device_timeout = 300;  // seconds of one wait for a device that records
   int64_t log_every = 1;
   bool progress = true;
   std::string resume;  // "auto", "never", "must"

@@ -40,6 +40,12 @@ constexpr Key<RunConfig> kRun[] = {
         at_most(count("threads", "0", 0, "threads", "compute threads; 0: one per available core"),
                 4096),
         kPerRank),
+    key<&RunConfig::device_timeout>(
+        at_least(real_option("device_timeout", "300.0",
+                             "seconds that a device which works by itself may take for what a rank "
+                             "waits for, a few micro-batches; more than topology.timeout"),
+                 0.01),
+        kPerRank),
     key<&RunConfig::log_every>(
         count("log_every", "1", 1, "steps", "write a line of metrics every so many steps"),
         kPerRank),

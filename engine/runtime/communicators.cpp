@@ -300,6 +300,16 @@ void Communicators::abort_group(const CommGroup& g, const std::string& reason) n
                        [&] { g.item->abort(g.comm, reason.data(), reason.size()); });
 }
 
+void Communicators::abandon(std::unique_ptr<Communicators> groups) noexcept {
+  groups->control_.on_end({});
+  groups->control_.unwatch();
+  groups->end("the device of this rank has not finished its work");
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<Communicators>>;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(groups));
+}
+
 void Communicators::close() noexcept {
   control_.on_end({});
   control_.unwatch();

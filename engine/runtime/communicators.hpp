@@ -48,6 +48,9 @@ class Communicators {
   static void launched(const plait_kernel& collective) noexcept;
   // Ends all groups on this rank.
   void abort(const std::string& reason) noexcept { end(reason); }
+  // For a device that was given up: aborts the groups and keeps them until the process ends, as
+  // work of the device refers to them.
+  static void abandon(std::unique_ptr<Communicators> groups) noexcept;
   // Throws if a group whose collectives are recorded in graphs has failed, or the job is over.
   void check();
   // Whether the error comes from one of those kernels: devices pass it on.

@@ -1,6 +1,9 @@
 #include "engine/runtime/device.hpp"
 
 #include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/checked.hpp"
@@ -26,6 +29,25 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
 }
 
 Device::~Device() { close(); }
+
+namespace {
+std::mutex g_kept_mutex;
+}
+
+void Device::give_up() noexcept {
+  if (given_up_.exchange(true)) return;
+  const std::lock_guard lock(g_kept_mutex);
+  // Never destroyed, so that the threads of a device may run while the process ends.
+  static auto& kept = *new std::vector<std::shared_ptr<Device>>;
+  kept.push_back(shared_from_this());
+}
+
+bool Device::keeps(const void* object) const noexcept {
+  if (!given_up()) return false;
+  const std::lock_guard lock(g_kept_mutex);
+  kept_.push_back(object);
+  return true;
+}
 
 void Device::close() noexcept {
   call_plugin_noexcept(host(), {"", "close", "device", item_.name}, [&] { item_.close(handle_); });
@@ -57,6 +79,7 @@ Arena::Arena(std::shared_ptr<Device> device, uint64_t bytes)
 }
 
 Arena::~Arena() {
+  if (device_->keeps(data_)) return;
   call_plugin_noexcept(device_->host(), {"", "free", "device", device_->item().name},
                        [&] { device_->item().free(device_->handle(), data_); });
 }
@@ -75,6 +98,10 @@ HostMemory::HostMemory(std::shared_ptr<Device> device, uint64_t bytes)
 }
 
 HostMemory::~HostMemory() {
+  if (device_->keeps(data_)) {
+    static_cast<void>(heap_.release());
+    return;
+  }
   if (heap_) return;
   call_plugin_noexcept(device_->host(), {"", "host_free", "device", device_->item().name},
                        [&] { device_->item().host_free(device_->handle(), data_); });

@@ -3,8 +3,10 @@
 
 #include <plait/device.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/config/option_set.hpp"
 #include "engine/plugin/registry.hpp"
@@ -12,7 +14,7 @@
 namespace plait::runtime {
 
 // Owned jointly: a view of its memory may outlive the session.
-class Device {
+class Device : public std::enable_shared_from_this<Device> {
  public:
   Device(std::shared_ptr<const plugin::Registry> registry, const std::string& name,
          const config::OptionSet& options);
@@ -34,6 +36,14 @@ class Device {
   // The text that must be equal on all ranks; "" if the device has none.
   std::string identity() const { return info_.identity ? info_.identity : ""; }
 
+  // For a device that does not finish its work: it may still access all memory that it was given,
+  // and a call that closes or frees something may wait for it. From then on nothing of it is
+  // closed or freed, and it stays open with its plugin until the process ends. Any thread.
+  void give_up() noexcept;
+  bool given_up() const { return given_up_.load(std::memory_order_acquire); }
+  // For whoever is about to close or free an object of the device: whether it must be kept.
+  bool keeps(const void* object) const noexcept;
+
  private:
   void close() noexcept;
   std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
@@ -41,6 +51,8 @@ class Device {
   std::string plugin_;
   plait_device* handle_ = nullptr;
   plait_device_info info_{};
+  std::atomic<bool> given_up_{false};
+  mutable std::vector<const void*> kept_;  // for tools that look for lost memory
 };
 
 // One allocation of device memory, zero at first.

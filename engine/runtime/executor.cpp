@@ -19,6 +19,7 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
   try {
     allocate();
     queue_ = std::make_unique<Queue>(device_);
+    queue_->set_timeout(plan_->experiment.run.device_timeout);
     if (communicators_) queue_->watch([this] { communicators_->check(); });
     transfers_ = std::make_unique<Transfers>(*queue_);
     kernels_ = std::make_unique<KernelCache>(plan_->registry, device_);
@@ -57,10 +58,11 @@ void Executor::allocate() {
 }
 
 void Executor::release() noexcept {
+  settle();
   const plait_device_item& device = device_->item();
   for (Unit& unit : units_)
     for (Step& step : unit.steps)
-      if (step.graph)
+      if (step.graph && !device_->keeps(step.graph))
         call_plugin_noexcept(device_->host(), {"", "graph_close", "device", device.name},
                              [&] { device.graph_close(step.graph); });
   units_.clear();
@@ -150,9 +152,14 @@ Executor::NonFiniteValue Executor::first_non_finite(int32_t program, int32_t slo
 
 bool Executor::finite(plan::BufferRef at, const plait_shape& shape, int32_t slot) {
   if (!program::is_float(shape.dtype)) return true;
-  std::vector<char> values(program::bytes(shape));
-  transfers_->read(values.data(), address(at, slot), values.size());
-  return program::all_finite(shape.dtype, values.data(), program::elements(shape));
+  const auto size = static_cast<int64_t>(program::dtype_bytes(shape.dtype));
+  bool all = true;
+  transfers_->each_piece(
+      address(at, slot), program::bytes(shape), [&](const char* piece, uint64_t bytes) {
+        all = program::all_finite(shape.dtype, piece, static_cast<int64_t>(bytes) / size);
+        return all;
+      });
+  return all;
 }
 
 }  // namespace plait::runtime

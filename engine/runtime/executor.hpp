@@ -53,8 +53,8 @@ class Executor {
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);
   void sync() { queue_->sync(); }
-  // Waits until no collective is in flight, before the communicators close. Ends work that waits
-  // for other ranks.
+  // Waits until the device is idle, before communicators and memory go. Ends work that waits for
+  // other ranks; a device that is not idle then is given up, with an error in the log.
   void settle() noexcept;
   Queue& queue() { return *queue_; }
   // Finds the first op of a program whose result is not finite: runs the program again op by op and
@@ -116,6 +116,7 @@ class Executor {
   struct Unit {
     std::vector<std::pair<int32_t, int32_t>> launches;  // programs and their slots
     std::vector<Step> steps;
+    std::string name = {};  // of its programs, for messages
   };
   void allocate();
   void load(LoadedProgram& into, const plan::Program& program);
@@ -149,6 +150,7 @@ class Executor {
   std::vector<Unit> units_;
   std::map<std::vector<std::pair<int32_t, int32_t>>, size_t> known_units_;
   std::vector<std::vector<LaunchGroup>> entry_points_;  // as Plan::entry_points
+  bool settled_ = false;
 };
 
 }  // namespace plait::runtime

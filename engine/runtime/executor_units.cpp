@@ -1,5 +1,6 @@
 // The units of the executor: planning, capture, launch.
 #include <algorithm>
+#include <cstdio>
 
 #include "engine/base/plugin_call.hpp"
 #include "engine/runtime/executor.hpp"
@@ -47,7 +48,13 @@ std::vector<Executor::LaunchGroup> Executor::group(const std::vector<plan::Launc
 
 size_t Executor::unit_of(std::vector<std::pair<int32_t, int32_t>> launches) {
   const auto [at, fresh] = known_units_.try_emplace(launches, units_.size());
-  if (fresh) units_.push_back({std::move(launches), {}});
+  if (!fresh) return at->second;
+  Unit& unit = units_.emplace_back();
+  for (const auto& [program, slot] : launches) {
+    const std::string& name = plan_->programs[static_cast<size_t>(program)].name;
+    unit.name += (unit.name.empty() ? "program " : ", ") + name;
+  }
+  unit.launches = std::move(launches);
   return at->second;
 }
 
@@ -135,6 +142,7 @@ void Executor::record(Step& into, const Entry* begin, const Entry* end) {
 }
 
 void Executor::launch_unit(const Unit& unit) {
+  queue_->launched(unit.name);
   for (const Step& step : unit.steps) {
     if (!step.graph) {
       run_eagerly(step.entry);
@@ -151,6 +159,7 @@ void Executor::launch(int32_t program, int32_t slot) {
   const LoadedProgram& p = programs_[static_cast<size_t>(program)];
   const auto k = static_cast<size_t>(slot - p.program->first_slot);
   if (p.units[k] >= 0) return launch_unit(units_[static_cast<size_t>(p.units[k])]);
+  queue_->launched(p.program->name);
   for (const PreparedKernel& call : p.calls) run_eagerly({&p, &call, k});
 }
 
@@ -185,9 +194,21 @@ void Executor::report(plait_error* e, const Entry& entry) const {
 
 void Executor::settle() noexcept {
   constexpr double kPatience = 0.2, kLong = 10;
-  if (!queue_ || !device_->records() || queue_->idle_within(kPatience)) return;
+  if (!queue_ || settled_ || !device_->records() || device_->given_up()) return;
+  settled_ = true;
+  if (queue_->idle_within(kPatience)) return;
   if (communicators_) communicators_->abort("this rank has closed its session");
-  queue_->idle_within(kLong);
+  const double seconds = std::min(kLong, queue_->timeout());
+  if (queue_->idle_within(seconds)) return;
+  device_->give_up();
+  char text[256];
+  const int size = std::snprintf(
+      text, sizeof text,
+      "[runtime] device '%s' still works %.3g seconds after its session was closed; its memory is "
+      "kept until the process ends; look at the device",
+      device_->item().name, seconds);
+  device_->host()->log(device_->host(), PLAIT_LOG_ERROR, text,
+                       std::min(static_cast<size_t>(std::max(size, 0)), sizeof text - 1));
 }
 
 size_t Executor::graphs() const {

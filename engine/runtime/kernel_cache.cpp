@@ -83,8 +83,9 @@ bool works_on_host(const plait_kernel_item& item) {
 
 KernelCache::~KernelCache() {
   for (const Prepared& p : kernels_)
-    call_plugin_noexcept(registry_->host_of(p.item), {"", "release", "kernel", p.item->name},
-                         [&] { p.item->release(p.kernel); });
+    if (!device_->keeps(p.kernel))
+      call_plugin_noexcept(registry_->host_of(p.item), {"", "release", "kernel", p.item->name},
+                           [&] { p.item->release(p.kernel); });
 }
 
 plait_kernel* KernelCache::get(const plait_kernel_item& item, const plait_op_desc& desc,

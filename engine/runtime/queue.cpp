@@ -8,6 +8,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/runtime/communicators.hpp"
 
 namespace plait::runtime {
@@ -32,6 +33,10 @@ Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)) {
 }
 
 Queue::~Queue() {
+  if (device_->keeps(queue_)) {
+    device_->keeps(end_);
+    return;
+  }
   const plait_device_item& item = device_->item();
   if (end_)
     call_plugin_noexcept(device_->host(), {"", "event_close", "device", item.name},
@@ -44,27 +49,41 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
   call("copy", [&] { return device_->item().copy(queue_, direction, to, from, bytes); });
 }
 
-namespace {
-
-// Polls `passed` until it returns true: without a pause at first, because most waits are short.
+// Without a pause at first, because most waits are short.
 template <class Passed>
-void poll(Passed&& passed, const std::function<void()>& health) {
+void Queue::poll(Passed&& passed) {
   constexpr double kSpin = 20e-6, kLook = 2e-3;
+  if (!late_.empty()) fail(PLAIT_ERR_DEVICE, late_);
   if (passed()) return;
   const Stopwatch watch;
   double looked = 0;
   while (!passed()) {
     const double now = watch.seconds();
     if (now < kSpin) continue;
-    if (health && now - looked > kLook) {
+    if (now - looked > kLook) {
       looked = now;
-      health();
+      if (health_) health_();  // first: the device may wait for a rank that is lost
+      if (now > timeout_) fail_late(now);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(now < 1e-3 ? 10 : 100));
   }
 }
 
-}  // namespace
+void Queue::fail_late(double seconds) {
+  const std::string what = last_launch_
+                               ? strf("%s (launch %lu of this session)", last_launch_->c_str(),
+                                      static_cast<unsigned long>(launches_))
+                               : "the copies that open a session";
+  late_ = strf(
+      "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %.3g; it "
+      "hangs%s, "
+      "or this takes longer on it: look at the device, or raise run.device_timeout. This session "
+      "can only be closed; the memory that the device may still use is kept until the process ends",
+      device_->item().name, what.c_str(), seconds, timeout_,
+      health_ ? " or waits for a rank that does" : "");
+  device_->give_up();
+  fail(PLAIT_ERR_DEVICE, late_);
+}
 
 bool Queue::idle_within(double seconds) noexcept {
   if (!end_) return true;
@@ -86,14 +105,13 @@ bool Queue::idle_within(double seconds) noexcept {
 void Queue::sync() {
   const plait_device_item& item = device_->item();
   if (end_) {
+    if (!late_.empty()) fail(PLAIT_ERR_DEVICE, late_);
     call("event_record", [&] { return item.event_record(end_, queue_); });
-    poll(
-        [&] {
-          uint32_t done = 0;
-          call("event_query", [&] { return item.event_query(end_, &done); });
-          return done != 0;
-        },
-        health_);
+    poll([&] {
+      uint32_t done = 0;
+      call("event_query", [&] { return item.event_query(end_, &done); });
+      return done != 0;
+    });
   }
   call("sync", [&] { return item.sync(queue_); });
   if (end_ && health_) health_();  // a queue runs empty over collectives that have failed
@@ -106,6 +124,7 @@ Event::Event(Queue& queue) : queue_(queue) {
 
 Event::~Event() {
   const Device& device = queue_.device();
+  if (device.keeps(event_)) return;
   call_plugin_noexcept(device.host(), {"", "event_close", "device", device.item().name},
                        [&] { device.item().event_close(event_); });
 }
@@ -118,19 +137,16 @@ void Event::record() {
 
 void Event::wait() {
   if (!recorded_) return;
-  poll(
-      [&] {
-        uint32_t done = 0;
-        queue_.call("event_query",
-                    [&] { return queue_.device().item().event_query(event_, &done); });
-        return done != 0;
-      },
-      queue_.health_);
+  queue_.poll([&] {
+    uint32_t done = 0;
+    queue_.call("event_query", [&] { return queue_.device().item().event_query(event_, &done); });
+    return done != 0;
+  });
   recorded_ = false;
 }
 
 Uploads::Uploads(Queue& queue, size_t blocks, uint64_t bytes) : queue_(queue) {
-  if (queue.device().host_visible()) return;
+  if (!queue.device().records() && queue.device().host_visible()) return;
   for (size_t i = 0; i < blocks; ++i)
     blocks_.push_back({std::make_unique<HostMemory>(queue.shared_device(), bytes),
                        std::make_unique<Event>(queue)});
@@ -216,25 +232,54 @@ void Transfers::read(void* to, const void* from, uint64_t bytes) {
     queue_.copy(PLAIT_COPY_TO_HOST, to, from, bytes);
     return queue_.sync();
   }
-  Piece* before = nullptr;  // of the piece whose content is still to be fetched
-  uint64_t at_before = 0, size_before = 0;
-  const auto fetch = [&] {
-    if (!before) return;
-    before->passed->wait();
-    std::memcpy(static_cast<char*>(to) + at_before, before->memory->data(), size_before);
-  };
+  char* at = static_cast<char*>(to);
+  each_pinned_piece(static_cast<const char*>(from), bytes, [&](const char* piece, uint64_t size) {
+    std::memcpy(at, piece, size);
+    at += size;
+    return true;
+  });
+}
+
+void Transfers::each_piece(const void* from, uint64_t bytes,
+                           const std::function<bool(const char* piece, uint64_t size)>& visit) {
+  const char* const begin = static_cast<const char*>(from);
+  if (pieces_[0].memory) return each_pinned_piece(begin, bytes, visit);
+  queue_.sync();
+  std::vector<char> copy(queue_.device().host_visible() ? 0 : std::min(kPiece, bytes));
   for (uint64_t at = 0; at < bytes; at += kPiece) {
     const uint64_t size = std::min(kPiece, bytes - at);
+    const char* piece = begin + at;
+    if (!copy.empty()) {
+      queue_.copy(PLAIT_COPY_TO_HOST, copy.data(), piece, size);
+      queue_.sync();
+      piece = copy.data();
+    }
+    if (!visit(piece, size)) return;
+  }
+}
+
+// The device copies a piece while the previous one is visited.
+void Transfers::each_pinned_piece(
+    const char* from, uint64_t bytes,
+    const std::function<bool(const char* piece, uint64_t size)>& visit) {
+  Piece* before = nullptr;  // the piece that is still to be visited
+  uint64_t size_before = 0;
+  bool wanted = true;
+  const auto finish = [&] {
+    if (!before) return;
+    before->passed->wait();
+    wanted = visit(before->memory->data(), size_before);
+  };
+  for (uint64_t at = 0; at < bytes && wanted; at += kPiece) {
+    const uint64_t size = std::min(kPiece, bytes - at);
     Piece& piece = next();
-    queue_.copy(PLAIT_COPY_TO_HOST, piece.memory->data(), static_cast<const char*>(from) + at,
-                size);
+    queue_.copy(PLAIT_COPY_TO_HOST, piece.memory->data(), from + at, size);
     piece.passed->record();
-    fetch();
+    finish();
     before = &piece;
-    at_before = at;
     size_before = size;
   }
-  fetch();
+  if (wanted) finish();
   queue_.sync();  // reports what went wrong before
 }
 

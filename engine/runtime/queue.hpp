@@ -3,7 +3,9 @@
 
 #include <plait/device.h>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +26,15 @@ class Queue {
   // Sets a function that is called repeatedly while the host waits for an asynchronous device. It
   // throws to end the waiting, for instance when another rank is lost.
   void watch(std::function<void()> health) { health_ = std::move(health); }
+  // Limits each wait for a device that records to so many seconds. A device that takes longer is
+  // given up (Device::give_up()): this wait and all that follow are PLAIT_ERR_DEVICE.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  double timeout() const { return timeout_; }
+  // A launch has begun; its name is borrowed, for messages.
+  void launched(const std::string& name) {
+    last_launch_ = &name;
+    ++launches_;
+  }
 
   const Device& device() const { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
@@ -44,10 +55,18 @@ class Queue {
 
  private:
   friend class Event;
+  // Waits until passed() returns true.
+  template <class Passed>
+  void poll(Passed&& passed);
+  [[noreturn]] void fail_late(double seconds);
   std::shared_ptr<Device> device_;
   plait_queue* queue_ = nullptr;
   plait_event* end_ = nullptr;  // only if the device records
   std::function<void()> health_;
+  double timeout_ = std::numeric_limits<double>::infinity();
+  const std::string* last_launch_ = nullptr;
+  uint64_t launches_ = 0;
+  std::string late_;  // the error of a device that was given up
 };
 
 template <class F>
@@ -75,7 +94,8 @@ class Event {
 };
 
 // A ring of blocks of pinned host memory: the device copies from one while the host fills the next.
-// For a device in host memory data is copied from where it lies. Allocates only when constructed.
+// For a device that computes on the host, in host memory, data is copied from where it lies.
+// Allocates only when constructed.
 class Uploads {
  public:
   Uploads(Queue& queue, size_t blocks, uint64_t bytes);
@@ -83,8 +103,8 @@ class Uploads {
   Uploads(Uploads&&) = default;
   // Takes the next block; waits until the device has read it.
   void begin();
-  // Copies into the block and from there to the device. For a device in host memory `from` is
-  // borrowed until the queue is empty.
+  // Copies into the block and from there to the device; without blocks `from` is borrowed until the
+  // queue is empty.
   void write(void* to, const void* from, uint64_t bytes);
   void end();
 
@@ -127,6 +147,10 @@ class Transfers {
   void write(void* to, const void* from, uint64_t bytes);
   // Waits.
   void read(void* to, const void* from, uint64_t bytes);
+  // Visits device memory in order, in pieces of at most kPiece bytes of host memory, until
+  // visit(piece, size) returns false. Waits.
+  void each_piece(const void* from, uint64_t bytes,
+                  const std::function<bool(const char* piece, uint64_t size)>& visit);
   static constexpr uint64_t kPiece = uint64_t{4} << 20;
 
  private:
@@ -135,6 +159,8 @@ class Transfers {
     std::unique_ptr<Event> passed;
   };
   Piece& next();
+  void each_pinned_piece(const char* from, uint64_t bytes,
+                         const std::function<bool(const char* piece, uint64_t size)>& visit);
   Queue& queue_;
   Piece pieces_[2];
   size_t turn_ = 0;

@@ -51,10 +51,18 @@ std::unique_ptr<runtime::Control> RankContext::connect_control(const runtime::Jo
   }
 }
 
-RankContext::~RankContext() = default;
+RankContext::~RankContext() { disconnect(); }
+
+void RankContext::disconnect() noexcept {
+  if (communicators_ && device_->given_up())
+    runtime::Communicators::abandon(std::move(communicators_));
+  communicators_.reset();
+  device_.reset();
+}
 
 runtime::Communicators* RankContext::connect(const runtime::Device& device) {
   if (is_single()) return nullptr;
+  device_ = device.shared_from_this();
   communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, device.host_visible(),
                                                             device.handle());
   return communicators_.get();

@@ -58,8 +58,9 @@ class RankContext {
     return {control_.get(), std::move(name), rank_, size_};
   }
 
-  // Leaves the groups: nothing is under way in memory of the device after this.
-  void disconnect() noexcept { communicators_.reset(); }
+  // Leaves the groups: nothing is in flight in memory of the device after this. The groups of a
+  // device that was given up are aborted and kept, because its work refers to them.
+  void disconnect() noexcept;
   void at_step(int64_t step) noexcept;
   // A call begins that all ranks make; what: a literal.
   void begin_call(const char* what) noexcept;
@@ -77,6 +78,7 @@ class RankContext {
   int32_t rank_, size_;
   std::unique_ptr<runtime::Control> control_;
   ControlCollectives collectives_;
+  std::shared_ptr<const runtime::Device> device_;  // closes after the groups
   std::unique_ptr<runtime::Communicators> communicators_;
 };
 

@@ -47,9 +47,9 @@ Memory::~Memory() {
 void* Memory::alloc(uint64_t bytes) {
   if (bytes >= kMost) no_memory("memory", bytes);
   const uint64_t reserved = whole_pages(bytes);
-  void* const address = map(reserved, PROT_NONE);
+  void* const address = map(reserved, visible_ ? PROT_READ | PROT_WRITE : PROT_NONE);
   if (!address) no_memory("addresses", bytes);
-  void* const behind = map(reserved, PROT_READ | PROT_WRITE);
+  void* const behind = visible_ ? address : map(reserved, PROT_READ | PROT_WRITE);
   if (!behind) {
     munmap(address, reserved);
     no_memory("memory", bytes);
@@ -65,7 +65,7 @@ void Memory::free(void* address) noexcept {
   const auto block = device_.find(reinterpret_cast<uintptr_t>(address));
   if (block == device_.end()) die("free() of what alloc() has not given");
   munmap(address, block->second.reserved);
-  munmap(block->second.behind, block->second.reserved);
+  if (block->second.behind != address) munmap(block->second.behind, block->second.reserved);
   device_.erase(block);
 }
 
@@ -88,6 +88,7 @@ void Memory::pinned_free(void* address) noexcept {
 }
 
 char* Memory::behind(const void* address, uint64_t bytes, const char* what) const {
+  if (visible_) return static_cast<char*>(const_cast<void*>(address));
   const std::lock_guard lock(mutex_);
   const auto where = reinterpret_cast<uintptr_t>(address);
   auto block = device_.upper_bound(where);

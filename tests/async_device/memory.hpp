@@ -12,6 +12,8 @@ namespace async_device {
 class Memory {
  public:
   Memory() = default;
+  // From now on alloc() gives memory that the host can touch.
+  void make_visible() { visible_ = true; }
   ~Memory();  // of what was not freed, says so and ends the process
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -32,6 +34,7 @@ class Memory {
     uint64_t bytes, reserved;
     char* behind;
   };
+  bool visible_ = false;
   mutable std::mutex mutex_;
   std::map<uintptr_t, Block> device_;
   std::map<uintptr_t, uint64_t> pinned_;

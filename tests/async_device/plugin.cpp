@@ -41,8 +41,10 @@ plait_error* on(const Device& d, F&& f) {
 
 constexpr plait_option kOptions[] = {
     plait::opt_bool("pinned_only", "false", "refuse copies of pageable host memory"),
+    plait::opt_bool("visible", "false", "its memory is host memory"),
     plait::at_least(plait::opt_int("delay", "200", "longest pause between two works"), 0),
     plait::at_least(plait::opt_int("seed", "1", "of the pauses"), 0),
+    plait::opt_text("hang", "\"\"", "a file; while it exists, the device does nothing"),
     plait::opt_text("identity", "\"plain loops in double\"", "what ranks compare"),
 };
 
@@ -59,8 +61,11 @@ plait_error* open(const plait_host* host, const plait_options* raw, plait_device
     auto device = std::make_unique<Device>();
     device->host = host;
     device->pinned_only = options.flag("pinned_only");
+    device->visible = options.flag("visible");
+    if (device->visible) device->memory.make_visible();
     device->delay_us = options.integer("delay");
     device->seed = static_cast<uint32_t>(options.integer("seed"));
+    device->hang = options.text("hang");
     device->identity = options.text("identity");
     *out = reinterpret_cast<plait_device*>(device.release());
   });
@@ -69,11 +74,11 @@ void close(plait_device* d) { delete &of(d); }
 
 plait_error* info(const plait_device* d, plait_device_info* out) {
   const plait_device_info all = {out->struct_size,
-                                 0,
+                                 of(d).visible ? 1u : 0u,
                                  1,
                                  uint64_t{1} << 40,
                                  "plain loops in double on threads of its own",
-                                 12,  // DLPack: an extension device
+                                 of(d).visible ? 1 : 12,  // DLPack: host, or an extension device
                                  0,
                                  1,
                                  0,

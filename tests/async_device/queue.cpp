@@ -1,5 +1,7 @@
 #include "tests/async_device/queue.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstring>
 #include <plait/plugin.hpp>
@@ -66,6 +68,8 @@ void Queue::refuse_in_capture(const char* what) const {
 
 // Most work follows at once, some after a while: whoever does not wait for it is found out.
 void Queue::dawdle() {
+  while (!device_.hang.empty() && access(device_.hang.c_str(), F_OK) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (device_.delay_us == 0 || random_() % 4 != 0) return;
   const auto us = static_cast<int64_t>(random_() % static_cast<uint32_t>(device_.delay_us));
   std::this_thread::sleep_for(std::chrono::microseconds(us));
@@ -145,9 +149,9 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
   if (bytes == 0) return;
   const void* const host = up ? from : to;
   if (!up && !down) return put([=] { std::memmove(target, source, bytes); });
-  if (memory.is_device(host))
+  if (!device_.visible && memory.is_device(host))
     plait::fail(PLAIT_ERR_INVALID, "[async] the host's end of a copy is an address of the device");
-  if (memory.is_pinned(host, bytes)) {
+  if (device_.visible || memory.is_pinned(host, bytes)) {
     if (capturing()) return put([=] { std::memcpy(target, source, bytes); });
     if (down) {
       std::memset(target, kPoison, bytes);

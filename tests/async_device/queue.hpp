@@ -21,9 +21,11 @@ struct Device {
   const plait_host* host = nullptr;
   Memory memory;
   bool pinned_only = false;
+  bool visible = false;  // its memory is host memory, and it copies any host memory by itself
   int64_t delay_us = 0;  // at most, between two pieces of work
   uint32_t seed = 0;
   std::string identity;
+  std::string hang;  // while a file of this name exists, no queue begins another piece of work
 };
 
 // One piece of work; throws what went wrong.
