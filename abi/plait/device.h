@@ -26,10 +26,8 @@
  * Launches. A graph may be launched again before its previous launch has ended. On one queue the
  * launches run one after the other; a caller that uses two queues orders them by events.
  *
- * Native handles. plait_device and plait_queue are opaque, but a device may publish the struct that
- * they begin with, for kernels and communication backends of other plugins: it begins with `size_t
- * struct_size` and stands in a header under abi/plait/ that is named after the device. Only items
- * that name that device may use it.
+ * Native handles. A device may publish the structs to which its plait_device and plait_queue point,
+ * for items that name that device: see cuda.h.
  *
  * Errors. A function returns NULL or an error made with the host that it was given, or that its
  * object was opened with; the engine keeps the code and adds the names of the plugin, the function
@@ -38,9 +36,8 @@
  * the same code: work that was already on the queue may have run, and the memory that it writes is
  * undefined. The engine may use the queue again, for instance to load a checkpoint, and closes
  * everything in the end; a device that has failed for good returns its error each time. A device
- * that records and does not finish its work in time (run.device_timeout) is given up: the step
- * fails, and the engine calls none of the functions that wait, close or free. Device, queues,
- * kernels and memory then stay as they are, and the plugin loaded, until the process ends. */
+ * that records and takes longer than run.device_timeout is given up: the engine waits for, closes
+ * and frees nothing of it any more; it stays as it is, its plugin loaded, until the process ends. */
 #ifndef PLAIT_DEVICE_H
 #define PLAIT_DEVICE_H
 

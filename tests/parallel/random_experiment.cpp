@@ -46,16 +46,76 @@ class Generator {
 
   RandomExperiment make() {
     choose_grid();
-    std::string model = write_data();
-    write_layers();
-    model += layers_ + write_losses() + write_optimizer();
-    result_.toml = head() + model;
+    const std::string data = write_data();
+    input_ = width_;
+    std::string models;
+    const int others = draw_.in(0, 5);  // in a third of the draws
+    if (others == 0) models = teacher() + model("student", draw_.one_of(2) ? "learner" : "");
+    if (others == 1) models = model("first", "") + model("second", "");
+    if (others > 1) models = model("", "");
+    result_.toml = head() + data + models;
     write_layout();
     return result_;
   }
 
  private:
   enum class Task { kLabels, kValues, kTokenLabels };
+
+  // A part of the model's configuration. Only a model among several has a name of its own.
+  std::string section(const std::string& part) const {
+    if (name_.empty()) return part == "layers" ? "model.layers" : part;
+    return "models." + name_ + "." + part;
+  }
+  // The layers' values and parameters by their full names.
+  std::string full(const std::string& inner) const {
+    return (name_.empty() ? "model" : name_) + "." + inner;
+  }
+  void begin_model(const std::string& name) {
+    name_ = name;
+    width_ = input_;
+    n_layers_ = 0;
+    layers_.clear();
+  }
+
+  // second: another model that is trained to say what the teacher says ("learner"), or nothing.
+  std::string model(const std::string& name, const std::string& second) {
+    begin_model(name);
+    write_layers();
+    std::string own = layers_ + write_losses() + write_optimizer();
+    if (second.empty()) return own;
+    begin_model(second);
+    write_layers();
+    return own + layers_ + imitation() + write_optimizer();
+  }
+
+  // A frozen model that others read from: a hidden value, and what it says.
+  std::string teacher() {
+    begin_model("teacher");
+    first_layers();
+    const int blocks = draw_.in(0, 2);
+    for (int i = 0; i < blocks; ++i) block();
+    hint_ = draw_.in(2, 12);
+    layer("linear", linear_keys(hint_));
+    width_ = hint_;
+    layer("tanh", "as = [\"hint\"]\n");
+    fill_stages();
+    last_layer();
+    return "[models.teacher]\nfrozen = true\n" + layers_;
+  }
+
+  // The last hidden value of the model meets that of the teacher.
+  void take_hint() {
+    if (hint_ == 0 || !draw_.one_of(2)) return;
+    linear(hint_);
+    const std::string own = "h" + std::to_string(n_layers_);
+    layer("tanh", "as = [\"" + own + "\"]\n");
+    layer(draw_.one_of(2) ? "mul" : "add", "from = [\"" + own + "\", \"teacher.hint\"]\n");
+  }
+
+  std::string imitation() {
+    return "[[" + section("losses") + "]]\ntype = \"" + (draw_.one_of(2) ? "mse" : "huber") +
+           "\"\nfrom = [\"says\", \"teacher.says\"]\n";
+  }
 
   void choose_grid() {
     do {
@@ -158,7 +218,7 @@ class Generator {
   }
 
   void layer(const std::string& type, const std::string& keys = "") {
-    layers_ += "[[model.layers]]\ntype = \"" + type + "\"\n" + keys;
+    layers_ += "[[" + section("layers") + "]]\ntype = \"" + type + "\"\n" + keys;
     ++n_layers_;
   }
 
@@ -206,7 +266,7 @@ class Generator {
     const std::string keys = "out = " + std::to_string(width_) + "\n" + bias + way;
     layer("linear", "name = \"" + name + "\"\n" + keys);
     activation();
-    layer("linear", keys + "tie = { weight = \"model." + name + ".weight\" }\n");
+    layer("linear", keys + "tie = { weight = \"" + full(name) + ".weight\" }\n");
   }
 
   // Cut up, joined again, and as rows of smaller tensors.
@@ -249,49 +309,64 @@ class Generator {
     }
   }
 
-  void write_layers() {
+  void first_layers() {
     if (task_ == Task::kTokenLabels) {
       width_ = draw_.in(3, 9);
       layer("embedding", "name = \"ids\"\nvocabulary = " + std::to_string(classes_) +
                              "\nwidth = " + std::to_string(width_) + "\n");
     }
-    const int embedded = width_;
+    embedded_ = width_;
     linear(draw_.in(3, 24));
     activation();
-    const int blocks = draw_.in(1, 5);
-    for (int i = 0; i < blocks; ++i) block();
+  }
+
+  // Every stage has a layer.
+  void fill_stages() {
     chunks_ = schedule_ == "interleaved" ? 2 : 1;
     while (n_layers_ < grid_.pipeline * chunks_) {
       linear(draw_.in(3, 16));
       activation();
     }
+  }
+
+  void write_layers() {
+    first_layers();
+    const int blocks = draw_.in(1, name_.empty() ? 5 : 2);
+    for (int i = 0; i < blocks; ++i) block();
+    take_hint();
+    fill_stages();
+    last_layer();
+  }
+
+  void last_layer() {
+    const std::string says = name_.empty() ? "" : "as = [\"says\"]\n";
     if (task_ == Task::kTokenLabels &&
         draw_.one_of(2)) {  // the table once more, as the last layer's
-      linear(embedded);
-      layer("linear",
-            "out = " + std::to_string(classes_) +
-                "\nbias = false\nparallel = \"column\"\ntie = { weight = \"model.ids.weight\" }\n");
+      linear(embedded_);
+      layer("linear", "out = " + std::to_string(classes_) +
+                          "\nbias = false\nparallel = \"column\"\ntie = { weight = \"" +
+                          full("ids.weight") + "\" }\n" + says);
       width_ = classes_;
     } else {
-      linear(task_ == Task::kValues ? 1 : classes_);
+      layer("linear", linear_keys(task_ == Task::kValues ? 1 : classes_) + says);
     }
   }
 
   std::string write_losses() {
     if (task_ != Task::kValues)
-      return std::string("[loss]\ntype = \"cross_entropy\"\n") +
-             (draw_.one_of(3) ? "label_smoothing = 0.1\n" : "") +
-             "[[metrics]]\ntype = \"accuracy\"\n";
+      return "[" + section("loss") + "]\ntype = \"cross_entropy\"\n" +
+             (draw_.one_of(3) ? "label_smoothing = 0.1\n" : "") + "[[" + section("metrics") +
+             "]]\ntype = \"accuracy\"\n";
     std::vector<std::string> all{"mse", "mae", "huber"};
     const int n = draw_.in(1, 3);
     std::string toml;
     for (int i = 0; i < n; ++i) {
       const size_t k = static_cast<size_t>(draw_.in(0, static_cast<int>(all.size()) - 1));
-      toml += "[[losses]]\ntype = \"" + all[k] + "\"\n";
+      toml += "[[" + section("losses") + "]]\ntype = \"" + all[k] + "\"\n";
       if (i > 0) toml += "weight = " + std::to_string(draw_.real(0.2, 1.5)) + "\n";
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
     }
-    return toml + "[[metrics]]\ntype = \"mae\"\n";
+    return toml + "[[" + section("metrics") + "]]\ntype = \"mae\"\n";
   }
 
   std::string number(const char* key, double low, double high) {
@@ -344,12 +419,14 @@ class Generator {
   std::string write_optimizer() {
     const std::string type = draw_.of(std::vector<std::string>{
         "sgd", "adam", "adamw", "adagrad", "rmsprop", "lion", "muon", "adafactor", "lamb"});
-    std::string toml = "[optimizer]\ntype = \"" + type + "\"\n" + optimizer_keys(type);
+    std::string toml =
+        "[" + section("optimizer") + "]\ntype = \"" + type + "\"\n" + optimizer_keys(type);
     if (draw_.one_of(2)) toml += number("clip_grad_norm", 0.05, 2);
     if (draw_.one_of(2)) toml += number("weight_decay", 0, 0.1);
     toml += schedule();
     if (draw_.one_of(3))
-      toml += "[[optimizer.groups]]\nmatch = [\"model.linear1.*\"]\nweight_decay = 0.0\n" +
+      toml += "[[" + section("optimizer.groups") + "]]\nmatch = [\"" + full("linear1.*") +
+              "\"]\nweight_decay = 0.0\n" +
               (type == "muon" || type == "lamb" ? flag("elementwise") : "") +
               (draw_.one_of(3) ? std::string("frozen = true\n") : "");
     return toml;
@@ -370,7 +447,12 @@ class Generator {
       set("topology.virtual_stages", std::to_string(chunks_));
       set("topology.balance", draw_.one_of(2) ? "cost" : "count");
     }
-    set("topology.recompute", draw_.of(std::vector<std::string>{"none", "none", "layer", "stage"}));
+    const std::string recompute =
+        draw_.of(std::vector<std::string>{"none", "none", "layer", "stage", "budget"});
+    if (recompute == "budget")
+      result_.budget_factor = draw_.real(1, 1.5);
+    else
+      set("topology.recompute", recompute);
     set("topology.bucket_mib", draw_.one_of(3) ? "8.0" : "0.001");
     set("batch.micro", std::to_string(micro_));
     if (draw_.one_of(5)) set("topology.backend", draw_.one_of(3) ? "gloo" : "shm");
@@ -381,9 +463,12 @@ class Generator {
   const Folder& folder_;
   RandomExperiment result_;
   Grid grid_;
-  int passes_ = 1, micro_ = 1, global_ = 8, chunks_ = 1, width_ = 0, classes_ = 2, n_layers_ = 0;
+  int passes_ = 1, micro_ = 1, global_ = 8, chunks_ = 1, classes_ = 2;
+  int input_ = 0;                                // width of the data
+  int width_ = 0, n_layers_ = 0, embedded_ = 0;  // of the model that is being written
+  int hint_ = 0;  // width of the teacher's hidden value; 0: no teacher
   bool sequence_ = false;
-  std::string schedule_, layers_;
+  std::string schedule_, layers_, name_;
   Task task_ = Task::kLabels;
 };
 

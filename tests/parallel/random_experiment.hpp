@@ -1,4 +1,5 @@
-// Experiments and layouts drawn from a seed: any layers, optimizers and grids that go together.
+// Experiments and layouts drawn from a seed: any layers, optimizers and grids that go together, one
+// model or several, a frozen teacher among them.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,8 @@ struct RandomExperiment {
   std::string toml;
   std::vector<std::string> layout;  // overrides
   uint32_t ranks = 1;
+  // Recompute "budget", with so many times the bytes that are about the least; 0: as `layout` says.
+  double budget_factor = 0;
   std::string text() const;  // seed, TOML and layout, for who repeats it
 };
 

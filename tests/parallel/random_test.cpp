@@ -41,6 +41,28 @@ void check(const std::vector<Outcome>& got, const Outcome& expected, Tally& tall
   }
 }
 
+// Adds a byte budget for recomputation: the least that is accepted, about, times the factor.
+void add_budget(JobSpec& job_spec, const RandomExperiment& e) {
+  const std::vector<std::string> layout = job_spec.overrides;
+  const auto set = [&](double mib) {
+    job_spec.overrides = layout;
+    job_spec.overrides.emplace_back("topology.recompute=budget");
+    job_spec.overrides.push_back("topology.recompute_budget=" + std::to_string(mib));
+  };
+  for (double mib = 1.0 / 1024;; mib *= 1.5) {
+    REQUIRE(mib < 64);
+    set(mib);
+    try {
+      plan_of(job_spec, e.ranks);
+    } catch (const plait::Error& refused) {
+      REQUIRE_MESSAGE(std::string(refused.what()).find("recompute_budget") != std::string::npos,
+                      refused.what());
+      continue;
+    }
+    return set(mib * e.budget_factor);
+  }
+}
+
 void draw(uint32_t seed, Tally& tally) {
   const Folder folder;
   const RandomExperiment e = random_experiment(seed, folder);
@@ -51,6 +73,7 @@ void draw(uint32_t seed, Tally& tally) {
   const auto expected = run(job_spec, 1, train(kSteps));
   REQUIRE_MESSAGE(expected[0].code == PLAIT_OK, expected[0].error);
   job_spec.overrides = e.layout;
+  if (e.budget_factor > 0) add_budget(job_spec, e);
   check(run(job_spec, e.ranks, train(kSteps)), expected[0], tally);
   ++tally.drawn;
 }
