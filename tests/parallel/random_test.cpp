@@ -20,6 +20,7 @@ double apart(double a, double b) { return a == b ? 0 : std::abs(a - b) / std::ab
 
 struct Tally {
   int drawn = 0, falling = 0;
+  int several = 0, teachers = 0, budgets = 0;  // several models, frozen ones, bytes to recompute by
   double first = 0, all = 0;
 };
 
@@ -76,6 +77,10 @@ void draw(uint32_t seed, Tally& tally) {
   if (e.budget_factor > 0) add_budget(job_spec, e);
   check(run(job_spec, e.ranks, train(kSteps)), expected[0], tally);
   ++tally.drawn;
+  const auto has = [&](const char* text) { return e.toml.find(text) != std::string::npos; };
+  tally.several += has("[models.second.optimizer]") || has("[models.learner.optimizer]");
+  tally.teachers += has("[models.teacher]");
+  tally.budgets += e.budget_factor > 0;
 }
 
 // A quarter of what is drawn.
@@ -91,7 +96,12 @@ void draw_share(uint32_t share) {
   for (uint32_t i = 0; i < n; ++i) draw(begin + i, tally);
   MESSAGE(tally.drawn << " layouts from seed " << begin << ", of " << tally.falling
                       << " one rank's loss falls; worst relative difference in the first step "
-                      << tally.first << ", in " << kSteps << " steps " << tally.all);
+                      << tally.first << ", in " << kSteps << " steps " << tally.all << "; "
+                      << tally.several << " train several models, " << tally.teachers
+                      << " have a teacher, " << tally.budgets << " a byte budget");
+  CHECK(tally.several > 0);
+  CHECK(tally.teachers > 0);
+  CHECK(tally.budgets > 0);
   CHECK(tally.falling * 2 >= tally.drawn);
 }
 
