@@ -47,8 +47,8 @@ class Executor {
     return entry_points_[static_cast<size_t>(&entry - plan_->entry_points.data())];
   }
   void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
-  // Copies host memory to a buffer and back, ordered with launches. If the device memory is host
-  // memory, write() borrows `data` until the queue is empty; otherwise only for the call. read()
+  // Copies host memory to a buffer and back, ordered with launches. On a device that computes on
+  // the host, write() borrows `data` until the queue is empty; otherwise only for the call. read()
   // waits.
   void write(plan::BufferRef at, const void* data, uint64_t bytes, int32_t slot = 0);
   void read(plan::BufferRef at, void* data, uint64_t bytes);

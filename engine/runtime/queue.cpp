@@ -73,12 +73,12 @@ void Queue::fail_late(double seconds) {
   const std::string what = last_launch_
                                ? strf("%s (launch %lu of this session)", last_launch_->c_str(),
                                       static_cast<unsigned long>(launches_))
-                               : "the copies that open a session";
+                               : "the copies before its first launch";
   late_ = strf(
       "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %.3g; it "
       "hangs%s, "
-      "or this takes longer on it: look at the device, or raise run.device_timeout. This session "
-      "can only be closed; the memory that the device may still use is kept until the process ends",
+      "or needs longer: look at the device, or raise run.device_timeout. This session can only be "
+      "closed; the memory that the device may still use is kept until the process ends",
       device_->item().name, what.c_str(), seconds, timeout_,
       health_ ? " or waits for a rank that does" : "");
   device_->give_up();
@@ -200,7 +200,7 @@ const char* Downloads::get(uint64_t request) {
 }
 
 Transfers::Transfers(Queue& queue) : queue_(queue) {
-  if (!queue.device().pins()) return;
+  if (!queue.device().records() && queue.device().host_visible()) return;
   for (Piece& piece : pieces_)
     piece = {std::make_unique<HostMemory>(queue.shared_device(), kPiece),
              std::make_unique<Event>(queue)};
@@ -215,7 +215,6 @@ Transfers::Piece& Transfers::next() {
 void Transfers::write(void* to, const void* from, uint64_t bytes) {
   if (!pieces_[0].memory) {
     queue_.copy(PLAIT_COPY_TO_DEVICE, to, from, bytes);
-    if (!queue_.device().host_visible()) queue_.sync();
     return;
   }
   for (uint64_t at = 0; at < bytes; at += kPiece) {
@@ -245,17 +244,8 @@ void Transfers::each_piece(const void* from, uint64_t bytes,
   const char* const begin = static_cast<const char*>(from);
   if (pieces_[0].memory) return each_pinned_piece(begin, bytes, visit);
   queue_.sync();
-  std::vector<char> copy(queue_.device().host_visible() ? 0 : std::min(kPiece, bytes));
-  for (uint64_t at = 0; at < bytes; at += kPiece) {
-    const uint64_t size = std::min(kPiece, bytes - at);
-    const char* piece = begin + at;
-    if (!copy.empty()) {
-      queue_.copy(PLAIT_COPY_TO_HOST, copy.data(), piece, size);
-      queue_.sync();
-      piece = copy.data();
-    }
-    if (!visit(piece, size)) return;
-  }
+  for (uint64_t at = 0; at < bytes; at += kPiece)
+    if (!visit(begin + at, std::min(kPiece, bytes - at))) return;
 }
 
 // The device copies a piece while the previous one is visited.

@@ -138,12 +138,12 @@ class Downloads {
   std::vector<Block> blocks_;
 };
 
-// Copies of any size, in pieces through two pinned buffers if the device needs them.
+// Copies of any size: in pieces through two buffers, pinned if the device needs that. A device that
+// computes on the host, in host memory, copies them whole.
 class Transfers {
  public:
   explicit Transfers(Queue& queue);
-  // For a device in host memory `from` is borrowed until the queue is empty, otherwise for the
-  // call.
+  // Without buffers `from` is borrowed until the queue is empty, otherwise for the call.
   void write(void* to, const void* from, uint64_t bytes);
   // Waits.
   void read(void* to, const void* from, uint64_t bytes);

@@ -1,5 +1,5 @@
-// Kernels that work on the host (PLAIT_KERNEL_HOST) on a device that records: the engine runs them at
-// each launch, between two graphs, when the queue is empty.
+// Kernels that work on the host (PLAIT_KERNEL_HOST) on a device that records: the engine runs them
+// at each launch, between two graphs, when the queue is empty.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -115,7 +115,7 @@ TEST_CASE("a session whose device hangs does not open") {
   session::Settings s;
   s.no_files = true;
   check_late(error_of([&] { const Rank one(hang.keys(), files, std::move(s)); }),
-             "the copies that open a session");
+             "the copies before its first launch");
 }
 
 TEST_CASE("a rank whose device hangs ends the others, and both sessions close") {
