@@ -399,8 +399,9 @@ TEST_CASE("the role of each key of a section") {
       if (role_of(s.options[i]) == KeyRole::kPerRank) per_rank.push_back(key);
     }
   CHECK(result == std::vector<std::string>{"run.seed", "batch.global", "precision.compute"});
-  CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.log_every",
-                                             "run.progress", "plugins.paths", "plugins.allow"});
+  CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.device_timeout",
+                                             "run.log_every", "run.progress", "plugins.paths",
+                                             "plugins.allow"});
   const auto of = [](const OptionView& keys, const char* name) {
     return role_of(*keys.find(name));
   };
