@@ -46,7 +46,12 @@ function(plait_pch_of target result)
   elseif(OpenMP::OpenMP_CXX IN_LIST libraries)
     set(name openmp)
   elseif(folder MATCHES "^${PROJECT_SOURCE_DIR}/tests")
-    set(name tests)
+    # doctest's header registers a test suite in each file that reads it, so programs without doctest
+    # do not link with it.
+    set(name standard)
+    if("${libraries}" MATCHES "doctest::doctest|plait_unit_main|comm_cases")
+      set(name tests)
+    endif()
   elseif(kind MATCHES "^(STATIC|MODULE|OBJECT)_LIBRARY$")
     set(name standard)
   endif()

@@ -67,13 +67,13 @@ constexpr plait_plugin kPlugin{sizeof kPlugin, PLAIT_ABI_VERSION, 0,          "t
 // tanh(x), the tally of it, twice that, its tally: two kernels of equal descriptors with a state
 // each.
 constexpr int64_t kN = 1000;
-std::unique_ptr<plan::Plan> tallies(const std::string& device_options, plan::BufferRef& x,
-                                    plan::BufferRef& y) {
-  auto plan = std::make_unique<plan::Plan>();
+std::unique_ptr<const plan::Plan> tallies(const std::string& device_options, plan::BufferRef& x,
+                                          plan::BufferRef& y) {
+  auto plan = std::make_unique<plan::PlanDraft>();
   auto registry = test::load_plugins({"device-async"});
   registry->load_static(kPlugin);
   plan->registry = registry;
-  plan->ops = std::make_unique<program::OpRegistry>(*registry);
+  plan->ops = std::make_shared<const program::OpRegistry>(*registry);
   plan->device = "async";
   const plait_device_item& item = registry->device("async");
   config::Problems problems;
@@ -92,11 +92,12 @@ std::unique_ptr<plan::Plan> tallies(const std::string& device_options, plan::Buf
   v = graph->apply1("mul", {v, graph->constant(2)});
   v = graph->apply1(kTallyOp, {v});
   graph->bind(graph->apply1("neg", {v}), y);
-  plan->step_launches.push_back(
-      {plan->add(plan::compile("tallies", std::move(graph), *plan)), 0, 0, 0});
+  plan::EntryPoint step{plan::kTrainStep, "a step", {}};
+  step.launches = {{plan->add(plan::compile("tallies", std::move(graph), *plan)), 0, 0, 0}};
+  plan->entry_points = {step};
   plan->storage.lay_out();
   plan->transient_bytes = plan->programs[0].transient_bytes;
-  return plan;
+  return std::make_unique<const plan::Plan>(std::move(*plan));
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ TEST_CASE("a kernel that works on the host runs at each launch and splits the gr
   for (const char* options : {"pinned_only = true\ndelay = 500", "visible = true\ndelay = 500"}) {
     CAPTURE(options);
     plan::BufferRef x, y;
-    const std::shared_ptr<plan::Plan> plan = tallies(options, x, y);
+    const std::shared_ptr<const plan::Plan> plan = tallies(options, x, y);
     runtime::Executor executor(plan);
     CHECK(executor.graphs() == 3);
     // tanh, mul, neg, and one tally for each op.
@@ -116,7 +117,7 @@ TEST_CASE("a kernel that works on the host runs at each launch and splits the gr
         in[i] = static_cast<float>(i) * 0.01F - static_cast<float>(launch);
       executor.write(x, in.data(), in.size() * sizeof(float));
       if (launch % 2)
-        executor.launch(executor.step()[0]);
+        executor.launch(executor.launches(plan->entry_points[0])[0]);
       else
         executor.first_non_finite(0);  // op by op
       executor.read(y, out.data(), out.size() * sizeof(float));
