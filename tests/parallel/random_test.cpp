@@ -55,7 +55,7 @@ void add_budget(JobSpec& job_spec, const RandomExperiment& e) {
     set(mib);
     try {
       plan_of(job_spec, e.ranks);
-    } catch (const plait::Error& refused) {
+    } catch (const plait::HostError& refused) {
       REQUIRE_MESSAGE(std::string(refused.what()).find("recompute_budget") != std::string::npos,
                       refused.what());
       continue;
