@@ -426,6 +426,25 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load(plait_sessio
  * optimizer states need not fit. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_load_parameters(plait_session *session, const char *path);
 
+typedef struct plait_export_options {
+  size_t struct_size;
+  uint64_t max_shard_bytes; /* of tensors in a file of a folder; 0: 5,000,000,000 */
+  const char *const *names; /* (n_names) "OURS=THEIRS": names in the files; * as in model.load_names */
+  uint32_t n_names;
+  uint32_t reserved;
+} plait_export_options;
+
+/* Writes the parameters of a checkpoint, whatever ranks saved it, as whole tensors in files that
+ * other programs read. checkpoint is as in plait_session_load(). out is a file NAME.safetensors; or
+ * a folder, which gets model.safetensors or, above max_shard_bytes, shards with their index
+ * model.safetensors.index.json. Neither may exist. options may be NULL. Returns JSON: {"schema": 1,
+ * "checkpoint", "step", "files" (paths), "tensors", "bytes"}; plait_text_free() frees it.
+ * Errors: PLAIT_ERR_INVALID when `out` exists, a rule is malformed, or two tensors get one name;
+ * PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA, PLAIT_ERR_UNIMPLEMENTED and PLAIT_ERR_IO as in
+ * plait_session_load(); PLAIT_ERR_STATE. Nothing is left at `out`.
+ * [thread: owner; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_engine *engine, const char *checkpoint, const char *out, const plait_export_options *options, plait_text **json);
+
 /* Returns JSON: run directory, step, samples, device, arena_bytes and the part of it that other
  * ranks can access, shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape,
  * dtype, group), and last_evaluation: the latest result of run or evaluate, null before the first

@@ -55,6 +55,7 @@ inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, d
                         kExperimentOptionsV1 = PLAIT_V1_SIZE(plait_experiment_options, reserved),
                         kJobOptionsV1 = PLAIT_V1_SIZE(plait_job_options, timeout),
                         kSessionOptionsV1 = PLAIT_V1_SIZE(plait_session_options, command),
+                        kExportOptionsV1 = PLAIT_V1_SIZE(plait_export_options, reserved),
                         kStepResultV1 = PLAIT_V1_SIZE(plait_step_result, finished),
                         kFeedV1 = offsetof(plait_feed, tensor) + sizeof(void*);
 #undef PLAIT_V1_SIZE

@@ -74,7 +74,7 @@ uint64_t source_bytes(const TensorSource& t) {
     bytes = checked_mul(bytes, static_cast<uint64_t>(extent),
                         "[safetensors] bytes of tensor '" + printable(t.name) + "'");
   }
-  if (bytes > 0 && !t.data) wrong("has no data");
+  if (bytes > 0 && !t.data && !t.load) wrong("has no data");
   return bytes;
 }
 
@@ -161,7 +161,8 @@ WrittenFile write_safetensors(FileSystem& files, const std::string& path,
   constexpr uint64_t kPiece = 1u << 20;
   for (const size_t i : order) {
     Hasher one;
-    const auto* data = static_cast<const std::byte*>(tensors[i].data);
+    const TensorSource& t = tensors[i];
+    const auto* data = static_cast<const std::byte*>(t.load ? t.load() : t.data);
     for (uint64_t at = 0; at < sizes[i]; at += kPiece) {
       const auto piece = static_cast<size_t>(std::min(kPiece, sizes[i] - at));
       one.update(data + at, piece);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -100,6 +101,8 @@ struct TensorSource {
   uint32_t dtype = 0;  // PLAIT_*
   std::vector<int64_t> shape;
   const void* data = nullptr;  // may be NULL when empty
+  // Instead of data: called when the tensor is written; the bytes are valid until the next call.
+  std::function<const void*()> load = {};
 };
 
 struct WrittenFile {

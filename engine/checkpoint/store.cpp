@@ -10,6 +10,7 @@
 #include "engine/base/hash.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/commit_order.hpp"
+#include "engine/checkpoint/weights.hpp"
 
 namespace plait::checkpoint {
 
@@ -234,6 +235,10 @@ std::string CheckpointWriter::commit(const RunState& state, const std::string& f
     if (const char* fault = slices_error(t))
       fail_invalid("[checkpoint] the slices of tensor '" + printable(t.name) +
                    "' that the ranks wrote must be " + fault);
+  // Other programs know no manifest: where files hold whole tensors, an index lets them read these.
+  if (!files_.is_file(join_path(folder, kWeightsName)))
+    if (const std::string index = checkpoint_index_text(manifest); !index.empty())
+      write_text(files_, join_path(folder, kWeightsIndexName), index);
   write_text(files_, join_path(folder, kManifestName), manifest_text(manifest));
   const CheckpointName committed = next_name(state);
   files_.sync_folder(folder);

@@ -143,7 +143,8 @@ struct ModelConfig {
   Origin origin;
   OptionSet keys;
   bool frozen = false;
-  std::string load;  // path of a weights file, or ""
+  std::string load;                     // path of weights, or ""
+  std::vector<std::string> load_names;  // rules of NameRules
   std::vector<LayerConfig> layers;
   std::vector<LossConfig> losses;
   std::vector<MetricConfig> metrics;

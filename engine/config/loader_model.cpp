@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.hpp"
+#include "engine/base/name_rules.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/loader.hpp"
 #include "engine/config/schema.hpp"
@@ -58,6 +59,11 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   model.keys =
       OptionSet::check(*table.node, model_keys(), kTables, table.path, resolver_, problems_);
   model_keys().read(model.keys, model);
+  for (const std::string& rule : model.load_names)
+    if (const std::string wrong = NameRules::fault(rule); !wrong.empty())
+      problems_.add(model.keys.origin("load_names"), key_path(table.path, "load_names"),
+                    "the rule '" + printable(rule) + "' " + wrong,
+                    "write \"OURS=THEIRS\", for instance \"linear*=fc*\"");
   if (!table.node->is(NodeKind::kTable)) return model;
   if (!good_name(name))
     problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",

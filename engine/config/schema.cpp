@@ -288,8 +288,12 @@ constexpr Key<ModelConfig> kModel[] = {
         bool_option("frozen", "false", "true: used for inference only, never updated"), kResult),
     key<&ModelConfig::load>(
         path_option("load", "\"\"",
-                    "weights to start from: a safetensors file, a checkpoint or a run directory; "
-                    "empty: initial values")),
+                    "weights to start from: a safetensors file, a folder of such files with their "
+                    "index, a checkpoint or a run directory; empty: initial values")),
+    key<&ModelConfig::load_names>(
+        texts_option("load_names", "[]",
+                     "names in `load` that differ, as \"OURS=THEIRS\"; * stands for the same text "
+                     "on both sides: [\"linear*=fc*\"]")),
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/base/name_rules.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/convert.hpp"
-#include "engine/checkpoint/safetensors.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/session/compatibility.hpp"
@@ -56,15 +56,54 @@ void Parameters::initialize() {
     if (!model.load.empty()) load_weights(model);
 }
 
+namespace {
+
+// The names that a parameter may have in a file, the likeliest first: those of model.load_names,
+// the one that Plait writes, and the same without the model's name.
+std::vector<std::string> names_in_file(const plan::Parameter& p, const config::ModelConfig& model) {
+  const std::string own = p.name.substr(model.name.size() + 1);
+  const NameRules rules(model.load_names);
+  for (const std::string& name : {p.name, own})
+    if (const auto other = rules.find(name)) return {*other};
+  return {p.name, own};
+}
+
+constexpr size_t kNamesShown = 8;
+
+[[noreturn]] void fail_no_tensor(const plan::Parameter& p, const config::ModelConfig& model,
+                                 const std::vector<std::string>& wanted,
+                                 std::vector<std::string> there) {
+  const std::string near = did_you_mean(nearest(wanted[0], there));
+  const size_t n = there.size();
+  if (n > kNamesShown) there.resize(kNamesShown);
+  for (std::string& name : there) name = printable(name);
+  fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" + wanted[0] +
+            "'" + near + (wanted[0] == p.name ? "" : " for '" + p.name + "'") + "; it has " +
+            (n == 0 ? "none" : join(there)) +
+            (n > kNamesShown ? strf(" and %zu more", n - kNamesShown) : "") + "; " + model.path +
+            ".load_names = [\"OURS=THEIRS\"] says which is which");
+}
+
+}  // namespace
+
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
-void Parameters::load_weights_of(const checkpoint::Checkpoint& from,
-                                 const config::ModelConfig& model) {
-  if (c_.ranks.is_leader()) log_conversion(c_.plan, from, c_.log);
+void Parameters::load_checkpoint(const config::ModelConfig& model) {
+  const auto from = checkpoint::open_checkpoint(c_.files, model.load, c_.log);
+  if (c_.ranks.is_leader()) log_conversion(c_.plan, *from, c_.log);
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
+    const auto wanted = names_in_file(p, model);
+    const auto name = std::find_if(wanted.begin(), wanted.end(), [&](const std::string& one) {
+      return from->find(one) != nullptr;
+    });
+    if (name == wanted.end()) {
+      std::vector<std::string> there;
+      for (const auto& t : from->tensors()) there.push_back(t.name);
+      fail_no_tensor(p, model, wanted, std::move(there));
+    }
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
-      from.read_block(p.name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
+      from->read_block(*name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
       c_.executor.write(held.at, bytes.data(), bytes.size());
       c_.executor.sync();
     }
@@ -72,38 +111,36 @@ void Parameters::load_weights_of(const checkpoint::Checkpoint& from,
 }
 
 void Parameters::load_weights(const config::ModelConfig& model) {
-  if (c_.files.is_folder(model.load))
-    return load_weights_of(*checkpoint::open_checkpoint(c_.files, model.load, c_.log), model);
-  const checkpoint::SafetensorsFile file(c_.files, model.load);
+  if (c_.files.is_folder(model.load) &&
+      !checkpoint::Weights::is_folder_of_weights(c_.files, model.load))
+    return load_checkpoint(model);
+  const checkpoint::Weights weights(c_.files, model.load);
   bool logged = false;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
-    // Names with the model's name in front, as Plait writes them, or without.
-    const checkpoint::TensorEntry* entry = file.header().find(p.name);
-    if (!entry) entry = file.header().find(p.name.substr(model.name.size() + 1));
-    if (!entry) {
-      std::vector<std::string> names;
-      for (const auto& t : file.header().tensors) names.push_back(t.name);
-      fail_data("[session] '" + model.load + "' (" + model.path + ".load) has no tensor '" +
-                p.name + "'" + did_you_mean(nearest(p.name, names)));
-    }
-    if (!checkpoint::is_convertible(entry->dtype, p.shape.dtype) ||
-        entry->shape != program::dims_of(p.shape)) {
-      std::string found = entry->dtype_text + " (";
-      for (size_t i = 0; i < entry->shape.size(); ++i)
-        found += (i ? ", " : "") + std::to_string(entry->shape[i]);
-      fail_data("[session] tensor '" + entry->name + "' of '" + model.load + "' is " + found +
-                "), expected " + program::text(p.shape));
-    }
-    if (entry->dtype != p.shape.dtype && !std::exchange(logged, true) && c_.ranks.is_leader())
-      log_conversion(c_.log, model.load, entry->dtype, p.shape.dtype);
-    load_tensor(file, *entry, p);
+    const auto wanted = names_in_file(p, model);
+    checkpoint::Weights::Place place;
+    for (const std::string& name : wanted)
+      if (!place.entry) place = weights.find(name);
+    if (!place.entry) fail_no_tensor(p, model, wanted, weights.names());
+    load_tensor(p, place, model);
+    if (place.entry->dtype != p.shape.dtype && !std::exchange(logged, true) && c_.ranks.is_leader())
+      log_conversion(c_.log, model.load, place.entry->dtype, p.shape.dtype);
   }
 }
 
-void Parameters::load_tensor(const checkpoint::SafetensorsFile& file,
-                             const checkpoint::TensorEntry& entry, const plan::Parameter& p) {
-  const std::string what = "tensor '" + entry.name + "' of '" + file.path() + "'";
+void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,
+                             const config::ModelConfig& model) {
+  const checkpoint::TensorEntry& entry = *from.entry;
+  if (!checkpoint::is_convertible(entry.dtype, p.shape.dtype) ||
+      entry.shape != program::dims_of(p.shape)) {
+    std::string found = entry.dtype_text + " (";
+    for (size_t i = 0; i < entry.shape.size(); ++i)
+      found += (i ? ", " : "") + std::to_string(entry.shape[i]);
+    fail_data("[session] tensor '" + printable(entry.name) + "' of '" + model.load + "' is " +
+              found + "), expected " + program::text(p.shape));
+  }
+  const std::string what = "tensor '" + entry.name + "' of '" + from.file->path() + "'";
   checkpoint::Converter converter(entry.dtype, p.shape.dtype, what);
   std::vector<std::byte> piece(checkpoint::SafetensorsFile::kPiece);
   const auto most = static_cast<int64_t>(piece.size() / program::dtype_bytes(entry.dtype));
@@ -111,7 +148,7 @@ void Parameters::load_tensor(const checkpoint::SafetensorsFile& file,
     plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
       for (int64_t at = 0; at < n; at += most) {
         size_t size = program::bytes_of(std::min(most, n - at), entry.dtype);
-        file.read(entry, program::bytes_of(global + at, entry.dtype), piece.data(), size);
+        from.file->read(entry, program::bytes_of(global + at, entry.dtype), piece.data(), size);
         const std::byte* const values = converter.convert(piece.data(), size);
         c_.executor.write(plan::offset_by(held.at, first + at, held.dtype), values, size);
         c_.executor.sync();

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/weights.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
 
@@ -24,9 +24,9 @@ class Parameters {
 
  private:
   void load_weights(const config::ModelConfig& model);
-  void load_weights_of(const checkpoint::Checkpoint& from, const config::ModelConfig& model);
-  void load_tensor(const checkpoint::SafetensorsFile& file, const checkpoint::TensorEntry& entry,
-                   const plan::Parameter& p);
+  void load_checkpoint(const config::ModelConfig& model);
+  void load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,
+                   const config::ModelConfig& model);
 
   SessionContext& c_;
   StepRunner& steps_;

@@ -6,6 +6,7 @@
 #include <plait/cuda.h>
 #include <plait/device.h>
 #include <plait/optimizer.h>
+#include <plait/plait.h>
 #include <plait/plugin.h>
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " changed its size")
@@ -13,6 +14,14 @@
   _Static_assert(offsetof(type, member) == (offset), #type "." #member " moved")
 
 #if defined(__LP64__)
+/* plait.h */
+SIZE(plait_export_options, 32);
+AT(plait_export_options, struct_size, 0);
+AT(plait_export_options, max_shard_bytes, 8);
+AT(plait_export_options, names, 16);
+AT(plait_export_options, n_names, 24);
+AT(plait_export_options, reserved, 28);
+
 /* plugin.h */
 SIZE(plait_job_place, 24);
 AT(plait_job_place, struct_size, 0);

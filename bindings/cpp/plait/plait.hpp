@@ -120,6 +120,20 @@ class Engine {
   std::string ops() const {
     return host_detail::text_of([&](plait_text** t) { return plait_engine_ops(get(), t); });
   }
+  // Writes the weights of a checkpoint to a file or folder; JSON: the files. names: "OURS=THEIRS".
+  std::string export_checkpoint(const std::string& checkpoint, const std::string& out,
+                                const std::vector<std::string>& names = {},
+                                uint64_t max_shard_bytes = 0) const {
+    const std::vector<const char*> pointers = host_detail::pointers(names);
+    plait_export_options o{};
+    o.struct_size = sizeof o;
+    o.max_shard_bytes = max_shard_bytes;
+    o.names = pointers.data();
+    o.n_names = static_cast<uint32_t>(pointers.size());
+    return host_detail::text_of([&](plait_text** t) {
+      return plait_checkpoint_export(get(), checkpoint.c_str(), out.c_str(), &o, t);
+    });
+  }
 
  private:
   static void on_log(void* user, uint32_t level, const char* text, uint64_t size) {
