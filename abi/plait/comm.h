@@ -112,6 +112,14 @@ typedef struct plait_comm_setup {
   plait_device *device;
 } plait_comm_setup;
 
+/* What the ranks of this machine are to exchange over a backend; for probe(). */
+typedef struct plait_comm_needs {
+  size_t struct_size;
+  uint32_t ranks;  /* of the job on this machine */
+  uint32_t groups; /* that they belong to, each counted once per rank */
+  uint64_t bytes;  /* of all their calls that are in flight at the same time: an estimate */
+} plait_comm_needs;
+
 /* The distance that a backend bridges. The engine takes the backend of the smallest reach that
  * connects all members. */
 #define PLAIT_COMM_REACH_PROCESS 1u /* threads of one process */
@@ -188,6 +196,14 @@ typedef struct plait_comm_item {
    * queue passes calls that have failed, so that sync() returns.
    * Errors: PLAIT_ERR_PEER as from finish(), each time. [thread: compute; blocks: no] */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *status)(plait_comm *comm);
+
+  /* Since struct_size 128. NULL: the backend works wherever it reaches. Whether this machine has
+   * what those ranks need. Every rank asks before it opens a group. If one rank is refused, no rank
+   * uses the backend: with topology.backend = "auto" all take the next one, otherwise all fail.
+   * Errors: PLAIT_ERR_MEMORY or PLAIT_ERR_IO with a text of what is needed, what was found, and how
+   * to provide it. Nothing stays open or allocated. [thread: owner; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *probe)(const plait_host *host, const plait_options *options,
+                                                  const plait_comm_needs *needs);
 } plait_comm_item;
 
 #define PLAIT_KIND_COMM "plait.comm/1"

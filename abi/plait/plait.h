@@ -443,7 +443,10 @@ typedef struct plait_export_options {
  * PLAIT_ERR_NOT_FOUND, PLAIT_ERR_DATA, PLAIT_ERR_UNIMPLEMENTED and PLAIT_ERR_IO as in
  * plait_session_load(); PLAIT_ERR_STATE. Nothing is left at `out`.
  * [thread: owner; blocks: on files] */
-PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_engine *engine, const char *checkpoint, const char *out, const plait_export_options *options, plait_text **json);
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_checkpoint_export(plait_engine *engine, const char *checkpoint,
+                                                                         const char *out,
+                                                                         const plait_export_options *options,
+                                                                         plait_text **json);
 
 /* Returns JSON: run directory, step, samples, device, arena_bytes and the part of it that other
  * ranks can access, shared_bytes, groups of ranks (name, ranks, backend), parameters (name, shape,

@@ -96,7 +96,8 @@ constexpr Key<TopologyConfig> kTopology[] = {
         real_option("recompute_budget", "0.0", "MiB of activations that a program may hold"), 0)),
     key<&TopologyConfig::backend>(
         text_option("backend", "\"auto\"",
-                    "communication backend; auto picks the fastest that connects all ranks")),
+                    "communication backend; auto picks the fastest that connects all ranks and for "
+                    "which this machine has room (shm: /dev/shm)")),
     key<&TopologyConfig::timeout>(at_least(
         real_option("timeout", "60.0",
                     "seconds for one collective, and of silence before a rank counts as lost"),

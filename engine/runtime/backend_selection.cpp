@@ -25,7 +25,8 @@ bool is_named(const plan::Plan& plan, GroupMemory memory) {
 
 // The backend of the smallest reach that connects all members and communicates this memory.
 const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                      std::span<const int32_t> members, GroupMemory memory) {
+                                      std::span<const int32_t> members, GroupMemory memory,
+                                      const std::set<std::string>& passed_over) {
   if (is_named(plan, memory)) {
     const plait_comm_item& item = plan.registry->comm(plan.backend);
     if (fits(plan, item, memory)) return item;
@@ -50,7 +51,7 @@ const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<
            strf("[plugin %s] backend '%s' says it reaches %u, expected "
                 "PLAIT_COMM_REACH_*",
                 plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
-    if (!fits(plan, item, memory) || item.reach < needed) continue;
+    if (!fits(plan, item, memory) || item.reach < needed || passed_over.contains(name)) continue;
     if (!best || item.reach < best->reach) best = &item;
   }
   if (best) return *best;
@@ -70,9 +71,24 @@ Hosts hosts_of(const std::vector<Peer>& peers, const topology::ProcessGroup& gro
 
 }  // namespace
 
+std::vector<NeededGroup> needed_groups(const plan::Plan& plan) {
+  std::vector<NeededGroup> needed;
+  for (const topology::ProcessGroup& members : plan.grid.all_groups())
+    for (const uint32_t channel : {0u, 1u})
+      if (members.size() > 1 && members.position(plan.rank) >= 0 &&
+          std::any_of(plan.collectives.begin(), plan.collectives.end(),
+                      [&](const plan::Collective& e) {
+                        return e.axis == members.axis && e.channel == channel;
+                      }))
+        needed.push_back({members, channel});
+  return needed;
+}
+
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                const topology::ProcessGroup& group, GroupMemory memory) {
-  BackendSelection selection{&select_backend(plan, peers, group.members, memory), nullptr, ""};
+                                const topology::ProcessGroup& group, GroupMemory memory,
+                                const std::set<std::string>& passed_over) {
+  BackendSelection selection{&select_backend(plan, peers, group.members, memory, passed_over),
+                             nullptr, ""};
   selection.name = selection.flat->name;
   const Hosts hosts = hosts_of(peers, group);
   if (is_named(plan, memory) || memory == GroupMemory::kDevice || hosts.count() == 1 ||
@@ -83,7 +99,7 @@ BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>&
     if (places.size() == 1) continue;
     std::vector<int32_t> members;
     for (const uint32_t place : places) members.push_back(group.members[place]);
-    const plait_comm_item& intra = select_backend(plan, peers, members, memory);
+    const plait_comm_item& intra = select_backend(plan, peers, members, memory, passed_over);
     if (intra.device) return selection;
     if (std::find(names.begin(), names.end(), intra.name) == names.end())
       names.emplace_back(intra.name);

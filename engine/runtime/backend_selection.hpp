@@ -3,6 +3,7 @@
 
 #include <plait/comm.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,22 @@ enum class GroupMemory {
                 // names a backend for that
 };
 
+// A group of this rank that the plan's collectives use.
+struct NeededGroup {
+  topology::ProcessGroup members;
+  uint32_t channel;
+};
+// In the same order on every rank, so that no two ranks wait for each other in different groups.
+std::vector<NeededGroup> needed_groups(const plan::Plan& plan);
+
 // The backend that topology.backend names; with "auto" the nearest. A group is hierarchical unless
 // that brings nothing: when no two members share a host, or nothing nearer than the network reaches
-// those that do; nor is it for memory of a device. Errors: PLAIT_ERR_CONFIG when no backend reaches
+// those that do; nor is it for memory of a device. passed_over: backends that "auto" leaves
+// out. Errors: PLAIT_ERR_CONFIG when no backend reaches
 // all members.
 BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>& peers,
-                                const topology::ProcessGroup& group, GroupMemory memory);
+                                const topology::ProcessGroup& group, GroupMemory memory,
+                                const std::set<std::string>& passed_over = {});
 
 // Whether some calls of the plan on that group need the flat group; the same on all members.
 bool plan_needs_flat_group(const plan::Plan& plan, topology::Axis axis, uint32_t channel);

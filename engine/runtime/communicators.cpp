@@ -177,23 +177,18 @@ std::string rank_name(const plan::Plan& plan, int32_t rank) {
 }  // namespace
 
 Communicators::Communicators(std::shared_ptr<const plan::Plan> plan, Control& control,
-                             bool host_memory, plait_device* device)
-    : plan_(std::move(plan)), control_(control), device_(device) {
+                             bool host_memory, plait_device* device,
+                             std::set<std::string> passed_over)
+    : plan_(std::move(plan)),
+      control_(control),
+      device_(device),
+      passed_over_(std::move(passed_over)) {
   control_.on_end([this](const std::string& reason) { end(reason); });
   try {
-    // In the same order on every rank, so that no two ranks wait for each other in different
-    // groups.
-    for (const topology::ProcessGroup& members : plan_->grid.all_groups())
-      for (const uint32_t channel : {0u, 1u}) {
-        const bool needed = members.size() > 1 && members.position(plan_->rank) >= 0 &&
-                            std::any_of(plan_->collectives.begin(), plan_->collectives.end(),
-                                        [&](const plan::Collective& e) {
-                                          return e.axis == members.axis && e.channel == channel;
-                                        });
-        if (!needed) continue;
-        open(members, channel, host_memory ? GroupMemory::kHost : GroupMemory::kDevice);
-        if (!host_memory && channel == 0) open(members, channel, GroupMemory::kBesideHost);
-      }
+    for (const NeededGroup& g : needed_groups(*plan_)) {
+      open(g.members, g.channel, host_memory ? GroupMemory::kHost : GroupMemory::kDevice);
+      if (!host_memory && g.channel == 0) open(g.members, g.channel, GroupMemory::kBesideHost);
+    }
   } catch (...) {
     close();
     throw;
@@ -239,7 +234,8 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
     names.push_back(rank_name(*plan_, r));
     hosts.push_back(control_.peers()[static_cast<size_t>(r)].host);
   }
-  const BackendSelection selection = select_backend(*plan_, control_.peers(), members, memory);
+  const BackendSelection selection =
+      select_backend(*plan_, control_.peers(), members, memory, passed_over_);
   g.backend = selection.name;
   g.item = selection.hierarchical() ? &hierarchical_item() : selection.flat;
   g.plugin = selection.hierarchical() ? selection.name : plan_->registry->plugin_of(g.item);

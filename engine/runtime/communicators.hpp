@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +25,10 @@ class Communicators {
  public:
   // Connects every group that the plan's collectives need; if the device has memory of its own,
   // with a group for host memory beside each. control is borrowed; host_memory: the device memory
-  // is host memory; device: passed to backends for its memory. Errors: PLAIT_ERR_PEER naming the
+  // is host memory; device: passed to backends for its memory; passed_over: see select_backend(). Errors: PLAIT_ERR_PEER naming the
   // missing ranks; PLAIT_ERR_CONFIG if no backend connects all members. [blocks: yes]
   Communicators(std::shared_ptr<const plan::Plan> plan, Control& control, bool host_memory,
-                plait_device* device = nullptr);
+                plait_device* device = nullptr, std::set<std::string> passed_over = {});
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
@@ -90,6 +91,7 @@ class Communicators {
   std::shared_ptr<const plan::Plan> plan_;
   Control& control_;
   plait_device* device_;
+  std::set<std::string> passed_over_;
   std::mutex mutex_;   // guards CommGroup::comm and ended_ against the control channel's thread
   std::string ended_;  // the reason why the job is over, or ""
   std::deque<CommGroup> groups_;

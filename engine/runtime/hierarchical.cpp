@@ -153,7 +153,8 @@ const plait_comm_item& hierarchical_item() {
             }
           },
       .memory = nullptr,
-      .status = nullptr};
+      .status = nullptr,
+      .probe = nullptr};
   return kItem;
 }
 

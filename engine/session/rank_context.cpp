@@ -8,6 +8,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/session/identity.hpp"
+#include "engine/session/usable_backends.hpp"
 
 namespace plait::session {
 
@@ -60,11 +61,12 @@ void RankContext::disconnect() noexcept {
   device_.reset();
 }
 
-runtime::Communicators* RankContext::connect(const runtime::Device& device) {
+runtime::Communicators* RankContext::connect(const runtime::Device& device, Log& log) {
   if (is_single()) return nullptr;
   device_ = device.shared_from_this();
-  communicators_ = std::make_unique<runtime::Communicators>(plan_, *control_, device.host_visible(),
-                                                            device.handle());
+  communicators_ = std::make_unique<runtime::Communicators>(
+      plan_, *control_, device.host_visible(), device.handle(),
+      unusable_backends(*plan_, *control_, collectives_, device.host_visible(), log));
   return communicators_.get();
 }
 

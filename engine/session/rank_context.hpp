@@ -42,7 +42,7 @@ class RankContext {
   int32_t size() const { return size_; }
 
   // Connects the groups, once the device is known. nullptr when there is nothing to exchange.
-  runtime::Communicators* connect(const runtime::Device& device);
+  runtime::Communicators* connect(const runtime::Device& device, Log& log);
 
   runtime::Communicators* communicators() const { return communicators_.get(); }
 

@@ -19,8 +19,9 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
       ranks(owned_plan, settings.job, log),
       executor(abort_on_error("opening the session", [this] {
         const plugin::JobScope scope(runtime::place_of(settings.job));
-        return runtime::Executor(
-            owned_plan, [this](const runtime::Device& device) { return ranks.connect(device); });
+        return runtime::Executor(owned_plan, [this](const runtime::Device& device) {
+          return ranks.connect(device, log);
+        });
       })) {}
 
 void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {

@@ -94,8 +94,15 @@ AT(plait_cuda_queue, device, 16);
 SIZE(plait_comm_setup, 72);
 AT(plait_comm_setup, device, 64);
 
-SIZE(plait_comm_item, 120);
+SIZE(plait_comm_needs, 24);
+AT(plait_comm_needs, struct_size, 0);
+AT(plait_comm_needs, ranks, 8);
+AT(plait_comm_needs, groups, 12);
+AT(plait_comm_needs, bytes, 16);
+
+SIZE(plait_comm_item, 128);
 AT(plait_comm_item, status, 112);
+AT(plait_comm_item, probe, 120);
 #endif
 
 _Static_assert(PLAIT_KERNEL_HOST == 1, "flags of kernels moved");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <plait/plugin.hpp>
@@ -36,6 +37,36 @@ std::string in_mib(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 0x1p20);
   return text;
+}
+
+void check_shared_memory(const plait_comm_needs& needs) {
+  // How to get more, as a container's user would type it.
+  const auto remedy = [&](uint64_t mib) {
+    return "; make it larger (containers: --shm-size=" + std::to_string(mib) +
+           "m, otherwise mount -o remount,size=" + std::to_string(mib) +
+           "m /dev/shm) or choose another topology.backend";
+  };
+  // A group of a rank has a ring, an extent of small buffers and a part of the control block.
+  constexpr uint64_t kGroup = 5 * 256 * 1024;
+  const uint64_t bytes = needs.bytes + needs.groups * kGroup;
+  // As large as Docker's default at least, and with room for what an estimate misses.
+  const uint64_t advised = std::max<uint64_t>(64, std::bit_ceil(bytes * 5 / 4 / (1 << 20) + 1));
+  const std::string name = random_name();
+  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+  if (fd < 0)
+    fail(PLAIT_ERR_IO, std::string("[shm] no file can be made in shared memory (/dev/shm): ") +
+                           std::strerror(errno) + "; " + in_mib(bytes) + " are needed for " +
+                           std::to_string(needs.ranks) + " ranks" + remedy(advised));
+  struct statvfs about {};
+  const int status = fstatvfs(fd, &about);
+  close(fd);
+  shm_unlink(name.c_str());
+  if (status != 0 || about.f_blocks == 0) return;  // no limit is known
+  const uint64_t found = uint64_t{about.f_bavail} * about.f_frsize;
+  if (bytes <= found) return;
+  fail(PLAIT_ERR_MEMORY, "[shm] " + std::to_string(needs.ranks) + " ranks of this machine need " +
+                             in_mib(bytes) + " of shared memory, found " + in_mib(found) +
+                             " free in /dev/shm" + remedy(advised));
 }
 
 File::File(const comm_support::Members& members) : members_(members), name_(random_name()) {

@@ -15,6 +15,10 @@ namespace plait::comm_shm {
 
 std::string in_mib(uint64_t bytes);  // "1.5 MiB"
 
+// Throws PLAIT_ERR_IO if no file can be made in /dev/shm, PLAIT_ERR_MEMORY if it has no room for
+// `needs`.
+void check_shared_memory(const plait_comm_needs& needs);
+
 class File {
  public:
   // Rank 0: creates a file with a zeroed control block.

@@ -59,6 +59,9 @@ class ProcessGroup {
       : host_(host), endpoint_(host, setup) {
     if (!endpoint_.is_single()) executor_.emplace(endpoint_);
   }
+  static void probe(const Host&, const Options&, const plait_comm_needs& needs) {
+    check_shared_memory(needs);
+  }
   void* memory(uint64_t bytes) {
     endpoint_.check();
     return executor_ ? executor_->memory(host_, bytes) : nullptr;

@@ -72,6 +72,21 @@ template <class G>
 concept has_status = requires(G group) {
   group.status();
 };
+template <class G>
+concept has_probe = requires(const Host& host, const Options& options, const plait_comm_needs& n) {
+  G::probe(host, options, n);
+};
+// nullptr where G has none.
+template <class G>
+constexpr decltype(plait_comm_item::probe) probe_of() {
+  if constexpr (has_probe<G>)
+    return [](const plait_host* h, const plait_options* o,
+              const plait_comm_needs* needs) -> plait_error* {
+      return guard(maker(h), [&] { G::probe(Host(h), Options(o), *needs); });
+    };
+  else
+    return nullptr;
+}
 // nullptr where G has none.
 template <class G>
 constexpr decltype(plait_comm_item::status) status_of() {
@@ -89,7 +104,9 @@ constexpr decltype(plait_comm_item::status) status_of() {
 // plait_comm_setup&) connects, ~G() leaves, void abort(std::string_view) noexcept. Its class
 // G::Call is one call: Call(G&, const plait_comm_desc&), void start(plait_queue*), void
 // finish(plait_queue*). Where G has void* memory(uint64_t bytes), it is the group's; where it has
-// void status(), that throws when the group has failed. All but abort may throw. `reach`:
+// void status(), that throws when the group has failed; static void probe(const Host&, const
+// Options&, const plait_comm_needs&) throws where the machine does not suffice. All but abort may
+// throw. `reach`:
 // PLAIT_COMM_REACH_*. `device`: whose memory it exchanges; nullptr: host memory.
 template <class G>
 plait_comm_item comm(const char* name, const char* help, uint32_t reach, const char* device,
@@ -130,7 +147,8 @@ plait_comm_item comm(const char* name, const char* help, uint32_t reach, const c
             reinterpret_cast<Box*>(c)->group.abort(std::string_view(text, length));
           },
           detail::memory_of<G>(),
-          detail::status_of<G>()};
+          detail::status_of<G>(),
+          detail::probe_of<G>()};
 }
 
 }  // namespace authoring
