@@ -5,9 +5,9 @@
 namespace plait {
 
 void fail_no_memory(const char* part, const char* action, const std::string& path, uint64_t bytes) {
-  fail(PLAIT_ERR_MEMORY, std::string("[") + part + "] cannot " + action + " '" + path + "' (" +
-                             human_bytes(bytes) +
-                             "): out of memory; end other programs, or give this one more memory");
+  fail(PLAIT_ERR_MEMORY, std::string("[") + part + "] cannot " + action + " '" + path + "'" +
+                             (bytes == 0 ? "" : " (" + human_bytes(bytes) + ")") +
+                             ": out of memory; end other programs, or give this one more memory");
 }
 
 }  // namespace plait

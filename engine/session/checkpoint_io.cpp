@@ -168,7 +168,30 @@ std::unique_ptr<checkpoint::Checkpoint> CheckpointIo::open_on_all_ranks(const st
   return c;
 }
 
+namespace {
+
+// Calls f(), which loads `path`. When memory runs out, the error names what was loaded.
+template <class F>
+void naming(const std::string& path, F&& f) {
+  try {
+    with_memory("session", "load", path, 0, f);
+  } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_MEMORY || e.full_text().find(path) != std::string::npos) throw;
+    rethrow_with("[session] cannot load '" + path + "': out of memory");
+  }
+}
+
+}  // namespace
+
 void CheckpointIo::load(const std::string& path) {
+  naming(path, [&] { load_all(path); });
+}
+
+void CheckpointIo::load_parameters(const std::string& path) {
+  naming(path, [&] { load_only_parameters(path); });
+}
+
+void CheckpointIo::load_all(const std::string& path) {
   steps_.discard();
   c_.on_all_ranks("loading", [&] {
     restore(*open_on_all_ranks(path));
@@ -177,7 +200,7 @@ void CheckpointIo::load(const std::string& path) {
   });
 }
 
-void CheckpointIo::load_parameters(const std::string& path) {
+void CheckpointIo::load_only_parameters(const std::string& path) {
   steps_.discard();
   c_.on_all_ranks("loading", [&] {
     const auto c = open_on_all_ranks(path);

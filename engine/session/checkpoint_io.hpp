@@ -40,6 +40,8 @@ class CheckpointIo {
 
  private:
   checkpoint::RunState run_state() const;
+  void load_all(const std::string& path);
+  void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);
   std::vector<std::pair<plan::BufferRef, std::vector<char>>> read_blocks(
       const checkpoint::Checkpoint& c, bool parameters_only);
