@@ -151,7 +151,9 @@ void find_unknown(const Node& table, const OptionView& declared,
     if (const std::string now = renamed_key(entry.key, known); !now.empty()) {
       problems.add(entry.origin, key_path(path, entry.key),
                    "'" + entry.key + "' is now called '" + now + "'",
-                   table.find(now) ? "remove it: '" + now + "' is set as well" : "rename it");
+                   table.find(now)                    ? "remove it: '" + now + "' is set as well"
+                   : renamed_value(entry.key).empty() ? "rename it"
+                                                      : renamed_value(entry.key));
       continue;
     }
     const std::string near = nearest(entry.key, known);

@@ -30,6 +30,8 @@ constexpr RenamedKey kRenamed[] = {
     {"minimum", "min_ratio"},
     {"cooldown", "decay_steps"},
     {"shape", "decay_style"},
+    // [device]
+    {"bind_caller", "bind"},
 };
 
 }  // namespace
@@ -38,6 +40,13 @@ std::string renamed_key(std::string_view key, std::span<const std::string> known
   for (const RenamedKey& k : kRenamed)
     if (k.before == key && std::find(known.begin(), known.end(), k.now) != known.end())
       return std::string(k.now);
+  return "";
+}
+
+std::string renamed_value(std::string_view key) {
+  if (key == "bind_caller")
+    return "write bind = \"all\" to bind the calling thread, too, \"workers\" for the others "
+           "alone, \"none\" for neither";
   return "";
 }
 

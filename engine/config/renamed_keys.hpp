@@ -12,4 +12,7 @@ namespace plait::config {
 // its old name is known there and never comes here.
 std::string renamed_key(std::string_view key, std::span<const std::string> known);
 
+// What to write in place of an old key whose values changed, too; "" if renaming it is enough.
+std::string renamed_value(std::string_view key);
+
 }  // namespace plait::config

@@ -84,11 +84,16 @@ KernelCall choose(const Graph& g, int32_t index, const Plan& plan) {
       call.detail = detail;
       return call;
     }
-    call.refused += (call.refused.empty() ? "" : "; ") + std::string(kernel->name) + " of plugin " +
-                    plan.registry->plugin_of(kernel) + ": " + printable(detail);
+    // The device's own plugin is known to the reader, and most kernels are of it.
+    const std::string plugin = plan.registry->plugin_of(kernel);
+    const bool own = plugin == plan.registry->plugin_of(&plan.registry->device(plan.device));
+    call.refused += (call.refused.empty() ? "" : "; ") + std::string(kernel->name) +
+                    (own ? "" : " of plugin " + plugin) + ": " + printable(detail);
   }
   fail(PLAIT_ERR_UNIMPLEMENTED,
-       "[" + op.scope + "] device '" + plan.device + "' has no kernel for " + signature(g, op) +
+       "[" + op.scope + "] device '" + plan.device + "' of plugin " +
+           plan.registry->plugin_of(&plan.registry->device(plan.device)) + " has no kernel for " +
+           signature(g, op) +
            (call.refused.empty() ? no_kernel_text(plan, op) : "; refused by " + call.refused));
 }
 

@@ -106,12 +106,11 @@ void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems
       call_plugin({plan.registry->plugin_of(&item), "threads", "device", plan.device},
                   [&] { return item.threads(&plan.device_options); });
   constexpr uint32_t kMost = 65536;
-  if (threads > kMost)
-    fail(
-        PLAIT_ERR_PLUGIN,
-        strf("[plugin %s] device '%s' says it has %u threads, expected at most %u; tell its author",
-             plan.registry->plugin_of(&item).c_str(), plan.device.c_str(), threads, kMost));
-  plan.threads = std::max(1u, threads);
+  if (threads == 0 || threads > kMost)
+    fail(PLAIT_ERR_PLUGIN,
+         strf("[plugin %s] device '%s' says it has %u threads, expected 1 to %u; tell its author",
+              plan.registry->plugin_of(&item).c_str(), plan.device.c_str(), threads, kMost));
+  plan.threads = threads;
 }
 
 void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {

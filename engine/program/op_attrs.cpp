@@ -2,6 +2,7 @@
 #include <plait/option.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -41,6 +42,9 @@ void check_value(const plait_option& decl, Attr& a, const std::string& where) {
   if (a.type != decl.type)
     fail_invalid(where + " attribute '" + a.name + "' is " + kit::attr_type_name(a.type) +
                  ", expected " + kit::attr_type_name(decl.type) + ": " + decl.help);
+  if (a.type == PLAIT_OPT_REAL && !std::isfinite(a.f))
+    fail_invalid(where + " attribute '" + a.name + "' is " + strf("%g", a.f) +
+                 ", expected a finite number: " + decl.help);
   const std::string fault = kit::fault_of(decl, {a.i, a.f, a.text, a.ints});
   if (!fault.empty()) fail_invalid(where + " " + a.name + " " + fault);
 }

@@ -8,6 +8,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/checked.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/base/text.hpp"
 
 namespace plait::runtime {
 
@@ -22,10 +23,27 @@ Device::Device(std::shared_ptr<const plugin::Registry> registry, const std::stri
   try {
     check_plugin({plugin_, "info", "device", name}, "describing the device",
                  [&] { return item_.info(handle_, &info_); });
+    check_info();
   } catch (...) {
     close();
     throw;
   }
+}
+
+// A number below 0 that became one without a sign is far above any machine's.
+void Device::check_info() const {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 52;
+  constexpr uint32_t kMostThreads = 1u << 24;
+  const auto refuse = [&](const std::string& found) {
+    fail(PLAIT_ERR_PLUGIN, "[plugin " + plugin_ + "] info() of device '" + item_.name +
+                               "' says it has " + found + "; tell its author");
+  };
+  if (info_.memory_bytes > kMostBytes)
+    refuse(strf("%llu bytes of memory, expected at most %llu",
+                static_cast<unsigned long long>(info_.memory_bytes),
+                static_cast<unsigned long long>(kMostBytes)));
+  if (info_.threads > kMostThreads)
+    refuse(strf("%u threads, expected at most %u", info_.threads, kMostThreads));
 }
 
 Device::~Device() { close(); }

@@ -45,6 +45,7 @@ class Device : public std::enable_shared_from_this<Device> {
   bool keeps(const void* object) const noexcept;
 
  private:
+  void check_info() const;
   void close() noexcept;
   std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
   const plait_device_item& item_;

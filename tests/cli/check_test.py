@@ -34,6 +34,10 @@ class Check(Case):
 
 
 class Keys(Check):
+    def test_an_old_key_with_other_values(self):
+        self.only(TINY + "[device]\nbind_caller = true\n", "device.bind_caller", "27:1", "'bind_caller' is now called 'bind'",
+                  'write bind = "all" to bind the calling thread, too', overrides=["run.device=cpu"])
+
     def test_normalize_of_no_field(self):
         toml = TINY.replace("classes = 3\n[data.eval]", "classes = 3\nnormalize.lable = {divide = 3}\n[data.eval]")
         self.only(toml, "data.train.normalize.lable", "11:11", "no field 'lable' (did you mean 'label'?)", "its fields are: x, label")

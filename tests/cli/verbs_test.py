@@ -56,7 +56,7 @@ class Verbs(Case):
             plan = self.expect(0, "plan", "t.toml", "--json").records[0]
             self.assertEqual(len(lines), sum(len(program["kernels"]) for program in plan["programs"]))
             self.assertRegex(said, r"\[explain\] forward_backward model\.linear1 matmul f32 \(16, 16\): \w+")
-            self.assertRegex(said, r"\[explain\] evaluate model\.accuracy concat f32 \(2\): plain .*; refused: parallel of plugin device-cpu: too small")
+            self.assertRegex(said, r"\[explain\] evaluate model\.accuracy concat f32 \(2\): plain .*; refused: parallel: too small")
         self.assertEqual(self.expect(0, "plan", "t.toml", "-q").err, "")
 
     def test_bind_is_complete_and_stable(self):

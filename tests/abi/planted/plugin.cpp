@@ -67,6 +67,9 @@ namespace {
   []([[maybe_unused]] const plait_host* h, const plait_options*, \
      [[maybe_unused]] const plait_comm_setup* setup,             \
      [[maybe_unused]] plait_comm** out) -> plait_error*
+#define COMM_PROBE                                               \
+  []([[maybe_unused]] const plait_host* h, const plait_options*, \
+     const plait_comm_needs*) -> plait_error*
 #define COMM_PREPARE \
   [](plait_comm*, const plait_comm_desc*, [[maybe_unused]] plait_comm_call** out) -> plait_error*
 #define COMM_CALL [](plait_comm_call*, plait_queue*) -> plait_error*
@@ -98,6 +101,16 @@ plait_attr text(const char* name, const char* value) {
 plait_attr integer(const char* name, int64_t value) {
   return {name, PLAIT_OPT_INT, 0, value, 0, nullptr, nullptr};
 }
+plait_attr real(const char* name, double value) {
+  return {name, PLAIT_OPT_REAL, 0, 0, value, nullptr, nullptr};
+}
+// Functions of layer_many() that return another number of values than their item declares.
+template <size_t n>
+std::vector<plait::Value> many_values(plait::Builder&, const plait::Options&,
+                                      std::span<const plait::Value> in) {
+  return std::vector<plait::Value>(n, in[0]);
+}
+constexpr plait::BuildMany three_values = many_values<3>;
 // A parameter as layers ask for one, and the change that a row makes to it.
 template <class Change>
 plait_error* parameter(plait_builder* b, const plait_value* in, plait_value* out, Change&& change) {

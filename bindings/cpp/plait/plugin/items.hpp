@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -56,6 +57,11 @@ plait_error* build_many(plait_builder* b, const plait_options* o, const plait_va
   return guard(maker(b), [&] {
     Builder builder(b);
     const std::vector<Value> values = Build(builder, Options(o), wrap(b, in, n));
+    // The engine compares their number with what the item declares; it has room for so many more.
+    constexpr size_t kRoom = 1024;
+    if (values.size() > kRoom)
+      fail(PLAIT_ERR_PLUGIN, "build() returned " + std::to_string(values.size()) +
+                                 " values, at most " + std::to_string(kRoom) + " are possible");
     for (size_t i = 0; i < values.size(); ++i) out[i] = values[i].id;
   });
 }
