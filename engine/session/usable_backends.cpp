@@ -100,10 +100,10 @@ Refusal ask_all(const plan::Plan& plan, const std::vector<runtime::Peer>& peers,
                 const plait_comm_needs& needs, bool host_memory, const std::set<std::string>& out) {
   std::set<const plait_comm_item*> asked;
   for (const runtime::NeededGroup& g : runtime::needed_groups(plan)) {
-    std::vector<runtime::Memory> memories = {host_memory ? runtime::Memory::kHost
-                                                         : runtime::Memory::kDevice};
-    if (!host_memory) memories.push_back(runtime::Memory::kBesideHost);
-    for (const runtime::Memory memory : memories) {
+    std::vector<runtime::GroupMemory> memories = {host_memory ? runtime::GroupMemory::kHost
+                                                              : runtime::GroupMemory::kDevice};
+    if (!host_memory) memories.push_back(runtime::GroupMemory::kBesideHost);
+    for (const runtime::GroupMemory memory : memories) {
       const auto selected = runtime::select_backend(plan, peers, g.members, memory, out);
       for (const plait_comm_item* item : {selected.flat, selected.intra})
         if (item && asked.insert(item).second)
