@@ -8,7 +8,8 @@
 
 namespace plait {
 
-// PLAIT_ERR_MEMORY: "[part] cannot <action> '<path>' (12.00 MiB): out of memory; ..."; 0 bytes are not named.
+// PLAIT_ERR_MEMORY: "[part] cannot <action> '<path>' (12.00 MiB): out of memory; ..."; 0 bytes are
+// not named.
 [[noreturn]] void fail_no_memory(const char* part, const char* action, const std::string& path,
                                  uint64_t bytes);
 

@@ -25,8 +25,9 @@ class Communicators {
  public:
   // Connects every group that the plan's collectives need; if the device has memory of its own,
   // with a group for host memory beside each. control is borrowed; host_memory: the device memory
-  // is host memory; device: passed to backends for its memory; passed_over: see select_backend(). Errors: PLAIT_ERR_PEER naming the
-  // missing ranks; PLAIT_ERR_CONFIG if no backend connects all members. [blocks: yes]
+  // is host memory; device: passed to backends for its memory; passed_over: see select_backend().
+  // Errors: PLAIT_ERR_PEER naming the missing ranks; PLAIT_ERR_CONFIG if no backend connects all
+  // members. [blocks: yes]
   Communicators(std::shared_ptr<const plan::Plan> plan, Control& control, bool host_memory,
                 plait_device* device = nullptr, std::set<std::string> passed_over = {});
   ~Communicators();
