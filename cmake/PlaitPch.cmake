@@ -16,8 +16,8 @@ set(plait_pch_standard
 # if it contains no time stamp.
 set(plait_pch_flags $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
                     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
-# GCC no longer knows functions that it inlines from a precompiled header as those of a system header,
-# and reports overflows in std::string that are none.
+# GCC no longer knows that functions which it inlines from a precompiled header are of a system
+# header, and reports overflows in std::string that are none.
 list(APPEND plait_pch_flags
      "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
 

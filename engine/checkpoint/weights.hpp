@@ -23,7 +23,7 @@ inline constexpr char kWeightsIndexName[] = "model.safetensors.index.json";
 class Weights {
  public:
   // path: a safetensors file, an index, or a folder that holds one of them.
-  // Errors: PLAIT_ERR_DATA naming file and tensor; those of SafetensorsFile.
+  // Errors: PLAIT_ERR_DATA naming file and tensor; as SafetensorsFile.
   Weights(FileSystem& files, const std::string& path);
   // True if the folder holds weights and is no checkpoint, which has checksums besides.
   static bool is_folder_of_weights(FileSystem& files, const std::string& folder);
@@ -62,7 +62,7 @@ struct Exported {
 // Writes the parameters of a checkpoint as global tensors. `out`: a file NAME.safetensors, or a
 // folder, which gets one file, or shards and their index. It appears complete or not at all, and
 // is durable on return. Needs memory for the largest tensor.
-// Errors: PLAIT_ERR_INVALID when `out` exists, or two tensors get one name; those of
+// Errors: PLAIT_ERR_INVALID when `out` exists, or two tensors get one name; as
 // Checkpoint::read().
 Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
                         const ExportSettings& settings);

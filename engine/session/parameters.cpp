@@ -58,8 +58,8 @@ void Parameters::initialize() {
 
 namespace {
 
-// The names that a parameter may have in a file, the likeliest first: those of model.load_names,
-// the one that Plait writes, and the same without the model's name.
+// The names that a parameter may have in a file, the likeliest first: the name by
+// model.load_names, the one that Plait writes, and the same without the model's name.
 std::vector<std::string> names_in_file(const plan::Parameter& p, const config::ModelConfig& model) {
   const std::string own = p.name.substr(model.name.size() + 1);
   const NameRules rules(model.load_names);

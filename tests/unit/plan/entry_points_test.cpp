@@ -190,7 +190,7 @@ TEST_CASE("entry points: one that is added is verified, on a rank and between ra
   };
   const auto even = verdict(write_squares);
   CHECK(even.fault == "");
-  CHECK(even.collectives == verdict({}).collectives);  // those of a step
+  CHECK(even.collectives == verdict({}).collectives);  // of a step
   const std::string fault = verdict(write_uneven).fault;
   CHECK_MESSAGE(fault.find("'squares' of a sum of squares") != std::string::npos, fault);
   const auto build = [&] { verify_launches(*plan_with(write_unfinished, keys)); };

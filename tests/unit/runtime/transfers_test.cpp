@@ -20,12 +20,12 @@ constexpr auto kPiece = static_cast<int64_t>(runtime::Transfers::kPiece);
 constexpr int64_t kN = 3 * kPiece / 4 + 1000;  // f32: three pieces and a short one
 
 struct Relu {
-  std::shared_ptr<plan::Plan> plan = std::make_shared<plan::Plan>();
+  std::shared_ptr<plan::PlanDraft> plan = std::make_shared<plan::PlanDraft>();
   plan::BufferRef x, y;
 
   explicit Relu(const std::string& device, const std::string& options = "") {
     plan->registry = test::load_plugins({"device-" + device});
-    plan->ops = std::make_unique<program::OpRegistry>(*plan->registry);
+    plan->ops = std::make_shared<const program::OpRegistry>(*plan->registry);
     plan->device = device;
     const plait_device_item& item = plan->registry->device(device);
     config::Problems problems;

@@ -82,7 +82,7 @@ TEST_CASE("a checkpoint of f32 is exact in f64 and returns with the same bits, s
     CHECK(content(again + name) == content(narrow + name));
     CHECK(content(saved + name).size() > content(narrow + name).size());
   }
-  // The steps that follow are those of the session that was saved.
+  // The steps that follow equal the steps of the session that was saved.
   CHECK(back.session->step().loss == source.session->step().loss);
 }
 
