@@ -128,39 +128,10 @@ void check_updated(const Graph& g, const PluginCall& at, const std::string& what
                              program::text(expected) + "; tell its author");
 }
 
-// The own elements of a bucket in runs without the padding of uneven shards, which lies behind the
-// elements of a parameter: a rule that makes something of zeros would fill it.
-struct Run {
-  int64_t begin = 0, n = 0;  // from the first own element
-};
-
-std::vector<Run> runs_without_padding(const Bucket& bucket,
-                                      const std::vector<const Parameter*>& members) {
-  const auto in_shard = [&](int64_t at, int64_t least) {
-    return std::clamp<int64_t>(at - bucket.shard_begin, least, bucket.shard_elements);
-  };
-  std::vector<Run> runs;
-  int64_t at = 0;  // the end of the padding so far
-  for (size_t i = 0; i < members.size(); ++i) {
-    const Parameter& p = *members[i];
-    const int64_t held = p.sharded ? topology::elements(p.box) : p.stored_elements;
-    if (held == p.stored_elements) continue;
-    const int64_t begin = in_shard(p.flat_offset + held, at);
-    // Up to the next parameter, where memory is aligned.
-    const int64_t end = i + 1 < members.size() ? in_shard(members[i + 1]->flat_offset, begin)
-                                               : bucket.shard_elements;
-    if (begin == end) continue;
-    if (begin > at) runs.push_back({at, begin - at});
-    at = end;
-  }
-  if (at < bucket.shard_elements) runs.push_back({at, bucket.shard_elements - at});
-  return runs;
-}
-
-// The optimizer's rule, applied to a run of a bucket. Its states are added to the group when the
-// first run asks for them. Returns the parameter's own elements as they are then.
+// The optimizer's rule, applied to a bucket. Its states are added to the group when the first
+// bucket asks for them. Returns the parameter's own elements as they are then.
 ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Bucket& bucket,
-                     const Run& run, const BucketValues& values, const StepScale& common) {
+                     const BucketValues& values, const StepScale& common) {
   const config::OptimizerConfig& config =
       *plan.experiment.models[static_cast<size_t>(group.model)].optimizer;
   const plait_optimizer_item& item = plan.registry->optimizer(config.type);
@@ -184,8 +155,8 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
       next.push_back(0);
     }
     if (current[i] == 0)
-      current[i] = flat(g, group.name + "." + name, group.states[i].values,
-                        bucket.state_begin + run.begin, run.n);
+      current[i] = flat(g, group.name + "." + name, group.states[i].values, bucket.state_begin,
+                        bucket.shard_elements);
     return current[i];
   };
   hooks.set_state = [&](const std::string& name, ValueId v) {
@@ -342,15 +313,7 @@ void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>
       if (group.scope == PLAIT_SCOPE_TENSOR)
         updated = write_tensors(g, plan, group, bucket, members[b], values, common);
       else
-        for (const Run& run : runs_without_padding(bucket, members[b])) {
-          const auto part = [&](ValueId all) {
-            const plait_shape shape = make_shape(g.shape(all).dtype, {run.n});
-            if (run.n == bucket.shard_elements) return all;
-            return g.view(all, program::bytes_of(run.begin, shape.dtype), shape);
-          };
-          updated.push_back(write_bucket(g, plan, group, bucket, run,
-                                         {part(values.parameter), part(values.gradient)}, common));
-        }
+        updated = {write_bucket(g, plan, group, bucket, values, common)};
       if (plan.zero == 0 || plan.zero == 3) continue;
       gathered.push_back(gather_bucket(g, plan, group, bucket, own, updated));
     }
@@ -410,7 +373,7 @@ void declare_states(PlanDraft& plan) {
     bucket.shard_elements = bucket.elements = 1;
     const ValueId parameter = g.persistent(group.name, make_shape(group.parameters.dtype, {1}), {}),
                   gradient = g.persistent(group.name, make_shape(group.gradients.dtype, {1}), {});
-    write_bucket(g, plan, group, bucket, {0, 1}, {parameter, gradient},
+    write_bucket(g, plan, group, bucket, {parameter, gradient},
                  {g.constant(1), g.constant(1), g.constant(1)});
   }
 }

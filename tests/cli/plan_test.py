@@ -59,13 +59,6 @@ class Plan(Case):
         error = self.expect(2, "plan", "t.toml", "--ir=updat").err
         self.assertIn("there is no program 'updat' (did you mean 'update'?); the plan has forward_backward, update, evaluate", error)
 
-    def test_padding_is_not_updated(self):
-        """Three classes over two ranks: rank 1 holds one, and room for two. A rule that makes something of zeros must not fill it."""
-        words = ["plan", "t.toml", "topology.tensor=2", "model.layers[3].parallel=column", "--ir=update", "--verify", "--rank"]
-        for rank, updated in ((0, ["144", "48"]), (1, ["144", "16", "1"])):  # weight (16) and bias (1) of one class
-            text = self.expect(0, *words, rank).out
-            self.assertEqual(re.findall(r'f32 \((\d+)\) at \S+ = persistent "model.default.m"', text), updated)
-
     def test_collectives(self):
         """Each with its kind, axis, bytes, name and, of a message, the other end: as records and in the rows that a person reads."""
         layout = (*TWO, "topology.data=2", "topology.stages=[1,3]", "--rank", 2)  # second stage, first replica; 2 samples a micro-batch
