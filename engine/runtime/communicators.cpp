@@ -1,6 +1,7 @@
 #include "engine/runtime/communicators.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -33,7 +34,11 @@ struct Communicators::CommGroup {
   std::string backend, plugin;       // their names in messages
   const plait_host* host = nullptr;  // for the log; null for a hierarchical group
   plait_comm* comm = nullptr;
-  Control* control = nullptr;
+  std::atomic<Control*> control{nullptr};  // null once the group is abandoned
+  Control& live_control() const {
+    if (Control* c = control.load(std::memory_order_acquire)) return *c;
+    fail(PLAIT_ERR_PEER, "[runtime] the job of group '" + prefix + "' is over");
+  }
   double connect_timeout = 0;
   plait_store store{};
   CollectiveLog calls;                       // the calls that all members start in the same order
@@ -214,13 +219,13 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
   g.store.set = [](void* self, const char* key, const void* data, uint64_t size) {
     return guard_c([&] {
       const CommGroup& of = *static_cast<CommGroup*>(self);
-      of.control->set(of.prefix + key, {static_cast<const char*>(data), size});
+      of.live_control().set(of.prefix + key, {static_cast<const char*>(data), size});
     });
   };
   g.store.get = [](void* self, const char* key, void* data, uint64_t capacity, uint64_t* size) {
     return guard_c([&] {
       const CommGroup& of = *static_cast<CommGroup*>(self);
-      const std::string value = of.control->get(of.prefix + key, of.connect_timeout);
+      const std::string value = of.live_control().get(of.prefix + key, of.connect_timeout);
       if (value.size() > capacity)
         fail_invalid(strf("[runtime] the value of '%s' has %zu bytes, the caller has room for %lu",
                           (of.prefix + key).c_str(), value.size(),
@@ -286,7 +291,11 @@ void Communicators::open(const topology::ProcessGroup& members, uint32_t channel
 // On a thread of the control channel.
 void Communicators::end(const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
-  ended_ = reason;
+  try {
+    ended_ = reason;
+  } catch (const std::bad_alloc&) {
+    ended_ = "out of memory";  // short enough for no allocation
+  }
   for (const CommGroup& g : groups_)
     if (g.comm) abort_group(g, reason);
 }
@@ -299,11 +308,17 @@ void Communicators::abort_group(const CommGroup& g, const std::string& reason) n
 void Communicators::abandon(std::unique_ptr<Communicators> groups) noexcept {
   groups->control_.on_end({});
   groups->control_.unwatch();
-  groups->end("the device of this rank has not finished its work");
+  for (CommGroup& g : groups->groups_) g.control.store(nullptr, std::memory_order_release);
   static std::mutex mutex;
-  static auto& kept = *new std::vector<std::unique_ptr<Communicators>>;
   const std::lock_guard lock(mutex);
-  kept.push_back(std::move(groups));
+  try {
+    groups->end("the device of this rank has not finished its work");
+    static auto& kept = *new std::vector<std::unique_ptr<Communicators>>;
+    kept.reserve(kept.size() + 1);
+    kept.push_back(std::move(groups));
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(groups.release());  // kept all the same
+  }
 }
 
 void Communicators::close() noexcept {

@@ -50,20 +50,34 @@ Device::~Device() { close(); }
 
 namespace {
 std::mutex g_kept_mutex;
+// The devices that were given up, never destroyed: their threads may run while the process ends.
+Device* g_given_up = nullptr;
+}  // namespace
+
+void Device::give_up(std::string reason) noexcept {
+  const std::lock_guard lock(g_kept_mutex);
+  if (given_up()) return;
+  reason_ = std::move(reason);
+  self_ = shared_from_this();
+  next_given_up_ = g_given_up;
+  g_given_up = this;
+  given_up_.store(true, std::memory_order_release);
 }
 
-void Device::give_up() noexcept {
-  if (given_up_.exchange(true)) return;
-  const std::lock_guard lock(g_kept_mutex);
-  // Never destroyed, so that the threads of a device may run while the process ends.
-  static auto& kept = *new std::vector<std::shared_ptr<Device>>;
-  kept.push_back(shared_from_this());
+void Device::require_usable() const {
+  if (!given_up()) return;
+  fail(PLAIT_ERR_DEVICE,
+       reason_.empty() ? strf("[runtime] device '%s' was given up", item_.name) : reason_);
 }
 
 bool Device::keeps(const void* object) const noexcept {
   if (!given_up()) return false;
   const std::lock_guard lock(g_kept_mutex);
-  kept_.push_back(object);
+  try {
+    kept_.push_back(object);
+  } catch (const std::bad_alloc&) {
+    // The object stays all the same; only a leak checker does not find it.
+  }
   return true;
 }
 
@@ -104,6 +118,7 @@ Arena::~Arena() {
 
 HostMemory::HostMemory(std::shared_ptr<Device> device, uint64_t bytes)
     : device_(std::move(device)), bytes_(bytes) {
+  device_->require_usable();
   if (!device_->pins()) {
     heap_ = std::make_unique<char[]>(bytes);
     data_ = heap_.get();

@@ -38,9 +38,12 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // For a device that does not finish its work: it may still access all memory that it was given,
   // and a call that closes or frees something may wait for it. From then on nothing of it is
-  // closed or freed, and it stays open with its plugin until the process ends. Any thread.
-  void give_up() noexcept;
+  // closed or freed, and it stays open with its plugin until the process ends. reason: the error of
+  // all later calls; "": a general one. The first reason stays. Any thread.
+  void give_up(std::string reason) noexcept;
   bool given_up() const { return given_up_.load(std::memory_order_acquire); }
+  // Errors: PLAIT_ERR_DEVICE if it was given up.
+  void require_usable() const;
   // For whoever is about to close or free an object of the device: whether it must be kept.
   bool keeps(const void* object) const noexcept;
 
@@ -53,6 +56,9 @@ class Device : public std::enable_shared_from_this<Device> {
   plait_device* handle_ = nullptr;
   plait_device_info info_{};
   std::atomic<bool> given_up_{false};
+  std::string reason_;            // constant once given_up_ is set
+  std::shared_ptr<Device> self_;  // of a device that was given up
+  Device* next_given_up_ = nullptr;
   mutable std::vector<const void*> kept_;  // for tools that look for lost memory
 };
 

@@ -44,7 +44,7 @@ class Executor {
   };
   // Of one of the plan's entry points, in order. Look it up once: the reference stays valid.
   const std::vector<LaunchGroup>& launches(const plan::EntryPoint& entry) const {
-    return entry_points_[static_cast<size_t>(&entry - plan_->entry_points.data())];
+    return entry_points_.at(static_cast<size_t>(&entry - plan_->entry_points.data()));
   }
   void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
   // Copies host memory to a buffer and back, ordered with launches. On a device that computes on

@@ -196,11 +196,20 @@ void Executor::settle() noexcept {
   constexpr double kPatience = 0.2, kLong = 10;
   if (!queue_ || settled_ || !device_->records() || device_->given_up()) return;
   settled_ = true;
+  queue_->watch({});  // the groups close next
   if (queue_->idle_within(kPatience)) return;
-  if (communicators_) communicators_->abort("this rank has closed its session");
-  const double seconds = std::min(kLong, queue_->timeout());
+  // Work that waits for other ranks ends soon after an abort; other work may take its time.
+  double seconds = queue_->timeout();
+  if (communicators_) {
+    try {
+      communicators_->abort("this rank has closed its session");
+    } catch (const std::bad_alloc&) {
+      communicators_->abort({});
+    }
+    seconds = std::min(kLong, seconds);
+  }
   if (queue_->idle_within(seconds)) return;
-  device_->give_up();
+  device_->give_up({});
   char text[256];
   const int size = std::snprintf(
       text, sizeof text,

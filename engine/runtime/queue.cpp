@@ -53,7 +53,7 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
 template <class Passed>
 void Queue::poll(Passed&& passed) {
   constexpr double kSpin = 20e-6, kLook = 2e-3;
-  if (!late_.empty()) fail(PLAIT_ERR_DEVICE, late_);
+  device_->require_usable();
   if (passed()) return;
   const Stopwatch watch;
   double looked = 0;
@@ -74,15 +74,15 @@ void Queue::fail_late(double seconds) {
                                ? strf("%s (launch %lu of this session)", last_launch_->c_str(),
                                       static_cast<unsigned long>(launches_))
                                : "the copies before its first launch";
-  late_ = strf(
+  std::string text = strf(
       "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %.3g; it "
       "hangs%s, "
       "or needs longer: look at the device, or raise run.device_timeout. This session can only be "
       "closed; the memory that the device may still use is kept until the process ends",
       device_->item().name, what.c_str(), seconds, timeout_,
       health_ ? " or waits for a rank that does" : "");
-  device_->give_up();
-  fail(PLAIT_ERR_DEVICE, late_);
+  device_->give_up(text);
+  fail(PLAIT_ERR_DEVICE, std::move(text));
 }
 
 bool Queue::idle_within(double seconds) noexcept {
@@ -105,7 +105,7 @@ bool Queue::idle_within(double seconds) noexcept {
 void Queue::sync() {
   const plait_device_item& item = device_->item();
   if (end_) {
-    if (!late_.empty()) fail(PLAIT_ERR_DEVICE, late_);
+    device_->require_usable();
     call("event_record", [&] { return item.event_record(end_, queue_); });
     poll([&] {
       uint32_t done = 0;

@@ -48,7 +48,7 @@ class Queue {
   bool idle_within(double seconds) noexcept;
 
   // Calls a function of the device; its name and `doing` ("running matmul of fc1") are for
-  // messages.
+  // messages. Errors: also the reason why a device was given up.
   template <class F>
   void call(const char* function, F&& f) const;
   void check(plait_error* e, const char* function, const std::string& doing) const;
@@ -66,11 +66,11 @@ class Queue {
   double timeout_ = std::numeric_limits<double>::infinity();
   const std::string* last_launch_ = nullptr;
   uint64_t launches_ = 0;
-  std::string late_;  // the error of a device that was given up
 };
 
 template <class F>
 void Queue::call(const char* function, F&& f) const {
+  device_->require_usable();
   if (plait_error* e = try_plugin({device_->plugin(), function, "device", device_->item().name}, f))
     check(e, function, "");
 }
