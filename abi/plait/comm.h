@@ -117,7 +117,7 @@ typedef struct plait_comm_needs {
   size_t struct_size;
   uint32_t ranks;  /* of the job on this machine */
   uint32_t groups; /* that they belong to, each counted once per rank */
-  uint64_t bytes;  /* of all their calls that are in flight at the same time: an estimate */
+  uint64_t bytes;  /* at least so many: of the largest call of each of these groups */
 } plait_comm_needs;
 
 /* The distance that a backend bridges. The engine takes the backend of the smallest reach that

@@ -2,39 +2,83 @@
 
 #include <algorithm>
 #include <charconv>
-#include <deque>
 #include <map>
 
-#include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
-#include "engine/plan/collectives.hpp"
 #include "engine/program/shape.hpp"
+#include "engine/session/rank_context.hpp"
 
 namespace plait::session {
 
-uint64_t bytes_in_flight(const plan::Plan& plan) {
-  // Calls that wait for each other share their memory; of sizes that differ by less than 2.
-  std::map<std::pair<topology::Axis, uint32_t>, uint64_t> largest;
-  uint64_t together = 0;
+namespace {
+
+// Bytes that this rank provides for the largest call of a group. Several calls may be in flight, so
+// it may need more: what is refused here cannot work.
+uint64_t largest_call(const plan::Plan& plan, const runtime::NeededGroup& group) {
+  const auto own = static_cast<uint32_t>(group.members.position(plan.rank));
+  uint64_t largest = 0;
   for (const plan::Collective& e : plan.collectives) {
-    const uint64_t ranks =
-        e.kind == PLAIT_COMM_REDUCE_SCATTER ? static_cast<uint64_t>(ranks_of(plan, e.axis)) : 1;
-    const uint64_t bytes = e.n * program::dtype_bytes(e.dtype) * ranks;
-    if (e.kind == PLAIT_COMM_SEND)
-      together += bytes * static_cast<uint64_t>(e.slotted ? plan.grid.pipeline() : 1);
-    else if (e.kind != PLAIT_COMM_RECEIVE && e.axis == topology::Axis::kData &&
-             !plan::may_be_deferred(plan.grid, e))
-      together += bytes;
-    else if (e.kind != PLAIT_COMM_RECEIVE)
-      largest[{e.axis, e.channel}] = std::max(largest[{e.axis, e.channel}], 2 * bytes);
+    if (e.axis != group.members.axis || e.channel != group.channel) continue;
+    if (e.kind == PLAIT_COMM_RECEIVE || (e.kind == PLAIT_COMM_BROADCAST && e.peer != own)) continue;
+    const auto ranks =
+        static_cast<uint64_t>(e.kind == PLAIT_COMM_REDUCE_SCATTER ? group.members.size() : 1);
+    largest = std::max(largest, e.n * program::dtype_bytes(e.dtype) * ranks);
   }
-  for (const auto& [group, bytes] : largest) together += bytes;
-  return together;
+  return largest;
 }
 
-namespace {
+// By name of the backend.
+using Needs = std::map<std::string, plait_comm_needs>;
+
+// The groups of this rank, each with the backends that it would use without those in `out`.
+Needs own_needs(const plan::Plan& plan, const std::vector<runtime::Peer>& peers, bool host_memory,
+                const std::set<std::string>& out) {
+  Needs needs;
+  for (const runtime::NeededGroup& g : runtime::needed_groups(plan)) {
+    std::vector<runtime::GroupMemory> memories = {host_memory ? runtime::GroupMemory::kHost
+                                                              : runtime::GroupMemory::kDevice};
+    if (!host_memory) memories.push_back(runtime::GroupMemory::kBesideHost);
+    for (const runtime::GroupMemory memory : memories) {
+      const auto selected = runtime::select_backend(plan, peers, g.members, memory, out);
+      for (const plait_comm_item* item : {selected.flat, selected.intra}) {
+        if (!item) continue;
+        plait_comm_needs& of = needs[item->name];
+        ++of.groups;
+        // Groups beside a device's exchange a few numbers.
+        if (memory != runtime::GroupMemory::kBesideHost) of.bytes += largest_call(plan, g);
+      }
+    }
+  }
+  return needs;
+}
+
+std::string packed(const Needs& needs) {
+  std::string text;
+  for (const auto& [name, of] : needs)
+    text += name + " " + std::to_string(of.groups) + " " + std::to_string(of.bytes) + "\n";
+  return text;
+}
+
+// Adds what a rank of this machine needs.
+void add_packed(const std::string& text, Needs& to) {
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> words = split(line, ' ');
+    if (words.size() != 3) continue;  // the end
+    uint32_t groups = 0;
+    uint64_t bytes = 0;
+    std::from_chars(words[1].data(), words[1].data() + words[1].size(), groups);
+    std::from_chars(words[2].data(), words[2].data() + words[2].size(), bytes);
+    plait_comm_needs& of = to[words[0]];
+    of.struct_size = sizeof of;
+    ++of.ranks;
+    of.groups += groups;
+    of.bytes += bytes;
+  }
+}
+
+constexpr size_t kLongestReason = 4096;
 
 struct Refusal {
   std::string backend;
@@ -55,28 +99,6 @@ Refusal unpacked(const std::string& line) {
   return r;
 }
 
-// The needs of all ranks of this machine.
-plait_comm_needs needs_of_machine(const plan::Plan& plan, const std::vector<runtime::Peer>& peers,
-                                  ControlCollectives& collectives) {
-  const std::string own = std::to_string(bytes_in_flight(plan)) + " " +
-                          std::to_string(runtime::needed_groups(plan).size());
-  const std::vector<std::string> all = collectives.all_gather(own);
-  plait_comm_needs needs{};
-  needs.struct_size = sizeof needs;
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (peers[r].host != peers[static_cast<size_t>(plan.rank)].host) continue;
-    uint64_t bytes = 0;
-    uint32_t groups = 0;
-    const char* const end = all[r].data() + all[r].size();
-    const auto parsed = std::from_chars(all[r].data(), end, bytes);
-    if (parsed.ptr < end) std::from_chars(parsed.ptr + 1, end, groups);
-    ++needs.ranks;
-    needs.groups += groups;
-    needs.bytes += bytes;
-  }
-  return needs;
-}
-
 // Asks one backend.
 Refusal ask(const plan::Plan& plan, const plait_comm_item& item, const plait_comm_needs& needs) {
   constexpr size_t kSize = offsetof(plait_comm_item, probe) + sizeof(plait_comm_item::probe);
@@ -89,26 +111,10 @@ Refusal ask(const plan::Plan& plan, const plait_comm_item& item, const plait_com
                  "asking whether this machine suffices",
                  [&] { return item.probe(plan.registry->host_of(&item), &options, &needs); });
   } catch (const Error& e) {
+    if (e.code() != PLAIT_ERR_MEMORY && e.code() != PLAIT_ERR_IO) throw;
     const Error* cause = &e;  // the backend's own words
     while (cause->cause()) cause = cause->cause().get();
-    return {item.name, e.code(), cause->text()};
-  }
-  return {};
-}
-
-Refusal ask_all(const plan::Plan& plan, const std::vector<runtime::Peer>& peers,
-                const plait_comm_needs& needs, bool host_memory, const std::set<std::string>& out) {
-  std::set<const plait_comm_item*> asked;
-  for (const runtime::NeededGroup& g : runtime::needed_groups(plan)) {
-    std::vector<runtime::GroupMemory> memories = {host_memory ? runtime::GroupMemory::kHost
-                                                              : runtime::GroupMemory::kDevice};
-    if (!host_memory) memories.push_back(runtime::GroupMemory::kBesideHost);
-    for (const runtime::GroupMemory memory : memories) {
-      const auto selected = runtime::select_backend(plan, peers, g.members, memory, out);
-      for (const plait_comm_item* item : {selected.flat, selected.intra})
-        if (item && asked.insert(item).second)
-          if (Refusal r = ask(plan, *item, needs); !r.backend.empty()) return r;
-    }
+    return {item.name, e.code(), cause->text().substr(0, kLongestReason)};
   }
   return {};
 }
@@ -119,29 +125,40 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
                                         ControlCollectives& collectives, bool host_memory,
                                         Log& log) {
   const std::vector<runtime::Peer>& peers = control.peers();
-  const plait_comm_needs needs = needs_of_machine(plan, peers, collectives);
+  const auto is_here = [&](size_t rank) {
+    return peers[rank].host == peers[static_cast<size_t>(plan.rank)].host;
+  };
   std::set<std::string> out;
   Refusal last;
   for (;;) {
-    Refusal own;
+    Needs needs;
     try {
-      own = ask_all(plan, peers, needs, host_memory, out);
+      needs = own_needs(plan, peers, host_memory, out);
     } catch (const Error& e) {
       // Nothing else connects the ranks: the first reason is the one that can be mended.
       if (last.backend.empty()) throw;
-      throw Error(last.code, last.text, std::make_shared<const Error>(e));
+      fail_collective(last.code, last.text + "; no other backend connects all ranks: " + e.text());
     }
+    const std::vector<std::string> of_ranks = collectives.all_gather(packed(needs));
+    Needs here;
+    for (size_t r = 0; r < of_ranks.size(); ++r)
+      if (is_here(r)) add_packed(of_ranks[r], here);
+    Refusal own;
+    for (const auto& entry : needs)
+      if (own.backend.empty())
+        own = ask(plan, plan.registry->comm(entry.first), here.at(entry.first));
     const std::vector<std::string> all = collectives.all_gather(packed(own));
     const auto first =
         std::find_if(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
     if (first == all.end()) return out;
     last = unpacked(*first);
     if (last.backend == plan.backend)
-      throw Error(last.code, "[topology] backend '" + last.backend + "' of plugin " +
-                                 plan.registry->plugin_of(&plan.registry->comm(last.backend)) +
-                                 " (topology.backend) does not work on this machine: " + last.text);
+      fail_collective(last.code,
+                      "[topology] backend '" + last.backend + "' of plugin " +
+                          plan.registry->plugin_of(&plan.registry->comm(last.backend)) +
+                          " (topology.backend) does not work on this machine: " + last.text);
     if (!out.insert(last.backend).second)
-      fail(PLAIT_ERR_PEER, "[session] backend '" + last.backend + "' was refused twice");
+      fail_collective(PLAIT_ERR_PEER, "[session] backend '" + last.backend + "' was refused twice");
     if (collectives.is_leader())
       log.warn("[topology] all ranks pass over backend '" + last.backend + "' and take the next (" +
                "topology.backend = \"auto\"): " + last.text);

@@ -13,13 +13,10 @@ namespace plait::session {
 
 // Asks every backend that this rank would use whether the machine suffices (plait_comm_item.probe).
 // Returns the backends that refused on some rank, the same on all ranks; rank 0 logs each with the
-// reason. All ranks call it. Errors: that of the backend if topology.backend names it, or no other
+// reason. All ranks call it. Errors: as the backend if topology.backend names it, or no other
 // is left; PLAIT_ERR_PEER. [blocks: yes]
 std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::Control& control,
                                         ControlCollectives& collectives, bool host_memory,
                                         Log& log);
-
-// Bytes of the collectives of a rank that are in flight at the same time: an estimate.
-uint64_t bytes_in_flight(const plan::Plan& plan);
 
 }  // namespace plait::session
