@@ -53,15 +53,16 @@ NameRules::NameRules(const std::vector<std::string>& rules) {
   }
 }
 
-std::optional<std::string> NameRules::find(std::string_view name) const {
-  for (const Rule& rule : rules_) {
-    const auto part = match(rule.ours, name);
-    if (!part) continue;
-    std::string other = rule.theirs;
-    if (const size_t star = other.find('*'); star != std::string::npos)
-      other.replace(star, 1, *part);
-    return other;
-  }
+std::optional<std::string> NameRules::find(std::initializer_list<std::string_view> names) const {
+  for (const Rule& rule : rules_)
+    for (const std::string_view name : names) {
+      const auto part = match(rule.ours, name);
+      if (!part) continue;
+      std::string other = rule.theirs;
+      if (const size_t star = other.find('*'); star != std::string::npos)
+        other.replace(star, 1, *part);
+      return other;
+    }
   return std::nullopt;
 }
 

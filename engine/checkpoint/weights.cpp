@@ -124,7 +124,7 @@ std::vector<Named> parameters_of(const Checkpoint& from, const NameRules& rules)
   std::vector<Named> all;
   for (const TensorRecord& t : from.tensors()) {
     if (!is_parameter(t)) continue;
-    const std::string name = rules.find(t.name).value_or(t.name);
+    const std::string name = rules.find({t.name}).value_or(t.name);
     if (const auto [at, is_new] = taken.emplace(name, t.name); !is_new)
       fail_invalid("[export] '" + printable(at->second) + "' and '" + printable(t.name) +
                    "' both become '" + printable(name) + "'; correct the rules for names");
@@ -195,6 +195,7 @@ Exported export_weights(FileSystem& files, const Checkpoint& from, const std::st
   done.tensors = all.size();
   for (const Named& t : all) done.bytes += t.bytes;
   const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
+  const std::string* made = &hidden;
   try {
     if (out.ends_with(".safetensors")) {
       write_shard_of(files, hidden, from, all);
@@ -207,11 +208,12 @@ Exported export_weights(FileSystem& files, const Checkpoint& from, const std::st
         done.files.push_back(join_path(out, name));
     }
     files.rename(hidden, out);
+    made = &out;
     files.sync_folder(folder_of(out));
   } catch (...) {
     try {
-      files.remove_all(hidden);
-    } catch (const Error&) {
+      files.remove_all(*made);
+    } catch (const std::exception&) {
       // The first error counts.
     }
     rethrow_with("[export] the weights of '" + from.path() + "' could not be written to '" + out +

@@ -62,9 +62,7 @@ namespace {
 // model.load_names, the one that Plait writes, and the same without the model's name.
 std::vector<std::string> names_in_file(const plan::Parameter& p, const config::ModelConfig& model) {
   const std::string own = p.name.substr(model.name.size() + 1);
-  const NameRules rules(model.load_names);
-  for (const std::string& name : {p.name, own})
-    if (const auto other = rules.find(name)) return {*other};
+  if (const auto other = NameRules(model.load_names).find({p.name, own})) return {*other};
   return {p.name, own};
 }
 
@@ -89,7 +87,7 @@ constexpr size_t kNamesShown = 8;
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
 void Parameters::load_checkpoint(const config::ModelConfig& model) {
   const auto from = checkpoint::open_checkpoint(c_.files, model.load, c_.log);
-  if (c_.ranks.is_leader()) log_conversion(c_.plan, *from, c_.log);
+  bool logged = false;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     const auto wanted = names_in_file(p, model);
@@ -101,6 +99,9 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
       for (const auto& t : from->tensors()) there.push_back(t.name);
       fail_no_tensor(p, model, wanted, std::move(there));
     }
+    if (const uint32_t stored = from->find(*name)->dtype;
+        stored != p.shape.dtype && !std::exchange(logged, true) && c_.ranks.is_leader())
+      log_conversion(c_.log, from->path(), stored, p.shape.dtype);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
       from->read_block(*name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
@@ -178,7 +179,9 @@ void Parameters::read(const std::string& name, void* data, uint64_t bytes) {
   const plan::Parameter& p = find(name);
   check_bytes(p, bytes);
   steps_.drain();
-  if (plan::is_fully_local(c_.plan, p)) return c_.executor.read(p.value, data, bytes);
+  if (plan::is_fully_local(c_.plan, p))
+    return c_.abort_on_error("reading a parameter",
+                             [&] { c_.executor.read(p.value, data, bytes); });
   // Every rank contributes its part in a tensor of zeros, summed as integers, which preserves the
   // bits. The caller's memory is written last, so it is unchanged if a rank fails.
   c_.on_all_ranks("reading a parameter", [&] {
@@ -210,13 +213,15 @@ void Parameters::write(const std::string& name, const void* data, uint64_t bytes
   check_bytes(p, bytes);
   steps_.drain();
   c_.state.modified();
-  for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
-    plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-      c_.executor.write(plan::offset_by(held.at, first, held.dtype),
-                        static_cast<const char*>(data) + program::bytes_of(global, held.dtype),
-                        program::bytes_of(n, held.dtype));
-      c_.executor.sync();
-    });
+  c_.abort_on_error("writing a parameter", [&] {
+    for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
+      plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
+        c_.executor.write(plan::offset_by(held.at, first, held.dtype),
+                          static_cast<const char*>(data) + program::bytes_of(global, held.dtype),
+                          program::bytes_of(n, held.dtype));
+        c_.executor.sync();
+      });
+  });
 }
 
 }  // namespace plait::session
