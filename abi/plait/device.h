@@ -139,8 +139,8 @@ typedef struct plait_device_item {
   uint32_t n_options;
   int32_t priority; /* "auto" takes the device of the highest priority whose probe() returns 1 */
 
-  /* Returns the number of threads that kernels get with these options; plait_op_desc.threads. Pure.
-   * [thread: any; blocks: no] */
+  /* Returns the number of threads that kernels get with these options, 1 to 65536;
+   * plait_op_desc.threads. Pure. [thread: any; blocks: no] */
   uint32_t(PLAIT_CALL *threads)(const plait_options *options);
   /* Opens the device; close() frees *out.
    * Errors: PLAIT_ERR_DEVICE when the device is missing or has failed; PLAIT_ERR_CONFIG for options

@@ -81,6 +81,11 @@ std::vector<Call> of_engines(plait_engine* engine) {
        [](Output& o) { return plait_engine_describe(nullptr, o.as<plait_text*>()); }},
       {"plait_plugin_inspect", "no such file",
        [=](Output& o) { return plait_plugin_inspect("/nonexistent.so", n, o.as<plait_text*>()); }},
+      {"plait_checkpoint_export", "no such checkpoint",
+       [=](Output& o) {
+         return plait_checkpoint_export(engine, "/nonexistent", "/nonexistent/weights", nullptr,
+                                        o.as<plait_text*>());
+       }},
       {"plait_experiment_parse", "no TOML",
        [=](Output& o) {
          return plait_experiment_parse(engine, "[run", n, "t", nullptr, o.as<plait_experiment*>());
