@@ -81,7 +81,8 @@ typedef void(PLAIT_CALL *plait_log_sink)(void *user, uint32_t level, const char 
 
 typedef struct plait_engine_options {
   size_t struct_size;
-  plait_log_sink log;              /* NULL: none; called until all its objects are closed */
+  plait_log_sink log;              /* NULL: none; called until all its objects are closed, and by a device
+                                    * that was given up (run.device_timeout) until the process ends */
   void *log_user;                  /* passed to `log`; must live as long as it is called */
   uint32_t log_level;              /* PLAIT_LOG_*: lines of lower levels are not created */
   uint32_t no_default_plugins;     /* 1: load only `plugin_paths` */
