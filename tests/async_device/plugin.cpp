@@ -144,7 +144,8 @@ void graph_close(plait_graph* g) { delete reinterpret_cast<Graph*>(g); }
 
 // A kernel of `reference`, whose operands are addresses of this device.
 struct Kernel {
-  const plait_kernel_item& item;
+  // A copy: a device that was given up may run while the process destroys what is static.
+  plait_kernel_item item;
   Device& device;
   plait_kernel* inner;
   std::vector<uint64_t> bytes;  // of each operand
