@@ -9,6 +9,7 @@ import platform
 import sys
 import time
 
+import measure_against
 import measure_comm
 import measure_fixed
 import measure_parallel
@@ -31,6 +32,7 @@ FIGURES = {
     "every-rank": measure_planning.every_rank,
     "transient": measure_planning.transient,
     "initial": measure_planning.initial,
+    "against": measure_against.against,
 }
 BUSY = 0.5
 
@@ -41,6 +43,7 @@ def arguments():
     parser.add_argument("--data", required=True, type=pathlib.Path)
     parser.add_argument("--peer-python", help="a python that has PyTorch; without it those peers are left out")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--against", type=pathlib.Path, help="another checkout, built in its build/release")
     parser.add_argument("--only", action="append", choices=FIGURES)
     return parser.parse_args()
 
@@ -86,12 +89,15 @@ def print_table(rows):
 def main():
     options = arguments()
     bench = Bench(options.build, options.data, options.peer_python, options.quick)
+    if options.against:
+        bench.other = Bench(options.against / "build" / "release", options.data, None, options.quick, options.against)
+    figures = options.only or [name for name in FIGURES if name != "against" or options.against]
     about = machine()
     print(f"{about['cpu']}, {about['cores']} cores, load {about['load']:.2f}, Linux {about['kernel']}")
     if about["load"] > BUSY:
         print(f"[bench] warning: the load is {about['load']:.2f}, above {BUSY}: others are running, the speeds are worth little")
     start, failed = time.monotonic(), False
-    for name in options.only or FIGURES:
+    for name in figures:
         print(f"[bench] {name} …", file=sys.stderr, flush=True)
         try:
             FIGURES[name](bench)

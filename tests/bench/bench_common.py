@@ -53,8 +53,10 @@ class Contestant:
 class Bench:
     """Where everything is, how long to measure, and what came out."""
 
-    def __init__(self, build, data, peer_python, quick):
+    def __init__(self, build, data, peer_python, quick, tree=ROOT):
         self.build, self.data, self.peer_python, self.quick = build, data, peer_python, quick
+        self.experiments = tree / "tests" / "bench" / "experiments"
+        self.other = None  # the same of another checkout, to compare with
         self.rounds = 3 if quick else 5
         self.seconds = 1.0 if quick else 2.0
         self.rows, self.notes, self.details = [], [], {}
@@ -63,7 +65,7 @@ class Bench:
         return self.build / "bench" / f"bench_{name}"
 
     def experiment(self, name):
-        return HERE / "experiments" / f"{name}.toml"
+        return self.experiments / f"{name}.toml"
 
     def peer(self, script, *arguments):
         return [self.peer_python, HERE / "peers" / script, *arguments]

@@ -126,6 +126,7 @@ void measure_in_new_process(char** values) {
   if (child < 0) stop("[bench] no new process could be started");
   if (child == 0) {
     setenv("PLAIT_BENCH_CHILD", "1", 1);
+    setenv("PLAIT_BIND", "all", 0);  // as the command line does
     execv("/proc/self/exe", values);
     _exit(127);
   }
