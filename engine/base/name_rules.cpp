@@ -9,12 +9,6 @@ namespace plait {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 // What the * of `pattern` stands for in `name`; nullopt: no match.
 std::optional<std::string_view> match(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find('*');
@@ -31,8 +25,8 @@ std::optional<std::string_view> match(std::string_view pattern, std::string_view
 std::string NameRules::fault(std::string_view rule) {
   const size_t equals = rule.find('=');
   if (equals == std::string_view::npos) return "has no '='";
-  const std::string_view ours = trimmed(rule.substr(0, equals)),
-                         theirs = trimmed(rule.substr(equals + 1));
+  const std::string_view ours = trim(rule.substr(0, equals)),
+                         theirs = trim(rule.substr(equals + 1));
   if (ours.empty() || theirs.empty()) return "lacks a name beside '='";
   if (theirs.find('=') != std::string_view::npos) return "has more than one '='";
   const auto stars = [](std::string_view s) { return std::count(s.begin(), s.end(), '*'); };
@@ -48,8 +42,8 @@ NameRules::NameRules(const std::vector<std::string>& rules) {
                    "; write OURS=THEIRS, for instance 'model.linear*=fc*'");
     const size_t equals = rule.find('=');
     const std::string_view text(rule);
-    rules_.push_back({std::string(trimmed(text.substr(0, equals))),
-                      std::string(trimmed(text.substr(equals + 1)))});
+    rules_.push_back(
+        {std::string(trim(text.substr(0, equals))), std::string(trim(text.substr(equals + 1)))});
   }
 }
 

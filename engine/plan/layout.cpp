@@ -285,7 +285,7 @@ std::vector<StateBlocks> local_states(const Plan& plan, const Parameter& p, int3
   std::vector<StateBlocks> all;
   if (p.group < 0) return all;
   const bool here = p.held_by(plan.at.pipeline);
-  for (const State& s : plan.groups[static_cast<size_t>(p.group)].states) {
+  for (const OptimizerState& s : plan.groups[static_cast<size_t>(p.group)].states) {
     all.push_back({s.name, s.initial, p.shape, p.sharded, {}});
     if (here) all.back().blocks = owned_blocks(plan, p, s.values, replica);
   }

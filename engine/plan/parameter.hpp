@@ -58,7 +58,7 @@ struct Parameter {
 };
 
 // An optimizer's state tensor of a group: one flat segment.
-struct State {
+struct OptimizerState {
   std::string name;
   double initial = 0;
   FlatBuffer values;
@@ -93,7 +93,7 @@ struct ParameterGroup {
   int64_t shard_elements = 0;                  // with states on this rank: the sum over buckets
   std::vector<Bucket> buckets;
   FlatBuffer parameters, gradients;
-  std::vector<State> states;
+  std::vector<OptimizerState> states;
   BufferRef learning_rate_at, schedule_factor_at;  // in Plan::scalars, written before each step
 };
 

@@ -64,7 +64,7 @@ uint64_t Plan::hash() const {
     if (p.group < 0) continue;
     const ParameterGroup& g = groups[static_cast<size_t>(p.group)];
     h.update(g.name);
-    for (const State& s : g.states) h.update(s.name);
+    for (const OptimizerState& s : g.states) h.update(s.name);
     for (const TensorState& s : p.states) h.update(s.name + program::text(s.shape));
   }
   return h.digest64();

@@ -36,7 +36,7 @@ class StageProgramBuilder {
 
  private:
   static constexpr int32_t kLocal = 1 << 30;
-  struct Message {
+  struct ValueMessage {
     int32_t collective = -1;
     plait_shape shape{};
   };

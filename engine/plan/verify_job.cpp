@@ -44,7 +44,7 @@ struct Group {
 
 // Where a rank waits in a group.
 struct Ticket {
-  enum State : uint8_t { kIdle, kDeferred, kStarted } state = kIdle;
+  enum Progress : uint8_t { kIdle, kDeferred, kStarted } progress = kIdle;
   uint64_t number = 0;  // of the collective in its group, or of the message on its link
 };
 
@@ -156,17 +156,17 @@ class JobExecution {
     Ticket& ticket = state.tickets[static_cast<size_t>(call.ticket)];
     if (call.starts) {
       if (defers(c))
-        ticket.state = Ticket::kDeferred;
+        ticket.progress = Ticket::kDeferred;
       else
         start(r, c, call, ticket);
-    } else if (ticket.state != Ticket::kIdle) {
-      if (ticket.state == Ticket::kDeferred) start(r, c, call, ticket);
+    } else if (ticket.progress != Ticket::kIdle) {
+      if (ticket.progress == Ticket::kDeferred) start(r, c, call, ticket);
       if (!fault_.empty()) return false;
       if (!has_ended(r, c, ticket)) {
         state.blocked = true;
         return false;
       }
-      ticket.state = Ticket::kIdle;
+      ticket.progress = Ticket::kIdle;
     }
     ++state.next;
     return true;
@@ -180,7 +180,7 @@ class JobExecution {
   void start(int32_t r, const Collective& c, const ScriptCall& call, Ticket& ticket) {
     Group& g = *group_of(r, c);
     const CallSite& site = rank(r).script->sites[call.site];
-    ticket.state = Ticket::kStarted;
+    ticket.progress = Ticket::kStarted;
     ticket.number = is_message(c) ? start_message(g, r, c, site) : start_collective(g, r, c, site);
   }
 

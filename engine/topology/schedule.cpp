@@ -99,21 +99,21 @@ Schedule make_schedule(ScheduleKind method, const PipelineShape& shape, int64_t 
   return schedule;
 }
 
-std::optional<Message> received_by(const Schedule& s, int32_t rank, const Action& action) {
+std::optional<StageMessage> received_by(const Schedule& s, int32_t rank, const Action& action) {
   const int32_t stage = s.shape.stage(rank, action.chunk);
   const bool forward = action.kind == ActionKind::kForward;
   const int32_t sender = forward ? stage - 1 : stage + 1;
   if (action.kind == ActionKind::kBackwardWeight || sender < 0 || sender == s.shape.stages())
     return {};
-  return Message{action.kind, sender, action.micro, s.shape.rank_of(sender), rank};
+  return StageMessage{action.kind, sender, action.micro, s.shape.rank_of(sender), rank};
 }
 
-std::optional<Message> sent_by(const Schedule& s, int32_t rank, const Action& action) {
+std::optional<StageMessage> sent_by(const Schedule& s, int32_t rank, const Action& action) {
   const int32_t stage = s.shape.stage(rank, action.chunk);
   const int32_t receiver = action.kind == ActionKind::kForward ? stage + 1 : stage - 1;
   if (action.kind == ActionKind::kBackwardWeight || receiver < 0 || receiver == s.shape.stages())
     return {};
-  return Message{action.kind, stage, action.micro, rank, s.shape.rank_of(receiver)};
+  return StageMessage{action.kind, stage, action.micro, rank, s.shape.rank_of(receiver)};
 }
 
 void check_complete(const Schedule& s) {

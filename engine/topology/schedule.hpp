@@ -65,16 +65,17 @@ inline constexpr int64_t kMaxActions = 1 << 24;
 // A message between stages: outputs of `stage` to the next stage after F, gradients of the inputs
 // of `stage` to the previous stage after B. Between chunks of one rank (P = 1) from = to, and
 // nothing needs to be sent.
-struct Message {
+struct StageMessage {
   ActionKind kind = ActionKind::kForward;  // kForward or kBackward
   int32_t stage = 0;                       // the sender's
   int32_t micro = 0;
   int32_t from = 0, to = 0;  // ranks along the pipeline
-  bool operator==(const Message&) const = default;
+  bool operator==(const StageMessage&) const = default;
 };
 // The message that an action waits for, and the message that it sends when it is done.
-std::optional<Message> received_by(const Schedule& schedule, int32_t rank, const Action& action);
-std::optional<Message> sent_by(const Schedule& schedule, int32_t rank, const Action& action);
+std::optional<StageMessage> received_by(const Schedule& schedule, int32_t rank,
+                                        const Action& action);
+std::optional<StageMessage> sent_by(const Schedule& schedule, int32_t rank, const Action& action);
 
 // Throws PLAIT_ERR_INVALID unless every rank has each of its (chunk, kind, micro-batch) exactly
 // once: for schedules made elsewhere.

@@ -89,7 +89,7 @@ class Simulator {
     return true;
   }
 
-  void note(const Message& message, int32_t rank, double begin) {
+  void note(const StageMessage& message, int32_t rank, double begin) {
     if (message.from == rank) return;
     const double sent = of(sent_, message.from,
                            {schedule_.shape.chunk_of(message.stage), message.kind, message.micro});
@@ -161,7 +161,7 @@ void measure_links(Timeline& t) {
   using Event = std::tuple<double, int>;
   std::map<std::tuple<int32_t, int32_t, ActionKind>, std::vector<Event>> events;
   for (const Transfer& transfer : t.transfers) {
-    const Message& m = transfer.message;
+    const StageMessage& m = transfer.message;
     auto& of_link = events[{m.from, m.to, m.kind}];
     of_link.push_back({transfer.sent, -1});
     of_link.push_back({transfer.used, +1});

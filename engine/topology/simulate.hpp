@@ -44,7 +44,7 @@ struct Span {
 
 // A message and its times: departure, arrival, and the begin of the action that uses it.
 struct Transfer {
-  Message message;
+  StageMessage message;
   double sent = 0, arrived = 0, used = 0;
 };
 
