@@ -43,7 +43,8 @@ constexpr Key<RunConfig> kRun[] = {
     key<&RunConfig::device_timeout>(
         at_least(real_option("device_timeout", "300.0",
                              "seconds that a device which works by itself may take for what a rank "
-                             "waits for, a few micro-batches; more than topology.timeout"),
+                             "waits for, a few micro-batches; with several ranks topology.timeout "
+                             "is added"),
                  0.01),
         kPerRank),
     key<&RunConfig::log_every>(

@@ -74,6 +74,8 @@ class Communicators {
     int32_t ranks;
   };
   std::vector<Connected> connected() const;
+  // Seconds that a collective may wait for another rank.
+  double timeout() const { return control_.timeout(); }
   // Sums numbers in host memory over the ranks of an axis, in place. All of them call it.
   // [blocks: yes]
   void sum(topology::Axis axis, std::span<int32_t> numbers);

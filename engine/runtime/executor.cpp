@@ -19,7 +19,9 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
   try {
     allocate();
     queue_ = std::make_unique<Queue>(device_);
-    queue_->set_timeout(plan_->experiment.run.device_timeout);
+    // A device may wait for a rank, whose loss is the better reason: that one comes first.
+    queue_->set_timeout(plan_->experiment.run.device_timeout +
+                        (communicators_ ? communicators_->timeout() : 0));
     if (communicators_) queue_->watch([this] { communicators_->check(); });
     transfers_ = std::make_unique<Transfers>(*queue_);
     kernels_ = std::make_unique<KernelCache>(plan_->registry, device_);

@@ -53,7 +53,6 @@ void Queue::copy(uint32_t direction, void* to, const void* from, uint64_t bytes)
 template <class Passed>
 void Queue::poll(Passed&& passed) {
   constexpr double kSpin = 20e-6, kLook = 2e-3;
-  device_->require_usable();
   if (passed()) return;
   const Stopwatch watch;
   double looked = 0;
@@ -76,9 +75,8 @@ void Queue::fail_late(double seconds) {
                                : "the copies before its first launch";
   std::string text = strf(
       "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %.3g; it "
-      "hangs%s, "
-      "or needs longer: look at the device, or raise run.device_timeout. This session can only be "
-      "closed; the memory that the device may still use is kept until the process ends",
+      "hangs%s, or needs longer: look at the device, or raise run.device_timeout. This session can "
+      "only be closed; the memory that the device may still use is kept until the process ends",
       device_->item().name, what.c_str(), seconds, timeout_,
       health_ ? " or waits for a rank that does" : "");
   device_->give_up(text);
@@ -105,7 +103,6 @@ bool Queue::idle_within(double seconds) noexcept {
 void Queue::sync() {
   const plait_device_item& item = device_->item();
   if (end_) {
-    device_->require_usable();
     call("event_record", [&] { return item.event_record(end_, queue_); });
     poll([&] {
       uint32_t done = 0;

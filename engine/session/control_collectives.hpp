@@ -22,10 +22,14 @@ class ControlCollectives {
   int32_t rank() const { return rank_; }
   int32_t size() const { return size_; }
 
+  // Seconds that a rank waits for another one. A live rank may take long for a checkpoint; the loss
+  // of a rank ends the job, and with it the wait.
+  static constexpr double kTimeout = 3600;
+
   // Rank 0's text, on every rank. Errors: PLAIT_ERR_PEER. [blocks: yes]
   std::string broadcast(const std::string& text);
-  // Every rank's text, by rank.
-  std::vector<std::string> all_gather(const std::string& text);
+  // Every rank's text, by rank. seconds: that it waits for each of them.
+  std::vector<std::string> all_gather(const std::string& text, double seconds = kTimeout);
 
  private:
   std::string key(const char* what, int32_t rank) const;

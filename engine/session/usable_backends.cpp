@@ -139,7 +139,9 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
       if (last.backend.empty()) throw;
       fail_collective(last.code, last.text + "; no other backend connects all ranks: " + e.text());
     }
-    const std::vector<std::string> of_ranks = collectives.all_gather(packed(needs));
+    // A rank comes here when its device is open, which is a part of connecting.
+    const std::vector<std::string> of_ranks =
+        collectives.all_gather(packed(needs), control.connect_timeout());
     Needs here;
     for (size_t r = 0; r < of_ranks.size(); ++r)
       if (is_here(r)) add_packed(of_ranks[r], here);
@@ -151,7 +153,9 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
     const auto first =
         std::find_if(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
     if (first == all.end()) return out;
+    const auto rank = static_cast<size_t>(first - all.begin());
     last = unpacked(*first);
+    last.text = strf("rank %zu on %s: ", rank, peers[rank].host.c_str()) + last.text;
     if (last.backend == plan.backend)
       fail_collective(last.code,
                       "[topology] backend '" + last.backend + "' of plugin " +

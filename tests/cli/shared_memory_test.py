@@ -47,6 +47,7 @@ class SharedMemory(Case):
             self.assertIn("done after step 2", done.out)
             self.assertEqual(done.err.count("all ranks pass over backend 'shm'"), 1, done.err)
             self.assertEqual(done.err.count(reason), 1, done.err)
+            self.assertRegex(done.err, r"rank 0 on \S+: ")
             self.assertRegex(done.err, r"\d+\.\d MiB .*needed|need \d+\.\d MiB of shared memory, found \d+\.\d MiB free")
             self.assertIn("--shm-size=64m", done.err)
 
