@@ -9,6 +9,7 @@
 #include "engine/base/plugin_call.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/padding.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/step_programs.hpp"
 #include "engine/plan/tensor_update.hpp"
@@ -138,7 +139,7 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
   std::vector<ValueId> current(group.states.size(), 0), next(group.states.size(), 0);
   const auto index_of = [&](const std::string& name) {
     const auto at = std::find_if(group.states.begin(), group.states.end(),
-                                 [&](const State& s) { return s.name == name; });
+                                 [&](const OptimizerState& s) { return s.name == name; });
     return static_cast<size_t>(at - group.states.begin());
   };
   program::BuildHooks hooks;
@@ -360,21 +361,21 @@ void finish_step_sums(Graph& g, PlanDraft& plan) {
 }  // namespace
 
 void declare_states(PlanDraft& plan) {
-  // TracedStep for the sake of the states: a rank that holds nothing of a group must know them,
-  // too.
-  Graph g(plan.ops.get(), plan.precision.scalar);
   for (Parameter& p : plan.parameters)
     if (p.group >= 0 && p.scope == PLAIT_SCOPE_TENSOR)
       declare_tensor_states(plan, plan.groups[static_cast<size_t>(p.group)], p);
   for (ParameterGroup& group : plan.groups) {
     if (group.scope == PLAIT_SCOPE_TENSOR) continue;
+    // The update of one element: a rank that holds nothing of a group must know its states, too.
+    Graph g(plan.ops.get(), plan.precision.scalar);
     g.scope = group.name;
     Bucket bucket;
     bucket.shard_elements = bucket.elements = 1;
     const ValueId parameter = g.persistent(group.name, make_shape(group.parameters.dtype, {1}), {}),
-                  gradient = g.persistent(group.name, make_shape(group.gradients.dtype, {1}), {});
+                  gradient = g.persistent("gradient", make_shape(group.gradients.dtype, {1}), {});
     write_bucket(g, plan, group, bucket, {parameter, gradient},
                  {g.constant(1), g.constant(1), g.constant(1)});
+    check_padding_stays_zero(plan, group, g);
   }
 }
 

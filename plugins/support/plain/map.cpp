@@ -1,7 +1,6 @@
 // map: evaluates the expression element by element, in double. All inputs of an element are read
 // before an output is written, so an output may alias an input.
 #include <array>
-#include <cmath>
 
 #include "kit/ops/map.hpp"
 #include "plugins/support/plain/operand.hpp"
@@ -9,81 +8,6 @@
 
 namespace plait::support {
 namespace {
-
-double sign_of(double a) { return a > 0 ? 1 : a < 0 ? -1 : a; }
-double truth(bool b) { return b ? 1 : 0; }
-
-double evaluate(const plait_map_instr& in, const double* r) {
-  const double a = r[in.a], b = r[in.b];
-  switch (in.op) {
-    case PLAIT_MAP_CONST:
-      return in.value;
-    case PLAIT_MAP_COPY:
-      return a;
-    case PLAIT_MAP_ADD:
-      return a + b;
-    case PLAIT_MAP_SUB:
-      return a - b;
-    case PLAIT_MAP_MUL:
-      return a * b;
-    case PLAIT_MAP_DIV:
-      return a / b;
-    case PLAIT_MAP_MAX:
-      return std::isnan(a) || a >= b ? a : b;
-    case PLAIT_MAP_MIN:
-      return std::isnan(a) || a <= b ? a : b;
-    case PLAIT_MAP_POW:
-      return std::pow(a, b);
-    case PLAIT_MAP_NEG:
-      return -a;
-    case PLAIT_MAP_ABS:
-      return std::fabs(a);
-    case PLAIT_MAP_EXP:
-      return std::exp(a);
-    case PLAIT_MAP_LOG:
-      return std::log(a);
-    case PLAIT_MAP_SQRT:
-      return std::sqrt(a);
-    case PLAIT_MAP_RSQRT:
-      return 1 / std::sqrt(a);
-    case PLAIT_MAP_RECIP:
-      return 1 / a;
-    case PLAIT_MAP_TANH:
-      return std::tanh(a);
-    case PLAIT_MAP_SIGMOID:
-      return 1 / (1 + std::exp(-a));
-    case PLAIT_MAP_ERF:
-      return std::erf(a);
-    case PLAIT_MAP_RELU:
-      return a < 0 ? 0 : a;
-    case PLAIT_MAP_FLOOR:
-      return std::floor(a);
-    case PLAIT_MAP_SIGN:
-      return sign_of(a);
-    case PLAIT_MAP_LT:
-      return truth(a < b);
-    case PLAIT_MAP_LE:
-      return truth(a <= b);
-    case PLAIT_MAP_EQ:
-      return truth(a == b);
-    case PLAIT_MAP_SELECT:
-      return a != 0 ? b : r[in.c];
-    case PLAIT_MAP_FMA:
-      return a * b + r[in.c];
-    case PLAIT_MAP_EXPM1:
-      return std::expm1(a);
-    case PLAIT_MAP_LOG1P:
-      return std::log1p(a);
-    case PLAIT_MAP_IS_FINITE:
-      return truth(std::isfinite(a));
-    case PLAIT_MAP_AND:
-      return truth(a != 0 && b != 0);
-    case PLAIT_MAP_OR:
-      return truth(a != 0 || b != 0);
-    default:
-      return truth(a == 0);  // NOT
-  }
-}
 
 class PlainMap {
  public:
@@ -101,7 +25,7 @@ class PlainMap {
         y_(d.outputs[0]),
         count_(elements(y_)) {
     for (uint32_t i = 0; i < d.n_inputs; ++i) strides_.push_back(walk(d.inputs[i]));
-    for (plait_map_instr& in : instrs_) {  // evaluate() reads all three operands
+    for (plait_map_instr& in : instrs_) {  // evaluate_map() reads all three operands
       if (map_arity(in.op) < 1) in.a = 0;
       if (map_arity(in.op) < 2) in.b = 0;
       if (map_arity(in.op) < 3) in.c = 0;
@@ -114,7 +38,7 @@ class PlainMap {
     r[0] = 0;  // the index that an unused operand has
     for (int64_t e = 0; e < count_; ++e) {
       for (size_t i = 0; i < inputs_; ++i) r[i] = op.get(i, offset(strides_[i], e));
-      for (size_t i = 0; i < instrs_.size(); ++i) r[inputs_ + i] = evaluate(instrs_[i], r);
+      for (size_t i = 0; i < instrs_.size(); ++i) r[inputs_ + i] = evaluate_map(instrs_[i], r);
       for (size_t i = 0; i < outputs_.size(); ++i) op.set(inputs_ + i, e, r[outputs_[i]]);
     }
   }

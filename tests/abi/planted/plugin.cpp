@@ -121,6 +121,14 @@ plait_error* parameter(plait_builder* b, const plait_value* in, plait_value* out
   const plait_value both[] = {in[0], w};
   return b->table->op(b, "mul", both, 2, nullptr, 0, out, 1);
 }
+// Samples and a sharded weight of 3 entries, which two ranks cannot share evenly.
+void three_entries(Items& i) {
+  i.fields[0].shape.dims[0] = i.fields[1].shape.dims[0] = 3;
+  i.layer.build = [](plait_builder* b, const plait_options*, const plait_value* in, uint32_t,
+                     plait_value* out) {
+    return parameter(b, in, out, [](auto& p) { p.shape.dims[0] = 3; });
+  };
+}
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInf = std::numeric_limits<double>::infinity();
