@@ -8,12 +8,14 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "kit/dtype.hpp"
+#include "kit/half.hpp"
 
 namespace plait::checkpoint {
 
 bool is_convertible(uint32_t stored, uint32_t wanted) {
-  const auto has = [&](uint32_t a, uint32_t b) { return stored == a && wanted == b; };
-  return stored == wanted || has(PLAIT_F32, PLAIT_F64) || has(PLAIT_F64, PLAIT_F32);
+  return stored == wanted ||
+         (kit::is_float(stored) && (wanted == PLAIT_F32 || wanted == PLAIT_F64));
 }
 
 std::string conversion_text(uint32_t stored, uint32_t wanted) {
@@ -24,14 +26,15 @@ std::string conversion_text(uint32_t stored, uint32_t wanted) {
 
 namespace {
 
-// Rounds to nearest as the processor does. Returns the number of finite values that became
-// infinite, the last of them in *lost.
-template <class From, class To>
-size_t convert_all(const std::byte* from, std::byte* to, size_t n, double* lost) {
+// load(stored element) is a float or a double. Rounds to nearest as the processor does. Returns the
+// number of finite values that became infinite, the last of them in *lost.
+template <class Stored, class To, class Load>
+size_t convert_all(const std::byte* from, std::byte* to, size_t n, double* lost, Load load) {
   size_t overflows = 0;
   for (size_t i = 0; i < n; ++i) {
-    From v;
-    std::memcpy(&v, from + i * sizeof v, sizeof v);
+    Stored bits;
+    std::memcpy(&bits, from + i * sizeof bits, sizeof bits);
+    const auto v = load(bits);
     const auto made = static_cast<To>(v);
     std::memcpy(to + i * sizeof made, &made, sizeof made);
     if (std::isfinite(v) && !std::isfinite(made)) {
@@ -40,6 +43,21 @@ size_t convert_all(const std::byte* from, std::byte* to, size_t n, double* lost)
     }
   }
   return overflows;
+}
+
+template <class To>
+size_t convert_to(uint32_t stored, const std::byte* from, std::byte* to, size_t n, double* lost) {
+  const auto same = [](auto v) { return v; };
+  switch (stored) {
+    case PLAIT_F32:
+      return convert_all<float, To>(from, to, n, lost, same);
+    case PLAIT_F64:
+      return convert_all<double, To>(from, to, n, lost, same);
+    case PLAIT_BF16:
+      return convert_all<uint16_t, To>(from, to, n, lost, kit::from_bf16);
+    default:
+      return convert_all<uint16_t, To>(from, to, n, lost, kit::from_f16);
+  }
 }
 
 }  // namespace
@@ -51,8 +69,8 @@ const std::byte* Converter::convert(const std::byte* piece, size_t& size) {
   converted_.resize(size);
   double lost = 0;
   const size_t overflows = wanted_ == PLAIT_F64
-                               ? convert_all<float, double>(piece, converted_.data(), n, &lost)
-                               : convert_all<double, float>(piece, converted_.data(), n, &lost);
+                               ? convert_to<double>(stored_, piece, converted_.data(), n, &lost)
+                               : convert_to<float>(stored_, piece, converted_.data(), n, &lost);
   if (overflows > 0)
     fail_data("[checkpoint] " + what_ + " contains " + strf("%g", lost) + " in " +
               dtype_name(stored_) + ", expected numbers within the range of " +

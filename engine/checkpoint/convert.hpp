@@ -1,5 +1,5 @@
-// Element types of stored tensors that are read as another type: f32 as f64 exactly, f64 as f32
-// rounded to nearest.
+// Element types of stored tensors that are read as another type: any float as f64 and 16-bit floats
+// as f32 exactly, f64 as f32 rounded to nearest.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace plait::checkpoint {
 
-// Whether tensors of type `stored` may be read as type `wanted`: equal types, f32 and f64.
+// Whether tensors of type `stored` may be read as type `wanted`: equal types, or any
+// float as f32 or f64.
 bool is_convertible(uint32_t stored, uint32_t wanted);
 
 // "F64, rounded to F32". stored != wanted.

@@ -173,12 +173,14 @@ namespace {
 // Calls f(), which loads `path`. When memory runs out, the error names what was loaded.
 template <class F>
 void naming(const std::string& path, F&& f) {
-  try {
-    with_memory("session", "load", path, 0, f);
-  } catch (const Error& e) {
-    if (e.code() != PLAIT_ERR_MEMORY || e.full_text().find(path) != std::string::npos) throw;
-    rethrow_with("[session] cannot load '" + path + "': out of memory");
-  }
+  with_memory("session", "load", path, 0, [&] {
+    try {
+      f();
+    } catch (const Error& e) {
+      if (e.code() != PLAIT_ERR_MEMORY) throw;
+      rethrow_with("[session] cannot load '" + path + "'");
+    }
+  });
 }
 
 }  // namespace

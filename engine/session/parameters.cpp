@@ -112,6 +112,11 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
 }
 
 void Parameters::load_weights(const config::ModelConfig& model) {
+  if (!c_.files.exists(model.load))
+    fail_not_found("[session] " + model.path + ".load names '" + model.load +
+                   "', which does not exist, expected a safetensors file, a folder of such files "
+                   "with their index, a checkpoint or a run directory; a relative path "
+                   "is looked up in the data folder and beside the experiment file");
   if (c_.files.is_folder(model.load) &&
       !checkpoint::Weights::is_folder_of_weights(c_.files, model.load))
     return load_checkpoint(model);

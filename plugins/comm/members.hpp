@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kit/dtype.hpp"
-#include "plugins/support/dtype.hpp"
 
 namespace plait::comm_support {
 

@@ -5,12 +5,11 @@
 #include <plait/comm.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
 
-#include "plugins/support/dtype.hpp"
+#include "kit/half.hpp"
 
 namespace plait::comm_support {
 namespace detail {
@@ -18,39 +17,17 @@ namespace detail {
 constexpr size_t kBlock = 1024;  // elements whose accumulators fit in the first-level cache
 constexpr size_t kTail = 64;     // the remainder is reduced in blocks of this size
 
-// The conversions of dtype.hpp, bit for bit, but without branches, so that the compiler vectorises
-// loops over them.
 struct Bf16 {
   using Sum = float;
   using Element = uint16_t;
-  static float load(uint16_t v) { return support::from_bf16(v); }
-  static uint16_t store(float v) {
-    const uint32_t bits = std::bit_cast<uint32_t>(v);
-    const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u), nan = bits | 0x400000u;
-    return static_cast<uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded) >> 16);
-  }
+  static float load(uint16_t v) { return kit::from_bf16(v); }
+  static uint16_t store(float v) { return kit::to_bf16(v); }
 };
 struct F16 {
   using Sum = float;
   using Element = uint16_t;
-  static float load(uint16_t v) {
-    const uint32_t size = v & 0x7fffu, sign = uint32_t{v & 0x8000u} << 16;
-    const uint32_t normal = (size << 13) + (size >= 0x7c00u ? 0x70000000u : 0x38000000u);
-    // Below 2^-14: mantissa * 2^-24.
-    const auto small =
-        std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(size)) * 0x1p-24f);
-    return std::bit_cast<float>(sign | (size < 0x400u ? small : normal));
-  }
-  static uint16_t store(float v) {
-    const uint32_t bits = std::bit_cast<uint32_t>(v), size = bits & 0x7fffffffu;
-    const uint32_t nan = 0x7e00u | ((size >> 13) & 0x3ffu);
-    const uint32_t normal = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
-    // Adding 0.5 leaves the rounded mantissa in the low bits.
-    const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000u;
-    const uint32_t finite = size < 0x38800000u ? small : normal;
-    const uint32_t large = size > 0x7f800000u ? nan : 0x7c00u;
-    return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | (size >= 0x477ff000u ? large : finite));
-  }
+  static float load(uint16_t v) { return kit::from_f16(v); }
+  static uint16_t store(float v) { return kit::to_f16(v); }
 };
 template <class T>
 struct Plain {

@@ -4,7 +4,6 @@
 
 #include "kit/dtype.hpp"
 #include "plugins/data/bytes.hpp"
-#include "plugins/support/dtype.hpp"
 
 #include <xxhash.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "plugins/support/dtype.hpp"
+#include "kit/half.hpp"
 
 namespace plait::support {
 namespace {
@@ -45,10 +45,10 @@ void read_elements(uint32_t dtype, const void* from, int64_t first, int64_t stri
       return read_as<double>(from, first, stride, n, to, plain);
     case PLAIT_BF16:
       return read_as<uint16_t>(from, first, stride, n, to,
-                               [](uint16_t v) { return double{from_bf16(v)}; });
+                               [](uint16_t v) { return double{kit::from_bf16(v)}; });
     case PLAIT_F16:
       return read_as<uint16_t>(from, first, stride, n, to,
-                               [](uint16_t v) { return double{from_f16(v)}; });
+                               [](uint16_t v) { return double{kit::from_f16(v)}; });
     case PLAIT_I32:
       return read_as<int32_t>(from, first, stride, n, to, plain);
     case PLAIT_I64:
@@ -68,10 +68,10 @@ void write_elements(uint32_t dtype, void* to, int64_t first, int64_t stride, int
       return write_as<double>(to, first, stride, n, from, [](double v) { return v; });
     case PLAIT_BF16:
       return write_as<uint16_t>(to, first, stride, n, from,
-                                [](double v) { return to_bf16(static_cast<float>(v)); });
+                                [](double v) { return kit::to_bf16(static_cast<float>(v)); });
     case PLAIT_F16:
       return write_as<uint16_t>(to, first, stride, n, from,
-                                [](double v) { return to_f16(static_cast<float>(v)); });
+                                [](double v) { return kit::to_f16(static_cast<float>(v)); });
     case PLAIT_I32:
       return write_as<int32_t>(to, first, stride, n, from, saturate<int32_t>);
     case PLAIT_I64:

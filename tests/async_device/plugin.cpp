@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "kit/dtype.hpp"
 #include "kit/shape.hpp"
-#include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
 #include "plugins/support/plain/plain.hpp"
 #include "tests/async_device/comm.hpp"

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "kit/dtype.hpp"
-#include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
 
 namespace comm_test {

@@ -5,7 +5,6 @@
 #include <random>
 
 #include "kit/dtype.hpp"
-#include "plugins/support/dtype.hpp"
 #include "tests/comm/cases.hpp"
 #include "tests/comm/ranks.hpp"
 

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "kit/dtype.hpp"
-#include "plugins/support/dtype.hpp"
 #include "tests/comm/cases.hpp"
 #include "tests/comm/ranks.hpp"
 

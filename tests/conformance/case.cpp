@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "kit/dtype.hpp"
 #include "kit/shape.hpp"
-#include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
 
 namespace conformance {

@@ -4,7 +4,6 @@
 
 #include "kit/dtype.hpp"
 #include "plugins/data/npy/npy_file.hpp"
-#include "plugins/support/dtype.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "kit/dtype.hpp"
-#include "plugins/support/dtype.hpp"
 
 namespace plait::data::npy {
 namespace {

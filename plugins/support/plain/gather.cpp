@@ -2,8 +2,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kit/dtype.hpp"
 #include "kit/ops/gather.hpp"
-#include "plugins/support/dtype.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 

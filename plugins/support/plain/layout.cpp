@@ -1,8 +1,8 @@
 // transpose, slice, pad and concat: elements move, byte by byte, and are never converted.
 #include <cstring>
 
+#include "kit/dtype.hpp"
 #include "kit/ops/layout.hpp"
-#include "plugins/support/dtype.hpp"
 #include "plugins/support/plain/operand.hpp"
 #include "plugins/support/plain/plain.hpp"
 

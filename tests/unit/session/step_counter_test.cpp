@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 #include "engine/checkpoint/manifest.hpp"
@@ -32,8 +31,10 @@ void set_updates(const std::string& checkpoint, int64_t updates) {
   checkpoint::Manifest manifest = checkpoint::parse_manifest(content(path), path);
   std::string& extra = manifest.state.extra;
   const std::string before = extra;
-  extra = std::regex_replace(extra, std::regex(R"re(("updates":\s*)\d+)re"),
-                             "$01" + std::to_string(updates));
+  const size_t key = extra.find("\"updates\":");
+  REQUIRE(key != std::string::npos);
+  const size_t from = extra.find_first_of("0123456789", key);
+  extra.replace(from, extra.find_first_not_of("0123456789", from) - from, std::to_string(updates));
   REQUIRE(extra != before);
   std::ofstream(path) << checkpoint::manifest_text(manifest);
 }

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 
+#include "kit/dtype.hpp"
 #include "kit/ops/gather.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
-#include "plugins/support/dtype.hpp"
 #include "plugins/support/elements.hpp"
 
 namespace plait::cpu {

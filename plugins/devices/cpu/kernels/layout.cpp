@@ -6,10 +6,10 @@
 #include <array>
 #include <cstring>
 
+#include "kit/dtype.hpp"
 #include "kit/ops/layout.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
-#include "plugins/support/dtype.hpp"
 
 namespace plait::cpu {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kit/dtype.hpp"
 #include "kit/ops/matmul.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/support/activation.hpp"
-#include "plugins/support/dtype.hpp"
 
 namespace plait::cpu {
 namespace {

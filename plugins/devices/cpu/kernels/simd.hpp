@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kit/dtype.hpp"
-#include "plugins/support/dtype.hpp"
 
 namespace plait::cpu {
 

@@ -8,43 +8,10 @@
 #include <limits>
 #include <type_traits>
 
+#include "kit/half.hpp"
+
 namespace plait::cpu::interp {
 namespace {
-
-float from_bf16(uint16_t h) { return std::bit_cast<float>(static_cast<uint32_t>(h) << 16); }
-
-uint16_t to_bf16(float f) {
-  const uint32_t u = std::bit_cast<uint32_t>(f);
-  if (f != f) return static_cast<uint16_t>((u >> 16) | 0x40);
-  return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-}
-
-float from_f16(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  const uint32_t rest = h & 0x7fff;
-  if (rest >= 0x7c00)  // infinity, or NaN made quiet
-    return std::bit_cast<float>(sign | 0x7f800000u | (rest & 0x3ff) << 13 |
-                                (rest > 0x7c00 ? 0x400000u : 0u));
-  // As an f32 of the same bits this is 2^112 too small, denormals included.
-  return std::bit_cast<float>(sign |
-                              std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f));
-}
-
-uint16_t to_f16(float f) {
-  const uint32_t u = std::bit_cast<uint32_t>(f);
-  const uint32_t sign = (u >> 16) & 0x8000, rest = u & 0x7fffffff;
-  uint32_t h;
-  if (rest > 0x7f800000) {
-    h = 0x7e00 | ((rest >> 13) & 0x3ff);
-  } else if (rest >= 0x477ff000) {  // rounds beyond the largest number
-    h = 0x7c00;
-  } else if (rest < 0x38800000) {  // denormal: an addition rounds at the right bit
-    h = std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - 0x3f000000;
-  } else {
-    h = (rest - 0x38000000 + 0xfff + ((rest >> 13) & 1)) >> 13;
-  }
-  return static_cast<uint16_t>(sign | h);
-}
 
 float narrow(float f) { return f; }
 
@@ -96,9 +63,9 @@ void load_elements(uint32_t dtype, const void* src, T* dst, size_t n) {
     case PLAIT_F64:
       return each_in<double>(src, dst, n, same);
     case PLAIT_BF16:
-      return each_in<uint16_t>(src, dst, n, from_bf16);
+      return each_in<uint16_t>(src, dst, n, kit::from_bf16);
     case PLAIT_F16:
-      return each_in<uint16_t>(src, dst, n, from_f16);
+      return each_in<uint16_t>(src, dst, n, kit::from_f16);
     case PLAIT_I32:
       return each_in<int32_t>(src, dst, n, same);
     case PLAIT_I64:
@@ -118,9 +85,9 @@ void store_elements(uint32_t dtype, const T* src, void* dst, size_t n) {
     case PLAIT_F64:
       return each_out<double>(src, dst, n, [](T v) { return v; });
     case PLAIT_BF16:
-      return each_out<uint16_t>(src, dst, n, [](T v) { return to_bf16(narrow(v)); });
+      return each_out<uint16_t>(src, dst, n, [](T v) { return kit::to_bf16(narrow(v)); });
     case PLAIT_F16:
-      return each_out<uint16_t>(src, dst, n, [](T v) { return to_f16(narrow(v)); });
+      return each_out<uint16_t>(src, dst, n, [](T v) { return kit::to_f16(narrow(v)); });
     case PLAIT_I32:
       return each_out<int32_t>(src, dst, n, to_integer<int32_t, T>);
     case PLAIT_I64:

@@ -1,14 +1,14 @@
-// The parts of plugins/support that devices build on: 16-bit floats.
+// kit/half.hpp: the 16-bit floats.
 #include <doctest/doctest.h>
 
 #include <bit>
 #include <cmath>
 
-#include "plugins/support/dtype.hpp"
+#include "kit/half.hpp"
 
 namespace {
 
-using namespace plait::support;
+using namespace plait::kit;
 
 TEST_CASE("every f16 and bf16 survives the way to f32 and back") {
   for (uint32_t i = 0; i < 65536; ++i) {
@@ -36,6 +36,13 @@ TEST_CASE("halfway between two 16-bit floats goes to the even one") {
   CHECK(to_bf16(1 + 0x1p-8f) == 0x3f80);
   CHECK(to_bf16(1 + 3 * 0x1p-8f) == 0x3f82);
   CHECK(to_bf16(0x1.fffffep127f) == 0x7f80);
+}
+
+TEST_CASE("a NaN becomes quiet and keeps its sign") {
+  const float signalling = std::bit_cast<float>(0xff800001u);
+  CHECK(to_bf16(signalling) == 0xffc0);
+  CHECK(to_f16(signalling) == 0xfe00);
+  CHECK(std::bit_cast<uint32_t>(from_f16(0xfc01)) == 0xffc02000u);
 }
 
 }  // namespace

@@ -1,0 +1,73 @@
+// Elements that are read as another type: every stored float, exact where it can be.
+#include "engine/checkpoint/convert.hpp"
+
+#include <doctest/doctest.h>
+#include <plait/tensor.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "engine/base/error.hpp"
+
+namespace {
+
+using namespace plait;
+using checkpoint::Converter, checkpoint::is_convertible;
+
+const std::string kWhat = "tensor 'w' of 'file'";
+
+template <class To, class From>
+std::vector<To> converted(uint32_t stored, uint32_t wanted, const std::vector<From>& values) {
+  Converter converter(stored, wanted, kWhat);
+  const auto bytes = std::as_bytes(std::span(values));
+  size_t size = bytes.size();
+  const std::byte* made = converter.convert(bytes.data(), size);
+  REQUIRE(size == values.size() * sizeof(To));
+  std::vector<To> result(values.size());
+  std::memcpy(result.data(), made, size);
+  return result;
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+TEST_CASE("floats are convertible to f32 and f64, other types to themselves") {
+  for (const uint32_t stored : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
+    CHECK(is_convertible(stored, PLAIT_F32));
+    CHECK(is_convertible(stored, PLAIT_F64));
+  }
+  CHECK(is_convertible(PLAIT_I32, PLAIT_I32));
+  CHECK(!is_convertible(PLAIT_I32, PLAIT_F32));
+  CHECK(!is_convertible(PLAIT_F32, PLAIT_I32));
+  CHECK(!is_convertible(PLAIT_F32, PLAIT_BF16));
+  CHECK(checkpoint::conversion_text(PLAIT_BF16, PLAIT_F32) == "BF16, converted exactly to F32");
+  CHECK(checkpoint::conversion_text(PLAIT_F64, PLAIT_F32) == "F64, rounded to F32");
+}
+
+TEST_CASE("16-bit floats are exact in f32 and f64, subnormal and infinite ones too") {
+  const std::vector<uint16_t> brain{0x3f80, 0xc049, 0x0001, 0x8000, 0x7f80, 0x7f7f};
+  const std::vector<float> brain_values{1, -3.140625f, 0x1p-133f, -0.0f, kInfinity, 0x1.fep127f};
+  const std::vector<uint16_t> half{0x3c00, 0xc248, 0x0001, 0x8000, 0xfc00, 0x7bff};
+  const std::vector<float> half_values{1, -3.140625f, 0x1p-24f, -0.0f, -kInfinity, 65504};
+  const auto check = [](uint32_t stored, const auto& bits, const std::vector<float>& expected) {
+    const auto narrow = converted<float>(stored, PLAIT_F32, bits);
+    const auto wide = converted<double>(stored, PLAIT_F64, bits);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      CHECK(std::bit_cast<uint32_t>(narrow[i]) == std::bit_cast<uint32_t>(expected[i]));
+      CHECK(wide[i] == static_cast<double>(expected[i]));
+    }
+  };
+  check(PLAIT_BF16, brain, brain_values);
+  check(PLAIT_F16, half, half_values);
+}
+
+TEST_CASE("a finite f64 beyond the range of f32 is refused, an infinite one is kept") {
+  CHECK(converted<float>(PLAIT_F64, PLAIT_F32, std::vector<double>{-HUGE_VAL})[0] == -kInfinity);
+  CHECK_THROWS_WITH_AS(converted<float>(PLAIT_F64, PLAIT_F32, std::vector<double>{1, 1e39}),
+                       doctest::Contains("tensor 'w' of 'file' contains 1e+39 in F64"), Error);
+}
