@@ -104,7 +104,8 @@ struct LayerConfig : ItemConfig {
       from;  // empty: outputs of the previous layer (for the first layer: the first input field)
   std::vector<std::string> as;  // names of its outputs
   std::vector<TieConfig> tie;
-  std::string parallel;  // "none", "column", "row"
+  int64_t repeat = 1;             // copies; 1 in an experiment that was read: it lists the copies
+  std::string parallel = "none";  // one of the ways that the layer has
 };
 
 struct LossConfig : ItemConfig {

@@ -75,7 +75,9 @@ class ExperimentLoader {
   std::vector<GroupConfig> read_groups(const ConfigEntry& optimizer, const OptimizerConfig& of);
   std::optional<ItemConfig> read_schedule(const ConfigEntry& owner);
   void read_tie(const ConfigEntry& layer, LayerConfig& to);
-  void name_layers(const std::vector<ConfigEntry>& tables, std::vector<LayerConfig>& layers);
+  void check_parallel(const LayerConfig& layer);
+  void add_copies(LayerConfig layer, std::vector<LayerConfig>& to);
+  void name_layers(std::vector<LayerConfig>& layers);
 
   // A plugin that the engine has loaded may still be forbidden in this experiment.
   void check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path);

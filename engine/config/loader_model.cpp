@@ -16,6 +16,8 @@
 namespace plait::config {
 namespace {
 
+constexpr size_t kMostLayers = 4096;  // of a model, copies included
+
 constexpr std::string_view kShorthands[] = {"optimizer", "loss", "losses", "metrics"};
 
 }  // namespace
@@ -101,10 +103,46 @@ std::vector<LayerConfig> ExperimentLoader::read_layers(const ConfigEntry& model)
     read_item(table, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
     layer_keys().read(layer.keys, layer);
     read_tie(table, layer);
-    layers.push_back(std::move(layer));
+    check_parallel(layer);
+    add_copies(std::move(layer), layers);
   }
-  name_layers(tables, layers);
+  name_layers(layers);
   return layers;
+}
+
+// The engine reads the key for every layer; a layer that has no option of that name cannot do it.
+void ExperimentLoader::check_parallel(const LayerConfig& layer) {
+  if (!layer.keys.given("parallel") || layer.options.declares("parallel")) return;
+  if (layer.type.empty() || layer.parallel == "none") return;
+  problems_.add(layer.keys.origin("parallel"), key_path(layer.path, "parallel"),
+                "a layer of type '" + layer.type + "' cannot be sharded",
+                "leave the key out; such a layer follows what it reads");
+}
+
+// The layer, or as many copies of it as `repeat` says: the first reads what the entry reads, each
+// other one the copy before, and the last has the names of the outputs.
+void ExperimentLoader::add_copies(LayerConfig layer, std::vector<LayerConfig>& to) {
+  if (layer.repeat == 1) return to.push_back(std::move(layer));
+  const auto n = static_cast<size_t>(std::max<int64_t>(layer.repeat, 1));
+  if (n > kMostLayers || to.size() + n > kMostLayers) {
+    problems_.add(layer.keys.origin("repeat"), key_path(layer.path, "repeat"),
+                  strf("the model would have more than %zu layers", kMostLayers),
+                  "use fewer copies");
+    return;
+  }
+  const std::string name = layer.name;
+  layer.repeat = 1;
+  layer.keys.set_int("repeat", 1, Origin::none());
+  for (size_t i = 0; i < n; ++i) {
+    LayerConfig copy = layer;
+    if (!name.empty()) {
+      copy.name = name + std::to_string(i);
+      copy.keys.set_text("name", copy.name, layer.keys.origin("name"));
+    }
+    if (i > 0) copy.keys.set_texts("from", copy.from = {}, Origin::none());
+    if (i + 1 < n) copy.keys.set_texts("as", copy.as = {}, Origin::none());
+    to.push_back(std::move(copy));
+  }
 }
 
 void ExperimentLoader::read_tie(const ConfigEntry& layer, LayerConfig& to) {
@@ -124,14 +162,12 @@ void ExperimentLoader::read_tie(const ConfigEntry& layer, LayerConfig& to) {
 }
 
 // Given names first, so that a default name never collides with them.
-void ExperimentLoader::name_layers(const std::vector<ConfigEntry>& tables,
-                                   std::vector<LayerConfig>& layers) {
+void ExperimentLoader::name_layers(std::vector<LayerConfig>& layers) {
   std::map<std::string, Origin> taken;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const LayerConfig& layer = layers[i];
+  for (const LayerConfig& layer : layers) {
     if (layer.name.empty()) continue;
     const Origin origin = layer.keys.origin("name");
-    const std::string path = key_path(tables[i].path, "name");
+    const std::string path = key_path(layer.path, "name");
     if (!good_name(layer.name))
       problems_.add(origin, path, "'" + layer.name + "' is not a valid name",
                     "use letters, digits, _ and -");

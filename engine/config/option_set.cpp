@@ -261,6 +261,9 @@ void OptionSet::set_real(std::string_view name, double value, Origin origin) {
 void OptionSet::set_text(std::string_view name, std::string value, Origin origin) {
   change(name, PLAIT_OPT_TEXT, std::move(origin)).text = std::move(value);
 }
+void OptionSet::set_texts(std::string_view name, std::vector<std::string> values, Origin origin) {
+  change(name, PLAIT_OPT_TEXTS, std::move(origin)).texts = std::move(values);
+}
 
 std::vector<const OptionValue*> OptionSet::paths() const {
   std::vector<const OptionValue*> all;

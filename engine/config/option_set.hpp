@@ -69,6 +69,7 @@ class OptionSet : public plait_options {
   void set_bool(std::string_view name, bool value, Origin origin);
   void set_real(std::string_view name, double value, Origin origin);
   void set_text(std::string_view name, std::string value, Origin origin);
+  void set_texts(std::string_view name, std::vector<std::string> values, Origin origin);
 
   const std::vector<OptionValue>& values() const { return values_; }
   const OptionValue* find(std::string_view name) const;  // NULL when not declared

@@ -200,8 +200,15 @@ constexpr Key<LayerConfig> kLayer[] = {
         kResult),
     key<&LayerConfig::as>(
         texts_option("as", "[]", "names of the outputs, for `from` of other layers"), kResult),
-    key<&LayerConfig::parallel>(choice_option("parallel", "\"none\"", "none|column|row",
-                                              "how tensor parallelism shards the layer")),
+    key<&LayerConfig::repeat>(
+        at_least(
+            int_option("repeat", "1",
+                       "copies, each reading the one before; NAME becomes NAME0, NAME1, ... then"),
+            1),
+        kResult),
+    key<&LayerConfig::parallel>(
+        text_option("parallel", "\"none\"",
+                    "how tensor parallelism shards the layer, of the ways that it has")),
 };
 constexpr Key<LossConfig> kLoss[] = {
     key<&LossConfig::type, LossConfig>(text_option("type", nullptr, "loss item"), kResult),

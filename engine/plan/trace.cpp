@@ -45,6 +45,7 @@ void Tracer::trace_model(size_t m) {
   // A frozen model only ever evaluates: no dropout in a teacher.
   hooks_.training = training_ && !model.frozen;
   hooks_.named = [this](const std::string& name) { return named(name); };
+  hooks_.random_stream = [this] { return random_stream(); };
   hooks_.random_uniform = [this](ValueId like) { return random_uniform(like); };
   for (size_t l = 0; l < model.layers.size(); ++l) {
     graph_->stage = stage_of_(m, l);

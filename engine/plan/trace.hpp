@@ -93,6 +93,7 @@ class Tracer {
                     const std::vector<ValueId>& in, uint32_t least, uint32_t most);
   ValueId first_input();
   ValueId default_target();
+  program::RandomStream random_stream();
   ValueId random_uniform(ValueId like);
   ValueId parameter(const plait_parameter& p, const config::ModelConfig& model,
                     const config::LayerConfig& layer);

@@ -84,18 +84,23 @@ ValueId Tracer::named(const std::string& name) {
 // The stream is identified by the layer's name and the number of random values it has requested.
 // Numbers are counted within a sample, and the counter holds the first sample of the micro-batch,
 // so masks do not depend on how a batch is split.
-ValueId Tracer::random_uniform(ValueId like) {
-  const plait_shape s = graph_->shape(like);
+program::RandomStream Tracer::random_stream() {
   const int k = random_streams_[graph_->scope]++;
   const uint64_t stream = name_hash(graph_->scope + "#" + std::to_string(k));
+  return {counter_, plan_.experiment.run.seed, static_cast<int64_t>(stream)};
+}
+
+ValueId Tracer::random_uniform(ValueId like) {
+  const plait_shape s = graph_->shape(like);
+  const program::RandomStream random = random_stream();
   program::Dims dims = program::dims_of(s);
   const int64_t n = program::elements(s);
   if ((dims.empty() || dims[0] != feed_.batch) && n % feed_.batch == 0)
     dims = {feed_.batch, n / feed_.batch};
-  const ValueId numbers = graph_->apply1(
-      "random", {counter_},
-      {attr("kind", std::string("uniform")), attr("shape", dims),
-       attr("seed", plan_.experiment.run.seed), attr("stream", static_cast<int64_t>(stream))});
+  const ValueId numbers =
+      graph_->apply1("random", {random.counter},
+                     {attr("kind", std::string("uniform")), attr("shape", dims),
+                      attr("seed", random.seed), attr("stream", random.stream)});
   return program::reshaped(*graph_, numbers, program::dims_of(s));
 }
 

@@ -90,6 +90,12 @@ plait_error* op(plait_builder* b, const char* name, const plait_value* in, uint3
                                    " is not element-wise: the rule of an optimizer is "
                                    "given parts of parameters in one row, and may look "
                                    "at no element but its own");
+      if (def.reads_random && def.reads_random(given)) {
+        const RandomStream random = need(f, f.hooks->random_stream, name)();
+        inputs.push_back(random.counter);
+        given.set(attr("seed", random.seed));
+        given.set(attr("stream", random.stream));
+      }
       outputs = f.g->apply(name, std::move(inputs), std::move(given));
     }
     if (n_out > outputs.size())

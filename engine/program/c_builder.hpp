@@ -13,6 +13,12 @@
 
 namespace plait::program {
 
+// Random numbers of one op: the counter (i64 (2): step, first sample) and the key of its numbers.
+struct RandomStream {
+  ValueId counter = 0;
+  int64_t seed = 0, stream = 0;
+};
+
 // Functions of a builder other than ops, which depend on the caller; an empty hook makes the call
 // fail with PLAIT_ERR_STATE.
 struct BuildHooks {
@@ -23,6 +29,8 @@ struct BuildHooks {
   std::function<void(const std::string& name, ValueId)> set_state;
   // A value with the shape of `like`, filled with uniform random numbers in [0, 1).
   std::function<ValueId(ValueId like)> random_uniform;
+  // A stream that no other op of the program has.
+  std::function<RandomStream()> random_stream;
   bool training = false;
   bool elementwise_only = false;  // ops that look at other elements are refused
 };

@@ -84,13 +84,16 @@ struct IndexUse {
   bool labels = false;  // classes of a loss; values below 0 are ignored
 };
 
-// A small application of an op, for generated tests. Inputs are floats, then integers.
+// A small application of an op, for generated tests. Inputs are floats, then f32 tables without a
+// gradient, then integers, then the counter of random numbers.
 struct OpExample {
   std::vector<Dims> inputs;
   Attrs attrs = {};
   double low = -1.5, high = 1.5;  // range of the floats
   std::vector<std::vector<double>> indices = {};
   Dims index_dims = {};
+  std::vector<Dims> tables = {};
+  bool counter = false;
   std::vector<size_t> flat = {};  // inputs without a gradient: truth values
 };
 
@@ -110,6 +113,9 @@ struct OpDef {
   std::vector<plait_shape> (*lower)(const InferContext&, const Graph&, Op& op) = nullptr;
   // Written by the context of the builder, which knows seed, stream and counter.
   bool draws_random = false;
+  // Whether an op with these attributes reads random numbers: the context of the builder appends
+  // the counter to its inputs and gives the attributes seed and stream.
+  bool (*reads_random)(const Attrs&) = nullptr;
   // Computes gradients of the inputs from gradients of the results; nullptr: not differentiable.
   void (*vjp)(VjpContext&) = nullptr;
   // Results from this one on are only saved for the backward pass and have no gradient.

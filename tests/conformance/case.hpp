@@ -74,5 +74,6 @@ void add_reduce_cases(std::vector<Case>& out);
 void add_row_cases(std::vector<Case>& out);
 void add_layout_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
+void add_attention_cases(std::vector<Case>& out);
 
 }  // namespace conformance

@@ -57,6 +57,17 @@ std::vector<std::vector<Layout>> grids() {
   return all;
 }
 
+JobSpec on(JobSpec job_spec, const Layout& layout) {
+  for (const std::string& o : layout.overrides()) job_spec.overrides.push_back(o);
+  return job_spec;
+}
+
+Outcome alone(const JobSpec& job_spec, int steps) {
+  const auto outcomes = run(job_spec, 1, train(steps));
+  REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
+  return outcomes[0];
+}
+
 std::mt19937 seeded() {
   const char* given = std::getenv("PLAIT_TEST_SEED");
   const uint32_t seed =

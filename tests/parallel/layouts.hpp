@@ -31,6 +31,11 @@ struct Layout {
 // recomputation.
 std::vector<std::vector<Layout>> grids();
 
+// The job on that layout.
+JobSpec on(JobSpec job_spec, const Layout& layout);
+// What one rank gets in so many steps; it must succeed.
+Outcome alone(const JobSpec& job_spec, int steps);
+
 // PLAIT_TEST_SEED, else a random seed; prints it.
 std::mt19937 seeded();
 // Whether PLAIT_TEST_ALL requests all cases instead of a sample.

@@ -9,12 +9,6 @@ namespace {
 
 using namespace parallel;
 
-Outcome alone(const JobSpec& job_spec, int steps) {
-  const auto outcomes = run(job_spec, 1, train(steps));
-  REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
-  return outcomes[0];
-}
-
 // Three hidden layers of that width; buckets of that many MiB.
 std::string wide(int width, double bucket) {
   std::string toml =

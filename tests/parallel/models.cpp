@@ -243,6 +243,44 @@ clip_grad_norm = 1.0
 )";
 }
 
+std::string transformer_model(const Folder& folder) {
+  constexpr int kVocabulary = 13;
+  Noise noise(17);
+  std::vector<int> ids, next_ids;
+  for (int i = 0; i < kTexts * kIds; ++i) {
+    ids.push_back(noise.below(kVocabulary));
+    next_ids.push_back((ids.back() * 3 + 1) % kVocabulary);
+  }
+  const std::string
+      shared = R"(heads = 4, std = 0.2, attention_dropout = 0.2, parallel = "heads")",
+      blocks =
+          R"({type = "decoder_block", name = "h", out_bias = true, mlp_bias = true, window = 4, dropout = 0.1, )" +
+          shared +
+          R"(}, {type = "decoder_block", name = "g", repeat = 2, kv_heads = 2, head_dim = 6, ffn = 24, )" +
+          R"(mlp = "swiglu", norm = "rms_norm", rope = "half", qk_norm = "head", depth = 3, )" +
+          shared + "},";
+  return begin(3, texts(folder, ids, std::to_string(kIds), next_ids)) + R"(
+[model]
+layers = [
+  {type = "embedding", name = "ids", vocabulary = 13, width = 16, std = 0.3},
+  {type = "positions", length = 8, std = 0.3},
+  {type = "dropout"},
+)" + blocks +
+         R"(
+  {type = "rms_norm"},
+  {type = "linear", name = "head", out = 13, bias = false, parallel = "column", tie = {weight = "model.ids.weight"}},
+]
+[loss]
+type = "cross_entropy"
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.01
+clip_grad_norm = 1.0
+)";
+}
+
 std::string mixed_model(const Folder& folder) {
   Noise noise(99);
   std::vector<int> ids, labels;

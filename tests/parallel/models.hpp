@@ -25,5 +25,8 @@ std::string mixed_model(const Folder& folder);
 // Predicts the next id: an embedding whose table is also the weight of the last layer.
 // `vocabulary`: number of ids.
 std::string vocabulary_model(const Folder& folder, int vocabulary);
+// Three decoder blocks: learned positions and a window, then rotary ones with fewer key heads than
+// query heads; dropout of weights and results.
+std::string transformer_model(const Folder& folder);
 
 }  // namespace parallel

@@ -37,17 +37,6 @@ JobSpec in_f64(const std::string& toml) {
   return job_spec;
 }
 
-JobSpec on(JobSpec job_spec, const Layout& layout) {
-  for (const std::string& o : layout.overrides()) job_spec.overrides.push_back(o);
-  return job_spec;
-}
-
-Outcome alone(const JobSpec& job_spec, int steps) {
-  const auto outcomes = run(job_spec, 1, train(steps));
-  REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
-  return outcomes[0];
-}
-
 const std::vector<Layout> kLayouts{{1, 2, 1, 0},
                                    {1, 2, 1, 1},
                                    {1, 4, 1, 2},

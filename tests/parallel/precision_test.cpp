@@ -17,17 +17,6 @@ JobSpec in_f64(const std::string& toml, const char* device = "cpu") {
       toml, {"precision.compute=f64", std::string("run.device=") + device, "batch.eval=8"}, {}, {}};
 }
 
-Outcome alone(const JobSpec& job_spec, int steps) {
-  const auto outcomes = run(job_spec, 1, train(steps));
-  REQUIRE_MESSAGE(outcomes[0].code == PLAIT_OK, outcomes[0].error);
-  return outcomes[0];
-}
-
-JobSpec on(JobSpec job_spec, const Layout& layout) {
-  for (const std::string& o : layout.overrides()) job_spec.overrides.push_back(o);
-  return job_spec;
-}
-
 // An optimizer's MLP with everything beside it: clipping, a schedule, weighted samples.
 std::string with_optimizer(const Folder& folder, const std::string& keys) {
   std::string toml = model(folder);

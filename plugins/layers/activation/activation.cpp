@@ -3,7 +3,7 @@
 // The engine fuses some of them into the preceding matmul; it recognises them by their ops.
 #include <plait/plugin.hpp>
 
-#include <numbers>
+#include "plugins/layers/activations.hpp"
 
 namespace {
 using namespace plait;
@@ -12,18 +12,10 @@ using In = std::span<const Value>;
 Value build_relu(Builder&, const Options&, In x) { return relu(x[0]); }
 Value build_tanh(Builder&, const Options&, In x) { return tanh(x[0]); }
 Value build_sigmoid(Builder&, const Options&, In x) { return sigmoid(x[0]); }
-Value build_silu(Builder&, const Options&, In x) { return x[0] * sigmoid(x[0]); }
+Value build_silu(Builder&, const Options&, In x) { return activations::silu(x[0]); }
+Value build_gelu(Builder&, const Options&, In x) { return activations::gelu(x[0]); }
+Value build_gelu_tanh(Builder&, const Options&, In x) { return activations::gelu_tanh(x[0]); }
 Value build_softmax(Builder& b, const Options&, In x) { return b.op("softmax", {x[0]}); }
-
-Value build_gelu(Builder&, const Options&, In x) {
-  return 0.5 * x[0] * (1.0 + erf(x[0] * (1 / std::numbers::sqrt2)));
-}
-
-Value build_gelu_tanh(Builder&, const Options&, In in) {
-  const Value x = in[0];
-  constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2/π)
-  return 0.5 * x * (1.0 + tanh(kScale * (x + 0.044715 * (x * x * x))));
-}
 
 constexpr plait_option kLeakyRelu[] = {opt_real("slope", "0.01", "factor for negative inputs")};
 Value build_leaky_relu(Builder&, const Options& o, In x) {

@@ -8,6 +8,7 @@ constexpr plait_option kEmbedding[] = {
     at_least(opt_int("vocabulary", nullptr, "number of distinct ids"), 1),
     at_least(opt_int("width", nullptr, "length of a row"), 1),
     at_least(opt_real("std", "1.0", "standard deviation of the initial rows"), 0),
+    above(opt_real("scale", "1.0", "factor of the rows, as sqrt(width) in Gemma"), 0),
 };
 
 // ids (B,…) integers → (B,…,width)
@@ -18,7 +19,9 @@ Value build_embedding(Builder& b, const Options& o, std::span<const Value> in) {
                                ids.typed_text() + ", expected integer ids (u8, i32 or i64)");
   const Shape table({o.integer("vocabulary"), o.integer("width")});
   const Value rows = b.parameter("weight", table, Init::normal(0, o.real("std")), 0);
-  return b.op("gather", {rows, in[0]});
+  const Value found = b.op("gather", {rows, in[0]});
+  const double scale = o.real("scale");
+  return scale == 1 ? found : found * scale;
 }
 }  // namespace
 

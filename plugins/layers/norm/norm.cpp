@@ -5,7 +5,14 @@ namespace {
 using namespace plait;
 
 constexpr plait_option kNorm[] = {
-    above(opt_real("eps", "1e-5", "added to the variance for numerical stability"), 0)};
+    above(opt_real("eps", "1e-5", "added to the variance for numerical stability"), 0),
+    opt_bool("unit_offset", "false", "the gain is 1 + the parameter, as in Gemma"),
+};
+
+Value gain_of(const Builder& b, const Options& o, int64_t width) {
+  if (!o.flag("unit_offset")) return b.parameter("gain", Shape({width}), Init::constant(1));
+  return b.parameter("gain", Shape({width}), Init::constant(0)) + 1.0;
+}
 
 // Width of the last axis; checks that the input has one. x (B,…,C).
 int64_t width_of(const Builder& b, Value x, const char* layer) {
@@ -19,15 +26,14 @@ int64_t width_of(const Builder& b, Value x, const char* layer) {
 
 Value build_layer_norm(Builder& b, const Options& o, std::span<const Value> x) {
   const int64_t width = width_of(b, x[0], "layer_norm");
-  const Value gain = b.parameter("gain", Shape({width}), Init::constant(1));
+  const Value gain = gain_of(b, o, width);
   const Value bias = b.parameter("bias", Shape({width}), Init::constant(0));
   return b.op("layer_norm", {x[0], gain, bias}, {attr("eps", o.real("eps"))});
 }
 
 Value build_rms_norm(Builder& b, const Options& o, std::span<const Value> x) {
   const int64_t width = width_of(b, x[0], "rms_norm");
-  const Value gain = b.parameter("gain", Shape({width}), Init::constant(1));
-  return b.op("rms_norm", {x[0], gain}, {attr("eps", o.real("eps"))});
+  return b.op("rms_norm", {x[0], gain_of(b, o, width)}, {attr("eps", o.real("eps"))});
 }
 }  // namespace
 

@@ -163,6 +163,27 @@ TEST_CASE("a bound experiment reads back as the same one") {
       text, "# seed of initial values, sample order and dropout\n# integer >= 0\nseed = 42\n"));
 }
 
+TEST_CASE("repeat makes copies: numbered, in a row, the last with the names of the outputs") {
+  std::string toml = kSmall;
+  const std::string entry = "[[model.layers]]\ntype = \"ramp\"\n";
+  toml.insert(
+      toml.find("[[model.layers]]"),
+      entry + "name = \"p\"\nrepeat = 3\nfrom = [\"a\"]\nas = [\"o\"]\n" + entry + "repeat = 2\n");
+  const Experiment e = load(toml).experiment;
+  const auto& layers = e.models[0].layers;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < 5; ++i) names.push_back(layers[i].name);
+  CHECK(names == std::vector<std::string>{"p0", "p1", "p2", "ramp4", "ramp5"});
+  CHECK(layers[0].from == std::vector<std::string>{"a"});
+  CHECK(layers[1].from.empty());
+  CHECK(layers[1].as.empty());
+  CHECK(layers[2].as == std::vector<std::string>{"o"});
+  CHECK(layers[2].path == "model.layers[0]");
+  CHECK(layers[2].repeat == 1);
+  const std::string text = bind(e, catalog());
+  CHECK(bind(load(text).experiment, catalog()) == text);
+}
+
 TEST_CASE("several models, one of them frozen") {
   const Loaded l = load(R"(
 [batch]
@@ -215,6 +236,10 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"unknown item", "\"ramp\"", "\"rmap\"",
        "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, "
        "dense, ramp; plugins that could not be loaded: other (old)"},
+      {"too many copies", "name = \"head\"", "name = \"head\"\nrepeat = 5000",
+       "model.layers[2].repeat: the model would have more than 4096 layers"},
+      {"not to be sharded", "\"ramp\"", "\"ramp\"\nparallel = \"row\"",
+       "model.layers[1].parallel: a layer of type 'ramp' cannot be sharded"},
       {"unknown option", "out = 120", "ot = 120",
        "model.layers[0].ot: unknown key 'ot' (did you mean 'out'?)"},
       {"missing option", "out = 120", "", "model.layers[0].out: required key is missing"},

@@ -1,54 +1,24 @@
 // Training compared with PyTorch in float64 (tests/golden): every loss, gradient norm and final
 // weight, for each optimizer, on both devices.
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/host/golden_file.hpp"
 #include "tests/unit/host/host.hpp"
 
+using host::GoldenFile;
 using host::Run;
 using nlohmann::json;
 
 namespace {
 
-// tests/golden/training.safetensors; values in double.
-class Golden {
- public:
-  Golden() {
-    std::ifstream file(std::string(PLAIT_SOURCE_FOLDER) + "/tests/golden/training.safetensors",
-                       std::ios::binary);
-    uint64_t size = 0;
-    REQUIRE(file.read(reinterpret_cast<char*>(&size), 8));
-    std::string head(size, ' ');
-    file.read(head.data(), static_cast<std::streamsize>(size));
-    header_ = json::parse(head);
-    data_.assign(std::istreambuf_iterator<char>(file), {});
-  }
-  std::vector<double> values(const std::string& name) const {
-    const json& t = header_.at(name);
-    const size_t begin = t["data_offsets"][0], end = t["data_offsets"][1];
-    std::vector<double> out;
-    for (size_t at = begin; at < end; at += 8) {
-      double f = 0;
-      int64_t i = 0;
-      std::memcpy(&f, data_.data() + at, 8);
-      std::memcpy(&i, data_.data() + at, 8);
-      out.push_back(t["dtype"] == "I64" ? static_cast<double>(i) : f);
-    }
-    return out;
-  }
-  std::vector<std::pair<std::string, json>> optimizers() const {
-    std::vector<std::pair<std::string, json>> all;
-    for (const auto& [name, text] : header_["__metadata__"].items())
-      if (name.starts_with("training."))
-        all.emplace_back(name, json::parse(text.get<std::string>()));
-    return all;
-  }
-
- private:
-  json header_;
-  std::vector<char> data_;
-};
+// Each optimizer's case with its attributes.
+std::vector<std::pair<std::string, json>> optimizers(const GoldenFile& golden) {
+  std::vector<std::pair<std::string, json>> all;
+  for (const auto& [name, text] : golden.metadata().items())
+    if (name.starts_with("training.")) all.emplace_back(name, json::parse(text.get<std::string>()));
+  return all;
+}
 
 std::string experiment(const json& a, const std::string& device, const char* compute = "f32") {
   std::string type = a["optimizer"];
@@ -112,11 +82,11 @@ std::vector<T> as(const std::vector<double>& v) {
 }  // namespace
 
 TEST_CASE("20 steps with every optimizer follow PyTorch in float64") {
-  const Golden golden;
+  const GoldenFile golden("training.safetensors");
   Inputs in{as<float>(golden.values("training/x")), as<float>(golden.values("training/w")),
             as<int32_t>(golden.values("training/target"))};
   for (const std::string device : {"reference", "cpu"})
-    for (const auto& [name, attributes] : golden.optimizers()) {
+    for (const auto& [name, attributes] : optimizers(golden)) {
       CAPTURE(device);
       CAPTURE(name);
       const Run run(experiment(attributes, device));
@@ -150,11 +120,11 @@ TEST_CASE("20 steps with every optimizer follow PyTorch in float64") {
 }
 
 TEST_CASE("in f64, 20 steps with every optimizer are PyTorch's to the last digits") {
-  const Golden golden;
+  const GoldenFile golden("training.safetensors");
   Inputs in{as<float>(golden.values("training/x")), as<float>(golden.values("training/w")),
             as<int32_t>(golden.values("training/target"))};
   for (const std::string device : {"reference", "cpu"})
-    for (const auto& [name, attributes] : golden.optimizers()) {
+    for (const auto& [name, attributes] : optimizers(golden)) {
       CAPTURE(device);
       CAPTURE(name);
       const Run run(experiment(attributes, device, "f64"));

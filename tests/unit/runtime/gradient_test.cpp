@@ -77,18 +77,21 @@ struct Probe {
   static std::vector<plait_shape> shapes_of(const OpExample& e) {
     std::vector<plait_shape> shapes;
     for (const auto& dims : e.inputs) shapes.push_back(make_shape(PLAIT_F64, dims));
+    for (const auto& dims : e.tables) shapes.push_back(make_shape(PLAIT_F32, dims));
     for (size_t i = 0; i < e.indices.size(); ++i)
       shapes.push_back(make_shape(PLAIT_I32, e.index_dims));
+    if (e.counter) shapes.push_back(make_shape(PLAIT_I64, {2}));
     shapes.push_back(make_shape(PLAIT_F64, {kWeights}));
     return shapes;
   }
   static test::Runner::Values values_of(const OpExample& e) {
     test::Runner::Values all;
-    for (size_t i = 0; i < e.inputs.size(); ++i)
-      all.push_back(
-          numbers(static_cast<size_t>(program::elements(make_shape(PLAIT_F64, e.inputs[i]))), e.low,
-                  e.high, static_cast<unsigned>(i)));
+    for (const auto* floats : {&e.inputs, &e.tables})
+      for (const auto& dims : *floats)
+        all.push_back(numbers(static_cast<size_t>(program::elements(make_shape(PLAIT_F64, dims))),
+                              e.low, e.high, static_cast<unsigned>(all.size())));
     all.insert(all.end(), e.indices.begin(), e.indices.end());
+    if (e.counter) all.push_back({3, 1});
     std::vector<double>& weights = all.emplace_back(kWeights);
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = 0.5 + 0.25 * static_cast<double>(i % 7);

@@ -1,0 +1,85 @@
+// Rotary position embeddings (Su et al. 2021): tables of cos and sin, and the rotation by them.
+#include "kit/ops/rope.hpp"
+
+#include "engine/program/op_def.hpp"
+
+namespace plait::program {
+namespace {
+
+std::vector<plait_shape> infer_table(const InferContext& c) {
+  const plait_shape table = make_shape(PLAIT_F32, kit::parse_rope_table(c.desc).out);
+  return {table, table};
+}
+std::vector<plait_shape> infer(const InferContext& c) {
+  kit::parse_rope(c.desc);
+  return {c.in[0]};
+}
+
+// The gradient turns back.
+void vjp(VjpContext& u) {
+  Attrs attrs = u.op.attrs;
+  attrs.set(attr("inverse", u.op.attrs.integer("inverse", 0) == 0));
+  u.d_in[0] = u.g.apply1("rope", {u.d_out[0], u.op.in[1], u.op.in[2]}, std::move(attrs));
+}
+
+double flops(const Graph& g, const Op& op) {
+  const plait_shape &x = g.shape(op.in[0]), &cos = g.shape(op.in[1]);
+  return 6.0 * static_cast<double>(x.dims[0] * x.dims[1] * x.dims[2]) *
+         static_cast<double>(cos.dims[cos.ndim - 1]);
+}
+
+// Along the positions; each has a row of its own.
+bool shard_table(const Graph&, const Op& op, const std::vector<Placement>& have, int64_t,
+                 Sharding& s) {
+  if (op.in.empty()) return false;
+  s.in[0] = s.out[0] = s.out[1] = have[0];
+  return true;
+}
+
+// Along samples, tokens or heads; the tables have the first two, or the tokens alone.
+bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
+  constexpr int32_t kHeads = 2;
+  if (!have[0].is_shard() || have[0].dim > kHeads) return false;
+  const int32_t missing = g.shape(op.in[1]).ndim == 2 ? 1 : 0;
+  const int32_t row = have[0].dim == kHeads ? -1 : have[0].dim - missing;
+  s.in[0] = s.out[0] = have[0];
+  s.in[1] = s.in[2] = shard_along(row);
+  s.keeps_zeros = true;
+  return true;
+}
+
+std::vector<OpExample> examples() {
+  std::vector<OpExample> all;
+  for (const char* pairs : {"half", "adjacent"})
+    for (const bool inverse : {false, true})
+      all.push_back({.inputs = {{2, 3, 2, 5}},
+                     .attrs = {attr("pairs", std::string(pairs)), attr("inverse", inverse)},
+                     .tables = {{3, 2}, {3, 2}}});
+  return all;
+}
+
+}  // namespace
+
+std::span<const OpDef> rope_ops() {
+  static const OpDef kOps[] = {
+      {.name = "rope_table",
+       .help = "cos and sin of the angles by which rope turns the pairs at each position",
+       .signature = "[positions (..)] -> cos (.., r/2), sin (.., r/2)",
+       .dtypes = "positions i32, i64 or u8; results f32",
+       .attrs = kit::kRopeTableAttrs,
+       .infer = infer_table,
+       .shard = shard_table},
+      {.name = "rope",
+       .help = "turns pairs of channels by the angles of their position; channels behind r stay",
+       .signature = "x (B, T, n, d), cos (B, T, r/2) or (T, r/2), sin as cos -> y (B, T, n, d)",
+       .dtypes = "x floats, cos and sin f32",
+       .attrs = kit::kRopeAttrs,
+       .infer = infer,
+       .vjp = vjp,
+       .flops = flops,
+       .shard = shard,
+       .examples = examples}};
+  return kOps;
+}
+
+}  // namespace plait::program

@@ -1,0 +1,111 @@
+// q, k, v = products of x; qk norm; rotation; attention; a product back to the width.
+#include <charconv>
+#include <cmath>
+
+#include "plugins/layers/transformer/parts.hpp"
+
+namespace plait::transformer {
+namespace {
+
+// Extents, checked. B samples, T tokens, C width.
+struct Heads {
+  int64_t samples, tokens, width, heads, kv_heads, channels;
+};
+Heads heads_of(const Builder& b, const Options& o, Value x) {
+  const Shape shape = tokens_of(b, x, "attention");
+  Heads h{shape.dims[0],      shape.dims[1],         shape.dims[2],
+          o.integer("heads"), o.integer("kv_heads"), o.integer("head_dim")};
+  if (h.kv_heads == 0) h.kv_heads = h.heads;
+  if (h.heads % h.kv_heads != 0)
+    refuse(b, "attention",
+           "heads is " + std::to_string(h.heads) + " and kv_heads " + std::to_string(h.kv_heads) +
+               ", expected a divisor of heads; set at " + o.origin("kv_heads"));
+  if (h.channels == 0 && h.width % h.heads != 0)
+    refuse(b, "attention",
+           "heads is " + std::to_string(h.heads) + ", expected a divisor of the width, " +
+               std::to_string(h.width) + "; or give head_dim; set at " + o.origin("heads"));
+  if (h.channels == 0) h.channels = h.width / h.heads;
+  return h;
+}
+
+std::string joined(std::span<const double> numbers) {
+  std::string text;
+  for (const double v : numbers) {
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof digits, v).ptr;
+    text += (text.empty() ? "" : ",") + std::string(digits, end);
+  }
+  return text;
+}
+
+// cos and sin of the positions 0 to T-1. Layers with equal options share them: equal ops are one.
+std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h) {
+  const auto rotated = static_cast<int64_t>(static_cast<double>(h.channels) * o.real("rope_share"));
+  if (rotated % 2 != 0 || rotated == 0)
+    refuse(b, "attention",
+           "rope_share selects " + std::to_string(rotated) + " of " + std::to_string(h.channels) +
+               " channels, expected an even number above 0; set at " + o.origin("rope_share"));
+  const std::string scaling(o.text("rope_scaling"));
+  const bool longer = h.tokens > o.integer("rope_original");
+  const std::string factors = joined(o.reals(longer ? "rope_long" : "rope_short"));
+  const plait_attr attrs[] = {attr("channels", rotated),
+                              attr("length", h.tokens),
+                              attr("theta", o.real("rope_theta")),
+                              attr("scaling", scaling.c_str()),
+                              attr("factor", o.real("rope_factor")),
+                              attr("low", o.real("rope_low")),
+                              attr("high", o.real("rope_high")),
+                              attr("original", o.integer("rope_original")),
+                              attr("beta_fast", o.real("rope_beta_fast")),
+                              attr("beta_slow", o.real("rope_beta_slow")),
+                              attr("mscale", o.real("rope_mscale")),
+                              attr("mscale_all_dim", o.real("rope_mscale_all_dim")),
+                              attr("amplitude", o.real("rope_attention")),
+                              attr("factors", factors.c_str())};
+  return b.ops("rope_table", {}, attrs, 2);
+}
+
+void rotate(const Builder& b, const Options& o, const Heads& h, Value& q, Value& k) {
+  const std::string pairs(o.text("rope"));
+  if (pairs == "none") return;
+  const std::vector<Value> table = rope_table(b, o, h);
+  for (Value* each : {&q, &k})
+    *each = b.op("rope", {*each, table[0], table[1]}, {attr("pairs", pairs.c_str())});
+}
+
+Value clipped(Value x, double size) { return size > 0 ? max(min(x, size), -size) : x; }
+
+}  // namespace
+
+Value attention(const Builder& b, const Options& o, Value x, const std::string& prefix) {
+  const Heads h = heads_of(b, o, x);
+  const Start start = start_of(o);
+  const bool bias = o.flag("bias"), shard = o.text("parallel") == "heads";
+  const std::string_view norm = o.text("qk_norm");
+  // Normalised as a whole or by heads, then (B,T,n,d).
+  const auto heads = [&](const char* name, int64_t n, bool normalised) {
+    Value y = product(b, x, prefix + name, n * h.channels, bias || o.flag("qkv_bias"), start.std,
+                      shard ? 0 : -1);
+    const std::string norm_name = prefix + name + "_norm";
+    if (normalised && norm == "all") y = rms_norm(b, o, y, norm_name);
+    y = b.reshape(clipped(y, o.real("clip_qkv")), {h.samples, h.tokens, n, h.channels});
+    return normalised && norm == "head" ? rms_norm(b, o, y, norm_name) : y;
+  };
+  Value q = heads("q", h.heads, true), k = heads("k", h.kv_heads, true);
+  const Value v = heads("v", h.kv_heads, false);
+  rotate(b, o, h, q, k);
+  const double scale = o.real("attn_scale");
+  const Value y =
+      b.op("attention", {q, k, v},
+           {attr("scale", scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(h.channels))),
+            attr("causal", o.flag("causal")), attr("window", o.integer("window")),
+            attr("softcap", o.real("softcap")),
+            attr("dropout", b.training() ? o.real("attention_dropout") : 0.0)});
+  return dropout(
+      b,
+      product(b, b.reshape(y, {h.samples, h.tokens, h.heads * h.channels}), prefix + "out", h.width,
+              bias || o.flag("out_bias"), start.out_std, shard ? 1 : -1),
+      o.real("dropout"));
+}
+
+}  // namespace plait::transformer

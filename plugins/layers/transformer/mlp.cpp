@@ -1,0 +1,43 @@
+// act(x.Wup).Wdown, or gated: (act(x.Wgate) * x.Wup).Wdown (Shazeer 2020).
+#include "plugins/layers/activations.hpp"
+#include "plugins/layers/transformer/parts.hpp"
+
+namespace plait::transformer {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  Value (*activation)(Value);
+  bool gated;
+};
+constexpr Kind kKinds[] = {
+    {"gelu_tanh", activations::gelu_tanh, false},
+    {"gelu", activations::gelu, false},
+    {"silu", activations::silu, false},
+    {"relu", [](Value x) { return relu(x); }, false},
+    {"relu2", [](Value x) { return relu(x) * relu(x); }, false},
+    {"swiglu", activations::silu, true},
+    {"geglu", activations::gelu, true},
+    {"geglu_tanh", activations::gelu_tanh, true},
+};
+
+}  // namespace
+
+Value mlp(const Builder& b, const Options& o, Value x, const std::string& prefix) {
+  const int64_t width = tokens_of(b, x, "mlp").last(), given = o.integer("ffn"),
+                inner = given > 0 ? given : 4 * width;
+  const Start start = start_of(o);
+  const bool bias = o.flag("bias") || o.flag("mlp_bias"), shard = o.text("parallel") == "heads";
+  const auto part = [&](const char* name) {
+    return product(b, x, prefix + name, inner, bias, start.std, shard ? 0 : -1);
+  };
+  const std::string_view wanted = o.text("mlp");
+  const Kind* kind = kKinds;
+  while (kind->name != wanted) ++kind;
+  const Value inside =
+      kind->gated ? kind->activation(part("gate")) * part("up") : kind->activation(part("up"));
+  return dropout(b, product(b, inside, prefix + "down", width, bias, start.out_std, shard ? 1 : -1),
+                 o.real("dropout"));
+}
+
+}  // namespace plait::transformer

@@ -1,0 +1,64 @@
+#include "plugins/layers/transformer/parts.hpp"
+
+#include <cmath>
+
+namespace plait::transformer {
+
+void refuse(const Builder& b, const char* layer, const std::string& text) {
+  fail(PLAIT_ERR_CONFIG, std::string("[") + layer + "] layer '" + b.scope() + "': " + text);
+}
+
+Shape tokens_of(const Builder& b, Value x, const char* layer) {
+  Shape shape = b.shape(x);
+  if (shape.ndim() != 3 || shape.last() == 0 || !shape.is_float())
+    refuse(b, layer,
+           "the input is " + shape.typed_text() +
+               ", expected real numbers (samples, tokens, width); token ids go through an "
+               "`embedding` layer first");
+  return shape;
+}
+
+Start start_of(const Options& o) {
+  const double std = o.real("std");
+  const auto depth = static_cast<double>(o.integer("depth"));
+  return {std, depth > 0 ? std / std::sqrt(2 * depth) : std};
+}
+
+Value product(const Builder& b, Value x, const std::string& name, int64_t out, bool bias,
+              double std, int32_t shard) {
+  const Shape weight_shape({out, b.shape(x).last()});
+  const Value weight =
+      b.parameter((name + ".weight").c_str(), weight_shape, Init::normal(0, std), shard);
+  if (!bias) return b.op("matmul", {x, weight}, {attr("transpose_b", true)});
+  const Value added =
+      b.parameter((name + ".bias").c_str(), Shape({out}), Init::constant(0), shard == 0 ? 0 : -1);
+  return b.op("matmul", {x, weight, added}, {attr("transpose_b", true), attr("bias", true)});
+}
+
+Value dropout(const Builder& b, Value x, double p) {
+  if (!b.training() || p == 0) return x;
+  return x * ((b.op("random_uniform", {x}) >= p) * (1 / (1 - p)));
+}
+
+namespace {
+
+Value gain(const Builder& b, const Options& o, Value x, const std::string& name) {
+  const Shape shape({b.shape(x).last()});
+  const std::string full = name + ".gain";
+  if (!o.flag("unit_offset")) return b.parameter(full.c_str(), shape, Init::constant(1));
+  return b.parameter(full.c_str(), shape, Init::constant(0)) + 1.0;
+}
+
+}  // namespace
+
+Value layer_norm(const Builder& b, const Options& o, Value x, const std::string& name) {
+  const Value bias =
+      b.parameter((name + ".bias").c_str(), Shape({b.shape(x).last()}), Init::constant(0));
+  return b.op("layer_norm", {x, gain(b, o, x, name), bias}, {attr("eps", o.real("eps"))});
+}
+
+Value rms_norm(const Builder& b, const Options& o, Value x, const std::string& name) {
+  return b.op("rms_norm", {x, gain(b, o, x, name)}, {attr("eps", o.real("eps"))});
+}
+
+}  // namespace plait::transformer

@@ -1,0 +1,43 @@
+// What the layers of this plugin are made of. B samples, T tokens, C width, H query heads, G
+// key/value heads, d channels of a head, F inner width of an MLP.
+#pragma once
+
+#include <plait/plugin.hpp>
+
+#include <string>
+
+namespace plait::transformer {
+
+// Layers name what is wrong with their input or options.
+[[noreturn]] void refuse(const Builder& b, const char* layer, const std::string& text);
+// The shape of x, which must be floats (B,T,C).
+Shape tokens_of(const Builder& b, Value x, const char* layer);
+
+// How weights begin: normal, of mean 0.
+struct Start {
+  double std = 0.02;
+  double out_std = 0.02;  // of the products whose result is added to the residual
+};
+// Of the options std and depth.
+Start start_of(const Options& o);
+
+// y = x.W^T (+ bias); W "<name>.weight" (out, C), bias "<name>.bias" (out). shard: 0 the outputs,
+// 1 the inputs, -1 replicated.
+Value product(const Builder& b, Value x, const std::string& name, int64_t out, bool bias,
+              double std, int32_t shard);
+
+// Zeroes each value with probability p in training and divides the others by 1 - p.
+Value dropout(const Builder& b, Value x, double p);
+
+// Norms over the last axis with the options eps and unit_offset. Gain "<name>.gain", bias
+// "<name>.bias".
+Value layer_norm(const Builder& b, const Options& o, Value x, const std::string& name);
+Value rms_norm(const Builder& b, const Options& o, Value x, const std::string& name);
+
+// Attention with products before and after it. x (B,T,C) -> (B,T,C). prefix: of parameters, "" or
+// "attn.".
+Value attention(const Builder& b, const Options& o, Value x, const std::string& prefix);
+// x (B,T,C) -> (B,T,C), through F.
+Value mlp(const Builder& b, const Options& o, Value x, const std::string& prefix);
+
+}  // namespace plait::transformer

@@ -1,0 +1,142 @@
+// Cases of attention and rope: tokens around the blocks of a kernel, grouped heads, every mask, dropout.
+// B samples, T queries, S keys, H query heads, G key heads, d and e channels.
+#include <cmath>
+
+#include "tests/conformance/case.hpp"
+
+namespace conformance {
+namespace {
+
+struct Size {
+  int64_t samples, queries, keys, heads, groups, qk, value;
+};
+
+void append(std::vector<Attr>& to, std::vector<Attr> more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+// Both directions. first: documents begin at some tokens, and some queries see no key.
+void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<Attr> attrs,
+                   bool first = false, bool dropout = false) {
+  const plait_shape q = shape(type, {s.samples, s.queries, s.heads, s.qk}),
+                    k = shape(type, {s.samples, s.keys, s.groups, s.qk}),
+                    v = shape(type, {s.samples, s.keys, s.groups, s.value}),
+                    o = shape(type, {s.samples, s.queries, s.heads, s.value}),
+                    lse = shape(type == PLAIT_F64 ? PLAIT_F64 : PLAIT_F32,
+                                {s.samples, s.heads, s.queries});
+  attrs.push_back(real("scale", 1 / std::sqrt(static_cast<double>(s.qk))));
+  std::vector<Input> more;
+  if (first) {
+    attrs.push_back(flag("first", true));
+    more.push_back({shape(PLAIT_I32, {s.samples, s.queries}), 0, static_cast<double>(s.queries)});
+  }
+  if (dropout) {
+    append(attrs, {real("dropout", 0.3), number("seed", 11), number("stream", 1LL << 40)});
+    more.push_back({shape(PLAIT_I64, {2}), 0, 1, {{0, 9}, {1, 3}}});
+  }
+  const double sums = 1 + std::sqrt(static_cast<double>(s.keys));
+  Case forward{"attention " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
+               "attention",
+               {{q}, {k}, {v}},
+               {o, lse},
+               attrs,
+               {},
+               2e-5};
+  forward.inputs.insert(forward.inputs.end(), more.begin(), more.end());
+  out.push_back(forward);
+  // Weights as a softmax has them: their log-sum-exp is about the logarithm of their number.
+  const double size = std::log(static_cast<double>(s.keys) + 1);
+  Case backward{"attention_grad " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
+                "attention_grad",
+                {{q}, {k}, {v}, {o}, {lse, size, size + 1}, {o}},
+                {q, k, v},
+                attrs,
+                {},
+                2e-5,
+                4 * sums};
+  backward.inputs.insert(backward.inputs.end(), more.begin(), more.end());
+  out.push_back(backward);
+}
+
+void add_masks(std::vector<Case>& out) {
+  const Size s{2, 33, 33, 4, 2, 8, 8};
+  for (const bool causal : {true, false})
+    for (const int64_t window : {0, 1, 7, 33})
+      for (const bool first : {false, true})
+        add_attention(out, PLAIT_F32, s, {flag("causal", causal), number("window", window)}, first);
+  add_attention(out, PLAIT_F32, s, {real("softcap", 1.5)});
+  add_attention(out, PLAIT_F32, s, {}, false, true);
+  add_attention(out, PLAIT_F32, s, {real("softcap", 2), number("window", 5)}, true, true);
+  const Size cross{2, 5, 9, 4, 4, 8, 3};  // more keys than queries
+  add_attention(out, PLAIT_F32, cross, {flag("causal", false)});
+}
+
+void add_parts(std::vector<Case>& out) {
+  const std::vector<Attr> second{number("first_head", 2), number("heads", 4)};
+  std::vector<Attr> own = second, all = second;
+  append(own, {number("first_group", 1), number("groups", 2)});
+  append(all, {number("first_group", 0), number("groups", 2)});
+  add_attention(out, PLAIT_F32, {1, 9, 9, 2, 1, 8, 8}, own, false, true);
+  add_attention(out, PLAIT_F32, {1, 9, 9, 2, 2, 8, 8}, all, false, true);
+}
+
+void add_rope(std::vector<Case>& out, uint32_t type, std::vector<int64_t> dims, int64_t rotated,
+              bool by_sample) {
+  const plait_shape x = shape(type, dims), table = by_sample ? f32({dims[0], dims[1], rotated / 2})
+                                                             : f32({dims[1], rotated / 2});
+  for (const char* pairs : {"half", "adjacent"})
+    for (const bool inverse : {false, true}) {
+      Case c{std::string("rope ") + pairs + " " + plait::Shape(x).text(),
+             "rope",
+             {{x}, {table, -1, 1}, {table, -1, 1}},
+             {x},
+             {text("pairs", pairs), flag("inverse", inverse)}};
+      c.in_place = {0};
+      out.push_back(c);
+    }
+}
+
+void add_tables(std::vector<Case>& out) {
+  const plait_shape table = f32({40, 8});
+  const std::vector<Attr> channels{number("channels", 16), real("theta", 500)};
+  const auto add = [&](const char* scaling, std::vector<Attr> attrs) {
+    append(attrs, channels);
+    attrs.push_back(text("scaling", scaling));
+    const Input positions{shape(PLAIT_I32, {40}), 0, 100000};
+    out.push_back({std::string("rope_table at positions, ") + scaling,
+                   "rope_table",
+                   {positions},
+                   {table, table},
+                   attrs});
+    attrs.push_back(number("length", 40));
+    out.push_back({std::string("rope_table ") + scaling, "rope_table", {}, {table, table}, attrs});
+  };
+  add("none", {});
+  add("linear", {real("factor", 4)});
+  add("llama3", {real("factor", 8), number("original", 16)});
+  add("yarn", {real("factor", 4), number("original", 64)});
+  add("longrope",
+      {real("factor", 4), number("original", 64), text("factors", "1, 1.5,2,2.5, 3,3.5,4,4.5")});
+}
+
+}  // namespace
+
+void add_attention_cases(std::vector<Case>& out) {
+  for (const int64_t tokens : {0, 1, 2, 63, 64, 65, 200})
+    add_attention(out, PLAIT_F32, {1, tokens, tokens, 2, 1, 8, 8}, {});
+  for (const int64_t d : {1, 64, 80, 128, 256})
+    add_attention(out, PLAIT_F32, {1, 17, 17, 2, 2, d, d}, {});
+  add_attention(out, PLAIT_F32, {3, 20, 20, 8, 1, 16, 16}, {});
+  add_attention(out, PLAIT_F32, {3, 20, 20, 8, 8, 16, 5}, {});
+  for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16})
+    add_attention(out, type, {2, 19, 19, 4, 2, 16, 16}, {});
+  add_masks(out);
+  add_parts(out);
+  for (const uint32_t type : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16})
+    add_rope(out, type, {2, 5, 3, 16}, 16, type == PLAIT_F32);
+  add_rope(out, PLAIT_F32, {2, 5, 3, 13}, 6, false);
+  add_rope(out, PLAIT_F32, {0, 5, 3, 8}, 8, false);
+  add_tables(out);
+}
+
+}  // namespace conformance
