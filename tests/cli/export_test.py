@@ -131,7 +131,7 @@ class Export(Case):
                    "it has fc_in.bias, fc_in.weight, linear2.bias, linear2.weight", "model.load_names = [\"OURS=THEIRS\"]")
         self.fails(1, ["run", "t.toml", "model.load=two", 'model.load_names=["linear1.bias=nope"]', "run.out=x"],
                    "has no tensor 'nope' for 'model.linear1.bias'")
-        self.fails(2, ["run", "t.toml", "model.load=nowhere", "run.out=x"], "model.load names './nowhere', which does not exist")
+        self.fails(2, ["run", "t.toml", "model.load=nowhere", "run.out=x"], "model.load names 'nowhere', which does not exist")
         self.fails(2, ["check", "t.toml", 'model.load_names=["a*=b", "c"]'], "the rule 'a*=b' has a '*' on one side only",
                    "the rule 'c' has no '='")
 
