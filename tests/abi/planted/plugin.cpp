@@ -1,4 +1,5 @@
 // Plugin `misfit`: right but for the one fault of faults.inc that PLAIT_PLANTED names.
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -76,14 +77,15 @@ namespace {
 #define MEMORY \
   [](plait_comm*, [[maybe_unused]] uint64_t bytes, [[maybe_unused]] void** out) -> plait_error*
 
-const plait_host* host = nullptr;  // kept from open()
-plait_builder* kept = nullptr;     // kept from build()
+std::atomic<const plait_host*> kept_host{nullptr};  // from open(), of each rank
+const plait_host* host() { return kept_host; }
+plait_builder* kept = nullptr;  // from build()
 
 // An error as an item makes it.
 plait_error* no(const plait_host* h) {
   return h->error_new(PLAIT_ERR_DEVICE, "not in the mood", PLAIT_NTS, nullptr);
 }
-plait_error* no() { return no(host); }
+plait_error* no() { return no(host()); }
 plait_error* no(plait_builder* b) {
   return b->table->fail(b, PLAIT_ERR_DEVICE, "not in the mood", PLAIT_NTS);
 }
@@ -149,7 +151,7 @@ const Row kRows[] = {
 
 plait_error* open(const plait_host* h, const char*, void** state) {
   *state = nullptr;
-  host = h;
+  kept_host = h;
   Items& all = items();
   for (const Added& one : all.added)
     if (plait_error* e = h->add(h, one.kind, one.item)) return e;

@@ -15,7 +15,8 @@ namespace {
 // Each optimizer's case with its attributes.
 std::vector<std::pair<std::string, json>> optimizers(const GoldenFile& golden) {
   std::vector<std::pair<std::string, json>> all;
-  for (const auto& [name, text] : golden.metadata().items())
+  const json cases = golden.metadata();
+  for (const auto& [name, text] : cases.items())
     if (name.starts_with("training.")) all.emplace_back(name, json::parse(text.get<std::string>()));
   return all;
 }

@@ -98,11 +98,14 @@ TEST_CASE(
       const Error first = error_of([&] { call(one, own); });
       check_late(first, name == std::string("evaluation") ? "evaluate" : "update");
       CHECK(first.full_text().find("launch ") != std::string::npos);
-      // The device was given up: no further call waits for it.
+      // The device was given up: no further call waits for it. Ten waits would take twice as long.
+      constexpr int kPairs = 5;
       const Stopwatch again;
-      CHECK(error_of([&] { one.session->step(); }).code() == PLAIT_ERR_DEVICE);
-      CHECK(error_of([&] { one.session->evaluate("eval"); }).code() == PLAIT_ERR_DEVICE);
-      CHECK(again.seconds() < kTimeout);
+      for (int i = 0; i < kPairs; ++i) {
+        CHECK(error_of([&] { one.session->step(); }).code() == PLAIT_ERR_DEVICE);
+        CHECK(error_of([&] { one.session->evaluate("eval"); }).code() == PLAIT_ERR_DEVICE);
+      }
+      CHECK(again.seconds() < kPairs * kTimeout);
     }
     CHECK(watch.seconds() < kPrompt);
   }
