@@ -46,6 +46,11 @@ std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h
            "rope_share selects " + std::to_string(rotated) + " of " + std::to_string(h.channels) +
                " channels, expected an even number above 0; set at " + o.origin("rope_share"));
   const std::string scaling(o.text("rope_scaling"));
+  if (scaling != "none" && scaling != "linear" && o.integer("rope_original") == 0)
+    refuse(b, "attention",
+           "rope_scaling is \"" + scaling +
+               "\", which needs rope_original, the length of the training; set at " +
+               o.origin("rope_scaling"));
   const bool longer = h.tokens > o.integer("rope_original");
   const std::string factors = joined(o.reals(longer ? "rope_long" : "rope_short"));
   const plait_attr attrs[] = {attr("channels", rotated),

@@ -34,8 +34,9 @@ Value mlp(const Builder& b, const Options& o, Value x, const std::string& prefix
   const std::string_view wanted = o.text("mlp");
   const Kind* kind = kKinds;
   while (kind->name != wanted) ++kind;
-  const Value inside =
-      kind->gated ? kind->activation(part("gate")) * part("up") : kind->activation(part("up"));
+  // One after the other: the order of the parameters is that of memory.
+  const Value gate = kind->gated ? part("gate") : Value(), up = part("up");
+  const Value inside = gate ? kind->activation(gate) * up : kind->activation(up);
   return dropout(b, product(b, inside, prefix + "down", width, bias, start.out_std, shard ? 1 : -1),
                  o.real("dropout"));
 }

@@ -52,9 +52,10 @@ Value gain(const Builder& b, const Options& o, Value x, const std::string& name)
 }  // namespace
 
 Value layer_norm(const Builder& b, const Options& o, Value x, const std::string& name) {
+  const Value factor = gain(b, o, x, name);
   const Value bias =
       b.parameter((name + ".bias").c_str(), Shape({b.shape(x).last()}), Init::constant(0));
-  return b.op("layer_norm", {x, gain(b, o, x, name), bias}, {attr("eps", o.real("eps"))});
+  return b.op("layer_norm", {x, factor, bias}, {attr("eps", o.real("eps"))});
 }
 
 Value rms_norm(const Builder& b, const Options& o, Value x, const std::string& name) {
