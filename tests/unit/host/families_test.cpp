@@ -130,3 +130,36 @@ TEST_CASE("every family has the loss, logits and gradients of the library") {
       }
     }
 }
+
+TEST_CASE("what cannot be built names the layer, the option and the way out") {
+  const GoldenFile golden("families.safetensors");
+  const std::string toml = experiment(families()[1], golden.path(), "reference", "f32");
+  const auto refusal = [&](const char* override_) {
+    return host::failure_of([&] { const Run run(toml, "", PLAIT_RESUME_NEVER, {override_}); }).text;
+  };
+  const std::pair<const char*, const char*> cases[] = {
+      {"model.layers[1].kv_heads=3", "heads is 4 and kv_heads 3, expected a divisor of heads"},
+      {"model.layers[1].heads=6", "heads is 6, expected a divisor of the width, 32"},
+      {"model.layers[1].rope_share=0.1", "rope_share selects 0 of 8 channels"},
+      {"model.layers[1].rope_original=0", "which needs rope_original, the length of the training"},
+      {"model.layers[1].rope_scaling=\"longrope\"", "has 0 numbers in `factors`, expected 4"},
+      {"model.layers[1].parallel=\"row\"", "expected string: \"none\" | \"heads\", found \"row\""},
+      {"model.layers[0].type=\"positions\"", "unknown key 'vocabulary'"},
+  };
+  for (const auto& [override_, text] : cases) {
+    CAPTURE(override_);
+    const std::string found = refusal(override_);
+    CAPTURE(found);
+    CHECK(found.find(text) != std::string::npos);
+    CHECK(found.find("model.layers[") != std::string::npos);
+  }
+}
+
+TEST_CASE("weights are dropped in training and in no evaluation") {
+  const GoldenFile golden("families.safetensors");
+  const std::string toml = experiment(families()[1], golden.path(), "cpu", "f64");
+  const Run plain(toml),
+      dropping(toml, "", PLAIT_RESUME_NEVER, {"model.layers[1].attention_dropout=0.3"});
+  CHECK(predict(plain, golden) == predict(dropping, golden));
+  CHECK(plain.step().loss != dropping.step().loss);
+}
