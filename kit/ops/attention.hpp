@@ -67,7 +67,8 @@ inline KeyRange keys_of(const Attention& a, int64_t t, int64_t first, int64_t do
   return keys;
 }
 
-// q (B,T,H,d), k (B,S,G,d), v (B,S,G,e) [, first (B,T)] [, counter (2)] -> o (B,T,H,e), lse (B,H,T).
+// q (B,T,H,d), k (B,S,G,d), v (B,S,G,e) [, first (B,T)] [, counter (2)]
+// -> o (B,T,H,e), lse (B,H,T).
 Attention parse_attention(const plait_op_desc& d);
 // q, k, v, o, lse, do [, first] [, counter] -> dq, dk, dv.
 Attention parse_attention_grad(const plait_op_desc& d);

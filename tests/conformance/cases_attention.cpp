@@ -1,4 +1,5 @@
-// Cases of attention and rope: tokens around the blocks of a kernel, grouped heads, every mask, dropout.
+// Cases of attention and rope: tokens around the blocks of a kernel, grouped heads, every mask,
+// dropout.
 // B samples, T queries, S keys, H query heads, G key heads, d and e channels.
 #include <cmath>
 

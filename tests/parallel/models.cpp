@@ -207,15 +207,35 @@ clip_grad_norm = 1.0
 )";
 }
 
-std::string vocabulary_model(const Folder& folder, int vocabulary) {
-  Noise noise(5);
+namespace {
+
+// Sequences in which each id decides the next one, which is the label.
+std::string sequences(const Folder& folder, int vocabulary, uint32_t seed) {
+  Noise noise(seed);
   std::vector<int> ids, next_ids;
   for (int i = 0; i < kTexts * kIds; ++i) {
     ids.push_back(noise.below(vocabulary));
     next_ids.push_back((ids.back() * 3 + 1) % vocabulary);
   }
+  return texts(folder, ids, std::to_string(kIds), next_ids);
+}
+
+constexpr char kNextId[] = R"([loss]
+type = "cross_entropy"
+label_smoothing = 0.1
+[[metrics]]
+type = "accuracy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.01
+clip_grad_norm = 1.0
+)";
+
+}  // namespace
+
+std::string vocabulary_model(const Folder& folder, int vocabulary) {
   const std::string v = std::to_string(vocabulary);
-  return begin(3, texts(folder, ids, std::to_string(kIds), next_ids)) +
+  return begin(3, sequences(folder, vocabulary, 5)) +
          "[[model.layers]]\ntype = \"embedding\"\nname = \"ids\"\nvocabulary = " + v + R"(
 width = 8
 [[model.layers]]
@@ -230,36 +250,20 @@ name = "head"
 parallel = "column"
 tie = { weight = "model.ids.weight" }
 out = )" +
-         v + R"(
-[loss]
-type = "cross_entropy"
-label_smoothing = 0.1
-[[metrics]]
-type = "accuracy"
-[optimizer]
-type = "adamw"
-learning_rate = 0.01
-clip_grad_norm = 1.0
-)";
+         v + "\n" + kNextId;
 }
 
 std::string transformer_model(const Folder& folder) {
-  constexpr int kVocabulary = 13;
-  Noise noise(17);
-  std::vector<int> ids, next_ids;
-  for (int i = 0; i < kTexts * kIds; ++i) {
-    ids.push_back(noise.below(kVocabulary));
-    next_ids.push_back((ids.back() * 3 + 1) % kVocabulary);
-  }
-  const std::string
-      shared = R"(heads = 4, std = 0.2, attention_dropout = 0.2, parallel = "heads")",
-      blocks =
-          R"({type = "decoder_block", name = "h", out_bias = true, mlp_bias = true, window = 4, dropout = 0.1, )" +
-          shared +
-          R"(}, {type = "decoder_block", name = "g", repeat = 2, kv_heads = 2, head_dim = 6, ffn = 24, )" +
-          R"(mlp = "swiglu", norm = "rms_norm", rope = "half", qk_norm = "head", depth = 3, )" +
-          shared + "},";
-  return begin(3, texts(folder, ids, std::to_string(kIds), next_ids)) + R"(
+  const std::string shared = R"(heads = 4, std = 0.2, attention_dropout = 0.2, parallel = "heads")";
+  const std::string blocks =
+      R"({type = "decoder_block", name = "h", out_bias = true, mlp_bias = true, window = 4, )"
+      R"(dropout = 0.1, )" +
+      shared +
+      R"(}, {type = "decoder_block", name = "g", repeat = 2, kv_heads = 2, head_dim = 6, )"
+      R"(ffn = 24, )"
+      R"(mlp = "swiglu", norm = "rms_norm", rope = "half", qk_norm = "head", depth = 3, )" +
+      shared + "},";
+  return begin(3, sequences(folder, 13, 17)) + R"(
 [model]
 layers = [
   {type = "embedding", name = "ids", vocabulary = 13, width = 16, std = 0.3},
@@ -268,17 +272,10 @@ layers = [
 )" + blocks +
          R"(
   {type = "rms_norm"},
-  {type = "linear", name = "head", out = 13, bias = false, parallel = "column", tie = {weight = "model.ids.weight"}},
+  {type = "linear", name = "head", out = 13, bias = false, parallel = "column",)"
+         R"( tie = {weight = "model.ids.weight"}},
 ]
-[loss]
-type = "cross_entropy"
-[[metrics]]
-type = "accuracy"
-[optimizer]
-type = "adamw"
-learning_rate = 0.01
-clip_grad_norm = 1.0
-)";
+)" + kNextId;
 }
 
 std::string mixed_model(const Folder& folder) {
