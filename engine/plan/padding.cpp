@@ -23,13 +23,15 @@ const Parameter* padded_parameter(const Plan& plan, const ParameterGroup& group)
   return nullptr;
 }
 
-// The inputs of the rule in the first step of an element that is padding.
+// The inputs of the rule in the first step of an element that is padding, but for the step. A rate
+// of 0 would hide what a schedule or a host can make of the rule later.
 std::map<ValueId, double> first_inputs(const ParameterGroup& group, const Graph& rule) {
   std::map<ValueId, double> inputs;
   for (ValueId v = 1; v < rule.n_values(); ++v) {
     const program::Value& value = rule.value(v);
     if (value.producer >= 0) continue;
-    if (value.name == "learning_rate") inputs[v] = group.learning_rate;
+    if (value.name == "learning_rate")
+      inputs[v] = group.learning_rate != 0 ? group.learning_rate : 1;
     if (value.name == "schedule_factor") inputs[v] = 1;
     for (const OptimizerState& s : group.states)
       if (value.name == group.name + "." + s.name) inputs[v] = s.initial;
@@ -43,8 +45,10 @@ void check_padding_stays_zero(const Plan& plan, const ParameterGroup& group, con
   const Parameter* p = padded_parameter(plan, group);
   if (!p) return;
   std::map<ValueId, double> inputs = first_inputs(group, rule);
-  constexpr int kSteps = 3;  // the states differ from their initial values in the second
-  for (int step = 0; step < kSteps; ++step) {
+  // States differ from their initial values in the second; a rule may begin with other ones.
+  for (const double step : {1.0, 2.0, 3.0, 10.0, 1000.0, 1e6}) {
+    for (ValueId v = 1; v < rule.n_values(); ++v)
+      if (rule.value(v).producer < 0 && rule.value(v).name == "step") inputs[v] = step;
     const std::vector<double> values = program::evaluate_element(rule, inputs);
     for (ValueId v = 1; v < rule.n_values(); ++v) {
       const ValueId updated = rule.storage_of(v);
@@ -56,14 +60,14 @@ void check_padding_stays_zero(const Plan& plan, const ParameterGroup& group, con
         const OptimizerOf optimizer = optimizer_of(plan, p->model);
         const auto shards = static_cast<long>(plan.grid.tensor());
         fail(PLAIT_ERR_PLUGIN,
-             strf("[plugin %s] optimizer '%s' makes %.3g of an element whose parameter and "
-                  "gradient are 0, expected 0: the %ld tensor ranks share %ld entries of '%s', and "
-                  "zeros fill up the last shard (%s); let topology.tensor divide %ld, or tell the "
-                  "optimizer's author",
+             strf("[plugin %s] optimizer '%s' (%s) makes %.3g of an element whose parameter and "
+                  "gradient are 0 in step %.0f, expected 0: the %ld tensor ranks share %ld entries "
+                  "of '%s', and zeros that fill up the shards must stay; use another optimizer for "
+                  "this parameter, let topology.tensor divide %ld, or tell the optimizer's author",
                   optimizer.plugin.c_str(), optimizer.item.name,
-                  std::isnan(values[v]) ? NAN : values[v], shards,  // without the sign of a NaN
-                  static_cast<long>(p->shape.dims[p->shard_dim]), p->name.c_str(),
                   optimizer.config.origin.text().c_str(),
+                  std::isnan(values[v]) ? NAN : values[v],  // without the sign of a NaN
+                  step, shards, static_cast<long>(p->shape.dims[p->shard_dim]), p->name.c_str(),
                   static_cast<long>(p->shape.dims[p->shard_dim])));
       }
     }

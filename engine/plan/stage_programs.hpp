@@ -36,10 +36,6 @@ class StageProgramBuilder {
 
  private:
   static constexpr int32_t kLocal = 1 << 30;
-  struct ValueMessage {
-    int32_t collective = -1;
-    plait_shape shape{};
-  };
   program::ValueId import_value(program::Graph& to, program::ValueId v);
   BufferRef saved_buffer(program::ValueId storage);
   BufferRef stage_buffer(BufferRef at);

@@ -373,8 +373,9 @@ void declare_states(PlanDraft& plan) {
     bucket.shard_elements = bucket.elements = 1;
     const ValueId parameter = g.persistent(group.name, make_shape(group.parameters.dtype, {1}), {}),
                   gradient = g.persistent("gradient", make_shape(group.gradients.dtype, {1}), {});
+    const ValueId step = g.persistent("step", make_shape(plan.precision.scalar, {}), {});
     write_bucket(g, plan, group, bucket, {parameter, gradient},
-                 {g.constant(1), g.constant(1), g.constant(1)});
+                 {g.constant(1), g.constant(1), step});
     check_padding_stays_zero(plan, group, g);
   }
 }

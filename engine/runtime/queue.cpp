@@ -74,10 +74,11 @@ void Queue::fail_late(double seconds) {
                                       static_cast<unsigned long>(launches_))
                                : "the copies before its first launch";
   std::string text = strf(
-      "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %.3g; it "
+      "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %g (%s); it "
       "hangs%s, or needs longer: look at the device, or raise run.device_timeout. This session can "
       "only be closed; the memory that the device may still use is kept until the process ends",
       device_->item().name, what.c_str(), seconds, timeout_,
+      health_ ? "run.device_timeout + topology.timeout" : "run.device_timeout",
       health_ ? " or waits for a rank that does" : "");
   device_->give_up(text);
   fail(PLAIT_ERR_DEVICE, std::move(text));

@@ -137,7 +137,8 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
     } catch (const Error& e) {
       // Nothing else connects the ranks: the first reason is the one that can be mended.
       if (last.backend.empty()) throw;
-      fail_collective(last.code, last.text + "; no other backend connects all ranks: " + e.text());
+      fail_collective(last.code, "[topology] " + last.text +
+                                     "; no other backend connects all ranks: " + e.text());
     }
     // A rank comes here when its device is open, which is a part of connecting.
     const std::vector<std::string> of_ranks =
@@ -157,10 +158,9 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
     last = unpacked(*first);
     last.text = strf("rank %zu on %s: ", rank, peers[rank].host.c_str()) + last.text;
     if (last.backend == plan.backend)
-      fail_collective(last.code,
-                      "[topology] backend '" + last.backend + "' of plugin " +
-                          plan.registry->plugin_of(&plan.registry->comm(last.backend)) +
-                          " (topology.backend) does not work on this machine: " + last.text);
+      fail_collective(last.code, "[topology] backend '" + last.backend + "' of plugin " +
+                                     plan.registry->plugin_of(&plan.registry->comm(last.backend)) +
+                                     " (topology.backend) does not work: " + last.text);
     if (!out.insert(last.backend).second)
       fail_collective(PLAIT_ERR_PEER, "[session] backend '" + last.backend + "' was refused twice");
     if (collectives.is_leader())

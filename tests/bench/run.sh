@@ -10,6 +10,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
+caller=$PWD
 cd "$root"
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 . tools/common.sh
@@ -29,7 +30,7 @@ while [ $# -gt 0 ]; do
       ;;
     --against)
       [ $# -gt 1 ] || stop 2 "--against needs a checkout" "git worktree add ../older COMMIT && (cd ../older && ./dev build release)"
-      other=$(realpath -m "$2")
+      other=$(cd "$caller" && realpath -m "$2")
       [ -e "$other/build/release/lib/libplait.so" ] || stop 3 "there is no libplait.so in $other/build/release/lib" "(cd $other && ./dev build release)"
       arguments+=(--against "$other")
       shift

@@ -22,6 +22,18 @@ TEST_CASE_FIXTURE(GraphFixture, "an element is computed op by op, in double") {
   CHECK(std::isnan(evaluate_element(g, {{x, 0}, {y, INFINITY}})[z]));
 }
 
+TEST_CASE_FIXTURE(GraphFixture, "numbers are those of the types: 1e-50 is 0 in f32, not in f64") {
+  for (const uint32_t type : {PLAIT_F32, PLAIT_F64}) {
+    const ValueId x = in({3}, type),
+                  y = g.apply1("div", {x, g.apply1("add", {x, g.constant(1e-50)})}),
+                  whole = g.apply1("cast", {g.apply1("add", {x, g.constant(2.75)})},
+                                   {attr("dtype", int64_t{PLAIT_I32})});
+    const std::vector<double> values = evaluate_element(g, {});
+    CHECK(std::isnan(values[y]) == (type == PLAIT_F32));
+    CHECK(values[whole] == 2);
+  }
+}
+
 TEST_CASE_FIXTURE(GraphFixture, "inputs without a number are 0, and an update shows what it made") {
   const ValueId x = in({3}), y = in({3}), after = g.assign(x, g.apply1("sub", {x, y}));
   const std::vector<double> values = evaluate_element(g, {{y, 2}});
