@@ -20,6 +20,7 @@ IMAGES = "train-images-idx3-ubyte.gz"
 PLACES = (ROOT / "data/mnist", ROOT.parent / "shared/data/mnist", pathlib.Path("/usr/share/datasets/fashion-mnist"))
 # In place of the images where there are none: the same shapes.
 MADE_UP = '{{type = "synthetic", samples = {}, shape = [28, 28], classes = 10, first = {}}}'
+F64 = "precision.compute=f64"  # f32 rounds otherwise on other layouts, and 40 steps on Fashion-MNIST amplify that to 3e-5
 
 
 def data_folder():
@@ -82,13 +83,13 @@ class Examples(unittest.TestCase):
 
     def test_mnist_torchrun(self):
         """Both ways to start two ranks give what one gives."""
-        words = ("run.steps=40", "run.log_every=1", "evaluate.batches=2")
+        words = ("run.steps=15", "run.log_every=1", "evaluate.batches=2", F64)
         done, _ = self.train("mnist_torchrun", *words)
-        self.assertEqual(done["step"], 40)
+        self.assertEqual(done["step"], 15)
         folder, data = self.folder / "mnist_torchrun", data_folder()
         words += ("--data", str(data)) if data else ("data.train=" + MADE_UP.format(2000, 0), "data.eval=" + MADE_UP.format(1000, 2000))
         one = self.plait(folder, "run", "mnist_torchrun", "topology.data=1", *words)
-        self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-5 * one["loss"])
+        self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-12 * one["loss"])
         if not TORCHRUN:
             self.skipTest("torchrun is neither installed nor named by PLAIT_TORCHRUN; plait run started both ranks")
         out = self.call(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", self.prefix / "bin/plait", "run",
@@ -97,14 +98,14 @@ class Examples(unittest.TestCase):
 
     def test_mnist_3d(self):
         """Eight ranks in three dimensions give what one gives, and their plan has its stages."""
-        words = ("run.steps=20", "run.log_every=1", "evaluate.batches=1")
+        words = ("run.steps=8", "run.log_every=1", "evaluate.batches=1", F64)
         done, _ = self.train("mnist_3d", *words)
-        self.assertEqual(done["step"], 20)
+        self.assertEqual(done["step"], 8)
         data = data_folder()
         words += ("--data", str(data)) if data else ("data.train=" + MADE_UP.format(2000, 0), "data.eval=" + MADE_UP.format(1000, 2000))
         alone = ("topology.pipeline=1", "topology.data=1", "topology.tensor=1")
         one = self.plait(self.folder / "mnist_3d", "run", "mnist_3d", *alone, *words)
-        self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-5 * one["loss"])
+        self.assertAlmostEqual(done["loss"], one["loss"], delta=1e-12 * one["loss"])
         plan = self.plait(self.folder / "mnist_3d", "plan", "mnist_3d", *words, "--rank", "5")
         self.assertEqual([stage["rank"] for stage in plan["pipeline"]["stages"]], [0, 1])
         axes = {kernel["collective"]["axis"] for program in plan["programs"] for kernel in program["kernels"] if "collective" in kernel}
