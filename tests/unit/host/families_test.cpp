@@ -146,11 +146,11 @@ TEST_CASE("what cannot be built names the layer, the option and the way out") {
       {"model.layers[1].parallel=\"row\"", "expected string: \"none\" | \"heads\", found \"row\""},
       {"model.layers[0].type=\"positions\"", "unknown key 'vocabulary'"},
   };
-  for (const auto& [override_, text] : cases) {
-    CAPTURE(override_);
-    const std::string found = refusal(override_);
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    const std::string found = refusal(one.first);
     CAPTURE(found);
-    CHECK(found.find(text) != std::string::npos);
+    CHECK(found.find(one.second) != std::string::npos);
     CHECK(found.find("model.layers[") != std::string::npos);
   }
 }
