@@ -8,7 +8,7 @@
 namespace plait::plan {
 
 // Checks that an element-wise optimizer keeps the padding of a group at 0. rule: its update of one
-// element, with the names that declare_states() gives. It is computed for a few steps. Errors:
+// element, with the names that declare_states() gives. It is computed over 100 steps. Errors:
 // PLAIT_ERR_PLUGIN naming optimizer and parameter. Every rank finds the same.
 void check_padding_stays_zero(const Plan& plan, const ParameterGroup& group,
                               const program::Graph& rule);

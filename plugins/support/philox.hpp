@@ -24,6 +24,14 @@ constexpr uint32_t stream_word(int64_t stream) {
   return static_cast<uint32_t>(s) ^ std::rotl(static_cast<uint32_t>(s >> 32), 16);
 }
 
+// The block of that counter; high: the sample, or the high word of q. stream: a stream_word().
+constexpr kit::PhiloxBlock random_block(uint64_t seed, uint32_t stream, int64_t step, int64_t high,
+                                        uint64_t q) {
+  return kit::philox(
+      {static_cast<uint32_t>(q), static_cast<uint32_t>(high), static_cast<uint32_t>(step), stream},
+      static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+}
+
 // In [0, 1), a multiple of 2^-24.
 constexpr float to_uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 

@@ -36,8 +36,8 @@ void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<At
     more.push_back({shape(PLAIT_I64, {2}), 0, 1, {{0, 9}, {1, 3}}});
   }
   const double sums = 1 + std::sqrt(static_cast<double>(s.keys));
-  Case forward{"attention " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
-               "attention",
+  Case forward{"dot_product_attention " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
+               "dot_product_attention",
                {{q}, {k}, {v}},
                {o, lse},
                attrs,
@@ -47,14 +47,15 @@ void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<At
   out.push_back(forward);
   // Weights as a softmax has them: their log-sum-exp is about the logarithm of their number.
   const double size = std::log(static_cast<double>(s.keys) + 1);
-  Case backward{"attention_grad " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
-                "attention_grad",
-                {{q}, {k}, {v}, {o}, {lse, size, size + 1}, {o}},
-                {q, k, v},
-                attrs,
-                {},
-                2e-5,
-                4 * sums};
+  Case backward{
+      "dot_product_attention_grad " + plait::Shape(q).text() + " of " + plait::Shape(k).text(),
+      "dot_product_attention_grad",
+      {{q}, {k}, {v}, {o}, {lse, size, size + 1}, {o}},
+      {q, k, v},
+      attrs,
+      {},
+      2e-5,
+      4 * sums};
   backward.inputs.insert(backward.inputs.end(), more.begin(), more.end());
   out.push_back(backward);
 }

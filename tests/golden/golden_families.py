@@ -8,6 +8,8 @@ all are drawn anew; they are exact in bf16. Attention is the library's own plain
 and of each FAMILY, in Plait's names and layouts (q, k, v and gate, up apart, (out, in)):
 `FAMILY/NAME` bf16, `FAMILY.grad/NAME` f32 (computed in f64), `FAMILY.logits` f32 (2,24,96), `FAMILY.loss` f64 ().
 
+Of each SCALING of rotary positions, 8 pairs of channels: `rope.SCALING/frequency` f32 (8) and `rope.SCALING/amplitude` f64 ().
+
     python golden_families.py [--check]      needs transformers, beside requirements.txt
 """
 
@@ -17,6 +19,7 @@ import sys
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 FILE = pathlib.Path(__file__).parent / "families.safetensors"
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -43,6 +46,30 @@ FAMILIES = {
         rope_parameters=dict(rope_theta=500.0, rope_type="default", partial_rotary_factor=0.5))),
     "olmo2": (transformers.Olmo2Config, BASE),
 }
+
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)
+SCALINGS = {  # name: (parameters, tokens of a sample)
+    "none": (None, 64),
+    "linear": (dict(rope_type="linear", rope_theta=500.0, factor=4.0), 64),
+    "llama3": (dict(LLAMA3, original_max_position_embeddings=64), 64),
+    "yarn": (YARN, 64),
+    "yarn_mscale": (dict(YARN, beta_fast=16.0, beta_slow=2.0, mscale=0.7, mscale_all_dim=1.3), 64),
+    "longrope_short": (None, 64),
+    "longrope_long": (None, 65),
+}
+LONGROPE = dict(rope_type="longrope", rope_theta=500.0, factor=4.0, original_max_position_embeddings=64,
+                short_factor=[1 + 0.125 * i for i in range(8)], long_factor=[1 + 0.5 * i for i in range(8)])
+
+
+def scalings():
+    """Pairs (name of a scaling, (frequencies, amplitude)), as the library computes them; "none" is in no table of it."""
+    for name, (parameters, tokens) in SCALINGS.items():
+        if name == "none":
+            yield name, (1.0 / 500.0 ** (torch.arange(0, 16, 2).float() / 16), 1.0)
+            continue
+        parameters = parameters or LONGROPE
+        config = transformers.LlamaConfig(**BASE | dict(head_dim=16, max_position_embeddings=256, rope_parameters=parameters))
+        yield name, ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, "cpu", seq_len=tokens)
 
 
 def model_of(family):
@@ -105,6 +132,9 @@ def make():
     ids, labels = batch()
     shifted = torch.cat([labels[:, 1:], torch.full((2, 1), -100)], 1)
     tensors = {"ids": ids.int(), "labels": shifted.int()}
+    for name, (frequency, amplitude) in scalings():
+        tensors[f"rope.{name}/frequency"] = frequency.float()
+        tensors[f"rope.{name}/amplitude"] = torch.tensor(amplitude, dtype=torch.float64)
     for family in FAMILIES:
         model, config = model_of(family)
         out = model(input_ids=ids, labels=labels)

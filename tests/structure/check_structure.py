@@ -31,7 +31,7 @@ MAY_INCLUDE = {
 
 # Names of items that live in plugins and mean nothing else inside the engine.
 ITEMS = {
-    "linear", "decoder_block", "transformer", "embedding_layer", "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "muon", "adafactor", "lamb", "lora",
+    "linear", "attention", "decoder_block", "mlp", "transformer", "embedding_layer", "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "muon", "adafactor", "lamb", "lora",
     "dora", "cpu", "cuda", "reference", "onednn", "gloo", "nccl", "shm", "idx", "csv", "npy", "synthetic", "accuracy",
     "top_k", "perplexity", "cosine", "inverse_sqrt", "mnist",
 }

@@ -33,7 +33,7 @@ std::vector<plait_shape> infer_grad(const InferContext& c) {
 void vjp(VjpContext& u) {
   std::vector<ValueId> in = u.op.in;
   in.insert(in.begin() + kO, {u.op.out[0], u.op.out[1], u.d_out[0]});
-  const std::vector<ValueId> d = u.g.apply("attention_grad", in, u.op.attrs);
+  const std::vector<ValueId> d = u.g.apply("dot_product_attention_grad", in, u.op.attrs);
   std::copy(d.begin(), d.end(), u.d_in.begin());
 }
 
@@ -92,7 +92,7 @@ Attrs attrs_of_heads(const ShardContext& u, const HeadParts& p) {
   return attrs;
 }
 
-// The inputs of one rank: those of the query heads, of the key heads, and the rest.
+// The inputs of one rank: its query heads, the key heads that they read, and the rest whole.
 std::vector<ValueId> inputs_of_heads(ShardContext& u, const HeadParts& p, bool grad) {
   const Placement heads = shard_along(kHeadDim), groups = p.own_groups ? heads : kReplicated;
   std::vector<ValueId> in{u.input(kQ, heads), u.input(kK, groups), u.input(kV, groups)};
@@ -106,14 +106,16 @@ std::vector<ValueId> inputs_of_heads(ShardContext& u, const HeadParts& p, bool g
 bool write_sharded(ShardContext& u) {
   const auto parts = head_parts(u);
   if (!parts) return false;
-  u.out = u.to.apply("attention", inputs_of_heads(u, *parts, false), attrs_of_heads(u, *parts));
+  u.out = u.to.apply("dot_product_attention", inputs_of_heads(u, *parts, false),
+                     attrs_of_heads(u, *parts));
   u.out_placement = {shard_along(kHeadDim), shard_along(kLseHeadDim)};
   return true;
 }
 bool write_sharded_grad(ShardContext& u) {
   const auto parts = head_parts(u);
   if (!parts) return false;
-  u.out = u.to.apply("attention_grad", inputs_of_heads(u, *parts, true), attrs_of_heads(u, *parts));
+  u.out = u.to.apply("dot_product_attention_grad", inputs_of_heads(u, *parts, true),
+                     attrs_of_heads(u, *parts));
   const Placement groups = parts->own_groups ? shard_along(kHeadDim) : partial(PLAIT_COMM_SUM);
   u.out_placement = {shard_along(kHeadDim), groups, groups};
   return true;
@@ -144,7 +146,7 @@ std::vector<OpExample> examples() {
 
 std::span<const OpDef> attention_ops() {
   static const OpDef kOps[] = {
-      {.name = "attention",
+      {.name = "dot_product_attention",
        .help = "softmax(scale*q.k over the keys that a query sees), times v; with its log-sum-exp",
        .signature = "q (B, T, H, d), k (B, S, G, d), v (B, S, G, e) [, first (B, T)] "
                     "[, counter (2)] -> o (B, T, H, e), lse (B, H, T)",
@@ -159,13 +161,13 @@ std::span<const OpDef> attention_ops() {
        .shard = shard,
        .write_sharded = write_sharded,
        .examples = examples},
-      {.name = "attention_grad",
-       .help = "gradients of attention",
+      {.name = "dot_product_attention_grad",
+       .help = "gradients of dot_product_attention",
        .signature =
            "q (B, T, H, d), k (B, S, G, d), v (B, S, G, e), o (B, T, H, e), lse (B, H, T), "
            "do (B, T, H, e) [, first (B, T)] [, counter (2)] -> dq (B, T, H, d), "
            "dk (B, S, G, d), dv (B, S, G, e)",
-       .dtypes = "as attention",
+       .dtypes = "as dot_product_attention",
        .attrs = kit::kAttentionAttrs,
        .rewrite_attrs = kit::kAttentionPart,
        .infer = infer_grad,

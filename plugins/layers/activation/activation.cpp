@@ -3,7 +3,7 @@
 // The engine fuses some of them into the preceding matmul; it recognises them by their ops.
 #include <plait/plugin.hpp>
 
-#include "plugins/layers/activations.hpp"
+#include "plugins/layers/functions.hpp"
 
 namespace {
 using namespace plait;
@@ -12,9 +12,9 @@ using In = std::span<const Value>;
 Value build_relu(Builder&, const Options&, In x) { return relu(x[0]); }
 Value build_tanh(Builder&, const Options&, In x) { return tanh(x[0]); }
 Value build_sigmoid(Builder&, const Options&, In x) { return sigmoid(x[0]); }
-Value build_silu(Builder&, const Options&, In x) { return activations::silu(x[0]); }
-Value build_gelu(Builder&, const Options&, In x) { return activations::gelu(x[0]); }
-Value build_gelu_tanh(Builder&, const Options&, In x) { return activations::gelu_tanh(x[0]); }
+Value build_silu(Builder&, const Options&, In x) { return functions::silu(x[0]); }
+Value build_gelu(Builder&, const Options&, In x) { return functions::gelu(x[0]); }
+Value build_gelu_tanh(Builder&, const Options&, In x) { return functions::gelu_tanh(x[0]); }
 Value build_softmax(Builder& b, const Options&, In x) { return b.op("softmax", {x[0]}); }
 
 constexpr plait_option kLeakyRelu[] = {opt_real("slope", "0.01", "factor for negative inputs")};

@@ -2,6 +2,8 @@
 // (seed, step, layer's name, index of the value), so it is the same however the run is split.
 #include <plait/plugin.hpp>
 
+#include "plugins/layers/functions.hpp"
+
 namespace {
 using namespace plait;
 
@@ -9,10 +11,7 @@ constexpr plait_option kDropout[] = {
     below(at_least(opt_real("p", "0.1", "probability that a value becomes 0"), 0), 1)};
 
 Value build_dropout(Builder& b, const Options& o, std::span<const Value> in) {
-  const double p = o.real("p");
-  if (!b.training() || p == 0) return in[0];
-  const Value uniform = b.op("random_uniform", {in[0]});  // the engine adds seed, stream and step
-  return in[0] * ((uniform >= p) * (1 / (1 - p)));
+  return functions::dropout(b, in[0], o.real("p"));
 }
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "plugins/layers/functions.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 
 namespace plait::transformer {
@@ -91,22 +92,22 @@ Value attention(const Builder& b, const Options& o, Value x, const std::string& 
   const auto heads = [&](const char* name, int64_t n, bool normalised) {
     Value y = product(b, x, prefix + name, n * h.channels, bias || o.flag("qkv_bias"), start.std,
                       shard ? 0 : -1);
-    const std::string norm_name = prefix + name + "_norm";
-    if (normalised && norm == "all") y = rms_norm(b, o, y, norm_name);
+    const std::string norm_name = prefix + name + "_norm.";
+    if (normalised && norm == "all") y = functions::rms_norm(b, o, y, norm_name);
     y = b.reshape(clipped(y, o.real("clip_qkv")), {h.samples, h.tokens, n, h.channels});
-    return normalised && norm == "head" ? rms_norm(b, o, y, norm_name) : y;
+    return normalised && norm == "head" ? functions::rms_norm(b, o, y, norm_name) : y;
   };
   Value q = heads("q", h.heads, true), k = heads("k", h.kv_heads, true);
   const Value v = heads("v", h.kv_heads, false);
   rotate(b, o, h, q, k);
   const double scale = o.real("attn_scale");
   const Value y =
-      b.op("attention", {q, k, v},
+      b.op("dot_product_attention", {q, k, v},
            {attr("scale", scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(h.channels))),
             attr("causal", o.flag("causal")), attr("window", o.integer("window")),
             attr("softcap", o.real("softcap")),
             attr("dropout", b.training() ? o.real("attention_dropout") : 0.0)});
-  return dropout(
+  return functions::dropout(
       b,
       product(b, b.reshape(y, {h.samples, h.tokens, h.heads * h.channels}), prefix + "out", h.width,
               bias || o.flag("out_bias"), start.out_std, shard ? 1 : -1),

@@ -1,5 +1,5 @@
 // act(x.Wup).Wdown, or gated: (act(x.Wgate) * x.Wup).Wdown (Shazeer 2020).
-#include "plugins/layers/activations.hpp"
+#include "plugins/layers/functions.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 
 namespace plait::transformer {
@@ -11,14 +11,14 @@ struct Kind {
   bool gated;
 };
 constexpr Kind kKinds[] = {
-    {"gelu_tanh", activations::gelu_tanh, false},
-    {"gelu", activations::gelu, false},
-    {"silu", activations::silu, false},
+    {"gelu_tanh", functions::gelu_tanh, false},
+    {"gelu", functions::gelu, false},
+    {"silu", functions::silu, false},
     {"relu", [](Value x) { return relu(x); }, false},
     {"relu2", [](Value x) { return relu(x) * relu(x); }, false},
-    {"swiglu", activations::silu, true},
-    {"geglu", activations::gelu, true},
-    {"geglu_tanh", activations::gelu_tanh, true},
+    {"swiglu", functions::silu, true},
+    {"geglu", functions::gelu, true},
+    {"geglu_tanh", functions::gelu_tanh, true},
 };
 
 }  // namespace
@@ -37,8 +37,9 @@ Value mlp(const Builder& b, const Options& o, Value x, const std::string& prefix
   // One after the other: the order of the parameters is that of memory.
   const Value gate = kind->gated ? part("gate") : Value(), up = part("up");
   const Value inside = gate ? kind->activation(gate) * up : kind->activation(up);
-  return dropout(b, product(b, inside, prefix + "down", width, bias, start.out_std, shard ? 1 : -1),
-                 o.real("dropout"));
+  return functions::dropout(
+      b, product(b, inside, prefix + "down", width, bias, start.out_std, shard ? 1 : -1),
+      o.real("dropout"));
 }
 
 }  // namespace plait::transformer

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "plugins/layers/functions.hpp"
+
 namespace plait::transformer {
 
 inline constexpr plait_option kShared[] = {
@@ -18,11 +20,6 @@ inline constexpr plait_option kShared[] = {
     opt_choice("parallel", "\"none\"", "none|heads",
                "tensor parallelism: heads shards the attention by heads and the MLP by its inner "
                "width"),
-};
-
-inline constexpr plait_option kNorm[] = {
-    above(opt_real("eps", "1e-5", "added to the variance for numerical stability"), 0),
-    opt_bool("unit_offset", "false", "a norm's gain is 1 + its parameter, as in Gemma"),
 };
 
 inline constexpr plait_option kAttention[] = {
@@ -64,7 +61,7 @@ inline constexpr plait_option kRope[] = {
              0),
     opt_reals("rope_short", "[]",
               "longrope: r/2 divisors of the angles up to rope_original tokens"),
-    opt_reals("rope_long", "[]", "longrope: those of longer samples"),
+    opt_reals("rope_long", "[]", "longrope: divisors for longer samples"),
 };
 
 inline constexpr plait_option kMlp[] = {
@@ -92,8 +89,9 @@ constexpr auto join(const plait_option (&... tables)[N]) {
   return all;
 }
 
-inline constexpr auto kAttentionLayer = join(kAttention, kRope, kNorm, kShared);
+inline constexpr auto kAttentionLayer = join(kAttention, kRope, functions::kNorm, kShared);
 inline constexpr auto kMlpLayer = join(kMlp, kShared);
-inline constexpr auto kDecoderBlock = join(kBlock, kAttention, kRope, kMlp, kNorm, kShared);
+inline constexpr auto kDecoderBlock =
+    join(kBlock, kAttention, kRope, kMlp, functions::kNorm, kShared);
 
 }  // namespace plait::transformer

@@ -35,31 +35,4 @@ Value product(const Builder& b, Value x, const std::string& name, int64_t out, b
   return b.op("matmul", {x, weight, added}, {attr("transpose_b", true), attr("bias", true)});
 }
 
-Value dropout(const Builder& b, Value x, double p) {
-  if (!b.training() || p == 0) return x;
-  return x * ((b.op("random_uniform", {x}) >= p) * (1 / (1 - p)));
-}
-
-namespace {
-
-Value gain(const Builder& b, const Options& o, Value x, const std::string& name) {
-  const Shape shape({b.shape(x).last()});
-  const std::string full = name + ".gain";
-  if (!o.flag("unit_offset")) return b.parameter(full.c_str(), shape, Init::constant(1));
-  return b.parameter(full.c_str(), shape, Init::constant(0)) + 1.0;
-}
-
-}  // namespace
-
-Value layer_norm(const Builder& b, const Options& o, Value x, const std::string& name) {
-  const Value factor = gain(b, o, x, name);
-  const Value bias =
-      b.parameter((name + ".bias").c_str(), Shape({b.shape(x).last()}), Init::constant(0));
-  return b.op("layer_norm", {x, factor, bias}, {attr("eps", o.real("eps"))});
-}
-
-Value rms_norm(const Builder& b, const Options& o, Value x, const std::string& name) {
-  return b.op("rms_norm", {x, gain(b, o, x, name)}, {attr("eps", o.real("eps"))});
-}
-
 }  // namespace plait::transformer

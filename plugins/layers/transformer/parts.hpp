@@ -26,14 +26,6 @@ Start start_of(const Options& o);
 Value product(const Builder& b, Value x, const std::string& name, int64_t out, bool bias,
               double std, int32_t shard);
 
-// Zeroes each value with probability p in training and divides the others by 1 - p.
-Value dropout(const Builder& b, Value x, double p);
-
-// Norms over the last axis with the options eps and unit_offset. Gain "<name>.gain", bias
-// "<name>.bias".
-Value layer_norm(const Builder& b, const Options& o, Value x, const std::string& name);
-Value rms_norm(const Builder& b, const Options& o, Value x, const std::string& name);
-
 // Attention with products before and after it. x (B,T,C) -> (B,T,C). prefix: of parameters, "" or
 // "attn.".
 Value attention(const Builder& b, const Options& o, Value x, const std::string& prefix);

@@ -1,4 +1,5 @@
 // layer-transformer: attention, MLP, the block of both, learned positions, a soft cap.
+#include "plugins/layers/functions.hpp"
 #include "plugins/layers/transformer/options.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 
@@ -16,12 +17,13 @@ Value build_mlp(Builder& b, const Options& o, In in) { return mlp(b, o, in[0], "
 Value build_decoder_block(Builder& b, const Options& o, In in) {
   tokens_of(b, in[0], "decoder_block");
   const bool before = o.text("norm_at") != "post", behind = o.text("norm_at") != "pre";
-  const auto norm = [&](Value x, const std::string& name) {
-    return o.text("norm") == "rms_norm" ? rms_norm(b, o, x, name) : layer_norm(b, o, x, name);
+  const auto norm = [&](Value x, const std::string& prefix) {
+    return o.text("norm") == "rms_norm" ? functions::rms_norm(b, o, x, prefix)
+                                        : functions::layer_norm(b, o, x, prefix);
   };
   const auto add = [&](Value x, const std::string& name, const auto& part) {
-    Value y = part(b, o, before ? norm(x, name + "_norm") : x, name + ".");
-    if (behind) y = norm(y, name + "_post_norm");
+    Value y = part(b, o, before ? norm(x, name + "_norm.") : x, name + ".");
+    if (behind) y = norm(y, name + "_post_norm.");
     return x + y;
   };
   return add(add(in[0], "attn", attention), "mlp", mlp);

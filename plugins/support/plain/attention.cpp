@@ -50,11 +50,10 @@ class Queries {
     const auto e = static_cast<uint64_t>(a_.element(head, t, key)), q = e / 4;
     const int64_t step = op_.index(a_.counter_input, 0),
                   first_sample = op_.index(a_.counter_input, 1);
-    // The words of philox.hpp, but that a sample has more than 2^34 weights where T is long.
-    const PhiloxBlock block = philox(
-        {static_cast<uint32_t>(q), static_cast<uint32_t>(first_sample + sample),
-         static_cast<uint32_t>(step), stream_word(a_.stream) ^ static_cast<uint32_t>(q >> 32)},
-        static_cast<uint32_t>(a_.seed), static_cast<uint32_t>(a_.seed >> 32));
+    // A long sample has more than 2^34 weights: the high word of q changes the stream.
+    const PhiloxBlock block =
+        random_block(a_.seed, stream_word(a_.stream) ^ static_cast<uint32_t>(q >> 32), step,
+                     first_sample + sample, q);
     return to_uniform(block[e % 4]) >= static_cast<float>(a_.dropout) ? 1 / (1 - a_.dropout) : 0;
   }
 
@@ -192,8 +191,8 @@ class PlainAttentionGrad {
 }  // namespace
 
 void add_plain_attention(std::vector<plait_kernel_item>& out, const char* device) {
-  out.push_back(kernel<PlainAttention>("plain", "attention", device, 0));
-  out.push_back(kernel<PlainAttentionGrad>("plain", "attention_grad", device, 0));
+  out.push_back(kernel<PlainAttention>("plain", "dot_product_attention", device, 0));
+  out.push_back(kernel<PlainAttentionGrad>("plain", "dot_product_attention_grad", device, 0));
 }
 
 }  // namespace plait::support

@@ -30,11 +30,8 @@ class PlainRandom {
  private:
   double number(uint64_t e, int64_t step, int64_t sample) const {
     const uint64_t q = e / 4;
-    const auto high =
-        shape_.by_sample ? static_cast<uint32_t>(sample) : static_cast<uint32_t>(q >> 32);
-    const PhiloxBlock block = philox(
-        {static_cast<uint32_t>(q), high, static_cast<uint32_t>(step), stream_word(shape_.stream)},
-        static_cast<uint32_t>(shape_.seed), static_cast<uint32_t>(shape_.seed >> 32));
+    const int64_t high = shape_.by_sample ? sample : static_cast<int64_t>(q >> 32);
+    const PhiloxBlock block = random_block(shape_.seed, stream_word(shape_.stream), step, high, q);
     if (!shape_.normal) return double{to_uniform(block[e % 4])};
     return to_normal(block[e % 4 / 2 * 2], block[e % 4 / 2 * 2 + 1])[e % 2];
   }

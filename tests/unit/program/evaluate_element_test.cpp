@@ -22,7 +22,8 @@ TEST_CASE_FIXTURE(GraphFixture, "an element is computed op by op, in double") {
   CHECK(std::isnan(evaluate_element(g, {{x, 0}, {y, INFINITY}})[z]));
 }
 
-TEST_CASE_FIXTURE(GraphFixture, "numbers are those of the types: 1e-50 is 0 in f32, not in f64") {
+TEST_CASE_FIXTURE(GraphFixture,
+                  "numbers are rounded to their types: 1e-50 is 0 in f32, not in f64") {
   for (const uint32_t type : {PLAIT_F32, PLAIT_F64}) {
     const ValueId x = in({3}, type),
                   y = g.apply1("div", {x, g.apply1("add", {x, g.constant(1e-50)})}),
