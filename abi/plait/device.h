@@ -36,8 +36,8 @@
  * the same code: work that was already on the queue may have run, and the memory that it writes is
  * undefined. The engine may use the queue again, for instance to load a checkpoint, and closes
  * everything in the end; a device that has failed for good returns its error each time. A device
- * that records and takes longer than run.device_timeout (plus topology.timeout with several ranks)
- * is given up: the engine waits for, closes and frees nothing of it any more; it stays as it is, its
+ * that records and takes longer than run.device_timeout (plus topology.timeout if a backend
+ * works on its memory) is given up: the engine waits for, closes and frees nothing of it any more; it stays as it is, its
  * plugin loaded, until the process ends.
  *
  * Types. Layers use the types of the experiment's [precision]. The engine itself counts updates in

@@ -77,10 +77,11 @@ typedef struct plait_update {
 /* Kind "plait.optimizer/1". The engine itself handles the keys `learning_rate`, `weight_decay`,
  * `schedule`, `groups`, `clip_grad_norm`, `frozen` and `elementwise`; `options` declares the others. build() sets
  * *parameter to the new parameter (N). With PLAIT_SCOPE_ELEMENT it may use only element-wise ops,
- * state() and set_state(); padding elements have parameter 0, gradient 0 and the initial states, and
- * the new parameter must be 0 there; plans that pad check this. With PLAIT_SCOPE_TENSOR it may use
- * any op, state(), tensor_state() and set_state(), and sees no padding. It is called several times for a parameter,
- * and must do the same each time. Static. */
+ * state() and set_state(). Padding elements have parameter 0, gradient 0 and, at first, the initial
+ * states; the new parameter must be 0 there. Where tensor ranks share a parameter unevenly, planning
+ * checks this. With PLAIT_SCOPE_TENSOR it may use any op, state(), tensor_state() and set_state(),
+ * and sees no padding. It is called several times for a parameter, and must do the same each time.
+ * Static. */
 typedef struct plait_optimizer_item {
   size_t struct_size;
   const char *name;

@@ -184,7 +184,8 @@ typedef struct plait_job_options {
   const char *rendezvous;
   const void *secret; /* (secret_size) unpredictable bytes, at least 16; NULL with a file */
   uint64_t secret_size;
-  double connect_timeout; /* seconds until all ranks must have joined; 0: the value of [topology] */
+  double connect_timeout; /* seconds until all ranks must have joined, and then until all have opened
+                           * their devices; 0: the value of [topology] */
   /* Seconds for one collective, and of silence until a rank counts as lost; 0: as in [topology]. */
   double timeout;
 } plait_job_options;

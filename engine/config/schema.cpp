@@ -43,8 +43,8 @@ constexpr Key<RunConfig> kRun[] = {
     key<&RunConfig::device_timeout>(
         at_least(real_option("device_timeout", "300.0",
                              "seconds that a device which works by itself may take for what a rank "
-                             "waits for, a few micro-batches; with several ranks topology.timeout "
-                             "is added"),
+                             "waits for, a few micro-batches; topology.timeout is added where "
+                             "collectives work on the device"),
                  0.01),
         kPerRank),
     key<&RunConfig::log_every>(
@@ -104,7 +104,10 @@ constexpr Key<TopologyConfig> kTopology[] = {
                     "seconds for one collective, and of silence before a rank counts as lost"),
         0.01)),
     key<&TopologyConfig::connect_timeout>(
-        at_least(real_option("connect_timeout", "60.0", "seconds for all ranks to connect"), 0.01)),
+        at_least(real_option("connect_timeout", "60.0",
+                             "seconds for all ranks to connect, and then for all to open their "
+                             "devices"),
+                 0.01)),
 };
 constexpr Key<BatchConfig> kBatch[] = {
     key<&BatchConfig::global>(

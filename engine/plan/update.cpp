@@ -376,7 +376,7 @@ void declare_states(PlanDraft& plan) {
     const ValueId step = g.persistent("step", make_shape(plan.precision.scalar, {}), {});
     write_bucket(g, plan, group, bucket, {parameter, gradient},
                  {g.constant(1), g.constant(1), step});
-    check_padding_stays_zero(plan, group, g);
+    check_padding_stays_zero(plan, group, {g, parameter, gradient, step});
   }
 }
 

@@ -171,8 +171,9 @@ void check_parameter(const CHandle& f, const plait_parameter& p) {
     fail_invalid(at + strf(": ndim %u, at most %d are supported", s.ndim, PLAIT_MAX_NDIM));
   int64_t bytes = sizeof(double);
   for (uint32_t d = 0; d < s.ndim; ++d) {
-    if (s.dims[d] < 0)
-      fail_invalid(at + strf(": negative extent %lld", static_cast<long long>(s.dims[d])));
+    if (s.dims[d] < 1)
+      fail_invalid(at + strf(": extent %lld of dimension %u, expected at least 1",
+                             static_cast<long long>(s.dims[d]), d));
     if (__builtin_mul_overflow(bytes, s.dims[d], &bytes))
       fail_invalid(at + ": larger than any memory");
   }

@@ -38,7 +38,7 @@ std::vector<double> evaluate_element(const Graph& g, const std::map<ValueId, dou
     if (!op.def) continue;  // removed
     if (op.map.outputs.empty()) fail_internal("[program] op '" + op.name + "' is not element-wise");
     const uint32_t type = arithmetic(g, op);
-    registers.assign(op.in.size() + op.map.instrs.size() + 1, 0);
+    registers.assign(op.in.size() + op.map.instrs.size(), 0);
     for (size_t i = 0; i < op.in.size(); ++i) registers[i] = stored(type, values[op.in[i]]);
     for (size_t i = 0; i < op.map.instrs.size(); ++i)
       registers[op.in.size() + i] =

@@ -170,6 +170,12 @@ void Communicators::check() {
   }
 }
 
+double Communicators::device_timeout() const {
+  const bool waits = std::any_of(groups_.begin(), groups_.end(),
+                                 [](const CommGroup& g) { return g.item->device != nullptr; });
+  return waits ? control_.timeout() : 0;
+}
+
 bool Communicators::is_collective_error(const plait_error& error) { return error.collective; }
 
 namespace {

@@ -53,7 +53,8 @@ class Communicators {
   // For a device that was given up: aborts the groups and keeps them until the process ends, as
   // work of the device refers to them.
   static void abandon(std::unique_ptr<Communicators> groups) noexcept;
-  // Throws if a group whose collectives are recorded in graphs has failed, or the job is over.
+  // Throws if a group whose collectives are recorded in graphs has failed, as all of them do when
+  // the job is over.
   void check();
   // Whether the error comes from one of those kernels: devices pass it on.
   static bool is_collective_error(const plait_error& error);
@@ -74,8 +75,9 @@ class Communicators {
     int32_t ranks;
   };
   std::vector<Connected> connected() const;
-  // Seconds that a collective may wait for another rank.
-  double timeout() const { return control_.timeout(); }
+  // Seconds that work of the device may wait for another rank: topology.timeout, or 0 if no group
+  // works on the device.
+  double device_timeout() const;
   // Sums numbers in host memory over the ranks of an axis, in place. All of them call it.
   // [blocks: yes]
   void sum(topology::Axis axis, std::span<int32_t> numbers);

@@ -20,9 +20,9 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, const Connect& connec
     allocate();
     queue_ = std::make_unique<Queue>(device_);
     // A device may wait for a rank, whose loss is the better reason: that one comes first.
-    queue_->set_timeout(plan_->experiment.run.device_timeout +
-                        (communicators_ ? communicators_->timeout() : 0));
-    if (communicators_) queue_->watch([this] { communicators_->check(); });
+    const double waits = communicators_ ? communicators_->device_timeout() : 0;
+    queue_->set_timeout(plan_->experiment.run.device_timeout + waits);
+    if (waits > 0) queue_->watch([this] { communicators_->check(); });
     transfers_ = std::make_unique<Transfers>(*queue_);
     kernels_ = std::make_unique<KernelCache>(plan_->registry, device_);
     programs_.resize(plan_->programs.size());

@@ -28,12 +28,16 @@ class ControlCollectives {
 
   // Rank 0's text, on every rank. Errors: PLAIT_ERR_PEER. [blocks: yes]
   std::string broadcast(const std::string& text);
-  // Every rank's text, by rank. seconds: that it waits for each of them.
-  std::vector<std::string> all_gather(const std::string& text, double seconds = kTimeout);
+  // Every rank's text, by rank. seconds: that it waits for all of them; advice: what to do when a
+  // rank is late. Errors: PLAIT_ERR_PEER naming the first rank that is missing, or the reason why
+  // the job is over. [blocks: yes]
+  std::vector<std::string> all_gather(const std::string& text, double seconds = kTimeout,
+                                      const char* advice = "look at its log");
 
  private:
   std::string key(const char* what, int32_t rank) const;
   void publish(const char* what, const std::string& text);
+  std::string text_of(int32_t rank, double seconds, double waited, const char* advice) const;
 
   runtime::Control* control_;
   std::string name_;

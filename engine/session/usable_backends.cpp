@@ -141,8 +141,10 @@ std::set<std::string> unusable_backends(const plan::Plan& plan, const runtime::C
                                      "; no other backend connects all ranks: " + e.text());
     }
     // A rank comes here when its device is open, which is a part of connecting.
-    const std::vector<std::string> of_ranks =
-        collectives.all_gather(packed(needs), control.connect_timeout());
+    const std::vector<std::string> of_ranks = collectives.all_gather(
+        packed(needs), control.connect_timeout(),
+        "look at its device, or raise topology.connect_timeout, which counts "
+        "from the connection of the ranks until all devices are open");
     Needs here;
     for (size_t r = 0; r < of_ranks.size(); ++r)
       if (is_here(r)) add_packed(of_ranks[r], here);

@@ -64,7 +64,8 @@ void check_map(const plait_op_desc& d) {
 }
 
 double evaluate_map(const plait_map_instr& in, const double* r) {
-  const double a = r[in.a], b = r[in.b];
+  const int arity = map_arity(in.op);
+  const double a = arity > 0 ? r[in.a] : 0, b = arity > 1 ? r[in.b] : 0;
   switch (in.op) {
     case PLAIT_MAP_CONST:
       return in.value;

@@ -9,8 +9,7 @@ namespace plait::kit {
 int map_arity(uint32_t op);
 // Checks the expression and that the inputs broadcast to the outputs' common dims.
 void check_map(const plait_op_desc& d);
-// What an instruction that check_map() accepts makes of the registers r, in double. Every field a,
-// b and c must be the index of a register, used or not.
+// What an instruction that check_map() accepts makes of the registers r, in double.
 double evaluate_map(const plait_map_instr& in, const double* r);
 
 }  // namespace plait::kit

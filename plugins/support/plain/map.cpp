@@ -13,7 +13,7 @@ class PlainMap {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     check_map(d);
-    choice.workspace = Scratch::bytes(int64_t{d.map->n_inputs} + d.map->n_instrs + 1);
+    choice.workspace = Scratch::bytes(int64_t{d.map->n_inputs} + d.map->n_instrs);
     why = "plain loops in double";
     return true;
   }
@@ -25,17 +25,11 @@ class PlainMap {
         y_(d.outputs[0]),
         count_(elements(y_)) {
     for (uint32_t i = 0; i < d.n_inputs; ++i) strides_.push_back(walk(d.inputs[i]));
-    for (plait_map_instr& in : instrs_) {  // evaluate_map() reads all three operands
-      if (map_arity(in.op) < 1) in.a = 0;
-      if (map_arity(in.op) < 2) in.b = 0;
-      if (map_arity(in.op) < 3) in.c = 0;
-    }
   }
 
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const Operands op(types_, operands);
     auto* r = static_cast<double*>(workspace);
-    r[0] = 0;  // the index that an unused operand has
     for (int64_t e = 0; e < count_; ++e) {
       for (size_t i = 0; i < inputs_; ++i) r[i] = op.get(i, offset(strides_[i], e));
       for (size_t i = 0; i < instrs_.size(); ++i) r[inputs_ + i] = evaluate_map(instrs_[i], r);
