@@ -45,7 +45,10 @@ def arguments():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--against", type=pathlib.Path, help="another checkout, built in its build/release")
     parser.add_argument("--only", action="append", choices=FIGURES)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if "against" in (options.only or ()) and not options.against:
+        parser.error("--only against needs --against TREE, another checkout with a release build")
+    return options
 
 
 def machine():
@@ -73,15 +76,15 @@ def number(value):
 
 
 def print_table(rows):
-    titles = ("figure", "plait", "unit", "beside", "its value", "ratio", "bar", "")
+    titles = ("figure", "plait", "unit", "beside", "its value", "ratio", "of rounds", "bar", "")
     lines = [titles]
     for r in rows:
         met = {True: "ok", False: "MISSED", None: ""}[r["met"]]
         ratio = f"{r['ratio']:.3f}" if r["ratio"] is not None else ""
-        lines.append((r["figure"], number(r["value"]), r["unit"], r["peer"], number(r["peer_value"]), ratio, r["bar"], met))
+        lines.append((r["figure"], number(r["value"]), r["unit"], r["peer"], number(r["peer_value"]), ratio, r["rounds"], r["bar"], met))
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     for line in lines:
-        left = (0, 2, 3, 6, 7)
+        left = (0, 2, 3, 6, 7, 8)
         cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths)))
         print("  ".join(cells).rstrip())
 

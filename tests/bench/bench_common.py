@@ -82,19 +82,23 @@ class Bench:
             raise Failed(f"[bench] {pathlib.Path(command[0]).name} ended with code {done.returncode}; its message is above")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def alternate(self, contestants, label):
-        """Rounds A B C A B C …; what each said is kept under `label`."""
-        for _ in range(self.rounds):
-            for c in contestants:
+    def alternate(self, contestants, label, swap=False):
+        """Rounds A B C A B C …; what each said is kept under `label`. swap: every other round in reverse order."""
+        for i in range(self.rounds):
+            for c in reversed(contestants) if swap and i % 2 else contestants:
                 c.round()
                 time.sleep(0.1)  # spinning workers of the one before go to sleep
         self.details[label] = {c.name: {"about": c.about, "rounds": c.rounds} for c in contestants}
         for c in contestants:
             c.close()
 
-    def row(self, figure, value, unit, peer="", peer_value=None, ratio=None, bar="", met=None):
+    def row(self, figure, value, unit, peer="", peer_value=None, ratio=None, bar="", met=None, ratios=()):
+        """ratios: of each round; their range is printed."""
         self.rows.append(
-            dict(figure=figure, value=value, unit=unit, peer=peer, peer_value=peer_value, ratio=ratio, bar=bar, met=met)
+            dict(
+                figure=figure, value=value, unit=unit, peer=peer, peer_value=peer_value, ratio=ratio, bar=bar, met=met,
+                rounds=f"{min(ratios):.3f}-{max(ratios):.3f}" if ratios else "",
+            )
         )
 
     def against(self, figure, value, unit, peer, peer_value, least=None):
