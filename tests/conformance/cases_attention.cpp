@@ -69,8 +69,15 @@ void add_masks(std::vector<Case>& out) {
   add_attention(out, PLAIT_F32, s, {real("softcap", 1.5)});
   add_attention(out, PLAIT_F32, s, {}, false, true);
   add_attention(out, PLAIT_F32, s, {real("softcap", 2), number("window", 5)}, true, true);
+  const Size blocks{1, 150, 150, 2, 1, 8, 8};  // masks whose edges cross and skip blocks of 64 keys
+  for (const bool causal : {true, false})
+    for (const int64_t window : {0, 10, 90})
+      for (const bool first : {false, true})
+        add_attention(out, PLAIT_F32, blocks, {flag("causal", causal), number("window", window)},
+                      first, first && window == 90);
   const Size cross{2, 5, 9, 4, 4, 8, 3};  // more keys than queries
   add_attention(out, PLAIT_F32, cross, {flag("causal", false)});
+  add_attention(out, PLAIT_F32, {1, 70, 130, 2, 1, 8, 12}, {flag("causal", false)});
 }
 
 void add_parts(std::vector<Case>& out) {

@@ -1,0 +1,176 @@
+// dot_product_attention on f32, without a matrix of all scores: Dao 2023, FlashAttention-2
+// (arXiv:2307.08691), algorithm 1. One block of queries of a head at a time against the blocks of
+// keys that it sees; each row keeps its greatest score and its sum so far, and is divided at the
+// end. A thread packs the keys of one sample and key head at a time.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/attention.cpp"
+#include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
+#include <hwy/foreach_target.h>
+
+#include "plugins/devices/cpu/kernels/attention-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+// The scratch of one thread. Keys are packed when a block of them is first needed.
+struct Scratch {
+  Scratch(const AttentionArgs& x, float* at) {
+    const auto take = [&](int64_t rows, int64_t row) {
+      const Matrix m{at, row};
+      at += rows * row;
+      return m;
+    };
+    const int64_t keys = row_distance(kKeyBlock), value = row_distance(x.a.value);
+    k = take(x.key_blocks() * x.a.qk, keys);
+    v = take(x.key_blocks() * kKeyBlock, value);
+    q = take(kQueryBlock, x.a.qk);
+    s = take(kQueryBlock, keys);
+    o = take(kQueryBlock, value);
+    most = take(kQueryBlock, 1).at;
+    sum = take(kQueryBlock, 1).at;
+    packed = take(x.key_blocks(), 1).at;
+  }
+  Matrix k, v, q, s, o;  // k: (d, kKeyBlock) for each block
+  float *most, *sum;     // (kQueryBlock)
+  float* packed;         // (key blocks) 1: the block lies in k and v
+};
+
+void pack(const AttentionArgs& x, int64_t sample, int64_t group, int64_t block, Scratch& to) {
+  const int64_t first = block * kKeyBlock, rows = std::min(kKeyBlock, x.a.keys - first),
+                at = (sample * x.a.keys + first) * x.a.groups + group;
+  transpose_rows(x.k + at * x.a.qk, x.a.groups * x.a.qk, rows, x.a.qk,
+                 {to.k.at + block * x.a.qk * to.k.row, to.k.row});
+  copy_rows(x.v + at * x.a.value, x.a.groups * x.a.value, rows, x.a.value,
+            {to.v.at + first * to.v.row, to.v.row});
+  to.packed[block] = 1;
+}
+
+// The scores of a row become weights, not yet divided by their sum; what the row has so far is
+// scaled to its new greatest score. `seen`: the columns that the query sees.
+HWY_INLINE void weigh_row(const AttentionArgs& x, float* s, int64_t columns,
+                          const kit::KeyRange& seen, float& most, float& sum, float* o) {
+  const F32 d;
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  std::fill(s, s + seen.begin, kLeast);
+  std::fill(s + seen.end, s + columns, kLeast);
+  if (x.a.softcap > 0) {
+    const VF cap = hn::Set(d, static_cast<float>(x.a.softcap)),
+             inverse = hn::Set(d, static_cast<float>(1 / x.a.softcap));
+    for (int64_t j = 0; j < columns; j += lanes()) {
+      const VF score = hn::LoadU(d, s + j);
+      const VF capped = hn::Mul(cap, tanh(hn::Mul(inverse, score)));
+      // -inf is a key that is not seen.
+      hn::StoreU(hn::IfThenElse(hn::Eq(score, hn::Set(d, kLeast)), score, capped), d, s + j);
+    }
+    std::fill(s, s + seen.begin, kLeast);
+    std::fill(s + seen.end, s + columns, kLeast);
+  }
+  const VF before = hn::Set(d, most), now = hn::Max(before, row_max(s, columns));
+  // Nothing seen so far: exp(-inf - 0) is 0, where -inf + inf would not be.
+  const VF shift = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, kLeast)), now);
+  VF add = hn::Zero(d);
+  for (int64_t j = 0; j < columns; j += lanes()) {
+    const VF e = exp(hn::Sub(hn::LoadU(d, s + j), shift));
+    add = hn::Add(add, e);
+    hn::StoreU(e, d, s + j);
+  }
+  const VF factor = exp(hn::Sub(before, shift));
+  sum = sum * hn::GetLane(factor) + sum_lanes(add);
+  if (hn::GetLane(now) != most) scale_row(o, factor, padded_columns(x.a.value));
+  most = hn::GetLane(now);
+}
+
+// One block of queries of one head.
+void attend(const AttentionArgs& x, int64_t sample, int64_t group, int64_t head, int64_t first,
+            Scratch& scratch) {
+  const int64_t rows = std::min(kQueryBlock, x.a.queries - first), value = x.a.value;
+  const kit::KeyRange* ranges = x.ranges + sample * x.ranges_stride;
+  const kit::KeyRange all = keys_of_block(ranges, first, first + rows);
+  const int64_t token = sample * x.a.queries + first;
+  for (int64_t r = 0; r < rows; ++r)
+    copy_row(x.q + ((token + r) * x.a.heads + head) * x.a.qk, static_cast<float>(x.a.scale),
+             scratch.q.at + r * scratch.q.row, x.a.qk);
+  std::fill_n(scratch.o.at, rows * scratch.o.row, 0.0f);
+  std::fill_n(scratch.most, rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(scratch.sum, rows, 0.0f);
+  for (int64_t block = all.begin / kKeyBlock; block * kKeyBlock < all.end; ++block) {
+    const int64_t key = block * kKeyBlock, depth = std::min(kKeyBlock, all.end - key),
+                  columns = padded_columns(depth);
+    if (scratch.packed[block] == 0) pack(x, sample, group, block, scratch);
+    multiply<false, false>(scratch.q,
+                           {scratch.k.at + block * x.a.qk * scratch.k.row, scratch.k.row},
+                           scratch.s, rows, columns, x.a.qk);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* s = scratch.s.at + r * scratch.s.row;
+      weigh_row(x, s, columns, inside(ranges[first + r], key, depth), scratch.most[r],
+                scratch.sum[r], scratch.o.at + r * scratch.o.row);
+      if (x.a.dropout == 0) continue;
+      float kept[kKeyBlock];
+      dropout_row(x, sample, head, first + r, key, depth, kept);
+      for (int64_t j = 0; j < depth; ++j) s[j] *= kept[j];
+    }
+    multiply<false, true>(scratch.s, {scratch.v.at + key * scratch.v.row, scratch.v.row}, scratch.o,
+                          rows, padded_columns(value), depth);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const float sum = scratch.sum[r], most = scratch.most[r];
+    const bool sees = ranges[first + r].begin < ranges[first + r].end;
+    copy_row(scratch.o.at + r * scratch.o.row, sees ? 1 / sum : 0,
+             x.out + ((token + r) * x.a.heads + head) * value, value);
+    // Scores that are all -inf have no softmax.
+    x.out_lse[(sample * x.a.heads + head) * x.a.queries + first + r] =
+        sees && sum == 0 ? std::numeric_limits<float>::quiet_NaN() : most + std::log(sum);
+  }
+}
+
+}  // namespace
+
+// Units [first, last): blocks of queries in the order of samples, key heads, blocks.
+void attention_units(const AttentionArgs& x, float* memory, int64_t first, int64_t last) {
+  Scratch scratch(x, memory);
+  const int64_t blocks = x.query_blocks();
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t sample = i / blocks / x.a.groups, group = i / blocks % x.a.groups;
+    if (i == first || i % blocks == 0) std::fill_n(scratch.packed, x.key_blocks(), 0.0f);
+    for (int64_t h = 0; h < x.a.heads; ++h)
+      if (x.a.group_of(h) == group) attend(x, sample, group, h, i % blocks * kQueryBlock, scratch);
+  }
+}
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "plugins/devices/cpu/kernels/attention_kernel.hpp"
+
+namespace plait::cpu {
+namespace {
+
+HWY_EXPORT(attention_units);
+
+struct Forward {
+  static constexpr int kProducts = 2;
+  static kit::Attention parse(const plait_op_desc& d) { return kit::parse_attention(d); }
+  static int64_t floats(const AttentionArgs& x) { return attention_floats(x); }
+  static int64_t units(const AttentionArgs& x) {
+    return x.a.samples * x.a.groups * x.query_blocks();
+  }
+  static void bind(AttentionArgs& x, void* const* in, void* const* out) {
+    const auto f32 = [](void* p) { return static_cast<float*>(p); };
+    x.q = f32(in[0]), x.k = f32(in[1]), x.v = f32(in[2]);
+    x.out = f32(out[0]), x.out_lse = f32(out[1]);
+  }
+  static AttentionUnits pick() { return PLAIT_PICK(attention_units); }
+};
+
+}  // namespace
+
+void add_attention(std::vector<plait_kernel_item>& out) {
+  out.push_back(
+      kernel<CpuAttention<Forward>>("simd", "dot_product_attention", kDevice, kFastPriority));
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,47 @@
+// Operands and scratch of the attention kernels; a separate header, because the vectorised code is
+// compiled several times. Letters as in kit/ops/attention.hpp.
+#pragma once
+
+#include "kit/ops/attention.hpp"
+
+namespace plait::cpu {
+
+constexpr int64_t kQueryBlock = 64, kKeyBlock = 64;  // queries and keys of one block of scores
+
+// Columns of a matrix in scratch: whole pairs of the widest vectors.
+constexpr int64_t padded_columns(int64_t n) { return (n + 31) / 32 * 32; }
+// The distance of its rows. One line more keeps rows apart in the sets of the nearest cache.
+constexpr int64_t row_distance(int64_t n) { return padded_columns(n) + 16; }
+
+struct AttentionArgs {
+  kit::Attention a;
+  const float *q = nullptr, *k = nullptr, *v = nullptr;
+  const float *o = nullptr, *lse = nullptr, *d_o = nullptr;  // of the gradient
+  float *out = nullptr, *out_lse = nullptr;                  // forward
+  float *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  const kit::KeyRange* ranges = nullptr;  // (B, T), or (T) for all samples
+  int64_t ranges_stride = 0;              // of a sample
+  uint32_t step = 0;                      // of dropout
+  int64_t first_sample = 0;
+
+  int64_t query_blocks() const { return (a.queries + kQueryBlock - 1) / kQueryBlock; }
+  int64_t key_blocks() const { return (a.keys + kKeyBlock - 1) / kKeyBlock; }
+};
+
+// Computes units [first, last) with one thread's scratch.
+using AttentionUnits = void (*)(const AttentionArgs&, float* scratch, int64_t first, int64_t last);
+
+// Floats of scratch that one thread needs.
+inline int64_t attention_floats(const AttentionArgs& x) {
+  const int64_t packed = x.a.qk * row_distance(kKeyBlock) + kKeyBlock * row_distance(x.a.value);
+  return x.key_blocks() * (packed + 1) +
+         kQueryBlock * (x.a.qk + row_distance(kKeyBlock) + row_distance(x.a.value) + 2);
+}
+inline int64_t attention_grad_floats(const AttentionArgs& x) {
+  const int64_t keys = row_distance(kKeyBlock), qk = row_distance(x.a.qk),
+                value = row_distance(x.a.value);
+  return (x.a.qk + x.a.value) * keys + kKeyBlock * (2 * qk + value) +
+         kQueryBlock * (2 * keys + 2 * qk + value) + x.a.heads * x.a.queries;
+}
+
+}  // namespace plait::cpu
