@@ -98,14 +98,22 @@ struct TieConfig {
 
 struct LayerConfig : ItemConfig {
   // unique within the model; by default the type and its number among layers of that type:
-  // "linear1"
+  // "linear1"; in blocks "block.linear1"
   std::string name;
   std::vector<std::string>
       from;  // empty: outputs of the previous layer (for the first layer: the first input field)
-  std::vector<std::string> as;  // names of its outputs
+  std::vector<std::string> as;  // names of its outputs, of the block's own if it is in one
   std::vector<TieConfig> tie;
   int64_t repeat = 1;             // copies; 1 in an experiment that was read: it lists the copies
   std::string parallel = "none";  // one of the ways that the layer has
+};
+
+// Layers written once, of which an experiment that was read lists all copies.
+struct BlockConfig {
+  OptionSet keys;
+  std::string type;  // "block"
+  std::string name;
+  int64_t repeat = 1;
 };
 
 struct LossConfig : ItemConfig {

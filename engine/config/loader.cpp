@@ -56,6 +56,12 @@ bool ExperimentLoader::good_name(const std::string& name) const {
   return !name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), good);
 }
 
+bool ExperimentLoader::good_path(const std::string& name) const {
+  const std::vector<std::string> parts = split(name, '.');
+  return name.size() <= 200 && std::all_of(parts.begin(), parts.end(),
+                                           [this](const std::string& p) { return good_name(p); });
+}
+
 std::vector<ExperimentLoader::ConfigEntry> ExperimentLoader::entries(const Node& node,
                                                                      const std::string& path,
                                                                      bool single_allowed) {

@@ -65,25 +65,36 @@ class ExperimentLoader {
   DatasetConfig read_dataset(const std::string& name, const ConfigEntry& table);
   std::vector<NormalizeConfig> read_normalize(const ConfigEntry& table);
 
+  // loader_layers.cpp
+  std::vector<LayerConfig> read_layers(const ConfigEntry& model);
+  void read_layer_list(const ConfigEntry& list, const Origin& owner_at, const char* owner,
+                       int depth, std::vector<LayerConfig>& to);
+  void read_tie(const ConfigEntry& layer, LayerConfig& to);
+  void check_parallel(const LayerConfig& layer);
+  bool has_room(const ConfigEntry& table, const OptionSet& keys, size_t n,
+                const std::vector<LayerConfig>& to);
+  void add_copies(LayerConfig layer, std::vector<LayerConfig>& to);
+  void add_block(const ConfigEntry& table, int depth, std::vector<LayerConfig>& to);
+  void check_local_names(const BlockConfig& block, const std::vector<LayerConfig>& inner);
+  void name_layers(std::vector<LayerConfig>& layers);
+  static void set_name(LayerConfig& layer, std::string name);
+
   // loader_model.cpp
   std::vector<ModelConfig> read_models();
   ModelConfig read_model(const std::string& name, const ConfigEntry& table, bool only);
-  std::vector<LayerConfig> read_layers(const ConfigEntry& model);
   std::vector<LossConfig> read_losses(const ConfigEntry& model, bool only);
   std::vector<MetricConfig> read_metrics(const ConfigEntry& model, bool only);
   OptimizerConfig read_optimizer(const ConfigEntry& table);
   std::vector<GroupConfig> read_groups(const ConfigEntry& optimizer, const OptimizerConfig& of);
   std::optional<ItemConfig> read_schedule(const ConfigEntry& owner);
-  void read_tie(const ConfigEntry& layer, LayerConfig& to);
-  void check_parallel(const LayerConfig& layer);
-  void add_copies(LayerConfig layer, std::vector<LayerConfig>& to);
-  void name_layers(std::vector<LayerConfig>& layers);
 
   // A plugin that the engine has loaded may still be forbidden in this experiment.
   void check_allowed(const CatalogItem& item, const Origin& origin, const std::string& path);
 
   // Checks a name that becomes part of parameter names and file names.
   bool good_name(const std::string& name) const;
+  // The same for the name of a layer in blocks, "block.layer".
+  bool good_path(const std::string& name) const;
 
   const Document& document_;
   const Catalog& catalog_;

@@ -1,4 +1,4 @@
-// Reads models: layers, losses, metrics, optimizer.
+// Reads models: losses, metrics, optimizer. Their layers: loader_layers.cpp.
 #include <plait/layer.h>
 #include <plait/optimizer.h>
 
@@ -15,8 +15,6 @@
 
 namespace plait::config {
 namespace {
-
-constexpr size_t kMostLayers = 4096;  // of a model, copies included
 
 constexpr std::string_view kShorthands[] = {"optimizer", "loss", "losses", "metrics"};
 
@@ -87,108 +85,6 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
                   "add [" + (only ? "loss" : key_path(table.path, "loss")) + "], or set " +
                       table.path + ".frozen = true");
   return model;
-}
-
-std::vector<LayerConfig> ExperimentLoader::read_layers(const ConfigEntry& model) {
-  const Node& node = model.node->find("layers");
-  const std::string path = key_path(model.path, "layers");
-  const std::vector<ConfigEntry> tables = entries(node, path, false);
-  if (tables.empty() && !(node && !node.is(NodeKind::kArray)))
-    problems_.add(model.node->origin(), path, "the model has no layers",
-                  "add [[" + path + "]] entries");
-  std::vector<LayerConfig> layers;
-  for (const ConfigEntry& table : tables) {
-    LayerConfig layer;
-    constexpr std::string_view kTables[] = {"tie"};
-    read_item(table, PLAIT_KIND_LAYER, layer_keys(), kTables, layer);
-    layer_keys().read(layer.keys, layer);
-    read_tie(table, layer);
-    check_parallel(layer);
-    add_copies(std::move(layer), layers);
-  }
-  name_layers(layers);
-  return layers;
-}
-
-// The engine reads the key for every layer; a layer that has no option of that name cannot do it.
-void ExperimentLoader::check_parallel(const LayerConfig& layer) {
-  if (!layer.keys.given("parallel") || layer.options.declares("parallel")) return;
-  if (layer.type.empty() || layer.parallel == "none") return;
-  problems_.add(layer.keys.origin("parallel"), key_path(layer.path, "parallel"),
-                "a layer of type '" + layer.type + "' cannot be sharded",
-                "leave the key out; such a layer follows what it reads");
-}
-
-// The layer, or as many copies of it as `repeat` says: the first reads what the entry reads, each
-// other one the copy before, and the last has the names of the outputs.
-void ExperimentLoader::add_copies(LayerConfig layer, std::vector<LayerConfig>& to) {
-  if (layer.repeat == 1) return to.push_back(std::move(layer));
-  const auto n = static_cast<size_t>(std::max<int64_t>(layer.repeat, 1));
-  if (n > kMostLayers || to.size() + n > kMostLayers) {
-    problems_.add(layer.keys.origin("repeat"), key_path(layer.path, "repeat"),
-                  strf("the model would have more than %zu layers", kMostLayers),
-                  "use fewer copies");
-    return;
-  }
-  const std::string name = layer.name;
-  layer.repeat = 1;
-  layer.keys.set_int("repeat", 1, Origin::none());
-  for (size_t i = 0; i < n; ++i) {
-    LayerConfig copy = layer;
-    if (!name.empty()) {
-      copy.name = name + std::to_string(i);
-      copy.keys.set_text("name", copy.name, layer.keys.origin("name"));
-    }
-    if (i > 0) copy.keys.set_texts("from", copy.from = {}, Origin::none());
-    if (i + 1 < n) copy.keys.set_texts("as", copy.as = {}, Origin::none());
-    to.push_back(std::move(copy));
-  }
-}
-
-void ExperimentLoader::read_tie(const ConfigEntry& layer, LayerConfig& to) {
-  const Node& tie = layer.node->find("tie");
-  const std::string path = key_path(layer.path, "tie");
-  if (tie && !tie.is(NodeKind::kTable))
-    problems_.add(tie.origin(), path, std::string("expected a table, found ") + tie.kind_name(),
-                  "write tie = {weight = \"model.other.weight\"}");
-  for (const Node::Entry& entry : tie.entries()) {
-    if (entry.value.is(NodeKind::kText))
-      to.tie.push_back({entry.key, entry.value.as_text(), entry.origin});
-    else
-      problems_.add(
-          entry.value.origin(), key_path(path, entry.key),
-          std::string("expected the full name of a parameter, found ") + entry.value.kind_name());
-  }
-}
-
-// Given names first, so that a default name never collides with them.
-void ExperimentLoader::name_layers(std::vector<LayerConfig>& layers) {
-  std::map<std::string, Origin> taken;
-  for (const LayerConfig& layer : layers) {
-    if (layer.name.empty()) continue;
-    const Origin origin = layer.keys.origin("name");
-    const std::string path = key_path(layer.path, "name");
-    if (!good_name(layer.name))
-      problems_.add(origin, path, "'" + layer.name + "' is not a valid name",
-                    "use letters, digits, _ and -");
-    else if (const auto [first, fresh] = taken.emplace(layer.name, origin); !fresh)
-      problems_.add(
-          origin, path,
-          "a second layer named '" + layer.name + "', the first is at " + first->second.text(),
-          "give each layer its own name, and tie parameters to share them");
-  }
-  std::map<std::string, int> count;
-  for (LayerConfig& layer : layers) {
-    if (layer.type.empty()) continue;
-    const int n = ++count[layer.type];
-    if (!layer.name.empty()) continue;
-    layer.name = layer.type + std::to_string(n);
-    std::replace(layer.name.begin(), layer.name.end(), '.',
-                 '_');  // the type may be a third party's, as "acme.scale"
-    while (taken.contains(layer.name)) layer.name += "_";
-    taken.emplace(layer.name, layer.origin);
-    layer.keys.set_text("name", layer.name, Origin::none());
-  }
 }
 
 std::vector<LossConfig> ExperimentLoader::read_losses(const ConfigEntry& model, bool only) {

@@ -213,6 +213,21 @@ constexpr Key<LayerConfig> kLayer[] = {
         text_option("parallel", "\"none\"",
                     "how tensor parallelism shards the layer, of the ways that it has")),
 };
+constexpr Key<BlockConfig> kBlock[] = {
+    key<&BlockConfig::type>(text_option("type", nullptr, "\"block\": layers written once"),
+                            kResult),
+    key<&BlockConfig::name>(
+        text_option("name", "\"\"",
+                    "NAME: its layers are NAME.LAYER, the names of their values are its own, and "
+                    "`input` is what enters it; empty: layers are numbered through the copies"),
+        kResult),
+    key<&BlockConfig::repeat>(
+        at_least(int_option("repeat", "1",
+                            "copies, each reading the one before; NAME becomes NAME0, NAME1, ... "
+                            "then"),
+                 1),
+        kResult),
+};
 constexpr Key<LossConfig> kLoss[] = {
     key<&LossConfig::type, LossConfig>(text_option("type", nullptr, "loss item"), kResult),
     key<&LossConfig::name>(text_option("name", "\"\"", "name of its metric; empty: its type"),
@@ -319,6 +334,7 @@ const Section& section(std::string_view path) {
 }
 
 KeyTable<LayerConfig> layer_keys() { return {kLayer}; }
+KeyTable<BlockConfig> block_keys() { return {kBlock}; }
 KeyTable<LossConfig> loss_keys() { return {kLoss}; }
 KeyTable<MetricConfig> metric_keys() { return {kMetric}; }
 KeyTable<OptimizerConfig> optimizer_keys() { return {kOptimizer}; }
@@ -338,7 +354,7 @@ KeyRole role_of(const plait_option& declared) {
     return role;
   };
   return among(kRun, kTopology, kBatch, kPrecision, kEvaluate, kEarlyStop, kCheckpoint, kGuard,
-               kPlugins, kLayer, kLoss, kMetric, kOptimizer, kSchedule, kGroup, kDataset,
+               kPlugins, kLayer, kBlock, kLoss, kMetric, kOptimizer, kSchedule, kGroup, kDataset,
                kNormalize, kModel);
 }
 

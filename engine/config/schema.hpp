@@ -27,6 +27,7 @@ const Section& section(std::string_view path);
 
 // Keys of the engine inside an item's table, beside the item's options.
 KeyTable<LayerConfig> layer_keys();
+KeyTable<BlockConfig> block_keys();
 KeyTable<LossConfig> loss_keys();
 KeyTable<MetricConfig> metric_keys();
 KeyTable<OptimizerConfig> optimizer_keys();  // the item has its own default rates

@@ -40,6 +40,7 @@ void Tracer::run() {
 void Tracer::trace_model(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   model_ = model.name;
+  block_.clear();
   last_.clear();
   hooks_ = {};
   // A frozen model only ever evaluates: no dropout in a teacher.
@@ -51,6 +52,7 @@ void Tracer::trace_model(size_t m) {
     graph_->stage = stage_of_(m, l);
     trace_layer(model, model.layers[l]);
   }
+  block_.clear();
   graph_->stage = stage_of_(m, model.layers.size());
   if (last_.empty()) {  // no layers, which is a problem of the file
     failed_models_.insert(model.name);
@@ -155,6 +157,7 @@ template <class Item>
 
 void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerConfig& layer) {
   graph_->scope = model.name + "." + layer.name;
+  enter_blocks(model, layer.name);
   hooks_.parameter = [&](const plait_parameter& p) { return parameter(p, model, layer); };
   std::vector<ValueId> out;
   if (trace_entry(layer, [&] { out = build_layer(layer); })) {
@@ -194,11 +197,25 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
   return out;
 }
 
+// A layer named "p3.norm" is in block p3, where `input` is what the block's first layer would read
+// by itself.
+void Tracer::enter_blocks(const config::ModelConfig& model, const std::string& layer) {
+  const size_t dot = layer.rfind('.');
+  const std::string block = dot == std::string::npos ? "" : layer.substr(0, dot + 1);
+  for (size_t at = block.find('.'); at != std::string::npos; at = block.find('.', at + 1)) {
+    const std::string outer = block.substr(0, at + 1);
+    if (!last_.empty() && !starts_with(block_, outer))
+      values_[model.name + "." + outer + "input"] = last_[0];
+  }
+  block_ = block;
+}
+
 void Tracer::name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
                           const std::vector<ValueId>& out) {
   const bool alone = plan_.experiment.models.size() == 1;
   for (size_t i = 0; i < layer.as.size(); ++i) {
-    values_[model.name + "." + layer.as[i]] = out[i];
+    values_[model.name + "." + block_ + layer.as[i]] = out[i];
+    if (!block_.empty()) continue;  // the block's own
     outputs_.emplace_back(alone ? layer.as[i] : model.name + "." + layer.as[i], out[i]);
   }
 }

@@ -71,6 +71,7 @@ class Tracer {
   void trace_model(size_t m);
   void trace_layer(const config::ModelConfig& model, const config::LayerConfig& layer);
   std::vector<ValueId> build_layer(const config::LayerConfig& layer);
+  void enter_blocks(const config::ModelConfig& model, const std::string& layer);
   void name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
                     const std::vector<ValueId>& out);
   void check_ties(const config::LayerConfig& layer);
@@ -118,6 +119,7 @@ class Tracer {
   std::unique_ptr<Graph> graph_;
   program::BuildHooks hooks_;
   std::string model_;                          // the one being traced
+  std::string block_;                          // of the layer being traced: "p3.", or ""
   std::map<std::string, ValueId> values_;      // "model.name", and the weight by its bare name
   std::map<std::string, ValueId> fields_;      // as they come
   std::map<std::string, ValueId> parameters_;  // by full name

@@ -70,8 +70,15 @@ std::vector<std::string> Tracer::known_names() const {
 }
 
 ValueId Tracer::named(const std::string& name) {
-  if (auto it = values_.find(model_ + "." + name); it != values_.end())
-    return note_poison(it->second);
+  // From the innermost block outwards.
+  for (std::string block = block_;;) {
+    if (auto it = values_.find(model_ + "." + block + name); it != values_.end())
+      return note_poison(it->second);
+    if (block.empty()) break;
+    block.pop_back();
+    block.resize(block.rfind('.') + 1);  // npos + 1: none is left
+  }
+  if (name == "input" && !block_.empty()) return first_input();  // the model begins with the block
   if (auto it = values_.find(name); it != values_.end()) return note_poison(it->second);
   if (const ValueId v = field_value(name)) return v;
   if (!source_.dataset) return note_poison(poison(0));  // possibly one of its fields

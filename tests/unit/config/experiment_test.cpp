@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "engine/base/text.hpp"
 #include "engine/config/schema.hpp"
 #include "tests/unit/config/fake_catalog.hpp"
 
@@ -184,6 +185,42 @@ TEST_CASE("repeat makes copies: numbered, in a row, the last with the names of t
   CHECK(bind(load(text).experiment, catalog()) == text);
 }
 
+// The layers of a model that begins with these entries, as names with what they read.
+std::vector<std::string> names_with(const std::string& entries) {
+  std::string toml = kSmall;
+  toml.insert(toml.find("[[model.layers]]"), entries);
+  const Loaded loaded = load(toml);
+  CHECK(loaded.problems == "");
+  const std::string text = bind(loaded.experiment, catalog());
+  CHECK(bind(load(text).experiment, catalog()) == text);
+  std::vector<std::string> names;
+  for (const LayerConfig& layer : loaded.experiment.models[0].layers)
+    names.push_back(layer.name + (layer.from.empty() ? "" : "<" + join(layer.from)) +
+                    (layer.as.empty() ? "" : ">" + join(layer.as)));
+  names.resize(names.size() - 3);  // those of kSmall
+  return names;
+}
+
+TEST_CASE(
+    "a block writes its layers out: with a name they are its own, without they are numbered") {
+  using Names = std::vector<std::string>;
+  const std::string two =
+      "layers = [{type = \"ramp\", as = [\"x\"]}, {type = \"dense\", name = \"d\", out = 3, from = "
+      "[\"input\", \"x\"]}]\n";
+  const std::string block = "[[model.layers]]\ntype = \"block\"\n";
+  CHECK(names_with(block + "name = \"p\"\nrepeat = 2\n" + two) ==
+        Names{"p0.ramp1>x", "p0.d<input, x", "p1.ramp1>x", "p1.d<input, x"});
+  CHECK(names_with(block + "name = \"p\"\n" + two) == Names{"p.ramp1>x", "p.d<input, x"});
+  CHECK(names_with(
+            block +
+            "repeat = 2\nlayers = [{type = \"ramp\", name = \"h\"}, {type = \"ramp\", name = "
+            "\"h\"}, {type = \"ramp\"}]\n") == Names{"h0", "h1", "ramp3", "h2", "h3", "ramp6"});
+  CHECK(names_with(block +
+                   "name = \"a\"\nrepeat = 2\nlayers = [{type = \"block\", name = \"b\", layers = "
+                   "[{type = \"ramp\", repeat = 2, name = \"r\"}]}]\n") ==
+        Names{"a0.b.r0", "a0.b.r1", "a1.b.r0", "a1.b.r1"});
+}
+
 TEST_CASE("several models, one of them frozen") {
   const Loaded l = load(R"(
 [batch]
@@ -238,6 +275,25 @@ TEST_CASE("problems name the key, the place and the way out") {
        "dense, ramp; plugins that could not be loaded: other (old)"},
       {"too many copies", "name = \"head\"", "name = \"head\"\nrepeat = 5000",
        "model.layers[2].repeat: the model would have more than 4096 layers"},
+      {"block without layers", "type = \"ramp\"", "type = \"block\"",
+       "model.layers[1].layers: the block has no layers"},
+      {"block with more", "type = \"ramp\"",
+       "type = \"block\"\nfrom = [\"a\"]\nlayers = [{type = "
+       "\"ramp\"}]",
+       "model.layers[1].from: unknown key 'from'"},
+      {"block of too many", "type = \"ramp\"",
+       "type = \"block\"\nrepeat = 3000\nlayers = [{type = "
+       "\"ramp\", repeat = 3000}]",
+       "model.layers[1].repeat: the model would have more than 4096 layers"},
+      {"values of copies", "type = \"ramp\"",
+       "type = \"block\"\nrepeat = 2\nlayers = [{type = "
+       "\"ramp\", as = [\"x\"]}]",
+       "model.layers[1].layers[0].as: each copy of the block would have a value of that name; give "
+       "the block a name"},
+      {"name of a block", "type = \"ramp\"",
+       "type = \"block\"\nname = \"a.b\"\nlayers = [{type = "
+       "\"ramp\"}]",
+       "model.layers[1].name: 'a.b' is not a valid name"},
       {"not to be sharded", "\"ramp\"", "\"ramp\"\nparallel = \"row\"",
        "model.layers[1].parallel: a layer of type 'ramp' cannot be sharded"},
       {"unknown option", "out = 120", "ot = 120",
@@ -249,7 +305,7 @@ TEST_CASE("problems name the key, the place and the way out") {
       {"two of a name", "name = \"head\"",
        "name = \"head\"\n[[model.layers]]\ntype = \"ramp\"\nname = \"head\"",
        "a second layer named 'head', the first is at"},
-      {"name", "name = \"head\"", "name = \"he.ad\"", "'he.ad' is not a valid name"},
+      {"name", "name = \"head\"", "name = \"he..ad\"", "'he..ad' is not a valid name"},
       {"tie", "tie = {weight", "tie = 3 #",
        "model.layers[2].tie: expected a table, found an integer"},
       {"tie value", "\"model.dense1.weight\"", "3",
