@@ -11,6 +11,9 @@
 
 namespace plait::config {
 
+// The type of an entry of `layers` that is no item: see ExperimentLoader::add_block().
+inline constexpr char kBlock[] = "block";
+
 // Created for one load_experiment(). Every function adds problems and continues with the rest.
 class ExperimentLoader {
  public:

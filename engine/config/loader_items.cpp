@@ -1,5 +1,6 @@
 // Reads entries that refer to an item of a plugin, and datasets.
 #include <plait/dataset.h>
+#include <plait/layer.h>
 
 #include <algorithm>
 
@@ -30,7 +31,8 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
 
   CatalogItem found;
   if (!catalog_.find_item(kind, to.type, found)) {
-    const std::vector<std::string> names = catalog_.item_names(kind);
+    std::vector<std::string> names = catalog_.item_names(kind);
+    if (kind == PLAIT_KIND_LAYER) names.emplace_back(kBlock);
     const std::string word = kind_word(kind);
     problems_.add(to.keys.origin("type"), key_path(table.path, "type"),
                   "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),

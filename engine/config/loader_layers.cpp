@@ -52,7 +52,7 @@ void ExperimentLoader::read_layer_list(const ConfigEntry& list, const Origin& ow
                   "add [[" + list.path + "]] entries");
   for (const ConfigEntry& table : tables) {
     const Node& type = table.node->find("type");
-    if (type.is(NodeKind::kText) && type.as_text() == "block") {
+    if (type.is(NodeKind::kText) && type.as_text() == kBlock) {
       add_block(table, depth, to);
       continue;
     }
