@@ -32,7 +32,7 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
   CatalogItem found;
   if (!catalog_.find_item(kind, to.type, found)) {
     std::vector<std::string> names = catalog_.item_names(kind);
-    if (kind == PLAIT_KIND_LAYER) names.emplace_back(kBlock);
+    if (kind == PLAIT_KIND_LAYER) names.insert(std::ranges::lower_bound(names, kBlock), kBlock);
     const std::string word = kind_word(kind);
     problems_.add(to.keys.origin("type"), key_path(table.path, "type"),
                   "unknown " + word + " '" + to.type + "'" + did_you_mean(nearest(to.type, names)),

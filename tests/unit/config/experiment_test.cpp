@@ -272,7 +272,7 @@ TEST_CASE("problems name the key, the place and the way out") {
        "evaluate.early_stop.metric: there is no [data.eval] to measure it on"},
       {"unknown item", "\"ramp\"", "\"rmap\"",
        "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, "
-       "dense, ramp, block; plugins that could not be loaded: other (old)"},
+       "block, dense, ramp; plugins that could not be loaded: other (old)"},
       {"too many copies", "name = \"head\"", "name = \"head\"\nrepeat = 5000",
        "model.layers[2].repeat: the model would have more than 4096 layers"},
       {"block without layers", "type = \"ramp\"", "type = \"block\"",

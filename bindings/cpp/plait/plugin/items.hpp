@@ -82,7 +82,7 @@ plait_error* build_update(plait_builder* b, const plait_options* o, const plait_
     Builder builder(b);
     Update update{{b, u->parameter},       {b, u->gradient}, {b, u->learning_rate},
                   {b, u->schedule_factor}, {b, u->step},     {b, u->weight_decay}};
-    if (u->struct_size >= offsetof(plait_update, info) + sizeof(u->info)) {
+    if (u->struct_size >= offsetof(plait_update, info) + sizeof(void*)) {
       update.scope = u->scope;
       update.info = u->info;
     }
