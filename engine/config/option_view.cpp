@@ -134,7 +134,7 @@ std::string defect_of(const OptionView& options) {
   for (uint32_t i = 0; i < options.size(); ++i) {
     if (options[i].struct_size != stride) return "options differ in struct_size";
     if (!options[i].name) return "option number " + std::to_string(i) + " has no name";
-    const std::string defect = defect_of_one(options[i]);
+    std::string defect = defect_of_one(options[i]);
     if (!defect.empty()) return defect;
     if (options.find(options[i].name) != &options[i])
       return std::string("option '") + options[i].name + "' is declared twice";

@@ -87,22 +87,23 @@ void check_fields(const plait_field* fields, uint32_t n_fields, const std::strin
   int weights = 0;
   for (uint32_t i = 0; i < n_fields; ++i) {
     const plait_field& f = fields[i];
+    const std::string name = f.name ? f.name : "";
     std::string fault;
-    if (!f.name || !*f.name)
+    if (name.empty())
       fault = "has no name";
-    else if (printable(f.name) != f.name)
+    else if (printable(name) != name)
       fault = "has a control character in its name";
     else
       fault = fault_of(f);
     for (uint32_t k = 0; k < i && fault.empty(); ++k)
-      if (f.name == std::string_view(fields[k].name))
+      if (name == fields[k].name)
         fault = strf("has the name of field %u: no name may be there twice", k);
     if (fault.empty() && is_weight(f) && ++weights > 1)
       fault = "is a second weight, expected at most one";
     if (fault.empty()) continue;
-    const std::string name = f.name && *f.name ? " '" + printable(f.name) + "'" : "";
+    const std::string named = name.empty() ? "" : " '" + printable(name) + "'";
     fail(PLAIT_ERR_PLUGIN,
-         where + ": field " + std::to_string(i) + name + " " + fault + "; tell its author");
+         where + ": field " + std::to_string(i) + named + " " + fault + "; tell its author");
   }
 }
 

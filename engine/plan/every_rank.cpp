@@ -65,8 +65,8 @@ PlannedRanks ranks_of(const Plan& plan, bool all_replicas) {
 const PlannedRanks& JobPlan::of(const topology::Coordinates& at) const {
   const topology::Grid& grid = first->grid;
   const int32_t replica = equal_replicas ? 0 : at.data, replicas = equal_replicas ? 1 : grid.data();
-  return planned.at(
-      static_cast<size_t>((at.pipeline * replicas + replica) * grid.tensor() + at.tensor));
+  const int32_t index = (at.pipeline * replicas + replica) * grid.tensor() + at.tensor;
+  return planned.at(static_cast<size_t>(index));
 }
 
 MemoryUse JobPlan::memory_of(const topology::Coordinates& at) const {

@@ -184,7 +184,7 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
     in = {first_input()};
   check_inputs(layer, layer.from, in, item.min_inputs, item.max_inputs);
   program::CBuilder builder(*graph_, hooks_);
-  const std::vector<ValueId> out =
+  std::vector<ValueId> out =
       build(plan_, *graph_, item, "layer", item.n_outputs, [&](ValueId* outputs) {
         return item.build(builder.get(), &layer.options, in.data(),
                           static_cast<uint32_t>(in.size()), outputs);

@@ -192,7 +192,7 @@ class JobExecution {
       g.rounds.push_back({r, &c, &site, 1});
     } else {
       Half& first = g.rounds[index];
-      compare(g, strf("call %llu", static_cast<unsigned long long>(number + 1)), first,
+      compare(g, strf("call %llu", static_cast<unsigned long long>(number) + 1), first,
               {r, &c, &site}, *first.call == c);
       ++first.count;
     }

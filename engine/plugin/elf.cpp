@@ -131,7 +131,7 @@ std::string ElfFile::note(std::string_view section, std::string_view owner, uint
   for (uint32_t i = 0; i < n_program_headers_; ++i) {
     const uint64_t at = program_headers_ + uint64_t{i} * program_header_size_;
     if (number(at, 4) != kNoteSegment) continue;
-    const std::string text =
+    std::string text =
         find_note(word(at + (wide_ ? 8 : 4)), word(at + (wide_ ? 32 : 16)), owner, type);
     if (!text.empty()) return text;
   }

@@ -211,7 +211,7 @@ void Registry::load_static(const plait_plugin& plugin) {
                           "give each a different name");
   open(nullptr, &plugin, path);
   report_.entries.push_back({path, "program", Outcome::kLoaded, found.note->name,
-                             found.note->version, "", "", items_.of(plugins_.back()->host)});
+                             found.note->version, "", "", items_.of(plugins_.back()->host), false});
   tell_left_out(plugins_.back()->host, report_.entries.back(), log_);
 }
 

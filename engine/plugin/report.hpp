@@ -23,6 +23,7 @@ struct LoadEntry {
   std::string name, version;       // of the note, where it could be read
   std::string reason, fix;         // "" if loaded without a warning
   std::vector<std::string> items;  // "layer linear", ...
+  bool has_file = true;            // false: part of the program
 };
 
 struct LoadReport {

@@ -345,7 +345,7 @@ ValueId Sharder::requested(ValueId v, Placement p) {
 }
 
 Sharding Sharder::sharding_of(const Op& op) const {
-  const Sharding whole{std::vector<Placement>(op.in.size()), std::vector<Placement>(op.out.size())};
+  Sharding whole{std::vector<Placement>(op.in.size()), std::vector<Placement>(op.out.size())};
   const std::vector<Placement> lie = have(op);
   if (!op.def->shard ||
       std::all_of(lie.begin(), lie.end(), [](Placement p) { return p.is_replicated(); }))

@@ -187,7 +187,7 @@ std::string private_folder(const GetEnv& get) {
   const std::string runtime = v.text("XDG_RUNTIME_DIR");
   const bool usable = is_absolute(runtime) && ::stat(runtime.c_str(), &s) == 0 &&
                       S_ISDIR(s.st_mode) && s.st_uid == ::geteuid();
-  const std::string folder =
+  std::string folder =
       usable ? join_path(runtime, "plait") : "/tmp/plait-" + std::to_string(::geteuid());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     fail_io("[job] cannot make the folder '" + folder + "' for the rendezvous file", errno);

@@ -91,7 +91,7 @@ KernelCache::~KernelCache() {
 plait_kernel* KernelCache::get(const plait_kernel_item& item, const plait_op_desc& desc,
                                const std::string& where) {
   std::string key = signature_of(desc);
-  const plait_kernel_item* const address = &item;
+  const auto address = reinterpret_cast<uintptr_t>(&item);
   key.append(reinterpret_cast<const char*>(&address), sizeof address);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   // Reserves first: a prepared kernel must not be lost because the list cannot grow.

@@ -143,16 +143,18 @@ void Event::wait() {
   recorded_ = false;
 }
 
+PinnedBlock::PinnedBlock(Queue& queue, uint64_t bytes)
+    : memory(std::make_unique<HostMemory>(queue.shared_device(), bytes)),
+      copied(std::make_unique<Event>(queue)) {}
+
 Uploads::Uploads(Queue& queue, size_t blocks, uint64_t bytes) : queue_(queue) {
   if (!queue.device().records() && queue.device().host_visible()) return;
-  for (size_t i = 0; i < blocks; ++i)
-    blocks_.push_back({std::make_unique<HostMemory>(queue.shared_device(), bytes),
-                       std::make_unique<Event>(queue)});
+  for (size_t i = 0; i < blocks; ++i) blocks_.emplace_back(queue, bytes);
 }
 
 Uploads::~Uploads() {
-  for (Block& block : blocks_) try {
-      block.read->wait();
+  for (PinnedBlock& block : blocks_) try {
+      block.copied->wait();
     } catch (const std::exception&) {
       // The error was reported by the call that it concerned.
     }
@@ -160,7 +162,7 @@ Uploads::~Uploads() {
 
 void Uploads::begin() {
   used_ = 0;
-  if (!blocks_.empty()) blocks_[block_].read->wait();
+  if (!blocks_.empty()) blocks_[block_].copied->wait();
 }
 
 void Uploads::write(void* to, const void* from, uint64_t bytes) {
@@ -174,39 +176,35 @@ void Uploads::write(void* to, const void* from, uint64_t bytes) {
 
 void Uploads::end() {
   if (blocks_.empty()) return;
-  blocks_[block_].read->record();
+  blocks_[block_].copied->record();
   block_ = (block_ + 1) % blocks_.size();
 }
 
 Downloads::Downloads(Queue& queue, size_t blocks, uint64_t bytes) : queue_(queue), bytes_(bytes) {
-  for (size_t i = 0; i < blocks; ++i)
-    blocks_.push_back({std::make_unique<HostMemory>(queue.shared_device(), bytes),
-                       std::make_unique<Event>(queue)});
+  for (size_t i = 0; i < blocks; ++i) blocks_.emplace_back(queue, bytes);
 }
 
 uint64_t Downloads::ask(const void* from) {
-  Block& block = blocks_[asked_ % blocks_.size()];
+  PinnedBlock& block = blocks_[asked_ % blocks_.size()];
   queue_.copy(PLAIT_COPY_TO_HOST, block.memory->data(), from, bytes_);
-  block.written->record();
+  block.copied->record();
   return asked_++;
 }
 
 const char* Downloads::get(uint64_t request) {
-  Block& block = blocks_[request % blocks_.size()];
-  block.written->wait();
+  PinnedBlock& block = blocks_[request % blocks_.size()];
+  block.copied->wait();
   return block.memory->data();
 }
 
 Transfers::Transfers(Queue& queue) : queue_(queue) {
   if (!queue.device().records() && queue.device().host_visible()) return;
-  for (Piece& piece : pieces_)
-    piece = {std::make_unique<HostMemory>(queue.shared_device(), kPiece),
-             std::make_unique<Event>(queue)};
+  for (PinnedBlock& piece : pieces_) piece = PinnedBlock(queue, kPiece);
 }
 
-Transfers::Piece& Transfers::next() {
-  Piece& piece = pieces_[turn_++ % 2];
-  piece.passed->wait();
+PinnedBlock& Transfers::next() {
+  PinnedBlock& piece = pieces_[turn_++ % 2];
+  piece.copied->wait();
   return piece;
 }
 
@@ -217,10 +215,10 @@ void Transfers::write(void* to, const void* from, uint64_t bytes) {
   }
   for (uint64_t at = 0; at < bytes; at += kPiece) {
     const uint64_t size = std::min(kPiece, bytes - at);
-    Piece& piece = next();
+    PinnedBlock& piece = next();
     std::memcpy(piece.memory->data(), static_cast<const char*>(from) + at, size);
     queue_.copy(PLAIT_COPY_TO_DEVICE, static_cast<char*>(to) + at, piece.memory->data(), size);
-    piece.passed->record();
+    piece.copied->record();
   }
 }
 
@@ -250,19 +248,19 @@ void Transfers::each_piece(const void* from, uint64_t bytes,
 void Transfers::each_pinned_piece(
     const char* from, uint64_t bytes,
     const std::function<bool(const char* piece, uint64_t size)>& visit) {
-  Piece* before = nullptr;  // the piece that is still to be visited
+  PinnedBlock* before = nullptr;  // the piece that is still to be visited
   uint64_t size_before = 0;
   bool wanted = true;
   const auto finish = [&] {
     if (!before) return;
-    before->passed->wait();
+    before->copied->wait();
     wanted = visit(before->memory->data(), size_before);
   };
   for (uint64_t at = 0; at < bytes && wanted; at += kPiece) {
     const uint64_t size = std::min(kPiece, bytes - at);
-    Piece& piece = next();
+    PinnedBlock& piece = next();
     queue_.copy(PLAIT_COPY_TO_HOST, piece.memory->data(), from + at, size);
-    piece.passed->record();
+    piece.copied->record();
     finish();
     before = &piece;
     size_before = size;

@@ -93,6 +93,14 @@ class Event {
   bool recorded_ = false;
 };
 
+// Pinned host memory that a queue copies from or to.
+struct PinnedBlock {
+  PinnedBlock() = default;
+  PinnedBlock(Queue& queue, uint64_t bytes);
+  std::unique_ptr<HostMemory> memory;
+  std::unique_ptr<Event> copied;  // behind the last copy
+};
+
 // A ring of blocks of pinned host memory: the device copies from one while the host fills the next.
 // For a device that computes on the host, in host memory, data is copied from where it lies.
 // Allocates only when constructed.
@@ -109,12 +117,8 @@ class Uploads {
   void end();
 
  private:
-  struct Block {
-    std::unique_ptr<HostMemory> memory;
-    std::unique_ptr<Event> read;
-  };
   Queue& queue_;
-  std::vector<Block> blocks_;
+  std::vector<PinnedBlock> blocks_;
   size_t block_ = 0;
   uint64_t used_ = 0;
 };
@@ -129,13 +133,9 @@ class Downloads {
   const char* get(uint64_t request);
 
  private:
-  struct Block {
-    std::unique_ptr<HostMemory> memory;
-    std::unique_ptr<Event> written;
-  };
   Queue& queue_;
   uint64_t bytes_, asked_ = 0;
-  std::vector<Block> blocks_;
+  std::vector<PinnedBlock> blocks_;
 };
 
 // Copies of any size: in pieces through two buffers, pinned if the device needs that. A device that
@@ -154,15 +154,11 @@ class Transfers {
   static constexpr uint64_t kPiece = uint64_t{4} << 20;
 
  private:
-  struct Piece {
-    std::unique_ptr<HostMemory> memory;
-    std::unique_ptr<Event> passed;
-  };
-  Piece& next();
+  PinnedBlock& next();
   void each_pinned_piece(const char* from, uint64_t bytes,
                          const std::function<bool(const char* piece, uint64_t size)>& visit);
   Queue& queue_;
-  Piece pieces_[2];
+  PinnedBlock pieces_[2];
   size_t turn_ = 0;
 };
 

@@ -46,11 +46,13 @@ void add_keys(const plan::Plan& plan, Identity& to) {
 }
 
 void add_plugins(const plan::Plan& plan, Identity& to) {
+  const auto hash_of = [](const std::string& path) {
+    return hash128_file(FileSystem::posix(), path).hex().substr(0, 12);
+  };
   for (const auto& entry : plan.registry->report().entries)
     if (entry.outcome == plugin::Outcome::kLoaded)
-      to.emplace_back(
-          "plugin " + entry.name,
-          entry.version + " " + hash128_file(FileSystem::posix(), entry.path).hex().substr(0, 12));
+      to.emplace_back("plugin " + entry.name,
+                      entry.version + (entry.has_file ? " " + hash_of(entry.path) : ""));
 }
 
 // The collectives of the ranks, in order.

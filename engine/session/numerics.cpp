@@ -32,7 +32,7 @@ struct Found {
   struct Position {
     int64_t program = 0;  // its order within a step, over all ranks
     uint64_t op = 0;
-    auto operator<=>(const Position&) const = default;
+    auto operator<=>(const Position&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   Position at;
   std::string text;

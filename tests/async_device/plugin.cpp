@@ -5,11 +5,13 @@
 // pinned where pinned memory was promised, to launch while capturing. With it comes a backend for
 // its memory.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <plait/plugin.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kit/dtype.hpp"
@@ -44,6 +46,7 @@ constexpr plait_option kOptions[] = {
     plait::opt_bool("visible", "false", "its memory is host memory"),
     plait::at_least(plait::opt_int("delay", "200", "longest pause between two works"), 0),
     plait::at_least(plait::opt_int("seed", "1", "of the pauses"), 0),
+    plait::at_least(plait::opt_int("open_pause", "0", "milliseconds that opening takes"), 0),
     plait::opt_text("hang", "\"\"", "a file; while it exists, the device does nothing"),
     plait::opt_text("identity", "\"plain loops in double\"", "what ranks compare"),
 };
@@ -58,6 +61,7 @@ uint32_t probe(const plait_host*, const plait_options*, char* detail, uint64_t s
 plait_error* open(const plait_host* host, const plait_options* raw, plait_device** out) {
   return guard(maker(host), [&] {
     const plait::Options options(raw);
+    std::this_thread::sleep_for(std::chrono::milliseconds(options.integer("open_pause")));
     auto device = std::make_unique<Device>();
     device->host = host;
     device->pinned_only = options.flag("pinned_only");

@@ -26,7 +26,7 @@ Case random(const char* kind, uint32_t type, std::vector<int64_t> dims, std::vec
 Case part(const char* kind, std::vector<int64_t> dims, int64_t axis, int64_t first, int64_t total) {
   Case c = random(kind, PLAIT_F32, std::move(dims), {5, 6}, 42, 1);
   c.name += " part";
-  for (Attr a : {number("axis", axis), number("first", first), number("total", total)})
+  for (const Attr& a : {number("axis", axis), number("first", first), number("total", total)})
     c.attrs.push_back(a);
   return c;
 }

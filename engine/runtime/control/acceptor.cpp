@@ -148,7 +148,7 @@ void Acceptor::drop(PendingConnection& pending, const std::string& why, Time now
 void Acceptor::receive_frames(PendingConnection& pending, Time now) {
   try {
     const std::string closed = pending.connection->receive(kMaxAtOnce);
-    while (!pending.gone) {
+    while (pending.connection && !pending.gone) {
       const auto frame = pending.connection->next();
       if (!frame) break;
       if (pending.greeted)

@@ -81,7 +81,7 @@ JoinInfo decode_join_info(const std::string& path, const std::string& text) {
   };
   found.run = unhex(value(2, "run "));
   found.secret = unhex(value(3, "secret "));
-  if (value(0, kFirstLine) != "" || lines.empty() || lines[0] != kFirstLine ||
+  if (!value(0, kFirstLine).empty() || lines.empty() || lines[0] != kFirstLine ||
       !parse_address(value(1, "address "), found.host, found.port) ||
       found.run.size() != kRunSize || found.secret.size() != kSecretSize)
     fail_data("[control] " + path + " is not a rendezvous file");

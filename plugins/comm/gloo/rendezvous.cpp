@@ -141,7 +141,7 @@ class Rendezvous {
         fail(PLAIT_ERR_PEER, attempt_ > 0 ? last_failure_text()
                                           : members_.head() + ": " + members_.names[r] +
                                                 " opens no ports; see its log");
-      // NOLINT(*.DivideZero): r is another rank.
+      // NOLINTNEXTLINE(*.DivideZero): r is another rank.
       const size_t one = ports.size() / (members_.size - 1);
       // The addresses of rank r, which has none for itself.
       const char* at = ports.data() + one * (members_.rank - (members_.rank > r ? 1 : 0));

@@ -32,11 +32,13 @@ void count(std::atomic<long>& counter) noexcept {
 }  // namespace
 
 extern "C" {
+// The C library's own names. NOLINTBEGIN(bugprone-reserved-identifier)
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 void __libc_free(void*);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(size_t n) { return count(allocations), __libc_malloc(n); }
 void* calloc(size_t n, size_t size) { return count(allocations), __libc_calloc(n, size); }

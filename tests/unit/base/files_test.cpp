@@ -8,8 +8,10 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/base/hash.hpp"
+#include "tests/unit/error_of.hpp"
 
 using namespace plait;
+using test::error_of;
 
 namespace {
 
@@ -25,16 +27,6 @@ struct Scratch {
   ~Scratch() { files.remove_all(folder); }
   std::string operator/(const std::string& name) const { return folder + "/" + name; }
 };
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return Error(PLAIT_OK, "no error");
-}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

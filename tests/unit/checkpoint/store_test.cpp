@@ -11,21 +11,12 @@
 #include "engine/base/text.hpp"
 #include "tests/unit/checkpoint/memory_files.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
+#include "tests/unit/error_of.hpp"
 
 namespace {
 
 using namespace plait::checkpoint;
-
-std::string error_of(const std::function<void()>& f, uint32_t code) {
-  try {
-    f();
-  } catch (const plait::Error& e) {
-    CHECK(e.code() == code);
-    return e.full_text();
-  }
-  FAIL("expected an error");
-  return "";
-}
+using plait::test::error_of;
 
 void save(MemoryFiles& files, Lines& lines, int64_t step, int keep = 0) {
   const Sample sample(step);

@@ -9,10 +9,12 @@
 #include "engine/base/error.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "tests/unit/checkpoint/sample.hpp"
+#include "tests/unit/error_of.hpp"
 
 namespace {
 
 using namespace plait::checkpoint;
+using plait::test::error_of;
 namespace fs = std::filesystem;
 
 struct Folder {
@@ -20,17 +22,6 @@ struct Folder {
   Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
   ~Folder() { fs::remove_all(path); }
 };
-
-template <class F>
-std::string error_of(F&& f, uint32_t code) {
-  try {
-    f();
-  } catch (const plait::Error& e) {
-    CHECK(e.code() == code);
-    return e.text();
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -8,22 +8,14 @@
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/plugin/registry.hpp"
+#include "tests/unit/error_of.hpp"
 
 namespace plait::plugin {
 
+using test::error_of;
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-// The error that f() throws; code PLAIT_OK if it throws none.
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return Error(PLAIT_OK, "no error");
 }
 
 // A registry that keeps its log.

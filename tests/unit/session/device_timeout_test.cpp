@@ -3,12 +3,15 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/feeder.hpp"
 #include "tests/support/threads.hpp"
+#include "tests/unit/error_of.hpp"
 #include "tests/unit/session/sessions.hpp"
 
 namespace {
@@ -22,9 +25,10 @@ constexpr double kTimeout = 0.3, kPrompt = 5;
 class Hang {
  public:
   void begin() const { std::ofstream(path()).put('x'); }
+  void end() const { std::filesystem::remove(path()); }
   // What was given up works on in memory that is still there.
   ~Hang() {
-    std::filesystem::remove(path());
+    end();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   std::string path() const { return folder_ / "hang"; }
@@ -39,22 +43,27 @@ class Hang {
   Folder folder_;
 };
 
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return {PLAIT_OK, "no error"};
-}
-
 void check_late(const Error& e, const std::string& launch) {
   CHECK(e.code() == PLAIT_ERR_DEVICE);
   CHECK(e.full_text().find("device 'async' has not finished") != std::string::npos);
   CHECK_MESSAGE(e.full_text().find(launch) != std::string::npos, e.full_text());
   CHECK(e.full_text().find("expected at most 0.3 (run.device_timeout)") != std::string::npos);
   CHECK(e.full_text().find("run.device_timeout") != std::string::npos);
+}
+
+// Of four samples of zeros.
+void predict(Rank& r) {
+  constexpr int64_t kSamples = 4, kInputs = 6, kOutputs = 4;
+  std::vector<float> x(kSamples * kInputs), out(kSamples * kOutputs);
+  int64_t shape[] = {kSamples, kInputs}, strides[] = {kInputs, 1};
+  plait_dl_tensor tensor{};
+  tensor.data = x.data();
+  tensor.device = {1, 0};  // host memory
+  tensor.ndim = 2;
+  tensor.dtype = session::to_dl(PLAIT_F32);
+  tensor.shape = shape;
+  tensor.strides = strides;
+  r.session->predict({{"x", &tensor}}, "output", out.data(), out.size() * sizeof(float));
 }
 
 std::vector<float> values_of(const plan::Parameter& p) {
@@ -81,6 +90,7 @@ TEST_CASE(
        }},
       {"save", [](Rank& r, const std::string& folder) { r.session->save(folder); }},
       {"run", [](Rank& r, const std::string&) { r.session->run(); }},
+      {"predict", [](Rank& r, const std::string&) { predict(r); }},
   };
   for (const auto& [name, call] : calls) {
     CAPTURE(name);
@@ -96,7 +106,8 @@ TEST_CASE(
       hang.begin();
       const std::string own = folder / "saved";
       const Error first = error_of([&] { call(one, own); });
-      check_late(first, name == std::string("evaluation") ? "evaluate" : "update");
+      const std::set<std::string> evaluating{"evaluation", "predict"};
+      check_late(first, evaluating.contains(name) ? "evaluate" : "update");
       CHECK(first.full_text().find("launch ") != std::string::npos);
       // The device was given up: no further call waits for it. Ten waits would take twice as long.
       constexpr int kPairs = 5;
@@ -104,6 +115,7 @@ TEST_CASE(
       for (int i = 0; i < kPairs; ++i) {
         CHECK(error_of([&] { one.session->step(); }).code() == PLAIT_ERR_DEVICE);
         CHECK(error_of([&] { one.session->evaluate("eval"); }).code() == PLAIT_ERR_DEVICE);
+        CHECK(error_of([&] { predict(one); }).code() == PLAIT_ERR_DEVICE);
       }
       CHECK(again.seconds() < kPairs * kTimeout);
     }
@@ -119,6 +131,54 @@ TEST_CASE("a session whose device hangs does not open") {
   s.no_files = true;
   check_late(error_of([&] { const Rank one(hang.keys(), files, std::move(s)); }),
              "the copies before its first launch");
+}
+
+TEST_CASE("a session waits at its close for a device that is slow, and does not give it up") {
+  const Hang hang;
+  HookedFiles files;
+  session::Settings s;
+  s.no_files = true;
+  auto keys = hang.keys();
+  keys.emplace_back("run.device_timeout=20");
+  auto one = std::make_unique<Rank>(keys, files, std::move(s));
+  one->session->step();
+  hang.begin();
+  constexpr double kSlow = 0.4;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(kSlow));
+    hang.end();
+  });
+  const Stopwatch watch;
+  CHECK(error_of([&] { one->session->step(); }).code() == PLAIT_OK);
+  one.reset();
+  CHECK(watch.seconds() > kSlow / 2);
+  CHECK(watch.seconds() < kPrompt);
+  later.join();
+}
+
+TEST_CASE("a rank whose device opens late is named by the others, which do not wait for it") {
+  HookedFiles files;
+  const Folder rendezvous;
+  std::vector<Error> errors(2, Error(PLAIT_OK, ""));
+  on_threads(2, [&](int rank) {
+    session::Settings s;
+    s.no_files = true;
+    s.job.rank = s.job.local_rank = rank;
+    s.job.size = s.job.local_size = 2;
+    s.job.rendezvous = "file:" + (rendezvous / "rendezvous");
+    std::vector<std::string> keys{"run.device=async", "topology.data=2",
+                                  "topology.connect_timeout=1"};
+    if (rank == 1) keys.emplace_back("device.open_pause=2500");
+    errors[static_cast<size_t>(rank)] =
+        error_of([&] { const Rank one(keys, files, std::move(s)); });
+  });
+  const std::string text = errors[0].full_text();
+  CHECK_MESSAGE(errors[0].code() == PLAIT_ERR_PEER, text);
+  CHECK_MESSAGE(text.find("rank 1 on ") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("did not get as far as this rank within 1 seconds") != std::string::npos,
+                text);
+  CHECK_MESSAGE(text.find("topology.connect_timeout") != std::string::npos, text);
+  CHECK_MESSAGE(errors[1].code() == PLAIT_ERR_PEER, errors[1].full_text());
 }
 
 TEST_CASE("a rank whose device hangs ends the others, and both sessions close") {

@@ -39,20 +39,20 @@ HWY_INLINE void multiply_tile(const float* a, int64_t a_row, const float* b, int
 #define PLAIT_EACH_ROW(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
 #define PLAIT_START(i) VF x##i = hn::Zero(d), y##i = hn::Zero(d);
 #define PLAIT_LOAD(i)                       \
-  if constexpr (R > i) {                    \
-    x##i = hn::LoadU(d, c + i * c_row);     \
-    y##i = hn::LoadU(d, c + i * c_row + w); \
+  if constexpr (R > (i)) {                  \
+    x##i = hn::LoadU(d, c + (i)*c_row);     \
+    y##i = hn::LoadU(d, c + (i)*c_row + w); \
   }
-#define PLAIT_ADD(i)                                                            \
-  if constexpr (R > i) {                                                        \
-    const VF f = hn::Set(d, kTransposed ? a[k * a_row + i] : a[i * a_row + k]); \
-    x##i = hn::MulAdd(f, b0, x##i);                                             \
-    y##i = hn::MulAdd(f, b1, y##i);                                             \
+#define PLAIT_ADD(i)                                                              \
+  if constexpr (R > (i)) {                                                        \
+    const VF f = hn::Set(d, kTransposed ? a[k * a_row + (i)] : a[(i)*a_row + k]); \
+    x##i = hn::MulAdd(f, b0, x##i);                                               \
+    y##i = hn::MulAdd(f, b1, y##i);                                               \
   }
 #define PLAIT_STORE(i)                      \
-  if constexpr (R > i) {                    \
-    hn::StoreU(x##i, d, c + i * c_row);     \
-    hn::StoreU(y##i, d, c + i * c_row + w); \
+  if constexpr (R > (i)) {                  \
+    hn::StoreU(x##i, d, c + (i)*c_row);     \
+    hn::StoreU(y##i, d, c + (i)*c_row + w); \
   }
   PLAIT_EACH_ROW(PLAIT_START)
   if constexpr (kAdd) {

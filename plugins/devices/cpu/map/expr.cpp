@@ -99,6 +99,7 @@ Expr read_expr(const MapDesc& desc) {
     if (r < map.n_inputs) continue;
     plait_map_instr& in = instrs[r - map.n_inputs];
     uint32_t* operands[3] = {&in.a, &in.b, &in.c};
+    // NOLINTNEXTLINE(*.NullDereference): no arity is above 3.
     for (int k = 0; k < kOps[in.op].arity; ++k) *operands[k] = same_as[*operands[k]];
     if (in.op == PLAIT_MAP_POW && in.b >= map.n_inputs &&
         instrs[in.b - map.n_inputs].op == PLAIT_MAP_CONST)

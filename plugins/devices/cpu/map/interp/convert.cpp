@@ -18,7 +18,7 @@ float narrow(float f) { return f; }
 // Rounds to odd, so that a second rounding to 16 bits gives the same result as a single one.
 float narrow(double d) {
   const float f = static_cast<float>(d);
-  if (static_cast<double>(f) == d || f != f) return f;
+  if (static_cast<double>(f) == d || std::isnan(f)) return f;
   uint32_t u = std::bit_cast<uint32_t>(f);
   if (std::abs(static_cast<double>(f)) > std::abs(d)) --u;
   return std::bit_cast<float>(u | 1);
@@ -28,7 +28,7 @@ float narrow(double d) {
 // exact in T.
 template <class I, class T>
 I to_integer(T v) {
-  if (v != v) return 0;
+  if (std::isnan(v)) return 0;
   if (v <= static_cast<T>(std::numeric_limits<I>::min())) return std::numeric_limits<I>::min();
   if (v >= static_cast<T>(std::numeric_limits<I>::max())) {
     // i32 from f32: the largest f32 below 2^31, the same limit as in the generated code.

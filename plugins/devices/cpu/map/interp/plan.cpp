@@ -30,6 +30,7 @@ class Planner {
     for (size_t i = 0; i < expr_.instrs.size(); ++i) {
       const plait_map_instr& in = expr_.instrs[i];
       const uint32_t args[] = {in.a, in.b, in.c};
+      // NOLINTNEXTLINE(*.CallAndMessage): no arity is above 3.
       for (int k = 0; k < map_op_arity(in.op); ++k) last_use_[args[k]] = static_cast<int>(i);
     }
     for (uint32_t r : expr_.outputs) last_use_[r] = kToTheEnd;
