@@ -199,7 +199,8 @@ constexpr Key<LayerConfig> kLayer[] = {
         kResult),
     key<&LayerConfig::from>(
         texts_option("from", "[]",
-                     "names of the values to read; empty: the output of the previous layer"),
+                     "values to read, by the name that `as` gives, of a data field, or of a layer "
+                     "before; empty: the output of the previous layer"),
         kResult),
     key<&LayerConfig::as>(
         texts_option("as", "[]", "names of the outputs, for `from` of other layers"), kResult),

@@ -213,6 +213,7 @@ void Tracer::enter_blocks(const config::ModelConfig& model, const std::string& l
 void Tracer::name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
                           const std::vector<ValueId>& out) {
   const bool alone = plan_.experiment.models.size() == 1;
+  layers_[model.name + "." + layer.name] = out[0];
   for (size_t i = 0; i < layer.as.size(); ++i) {
     values_[model.name + "." + block_ + layer.as[i]] = out[i];
     if (!block_.empty()) continue;  // the block's own

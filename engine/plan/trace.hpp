@@ -87,6 +87,8 @@ class Tracer {
   ValueId field_value(const std::string& name);
   ValueId normalized(const std::string& field, ValueId raw);
   ValueId named(const std::string& name);
+  const ValueId* find_in_scope(const std::map<std::string, ValueId>& among,
+                               const std::string& name) const;
   std::vector<ValueId> loss_inputs(const config::ItemConfig& entry,
                                    const std::vector<std::string>& from, uint32_t least,
                                    uint32_t most);
@@ -121,6 +123,7 @@ class Tracer {
   std::string model_;                          // the one being traced
   std::string block_;                          // of the layer being traced: "p3.", or ""
   std::map<std::string, ValueId> values_;      // "model.name", and the weight by its bare name
+  std::map<std::string, ValueId> layers_;      // the first output of each: "model.p3.norm"
   std::map<std::string, ValueId> fields_;      // as they come
   std::map<std::string, ValueId> parameters_;  // by full name
   std::map<std::string, size_t, std::less<>>

@@ -69,23 +69,33 @@ std::vector<std::string> Tracer::known_names() const {
   return names;
 }
 
-ValueId Tracer::named(const std::string& name) {
-  // From the innermost block outwards.
+// From the innermost block outwards. nullptr: there is none.
+const ValueId* Tracer::find_in_scope(const std::map<std::string, ValueId>& among,
+                                     const std::string& name) const {
   for (std::string block = block_;;) {
-    if (auto it = values_.find(model_ + "." + block + name); it != values_.end())
-      return note_poison(it->second);
-    if (block.empty()) break;
+    if (auto it = among.find(model_ + "." + block + name); it != among.end()) return &it->second;
+    if (block.empty()) return nullptr;
     block.pop_back();
     block.resize(block.rfind('.') + 1);  // npos + 1: none is left
   }
+}
+
+ValueId Tracer::named(const std::string& name) {
+  if (const ValueId* v = find_in_scope(values_, name)) return note_poison(*v);
   if (name == "input" && !block_.empty()) return first_input();  // the model begins with the block
   if (auto it = values_.find(name); it != values_.end()) return note_poison(it->second);
   if (const ValueId v = field_value(name)) return v;
+  if (const ValueId* v = find_in_scope(layers_, name)) return note_poison(*v);
   if (!source_.dataset) return note_poison(poison(0));  // possibly one of its fields
   poisoned_ = false;                                    // not caused by other values
   const auto names = known_names();
+  auto all = names;
+  for (const auto& [layer, value] : layers_)
+    if (starts_with(layer, model_ + "." + block_))
+      all.push_back(layer.substr(model_.size() + block_.size() + 1));
   fail_not_found("[" + graph_->scope + "] there is no value '" + name + "' at this point" +
-                 did_you_mean(nearest(name, names)) + "; there are: " + join(names));
+                 did_you_mean(nearest(name, all)) + "; there are: " + join(names) +
+                 ", and the output of each layer before, by the layer's name");
 }
 
 // The stream is identified by the layer's name and the number of random values it has requested.

@@ -25,7 +25,7 @@ MemoryFiles::NodePtr MemoryFiles::find(const std::string& path) const {
 }
 
 MemoryFiles::NodePtr MemoryFiles::parent(const std::string& path) const {
-  const NodePtr folder = find(plait::folder_of(path));
+  NodePtr folder = find(plait::folder_of(path));
   if (!folder || !folder->folder) plait::fail_not_found("[files] " + path + ": no such folder");
   return folder;
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -193,7 +194,7 @@ TEST_CASE("the writer's bytes equal the reference writer's") {
   REQUIRE(w);
   std::vector<float> read(4);
   back.read(*w, 0, read.data(), 16);
-  CHECK(std::memcmp(read.data(), f.data(), 16) == 0);
+  CHECK(std::equal(read.begin(), read.end(), f.begin()));
   back.read(*w, 8, read.data(), 4);
   CHECK(read[0] == f[2]);
   back.each_piece(*back.header().find("empty"), [](const std::byte*, size_t) { FAIL("a piece"); });

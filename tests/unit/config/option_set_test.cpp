@@ -38,9 +38,9 @@ Checked check(const std::string& text, const std::vector<plait_option>& options 
   Problems problems;
   const Document document = Document::parse(text, "x.toml", problems);
   constexpr std::array<std::string_view, 1> kEngine = {"type"};
-  OptionSet set = OptionSet::check(document.root, OptionView(options), kEngine, "model.layers[2]",
-                                   PathResolver(), problems);
-  return {std::move(set), problems.text()};
+  const OptionSet set = OptionSet::check(document.root, OptionView(options), kEngine,
+                                         "model.layers[2]", PathResolver(), problems);
+  return {set, problems.text()};
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class LittleMemory {
 
 // A file of kSize bytes that begins with `head`; the rest takes no space on the disk.
 std::string large(const Folder& folder, const std::string& head) {
-  const std::string quoted = folder.write("large", head);
+  std::string quoted = folder.write("large", head);
   REQUIRE(truncate(folder.path("large").c_str(), kSize) == 0);
   return quoted;
 }

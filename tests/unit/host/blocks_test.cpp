@@ -51,6 +51,30 @@ TEST_CASE("`input` at the beginning of a model is the data, and elsewhere no val
                 f.text);
 }
 
+TEST_CASE("`from` takes a layer's name for its output; names given by `as` and fields come first") {
+  const std::string rest = "{type = \"linear\", name = \"b\", out = 16},\n";
+  const auto sum = [](const char* from) {
+    return std::string("{type = \"add\", from = [") + from + "]},\n";
+  };
+  const auto losses = [](const std::string& middle) { return Run(model(middle)).losses(3); };
+  const std::string named = "{type = \"relu\", name = \"r\"},\n",
+                    as = "{type = \"relu\", name = \"r\", as = [\"v\"]},\n";
+  CHECK(losses(named + rest + sum("\"r\", \"b\"")) == losses(as + rest + sum("\"v\", \"b\"")));
+  const std::string block = "{type = \"block\", name = \"p\", repeat = 2, layers = [" + named +
+                            rest + sum("\"r\", \"b\"") + "]},\n";
+  CHECK(losses(block) != losses(named + rest + sum("\"r\", \"b\"")));
+  // "e" is the linear layer's output, and the name of another layer.
+  const std::string e = "{type = \"tanh\", name = \"e\"},\n";
+  CHECK(losses(e + sum("\"e\", \"linear1\"")) == losses(e + sum("\"linear1\", \"linear1\"")));
+
+  const host::Failure f =
+      host::failure_of([&] { const Run run(model(named + sum("\"rr\", \"e\""))); });
+  CHECK_MESSAGE(f.text.find("there is no value 'rr' at this point") != std::string::npos, f.text);
+  CHECK_MESSAGE(
+      f.text.find("and the output of each layer before, by the layer's name") != std::string::npos,
+      f.text);
+}
+
 TEST_CASE("values of a block are its own: not outputs of the model, not seen by name outside") {
   const host::Failure f = host::failure_of([] {
     const Run run(

@@ -87,7 +87,9 @@ TEST_CASE("20 steps with every optimizer follow PyTorch in float64") {
   Inputs in{as<float>(golden.values("training/x")), as<float>(golden.values("training/w")),
             as<int32_t>(golden.values("training/target"))};
   for (const std::string device : {"reference", "cpu"})
-    for (const auto& [name, attributes] : optimizers(golden)) {
+    for (const auto& one : optimizers(golden)) {
+      const auto& name = one.first;
+      const auto& attributes = one.second;
       CAPTURE(device);
       CAPTURE(name);
       const Run run(experiment(attributes, device));
@@ -125,7 +127,9 @@ TEST_CASE("in f64, 20 steps with every optimizer are PyTorch's to the last digit
   Inputs in{as<float>(golden.values("training/x")), as<float>(golden.values("training/w")),
             as<int32_t>(golden.values("training/target"))};
   for (const std::string device : {"reference", "cpu"})
-    for (const auto& [name, attributes] : optimizers(golden)) {
+    for (const auto& one : optimizers(golden)) {
+      const auto& name = one.first;
+      const auto& attributes = one.second;
       CAPTURE(device);
       CAPTURE(name);
       const Run run(experiment(attributes, device, "f64"));

@@ -139,11 +139,13 @@ void operator delete[](void* p, size_t, std::align_val_t) noexcept { plain_delet
 
 extern "C" {
 
+// The C library's own names. NOLINTBEGIN(bugprone-reserved-identifier)
 void* __libc_malloc(size_t n);
 void* __libc_calloc(size_t n, size_t size);
 void* __libc_realloc(void* old, size_t n);
 void* __libc_memalign(size_t align, size_t n);
 void __libc_free(void* p);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(size_t n) { FAIL_OR(__libc_malloc(n)); }
 void* calloc(size_t n, size_t size) { FAIL_OR(__libc_calloc(n, size)); }

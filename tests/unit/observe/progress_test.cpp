@@ -10,7 +10,6 @@
 namespace {
 
 using plait::observe::Progress;
-using plait::observe::ProgressConfig;
 using plait::observe::ProgressState;
 
 ProgressState state(int64_t step) {

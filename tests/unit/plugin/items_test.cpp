@@ -88,10 +88,9 @@ TEST_CASE("every kind refuses a table without its functions") {
   struct alignas(8) Blank {
     unsigned char bytes[512] = {};
     Blank(size_t size) {
-      const char *name = "n", *help = "h";
+      const char* const texts[] = {"n", "h"};  // name and help
       std::memcpy(bytes, &size, sizeof size);
-      std::memcpy(bytes + 8, &name, sizeof name);
-      std::memcpy(bytes + 16, &help, sizeof help);
+      std::memcpy(bytes + 8, texts, sizeof texts);
     }
   };
   const Blank blank(512);

@@ -15,7 +15,6 @@ using namespace plait;
 
 namespace {
 
-using program::attr;
 using program::make_shape;
 
 // A plan on a device: 12 equal layers in programs of 4, made of a product and a hyperbolic tangent.

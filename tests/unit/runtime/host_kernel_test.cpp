@@ -13,7 +13,7 @@ using namespace plait;
 namespace {
 
 // y = x + the number of runs so far. It keeps a state, so no graph may contain it.
-const char* const kTallyOp = "test.tally";
+constexpr const char* kTallyOp = "test.tally";
 
 plait_error* tally_infer(const plait_host*, const plait_op_desc* desc, plait_shape* out) {
   out[0] = desc->inputs[0];

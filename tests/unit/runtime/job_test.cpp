@@ -35,7 +35,7 @@ struct Scratch {
   }
   ~Scratch() { FileSystem::posix().remove_all(folder); }
   std::string put(const std::string& name, const std::string& content, mode_t mode = 0600) const {
-    const std::string path = folder + "/" + name;
+    std::string path = folder + "/" + name;
     FileSystem::posix().replace(path, content);
     REQUIRE(chmod(path.c_str(), mode) == 0);
     return path;

@@ -92,7 +92,9 @@ TEST_CASE(
       {"run", [](Rank& r, const std::string&) { r.session->run(); }},
       {"predict", [](Rank& r, const std::string&) { predict(r); }},
   };
-  for (const auto& [name, call] : calls) {
+  for (const auto& each : calls) {
+    const char* const name = each.first;
+    const Call& call = each.second;
     CAPTURE(name);
     const Hang hang;
     const Folder folder;
