@@ -156,7 +156,7 @@ void Acceptor::receive_frames(PendingConnection& pending, Time now) {
       else
         answer(pending, *frame);
     }
-    if (pending.gone) return;
+    if (pending.gone || !pending.connection) return;
     if (!closed.empty()) return drop(pending, "closed before it had authenticated", now);
     if (!pending.connection->send().empty())
       drop(pending, "closed before it had authenticated", now);

@@ -111,8 +111,8 @@ Expr read_expr(const MapDesc& desc) {
   for (uint32_t o = 0; o < map.n_outputs; ++o) live[same_as[map.outputs[o]]] = true;
   for (uint32_t r = n_old; r-- > map.n_inputs;) {
     const plait_map_instr& in = instrs[r - map.n_inputs];
-    const uint32_t operands[3] = {in.a, in.b, in.c};
-    for (int k = 0; live[r] && k < kOps[in.op].arity; ++k) live[operands[k]] = true;
+    if (!live[r]) continue;
+    for (const uint32_t a : Arguments(in)) live[a] = true;
   }
 
   Expr expr;

@@ -3,6 +3,7 @@
 
 #include <plait/map.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,6 +29,20 @@ inline constexpr uint32_t kMapOps = PLAIT_MAP_NOT + 1;
 const char* map_op_name(uint32_t op);
 // Number of registers that `op` reads, 0 to 3; op < kMapOps.
 int map_op_arity(uint32_t op);
+
+// The registers that an instruction reads.
+class Arguments {
+ public:
+  explicit Arguments(const plait_map_instr& in)
+      : registers_{in.a, in.b, in.c}, n_(std::min(map_op_arity(in.op), 3)) {}
+  const uint32_t* begin() const { return registers_; }
+  const uint32_t* end() const { return registers_ + n_; }
+
+ private:
+  uint32_t registers_[3];
+  int n_;
+};
+
 using kit::dtype_bytes;
 
 // Checks the expression of `desc` and the number and dtypes of its operands. Throws plait::Error

@@ -28,10 +28,7 @@ class Planner {
 
   void find_last_uses() {
     for (size_t i = 0; i < expr_.instrs.size(); ++i) {
-      const plait_map_instr& in = expr_.instrs[i];
-      const uint32_t args[] = {in.a, in.b, in.c};
-      // NOLINTNEXTLINE(*.CallAndMessage): no arity is above 3.
-      for (int k = 0; k < map_op_arity(in.op); ++k) last_use_[args[k]] = static_cast<int>(i);
+      for (const uint32_t a : Arguments(expr_.instrs[i])) last_use_[a] = static_cast<int>(i);
     }
     for (uint32_t r : expr_.outputs) last_use_[r] = kToTheEnd;
   }
@@ -79,21 +76,21 @@ class Planner {
 
   void place_instruction(int i) {
     const plait_map_instr& in = expr_.instrs[i];
-    const uint32_t args[] = {in.a, in.b, in.c};
-    const int n = map_op_arity(in.op);
+    const Arguments arguments(in);
     const uint32_t r = expr_.n_inputs + static_cast<uint32_t>(i);
-    const bool uniform = std::all_of(
-        args, args + n, [&](uint32_t a) { return plan_.homes[a].kind == Home::kUniform; });
+    const bool uniform = std::all_of(arguments.begin(), arguments.end(), [&](uint32_t a) {
+      return plan_.homes[a].kind == Home::kUniform;
+    });
     if (uniform) {
       plan_.homes[r] = {Home::kUniform, new_buffer()};
       plan_.once.push_back({in, r});
       return;
     }
     // Arguments whose last use is here release their buffers first: an operation may work in place.
-    for (int k = 0; k < n; ++k) {
-      Home& home = plan_.homes[args[k]];
-      const bool seen = std::find(args, args + k, args[k]) != args + k;
-      if (home.kind == Home::kTile && last_use_[args[k]] == i && args[k] >= expr_.n_inputs && !seen)
+    for (const uint32_t* a = arguments.begin(); a != arguments.end(); ++a) {
+      const Home& home = plan_.homes[*a];
+      const bool seen = std::find(arguments.begin(), a, *a) != a;
+      if (home.kind == Home::kTile && last_use_[*a] == i && *a >= expr_.n_inputs && !seen)
         free_.push_back(home.index);
     }
     if (direct_output_[r] >= 0) {
