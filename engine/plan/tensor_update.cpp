@@ -9,6 +9,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/base/plugin_outputs.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/mesh.hpp"
@@ -187,12 +188,15 @@ void Rule::build(const ParameterGroup& group) {
   const program::BuildHooks own = hooks();
   program::CBuilder builder(*graph_, own);
   const plait_optimizer_item& item = optimizer_.item;
+  PluginOutputs<ValueId> room(1, 0);
+  const PluginCall at{optimizer_.plugin, "build", "optimizer", item.name};
   const auto call = [&] {
-    return item.build(builder.get(), &optimizer_.config.options, &update, &result_);
+    return item.build(builder.get(), &optimizer_.config.options, &update, room.data());
   };
-  check_plugin({optimizer_.plugin, "build", "optimizer", item.name},
+  check_plugin(at,
                "the update of '" + parameter_.name + "' (" + optimizer_.config.origin.text() + ")",
                call);
+  result_ = room.take(at, "outputs, expected")[0];
   if (result_ == 0) malformed("leaves the new parameter unset");
   if (result_ >= graph_->n_values())
     malformed("sets the new parameter to " + std::to_string(result_) + ", which is no value,");

@@ -5,6 +5,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/base/plugin_outputs.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
 
@@ -112,28 +113,17 @@ ValueId Tracer::note_poison(ValueId v) {
 
 namespace {
 
-// Room behind the outputs of a build(), so that a plugin that sets more than its item declares
-// writes to no other memory. plugin/items.hpp relies on it.
-constexpr size_t kSpareOutputs = 1024;
-constexpr ValueId kUntouched = UINT32_MAX - 1;
-
 // What a build() sets, n values. Throws its error.
 template <class Item, class F>
 std::vector<ValueId> build(const Plan& plan, const Graph& g, const Item& item, const char* kind,
                            size_t n, F&& call) {
   const PluginCall at{plan.registry->plugin_of(&item), "build", kind, item.name};
-  std::vector<ValueId> out(n, 0);
-  out.resize(n + kSpareOutputs, kUntouched);
-  if (plait_error* e = try_plugin(at, [&] { return call(out.data()); })) throw from_c(e);
-  size_t set = out.size();
-  while (set > n && out[set - 1] == kUntouched) --set;
-  if (set > n)
-    fail(PLAIT_ERR_PLUGIN,
-         "[plugin " + std::string(at.plugin) + "] " + text_of(at) +
-             strf(" set %zu outputs, the item declares %zu; tell its author", set, n));
-  out.resize(n);
+  PluginOutputs<ValueId> room(n, 0);
+  if (plait_error* e = try_plugin(at, [&] { return call(room.data()); })) throw from_c(e);
+  std::vector<ValueId> out = room.take(at, "outputs, the item declares");
   if (n > 1 && out.back() == 0 && out.front() != 0) {
-    set = static_cast<size_t>(std::find(out.begin(), out.end(), ValueId{0}) - out.begin());
+    const auto set =
+        static_cast<size_t>(std::find(out.begin(), out.end(), ValueId{0}) - out.begin());
     fail(PLAIT_ERR_PLUGIN,
          "[plugin " + std::string(at.plugin) + "] " + text_of(at) +
              strf(" set only %zu outputs, the item declares %zu; tell its author", set, n));

@@ -7,6 +7,7 @@
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
+#include "engine/base/plugin_outputs.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/plan/padding.hpp"
@@ -178,10 +179,11 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
                             PLAIT_SCOPE_ELEMENT,
                             0,
                             nullptr};
-  std::vector<ValueId> outputs{0};
+  PluginOutputs<ValueId> room(1, 0);
   const PluginCall at{plan.registry->plugin_of(&item), "build", "optimizer", item.name};
   check_plugin(at, "the update of " + group.name + " (" + config.origin.text() + ")",
-               [&] { return item.build(builder.get(), &config.options, &update, outputs.data()); });
+               [&] { return item.build(builder.get(), &config.options, &update, room.data()); });
+  const std::vector<ValueId> outputs = room.take(at, "outputs, expected");
   program::check_outputs(g, at, outputs);
   const ValueId out = outputs[0];
   check_updated(g, at, "the new parameter", out, values.parameter);

@@ -8,6 +8,7 @@
 
 #include "engine/base/c_error.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/plugin_outputs.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/c_builder.hpp"
 #include "engine/program/op_desc.hpp"
@@ -47,9 +48,11 @@ plait_shape checked_shape(const plait_shape& s, const std::string& head, size_t 
 
 std::vector<plait_shape> infer(const InferContext& c) {
   // No element type: what the rule does not set is seen.
-  std::vector<plait_shape> outputs(c.def.item->n_outputs, plait_shape{});
+  PluginOutputs<plait_shape> room(c.def.item->n_outputs, plait_shape{});
   check_plugin(plugin_call(c.def, "infer"), "the shape of " + c.scope,
-               [&] { return c.def.item->infer(c.def.host, &c.desc, outputs.data()); });
+               [&] { return c.def.item->infer(c.def.host, &c.desc, room.data()); });
+  std::vector<plait_shape> outputs =
+      room.take(plugin_call(c.def, "infer"), "outputs, the item declares");
   const std::string head = head_of(c.def, "infer", c.scope);
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = checked_shape(outputs[i], head, i);
   return outputs;
@@ -70,10 +73,12 @@ void vjp(VjpContext& use) {
                  use.d_out.data(),
                  wanted.data(),
                  desc.get()->attrs};
+  PluginOutputs<ValueId> room(use.d_in.size(), 0);
   BuildHooks hooks;  // gradient rules have no parameters and no named values
   CBuilder builder(use.g, hooks);
   check_plugin(plugin_call(def, "gradient"), "the gradient of " + use.op.scope,
-               [&] { return def.item->gradient(builder.get(), &u, use.d_in.data()); });
+               [&] { return def.item->gradient(builder.get(), &u, room.data()); });
+  use.d_in = room.take(plugin_call(def, "gradient"), "of d_inputs, the op has");
   for (size_t i = 0; i < use.d_in.size(); ++i) {
     const ValueId v = use.d_in[i];
     if (!v || !wanted[i]) continue;
@@ -116,13 +121,18 @@ Placement placement_of(const Op& op, const plait_placement& p, const plait_shape
 bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t ranks,
            Sharding& sharding) {
   const OpDesc desc(g, op, 1);
-  std::vector<plait_placement> held, in(op.in.size(), {PLAIT_PLACE_REPLICATE, -1, 0, 0}),
-      out(op.out.size(), {PLAIT_PLACE_REPLICATE, -1, 0, 0});
+  constexpr plait_placement kWhole{PLAIT_PLACE_REPLICATE, -1, 0, 0};
+  PluginOutputs<plait_placement> room_in(op.in.size(), kWhole), room_out(op.out.size(), kWhole);
+  std::vector<plait_placement> held;
   for (const Placement p : have)
     held.push_back({p.is_shard() ? PLAIT_PLACE_SHARD : PLAIT_PLACE_REPLICATE, p.dim, 0, 0});
-  plait_shard_use use{sizeof use, desc.get(), 1, 0, &ranks, held.data(), in.data(), out.data()};
-  const auto call = [&] { return op.def->item->shard(&use); };
-  if (call_plugin(plugin_call(*op.def, "shard"), call) == 0) return false;
+  plait_shard_use use{sizeof use,     desc.get(),     1, 0, &ranks, held.data(),
+                      room_in.data(), room_out.data()};
+  const PluginCall at = plugin_call(*op.def, "shard");
+  const bool sharded = call_plugin(at, [&] { return op.def->item->shard(&use); }) != 0;
+  const std::vector<plait_placement> in = room_in.take(at, "of inputs, the op has"),
+                                     out = room_out.take(at, "of outputs, the op has");
+  if (!sharded) return false;
   for (size_t i = 0; i < in.size(); ++i) {
     if (in[i].kind > PLAIT_PLACE_SHARD)
       refuse_placement(op, "inputs", i, "what is neither replicated nor a shard");
