@@ -52,21 +52,15 @@ void pack(const AttentionArgs& x, int64_t sample, int64_t group, int64_t block, 
 HWY_INLINE void weigh_row(const AttentionArgs& x, float* s, int64_t columns,
                           const kit::KeyRange& seen, float& most, float& sum, float* o) {
   const F32 d;
-  constexpr float kLeast = -std::numeric_limits<float>::infinity();
-  std::fill(s, s + seen.begin, kLeast);
-  std::fill(s + seen.end, s + columns, kLeast);
   if (x.a.softcap > 0) {
     const VF cap = hn::Set(d, static_cast<float>(x.a.softcap)),
              inverse = hn::Set(d, static_cast<float>(1 / x.a.softcap));
-    for (int64_t j = 0; j < columns; j += lanes()) {
-      const VF score = hn::LoadU(d, s + j);
-      const VF capped = hn::Mul(cap, tanh(hn::Mul(inverse, score)));
-      // -inf is a key that is not seen.
-      hn::StoreU(hn::IfThenElse(hn::Eq(score, hn::Set(d, kLeast)), score, capped), d, s + j);
-    }
-    std::fill(s, s + seen.begin, kLeast);
-    std::fill(s + seen.end, s + columns, kLeast);
+    for (int64_t j = 0; j < columns; j += lanes())
+      hn::StoreU(hn::Mul(cap, tanh(hn::Mul(inverse, hn::LoadU(d, s + j)))), d, s + j);
   }
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  std::fill(s, s + seen.begin, kLeast);
+  std::fill(s + seen.end, s + columns, kLeast);
   const VF before = hn::Set(d, most), now = hn::Max(before, row_max(s, columns));
   // Nothing seen so far: exp(-inf - 0) is 0, where -inf + inf would not be.
   const VF shift = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, kLeast)), now);

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
 
-using U64 = hn::ScalableTag<uint64_t>;
+using U64 = hn::CappedTag<uint64_t, 8>;
 using VU = hn::Vec<U64>;
 
 // 32-bit factors in the low halves; the upper halves of the operands are not looked at.

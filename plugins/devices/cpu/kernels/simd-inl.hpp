@@ -17,8 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace plait::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using F32 = hn::ScalableTag<float>;
-using I32 = hn::ScalableTag<int32_t>;
+// At most 16 lanes, on machines with wider vectors, too: scratch is padded to that.
+using F32 = hn::CappedTag<float, 16>;
+using I32 = hn::CappedTag<int32_t, 16>;
 using VF = hn::Vec<F32>;
 
 // Elements per vector.
