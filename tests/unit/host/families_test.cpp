@@ -2,11 +2,11 @@
 // (tests/golden/golden_families.py): loss, logits, and the gradient of every parameter.
 #include <cmath>
 
-#include "tests/unit/host/golden_file.hpp"
 #include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
 
-using host::GoldenFile;
 using host::Run;
+using plait::test::GoldenFile;
 
 namespace {
 

@@ -3,21 +3,20 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tests/unit/host/golden_file.hpp"
 #include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
 
-using host::GoldenFile;
 using host::Run;
 using nlohmann::json;
+using plait::test::GoldenFile;
 
 namespace {
 
 // Each optimizer's case with its attributes.
 std::vector<std::pair<std::string, json>> optimizers(const GoldenFile& golden) {
   std::vector<std::pair<std::string, json>> all;
-  const json cases = golden.metadata();
-  for (const auto& [name, text] : cases.items())
-    if (name.starts_with("training.")) all.emplace_back(name, json::parse(text.get<std::string>()));
+  for (const auto& [name, text] : golden.header().metadata)
+    if (name.starts_with("training.")) all.emplace_back(name, json::parse(text));
   return all;
 }
 

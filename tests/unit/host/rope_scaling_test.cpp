@@ -3,8 +3,8 @@
 #include <plait/op.h>
 
 #include "kit/ops/rope.hpp"
-#include "tests/unit/host/golden_file.hpp"
 #include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
 
 namespace {
 
@@ -40,7 +40,7 @@ plait::kit::RopeTable table(const Scaling& s) {
 }  // namespace
 
 TEST_CASE("frequencies and amplitudes of every scaling are the library's") {
-  const host::GoldenFile golden("families.safetensors");
+  const plait::test::GoldenFile golden("families.safetensors");
   const plait_attr four = real("factor", 4), original = integer("original", 64);
   const Scaling scalings[] = {
       {"none", 500, {}},

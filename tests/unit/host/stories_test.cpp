@@ -4,11 +4,11 @@
 #include <cmath>
 #include <fstream>
 
-#include "tests/unit/host/golden_file.hpp"
 #include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
 
-using host::GoldenFile;
 using host::Run;
+using plait::test::GoldenFile;
 
 namespace {
 
