@@ -108,6 +108,7 @@ class Tracer {
   void shard_parameter(const plait_parameter& p, Parameter& q) const;
   std::vector<ValueId> named_inputs(const config::ItemConfig& entry,
                                     const std::vector<std::string>& from);
+  std::string local_name(const std::string& name) const;
   std::vector<std::string> known_names() const;
   void note_index_ranges();
   std::span<const plait_field> fields() const;

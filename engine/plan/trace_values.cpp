@@ -59,10 +59,16 @@ ValueId Tracer::normalized(const std::string& field, ValueId raw) {
                                                      : raw;
 }
 
+// As the layer being traced may write it.
+std::string Tracer::local_name(const std::string& name) const {
+  for (const std::string& outer : {model_ + "." + block_, model_ + "."})
+    if (starts_with(name, outer)) return name.substr(outer.size());
+  return name;
+}
+
 std::vector<std::string> Tracer::known_names() const {
   std::vector<std::string> names;
-  for (const auto& [name, value] : values_)
-    names.push_back(starts_with(name, model_ + ".") ? name.substr(model_.size() + 1) : name);
+  for (const auto& [name, value] : values_) names.push_back(local_name(name));
   for (const auto& f : fields()) names.emplace_back(f.name);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -90,9 +96,7 @@ ValueId Tracer::named(const std::string& name) {
   poisoned_ = false;                                    // not caused by other values
   const auto names = known_names();
   auto all = names;
-  for (const auto& [layer, value] : layers_)
-    if (starts_with(layer, model_ + "." + block_))
-      all.push_back(layer.substr(model_.size() + block_.size() + 1));
+  for (const auto& [layer, value] : layers_) all.push_back(local_name(layer));
   fail_not_found("[" + graph_->scope + "] there is no value '" + name + "' at this point" +
                  did_you_mean(nearest(name, all)) + "; there are: " + join(names) +
                  ", and the output of each layer before, by the layer's name");

@@ -73,6 +73,13 @@ TEST_CASE("`from` takes a layer's name for its output; names given by `as` and f
   CHECK_MESSAGE(
       f.text.find("and the output of each layer before, by the layer's name") != std::string::npos,
       f.text);
+  const host::Failure inside = host::failure_of([&] {
+    const Run run(model("{type = \"block\", name = \"p\", layers = [" + named +
+                        sum("\"inputs\", \"r\"") + "]},\n"));
+  });
+  CHECK_MESSAGE(
+      inside.text.find("'inputs' at this point (did you mean 'input'?)") != std::string::npos,
+      inside.text);
 }
 
 TEST_CASE("values of a block are its own: not outputs of the model, not seen by name outside") {
