@@ -46,6 +46,11 @@ typedef struct plait_parameter {
   uint32_t init;     /* PLAIT_INIT_* */
   int32_t shard_dim; /* the dimension that tensor parallelism may shard; -1: replicated */
   double init_a, init_b;
+
+  /* Since struct_size 120. Indices along shard_dim that stay together on one rank, as the channels
+   * of a head. If the tensor ranks do not divide the number of units, the parameter is replicated.
+   * 0 is 1: shards begin anywhere. Ignored where shard_dim is -1. */
+  int64_t shard_unit;
 } plait_parameter;
 
 /* A state tensor that an optimizer keeps for one parameter, of a shape of its own: PLAIT_SCOPE_TENSOR. */
@@ -93,11 +98,12 @@ struct plait_build_table {
    * function returns that one. Only for layers.
    * Errors: PLAIT_ERR_INVALID for a malformed plait_parameter; PLAIT_ERR_CONFIG when the shape
    * differs from that of the existing or tied parameter, or the tied parameter does not exist
-   * (yet); PLAIT_ERR_PLUGIN when shard_dim is not a dimension of the shape; PLAIT_ERR_STATE in
-   * anything but a layer. */
+   * (yet); PLAIT_ERR_PLUGIN when shard_dim is not a dimension of the shape, or shard_unit does
+   * not divide its extent; PLAIT_ERR_STATE in anything but a layer. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *parameter)(plait_builder *b, const plait_parameter *p, plait_value *out);
-  /* Returns a named value: a field of the data, a value that a layer entry named with `as`, or
-   * "weight": the sample weights (B), 0 for padding, in the type of losses.
+  /* Returns a named value: a value that a layer entry named with `as`, a field of the data, the
+   * output of a layer by the layer's name, "input" in a block: what enters it; or "weight": the
+   * sample weights (B), 0 for padding, in the type of losses.
    * Errors: PLAIT_ERR_NOT_FOUND with the names that exist. */
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *named)(plait_builder *b, const char *name, plait_value *out);
   /* Returns 1 while the training program is traced, 0 in the evaluation program and in frozen

@@ -388,8 +388,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_se
  * must have the same n, at most batch.eval divided by the number of data-parallel ranks; a field
  * that is not given is 0. Each data-parallel rank predicts its own samples, and the tensor and
  * pipeline ranks beside it feed the same ones. Collective.
- * Errors: PLAIT_ERR_NOT_FOUND when there is no value of that name; PLAIT_ERR_INVALID for feeds or
- * `bytes` that do not fit: both are refused before the call starts. PLAIT_ERR_INVALID for an index
+ * Errors: PLAIT_ERR_NOT_FOUND when there is no value of that name; PLAIT_ERR_CONFIG when
+ * evaluate.outputs keeps no memory for it; PLAIT_ERR_INVALID for feeds or `bytes` that do not fit:
+ * these are refused before the call starts. PLAIT_ERR_INVALID for an index
  * that no op can take, such as a token beyond the vocabulary (labels are not checked);
  * PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the device. The session is unchanged; after an error
  * of the device `out` is undefined. [thread: owner; blocks: yes] */
@@ -484,6 +485,58 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_sessi
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view(plait_session *session, const char *parameter,
                                                                     plait_dl_managed **out);
+
+/* --- tokenizers ------------------------------------------------------------------------------ */
+
+/* A tokenizer: text to token ids and back. */
+typedef struct plait_tokenizer plait_tokenizer;
+
+/* Opens a tokenizer; plait_tokenizer_close() frees it. `toml` (size bytes) holds its type and the
+ * options of that item: `type = "hf"\npath = "tokenizer.json"`. Relative paths start in the data
+ * folder, else in the current folder. `name` stands for the text in messages (NULL: "tokenizer").
+ * Errors: PLAIT_ERR_CONFIG with all problems of the text, one per line; PLAIT_ERR_PLUGIN when the
+ * plugin describes it wrongly, or the code with which the plugin failed: PLAIT_ERR_NOT_FOUND or
+ * PLAIT_ERR_IO for a file, PLAIT_ERR_DATA for its content, PLAIT_ERR_UNIMPLEMENTED for a sort of
+ * tokenizer that the plugin does not know; PLAIT_ERR_STATE. The engine is unchanged.
+ * [thread: owner; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_tokenizer_open(plait_engine *engine, const char *toml, uint64_t size,
+                                                                      const char *name, plait_tokenizer **out);
+/* Returns JSON: {"schema": 1, "type", "plugin", "vocabulary" (number of ids), "fingerprint" (16
+ * hexadecimal digits; equal where all ids are), "specials": [{"text", "id", "role": "begin", "end",
+ * "pad", "unknown" or "other"}]}. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_STATE after fork(). The tokenizer is unchanged. [thread: any; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_tokenizer_describe(const plait_tokenizer *tokenizer,
+                                                                          plait_text **json);
+
+/* Ids that a tokenizer returned: data (size), valid until plait_tokens_free().
+ * [thread: any; blocks: no] */
+typedef struct plait_tokens plait_tokens;
+PLAIT_API const int32_t *PLAIT_CALL plait_tokens_data(const plait_tokens *t);
+PLAIT_API uint64_t PLAIT_CALL plait_tokens_size(const plait_tokens *t);
+/* Sequences of bytes that were not UTF-8, each replaced by U+FFFD, and the byte offset of the first
+ * one (0 without any). [thread: any; blocks: no] */
+PLAIT_API uint64_t PLAIT_CALL plait_tokens_replaced(const plait_tokens *t, uint64_t *first);
+/* Frees ids. [thread: owner; blocks: no] */
+PLAIT_API void PLAIT_CALL plait_tokens_free(plait_tokens *t);
+
+/* Returns the ids of a text. flags: PLAIT_ENCODE_* of plait/tokenizer.h; 0: without the tokens that the tokenizer puts
+ * around a text, and with special tokens where the text writes them. plait_tokens_free() frees *out.
+ * Errors: PLAIT_ERR_DATA for a text that no tokens cover, or with PLAIT_ENCODE_STRICT for one that
+ * is not UTF-8, with the byte; PLAIT_ERR_PLUGIN when the plugin returns ids out of range;
+ * PLAIT_ERR_STATE after fork(). The tokenizer is unchanged.
+ * [thread: any, several at a time; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_tokenizer_encode(const plait_tokenizer *tokenizer, const char *text,
+                                                                        uint64_t size, uint32_t flags, plait_tokens **out);
+/* Returns the text of ids (n); not always UTF-8, since a token may hold a part of a character.
+ * flags: PLAIT_DECODE_* of plait/tokenizer.h. plait_text_free() frees *out.
+ * Errors: PLAIT_ERR_INVALID for an id that the vocabulary does not have, with its position;
+ * PLAIT_ERR_STATE after fork(). The tokenizer is unchanged.
+ * [thread: any, several at a time; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_tokenizer_decode(const plait_tokenizer *tokenizer,
+                                                                        const int32_t *ids, uint64_t n, uint32_t flags,
+                                                                        plait_text **out);
+/* Closes a tokenizer. [thread: any, after the last call on it; blocks: no] */
+PLAIT_API void PLAIT_CALL plait_tokenizer_close(plait_tokenizer *tokenizer);
 
 #ifdef __cplusplus
 }

@@ -4,29 +4,10 @@
 #include <cstdio>
 
 #include "engine/base/text.hpp"
+#include "kit/utf8.hpp"
 
 namespace plait {
 namespace {
-
-// Number of bytes of the well-formed UTF-8 character at text[i], or 0.
-size_t utf8_length(std::string_view text, size_t i) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
-  const unsigned char lead = byte(i);
-  const size_t n = lead < 0x80   ? 1
-                   : lead < 0xC2 ? 0
-                   : lead < 0xE0 ? 2
-                   : lead < 0xF0 ? 3
-                   : lead < 0xF5 ? 4
-                                 : 0;
-  if (n == 0 || i + n > text.size()) return 0;
-  for (size_t k = 1; k < n; ++k)
-    if ((byte(i + k) & 0xC0) != 0x80) return 0;
-  if (n == 3 && ((lead == 0xE0 && byte(i + 1) < 0xA0) || (lead == 0xED && byte(i + 1) > 0x9F)))
-    return 0;
-  if (n == 4 && ((lead == 0xF0 && byte(i + 1) < 0x90) || (lead == 0xF4 && byte(i + 1) > 0x8F)))
-    return 0;
-  return n;
-}
 
 std::string escape(char c) {
   switch (c) {
@@ -50,10 +31,10 @@ std::string escape(char c) {
 std::string json_quote(std::string_view text) {
   std::string out = "\"";
   for (size_t i = 0; i < text.size();) {
-    const size_t n = utf8_length(text, i);
+    const size_t n = kit::utf8_length(text, i);
     const char c = text[i];
     if (n == 0)
-      out += "\xEF\xBF\xBD";
+      out += kit::kReplacement;
     else if (n == 1 && (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\' || c == 0x7f))
       out += escape(c);
     else

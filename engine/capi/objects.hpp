@@ -19,6 +19,7 @@
 #include "engine/plugin/registry.hpp"
 #include "engine/runtime/job.hpp"
 #include "engine/session/session.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
 
 namespace plait::capi {
 
@@ -105,6 +106,16 @@ struct plait_plan {
   std::shared_ptr<const plait::plan::Plan> plan;
   std::vector<std::string> overrides;
   plait::runtime::Job job;  // the job of the rank that the plan is made for
+};
+
+struct plait_tokenizer {
+  std::shared_ptr<plait::capi::EngineState> engine;
+  plait::tokenizer::Tokenizer tokenizer;
+};
+
+struct plait_tokens {
+  std::vector<int32_t> ids;
+  plait::tokenizer::InvalidBytes invalid;
 };
 
 struct plait_session {

@@ -2,6 +2,7 @@
 
 #include <plait/comm.h>
 #include <plait/device.h>
+#include <plait/tokenizer.h>
 
 #include <algorithm>
 
@@ -31,6 +32,12 @@ bool GroupConfig::holds(const std::string& parameter) const {
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems) {
   return ExperimentLoader(document, catalog, resolver, problems).load();
+}
+
+ItemConfig load_tokenizer(const Document& document, const Catalog& catalog,
+                          const PathResolver& resolver, Problems& problems) {
+  return ExperimentLoader(document, catalog, resolver, problems)
+      .load_item(PLAIT_KIND_TOKENIZER, tokenizer_keys());
 }
 
 PluginsConfig plugins_config(const Document& document, Problems& problems) {

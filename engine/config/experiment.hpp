@@ -38,6 +38,8 @@ struct TopologyConfig {
   std::string recompute;        // "none", "layer", "stage", "budget"
   double recompute_budget = 0;  // MiB
   double bucket_mib = 8;        // MiB
+  double chunk_mib = 64;        // MiB; 0: no chunks
+  int64_t chunk_rows = 256;     // of a chunk at least
   std::string backend;          // "auto" or a comm item
   double timeout = 60;          // seconds
   double connect_timeout = 60;
@@ -60,6 +62,7 @@ struct PrecisionConfig {
 struct EvaluateConfig {
   int64_t every = 0;        // steps; 0: only at the end
   int64_t batches = 0;      // 0: all
+  std::string outputs;      // "auto", "all", "none"
   std::string stop_metric;  // "" : no early stopping
   int64_t patience = 0;
   double min_delta = 0;
@@ -105,6 +108,8 @@ struct LayerConfig : ItemConfig {
   std::vector<std::string> as;  // names of its outputs, of the block's own if it is in one
   std::vector<TieConfig> tie;
   int64_t repeat = 1;             // copies; 1 in an experiment that was read: it lists the copies
+  std::string base;               // while it is read: the name before `repeat` numbers the copies
+  int block = 0;                  // while it is read: which block it is in, 0: none
   std::string parallel = "none";  // one of the ways that the layer has
 };
 
@@ -204,6 +209,10 @@ struct Experiment {
 // Checks everything and reports every problem; the result is usable only if there was none.
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems);
+
+// Reads a document whose keys are those of one tokenizer: `type` and the item's options.
+ItemConfig load_tokenizer(const Document& document, const Catalog& catalog,
+                          const PathResolver& resolver, Problems& problems);
 
 // Reads [plugins] only, which is needed before plugins are loaded. Paths are unresolved: relative
 // ones start at document.folder.

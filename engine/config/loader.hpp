@@ -1,6 +1,7 @@
 // The implementation class of load_experiment(), in parts.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ class ExperimentLoader {
                    Problems& problems)
       : document_(document), catalog_(catalog), resolver_(resolver), problems_(problems) {}
   Experiment load();
+  // The whole document as one item with these keys of the engine.
+  ItemConfig load_item(std::string_view kind, const OptionView& keys);
 
  private:
   // A table of the file with its path: {"model.layers[2]", node}.
@@ -78,7 +81,11 @@ class ExperimentLoader {
                 const std::vector<LayerConfig>& to);
   void add_copies(LayerConfig layer, std::vector<LayerConfig>& to);
   void add_block(const ConfigEntry& table, int depth, std::vector<LayerConfig>& to);
+  static void put_in_block(std::vector<LayerConfig>& layers, const std::string& name,
+                           const std::string& number, int block);
+  void number_copy(std::vector<LayerConfig>& copy, std::map<std::string, int>& numbers);
   void check_local_names(const BlockConfig& block, const std::vector<LayerConfig>& inner);
+  void check_block_names(const std::vector<LayerConfig>& layers);
   void name_layers(std::vector<LayerConfig>& layers);
   static void set_name(LayerConfig& layer, std::string name);
 
@@ -104,6 +111,7 @@ class ExperimentLoader {
   const PathResolver& resolver_;
   Problems& problems_;
   std::vector<std::string> allow_;  // [plugins].allow
+  int blocks_ = 0;                  // copies of blocks so far
 };
 
 std::string key_path(const std::string& path, std::string_view key);  // "a.b"

@@ -47,6 +47,12 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
   if (item) *item = std::move(found);
 }
 
+ItemConfig ExperimentLoader::load_item(std::string_view kind, const OptionView& keys) {
+  ItemConfig item;
+  read_item({"", &document_.root}, kind, keys, {}, item);
+  return item;
+}
+
 void ExperimentLoader::name_metric(const ConfigEntry& table, const char* what,
                                    const std::string& given, const std::string& type,
                                    OptionSet& keys, std::vector<std::string>& taken,

@@ -3,6 +3,7 @@
 #include <plait/layer.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "engine/base/text.hpp"
@@ -33,6 +34,16 @@ void name_by_type(std::vector<LayerConfig>& layers, std::map<std::string, Origin
 }
 
 }  // namespace
+
+// The layers become those of block `name` with that number: the only one, or a copy.
+void ExperimentLoader::put_in_block(std::vector<LayerConfig>& layers, const std::string& name,
+                                    const std::string& number, int block) {
+  for (LayerConfig& layer : layers) {
+    layer.base = name;
+    layer.block = block;
+    if (!layer.name.empty()) set_name(layer, name + number + "." + layer.name);
+  }
+}
 
 std::vector<LayerConfig> ExperimentLoader::read_layers(const ConfigEntry& model) {
   const ConfigEntry list{key_path(model.path, "layers"), &model.node->find("layers")};
@@ -93,6 +104,7 @@ void ExperimentLoader::add_copies(LayerConfig layer, std::vector<LayerConfig>& t
   const std::string name = layer.name;
   layer.repeat = 1;
   layer.keys.set_int("repeat", 1, Origin::none());
+  layer.base = name;
   for (size_t i = 0; i < n; ++i) {
     LayerConfig copy = layer;
     if (!name.empty()) set_name(copy, name + std::to_string(i));
@@ -121,9 +133,11 @@ void ExperimentLoader::add_block(const ConfigEntry& table, int depth,
     return problems_.add(table.node->origin(), table.path,
                          strf("more than %d blocks inside each other", kDeepest),
                          "write the inner layers without a block");
-  if (!block.name.empty() && !good_name(block.name))
+  if (!block.name.empty() && !good_name(block.name)) {
     problems_.add(block.keys.origin("name"), key_path(table.path, "name"),
                   "'" + block.name + "' is not a valid name", "use letters, digits, _ and -");
+    block.name = kBlock;  // once is enough
+  }
   std::vector<LayerConfig> inner;
   read_layer_list({key_path(table.path, "layers"), &table.node->find("layers")},
                   table.node->origin(), "block", depth + 1, inner);
@@ -132,27 +146,85 @@ void ExperimentLoader::add_block(const ConfigEntry& table, int depth,
   check_local_names(block, inner);
   std::map<std::string, Origin> taken;
   for (const LayerConfig& layer : inner) taken.emplace(layer.name, layer.origin);
-  if (!block.name.empty()) name_by_type(inner, taken);
+  if (!block.name.empty()) {
+    name_by_type(inner, taken);
+    check_block_names(inner);
+  }
   std::map<std::string, int> numbers;
-  for (size_t i = 0; i < n; ++i)
-    for (const LayerConfig& layer : inner) {
-      LayerConfig& copy = to.emplace_back(layer);
-      if (!block.name.empty())
-        set_name(copy, block.name + (n > 1 ? std::to_string(i) : "") + "." + layer.name);
-      else if (n > 1 && !layer.name.empty())
-        set_name(copy, layer.name + std::to_string(numbers[layer.name]++));
-    }
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<LayerConfig> copy = inner;
+    if (!block.name.empty())
+      put_in_block(copy, block.name, n > 1 ? std::to_string(i) : "", ++blocks_);
+    else if (n > 1)
+      number_copy(copy, numbers);
+    std::move(copy.begin(), copy.end(), std::back_inserter(to));
+  }
 }
 
-// Only a named block keeps the names of its values apart from those of its copies.
+// Numbers the layers of a copy of a block without a name, and the blocks in it, behind those of the
+// copies before: entries "h", "h" with repeat = 2, and "p.a", "p.b" become h0, h1, h2, p0.a, p0.b.
+void ExperimentLoader::number_copy(std::vector<LayerConfig>& copy,
+                                   std::map<std::string, int>& numbers) {
+  struct Renamed {
+    std::string name;
+    int block;
+  };
+  std::map<int, Renamed> renamed;  // of the blocks in this copy
+  for (LayerConfig& layer : copy) {
+    if (layer.name.empty()) continue;
+    const size_t dot = std::min(layer.name.find('.'), layer.name.size());
+    const std::string first = layer.name.substr(0, dot),
+                      base = layer.base.empty() ? first : layer.base;
+    layer.base = base;
+    const auto next = [&] { return base + std::to_string(numbers[base]++); };
+    if (layer.block == 0) {
+      set_name(layer, next() + layer.name.substr(dot));
+      continue;
+    }
+    auto at = renamed.find(layer.block);
+    if (at == renamed.end()) at = renamed.emplace(layer.block, Renamed{next(), ++blocks_}).first;
+    set_name(layer, at->second.name + layer.name.substr(dot));
+    layer.block = at->second.block;
+  }
+}
+
+// Only a named block keeps the names of its layers and values apart from those of its copies.
 void ExperimentLoader::check_local_names(const BlockConfig& block,
                                          const std::vector<LayerConfig>& inner) {
   if (!block.name.empty() || block.repeat == 1) return;
-  for (const LayerConfig& layer : inner)
-    if (!layer.as.empty())
+  const auto has = [&](const std::string& name) {
+    return std::any_of(inner.begin(), inner.end(),
+                       [&](const LayerConfig& layer) { return layer.name == name; });
+  };
+  for (const LayerConfig& layer : inner) {
+    const size_t dot = layer.name.find('.');
+    if (!layer.as.empty() && dot == std::string::npos)
       problems_.add(layer.keys.origin("as"), key_path(layer.path, "as"),
                     "each copy of the block would have a value of that name",
                     "give the block a name: its values are then its own");
+    for (const std::string& name : layer.from)
+      if (has(name) && (dot == std::string::npos || !has(layer.name.substr(0, dot + 1) + name)))
+        problems_.add(layer.keys.origin("from"), key_path(layer.path, "from"),
+                      "each copy of the block has a layer named '" + name + "'",
+                      "give the block a name: its layers are then its own");
+  }
+}
+
+// Layers of two blocks must not look like layers of one.
+void ExperimentLoader::check_block_names(const std::vector<LayerConfig>& layers) {
+  std::map<std::string, const LayerConfig*> first_of;
+  for (const LayerConfig& layer : layers) {
+    const size_t dot = layer.name.find('.');
+    if (dot == std::string::npos) continue;
+    const std::string block = layer.name.substr(0, dot);
+    const auto [first, fresh] = first_of.emplace(block, &layer);
+    if (fresh || first->second->block == layer.block) continue;
+    problems_.add(layer.origin, layer.path,
+                  "a second block named '" + block + "', the layers of the first begin at " +
+                      first->second->origin.text(),
+                  "give each block its own name");
+    first->second = &layer;  // once for each block
+  }
 }
 
 void ExperimentLoader::read_tie(const ConfigEntry& layer, LayerConfig& to) {
@@ -180,7 +252,7 @@ void ExperimentLoader::name_layers(std::vector<LayerConfig>& layers) {
     const std::string path = key_path(layer.path, "name");
     if (!good_path(layer.name))
       problems_.add(origin, path, "'" + layer.name + "' is not a valid name",
-                    "use letters, digits, _ and -");
+                    "use letters, digits, _ and -; a dot stands between a block and its layer");
     else if (const auto [first, fresh] = taken.emplace(layer.name, origin); !fresh)
       problems_.add(
           origin, path,
@@ -188,6 +260,7 @@ void ExperimentLoader::name_layers(std::vector<LayerConfig>& layers) {
           "give each layer its own name, and tie parameters to share them");
   }
   name_by_type(layers, taken);
+  check_block_names(layers);
 }
 
 }  // namespace plait::config

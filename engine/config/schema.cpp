@@ -4,6 +4,7 @@
 #include <plait/device.h>
 #include <plait/layer.h>
 #include <plait/optimizer.h>
+#include <plait/tokenizer.h>
 
 #include <string>
 
@@ -89,6 +90,13 @@ constexpr Key<TopologyConfig> kTopology[] = {
     key<&TopologyConfig::bucket_mib>(at_least(
         real_option("bucket_mib", "8.0", "MiB of gradients that replicas reduce in one collective"),
         0.001)),
+    key<&TopologyConfig::chunk_mib>(at_least(
+        real_option("chunk_mib", "64.0",
+                    "MiB above which logits and their gradient are computed in chunks of rows; "
+                    "0: never"),
+        0)),
+    key<&TopologyConfig::chunk_rows>(
+        count("chunk_rows", "256", 1, "rows", "of a chunk at least: each reads the whole weight")),
     key<&TopologyConfig::recompute>(choice_option(
         "recompute", "\"none\"", "none|layer|stage|budget",
         "activation checkpointing: none; values used only inside a layer; every value of a "
@@ -134,6 +142,11 @@ constexpr Key<EvaluateConfig> kEvaluate[] = {
         count("every", "0", 0, "steps", "evaluate every so many steps; 0: only at the end")),
     key<&EvaluateConfig::batches>(
         count("batches", "0", 0, "batches", "batches per evaluation; 0: all samples")),
+    key<&EvaluateConfig::outputs>(
+        choice_option("outputs", "\"auto\"", "auto|all|none",
+                      "named values, and the last layer's output, that a host can predict: auto: "
+                      "those of at most "
+                      "`topology.chunk_mib`; larger ones are kept in memory only with all")),
 };
 constexpr Key<EvaluateConfig> kEarlyStop[] = {
     key<&EvaluateConfig::stop_metric>(text_option(
@@ -305,6 +318,9 @@ constexpr Key<DatasetConfig> kDataset[] = {
         count("limit", "0", 0, "samples", "number of samples to use, from the first; 0: all"),
         kResult),
 };
+constexpr Key<ItemConfig> kTokenizer[] = {
+    key<&ItemConfig::type>(text_option("type", nullptr, "tokenizer item"), kResult),
+};
 constexpr Key<NormalizeConfig> kNormalize[] = {
     key<&NormalizeConfig::divide>(
         above(real_option("divide", "1.0", "y = (x / divide - mean) / std"), 0), kResult),
@@ -342,6 +358,7 @@ KeyTable<OptimizerConfig> optimizer_keys() { return {kOptimizer}; }
 KeyTable<ItemConfig> schedule_keys() { return {kSchedule}; }
 KeyTable<GroupConfig> group_keys() { return {kGroup}; }
 KeyTable<DatasetConfig> dataset_keys() { return {kDataset}; }
+KeyTable<ItemConfig> tokenizer_keys() { return {kTokenizer}; }
 KeyTable<NormalizeConfig> normalize_keys() { return {kNormalize}; }
 KeyTable<ModelConfig> model_keys() { return {kModel}; }
 
@@ -356,7 +373,7 @@ KeyRole role_of(const plait_option& declared) {
   };
   return among(kRun, kTopology, kBatch, kPrecision, kEvaluate, kEarlyStop, kCheckpoint, kGuard,
                kPlugins, kLayer, kBlock, kLoss, kMetric, kOptimizer, kSchedule, kGroup, kDataset,
-               kNormalize, kModel);
+               kTokenizer, kNormalize, kModel);
 }
 
 std::vector<std::string_view> reserved_keys(std::string_view kind) {
@@ -372,6 +389,7 @@ std::vector<std::string_view> reserved_keys(std::string_view kind) {
       {PLAIT_KIND_OPTIMIZER, optimizer_keys(), {"schedule", "groups", "frozen", "elementwise"}},
       {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
       {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},
+      {PLAIT_KIND_TOKENIZER, tokenizer_keys(), {}},
   };
   for (const Reserved& one : all) {
     if (one.kind != kind) continue;

@@ -34,6 +34,7 @@ KeyTable<OptimizerConfig> optimizer_keys();  // the item has its own default rat
 KeyTable<ItemConfig> schedule_keys();
 KeyTable<GroupConfig> group_keys();
 KeyTable<DatasetConfig> dataset_keys();
+KeyTable<ItemConfig> tokenizer_keys();
 KeyTable<NormalizeConfig> normalize_keys();  // of data.X.normalize.FIELD
 KeyTable<ModelConfig> model_keys();
 

@@ -8,6 +8,7 @@
 #include <plait/op.h>
 #include <plait/optimizer.h>
 #include <plait/plugin.h>
+#include <plait/tokenizer.h>
 
 #include <cstddef>
 #include <functional>

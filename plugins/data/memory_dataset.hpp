@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kit/dtype.hpp"
-#include "plugins/data/bytes.hpp"
+#include "plugins/support/file_bytes.hpp"
 
 #include <xxhash.h>
 
@@ -19,7 +19,7 @@ class MemoryDataset {
 
   // A field of `n` samples. `bytes` holds them from `offset` on, exactly; `shape` is that of one
   // sample.
-  void add(const char* name, uint32_t role, const Shape& shape, int64_t n, Bytes bytes,
+  void add(const char* name, uint32_t role, const Shape& shape, int64_t n, support::Bytes bytes,
            size_t offset = 0) {
     if (fields_.empty()) n_ = n;
     if (n != n_)
@@ -38,7 +38,7 @@ class MemoryDataset {
   }
 
   // The field just added must hold weights: finite, not negative.
-  void check_weights(const SourceFile& source) const {
+  void check_weights(const support::SourceFile& source) const {
     const Column& c = columns_.back();
     for (int64_t i = 0; i < n_; ++i) {
       float w;
@@ -76,7 +76,7 @@ class MemoryDataset {
 
  private:
   struct Column {
-    Bytes bytes;
+    support::Bytes bytes;
     size_t offset, size;  // where the samples begin; bytes of one
   };
   void hash(const void* p, size_t n) { fingerprint_ = XXH3_64bits_withSeed(p, n, fingerprint_); }
@@ -90,7 +90,7 @@ class MemoryDataset {
 };
 
 // Real numbers of f64 made f32 in place; `bytes` holds them from `offset` on and shrinks.
-inline void narrow_f64(Bytes& bytes, size_t offset) {
+inline void narrow_f64(support::Bytes& bytes, size_t offset) {
   const size_t n = (bytes.size() - offset) / 8;
   for (size_t i = 0; i < n; ++i) {
     double wide;

@@ -93,7 +93,7 @@ AT(plait_attr, f, 24);
 AT(plait_attr, text, 32);
 AT(plait_attr, ints, 40);
 
-SIZE(plait_parameter, 112);
+AT_LEAST(plait_parameter, 112);
 AT(plait_parameter, struct_size, 0);
 AT(plait_parameter, name, 8);
 AT(plait_parameter, shape, 16);

@@ -8,6 +8,7 @@
 #include <plait/optimizer.h>
 #include <plait/plait.h>
 #include <plait/plugin.h>
+#include <plait/tokenizer.h>
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " changed its size")
 #define AT(type, member, offset) \
@@ -33,6 +34,39 @@ AT(plait_job_place, local_size, 20);
 SIZE(plait_job_table, 16);
 AT(plait_job_table, struct_size, 0);
 AT(plait_job_table, get, 8);
+
+/* build.h */
+SIZE(plait_parameter, 120);
+AT(plait_parameter, shard_unit, 112);
+
+/* tokenizer.h */
+SIZE(plait_special_token, 24);
+AT(plait_special_token, text, 0);
+AT(plait_special_token, text_size, 8);
+AT(plait_special_token, id, 16);
+AT(plait_special_token, role, 20);
+
+SIZE(plait_tokenizer_info, 40);
+AT(plait_tokenizer_info, struct_size, 0);
+AT(plait_tokenizer_info, flags, 8);
+AT(plait_tokenizer_info, vocabulary, 12);
+AT(plait_tokenizer_info, specials, 16);
+AT(plait_tokenizer_info, n_specials, 24);
+AT(plait_tokenizer_info, reserved, 28);
+AT(plait_tokenizer_info, fingerprint, 32);
+
+SIZE(plait_tokenizer_item, 80);
+AT(plait_tokenizer_item, struct_size, 0);
+AT(plait_tokenizer_item, name, 8);
+AT(plait_tokenizer_item, help, 16);
+AT(plait_tokenizer_item, options, 24);
+AT(plait_tokenizer_item, n_options, 32);
+AT(plait_tokenizer_item, reserved, 36);
+AT(plait_tokenizer_item, open, 40);
+AT(plait_tokenizer_item, info, 48);
+AT(plait_tokenizer_item, encode, 56);
+AT(plait_tokenizer_item, decode, 64);
+AT(plait_tokenizer_item, close, 72);
 
 /* device.h */
 SIZE(plait_kernel_item, 80);

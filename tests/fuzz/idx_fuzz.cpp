@@ -5,8 +5,8 @@
 #include "plugins/data/idx/idx_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const plait::data::SourceFile place{"fuzz", "images", "x"};
-  plait::data::Bytes bytes(size);
+  const plait::support::SourceFile place{"fuzz", "images", "x"};
+  plait::support::Bytes bytes(size);
   if (size) std::memcpy(bytes.data(), data, size);
   try {
     const auto file = plait::data::idx::parse(place, std::move(bytes));

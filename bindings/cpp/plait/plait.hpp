@@ -14,6 +14,7 @@
 #pragma once
 
 #include <plait/plait.h>
+#include <plait/tokenizer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -143,6 +144,41 @@ class Engine {
     }
   }
   host_detail::Handle<plait_engine, plait_engine_close> engine_;
+};
+
+// Text to token ids and back. Any thread, several at a time.
+class Tokenizer {
+ public:
+  // toml: its type and options, `type = "bytes"`.
+  Tokenizer(const Engine& engine, std::string_view toml, const char* name = nullptr) {
+    plait_tokenizer* t = nullptr;
+    host_detail::check(plait_tokenizer_open(engine.get(), toml.data(), toml.size(), name, &t));
+    tokenizer_ = {t, {engine.keep()}};
+  }
+  plait_tokenizer* get() const { return tokenizer_.get(); }
+  // JSON: type, vocabulary, fingerprint, special tokens.
+  std::string describe() const {
+    return host_detail::text_of([&](plait_text** t) { return plait_tokenizer_describe(get(), t); });
+  }
+  // flags: PLAIT_ENCODE_*. replaced: sequences that were not UTF-8.
+  std::vector<int32_t> encode(std::string_view text, uint32_t flags = 0,
+                              uint64_t* replaced = nullptr) const {
+    plait_tokens* t = nullptr;
+    host_detail::check(plait_tokenizer_encode(get(), text.data(), text.size(), flags, &t));
+    const std::unique_ptr<plait_tokens, decltype(&plait_tokens_free)> tokens(t, plait_tokens_free);
+    if (replaced) *replaced = plait_tokens_replaced(t, nullptr);
+    const int32_t* ids = plait_tokens_data(t);
+    return {ids, ids + plait_tokens_size(t)};
+  }
+  // flags: PLAIT_DECODE_*. Not always UTF-8.
+  std::string decode(std::span<const int32_t> ids, uint32_t flags = 0) const {
+    return host_detail::text_of([&](plait_text** t) {
+      return plait_tokenizer_decode(get(), ids.data(), ids.size(), flags, t);
+    });
+  }
+
+ private:
+  host_detail::Handle<plait_tokenizer, plait_tokenizer_close> tokenizer_;
 };
 
 // JSON: the metadata of a plugin file, read without loading it.

@@ -25,15 +25,15 @@ char separator_of(const Options& o) {
 class Csv : public data::MemoryDataset {
  public:
   Csv(const Host&, const Options& o) : MemoryDataset("data.csv") {
-    const data::SourceFile source{"data.csv", "path", std::string(o.text("path"))};
+    const support::SourceFile source{"data.csv", "path", std::string(o.text("path"))};
     const data::csv::Request request{.header = o.flag("header"),
                                      .separator = separator_of(o),
                                      .input = o.texts("input"),
                                      .target = o.texts("target"),
                                      .weight = std::string(o.text("weight")),
                                      .integer_target = o.text("target_type") == "i32"};
-    data::csv::Table t = data::in_memory(source, [&] {
-      const data::Bytes file = data::read_file(source);
+    data::csv::Table t = support::in_memory(source, [&] {
+      const support::Bytes file = support::read_file(source);
       return data::csv::parse(source, {reinterpret_cast<const char*>(file.data()), file.size()},
                               request);
     });

@@ -7,7 +7,7 @@ namespace plait::data::csv {
 
 class Cells {
  public:
-  Cells(const SourceFile& source, std::string_view text, char separator)
+  Cells(const support::SourceFile& source, std::string_view text, char separator)
       : source_(source), text_(text), separator_(separator) {
     rewind();
   }
@@ -31,7 +31,7 @@ class Cells {
   bool at_line_end() const;
   void skip_line_end();
 
-  const SourceFile& source_;
+  const support::SourceFile& source_;
   std::string_view text_;
   char separator_;
   size_t at_ = 0, columns_read_ = 0;

@@ -21,7 +21,7 @@ std::string shown(std::string_view cell) {
 // The role of each column, and the offset of its value in the row.
 class Layout {
  public:
-  Layout(const SourceFile& source, const Request& request, std::vector<std::string> names)
+  Layout(const support::SourceFile& source, const Request& request, std::vector<std::string> names)
       : source_(source),
         names_(std::move(names)),
         use_(names_.size(), Use::kNone),
@@ -65,7 +65,7 @@ class Layout {
     return text + (names_.size() > 20 ? ", …" : "");
   }
 
-  const SourceFile& source_;
+  const support::SourceFile& source_;
   std::vector<std::string> names_;
   std::vector<Use> use_;
   std::vector<size_t> slot_;
@@ -154,7 +154,7 @@ void read_row(Cells& cells, const Layout& layout, const Request& request, Table&
 
 }  // namespace
 
-Table parse(const SourceFile& source, std::string_view text, const Request& request) {
+Table parse(const support::SourceFile& source, std::string_view text, const Request& request) {
   if (text.starts_with("\x1f\x8b"))
     source.bad(0, "this is gzip data, expected text; unpack it with gunzip first");
   Cells cells(source, text, request.separator);

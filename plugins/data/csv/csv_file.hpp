@@ -2,7 +2,7 @@
 // lines ending in LF or CRLF.
 #pragma once
 
-#include "plugins/data/bytes.hpp"
+#include "plugins/support/file_bytes.hpp"
 
 #include <string>
 #include <string_view>
@@ -24,12 +24,12 @@ struct Request {
 struct Table {
   int64_t rows = 0;
   size_t inputs = 0, targets = 0;
-  Bytes input;   // (N, inputs) f32
-  Bytes target;  // (N, targets) f32 or i32
-  Bytes weight;  // (N) f32, or nothing
+  support::Bytes input;   // (N, inputs) f32
+  support::Bytes target;  // (N, targets) f32 or i32
+  support::Bytes weight;  // (N) f32, or nothing
 };
 
 // Errors: PLAIT_ERR_DATA naming line and column, PLAIT_ERR_CONFIG for columns that do not exist.
-Table parse(const SourceFile& source, std::string_view text, const Request& request);
+Table parse(const support::SourceFile& source, std::string_view text, const Request& request);
 
 }  // namespace plait::data::csv

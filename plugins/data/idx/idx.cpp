@@ -13,16 +13,16 @@ constexpr plait_option kIdx[] = {
 class Idx : public data::MemoryDataset {
  public:
   Idx(const Host&, const Options& o) : MemoryDataset("data.idx") {
-    const data::SourceFile images{"data.idx", "images", std::string(o.text("images"))};
-    const data::SourceFile labels{"data.idx", "labels", std::string(o.text("labels"))};
+    const support::SourceFile images{"data.idx", "images", std::string(o.text("images"))};
+    const support::SourceFile labels{"data.idx", "labels", std::string(o.text("labels"))};
     add_field(images, "image", PLAIT_FIELD_INPUT, 2, PLAIT_MAX_NDIM);
     add_field(labels, "label", PLAIT_FIELD_TARGET, 1, 1);
   }
 
  private:
-  void add_field(const data::SourceFile& source, const char* name, uint32_t role, size_t min_ndim,
-                 size_t max_ndim) {
-    data::idx::File file = data::in_memory(source, [&] { return data::idx::open(source); });
+  void add_field(const support::SourceFile& source, const char* name, uint32_t role,
+                 size_t min_ndim, size_t max_ndim) {
+    data::idx::File file = support::in_memory(source, [&] { return data::idx::open(source); });
     const std::vector<int64_t>& dims = file.header.dims;
     if (dims.size() < min_ndim || dims.size() > max_ndim)
       source.bad(3, "ndim " + std::to_string(dims.size()) + ", expected " +

@@ -34,7 +34,7 @@ bool is_gzip(std::span<const uint8_t> raw) {
 
 class Inflater {
  public:
-  explicit Inflater(const SourceFile& source, std::span<const uint8_t> packed)
+  explicit Inflater(const support::SourceFile& source, std::span<const uint8_t> packed)
       : source_(source), packed_(packed) {
     if (inflateInit2(&z_, 15 + 16) != Z_OK)
       fail(PLAIT_ERR_MEMORY, source_.text() + ": out of memory to unpack it");
@@ -84,7 +84,7 @@ class Inflater {
                          ")" + kRefetch);
   }
 
-  const SourceFile& source_;
+  const support::SourceFile& source_;
   std::span<const uint8_t> packed_;
   z_stream z_{};
   size_t at_ = 0;
@@ -92,14 +92,14 @@ class Inflater {
 };
 
 // Grows with the values that are really unpacked, so that a declared size alone allocates nothing.
-Bytes unpack(const SourceFile& source, std::span<const uint8_t> packed) {
+support::Bytes unpack(const support::SourceFile& source, std::span<const uint8_t> packed) {
   constexpr size_t kStep = 1 << 20;
   Inflater inflater(source, packed);
   uint8_t head[kMaxHeader];
   const size_t head_size = inflater.read(head, sizeof head);
   const Header header = read_header(source, {head, head_size});
 
-  Bytes bytes(head_size);
+  support::Bytes bytes(head_size);
   std::memcpy(bytes.data(), head, head_size);
   while (bytes.size() <= header.total) {
     const size_t at = bytes.size();
@@ -115,7 +115,7 @@ Bytes unpack(const SourceFile& source, std::span<const uint8_t> packed) {
 
 }  // namespace
 
-Header read_header(const SourceFile& source, std::span<const uint8_t> head) {
+Header read_header(const support::SourceFile& source, std::span<const uint8_t> head) {
   if (head.size() < 4)
     source.bad(0, std::to_string(head.size()) +
                       " bytes, expected at least the 4 of an IDX magic number" + kRefetch);
@@ -144,7 +144,7 @@ Header read_header(const SourceFile& source, std::span<const uint8_t> head) {
     const uint32_t extent =
         uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
     header.dims.push_back(extent);
-    if (!multiply(values, extent, values) || values > uint64_t{1} << 62)
+    if (!support::multiply(values, extent, values) || values > uint64_t{1} << 62)
       source.bad(4 + 4 * i,
                  "the extents multiply to more than 2^62 values" + std::string(kRefetch));
   }
@@ -152,7 +152,7 @@ Header read_header(const SourceFile& source, std::span<const uint8_t> head) {
   return header;
 }
 
-File parse(const SourceFile& source, Bytes raw) {
+File parse(const support::SourceFile& source, support::Bytes raw) {
   File file;
   file.bytes = is_gzip(raw.span()) ? unpack(source, raw.span()) : std::move(raw);
   file.header = read_header(source, file.bytes.span());
@@ -166,6 +166,6 @@ File parse(const SourceFile& source, Bytes raw) {
   return file;
 }
 
-File open(const SourceFile& source) { return parse(source, read_file(source)); }
+File open(const support::SourceFile& source) { return parse(source, support::read_file(source)); }
 
 }  // namespace plait::data::idx

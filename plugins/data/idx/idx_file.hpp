@@ -2,7 +2,7 @@
 // u32 extents, then the values, row-major.
 #pragma once
 
-#include "plugins/data/bytes.hpp"
+#include "plugins/support/file_bytes.hpp"
 
 #include <vector>
 
@@ -17,15 +17,15 @@ struct Header {
 
 // Reads the header at the start of `head`, which may be longer than the header. Errors:
 // PLAIT_ERR_DATA.
-Header read_header(const SourceFile& source, std::span<const uint8_t> head);
+Header read_header(const support::SourceFile& source, std::span<const uint8_t> head);
 
 // The bytes of a plain or gzip-compressed file, unpacked, and their header; sizes are exact.
 // Unpacking stops at the first byte beyond the size that the header declares.
 struct File {
   Header header;
-  Bytes bytes;
+  support::Bytes bytes;
 };
-File open(const SourceFile& source);
-File parse(const SourceFile& source, Bytes raw);
+File open(const support::SourceFile& source);
+File parse(const support::SourceFile& source, support::Bytes raw);
 
 }  // namespace plait::data::idx

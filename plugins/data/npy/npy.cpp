@@ -23,12 +23,12 @@ class Npy : public data::MemoryDataset {
 
  private:
   void add_file(const Options& o, const char* name, uint32_t role) {
-    const data::SourceFile source{"data.npy", name, std::string(o.text(name))};
-    data::in_memory(source, [&] { add_file(source, name, role); });
+    const support::SourceFile source{"data.npy", name, std::string(o.text(name))};
+    support::in_memory(source, [&] { add_file(source, name, role); });
   }
 
-  void add_file(const data::SourceFile& source, const char* name, uint32_t role) {
-    data::Bytes file = data::read_file(source);
+  void add_file(const support::SourceFile& source, const char* name, uint32_t role) {
+    support::Bytes file = support::read_file(source);
     data::npy::Header header = data::npy::parse(source, file.span());
     if (header.dtype == PLAIT_F64) {
       data::narrow_f64(file, header.offset);

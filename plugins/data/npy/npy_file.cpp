@@ -20,7 +20,7 @@ constexpr Type kTypes[] = {{"<f4", PLAIT_F32}, {"<f8", PLAIT_F64}, {"<i4", PLAIT
 // Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } in whatever order of keys.
 class Dict {
  public:
-  Dict(const SourceFile& source, std::string_view text, size_t offset)
+  Dict(const support::SourceFile& source, std::string_view text, size_t offset)
       : source_(source), text_(text), offset_(offset) {}
 
   void read(Header& header) {
@@ -112,14 +112,14 @@ class Dict {
     }
   }
 
-  const SourceFile& source_;
+  const support::SourceFile& source_;
   std::string_view text_;
   size_t offset_, at_ = 0;
 };
 
 }  // namespace
 
-Header parse(const SourceFile& source, std::span<const uint8_t> file) {
+Header parse(const support::SourceFile& source, std::span<const uint8_t> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with("\x93NUMPY") || text.size() < 10)
     source.bad(
@@ -148,7 +148,7 @@ Header parse(const SourceFile& source, std::span<const uint8_t> file) {
                "shape (n, …)");
   uint64_t bytes = kit::dtype_bytes(header.dtype);
   for (const int64_t d : header.dims)
-    if (!multiply(bytes, static_cast<uint64_t>(d), bytes))
+    if (!support::multiply(bytes, static_cast<uint64_t>(d), bytes))
       source.bad(start, "the extents multiply to more than 2^64 bytes");
   if (bytes != text.size() - header.offset)
     source.bad(header.offset, "shape " + Shape(header.dims).text() + " needs " +

@@ -2,7 +2,7 @@
 // dict), then the values.
 #pragma once
 
-#include "plugins/data/bytes.hpp"
+#include "plugins/support/file_bytes.hpp"
 
 #include <vector>
 
@@ -16,6 +16,6 @@ struct Header {
 };
 
 // Reads little-endian, row-major files of f4, f8, i4, i8, u1 and b1. Errors: PLAIT_ERR_DATA.
-Header parse(const SourceFile& source, std::span<const uint8_t> file);
+Header parse(const support::SourceFile& source, std::span<const uint8_t> file);
 
 }  // namespace plait::data::npy

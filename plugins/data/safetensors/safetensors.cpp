@@ -22,9 +22,9 @@ class Safetensors : public data::MemoryDataset {
   Safetensors(const Host&, const Options& o)
       : MemoryDataset("data.safetensors"),
         file_(std::make_unique<data::TensorFile>(
-            data::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
+            support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
         source_(file_->source()),
-        entries_(data::in_memory(source_, [this] { return file_->entries(); })) {
+        entries_(support::in_memory(source_, [this] { return file_->entries(); })) {
     const std::vector<std::string> inputs = o.texts("input");
     if (inputs.empty())
       fail(PLAIT_ERR_CONFIG,
@@ -63,7 +63,7 @@ class Safetensors : public data::MemoryDataset {
     if (e->shape.empty() || e->shape.size() > PLAIT_MAX_NDIM)
       source_.bad(e->begin, "tensor '" + name + "' has " + std::to_string(e->shape.size()) +
                                 " axes, expected 1 to 8, the samples first");
-    data::Bytes bytes = data::in_memory(source_, [&] { return file_->read(*e); });
+    support::Bytes bytes = support::in_memory(source_, [&] { return file_->read(*e); });
     if (dtype == PLAIT_F64) {
       data::narrow_f64(bytes, 0);
       dtype = PLAIT_F32;
@@ -77,7 +77,7 @@ class Safetensors : public data::MemoryDataset {
   }
 
   std::unique_ptr<data::TensorFile> file_;  // only while the dataset opens
-  data::SourceFile source_;
+  support::SourceFile source_;
   std::vector<SafetensorsEntry> entries_;
 };
 }  // namespace

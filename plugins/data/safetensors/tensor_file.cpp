@@ -4,7 +4,7 @@
 
 namespace plait::data {
 
-TensorFile::TensorFile(SourceFile source) : source_(std::move(source)) {
+TensorFile::TensorFile(support::SourceFile source) : source_(std::move(source)) {
   fd_ = ::open(source_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd_ < 0) refuse("cannot open it");
   struct stat s {};
@@ -62,8 +62,8 @@ std::vector<kit::SafetensorsEntry> TensorFile::entries() const {
   }
 }
 
-Bytes TensorFile::read(const kit::SafetensorsEntry& entry) const {
-  Bytes bytes(static_cast<size_t>(entry.end - entry.begin));
+support::Bytes TensorFile::read(const kit::SafetensorsEntry& entry) const {
+  support::Bytes bytes(static_cast<size_t>(entry.end - entry.begin));
   read_at(entry.begin, bytes.data(), bytes.size());
   return bytes;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kit/safetensors.hpp"
-#include "plugins/data/bytes.hpp"
+#include "plugins/support/file_bytes.hpp"
 
 #include <vector>
 
@@ -12,20 +12,20 @@ namespace plait::data {
 class TensorFile {
  public:
   // Throws the errors of read_file().
-  explicit TensorFile(SourceFile source);
+  explicit TensorFile(support::SourceFile source);
   ~TensorFile();
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
-  const SourceFile& source() const { return source_; }
+  const support::SourceFile& source() const { return source_; }
   // Reads the header; entries begin and end in the file. Errors: PLAIT_ERR_DATA.
   std::vector<kit::SafetensorsEntry> entries() const;
   // Errors: PLAIT_ERR_DATA if the file has become shorter, PLAIT_ERR_IO.
-  Bytes read(const kit::SafetensorsEntry& entry) const;
+  support::Bytes read(const kit::SafetensorsEntry& entry) const;
 
  private:
   void read_at(uint64_t offset, uint8_t* out, size_t size) const;
   [[noreturn]] void refuse(const char* what) const;
-  SourceFile source_;
+  support::SourceFile source_;
   int fd_ = -1;
   uint64_t size_ = 0;
 };

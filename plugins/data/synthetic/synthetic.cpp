@@ -54,9 +54,9 @@ class Synthetic : public data::MemoryDataset {
     const auto features = checked_features(sample, n, classes);
     const auto seed = static_cast<uint64_t>(o.integer("seed")),
                first = static_cast<uint64_t>(o.integer("first"));
-    data::Bytes x(static_cast<size_t>(n) * features * sizeof(float));
+    support::Bytes x(static_cast<size_t>(n) * features * sizeof(float));
     fill(x.as<float>(), static_cast<size_t>(n), features, seed, first);
-    data::Bytes target =
+    support::Bytes target =
         classes ? labels(x.as<float>(), static_cast<size_t>(n), features, classes, seed)
                 : values(x.as<float>(), static_cast<size_t>(n), features, seed);
     add("x", PLAIT_FIELD_INPUT, sample, n, std::move(x));
@@ -71,8 +71,9 @@ class Synthetic : public data::MemoryDataset {
     uint64_t features = 1, bytes = 0;
     bool fits = sample.ndim() < PLAIT_MAX_NDIM;
     for (const int64_t d : sample.dims)
-      fits = fits && data::multiply(features, static_cast<uint64_t>(d), features);
-    fits = fits && data::multiply(features, static_cast<uint64_t>(std::max(n, classes)), bytes) &&
+      fits = fits && support::multiply(features, static_cast<uint64_t>(d), features);
+    fits = fits &&
+           support::multiply(features, static_cast<uint64_t>(std::max(n, classes)), bytes) &&
            bytes < kMaxBytes / 4;
     if (!fits)
       fail(PLAIT_ERR_CONFIG, "[data.synthetic] " + std::to_string(n) + " samples of shape " +
@@ -100,10 +101,10 @@ class Synthetic : public data::MemoryDataset {
     return sum;
   }
 
-  static data::Bytes labels(const float* x, size_t n, size_t features, int64_t classes,
-                            uint64_t seed) {
+  static support::Bytes labels(const float* x, size_t n, size_t features, int64_t classes,
+                               uint64_t seed) {
     const std::vector<float> rows = teacher(static_cast<size_t>(classes), features, seed);
-    data::Bytes out(n * sizeof(int32_t));
+    support::Bytes out(n * sizeof(int32_t));
     for (size_t i = 0; i < n; ++i) {
       double best = 0;
       for (int32_t c = 0; c < classes; ++c) {
@@ -115,10 +116,10 @@ class Synthetic : public data::MemoryDataset {
     return out;
   }
 
-  static data::Bytes values(const float* x, size_t n, size_t features, uint64_t seed) {
+  static support::Bytes values(const float* x, size_t n, size_t features, uint64_t seed) {
     const std::vector<float> row = teacher(1, features, seed);
     const double scale = 1 / std::sqrt(static_cast<double>(features));
-    data::Bytes out(n * sizeof(float));
+    support::Bytes out(n * sizeof(float));
     for (size_t i = 0; i < n; ++i)
       out.as<float>()[i] = static_cast<float>(scale * dot(x + i * features, row.data(), features));
     return out;

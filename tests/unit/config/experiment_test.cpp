@@ -219,6 +219,19 @@ TEST_CASE(
                    "name = \"a\"\nrepeat = 2\nlayers = [{type = \"block\", name = \"b\", layers = "
                    "[{type = \"ramp\", repeat = 2, name = \"r\"}]}]\n") ==
         Names{"a0.b.r0", "a0.b.r1", "a1.b.r0", "a1.b.r1"});
+  // Copies of copies are numbered on, blocks within a block as one.
+  CHECK(names_with(block +
+                   "repeat = 2\nlayers = [{type = \"ramp\", name = \"h\", repeat = 2}, {type = "
+                   "\"ramp\", name = \"h\"}]\n") == Names{"h0", "h1", "h2", "h3", "h4", "h5"});
+  CHECK(names_with(block +
+                   "repeat = 2\nlayers = [{type = \"block\", name = \"p\", layers = [{type = "
+                   "\"ramp\", name = \"a\", as = [\"x\"]}, {type = \"ramp\", name = \"b\", from = "
+                   "[\"a\"]}]}]\n") == Names{"p0.a>x", "p0.b<a", "p1.a>x", "p1.b<a"});
+  CHECK(names_with(block +
+                   "repeat = 2\nlayers = [{type = \"block\", name = \"p\", repeat = 2, layers = "
+                   "[{type = \"ramp\", name = \"a\"}]}, {type = \"block\", name = \"q\", layers = "
+                   "[{type = \"ramp\", name = \"a\"}]}]\n") ==
+        Names{"p0.a", "p1.a", "q0.a", "p2.a", "p3.a", "q1.a"});
 }
 
 TEST_CASE("several models, one of them frozen") {
@@ -290,6 +303,23 @@ TEST_CASE("problems name the key, the place and the way out") {
        "\"ramp\", as = [\"x\"]}]",
        "model.layers[1].layers[0].as: each copy of the block would have a value of that name; give "
        "the block a name"},
+      {"layers of copies", "type = \"ramp\"",
+       "type = \"block\"\nrepeat = 2\nlayers = [{type = "
+       "\"ramp\", name = \"x\"}, {type = \"ramp\", from = [\"x\"]}]",
+       "model.layers[1].layers[1].from: each copy of the block has a layer named 'x'; give the "
+       "block a name"},
+      {"two blocks of a name", "type = \"ramp\"",
+       "type = \"block\"\nname = \"p\"\nrepeat = 2\nlayers = [{type = \"ramp\", name = \"a\"}]\n"
+       "[[model.layers]]\ntype = \"block\"\nname = \"p1\"\nlayers = [{type = \"ramp\", name = "
+       "\"b\"}]",
+       "a second block named 'p1', the layers of the first begin at "},
+      {"two blocks of a name in a block", "type = \"ramp\"",
+       "type = \"block\"\nname = \"p\"\nlayers = [{type = \"block\", name = \"q\", layers = [{type "
+       "= "
+       "\"ramp\", name = \"a\"}]}, {type = \"block\", name = \"q\", layers = [{type = \"ramp\", "
+       "name = "
+       "\"b\"}]}]",
+       "a second block named 'q', the layers of the first begin at "},
       {"name of a block", "type = \"ramp\"",
        "type = \"block\"\nname = \"a.b\"\nlayers = [{type = "
        "\"ramp\"}]",

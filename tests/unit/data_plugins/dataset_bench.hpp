@@ -17,7 +17,7 @@ namespace plait::fake {
 inline const Host& data_plugins() {
   static const Host* host = [] {
     auto* h = new Host;
-    for (const char* name : {"idx", "csv", "npy", "safetensors", "synthetic"})
+    for (const char* name : {"idx", "csv", "npy", "safetensors", "synthetic", "tokens"})
       h->load(std::string("data-") + name);
     return h;
   }();

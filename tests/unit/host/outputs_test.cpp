@@ -199,6 +199,23 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
   };
 }
 
+std::vector<Call> of_tokenizers(plait_engine* engine, plait_tokenizer* t) {
+  static constexpr int32_t kFar[] = {1000};
+  return {
+      {"plait_tokenizer_open", "no such type",
+       [=](Output& o) {
+         return plait_tokenizer_open(engine, "type = \"nope\"", PLAIT_NTS, nullptr,
+                                     o.as<plait_tokenizer*>());
+       }},
+      {"plait_tokenizer_describe", "no tokenizer",
+       [](Output& o) { return plait_tokenizer_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_tokenizer_encode", "no text",
+       [=](Output& o) { return plait_tokenizer_encode(t, nullptr, 4, 0, o.as<plait_tokens*>()); }},
+      {"plait_tokenizer_decode", "no such id",
+       [=](Output& o) { return plait_tokenizer_decode(t, kFar, 1, 0, o.as<plait_text*>()); }},
+  };
+}
+
 // The functions of plait.h that return an error.
 std::set<std::string> fallible() {
   std::ifstream file(PLAIT_SOURCE_FOLDER "/abi/plait/plait.h");
@@ -233,6 +250,10 @@ TEST_CASE("on error every output of every function is untouched") {
   check_all(of_engines(engine), seen);
   check_all(of_plans(fine, bad, run.plan()), seen);
   check_all(of_sessions(run.session(), run.plan()), seen);
+  plait_tokenizer* tokenizer = nullptr;
+  host::check(plait_tokenizer_open(engine, "type = \"bytes\"", PLAIT_NTS, nullptr, &tokenizer));
+  check_all(of_tokenizers(engine, tokenizer), seen);
+  plait_tokenizer_close(tokenizer);
   CHECK(run.step().step == 1);  // the refused calls had no effect
   CHECK(seen == fallible());
   plait_experiment_close(bad);

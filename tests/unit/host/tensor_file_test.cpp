@@ -5,8 +5,8 @@
 
 #include "tests/unit/host/host.hpp"
 
-using plait::data::SourceFile;
 using plait::data::TensorFile;
+using plait::support::SourceFile;
 
 namespace {
 
@@ -39,7 +39,7 @@ TEST_CASE("tensors are read one by one, from a file that may shrink meanwhile") 
   const TensorFile file(SourceFile{"data.safetensors", "path", path});
   const auto entries = file.entries();
   REQUIRE(entries.size() == 2);
-  const plait::data::Bytes a = file.read(entries[0]);
+  const plait::support::Bytes a = file.read(entries[0]);
   CHECK(std::string(reinterpret_cast<const char*>(a.data()), a.size()) == "abcd");
   CHECK(file.read(entries[1]).data()[2999] == 'x');
 

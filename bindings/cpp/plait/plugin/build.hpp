@@ -126,10 +126,18 @@ class Builder {
     check(b_->table->shape(b_, v.id, &s));
     return Shape(s);
   }
-  // `shard_dim`: the dimension that tensor parallelism may shard; -1: replicated.
-  Value parameter(const char* name, const Shape& shape, Init init, int32_t shard_dim = -1) const {
-    plait_parameter p{
-        sizeof(plait_parameter), name, shape.raw(), init.kind, shard_dim, init.a, init.b};
+  // `shard_dim`: the dimension that tensor parallelism may shard; -1: replicated. `shard_unit`:
+  // indices along it that stay together; if the ranks do not divide their number, it is replicated.
+  Value parameter(const char* name, const Shape& shape, Init init, int32_t shard_dim = -1,
+                  int64_t shard_unit = 1) const {
+    plait_parameter p{sizeof(plait_parameter),
+                      name,
+                      shape.raw(),
+                      init.kind,
+                      shard_dim,
+                      init.a,
+                      init.b,
+                      shard_unit};
     Value out{b_, 0};
     check(b_->table->parameter(b_, &p, &out.id));
     return out;

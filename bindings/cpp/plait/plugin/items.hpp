@@ -9,6 +9,7 @@
 #include <plait/op.h>
 #include <plait/optimizer.h>
 #include <plait/plugin.h>
+#include <plait/tokenizer.h>
 #include <plait/plugin/build.hpp>
 #include <plait/plugin/options.hpp>
 
@@ -193,6 +194,7 @@ class Host {
   void add(const plait_optimizer_item& i) const { check(h_->add(h_, PLAIT_KIND_OPTIMIZER, &i)); }
   void add(const plait_schedule_item& i) const { check(h_->add(h_, PLAIT_KIND_SCHEDULE, &i)); }
   void add(const plait_dataset_item& i) const { check(h_->add(h_, PLAIT_KIND_DATASET, &i)); }
+  void add(const plait_tokenizer_item& i) const { check(h_->add(h_, PLAIT_KIND_TOKENIZER, &i)); }
   void add(const plait_device_item& i) const { check(h_->add(h_, PLAIT_KIND_DEVICE, &i)); }
   void add(const plait_kernel_item& i) const { check(h_->add(h_, PLAIT_KIND_KERNEL, &i)); }
   void add(const plait_comm_item& i) const { check(h_->add(h_, PLAIT_KIND_COMM, &i)); }

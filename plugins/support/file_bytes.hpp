@@ -1,5 +1,5 @@
-// Bytes of a file in memory, for the data plugins. Sizes are sizes of real files: no allocation
-// depends on a number in a header alone.
+// Bytes of a file in memory, for plugins that read files. Sizes are sizes of real files: no
+// allocation depends on a number in a header alone.
 #pragma once
 
 #include <plait/plugin.hpp>
@@ -18,9 +18,9 @@
 #include <utility>
 
 static_assert(std::endian::native == std::endian::little,
-              "the data plugins read little-endian numbers in place");
+              "plugins read little-endian numbers in place");
 
-namespace plait::data {
+namespace plait::support {
 
 // A growing buffer. It grows by realloc, which moves a large buffer by remapping pages, not by
 // copying.
@@ -99,8 +99,8 @@ decltype(auto) in_memory(const SourceFile& source, F&& f) {
     ::stat(source.path.c_str(), &s);
     fail(PLAIT_ERR_MEMORY, source.text() + ": out of memory; the file has " +
                                std::to_string(s.st_size) +
-                               " bytes, and a dataset is held in memory: split the file, or use a "
-                               "machine with more memory");
+                               " bytes and is held in memory: split it, or use a machine with more "
+                               "memory");
   }
 }
 
@@ -143,4 +143,4 @@ inline bool multiply(uint64_t a, uint64_t b, uint64_t& out) {
   return !__builtin_mul_overflow(a, b, &out);
 }
 
-}  // namespace plait::data
+}  // namespace plait::support

@@ -1,0 +1,186 @@
+// data-tokens: sequences of token ids for language models, from PATH.bin and PATH.idx.
+//
+// A sample has T tokens and T labels, the token after each; a label of -100 does not count. Fields
+// "tokens", "labels"; with reset_attention "first": where the document of a token begins, within
+// the sample; with reset_positions "positions": how far from there a token is. All (T) i32.
+#include <algorithm>
+
+#include "plugins/data/tokens/packing.hpp"
+#include "plugins/data/tokens/token_stream.hpp"
+
+#include <xxhash.h>
+
+namespace {
+using namespace plait;
+using data::tokens::Packing;
+using data::tokens::Piece;
+
+constexpr int32_t kIgnored = -100;
+
+constexpr plait_option kTokens[] = {
+    opt_path("path", nullptr, "the .bin file; the .idx file lies beside it"),
+    at_most(at_least(opt_int("length", nullptr, "tokens of a sample"), 1), 1 << 30),
+    opt_choice("pack", "\"stream\"", "stream|best_fit|none",
+               "stream: documents one after the other, cut every `length` tokens; best_fit: whole "
+               "documents packed together, the rest padded; none: a document per sample"),
+    at_least(opt_int("documents_seed", "0",
+                     "draws the order of the documents of a stream; 0: that of the file"),
+             0),
+    at_most(at_least(opt_real("begin", "0.0", "share of the file's tokens to begin with"), 0), 1),
+    at_most(at_least(opt_real("end", "1.0", "share of the file's tokens to end with"), 0), 1),
+    opt_bool("reset_attention", "false",
+             "adds the field \"first\", for `documents` of attention layers; the last token of a "
+             "document then has no label"),
+    opt_bool("reset_positions", "false",
+             "adds the field \"positions\", counted from the beginning of each document"),
+};
+
+class Tokens {
+ public:
+  Tokens(const Host& host, const Options& o)
+      : stream_(std::string(o.text("path"))),
+        length_(o.integer("length")),
+        by_pieces_(o.text("pack") != "stream"),
+        first_(o.flag("reset_attention")),
+        positions_(o.flag("reset_positions")) {
+    if (o.real("begin") >= o.real("end"))
+      fail(PLAIT_ERR_CONFIG, "[data.tokens] begin is " + std::to_string(o.real("begin")) +
+                                 " and end " + std::to_string(o.real("end")) +
+                                 ", expected less; set at " + o.origin("begin"));
+    const int64_t in_file = stream_.size();
+    stream_.keep(o.real("begin"), o.real("end"));
+    if (o.integer("documents_seed") != 0)
+      stream_.shuffle(static_cast<uint64_t>(o.integer("documents_seed")));
+    if (o.text("pack") == "best_fit")
+      packing_ = data::tokens::pack_best_fit(stream_.documents(), length_);
+    if (o.text("pack") == "none") packing_ = data::tokens::pack_none(stream_.documents(), length_);
+    if (n_samples() == 0)
+      fail(PLAIT_ERR_DATA,
+           "[data.tokens] path '" + std::string(o.text("path")) +
+               "': " + std::to_string(stream_.size()) + " tokens (of " + std::to_string(in_file) +
+               " in the file) are not enough for a sample: " +
+               (by_pieces_ ? "no document has 2 tokens"
+                           : "expected " + std::to_string(length_ + 1) + ", one more than length") +
+               "; use another part of the file or a smaller length");
+    if (packing_.cut > 0)
+      host.log(PLAIT_LOG_WARN, "[data.tokens] " + std::to_string(packing_.cut) + " of " +
+                                   std::to_string(n_samples()) + " documents have more than " +
+                                   std::to_string(length_ + 1) +
+                                   " tokens, of which the rest is left out; pack = \"best_fit\" "
+                                   "keeps all");
+    add_field("tokens", PLAIT_FIELD_INPUT);
+    add_field("labels", PLAIT_FIELD_TARGET);
+    if (first_) add_field("first", PLAIT_FIELD_INPUT);
+    if (positions_) add_field("positions", PLAIT_FIELD_INPUT);
+    make_fingerprint(o);
+  }
+
+  void info(plait_dataset_info& out) const {
+    out.n_samples = n_samples();
+    out.fields = fields_.data();
+    out.n_fields = static_cast<uint32_t>(fields_.size());
+    out.host_bytes = stream_.host_bytes() + packing_.pieces.capacity() * sizeof(Piece) +
+                     packing_.first.capacity() * sizeof(int64_t);
+    out.fingerprint = fingerprint_;
+  }
+
+  void read(std::span<const int64_t> indices, void* const* outs) const {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < 0 || indices[i] >= n_samples())
+        fail(PLAIT_ERR_INVALID, "[data.tokens] sample " + std::to_string(indices[i]) +
+                                    " was asked for, there are " + std::to_string(n_samples()));
+      Sample sample;
+      size_t field = 0;
+      const auto next = [&] {
+        return static_cast<int32_t*>(outs[field++]) + static_cast<int64_t>(i) * length_;
+      };
+      sample.tokens = next();
+      sample.labels = next();
+      if (first_) sample.first = next();
+      if (positions_) sample.positions = next();
+      if (by_pieces_)
+        read_pieces(indices[i], sample);
+      else
+        read_stream(indices[i], sample);
+    }
+  }
+
+ private:
+  struct Sample {
+    int32_t *tokens = nullptr, *labels = nullptr;    // (T)
+    int32_t *first = nullptr, *positions = nullptr;  // (T); not wanted: nullptr
+  };
+
+  int64_t n_samples() const {
+    return by_pieces_ ? packing_.samples() : std::max<int64_t>(stream_.size() - 1, 0) / length_;
+  }
+  void add_field(const char* name, uint32_t role) {
+    fields_.push_back({name, role, 0, Shape({length_}, PLAIT_I32).raw()});
+  }
+  void make_fingerprint(const Options& o) {
+    std::string decides = std::to_string(length_) + " " + std::string(o.text("pack")) + " " +
+                          std::to_string(o.integer("documents_seed")) + " " +
+                          std::to_string(first_) + std::to_string(positions_);
+    const double share[] = {o.real("begin"), o.real("end")};
+    decides.append(reinterpret_cast<const char*>(share), sizeof share);
+    fingerprint_ = XXH3_64bits_withSeed(decides.data(), decides.size(), stream_.fingerprint());
+  }
+
+  // Marks places [from, to) as those of one document, which begins at `from`.
+  static void mark(const Sample& s, int64_t from, int64_t to) {
+    for (int64_t t = from; t < to; ++t) {
+      if (s.first) s.first[t] = static_cast<int32_t>(from);
+      if (s.positions) s.positions[t] = static_cast<int32_t>(t - from);
+    }
+  }
+
+  void read_stream(int64_t i, const Sample& s) const {
+    const int64_t begin = i * length_;
+    stream_.read(begin, length_, s.tokens);
+    std::copy(s.tokens + 1, s.tokens + length_, s.labels);
+    stream_.read(begin + length_, 1, s.labels + length_ - 1);
+    if (!s.first && !s.positions) return;
+    const std::span<const int64_t> documents = stream_.documents();
+    auto next = std::upper_bound(documents.begin(), documents.end(), begin);
+    for (int64_t from = 0; from < length_; ++next) {
+      const int64_t to = std::min(*next - begin, length_);
+      mark(s, from, to);
+      // The token behind the last one of a document belongs to another.
+      if (s.first && *next - begin <= length_) s.labels[to - 1] = kIgnored;
+      from = to;
+    }
+  }
+
+  void read_pieces(int64_t i, const Sample& s) const {
+    int64_t at = 0;
+    for (int64_t p = packing_.first[static_cast<size_t>(i)];
+         p < packing_.first[static_cast<size_t>(i) + 1]; ++p) {
+      const Piece& piece = packing_.pieces[static_cast<size_t>(p)];
+      const int64_t n = piece.n - 1;
+      stream_.read(piece.begin, n, s.tokens + at);
+      std::copy(s.tokens + at + 1, s.tokens + at + n, s.labels + at);
+      stream_.read(piece.begin + n, 1, s.labels + at + n - 1);
+      mark(s, at, at + n);
+      at += n;
+    }
+    for (; at < length_; ++at) {  // padding sees itself alone
+      s.tokens[at] = 0;
+      s.labels[at] = kIgnored;
+      mark(s, at, at + 1);
+    }
+  }
+
+  data::tokens::TokenStream stream_;
+  int64_t length_;
+  bool by_pieces_, first_, positions_;
+  Packing packing_;
+  std::vector<plait_field> fields_;
+  uint64_t fingerprint_ = 0;
+};
+}  // namespace
+
+PLAIT_PLUGIN("data-tokens", "0.1.0", "Apache-2.0", "Token ids of texts") {
+  static const auto tokens =
+      dataset<Tokens>("tokens", "sequences of token ids from PATH.bin and PATH.idx", kTokens);
+  host.add(tokens);
+}
