@@ -83,7 +83,8 @@ struct Plan {
   std::vector<Model> models;
   std::vector<Metric> metrics;
   std::vector<Output> outputs;
-  FlatBuffer scalars;   // inputs of a step: learning rates
+  std::vector<Output> outputs_left_out;  // evaluate.outputs: no memory
+  FlatBuffer scalars;                    // inputs of a step: learning rates
   FlatBuffer results;   // results of a step: first `step_sums`, then the others of n_step_sums()
   FlatBuffer step;      // (1) f64: number of updates so far, exact up to 2^53; counted by the
                         // update program

@@ -11,6 +11,7 @@
 #include "engine/plan/layout.hpp"
 #include "engine/plan/mesh.hpp"
 #include "engine/plan/zero.hpp"
+#include "engine/program/chunk_rows.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/recompute.hpp"
@@ -221,6 +222,27 @@ std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
   return graph;
 }
 
+program::ChunkLimits chunk_limits(const Plan& plan) {
+  constexpr double kMost = 1e12;  // MiB; more is the same as no limit
+  const double mib = std::min(plan.experiment.topology.chunk_mib, kMost);
+  program::ChunkLimits limits;
+  limits.bytes = mib > 0 ? static_cast<uint64_t>(mib * (1 << 20)) : UINT64_MAX;
+  limits.rows = plan.experiment.topology.chunk_rows;
+  return limits;
+}
+
+// Outputs that a host cannot predict need not be whole: see `evaluate.outputs`.
+void leave_out_outputs(const Plan& plan, TracedStep& w) {
+  const std::string& kept = plan.experiment.evaluate.outputs;
+  if (kept == "all") return;
+  const uint64_t most = kept == "none" ? 0 : chunk_limits(plan).bytes;
+  for (const auto& [name, v] : w.outputs)
+    if (program::bytes(w.graph->shape(v)) > most)
+      w.outputs_left_out.push_back({name, w.graph->shape(v), {}, 0});
+  std::erase_if(w.outputs,
+                [&](const auto& o) { return program::bytes(w.graph->shape(o.second)) > most; });
+}
+
 }  // namespace
 
 TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptions& recompute,
@@ -237,6 +259,11 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   program::verify_after("differentiate", "training", *w.graph);
   LiveOuts live_outs;
   add_results(w.results, replicated, live_outs);
+  std::vector<ValueId> needed;
+  for (const auto& r : w.results) needed.insert(needed.end(), {r.loss_sum, r.weight_sum});
+  for (const ParameterUse& use : w.parameter_uses) needed.push_back(use.gradient);
+  program::chunk_rows(*w.graph, chunk_limits(plan), needed);
+  program::verify_after("chunk_rows", "training", *w.graph);
   for (ParameterUse& use : w.parameter_uses) {
     const Placements placements = placements_of(mesh, *use.parameter);
     live_outs.add(use.gradient, placements);
@@ -261,10 +288,17 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
     const plait_shape& shape = w.graph->shape(o.second);
     return shape.ndim < 1 || shape.dims[0] != plan.evaluation_feed.batch;
   });
+  leave_out_outputs(plan, w);
   const Mesh mesh = mesh_of(plan);
   const Placements replicated(mesh.size());
   std::map<ValueId, Placements> sharded;
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
+  std::vector<ValueId> needed;
+  for (const auto& r : w.results) needed.insert(needed.end(), {r.loss_sum, r.weight_sum});
+  for (const auto& s : w.states) needed.push_back(s.state);
+  for (const auto& o : w.outputs) needed.push_back(o.second);
+  program::chunk_rows(*w.graph, chunk_limits(plan), needed);
+  program::verify_after("chunk_rows", "evaluation", *w.graph);
   LiveOuts live_outs;
   add_results(w.results, replicated, live_outs);
   for (auto& s : w.states) live_outs.add(s.state, replicated);
@@ -350,6 +384,7 @@ void bind_training_outputs(PlanDraft& plan, const TracedStep& w, const StageView
 }
 
 void allocate_evaluation_results(PlanDraft& plan, const TracedStep& w) {
+  plan.outputs_left_out = w.outputs_left_out;
   const int32_t segment = plan.storage.add("evaluation", Category::kResults);
   const auto allocate = [&](ValueId v) {
     return plan.storage.allocate(segment, program::bytes(w.graph->shape(v)));

@@ -35,6 +35,7 @@ struct TracedStep {
   std::vector<Tracer::Result> results;
   std::vector<Tracer::MetricState> states;
   std::vector<std::pair<std::string, ValueId>> outputs;
+  std::vector<Output> outputs_left_out;
   std::vector<ParameterUse> parameter_uses;
 };
 

@@ -1,7 +1,9 @@
 #include "engine/program/c_builder.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <mutex>
 
@@ -183,6 +185,20 @@ void check_parameter(const CHandle& f, const plait_parameter& p) {
   check_initial_values(f, p);
 }
 
+// A plugin may have been compiled with an older or newer struct. shard_unit is at least 1.
+plait_parameter known_members(const CHandle& f, const plait_parameter& given) {
+  plait_parameter p{};
+  std::memcpy(&p, &given, std::min(given.struct_size, sizeof p));
+  if (p.shard_dim < 0 || p.shard_unit == 0) p.shard_unit = 1;
+  if (p.shard_unit < 1 || p.shape.dims[std::max(p.shard_dim, 0)] % p.shard_unit != 0)
+    fail(PLAIT_ERR_PLUGIN, where(f, "parameter") +
+                               strf("() '%s': shard_unit is %lld, expected a divisor of the "
+                                    "extent of dimension %d of ",
+                                    p.name, static_cast<long long>(p.shard_unit), p.shard_dim) +
+                               text(p.shape));
+  return p;
+}
+
 plait_error* parameter(plait_builder* b, const plait_parameter* p, plait_value* out) {
   return guard_c([&] {
     const CHandle& f = handle(b, "parameter");
@@ -190,7 +206,7 @@ plait_error* parameter(plait_builder* b, const plait_parameter* p, plait_value* 
     check_argument(f, "parameter", "out", out);
     const auto& hook = need(f, f.hooks->parameter, "parameter");
     check_parameter(f, *p);
-    *out = hook(*p);
+    *out = hook(known_members(f, *p));
   });
 }
 

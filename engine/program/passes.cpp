@@ -56,7 +56,7 @@ void replace_user(Graph& g, int32_t matmul, int32_t reader, ValueId extra, Attr 
   g.replace(static_cast<size_t>(reader), std::move(moved));
 }
 
-void fold_bias(Graph& g, int32_t i) {
+bool fold_bias(Graph& g, int32_t i) {
   const Op& add = g.ops()[static_cast<size_t>(i)];
   for (size_t k = 0; k < 2; ++k) {
     const ValueId y = add.in[k], bias = add.in[1 - k];
@@ -65,8 +65,10 @@ void fold_bias(Graph& g, int32_t i) {
     if (matmul < 0 || sb.ndim != 1 || sb.dims[0] != sy.dims[sy.ndim - 1] ||
         !same(sy, g.shape(add.out[0])) || sb.dtype != sy.dtype)
       continue;
-    return replace_user(g, matmul, i, bias, attr("bias", true));
+    replace_user(g, matmul, i, bias, attr("bias", true));
+    return true;
   }
+  return false;
 }
 
 void fold_activation(Graph& g, int32_t i) {
@@ -77,6 +79,68 @@ void fold_activation(Graph& g, int32_t i) {
     if (matmul < 0 || !same(g.shape(map.in[0]), g.shape(map.out[0]))) return;
     return replace_user(g, matmul, i, 0, attr("activation", std::string(a.name)));
   }
+}
+
+// The product that made v, of which nothing else reads the memory that v lies in; -1: none.
+int32_t product_of(const Graph& g, ValueId v, int32_t reader) {
+  const Value& value = g.value(v);
+  if (value.producer < 0 || value.role != Role::kTransient ||
+      g.readers(v) != std::vector<int32_t>{reader})
+    return -1;
+  const Op& op = g.ops()[static_cast<size_t>(value.producer)];
+  return takes(op, kFoldAccumulate) && (!value.alias_of || has(op, "accumulate")) ? value.producer
+                                                                                  : -1;
+}
+
+// a + matmul, where a is a product as well: the matmul adds to the memory of a. A chain of such
+// sums, as of the chunks of a large product, needs memory for one. The same of scatter_add, which
+// reads its rows alone: of two the later one adds, as that of an embedding behind its tied head.
+bool fold_sum(Graph& g, int32_t i) {
+  const Op& add = g.ops()[static_cast<size_t>(i)];
+  const ValueId out = add.out[0];
+  if (g.value(out).alias_of || add.in.size() != 2) return false;
+  const size_t later = g.value(add.in[1]).producer > g.value(add.in[0]).producer ? 1 : 0;
+  for (const size_t k : {1 - later, later}) {
+    const ValueId a = add.in[k], y = add.in[1 - k];
+    if (a == y || product_of(g, a, i) < 0 || !same(g.shape(a), g.shape(out)) ||
+        !same(g.shape(y), g.shape(out)))
+      continue;
+    const int32_t matmul = foldable_into(g, y, i, kFoldAccumulate);
+    if (matmul < 0) continue;
+    replace_user(g, matmul, i, a, attr("accumulate", true));
+    Value& sum = g.value(out);
+    if (sum.role == Role::kPersistent) {  // all of the chain lies where its sum is wanted
+      g.bind(a, sum.buffer);
+      sum.role = Role::kTransient;
+    }
+    sum.alias_of = a;
+    return true;
+  }
+  return false;
+}
+
+// The sum of a chain is added to a target: its first product adds to the target, and so do all.
+bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId target) {
+  ValueId first = sum;
+  while (g.value(first).alias_of && product_of(g, first, g.readers(first)[0]) >= 0)
+    first = g.value(first).alias_of;
+  const int32_t at = product_of(g, first, g.readers(first)[0]);
+  if (first == sum || at < 0 || g.value(first).alias_of ||
+      has_folded(g.ops()[static_cast<size_t>(at)], kFoldAccumulate) ||
+      product_of(g, sum, add) < 0 || !same(g.shape(sum), g.shape(target)))
+    return false;
+  Op begin = g.ops()[static_cast<size_t>(at)];
+  begin.in.push_back(target);
+  begin.attrs.set(attr("accumulate", true));
+  g.replace(static_cast<size_t>(at), std::move(begin));
+  g.value(first).alias_of = target;
+  const ValueId out = g.ops()[static_cast<size_t>(assign)].out[0];
+  Op last = g.remove(static_cast<size_t>(g.value(sum).producer));
+  g.remove(static_cast<size_t>(add));
+  g.value(out).alias_of = g.value(sum).alias_of;
+  last.out = {out};
+  g.replace(static_cast<size_t>(assign), std::move(last));
+  return true;
 }
 
 // target = target + matmul, written as assign(add(target, y)): the matmul accumulates in the memory
@@ -93,6 +157,7 @@ void fold_accumulate(Graph& g, int32_t i) {
   for (size_t k = 0; k < 2; ++k) {
     if (add.in[k] != target) continue;
     const ValueId y = add.in[1 - k];
+    if (g.value(y).alias_of && fold_chain(g, i, at, y, target)) return;
     const int32_t matmul = foldable_into(g, y, at, kFoldAccumulate);
     if (matmul < 0 || !same(g.shape(y), g.shape(target))) continue;
     replace_user(g, matmul, i, target, attr("accumulate", true));
@@ -130,7 +195,7 @@ void fold_matmul(Graph& g, const HasKernel& has_kernel) {
     if (!op.def->is_map || op.map.instrs.size() != 1) continue;
     const uint32_t code = op.map.instrs[0].op;
     if (code == PLAIT_MAP_ADD)
-      fold_bias(g, i);
+      (void)(fold_bias(g, i) || fold_sum(g, i));
     else if (code == PLAIT_MAP_COPY)
       fold_accumulate(g, i);
     else if (op.in.size() == 1)

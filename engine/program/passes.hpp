@@ -13,8 +13,9 @@ namespace plait::program {
 // Whether the device has a kernel for an op.
 using HasKernel = std::function<bool(const Graph&, const Op&)>;
 
-// Folds a bias, an activation whose operand has no other reader, and an accumulation into the
-// matmul before it; also a sum of squares of its result, if the device has a kernel for that.
+// Folds a bias, an activation whose operand has no other reader, and an accumulation, onto a target
+// or onto another product, into the matmul before it; also a sum of squares of its result, if the
+// device has a kernel for that.
 void fold_matmul(Graph& g, const HasKernel& has_kernel);
 
 // Removes ops whose results have no reader; sets Op::alias of in-place results.

@@ -137,21 +137,37 @@ void write_members(JsonWriter& to, const Evaluation& e) {
   to.end_object();
 }
 
+namespace {
+
+// The output of that name. Errors: PLAIT_ERR_NOT_FOUND; PLAIT_ERR_CONFIG for one that the plan
+// keeps no memory for.
+const plan::Output& output_of(const plan::Plan& plan, const std::string& value) {
+  const auto is_it = [&](const plan::Output& n) { return n.name == value; };
+  const auto at = std::find_if(plan.outputs.begin(), plan.outputs.end(), is_it);
+  if (at != plan.outputs.end()) return *at;
+  const auto& left_out = plan.outputs_left_out;
+  if (const auto no = std::find_if(left_out.begin(), left_out.end(), is_it); no != left_out.end())
+    fail_config(
+        strf("[session] the value '%s', %llu bytes for a batch, is not kept: "
+             "evaluate.outputs is \"%s\"; set it to \"all\"",
+             value.c_str(), static_cast<unsigned long long>(program::bytes(no->shape)),
+             plan.experiment.evaluate.outputs.c_str()));
+  std::vector<std::string> names;
+  for (const auto& n : plan.outputs) names.push_back(n.name);
+  fail_not_found("[session] there is no value '" + value + "' to predict" +
+                 did_you_mean(nearest(value, names)) + "; there are: " + join(names));
+}
+
+}  // namespace
+
 void Evaluator::predict(const std::vector<HostField>& fields, const std::string& value, void* out,
                         uint64_t bytes) {
-  const auto at = std::find_if(c_.plan.outputs.begin(), c_.plan.outputs.end(),
-                               [&](const plan::Output& n) { return n.name == value; });
-  if (at == c_.plan.outputs.end()) {
-    std::vector<std::string> names;
-    for (const auto& n : c_.plan.outputs) names.push_back(n.name);
-    fail_not_found("[session] there is no value '" + value + "' to predict" +
-                   did_you_mean(nearest(value, names)) + "; there are: " + join(names));
-  }
+  const plan::Output& output = output_of(c_.plan, value);
   const plan::Dataset* d =
       c_.plan.dataset("eval") ? c_.plan.dataset("eval") : c_.plan.dataset("train");
   Feeder feeder(predict_.feed, *d, predict_.feed.batch);
   const int64_t n = feeder.set_batch(fields, true);
-  const uint64_t row = program::bytes(at->shape) / static_cast<uint64_t>(predict_.feed.batch);
+  const uint64_t row = program::bytes(output.shape) / static_cast<uint64_t>(predict_.feed.batch);
   if (bytes != static_cast<uint64_t>(n) * row)
     fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu",
                       value.c_str(), static_cast<long>(n),
@@ -164,7 +180,7 @@ void Evaluator::predict(const std::vector<HostField>& fields, const std::string&
         out_of_range_text(c_.plan, feeder.find_out_of_range(false), "[feed]", "the prediction");
     if (!outside.empty()) fail_invalid(outside);
     launch(predict_, feeder);
-    c_.executor.read(at->buffer, out, bytes);
+    c_.executor.read(output.buffer, out, bytes);
   });
 }
 

@@ -3,7 +3,8 @@
 namespace plait::kit {
 namespace {
 
-constexpr plait_option kScatterAll[] = {kScatterAddAttrs[0], kScatterAddPart[0]};
+constexpr plait_option kScatterAll[] = {kScatterAddAttrs[0], kScatterAddPart[0],
+                                        kScatterAddPart[1]};
 
 void need_output(const plait_op_desc& d, const Gather& g, uint32_t dtype) {
   if (!has_outputs(d)) return;
@@ -35,21 +36,28 @@ Gather parse_gather(const plait_op_desc& d) {
 }
 
 Gather parse_scatter_add(const plait_op_desc& d) {
-  need_operands(d, 2, 1);
+  const AttrReader attrs(d, kScatterAll);
+  const bool accumulate = attrs.flag("accumulate");
+  need_operands(d, accumulate ? 3 : 2, 1);
   const plait_shape &dy = d.inputs[0], &index = d.inputs[1];
   need_index(index, "index");
   bool fits = dy.ndim >= index.ndim;
   for (uint32_t i = 0; fits && i < index.ndim; ++i) fits = dy.dims[i] == index.dims[i];
   need(fits, text(dy) + " must begin with the extents of the indices " + text(index));
-  const AttrReader attrs(d, kScatterAll);
   Gather g{attrs.integer("rows"), 1, elements(index), index.dtype, attrs.integer("first"), 0, {}};
   g.total = g.rows;
+  g.accumulate = accumulate;
   g.out = {g.rows};
   for (uint32_t i = index.ndim; i < dy.ndim; ++i) {
     g.width *= dy.dims[i];
     g.out.push_back(dy.dims[i]);
   }
   need_output(d, g, dy.dtype);
+  if (accumulate) {
+    need(d.inputs[2].dtype == dy.dtype,
+         "adds to type " + text(d.inputs[2]) + ", found " + text(dy));
+    need_count(d.inputs[2], g.rows * g.width, "what it adds to");
+  }
   return g;
 }
 

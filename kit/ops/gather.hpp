@@ -18,6 +18,7 @@ inline constexpr plait_option kScatterAddAttrs[] = {
 };
 inline constexpr plait_option kScatterAddPart[] = {
     at_least(int_option("first", "0", "first row of the part"), 0),
+    bool_option("accumulate", "false", "y = the last input + the sums; they may share memory"),
 };
 inline constexpr plait_option kOneHotAttrs[] = {
     at_least(int_option("depth", nullptr, "classes, the extent of the new last axis"), 0),
@@ -28,6 +29,7 @@ struct Gather {
   uint32_t index = 0;                      // type of the indices
   int64_t first = 0, total = 0;            // of a part of a table: its first row, rows of all parts
   std::vector<int64_t> out;                // dims of the output
+  bool accumulate = false;                 // of scatter_add: input 2 (rows, C..) is added to
   bool known(int64_t id) const { return id >= 0 && id < total; }
 };
 Gather parse_gather(const plait_op_desc& d);

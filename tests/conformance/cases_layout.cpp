@@ -80,6 +80,12 @@ void rows_by_index(std::vector<Case>& out, uint32_t type, uint32_t index, int64_
          {number("rows", v)}};
   c.scale = 8;
   out.push_back(c);
+  Case onto = c;
+  onto.name += " onto a sum";
+  onto.inputs.push_back({t, 0, 3});
+  onto.attrs.push_back(flag("accumulate", true));
+  onto.in_place = {2};
+  out.push_back(onto);
   // One shard of a table with three times as many rows: ids of all shards, and an invalid one.
   const double all = 3.0 * static_cast<double>(v);
   i.high = index == PLAIT_U8 ? std::min(all, 255.0) : all;

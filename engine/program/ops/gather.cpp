@@ -79,6 +79,12 @@ std::vector<OpExample> scatter_examples() {
            .indices = {{0, 5, 2, 2}},
            .index_dims = {2, 2}}};
 }
+// Along every dimension of the indices.
+bool shard_one_hot(const Graph&, const Op&, const std::vector<Placement>& have, int64_t,
+                   Sharding& s) {
+  s.in[0] = s.out[0] = have[0];
+  return true;
+}
 std::vector<OpExample> one_hot_examples() {
   return {{.inputs = {},
            .attrs = {attr("depth", int64_t{4})},
@@ -89,36 +95,39 @@ std::vector<OpExample> one_hot_examples() {
 }  // namespace
 
 std::span<const OpDef> gather_ops() {
-  static const OpDef kOps[] = {{.name = "gather",
-                                .help = "rows of a table by their numbers",
-                                .signature = "table (V, C..), index (I..) -> y (I.., C..)",
-                                .dtypes = "table of any type, index i32, i64 or u8",
-                                .rewrite_attrs = kit::kGatherPart,
-                                .infer = infer_gather,
-                                .vjp = vjp_gather,
-                                .index_use = index_use,
-                                .shard = shard_gather,
-                                .write_sharded = write_sharded_gather,
-                                .examples = gather_examples},
-                               {.name = "scatter_add",
-                                .help = "adds rows to those rows of zeros that the indices name",
-                                .signature = "dy (I.., C..), index (I..) -> y (rows, C..)",
-                                .dtypes = "dy floats, index i32, i64 or u8",
-                                .attrs = kit::kScatterAddAttrs,
-                                .rewrite_attrs = kit::kScatterAddPart,
-                                .infer = infer_scatter,
-                                .vjp = vjp_scatter,
-                                .shard = shard_scatter,
-                                .can_make_part = can_make_rows,
-                                .make_part = make_rows,
-                                .examples = scatter_examples},
-                               {.name = "one_hot",
-                                .help = "a row with 1 at the index and 0 elsewhere",
-                                .signature = "index (I..) -> y (I.., depth)",
-                                .dtypes = "index i32, i64 or u8; y f32",
-                                .attrs = kit::kOneHotAttrs,
-                                .infer = infer_one_hot,
-                                .examples = one_hot_examples}};
+  static const OpDef kOps[] = {
+      {.name = "gather",
+       .help = "rows of a table by their numbers",
+       .signature = "table (V, C..), index (I..) -> y (I.., C..)",
+       .dtypes = "table of any type, index i32, i64 or u8",
+       .rewrite_attrs = kit::kGatherPart,
+       .infer = infer_gather,
+       .vjp = vjp_gather,
+       .index_use = index_use,
+       .shard = shard_gather,
+       .write_sharded = write_sharded_gather,
+       .examples = gather_examples},
+      {.name = "scatter_add",
+       .help = "adds rows to those rows of zeros that the indices name",
+       .signature = "dy (I.., C..), index (I..) [, sum (rows, C..)] -> y (rows, C..)",
+       .dtypes = "dy floats, index i32, i64 or u8",
+       .attrs = kit::kScatterAddAttrs,
+       .rewrite_attrs = kit::kScatterAddPart,
+       .infer = infer_scatter,
+       .vjp = vjp_scatter,
+       .folds = kFoldAccumulate,
+       .shard = shard_scatter,
+       .can_make_part = can_make_rows,
+       .make_part = make_rows,
+       .examples = scatter_examples},
+      {.name = "one_hot",
+       .help = "a row with 1 at the index and 0 elsewhere",
+       .signature = "index (I..) -> y (I.., depth)",
+       .dtypes = "index i32, i64 or u8; y f32",
+       .attrs = kit::kOneHotAttrs,
+       .infer = infer_one_hot,
+       .shard = shard_one_hot,
+       .examples = one_hot_examples}};
   return kOps;
 }
 

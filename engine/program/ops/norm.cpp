@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/program/op_def.hpp"
+#include "engine/program/shard.hpp"
 
 namespace plait::program {
 namespace {
@@ -53,6 +54,64 @@ bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int
   return true;
 }
 
+// A norm over channels that lie in shards, as q and k of heads do: only sums of each row are
+// communicated.
+int32_t channels_of(const ShardContext& u) {
+  return static_cast<int32_t>(u.from.shape(u.op.in[0]).ndim) - 1;
+}
+bool by_channels(const ShardContext& u) { return u.have[0] == shard_along(channels_of(u)); }
+
+// The sum over all channels, (R.., 1). kind: of reduce.
+ValueId row_sum(ShardContext& u, const char* kind, ValueId v) {
+  return u.all_reduce(u.to.apply1("reduce", {v},
+                                  {attr("kind", std::string(kind)),
+                                   attr("axes", Dims{channels_of(u)}), attr("keep", true)}),
+                      PLAIT_COMM_SUM);
+}
+double over_channels(const ShardContext& u) {
+  return 1 / static_cast<double>(u.from.shape(u.op.in[0]).dims[channels_of(u)]);
+}
+ValueId widened(ShardContext& u, size_t input, Placement p) {
+  return u.to.as_type(u.input(input, p), accumulation_dtype(u.from.shape(u.op.in[0]).dtype));
+}
+
+bool write_sharded_rms(ShardContext& u) {
+  if (!by_channels(u)) return false;
+  Graph& g = u.to;
+  const ValueId x = widened(u, 0, u.have[0]), gain = widened(u, 1, shard_along(0));
+  const ValueId variance =
+      binary(g, "add", scaled(g, row_sum(u, "sum_squares", x), over_channels(u)),
+             g.constant(u.op.attrs.real("eps", 0)));
+  const ValueId rstd = binary(g, "div", g.constant(1), g.apply1("sqrt", {variance}));
+  const ValueId y = binary(g, "mul", binary(g, "mul", x, rstd), gain);
+  u.out = {g.as_type(y, u.from.shape(u.op.in[0]).dtype),
+           reshaped(g, rstd, dims_of(u.from.shape(u.op.out[1])))};
+  u.out_placement = {u.have[0], kReplicated};
+  return true;
+}
+
+bool write_sharded_rms_grad(ShardContext& u) {
+  if (!by_channels(u)) return false;
+  Graph& g = u.to;
+  const ValueId x = widened(u, 0, u.have[0]), gain = widened(u, 1, shard_along(0)),
+                dy = widened(u, 3, u.have[0]);
+  Dims column = dims_of(u.from.shape(u.op.in[2])), rows;
+  for (int64_t d = 0; d < static_cast<int64_t>(column.size()); ++d) rows.push_back(d);
+  column.push_back(1);
+  const ValueId rstd = reshaped(g, u.input(2, kReplicated), column);
+  const ValueId normal = binary(g, "mul", x, rstd), scaled_dy = binary(g, "mul", dy, gain);
+  const ValueId mean =
+      scaled(g, row_sum(u, "sum", binary(g, "mul", scaled_dy, normal)), over_channels(u));
+  const ValueId dx =
+      binary(g, "mul", binary(g, "sub", scaled_dy, binary(g, "mul", normal, mean)), rstd);
+  const ValueId d_gain =
+      g.apply1("reduce", {binary(g, "mul", dy, normal)}, {attr("axes", rows), attr("keep", false)});
+  u.out = {g.as_type(dx, u.from.shape(u.op.in[0]).dtype),
+           g.as_type(d_gain, u.from.shape(u.op.in[1]).dtype)};
+  u.out_placement = {u.have[0], shard_along(0)};
+  return true;
+}
+
 std::vector<OpExample> layer_examples() {
   return {{.inputs = {{3, 5}, {5}, {5}}, .attrs = {attr("eps", 1e-5)}}};
 }
@@ -94,6 +153,7 @@ std::span<const OpDef> norm_ops() {
        .differentiable_outputs = 1,
        .flops = flops_per_input<8>,
        .shard = shard<false>,
+       .write_sharded = write_sharded_rms,
        .examples = rms_examples},
       {.name = "rms_norm_grad",
        .help = "gradients of rms_norm",
@@ -102,7 +162,8 @@ std::span<const OpDef> norm_ops() {
        .attrs = kit::kNormAttrs,
        .infer = infer_rms_grad,
        .flops = flops_per_input<8>,
-       .shard = shard<true>}};
+       .shard = shard<true>,
+       .write_sharded = write_sharded_rms_grad}};
   return kOps;
 }
 

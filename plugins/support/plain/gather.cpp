@@ -61,14 +61,18 @@ class PlainScatterAdd {
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const auto column = Scratch(workspace).row(shape_.rows);
     for (int64_t j = 0; j < shape_.width; ++j) {
-      for (double& v : column) v = 0;
+      for (size_t v = 0; v < column.size(); ++v)
+        column[v] = shape_.accumulate ? read_element(type_, operands[2],
+                                                     static_cast<int64_t>(v) * shape_.width + j)
+                                      : 0;
       for (int64_t i = 0; i < shape_.count; ++i) {
         const int64_t row = local_row(read_index(shape_.index, operands[1], i), shape_.first);
         if (row >= 0 && row < shape_.rows)
           column[static_cast<size_t>(row)] +=
               read_element(type_, operands[0], i * shape_.width + j);
       }
-      write_elements(type_, operands[2], j, shape_.width, shape_.rows, column.data());
+      write_elements(type_, operands[shape_.accumulate ? 3 : 2], j, shape_.width, shape_.rows,
+                     column.data());
     }
   }
 

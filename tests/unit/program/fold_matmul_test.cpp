@@ -125,6 +125,49 @@ TEST_CASE_FIXTURE(Fixture, "no sum: into other memory than is added, or where it
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "a sum of products: each adds to the memory of the one before") {
+  folds(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @a
+    %7 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @b
+    %8 f32 (4, 2) = map(%6, %7) [x0 + x1]
+    %9 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @c
+    %10 f32 (4, 2) at 3:0 = map(%8, %9) [x0 + x1]
+  )",
+        R"(
+    %6 f32 (4, 2) at 3:0 = matmul(%1, %5) {transpose_a: true} @a
+    %8 f32 (4, 2) in %6 = matmul(%1, %5, %6) {transpose_a: true, accumulate: true} in_place [2] @b
+    %10 f32 (4, 2) in %8 = matmul(%1, %5, %8) {transpose_a: true, accumulate: true} in_place [2] @c
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a sum of products over micro-batches: all add to what is there") {
+  folds(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @a
+    %7 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @b
+    %8 f32 (4, 2) = map(%6, %7) [x0 + x1]
+    %9 f32 (4, 2) = map(%4, %8) [x0 + x1]
+    %10 f32 (4, 2) in %4 = map(%9) [copy(x0)]
+  )",
+        R"(
+    %6 f32 (4, 2) in %4 = matmul(%1, %5, %4) {transpose_a: true, accumulate: true} in_place [2] @a
+    %10 f32 (4, 2) in %6 = matmul(%1, %5, %6) {transpose_a: true, accumulate: true} in_place [2] @b
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "no sum of products where a term is read again or wanted itself") {
+  stays(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @a
+    %7 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @b
+    %8 f32 (4, 2) at 3:0 = map(%6, %7) [x0 + x1]
+    %9 f32 (4, 2) at 3:32 = map(%6, %7) [x0 * x1]
+  )");
+  stays(R"(
+    %6 f32 (4, 2) at 3:32 = matmul(%1, %5) {transpose_a: true} @a
+    %7 f32 (4, 2) at 3:64 = matmul(%1, %5) {transpose_a: true} @b
+    %8 f32 (4, 2) at 3:0 = map(%6, %7) [x0 + x1]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "the squares of a gradient, where the device takes them along") {
   const char* lines = R"(
     %6 f32 (4, 2) at 2:0 = matmul(%1, %5) {transpose_a: true} @fc

@@ -87,12 +87,19 @@ class CpuScatterAdd {
       : g_(kit::parse_scatter_add(d)), num_threads_(num_threads_of(g_, d)) {}
   void run(plait_queue*, void* const* operands, void*) const {
     const auto* dy = static_cast<const float*>(operands[0]);
-    auto* y = static_cast<float*>(operands[2]);
+    auto* y = static_cast<float*>(operands[g_.accumulate ? 3 : 2]);
+    const auto* before = g_.accumulate ? static_cast<const float*>(operands[2]) : nullptr;
     in_parallel(num_threads_, g_.width, [&](int64_t first, int64_t last) {
       const int64_t n = last - first;
       if (n == 0) return;
-      for (int64_t v = 0; v < g_.rows; ++v)
-        std::memset(y + v * g_.width + first, 0, static_cast<size_t>(n) * sizeof(float));
+      const auto bytes = static_cast<size_t>(n) * sizeof(float);
+      for (int64_t v = 0; v < g_.rows && before != y; ++v) {
+        float* row = y + v * g_.width + first;
+        if (before)
+          std::memcpy(row, before + v * g_.width + first, bytes);
+        else
+          std::memset(row, 0, bytes);
+      }
       for (int64_t i = 0; i < g_.count; ++i) {
         const int64_t row = kit::local_row(support::read_index(g_.index, operands[1], i), g_.first);
         if (row >= 0 && row < g_.rows)
@@ -107,8 +114,10 @@ class CpuScatterAdd {
   }
   // At least a cache line each, so that threads don't share one.
   static int num_threads_of(const Gather& g, const plait_op_desc& d) {
-    const double zeroing = static_cast<double>(g.rows) * static_cast<double>(g.width) *
-                           sizeof(float) * kNanosecondsPerByte;
+    const double zeroing = g.accumulate
+                               ? 0
+                               : static_cast<double>(g.rows) * static_cast<double>(g.width) *
+                                     sizeof(float) * kNanosecondsPerByte;
     return choose_num_threads(d.threads, 3 * cost(g, sizeof(float)) + zeroing, g.width / 64);
   }
   Gather g_;
