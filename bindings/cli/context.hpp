@@ -89,6 +89,7 @@ void add_export(CLI::App& app, Context& context);
 void add_plugins(CLI::App& app, Context& context);
 void add_ops(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);
+void add_data_tokenize(CLI::App& data, Context& context);
 void add_env(CLI::App& app, Context& context);
 void add_completion(CLI::App& app, Context& context);
 

@@ -161,6 +161,26 @@ void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& 
   }
 }
 
+void tell_replicated(const Plan& plan, Log* log) {
+  if (!log || plan.rank != 0 || plan.grid.tensor() == 1) return;
+  std::vector<const Parameter*> few, uneven;  // units: fewer than ranks, or not divided by them
+  for (const Parameter& p : plan.parameters)
+    if (p.shard_unit > 1 && !p.sharded)
+      (p.shape.dims[p.shard_dim] / p.shard_unit < plan.grid.tensor() ? few : uneven).push_back(&p);
+  const auto tell = [&](uint32_t level, const std::vector<const Parameter*>& all) {
+    if (all.empty()) return;
+    const Parameter& p = *all[0];
+    const std::string more = all.size() == 1 ? "" : strf(" (and %zu more)", all.size() - 1);
+    log->write(level, strf("[plan] parameter '%s'%s is replicated: %lld tensor ranks do not divide "
+                           "its %lld units of %lld along dimension %d",
+                           p.name.c_str(), more.c_str(), static_cast<long long>(plan.grid.tensor()),
+                           static_cast<long long>(p.shape.dims[p.shard_dim] / p.shard_unit),
+                           static_cast<long long>(p.shard_unit), p.shard_dim));
+  };
+  tell(PLAIT_LOG_DEBUG, few);
+  tell(PLAIT_LOG_WARN, uneven);
+}
+
 void warn_ignored(const config::Experiment& e, Log* log) {
   if (!log) return;
   const auto warn = [&](const std::string& key, const std::string& why) {

@@ -26,6 +26,10 @@ std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,
 // train. `tracer`: of the training program.
 void check_parameters(const Plan& plan, const Tracer& tracer, config::Problems& problems);
 
+// Tells which parameters every tensor rank holds in full because the ranks do not divide their
+// units (plait_parameter.shard_unit). Fewer units than ranks are as expected of key heads.
+void tell_replicated(const Plan& plan, Log* log);
+
 // Warns about keys that have no effect in this topology, or without [data.eval].
 void warn_ignored(const config::Experiment& experiment, Log* log);
 

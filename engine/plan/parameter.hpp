@@ -36,6 +36,7 @@ struct Parameter {
   uint32_t init = 0;
   double init_a = 0, init_b = 0;
   int32_t shard_dim = -1;
+  int64_t shard_unit = 1;  // indices along shard_dim that stay together
   bool frozen = false;
   uint32_t flags = 0;    // PLAIT_PARAMETER_*
   uint32_t scope = 0;    // PLAIT_SCOPE_* of its optimizer's rule

@@ -195,6 +195,7 @@ std::unique_ptr<const Plan> PlanBuilder::finish() {
   check_buffer_refs(*plan);
   if (program::verify_enabled()) verify_launches(*plan);
   explain(*plan, context_.log);
+  tell_replicated(*plan, context_.log);
   warn_idle(*plan, context_.log);
   return plan;
 }

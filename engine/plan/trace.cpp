@@ -120,13 +120,13 @@ std::vector<ValueId> build(const Plan& plan, const Graph& g, const Item& item, c
   const PluginCall at{plan.registry->plugin_of(&item), "build", kind, item.name};
   PluginOutputs<ValueId> room(n, 0);
   if (plait_error* e = try_plugin(at, [&] { return call(room.data()); })) throw from_c(e);
-  std::vector<ValueId> out = room.take(at, "outputs, the item declares");
+  std::vector<ValueId> out = room.take(at, "outputs, expected");
   if (n > 1 && out.back() == 0 && out.front() != 0) {
     const auto set =
         static_cast<size_t>(std::find(out.begin(), out.end(), ValueId{0}) - out.begin());
     fail(PLAIT_ERR_PLUGIN,
          "[plugin " + std::string(at.plugin) + "] " + text_of(at) +
-             strf(" set only %zu outputs, the item declares %zu; tell its author", set, n));
+             strf(" set only %zu outputs, expected %zu; tell its author", set, n));
   }
   program::check_outputs(g, at, out);
   return out;

@@ -92,6 +92,7 @@ ValueId Tracer::named(const std::string& name) {
   if (auto it = values_.find(name); it != values_.end()) return note_poison(it->second);
   if (const ValueId v = field_value(name)) return v;
   if (const ValueId* v = find_in_scope(layers_, name)) return note_poison(*v);
+  if (auto it = layers_.find(name); it != layers_.end()) return note_poison(it->second);
   if (!source_.dataset) return note_poison(poison(0));  // possibly one of its fields
   poisoned_ = false;                                    // not caused by other values
   const auto names = known_names();
@@ -183,6 +184,7 @@ void Tracer::shard_parameter(const plait_parameter& p, Parameter& q) const {
               p.name, p.shard_dim, program::text(q.shape).c_str()));
   const auto d = static_cast<size_t>(p.shard_dim);
   const int64_t extent = q.box.extent[d];
+  if (p.shard_unit > 1 && extent / p.shard_unit % ranks != 0) return;
   // Along the first dimension the padding lies at the end, so the extent need not be divisible.
   const topology::ExtentSplit split =
       d == 0 ? topology::ExtentSplit::padded(extent, ranks, 1)
@@ -206,6 +208,7 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   q.init_a = p.init_a;
   q.init_b = p.init_b;
   q.shard_dim = p.shard_dim;
+  q.shard_unit = p.shard_unit;
   shard_parameter(p, q);
   if (!model.frozen) q.setting = setting_of(model, name);
   q.frozen = model.frozen ||
@@ -228,7 +231,9 @@ const Parameter& Tracer::find_or_register(const plait_parameter& p,
     if (tie.own != p.name) continue;
     error_site_ = {tie.origin, layer.path + ".tie." + config::toml_key(tie.own)};
     if (const Parameter* other = find_registered(tie.full)) return *other;
-    poisoned_ = failed_scopes_.contains(tie.full.substr(0, tie.full.rfind('.')));
+    for (size_t dot = tie.full.find('.'); dot != std::string::npos;
+         dot = tie.full.find('.', dot + 1))
+      poisoned_ = poisoned_ || failed_scopes_.contains(tie.full.substr(0, dot));
     std::vector<std::string> names;
     for (const Parameter& q : plan_.parameters) names.push_back(q.name);
     fail_config("[" + graph_->scope + "] tie: there is no parameter '" + tie.full + "' so far" +

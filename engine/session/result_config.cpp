@@ -48,9 +48,9 @@ class Collector {
   void of_model(const config::ModelConfig& model) {
     values(model.path, model.keys);
     list(model.path + ".layers", model.layers);
-    for (const config::LayerConfig& layer : model.layers)
-      for (const config::TieConfig& tie : layer.tie)
-        all_[layer.path + ".tie." + tie.own] = tie.full;
+    for (size_t i = 0; i < model.layers.size(); ++i)
+      for (const config::TieConfig& tie : model.layers[i].tie)
+        all_[model.path + ".layers[" + std::to_string(i) + "].tie." + tie.own] = tie.full;
     list(model.path + ".losses", model.losses);
     if (!model.optimizer) return;
     const std::string path = model.path + ".optimizer";

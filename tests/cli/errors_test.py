@@ -29,9 +29,9 @@ class CommandLine(Case):
         self.fails(2, ["completion", "zsh"], "SHELL: 'zsh' is not available, only bash")
 
     def test_verbs_of_verbs(self):
-        self.fails(2, ["data"], "plait data needs one of: get, show")
-        self.fails(2, ["data", "gte"], "there is no 'plait data gte' (did you mean 'get'?); choose from: get, show")
-        self.fails(2, ["data", "get"], "plait data get needs SET: mnist or fashion-mnist; see plait data get --help")
+        self.fails(2, ["data"], "plait data needs one of: get, tokenize, show")
+        self.fails(2, ["data", "gte"], "there is no 'plait data gte' (did you mean 'get'?); choose from: get, tokenize, show")
+        self.fails(2, ["data", "get"], "plait data get needs SET: mnist, fashion-mnist or tinyshakespeare; see plait data get --help")
 
     def test_help_as_a_word(self):
         for words in (["help"], ["help", "run"], ["help", "data", "get"]):

@@ -106,6 +106,28 @@ class Plan(Case):
         self.assertEqual(sent["reduce_scatter"].count(rows // 4), 13)
         self.assertLess(sharded["memory"]["transient"], plan["memory"]["transient"] * 0.55)
 
+    def test_heads(self):
+        """Query heads are sharded, key heads too if the ranks divide them; else their weights are replicated, and nothing is gathered."""
+        model = ('layers = [{type = "decoder_block", name = "h", heads = HEADS, kv_heads = KV, head_dim = 6, parallel = "heads"}, '
+                 '{type = "flatten"}, {type = "linear", out = 3}]')
+
+        def planned(heads, kv_heads, more=""):
+            toml = re.sub("layers = .*", model.replace("HEADS", str(heads)).replace("KV", f"{kv_heads}{more}"), TINY, count=1)
+            self.write("h.toml", toml.replace("shape = [8]", "shape = [5, 16]"))
+            plan = self.expect(0, "plan", "h.toml", "topology.tensor=4", "--ir=forward_backward")
+            shapes = {name: tuple(map(int, rows.split(", "))) for rows, name in
+                      re.findall(r'f32 \(([\d, ]+)\) .*= persistent "model.h.attn.(\w+).weight"', plan.out)}
+            gathered = [int(n) for n in re.findall(r"all_gather of (\d+)", plan.out)]
+            return shapes, plan.err, gathered
+
+        self.assertEqual(planned(8, 4), ({"q": (12, 16), "k": (6, 16), "v": (6, 16), "out": (16, 12)}, "", []))
+        self.assertEqual(planned(8, 2), ({"q": (12, 16), "k": (12, 16), "v": (12, 16), "out": (16, 12)}, "", []))
+        # A norm over all heads communicates its sums, and the gradients of its gains, alone.
+        self.assertLessEqual(max(planned(8, 4, ', qk_norm = "all"')[2]), 12)
+        shapes, err, _ = planned(6, 6)
+        self.assertEqual(shapes, {"q": (36, 16), "k": (36, 16), "v": (36, 16), "out": (16, 36)})
+        self.assertIn("parameter 'model.h.attn.q.weight' (and 3 more) is replicated: 4 tensor ranks do not divide its 6 units of 6 along dimension 0", err)
+
     def test_entry_points(self):
         """What a session can run: a row each for a person, all launches as a record."""
         plan = self.plan("batch.accumulation=3", "batch.global=12")

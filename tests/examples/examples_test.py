@@ -81,6 +81,17 @@ class Examples(unittest.TestCase):
         self.assertEqual(done["step"], 100)
         self.assertGreater(done["evaluation"]["metrics"]["accuracy"], 0.7 if real else 0.1)
 
+    def test_shakespeare(self):
+        """On a short text of its own: tokens, a few steps, an evaluation."""
+        folder, plait = self.copy("shakespeare"), self.prefix / "bin/plait"
+        (folder / "input.txt").write_text("".join(f"line {i}: to be, or not to be, that is the question\n" for i in range(800)))
+        self.call(plait, "data", "tokenize", "shakespeare/input.txt", "--tokenizer", "chars", "--option", "path=shakespeare/input.txt",
+                  "--out", "shakespeare/shakespeare", cwd=folder.parent)
+        done = self.plait(folder, "run", "shakespeare", "run.steps=15", "batch.global=4", "batch.eval=4", "evaluate.every=0",
+                          "optimizer.schedule.warmup_steps=0", "--data", "shakespeare")
+        self.assertEqual(done["step"], 15)
+        self.assertLess(done["evaluation"]["metrics"]["perplexity"], 40)
+
     def test_mnist_torchrun(self):
         """Both ways to start two ranks give what one gives."""
         words = ("run.steps=15", "run.log_every=1", "evaluate.batches=2", F64)

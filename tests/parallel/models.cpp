@@ -262,6 +262,9 @@ std::string transformer_model(const Folder& folder) {
       R"(}, {type = "decoder_block", name = "g", repeat = 2, kv_heads = 2, head_dim = 6, )"
       R"(ffn = 24, )"
       R"(mlp = "swiglu", norm = "rms_norm", rope = "half", qk_norm = "head", depth = 3, )" +
+      shared +
+      R"(}, {type = "decoder_block", name = "f", norm_at = "both", norm = "rms_norm", )"
+      R"(mlp = "geglu_tanh", rope = "adjacent", qk_norm = "all", softcap = 3.0, clip_qkv = 1.5, )" +
       shared + "},";
   return begin(3, sequences(folder, 13, 17)) + R"(
 [model]

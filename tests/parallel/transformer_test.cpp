@@ -37,6 +37,30 @@ TEST_SUITE("transformer") {
     }
   }
 
+  TEST_CASE("the head in chunks of rows: the losses of the whole one, on every kind of layout") {
+    const Folder folder;
+    for (const char* device : {"cpu", "reference"}) {
+      const JobSpec whole = in_f64(transformer_model(folder), device);
+      const Outcome expected = alone(whole, kSteps);
+      // Logits of a micro-batch of 16 have 13 KiB. With 0.0002, other values are large, too.
+      for (const char* mib : {"0.006", "0.003", "0.0002"}) {
+        JobSpec job_spec = whole;
+        job_spec.overrides.insert(job_spec.overrides.end(),
+                                  {std::string("topology.chunk_mib=") + mib,
+                                   "topology.chunk_rows=2", "evaluate.outputs=none"});
+        for (const Layout& layout :
+             {Layout{1, 1, 1}, Layout{1, 1, 1, 0, "1f1b", 1, 4}, Layout{1, 1, 2},
+              in_sequence({1, 1, 2}), Layout{2, 1, 1, 0, "zero_bubble"}, Layout{1, 2, 1, 3},
+              Layout{1, 1, 1, 0, "1f1b", 1, 2, "layer"}}) {
+          CAPTURE(device);
+          CAPTURE(std::string(mib));
+          CAPTURE(layout.text());
+          check_same(run(on(job_spec, layout), layout.ranks(), train(kSteps)), expected, kStrict);
+        }
+      }
+    }
+  }
+
   TEST_CASE("eight tensor ranks do not divide four heads: they gather, the losses stay") {
     const Folder folder;
     const JobSpec job_spec = in_f64(transformer_model(folder), "cpu");

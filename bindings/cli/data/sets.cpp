@@ -32,12 +32,21 @@ constexpr const char* kFashionMirrors[] = {
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
 };
 
+constexpr SetFile kShakespeare[] = {
+    {"input.txt", 1115394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"},
+};
+constexpr const char* kShakespeareMirrors[] = {
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",
+};
+
 constexpr DataSet kSets[] = {
     {"mnist", "70,000 handwritten digits, 28x28", "Y. LeCun and C. Cortes; CC BY-SA 3.0", kMnist,
      kMnistMirrors},
     {"fashion-mnist",
      "70,000 pictures of clothes, 28x28; also Debian's package dataset-fashion-mnist",
      "Zalando SE; MIT", kFashion, kFashionMirrors},
+    {"tinyshakespeare", "1.1 MB of plays as one text", "public domain", kShakespeare,
+     kShakespeareMirrors},
 };
 
 }  // namespace

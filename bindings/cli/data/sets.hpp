@@ -8,7 +8,7 @@
 namespace plait::cli {
 
 struct SetFile {
-  const char* name;    // of the gzip file
+  const char* name;    // of the file, which may be packed by gzip
   uint64_t bytes;      // decoded
   const char* sha256;  // of the decoded bytes: mirrors compress differently
 };

@@ -182,12 +182,12 @@ int show(Context& context) {
 
 void add_data(CLI::App& app, Context& context) {
   CLI::App* verb =
-      app.add_subcommand("data", "downloads public data sets, shows which are present");
+      app.add_subcommand("data", "downloads public data sets; turns texts into token ids");
   verb->require_subcommand(1);
   const auto arguments = std::make_shared<DataArguments>();
   CLI::App* get =
       verb->add_subcommand("get", "downloads a set, verifies checksums, resumes partial downloads");
-  get->add_option("SET", arguments->set, "mnist or fashion-mnist")->required();
+  get->add_option("SET", arguments->set, "mnist, fashion-mnist or tinyshakespeare")->required();
   get->add_option("--to", arguments->to, "folder for the files; default: SET in the data folder")
       ->type_name("DIR");
   get->add_option(
@@ -198,6 +198,7 @@ void add_data(CLI::App& app, Context& context) {
   get->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return Get(context, *arguments).run(); };
   });
+  add_data_tokenize(*verb, context);
   CLI::App* there = verb->add_subcommand("show", "lists the data sets and their folders");
   there->callback([&context] { context.run_command = [&context] { return show(context); }; });
 }

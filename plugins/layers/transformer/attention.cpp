@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "plugins/layers/functions.hpp"
+#include "plugins/layers/transformer/options.hpp"
 #include "plugins/layers/transformer/parts.hpp"
 
 namespace plait::transformer {
@@ -39,9 +40,45 @@ std::string joined(std::span<const double> numbers) {
   return text;
 }
 
+// Options that would decide nothing: of a rotation that is not there, or of another scaling. Values
+// are compared with what they are by default; a complete file sets every key.
+void check_rope(const Builder& b, const Options& o) {
+  const std::string_view pairs = o.text("rope"), scaling = o.text("rope_scaling");
+  const auto need = [&](const char* option, const std::string& what) {
+    refuse(b, "attention",
+           std::string(option) + " has no effect " + what + "; set at " + o.origin(option));
+  };
+  if (pairs == "none") {
+    const std::string why =
+        "without rotary positions: rope is \"none\", set it to \"half\" or "
+        "\"adjacent\"";
+    if (scaling != "none") need("rope_scaling", why);
+    if (o.real("rope_theta") != kRopeTheta) need("rope_theta", why);
+    if (o.real("rope_share") != 1) need("rope_share", why);
+  }
+  const bool scales = scaling == "linear" || scaling == "llama3" || scaling == "yarn";
+  if (scaling == "none" && o.real("rope_factor") != 1) need("rope_factor", "without rope_scaling");
+  if (scales && o.real("rope_factor") == 1)
+    refuse(
+        b, "attention",
+        "rope_scaling is \"" + std::string(scaling) +
+            "\" and rope_factor 1, which changes nothing; give rope_factor, how many times longer "
+            "than in training samples may be; set at " +
+            o.origin("rope_scaling"));
+  for (const char* list : {"rope_short", "rope_long"})
+    if (scaling != "longrope" && !o.reals(list).empty())
+      need(list, "unless rope_scaling is \"longrope\"");
+}
+
 // cos and sin of the positions 0 to T-1. Layers with equal options share them: equal ops are one.
 std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h) {
   const auto rotated = static_cast<int64_t>(static_cast<double>(h.channels) * o.real("rope_share"));
+  if (o.real("rope_share") == 1 && rotated % 2 != 0)
+    refuse(b, "attention",
+           "heads have " + std::to_string(h.channels) +
+               " channels, rotary positions need an even number; choose other heads or head_dim; "
+               "rope is set at " +
+               o.origin("rope"));
   if (rotated % 2 != 0 || rotated == 0)
     refuse(b, "attention",
            "rope_share selects " + std::to_string(rotated) + " of " + std::to_string(h.channels) +
@@ -73,6 +110,7 @@ std::vector<Value> rope_table(const Builder& b, const Options& o, const Heads& h
 
 void rotate(const Builder& b, const Options& o, const Heads& h, Value& q, Value& k) {
   const std::string pairs(o.text("rope"));
+  check_rope(b, o);
   if (pairs == "none") return;
   const std::vector<Value> table = rope_table(b, o, h);
   for (Value* each : {&q, &k})
@@ -91,7 +129,7 @@ Value attention(const Builder& b, const Options& o, Value x, const std::string& 
   // Normalised as a whole or by heads, then (B,T,n,d).
   const auto heads = [&](const char* name, int64_t n, bool normalised) {
     Value y = product(b, x, prefix + name, n * h.channels, bias || o.flag("qkv_bias"), start.std,
-                      shard ? 0 : -1);
+                      {shard ? 0 : -1, h.channels});
     const std::string norm_name = prefix + name + "_norm.";
     if (normalised && norm == "all") y = functions::rms_norm(b, o, y, norm_name);
     y = b.reshape(clipped(y, o.real("clip_qkv")), {h.samples, h.tokens, n, h.channels});
@@ -101,16 +139,22 @@ Value attention(const Builder& b, const Options& o, Value x, const std::string& 
   const Value v = heads("v", h.kv_heads, false);
   rotate(b, o, h, q, k);
   const double scale = o.real("attn_scale");
-  const Value y =
-      b.op("dot_product_attention", {q, k, v},
-           {attr("scale", scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(h.channels))),
-            attr("causal", o.flag("causal")), attr("window", o.integer("window")),
-            attr("softcap", o.real("softcap")),
-            attr("dropout", b.training() ? o.real("attention_dropout") : 0.0)});
+  std::vector<Value> in{q, k, v};
+  const std::string documents(o.text("documents"));
+  if (!documents.empty())
+    in.push_back(of_tokens(b, documents, b.shape(x), "attention", "documents"));
+  const plait_attr attrs[] = {
+      attr("scale", scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(h.channels))),
+      attr("causal", o.flag("causal")),
+      attr("window", o.integer("window")),
+      attr("softcap", o.real("softcap")),
+      attr("first", !documents.empty()),
+      attr("dropout", b.training() ? o.real("attention_dropout") : 0.0)};
+  const Value y = b.ops("dot_product_attention", in, attrs, 1)[0];
   return functions::dropout(
       b,
       product(b, b.reshape(y, {h.samples, h.tokens, h.heads * h.channels}), prefix + "out", h.width,
-              bias || o.flag("out_bias"), start.out_std, shard ? 1 : -1),
+              bias || o.flag("out_bias"), start.out_std, {shard ? 1 : -1, h.channels}),
       o.real("dropout"));
 }
 

@@ -32,6 +32,9 @@ inline constexpr plait_option kAttention[] = {
                "RMS norm of q and k: of each head alone, or over all heads"),
     opt_bool("causal", "true", "a token sees no token behind it"),
     at_least(opt_int("window", "0", "a token sees tokens at a distance below it; 0: at any"), 0),
+    opt_text("documents", "\"\"",
+             "the value (samples, tokens) that says where the document of each token begins, such "
+             "as the field \"first\" of packed tokens: a token sees its own document alone"),
     at_least(opt_real("attn_scale", "0", "factor of the scores; 0: 1/sqrt(head_dim)"), 0),
     at_least(opt_real("softcap", "0", "c: scores become c*tanh(score/c); 0: they stay"), 0),
     at_least(opt_real("clip_qkv", "0", "q, k and v are cut to this size; 0: they are not"), 0),
@@ -39,6 +42,7 @@ inline constexpr plait_option kAttention[] = {
           1),
 };
 
+inline constexpr double kRopeTheta = 10000;  // the default below
 inline constexpr plait_option kRope[] = {
     opt_choice("rope", "\"none\"", "none|half|adjacent",
                "rotary positions; pairs of channels j and j + r/2, or 2j and 2j + 1"),

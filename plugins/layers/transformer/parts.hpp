@@ -13,6 +13,10 @@ namespace plait::transformer {
 // The shape of x, which must be floats (B,T,C).
 Shape tokens_of(const Builder& b, Value x, const char* layer);
 
+// The named value, which must be integers (B,T), one for each token of a value of shape x.
+Value of_tokens(const Builder& b, const std::string& name, const Shape& x, const char* layer,
+                const char* option);
+
 // How weights begin: normal, of mean 0.
 struct Start {
   double std = 0.02;
@@ -21,10 +25,15 @@ struct Start {
 // Of the options std and depth.
 Start start_of(const Options& o);
 
-// y = x.W^T (+ bias); W "<name>.weight" (out, C), bias "<name>.bias" (out). shard: 0 the outputs,
-// 1 the inputs, -1 replicated.
+// How tensor ranks shard a weight (out, C): dim 0 the outputs, 1 the inputs, -1 replicated; in
+// units of so many indices, as the channels of a head.
+struct Shards {
+  int32_t dim = -1;
+  int64_t unit = 1;
+};
+// y = x.W^T (+ bias); W "<name>.weight" (out, C), bias "<name>.bias" (out).
 Value product(const Builder& b, Value x, const std::string& name, int64_t out, bool bias,
-              double std, int32_t shard);
+              double std, Shards shards);
 
 // Attention with products before and after it. x (B,T,C) -> (B,T,C). prefix: of parameters, "" or
 // "attn.".

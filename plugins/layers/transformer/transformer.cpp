@@ -31,18 +31,24 @@ Value build_decoder_block(Builder& b, const Options& o, In in) {
 
 constexpr plait_option kPositions[] = {
     at_least(opt_int("length", nullptr, "most tokens of a sample"), 1),
+    opt_text("positions", "\"\"",
+             "the value (samples, tokens) with the position of each token, such as the field "
+             "\"positions\" of packed tokens; empty: 0, 1, 2, ..."),
     at_least(opt_real("std", "0.02", "standard deviation of the initial rows"), 0)};
 
-// x (B,T,C) plus row t of a table (length, C) at token t.
+// x (B,T,C) plus row p of a table (length, C) at the token of position p.
 Value build_positions(Builder& b, const Options& o, In in) {
   const Shape x = tokens_of(b, in[0], "positions");
   const int64_t length = o.integer("length"), tokens = x.dims[1];
-  if (tokens > length)
+  const std::string given(o.text("positions"));
+  if (given.empty() && tokens > length)
     refuse(b, "positions",
            "samples have " + std::to_string(tokens) + " tokens, expected at most `length`, " +
                std::to_string(length) + "; set at " + o.origin("length"));
   const Value table =
       b.parameter("weight", Shape({length, x.last()}), Init::normal(0, o.real("std")));
+  if (!given.empty())
+    return in[0] + b.op("gather", {table, of_tokens(b, given, x, "positions", "positions")});
   if (tokens == length) return in[0] + table;
   return in[0] + b.op("slice", {table}, {attr("axis", 0), attr("start", 0), attr("stop", tokens)});
 }

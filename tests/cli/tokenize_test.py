@@ -1,0 +1,133 @@
+"""plait data tokenize: the files that it writes, read here by their definition, and what it refuses."""
+
+import gzip
+import json
+import os
+import signal
+import struct
+import subprocess
+import unittest
+
+from support import Case, PLAIT
+
+TEXTS = ("The first document.\n", "Ünïcode, 5 €", "", "x" * 3000)
+
+
+def read(folder, name):
+    """The documents of NAME.bin and NAME.idx, and the facts of NAME.json."""
+    idx, data = (folder / f"{name}.idx").read_bytes(), (folder / f"{name}.bin").read_bytes()
+    assert idx[:9] == b"MMIDIDX\0\0"
+    version, code, n, starts = struct.unpack_from("<QBQQ", idx, 9)
+    assert (version, starts) == (1, n + 1)
+    kind, size = {8: ("H", 2), 4: ("i", 4)}[code]
+    lengths = struct.unpack_from(f"<{n}i", idx, 34)
+    offsets = struct.unpack_from(f"<{n}q", idx, 34 + 4 * n)
+    assert struct.unpack_from(f"<{n + 1}q", idx, 34 + 12 * n) == tuple(range(n + 1))
+    assert len(idx) == 34 + 12 * n + 8 * (n + 1)
+    documents = [list(struct.unpack_from(f"<{length}{kind}", data, offset)) for length, offset in zip(lengths, offsets)]
+    assert len(data) == size * sum(lengths)
+    return documents, json.loads((folder / f"{name}.json").read_text())
+
+
+class Tokenize(Case):
+    def tokenize(self, *words):
+        return self.expect(0, "data", "tokenize", *words)
+
+    def test_bytes_of_lines(self):
+        self.write("a.jsonl", "".join(json.dumps({"id": i, "text": t}, ensure_ascii=i == 1) + "\n\n" for i, t in enumerate(TEXTS)))
+        out = self.tokenize("a.jsonl", "--tokenizer", "bytes", "--out", "o").out
+        documents, facts = read(self.folder, "o")
+        self.assertEqual([bytes(d).decode() for d in documents], list(TEXTS))
+        self.assertEqual((facts["documents"], facts["dtype"], facts["eod"]), (4, "u16", None))
+        self.assertEqual(facts["tokens"], sum(map(len, documents)))
+        self.assertEqual(facts["tokenizer"]["type"], "bytes")
+        self.assertIn(f"{facts['tokens']} tokens of 4 documents, 257 ids, in o.bin", out)
+
+    def test_any_number_of_threads(self):
+        """The same files, also packed, with end tokens, and from several files in their order."""
+        lines = "".join(json.dumps({"body": f"document {i} " * (i % 7)}) + "\n" for i in range(500))
+        (self.folder / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+        self.write("b.jsonl", lines)
+        self.write("end.txt", "one\ntext")
+        for name, file, threads in (("one", "b.jsonl", 1), ("five", "b.jsonl.gz", 5)):
+            self.tokenize(file, "end.txt", "--tokenizer", "bytes", "--field", "body", "--append-eod", "--threads", threads, "--out", name)
+        self.assertEqual(read(self.folder, "one")[0], read(self.folder, "five")[0])
+        for extension in ("bin", "idx"):
+            self.assertEqual((self.folder / f"one.{extension}").read_bytes(), (self.folder / f"five.{extension}").read_bytes())
+        documents, facts = read(self.folder, "one")
+        self.assertEqual((len(documents), facts["eod"]), (501, 256))
+        self.assertEqual({d[-1] for d in documents}, {256})
+        self.assertEqual(bytes(documents[-1][:-1]), b"one\ntext")
+
+    def test_chars(self):
+        self.write("t.txt", "to be or not to be")
+        record, = self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=t.txt", "--out", "c", "--json").records
+        documents, facts = read(self.folder, "c")
+        alphabet = sorted(set("to be or not to be"))
+        self.assertEqual("".join(alphabet[i] for i in documents[0]), "to be or not to be")
+        self.assertEqual(record["files"], ["c.bin", "c.json", "c.idx"])
+        self.assertEqual({k: v for k, v in record.items() if k != "files"}, facts)
+        self.assertEqual(facts["tokenizer"]["vocabulary"], len(alphabet))
+
+    def test_not_utf8(self):
+        (self.folder / "l.txt").write_bytes(b"caf\xe9 \xff")
+        done = self.tokenize("l.txt", "--tokenizer", "chars", "--option", "characters=caf \ufffd", "--out", "o")
+        self.assertIn("2 sequences of bytes were not UTF-8 and became U+FFFD, the first in l.txt", done.err)
+        self.assertEqual(read(self.folder, "o")[1]["replaced"], 2)
+        self.fails(1, ["data", "tokenize", "l.txt", "--tokenizer", "chars", "--option", "characters=caf", "--strict", "--out", "p"],
+                   "l.txt: [tokenizer] the text is not UTF-8 at byte 3")
+
+    def test_refused(self):
+        self.write("a.txt", "abc")
+        self.write("bad.jsonl", '{"text": "fine"}\n{"text": 3}\n')
+        self.write("broken.jsonl", '{"text": "fine"}\n{"text": \n')
+        self.write("list.jsonl", "[1]\n")
+        (self.folder / "cut.txt.gz").write_bytes(gzip.compress(b"some text that was cut off" * 100)[:-12])
+        chars = ["--tokenizer", "chars", "--option", "characters=ab"]
+        byte = ["--tokenizer", "bytes"]
+        for file, words, *says in (
+                ("a.txt", ["--tokenizer", "byte"], "unknown tokenizer 'byte' (did you mean 'bytes'?)", "--tokenizer:1"),
+                ("a.txt", ["--tokenizer", "x.vocab"], "--tokenizer 'x.vocab': expected a type", "plait plugins tokenizer"),
+                ("a.txt", [*byte, "--option", "a=1"], "--tokenizer:2:1: a: unknown key 'a'"),
+                ("a.txt", [*byte, "--option", "a"], "--option 'a': expected KEY=VALUE"),
+                ("a.txt", [*chars, "--append-eod"], "'chars' has no token that ends a document"),
+                ("none.txt", byte, "cannot read 'none.txt': No such file"),
+                (".", byte, "is a folder"),
+                ("bad.jsonl", byte, "'bad.jsonl' line 2: 'text' is number, expected a text"),
+                ("bad.jsonl", [*byte, "--field", "body"], "line 1 has no 'body'; there are: text; choose one with --field"),
+                ("broken.jsonl", byte, "'broken.jsonl' line 2 is not JSON"),
+                ("list.jsonl", byte, "'list.jsonl' line 1 is array, expected an object")):
+            with self.subTest(file=file, words=words):
+                self.fails(2, ["data", "tokenize", file, *words, "--out", "o"], *says)
+        self.fails(1, ["data", "tokenize", "a.txt", *chars, "--out", "o"], "a.txt: ", "the character 'c' at byte 2 is none of the 2 tokens")
+        self.fails(3, ["data", "tokenize", "cut.txt.gz", *byte, "--out", "o"], "'cut.txt.gz' cannot be read to its end")
+        self.fails(3, ["data", "tokenize", "a.txt", *byte, "--out", "none/o"], "cannot write 'none/o.bin.part'", "No such file")
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir() if p.name.startswith("o.")), [])
+
+    def test_files_that_exist(self):
+        self.write("a.txt", "abc")
+        self.tokenize("a.txt", "--tokenizer", "bytes", "--out", "o")
+        self.write("a.txt", "abcd")
+        self.fails(2, ["data", "tokenize", "a.txt", "--tokenizer", "bytes", "--out", "o"], "'o.bin' exists", "--yes")
+        self.assertEqual(len(read(self.folder, "o")[0][0]), 3)
+        self.tokenize("a.txt", "--tokenizer", "bytes", "--out", "o", "--yes")
+        self.assertEqual(len(read(self.folder, "o")[0][0]), 4)
+
+    def test_interrupted(self):
+        """A killed run leaves no files that look complete, and the next one is not disturbed by what it left."""
+        os.mkfifo(self.folder / "slow.txt")
+        process = subprocess.Popen([PLAIT, "data", "tokenize", "slow.txt", "--tokenizer", "bytes", "--out", "o"],
+                                   cwd=self.folder, env=self.environment())
+        with open(self.folder / "slow.txt", "wb") as pipe:
+            pipe.write(b"some text")
+            pipe.flush()
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        self.assertFalse([p for p in self.folder.iterdir() if p.suffix in (".bin", ".idx", ".json")])
+        self.write("a.txt", "abc")
+        self.tokenize("a.txt", "--tokenizer", "bytes", "--out", "o")
+        self.assertEqual(bytes(read(self.folder, "o")[0][0]), b"abc")
+
+
+if __name__ == "__main__":
+    unittest.main()
