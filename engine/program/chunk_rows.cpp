@@ -81,6 +81,9 @@ void close(const Graph& g, Region& r) {
   std::sort(r.ops.begin(), r.ops.end());
 }
 
+// A region with forward ops becomes a part of the forward pass, another stays in the backward pass.
+bool is_backward(const Graph& g, const Region& r) { return g.ops()[r.ops.front()].backward; }
+
 // Whether all ops are of one stage, have a sharding rule, draw no random numbers and communicate
 // nothing. In a pipeline the backward pass stays where it is: gradients go from stage to stage in
 // backward programs alone.
@@ -90,8 +93,8 @@ bool can_stand_together(const Graph& g, const Region& r) {
       std::any_of(g.ops().begin(), g.ops().end(), [&](const Op& op) { return op.stage != stage; });
   return std::all_of(r.ops.begin(), r.ops.end(), [&](size_t i) {
     const Op& op = g.ops()[i];
-    return op.stage == stage && !(pipeline && op.backward) && !op.def->draws_random &&
-           op.def->shard && op.def->collective == CollectiveOp::kNone;
+    return op.stage == stage && (!pipeline || op.backward == is_backward(g, r)) &&
+           !op.def->draws_random && op.def->shard && op.def->collective == CollectiveOp::kNone;
   });
 }
 
@@ -211,7 +214,12 @@ class Chunker {
  public:
   Chunker(Graph& g, const Region& r, const Layout& layout, int64_t chunks,
           const std::vector<ValueId>& needed)
-      : g_(g), region_(r), layout_(layout), chunks_(chunks), old_ops_(g.ops().size()) {
+      : g_(g),
+        region_(r),
+        layout_(layout),
+        chunks_(chunks),
+        backward_(is_backward(g, r)),
+        old_ops_(g.ops().size()) {
     for (const size_t i : r.ops)
       for (const ValueId v : g.ops()[i].out)
         if (is_read_outside(v) || std::find(needed.begin(), needed.end(), v) != needed.end())
@@ -245,7 +253,7 @@ class Chunker {
   void begin_like(const Op& op) {
     g_.scope = op.scope;
     g_.stage = op.stage;
-    g_.backward = false;
+    g_.backward = backward_;
   }
 
   void write_chunk(int64_t c) {
@@ -331,7 +339,7 @@ class Chunker {
     for (size_t i = 0; i < region_.ops.front(); ++i) put(i);
     for (const size_t i : moved) {
       Op op = g_.ops()[i];
-      op.backward = false;
+      op.backward = backward_;
       g_.replace(i, std::move(op));
       put(i);
     }
@@ -344,6 +352,7 @@ class Chunker {
   const Region& region_;
   const Layout& layout_;
   const int64_t chunks_;
+  const bool backward_;
   const size_t old_ops_;
   std::vector<ValueId> results_;                  // read when the region has run
   std::map<ValueId, std::vector<ValueId>> made_;  // chunks of rows, or one sum

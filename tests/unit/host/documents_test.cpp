@@ -45,9 +45,10 @@ pack = ")" +
 [model]
 layers = [
   {type = "embedding", name = "embed", vocabulary = 10, width = 16, std = 0.5},)" +
-         learned + R"(
-  {type = "decoder_block", name = "h", repeat = 2, heads = 4, kv_heads = 2, norm = "rms_norm",
-   rope = "half", documents = "first", std = 0.2},
+         learned +
+         R"(
+  {type = "decoder_block", name = "h", repeat = 2, heads = 4, kv_heads = 2, norm = "rms_norm", )"
+         R"(rope = "half", documents = "first", std = 0.2},
   {type = "linear", name = "head", out = 10},
 ]
 [loss]

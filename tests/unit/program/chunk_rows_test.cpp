@@ -146,6 +146,23 @@ TEST_CASE_FIXTURE(Fixture, "no chunks: small enough, too few rows, wanted whole,
         kHalf, {8});
 }
 
+TEST_CASE_FIXTURE(Fixture, "a region of the backward pass stays in it, also in a pipeline") {
+  for (const std::string stage : {"", " stage 1"}) {
+    read(R"(
+      %1 f32 (8, 4) at 0:0 = persistent "x"
+      %2 f32 (6, 4) at 1:0 grad = persistent "w"
+      %3 f32 (8, 4) = map(%1) [tanh(x0)]
+      %4 f32 (8, 4) = map(%3) [exp(x0)] backward
+      %5 f32 (8, 6) = matmul(%4, %2) {transpose_b: true} @head)" +
+         stage + R"( backward
+      %6 f32 (8) at 3:0 = reduce(%5) {axes: [1], keep: false} @head)" +
+         stage + R"( backward
+    )");
+    CHECK(chunk({128, 2}, {6}) == 1);
+    for (const Op& op : g.ops()) CHECK((op.backward || op.out[0] == 3));
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "in a pipeline: a loss, but not with its gradient") {
   const std::string lines = std::string(kInputs) + R"(
     %10 f32 (8, 4) grad = map(%1) [tanh(x0)]
