@@ -166,8 +166,8 @@ int show(Context& context) {
     std::error_code ignored;
     for (const SetFile& file : set.files) there += fs::exists(folder / file.name, ignored) ? 1 : 0;
     const std::string state = there == set.files.size() ? "complete" : there ? "partial" : "absent";
-    context.terminal.line(strf("%-14s %-9s %s", set.name, state.c_str(), folder.c_str()));
-    context.terminal.line(strf("%-24s %s", "", set.help));
+    context.terminal.line(strf("%-16s %-9s %s", set.name, state.c_str(), folder.c_str()));
+    context.terminal.line(strf("%-26s %s", "", set.help));
     context.terminal.record({{"set", set.name},
                              {"help", set.help},
                              {"licence", set.licence},

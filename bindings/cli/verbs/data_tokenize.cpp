@@ -54,6 +54,16 @@ std::string tokenizer_toml(const std::string& given, const std::vector<std::stri
   return toml;
 }
 
+Tokenizer open_tokenizer(const Engine& engine, const std::string& toml) {
+  try {
+    return Tokenizer(engine, toml, "--tokenizer");
+  } catch (const HostError& e) {
+    throw HostError(e.code(), std::string(e.what()) +
+                                  "\nplait plugins tokenizer lists types and options; --option "
+                                  "KEY=VALUE gives an option");
+  }
+}
+
 class Tokenize {
  public:
   Tokenize(Context& context, const TokenizeArguments& arguments)
@@ -61,7 +71,7 @@ class Tokenize {
         arguments_(arguments),
         toml_(tokenizer_toml(arguments.tokenizer, arguments.options)),
         engine_(context.open_engine()),
-        tokenizer_(engine_, toml_, "--tokenizer"),
+        tokenizer_(open_tokenizer(engine_, toml_)),
         facts_(Json::parse(tokenizer_.describe())),
         reader_(arguments.files, arguments.field) {}
   int run();
