@@ -47,6 +47,12 @@ class Tokens {
       fail(PLAIT_ERR_CONFIG, "[data.tokens] begin is " + std::to_string(o.real("begin")) +
                                  " and end " + std::to_string(o.real("end")) +
                                  ", expected less; set at " + o.origin("begin"));
+    if (by_pieces_ && o.integer("documents_seed") != 0)
+      fail(PLAIT_ERR_CONFIG, "[data.tokens] documents_seed has no effect with pack = \"" +
+                                 std::string(o.text("pack")) +
+                                 "\": it draws the order of a stream, and `shuffle` that of the "
+                                 "samples; set at " +
+                                 o.origin("documents_seed"));
     const int64_t in_file = stream_.size();
     stream_.keep(o.real("begin"), o.real("end"));
     if (o.integer("documents_seed") != 0)
