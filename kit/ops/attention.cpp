@@ -81,21 +81,31 @@ Attention parse(const plait_op_desc& d, uint32_t behind, uint32_t n_outputs) {
   return a;
 }
 
+void need_rows(const plait_shape& s, const char* name, const Attention& a, uint32_t type) {
+  need_dims(s, name, {a.samples, a.queries, a.heads, a.value});
+  need(s.dtype == type, std::string(name) + " is " + text(s) + ", expected the type of q");
+}
+void need_lse(const plait_shape& s, const Attention& a, uint32_t type) {
+  need_dims(s, "lse", {a.samples, a.heads, a.queries});
+  need(s.dtype == (type == PLAIT_F64 ? PLAIT_F64 : PLAIT_F32),
+       "lse is " + text(s) + ", expected f32, or f64 where q is f64");
+}
+
 }  // namespace
 
 Attention parse_attention(const plait_op_desc& d) {
   const Attention a = parse(d, 3, 2);
   if (!has_outputs(d)) return a;
-  need_dims(d.outputs[0], "o", {a.samples, a.queries, a.heads, a.value});
-  need_dims(d.outputs[1], "lse", {a.samples, a.heads, a.queries});
+  need_rows(d.outputs[0], "o", a, d.inputs[0].dtype);
+  need_lse(d.outputs[1], a, d.inputs[0].dtype);
   return a;
 }
 
 Attention parse_attention_grad(const plait_op_desc& d) {
   const Attention a = parse(d, 6, 3);
   for (const uint32_t i : {3u, 5u})
-    need_dims(d.inputs[i], i == 3 ? "o" : "do", {a.samples, a.queries, a.heads, a.value});
-  need_dims(d.inputs[4], "lse", {a.samples, a.heads, a.queries});
+    need_rows(d.inputs[i], i == 3 ? "o" : "do", a, d.inputs[0].dtype);
+  need_lse(d.inputs[4], a, d.inputs[0].dtype);
   if (!has_outputs(d)) return a;
   for (uint32_t i = 0; i < 3; ++i) need_same(d.outputs[i], d.inputs[i]);
   return a;

@@ -62,7 +62,7 @@ inline KeyRange keys_of(const Attention& a, int64_t t, int64_t first, int64_t do
   KeyRange keys{std::max<int64_t>(first, 0), a.causal ? t + 1 : document_end};
   if (a.window > 0) {
     keys.begin = std::max(keys.begin, t - a.window + 1);
-    keys.end = std::min(keys.end, t + a.window);
+    if (a.window < keys.end - t) keys.end = t + a.window;  // the sum may be too large
   }
   return keys;
 }

@@ -18,7 +18,7 @@ void append(std::vector<Attr>& to, std::vector<Attr> more) {
 
 // Both directions. first: documents begin at some tokens, and some queries see no key.
 void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<Attr> attrs,
-                   bool first = false, bool dropout = false) {
+                   bool first = false, bool dropout = false, uint32_t index = PLAIT_I32) {
   const plait_shape q = shape(type, {s.samples, s.queries, s.heads, s.qk}),
                     k = shape(type, {s.samples, s.keys, s.groups, s.qk}),
                     v = shape(type, {s.samples, s.keys, s.groups, s.value}),
@@ -29,7 +29,7 @@ void add_attention(std::vector<Case>& out, uint32_t type, Size s, std::vector<At
   std::vector<Input> more;
   if (first) {
     attrs.push_back(flag("first", true));
-    more.push_back({shape(PLAIT_I32, {s.samples, s.queries}), 0, static_cast<double>(s.queries)});
+    more.push_back({shape(index, {s.samples, s.queries}), 0, static_cast<double>(s.queries)});
   }
   if (dropout) {
     append(attrs, {real("dropout", 0.3), number("seed", 11), number("stream", 1LL << 40)});
@@ -75,6 +75,14 @@ void add_masks(std::vector<Case>& out) {
       for (const bool first : {false, true})
         add_attention(out, PLAIT_F32, blocks, {flag("causal", causal), number("window", window)},
                       first, first && window == 90);
+  for (const uint32_t index : {PLAIT_U8, PLAIT_I64})
+    add_attention(out, PLAIT_F32, s, {}, true, false, index);
+  add_attention(out, PLAIT_F32, s, {number("window", INT64_MAX)});
+  // Several blocks, and work for several threads, of several samples and groups.
+  const Size wide{2, 130, 130, 4, 2, 20, 12};
+  add_attention(out, PLAIT_F32, wide, {});
+  add_attention(out, PLAIT_F32, wide, {}, true, true);
+  add_attention(out, PLAIT_F32, wide, {real("softcap", 1.5)});
   const Size cross{2, 5, 9, 4, 4, 8, 3};  // more keys than queries
   add_attention(out, PLAIT_F32, cross, {flag("causal", false)});
   add_attention(out, PLAIT_F32, {1, 70, 130, 2, 1, 8, 12}, {flag("causal", false)});

@@ -150,7 +150,7 @@ std::span<const OpDef> attention_ops() {
        .help = "softmax(scale*q.k over the keys that a query sees), times v; with its log-sum-exp",
        .signature = "q (B, T, H, d), k (B, S, G, d), v (B, S, G, e) [, first (B, T)] "
                     "[, counter (2)] -> o (B, T, H, e), lse (B, H, T)",
-       .dtypes = "floats of one type, first i32, i64 or u8, counter i64; lse f32",
+       .dtypes = "floats of one type, first i32, i64 or u8, counter i64; lse f32, of f64 f64",
        .attrs = kit::kAttentionAttrs,
        .rewrite_attrs = kit::kAttentionPart,
        .infer = infer,

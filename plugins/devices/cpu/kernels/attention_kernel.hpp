@@ -8,13 +8,14 @@
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
+#include "plugins/support/elements.hpp"
 
 namespace plait::cpu {
 
 class AttentionRanges {
  public:
   AttentionRanges(const kit::Attention& a, const plait_op_desc& d)
-      : a_(a), wide_(a.has_first && d.inputs[a.first_input].dtype == PLAIT_I64) {}
+      : a_(a), first_type_(a.has_first ? d.inputs[a.first_input].dtype : PLAIT_I32) {}
 
   // At the beginning of the workspace: (B, T), or (T) without documents.
   uint64_t bytes() const {
@@ -44,9 +45,7 @@ class AttentionRanges {
   // From the last query to the first, so that the end of each document is known.
   void fill_documents(const void* firsts, int64_t sample, kit::KeyRange* ranges) const {
     const auto first_of = [&](int64_t t) {
-      const int64_t i = sample * a_.queries + t;
-      return wide_ ? static_cast<const int64_t*>(firsts)[i]
-                   : int64_t{static_cast<const int32_t*>(firsts)[i]};
+      return support::read_index(first_type_, firsts, sample * a_.queries + t);
     };
     int64_t end = a_.queries;
     for (int64_t t = a_.queries - 1; t >= 0; --t) {
@@ -57,7 +56,7 @@ class AttentionRanges {
   }
 
   kit::Attention a_;
-  bool wide_;  // `first` is i64
+  uint32_t first_type_;
 };
 
 // On one core; products: of scores with channels.
