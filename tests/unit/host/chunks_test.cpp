@@ -11,6 +11,7 @@ namespace {
 const std::string kModel = R"(
 [run]
 seed = 4
+threads = 1
 steps = 4
 [batch]
 global = 2048

@@ -32,7 +32,8 @@ void write_tokens(const host::TempFolder& folder) {
 
 std::string toml(const host::TempFolder& folder, const std::string& pack, int samples,
                  const std::string& learned) {
-  return "[run]\nseed = 3\nsteps = 3\n[precision]\ncompute = \"f64\"\n[batch]\nglobal = " +
+  return "[run]\nseed = 3\nthreads = 1\nsteps = 3\n[precision]\ncompute = \"f64\"\n[batch]\nglobal "
+         "= " +
          std::to_string(samples) + R"(
 [data.train]
 type = "tokens"

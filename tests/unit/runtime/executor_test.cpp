@@ -157,7 +157,13 @@ TEST_CASE("launches with no host write between them are one graph where the devi
   CHECK(host.run(a) == records.run(b));
 }
 
-TEST_CASE("what a device that works by itself gets wrong comes out at the next sync") {
+#ifdef __SANITIZE_THREAD__
+constexpr bool kReportsRaces = true;  // also the one that this case makes on purpose
+#else
+constexpr bool kReportsRaces = false;
+#endif
+TEST_CASE("what a device that works by itself gets wrong comes out at the next sync" *
+          doctest::skip(kReportsRaces)) {
   Layers layers("async");
   runtime::Executor executor(layers.plan);
   const runtime::Device& device = executor.device();

@@ -27,8 +27,8 @@ plait_error* open(const plait_host* host, const plait_options*, const plait_comm
   return host->error_new(PLAIT_ERR_INTERNAL, text.data(), text.size(), nullptr);
 }
 
-plait_error* open_plugin(const plait_host* host, const char*, void** state) {
-  static plait_comm_item item{};
+plait_comm_item narrow() {
+  plait_comm_item item{};
   item.struct_size = sizeof item;
   item.name = "narrow";  // before "threads", which reaches as far
   item.help = "";
@@ -42,6 +42,12 @@ plait_error* open_plugin(const plait_host* host, const char*, void** state) {
   item.start = item.finish = [](plait_comm_call*, plait_queue*) -> plait_error* { return nullptr; };
   item.abort = [](plait_comm*, const char*, uint64_t) {};
   item.probe = probe;
+  return item;
+}
+
+// Each rank opens it.
+plait_error* open_plugin(const plait_host* host, const char*, void** state) {
+  static const plait_comm_item item = narrow();
   *state = nullptr;
   return host->add(host, PLAIT_KIND_COMM, &item);
 }
