@@ -3,7 +3,7 @@
 #
 # Targets: Threads::Threads plait_xxhash plait_toml ZLIB::ZLIB CURL::libcurl
 # nlohmann_json::nlohmann_json CLI11::CLI11 DNNL::dnnl OpenMP::OpenMP_CXX plait_hwy plait_xbyak
-# plait_md, and doctest::doctest if tests are built.
+# plait_md plait_utf8proc plait_sentencepiece, and doctest::doctest if tests are built.
 
 # plait_find_headers(<target> <header> [LIBRARY <name>]): an INTERFACE target for a package without
 # its own CMake file.
@@ -33,6 +33,8 @@ plait_find_headers(plait_toml toml++/toml.h) # header-only: an embedded libplait
 plait_find_headers(plait_hwy hwy/highway.h LIBRARY hwy)
 plait_find_headers(plait_xbyak xbyak/xbyak.h)
 plait_find_headers(plait_md sha256.h LIBRARY md)
+plait_find_headers(plait_utf8proc utf8proc.h LIBRARY utf8proc)
+plait_find_headers(plait_sentencepiece sentencepiece_processor.h LIBRARY sentencepiece)
 if(PLAIT_BUILD_TESTS)
   find_package(doctest CONFIG REQUIRED)
 endif()

@@ -28,11 +28,12 @@ struct TokenizeArguments {
 std::string tokenizer_toml(const std::string& given, const std::vector<std::string>& options) {
   const auto quoted = [](const std::string& text) { return Json(text).dump(); };
   std::string toml;
-  if (given.find_first_of("/.") == std::string::npos) {
+  std::error_code ignored;
+  const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored);
+  if (given.find_first_of("/.") == std::string::npos && !model_folder) {
     toml = "type = " + quoted(given) + "\n";
   } else {
     const fs::path path = fs::path(given).lexically_normal();
-    std::error_code ignored;
     const std::string extension = path.extension();
     const char* type = extension == ".json" || fs::is_directory(path, ignored) ? "hf"
                        : extension == ".model"                                 ? "sentencepiece"

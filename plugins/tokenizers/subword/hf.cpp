@@ -1,0 +1,192 @@
+#include "plugins/tokenizers/subword/hf.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "plugins/tokenizers/subword/hf_parts.hpp"
+#include "plugins/tokenizers/subword/roles.hpp"
+
+#include <xxhash.h>
+
+namespace plait::subword {
+namespace {
+namespace fs = std::filesystem;
+using support::SourceFile;
+
+constexpr const char* kWho = "tokenizer.hf";
+constexpr uint64_t kVersion = 0x68660000000001;  // "hf", version 1
+constexpr std::pair<const char*, const char*> kVocabularies[] = {{"vocab.json", "merges.txt"},
+                                                                 {"encoder.json", "vocab.bpe"}};
+// Keys of tokenizer_config.json.
+constexpr std::pair<const char*, uint32_t> kRoles[] = {{"bos_token", PLAIT_TOKEN_BEGIN},
+                                                       {"eos_token", PLAIT_TOKEN_END},
+                                                       {"pad_token", PLAIT_TOKEN_PAD},
+                                                       {"unk_token", PLAIT_TOKEN_UNKNOWN}};
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+class Reader {
+ public:
+  explicit Reader(const Options& options) : options_(options) { parts_.who = kWho; }
+
+  Parts read() {
+    const fs::path path = std::string(options_.text("path"));
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) {
+      read_file(path);
+    } else if (is_file(path / "tokenizer.json")) {
+      read_file(path / "tokenizer.json");
+    } else {
+      const auto pair = std::find_if(std::begin(kVocabularies), std::end(kVocabularies),
+                                     [&](const auto& p) { return is_file(path / p.first); });
+      if (pair == std::end(kVocabularies))
+        fail(PLAIT_ERR_NOT_FOUND, "[tokenizer.hf] path '" + path.string() +
+                                      "': the folder has neither tokenizer.json nor vocab.json; "
+                                      "give the folder of a model, or the file itself");
+      read_file(path / pair->first);
+    }
+    add_roles();
+    return std::move(parts_);
+  }
+
+ private:
+  support::Bytes bytes_of_file(const SourceFile& file) {
+    support::Bytes bytes = support::read_file(file);
+    parts_.fingerprint =
+        XXH3_64bits_withSeed(bytes.data(), bytes.size(), parts_.fingerprint + kVersion);
+    return bytes;
+  }
+
+  void read_file(const fs::path& path) {
+    folder_ = path.parent_path();
+    const SourceFile file{kWho, "path", path.string()};
+    support::in_memory(file, [&] {
+      const nlohmann::json json = parse_json(file, bytes_of_file(file).span());
+      const JsonPlace root(file, json, "");
+      root.object();
+      if (root["model"].null() || !root["model"].value().is_object())
+        read_vocabulary_file(path, root);
+      else
+        read_tokenizer(root);
+    });
+  }
+
+  void read_tokenizer(const JsonPlace& root) {
+    parts_.normalizer = read_normalizer(root["normalizer"]);
+    Splitting splitting = read_pre_tokenizer(root["pre_tokenizer"]);
+    parts_.splitters = std::move(splitting.steps);
+    parts_.model = read_model(root["model"], splitting.bytes, ids_);
+    read_added(root["added_tokens"]);
+    set_texts();
+    const JsonPlace decoder = root["decoder"];
+    parts_.decoders = read_decoder(decoder);
+    if (!decoder.null() && decoder["type"].text() == "ByteLevel") decode_texts();
+    read_post_processor(root["post_processor"], ids_, parts_.before, parts_.behind);
+  }
+
+  // vocab.json, whose merges stand in a file beside it: the tokenizer of GPT-2.
+  void read_vocabulary_file(const fs::path& path, const JsonPlace& root) {
+    const auto pair = std::find_if(std::begin(kVocabularies), std::end(kVocabularies),
+                                   [&](const auto& p) { return path.filename() == p.first; });
+    if (pair == std::end(kVocabularies))
+      root["model"].bad(
+          "this is no tokenizer.json, which has a model, and no vocab.json, which "
+          "has merges.txt beside it");
+    ids_ = read_vocabulary(root);
+    const SourceFile file{kWho, "path", (path.parent_path() / pair->second).string()};
+    const support::Bytes bytes = bytes_of_file(file);
+    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    MergeReader reader(ids_, static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), "");
+    for (size_t line = 1, begin = 0; begin < text.size(); ++line) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      std::string_view one = text.substr(begin, end - begin);
+      if (one.ends_with('\r')) one.remove_suffix(1);
+      const bool version = line == 1 && one.starts_with("#version");
+      const std::string wrong = version || one.empty() ? "" : reader.add(one);
+      if (!wrong.empty()) file.bad(begin, "line " + std::to_string(line) + ": " + wrong);
+      begin = end + 1;
+    }
+    BpeOptions options;
+    options.bytes = true;
+    parts_.splitters.push_back(split_by(Regex(kGpt2Pattern), Matched::kIsolated));
+    parts_.model = make_bpe(ids_, reader.take(), std::move(options));
+    for (const std::string_view end : kCustomaryEnds)
+      if (const int32_t id = find_token(ids_, end); id != kNoToken)
+        parts_.added.push_back(special_token(id, end));
+    set_texts();
+    parts_.decoders.push_back(decode_stand_ins());
+    decode_texts();
+  }
+
+  void read_added(const JsonPlace& list) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const JsonPlace token = list[i];
+      const bool special = token["special"].flag(false);
+      parts_.added.push_back({static_cast<int32_t>(token["id"].whole(0, kMostIds - 1)),
+                              token["content"].text(), special, token["single_word"].flag(false),
+                              token["lstrip"].flag(false), token["rstrip"].flag(false),
+                              token["normalized"].flag(!special)});
+      ids_[parts_.added.back().text] = parts_.added.back().id;
+    }
+  }
+
+  void set_texts() {
+    for (const auto& [text, id] : ids_) {
+      const auto i = static_cast<size_t>(id);
+      if (i >= parts_.texts.size()) parts_.texts.resize(i + 1);
+      parts_.texts[i] = text;
+    }
+    for (const AddedToken& token : parts_.added)
+      parts_.texts[static_cast<size_t>(token.id)] = token.text;
+  }
+  // The one decoder looks at each token alone.
+  void decode_texts() {
+    parts_.decoders[0]->apply(parts_.texts);
+    parts_.texts_are_decoded = true;
+  }
+
+  // Options first, then the file beside, then what stands around a text, then custom.
+  void add_roles() {
+    add_given_roles(parts_, options_);
+    read_config();
+    const auto wrap = [&](const Ids& ids, uint32_t role) {
+      for (const int32_t id : ids)
+        for (const AddedToken& token : parts_.added)
+          if (token.id == id && !has_role(parts_, role))
+            parts_.roles.emplace_back(token.text, role);
+    };
+    wrap(parts_.before, PLAIT_TOKEN_BEGIN);
+    wrap(parts_.behind, PLAIT_TOKEN_END);
+    add_customary_end(parts_);
+  }
+
+  // It decides no id, so it is not part of the fingerprint.
+  void read_config() {
+    const fs::path path = folder_ / "tokenizer_config.json";
+    if (!is_file(path)) return;
+    const SourceFile file{kWho, "path", path.string()};
+    const nlohmann::json json = parse_json(file, support::read_file(file).span());
+    const JsonPlace root(file, json, "");
+    root.object();
+    for (const auto& [key, role] : kRoles) {
+      const JsonPlace place = root[key];
+      if (place.null() || has_role(parts_, role)) continue;
+      // A text, or an object that has it.
+      const std::string& text = place.value().is_string() ? place.text() : place["content"].text();
+      parts_.roles.emplace_back(text, role);
+    }
+  }
+
+  const Options& options_;
+  fs::path folder_;
+  TokenIds ids_;  // of all tokens, by text
+  Parts parts_;
+};
+}  // namespace
+
+Parts read_hf(const Options& options) { return Reader(options).read(); }
+
+}  // namespace plait::subword
