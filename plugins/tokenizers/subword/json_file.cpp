@@ -10,7 +10,8 @@ nlohmann::json parse_json(const support::SourceFile& file, std::span<const uint8
   try {
     return json::parse(bytes.begin(), bytes.end());
   } catch (const json::parse_error& e) {
-    file.bad(e.byte, "it is no JSON there: " + std::string(e.what()));
+    // The library counts bytes from one.
+    file.bad(e.byte > 0 ? e.byte - 1 : 0, "it is no JSON there: " + std::string(e.what()));
   } catch (const json::out_of_range& e) {
     file.bad(0, "a number is out of range: " + std::string(e.what()));
   }

@@ -5,46 +5,20 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/unit/host/host.hpp"
+#include "tests/unit/host/tokenizers.hpp"
 
+using host::contains;
+using host::decode;
+using host::describe;
+using host::encode;
+using host::Engine;
 using host::failure_of;
-
-namespace {
-
-using Engine = std::unique_ptr<plait_engine, decltype(&plait_engine_close)>;
-using Tokenizer = std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)>;
-
-Tokenizer open(const Engine& engine, const std::string& toml) {
-  plait_tokenizer* t = nullptr;
-  host::check(plait_tokenizer_open(engine.get(), toml.c_str(), PLAIT_NTS, nullptr, &t));
-  return {t, plait_tokenizer_close};
-}
-std::vector<int32_t> encode(const Tokenizer& t, const std::string& text, uint32_t flags = 0) {
-  plait_tokens* tokens = nullptr;
-  host::check(plait_tokenizer_encode(t.get(), text.data(), text.size(), flags, &tokens));
-  const std::vector<int32_t> ids(plait_tokens_data(tokens),
-                                 plait_tokens_data(tokens) + plait_tokens_size(tokens));
-  plait_tokens_free(tokens);
-  return ids;
-}
-std::string decode(const Tokenizer& t, const std::vector<int32_t>& ids, uint32_t flags = 0) {
-  plait_text* text = nullptr;
-  host::check(plait_tokenizer_decode(t.get(), ids.data(), ids.size(), flags, &text));
-  const std::string all(plait_text_data(text), plait_text_size(text));
-  plait_text_free(text);
-  return all;
-}
-nlohmann::json describe(const Tokenizer& t) {
-  plait_text* json = nullptr;
-  host::check(plait_tokenizer_describe(t.get(), &json));
-  return nlohmann::json::parse(host::take(json));
-}
-
-}  // namespace
+using host::open_tokenizer;
+using host::Tokenizer;
 
 TEST_CASE("bytes: any text comes back") {
   const Engine engine(host::new_engine(), plait_engine_close);
-  const Tokenizer t = open(engine, "type = \"bytes\"");
+  const Tokenizer t = open_tokenizer(engine, "type = \"bytes\"");
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
   CHECK(encode(t, all, PLAIT_ENCODE_STRICT).size() == 256);
@@ -56,7 +30,7 @@ TEST_CASE("bytes: any text comes back") {
   CHECK(decode(t, {'a', 256}, PLAIT_DECODE_SKIP_SPECIAL) == "a");
   const auto failure = failure_of([&] { decode(t, {257}); });
   CHECK(failure.code == PLAIT_ERR_INVALID);
-  CHECK(failure.text.find("the id at position 0 is 257, expected 0 to 256") != std::string::npos);
+  CHECK(contains(failure.text, "the id at position 0 is 257, expected 0 to 256"));
 }
 
 TEST_CASE("chars: sorted characters of a text, or given ones") {
@@ -64,7 +38,8 @@ TEST_CASE("chars: sorted characters of a text, or given ones") {
   const host::TempFolder folder;
   std::ofstream(folder / "t.txt") << "b\xC3\xA9"
                                      "a\nb";
-  const Tokenizer t = open(engine, "type = \"chars\"\npath = \"" + (folder / "t.txt") + "\"");
+  const Tokenizer t =
+      open_tokenizer(engine, "type = \"chars\"\npath = \"" + (folder / "t.txt") + "\"");
   CHECK(describe(t).at("vocabulary") == 4);
   CHECK(encode(t,
                "\n"
@@ -72,22 +47,22 @@ TEST_CASE("chars: sorted characters of a text, or given ones") {
   CHECK(decode(t, {3, 0, 1}) ==
         "\xC3\xA9\n"
         "a");
-  const Tokenizer same = open(engine, "type = \"chars\"\ncharacters = \"\xC3\xA9\\nab\"");
+  const Tokenizer same = open_tokenizer(engine, "type = \"chars\"\ncharacters = \"\xC3\xA9\\nab\"");
   CHECK(describe(same).at("fingerprint") == describe(t).at("fingerprint"));
 
   const auto text_of = [](auto&& f) { return failure_of(f).text; };
-  CHECK(text_of([&] { encode(t, "ab!"); }).find("'!' at byte 2 is none of the 4 tokens") !=
-        std::string::npos);
-  CHECK(text_of([&] { open(engine, "type = \"chars\""); }).find("give either path") !=
-        std::string::npos);
-  CHECK(text_of([&] {
-          open(engine, "type = \"chars\"\npath = \"" + (folder / "none") + "\"");
-        }).find("cannot open it: No such file") != std::string::npos);
+  CHECK(contains(text_of([&] { encode(t, "ab!"); }), "'!' at byte 2 is none of the 4 tokens"));
+  CHECK(contains(text_of([&] { open_tokenizer(engine, "type = \"chars\""); }), "give either path"));
+  CHECK(contains(text_of([&] {
+                   const std::string path = folder / "none";
+                   open_tokenizer(engine, "type = \"chars\"\npath = \"" + path + "\"");
+                 }),
+                 "cannot open it: No such file"));
 }
 
 TEST_CASE("several threads encode at a time, also after the engine was closed") {
   Engine engine(host::new_engine(), plait_engine_close);
-  const Tokenizer t = open(engine, "type = \"chars\"\ncharacters = \"abc\"");
+  const Tokenizer t = open_tokenizer(engine, "type = \"chars\"\ncharacters = \"abc\"");
   engine.reset();
   std::vector<std::thread> threads;
   std::vector<std::vector<int32_t>> ids(4);
