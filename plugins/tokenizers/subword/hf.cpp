@@ -70,21 +70,8 @@ class Reader {
       if (root["model"].null() || !root["model"].value().is_object())
         read_vocabulary_file(path, root);
       else
-        read_tokenizer(root);
+        read_tokenizer_json(root, parts_);
     });
-  }
-
-  void read_tokenizer(const JsonPlace& root) {
-    parts_.normalizer = read_normalizer(root["normalizer"]);
-    Splitting splitting = read_pre_tokenizer(root["pre_tokenizer"]);
-    parts_.splitters = std::move(splitting.steps);
-    parts_.model = read_model(root["model"], splitting.bytes, ids_);
-    read_added(root["added_tokens"]);
-    set_texts();
-    const JsonPlace decoder = root["decoder"];
-    parts_.decoders = read_decoder(decoder);
-    if (!decoder.null() && decoder["type"].text() == "ByteLevel") decode_texts();
-    read_post_processor(root["post_processor"], ids_, parts_.before, parts_.behind);
   }
 
   // vocab.json, whose merges stand in a file beside it: the tokenizer of GPT-2.
@@ -95,11 +82,11 @@ class Reader {
       root["model"].bad(
           "this is no tokenizer.json, which has a model, and no vocab.json, which "
           "has merges.txt beside it");
-    ids_ = read_vocabulary(root);
+    const TokenIds ids = read_vocabulary(root);
     const SourceFile file{kWho, "path", (path.parent_path() / pair->second).string()};
     const support::Bytes bytes = bytes_of_file(file);
     std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    MergeReader reader(ids_, static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), "");
+    MergeReader reader(ids, static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), "");
     for (size_t line = 1, begin = 0; begin < text.size(); ++line) {
       const size_t end = std::min(text.find('\n', begin), text.size());
       std::string_view one = text.substr(begin, end - begin);
@@ -112,40 +99,13 @@ class Reader {
     BpeOptions options;
     options.bytes = true;
     parts_.splitters.push_back(split_by(Regex(kGpt2Pattern), Matched::kIsolated));
-    parts_.model = make_bpe(ids_, reader.take(), std::move(options));
+    parts_.model = make_bpe(ids, reader.take(), std::move(options));
     for (const std::string_view end : kCustomaryEnds)
-      if (const int32_t id = find_token(ids_, end); id != kNoToken)
+      if (const int32_t id = find_token(ids, end); id != kNoToken)
         parts_.added.push_back(special_token(id, end));
-    set_texts();
+    set_texts(ids, parts_);
     parts_.decoders.push_back(decode_stand_ins());
-    decode_texts();
-  }
-
-  void read_added(const JsonPlace& list) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      const JsonPlace token = list[i];
-      const bool special = token["special"].flag(false);
-      parts_.added.push_back({static_cast<int32_t>(token["id"].whole(0, kMostIds - 1)),
-                              token["content"].text(), special, token["single_word"].flag(false),
-                              token["lstrip"].flag(false), token["rstrip"].flag(false),
-                              token["normalized"].flag(!special)});
-      ids_[parts_.added.back().text] = parts_.added.back().id;
-    }
-  }
-
-  void set_texts() {
-    for (const auto& [text, id] : ids_) {
-      const auto i = static_cast<size_t>(id);
-      if (i >= parts_.texts.size()) parts_.texts.resize(i + 1);
-      parts_.texts[i] = text;
-    }
-    for (const AddedToken& token : parts_.added)
-      parts_.texts[static_cast<size_t>(token.id)] = token.text;
-  }
-  // The one decoder looks at each token alone.
-  void decode_texts() {
-    parts_.decoders[0]->apply(parts_.texts);
-    parts_.texts_are_decoded = true;
+    decode_texts(parts_);
   }
 
   // Options first, then the file beside, then what stands around a text, then custom.
@@ -182,7 +142,6 @@ class Reader {
 
   const Options& options_;
   fs::path folder_;
-  TokenIds ids_;  // of all tokens, by text
   Parts parts_;
 };
 }  // namespace

@@ -43,4 +43,11 @@ class MergeReader {
 std::unique_ptr<const Model> make_bpe(const TokenIds& vocabulary, Merges merges,
                                       BpeOptions options);
 
+// Sets the texts of all tokens, added ones too, by id.
+void set_texts(const TokenIds& ids, Parts& parts);
+// Applies the one decoder, which looks at each token alone, to the texts, once for all.
+void decode_texts(Parts& parts);
+// The value of a whole tokenizer.json: everything but roles and fingerprint.
+void read_tokenizer_json(const JsonPlace& root, Parts& parts);
+
 }  // namespace plait::subword

@@ -5,7 +5,7 @@
 
 namespace plait::subword {
 
-inline constexpr int32_t kMostIds = 1 << 24;  // above every vocabulary
+inline constexpr int32_t kMostIds = 1 << 22;  // above every vocabulary
 
 // GPT-2; also what a step "ByteLevel" of tokenizer.json does.
 inline constexpr const char* kGpt2Pattern =

@@ -162,7 +162,7 @@ TEST_CASE("a tokenizer.json that is wrong: which key, what is there, what was ex
        "key 'model.type': 'WordPiece' is not known; known are BPE, Unigram",
        PLAIT_ERR_UNIMPLEMENTED},
       {R"({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}})",
-       "key 'model.vocab.a': found -1, expected a whole number from 0 to 16777215"},
+       "key 'model.vocab.a': found -1, expected a whole number from 0 to 4194303"},
       {R"({"model": {"type": "BPE", "vocab": {"a": 1e300}, "merges": []}})",
        "key 'model.vocab.a': found 1e+300, expected a whole number"},
       {R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}})",
