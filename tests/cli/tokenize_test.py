@@ -1,5 +1,6 @@
 """plait data tokenize: the files that it writes, read here by their definition, and what it refuses."""
 
+import base64
 import gzip
 import json
 import os
@@ -8,7 +9,7 @@ import struct
 import subprocess
 import unittest
 
-from support import Case, PLAIT
+from support import Case, PLAIT, ROOT
 
 TEXTS = ("The first document.\n", "Ünïcode, 5 €", "", "x" * 3000)
 
@@ -68,6 +69,32 @@ class Tokenize(Case):
         self.assertEqual(record["files"], ["c.bin", "c.json", "c.idx"])
         self.assertEqual({k: v for k, v in record.items() if k != "files"}, facts)
         self.assertEqual(facts["tokenizer"]["vocabulary"], len(alphabet))
+
+    def test_files_of_published_models(self):
+        """A folder, tokenizer.json, a file of ranks, a .model: each is read by its own type, with the ids of its library."""
+        golden = json.loads((ROOT / "tests/golden/tokenizers.json").read_text())
+        cases = {case["name"]: case for case in golden["cases"]}
+        self.write("t.txt", golden["texts"][0])
+        for name, given, options in (("llama3", "llama3", ()), ("gemma", "gemma/tokenizer.json", ()),
+                                     ("o200k_ranks", "o200k_ranks/r.tiktoken", ("--option", "encoding=o200k_base", "--option", "specials=[]")),
+                                     ("sentencepiece_bpe", "sentencepiece_bpe/m.model", ())):
+            with self.subTest(name):
+                case = cases[name]
+                (self.folder / name).mkdir()
+                content = case["text"].encode() if "text" in case else base64.b64decode(case["base64"])
+                (self.folder / name / case["file"]).write_bytes(content)
+                self.tokenize("t.txt", "--tokenizer", given, *options, "--out", "o", "--yes")
+                documents, facts = read(self.folder, "o")
+                self.assertEqual(documents, [case["ids"][0]])
+                self.assertEqual(facts["tokenizer"]["type"], case["type"])
+        (self.folder / "empty").mkdir()
+        self.write("llama3/config.json", '{"model_type": "llama"}')
+        for code, given, *says in (
+                (2, "./empty", "neither tokenizer.json nor vocab.json", "give the folder of a model"),
+                (1, "llama3/config.json", "this is no tokenizer.json, which has a model"),
+                (2, "none/tokenizer.json", "none/tokenizer.json", "No such file")):
+            with self.subTest(given):
+                self.fails(code, ["data", "tokenize", "t.txt", "--tokenizer", given, "--out", "o", "--yes"], *says)
 
     def test_not_utf8(self):
         (self.folder / "l.txt").write_bytes(b"caf\xe9 \xff")

@@ -29,7 +29,8 @@ std::string tokenizer_toml(const std::string& given, const std::vector<std::stri
   const auto quoted = [](const std::string& text) { return Json(text).dump(); };
   std::string toml;
   std::error_code ignored;
-  const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored);
+  const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored) ||
+                            fs::exists(fs::path(given) / "vocab.json", ignored);
   if (given.find_first_of("/.") == std::string::npos && !model_folder) {
     toml = "type = " + quoted(given) + "\n";
   } else {
@@ -235,7 +236,8 @@ void add_data_tokenize(CLI::App& data, Context& context) {
                    "texts: NAME.jsonl has a document per line, any other file is one; .gz, too")
       ->required();
   verb->add_option("--tokenizer", a->tokenizer,
-                   "a type (bytes, chars, ...), tokenizer.json, or the folder with it")
+                   "a type (bytes, chars, ...), or a file: tokenizer.json or the folder with it, "
+                   "NAME.tiktoken, NAME.model")
       ->required()
       ->type_name("TYPE|PATH");
   verb->add_option("--option", a->options, "an option of that type; may be repeated")
