@@ -20,6 +20,11 @@ function(plait_add_test)
          "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
          "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tools/tsan.supp")
   endif()
+  if(PLAIT_SANITIZE STREQUAL "thread")
+    # The sanitizer can't see libgomp's barriers: with a pool of one thread kernels have no false races, which it would
+    # spend minutes on to suppress. All threads of the engine itself are as always.
+    list(APPEND arg_ENV "OMP_THREAD_LIMIT=1")
+  endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${arg_WORKING_DIRECTORY})
   set_tests_properties(
     ${arg_NAME}

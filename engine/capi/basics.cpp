@@ -32,6 +32,18 @@ void require(const void* pointer, const char* what) {
   if (!pointer) fail_invalid(std::string("[capi] ") + what + " is NULL");
 }
 
+config::ItemConfig read_item(EngineState& engine, std::string_view kind, const std::string& toml,
+                             const std::string& name) {
+  config::Problems problems;
+  const config::Document document = config::Document::parse(toml, name, problems);
+  config::ItemConfig item;
+  if (problems.empty())
+    item = config::load_one_item(kind, document, *engine.registry,
+                                 {&engine.files, engine.data_folder, document.folder}, problems);
+  problems.raise_if_any();
+  return item;
+}
+
 plait_text* new_text(std::string text) { return new plait_text{std::move(text)}; }
 
 }  // namespace plait::capi

@@ -2,9 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "engine/base/json.hpp"
 #include "engine/capi/objects.hpp"
-#include "engine/checkpoint/weights.hpp"
 #include "engine/plugin/inspect.hpp"
 #include "engine/program/op_reference.hpp"
 #include "engine/program/op_registry.hpp"
@@ -101,33 +99,6 @@ plait_error* plait_engine_ops(plait_engine* engine, plait_text** json) {
     const ApiCall call(*engine, "plait_engine_ops", "engine");
     const program::OpRegistry ops(*engine->state->registry);
     *json = new_text(program::op_json(ops.all()));
-  });
-}
-
-plait_error* plait_checkpoint_export(plait_engine* engine, const char* checkpoint, const char* out,
-                                     const plait_export_options* options, plait_text** json) {
-  return guard_c([&] {
-    require(engine, "engine");
-    require(checkpoint, "checkpoint");
-    require(out, "out");
-    require(json, "json");
-    const ApiCall call(*engine, "plait_checkpoint_export", "engine");
-    const auto o = read_options(options, kExportOptionsV1, "plait_export_options");
-    std::vector<std::string> rules;
-    for (uint32_t i = 0; i < o.n_names; ++i) {
-      require(o.names, "names");
-      require(o.names[i], "names[i]");
-      rules.emplace_back(o.names[i]);
-    }
-    EngineState& state = *engine->state;
-    const auto from = checkpoint::open_checkpoint(state.files, checkpoint, state.log);
-    const checkpoint::Exported done =
-        checkpoint::export_weights(state.files, *from, out, {o.max_shard_bytes, NameRules(rules)});
-    JsonWriter w;
-    w.object().field("schema", 1).field("checkpoint", from->path());
-    w.field("step", from->state().step).texts("files", done.files);
-    w.field("tensors", done.tensors).field("bytes", done.bytes).end_object();
-    *json = new_text(w.text());
   });
 }
 

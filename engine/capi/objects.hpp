@@ -45,6 +45,9 @@ inline std::shared_ptr<plugin::Registry> shared_registry(
 
 // A text argument: pointer and length, or NUL-terminated. `what` names it in the error.
 std::string text_argument(const char* data, uint64_t size, const char* what);
+// The item of a document that holds its type and options alone. name: of the text, in messages.
+config::ItemConfig read_item(EngineState& engine, std::string_view kind, const std::string& toml,
+                             const std::string& name);
 // Throws PLAIT_ERR_INVALID if a required pointer is NULL.
 void require(const void* pointer, const char* what);
 plait_text* new_text(std::string text);

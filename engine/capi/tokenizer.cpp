@@ -1,23 +1,10 @@
 // Tokenizers.
 #include "engine/capi/objects.hpp"
-#include "engine/config/document.hpp"
 
 using namespace plait;
 using namespace plait::capi;
 
 namespace {
-
-config::ItemConfig read_tokenizer(EngineState& engine, const std::string& toml,
-                                  const std::string& name) {
-  config::Problems problems;
-  const config::Document document = config::Document::parse(toml, name, problems);
-  config::ItemConfig item;
-  if (problems.empty())
-    item = config::load_tokenizer(document, *engine.registry,
-                                  {&engine.files, engine.data_folder, document.folder}, problems);
-  problems.raise_if_any();
-  return item;
-}
 
 const tokenizer::Tokenizer& open_one(const plait_tokenizer* t, const char* function) {
   require(t, "tokenizer");
@@ -36,8 +23,8 @@ plait_error* plait_tokenizer_open(plait_engine* engine, const char* toml, uint64
     require(out, "out");
     const ApiCall call(*engine, "plait_tokenizer_open", "engine");
     const std::shared_ptr<EngineState>& state = engine->state;
-    const config::ItemConfig item =
-        read_tokenizer(*state, text_argument(toml, size, "toml"), name ? name : "tokenizer");
+    const config::ItemConfig item = read_item(
+        *state, PLAIT_KIND_TOKENIZER, text_argument(toml, size, "toml"), name ? name : "tokenizer");
     *out = new plait_tokenizer{state, {item, shared_registry(state)}};
   });
 }

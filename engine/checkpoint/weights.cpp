@@ -1,14 +1,22 @@
 #include "engine/checkpoint/weights.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/base/error.hpp"
 #include "engine/base/file_memory.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/json_value.hpp"
 #include "engine/base/text.hpp"
+#include "engine/checkpoint/convert.hpp"
 
 namespace plait::checkpoint {
+
+namespace {
+Weights::Place whole(const SafetensorsFile& file, const TensorEntry& entry) {
+  return {&file, &entry, {entry.name}, entry.shape};
+}
+}  // namespace
 
 bool Weights::is_folder_of_weights(FileSystem& files, const std::string& folder) {
   const auto has = [&](const char* name) { return files.is_file(join_path(folder, name)); };
@@ -22,23 +30,81 @@ Weights::Weights(FileSystem& files, const std::string& path) {
     if (!files.is_file(file)) file = join_path(path, kWeightsIndexName);
   }
   if (file.ends_with(".json")) {
-    read_index(files, file);
+    read_json(files, file);
     return;
   }
   const SafetensorsFile& one = *files_.emplace_back(std::make_unique<SafetensorsFile>(files, file));
-  for (const TensorEntry& t : one.header().tensors) tensors_[t.name] = {&one, &t};
+  for (const TensorEntry& t : one.header().tensors) tensors_[t.name] = whole(one, t);
 }
 
-void Weights::read_index(FileSystem& files, const std::string& path) {
-  const auto bad = [&](const std::string& text) { fail_data("[weights] '" + path + "' " + text); };
+void Weights::read_json(FileSystem& files, const std::string& path) {
   const std::string text = files.read_all(path, kMaxManifestBytes);
   JsonValue json;
   try {
     json = with_memory("weights", "parse", path, text.size(), [&] { return parse_json(text); });
   } catch (const Error& e) {
     if (e.code() != PLAIT_ERR_DATA) throw;
-    bad(e.text());
+    fail_data("[weights] '" + path + "' " + e.text());
   }
+  if (!is_tensor_map(json)) return read_index(files, path, json);
+  const TensorMap map = parse_tensor_map(json, path);
+  const std::string from = join_path(folder_of(path), map.weights);
+  if (name_of(from).ends_with(".map.json") || !files.exists(from))
+    fail_not_found("[weights] '" + path + "' puts the weights at '" + from +
+                   "', expected a safetensors file, an index or a folder with one of them; correct "
+                   "\"weights\" there, or import the model again");
+  *this = Weights(files, from, map, path);
+}
+
+Weights::Weights(FileSystem& files, const std::string& path, const TensorMap& map,
+                 const std::string& where)
+    : Weights(files, path) {
+  apply(map, path, where);
+}
+
+void Weights::apply(const TensorMap& map, const std::string& from, const std::string& path) {
+  const auto stored = std::move(tensors_);
+  tensors_.clear();
+  std::map<std::string, std::vector<PlacedRows>, std::less<>> used;
+  for (const auto& [name, place] : map.parameters) {
+    const auto at = stored.find(place.tensor);
+    if (at == stored.end()) {
+      std::vector<std::string> there;
+      for (const auto& [tensor, unused] : stored) there.push_back(tensor);
+      fail_data("[weights] '" + from + "' has no tensor '" + printable(place.tensor) + "'" +
+                did_you_mean(nearest(place.tensor, there)) + ", where '" + path + "' puts '" +
+                printable(name) + "'");
+    }
+    std::string fault;
+    Place part = at->second;
+    part.in = place;
+    part.shape = shape_at(place, at->second.shape, fault);
+    if (!fault.empty())
+      fail_data("[weights] tensor '" + printable(place.tensor) + "' of '" + from +
+                "' does not fit '" + printable(name) + "' of '" + path + "': " + fault);
+    used[place.tensor].push_back({name, place.row, part.shape.empty() ? 1 : part.shape[0]});
+    tensors_[name] = std::move(part);
+  }
+  for (const auto& [tensor, at] : stored) {
+    const auto parts = used.find(tensor);
+    if (parts == used.end()) {
+      if (std::none_of(map.ignored.begin(), map.ignored.end(),
+                       [&](const std::string& p) { return glob_match(p, tensor); }))
+        fail_data("[weights] '" + from + "' has the tensor '" + printable(tensor) +
+                  "', for which '" + path +
+                  "' has no parameter; if it is of no use, add it to \"ignored\" there");
+      continue;
+    }
+    const bool transposed = map.parameters.find(parts->second[0].parameter)->second.transposed;
+    const int64_t n_rows = at.shape.empty() ? 1 : at.shape[transposed ? 1 : 0];
+    if (const std::string fault = cover_rows(parts->second, n_rows); !fault.empty())
+      fail_data("[weights] tensor '" + printable(tensor) + "' of '" + from + "': " + fault +
+                "; correct '" + path + "'");
+  }
+}
+
+void Weights::read_index(FileSystem& files, const std::string& path, const JsonValue& json) {
+  const auto bad = [&](const std::string& text) { fail_data("[weights] '" + path + "' " + text); };
   using Kind = JsonValue::Kind;
   const JsonValue* map = json.is(Kind::kObject) ? json.find("weight_map") : nullptr;
   if (!map || !map->is(Kind::kObject))
@@ -60,8 +126,55 @@ void Weights::read_index(FileSystem& files, const std::string& path) {
                  .get();
     const TensorEntry* entry = file->header().find(tensor);
     if (!entry) bad("says that '" + printable(tensor) + "' is in '" + name + "', which has none");
-    tensors_[tensor] = {file, entry};
+    tensors_[tensor] = whole(*file, *entry);
   }
+}
+
+void Weights::read(const Place& from, const topology::Box& box, uint32_t dtype, std::byte* out) {
+  const TensorEntry& entry = *from.entry;
+  const std::string what = "tensor '" + entry.name + "' of '" + from.file->path() + "'";
+  Converter converter(entry.dtype, dtype, what);
+  const uint64_t stored = dtype_bytes(entry.dtype), wanted = dtype_bytes(dtype);
+  std::vector<std::byte> piece;
+  // n elements of the file as wanted, from element `at` on.
+  const auto read_run = [&](int64_t at, int64_t n, auto&& take) {
+    const auto most = static_cast<int64_t>(SafetensorsFile::kPiece / stored);
+    for (int64_t done = 0; done < n; done += most) {
+      const int64_t part = std::min(most, n - done);
+      size_t size = static_cast<size_t>(part) * stored;
+      piece.resize(size);
+      from.file->read(entry, static_cast<uint64_t>(at + done) * stored, piece.data(), size);
+      take(converter.convert(piece.data(), size), done, part);
+    }
+  };
+  if (from.in.transposed) {
+    const int64_t file_width = entry.shape[1], rows = box.extent[0], columns = box.extent[1];
+    const int64_t first_row = from.in.row + box.offset[0];
+    for (int64_t c = 0; c < columns; ++c)  // a row of the file is a column of the parameter
+      read_run((box.offset[1] + c) * file_width + first_row, rows,
+               [&](const std::byte* values, int64_t done, int64_t n) {
+                 for (int64_t r = 0; r < n; ++r)
+                   std::memcpy(out + static_cast<uint64_t>((done + r) * columns + c) * wanted,
+                               values + static_cast<uint64_t>(r) * wanted, wanted);
+               });
+    return;
+  }
+  int64_t row_elements = 1;
+  for (size_t d = 1; d < from.shape.size(); ++d) row_elements *= from.shape[d];
+  topology::for_each_run(from.shape, box, [&](int64_t global, int64_t first, int64_t n) {
+    read_run(from.in.row * row_elements + global, n,
+             [&](const std::byte* values, int64_t done, int64_t part) {
+               std::memcpy(out + static_cast<uint64_t>(first + done) * wanted, values,
+                           static_cast<uint64_t>(part) * wanted);
+             });
+  });
+}
+
+uint64_t Weights::bytes() const {
+  uint64_t sum = 0;
+  for (const auto& file : files_)
+    for (const TensorEntry& t : file->header().tensors) sum += t.bytes();
+  return sum;
 }
 
 Weights::Place Weights::find(const std::string& name) const {
@@ -85,18 +198,16 @@ std::string weights_index_text(const std::map<std::string, std::string>& file_of
   return w.text() + "\n";
 }
 
-namespace {
-
 bool is_parameter(const TensorRecord& t) {
   return !t.slices.empty() && t.slices[0].file.starts_with("model");
 }
 
+namespace {
 uint64_t bytes_of(const TensorRecord& t) {
   uint64_t bytes = dtype_bytes(t.dtype);
   for (const int64_t extent : t.shape) bytes *= static_cast<uint64_t>(extent);
   return bytes;
 }
-
 }  // namespace
 
 std::string checkpoint_index_text(const Manifest& manifest) {
@@ -109,117 +220,6 @@ std::string checkpoint_index_text(const Manifest& manifest) {
     bytes += bytes_of(t);
   }
   return weights_index_text(file_of, bytes);
-}
-
-namespace {
-
-struct Named {
-  const TensorRecord* tensor;
-  std::string name;
-  uint64_t bytes;
-};
-
-std::vector<Named> parameters_of(const Checkpoint& from, const NameRules& rules) {
-  std::map<std::string, std::string> taken;  // new name -> name
-  std::vector<Named> all;
-  for (const TensorRecord& t : from.tensors()) {
-    if (!is_parameter(t)) continue;
-    const std::string name = rules.find({t.name}).value_or(t.name);
-    if (const auto [at, is_new] = taken.emplace(name, t.name); !is_new)
-      fail_invalid("[export] '" + printable(at->second) + "' and '" + printable(t.name) +
-                   "' both become '" + printable(name) + "'; correct the rules for names");
-    all.push_back({&t, name, bytes_of(t)});
-  }
-  return all;
-}
-
-// The tensors of each file, in order, as many as fit; a tensor above the limit has its own.
-std::vector<std::vector<Named>> shards_of(std::vector<Named> all, uint64_t limit) {
-  std::vector<std::vector<Named>> shards(1);
-  uint64_t used = 0;
-  for (Named& t : all) {
-    if (!shards.back().empty() && (t.bytes > limit || used > limit - t.bytes)) {
-      shards.emplace_back();
-      used = 0;
-    }
-    used += t.bytes;
-    shards.back().push_back(std::move(t));
-  }
-  return shards;
-}
-
-void write_shard_of(FileSystem& files, const std::string& path, const Checkpoint& from,
-                    const std::vector<Named>& tensors) {
-  std::vector<char> bytes;  // of one tensor at a time
-  std::vector<TensorSource> sources;
-  for (const Named& t : tensors)
-    sources.push_back({t.name, t.tensor->dtype, t.tensor->shape, nullptr, [&from, &bytes, &t] {
-                         with_memory("export", ("hold tensor '" + t.tensor->name + "' of").c_str(),
-                                     from.path(), t.bytes, [&] { bytes.resize(t.bytes); });
-                         from.read(t.tensor->name, t.tensor->dtype, t.tensor->shape, bytes.data());
-                         return static_cast<const void*>(bytes.data());
-                       }});
-  write_safetensors(files, path, sources);
-}
-
-// Writes the files of a folder; returns their names.
-std::vector<std::string> write_folder(FileSystem& files, const std::string& folder,
-                                      const Checkpoint& from,
-                                      const std::vector<std::vector<Named>>& shards,
-                                      uint64_t total) {
-  std::vector<std::string> names;
-  std::map<std::string, std::string> file_of;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    names.push_back(shards.size() == 1
-                        ? kWeightsName
-                        : strf("model-%05zu-of-%05zu.safetensors", i + 1, shards.size()));
-    write_shard_of(files, join_path(folder, names.back()), from, shards[i]);
-    for (const Named& t : shards[i]) file_of[t.name] = names.back();
-  }
-  if (shards.size() > 1) {
-    names.emplace_back(kWeightsIndexName);
-    files.replace(join_path(folder, kWeightsIndexName), weights_index_text(file_of, total));
-  }
-  files.sync_folder(folder);
-  return names;
-}
-
-}  // namespace
-
-Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
-                        const ExportSettings& settings) {
-  if (files.exists(out) || files.is_link(out))
-    fail_invalid("[export] '" + out + "' exists; remove it, or choose another name");
-  std::vector<Named> all = parameters_of(from, settings.names);
-  Exported done;
-  done.tensors = all.size();
-  for (const Named& t : all) done.bytes += t.bytes;
-  const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
-  const std::string* made = &hidden;
-  try {
-    if (out.ends_with(".safetensors")) {
-      write_shard_of(files, hidden, from, all);
-      done.files = {out};
-    } else {
-      files.make_folder(hidden);
-      const auto shards = shards_of(
-          std::move(all), settings.max_shard_bytes ? settings.max_shard_bytes : kDefaultShardBytes);
-      for (const std::string& name : write_folder(files, hidden, from, shards, done.bytes))
-        done.files.push_back(join_path(out, name));
-    }
-    files.rename(hidden, out);
-    made = &out;
-    files.sync_folder(folder_of(out));
-  } catch (...) {
-    try {
-      files.remove_all(*made);
-    } catch (const std::exception&) {
-      // The first error counts.
-    }
-    rethrow_with("[export] the weights of '" + from.path() + "' could not be written to '" + out +
-                 "' (needs " + human_bytes(done.bytes) + ")");
-  }
-  return done;
 }
 
 }  // namespace plait::checkpoint

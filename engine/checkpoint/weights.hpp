@@ -1,6 +1,6 @@
 // Weights in the layout of the Hugging Face hub: `model.safetensors`, or shards of whole tensors
 // named by `model.safetensors.index.json` ({"metadata": {"total_size"}, "weight_map": {tensor:
-// file}}). Read for model.load, written by export_weights().
+// file}}). Read for model.load, written by export_weights.hpp.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "engine/base/files.hpp"
-#include "engine/base/name_rules.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/checkpoint/tensor_map.hpp"
+#include "engine/topology/box.hpp"
 
 namespace plait::checkpoint {
 
@@ -22,21 +23,33 @@ inline constexpr char kWeightsIndexName[] = "model.safetensors.index.json";
 // Files of weights, open for reading. Immutable.
 class Weights {
  public:
-  // path: a safetensors file, an index, or a folder that holds one of them.
-  // Errors: PLAIT_ERR_DATA naming file and tensor; as SafetensorsFile.
+  // path: a safetensors file, an index, a folder that holds one of them, or a map of tensors, after
+  // which names are those of parameters.
+  // Errors: PLAIT_ERR_DATA naming file and tensor, also for a tensor that a map neither uses nor
+  // ignores; as SafetensorsFile.
   Weights(FileSystem& files, const std::string& path);
+  // The same by a map that is not in a file. where: its name in messages.
+  Weights(FileSystem& files, const std::string& path, const TensorMap& map,
+          const std::string& where);
   // True if the folder holds weights and is no checkpoint, which has checksums besides.
   static bool is_folder_of_weights(FileSystem& files, const std::string& folder);
 
   struct Place {
     const SafetensorsFile* file = nullptr;
     const TensorEntry* entry = nullptr;  // NULL: there is no such tensor
+    TensorPlace in;                      // the part of it that is meant
+    std::vector<int64_t> shape;          // of that part
   };
+  // The elements of a box of a part, row-major, as `dtype`, to which they are convertible.
+  static void read(const Place& from, const topology::Box& box, uint32_t dtype, std::byte* out);
   Place find(const std::string& name) const;
   std::vector<std::string> names() const;
+  uint64_t bytes() const;  // of all tensors of the files
 
  private:
-  void read_index(FileSystem& files, const std::string& path);
+  void read_json(FileSystem& files, const std::string& path);
+  void read_index(FileSystem& files, const std::string& path, const JsonValue& json);
+  void apply(const TensorMap& map, const std::string& from, const std::string& path);
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Place, std::less<>> tensors_;
 };
@@ -48,23 +61,7 @@ std::string weights_index_text(const std::map<std::string, std::string>& file_of
 // The index of a checkpoint whose files hold every parameter whole; "" where one is divided.
 std::string checkpoint_index_text(const Manifest& manifest);
 
-struct ExportSettings {
-  uint64_t max_shard_bytes = 0;  // of tensors in a shard; 0: kDefaultShardBytes
-  NameRules names;               // names in the files; without a rule as in the checkpoint
-};
-constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
-
-struct Exported {
-  std::vector<std::string> files;  // paths
-  uint64_t tensors = 0, bytes = 0;
-};
-
-// Writes the parameters of a checkpoint as global tensors. `out`: a file NAME.safetensors, or a
-// folder, which gets one file, or shards and their index. It appears complete or not at all, and
-// is durable on return. Needs memory for the largest tensor.
-// Errors: PLAIT_ERR_INVALID when `out` exists, or two tensors get one name; as
-// Checkpoint::read().
-Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
-                        const ExportSettings& settings);
+// Whether a tensor of a checkpoint is a parameter, not a state of the optimizer.
+bool is_parameter(const TensorRecord& t);
 
 }  // namespace plait::checkpoint

@@ -3,9 +3,13 @@
 
 #include <string>
 
+#include "engine/base/json.hpp"
 #include "engine/config/experiment.hpp"
 
 namespace plait::config {
+
+// The value of an option in JSON.
+void write_value(JsonWriter& json, const OptionValue& value);
 
 // The complete experiment as TOML with every default written out and each key below a comment with
 // its help, type, range and unit. Reading the text gives the same experiment. absolute_paths: write

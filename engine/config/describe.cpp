@@ -3,9 +3,8 @@
 #include "engine/config/bind.hpp"
 
 namespace plait::config {
-namespace {
 
-void value_json(JsonWriter& json, const OptionValue& value) {
+void write_value(JsonWriter& json, const OptionValue& value) {
   switch (value.declared->type) {
     case PLAIT_OPT_BOOL:
       json.value(value.integer != 0);
@@ -36,6 +35,8 @@ void value_json(JsonWriter& json, const OptionValue& value) {
   }
 }
 
+namespace {
+
 class Describer {
  public:
   std::string describe(const Experiment& experiment) {
@@ -62,7 +63,7 @@ class Describer {
  private:
   void field(const std::string& path, const OptionValue& value) {
     json_.key(path).object().key("value");
-    value_json(json_, value);
+    write_value(json_, value);
     json_.field("origin", value.origin_text).end_object();
   }
   void values(const std::string& path, const OptionSet& set, const OptionSet* unless = nullptr) {

@@ -2,7 +2,7 @@
 
 #include <plait/comm.h>
 #include <plait/device.h>
-#include <plait/tokenizer.h>
+#include <plait/format.h>
 
 #include <algorithm>
 
@@ -34,10 +34,10 @@ Experiment load_experiment(const Document& document, const Catalog& catalog,
   return ExperimentLoader(document, catalog, resolver, problems).load();
 }
 
-ItemConfig load_tokenizer(const Document& document, const Catalog& catalog,
-                          const PathResolver& resolver, Problems& problems) {
+ItemConfig load_one_item(std::string_view kind, const Document& document, const Catalog& catalog,
+                         const PathResolver& resolver, Problems& problems) {
   return ExperimentLoader(document, catalog, resolver, problems)
-      .load_item(PLAIT_KIND_TOKENIZER, tokenizer_keys());
+      .load_item(kind, kind == PLAIT_KIND_FORMAT ? format_keys() : tokenizer_keys());
 }
 
 PluginsConfig plugins_config(const Document& document, Problems& problems) {

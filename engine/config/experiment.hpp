@@ -210,9 +210,10 @@ struct Experiment {
 Experiment load_experiment(const Document& document, const Catalog& catalog,
                            const PathResolver& resolver, Problems& problems);
 
-// Reads a document whose keys are those of one tokenizer: `type` and the item's options.
-ItemConfig load_tokenizer(const Document& document, const Catalog& catalog,
-                          const PathResolver& resolver, Problems& problems);
+// Reads a document whose keys are those of one item alone, a tokenizer or a format: `type` and the
+// item's options.
+ItemConfig load_one_item(std::string_view kind, const Document& document, const Catalog& catalog,
+                         const PathResolver& resolver, Problems& problems);
 
 // Reads [plugins] only, which is needed before plugins are loaded. Paths are unresolved: relative
 // ones start at document.folder.

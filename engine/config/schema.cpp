@@ -2,6 +2,7 @@
 
 #include <plait/dataset.h>
 #include <plait/device.h>
+#include <plait/format.h>
 #include <plait/layer.h>
 #include <plait/optimizer.h>
 #include <plait/tokenizer.h>
@@ -321,6 +322,9 @@ constexpr Key<DatasetConfig> kDataset[] = {
 constexpr Key<ItemConfig> kTokenizer[] = {
     key<&ItemConfig::type>(text_option("type", nullptr, "tokenizer item"), kResult),
 };
+constexpr Key<ItemConfig> kFormat[] = {
+    key<&ItemConfig::type>(text_option("type", nullptr, "format item"), kResult),
+};
 constexpr Key<NormalizeConfig> kNormalize[] = {
     key<&NormalizeConfig::divide>(
         above(real_option("divide", "1.0", "y = (x / divide - mean) / std"), 0), kResult),
@@ -359,6 +363,7 @@ KeyTable<ItemConfig> schedule_keys() { return {kSchedule}; }
 KeyTable<GroupConfig> group_keys() { return {kGroup}; }
 KeyTable<DatasetConfig> dataset_keys() { return {kDataset}; }
 KeyTable<ItemConfig> tokenizer_keys() { return {kTokenizer}; }
+KeyTable<ItemConfig> format_keys() { return {kFormat}; }
 KeyTable<NormalizeConfig> normalize_keys() { return {kNormalize}; }
 KeyTable<ModelConfig> model_keys() { return {kModel}; }
 
@@ -373,7 +378,7 @@ KeyRole role_of(const plait_option& declared) {
   };
   return among(kRun, kTopology, kBatch, kPrecision, kEvaluate, kEarlyStop, kCheckpoint, kGuard,
                kPlugins, kLayer, kBlock, kLoss, kMetric, kOptimizer, kSchedule, kGroup, kDataset,
-               kTokenizer, kNormalize, kModel);
+               kTokenizer, kFormat, kNormalize, kModel);
 }
 
 std::vector<std::string_view> reserved_keys(std::string_view kind) {
@@ -390,6 +395,7 @@ std::vector<std::string_view> reserved_keys(std::string_view kind) {
       {PLAIT_KIND_SCHEDULE, schedule_keys(), {}},
       {PLAIT_KIND_DATASET, dataset_keys(), {"normalize"}},
       {PLAIT_KIND_TOKENIZER, tokenizer_keys(), {}},
+      {PLAIT_KIND_FORMAT, format_keys(), {}},
   };
   for (const Reserved& one : all) {
     if (one.kind != kind) continue;

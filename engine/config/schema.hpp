@@ -35,6 +35,7 @@ KeyTable<ItemConfig> schedule_keys();
 KeyTable<GroupConfig> group_keys();
 KeyTable<DatasetConfig> dataset_keys();
 KeyTable<ItemConfig> tokenizer_keys();
+KeyTable<ItemConfig> format_keys();
 KeyTable<NormalizeConfig> normalize_keys();  // of data.X.normalize.FIELD
 KeyTable<ModelConfig> model_keys();
 

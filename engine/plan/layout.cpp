@@ -303,26 +303,7 @@ bool is_fully_local(const Plan& plan, const Parameter& p) {
 
 void for_each_run(const plait_shape& global, const topology::Box& box,
                   const std::function<void(int64_t, int64_t, int64_t)>& visit) {
-  const topology::Extent dims = program::dims_of(global);
-  if (topology::elements(box) == 0) return;
-  // Trailing dimensions that the block spans fully make one run with the dimension before them.
-  size_t inner = dims.size();
-  int64_t run = 1;
-  while (inner > 0) {
-    --inner;
-    run *= box.extent[inner];
-    if (box.extent[inner] != dims[inner]) break;
-  }
-  std::vector<int64_t> at(box.offset);
-  for (int64_t first = 0; first < topology::elements(box); first += run) {
-    int64_t flat = 0;
-    for (size_t d = 0; d < dims.size(); ++d) flat = flat * dims[d] + at[d];
-    visit(flat, first, run);
-    for (size_t d = inner; d-- > 0;) {
-      if (++at[d] < box.offset[d] + box.extent[d]) break;
-      at[d] = box.offset[d];
-    }
-  }
+  topology::for_each_run(program::dims_of(global), box, visit);
 }
 
 }  // namespace plait::plan

@@ -24,6 +24,7 @@ constexpr size_t kOptimizerV1 = PLAIT_SIZE_TO(plait_optimizer_item, build);
 constexpr size_t kScheduleV1 = PLAIT_SIZE_TO(plait_schedule_item, close);
 constexpr size_t kDatasetV1 = PLAIT_SIZE_TO(plait_dataset_item, close);
 constexpr size_t kTokenizerV1 = PLAIT_SIZE_TO(plait_tokenizer_item, close);
+constexpr size_t kFormatV1 = PLAIT_SIZE_TO(plait_format_item, write);
 constexpr size_t kDeviceV1 = PLAIT_SIZE_TO(plait_device_item, graph_close);
 constexpr size_t kKernelV1 = PLAIT_SIZE_TO(plait_kernel_item, release);
 constexpr size_t kCommV1 = PLAIT_SIZE_TO(plait_comm_item, abort);
@@ -160,6 +161,11 @@ void read_tokenizer(ItemHead& head) {
   need(head, {PLAIT_FUNCTION(open), PLAIT_FUNCTION(info), PLAIT_FUNCTION(encode),
               PLAIT_FUNCTION(decode), PLAIT_FUNCTION(close)});
 }
+void read_format(ItemHead& head) {
+  const auto& item = sized<plait_format_item>(head, kFormatV1);
+  common(head, item);
+  if (!item.read && !item.write) malformed(head, "lacks both read() and write()");
+}
 void read_device(ItemHead& head) {
   const auto& item = sized<plait_device_item>(head, kDeviceV1);
   common(head, item);
@@ -210,7 +216,7 @@ constexpr KindReader kKinds[] = {
     {PLAIT_KIND_OPTIMIZER, read_optimizer}, {PLAIT_KIND_SCHEDULE, read_schedule},
     {PLAIT_KIND_DATASET, read_dataset},     {PLAIT_KIND_DEVICE, read_device},
     {PLAIT_KIND_KERNEL, read_kernel},       {PLAIT_KIND_COMM, read_comm},
-    {PLAIT_KIND_TOKENIZER, read_tokenizer},
+    {PLAIT_KIND_TOKENIZER, read_tokenizer}, {PLAIT_KIND_FORMAT, read_format},
 };
 
 bool better(const plait_kernel_item* a, const plait_kernel_item* b) {

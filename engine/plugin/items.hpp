@@ -4,6 +4,7 @@
 #include <plait/comm.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
+#include <plait/format.h>
 #include <plait/layer.h>
 #include <plait/op.h>
 #include <plait/optimizer.h>

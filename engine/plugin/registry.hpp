@@ -65,6 +65,7 @@ class Registry : public config::Catalog {
   const plait_schedule_item& schedule(std::string_view name) const;
   const plait_dataset_item& dataset(std::string_view name) const;
   const plait_tokenizer_item& tokenizer(std::string_view name) const;
+  const plait_format_item& format(std::string_view name) const;
   const plait_device_item& device(std::string_view name) const;
   const plait_comm_item& comm(std::string_view name) const;
   const plait_op_item* find_op(std::string_view name) const;  // NULL when there is none

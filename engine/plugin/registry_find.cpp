@@ -35,6 +35,9 @@ const plait_dataset_item& Registry::dataset(std::string_view name) const {
 const plait_tokenizer_item& Registry::tokenizer(std::string_view name) const {
   return *static_cast<const plait_tokenizer_item*>(find(PLAIT_KIND_TOKENIZER, name).table);
 }
+const plait_format_item& Registry::format(std::string_view name) const {
+  return *static_cast<const plait_format_item*>(find(PLAIT_KIND_FORMAT, name).table);
+}
 const plait_device_item& Registry::device(std::string_view name) const {
   return *static_cast<const plait_device_item*>(find(PLAIT_KIND_DEVICE, name).table);
 }

@@ -139,27 +139,41 @@ void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights
                              const config::ModelConfig& model) {
   const checkpoint::TensorEntry& entry = *from.entry;
   if (!checkpoint::is_convertible(entry.dtype, p.shape.dtype) ||
-      entry.shape != program::dims_of(p.shape)) {
+      from.shape != program::dims_of(p.shape)) {
     std::string found = entry.dtype_text + " (";
-    for (size_t i = 0; i < entry.shape.size(); ++i)
-      found += (i ? ", " : "") + std::to_string(entry.shape[i]);
+    for (size_t i = 0; i < from.shape.size(); ++i)
+      found += (i ? ", " : "") + std::to_string(from.shape[i]);
     fail_data("[session] tensor '" + printable(entry.name) + "' of '" + model.load + "' is " +
               found + "), expected " + program::text(p.shape));
   }
-  const std::string what = "tensor '" + entry.name + "' of '" + from.file->path() + "'";
-  checkpoint::Converter converter(entry.dtype, p.shape.dtype, what);
-  std::vector<std::byte> piece(checkpoint::SafetensorsFile::kPiece);
-  const auto most = static_cast<int64_t>(piece.size() / program::dtype_bytes(entry.dtype));
-  for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
-    plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {
-      for (int64_t at = 0; at < n; at += most) {
-        size_t size = program::bytes_of(std::min(most, n - at), entry.dtype);
-        from.file->read(entry, program::bytes_of(global + at, entry.dtype), piece.data(), size);
-        const std::byte* const values = converter.convert(piece.data(), size);
-        c_.executor.write(plan::offset_by(held.at, first + at, held.dtype), values, size);
-        c_.executor.sync();
+  c_.executor.sync();
+  std::vector<std::byte> piece;
+  for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
+    const int64_t all = topology::elements(held.box);
+    if (all == 0) continue;
+    if (c_.host_visible()) {
+      checkpoint::Weights::read(from, held.box, held.dtype,
+                                reinterpret_cast<std::byte*>(c_.executor.address(held.at)));
+      continue;
+    }
+    // Rows of the block, as many as a transfer takes at once.
+    const int64_t rows = held.box.extent.empty() ? 1 : held.box.extent[0], width = all / rows;
+    const auto most = std::max<int64_t>(
+        1, static_cast<int64_t>(runtime::Transfers::kPiece / program::bytes_of(width, held.dtype)));
+    for (int64_t row = 0; row < rows; row += most) {
+      topology::Box part = held.box;
+      const int64_t n = std::min(most, rows - row);
+      if (!part.extent.empty()) {
+        part.offset[0] += row;
+        part.extent[0] = n;
       }
-    });
+      piece.resize(program::bytes_of(n * width, held.dtype));
+      checkpoint::Weights::read(from, part, held.dtype, piece.data());
+      c_.executor.write(plan::offset_by(held.at, row * width, held.dtype), piece.data(),
+                        piece.size());
+      c_.executor.sync();
+    }
+  }
 }
 
 const plan::Parameter& Parameters::find(const std::string& name) const {

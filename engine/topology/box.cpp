@@ -65,6 +65,29 @@ void cut_flat(const Box& box, Box at, size_t d, Range range, std::vector<Box>& o
 
 }  // namespace
 
+void for_each_run(const Extent& dims, const Box& box,
+                  const std::function<void(int64_t, int64_t, int64_t)>& visit) {
+  if (elements(box) == 0) return;
+  // Trailing dimensions that the block spans fully make one run with the dimension before them.
+  size_t inner = dims.size();
+  int64_t run = 1;
+  while (inner > 0) {
+    --inner;
+    run *= box.extent[inner];
+    if (box.extent[inner] != dims[inner]) break;
+  }
+  std::vector<int64_t> at(box.offset);
+  for (int64_t first = 0; first < elements(box); first += run) {
+    int64_t flat = 0;
+    for (size_t d = 0; d < dims.size(); ++d) flat = flat * dims[d] + at[d];
+    visit(flat, first, run);
+    for (size_t d = inner; d-- > 0;) {
+      if (++at[d] < box.offset[d] + box.extent[d]) break;
+      at[d] = box.offset[d];
+    }
+  }
+}
+
 std::vector<Box> flat_boxes(const Box& box, const Range& range) {
   std::vector<Box> out;
   cut_flat(box, box, 0, intersect(range, {0, elements(box)}), out);

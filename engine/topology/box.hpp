@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "engine/topology/extent_split.hpp"
@@ -27,6 +28,11 @@ inline int64_t elements(const Box& box) { return elements(box.extent); }
 
 // The intersection; false if it is empty. Both boxes have the same number of dimensions.
 bool intersect(const Box& a, const Box& b, Box& both);
+
+// The runs of a block that follow each other in the whole tensor, too: first element there, first in
+// the block, how many.
+void for_each_run(const Extent& dims, const Box& box,
+                  const std::function<void(int64_t global_first, int64_t first, int64_t n)>& visit);
 
 // The flat elements `range` of `box`, counted row by row inside it, as the smallest number of
 // boxes, in flat order and in the coordinates of `box`. With n dimensions there are at most 2n - 1.

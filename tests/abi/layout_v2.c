@@ -5,6 +5,7 @@
 #include <plait/comm.h>
 #include <plait/cuda.h>
 #include <plait/device.h>
+#include <plait/format.h>
 #include <plait/optimizer.h>
 #include <plait/plait.h>
 #include <plait/plugin.h>
@@ -16,12 +17,17 @@
 
 #if defined(__LP64__)
 /* plait.h */
-SIZE(plait_export_options, 32);
+SIZE(plait_export_options, 64);
 AT(plait_export_options, struct_size, 0);
 AT(plait_export_options, max_shard_bytes, 8);
 AT(plait_export_options, names, 16);
 AT(plait_export_options, n_names, 24);
 AT(plait_export_options, reserved, 28);
+AT(plait_export_options, format, 32);
+AT(plait_export_options, format_size, 40);
+AT(plait_export_options, experiment, 48);
+AT(plait_export_options, dtype, 56);
+AT(plait_export_options, reserved2, 60);
 
 /* plugin.h */
 SIZE(plait_job_place, 24);
@@ -38,6 +44,33 @@ AT(plait_job_table, get, 8);
 /* build.h */
 SIZE(plait_parameter, 120);
 AT(plait_parameter, shard_unit, 112);
+
+/* format.h */
+SIZE(plait_tensor_place, 40);
+AT(plait_tensor_place, parameter, 0);
+AT(plait_tensor_place, tensor, 8);
+AT(plait_tensor_place, row, 16);
+AT(plait_tensor_place, n_rows, 24);
+AT(plait_tensor_place, flags, 32);
+AT(plait_tensor_place, reserved, 36);
+
+SIZE(plait_format_output, 48);
+AT(plait_format_output, struct_size, 0);
+AT(plait_format_output, user, 8);
+AT(plait_format_output, file, 16);
+AT(plait_format_output, copy, 24);
+AT(plait_format_output, place, 32);
+AT(plait_format_output, ignore, 40);
+
+SIZE(plait_format_item, 56);
+AT(plait_format_item, struct_size, 0);
+AT(plait_format_item, name, 8);
+AT(plait_format_item, help, 16);
+AT(plait_format_item, options, 24);
+AT(plait_format_item, n_options, 32);
+AT(plait_format_item, reserved, 36);
+AT(plait_format_item, read, 40);
+AT(plait_format_item, write, 48);
 
 /* tokenizer.h */
 SIZE(plait_special_token, 24);

@@ -15,7 +15,7 @@ import pathlib
 import re
 import sys
 
-KIND_FOLDERS = ("devices", "layers", "optimizers", "schedules", "data", "tokenizers", "metrics", "comm", "peft")
+KIND_FOLDERS = ("devices", "layers", "optimizers", "schedules", "data", "tokenizers", "formats", "metrics", "comm", "peft")
 PLUGIN_MAY = ("abi", "bindings/cpp", "kit", "plugins/support")
 
 # module -> modules it may include, besides itself. Order is from the lowest layer up; an include of a higher layer is a fault.

@@ -12,6 +12,7 @@
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/documents.hpp"
 #include "bindings/cli/data/token_files.hpp"
+#include "bindings/cli/item_toml.hpp"
 
 namespace plait::cli {
 namespace {
@@ -26,34 +27,24 @@ struct TokenizeArguments {
 
 // The description of a tokenizer: a type, or a file that tells by its name which type reads it.
 std::string tokenizer_toml(const std::string& given, const std::vector<std::string>& options) {
-  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
-  std::string toml;
   std::error_code ignored;
   const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored) ||
                             fs::exists(fs::path(given) / "vocab.json", ignored);
-  if (given.find_first_of("/.") == std::string::npos && !model_folder) {
-    toml = "type = " + quoted(given) + "\n";
-  } else {
-    const fs::path path = fs::path(given).lexically_normal();
-    const std::string extension = path.extension();
-    const char* type = extension == ".json" || fs::is_directory(path, ignored) ? "hf"
-                       : extension == ".model"                                 ? "sentencepiece"
-                       : extension == ".tiktoken"                              ? "tiktoken"
-                                                                               : nullptr;
-    if (!type)
-      throw CliError(kUsage, "[data] --tokenizer '" + given +
-                                 "': expected a type, as `plait plugins tokenizer` lists them, "
-                                 "tokenizer.json, or the folder with it");
-    toml = std::string("type = \"") + type + "\"\npath = " + quoted(fs::absolute(path)) + "\n";
-  }
-  for (const std::string& option : options) {
-    const size_t at = option.find('=');
-    if (at == std::string::npos)
-      throw CliError(kUsage, "[data] --option '" + option + "': expected KEY=VALUE");
-    const std::string value = option.substr(at + 1);
-    toml += option.substr(0, at) + " = " + (Json::accept(value) ? value : quoted(value)) + "\n";
-  }
-  return toml;
+  if (given.find_first_of("/.") == std::string::npos && !model_folder)
+    return item_toml(given, options);
+  const fs::path path = fs::path(given).lexically_normal();
+  const std::string extension = path.extension();
+  const char* type = extension == ".json" || fs::is_directory(path, ignored) ? "hf"
+                     : extension == ".model"                                 ? "sentencepiece"
+                     : extension == ".tiktoken"                              ? "tiktoken"
+                                                                             : nullptr;
+  if (!type)
+    throw CliError(kUsage, "[data] --tokenizer '" + given +
+                               "': expected a type, as `plait plugins tokenizer` lists them, "
+                               "tokenizer.json, or the folder with it");
+  std::vector<std::string> all = options;
+  all.push_back("path=" + Json(fs::absolute(path).string()).dump());
+  return item_toml(type, all);
 }
 
 Tokenizer open_tokenizer(const Engine& engine, const std::string& toml) {

@@ -88,6 +88,15 @@ struct EngineSettings {
   std::string data_folder;  // "": $PLAIT_DATA, else none
 };
 
+// See plait_export_options.
+struct ExportSettings {
+  std::vector<std::string> names;  // "OURS=THEIRS"
+  uint64_t max_shard_bytes = 0;    // 0: 5 GB
+  uint32_t dtype = 0;              // PLAIT_*; 0: as they are
+  std::string format;              // its type and options; "": none
+  const plait_experiment* experiment = nullptr;
+};
+
 // An engine: its plugins and its log. Engines share nothing.
 class Engine {
  public:
@@ -121,18 +130,30 @@ class Engine {
   std::string ops() const {
     return host_detail::text_of([&](plait_text** t) { return plait_engine_ops(get(), t); });
   }
-  // Writes the weights of a checkpoint to a file or folder; JSON: the files. names: "OURS=THEIRS".
+  // Writes the weights of a checkpoint to a file or folder; JSON: the files.
   std::string export_checkpoint(const std::string& checkpoint, const std::string& out,
-                                const std::vector<std::string>& names = {},
-                                uint64_t max_shard_bytes = 0) const {
-    const std::vector<const char*> pointers = host_detail::pointers(names);
+                                const ExportSettings& settings = {}) const {
+    const std::vector<const char*> pointers = host_detail::pointers(settings.names);
     plait_export_options o{};
     o.struct_size = sizeof o;
-    o.max_shard_bytes = max_shard_bytes;
+    o.max_shard_bytes = settings.max_shard_bytes;
     o.names = pointers.data();
     o.n_names = static_cast<uint32_t>(pointers.size());
+    o.dtype = settings.dtype;
+    o.format = settings.format.empty() ? nullptr : settings.format.data();
+    o.format_size = settings.format.size();
+    o.experiment = settings.experiment;
     return host_detail::text_of([&](plait_text** t) {
       return plait_checkpoint_export(get(), checkpoint.c_str(), out.c_str(), &o, t);
+    });
+  }
+  // The folder of a model that another library wrote, as a folder with experiment.toml; format:
+  // its type and options, `type = "hf"`. Returns JSON: files, tensors, bytes.
+  std::string import_model(std::string_view format, const std::string& folder,
+                           const std::string& out) const {
+    return host_detail::text_of([&](plait_text** t) {
+      return plait_model_import(get(), format.data(), format.size(), folder.c_str(), out.c_str(),
+                                t);
     });
   }
 

@@ -1,7 +1,7 @@
 // data-safetensors: tensors of a safetensors file, samples along the first axis. Fields have the
 // names of the tensors; F64 becomes f32.
 #include "plugins/data/memory_dataset.hpp"
-#include "plugins/data/safetensors/tensor_file.hpp"
+#include "plugins/support/tensor_file.hpp"
 
 #include <memory>
 
@@ -21,7 +21,7 @@ class Safetensors : public data::MemoryDataset {
  public:
   Safetensors(const Host&, const Options& o)
       : MemoryDataset("data.safetensors"),
-        file_(std::make_unique<data::TensorFile>(
+        file_(std::make_unique<support::TensorFile>(
             support::SourceFile{"data.safetensors", "path", std::string(o.text("path"))})),
         source_(file_->source()),
         entries_(support::in_memory(source_, [this] { return file_->entries(); })) {
@@ -76,7 +76,7 @@ class Safetensors : public data::MemoryDataset {
     add(name.c_str(), role, sample, e->shape[0], std::move(bytes));
   }
 
-  std::unique_ptr<data::TensorFile> file_;  // only while the dataset opens
+  std::unique_ptr<support::TensorFile> file_;  // only while the dataset opens
   support::SourceFile source_;
   std::vector<SafetensorsEntry> entries_;
 };

@@ -1,12 +1,15 @@
 // The parts of a tokenizer.json: the file that the library tokenizers of Hugging Face writes.
 #pragma once
 
+#include "plugins/support/json_file.hpp"
 #include "plugins/tokenizers/subword/bpe.hpp"
-#include "plugins/tokenizers/subword/json_file.hpp"
 #include "plugins/tokenizers/subword/patterns.hpp"
 #include "plugins/tokenizers/subword/tokenizer.hpp"
 
 namespace plait::subword {
+
+using support::JsonPlace;
+using support::parse_json;
 
 // Each takes the value of a key of the file, which may be null: the part is missing.
 // Errors: PLAIT_ERR_DATA; PLAIT_ERR_UNIMPLEMENTED for a type that is not known.

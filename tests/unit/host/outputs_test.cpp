@@ -86,6 +86,11 @@ std::vector<Call> of_engines(plait_engine* engine) {
          return plait_checkpoint_export(engine, "/nonexistent", "/nonexistent/weights", nullptr,
                                         o.as<plait_text*>());
        }},
+      {"plait_model_import", "no such folder",
+       [=](Output& o) {
+         return plait_model_import(engine, "type = \"hf\"", n, "/nonexistent", "/nonexistent/out",
+                                   o.as<plait_text*>());
+       }},
       {"plait_experiment_parse", "no TOML",
        [=](Output& o) {
          return plait_experiment_parse(engine, "[run", n, "t", nullptr, o.as<plait_experiment*>());

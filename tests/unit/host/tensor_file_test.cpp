@@ -1,12 +1,12 @@
 // The file read by the safetensors data plugin, truncated at the worst moments.
-#include "plugins/data/safetensors/tensor_file.hpp"
+#include "plugins/support/tensor_file.hpp"
 
 #include <fstream>
 
 #include "tests/unit/host/host.hpp"
 
-using plait::data::TensorFile;
 using plait::support::SourceFile;
+using plait::support::TensorFile;
 
 namespace {
 

@@ -85,7 +85,8 @@ struct Opened {
   std::unique_ptr<tokenizer::Tokenizer> open(const std::string& toml = "type = \"letters\"") const {
     config::Problems problems;
     const auto document = config::Document::parse(toml, "t.toml", problems);
-    const config::ItemConfig item = config::load_tokenizer(document, *registry, {}, problems);
+    const config::ItemConfig item =
+        config::load_one_item(PLAIT_KIND_TOKENIZER, document, *registry, {}, problems);
     problems.raise_if_any();
     return std::make_unique<tokenizer::Tokenizer>(item, registry);
   }

@@ -5,6 +5,7 @@
 #include <plait/comm.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
+#include <plait/format.h>
 #include <plait/layer.h>
 #include <plait/op.h>
 #include <plait/optimizer.h>
@@ -195,6 +196,7 @@ class Host {
   void add(const plait_schedule_item& i) const { check(h_->add(h_, PLAIT_KIND_SCHEDULE, &i)); }
   void add(const plait_dataset_item& i) const { check(h_->add(h_, PLAIT_KIND_DATASET, &i)); }
   void add(const plait_tokenizer_item& i) const { check(h_->add(h_, PLAIT_KIND_TOKENIZER, &i)); }
+  void add(const plait_format_item& i) const { check(h_->add(h_, PLAIT_KIND_FORMAT, &i)); }
   void add(const plait_device_item& i) const { check(h_->add(h_, PLAIT_KIND_DEVICE, &i)); }
   void add(const plait_kernel_item& i) const { check(h_->add(h_, PLAIT_KIND_KERNEL, &i)); }
   void add(const plait_comm_item& i) const { check(h_->add(h_, PLAIT_KIND_COMM, &i)); }

@@ -7,27 +7,27 @@
 
 #include <vector>
 
-namespace plait::data {
+namespace plait::support {
 
 class TensorFile {
  public:
   // Throws the errors of read_file().
-  explicit TensorFile(support::SourceFile source);
+  explicit TensorFile(SourceFile source);
   ~TensorFile();
   TensorFile(const TensorFile&) = delete;
   TensorFile& operator=(const TensorFile&) = delete;
-  const support::SourceFile& source() const { return source_; }
+  const SourceFile& source() const { return source_; }
   // Reads the header; entries begin and end in the file. Errors: PLAIT_ERR_DATA.
   std::vector<kit::SafetensorsEntry> entries() const;
   // Errors: PLAIT_ERR_DATA if the file has become shorter, PLAIT_ERR_IO.
-  support::Bytes read(const kit::SafetensorsEntry& entry) const;
+  Bytes read(const kit::SafetensorsEntry& entry) const;
 
  private:
   void read_at(uint64_t offset, uint8_t* out, size_t size) const;
   [[noreturn]] void refuse(const char* what) const;
-  support::SourceFile source_;
+  SourceFile source_;
   int fd_ = -1;
   uint64_t size_ = 0;
 };
 
-}  // namespace plait::data
+}  // namespace plait::support

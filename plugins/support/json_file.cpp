@@ -1,12 +1,12 @@
-#include "plugins/tokenizers/subword/json_file.hpp"
+#include "plugins/support/json_file.hpp"
 
 #include <cmath>
 
-namespace plait::subword {
+namespace plait::support {
 
 using nlohmann::json;
 
-nlohmann::json parse_json(const support::SourceFile& file, std::span<const uint8_t> bytes) {
+nlohmann::json parse_json(const SourceFile& file, std::span<const uint8_t> bytes) {
   try {
     return json::parse(bytes.begin(), bytes.end());
   } catch (const json::parse_error& e) {
@@ -72,4 +72,4 @@ const json& JsonPlace::object() const {
   return *value_;
 }
 
-}  // namespace plait::subword
+}  // namespace plait::support

@@ -1,10 +1,10 @@
-#include "plugins/data/safetensors/tensor_file.hpp"
+#include "plugins/support/tensor_file.hpp"
 
 #include <algorithm>
 
-namespace plait::data {
+namespace plait::support {
 
-TensorFile::TensorFile(support::SourceFile source) : source_(std::move(source)) {
+TensorFile::TensorFile(SourceFile source) : source_(std::move(source)) {
   fd_ = ::open(source_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd_ < 0) refuse("cannot open it");
   struct stat s {};
@@ -62,10 +62,10 @@ std::vector<kit::SafetensorsEntry> TensorFile::entries() const {
   }
 }
 
-support::Bytes TensorFile::read(const kit::SafetensorsEntry& entry) const {
-  support::Bytes bytes(static_cast<size_t>(entry.end - entry.begin));
+Bytes TensorFile::read(const kit::SafetensorsEntry& entry) const {
+  Bytes bytes(static_cast<size_t>(entry.end - entry.begin));
   read_at(entry.begin, bytes.data(), bytes.size());
   return bytes;
 }
 
-}  // namespace plait::data
+}  // namespace plait::support

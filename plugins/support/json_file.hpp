@@ -11,12 +11,12 @@
 
 #include "plugins/support/file_bytes.hpp"
 
-namespace plait::subword {
+namespace plait::support {
 
 // A value of a file, and its place. Borrows the file.
 class JsonPlace {
  public:
-  JsonPlace(const support::SourceFile& file, const nlohmann::json& value, std::string path)
+  JsonPlace(const SourceFile& file, const nlohmann::json& value, std::string path)
       : file_(&file), value_(&value), path_(std::move(path)) {}
 
   const nlohmann::json& value() const { return *value_; }
@@ -43,12 +43,12 @@ class JsonPlace {
 
  private:
   [[noreturn]] void expected(const char* what) const;
-  const support::SourceFile* file_;
+  const SourceFile* file_;
   const nlohmann::json* value_;
   std::string path_;
 };
 
 // The content of the file, in `bytes`. Errors: PLAIT_ERR_DATA with the offset.
-nlohmann::json parse_json(const support::SourceFile& file, std::span<const uint8_t> bytes);
+nlohmann::json parse_json(const SourceFile& file, std::span<const uint8_t> bytes);
 
-}  // namespace plait::subword
+}  // namespace plait::support

@@ -1,0 +1,80 @@
+/* plait/format.h - formats: folders of models that other libraries write and read.
+ *
+ * A format translates descriptions and names; the engine moves the tensors. It reads a folder into
+ * an experiment and a map of tensors, and writes the files of such a folder for a model of the
+ * engine. */
+#ifndef PLAIT_FORMAT_H
+#define PLAIT_FORMAT_H
+
+#include <plait/base.h>
+#include <plait/option.h>
+#include <plait/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* plait_tensor_place.flags */
+#define PLAIT_PLACE_TRANSPOSED 1u /* the tensor (2 dimensions) is stored transposed */
+
+/* Where a parameter is in the files of a format: rows row to row + n_rows of a tensor, which is
+ * transposed first where the flag says so. This struct never changes. */
+typedef struct plait_tensor_place {
+  const char *parameter; /* without the name of the model: "h0.attn.q.weight" */
+  const char *tensor;    /* "model.layers.0.self_attn.q_proj.weight" */
+  int64_t row, n_rows;   /* n_rows 0: all rows from `row` on */
+  uint32_t flags;        /* PLAIT_PLACE_* */
+  uint32_t reserved;
+} plait_tensor_place;
+
+/* Where a format writes. The engine's; calls copy what they are given and may come in any order.
+ * Each returns 1 when the format should stop and return NULL, else 0.
+ * [thread: owner; blocks: no] */
+typedef struct plait_format_output {
+  size_t struct_size;
+  void *user;
+  /* A file of the new folder: its name, without a folder, and its content (size bytes). */
+  uint32_t(PLAIT_CALL *file)(void *user, const char *name, const char *content, uint64_t size);
+  /* A file of the new folder that is a copy of the file at `path`. */
+  uint32_t(PLAIT_CALL *copy)(void *user, const char *name, const char *path);
+  /* A parameter's place. */
+  uint32_t(PLAIT_CALL *place)(void *user, const plait_tensor_place *place);
+  /* read() only: tensors of the files that no parameter needs, as a pattern with * and ?. */
+  uint32_t(PLAIT_CALL *ignore)(void *user, const char *pattern);
+} plait_format_output;
+
+/* Kind "plait.format/1". Static. */
+typedef struct plait_format_item {
+  size_t struct_size;
+  const char *name;
+  const char *help;
+  const plait_option *options;
+  uint32_t n_options;
+  uint32_t reserved;
+  /* Describes the model in a folder: the file experiment.toml, a place for each parameter of its
+   * [model], and copies of what belongs to the model beside its weights. The files are not trusted.
+   * The engine writes the map of tensors as weights.map.json beside experiment.toml, which names it
+   * in model.load. May be NULL: the format is only written.
+   * Errors: PLAIT_ERR_NOT_FOUND or PLAIT_ERR_IO for a file that cannot be opened or read;
+   * PLAIT_ERR_DATA for malformed content, with file, key, found and expected; PLAIT_ERR_UNIMPLEMENTED
+   * for a model that the engine cannot compute, with the key that says so.
+   * [thread: owner; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *read)(const plait_host *host, const plait_options *options, const char *folder,
+                                                 const plait_format_output *out);
+  /* Describes a model for other libraries: the files beside its weights, and a place for each
+   * parameter. `model` (size bytes) is JSON: {"schema": 1, "load" (path of the weights that it began
+   * with, or ""), "dtype" ("f32", "bf16", ... of the tensors that are written), "layers": [{"type",
+   * "name", "from", "as", "options": {name: value}, "tie": {name: parameter}}], "parameters": {name:
+   * shape}}, with every option, and names without the model's. May be NULL: the format is only read.
+   * Errors: PLAIT_ERR_UNIMPLEMENTED for a model that the format cannot describe, with layer and
+   * option; those of read() for files that options name. [thread: owner; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *write)(const plait_host *host, const plait_options *options, const char *model,
+                                                  uint64_t size, const plait_format_output *out);
+} plait_format_item;
+
+#define PLAIT_KIND_FORMAT "plait.format/1"
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PLAIT_FORMAT_H */

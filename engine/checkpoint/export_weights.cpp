@@ -1,0 +1,310 @@
+#include "engine/checkpoint/export_weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "engine/base/error.hpp"
+#include "engine/base/file_memory.hpp"
+#include "engine/base/text.hpp"
+#include "engine/checkpoint/convert.hpp"
+#include "engine/checkpoint/weights.hpp"
+#include "kit/dtype.hpp"
+#include "kit/half.hpp"
+
+namespace plait::checkpoint {
+namespace {
+
+uint64_t elements_of(const std::vector<int64_t>& shape) {
+  uint64_t n = 1;
+  for (const int64_t extent : shape) n *= static_cast<uint64_t>(extent);
+  return n;
+}
+
+// The type in which a parameter is written.
+uint32_t written_as(const TensorRecord& t, uint32_t dtype) {
+  if (dtype == 0 || !kit::is_float(t.dtype)) return t.dtype;
+  return dtype;
+}
+
+void check_dtype(uint32_t dtype) {
+  if (dtype != 0 && dtype != PLAIT_F32 && dtype != PLAIT_F64 && dtype != PLAIT_BF16 &&
+      dtype != PLAIT_F16)
+    fail_invalid(
+        strf("[export] the dtype of the tensors is %u, expected f32, bf16, f16 or f64", dtype));
+}
+
+}  // namespace
+
+uint64_t ExportTensor::bytes() const { return elements_of(shape) * dtype_bytes(dtype); }
+
+std::vector<ExportTensor> export_by_rules(const Checkpoint& from, const NameRules& rules,
+                                          uint32_t dtype) {
+  check_dtype(dtype);
+  std::map<std::string, std::string> taken;  // new name -> name
+  std::vector<ExportTensor> all;
+  for (const TensorRecord& t : from.tensors()) {
+    if (!is_parameter(t)) continue;
+    const std::string name = rules.find({t.name}).value_or(t.name);
+    if (const auto [at, is_new] = taken.emplace(name, t.name); !is_new)
+      fail_invalid("[export] '" + printable(at->second) + "' and '" + printable(t.name) +
+                   "' both become '" + printable(name) + "'; correct the rules for names");
+    all.push_back({name, {&t}, written_as(t, dtype), t.shape});
+  }
+  return all;
+}
+
+std::vector<ExportTensor> export_by_map(const Checkpoint& from, const TensorMap& map,
+                                        const std::string& model, uint32_t dtype) {
+  check_dtype(dtype);
+  const auto bad = [](const std::string& what) {
+    fail(PLAIT_ERR_PLUGIN, "[export] the format's map of tensors " + what + "; tell its author");
+  };
+  const std::string prefix = model + ".";
+  struct Tensor {
+    std::vector<PlacedRows> parts;
+    bool transposed = false;
+  };
+  std::map<std::string, Tensor> tensors;
+  for (const TensorRecord& t : from.tensors()) {
+    if (!is_parameter(t) || !starts_with(t.name, prefix)) continue;
+    const auto at = map.parameters.find(t.name.substr(prefix.size()));
+    if (at == map.parameters.end()) bad("has no place for '" + printable(t.name) + "'");
+    const TensorPlace& place = at->second;
+    const int64_t rows = t.shape.empty() ? 1 : t.shape[0];
+    if (place.n_rows != 0 && place.n_rows != rows)
+      bad(strf("gives '%s' %lld rows, it has %lld", printable(t.name).c_str(),
+               static_cast<long long>(place.n_rows), static_cast<long long>(rows)));
+    Tensor& to = tensors[place.tensor];
+    if (!to.parts.empty() && to.transposed != place.transposed)
+      bad("transposes parts of '" + printable(place.tensor) + "' only");
+    to.transposed = place.transposed;
+    to.parts.push_back({t.name, place.row, rows});
+  }
+  std::vector<ExportTensor> all;
+  for (auto& [name, tensor] : tensors) {
+    int64_t rows = 0;
+    for (const PlacedRows& part : tensor.parts) rows = std::max(rows, part.row + part.n_rows);
+    if (const std::string fault = cover_rows(tensor.parts, rows); !fault.empty())
+      bad("is wrong for '" + printable(name) + "': " + fault);
+    ExportTensor made{name, {}, 0, {}, tensor.transposed};
+    for (const PlacedRows& part : tensor.parts) {
+      const TensorRecord* t = from.find(part.parameter);
+      if (!made.parts.empty() &&
+          (t->dtype != made.parts[0]->dtype ||
+           !std::equal(t->shape.begin() + 1, t->shape.end(), made.parts[0]->shape.begin() + 1,
+                       made.parts[0]->shape.end())))
+        bad("joins '" + printable(made.parts[0]->name) + "' and '" + printable(t->name) +
+            "', which are of different widths or types");
+      made.parts.push_back(t);
+    }
+    made.shape = made.parts[0]->shape;
+    if (!made.shape.empty()) made.shape[0] = rows;
+    if (made.transposed) {
+      if (made.shape.size() != 2) bad("transposes '" + printable(name) + "'");
+      std::swap(made.shape[0], made.shape[1]);
+    }
+    made.dtype = written_as(*made.parts[0], dtype);
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
+namespace {
+
+// Makes the bytes of one tensor after another.
+class TensorLoader {
+ public:
+  explicit TensorLoader(const Checkpoint& from) : from_(from) {}
+
+  const void* load(const ExportTensor& t) {
+    // 16-bit types are rounded from f32.
+    const uint32_t stored = t.parts[0]->dtype;
+    const bool as_is = t.dtype == stored;
+    const uint32_t read_as = as_is || is_convertible(stored, t.dtype) ? t.dtype : PLAIT_F32;
+    const uint64_t n = elements_of(t.shape), size = dtype_bytes(read_as);
+    with_memory("export", ("hold tensor '" + t.name + "' of").c_str(), from_.path(), n * size,
+                [&] { values_.resize(n * size); });
+    uint64_t at = 0;
+    for (const TensorRecord* part : t.parts) {
+      from_.read(part->name, read_as, part->shape, values_.data() + at);
+      at += elements_of(part->shape) * size;
+    }
+    if (t.transposed) transpose(static_cast<uint64_t>(t.shape[1]), size);
+    if (read_as != t.dtype) round(t);
+    return values_.data();
+  }
+
+ private:
+  // values: rows x the rest, in place of which stands its transpose.
+  void transpose(uint64_t rows, uint64_t size) {
+    other_.resize(values_.size());
+    const uint64_t columns = rows == 0 ? 0 : values_.size() / size / rows;
+    for (uint64_t r = 0; r < rows; ++r)
+      for (uint64_t c = 0; c < columns; ++c)
+        std::memcpy(other_.data() + (c * rows + r) * size,
+                    values_.data() + (r * columns + c) * size, size);
+    values_.swap(other_);
+  }
+
+  void round(const ExportTensor& t) {
+    const uint64_t n = values_.size() / sizeof(float);
+    for (uint64_t i = 0; i < n; ++i) {
+      float v;
+      std::memcpy(&v, values_.data() + i * sizeof v, sizeof v);
+      const uint16_t bits = t.dtype == PLAIT_BF16 ? kit::to_bf16(v) : kit::to_f16(v);
+      const float back = t.dtype == PLAIT_BF16 ? kit::from_bf16(bits) : kit::from_f16(bits);
+      if (std::isfinite(v) && !std::isfinite(back))
+        fail_data(strf("[export] tensor '%s' contains %g, beyond the range of %s",
+                       printable(t.name).c_str(), static_cast<double>(v), dtype_name(t.dtype)) +
+                  "; write it as f32 or bf16");
+      std::memcpy(values_.data() + i * sizeof bits, &bits, sizeof bits);
+    }
+    values_.resize(n * sizeof(uint16_t));
+  }
+
+  const Checkpoint& from_;
+  std::vector<std::byte> values_, other_;
+};
+
+// The tensors of each file, in order, as many as fit; a tensor above the limit has its own.
+std::vector<std::vector<ExportTensor>> shards_of(std::vector<ExportTensor> all, uint64_t limit) {
+  std::vector<std::vector<ExportTensor>> shards(1);
+  uint64_t used = 0;
+  for (ExportTensor& t : all) {
+    const uint64_t bytes = t.bytes();
+    if (!shards.back().empty() && (bytes > limit || used > limit - bytes)) {
+      shards.emplace_back();
+      used = 0;
+    }
+    used += bytes;
+    shards.back().push_back(std::move(t));
+  }
+  return shards;
+}
+
+void write_shard_of(FileSystem& files, const std::string& path, TensorLoader& loader,
+                    const std::vector<ExportTensor>& tensors) {
+  std::vector<TensorSource> sources;
+  for (const ExportTensor& t : tensors)
+    sources.push_back({t.name, t.dtype, t.shape, nullptr, [&] { return loader.load(t); }});
+  write_safetensors(files, path, sources);
+}
+
+// Writes the files of weights into a folder; returns their names.
+std::vector<std::string> write_weights(FileSystem& files, const std::string& folder,
+                                       const Checkpoint& from,
+                                       const std::vector<std::vector<ExportTensor>>& shards,
+                                       uint64_t total) {
+  std::vector<std::string> names;
+  std::map<std::string, std::string> file_of;
+  TensorLoader loader(from);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    names.push_back(shards.size() == 1
+                        ? kWeightsName
+                        : strf("model-%05zu-of-%05zu.safetensors", i + 1, shards.size()));
+    write_shard_of(files, join_path(folder, names.back()), loader, shards[i]);
+    for (const ExportTensor& t : shards[i]) file_of[t.name] = names.back();
+  }
+  if (shards.size() > 1) {
+    names.emplace_back(kWeightsIndexName);
+    files.replace(join_path(folder, kWeightsIndexName), weights_index_text(file_of, total));
+  }
+  return names;
+}
+
+void copy_file(FileSystem& files, const std::string& from, const std::string& to) {
+  const auto in = files.open_input(from);
+  const auto out = files.open(to, OpenMode::kCreate);
+  std::vector<char> piece(
+      static_cast<size_t>(std::min<uint64_t>(std::max<uint64_t>(in->size(), 1), 1u << 20)));
+  for (uint64_t at = 0; at < in->size();) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(piece.size(), in->size() - at));
+    in->read_at(at, piece.data(), n);
+    out->write(piece.data(), n);
+    at += n;
+  }
+  out->sync();
+  out->close();
+}
+
+std::vector<std::string> write_beside(FileSystem& files, const std::string& folder,
+                                      const std::vector<ExportFile>& all) {
+  std::vector<std::string> names;
+  for (const ExportFile& file : all) {
+    const std::string path = join_path(folder, file.name);
+    if (file.copy_of.empty())
+      files.replace(path, file.content);
+    else
+      copy_file(files, file.copy_of, path);
+    names.push_back(file.name);
+  }
+  return names;
+}
+
+// Calls write(hidden), which makes a file or folder, and gives it its name. Nothing is left of it
+// after an error.
+void appear(FileSystem& files, const std::string& out, const std::string& what,
+            const std::function<void(const std::string& hidden)>& write) {
+  if (files.exists(out) || files.is_link(out))
+    fail_invalid("[export] '" + out + "' exists; remove it, or choose another name");
+  const std::string hidden = join_path(folder_of(out), ".tmp-" + unique_id());
+  const std::string* made = &hidden;
+  try {
+    write(hidden);
+    files.rename(hidden, out);
+    made = &out;
+    files.sync_folder(folder_of(out));
+  } catch (...) {
+    try {
+      files.remove_all(*made);
+    } catch (const std::exception&) {
+      // The first error counts.
+    }
+    rethrow_with("[export] " + what);
+  }
+}
+
+}  // namespace
+
+Exported export_weights(FileSystem& files, const Checkpoint& from, const std::string& out,
+                        std::vector<ExportTensor> tensors, uint64_t max_shard_bytes,
+                        const std::vector<ExportFile>& beside) {
+  Exported done;
+  done.tensors = tensors.size();
+  for (const ExportTensor& t : tensors) done.bytes += t.bytes();
+  const std::string what = "the weights of '" + from.path() + "' could not be written to '" + out +
+                           "' (needs " + human_bytes(done.bytes) + ")";
+  appear(files, out, what, [&](const std::string& hidden) {
+    if (out.ends_with(".safetensors")) {
+      TensorLoader loader(from);
+      write_shard_of(files, hidden, loader, tensors);
+      done.files = {out};
+      return;
+    }
+    files.make_folder(hidden);
+    const auto shards =
+        shards_of(std::move(tensors), max_shard_bytes ? max_shard_bytes : kDefaultShardBytes);
+    std::vector<std::string> names = write_weights(files, hidden, from, shards, done.bytes);
+    for (std::string& name : write_beside(files, hidden, beside)) names.push_back(std::move(name));
+    files.sync_folder(hidden);
+    for (const std::string& name : names) done.files.push_back(join_path(out, name));
+  });
+  return done;
+}
+
+std::vector<std::string> write_new_folder(FileSystem& files, const std::string& out,
+                                          const std::vector<ExportFile>& all) {
+  std::vector<std::string> paths;
+  appear(files, out, "'" + out + "' could not be written", [&](const std::string& hidden) {
+    files.make_folder(hidden);
+    for (const std::string& name : write_beside(files, hidden, all))
+      paths.push_back(join_path(out, name));
+    files.sync_folder(hidden);
+  });
+  return paths;
+}
+
+}  // namespace plait::checkpoint

@@ -1,0 +1,139 @@
+#include "engine/checkpoint/tensor_map.hpp"
+
+#include <algorithm>
+
+#include "engine/base/error.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::checkpoint {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+// Reads the values of a map, and says where a fault is.
+struct MapReader {
+  const std::string& where;
+
+  [[noreturn]] void bad(const std::string& key, const std::string& expected) const {
+    fail_data("[weights] '" + where + "', key '" + printable(key) + "': expected " + expected);
+  }
+  const JsonValue& get(const JsonValue& of, const std::string& path, const char* key, Kind kind,
+                       const char* expected) const {
+    const JsonValue* found = of.find(key);
+    if (!found || !found->is(kind)) bad(path + key, expected);
+    return *found;
+  }
+
+  TensorPlace place(const JsonValue& json, const std::string& path) const {
+    if (!json.is(Kind::kObject)) bad(path, "an object {\"tensor\": NAME}");
+    TensorPlace place;
+    place.tensor = get(json, path + ".", "tensor", Kind::kText, "the name of a tensor").text;
+    for (const std::string& key : json.keys)
+      if (key != "tensor" && key != "rows" && key != "transposed")
+        bad(path + "." + key, "no such key; there are: tensor, rows, transposed");
+    if (const JsonValue* rows = json.find("rows")) {
+      const bool two = rows->is(Kind::kList) && rows->items.size() == 2 &&
+                       rows->items[0].is(Kind::kWhole) && rows->items[1].is(Kind::kWhole) &&
+                       rows->items[1].whole <= INT64_MAX &&
+                       rows->items[0].whole < rows->items[1].whole;
+      if (!two) bad(path + ".rows", "[FIRST, END] with FIRST < END");
+      place.row = static_cast<int64_t>(rows->items[0].whole);
+      place.n_rows = static_cast<int64_t>(rows->items[1].whole) - place.row;
+    }
+    if (const JsonValue* transposed = json.find("transposed")) {
+      if (!transposed->is(Kind::kBool)) bad(path + ".transposed", "true or false");
+      place.transposed = transposed->whole != 0;
+    }
+    return place;
+  }
+};
+
+}  // namespace
+
+bool is_tensor_map(const JsonValue& json) {
+  const JsonValue* format = json.is(Kind::kObject) ? json.find("format") : nullptr;
+  return format && format->is(Kind::kText) && format->text.starts_with("plait.tensor_map/");
+}
+
+TensorMap parse_tensor_map(const JsonValue& json, const std::string& where) {
+  const MapReader reader{where};
+  const JsonValue& format = reader.get(json, "", "format", Kind::kText, "its format");
+  if (format.text != kTensorMapFormat)
+    fail(PLAIT_ERR_UNIMPLEMENTED, "[weights] '" + where + "' has the format '" +
+                                      printable(format.text) + "', expected '" + kTensorMapFormat +
+                                      "'; read it with a newer version, or import the model again");
+  TensorMap map;
+  map.weights = reader.get(json, "", "weights", Kind::kText, "the path of the weights").text;
+  const JsonValue& parameters =
+      reader.get(json, "", "parameters", Kind::kObject, "an object {PARAMETER: place}");
+  for (size_t i = 0; i < parameters.items.size(); ++i)
+    map.parameters[parameters.keys[i]] =
+        reader.place(parameters.items[i], "parameters." + parameters.keys[i]);
+  if (json.find("ignored"))
+    for (const JsonValue& one :
+         reader.get(json, "", "ignored", Kind::kList, "a list of patterns").items) {
+      if (!one.is(Kind::kText)) reader.bad("ignored", "a list of patterns");
+      map.ignored.push_back(one.text);
+    }
+  return map;
+}
+
+std::string tensor_map_text(const TensorMap& map) {
+  JsonWriter w(true);
+  w.object().field("format", kTensorMapFormat).field("weights", map.weights);
+  w.key("parameters").object();
+  for (const auto& [name, place] : map.parameters) {
+    w.key(name).object().field("tensor", place.tensor);
+    if (place.n_rows > 0)
+      w.key("rows").array().value(place.row).value(place.row + place.n_rows).end_array();
+    if (place.transposed) w.field("transposed", true);
+    w.end_object();
+  }
+  w.end_object().texts("ignored", map.ignored).end_object();
+  return w.text() + "\n";
+}
+
+std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t> tensor,
+                              std::string& fault) {
+  std::vector<int64_t> shape(tensor.begin(), tensor.end());
+  fault.clear();
+  if (place.transposed && shape.size() != 2)
+    fault = strf("it has %zu dimensions, and only 2 can be transposed", shape.size());
+  else if (place.transposed)
+    std::swap(shape[0], shape[1]);
+  if (!fault.empty() || (place.row == 0 && place.n_rows == 0)) return shape;
+  if (shape.empty())
+    fault = "it is a single number, which has no rows";
+  else if (place.row >= shape[0] || place.n_rows > shape[0] - place.row)
+    fault =
+        strf("it has %lld rows%s, the map takes rows %lld to %lld",
+             static_cast<long long>(shape[0]), place.transposed ? " when transposed" : "",
+             static_cast<long long>(place.row), static_cast<long long>(place.row + place.n_rows));
+  else
+    shape[0] = place.n_rows > 0 ? place.n_rows : shape[0] - place.row;
+  return shape;
+}
+
+std::string cover_rows(std::vector<PlacedRows>& parts, int64_t n_rows) {
+  std::sort(parts.begin(), parts.end(), [](const PlacedRows& a, const PlacedRows& b) {
+    return a.row != b.row ? a.row < b.row : a.n_rows < b.n_rows;
+  });
+  int64_t next = 0;
+  const PlacedRows* before = nullptr;
+  for (const PlacedRows& part : parts) {
+    // Parameters that are equal, as a tied head, may share a tensor.
+    if (before && part.row == before->row && part.n_rows == before->n_rows) continue;
+    if (part.row < next)
+      return "'" + printable(before->parameter) + "' and '" + printable(part.parameter) +
+             "' overlap in its rows";
+    if (part.row > next) break;
+    next = part.row + part.n_rows;
+    before = &part;
+  }
+  if (next == n_rows) return "";
+  return strf("no parameter has its row %lld of %lld", static_cast<long long>(next),
+              static_cast<long long>(n_rows));
+}
+
+}  // namespace plait::checkpoint

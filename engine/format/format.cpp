@@ -1,0 +1,206 @@
+#include "engine/format/format.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+
+#include "engine/base/error.hpp"
+#include "engine/base/json.hpp"
+#include "engine/base/plugin_call.hpp"
+#include "engine/base/text.hpp"
+#include "engine/checkpoint/weights.hpp"
+#include "engine/config/bind.hpp"
+#include "kit/dtype.hpp"
+
+namespace plait::format {
+namespace {
+
+constexpr char kExperimentName[] = "experiment.toml", kMapName[] = "weights.map.json";
+
+// Collects what a plugin writes. No exception may pass through the plugin: the first one waits
+// until it has returned.
+class Collector {
+ public:
+  explicit Collector(std::string who) : who_(std::move(who)) {}
+
+  plait_format_output output() {
+    plait_format_output out{};
+    out.struct_size = sizeof out;
+    out.user = this;
+    out.file = [](void* user, const char* name, const char* content, uint64_t size) {
+      return self(user).keep([&](Collector& c) {
+        if (size > 0 && !content) c.bad("gives a file without its content");
+        c.add_file({c.text(name, "a file"), std::string(content ? content : "", size), ""});
+      });
+    };
+    out.copy = [](void* user, const char* name, const char* path) {
+      return self(user).keep([&](Collector& c) {
+        c.add_file({c.text(name, "a file"), "", c.text(path, "a file to copy")});
+      });
+    };
+    out.place = [](void* user, const plait_tensor_place* place) {
+      return self(user).keep([&](Collector& c) { c.add_place(place); });
+    };
+    out.ignore = [](void* user, const char* pattern) {
+      return self(user).keep([&](Collector& c) {
+        c.made_.map.ignored.push_back(c.text(pattern, "a pattern of tensors"));
+      });
+    };
+    return out;
+  }
+
+  Description take() {
+    if (error_) std::rethrow_exception(error_);
+    return std::move(made_);
+  }
+
+ private:
+  static Collector& self(void* user) { return *static_cast<Collector*>(user); }
+
+  uint32_t keep(const std::function<void(Collector&)>& add) noexcept {
+    if (error_) return 1;
+    try {
+      add(*this);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    return error_ ? 1 : 0;
+  }
+
+  [[noreturn]] void bad(const std::string& what) const {
+    fail(PLAIT_ERR_PLUGIN, who_ + " " + what + "; tell its author");
+  }
+  std::string text(const char* given, const char* what) const {
+    if (!given || !*given) bad(std::string("gives ") + what + " without a name");
+    return given;
+  }
+
+  void add_file(checkpoint::ExportFile file) {
+    const std::string& name = file.name;
+    if (name == "." || name == ".." || name.find('/') != std::string::npos ||
+        printable(name) != name)
+      bad("gives the file name '" + printable(name) + "', expected a name without a folder");
+    if (name == kMapName || ends_with(name, ".safetensors") ||
+        name == checkpoint::kWeightsIndexName)
+      bad("gives the file '" + name + "', which the engine writes");
+    if (std::any_of(made_.files.begin(), made_.files.end(),
+                    [&](const checkpoint::ExportFile& other) { return other.name == name; }))
+      bad("gives the file '" + name + "' twice");
+    made_.files.push_back(std::move(file));
+  }
+
+  void add_place(const plait_tensor_place* place) {
+    if (!place) bad("gives a place that is NULL");
+    const std::string parameter = text(place->parameter, "a place of a parameter");
+    const std::string tensor = text(place->tensor, "a place in a tensor");
+    if (place->row < 0 || place->n_rows < 0 || place->n_rows > INT64_MAX - place->row)
+      bad(strf("gives '%s' %lld rows from row %lld on", printable(parameter).c_str(),
+               static_cast<long long>(place->n_rows), static_cast<long long>(place->row)));
+    if (place->flags & ~PLAIT_PLACE_TRANSPOSED)
+      bad(strf("gives '%s' the unknown flags 0x%x", printable(parameter).c_str(),
+               place->flags & ~PLAIT_PLACE_TRANSPOSED));
+    if (place->row > 0 && place->n_rows == 0)
+      bad("does not say how many rows '" + printable(parameter) + "' has");
+    const bool transposed = (place->flags & PLAIT_PLACE_TRANSPOSED) != 0;
+    if (!made_.map.parameters
+             .emplace(parameter,
+                      checkpoint::TensorPlace{tensor, place->row, place->n_rows, transposed})
+             .second)
+      bad("gives '" + printable(parameter) + "' two places");
+  }
+
+  std::string who_;
+  Description made_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+Format::Format(const config::ItemConfig& config, std::shared_ptr<const plugin::Registry> registry)
+    : config_(config),
+      registry_(std::move(registry)),
+      item_(registry_->format(config.type)),
+      host_(registry_->host_of(&item_)),
+      plugin_(registry_->plugin_of(&item_)) {}
+
+Description Format::read(const std::string& folder) const {
+  if (!item_.read)
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[format] '" + std::string(item_.name) + "' writes models and does not read them");
+  const std::string who = "[plugin " + plugin_ + "] format '" + item_.name + "'";
+  Collector collector(who);
+  const plait_format_output out = collector.output();
+  check_plugin({plugin_, "read", "format", item_.name}, "",
+               [&] { return item_.read(host_, &config_.options, folder.c_str(), &out); });
+  Description made = collector.take();
+  if (std::none_of(made.files.begin(), made.files.end(),
+                   [](const checkpoint::ExportFile& f) { return f.name == kExperimentName; }))
+    fail(PLAIT_ERR_PLUGIN,
+         who + " read '" + folder + "' and gave no " + kExperimentName + "; tell its author");
+  return made;
+}
+
+Description Format::write(const std::string& model_json) const {
+  if (!item_.write)
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[format] '" + std::string(item_.name) + "' reads models and does not write them");
+  Collector collector("[plugin " + plugin_ + "] format '" + item_.name + "'");
+  const plait_format_output out = collector.output();
+  check_plugin({plugin_, "write", "format", item_.name}, "", [&] {
+    return item_.write(host_, &config_.options, model_json.data(), model_json.size(), &out);
+  });
+  return collector.take();
+}
+
+std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
+                       uint32_t dtype) {
+  const std::string prefix = model.name + ".";
+  const auto without_prefix = [&](const std::string& name) {
+    return starts_with(name, prefix) ? name.substr(prefix.size()) : name;
+  };
+  JsonWriter w;
+  w.object().field("schema", 1).field("load", model.load);
+  for (const checkpoint::TensorRecord& t : from.tensors())
+    if (dtype == 0 && checkpoint::is_parameter(t) && kit::is_float(t.dtype)) dtype = t.dtype;
+  w.field("dtype", kit::dtype_name(dtype)).key("layers").array();
+  for (const config::LayerConfig& layer : model.layers) {
+    w.object().field("type", layer.type).field("name", layer.name);
+    w.texts("from", layer.from).texts("as", layer.as).key("options").object();
+    for (const config::OptionValue& value : layer.options.values()) {
+      w.key(value.declared->name);
+      config::write_value(w, value);
+    }
+    w.end_object().key("tie").object();
+    for (const config::TieConfig& tie : layer.tie) w.field(tie.own, without_prefix(tie.full));
+    w.end_object().end_object();
+  }
+  w.end_array().key("parameters").object();
+  for (const checkpoint::TensorRecord& t : from.tensors()) {
+    if (!checkpoint::is_parameter(t) || !starts_with(t.name, prefix)) continue;
+    w.key(without_prefix(t.name)).array();
+    for (const int64_t extent : t.shape) w.value(extent);
+    w.end_array();
+  }
+  return w.end_object().end_object().text();
+}
+
+Imported import_model(FileSystem& files, const Format& format, const std::string& folder,
+                      const std::string& out) {
+  if (!files.is_folder(folder))
+    fail_not_found("[format] '" + folder + "' is no folder; give the folder of a model");
+  if (files.exists(out) || files.is_link(out))
+    fail_invalid("[format] '" + out + "' exists; remove it, or choose another name");
+  Description made = format.read(folder);
+  made.map.weights = files.real_path(folder);
+  // The map is tried on the files before anything is written.
+  const std::string map_text = checkpoint::tensor_map_text(made.map);
+  const checkpoint::Weights weights(files, made.map.weights, made.map, kMapName);
+  made.files.push_back({kMapName, map_text, ""});
+  Imported done;
+  done.parameters = made.map.parameters.size();
+  done.bytes = weights.bytes();
+  done.files = checkpoint::write_new_folder(files, out, made.files);
+  return done;
+}
+
+}  // namespace plait::format

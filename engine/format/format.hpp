@@ -1,0 +1,53 @@
+// A format of a plugin: folders of models of other libraries. What it returns is checked.
+#pragma once
+
+#include <plait/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/files.hpp"
+#include "engine/checkpoint/export_weights.hpp"
+#include "engine/checkpoint/tensor_map.hpp"
+#include "engine/config/experiment.hpp"
+#include "engine/plugin/registry.hpp"
+
+namespace plait::format {
+
+// What a format says of a model.
+struct Description {
+  std::vector<checkpoint::ExportFile> files;
+  checkpoint::TensorMap map;  // `weights` is empty
+};
+
+class Format {
+ public:
+  Format(const config::ItemConfig& config, std::shared_ptr<const plugin::Registry> registry);
+  // Errors: those of the item; PLAIT_ERR_UNIMPLEMENTED if it cannot do that; PLAIT_ERR_PLUGIN for
+  // malformed results.
+  Description read(const std::string& folder) const;
+  Description write(const std::string& model_json) const;
+
+ private:
+  const config::ItemConfig& config_;
+  std::shared_ptr<const plugin::Registry> registry_;  // keeps the plugin loaded
+  const plait_format_item& item_;
+  const plait_host* host_;
+  std::string plugin_;
+};
+
+// The model of a checkpoint as write() takes it. dtype: 0 or the type of the tensors.
+std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
+                       uint32_t dtype);
+
+struct Imported {
+  std::vector<std::string> files;  // paths
+  uint64_t parameters = 0, bytes = 0;
+};
+// See plait_model_import().
+Imported import_model(FileSystem& files, const Format& format, const std::string& folder,
+                      const std::string& out);
+
+}  // namespace plait::format

@@ -1,0 +1,90 @@
+// format-hf: folders of models as Hugging Face's library transformers writes and reads them:
+// config.json, model.safetensors or shards with their index, and the tokenizer's files.
+#include <plait/plugin.hpp>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "plugins/formats/hf/folder.hpp"
+#include "plugins/formats/hf/places.hpp"
+#include "plugins/formats/hf/read_config.hpp"
+#include "plugins/formats/hf/read_layers.hpp"
+#include "plugins/formats/hf/write_config.hpp"
+#include "plugins/formats/hf/write_toml.hpp"
+
+namespace {
+using namespace plait;
+namespace fs = std::filesystem;
+
+constexpr std::array kOptions = {
+    opt_path(
+        "like", "\"\"",
+        "for an export: the folder whose config.json, generation_config.json and tokenizer the "
+        "model keeps; default: the one that it was imported to"),
+    opt_text("family", "\"\"", "for an export: model_type; default: the first that fits"),
+};
+
+void read(const Options&, const std::string& folder, const FormatOutput& out) {
+  const hf::Folder from(folder);
+  const support::SourceFile file{"format.hf", "folder",
+                                 (fs::path(folder) / "config.json").string()};
+  support::in_memory(file, [&] {
+    const support::Bytes bytes = support::read_file(file);
+    const nlohmann::json json = support::parse_json(file, bytes.span());
+    const hf::Model model = hf::read_config(support::JsonPlace(file, json, ""));
+    const std::string embedding = hf::embedding_tensor(*model.family);
+    std::string prefix = hf::usual_prefix(*model.family);
+    if (!from.has(prefix + embedding) && from.has(embedding)) prefix.clear();
+    if (model.tied && from.has("lm_head.weight")) {
+      from.check_equal("lm_head.weight", prefix + embedding);
+      out.ignore("lm_head.weight");
+    }
+    hf::write_places(model, prefix, out);
+    for (const char* pattern : {"*.attn.bias", "*.attn.masked_bias", "*.rotary_emb.inv_freq"})
+      out.ignore(pattern);
+    out.file("experiment.toml", hf::experiment_toml(model, folder));
+    out.copy("config.json", file.path);
+    hf::copy_companions(folder, out);
+  });
+}
+
+// The folder with the files that an exported model keeps; "" if there is none.
+std::string folder_like(const Options& options, const nlohmann::json& model) {
+  const std::string given(options.text("like"));
+  if (!given.empty()) return given;
+  const fs::path load = fs::path(model.at("load").get<std::string>());
+  std::error_code ignored;
+  const fs::path folder = fs::is_directory(load, ignored) ? load : load.parent_path();
+  return !load.empty() && fs::is_regular_file(folder / "config.json", ignored) ? folder.string()
+                                                                               : "";
+}
+
+void write(const Options& options, std::string_view text, const FormatOutput& out) {
+  const nlohmann::json description = nlohmann::json::parse(text);
+  const std::string like = folder_like(options, description);
+  nlohmann::ordered_json config = nlohmann::ordered_json::object();
+  std::string family(options.text("family"));
+  if (!like.empty()) {
+    const support::SourceFile file{"format.hf", "like", (fs::path(like) / "config.json").string()};
+    support::in_memory(file, [&] {
+      const support::Bytes bytes = support::read_file(file);
+      const nlohmann::json checked = support::parse_json(file, bytes.span());
+      const std::string type = support::JsonPlace(file, checked, "")["model_type"].text();
+      if (family.empty()) family = type;
+      config = nlohmann::ordered_json::parse(bytes.span().begin(), bytes.span().end());
+    });
+  }
+  const hf::Model model = hf::read_layers(description, family);
+  hf::write_places(model, hf::usual_prefix(*model.family), out);
+  config = hf::config_json(model, config, description.at("dtype"));
+  out.file("config.json", config.dump(2) + "\n");
+  if (!like.empty()) hf::copy_companions(like, out);
+}
+
+}  // namespace
+
+PLAIT_PLUGIN("format-hf", "0.1.0", "Apache-2.0", "Models of Hugging Face's library transformers") {
+  static const auto hf = format<read, write>(
+      "hf", "a folder of Hugging Face: config.json, safetensors, tokenizer", kOptions);
+  host.add(hf);
+}

@@ -1,0 +1,94 @@
+// A transformer as the folders of Hugging Face describe it, whatever its family.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plait::hf {
+
+// Rotary positions, in the words of decoder_block.
+struct Rope {
+  double theta = 10000, share = 1;
+  std::string scaling = "none";  // linear, llama3, yarn, longrope
+  double factor = 1, low = 1, high = 4;
+  int64_t original = 0;
+  double beta_fast = 32, beta_slow = 1, mscale = 0, mscale_all_dim = 0, attention = 0;
+  std::vector<double> short_factors, long_factors;
+  bool operator==(const Rope&) const = default;
+};
+
+struct Block {
+  int64_t window = 0;  // 0: none
+  Rope rope;
+  bool operator==(const Block&) const = default;
+};
+
+struct Family;
+
+struct Model {
+  const Family* family = nullptr;
+  int64_t vocabulary = 0, width = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0;
+  int64_t positions = 0;  // the most tokens of a sample; 0: not known
+  std::vector<Block> blocks;
+  double eps = 1e-5;
+  std::string mlp;               // as in decoder_block
+  bool layer_norm = false;       // else RMS norms
+  std::string norm_at = "pre";   // pre, post, both
+  std::string qk_norm = "none";  // none, head, all
+  bool unit_offset = false;      // of the norms
+  bool qkv_bias = false, out_bias = false, mlp_bias = false;
+  bool learned_positions = false;  // else rotary
+  bool tied = false;               // the head is the embedding
+  double embedding_scale = 1;
+  double attn_scale = 0;                  // 0: 1/sqrt(head_dim)
+  double softcap = 0, final_softcap = 0;  // of the scores, of the logits; 0: none
+  double attention_dropout = 0, dropout = 0, embedding_dropout = 0;
+};
+
+// What families differ in. Keys of config.json; nullptr: the family has none.
+struct Keys {
+  const char *width, *blocks, *heads, *ffn, *positions, *eps, *activation, *attention_dropout,
+      *dropout, *embedding_dropout;
+};
+enum class Bias { kNever, kAlways, kByKey };  // by attention_bias or mlp_bias
+enum class Windows { kNone, kAll, kFromLayer, kEven, kPattern };
+
+struct Family {
+  const char *type, *architecture;  // model_type; a class of the library
+  Keys keys;
+  bool layer_norm = false, unit_offset = false, gated = true, learned_positions = false;
+  const char *norm_at = "pre", *qk_norm = "none";
+  Bias qkv_bias = Bias::kNever, out_bias = Bias::kNever, mlp_bias = Bias::kNever;
+  Windows windows = Windows::kNone;
+  int64_t window = 0;                     // when sliding_window is absent
+  bool scaled_embedding = false;          // by sqrt(width), and query_pre_attn_scalar
+  bool softcaps = false;                  // attn_logit_softcapping
+  double softcap = 0, final_softcap = 0;  // when absent
+  bool final_cap = false;                 // final_logit_softcapping
+  bool local_rope = false;                // windows have a theta of their own
+  bool rope_share = false;                // partial_rotary_factor
+  bool only_longrope = false;             // of all scalings
+  bool fused = false;                     // q, k, v in one tensor, and gate, up in another
+  bool tied = false;                      // when tie_word_embeddings is absent
+  double eps = 1e-6;                      // when absent
+  int64_t kv_heads = 0, head_dim = 0;     // when absent; 0: heads, width / heads
+  const char* activation = "silu";        // when absent
+  double theta = 10000;                   // when absent
+};
+
+std::span<const Family> families();
+const Family* find_family(std::string_view type);  // nullptr: there is none
+std::string family_names();                        // "gpt2, llama, ..."
+
+// decoder_block's `mlp` for an activation of the library; "" if it has none. And the reverse.
+std::string mlp_of(std::string_view activation, bool gated);
+std::string activation_of(std::string_view mlp, std::string_view usual);
+
+// Why a family cannot describe a model: "heads ..."; "" if it can.
+std::string mismatch(const Model& model, const Family& family);
+
+}  // namespace plait::hf

@@ -1,0 +1,101 @@
+"""plait import and plait export with a format: from a folder of Hugging Face and back, as a user would."""
+
+import json
+import shutil
+import unittest
+
+from support import Case, ROOT
+
+HF = ROOT / "tests/golden/hf"
+TEXT = "it is a truth universally acknowledged that a model in possession of a good folder must be in want of a run. " * 12
+
+
+class Import(Case):
+    def imported(self, family, *options):
+        """The folder `family`, ready to train on characters."""
+        self.write("t.txt", TEXT)
+        self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=t.txt", "--out", "train", "--yes")
+        return self.expect(0, "import", "hf", HF / family, family, *options)
+
+    def losses(self, name, *overrides, out="runs"):
+        self.expect(0, "run", f"{name}/experiment.toml", "--data", ".", "run.steps=3", "batch.global=4", f"run.out={out}",
+                    "data.train.length=16", f"run.name={name}", "run.resume=never", *overrides)
+        newest = sorted((self.folder / out / name).iterdir())[-1]
+        lines = [json.loads(line) for line in (newest / "metrics.ndjson").read_text().splitlines()]
+        return newest, [line["loss"] for line in lines if "loss" in line and "step" in line]
+
+    def test_there_and_back(self):
+        done = self.imported("llama")
+        self.assertIn("21 parameters", done.out)
+        self.assertIn("plait check llama/experiment.toml", done.out)
+        self.assertEqual(sorted(p.name for p in (self.folder / "llama").iterdir()),
+                         ["config.json", "experiment.toml", "weights.map.json"])
+        self.expect(0, "check", "llama/experiment.toml", "--data", ".")
+        run, _ = self.losses("llama", "optimizer.learning_rate=0")
+        out = self.expect(0, "export", "hf", run, "back", "--dtype", "bf16").out
+        self.assertIn("21 tensors of step 3", out)
+        self.assertEqual((HF / "llama/model.safetensors").read_bytes(), (self.folder / "back/model.safetensors").read_bytes())
+        theirs, ours = (json.loads(path.read_text()) for path in (HF / "llama/config.json", self.folder / "back/config.json"))
+        self.assertEqual({**ours, **theirs}, ours)
+        self.expect(0, "import", "hf", "back", "again")
+
+    def test_ranks_read_their_own_parts(self):
+        """Joined and transposed tensors, shared by tensor ranks, replicas that shard them, and stages."""
+        for family in ("gpt2", "phi3"):
+            self.imported(family)
+            _, one = self.losses(family, out="one")
+            self.assertEqual(len(one), 3)
+            layers = (self.folder / family / "experiment.toml").read_text().split("[[model.layers]]")[1:]
+            heads = next(i for i, layer in enumerate(layers) if "decoder_block" in layer)
+            for name, overrides in (("tensor", ["topology.tensor=2", f"model.layers[{heads}].parallel=heads"]),
+                                    ("zero", ["topology.data=2", "topology.zero=3"]),
+                                    ("pipeline", ["topology.pipeline=2"])):
+                with self.subTest(family=family, layout=name):
+                    _, many = self.losses(family, *overrides, "topology.backend=shm", out=name)
+                    for a, b in zip(one, many, strict=True):
+                        self.assertAlmostEqual(a, b, delta=2e-5 * abs(a))
+
+    def test_tokenizer_goes_along(self):
+        shutil.copytree(HF / "qwen2", self.folder / "model")
+        for name in ("tokenizer.json", "tokenizer_config.json", "merges.txt", "chat_template.jinja", "generation_config.json"):
+            self.write(f"model/{name}", "{}")
+        self.write("model/README.md", "not copied")
+        self.expect(0, "import", "hf", "model", "in")
+        self.assertEqual(sorted(p.name for p in (self.folder / "in").iterdir()),
+                         ["chat_template.jinja", "config.json", "experiment.toml", "generation_config.json", "merges.txt",
+                          "tokenizer.json", "tokenizer_config.json", "weights.map.json"])
+
+    def test_refused(self):
+        self.imported("llama")
+        run, _ = self.losses("llama")
+        self.write("kept.txt", "")
+        for code, words, *says in (
+                (2, ["import", "gguf", HF / "llama", "x"], "unknown format 'gguf'", "hf"),
+                (2, ["import", "hf", "nowhere", "x"], "'nowhere' is no folder"),
+                (2, ["import", "hf", HF / "llama", "llama"], "'llama' exists"),
+                (2, ["import", "hf", HF / "llama", "x", "--option", "lik=y"], "unknown key 'lik' (did you mean 'like'?)"),
+                (2, ["export", run, "x", "--option", "family=llama"], "belong to a format"),
+                (2, ["export", "hf", run, "x.safetensors"], "is a file, and a format writes a folder"),
+                (2, ["export", "hf", run, "x", "--rename", "a=b"], "names beside a format"),
+                (3, ["export", "hf", run, "x", "--option", "family=gemma2"], "gemma2: norm_at is \"pre\", and it has \"both\""),
+                (2, ["export", "hf", run, "x", "--option", "family=gemma"], "family 'gemma' is not known; known are gpt2, llama"),
+                (2, ["export", "hf", run, "x", "--dtype", "int4"], "int4"),
+                (2, ["export", "hf", "kept.txt", "x"], "there is no run.toml beside 'kept.txt'", "--experiment FILE")):
+            with self.subTest(words=words):
+                self.fails(code, words, *says)
+                self.assertFalse((self.folder / "x").exists())
+
+    def test_weights_that_moved(self):
+        """The weights are read where they are: a folder that has gone is named, with what to do."""
+        shutil.copytree(HF / "llama", self.folder / "model")
+        self.imported("llama")
+        text = (self.folder / "llama/weights.map.json").read_text()
+        self.write("llama/weights.map.json", text.replace(str(HF / "llama"), "../gone"))
+        self.fails(2, ["run", "llama/experiment.toml", "--data", ".", "data.train.length=16"], "weights.map.json", "gone",
+                   "import the model again")
+        self.write("llama/weights.map.json", text.replace(str(HF / "llama"), "../model"))
+        self.losses("llama")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,246 @@
+// Folders that Hugging Face's library wrote (tests/golden/golden_hf.py): imported, computed,
+// exported.
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
+
+using host::Run;
+using nlohmann::json;
+using plait::test::GoldenFile;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kFamilies[] = {"gpt2",   "llama",  "mistral", "qwen2", "qwen3",
+                                     "gemma2", "gemma3", "phi3",    "olmo2"};
+constexpr const char* kHf = "type = \"hf\"";
+
+struct Engine {
+  std::unique_ptr<plait_engine, decltype(&plait_engine_close)> engine{host::new_engine(),
+                                                                      plait_engine_close};
+  plait_engine* get() const { return engine.get(); }
+};
+
+const GoldenFile& golden() {
+  static const GoldenFile file("families.safetensors");
+  return file;
+}
+std::string folder_of(const std::string& family) {
+  return (fs::path(golden().path()).parent_path() / "hf" / family).string();
+}
+
+std::string content(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in.good());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+json import_model(const std::string& folder, const std::string& out, const char* format = kHf) {
+  const Engine engine;
+  plait_text* t = nullptr;
+  host::check(plait_model_import(engine.get(), format, PLAIT_NTS, folder.c_str(), out.c_str(), &t));
+  return json::parse(host::take(t));
+}
+
+// The imported experiment on the golden batch, in f64.
+std::string experiment_of(const std::string& imported) {
+  std::string toml = content(fs::path(imported) / "experiment.toml");
+  const size_t data = toml.find("[data.train]"), end = toml.find("[optimizer]");
+  toml.replace(data, end - data,
+               "[precision]\ncompute = \"f64\"\n[data.train]\ntype = \"safetensors\"\npath = \"" +
+                   golden().path() + "\"\ninput = [\"ids\"]\ntarget = [\"labels\"]\n");
+  const std::string relative = "load = \"";
+  return toml.replace(toml.find(relative), relative.size(), relative + imported + "/");
+}
+
+std::unique_ptr<Run> run_of(const std::string& imported, std::vector<const char*> overrides = {}) {
+  overrides.insert(overrides.end(), {"batch.global=2", "batch.micro=2"});
+  return std::make_unique<Run>(experiment_of(imported), "", PLAIT_RESUME_NEVER, overrides);
+}
+
+// The greatest difference to the library's logits.
+double error_of_logits(const Run& run, const std::string& family) {
+  const std::vector<double> ids = golden().values("ids"),
+                            expected = golden().values(family + ".logits");
+  std::vector<int32_t> x(ids.begin(), ids.end());
+  int64_t shape[2] = {2, 24};
+  plait_dl_tensor tensor{x.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
+  const plait_feed feed{sizeof(plait_feed), "ids", &tensor};
+  std::vector<double> logits(expected.size());
+  host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
+                                    logits.size() * sizeof(double)));
+  double worst = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    worst = std::max(worst, std::abs(logits[i] - expected[i]));
+  return worst;
+}
+
+void export_model(const Run& run, const std::string& imported, const std::string& out,
+                  const std::string& format = kHf) {
+  const Engine engine;
+  const std::string checkpoint = out + ".checkpoint", toml = experiment_of(imported);
+  host::check(plait_session_save(run.session(), checkpoint.c_str()));
+  plait_experiment* x = nullptr;
+  host::check(
+      plait_experiment_parse(engine.get(), toml.c_str(), PLAIT_NTS, "test.toml", nullptr, &x));
+  const std::unique_ptr<plait_experiment, decltype(&plait_experiment_close)> experiment(
+      x, plait_experiment_close);
+  plait_export_options o{};
+  o.struct_size = sizeof o;
+  o.dtype = PLAIT_BF16;
+  o.format = format.data();
+  o.format_size = format.size();
+  o.experiment = x;
+  plait_text* t = nullptr;
+  host::check(plait_checkpoint_export(engine.get(), checkpoint.c_str(), out.c_str(), &o, &t));
+  host::take(t);
+}
+
+std::string refusal(const std::string& folder) {
+  const host::TempFolder scratch;
+  const std::string text = host::failure_of([&] { import_model(folder, scratch / "out"); }).text;
+  CHECK(!fs::exists(scratch / "out"));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a folder of every family has the library's logits, and is exported as it was") {
+  for (const std::string family : kFamilies) {
+    CAPTURE(family);
+    const host::TempFolder scratch;
+    const std::string from = folder_of(family), in = scratch / "in", out = scratch / "out";
+    CHECK(import_model(from, in).at("parameters").get<int>() ==
+          static_cast<int>(golden().names(family + "/").size()));
+    const auto run = run_of(in);
+    CHECK(error_of_logits(*run, family) < 2e-5);
+    CHECK(run->step().loss == doctest::Approx(golden().values(family + ".loss")[0]).epsilon(1e-6));
+
+    export_model(*run_of(in), in, out);
+    const json theirs = json::parse(content(fs::path(from) / "config.json")),
+               ours = json::parse(content(fs::path(out) / "config.json"));
+    for (const auto& [key, value] : theirs.items()) {
+      CAPTURE(key);
+      CHECK(ours.value(key, json("missing")) == value);
+    }
+    if (family != "qwen3")  // which is in shards
+      CHECK(content(fs::path(from) / "model.safetensors") ==
+            content(fs::path(out) / "model.safetensors"));
+    import_model(out, scratch / "again");
+    CHECK(error_of_logits(*run_of(scratch / "again"), family) < 2e-5);
+  }
+}
+
+TEST_CASE("a config.json is written from nothing but the layers, and read again") {
+  for (const std::string family : kFamilies) {
+    CAPTURE(family);
+    const host::TempFolder scratch;
+    import_model(folder_of(family), scratch / "in");
+    // Without the files of the import there is nothing to keep; the family is found by the layers.
+    const auto run = run_of(scratch / "in");
+    fs::remove(scratch / "in/config.json");
+    export_model(*run, scratch / "in", scratch / "out");
+    import_model(scratch / "out", scratch / "again");
+    CHECK(error_of_logits(*run_of(scratch / "again"), family) < 2e-5);
+  }
+}
+
+TEST_CASE("both devices read tensors that are joined and transposed") {
+  for (const std::string family : {"gpt2", "phi3", "qwen3"}) {
+    CAPTURE(family);
+    const host::TempFolder scratch;
+    import_model(folder_of(family), scratch / "in");
+    const double loss = run_of(scratch / "in", {"run.device=reference"})->step().loss;
+    CHECK(run_of(scratch / "in", {"run.device=cpu"})->step().loss ==
+          doctest::Approx(loss).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("keys of version 4 mean what the objects of version 5 do") {
+  for (const std::string family : {"llama", "gemma3", "phi3"}) {
+    CAPTURE(family);
+    const host::TempFolder scratch;
+    fs::copy(folder_of(family), scratch / "old");
+    json config = json::parse(content(scratch / "old/config.json"));
+    const json rope = config.at("rope_parameters");
+    config.erase("rope_parameters");
+    if (family == "gemma3") {
+      config["rope_theta"] = rope.at("full_attention").at("rope_theta");
+      config["rope_local_base_freq"] = rope.at("sliding_attention").at("rope_theta");
+      config["rope_scaling"] = nullptr;
+      config.erase("layer_types");
+      config["sliding_window_pattern"] = 2;
+    } else {
+      config["rope_theta"] = rope.at("rope_theta");
+      config["rope_scaling"] = nullptr;
+      if (family == "llama") {
+        config["rope_scaling"] = rope;
+        config["rope_scaling"].erase("rope_theta");
+      } else {
+        config["partial_rotary_factor"] = 0.5;
+      }
+    }
+    write(scratch / "old/config.json", config.dump());
+    import_model(scratch / "old", scratch / "in");
+    CHECK(error_of_logits(*run_of(scratch / "in"), family) < 2e-5);
+  }
+}
+
+TEST_CASE("what is wrong in a folder is said with file, key and what was expected") {
+  struct Case {
+    const char *family, *key;
+    json value;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"llama", "model_type", "bert", "'bert' is not known; known are gpt2, llama"},
+      {"llama", "model_type", nullptr, "key 'model_type': found nothing, expected a text"},
+      {"llama", "hidden_size", "32", "key 'hidden_size': found \"32\", expected a whole number"},
+      {"llama", "num_attention_heads", 5, "expected a divisor"},
+      {"llama", "num_key_value_heads", 3, "key 'num_key_value_heads': there are 3 for 4 heads"},
+      {"llama", "hidden_act", "mish", "key 'hidden_act': 'mish' is not known"},
+      {"llama", "rope_parameters", json{{"rope_type", "dynamic"}, {"rope_theta", 500.0}},
+       "key 'rope_parameters.rope_type': 'dynamic' is not known; known are default, linear"},
+      {"llama", "rope_parameters", json{{"rope_type", "llama3"}, {"factor", 8.0}},
+       "original_max_position_embeddings': found null, expected a whole number"},
+      {"llama", "partial_rotary_factor", 0.5, "the family llama does not have"},
+      {"llama", "quantization_config", json::object(), "the weights are quantized"},
+      {"gpt2", "scale_attn_by_inverse_layer_idx", true, "does not compute"},
+      {"gemma2", "layer_types", json{"full_attention"}, "it has 1 entries for 2 blocks"},
+      {"gemma2", "query_pre_attn_scalar", 0, "expected a number above 0"},
+      {"llama", "num_hidden_layers", 1, "has the tensor 'model.layers.1."},
+      {"llama", "num_hidden_layers", 3, "has no tensor 'model.layers.2."},
+      {"llama", "tie_word_embeddings", true, "but their values differ; set tie_word_embeddings"},
+      {"qwen2", "tie_word_embeddings", false, "has no tensor 'lm_head.weight'"},
+      {"phi3", "intermediate_size", 47, "no parameter has its row 94 of 96"},
+      {"phi3", "intermediate_size", 49, "it has 96 rows, the map takes rows 49 to 98"},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.key);
+    const host::TempFolder scratch;
+    fs::copy(folder_of(one.family), scratch / "model");
+    json config = json::parse(content(scratch / "model/config.json"));
+    config[one.key] = one.value;
+    write(scratch / "model/config.json", config.dump());
+    const std::string found = refusal(scratch / "model");
+    CAPTURE(found);
+    CHECK(found.find(one.says) != std::string::npos);
+  }
+  const host::TempFolder scratch;
+  CHECK(refusal(scratch / "none").find("is no folder") != std::string::npos);
+  fs::create_directory(scratch / "empty");
+  CHECK(refusal(scratch / "empty").find("neither model.safetensors nor") != std::string::npos);
+  fs::copy(folder_of("llama"), scratch / "broken");
+  write(scratch / "broken/config.json", "{\"model_type\": ");
+  CHECK(refusal(scratch / "broken").find("it is no JSON there") != std::string::npos);
+  fs::remove(scratch / "broken/config.json");
+  CHECK(refusal(scratch / "broken").find("config.json': cannot open it") != std::string::npos);
+}
