@@ -14,7 +14,11 @@ function(plait_add_test)
     set(arg_WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   endif()
   if(PLAIT_SANITIZE)
-    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+    if(PLAIT_SANITIZE STREQUAL "thread")
+      math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 15")
+    else()
+      math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+    endif()
     list(APPEND arg_ENV "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1"
          "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lsan.supp:print_suppressions=0"
          "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"

@@ -94,8 +94,7 @@ class LayersToml {
     const std::vector<Block>& all = m_.blocks;
     const size_t period = period_of(all), n = all.size() / period;
     // Copies are numbered: "h" becomes h0, h1, ...
-    if (period == 1)
-      return block("model.layers", all.size() == 1 ? "h0" : "h", all[0], all.size());
+    if (period == 1) return block("model.layers", all.size() == 1 ? "h0" : "h", all[0], all.size());
     size_t next = 0;
     if (n > 1) {
       begin("model.layers", "block", "");

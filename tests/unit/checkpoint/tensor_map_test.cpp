@@ -1,0 +1,92 @@
+// Maps of tensors: parsed strictly, written as they are read, and tried on the rows of tensors.
+#include "engine/checkpoint/tensor_map.hpp"
+
+#include "tests/unit/error_of.hpp"
+
+using namespace plait;
+using namespace plait::checkpoint;
+using test::error_of;
+
+namespace {
+
+TensorMap parse(const std::string& text) { return parse_tensor_map(parse_json(text), "m.json"); }
+std::string map_of(const std::string& parameters, const std::string& rest = "") {
+  return "{\"format\": \"plait.tensor_map/1\", \"weights\": \"w\", \"parameters\": " + parameters +
+         rest + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a map is written as it is read") {
+  TensorMap map;
+  map.weights = "/models/x";
+  map.parameters["a"] = {"t", 0, 0, false};
+  map.parameters["b"] = {"u", 3, 5, true};
+  map.ignored = {"*.bias"};
+  const TensorMap again = parse(tensor_map_text(map));
+  CHECK(tensor_map_text(again) == tensor_map_text(map));
+  CHECK(again.parameters.at("b").row == 3);
+  CHECK(again.parameters.at("b").n_rows == 5);
+  CHECK(again.parameters.at("b").transposed);
+  CHECK(is_tensor_map(parse_json(tensor_map_text(map))));
+  CHECK(!is_tensor_map(parse_json("{\"weight_map\": {}}")));
+  CHECK(!is_tensor_map(parse_json("[]")));
+}
+
+TEST_CASE("a malformed map names the key and what was expected") {
+  const std::pair<std::string, const char*> cases[] = {
+      {map_of("[]"), "key 'parameters': expected an object"},
+      {map_of("{\"a\": 1}"), "key 'parameters.a': expected an object"},
+      {map_of("{\"a\": {}}"), "key 'parameters.a.tensor': expected the name"},
+      {map_of("{\"a\": {\"tensor\": 1}}"), "key 'parameters.a.tensor'"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"row\": [0, 1]}}"),
+       "'parameters.a.row': expected no such key"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [0]}}"), "[FIRST, END]"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [2, 2]}}"), "FIRST < END"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [-1, 2]}}"), "[FIRST, END]"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [0, 9223372036854775808]}}"), "[FIRST, END]"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"rows\": [0.5, 2]}}"), "[FIRST, END]"},
+      {map_of("{\"a\": {\"tensor\": \"t\", \"transposed\": 1}}"), "expected true or false"},
+      {map_of("{}", ", \"ignored\": 1"), "key 'ignored': expected a list"},
+      {map_of("{}", ", \"ignored\": [1]"), "key 'ignored': expected a list"},
+      {"{\"format\": \"plait.tensor_map/1\", \"parameters\": {}}", "key 'weights'"},
+      {"{\"format\": \"plait.tensor_map/2\"}", "import the model again"},
+  };
+  for (const auto& [text, says] : cases) {
+    const Error found = error_of([&] { parse(text); });
+    CAPTURE(found.text());
+    CHECK(found.text().find("m.json") != std::string::npos);
+    CHECK(found.text().find(says) != std::string::npos);
+  }
+}
+
+TEST_CASE("the shape at a place") {
+  std::string fault;
+  const std::vector<int64_t> matrix{6, 4}, cube{2, 3, 4}, number;
+  CHECK(shape_at({"t"}, matrix, fault) == std::vector<int64_t>{6, 4});
+  CHECK(shape_at({"t", 2, 3}, matrix, fault) == std::vector<int64_t>{3, 4});
+  CHECK(shape_at({"t", 1, 3, true}, matrix, fault) == std::vector<int64_t>{3, 6});
+  CHECK(shape_at({"t"}, number, fault).empty());
+  CHECK(fault.empty());
+  for (const auto& [place, shape] : {std::pair{TensorPlace{"t", 4, 3}, matrix},
+                                     {TensorPlace{"t", 6, 0}, matrix},
+                                     {TensorPlace{"t", 2, 3, true}, matrix},
+                                     {TensorPlace{"t", 0, 0, true}, cube},
+                                     {TensorPlace{"t", 0, 1}, number},
+                                     {TensorPlace{"t", INT64_MAX, INT64_MAX}, matrix}}) {
+    shape_at(place, shape, fault);
+    CHECK(!fault.empty());
+  }
+}
+
+TEST_CASE("parts cover the rows of a tensor without gap or overlap") {
+  using Parts = std::vector<PlacedRows>;
+  const auto fault_of = [](Parts parts, int64_t rows) { return cover_rows(parts, rows); };
+  CHECK(fault_of({{"b", 2, 4}, {"a", 0, 2}}, 6).empty());
+  CHECK(fault_of({{"a", 0, 6}, {"tied", 0, 6}}, 6).empty());
+  CHECK(fault_of({{"a", 0, 2}, {"b", 3, 3}}, 6) == "no parameter has its row 2 of 6");
+  CHECK(fault_of({{"a", 0, 2}}, 6) == "no parameter has its row 2 of 6");
+  CHECK(fault_of({{"a", 1, 5}}, 6) == "no parameter has its row 0 of 6");
+  CHECK(fault_of({{"a", 0, 4}, {"b", 3, 3}}, 6) == "'a' and 'b' overlap in its rows");
+  CHECK(fault_of({{"a", 0, 4}, {"b", 0, 6}}, 6) == "'a' and 'b' overlap in its rows");
+}
