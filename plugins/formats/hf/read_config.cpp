@@ -22,6 +22,11 @@ double probability(const JsonPlace& place) {
     place.bad("found " + place.value().dump() + ", expected a number from 0 to below 1");
   return p;
 }
+double at_least_0(const JsonPlace& place) {
+  const double v = number(place, 0);
+  if (v < 0) place.bad("found " + place.value().dump() + ", expected a number from 0 on");
+  return v;
+}
 double positive(const JsonPlace& place, double fallback) {
   const double v = number(place, fallback);
   if (!(v > 0)) place.bad("found " + place.value().dump() + ", expected a number above 0");
@@ -215,7 +220,9 @@ class ConfigReader {
     if (rope.scaling == "linear") rope.original = 0;
     if (rope.scaling == "yarn" && rope.original == 0) rope.original = m_.positions;
     if (rope.scaling != "linear" && rope.original == 0) r[key].whole(1, kMost);
-    rope.attention = number(r["attention_factor"], 0);
+    // The library reads this key for these two only.
+    if ((rope.scaling == "yarn" || rope.scaling == "longrope") && !r["attention_factor"].null())
+      rope.attention = positive(r["attention_factor"], 1);
     if (rope.scaling == "longrope") return read_longrope(r, rope);
     rope.factor = positive(r["factor"], 0);
     if (rope.scaling == "llama3") {
@@ -224,8 +231,8 @@ class ConfigReader {
     } else if (rope.scaling == "yarn") {
       rope.beta_fast = positive(r["beta_fast"], 32);
       rope.beta_slow = positive(r["beta_slow"], 1);
-      rope.mscale = number(r["mscale"], 0);
-      rope.mscale_all_dim = number(r["mscale_all_dim"], 0);
+      rope.mscale = at_least_0(r["mscale"]);
+      rope.mscale_all_dim = at_least_0(r["mscale_all_dim"]);
       if (!r["truncate"].flag(true))
         r["truncate"].bad("found false, which this engine does not compute",
                           PLAIT_ERR_UNIMPLEMENTED);
