@@ -132,7 +132,7 @@ std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) 
     v.shape = s;
     v.producer = static_cast<int32_t>(ops_.size());
     v.requires_grad = wants;
-    if (op.def->is_view) v.alias_of = op.in[0];
+    if (op.def->is_view || (op.def->updates_input && op.out.empty())) v.alias_of = op.in[0];
     op.out.push_back(add_value(std::move(v)));
   }
   for (ValueId v : op.in) add_reader(v, static_cast<int32_t>(ops_.size()));
@@ -228,7 +228,7 @@ void Graph::set_input(size_t i, size_t k, ValueId v) {
   if (std::find(op.in.begin(), op.in.end(), old) == op.in.end())
     drop_reader(old, static_cast<int32_t>(i));
   add_reader(v, static_cast<int32_t>(i));
-  if (op.def->is_view) values_[op.out[0]].alias_of = v;
+  if (op.def->is_view || (op.def->updates_input && k == 0)) values_[op.out[0]].alias_of = v;
 }
 
 Op Graph::remove(size_t i) {

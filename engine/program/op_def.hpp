@@ -124,6 +124,7 @@ struct OpDef {
   double (*flops)(const Graph&, const Op&) = nullptr;
 
   bool is_view = false;         // no kernel: the result shares the memory of the input
+  bool updates_input = false;   // result 0 is input 0, changed in its memory
   bool is_map = false;          // an expression over elements, in Op::map
   bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;

@@ -1,14 +1,6 @@
 #include "kit/ops/attention.hpp"
 
-#include <initializer_list>
-
 namespace plait::kit {
-namespace {
-
-constexpr plait_option kAll[] = {kAttentionAttrs[0], kAttentionAttrs[1], kAttentionAttrs[2],
-                                 kAttentionAttrs[3], kAttentionAttrs[4], kAttentionAttrs[5],
-                                 kAttentionPart[0],  kAttentionPart[1],  kAttentionPart[2],
-                                 kAttentionPart[3],  kAttentionPart[4],  kAttentionPart[5]};
 
 void need_dims(const plait_shape& s, const char* what, std::initializer_list<int64_t> dims) {
   const bool fits = s.ndim == dims.size() && std::equal(dims.begin(), dims.end(), s.dims);
@@ -38,6 +30,13 @@ void read_part(Attention& a, const AttrReader& attrs) {
   need(a.heads == 0 || (a.group_of(0) >= 0 && a.group_of(a.heads - 1) < a.groups),
        "a part lacks key heads that its query heads read");
 }
+
+namespace {
+
+constexpr plait_option kAll[] = {kAttentionAttrs[0], kAttentionAttrs[1], kAttentionAttrs[2],
+                                 kAttentionAttrs[3], kAttentionAttrs[4], kAttentionAttrs[5],
+                                 kAttentionPart[0],  kAttentionPart[1],  kAttentionPart[2],
+                                 kAttentionPart[3],  kAttentionPart[4],  kAttentionPart[5]};
 
 // Of q, k, v and the attributes; `behind`: where the optional inputs begin.
 Attention parse(const plait_op_desc& d, uint32_t behind, uint32_t n_outputs) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "kit/op_attrs.hpp"
 
@@ -66,6 +67,11 @@ inline KeyRange keys_of(const Attention& a, int64_t t, int64_t first, int64_t do
   }
   return keys;
 }
+
+// Which of all heads a part has, from kAttentionPart. Throws Invalid if it lacks key heads.
+void read_part(Attention& a, const AttrReader& attrs);
+// Throws Invalid, which says `what` it is, unless it has these dims.
+void need_dims(const plait_shape& s, const char* what, std::initializer_list<int64_t> dims);
 
 // q (B,T,H,d), k (B,S,G,d), v (B,S,G,e) [, first (B,T)] [, counter (2)]
 // -> o (B,T,H,e), lse (B,H,T).

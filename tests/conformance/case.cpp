@@ -42,8 +42,9 @@ std::vector<std::vector<unsigned char>> fill(const Case& c) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto* add : {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases,
-                    add_layout_cases, add_random_cases, add_attention_cases})
+  for (auto* add :
+       {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases, add_layout_cases,
+        add_random_cases, add_attention_cases, add_attention_cached_cases})
     add(all);
   return all;
 }

@@ -75,5 +75,6 @@ void add_row_cases(std::vector<Case>& out);
 void add_layout_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
 void add_attention_cases(std::vector<Case>& out);
+void add_attention_cached_cases(std::vector<Case>& out);
 
 }  // namespace conformance

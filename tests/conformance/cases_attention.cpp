@@ -153,6 +153,9 @@ void add_attention_cases(std::vector<Case>& out) {
     add_rope(out, type, {2, 5, 3, 16}, 16, type == PLAIT_F32);
   add_rope(out, PLAIT_F32, {2, 5, 3, 13}, 6, false);
   add_rope(out, PLAIT_F32, {0, 5, 3, 8}, 8, false);
+  for (const int64_t rotated : {2, 30, 32, 64, 80, 128})  // around one vector and several
+    add_rope(out, PLAIT_F32, {2, 7, 2, rotated + 3}, rotated, rotated == 64);
+  add_rope(out, PLAIT_F32, {2, 100, 12, 64}, 64, false);  // work for several threads
   add_tables(out);
 }
 

@@ -156,6 +156,35 @@ TEST_CASE("values: rows by index, and moved elements") {
          {{1, 2, 7, 3, 4, 8, 5, 6, 9}});
 }
 
+TEST_CASE("values: rows written to a cache, and attention over it") {
+  // Two slots of three places, one head, one channel.
+  const Input cache = given(f32({2, 3, 1, 1}), {1, 2, 3, 4, 5, 6}),
+              x = given(f32({2, 2, 1, 1}), {7, 8, 9, 10}),
+              slot = given(shape(PLAIT_I32, {2}), {1, 0}),
+              at = given(shape(PLAIT_I32, {2, 2}), {2, 0, 3, -1});
+  expect({"", "cache_write", {cache, x, slot, at}, {f32({2, 3, 1, 1})}}, {{1, 2, 3, 8, 5, 7}});
+  const Input nowhere = given(shape(PLAIT_I32, {2}), {2, -1});
+  expect({"", "cache_write", {cache, x, nowhere, at}, {f32({2, 3, 1, 1})}}, {{1, 2, 3, 4, 5, 6}});
+  // q = 0 gives the mean of the values it sees; with q = ln 2 the scores are those of keys 0, 1, 2.
+  const Input zero = given(f32({2, 2, 1, 1}), {0, 0, 0, 0}),
+              two = given(f32({2, 1, 1, 1}), {std::log(2), std::log(2)}),
+              keys = given(f32({2, 3, 1, 1}), {0, 1, 2, 2, 1, 0}),
+              last = given(shape(PLAIT_I32, {2, 1}), {2, 1});
+  Case c{"", "attention_cached", {zero, keys, cache, slot, at}, {f32({2, 2, 1, 1})}};
+  c.attrs = {real("scale", 1)};
+  expect(c, {{5, 4, 2, 0}});
+  c.attrs.push_back(number("window", 2));
+  expect(c, {{5.5, 4, 3, 0}});
+  c.inputs[3] = nowhere;
+  expect(c, {{0, 0, 0, 0}});
+  expect({"",
+          "attention_cached",
+          {two, keys, cache, slot, last},
+          {f32({2, 1, 1, 1})},
+          {real("scale", 1)}},
+         {{(4 * 4 + 2 * 5 + 6) / 7.0, (1 + 2 * 2) / 3.0}});
+}
+
 TEST_CASE("values: random numbers are those of the published generator") {
   const Input counter = given(shape(PLAIT_I64, {2}), {7, 5});
   Case c{"",

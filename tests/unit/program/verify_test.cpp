@@ -160,6 +160,20 @@ TEST_CASE_FIXTURE(Fixture, "memory that is not what its reader expects") {
        "op 0 reads %2 while it writes %3 over it"},
       {"%1 f32 (4) at 0:0, %2 f32 (4) at 0:8 = map() [0.0, 1.0]",
        "op 0 writes %1 and %2 to the same memory"},
+      {R"(%1 f32 (1, 4, 1, 2) at 0:0 = persistent "cache"
+          %2 f32 (1, 1, 1, 2) at 0:32 = persistent "x"
+          %3 i32 (1) at 0:64 = persistent "slot"
+          %4 i32 (1, 1) at 0:96 = persistent "at"
+          %5 f32 (1, 4, 1, 2) in %1 = cache_write(%1, %2, %3, %4)
+          %6 f32 (1, 1, 1, 2) = attention_cached(%2, %5, %1, %3, %4) {scale: 1.0})",
+       "op 1 reads %1, which is overwritten by op 0: %5 f32 (1, 4, 1, 2) in %1 = "
+       "cache_write(%1, %2, %3, %4)"},
+      {R"(%1 f32 (1, 4, 1, 2) at 0:0 = persistent "cache"
+          %2 f32 (1, 1, 1, 2) in %1+8 = view
+          %3 i32 (1) at 0:64 = persistent "slot"
+          %4 i32 (1, 1) at 0:96 = persistent "at"
+          %5 f32 (1, 4, 1, 2) in %1 = cache_write(%1, %2, %3, %4))",
+       "op 0 reads %2 while it writes %5 over it"},
   };
   for (const Case& c : kCases) {
     CAPTURE(c.lines);
