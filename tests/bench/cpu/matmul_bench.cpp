@@ -1,13 +1,17 @@
 // The CPU device's matrix products compared with the machine's limit and with oneDNN, in one run.
 //
-//   matmul_bench [threads]     default 1
+//   matmul_bench [threads [part]]     default 1, all parts
 //
 // Part 1: the products of one training step of the MLP 784-120-84-10 at batch 32 (weights
 // [out,in]), each alone and all eight in turn on shared operands, with the rate of a register-only
 // FMA loop measured between the rounds.
 // Part 2: the products of a 2048-wide layer at batch 1024, and at 128 as micro-batches that
 // accumulate a gradient; our choice and oneDNN alternate.
-// Times are medians over the rounds; the limit is the fastest round of the FMA loop.
+// Part 3: what a decoding step of a language model multiplies, a few rows with weights (out,in) that
+// come from memory, as bytes of weights per second; our choice, oneDNN and a loop that only reads the
+// weights alternate. Several sets of weights take turns, so that no cache has them.
+// Times are medians over the rounds, of part 3 the least; the limit is the fastest round of the FMA
+// loop.
 
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include "plugins/devices/cpu/matmul/matmul.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
 
 namespace {
 
@@ -281,11 +286,82 @@ void bench_wide(int threads, int64_t batch, bool adds) {
   }
 }
 
+// Reads `count` floats on `threads` threads as fast as was found possible, asking for them ahead, and
+// does as little as it may with them.
+__attribute__((target("avx2"))) float read_part(const float* at, int64_t count) {
+  __m256 sums[8] = {};
+  for (int64_t i = 0; i + 64 <= count; i += 64) {
+    for (int line = 0; line < 4; ++line) __builtin_prefetch(at + i + 2048 + 16 * line, 0, 2);
+    for (int part = 0; part < 8; ++part)
+      sums[part] = _mm256_add_ps(sums[part], _mm256_loadu_ps(at + i + 8 * part));
+  }
+  for (int part = 1; part < 8; ++part) sums[0] = _mm256_add_ps(sums[0], sums[part]);
+  return _mm256_cvtss_f32(sums[0]);
+}
+void read_all(const float* at, int64_t count, int threads, float* sink) {
+  plait::cpu::in_parallel(threads, count / 1024, [&](int64_t first, int64_t last) {
+    sink[first] = read_part(at + first * 1024, (last - first) * 1024);
+  });
+}
+
+// The least seconds of f(set) for any set; the sets take turns.
+template <class F>
+double least_time(int sets, const F& f) {
+  double least = 1e9;
+  for (int set = 0; set < sets; ++set) {
+    const Clock::time_point start = Clock::now();
+    f(set);
+    least = std::min(least, since(start));
+  }
+  return least;
+}
+
+void bench_few_rows(int threads) {
+  constexpr int64_t kWidth = 768, kMost = 50304, kFloats = 3 * kMost * kWidth;
+  Arena arena((kFloats + (int64_t{1} << 22)) * sizeof(float));
+  float* weights = arena.floats(kFloats);
+  float* x = arena.floats(16 * 3072);
+  float* bias = arena.floats(kMost);
+  float* y = arena.floats(16 * kMost);
+  void* workspace = arena.floats(1 << 20);
+  std::printf("\na few rows, %d thread(s): GB/s of weights\n%-26s%-16s%10s%10s%10s%10s\n", threads,
+              "", "", "read", "chosen", "onednn", "share");
+  const int64_t shapes[][2] = {{kMost, kWidth}, {3072, kWidth}, {kWidth, 3072}, {kWidth, kWidth}};
+  for (const auto& [n, k] : shapes)
+    for (const int64_t m : {1, 2, 4, 8, 16}) {
+      MatmulDesc desc = shape(m, n, k, false, true, threads);
+      desc.bias = true;
+      const auto ours = make(desc, "chosen"), theirs = make(desc, "onednn");
+      const int sets = static_cast<int>(std::min<int64_t>(kFloats / (n * k), 16));
+      double best[3] = {1e9, 1e9, 1e9};
+      for (int round = 0; round < 10; ++round) {
+        const auto run = [&](const MatmulKernel& kernel, int set) {
+          kernel.run({x, weights + set * n * k, bias, y, workspace});
+        };
+        best[0] = std::min(best[0], least_time(sets, [&](int set) {
+                             read_all(weights + set * n * k, n * k, threads, y);
+                           }));
+        best[1] = std::min(best[1], least_time(sets, [&](int set) { run(*ours, set); }));
+        best[2] = std::min(best[2], least_time(sets, [&](int set) { run(*theirs, set); }));
+      }
+      const double gigabytes = static_cast<double>(n * k) * sizeof(float) * 1e-9;
+      const std::string name = "(" + std::to_string(m) + "," + std::to_string(k) + ") x (" +
+                               std::to_string(n) + "," + std::to_string(k) + ")'";
+      std::printf("%-26s%-16s%10.1f%10.1f%10.1f%8.0f %%\n", name.c_str(), ours->name().data(),
+                  gigabytes / best[0], gigabytes / best[1], gigabytes / best[2],
+                  100 * best[0] / best[1]);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
-  bench_step(threads);
-  bench_wide(threads, 1024, false);
-  bench_wide(threads, 128, true);
+  const int part = argc > 2 ? std::atoi(argv[2]) : 0;
+  if (part == 0 || part == 1) bench_step(threads);
+  if (part == 0 || part == 2) {
+    bench_wide(threads, 1024, false);
+    bench_wide(threads, 128, true);
+  }
+  if (part == 0 || part == 3) bench_few_rows(threads);
 }

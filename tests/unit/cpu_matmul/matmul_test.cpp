@@ -309,6 +309,57 @@ TEST_CASE("matmul: nothing summed leaves bias and activation, nothing wanted is 
   }
 }
 
+TEST_CASE("matmul: a few rows times weights that are read once, with any number of threads") {
+  for (const std::string kernel : {"stream_avx512", "stream_avx2"}) {
+    if (!available(kernel)) continue;
+    int turn = 0;
+    for (int64_t m = 1; m <= 8; ++m)
+      for (const int64_t n : {1, 15, 33, 600})
+        for (const int64_t k : {1, 7, 16, 130, 1033}) {
+          MatmulDesc d = shape(m, n, k);
+          d.transpose_b = true;
+          d.accumulate = turn % 4 == 0;
+          d.bias = turn % 4 == 1;
+          if (turn % 4 > 1) d.activation = Activation::gelu;
+          ++turn;
+          Operands got(d, 7);
+          const Expected expected = expect(d, got);
+          Buffer c = got.c;
+          const std::string what = text(d, kernel);
+          CAPTURE(what);
+          run_once(*make_matmul(d, kernel), got, got.c);
+          CHECK(worst_error(d, got, expected) < 1.0);
+          CHECK(got.c.fences_stand());
+          d.threads = 3;
+          run_once(*make_matmul(d, kernel), got, c);
+          CHECK(std::memcmp(c.data(), got.c.data(), c.size() * sizeof(float)) == 0);
+        }
+  }
+}
+
+TEST_CASE("matmul: weights larger than a cache are read once for a few rows") {
+  MatmulDesc d = shape(1, 50304, 768);
+  d.transpose_b = true;
+  const std::string own = machine_isa() == Isa::avx512 ? "stream_avx512" : "stream_avx2";
+  if (machine_isa() == Isa::plain) return;
+  CHECK(choose_matmul(d).kernel == own);
+  CHECK(choose_matmul(d, Isa::avx2).kernel == "stream_avx2");
+  d.m = 8;
+  d.bias = true;
+  CHECK(choose_matmul(d).kernel == own);
+  MatmulDesc cached = shape(4, 300, 512);
+  cached.transpose_b = true;
+  CHECK(choose_matmul(cached).kernel == own);
+  for (const auto change :
+       {+[](MatmulDesc& of) { of.m = 9; }, +[](MatmulDesc& of) { of.transpose_b = false; },
+        +[](MatmulDesc& of) { of.n = 64; }, +[](MatmulDesc& of) { of.k = 16; },
+        +[](MatmulDesc& of) { of.transpose_a = true; }}) {
+    MatmulDesc other = d;
+    change(other);
+    CHECK(!choose_matmul(other).kernel.starts_with("stream"));
+  }
+}
+
 TEST_CASE("matmul: a value that is not a number reaches the result through relu") {
   for (const std::string& name : kKernels) {
     if (!available(name) || name == "onednn") continue;  // oneDNN's relu turns NaN into 0
@@ -391,7 +442,7 @@ TEST_CASE("matmul: contradictions are refused with the found and expected values
   CHECK(message(d, nullptr).find("threads = 0") != std::string::npos);
   d = shape(int64_t{1} << 40, int64_t{1} << 40, 1);
   CHECK(message(d, nullptr).find("matrix too large") != std::string::npos);
-  CHECK(message(shape(2, 3, 4), "fastest").find("one of jit_avx512, jit_avx512_blocked") !=
+  CHECK(message(shape(2, 3, 4), "fastest").find("one of stream_avx512, jit_avx512") !=
         std::string::npos);
   CHECK(message(shape(2, 3, 0), "onednn").find("nothing is summed") != std::string::npos);
 }

@@ -14,11 +14,13 @@ struct Capability {
   size_t workspace_bytes = 0;
 };
 
+Capability stream_capability(const MatmulDesc& desc, Isa isa);
 Capability jit_capability(const MatmulDesc& desc, Isa isa);
 Capability blocked_capability(const MatmulDesc& desc, Isa isa);
 Capability onednn_capability(const MatmulDesc& desc);
 
 // Precondition of each: its capability has no refusal.
+std::unique_ptr<MatmulKernel> make_stream(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_jit(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_onednn(const MatmulDesc& desc);

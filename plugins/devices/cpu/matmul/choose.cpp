@@ -1,4 +1,4 @@
-// The ranked list: generated code, oneDNN, plain loops; the first entry that supports the problem
+// The ranked list: weights read once, generated code, oneDNN, plain loops; the first entry that supports the problem
 // is chosen. An entry that is known to be slower than oneDNN for a problem is tried only if oneDNN
 // refuses.
 
@@ -74,6 +74,8 @@ struct Entry {
   Capability (*capability)(const MatmulDesc&);
   std::unique_ptr<MatmulKernel> (*make)(const MatmulDesc&);
   const char* (*fallback_reason)(const MatmulDesc&);
+  // Whether it is made for problems of this kind; null if for all.
+  bool (*concerns)(const MatmulDesc&) = nullptr;
 };
 
 bool fits_second_level(const MatmulDesc& d) {
@@ -84,10 +86,19 @@ bool fits_second_level(const MatmulDesc& d) {
 }
 
 // These limits were measured; see tests/bench/cpu/matmul_bench.cpp.
+constexpr int64_t kFewSummands = 128;
+constexpr int64_t kManySummands = 512;
 constexpr int64_t kFewRows = 96;
 constexpr int64_t kVeryFewRows = 12;
 constexpr int64_t kFewColumns = 12;
 constexpr int64_t kManyColumns = 256;
+
+// A few rows, for which weights are read once: lanes along k use all of a vector where lanes along
+// the rows would use some of it, if there are enough summands to repay adding up the lanes.
+bool reads_weights_once(const MatmulDesc& d) {
+  const bool repaid = fits_second_level(d) ? d.m <= 4 && d.k >= kManySummands : d.k >= kFewSummands;
+  return repaid && stream_capability(d, Isa::plain).refusal.empty();
+}
 
 const char* direct_fallback_reason(const MatmulDesc& d) {
   if (fits_second_level(d) || d.n < kFewColumns || d.m < kVeryFewRows) return nullptr;
@@ -105,11 +116,18 @@ const char* never_fallback(const MatmulDesc&) { return nullptr; }
 Capability plain_capability(const MatmulDesc&) { return {}; }
 
 constexpr Entry kEntries[] = {
+    {"stream_avx512", Isa::avx512,
+     [](const MatmulDesc& d) { return stream_capability(d, Isa::avx512); },
+     [](const MatmulDesc& d) { return make_stream(d, Isa::avx512); }, never_fallback,
+     reads_weights_once},
     {"jit_avx512", Isa::avx512, [](const MatmulDesc& d) { return jit_capability(d, Isa::avx512); },
      [](const MatmulDesc& d) { return make_jit(d, Isa::avx512); }, direct_fallback_reason},
     {"jit_avx512_blocked", Isa::avx512,
      [](const MatmulDesc& d) { return blocked_capability(d, Isa::avx512); },
      [](const MatmulDesc& d) { return make_blocked(d, Isa::avx512); }, blocked_fallback_reason},
+    {"stream_avx2", Isa::avx2, [](const MatmulDesc& d) { return stream_capability(d, Isa::avx2); },
+     [](const MatmulDesc& d) { return make_stream(d, Isa::avx2); }, never_fallback,
+     reads_weights_once},
     {"jit_avx2", Isa::avx2, [](const MatmulDesc& d) { return jit_capability(d, Isa::avx2); },
      [](const MatmulDesc& d) { return make_jit(d, Isa::avx2); }, direct_fallback_reason},
     {"jit_avx2_blocked", Isa::avx2,
@@ -151,6 +169,7 @@ Decision decide(const MatmulDesc& desc, Isa max_isa) {
   std::vector<const Entry*> fallbacks;
   for (const Entry& entry : kEntries) {
     if (entry.needs == Isa::plain) break;
+    if (entry.concerns != nullptr && !entry.concerns(desc)) continue;
     const char* reason = entry.needs <= max_isa ? entry.fallback_reason(desc) : nullptr;
     if (reason != nullptr) {
       why += (why.empty() ? "" : "; ") + std::string(entry.name) + ": " + reason;

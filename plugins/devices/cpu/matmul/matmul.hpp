@@ -54,8 +54,8 @@ struct MatmulArgs {
   float* squares = nullptr;  // one number, written if requested in the desc
 };
 
-// A prepared product. One run at a time, unless the name begins with "jit" or is "plain": these are
-// immutable, and several threads may run one kernel, each with its own workspace.
+// A prepared product. One of oneDNN makes one run at a time; all others are immutable, and several
+// threads may run one kernel, each with its own workspace.
 class MatmulKernel {
  public:
   virtual ~MatmulKernel();
@@ -74,7 +74,7 @@ class MatmulKernel {
 // The kernel that `make_matmul` would build.
 struct KernelChoice {
   std::string
-      kernel;       // jit_avx512, jit_avx512_blocked, jit_avx2, jit_avx2_blocked, onednn or plain
+      kernel;  // jit_avx512, jit_avx512_blocked, stream_avx512, the same of avx2, onednn, plain
   std::string why;  // "name: reason; …" for the entries of the list before it; may be empty
   size_t workspace_bytes = 0;
 };
