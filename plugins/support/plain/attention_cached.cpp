@@ -1,6 +1,7 @@
 // cache_write and attention_cached; engine/program/ops/attention_cached.cpp has the formulas.
 #include "kit/ops/attention_cached.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

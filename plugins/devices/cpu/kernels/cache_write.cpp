@@ -1,6 +1,8 @@
 // cache_write: rows copied as they are, with threads. A thread takes some columns of all rows, so
 // of two rows at one place the later one stays, whatever the number of threads.
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "kit/dtype.hpp"
 #include "kit/ops/attention_cached.hpp"
