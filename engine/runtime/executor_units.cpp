@@ -142,7 +142,7 @@ void Executor::record(Step& into, const Entry* begin, const Entry* end) {
 }
 
 void Executor::launch_unit(const Unit& unit) {
-  queue_->launched(unit.name);
+  queue_->begin_launch(unit.name);
   for (const Step& step : unit.steps) {
     if (!step.graph) {
       run_eagerly(step.entry);
@@ -152,6 +152,7 @@ void Executor::launch_unit(const Unit& unit) {
     queue_->call("graph_launch",
                  [&] { return device_->item().graph_launch(step.graph, queue_->raw()); });
   }
+  queue_->end_launch();
 }
 
 void Executor::launch(int32_t program, int32_t slot) {
@@ -159,8 +160,9 @@ void Executor::launch(int32_t program, int32_t slot) {
   const LoadedProgram& p = programs_[static_cast<size_t>(program)];
   const auto k = static_cast<size_t>(slot - p.program->first_slot);
   if (p.units[k] >= 0) return launch_unit(units_[static_cast<size_t>(p.units[k])]);
-  queue_->launched(p.program->name);
+  queue_->begin_launch(p.program->name);
   for (const PreparedKernel& call : p.calls) run_eagerly({&p, &call, k});
+  queue_->end_launch();
 }
 
 void Executor::enqueue(const Entry& entry) {

@@ -25,7 +25,11 @@ Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)) {
   if (!device_->records()) return;
   try {
     call("event_open", [&] { return item.event_open(device_->handle(), &end_); });
+    marks_ = std::make_unique<LaunchMarks>(*this);
   } catch (...) {
+    if (end_)
+      call_plugin_noexcept(device_->host(), {"", "event_close", "device", item.name},
+                           [&] { item.event_close(end_); });
     call_plugin_noexcept(device_->host(), {"", "queue_close", "device", item.name},
                          [&] { item.queue_close(queue_); });
     throw;
@@ -33,6 +37,7 @@ Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)) {
 }
 
 Queue::~Queue() {
+  marks_.reset();
   if (device_->keeps(queue_)) {
     device_->keeps(end_);
     return;
@@ -69,10 +74,7 @@ void Queue::poll(Passed&& passed) {
 }
 
 void Queue::fail_late(double seconds) {
-  const std::string what = last_launch_
-                               ? strf("%s (launch %lu of this session)", last_launch_->c_str(),
-                                      static_cast<unsigned long>(launches_))
-                               : "the copies before its first launch";
+  const std::string what = marks_ ? marks_->unfinished() : "its work";
   std::string text = strf(
       "[runtime] device '%s' has not finished %s in %.3g seconds, expected at most %g (%s); it "
       "hangs%s, or needs longer: look at the device, or raise run.device_timeout. This session can "
@@ -112,6 +114,7 @@ void Queue::sync() {
     });
   }
   call("sync", [&] { return item.sync(queue_); });
+  if (marks_) marks_->all_ended();
   if (end_ && health_) health_();  // a queue runs empty over collectives that have failed
 }
 
@@ -135,12 +138,15 @@ void Event::record() {
 
 void Event::wait() {
   if (!recorded_) return;
-  queue_.poll([&] {
-    uint32_t done = 0;
-    queue_.call("event_query", [&] { return queue_.device().item().event_query(event_, &done); });
-    return done != 0;
-  });
+  queue_.poll([this] { return passed(); });
   recorded_ = false;
+}
+
+bool Event::passed() const {
+  if (!recorded_) return true;
+  uint32_t done = 0;
+  queue_.call("event_query", [&] { return queue_.device().item().event_query(event_, &done); });
+  return done != 0;
 }
 
 PinnedBlock::PinnedBlock(Queue& queue, uint64_t bytes)

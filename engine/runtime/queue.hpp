@@ -12,6 +12,7 @@
 
 #include "engine/base/plugin_call.hpp"
 #include "engine/runtime/device.hpp"
+#include "engine/runtime/launch_marks.hpp"
 
 namespace plait::runtime {
 
@@ -30,10 +31,12 @@ class Queue {
   // given up (Device::give_up()): this wait and all that follow are PLAIT_ERR_DEVICE.
   void set_timeout(double seconds) { timeout_ = seconds; }
   double timeout() const { return timeout_; }
-  // A launch has begun; its name is borrowed, for messages.
-  void launched(const std::string& name) {
-    last_launch_ = &name;
-    ++launches_;
+  // Around each launch; its name is borrowed, for the message when the device hangs in it.
+  void begin_launch(const std::string& name) {
+    if (marks_) marks_->begin(name);
+  }
+  void end_launch() {
+    if (marks_) marks_->end();
   }
 
   const Device& device() const { return *device_; }
@@ -64,8 +67,7 @@ class Queue {
   plait_event* end_ = nullptr;  // only if the device records
   std::function<void()> health_;
   double timeout_ = std::numeric_limits<double>::infinity();
-  const std::string* last_launch_ = nullptr;
-  uint64_t launches_ = 0;
+  std::unique_ptr<LaunchMarks> marks_;  // only if the device records
 };
 
 template <class F>
@@ -86,6 +88,8 @@ class Event {
   void record();
   // Waits until that work is done; returns at once if nothing was recorded. Errors: see sync().
   void wait();
+  // Whether that work is done, or nothing was recorded.
+  bool passed() const;
 
  private:
   Queue& queue_;

@@ -2,13 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/unit/error_of.hpp"
 #include "tests/unit/runtime/allocations.hpp"
 #include "tests/unit/runtime/program_runner.hpp"
 
@@ -23,7 +26,9 @@ struct Relu {
   std::shared_ptr<plan::PlanDraft> plan = std::make_shared<plan::PlanDraft>();
   plan::BufferRef x, y;
 
-  explicit Relu(const std::string& device, const std::string& options = "") {
+  // names: of its programs, which are equal. n: elements of x and y.
+  explicit Relu(const std::string& device, const std::string& options = "",
+                const std::vector<std::string>& names = {"relu"}, int64_t n = kN) {
     plan->registry = test::load_plugins({"device-" + device});
     plan->ops = std::make_shared<const program::OpRegistry>(*plan->registry);
     plan->device = device;
@@ -34,13 +39,16 @@ struct Relu {
                                                     {}, "device", {}, problems);
     problems.raise_if_any();
     const int32_t segment = plan->storage.add("values", plan::Category::kInputs);
-    x = plan->storage.allocate(segment, kN * sizeof(float));
-    y = plan->storage.allocate(segment, kN * sizeof(float));
-    auto graph = std::make_unique<program::Graph>(plan->ops.get());
-    graph->scope = "model.relu";
-    const plait_shape shape = program::make_shape(PLAIT_F32, {kN});
-    graph->bind(graph->apply1("relu", {graph->persistent("x", shape, x)}), y);
-    plan->add(plan::compile("relu", std::move(graph), *plan));
+    const uint64_t bytes = static_cast<uint64_t>(n) * sizeof(float);
+    x = plan->storage.allocate(segment, bytes);
+    y = plan->storage.allocate(segment, bytes);
+    for (const std::string& name : names) {
+      auto graph = std::make_unique<program::Graph>(plan->ops.get());
+      graph->scope = "model.relu";
+      const plait_shape shape = program::make_shape(PLAIT_F32, {n});
+      graph->bind(graph->apply1("relu", {graph->persistent("x", shape, x)}), y);
+      plan->add(plan::compile(name, std::move(graph), *plan));
+    }
     plan->storage.lay_out();
     plan->transient_bytes = plan->programs[0].transient_bytes;
   }
@@ -109,4 +117,56 @@ TEST_CASE("an executor that closes does not wait for a device that hangs") {
   }
   CHECK(watch.seconds() < 5);
   FileSystem::posix().remove(hang);
+}
+
+TEST_CASE("a device that hangs is given up with the name of the launch that has not ended") {
+  const auto hanging = [](const std::function<void(runtime::Executor&)>& before,
+                          const std::function<void(runtime::Executor&)>& behind) {
+    const test::Folder folder;
+    const std::string hang = folder / "hang";
+    Relu relu("async", "pinned_only = true\nhang = \"" + hang + "\"", {"first", "second", "third"},
+              16);
+    std::string text;
+    {
+      runtime::Executor executor(relu.plan);
+      before(executor);
+      FileSystem::posix().open(hang, OpenMode::kCreate)->close();
+      executor.queue().set_timeout(0.2);
+      behind(executor);
+      text = test::error_of([&] { executor.sync(); }).text();
+    }
+    FileSystem::posix().remove(hang);
+    return text;
+  };
+  const auto launch = [](int32_t from, int32_t to) {
+    return [=](runtime::Executor& e) {
+      for (int32_t i = from; i < to; ++i) e.launch(i % 3);
+    };
+  };
+  const auto finished = [&](int32_t n) {
+    return [=](runtime::Executor& e) {
+      launch(0, n)(e);
+      e.sync();
+    };
+  };
+  CHECK(hanging(finished(1), launch(1, 3))
+            .find("not finished program second (launch 2 of this "
+                  "session) in") != std::string::npos);
+  // More launches than there are events.
+  constexpr auto kMany = static_cast<int32_t>(3 * runtime::LaunchMarks::kMarks);
+  CHECK(hanging(finished(2), launch(2, kMany))
+            .find("not finished program third (launch 3 of this "
+                  "session) in") != std::string::npos);
+  CHECK(
+      hanging(finished(kMany), launch(0, 2)).find(strf("program first (launch %d of", kMany + 1)) !=
+      std::string::npos);
+  const auto copy = [](runtime::Executor& e) {
+    const float value = 1;
+    e.write({0, 0}, &value, sizeof value);
+  };
+  CHECK(hanging([](runtime::Executor&) {}, copy)
+            .find("not finished the copies before its first "
+                  "launch") != std::string::npos);
+  CHECK(hanging(finished(2), copy).find("not finished what follows program second (launch 2 of") !=
+        std::string::npos);
 }
