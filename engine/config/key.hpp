@@ -19,11 +19,24 @@ enum class KeyRole : uint32_t {
   kPerRank,  // ranks may differ: folders, display, threads of a machine
 };
 
+namespace detail {
+
+// Its address marks the engine's own declarations: an option of an item cannot contain it.
+inline constexpr char kOwnKey = 0;
+
+}  // namespace detail
+
+// The part of a key that is the same for all tables.
+struct KeyDeclaration {
+  plait_option option;  // struct_size is the size of the whole Key, the stride of an OptionView
+  KeyRole role;
+  const char* mark;  // &detail::kOwnKey
+};
+
 // One key of a table that is read into a C.
 template <class C>
 struct Key {
-  plait_option option;  // struct_size is the size of the whole Key, the stride of an OptionView
-  KeyRole role;
+  KeyDeclaration declaration;
   void (*assign)(C& to, const OptionValue& value);
 };
 
@@ -73,7 +86,8 @@ consteval Key<C> key(plait_option option, KeyRole role = KeyRole::kAgreed) {
   if (!detail::fits<typename detail::MemberPointer<decltype(Field)>::Member>(option.type))
     throw "the field's type is not the option's";
   option.struct_size = sizeof(Key<C>);
-  return {option, role, [](C& to, const OptionValue& value) { detail::assign(to.*Field, value); }};
+  return {{option, role, &detail::kOwnKey},
+          [](C& to, const OptionValue& value) { detail::assign(to.*Field, value); }};
 }
 
 // The keys of one table of an experiment.
@@ -82,18 +96,12 @@ struct KeyTable {
   std::span<const Key<C>> keys;
 
   operator OptionView() const {  // NOLINT(google-explicit-constructor): a table is a view
-    return {&keys[0].option, static_cast<uint32_t>(keys.size())};
+    return {&keys[0].declaration.option, static_cast<uint32_t>(keys.size())};
   }
   // Writes the values into the fields. `values` was checked against this table.
   void read(const OptionSet& values, C& to) const {
     for (const Key<C>& k : keys)
-      if (const OptionValue* value = values.find(k.option.name)) k.assign(to, *value);
-  }
-  // nullptr: the declaration is not one of this table.
-  const Key<C>* find(const plait_option& declared) const {
-    for (const Key<C>& k : keys)
-      if (&k.option == &declared) return &k;
-    return nullptr;
+      if (const OptionValue* value = values.find(k.declaration.option.name)) k.assign(to, *value);
   }
 };
 

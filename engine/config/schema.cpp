@@ -100,8 +100,8 @@ constexpr Key<TopologyConfig> kTopology[] = {
         count("chunk_rows", "256", 1, "rows", "of a chunk at least: each reads the whole weight")),
     key<&TopologyConfig::recompute>(choice_option(
         "recompute", "\"none\"", "none|layer|stage|budget",
-        "activation checkpointing: none; values used only inside a layer; every value of a "
-        "stage; or the cheapest values until `recompute_budget` is met")),
+        "activation checkpointing: none; values used only inside a layer or a named block; every "
+        "value of a stage; or the cheapest values until `recompute_budget` is met")),
     key<&TopologyConfig::recompute_budget>(at_least(
         real_option("recompute_budget", "0.0", "MiB of activations that a program may hold"), 0)),
     key<&TopologyConfig::backend>(
@@ -368,17 +368,10 @@ KeyTable<NormalizeConfig> normalize_keys() { return {kNormalize}; }
 KeyTable<ModelConfig> model_keys() { return {kModel}; }
 
 KeyRole role_of(const plait_option& declared) {
-  const auto among = [&](const auto&... tables) {
-    KeyRole role = kResult;  // an option of an item
-    const auto look = [&](const auto& table) {
-      if (const auto* found = table_of(table).find(declared)) role = found->role;
-    };
-    (look(tables), ...);
-    return role;
-  };
-  return among(kRun, kTopology, kBatch, kPrecision, kEvaluate, kEarlyStop, kCheckpoint, kGuard,
-               kPlugins, kLayer, kBlock, kLoss, kMetric, kOptimizer, kSchedule, kGroup, kDataset,
-               kTokenizer, kFormat, kNormalize, kModel);
+  if (declared.struct_size < sizeof(KeyDeclaration)) return kResult;
+  // Room enough to look for the mark.
+  const auto& key = reinterpret_cast<const KeyDeclaration&>(declared);
+  return key.mark == &detail::kOwnKey ? key.role : kResult;
 }
 
 std::vector<std::string_view> reserved_keys(std::string_view kind) {

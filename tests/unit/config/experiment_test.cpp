@@ -2,6 +2,7 @@
 
 #include "engine/base/text.hpp"
 #include "engine/config/schema.hpp"
+#include "kit/option_decl.hpp"
 #include "tests/unit/config/fake_catalog.hpp"
 
 using namespace plait;
@@ -12,6 +13,10 @@ namespace {
 struct Loaded {
   Experiment experiment;
   std::string problems;
+};
+
+struct Fields {
+  int64_t own = 0, agreed = 0;
 };
 
 const FakeCatalog& catalog() {
@@ -522,6 +527,24 @@ TEST_CASE("the role of each key of a section") {
   CHECK(of(dataset_keys(), "limit") == KeyRole::kResult);
   CHECK(of(model_keys(), "load") == KeyRole::kAgreed);
   CHECK(of(optimizer_keys(), "weight_decay") == KeyRole::kResult);
+}
+
+TEST_CASE("the role of a key is read off its own line, in any table") {
+  static constexpr Key<Fields> kTable[] = {
+      key<&Fields::own>(kit::int_option("own", "0", "of this rank"), KeyRole::kPerRank),
+      key<&Fields::agreed>(kit::int_option("agreed", "0", "of all ranks"))};
+  const OptionView view = table_of(kTable);
+  CHECK(role_of(view[0]) == KeyRole::kPerRank);
+  CHECK(role_of(view[1]) == KeyRole::kAgreed);
+  // An option of an item, also of one whose declarations are as large as a key.
+  struct Larger {
+    plait_option option;
+    uint64_t more[4];
+  };
+  Larger later{kit::int_option("later", "0", "of a newer plugin"), {2, 2, 2, 2}};
+  later.option.struct_size = sizeof later;
+  CHECK(role_of(later.option) == KeyRole::kResult);
+  CHECK(role_of(kit::int_option("short", "0", "of this ABI")) == KeyRole::kResult);
 }
 
 TEST_CASE("omitted numbers of a batch are derived, and numbers that do not fit are kept") {
