@@ -117,7 +117,7 @@ typedef struct plait_comm_needs {
   size_t struct_size;
   uint32_t ranks;  /* of the job on this machine */
   uint32_t groups; /* that they belong to, each counted once per rank */
-  uint64_t bytes;  /* at least so many: of the largest call of each of these groups */
+  uint64_t bytes;  /* at most so many: of their operands in calls under way at once */
 } plait_comm_needs;
 
 /* The distance that a backend bridges. The engine takes the backend of the smallest reach that

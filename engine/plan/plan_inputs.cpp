@@ -71,7 +71,11 @@ std::string best_device(const Plan& plan, const PlanContext& context, std::strin
   });
   for (const std::string& name : names) {
     std::string detail;
-    if (probe(plan, context, name, detail)) return name;
+    const std::string plugin = plan.registry->plugin_of(&plan.registry->device(name));
+    if (!is_allowed(plan, plugin))
+      detail = "plugin '" + plugin + "' is not in plugins.allow";
+    else if (probe(plan, context, name, detail))
+      return name;
     refused += (refused.empty() ? "" : "; ") + name + ": " + detail;
     if (context.log) context.log->debug("[plan] device '" + name + "' is passed over: " + detail);
   }
@@ -79,6 +83,11 @@ std::string best_device(const Plan& plan, const PlanContext& context, std::strin
 }
 
 }  // namespace
+
+bool is_allowed(const Plan& plan, const std::string& plugin) {
+  const std::vector<std::string>& allow = plan.experiment.plugins.allow;
+  return allow.empty() || std::find(allow.begin(), allow.end(), plugin) != allow.end();
+}
 
 void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems& problems) {
   if (context.sibling) {

@@ -10,6 +10,10 @@ namespace plait::plan {
 // Sets the grid and the coordinates of this rank. After problems the grid is a single rank with the
 // smallest batches, so that the rest of the experiment can be checked.
 void choose_grid(PlanDraft& plan, const PlanContext& context, config::Problems& problems);
+// Whether an item of this plugin may be chosen where the experiment says "auto": plugins.allow is
+// empty or has it.
+bool is_allowed(const Plan& plan, const std::string& plugin);
+
 // The device of the experiment; with "auto" the device of the highest priority that can be opened
 // here.
 void choose_device(PlanDraft& plan, const PlanContext& context, config::Problems& problems);

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
+#include "engine/plan/plan_inputs.hpp"
 #include "engine/runtime/hierarchical.hpp"
 #include "engine/runtime/hosts.hpp"
 
@@ -51,16 +52,19 @@ const plait_comm_item& select_backend(const plan::Plan& plan, const std::vector<
            strf("[plugin %s] backend '%s' says it reaches %u, expected "
                 "PLAIT_COMM_REACH_*",
                 plan.registry->plugin_of(&item).c_str(), name.c_str(), item.reach));
-    if (!fits(plan, item, memory) || item.reach < needed || passed_over.contains(name)) continue;
+    if (!fits(plan, item, memory) || item.reach < needed || passed_over.contains(name) ||
+        !plan::is_allowed(plan, plan.registry->plugin_of(&item)))
+      continue;
     if (!best || item.reach < best->reach) best = &item;
   }
   if (best) return *best;
   static const char* const kReach[] = {"", "one process", "one host", "several hosts"};
   const std::vector<std::string> names = plan.registry->comms();
-  fail_config("[topology] no backend of those loaded (" + (names.empty() ? "none" : join(names)) +
-              ") connects ranks of " + kReach[needed] + " on device '" + plan.device +
-              "'; add a comm plugin, or name one with topology.backend" +
-              plan.registry->load_summary());
+  fail_config(
+      "[topology] no backend of those loaded (" + (names.empty() ? "none" : join(names)) +
+      ") connects ranks of " + kReach[needed] + " on device '" + plan.device +
+      "'; add a comm plugin, allow one in plugins.allow, or name one with topology.backend" +
+      plan.registry->load_summary());
 }
 
 Hosts hosts_of(const std::vector<Peer>& peers, const topology::ProcessGroup& group) {
@@ -110,6 +114,10 @@ BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>&
   names.emplace_back(selection.flat->name);
   selection.name = join(names, "+");
   return selection;
+}
+
+bool defers(const plait_comm_item& backend) {
+  return backend.reach < PLAIT_COMM_REACH_NETWORK && !backend.device;
 }
 
 // Pipeline stages have different collectives, and they send messages.

@@ -46,6 +46,10 @@ BackendSelection select_backend(const plan::Plan& plan, const std::vector<Peer>&
                                 const topology::ProcessGroup& group, GroupMemory memory,
                                 const std::set<std::string>& passed_over = {});
 
+// Whether groups of a backend start what may be deferred when it is waited for: see
+// plan::may_be_deferred().
+bool defers(const plait_comm_item& backend);
+
 // Whether some calls of the plan on that group need the flat group; the same on all members.
 bool plan_needs_flat_group(const plan::Plan& plan, topology::Axis axis, uint32_t channel);
 

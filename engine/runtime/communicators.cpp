@@ -17,10 +17,9 @@
 namespace plait::runtime {
 
 namespace {
-// The same on all members of a group. Why: see may_be_deferred().
+// The same on all members of a group.
 bool defer_start(const plan::Plan& plan, const plait_comm_item& item, const plan::Collective& e) {
-  return item.reach < PLAIT_COMM_REACH_NETWORK && !item.device &&
-         plan::may_be_deferred(plan.grid, e);
+  return defers(item) && plan::may_be_deferred(plan.grid, e);
 }
 }  // namespace
 

@@ -7,35 +7,27 @@
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
-#include "engine/program/shape.hpp"
+#include "engine/plan/bytes_under_way.hpp"
 #include "engine/session/rank_context.hpp"
 
 namespace plait::session {
 
 namespace {
 
-// Bytes that this rank provides for the largest call of a group. Several calls may be in flight, so
-// it may need more: what is refused here cannot work.
-uint64_t largest_call(const plan::Plan& plan, const runtime::NeededGroup& group) {
-  const auto own = static_cast<uint32_t>(group.members.position(plan.rank));
-  uint64_t largest = 0;
-  for (const plan::Collective& e : plan.collectives) {
-    if (e.axis != group.members.axis || e.channel != group.channel) continue;
-    if (e.kind == PLAIT_COMM_RECEIVE || (e.kind == PLAIT_COMM_BROADCAST && e.peer != own)) continue;
-    const auto ranks =
-        static_cast<uint64_t>(e.kind == PLAIT_COMM_REDUCE_SCATTER ? group.members.size() : 1);
-    largest = std::max(largest, e.n * program::dtype_bytes(e.dtype) * ranks);
-  }
-  return largest;
-}
-
 // By name of the backend.
 using Needs = std::map<std::string, plait_comm_needs>;
+
+// When a group starts calls on one of its backends.
+plan::CallStart call_start(const runtime::BackendSelection& selected, const plait_comm_item& item) {
+  if (selected.hierarchical()) return plan::CallStart::kOneByOne;
+  return runtime::defers(item) ? plan::CallStart::kDeferred : plan::CallStart::kAtOnce;
+}
 
 // The groups of this rank, each with the backends that it would use without those in `out`.
 Needs own_needs(const plan::Plan& plan, const std::vector<runtime::Peer>& peers, bool host_memory,
                 const std::set<std::string>& out) {
   Needs needs;
+  const plan::RankCalls calls = plan::calls_of(plan);
   for (const runtime::NeededGroup& g : runtime::needed_groups(plan)) {
     std::vector<runtime::GroupMemory> memories = {host_memory ? runtime::GroupMemory::kHost
                                                               : runtime::GroupMemory::kDevice};
@@ -47,7 +39,12 @@ Needs own_needs(const plan::Plan& plan, const std::vector<runtime::Peer>& peers,
         plait_comm_needs& of = needs[item->name];
         ++of.groups;
         // Groups beside a device's exchange a few numbers.
-        if (memory != runtime::GroupMemory::kBesideHost) of.bytes += largest_call(plan, g);
+        if (memory == runtime::GroupMemory::kBesideHost) continue;
+        plan::CallingGroup group{g.members.axis, g.channel};
+        group.position = static_cast<uint32_t>(g.members.position(plan.rank));
+        group.ranks = static_cast<uint32_t>(g.members.size());
+        group.start = call_start(selected, *item);
+        of.bytes += plan::bytes_under_way(calls, plan.grid, group);
       }
     }
   }

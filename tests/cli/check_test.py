@@ -44,6 +44,15 @@ class Keys(Check):
         override = "data.eval.normalize.xx.divide=3"
         self.only(TINY, "data.eval.normalize.xx", f"override '{override}'", "did you mean 'x'?", overrides=[override])
 
+    def test_auto_takes_the_device_of_an_allowed_plugin(self):
+        self.write("t.toml", TINY)
+        needed = ["layer-dense", "layer-activation", "layer-dropout", "layer-loss", "layer-metric", "optimizer-adamw", "schedule-constant",
+                  "data-synthetic"]
+        allow = "plugins.allow=" + str(needed + ["device-reference"]).replace("'", '"')
+        self.assertEqual(self.expect(0, "plan", "t.toml", allow, "--json").records[0]["device"], "reference")
+        found = self.problems(TINY, "plugins.allow=" + str(needed).replace("'", '"'))
+        self.assertIn("reference: plugin 'device-reference' is not in plugins.allow", found["run.device"]["message"])
+
     def test_tie_of_no_parameter(self):
         linear, tied = '{type = "linear", out = 8}', '{type = "linear", out = 8, tie = {wieght = "model.linear1.weight"}}'
         toml = with_layers(linear, tied)

@@ -1,5 +1,6 @@
 """A machine whose /dev/shm is too small or read-only, as in a container: topology.backend = "auto" takes the next backend on all ranks."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -56,6 +57,19 @@ class SharedMemory(Case):
         self.assertEqual(done.code, 3, done.err)
         self.assertRegex(done.err, r"\[shm\] 2 ranks of this machine need \d+\.\d MiB of shared memory, found 8\.0 MiB free in /dev/shm")
         self.assertIn("--shm-size=64m", done.err)
+
+    def test_room_for_each_call_but_not_for_all_that_are_under_way(self):
+        # Four ranks; the buckets of a stage are reduced at the same time.
+        done = self.run_with("size=32m", "topology.pipeline=2", "topology.bucket_mib=1")
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(done.err.count("all ranks pass over backend 'shm'"), 1, done.err)
+
+    def test_no_other_backend_is_left(self):
+        names = ["device-reference", "layer-dense", "layer-activation", "layer-dropout", "layer-loss", "layer-metric", "optimizer-adamw",
+                 "schedule-constant", "data-synthetic", "comm-shm"]
+        done = self.run_with("size=64k", f"plugins.allow={json.dumps(names)}")
+        self.assertEqual(done.code, 3, done.err)
+        self.assertRegex(done.err, r"rank 0 on \S+: .*of shared memory, found .*; no other backend connects all ranks: ")
 
     def test_enough_is_used(self):
         done = self.run_with("size=64m")

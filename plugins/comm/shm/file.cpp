@@ -46,9 +46,11 @@ void check_shared_memory(const plait_comm_needs& needs) {
            "m, otherwise mount -o remount,size=" + std::to_string(mib) +
            "m /dev/shm) or choose another topology.backend";
   };
-  // A group of a rank has a ring, an extent of small buffers and a part of the control block.
+  // A group of a rank has a ring, an extent of small buffers and a part of the control block. A
+  // call needs two buffers: other ranks may still be reading the one before. Headers, and extents
+  // that small buffers do not fill, take up to an eighth more.
   constexpr uint64_t kGroup = 5 * 256 * 1024;
-  const uint64_t bytes = needs.bytes + needs.groups * kGroup;
+  const uint64_t bytes = 2 * (needs.bytes + needs.bytes / 8) + needs.groups * kGroup;
   // As large as Docker's default at least, and with room for what an estimate misses.
   const uint64_t advised = std::max<uint64_t>(64, std::bit_ceil(bytes * 5 / 4 / (1 << 20) + 1));
   const std::string name = random_name();
