@@ -2,11 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "engine/program/op_def.hpp"
 
 namespace plait::program {
 namespace {
+
+// The layer that an op belongs to, or the named block of layers: "model.fc"; "model.h0" for layer
+// "model.h0.attn".
+std::string_view layer_of(const std::string& scope) {
+  const size_t first = scope.find('.'), last = scope.rfind('.');
+  return first == last ? std::string_view(scope) : std::string_view(scope).substr(0, last);
+}
 
 // Readers and producers of values.
 struct ReaderFlags {
@@ -15,7 +23,8 @@ struct ReaderFlags {
       for (ValueId v : op.in) {
         if (op.backward)
           backward[v] = 1;
-        else if (const Op* maker = producer_of(g, v); maker && maker->scope != op.scope)
+        else if (const Op* maker = producer_of(g, v);
+                 maker && layer_of(maker->scope) != layer_of(op.scope))
           elsewhere[v] = 1;
       }
   }
@@ -69,10 +78,12 @@ class Rematerializer {
   void run();
 
  private:
-  bool is_saved(ValueId v, const std::string& layer, int32_t stage) const {
+  // For ops of this scope and stage.
+  bool is_saved(ValueId v, const std::string& scope, int32_t stage) const {
     if (!can_recompute(g_, v)) return true;
     const Op& maker = *ReaderFlags::producer_of(g_, v);
-    if (maker.stage != stage || (within_layers_ && maker.scope != layer)) return true;
+    if (maker.stage != stage || (within_layers_ && layer_of(maker.scope) != layer_of(scope)))
+      return true;
     return readers_.backward[v] && !dropped_[v];
   }
   ValueId rematerialize(ValueId v, size_t reader);

@@ -15,7 +15,7 @@ struct SavedValue {
   ValueId value = 0;
   uint64_t bytes = 0;
   double flops = 0;          // to recompute it from the other saved values
-  bool layer_local = false;  // not read by other layers
+  bool layer_local = false;  // not read by other layers; a named block of layers counts as one
 };
 
 // The saved values that can be recomputed, in program order. Values received from other ranks
@@ -23,7 +23,7 @@ struct SavedValue {
 std::vector<SavedValue> saved_values(const Graph& g);
 
 // Recomputes the values before the backward pass first reads them. within_layers: only from outputs
-// of other layers; otherwise from any value that is still kept.
+// of other layers or named blocks; otherwise from any value that is still kept.
 void recompute(Graph& g, const std::vector<ValueId>& dropped, bool within_layers);
 
 }  // namespace plait::program

@@ -85,6 +85,37 @@ TEST_CASE_FIXTURE(Fixture, "within layers the outputs of other layers are kept")
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "a named block counts as one layer, blocks beside and around it as others") {
+  const auto lines = [](const std::string& end) {
+    return R"(
+    %1 f32 (4) at 0:0 = persistent "x"
+    %2 f32 (4) = map(%1) [exp(x0)] @model.embed
+    %3 f32 (4) = map(%2) [-x0] @model.h0.norm
+    %4 f32 (4) = map(%3) [exp(x0)] @model.h0.mlp
+    %5 f32 (4) = map(%4) [-x0] @model.h1.norm
+)" + end;
+  };
+  read(lines(R"(
+    %6 f32 (4) = map(%5, %4) [x0 * x1] @model.h1.norm backward
+    %7 f32 (4) at 2:0 = map(%6, %3, %2) [x0 * x1 * x2] @model.h0.norm backward
+  )"));
+  std::vector<ValueId> inside;
+  for (const SavedValue& s : saved_values(g))
+    if (s.layer_local) inside.push_back(s.value);
+  CHECK(inside == std::vector<ValueId>{3, 5});
+  recomputes(lines(R"(
+    %6 f32 (4) = map(%5, %4) [x0 * x1] @model.h1.norm backward
+    %7 f32 (4) at 2:0 = map(%6, %3, %2) [x0 * x1 * x2] @model.h0.norm backward
+  )"),
+             inside, true, lines(R"(
+    %8 f32 (4) = map(%4) [-x0] @model.h1.norm backward
+    %6 f32 (4) = map(%8, %4) [x0 * x1] @model.h1.norm backward
+    %9 f32 (4) = map(%2) [-x0] @model.h0.norm backward
+    %7 f32 (4) at 2:0 = map(%6, %9, %2) [x0 * x1 * x2] @model.h0.norm backward
+  )"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "nothing dropped, nothing done") { recomputes(kBoth, {}, false, kBoth); }
 
 TEST_CASE_FIXTURE(Fixture, "what came from another rank cannot be made again") {
