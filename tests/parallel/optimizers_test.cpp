@@ -99,6 +99,17 @@ TEST_SUITE("optimizers_2") {
     }
   }
 
+  TEST_CASE("an optimizer of whole tensors never sees padding: it may make anything of zeros") {
+    const Folder folder;
+    const JobSpec job_spec = in_f64(
+        with_optimizer(vocabulary_model(folder, 13), "type = \"faulty\"\nfault = \"fills\"\n"));
+    const Outcome expected = alone(job_spec, 10);
+    for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 1, 4}, Layout{1, 2, 2, 3}}) {
+      CAPTURE(layout.text());
+      check_same(run(on(job_spec, layout), layout.ranks(), train(10)), expected, kStrict);
+    }
+  }
+
   TEST_CASE(
       "one sharded parameter in a bucket of its own: replicas without it make the same calls") {
     const std::string data = "type = \"synthetic\"\nshape = [8]\nclasses = 4\n";

@@ -1,6 +1,7 @@
 // Rotary position embeddings (Su et al. 2021): tables of cos and sin, and the rotation by them.
 #include "kit/ops/rope.hpp"
 
+#include "engine/base/error.hpp"
 #include "engine/program/op_def.hpp"
 
 namespace plait::program {
@@ -15,8 +16,14 @@ std::vector<plait_shape> infer(const InferContext& c) {
   return {c.in[0]};
 }
 
-// The gradient turns back.
+// The gradient turns back. The tables are constants; a gradient of theirs is refused, not dropped.
 void vjp(VjpContext& u) {
+  if (u.wanted[1] || u.wanted[2])
+    fail(PLAIT_ERR_UNIMPLEMENTED,
+         "[" + u.op.scope + "] op 'rope' has no gradient for cos and sin, but " +
+             (u.wanted[1] ? "cos" : "sin") +
+             " depends on parameters; take both from rope_table, or write the rotation with "
+             "element-wise ops");
   Attrs attrs = u.op.attrs;
   attrs.set(attr("inverse", u.op.attrs.integer("inverse", 0) == 0));
   u.d_in[0] = u.g.apply1("rope", {u.d_out[0], u.op.in[1], u.op.in[2]}, std::move(attrs));

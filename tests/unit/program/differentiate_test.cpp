@@ -3,6 +3,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/program/verify.hpp"
+#include "tests/unit/error_of.hpp"
 #include "tests/unit/program/text_fixture.hpp"
 
 using namespace plait;
@@ -122,4 +123,29 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be differentiated is named") {
   CHECK_THROWS_WITH_AS(differentiate(g, 3, {1}),
                        "[ranks] op 'collective_start' has no gradient, but the loss depends on it",
                        Error);
+}
+
+TEST_CASE_FIXTURE(TextFixture, "a gradient of rope's tables is refused, not dropped") {
+  const auto with = [](const std::string& cos, const std::string& sin) {
+    return R"(
+    %1 f32 (1, 2, 1, 4) at 0:0 grad = persistent "x"
+    %2 f32 (2, 2) at 0:64)" +
+           cos + R"( = persistent "cos"
+    %3 f32 (2, 2) at 0:128)" +
+           sin + R"( = persistent "sin"
+    %4 f32 (1, 2, 1, 4) grad = rope(%1, %2, %3) {pairs: "half"} @model.attention
+    %5 f32 () grad = reduce(%4) {axes: [0, 1, 2, 3], keep: false}
+  )";
+  };
+  read(with("", ""));
+  CHECK(differentiate(g, 5, {1, 2})[1] == 0);
+  const auto refused = [&](const std::string& lines, const std::string& name) {
+    read(lines);
+    const Error e = test::error_of([&] { differentiate(g, 5, {1}); });
+    CHECK(e.code() == PLAIT_ERR_UNIMPLEMENTED);
+    CHECK(e.text().find("[model.attention] op 'rope' has no gradient for cos and sin, but " + name +
+                        " depends on parameters") == 0);
+  };
+  refused(with(" grad", ""), "cos");
+  refused(with("", " grad"), "sin");
 }

@@ -60,6 +60,8 @@ struct Probe {
           const ValueId weights = in.back();
           in.pop_back();
           g.value(weights).requires_grad = false;
+          for (size_t k = 0; k < example.tables.size(); ++k)
+            g.value(in[example.inputs.size() + k]).requires_grad = false;
           const auto outputs = g.apply(def.name, in, example.attrs);
           narrow = g.shape(outputs[0]).dtype != PLAIT_F64;
           const ValueId loss = weighted_loss(g, def, outputs, weights);
