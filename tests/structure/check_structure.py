@@ -9,6 +9,7 @@
 4. engine/ and plugins/ end no process and print nothing: errors are returned, lines go to the host's log.
 5. No code compares the name of a core op (the headings of abi/plait/OPS.md): it asks a property of the definition.
 6. A plugin's folder is named nowhere else, neither in sources nor in CMake: the folder is the registration, as CONTRIBUTING.md says.
+7. The glossary of ARCHITECTURE.md has at most 20 words: a reader learns them all first.
 """
 
 import pathlib
@@ -50,6 +51,7 @@ ALLOWED = {
 
 SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc"}
 LONGEST = 800
+MOST_WORDS = 20
 COMPARED = re.compile(r'\bname\s*[!=]=\s*"(\w+)"')
 PLUGIN_FOLDER = re.compile(rf"\bplugins/(?:{'|'.join(KIND_FOLDERS)})/\w+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -88,6 +90,14 @@ def module_list_faults(root):
             line = text.count("\n", 0, row.start()) + 1 if row else 1
             yield "ARCHITECTURE.md", line, f"engine/{name} may use {', '.join(uses) or 'abi'} by engine/modules.txt, expected the same here"
         below.append(name)
+
+
+def glossary_faults(root):
+    text = (root / "ARCHITECTURE.md").read_text()
+    section = re.search(r"^## Glossary\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    rows = re.findall(r"^\| (?!word \|)[^|\n]+ \|", section[1], re.M) if section else []
+    if len(rows) > MOST_WORDS:
+        yield "ARCHITECTURE.md", text.count("\n", 0, section.start()) + 1, f"a glossary of {len(rows)} words, expected at most {MOST_WORDS}"
 
 
 def allowed(root, module):
@@ -254,6 +264,7 @@ def faults(root):
                 yield path, number, what
     yield from unused_permissions(root)
     yield from module_list_faults(root)
+    yield from glossary_faults(root)
 
 
 def main():
