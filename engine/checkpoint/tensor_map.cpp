@@ -106,10 +106,9 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
   if (shape.empty())
     fault = "it is a single number, which has no rows";
   else if (place.row >= shape[0] || place.n_rows > shape[0] - place.row)
-    fault =
-        strf("it has %lld rows%s, the map takes rows %lld to %lld",
-             static_cast<long long>(shape[0]), place.transposed ? " when transposed" : "",
-             static_cast<long long>(place.row), static_cast<long long>(place.row + place.n_rows));
+    fault = strf("it has %ld rows%s, the map takes rows %ld to %ld", static_cast<long>(shape[0]),
+                 place.transposed ? " when transposed" : "", static_cast<long>(place.row),
+                 static_cast<long>(place.row + place.n_rows));
   else
     shape[0] = place.n_rows > 0 ? place.n_rows : shape[0] - place.row;
   return shape;

@@ -50,7 +50,7 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
 
 // The folder with the files that an exported model keeps; "" if there is none.
 std::string folder_like(const Options& options, const nlohmann::json& model) {
-  const std::string given(options.text("like"));
+  std::string given(options.text("like"));
   if (!given.empty()) return given;
   const fs::path load = fs::path(model.at("load").get<std::string>());
   std::error_code ignored;
