@@ -89,6 +89,21 @@ void add_types(std::vector<Case>& out) {
   }
 }
 
+// A place that holds no number: only queries that see it notice.
+void add_odd_places(std::vector<Case>& out) {
+  for (const int64_t tokens : {1, 4, 20, 64})
+    for (const size_t operand : {1, 2}) {
+      const Size s{2, tokens, 2, 150, 4, 2, 16, 16};
+      add_cached(out, s);
+      Case& c = out.back();
+      c.name += ", some without a number";
+      // Sample 0 reads slot 1 up to place 149, sample 1 slot 0 up to place 144.
+      for (const int64_t row : {150 + 148, 100, 145, 149})
+        c.inputs[operand].set.push_back({row * 2 * 16 + 3, std::nan("")});
+      c.inputs[operand].set.push_back({146 * 2 * 16 + 5, INFINITY});
+    }
+}
+
 void add_parts(std::vector<Case>& out) {
   for (const int64_t tokens : {1, 20}) {
     const std::vector<Attr> second{number("first_head", 2), number("heads", 4),
@@ -128,6 +143,7 @@ void add_attention_cached_cases(std::vector<Case>& out) {
     add_write(out, none, At::kAnywhere);
   }
   add_types(out);
+  add_odd_places(out);
   add_parts(out);
 }
 

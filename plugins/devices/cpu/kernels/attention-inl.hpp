@@ -186,6 +186,35 @@ HWY_INLINE kit::KeyRange inside(const kit::KeyRange& keys, int64_t first, int64_
   return {begin, std::max(begin, std::min(keys.end - first, columns))};
 }
 
+// The scores of a row become weights, not yet divided by their sum; what the row has so far is
+// scaled to its new greatest score. `seen`: the columns that the query sees.
+HWY_INLINE void weigh_row(const AttentionArgs& x, float* s, int64_t columns,
+                          const kit::KeyRange& seen, float& most, float& sum, float* o) {
+  const F32 d;
+  if (x.a.softcap > 0) {
+    const VF cap = hn::Set(d, static_cast<float>(x.a.softcap)),
+             inverse = hn::Set(d, static_cast<float>(1 / x.a.softcap));
+    for (int64_t j = 0; j < columns; j += lanes())
+      hn::StoreU(hn::Mul(cap, tanh(hn::Mul(inverse, hn::LoadU(d, s + j)))), d, s + j);
+  }
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  std::fill(s, s + seen.begin, kLeast);
+  std::fill(s + seen.end, s + columns, kLeast);
+  const VF before = hn::Set(d, most), now = hn::Max(before, row_max(s, columns));
+  // Nothing seen so far: exp(-inf - 0) is 0, where -inf + inf would not be.
+  const VF shift = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, kLeast)), now);
+  VF add = hn::Zero(d);
+  for (int64_t j = 0; j < columns; j += lanes()) {
+    const VF e = exp(hn::Sub(hn::LoadU(d, s + j), shift));
+    add = hn::Add(add, e);
+    hn::StoreU(e, d, s + j);
+  }
+  const VF factor = exp(hn::Sub(before, shift));
+  sum = sum * hn::GetLane(factor) + sum_lanes(add);
+  if (hn::GetLane(now) != most) scale_row(o, factor, padded_columns(x.a.value));
+  most = hn::GetLane(now);
+}
+
 // factors[j] = 0 or 1/(1-p): dropout of the weights of a query and the keys [first, first + n).
 HWY_INLINE void dropout_row(const AttentionArgs& x, int64_t sample, int64_t head, int64_t query,
                             int64_t first, int64_t n, float* factors) {

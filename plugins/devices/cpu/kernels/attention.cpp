@@ -39,41 +39,12 @@ struct Scratch {
 
 void pack(const AttentionArgs& x, int64_t sample, int64_t group, int64_t block, Scratch& to) {
   const int64_t first = block * kKeyBlock, rows = std::min(kKeyBlock, x.a.keys - first),
-                at = (sample * x.a.keys + first) * x.a.groups + group;
+                at = x.key_row(sample, first, group);
   transpose_rows(x.k + at * x.a.qk, x.a.groups * x.a.qk, rows, x.a.qk,
                  {to.k.at + block * x.a.qk * to.k.row, to.k.row});
   copy_rows(x.v + at * x.a.value, x.a.groups * x.a.value, rows, x.a.value,
             {to.v.at + first * to.v.row, to.v.row});
   to.packed[block] = 1;
-}
-
-// The scores of a row become weights, not yet divided by their sum; what the row has so far is
-// scaled to its new greatest score. `seen`: the columns that the query sees.
-HWY_INLINE void weigh_row(const AttentionArgs& x, float* s, int64_t columns,
-                          const kit::KeyRange& seen, float& most, float& sum, float* o) {
-  const F32 d;
-  if (x.a.softcap > 0) {
-    const VF cap = hn::Set(d, static_cast<float>(x.a.softcap)),
-             inverse = hn::Set(d, static_cast<float>(1 / x.a.softcap));
-    for (int64_t j = 0; j < columns; j += lanes())
-      hn::StoreU(hn::Mul(cap, tanh(hn::Mul(inverse, hn::LoadU(d, s + j)))), d, s + j);
-  }
-  constexpr float kLeast = -std::numeric_limits<float>::infinity();
-  std::fill(s, s + seen.begin, kLeast);
-  std::fill(s + seen.end, s + columns, kLeast);
-  const VF before = hn::Set(d, most), now = hn::Max(before, row_max(s, columns));
-  // Nothing seen so far: exp(-inf - 0) is 0, where -inf + inf would not be.
-  const VF shift = hn::IfThenZeroElse(hn::Eq(now, hn::Set(d, kLeast)), now);
-  VF add = hn::Zero(d);
-  for (int64_t j = 0; j < columns; j += lanes()) {
-    const VF e = exp(hn::Sub(hn::LoadU(d, s + j), shift));
-    add = hn::Add(add, e);
-    hn::StoreU(e, d, s + j);
-  }
-  const VF factor = exp(hn::Sub(before, shift));
-  sum = sum * hn::GetLane(factor) + sum_lanes(add);
-  if (hn::GetLane(now) != most) scale_row(o, factor, padded_columns(x.a.value));
-  most = hn::GetLane(now);
 }
 
 // One block of queries of one head.
@@ -113,6 +84,7 @@ void attend(const AttentionArgs& x, int64_t sample, int64_t group, int64_t head,
     const bool sees = ranges[first + r].begin < ranges[first + r].end;
     copy_row(scratch.o.at + r * scratch.o.row, sees ? 1 / sum : 0,
              x.out + ((token + r) * x.a.heads + head) * value, value);
+    if (!x.out_lse) continue;
     // Scores that are all -inf have no softmax.
     x.out_lse[(sample * x.a.heads + head) * x.a.queries + first + r] =
         sees && sum == 0 ? std::numeric_limits<float>::quiet_NaN() : most + std::log(sum);
@@ -156,10 +128,12 @@ struct Forward {
     x.q = f32(in[0]), x.k = f32(in[1]), x.v = f32(in[2]);
     x.out = f32(out[0]), x.out_lse = f32(out[1]);
   }
-  static AttentionUnits pick() { return PLAIT_PICK(attention_units); }
+  static AttentionUnits pick() { return attention_by_blocks(); }
 };
 
 }  // namespace
+
+AttentionUnits attention_by_blocks() { return PLAIT_PICK(attention_units); }
 
 void add_attention(std::vector<plait_kernel_item>& out) {
   out.push_back(

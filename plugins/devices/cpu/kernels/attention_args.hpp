@@ -21,15 +21,25 @@ struct AttentionArgs {
   float *dq = nullptr, *dk = nullptr, *dv = nullptr;
   const kit::KeyRange* ranges = nullptr;  // (B, T), or (T) for all samples
   int64_t ranges_stride = 0;              // of a sample
-  uint32_t step = 0;                      // of dropout
+  // Of a cache: which keys and values are those of a sample, where its ranges are not empty.
+  const int64_t* slots = nullptr;
+  uint32_t step = 0;  // of dropout
   int64_t first_sample = 0;
 
+  // The row of k and of v, d and e wide, that holds a key of a sample.
+  int64_t key_row(int64_t sample, int64_t key, int64_t group) const {
+    return ((slots ? slots[sample] : sample) * a.keys + key) * a.groups + group;
+  }
   int64_t query_blocks() const { return (a.queries + kQueryBlock - 1) / kQueryBlock; }
   int64_t key_blocks() const { return (a.keys + kKeyBlock - 1) / kKeyBlock; }
 };
 
 // Computes units [first, last) with one thread's scratch.
 using AttentionUnits = void (*)(const AttentionArgs&, float* scratch, int64_t first, int64_t last);
+
+// dot_product_attention by blocks, for this machine: units are blocks of queries, in the order of
+// samples, key heads, blocks. out_lse may be null.
+AttentionUnits attention_by_blocks();
 
 // Floats of scratch that one thread needs.
 inline int64_t attention_floats(const AttentionArgs& x) {

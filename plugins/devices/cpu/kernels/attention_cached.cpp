@@ -1,0 +1,211 @@
+// attention_cached on f32. Few queries of a sample, as of one token: all query heads of a key head
+// read its keys together, in the cache as they lie, a block of keys at a time; an online softmax
+// (Milakov and Gimelshein 2018, arXiv:1805.02867), split over keys as in Flash-Decoding (Dao et al.
+// 2023). Many queries: the blocks of dot_product_attention.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/attention_cached.cpp"
+#include "plugins/devices/cpu/kernels/simd_targets.hpp"
+
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+
+#include "plugins/devices/cpu/kernels/attention-inl.hpp"
+#include "plugins/devices/cpu/kernels/attention_cached_args.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait::cpu::HWY_NAMESPACE {
+namespace {
+
+#if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
+HWY_INLINE void store_sums(VF a, VF b, VF c, VF e, float* to) {
+  to[0] = sum_lanes(a), to[1] = sum_lanes(b), to[2] = sum_lanes(c), to[3] = sum_lanes(e);
+}
+#else
+// Adds up the blocks of four lanes of a vector.
+template <class D, class V>
+HWY_INLINE auto sum_of_blocks(D d, V v) {
+  if constexpr (hn::MaxLanes(d) <= 4) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return sum_of_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+// to[0..4) = the sums of the lanes of four vectors.
+HWY_INLINE void store_sums(VF a, VF b, VF c, VF e, float* to) {
+  const F32 d;
+  const hn::Repartition<double, F32> pairs;
+  const auto ab =
+      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  const VF all = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                         hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
+  hn::StoreU(sum_of_blocks(d, all), hn::Full128<float>(), to);
+}
+#endif
+
+// Scores of four keys and one or two rows of q, which end in zeros.
+template <int R>
+HWY_INLINE void score_keys(const float* q, int64_t q_row, const float* const (&k)[4], int64_t n,
+                           float* s, int64_t s_row) {
+  const F32 d;
+  VF a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+  const auto add = [&](int64_t i, VF k0, VF k1, VF k2, VF k3) HWY_ATTR {
+    const VF x = hn::LoadU(d, q + i);
+    a0 = hn::MulAdd(x, k0, a0), a1 = hn::MulAdd(x, k1, a1);
+    a2 = hn::MulAdd(x, k2, a2), a3 = hn::MulAdd(x, k3, a3);
+    if constexpr (R == 2) {
+      const VF y = hn::LoadU(d, q + q_row + i);
+      b0 = hn::MulAdd(y, k0, b0), b1 = hn::MulAdd(y, k1, b1);
+      b2 = hn::MulAdd(y, k2, b2), b3 = hn::MulAdd(y, k3, b3);
+    }
+  };
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes())
+    add(i, hn::LoadU(d, k[0] + i), hn::LoadU(d, k[1] + i), hn::LoadU(d, k[2] + i),
+        hn::LoadU(d, k[3] + i));
+  if (const int64_t rest = n - i; rest > 0)
+    add(i, load_n(k[0] + i, rest), load_n(k[1] + i, rest), load_n(k[2] + i, rest),
+        load_n(k[3] + i, rest));
+  store_sums(a0, a1, a2, a3, s);
+  if constexpr (R == 2) store_sums(b0, b1, b2, b3, s + s_row);
+}
+
+HWY_INLINE void ask_for(const float* row, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) hwy::Prefetch(row + i);
+}
+
+// s (rows, depth) = q k^T of the keys from `k` on, `distance` apart; their values are asked for.
+// Writes up to three columns behind them.
+HWY_INLINE void score_block(const AttentionArgs& x, Matrix q, int64_t rows, const float* k,
+                            const float* v, int64_t depth, Matrix s) {
+  constexpr int64_t kAhead = 12;  // keys
+  const int64_t distance = x.a.groups * x.a.qk;
+  for (int64_t j = 0; j < depth; j += 4) {
+    const float* keys[4];
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t key = std::min(j + i, depth - 1);
+      keys[i] = k + key * distance;
+      ask_for(keys[i] + kAhead * distance, x.a.qk);
+      ask_for(v + key * x.a.groups * x.a.value, x.a.value);
+    }
+    int64_t r = 0;
+    for (; r + 2 <= rows; r += 2)
+      score_keys<2>(q.at + r * q.row, q.row, keys, x.a.qk, s.at + r * s.row + j, s.row);
+    if (r < rows) score_keys<1>(q.at + r * q.row, q.row, keys, x.a.qk, s.at + r * s.row + j, s.row);
+  }
+}
+
+// o (rows, e) += s v over the columns `seen` of s, which are the keys from `v` on. What lies at
+// other places is not read: it need not be a number.
+HWY_INLINE void add_values(const AttentionArgs& x, Matrix s, int64_t rows, const float* v,
+                           const kit::KeyRange& seen, Matrix o) {
+  const F32 d;
+  const int64_t distance = x.a.groups * x.a.value, width = x.a.value,
+                pairs = width / (2 * lanes()) * 2 * lanes(), depth = seen.end - seen.begin;
+  const float* first = v + seen.begin * distance;
+  multiply<false, true>({s.at + seen.begin, s.row}, {const_cast<float*>(first), distance}, o, rows,
+                        pairs, depth);
+  for (int64_t j = pairs; j < width; j += lanes()) {
+    const int64_t rest = width - j;
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* weights = s.at + r * s.row + seen.begin;
+      VF sum = hn::LoadU(d, o.at + r * o.row + j);
+      for (int64_t i = 0; i < depth; ++i) {
+        const float* at = first + i * distance + j;
+        sum = hn::MulAdd(hn::Set(d, weights[i]),
+                         rest < lanes() ? load_n(at, rest) : hn::LoadU(d, at), sum);
+      }
+      hn::StoreU(sum, d, o.at + r * o.row + j);
+    }
+  }
+}
+
+void copy_queries(const AttentionArgs& x, const DecodeRows& rows, Matrix q) {
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    const int64_t token = rows.sample * x.a.queries + rows.query + r / rows.heads,
+                  head = rows.head + r % rows.heads;
+    copy_row(x.q + (token * x.a.heads + head) * x.a.qk, static_cast<float>(x.a.scale),
+             q.at + r * q.row, x.a.qk);
+    std::fill(q.at + r * q.row + x.a.qk, q.at + r * q.row + padded_columns(x.a.qk), 0.0f);
+  }
+}
+
+}  // namespace
+
+void decode_attend(const AttentionArgs& x, const DecodeRows& rows, float* scratch,
+                   const DecodeState& to) {
+  const int64_t n = rows.rows();
+  const Matrix q{scratch, row_distance(x.a.qk)}, s{scratch + n * q.row, row_distance(kKeyBlock)};
+  copy_queries(x, rows, q);
+  std::fill_n(to.o, n * to.o_row, 0.0f);
+  std::fill_n(to.most, n, -std::numeric_limits<float>::infinity());
+  std::fill_n(to.sum, n, 0.0f);
+  for (int64_t key = rows.keys.begin; key < rows.keys.end; key += kKeyBlock) {
+    const int64_t depth = std::min(kKeyBlock, rows.keys.end - key),
+                  row = x.key_row(rows.sample, key, rows.group);
+    const float* v = x.v + row * x.a.value;
+    score_block(x, q, n, x.k + row * x.a.qk, v, depth, s);
+    for (int64_t i = 0; i < rows.queries; ++i) {
+      const kit::KeyRange seen =
+          inside(x.ranges[rows.sample * x.ranges_stride + rows.query + i], key, depth);
+      if (seen.begin >= seen.end) continue;
+      const int64_t first = i * rows.heads;
+      for (int64_t r = first; r < first + rows.heads; ++r)
+        weigh_row(x, s.at + r * s.row, padded_columns(depth), seen, to.most[r], to.sum[r],
+                  to.o + r * to.o_row);
+      add_values(x, {s.at + first * s.row, s.row}, rows.heads, v, seen,
+                 {to.o + first * to.o_row, to.o_row});
+    }
+  }
+}
+
+void decode_finish(const AttentionArgs& x, const DecodeRows& rows, const DecodeState& first,
+                   int64_t n, int64_t distance) {
+  const F32 d;
+  const int64_t width = padded_columns(x.a.value);
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    float *o = first.o + r * first.o_row, most = first.most[r], sum = first.sum[r];
+    for (int64_t i = 1; i < n; ++i) {
+      const float *more = o + i * distance, other = first.most[r + i * distance],
+                  add = first.sum[r + i * distance];
+      if (add == 0) continue;  // it saw none of these keys
+      const float now = sum == 0 ? other : std::max(most, other);
+      const float keep = hn::GetLane(exp(hn::Set(d, most - now))),
+                  scale = hn::GetLane(exp(hn::Set(d, other - now)));
+      for (int64_t j = 0; j < width; j += lanes())
+        hn::StoreU(hn::MulAdd(hn::Set(d, scale), hn::LoadU(d, more + j),
+                              hn::Mul(hn::Set(d, sum == 0 ? 0 : keep), hn::LoadU(d, o + j))),
+                   d, o + j);
+      sum = sum == 0 ? scale * add : keep * sum + scale * add;
+      most = now;
+    }
+    const int64_t query = rows.query + r / rows.heads, head = rows.head + r % rows.heads;
+    const kit::KeyRange& seen = x.ranges[rows.sample * x.ranges_stride + query];
+    copy_row(o, seen.begin < seen.end ? 1 / sum : 0,
+             x.out + ((rows.sample * x.a.queries + query) * x.a.heads + head) * x.a.value,
+             x.a.value);
+  }
+}
+
+}  // namespace plait::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "plugins/devices/cpu/kernels/attention_cached_kernel.hpp"
+
+namespace plait::cpu {
+
+HWY_EXPORT(decode_attend);
+HWY_EXPORT(decode_finish);
+
+DecodeAttend pick_decode_attend() { return PLAIT_PICK(decode_attend); }
+DecodeFinish pick_decode_finish() { return PLAIT_PICK(decode_finish); }
+
+void add_attention_cached(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<CpuAttentionCached>("simd", "attention_cached", kDevice, kFastPriority));
+}
+
+}  // namespace plait::cpu
+#endif  // HWY_ONCE

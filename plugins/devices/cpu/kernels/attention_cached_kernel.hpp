@@ -1,0 +1,269 @@
+// attention_cached as a kernel: the keys that each query sees, the work of each thread, and the
+// workspace.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kit/ops/attention_cached.hpp"
+#include "plugins/devices/cpu/kernels/attention_cached_args.hpp"
+#include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/parallel.hpp"
+#include "plugins/support/elements.hpp"
+
+namespace plait::cpu {
+
+// For this machine.
+DecodeAttend pick_decode_attend();
+DecodeFinish pick_decode_finish();
+
+class CpuAttentionCached {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const CpuAttentionCached kernel(nullptr, d);
+    if (!all_f32(d, why)) return false;
+    choice.workspace = kernel.workspace_bytes();
+    why = variant(kernel.by_rows_ ? "heads of a key together" : "blocks of scores",
+                  kernel.num_threads_);
+    return true;
+  }
+
+  CpuAttentionCached(plait_device*, const plait_op_desc& d)
+      : c_(kit::parse_attention_cached(d)),
+        heads_(heads_of_groups(c_.a)),
+        most_heads_(most_heads(heads_)),
+        by_rows_(is_decode(c_.a, most_heads_)),
+        num_threads_(choose_num_threads(d.threads, nanoseconds(), max_units())),
+        num_finishing_(choose_num_threads(static_cast<uint32_t>(num_threads_),
+                                          nanoseconds_to_finish(), max_units())) {}
+
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    Run r{.x = {.a = c_.a}};
+    r.x.q = static_cast<const float*>(operands[0]);
+    r.x.k = static_cast<const float*>(operands[1]);
+    r.x.v = static_cast<const float*>(operands[2]);
+    r.x.out = static_cast<float*>(operands[5]);
+    char* at = static_cast<char*>(workspace);
+    const auto take = [&](uint64_t bytes) {
+      char* part = at;
+      at += rounded(bytes);
+      return part;
+    };
+    auto* ranges = reinterpret_cast<kit::KeyRange*>(take(range_bytes()));
+    auto* slots = reinterpret_cast<int64_t*>(take(slot_bytes()));
+    fill(operands[3], operands[4], ranges, slots);
+    r.x.ranges = ranges, r.x.ranges_stride = c_.a.queries, r.x.slots = slots;
+    r.units = reinterpret_cast<Unit*>(take(unit_bytes()));
+    r.states = reinterpret_cast<float*>(take(state_bytes()));
+    r.scratch = reinterpret_cast<float*>(at);
+    if (by_rows_)
+      run_rows(r);
+    else
+      run_blocks(r);
+  }
+
+ private:
+  // The query heads of a key head.
+  struct Heads {
+    int64_t first = 0, count = 0;
+  };
+  // A chunk of the keys of a sample and key head.
+  struct Unit {
+    int64_t sample, group, chunk;
+  };
+  struct Run {
+    AttentionArgs x;
+    Unit* units = nullptr;
+    float *states = nullptr, *scratch = nullptr;
+  };
+
+  static std::vector<Heads> heads_of_groups(const kit::Attention& a) {
+    std::vector<Heads> all(static_cast<size_t>(a.groups));
+    for (int64_t h = a.heads; h-- > 0;) {
+      Heads& heads = all[static_cast<size_t>(a.group_of(h))];
+      heads.first = h;
+      ++heads.count;
+    }
+    return all;
+  }
+  static int64_t most_heads(const std::vector<Heads>& all) {
+    int64_t most = 0;
+    for (const Heads& h : all) most = std::max(most, h.count);
+    return most;
+  }
+  // Whether packing the keys for blocks of queries would not be repaid.
+  static bool is_decode(const kit::Attention& a, int64_t heads) {
+    constexpr int64_t kFewQueries = 4, kFewRows = 16;
+    return a.queries <= kFewQueries || a.queries * heads <= kFewRows;
+  }
+
+  int64_t chunks() const { return (c_.a.keys + kKeyChunk - 1) / kKeyChunk; }
+  int64_t rows() const { return c_.a.queries * most_heads_; }
+  int64_t max_units() const {
+    const AttentionArgs x{.a = c_.a};
+    return c_.a.samples * c_.a.groups * (by_rows_ ? chunks() : x.query_blocks());
+  }
+  double nanoseconds() const {
+    constexpr double kPerByte = 0.06, kPerMultiplication = 0.03;
+    const kit::Attention& a = c_.a;
+    const double keys =
+        static_cast<double>(a.samples * a.keys) * static_cast<double>(a.qk + a.value);
+    return keys * (static_cast<double>(a.groups) * sizeof(float) * kPerByte +
+                   static_cast<double>(a.heads * a.queries) * kPerMultiplication);
+  }
+
+  double nanoseconds_to_finish() const {
+    constexpr double kPerElement = 0.2;
+    const kit::Attention& a = c_.a;
+    return static_cast<double>(a.samples * a.queries * a.heads * chunks()) *
+           static_cast<double>(a.value) * kPerElement;
+  }
+
+  static uint64_t rounded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+  uint64_t range_bytes() const {
+    return static_cast<uint64_t>(c_.a.samples * c_.a.queries) * sizeof(kit::KeyRange);
+  }
+  uint64_t slot_bytes() const { return static_cast<uint64_t>(c_.a.samples) * sizeof(int64_t); }
+  uint64_t unit_bytes() const {
+    return by_rows_ ? static_cast<uint64_t>(max_units()) * sizeof(Unit) : 0;
+  }
+  uint64_t state_bytes() const {
+    if (!by_rows_) return 0;
+    return static_cast<uint64_t>(max_units() * decode_state_floats({.a = c_.a}, rows())) *
+           sizeof(float);
+  }
+  // Of one thread.
+  int64_t scratch_floats() const {
+    const AttentionArgs x{.a = c_.a};
+    if (by_rows_) return decode_scratch_floats(x, rows());
+    return std::max(attention_floats(x), decode_scratch_floats(x, 1) + decode_state_floats(x, 1));
+  }
+  uint64_t workspace_bytes() const {
+    return rounded(range_bytes()) + rounded(slot_bytes()) + rounded(unit_bytes()) +
+           rounded(state_bytes()) +
+           static_cast<uint64_t>(num_threads_ * scratch_floats()) * sizeof(float);
+  }
+
+  void fill(const void* slot, const void* at, kit::KeyRange* ranges, int64_t* slots) const {
+    for (int64_t b = 0; b < c_.a.samples; ++b) {
+      slots[b] = support::read_index(c_.at.slot_type, slot, b);
+      for (int64_t i = b * c_.a.queries; i < (b + 1) * c_.a.queries; ++i)
+        ranges[i] = c_.at.has_slot(slots[b]) ? c_.keys_at(support::read_index(c_.at.at_type, at, i))
+                                             : kit::KeyRange{};
+    }
+  }
+  // Keys that any query of a sample sees; begin >= end: none.
+  kit::KeyRange keys_of(const Run& r, int64_t sample) const {
+    kit::KeyRange all{c_.a.keys, 0};
+    for (int64_t i = sample * c_.a.queries; i < (sample + 1) * c_.a.queries; ++i)
+      if (const kit::KeyRange& seen = r.x.ranges[i]; seen.begin < seen.end)
+        all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
+    return all;
+  }
+  DecodeRows rows_of(int64_t sample, int64_t group) const {
+    const Heads& heads = heads_[static_cast<size_t>(group)];
+    return {.sample = sample,
+            .group = group,
+            .head = heads.first,
+            .heads = heads.count,
+            .queries = c_.a.queries};
+  }
+  DecodeState state_of(const Run& r, const Unit& u) const {
+    const int64_t at = (u.sample * c_.a.groups + u.group) * chunks() + u.chunk;
+    return decode_state(r.x, rows(), r.states + at * decode_state_floats(r.x, rows()));
+  }
+
+  // The chunks that are read, and nothing where no key is seen. Returns the number of units.
+  int64_t list_units(const Run& r) const {
+    int64_t n = 0;
+    for (int64_t b = 0; b < c_.a.samples; ++b) {
+      const kit::KeyRange all = keys_of(r, b);
+      if (all.begin >= all.end) {
+        const int64_t size = c_.a.queries * c_.a.heads * c_.a.value;
+        std::fill_n(r.x.out + b * size, size, 0.0f);
+        continue;
+      }
+      for (int64_t group = 0; group < c_.a.groups; ++group) {
+        if (heads_[static_cast<size_t>(group)].count == 0) continue;
+        for (int64_t chunk = all.begin / kKeyChunk; chunk * kKeyChunk < all.end; ++chunk)
+          r.units[n++] = {b, group, chunk};
+      }
+    }
+    return n;
+  }
+
+  void run_rows(const Run& r) const {
+    const int64_t n = list_units(r);
+    on_pool(num_threads_, [&](int64_t t, int64_t all) {
+      float* scratch = r.scratch + t * scratch_floats();
+      for (int64_t i = n * t / all; i < n * (t + 1) / all; ++i) {
+        const Unit& u = r.units[i];
+        const kit::KeyRange seen = keys_of(r, u.sample);
+        DecodeRows rows = rows_of(u.sample, u.group);
+        rows.keys = {std::max(seen.begin, u.chunk * kKeyChunk),
+                     std::min(seen.end, (u.chunk + 1) * kKeyChunk)};
+        attend_(r.x, rows, scratch, state_of(r, u));
+      }
+    });
+    finish_all(r, n);
+  }
+  static bool together(const Unit& a, const Unit& b) {
+    return a.sample == b.sample && a.group == b.group;
+  }
+  // The units of one sample and key head follow each other; the thread that has the first of them
+  // merges them.
+  void finish_all(const Run& r, int64_t n) const {
+    const int64_t distance = decode_state_floats(r.x, rows());
+    in_parallel(num_finishing_, n, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const Unit& u = r.units[i];
+        if (i > 0 && together(u, r.units[i - 1])) continue;
+        int64_t end = i + 1;
+        while (end < n && together(u, r.units[end])) ++end;
+        finish_(r.x, rows_of(u.sample, u.group), state_of(r, u), end - i, distance);
+      }
+    });
+  }
+
+  void run_blocks(const Run& r) const {
+    const int64_t n = max_units();
+    on_pool(num_threads_, [&](int64_t t, int64_t all) {
+      float* scratch = r.scratch + t * scratch_floats();
+      blocks_(r.x, scratch, n * t / all, n * (t + 1) / all);
+      for (int64_t i = n * t / all; i < n * (t + 1) / all; ++i) repeat_odd_rows(r, i, scratch);
+    });
+  }
+  // A block multiplies with values that some of its queries do not see, with weight 0. Where these
+  // are no numbers, as a cache may have them, the queries are done again one by one.
+  void repeat_odd_rows(const Run& r, int64_t unit, float* scratch) const {
+    const kit::Attention& a = c_.a;
+    const int64_t blocks = r.x.query_blocks(), first = unit % blocks * kQueryBlock;
+    DecodeRows rows = rows_of(unit / blocks / a.groups, unit / blocks % a.groups);
+    const Heads heads{rows.head, rows.heads};
+    rows.heads = rows.queries = 1;
+    for (rows.query = first; rows.query < std::min(first + kQueryBlock, a.queries); ++rows.query)
+      for (rows.head = heads.first; rows.head < heads.first + heads.count; ++rows.head) {
+        const int64_t token = rows.sample * a.queries + rows.query;
+        const float* o = r.x.out + (token * a.heads + rows.head) * a.value;
+        if (std::all_of(o, o + a.value, [](float v) { return std::isfinite(v); })) continue;
+        rows.keys = r.x.ranges[token];
+        const DecodeState state = decode_state(r.x, 1, scratch + decode_scratch_floats(r.x, 1));
+        attend_(r.x, rows, scratch, state);
+        finish_(r.x, rows, state, 1, 0);
+      }
+  }
+
+  kit::CachedAttention c_;
+  std::vector<Heads> heads_;  // by key head
+  int64_t most_heads_;
+  bool by_rows_;
+  int num_threads_, num_finishing_;
+  AttentionUnits blocks_ = attention_by_blocks();
+  DecodeAttend attend_ = pick_decode_attend();
+  DecodeFinish finish_ = pick_decode_finish();
+};
+
+}  // namespace plait::cpu
