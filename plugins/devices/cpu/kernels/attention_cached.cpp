@@ -1,12 +1,12 @@
 // attention_cached on f32. Few queries of a sample, as of one token: all query heads of a key head
-// read its keys together, in the cache as they lie, a block of keys at a time; an online softmax
+// read its keys together, in the cache as they lie, a block of keys at a time, and the key heads take
+// turns at each block, because their keys lie side by side; an online softmax
 // (Milakov and Gimelshein 2018, arXiv:1805.02867), split over keys as in Flash-Decoding (Dao et al.
 // 2023). Many queries: the blocks of dot_product_attention.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/attention_cached.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
 
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
 #include "plugins/devices/cpu/kernels/attention-inl.hpp"
@@ -72,24 +72,29 @@ HWY_INLINE void score_keys(const float* q, int64_t q_row, const float* const (&k
   if constexpr (R == 2) store_sums(b0, b1, b2, b3, s + s_row);
 }
 
-HWY_INLINE void ask_for(const float* row, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) hwy::Prefetch(row + i);
+// Asks for rows of n, `distance` apart, to be in the second cache.
+HWY_INLINE void ask_for(const float* row, int64_t distance, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + r * distance + i, 0, 2);
 }
 
-// s (rows, depth) = q k^T of the keys from `k` on, `distance` apart; their values are asked for.
-// Writes up to three columns behind them.
-HWY_INLINE void score_block(const AttentionArgs& x, Matrix q, int64_t rows, const float* k,
-                            const float* v, int64_t depth, Matrix s) {
-  constexpr int64_t kAhead = 12;  // keys
-  const int64_t distance = x.a.groups * x.a.qk;
-  for (int64_t j = 0; j < depth; j += 4) {
+// A block of keys of one key head, and how many there are.
+struct Block {
+  const float *k, *v;
+  int64_t depth;
+};
+
+// s (rows, depth) = q k^T, while the next block is asked for. Writes up to three columns behind
+// them.
+HWY_INLINE void score_block(const AttentionArgs& x, Matrix q, int64_t rows, const Block& b,
+                            const Block& next, Matrix s) {
+  const int64_t distance = x.a.groups * x.a.qk, value_distance = x.a.groups * x.a.value;
+  for (int64_t j = 0; j < b.depth; j += 4) {
+    const int64_t more = std::min<int64_t>(4, next.depth - j);
+    ask_for(next.k + j * distance, distance, more, x.a.qk);
+    ask_for(next.v + j * value_distance, value_distance, more, x.a.value);
     const float* keys[4];
-    for (int64_t i = 0; i < 4; ++i) {
-      const int64_t key = std::min(j + i, depth - 1);
-      keys[i] = k + key * distance;
-      ask_for(keys[i] + kAhead * distance, x.a.qk);
-      ask_for(v + key * x.a.groups * x.a.value, x.a.value);
-    }
+    for (int64_t i = 0; i < 4; ++i) keys[i] = b.k + std::min(j + i, b.depth - 1) * distance;
     int64_t r = 0;
     for (; r + 2 <= rows; r += 2)
       score_keys<2>(q.at + r * q.row, q.row, keys, x.a.qk, s.at + r * s.row + j, s.row);
@@ -122,66 +127,98 @@ HWY_INLINE void add_values(const AttentionArgs& x, Matrix s, int64_t rows, const
   }
 }
 
-void copy_queries(const AttentionArgs& x, const DecodeRows& rows, Matrix q) {
-  for (int64_t r = 0; r < rows.rows(); ++r) {
-    const int64_t token = rows.sample * x.a.queries + rows.query + r / rows.heads,
-                  head = rows.head + r % rows.heads;
+// The rows of one key head: q scaled, and zeros behind it.
+void copy_queries(const AttentionArgs& x, const DecodeRows& rows, const GroupHeads& heads,
+                  Matrix q) {
+  for (int64_t r = 0; r < rows.queries * heads.count; ++r) {
+    const int64_t token = rows.sample * x.a.queries + rows.query + r / heads.count,
+                  head = heads.first + r % heads.count;
     copy_row(x.q + (token * x.a.heads + head) * x.a.qk, static_cast<float>(x.a.scale),
              q.at + r * q.row, x.a.qk);
     std::fill(q.at + r * q.row + x.a.qk, q.at + r * q.row + padded_columns(x.a.qk), 0.0f);
   }
 }
 
+// The block of key head `group` that begins at `key`.
+Block block_of(const AttentionArgs& x, const DecodeRows& rows, int64_t group, int64_t key) {
+  const int64_t row = x.key_row(rows.sample, key, group);
+  return {x.k + row * x.a.qk, x.v + row * x.a.value,
+          std::clamp<int64_t>(rows.keys.end - key, 0, kKeyBlock)};
+}
+
+// Adds the block that begins at `key` to the state of the rows of one key head.
+void attend_block(const AttentionArgs& x, const DecodeRows& rows, int64_t heads, int64_t key,
+                  const Block& b, Matrix s, const DecodeState& to) {
+  for (int64_t i = 0; i < rows.queries; ++i) {
+    const kit::KeyRange seen =
+        inside(x.ranges[rows.sample * x.ranges_stride + rows.query + i], key, b.depth);
+    if (seen.begin >= seen.end) continue;
+    const int64_t first = i * heads;
+    for (int64_t r = first; r < first + heads; ++r)
+      weigh_row(x, s.at + r * s.row, padded_columns(b.depth), seen, to.most[r], to.sum[r],
+                to.o + r * to.o_row);
+    add_values(x, {s.at + first * s.row, s.row}, heads, b.v, seen,
+               {to.o + first * to.o_row, to.o_row});
+  }
+}
+
+HWY_INLINE float weight(float x) { return hn::GetLane(exp(hn::Set(F32(), x))); }
+
+// o = keep * o + scale * more, and the sums alike.
+HWY_INLINE void merge_row(float* o, float keep, const float* more, float scale, int64_t padded,
+                          float& sum, float more_sum) {
+  const F32 d;
+  for (int64_t j = 0; j < padded; j += lanes())
+    hn::StoreU(hn::MulAdd(hn::Set(d, scale), hn::LoadU(d, more + j),
+                          hn::Mul(hn::Set(d, keep), hn::LoadU(d, o + j))),
+               d, o + j);
+  sum = keep * sum + scale * more_sum;
+}
+
 }  // namespace
 
 void decode_attend(const AttentionArgs& x, const DecodeRows& rows, float* scratch,
-                   const DecodeState& to) {
-  const int64_t n = rows.rows();
-  const Matrix q{scratch, row_distance(x.a.qk)}, s{scratch + n * q.row, row_distance(kKeyBlock)};
-  copy_queries(x, rows, q);
-  std::fill_n(to.o, n * to.o_row, 0.0f);
-  std::fill_n(to.most, n, -std::numeric_limits<float>::infinity());
-  std::fill_n(to.sum, n, 0.0f);
+                   const DecodeStates& to) {
+  const Matrix q{scratch, row_distance(x.a.qk)};
+  int64_t n = 0;  // rows of q so far
+  for (int64_t g = 0; g < rows.groups; ++g) {
+    copy_queries(x, rows, rows.heads[g], {q.at + n * q.row, q.row});
+    const int64_t own = rows.queries * rows.heads[g].count;
+    std::fill_n(to[g].o, own * to.o_row, 0.0f);
+    std::fill_n(to[g].most, own, -std::numeric_limits<float>::infinity());
+    std::fill_n(to[g].sum, own, 0.0f);
+    n += own;
+  }
+  const Matrix s{q.at + n * q.row, row_distance(kKeyBlock)};
   for (int64_t key = rows.keys.begin; key < rows.keys.end; key += kKeyBlock) {
-    const int64_t depth = std::min(kKeyBlock, rows.keys.end - key),
-                  row = x.key_row(rows.sample, key, rows.group);
-    const float* v = x.v + row * x.a.value;
-    score_block(x, q, n, x.k + row * x.a.qk, v, depth, s);
-    for (int64_t i = 0; i < rows.queries; ++i) {
-      const kit::KeyRange seen =
-          inside(x.ranges[rows.sample * x.ranges_stride + rows.query + i], key, depth);
-      if (seen.begin >= seen.end) continue;
-      const int64_t first = i * rows.heads;
-      for (int64_t r = first; r < first + rows.heads; ++r)
-        weigh_row(x, s.at + r * s.row, padded_columns(depth), seen, to.most[r], to.sum[r],
-                  to.o + r * to.o_row);
-      add_values(x, {s.at + first * s.row, s.row}, rows.heads, v, seen,
-                 {to.o + first * to.o_row, to.o_row});
+    int64_t row = 0;
+    for (int64_t g = 0; g < rows.groups; ++g) {
+      const int64_t heads = rows.heads[g].count;
+      const bool last = g + 1 == rows.groups;
+      const Block b = block_of(x, rows, rows.group + g, key),
+                  next = block_of(x, rows, last ? rows.group : rows.group + g + 1,
+                                  last ? key + kKeyBlock : key);
+      score_block(x, {q.at + row * q.row, q.row}, rows.queries * heads, b, next, s);
+      attend_block(x, rows, heads, key, b, s, to[g]);
+      row += rows.queries * heads;
     }
   }
 }
 
-void decode_finish(const AttentionArgs& x, const DecodeRows& rows, const DecodeState& first,
+void decode_finish(const AttentionArgs& x, const DecodeRows& rows, const DecodeStates& states,
                    int64_t n, int64_t distance) {
-  const F32 d;
-  const int64_t width = padded_columns(x.a.value);
-  for (int64_t r = 0; r < rows.rows(); ++r) {
-    float *o = first.o + r * first.o_row, most = first.most[r], sum = first.sum[r];
+  const GroupHeads& heads = *rows.heads;
+  for (int64_t r = 0; r < rows.queries * heads.count; ++r) {
+    float *o = states[0].o + r * states.o_row, most = states[0].most[r], sum = states[0].sum[r];
     for (int64_t i = 1; i < n; ++i) {
-      const float *more = o + i * distance, other = first.most[r + i * distance],
-                  add = first.sum[r + i * distance];
-      if (add == 0) continue;  // it saw none of these keys
-      const float now = sum == 0 ? other : std::max(most, other);
-      const float keep = hn::GetLane(exp(hn::Set(d, most - now))),
-                  scale = hn::GetLane(exp(hn::Set(d, other - now)));
-      for (int64_t j = 0; j < width; j += lanes())
-        hn::StoreU(hn::MulAdd(hn::Set(d, scale), hn::LoadU(d, more + j),
-                              hn::Mul(hn::Set(d, sum == 0 ? 0 : keep), hn::LoadU(d, o + j))),
-                   d, o + j);
-      sum = sum == 0 ? scale * add : keep * sum + scale * add;
+      const DecodeState more = states[i * distance];
+      if (more.sum[r] == 0) continue;  // it saw none of these keys
+      const float now = sum == 0 ? more.most[r] : std::max(most, more.most[r]);
+      merge_row(o, sum == 0 ? 0 : weight(most - now), more.o + r * more.o_row,
+                weight(more.most[r] - now), padded_columns(x.a.value), sum, more.sum[r]);
       most = now;
     }
-    const int64_t query = rows.query + r / rows.heads, head = rows.head + r % rows.heads;
+    const int64_t query = rows.query + r / heads.count, head = heads.first + r % heads.count;
     const kit::KeyRange& seen = x.ranges[rows.sample * x.ranges_stride + query];
     copy_row(o, seen.begin < seen.end ? 1 / sum : 0,
              x.out + ((rows.sample * x.a.queries + query) * x.a.heads + head) * x.a.value,

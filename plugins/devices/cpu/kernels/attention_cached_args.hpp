@@ -10,43 +10,51 @@ namespace plait::cpu {
 // not depend on the number of threads.
 constexpr int64_t kKeyChunk = 512;
 
-// Rows of scores against the same keys: of the query heads [head, head + heads), all of one key
-// head, and the queries [query, query + queries). That of query `query + i` and head `head + h` is
-// row i * heads + h.
-struct DecodeRows {
-  int64_t sample = 0, group = 0;
-  int64_t head = 0, heads = 0;
-  int64_t query = 0, queries = 0;
-  kit::KeyRange keys = {};  // those to read, of which each query sees its own
-  int64_t rows() const { return heads * queries; }
+// The query heads of a key head.
+struct GroupHeads {
+  int64_t first = 0, count = 0;
 };
 
-// The softmax of these rows so far.
+// Queries of a sample that read the same keys of some key heads. Each key head has rows of its own:
+// that of query `query + i` and its head h is row i * count + h.
+struct DecodeRows {
+  int64_t sample = 0;
+  int64_t query = 0, queries = 0;
+  int64_t group = 0, groups = 0;      // the key heads [group, group + groups)
+  const GroupHeads* heads = nullptr;  // (groups)
+  kit::KeyRange keys = {};            // those to read, of which each query sees its own
+};
+
+// The softmax of the rows of one key head so far.
 struct DecodeState {
   float* o = nullptr;     // (rows, e), not yet divided by the sums
   int64_t o_row = 0;      // from row to row of o
   float* most = nullptr;  // (rows) the greatest score
   float* sum = nullptr;   // (rows) of exp(score - most)
 };
-inline DecodeState decode_state(const AttentionArgs& x, int64_t rows, float* at) {
-  const int64_t o_row = row_distance(x.a.value);
-  return {at, o_row, at + rows * o_row, at + rows * o_row + rows};
-}
-// Floats of a state, and of the scratch in which one is computed: q and scores.
-inline int64_t decode_state_floats(const AttentionArgs& x, int64_t rows) {
-  return padded_columns(rows * (row_distance(x.a.value) + 2));
-}
-inline int64_t decode_scratch_floats(const AttentionArgs& x, int64_t rows) {
-  return rows * (row_distance(x.a.qk) + row_distance(kKeyBlock));
+// States lie one after the other, each of them with space for `rows` rows.
+struct DecodeStates {
+  float* at = nullptr;
+  int64_t rows = 0, o_row = 0;
+  int64_t floats() const { return padded_columns(rows * (o_row + 2)); }
+  DecodeState operator[](int64_t i) const {
+    float* state = at + i * floats();
+    return {state, o_row, state + rows * o_row, state + rows * o_row + rows};
+  }
+  DecodeStates from(int64_t i) const { return {at + i * floats(), rows, o_row}; }
+};
+// Floats of scratch in which the states of so many rows are computed, of which a key head has at
+// most `rows`: q and scores.
+inline int64_t decode_scratch_floats(const AttentionArgs& x, int64_t all_rows, int64_t rows) {
+  return all_rows * row_distance(x.a.qk) + rows * row_distance(kKeyBlock);
 }
 
-// Computes the state of `rows` over their keys.
+// Computes the state of each key head over the keys of `rows`.
 using DecodeAttend = void (*)(const AttentionArgs&, const DecodeRows& rows, float* scratch,
-                              const DecodeState& to);
-// Writes x.out of `rows`: the result of the n states (the same rows over chunks of their keys, one
-// after the other) of which `first` is the first; the next lies `distance` floats behind it.
-// Changes the first.
+                              const DecodeStates& to);
+// Writes x.out of `rows`, which have one key head: the result of the n states of chunks of their
+// keys, one after the other, `distance` states apart. Changes the first.
 using DecodeFinish = void (*)(const AttentionArgs&, const DecodeRows& rows,
-                              const DecodeState& first, int64_t n, int64_t distance);
+                              const DecodeStates& states, int64_t n, int64_t distance);
 
 }  // namespace plait::cpu

@@ -56,8 +56,8 @@ class CpuAttentionCached {
     auto* slots = reinterpret_cast<int64_t*>(take(slot_bytes()));
     fill(operands[3], operands[4], ranges, slots);
     r.x.ranges = ranges, r.x.ranges_stride = c_.a.queries, r.x.slots = slots;
-    r.units = reinterpret_cast<Unit*>(take(unit_bytes()));
-    r.states = reinterpret_cast<float*>(take(state_bytes()));
+    r.reads = reinterpret_cast<Read*>(take(read_bytes()));
+    r.states = states(reinterpret_cast<float*>(take(state_bytes())));
     r.scratch = reinterpret_cast<float*>(at);
     if (by_rows_)
       run_rows(r);
@@ -66,18 +66,16 @@ class CpuAttentionCached {
   }
 
  private:
-  // The query heads of a key head.
-  struct Heads {
-    int64_t first = 0, count = 0;
-  };
-  // A chunk of the keys of a sample and key head.
-  struct Unit {
-    int64_t sample, group, chunk;
+  using Heads = GroupHeads;
+  // A chunk of the keys of a sample; each of its key heads is a unit of work.
+  struct Read {
+    int64_t sample, chunk;
   };
   struct Run {
     AttentionArgs x;
-    Unit* units = nullptr;
-    float *states = nullptr, *scratch = nullptr;
+    Read* reads = nullptr;
+    DecodeStates states = {};  // by sample, chunk, key head
+    float* scratch = nullptr;
   };
 
   static std::vector<Heads> heads_of_groups(const kit::Attention& a) {
@@ -127,22 +125,23 @@ class CpuAttentionCached {
     return static_cast<uint64_t>(c_.a.samples * c_.a.queries) * sizeof(kit::KeyRange);
   }
   uint64_t slot_bytes() const { return static_cast<uint64_t>(c_.a.samples) * sizeof(int64_t); }
-  uint64_t unit_bytes() const {
-    return by_rows_ ? static_cast<uint64_t>(max_units()) * sizeof(Unit) : 0;
+  uint64_t read_bytes() const {
+    return by_rows_ ? static_cast<uint64_t>(c_.a.samples * chunks()) * sizeof(Read) : 0;
   }
+  DecodeStates states(float* at) const { return {at, rows(), row_distance(c_.a.value)}; }
   uint64_t state_bytes() const {
     if (!by_rows_) return 0;
-    return static_cast<uint64_t>(max_units() * decode_state_floats({.a = c_.a}, rows())) *
-           sizeof(float);
+    return static_cast<uint64_t>(max_units() * states(nullptr).floats()) * sizeof(float);
   }
   // Of one thread.
   int64_t scratch_floats() const {
     const AttentionArgs x{.a = c_.a};
-    if (by_rows_) return decode_scratch_floats(x, rows());
-    return std::max(attention_floats(x), decode_scratch_floats(x, 1) + decode_state_floats(x, 1));
+    if (by_rows_) return decode_scratch_floats(x, c_.a.queries * c_.a.heads, rows());
+    return std::max(attention_floats(x),
+                    decode_scratch_floats(x, 1, 1) + one_row(nullptr).floats());
   }
   uint64_t workspace_bytes() const {
-    return rounded(range_bytes()) + rounded(slot_bytes()) + rounded(unit_bytes()) +
+    return rounded(range_bytes()) + rounded(slot_bytes()) + rounded(read_bytes()) +
            rounded(state_bytes()) +
            static_cast<uint64_t>(num_threads_ * scratch_floats()) * sizeof(float);
   }
@@ -163,69 +162,61 @@ class CpuAttentionCached {
         all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
     return all;
   }
-  DecodeRows rows_of(int64_t sample, int64_t group) const {
-    const Heads& heads = heads_[static_cast<size_t>(group)];
+  // All queries of a sample, of the key heads [group, group + groups).
+  DecodeRows rows_of(int64_t sample, int64_t group, int64_t groups) const {
     return {.sample = sample,
+            .queries = c_.a.queries,
             .group = group,
-            .head = heads.first,
-            .heads = heads.count,
-            .queries = c_.a.queries};
+            .groups = groups,
+            .heads = heads_.data() + group};
   }
-  DecodeState state_of(const Run& r, const Unit& u) const {
-    const int64_t at = (u.sample * c_.a.groups + u.group) * chunks() + u.chunk;
-    return decode_state(r.x, rows(), r.states + at * decode_state_floats(r.x, rows()));
+  int64_t state_of(const Read& read, int64_t group) const {
+    return (read.sample * chunks() + read.chunk) * c_.a.groups + group;
   }
-
-  // The chunks that are read, and nothing where no key is seen. Returns the number of units.
-  int64_t list_units(const Run& r) const {
+  // The chunks that are read; results are 0 where no key is seen. Returns their number.
+  int64_t list_reads(const Run& r) const {
     int64_t n = 0;
     for (int64_t b = 0; b < c_.a.samples; ++b) {
       const kit::KeyRange all = keys_of(r, b);
-      if (all.begin >= all.end) {
-        const int64_t size = c_.a.queries * c_.a.heads * c_.a.value;
-        std::fill_n(r.x.out + b * size, size, 0.0f);
-        continue;
-      }
-      for (int64_t group = 0; group < c_.a.groups; ++group) {
-        if (heads_[static_cast<size_t>(group)].count == 0) continue;
-        for (int64_t chunk = all.begin / kKeyChunk; chunk * kKeyChunk < all.end; ++chunk)
-          r.units[n++] = {b, group, chunk};
-      }
+      for (int64_t chunk = all.begin / kKeyChunk; chunk * kKeyChunk < all.end; ++chunk)
+        r.reads[n++] = {b, chunk};
+      const int64_t size = c_.a.queries * c_.a.heads * c_.a.value;
+      if (all.begin >= all.end) std::fill_n(r.x.out + b * size, size, 0.0f);
     }
     return n;
   }
 
   void run_rows(const Run& r) const {
-    const int64_t n = list_units(r);
+    const int64_t reads = list_reads(r), n = reads * c_.a.groups;
     on_pool(num_threads_, [&](int64_t t, int64_t all) {
-      float* scratch = r.scratch + t * scratch_floats();
-      for (int64_t i = n * t / all; i < n * (t + 1) / all; ++i) {
-        const Unit& u = r.units[i];
-        const kit::KeyRange seen = keys_of(r, u.sample);
-        DecodeRows rows = rows_of(u.sample, u.group);
-        rows.keys = {std::max(seen.begin, u.chunk * kKeyChunk),
-                     std::min(seen.end, (u.chunk + 1) * kKeyChunk)};
-        attend_(r.x, rows, scratch, state_of(r, u));
-      }
+      read_units(r, n * t / all, n * (t + 1) / all, r.scratch + t * scratch_floats());
     });
-    finish_all(r, n);
-  }
-  static bool together(const Unit& a, const Unit& b) {
-    return a.sample == b.sample && a.group == b.group;
-  }
-  // The units of one sample and key head follow each other; the thread that has the first of them
-  // merges them.
-  void finish_all(const Run& r, int64_t n) const {
-    const int64_t distance = decode_state_floats(r.x, rows());
-    in_parallel(num_finishing_, n, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        const Unit& u = r.units[i];
-        if (i > 0 && together(u, r.units[i - 1])) continue;
-        int64_t end = i + 1;
-        while (end < n && together(u, r.units[end])) ++end;
-        finish_(r.x, rows_of(u.sample, u.group), state_of(r, u), end - i, distance);
-      }
+    in_parallel(num_finishing_, reads, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) finish_sample(r, i, reads);
     });
+  }
+  // Units [first, last): those of one chunk are read together.
+  void read_units(const Run& r, int64_t first, int64_t last, float* scratch) const {
+    for (int64_t unit = first, end; unit < last; unit = end) {
+      const int64_t group = unit % c_.a.groups;
+      const Read& read = r.reads[unit / c_.a.groups];
+      end = std::min(last, unit - group + c_.a.groups);
+      const kit::KeyRange seen = keys_of(r, read.sample);
+      DecodeRows rows = rows_of(read.sample, group, end - unit);
+      rows.keys = {std::max(seen.begin, read.chunk * kKeyChunk),
+                   std::min(seen.end, (read.chunk + 1) * kKeyChunk)};
+      attend_(r.x, rows, scratch, r.states.from(state_of(read, group)));
+    }
+  }
+  // Where read i is the first of its sample, merges them.
+  void finish_sample(const Run& r, int64_t i, int64_t reads) const {
+    const Read& first = r.reads[i];
+    if (i > 0 && r.reads[i - 1].sample == first.sample) return;
+    int64_t end = i + 1;
+    while (end < reads && r.reads[end].sample == first.sample) ++end;
+    for (int64_t group = 0; group < c_.a.groups; ++group)
+      finish_(r.x, rows_of(first.sample, group, 1), r.states.from(state_of(first, group)), end - i,
+              c_.a.groups);
   }
 
   void run_blocks(const Run& r) const {
@@ -240,20 +231,30 @@ class CpuAttentionCached {
   // are no numbers, as a cache may have them, the queries are done again one by one.
   void repeat_odd_rows(const Run& r, int64_t unit, float* scratch) const {
     const kit::Attention& a = c_.a;
-    const int64_t blocks = r.x.query_blocks(), first = unit % blocks * kQueryBlock;
-    DecodeRows rows = rows_of(unit / blocks / a.groups, unit / blocks % a.groups);
-    const Heads heads{rows.head, rows.heads};
-    rows.heads = rows.queries = 1;
-    for (rows.query = first; rows.query < std::min(first + kQueryBlock, a.queries); ++rows.query)
-      for (rows.head = heads.first; rows.head < heads.first + heads.count; ++rows.head) {
-        const int64_t token = rows.sample * a.queries + rows.query;
-        const float* o = r.x.out + (token * a.heads + rows.head) * a.value;
-        if (std::all_of(o, o + a.value, [](float v) { return std::isfinite(v); })) continue;
-        rows.keys = r.x.ranges[token];
-        const DecodeState state = decode_state(r.x, 1, scratch + decode_scratch_floats(r.x, 1));
-        attend_(r.x, rows, scratch, state);
-        finish_(r.x, rows, state, 1, 0);
+    const int64_t blocks = r.x.query_blocks(), first = unit % blocks * kQueryBlock,
+                  sample = unit / blocks / a.groups, group = unit / blocks % a.groups;
+    const Heads& heads = heads_[static_cast<size_t>(group)];
+    for (int64_t query = first; query < std::min(first + kQueryBlock, a.queries); ++query)
+      for (int64_t head = heads.first; head < heads.first + heads.count; ++head) {
+        const float* o = r.x.out + ((sample * a.queries + query) * a.heads + head) * a.value;
+        if (!std::all_of(o, o + a.value, [](float v) { return std::isfinite(v); }))
+          repeat_row(r, sample, query, group, head, scratch);
       }
+  }
+  DecodeStates one_row(float* at) const { return {at, 1, row_distance(c_.a.value)}; }
+  void repeat_row(const Run& r, int64_t sample, int64_t query, int64_t group, int64_t head,
+                  float* scratch) const {
+    const Heads one{head, 1};
+    const DecodeRows rows{.sample = sample,
+                          .query = query,
+                          .queries = 1,
+                          .group = group,
+                          .groups = 1,
+                          .heads = &one,
+                          .keys = r.x.ranges[sample * c_.a.queries + query]};
+    const DecodeStates state = one_row(scratch + decode_scratch_floats(r.x, 1, 1));
+    attend_(r.x, rows, scratch, state);
+    finish_(r.x, rows, state, 1, 1);
   }
 
   kit::CachedAttention c_;
