@@ -69,6 +69,29 @@ typedef struct plait_dataset_item {
 
 #define PLAIT_KIND_DATASET "plait.dataset/1"
 
+/* A dataset of any plugin, opened by the host for a plugin. */
+typedef struct plait_host_dataset plait_host_dataset;
+
+/* Extension "plait.datasets/1" of the host: a dataset made of the datasets that an option of type
+ * PLAIT_OPT_ITEM or PLAIT_OPT_ITEMS describes. */
+typedef struct plait_datasets_table {
+  size_t struct_size;
+  /* Opens a dataset by the values of get_item(); close() frees it, before the dataset closes for
+   * which it was opened. Errors: those of its open(); PLAIT_ERR_PLUGIN when it describes itself
+   * wrongly. [thread: owner; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const char *type, const plait_options *options,
+                                                 plait_host_dataset **out);
+  /* Describes it; never fails, and lives as long as the dataset. [thread: any; blocks: no] */
+  const plait_dataset_info *(PLAIT_CALL *info)(const plait_host_dataset *dataset);
+  /* As plait_dataset_item.read. Errors: PLAIT_ERR_IO, PLAIT_ERR_DATA. [thread: any, several at a time; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *read)(const plait_host_dataset *dataset, const int64_t *indices, uint64_t n,
+                                                 void *const *outs);
+  /* Closes it. [thread: any, after the last call; blocks: on files] */
+  void(PLAIT_CALL *close)(plait_host_dataset *dataset);
+} plait_datasets_table;
+
+#define PLAIT_EXTENSION_DATASETS "plait.datasets/1"
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,11 @@ extern "C" {
 #define PLAIT_OPT_REALS 6u /* list of double */
 #define PLAIT_OPT_TEXTS 7u /* list of texts */
 #define PLAIT_OPT_PATH 8u  /* text; relative to the data folder, else to the experiment file */
+#define PLAIT_OPT_PATHS 9u /* list of paths; read with get_texts() */
+/* An item of another kind, as a table with its `type` and its options; and a list of such. The kind
+ * ("plait.tokenizer/1", "plait.dataset/1") stands in plait_option.choices. */
+#define PLAIT_OPT_ITEM 10u
+#define PLAIT_OPT_ITEMS 11u
 
 /* Option flags. */
 #define PLAIT_OPT_HAS_MIN 1u
@@ -70,6 +75,12 @@ struct plait_options_table {
   /* Returns where the value was written, "experiment.toml:12:3" or "default", for messages; ends in
    * NUL. Never fails. */
   const char *(PLAIT_CALL *origin)(const plait_options *o, const char *name);
+  /* Gets item i of a PLAIT_OPT_ITEMS, or with i = 0 a PLAIT_OPT_ITEM: its type and its checked
+   * options; in *n the length of the list. If i is past its end, *type and *options are NULL and the
+   * function succeeds. A host of an earlier version has no such member: compare struct_size.
+   * Errors: PLAIT_ERR_INVALID, as above. */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *get_item)(const plait_options *o, const char *name, uint64_t i,
+                                                     const char **type, const plait_options **options, uint64_t *n);
 };
 #ifdef __cplusplus
 }

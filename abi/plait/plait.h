@@ -564,6 +564,67 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_tokenizer_decode(const pl
 /* Closes a tokenizer. [thread: any, after the last call on it; blocks: no] */
 PLAIT_API void PLAIT_CALL plait_tokenizer_close(plait_tokenizer *tokenizer);
 
+/* --- conversations --------------------------------------------------------------------------- */
+
+/* A turn of a conversation. Roles: "system" (the first turn only), "user", "assistant". This struct
+ * never changes. */
+typedef struct plait_chat_message {
+  const char *role;
+  const char *text;
+  uint64_t size; /* bytes of text */
+} plait_chat_message;
+
+#define PLAIT_CHAT_GENERATE 1u /* ends where the assistant's next turn begins, for generation */
+/* Returns JSON: [{"name", "help"}], the chat templates that the library knows. plait_text_free()
+ * frees it. Errors: PLAIT_ERR_MEMORY. [thread: any; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_chat_templates(plait_text **json);
+/* Writes a conversation (n messages) as the named template has it, with the special tokens of the
+ * models that it comes from, as text. flags: PLAIT_CHAT_*. plait_text_free() frees *text.
+ * Errors: PLAIT_ERR_NOT_FOUND for a template that is not known, with the names of all;
+ * PLAIT_ERR_INVALID for a conversation that the template cannot express, with the message.
+ * [thread: any; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_chat_render(const char *name, const plait_chat_message *messages,
+                                                                   uint64_t n, uint32_t flags, plait_text **text);
+/* Returns the ids of a conversation, as the dataset fine_tune has them. Special tokens that a message
+ * writes are ordinary text: a message cannot end its own turn. Where the tokenizer does not have the
+ * template's begin and end of a text as special tokens, its own stand there. plait_tokens_free()
+ * frees *out.
+ * Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_INVALID as plait_chat_render(); those of plait_tokenizer_encode().
+ * [thread: any, several at a time; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_chat_encode(const plait_tokenizer *tokenizer, const char *name,
+                                                                   const plait_chat_message *messages, uint64_t n,
+                                                                   uint32_t flags, plait_tokens **out);
+
+/* --- datasets -------------------------------------------------------------------------------- */
+
+/* A dataset opened to be looked at, outside of any session. */
+typedef struct plait_dataset plait_dataset;
+
+/* Opens [data.NAME] of an experiment; plait_dataset_close() frees it.
+ * Errors: PLAIT_ERR_NOT_FOUND when the experiment has no such dataset; the code with which the plugin
+ * failed; PLAIT_ERR_STATE after fork(). [thread: owner; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_dataset_open(plait_experiment *experiment, const char *name,
+                                                                    plait_dataset **out);
+/* Opens a dataset from its type and its options, `type = "csv"\npath = "a.csv"` (size bytes). Relative
+ * paths start in the data folder, else in the current folder. `name` stands for the text in messages
+ * (NULL: "dataset"). plait_dataset_close() frees it.
+ * Errors: PLAIT_ERR_CONFIG with all problems of the text, one per line; the code with which the plugin
+ * failed; PLAIT_ERR_STATE. [thread: owner; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_dataset_parse(plait_engine *engine, const char *toml, uint64_t size,
+                                                                     const char *name, plait_dataset **out);
+/* Returns JSON: {"schema": 1, "type", "plugin", "samples", "fingerprint" (16 hexadecimal digits),
+ * "host_bytes", "fields": [{"name", "role": "input", "target" or "weight", "dtype", "shape" (of one
+ * sample), "bytes" (of one sample)}]}. plait_text_free() frees it.
+ * Errors: PLAIT_ERR_STATE after fork(). [thread: any; blocks: no] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_dataset_describe(const plait_dataset *dataset, plait_text **json);
+/* Copies field `field` of sample `index` into `to` (size bytes), row-major.
+ * Errors: PLAIT_ERR_INVALID for an index or a field that there is not, or another size; the code with
+ * which the plugin failed. [thread: any, several at a time; blocks: on files] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_dataset_read(const plait_dataset *dataset, int64_t index,
+                                                                    uint32_t field, void *to, uint64_t size);
+/* Closes a dataset. [thread: any, after the last call on it; blocks: on files] */
+PLAIT_API void PLAIT_CALL plait_dataset_close(plait_dataset *dataset);
+
 #ifdef __cplusplus
 }
 #endif

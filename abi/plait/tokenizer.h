@@ -90,6 +90,34 @@ typedef struct plait_tokenizer_item {
 
 #define PLAIT_KIND_TOKENIZER "plait.tokenizer/1"
 
+/* A tokenizer of any plugin, opened by the host for a plugin. */
+typedef struct plait_host_tokenizer plait_host_tokenizer;
+
+/* Extension "plait.tokenizers/1" of the host: a plugin uses the tokenizer that an option of type
+ * PLAIT_OPT_ITEM describes. */
+typedef struct plait_tokenizers_table {
+  size_t struct_size;
+  /* Opens a tokenizer by the values of get_item(); close() frees it, before the object closes for
+   * which it was opened. Errors: those of its open(), PLAIT_ERR_PLUGIN. [thread: owner; blocks: on files] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *open)(const plait_host *host, const char *type, const plait_options *options,
+                                                 plait_host_tokenizer **out);
+  /* Describes it; never fails, and lives as long as the tokenizer. [thread: any; blocks: no] */
+  const plait_tokenizer_info *(PLAIT_CALL *info)(const plait_host_tokenizer *tokenizer);
+  /* The ids of a text, checked, in one call of `sink`. flags: PLAIT_ENCODE_*, PLAIT_ENCODE_STRICT too.
+   * Writes into *replaced (NULL: nowhere) how many sequences of bytes were not UTF-8.
+   * Errors: PLAIT_ERR_DATA and others, as plait_tokenizer_encode(). [thread: any, several at a time; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *encode)(const plait_host_tokenizer *tokenizer, const char *text, uint64_t size,
+                                                   uint32_t flags, plait_ids_sink sink, void *user, uint64_t *replaced);
+  /* The text of ids (n), in one call of `sink`. Errors: PLAIT_ERR_INVALID, as plait_tokenizer_decode().
+   * [thread: any, several at a time; blocks: no] */
+  PLAIT_MUST_USE plait_error *(PLAIT_CALL *decode)(const plait_host_tokenizer *tokenizer, const int32_t *ids, uint64_t n,
+                                                   uint32_t flags, plait_bytes_sink sink, void *user);
+  /* Closes it. [thread: any, after the last call; blocks: no] */
+  void(PLAIT_CALL *close)(plait_host_tokenizer *tokenizer);
+} plait_tokenizers_table;
+
+#define PLAIT_EXTENSION_TOKENIZERS "plait.tokenizers/1"
+
 #ifdef __cplusplus
 }
 #endif

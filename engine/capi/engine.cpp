@@ -3,10 +3,12 @@
 #include <filesystem>
 
 #include "engine/capi/objects.hpp"
+#include "engine/plan/dataset_extension.hpp"
 #include "engine/plugin/inspect.hpp"
 #include "engine/program/op_reference.hpp"
 #include "engine/program/op_registry.hpp"
 #include "engine/runtime/job.hpp"
+#include "engine/tokenizer/extension.hpp"
 
 using namespace plait;
 using namespace plait::capi;
@@ -32,8 +34,10 @@ std::shared_ptr<EngineState> open_engine(const plait_engine_options& o) {
     state->data_folder = folder;
   plugin::RegistrySettings settings;
   settings.unload = o.keep_plugins_loaded == 0;
+  const plugin::Extensions extensions{{PLAIT_EXTENSION_TOKENIZERS, tokenizer::tokenizers_table()},
+                                      {PLAIT_EXTENSION_DATASETS, plan::datasets_table()}};
   state->registry =
-      std::make_unique<plugin::Registry>(state->log, state->files, plugin::Extensions{}, settings);
+      std::make_unique<plugin::Registry>(state->log, state->files, extensions, settings);
   try {
     state->registry->set_job(runtime::place_of(runtime::job_from_environment(secure_getenv)));
   } catch (const Error& e) {

@@ -15,6 +15,7 @@
 #include "engine/capi/call_guard.hpp"
 #include "engine/config/document.hpp"
 #include "engine/config/experiment.hpp"
+#include "engine/plan/dataset.hpp"
 #include "engine/plan/plan.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/runtime/job.hpp"
@@ -118,7 +119,12 @@ struct plait_tokenizer {
 
 struct plait_tokens {
   std::vector<int32_t> ids;
-  plait::tokenizer::InvalidBytes invalid;
+  plait::kit::InvalidBytes invalid;
+};
+
+struct plait_dataset {
+  std::shared_ptr<plait::capi::EngineState> engine;
+  plait::plan::Dataset dataset;
 };
 
 struct plait_session {

@@ -4,6 +4,19 @@
 
 namespace plait::config {
 
+namespace {
+
+void write_item(JsonWriter& json, const ItemConfig& item) {
+  json.object().field("type", item.type);
+  for (const OptionValue& value : item.options.values()) {
+    json.key(value.declared->name);
+    write_value(json, value);
+  }
+  json.end_object();
+}
+
+}  // namespace
+
 void write_value(JsonWriter& json, const OptionValue& value) {
   switch (value.declared->type) {
     case PLAIT_OPT_BOOL:
@@ -26,8 +39,20 @@ void write_value(JsonWriter& json, const OptionValue& value) {
       json.end_array();
       return;
     case PLAIT_OPT_TEXTS:
+    case PLAIT_OPT_PATHS:
       json.array();
       for (const std::string& one : value.texts) json.value(one);
+      json.end_array();
+      return;
+    case PLAIT_OPT_ITEM:
+      if (value.items.empty())
+        json.null();
+      else
+        write_item(json, *value.items[0]);
+      return;
+    case PLAIT_OPT_ITEMS:
+      json.array();
+      for (const auto& one : value.items) write_item(json, *one);
       json.end_array();
       return;
     default:

@@ -64,6 +64,8 @@ class ExperimentLoader {
   void read_item(const ConfigEntry& table, std::string_view kind, const OptionView& keys,
                  std::span<const std::string_view> tables, ItemConfig& to,
                  CatalogItem* item = nullptr);
+  // The items that options describe by tables.
+  void read_inner_items(const std::string& path, OptionSet& options);
   void name_metric(const ConfigEntry& table, const char* what, const std::string& given,
                    const std::string& type, OptionSet& keys, std::vector<std::string>& taken,
                    std::string& name);

@@ -12,11 +12,8 @@
 namespace plait::config {
 namespace {
 
-// "layer" of "plait.layer/1".
-std::string kind_word(std::string_view kind) {
-  const size_t dot = kind.find('.') + 1;
-  return std::string(kind.substr(dot, kind.find('/') - dot));
-}
+// The engine's keys of an item that an option of another one describes.
+OptionView inner_keys() { return tokenizer_keys(); }
 
 }  // namespace
 
@@ -44,7 +41,22 @@ void ExperimentLoader::read_item(const ConfigEntry& table, std::string_view kind
   for (uint32_t i = 0; i < keys.size(); ++i) engine_keys.emplace_back(keys[i].name);
   to.options =
       OptionSet::check(*table.node, found.options, engine_keys, table.path, resolver_, problems_);
+  read_inner_items(table.path, to.options);
   if (item) *item = std::move(found);
+}
+
+void ExperimentLoader::read_inner_items(const std::string& path, OptionSet& options) {
+  for (const OptionValue& value : std::vector<OptionValue>(options.values())) {
+    if (value.tables.empty()) continue;
+    std::vector<std::shared_ptr<const ItemConfig>> items;
+    for (size_t i = 0; i < value.tables.size(); ++i) {
+      auto item = std::make_shared<ItemConfig>();
+      const std::string inner = (path.empty() ? "" : path + ".") + item_key(value, i);
+      read_item({inner, &value.tables[i]}, value.declared->choices, inner_keys(), {}, *item);
+      items.push_back(std::move(item));
+    }
+    options.set_items(value.declared->name, std::move(items));
+  }
 }
 
 ItemConfig ExperimentLoader::load_item(std::string_view kind, const OptionView& keys) {

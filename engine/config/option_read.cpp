@@ -34,6 +34,11 @@ class OptionReader {
         return read_list(node, value_.reals, &OptionReader::read_real);
       case PLAIT_OPT_TEXTS:
         return read_list(node, value_.texts, &OptionReader::read_text);
+      case PLAIT_OPT_PATHS:
+        return read_paths(node);
+      case PLAIT_OPT_ITEM:
+      case PLAIT_OPT_ITEMS:
+        return read_items(node);
       default:
         return "has a type this engine does not know";
     }
@@ -86,6 +91,26 @@ class OptionReader {
     std::string wrong = read_text(node, value_.given_text);
     if (wrong.empty()) value_.text = resolver_.resolve(value_.given_text);
     return wrong;
+  }
+  std::string read_paths(const Node& node) {
+    std::string wrong = read_list(node, value_.given_texts, &OptionReader::read_text);
+    value_.texts.clear();
+    for (const std::string& one : value_.given_texts)
+      value_.texts.push_back(resolver_.resolve(one));
+    return wrong;
+  }
+  // What the tables describe is read by ExperimentLoader, which knows the items.
+  std::string read_items(const Node& node) {
+    const bool list = option_.type == PLAIT_OPT_ITEMS && node.is(NodeKind::kArray);
+    std::vector<Node> tables = list ? node.items() : std::vector<Node>{node};
+    for (const Node& table : tables)
+      if (!table.is(NodeKind::kTable)) return mismatch(table);
+    if (!list && node.entries().empty()) {
+      if (!option_.default_value) return mismatch(node);
+      tables.clear();
+    }
+    value_.tables = std::move(tables);
+    return "";
   }
   template <class T>
   std::string read_list(const Node& node, std::vector<T>& out,

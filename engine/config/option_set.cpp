@@ -7,6 +7,7 @@
 #include "engine/base/files.hpp"
 #include "engine/base/text.hpp"
 #include "engine/config/document.hpp"
+#include "engine/config/experiment.hpp"
 #include "engine/config/option_read.hpp"
 #include "engine/config/renamed_keys.hpp"
 
@@ -74,6 +75,16 @@ struct Calls {
       *n = list.size();
     });
   }
+  static plait_error* get_item(const plait_options* o, const char* name, uint64_t i,
+                               const char** type, const plait_options** options, uint64_t* n) {
+    return guard_c([&] {
+      const auto& list = asked(o, name, type, options, n).get_items(name);
+      const ItemConfig* item = i < list.size() ? list[i].get() : nullptr;
+      *type = item ? item->type.c_str() : nullptr;
+      *options = item ? &item->options : nullptr;
+      *n = list.size();
+    });
+  }
   static const char* origin(const plait_options* o, const char* name) {
     const OptionValue* value = o && name ? set(o).find(name) : nullptr;
     return value ? value->origin_text.c_str() : "undeclared option";
@@ -88,7 +99,8 @@ const plait_options_table kTable = {sizeof(plait_options_table),
                                     Calls::get_ints,
                                     Calls::get_reals,
                                     Calls::get_texts,
-                                    Calls::origin};
+                                    Calls::origin,
+                                    Calls::get_item};
 
 void set_default(const plait_option& option, const PathResolver& resolver, const std::string& path,
                  OptionValue& value, Problems& problems) {
@@ -202,7 +214,8 @@ const OptionValue& OptionSet::get(std::string_view name, uint32_t type) const {
                  "; declared options: " + join(names));
   }
   const bool path_as_text = type == PLAIT_OPT_TEXT && value->declared->type == PLAIT_OPT_PATH;
-  if (value->declared->type != type && !path_as_text)
+  const bool paths_as_texts = type == PLAIT_OPT_TEXTS && value->declared->type == PLAIT_OPT_PATHS;
+  if (value->declared->type != type && !path_as_text && !paths_as_texts)
     fail_invalid("[options] '" + std::string(name) + "' is declared as " +
                  type_name(value->declared->type) + " but was read as " + type_name(type) +
                  "; use the getter of its type");
@@ -225,6 +238,13 @@ const std::vector<double>& OptionSet::get_reals(std::string_view name) const {
 }
 const std::vector<std::string>& OptionSet::get_texts(std::string_view name) const {
   return get(name, PLAIT_OPT_TEXTS).texts;
+}
+
+const std::vector<std::shared_ptr<const ItemConfig>>& OptionSet::get_items(
+    std::string_view name) const {
+  const OptionValue* value = find(name);
+  const bool is_item = value && is_item_type(value->declared->type);
+  return is_item ? value->items : get(name, PLAIT_OPT_ITEMS).items;
 }
 
 bool OptionSet::given(std::string_view name) const {
@@ -265,18 +285,41 @@ void OptionSet::set_texts(std::string_view name, std::vector<std::string> values
   change(name, PLAIT_OPT_TEXTS, std::move(origin)).texts = std::move(values);
 }
 
-std::vector<const OptionValue*> OptionSet::paths() const {
-  std::vector<const OptionValue*> all;
-  for (const OptionValue& value : values_)
-    if (value.declared->type == PLAIT_OPT_PATH && !value.given_text.empty()) all.push_back(&value);
+void OptionSet::set_items(std::string_view name,
+                          std::vector<std::shared_ptr<const ItemConfig>> items) {
+  for (OptionValue& value : values_)
+    if (name == value.declared->name) value.items = std::move(items);
+}
+
+std::string item_key(const OptionValue& value, size_t i) {
+  const std::string name = toml_key(value.declared->name);
+  return value.declared->type == PLAIT_OPT_ITEM ? name : name + "[" + std::to_string(i) + "]";
+}
+
+std::vector<GivenPath> OptionSet::paths() const {
+  std::vector<GivenPath> all, inner;
+  for (const OptionValue& value : values_) {
+    const std::string key = toml_key(value.declared->name);
+    if (value.declared->type == PLAIT_OPT_PATH && !value.given_text.empty())
+      all.push_back({key, value.origin, value.given_text, value.text});
+    if (value.declared->type == PLAIT_OPT_PATHS)
+      for (size_t i = 0; i < value.texts.size(); ++i)
+        all.push_back({key, value.origin, value.given_texts[i], value.texts[i]});
+    for (size_t i = 0; i < value.items.size(); ++i)
+      for (GivenPath& path : value.items[i]->options.paths()) {
+        path.key = item_key(value, i) + "." + path.key;
+        inner.push_back(std::move(path));
+      }
+  }
+  all.insert(all.end(), inner.begin(), inner.end());
   return all;
 }
 
-std::vector<const OptionValue*> OptionSet::missing_paths(const PathResolver& resolver) const {
-  std::vector<const OptionValue*> missing;
-  for (const OptionValue* value : paths())
-    if (resolver.files && !resolver.files->exists(resolver.resolve(value->given_text)))
-      missing.push_back(value);
+std::vector<GivenPath> OptionSet::missing_paths(const PathResolver& resolver) const {
+  std::vector<GivenPath> missing;
+  for (const GivenPath& path : paths())
+    if (resolver.files && !resolver.files->exists(resolver.resolve(path.given)))
+      missing.push_back(path);
   return missing;
 }
 

@@ -4,6 +4,7 @@
 #include <plait/option.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include "engine/config/paths.hpp"
 
 namespace plait::config {
+
+struct ItemConfig;
 
 // One checked value.
 struct OptionValue {
@@ -27,7 +30,17 @@ struct OptionValue {
   std::string given_text;  // a path: as written
   std::vector<int64_t> integers;
   std::vector<double> reals;
-  std::vector<std::string> texts;
+  std::vector<std::string> texts;                        // paths: resolved
+  std::vector<std::string> given_texts;                  // paths: as written
+  std::vector<Node> tables;                              // of items, as written
+  std::vector<std::shared_ptr<const ItemConfig>> items;  // checked; empty until set_items()
+};
+
+// A path that was given, with the key that gives it: "tokenizer.path".
+struct GivenPath {
+  std::string key;
+  Origin origin;
+  std::string given, resolved;
 };
 
 // Copyable; copies are independent. Declarations are borrowed and must outlive it (they are the
@@ -56,7 +69,8 @@ class OptionSet : public plait_options {
   const std::string& get_text(std::string_view name) const;  // also for paths
   const std::vector<int64_t>& get_ints(std::string_view name) const;
   const std::vector<double>& get_reals(std::string_view name) const;
-  const std::vector<std::string>& get_texts(std::string_view name) const;
+  const std::vector<std::string>& get_texts(std::string_view name) const;  // also for paths
+  const std::vector<std::shared_ptr<const ItemConfig>>& get_items(std::string_view name) const;
   bool given(std::string_view name) const;  // false also if it is not declared
   bool declares(std::string_view name) const { return find(name) != nullptr; }
   Origin origin(std::string_view name) const;
@@ -70,12 +84,14 @@ class OptionSet : public plait_options {
   void set_real(std::string_view name, double value, Origin origin);
   void set_text(std::string_view name, std::string value, Origin origin);
   void set_texts(std::string_view name, std::vector<std::string> values, Origin origin);
+  // Of a value that has tables: what they describe.
+  void set_items(std::string_view name, std::vector<std::shared_ptr<const ItemConfig>> items);
 
   const std::vector<OptionValue>& values() const { return values_; }
   const OptionValue* find(std::string_view name) const;  // NULL when not declared
-  std::vector<const OptionValue*> paths() const;         // paths that were given
+  std::vector<GivenPath> paths() const;  // paths that were given, those of items behind their own
   // Given paths whose target does not exist.
-  std::vector<const OptionValue*> missing_paths(const PathResolver& resolver) const;
+  std::vector<GivenPath> missing_paths(const PathResolver& resolver) const;
 
   // The values as TOML, one "key = value" line each. comments: preceded by help, type, range and
   // unit.
@@ -89,7 +105,12 @@ class OptionSet : public plait_options {
   std::vector<OptionValue> values_;
 };
 
-// A value as TOML: 1, "sum", [1, 2]; a path as written or as resolved.
+inline bool is_item_type(uint32_t type) {
+  return type == PLAIT_OPT_ITEM || type == PLAIT_OPT_ITEMS;
+}
+// The key of item i of a value: "tokenizer", "parts[1]".
+std::string item_key(const OptionValue& value, size_t i);
+// A value as TOML: 1, "sum", [1, 2], {type = "bytes"}; a path as written or as resolved.
 std::string value_toml(const OptionValue& value, bool absolute_path = false);
 // "# help\n# integer >= 1, in samples\n".
 std::string option_comment(const plait_option& option);

@@ -2,9 +2,21 @@
 #include <algorithm>
 
 #include "engine/base/text.hpp"
+#include "engine/config/experiment.hpp"
 #include "engine/config/option_set.hpp"
 
 namespace plait::config {
+
+namespace {
+
+std::string item_toml(const ItemConfig& item, bool absolute_path) {
+  std::vector<std::string> parts{"type = " + toml_text(item.type)};
+  for (const OptionValue& value : item.options.values())
+    parts.push_back(toml_key(value.declared->name) + " = " + value_toml(value, absolute_path));
+  return "{" + join(parts) + "}";
+}
+
+}  // namespace
 
 std::string value_toml(const OptionValue& value, bool absolute_path) {
   std::vector<std::string> parts;
@@ -25,6 +37,15 @@ std::string value_toml(const OptionValue& value, bool absolute_path) {
       return "[" + join(parts) + "]";
     case PLAIT_OPT_TEXTS:
       for (const std::string& one : value.texts) parts.push_back(toml_text(one));
+      return "[" + join(parts) + "]";
+    case PLAIT_OPT_PATHS:
+      for (const std::string& one : absolute_path ? value.texts : value.given_texts)
+        parts.push_back(toml_text(one));
+      return "[" + join(parts) + "]";
+    case PLAIT_OPT_ITEM:
+      return value.items.empty() ? "{}" : item_toml(*value.items[0], absolute_path);
+    case PLAIT_OPT_ITEMS:
+      for (const auto& one : value.items) parts.push_back(item_toml(*one, absolute_path));
       return "[" + join(parts) + "]";
     default:
       return toml_text(value.text);

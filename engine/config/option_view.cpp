@@ -40,9 +40,20 @@ const char* type_name(uint32_t type) {
       return "list of strings";
     case PLAIT_OPT_PATH:
       return "path";
+    case PLAIT_OPT_PATHS:
+      return "list of paths";
+    case PLAIT_OPT_ITEM:
+      return "table";
+    case PLAIT_OPT_ITEMS:
+      return "list of tables";
     default:
       return "unknown type";
   }
+}
+
+std::string kind_word(std::string_view kind) {
+  const size_t dot = kind.find('.') + 1;
+  return std::string(kind.substr(dot, kind.find('/') - dot));
 }
 
 std::string describe_option(const plait_option& option) {
@@ -58,7 +69,9 @@ std::string describe_option(const plait_option& option) {
   if (option.flags & PLAIT_OPT_HAS_MAX)
     limits.push_back((option.flags & PLAIT_OPT_MAX_EXCLUSIVE ? "< " : "<= ") + number(option.max));
   if (!limits.empty()) text += " " + join(limits, " and ");
-  if (option.choices) {
+  if (is_item_type(option.type)) {
+    text += ": {type = \"NAME\", ...} of a " + kind_word(option.choices ? option.choices : "");
+  } else if (option.choices) {
     std::vector<std::string> quoted;
     for (const std::string& choice : split(option.choices, '|'))
       quoted.push_back(toml_text(choice));
@@ -103,13 +116,17 @@ std::string defect_of_one(const plait_option& option) {
   const std::string who = "option '" + printable(option.name) + "' ";
   if (!*option.name) return "an option has no name";
   if (!is_snake_case(option.name)) return who + "is not named in snake_case (a-z, 0-9, _)";
-  if (option.type < PLAIT_OPT_BOOL || option.type > PLAIT_OPT_PATH)
-    return who + "has type " + std::to_string(option.type) + ", expected 1 to 8";
+  if (option.type < PLAIT_OPT_BOOL || option.type > PLAIT_OPT_ITEMS)
+    return who + "has type " + std::to_string(option.type) + ", expected 1 to 11";
   if (!option.help) return who + "has no help text";
   std::string defect = defect_of_limits(option);
   const bool text = option.type == PLAIT_OPT_TEXT || option.type == PLAIT_OPT_PATH;
-  if (option.choices && option.type != PLAIT_OPT_TEXT && option.type != PLAIT_OPT_TEXTS)
+  if (is_item_type(option.type)) {
+    if (!option.choices || !std::string_view(option.choices).starts_with("plait."))
+      defect = "names no kind of item in its choices";
+  } else if (option.choices && option.type != PLAIT_OPT_TEXT && option.type != PLAIT_OPT_TEXTS) {
     defect = "has choices, which only texts have";
+  }
   if (text && option.default_value && *option.default_value != '"' && *option.default_value != '\'')
     defect = std::string("has a default without quotes: ") + option.default_value;
   if (!defect.empty()) return who + defect;

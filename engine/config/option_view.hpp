@@ -38,6 +38,8 @@ class OptionView {
 // or a default that violates its own declaration.
 std::string defect_of(const OptionView& options);
 
+// "layer" of "plait.layer/1".
+std::string kind_word(std::string_view kind);
 // "integer >= 1, in samples": type, range, choices and unit for comments and messages.
 std::string describe_option(const plait_option& option);
 // "integer", "list of reals"; "unknown type" for other values

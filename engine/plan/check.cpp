@@ -23,31 +23,30 @@ config::Origin origin_of(const config::Experiment& e, const std::string& key) {
   return config::Origin::none();
 }
 
-void add_missing(const config::DatasetConfig& d, const config::OptionValue& value,
+void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                  const config::PathResolver& resolver, config::Problems& problems) {
-  const std::string key = d.path + "." + config::toml_key(value.declared->name);
+  const std::string key = d.path + "." + value.key;
   std::vector<std::string> folders;
   for (const std::string* folder : {&resolver.data_folder, &resolver.experiment_folder})
     if (!folder->empty()) folders.push_back(*folder);
-  if (const auto sets = resolver.in_sets(value.given_text); !sets.empty())
+  if (const auto sets = resolver.in_sets(value.given); !sets.empty())
     return problems.add(value.origin, key,
-                        "file '" + value.given_text + "' is in several folders: " + join(sets),
+                        "file '" + value.given + "' is in several folders: " + join(sets),
                         "name the folder you mean: --data FOLDER, or " + key + " = \"" +
-                            name_of(folder_of(sets[0])) + "/" + value.given_text + "\"",
+                            name_of(folder_of(sets[0])) + "/" + value.given + "\"",
                         PLAIT_ERR_NOT_FOUND);
-  const bool looked_for = resolver.candidates(value.given_text)[0] != value.given_text;
-  problems.add(
-      value.origin, key,
-      "file '" + value.given_text + "' not found" + (looked_for ? " in " + join(folders) : ""),
-      looked_for ? "pass its folder with --data DIR, PLAIT_DATA or a host's data_folder"
-                 : "check the path",
-      PLAIT_ERR_NOT_FOUND);
+  const bool looked_for = resolver.candidates(value.given)[0] != value.given;
+  problems.add(value.origin, key,
+               "file '" + value.given + "' not found" + (looked_for ? " in " + join(folders) : ""),
+               looked_for ? "pass its folder with --data DIR, PLAIT_DATA or a host's data_folder"
+                          : "check the path",
+               PLAIT_ERR_NOT_FOUND);
 }
 
 void add_unopened(const config::DatasetConfig& d, const Error& e,
                   const config::PathResolver& resolver, config::Problems& problems) {
   const auto missing = d.options.missing_paths(resolver);
-  for (const config::OptionValue* value : missing) add_missing(d, *value, resolver, problems);
+  for (const config::GivenPath& value : missing) add_missing(d, value, resolver, problems);
   if (!missing.empty()) return;
   std::string text = e.full_text();
   // A file that cannot be read is no fault of the plugin that says so.
@@ -56,10 +55,10 @@ void add_unopened(const config::DatasetConfig& d, const Error& e,
   // The plugin's text names the faulty path, which one of the keys has given.
   config::Origin origin = d.origin;
   std::string key = d.path;
-  for (const config::OptionValue* value : d.options.paths())
-    if (text.find("'" + value->text + "'") != std::string::npos) {
-      origin = value->origin;
-      key = d.path + "." + config::toml_key(value->declared->name);
+  for (const config::GivenPath& value : d.options.paths())
+    if (text.find("'" + value.resolved + "'") != std::string::npos) {
+      origin = value.origin;
+      key = d.path + "." + value.key;
     }
   problems.add(origin, key, text, "", e.code());
 }

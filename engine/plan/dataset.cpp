@@ -6,24 +6,32 @@
 namespace plait::plan {
 
 Dataset::Dataset(const config::DatasetConfig& config, const plugin::Registry& registry)
-    : name_(config.name),
-      item_(registry.dataset(config.type)),
+    : Dataset(config.type, config.name, &config.options, registry) {}
+
+Dataset::Dataset(std::string_view type, std::string name, const plait_options* options,
+                 const plugin::Registry& registry)
+    : name_(std::move(name)),
+      item_(registry.dataset(type)),
       host_(registry.host_of(&item_)),
       plugin_(registry.plugin_of(&item_)) {
-  check_plugin({plugin_, "open", "dataset", item_.name}, "opening [data." + name_ + "]",
-               [&] { return item_.open(host_, &config.options, &handle_); });
+  check_plugin({plugin_, "open", "dataset", item_.name}, doing("opening"),
+               [&] { return item_.open(host_, options, &handle_); });
   info_.struct_size = sizeof info_;
   try {
-    check_plugin({plugin_, "info", "dataset", item_.name}, "describing [data." + name_ + "]",
+    check_plugin({plugin_, "info", "dataset", item_.name}, doing("describing"),
                  [&] { return item_.info(handle_, &info_); });
-    data::check_info(
-        info_, "[plugin " + plugin_ + "] dataset '" + item_.name + "' of [data." + name_ + "]");
+    data::check_info(info_, "[plugin " + plugin_ + "] dataset '" + item_.name + "'" +
+                                (name_.empty() ? "" : " of [data." + name_ + "]"));
     for (uint32_t i = 0; i < info_.n_fields; ++i)
       if (info_.fields[i].role != PLAIT_FIELD_WEIGHT) fields_.push_back(info_.fields[i]);
   } catch (...) {
     close();
     throw;
   }
+}
+
+std::string Dataset::doing(const char* what) const {
+  return name_.empty() ? "" : std::string(what) + " [data." + name_ + "]";
 }
 
 Dataset::~Dataset() { close(); }

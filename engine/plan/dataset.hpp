@@ -4,6 +4,7 @@
 #include <plait/dataset.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/experiment.hpp"
@@ -17,10 +18,14 @@ class Dataset {
  public:
   // Errors: the plugin's error, with the dataset's name and its position in the file.
   Dataset(const config::DatasetConfig& config, const plugin::Registry& registry);
+  // By its type and options. name: for messages, may be empty.
+  Dataset(std::string_view type, std::string name, const plait_options* options,
+          const plugin::Registry& registry);
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
+  const std::string& plugin() const { return plugin_; }
   const std::string& name() const { return name_; }
   const plait_dataset_item& item() const { return item_; }
   const void* handle() const { return handle_; }
@@ -32,6 +37,7 @@ class Dataset {
 
  private:
   void close() noexcept;
+  std::string doing(const char* what) const;
 
   std::string name_;
   const plait_dataset_item& item_;

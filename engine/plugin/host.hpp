@@ -24,6 +24,8 @@ class Host : public plait_host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
   const std::string& plugin() const { return plugin_; }
+  // For the tables that the host offers: where items of other plugins are found.
+  const Registry& registry() const { return registry_; }
   // add() is allowed only between these two calls.
   void begin_open() { opening_ = true; }
   void end_open() { opening_ = false; }

@@ -33,9 +33,14 @@ class Collector {
   // A path is not recorded: the content of the data is. An item may declare a key of the engine
   // too ("parallel"), whose role holds.
   void options(const std::string& path, const config::ItemConfig& of) {
-    for (const OptionValue& value : of.options.values())
-      if (value.declared->type != PLAIT_OPT_PATH && !of.keys.declares(value.declared->name))
+    for (const OptionValue& value : of.options.values()) {
+      const uint32_t type = value.declared->type;
+      for (size_t i = 0; i < value.items.size(); ++i)
+        item(path + "." + config::item_key(value, i), *value.items[i]);
+      if (type != PLAIT_OPT_PATH && type != PLAIT_OPT_PATHS && !config::is_item_type(type) &&
+          !of.keys.declares(value.declared->name))
         add(path, value);
+    }
   }
   void item(const std::string& path, const config::ItemConfig& of) {
     values(path, of.keys);

@@ -34,12 +34,16 @@ uint32_t collect(void* user, const Element* elements, uint64_t n) noexcept {
 
 Tokenizer::Tokenizer(const config::ItemConfig& config,
                      std::shared_ptr<const plugin::Registry> registry)
+    : Tokenizer(config.type, &config.options, std::move(registry)) {}
+
+Tokenizer::Tokenizer(const std::string& type, const plait_options* options,
+                     std::shared_ptr<const plugin::Registry> registry)
     : registry_(std::move(registry)),
-      item_(registry_->tokenizer(config.type)),
+      item_(registry_->tokenizer(type)),
       host_(registry_->host_of(&item_)),
       plugin_(registry_->plugin_of(&item_)) {
   check_plugin({plugin_, "open", "tokenizer", item_.name}, "",
-               [&] { return item_.open(host_, &config.options, &handle_); });
+               [&] { return item_.open(host_, options, &handle_); });
   info_.struct_size = sizeof info_;
   try {
     check_plugin({plugin_, "info", "tokenizer", item_.name}, "",
@@ -85,11 +89,11 @@ void Tokenizer::check_info() const {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, uint32_t flags, bool strict,
-                                       InvalidBytes& invalid) const {
+                                       kit::InvalidBytes& invalid) const {
   std::string replaced;
   invalid = {};
   if ((info_.flags & PLAIT_TOKENIZER_ANY_BYTES) == 0) {
-    invalid = replace_invalid(text, replaced);
+    invalid = kit::replace_invalid(text, replaced);
     if (invalid.n > 0 && strict)
       fail(PLAIT_ERR_DATA,
            strf("[tokenizer] the text is not UTF-8 at byte %llu; convert it, or let such bytes be "

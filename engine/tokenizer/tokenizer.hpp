@@ -12,7 +12,7 @@
 
 #include "engine/config/experiment.hpp"
 #include "engine/plugin/registry.hpp"
-#include "engine/tokenizer/valid_utf8.hpp"
+#include "kit/valid_utf8.hpp"
 
 namespace plait::tokenizer {
 
@@ -21,6 +21,8 @@ class Tokenizer {
  public:
   // Errors: those of the item's open(); PLAIT_ERR_PLUGIN for a malformed description.
   Tokenizer(const config::ItemConfig& config, std::shared_ptr<const plugin::Registry> registry);
+  Tokenizer(const std::string& type, const plait_options* options,
+            std::shared_ptr<const plugin::Registry> registry);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
@@ -32,7 +34,7 @@ class Tokenizer {
 
   // flags: PLAIT_ENCODE_*. With `strict`, bytes that are not UTF-8 are an error, PLAIT_ERR_DATA.
   std::vector<int32_t> encode(std::string_view text, uint32_t flags, bool strict,
-                              InvalidBytes& invalid) const;
+                              kit::InvalidBytes& invalid) const;
   // flags: PLAIT_DECODE_*. Errors: PLAIT_ERR_INVALID for an id out of range.
   std::string decode(std::span<const int32_t> ids, uint32_t flags) const;
 

@@ -40,7 +40,6 @@ AT(plait_option, help, 64);
 SIZE(plait_options, 8);
 AT(plait_options, table, 0);
 
-SIZE(plait_options_table, 72);
 AT(plait_options_table, struct_size, 0);
 AT(plait_options_table, get_bool, 8);
 AT(plait_options_table, get_int, 16);

@@ -4,6 +4,7 @@
 #include <plait/build.h>
 #include <plait/comm.h>
 #include <plait/cuda.h>
+#include <plait/dataset.h>
 #include <plait/device.h>
 #include <plait/format.h>
 #include <plait/optimizer.h>
@@ -29,6 +30,11 @@ AT(plait_export_options, experiment, 48);
 AT(plait_export_options, dtype, 56);
 AT(plait_export_options, reserved2, 60);
 
+SIZE(plait_chat_message, 24);
+AT(plait_chat_message, role, 0);
+AT(plait_chat_message, text, 8);
+AT(plait_chat_message, size, 16);
+
 /* plugin.h */
 SIZE(plait_job_place, 24);
 AT(plait_job_place, struct_size, 0);
@@ -40,6 +46,27 @@ AT(plait_job_place, local_size, 20);
 SIZE(plait_job_table, 16);
 AT(plait_job_table, struct_size, 0);
 AT(plait_job_table, get, 8);
+
+/* option.h */
+SIZE(plait_options_table, 80);
+AT(plait_options_table, get_item, 72);
+
+/* tokenizer.h */
+SIZE(plait_tokenizers_table, 48);
+AT(plait_tokenizers_table, struct_size, 0);
+AT(plait_tokenizers_table, open, 8);
+AT(plait_tokenizers_table, info, 16);
+AT(plait_tokenizers_table, encode, 24);
+AT(plait_tokenizers_table, decode, 32);
+AT(plait_tokenizers_table, close, 40);
+
+/* dataset.h */
+SIZE(plait_datasets_table, 40);
+AT(plait_datasets_table, struct_size, 0);
+AT(plait_datasets_table, open, 8);
+AT(plait_datasets_table, info, 16);
+AT(plait_datasets_table, read, 24);
+AT(plait_datasets_table, close, 32);
 
 /* build.h */
 SIZE(plait_parameter, 120);

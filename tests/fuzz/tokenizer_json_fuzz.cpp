@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "engine/tokenizer/valid_utf8.hpp"
+#include "kit/valid_utf8.hpp"
 #include "plugins/tokenizers/subword/hf_parts.hpp"
 
 using namespace plait;
@@ -26,7 +26,7 @@ std::vector<int32_t> encode(const subword::Tokenizer& tokenizer, std::string_vie
 
 void try_text(const subword::Tokenizer& tokenizer, std::string_view text) {
   std::string repaired;
-  if (tokenizer::replace_invalid(text, repaired).n > 0) text = repaired;
+  if (kit::replace_invalid(text, repaired).n > 0) text = repaired;
   const std::vector<int32_t> ids = encode(tokenizer, text);
   plait_tokenizer_info info{};
   tokenizer.info(info);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <stdexcept>
 
 namespace abi_host {
@@ -59,9 +60,17 @@ plait_error* get_texts(const plait_options*, const char*, uint64_t, const char**
 }
 const char* origin(const plait_options*, const char*) { return "default"; }
 
-const plait_options_table kTable = {
-    sizeof(plait_options_table), get_bool,         get_int,   get_real, get_text,
-    get_none<int64_t>,           get_none<double>, get_texts, origin};
+// No item here has items as options.
+const plait_options_table kTable = {offsetof(plait_options_table, get_item),
+                                    get_bool,
+                                    get_int,
+                                    get_real,
+                                    get_text,
+                                    get_none<int64_t>,
+                                    get_none<double>,
+                                    get_texts,
+                                    origin,
+                                    nullptr};
 
 }  // namespace
 

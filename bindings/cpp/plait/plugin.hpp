@@ -19,6 +19,7 @@
 #include <plait/plugin/comm.hpp>
 #include <plait/plugin/error.hpp>
 #include <plait/plugin/format.hpp>
+#include <plait/plugin/inner.hpp>
 #include <plait/plugin/items.hpp>
 #include <plait/plugin/kernel.hpp>
 #include <plait/plugin/op.hpp>

@@ -53,6 +53,10 @@ class FakeCatalog : public Catalog {
     add(PLAIT_KIND_DATASET, "table",
         {make_option(PLAIT_OPT_PATH, "file", nullptr),
          make_option(PLAIT_OPT_TEXTS, "columns", "[]")});
+    add(PLAIT_KIND_DATASET, "mix",
+        {with_choices(make_option(PLAIT_OPT_ITEMS, "parts", nullptr), PLAIT_KIND_DATASET),
+         with_choices(make_option(PLAIT_OPT_ITEM, "ramp", "{}"), PLAIT_KIND_SCHEDULE),
+         make_option(PLAIT_OPT_PATHS, "files", "[]")});
     add(PLAIT_KIND_DEVICE, "abacus",
         {at_least(make_option(PLAIT_OPT_INT, "threads", "0"), 0),
          make_option(PLAIT_OPT_BOOL, "pin", "true")});

@@ -251,10 +251,10 @@ TEST_CASE("paths: data folder first, then beside the experiment") {
   const OptionSet set =
       OptionSet::check(document.root, OptionView(declared()), {}, "data.train", resolver, problems);
   CHECK(set.get_text("file") == "c");
-  const std::vector<const OptionValue*> missing = set.missing_paths(resolver);
+  const std::vector<GivenPath> missing = set.missing_paths(resolver);
   REQUIRE(missing.size() == 1);
-  CHECK(missing[0]->given_text == "c");
-  CHECK(missing[0]->origin.text() == "x.toml:1:8");
+  CHECK(missing[0].given == "c");
+  CHECK(missing[0].origin.text() == "x.toml:1:8");
   files.remove_all(folder);
 }
 

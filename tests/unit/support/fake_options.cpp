@@ -153,6 +153,11 @@ const plait_options_table* Options::table() {
         return nullptr;
       },
       [](const plait_options*, const char*) -> const char* { return "experiment.toml:7:1"; },
+      // No option of these tests is an item.
+      [](const plait_options*, const char* name, uint64_t, const char**, const plait_options**,
+         uint64_t*) -> plait_error* {
+        throw std::logic_error(std::string("the plugin asks for items of ") + name);
+      },
   };
   return &table;
 }

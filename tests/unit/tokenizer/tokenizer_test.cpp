@@ -94,7 +94,7 @@ struct Opened {
 
 std::vector<int32_t> ids_of(const tokenizer::Tokenizer& t, std::string_view text,
                             bool strict = false) {
-  tokenizer::InvalidBytes invalid;
+  kit::InvalidBytes invalid;
   return t.encode(text, 0, strict, invalid);
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("ids and texts go through") {
 
 TEST_CASE("bytes that are not UTF-8 are replaced, refused or left to a tokenizer of bytes") {
   const Opened at;
-  tokenizer::InvalidBytes invalid;
+  kit::InvalidBytes invalid;
   const std::string text = "a\xFFz";
   const std::vector<int32_t> expected{'a', 0xEF, 0xBF, 0xBD, 'z'};
   CHECK(at.open()->encode(text, 0, false, invalid) == expected);

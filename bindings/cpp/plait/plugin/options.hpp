@@ -5,6 +5,7 @@
 #include <plait/option.h>
 #include <plait/plugin/error.hpp>
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,20 @@ constexpr plait_option opt_reals(const char* n, const char* d, const char* h) {
 constexpr plait_option opt_texts(const char* n, const char* d, const char* h) {
   return opt(PLAIT_OPT_TEXTS, n, d, h);
 }
+constexpr plait_option opt_paths(const char* n, const char* d, const char* h) {
+  return opt(PLAIT_OPT_PATHS, n, d, h);
+}
+// An item of a kind, PLAIT_KIND_TOKENIZER or PLAIT_KIND_DATASET, as a table; a list of such.
+constexpr plait_option opt_item(const char* n, const char* d, const char* kind, const char* h) {
+  plait_option o = opt(PLAIT_OPT_ITEM, n, d, h);
+  o.choices = kind;
+  return o;
+}
+constexpr plait_option opt_items(const char* n, const char* d, const char* kind, const char* h) {
+  plait_option o = opt(PLAIT_OPT_ITEMS, n, d, h);
+  o.choices = kind;
+  return o;
+}
 // One of the texts in `choices`: "a|b|c".
 constexpr plait_option opt_choice(const char* n, const char* d, const char* choices,
                                   const char* h) {
@@ -74,6 +89,12 @@ constexpr plait_option in_unit(plait_option o, const char* unit) {
   o.unit = unit;
   return o;
 }
+
+// An item that an option describes: what the host opens it by.
+struct InnerItem {
+  const char* type;
+  const plait_options* options;
+};
 
 // Typed access to the checked options of an item, valid within the call that passes them. Throws
 // plait::Error with PLAIT_ERR_INVALID for an undeclared name or the wrong type.
@@ -121,6 +142,18 @@ class Options {
       uint64_t size = 0;
       check(o_->table->get_texts(o_, name, i, &p, &size, &n));
       if (p) all.emplace_back(p, size);
+    }
+    return all;
+  }
+  // The items that an option describes; one for opt_item(), none if it was not given.
+  std::vector<InnerItem> items(const char* name) const {
+    if (o_->table->struct_size < offsetof(plait_options_table, get_item) + sizeof(void*))
+      fail(PLAIT_ERR_PLUGIN, "the host is too old for items within items; update it");
+    std::vector<InnerItem> all;
+    for (uint64_t i = 0, n = 1; i < n; ++i) {
+      InnerItem item{};
+      check(o_->table->get_item(o_, name, i, &item.type, &item.options, &n));
+      if (item.type) all.push_back(item);
     }
     return all;
   }

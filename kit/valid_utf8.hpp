@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace plait::tokenizer {
+namespace plait::kit {
 
 // What became of bytes that are not UTF-8.
 struct InvalidBytes {
@@ -18,4 +18,4 @@ struct InvalidBytes {
 // Python's errors="replace" does; else `to` stays.
 InvalidBytes replace_invalid(std::string_view text, std::string& to);
 
-}  // namespace plait::tokenizer
+}  // namespace plait::kit

@@ -1,10 +1,10 @@
-#include "engine/tokenizer/valid_utf8.hpp"
+#include "kit/valid_utf8.hpp"
 
 #include <algorithm>
 
 #include "kit/utf8.hpp"
 
-namespace plait::tokenizer {
+namespace plait::kit {
 namespace {
 
 unsigned char byte_at(std::string_view text, size_t i) {
@@ -47,7 +47,7 @@ InvalidBytes replace_invalid(std::string_view text, std::string& to) {
   InvalidBytes invalid;
   size_t copied = 0;
   for (size_t i = ascii_end(text, 0); i < text.size(); i = ascii_end(text, i)) {
-    if (const size_t n = kit::utf8_length(text, i)) {
+    if (const size_t n = utf8_length(text, i)) {
       i += n;
       continue;
     }
@@ -56,7 +56,7 @@ InvalidBytes replace_invalid(std::string_view text, std::string& to) {
       to.clear();
     }
     to += text.substr(copied, i - copied);
-    to += kit::kReplacement;
+    to += kReplacement;
     i += broken_length(text, i);
     copied = i;
   }
@@ -64,4 +64,4 @@ InvalidBytes replace_invalid(std::string_view text, std::string& to) {
   return invalid;
 }
 
-}  // namespace plait::tokenizer
+}  // namespace plait::kit

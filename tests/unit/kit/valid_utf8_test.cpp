@@ -1,5 +1,5 @@
 // replace_invalid() against the definition, and against Python's bytes.decode(errors="replace").
-#include "engine/tokenizer/valid_utf8.hpp"
+#include "kit/valid_utf8.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 
 #include "kit/utf8.hpp"
 
-using plait::tokenizer::InvalidBytes;
-using plait::tokenizer::replace_invalid;
+using plait::kit::InvalidBytes;
+using plait::kit::replace_invalid;
 
 namespace {
 
