@@ -82,12 +82,20 @@ inline Value label_weights(const Builder& b, Value label) {
   return w * (b.cast(label, b.shape(w).dtype) >= 0.0);
 }
 
-// Cross entropy summed with weights, and the sum of those. x (B,T…,C), label (B,T…)
+// Cross entropy summed with weights, and the sum of those. x (B,T…,C), label (B,T…); a third input
+// (B,T…) is the weight of each label, beside that of its sample.
 inline std::pair<Value, Value> cross_entropy(const Builder& b, std::span<const Value> in,
                                              double smoothing) {
   const Value label = labels(b, in[0], in[1]);
   const Value each = b.op("cross_entropy", {in[0], label}, {attr("label_smoothing", smoothing)});
-  const Value w = label_weights(b, label);
+  Value w = label_weights(b, label);
+  if (in.size() > 2) {
+    const Shape given = b.shape(in[2]), wanted = b.shape(label);
+    if (!given.is_float() || given.dims != wanted.dims)
+      refuse(b, "the weights of the labels are " + given.typed_text() + ", expected real numbers " +
+                    wanted.text() + ", one for each label");
+    w = w * b.as(in[2], b.shape(w).dtype);
+  }
   return {b.sum(w * each), b.sum(w)};
 }
 

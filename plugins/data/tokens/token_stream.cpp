@@ -31,44 +31,24 @@ uint64_t number_below(uint64_t n, uint64_t seed, uint64_t i) {
 
 }  // namespace
 
-TokenStream::Fd::~Fd() {
-  if (fd >= 0) ::close(fd);
-}
-
 TokenStream::TokenStream(const std::string& path)
-    : bin_{kPart, "path", stem_of(path) + ".bin"}, idx_{kPart, "path", stem_of(path) + ".idx"} {
-  open_bin();
+    : bin_{kPart, "path", stem_of(path) + ".bin"},
+      idx_{kPart, "path", stem_of(path) + ".idx"},
+      file_(bin_, "`plait data tokenize` makes the file and the .idx beside it") {
   support::in_memory(idx_, [&] {
     const support::Bytes file = support::read_file(idx_);
-    Index index = parse_index(idx_, file.span(), bin_bytes_);
+    Index index = parse_index(idx_, file.span(), file_.size());
     type_ = index.type;
     runs_ = std::move(index.runs);
     constexpr size_t kEnd = 65536;
-    std::vector<uint8_t> ends(std::min<size_t>(bin_bytes_, 2 * kEnd));
+    std::vector<uint8_t> ends(std::min<size_t>(file_.size(), 2 * kEnd));
     const size_t half = ends.size() / 2;
-    read_bytes(0, ends.data(), half);
-    read_bytes(bin_bytes_ - (ends.size() - half), ends.data() + half, ends.size() - half);
-    fingerprint_ = XXH3_64bits_withSeed(file.data(), file.size(), bin_bytes_);
+    file_.read(0, ends.data(), half);
+    file_.read(file_.size() - (ends.size() - half), ends.data() + half, ends.size() - half);
+    fingerprint_ = XXH3_64bits_withSeed(file.data(), file.size(), file_.size());
     fingerprint_ = XXH3_64bits_withSeed(ends.data(), ends.size(), fingerprint_);
     index_stream();
   });
-}
-
-void TokenStream::open_bin() {
-  const auto refuse = [&](const char* what) {
-    const int reason = errno;
-    fail(reason == ENOENT ? PLAIT_ERR_NOT_FOUND : PLAIT_ERR_IO,
-         bin_.text() + ": " + what + ": " + std::strerror(reason) +
-             "; relative paths start at the data folder, else at the experiment file; `plait data "
-             "tokenize` makes the file and the .idx beside it");
-  };
-  file_.fd = ::open(bin_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (file_.fd < 0) refuse("cannot open it");
-  struct stat s {};
-  if (::fstat(file_.fd, &s) != 0) refuse("cannot get its size");
-  if (!S_ISREG(s.st_mode))
-    fail(PLAIT_ERR_IO, bin_.text() + ": is not a regular file; give the path of a file");
-  bin_bytes_ = static_cast<uint64_t>(s.st_size);
 }
 
 // Where runs and documents begin in the stream.
@@ -138,19 +118,6 @@ void TokenStream::read(int64_t begin, int64_t n, int32_t* to) const {
   }
 }
 
-void TokenStream::read_bytes(uint64_t at, void* to, size_t n) const {
-  for (size_t done = 0; done < n;) {
-    const ssize_t got =
-        ::pread(file_.fd, static_cast<char*>(to) + done, n - done, static_cast<off_t>(at + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(PLAIT_ERR_IO, bin_.text() + ": cannot read it: " + std::strerror(errno));
-    if (got == 0)
-      bin_.bad(at + done, "the file ended while it was read, " + std::to_string(bin_bytes_) +
-                              " bytes were there before; something else is writing it");
-    done += static_cast<size_t>(got);
-  }
-}
-
 void TokenStream::read_run(const Run& run, int64_t first, int64_t n, int32_t* to) const {
   const size_t size = token_bytes(type_);
   unsigned char block[8192];
@@ -158,7 +125,7 @@ void TokenStream::read_run(const Run& run, int64_t first, int64_t n, int32_t* to
   for (int64_t done = 0; done < n;) {
     const int64_t part = std::min(n - done, most);
     const uint64_t byte = run.byte + static_cast<uint64_t>(first + done) * size;
-    read_bytes(byte, block, static_cast<size_t>(part) * size);
+    file_.read(byte, block, static_cast<size_t>(part) * size);
     for (int64_t i = 0; i < part; ++i) {
       const unsigned char* from = block + static_cast<size_t>(i) * size;
       int64_t token = 0;  // little-endian, as the other data plugins read

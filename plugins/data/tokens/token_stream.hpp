@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugins/data/tokens/index_file.hpp"
+#include "plugins/support/steady_file.hpp"
 
 namespace plait::data::tokens {
 
@@ -30,25 +31,16 @@ class TokenStream {
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Copies the tokens [begin, begin + n). Any thread, several at a time; allocates nothing.
-  // Errors: PLAIT_ERR_IO, PLAIT_ERR_DATA for a token below 0 or above 2^31 - 1, or a file that has
+  // Errors: PLAIT_ERR_IO after several attempts, PLAIT_ERR_DATA for a token below 0 or above 2^31 - 1, or a file that has
   // become shorter.
   void read(int64_t begin, int64_t n, int32_t* to) const;
 
  private:
-  struct Fd {
-    int fd = -1;
-    Fd() = default;
-    Fd(const Fd&) = delete;
-    ~Fd();
-  };
-  void open_bin();
   void index_stream();
-  void read_bytes(uint64_t at, void* to, size_t n) const;
   void read_run(const Run& run, int64_t first, int64_t n, int32_t* to) const;
 
   support::SourceFile bin_, idx_;
-  Fd file_;
-  uint64_t bin_bytes_ = 0;
+  support::SteadyFile file_;  // .bin
   TokenType type_ = TokenType::kU16;
   std::vector<Run> runs_;        // in the order of the stream
   std::vector<int64_t> starts_;  // of the runs in the stream, and the end

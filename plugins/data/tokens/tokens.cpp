@@ -5,15 +5,15 @@
 // the sample; with reset_positions "positions": how far from there a token is. All (T) i32.
 #include <algorithm>
 
-#include "plugins/data/tokens/packing.hpp"
 #include "plugins/data/tokens/token_stream.hpp"
+#include "plugins/support/packing.hpp"
 
 #include <xxhash.h>
 
 namespace {
 using namespace plait;
-using data::tokens::Packing;
-using data::tokens::Piece;
+using support::Packing;
+using support::Piece;
 
 constexpr int32_t kIgnored = -100;
 
@@ -58,8 +58,8 @@ class Tokens {
     if (o.integer("documents_seed") != 0)
       stream_.shuffle(static_cast<uint64_t>(o.integer("documents_seed")));
     if (o.text("pack") == "best_fit")
-      packing_ = data::tokens::pack_best_fit(stream_.documents(), length_);
-    if (o.text("pack") == "none") packing_ = data::tokens::pack_none(stream_.documents(), length_);
+      packing_ = support::pack_best_fit(stream_.documents(), length_);
+    if (o.text("pack") == "none") packing_ = support::pack_none(stream_.documents(), length_);
     if (n_samples() == 0)
       fail(PLAIT_ERR_DATA,
            "[data.tokens] path '" + std::string(o.text("path")) +

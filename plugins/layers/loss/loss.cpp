@@ -48,8 +48,9 @@ Sums build_binary_cross_entropy(Builder& b, const Options&, In in) {
 PLAIT_PLUGIN("layer-loss", "0.1.0", "Apache-2.0", "Losses") {
   static const plait_loss_item items[] = {
       loss<build_cross_entropy>("cross_entropy",
-                                "logits against integer labels; negative labels are ignored",
-                                kCrossEntropy),
+                                "logits against integer labels; negative labels are ignored; a "
+                                "third input is the weight of each label",
+                                kCrossEntropy, 2, 3),
       loss<build_mse>("mse", "mean squared error"),
       loss<build_mae>("mae", "mean absolute error"),
       loss<build_huber>("huber", "squared error near 0, absolute error beyond delta", kHuber),

@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "plugins/data/tokens/packing.hpp"
+#include "plugins/support/packing.hpp"
 #include "tests/unit/data_plugins/dataset_bench.hpp"
 
 using namespace plait;
@@ -129,7 +129,7 @@ TEST_CASE("best_fit: every pair of a token and its label once, no sample overful
     const int64_t length = 1 + random() % 12;
     std::vector<int64_t> documents{0};
     for (int d = 0; d < 20; ++d) documents.push_back(documents.back() + 1 + random() % 30);
-    const auto packing = data::tokens::pack_best_fit(documents, length);
+    const auto packing = support::pack_best_fit(documents, length);
     std::set<int64_t> labelled;
     int64_t expected = 0, at_least = 0;
     for (size_t d = 0; d + 1 < documents.size(); ++d)

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace plait::data::tokens {
+namespace plait::support {
 
 // Tokens [begin, begin + n) of the stream, of one document: n - 1 places of a sample, since the
 // last token is only a label. n is at least 2.
@@ -31,4 +31,4 @@ Packing pack_none(std::span<const int64_t> documents, int64_t length);
 // Johnson 1973).
 Packing pack_best_fit(std::span<const int64_t> documents, int64_t length);
 
-}  // namespace plait::data::tokens
+}  // namespace plait::support

@@ -1,9 +1,9 @@
-#include "plugins/data/tokens/packing.hpp"
+#include "plugins/support/packing.hpp"
 
 #include <algorithm>
 #include <map>
 
-namespace plait::data::tokens {
+namespace plait::support {
 
 Packing pack_none(std::span<const int64_t> documents, int64_t length) {
   Packing packing;
@@ -62,4 +62,4 @@ Packing pack_best_fit(std::span<const int64_t> documents, int64_t length) {
   return packing;
 }
 
-}  // namespace plait::data::tokens
+}  // namespace plait::support

@@ -1,0 +1,111 @@
+// Files on a network: reads that fail for a while are tried again, on the file opened anew.
+#include "plugins/support/steady_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <vector>
+
+#include "tests/unit/data_plugins/dataset_bench.hpp"
+
+using namespace plait;
+using support::FileCalls;
+using support::SteadyFile;
+
+namespace {
+
+// What the next reads do: an errno, 0 for an empty read, -1 for a read as it should be.
+struct Script {
+  std::vector<int> reads;
+  size_t at = 0;
+  std::vector<double> waits;
+  int opens = 0;
+  uint64_t shrunk_to = UINT64_MAX;
+} script;
+
+const FileCalls kCalls = {
+    [](const char* path) {
+      ++script.opens;
+      return support::system_calls().open(path);
+    },
+    [](int fd, void* to, size_t n, off_t at) -> ssize_t {
+      const int what = script.at < script.reads.size() ? script.reads[script.at++] : -1;
+      if (what < 0) return support::system_calls().pread(fd, to, std::min<size_t>(n, 3), at);
+      errno = what;
+      return what == 0 ? 0 : -1;
+    },
+    [](int fd, uint64_t& bytes) {
+      const int failed = support::system_calls().size(fd, bytes);
+      bytes = std::min(bytes, script.shrunk_to);
+      return failed;
+    },
+    [](double seconds) { script.waits.push_back(seconds); },
+};
+
+std::string read_all(const SteadyFile& file) {
+  std::string text(file.size(), ' ');
+  file.read(0, text.data(), text.size());
+  return text;
+}
+
+std::string error_of(const SteadyFile& file, uint32_t code) {
+  try {
+    read_all(file);
+  } catch (const Error& e) {
+    CHECK(e.code() == code);
+    return e.what();
+  }
+  return "no error";
+}
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("stale handles, errors of a network and empty reads are tried again") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.tokens", "path", folder.path("f.bin")};
+  std::ofstream(source.path) << "some tokens";
+  script = {{-1, ESTALE, EIO, 0, -1, ETIMEDOUT}, 0, {}, 0, UINT64_MAX};
+  const SteadyFile file(source, "hint", kCalls);
+  CHECK(read_all(file) == "some tokens");
+  CHECK(script.waits == std::vector<double>{1, 2, 4, 1});  // a read that succeeds begins anew
+  CHECK(script.opens == 5);
+  script = {{ESTALE, ESTALE, ESTALE, ESTALE, ESTALE}, 0, {}, 0, UINT64_MAX};
+  CHECK(contains(error_of(file, PLAIT_ERR_IO), "offset 0: cannot read it, in 5 attempts: Stale"));
+  CHECK(script.waits == std::vector<double>{1, 2, 4, 8});
+  CHECK(read_all(file) == "some tokens");  // later it is there again
+}
+
+TEST_CASE("what does not pass is an error at once") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.tokens", "path", folder.path("f.bin")};
+  std::ofstream(source.path) << "some tokens";
+  script = {{EACCES}, 0, {}, 0, UINT64_MAX};
+  const SteadyFile file(source, "hint", kCalls);
+  CHECK(contains(error_of(file, PLAIT_ERR_IO), "cannot read it: Permission denied"));
+  script = {{-1, 0}, 0, {}, 0, 5};
+  CHECK(contains(error_of(file, PLAIT_ERR_DATA), "the file ended while it was read, 11 bytes"));
+  CHECK(script.waits.empty());
+  const support::SourceFile none{"data.tokens", "path", folder.path("none")};
+  try {
+    const SteadyFile missing(none, "make it so");
+    CHECK(false);
+  } catch (const Error& e) {
+    CHECK(e.code() == PLAIT_ERR_NOT_FOUND);
+    CHECK(contains(e.what(), "No such file"));
+    CHECK(contains(e.what(), "make it so"));
+  }
+}
+
+TEST_CASE("a file that was replaced by a shorter one is not read in its place") {
+  const fake::Folder folder;
+  const support::SourceFile source{"data.tokens", "path", folder.path("f.bin")};
+  std::ofstream(source.path) << "some tokens";
+  script = {{ESTALE}, 0, {}, 0, UINT64_MAX};
+  const SteadyFile file(source, "hint", kCalls);
+  std::filesystem::rename(source.path, folder.path("old"));
+  std::ofstream(source.path) << "other";
+  CHECK(read_all(file) == "some tokens");
+}
