@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 from support import Case, PLAIT, ROOT
@@ -155,6 +156,64 @@ class Tokenize(Case):
         self.write("a.txt", "abc")
         self.tokenize("a.txt", "--tokenizer", "bytes", "--out", "o")
         self.assertEqual(bytes(read(self.folder, "o")[0][0]), b"abc")
+
+    def start(self, *words):
+        return subprocess.Popen([PLAIT, "data", "tokenize", *words], cwd=self.folder, env=self.environment(),
+                                stderr=subprocess.PIPE, text=True)
+
+    def stop_at_first_mark(self, signal_, *words):
+        """The run's exit code; it was stopped as soon as it could go on, at the first mark of some."""
+        for _ in range(5):
+            process = self.start(*words)
+            while process.poll() is None and not (self.folder / "o.resume").exists():
+                time.sleep(0.001)
+            process.send_signal(signal_)
+            said = process.communicate()[1]
+            if (self.folder / "o.resume").exists():
+                return process.returncode, said
+            self.assertEqual(process.returncode, 0)  # it was faster
+            for extension in ("bin", "idx", "json"):
+                (self.folder / f"o.{extension}").unlink()
+        self.fail("never stopped in time")
+
+    def test_resumed(self):
+        """Killed, or asked to stop: the same command goes on, and the files are those of a run without a stop."""
+        lines = (json.dumps({"text": f"document {i} " * (1 + i % 90)}) for i in range(25000))
+        self.write("long.jsonl", "\n\n".join(lines) + "\n")
+        (self.folder / "packed.jsonl.gz").write_bytes(gzip.compress((self.folder / "long.jsonl").read_bytes(), 1))
+        (self.folder / "end.txt").write_bytes(b"text \xff")
+        for first in ("long.jsonl", "packed.jsonl.gz"):
+            words = [first, "end.txt", "long.jsonl", "--tokenizer", "chars", "--option",
+                     "characters=0123456789 documentx\ufffd", "--threads", "2"]
+            self.tokenize(*words, "--out", "whole", "--yes")
+            for signal_, code in ((signal.SIGKILL, -9), (signal.SIGINT, 4)):
+                with self.subTest(first=first, signal=signal_):
+                    found, said = self.stop_at_first_mark(signal_, *words, "--out", "o")
+                    self.assertEqual(found, code)
+                    self.assertFalse((self.folder / "o.bin").exists())
+                    if code == 4:
+                        self.assertIn("the same command goes on from there", said)
+                    done = self.tokenize(*words, "--out", "o")
+                    self.assertRegex(done.err, r"going on behind document \d+, where an earlier run stopped")
+                    for extension in ("bin", "idx", "json"):
+                        self.assertEqual((self.folder / f"o.{extension}").read_bytes(),
+                                         (self.folder / f"whole.{extension}").read_bytes(), extension)
+                        (self.folder / f"o.{extension}").unlink()
+                    self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith("o.")], [])
+        # Other texts, other options, --restart: from the start. Damaged: said.
+        self.stop_at_first_mark(signal.SIGKILL, *words, "--out", "o")
+        state = (self.folder / "o.resume").read_text()
+        self.assertIn("is of other texts or options; starting anew", self.tokenize(*words, "--plain", "--out", "o").err)
+        for content, code, words_, says in ((state, 0, ["--restart"], "is of an interrupted run; starting anew"),
+                                            (state.replace('"place"', '"plaice"'), 2, [], "is damaged; start anew with --restart"),
+                                            ("{", 0, [], "")):
+            self.write("o.resume", content)
+            for extension in ("bin", "lengths"):
+                (self.folder / f"o.{extension}.part").write_bytes(bytes(1 << 26))
+            done = self.expect(code, "data", "tokenize", *words, *words_, "--out", "o", "--yes")
+            self.assertIn(says, done.err)
+            if code == 0:
+                self.assertEqual((self.folder / "o.bin").read_bytes(), (self.folder / "whole.bin").read_bytes())
 
 
 if __name__ == "__main__":

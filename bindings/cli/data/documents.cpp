@@ -48,7 +48,7 @@ void DocumentReader::open() {
     throw CliError(kUsage, "[data] cannot read '" + file() + "': " + std::strerror(errno));
   gzbuffer(open_.get(), 1 << 17);
   by_lines_ = has_lines(file());
-  line_ = 0;
+  line_ = taken_ = 0;
   buffer_.clear();
   buffer_at_ = 0;
 }
@@ -86,6 +86,7 @@ bool DocumentReader::read_line(std::string& to) {
     const size_t end = buffer_.find('\n', seen);
     if (end != std::string::npos) {
       to.assign(buffer_, buffer_at_, end - buffer_at_);
+      taken_ += end + 1 - buffer_at_;
       buffer_at_ = end + 1;
       return true;
     }
@@ -97,6 +98,7 @@ bool DocumentReader::read_line(std::string& to) {
     seen = buffer_.size();
     if (fill() > 0) continue;
     to = std::move(buffer_);
+    taken_ += to.size();
     buffer_.clear();
     return !to.empty();
   }
@@ -124,6 +126,24 @@ std::string DocumentReader::text_of(const std::string& line) const {
     throw CliError(kUsage,
                    at + ": '" + field_ + "' is " + found->type_name() + ", expected a text");
   return found->get<std::string>();
+}
+
+DocumentPlace DocumentReader::place() const {
+  if (!open_) return {at_, 0, 0};
+  if (!by_lines_) return {at_ + 1, 0, 0};
+  return {at_, taken_, line_};
+}
+
+bool DocumentReader::seek(const DocumentPlace& to) {
+  if (to.file > files_.size()) return false;
+  while (at_ < to.file) before_ += sizes_[at_++];
+  if (to.byte == 0) return true;
+  if (at_ == files_.size()) return false;
+  open();
+  if (!by_lines_ || gzseek(open_.get(), static_cast<z_off_t>(to.byte), SEEK_SET) < 0) return false;
+  taken_ = to.byte;
+  line_ = to.line;
+  return true;
 }
 
 bool DocumentReader::next(Document& to) {

@@ -15,6 +15,12 @@ struct Document {
   std::string place;  // for messages: "a.txt", "b.jsonl:12"
 };
 
+// Where a document begins: a file of the list, and in a file of lines the byte (of its content, if
+// it is packed) and the lines before it.
+struct DocumentPlace {
+  uint64_t file = 0, byte = 0, line = 0;
+};
+
 // A file NAME.jsonl holds a document per line, the text `field` of a JSON object; empty lines count
 // for nothing. Any other file is one document. Both may be packed by gzip (NAME.gz).
 class DocumentReader {
@@ -23,6 +29,11 @@ class DocumentReader {
   DocumentReader(std::vector<std::string> files, std::string field);
   // False: there are no more.
   bool next(Document& to);
+  // Where the document begins that next() would give.
+  DocumentPlace place() const;
+  // Goes on from a place that an equal reader had. Before the first next(). False: there is none
+  // such.
+  bool seek(const DocumentPlace& to);
   // Of all files, packed as they lie there.
   uint64_t bytes_read() const;
   uint64_t total_bytes() const { return total_; }
@@ -47,6 +58,7 @@ class DocumentReader {
   std::unique_ptr<gzFile_s, Close> open_;
   bool by_lines_ = false;
   uint64_t line_ = 0;
+  uint64_t taken_ = 0;  // bytes of the file's content that were given as lines
   std::string buffer_;  // read and not taken: from buffer_at_ on
   size_t buffer_at_ = 0;
 };

@@ -199,8 +199,7 @@ void add_data(CLI::App& app, Context& context) {
     context.run_command = [&context, arguments] { return Get(context, *arguments).run(); };
   });
   add_data_tokenize(*verb, context);
-  CLI::App* there = verb->add_subcommand("show", "lists the data sets and their folders");
-  there->callback([&context] { context.run_command = [&context] { return show(context); }; });
+  add_data_show(*verb, context, [&context] { return show(context); });
 }
 
 }  // namespace plait::cli

@@ -7,55 +7,27 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/documents.hpp"
+#include "bindings/cli/data/stop_request.hpp"
 #include "bindings/cli/data/token_files.hpp"
-#include "bindings/cli/item_toml.hpp"
+#include "bindings/cli/data/tokenizer_argument.hpp"
 
 namespace plait::cli {
 namespace {
 namespace fs = std::filesystem;
 
+constexpr std::chrono::seconds kMarkEvery{1};
+
 struct TokenizeArguments {
   std::vector<std::string> files, options;
   std::string tokenizer, out, field = "text";
-  bool append_eod = false, strict = false, plain = false;
+  bool append_eod = false, strict = false, plain = false, restart = false;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
-
-// The description of a tokenizer: a type, or a file that tells by its name which type reads it.
-std::string tokenizer_toml(const std::string& given, const std::vector<std::string>& options) {
-  std::error_code ignored;
-  const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored) ||
-                            fs::exists(fs::path(given) / "vocab.json", ignored);
-  if (given.find_first_of("/.") == std::string::npos && !model_folder)
-    return item_toml(given, options);
-  const fs::path path = fs::path(given).lexically_normal();
-  const std::string extension = path.extension();
-  const char* type = extension == ".json" || fs::is_directory(path, ignored) ? "hf"
-                     : extension == ".model"                                 ? "sentencepiece"
-                     : extension == ".tiktoken"                              ? "tiktoken"
-                                                                             : nullptr;
-  if (!type)
-    throw CliError(kUsage, "[data] --tokenizer '" + given +
-                               "': expected a type, as `plait plugins tokenizer` lists them, "
-                               "tokenizer.json, or the folder with it");
-  std::vector<std::string> all = options;
-  all.push_back("path=" + Json(fs::absolute(path).string()).dump());
-  return item_toml(type, all);
-}
-
-Tokenizer open_tokenizer(const Engine& engine, const std::string& toml) {
-  try {
-    return Tokenizer(engine, toml, "--tokenizer");
-  } catch (const HostError& e) {
-    throw HostError(e.code(), std::string(e.what()) +
-                                  "\nplait plugins tokenizer lists types and options; --option "
-                                  "KEY=VALUE gives an option");
-  }
-}
 
 class Tokenize {
  public:
@@ -78,10 +50,14 @@ class Tokenize {
   };
   int32_t end_token() const;
   void check_out() const;
+  Json inputs(int32_t eod) const;
+  Json resume_from(const Json& inputs);
+  void mark(TokenFileWriter& to, const Json& inputs);
   bool read_batch();
   void encode(Encoded& one) const;
   void encode_batch();
   void write_batch(TokenFileWriter& to, int32_t eod);
+  int interrupted(const TokenFileWriter& to);
   void tell_progress(const TokenFileWriter& to, bool last);
   Json summary(const TokenFileWriter& to, int32_t eod) const;
 
@@ -93,8 +69,10 @@ class Tokenize {
   Json facts_;
   DocumentReader reader_;
   std::vector<Encoded> batch_;
-  uint64_t replaced_ = 0, text_bytes_ = 0;
+  uint64_t replaced_ = 0, text_bytes_ = 0, text_before_ = 0;  // before: of an earlier run
   std::string first_replaced_;
+  bool resumable_ = true;  // all texts are files, which can be read from a place on
+  std::chrono::steady_clock::time_point marked_{};
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), told_ = begin_;
 };
 
@@ -111,6 +89,59 @@ void Tokenize::check_out() const {
     if (fs::exists(file))
       throw CliError(kUsage, "[data] '" + file + "' exists; choose another --out, or replace it " +
                                  "with --yes");
+}
+
+// All that decides the files: a run goes on where another stopped only if it is the same.
+Json Tokenize::inputs(int32_t eod) const {
+  Json files = Json::array();
+  for (const std::string& file : arguments_.files) {
+    std::error_code ignored;
+    const auto time = fs::last_write_time(file, ignored).time_since_epoch().count();
+    files.push_back({fs::absolute(file).string(), fs::file_size(file, ignored), time});
+  }
+  return {{"files", files},
+          {"tokenizer", toml_},
+          {"fingerprint", facts_.at("fingerprint")},
+          {"field", arguments_.field},
+          {"eod", eod},
+          {"flags", {arguments_.strict, arguments_.plain}}};
+}
+
+// What an interrupted run of the same command marked; null: there is none.
+Json Tokenize::resume_from(const Json& inputs) {
+  Json state = TokenFileWriter::marked(arguments_.out, facts_.at("vocabulary").get<int64_t>());
+  if (state.is_null()) return state;
+  if (arguments_.restart || state.value("inputs", Json()) != inputs) {
+    context_.terminal.note("[data] '" + arguments_.out + ".resume' is of " +
+                           (arguments_.restart ? "an interrupted run" : "other texts or options") +
+                           "; starting anew");
+    return {};
+  }
+  try {
+    const Json& place = state.at("place");
+    text_bytes_ = text_before_ = state.at("text_bytes").get<uint64_t>();
+    replaced_ = state.at("replaced").get<uint64_t>();
+    first_replaced_ = state.at("first_replaced").get<std::string>();
+    if (!reader_.seek({place.at(0).get<uint64_t>(), place.at(1).get<uint64_t>(),
+                       place.at(2).get<uint64_t>()}))
+      throw CliError(kUsage, "");
+  } catch (const std::exception&) {
+    throw CliError(kUsage,
+                   "[data] '" + arguments_.out + ".resume' is damaged; start anew with --restart");
+  }
+  context_.terminal.note(strf("[data] going on behind document %llu, where an earlier run stopped",
+                              static_cast<unsigned long long>(state.at("documents"))));
+  return state;
+}
+
+void Tokenize::mark(TokenFileWriter& to, const Json& inputs) {
+  const DocumentPlace place = reader_.place();
+  to.mark({{"inputs", inputs},
+           {"place", {place.file, place.byte, place.line}},
+           {"text_bytes", text_bytes_},
+           {"replaced", replaced_},
+           {"first_replaced", first_replaced_}});
+  marked_ = std::chrono::steady_clock::now();
 }
 
 // Enough text for all threads, and not so much that memory matters.
@@ -177,7 +208,7 @@ void Tokenize::tell_progress(const TokenFileWriter& to, bool last) {
                bytes_text(static_cast<double>(reader_.bytes_read())).c_str(),
                bytes_text(static_cast<double>(reader_.total_bytes())).c_str(),
                static_cast<double>(to.tokens()) / 1e6,
-               static_cast<double>(text_bytes_) / 1e6 / seconds);
+               static_cast<double>(text_bytes_ - text_before_) / 1e6 / seconds);
 }
 
 Json Tokenize::summary(const TokenFileWriter& to, int32_t eod) const {
@@ -191,15 +222,36 @@ Json Tokenize::summary(const TokenFileWriter& to, int32_t eod) const {
   return facts;
 }
 
+int Tokenize::interrupted(const TokenFileWriter& to) {
+  tell_progress(to, true);
+  context_.terminal.notice(strf("[data] interrupted behind document %llu (%s of %s)",
+                                static_cast<unsigned long long>(to.documents()),
+                                bytes_text(static_cast<double>(reader_.bytes_read())).c_str(),
+                                bytes_text(static_cast<double>(reader_.total_bytes())).c_str()) +
+                           "; the same command goes on from there");
+  context_.terminal.record({{"event", "interrupted"}, {"documents", to.documents()}});
+  return kInterrupted;
+}
+
 int Tokenize::run() {
   check_out();
   const int32_t eod = arguments_.append_eod ? end_token() : -1;
-  TokenFileWriter to(arguments_.out, facts_.at("vocabulary").get<int64_t>());
+  for (const std::string& file : arguments_.files) resumable_ &= fs::is_regular_file(file);
+  const Json same = inputs(eod);
+  const Json state = resumable_ ? resume_from(same) : Json();
+  TokenFileWriter to(arguments_.out, facts_.at("vocabulary").get<int64_t>(), state);
+  std::optional<StopRequest> stop;
+  if (resumable_) stop.emplace();
   while (read_batch()) {
     encode_batch();
     write_batch(to, eod);
     tell_progress(to, false);
+    const bool asked = stop && stop->asked();
+    if (resumable_ && (asked || std::chrono::steady_clock::now() - marked_ > kMarkEvery))
+      mark(to, same);
+    if (asked) return interrupted(to);
   }
+  stop.reset();
   tell_progress(to, true);
   const Json facts = summary(to, eod);
   to.finish(facts);
@@ -242,6 +294,7 @@ void add_data_tokenize(CLI::App& data, Context& context) {
                  "ends each document with the tokenizer's end token");
   verb->add_flag("--strict", a->strict, "refuses texts that are not UTF-8");
   verb->add_flag("--plain", a->plain, "special tokens that a text writes are ordinary text");
+  verb->add_flag("--restart", a->restart, "starts anew where an interrupted run could go on");
   verb->add_option("--threads", a->threads, "default: all cores; the files are the same")
       ->check(CLI::Range(1, 1024));
   verb->callback([&context, a] {

@@ -1,0 +1,43 @@
+#include "bindings/cli/data/tokenizer_argument.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/item_toml.hpp"
+
+namespace plait::cli {
+namespace fs = std::filesystem;
+
+std::string tokenizer_toml(const std::string& given, const std::vector<std::string>& options) {
+  std::error_code ignored;
+  const bool model_folder = fs::exists(fs::path(given) / "tokenizer.json", ignored) ||
+                            fs::exists(fs::path(given) / "vocab.json", ignored);
+  if (given.find_first_of("/.") == std::string::npos && !model_folder)
+    return item_toml(given, options);
+  const fs::path path = fs::path(given).lexically_normal();
+  const std::string extension = path.extension();
+  const char* type = extension == ".json" || fs::is_directory(path, ignored) ? "hf"
+                     : extension == ".model"                                 ? "sentencepiece"
+                     : extension == ".tiktoken"                              ? "tiktoken"
+                                                                             : nullptr;
+  if (!type)
+    throw CliError(kUsage, "[data] --tokenizer '" + given +
+                               "': expected a type, as `plait plugins tokenizer` lists them, "
+                               "tokenizer.json, or the folder with it");
+  std::vector<std::string> all = options;
+  all.push_back("path=" + Json(fs::absolute(path).string()).dump());
+  return item_toml(type, all);
+}
+
+Tokenizer open_tokenizer(const Engine& engine, const std::string& toml) {
+  try {
+    return Tokenizer(engine, toml, "--tokenizer");
+  } catch (const HostError& e) {
+    throw HostError(e.code(), std::string(e.what()) +
+                                  "\nplait plugins tokenizer lists types and options; --option "
+                                  "KEY=VALUE gives an option");
+  }
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,337 @@
+// plait data show: documents and samples, decoded, with their ids and labels.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/data/documents.hpp"
+#include "bindings/cli/data/shown.hpp"
+#include "bindings/cli/data/token_reader.hpp"
+#include "bindings/cli/data/tokenizer_argument.hpp"
+#include "bindings/cli/item_toml.hpp"
+
+namespace plait::cli {
+namespace {
+namespace fs = std::filesystem;
+
+struct ShowArguments {
+  FileArguments file;
+  std::string dataset = "train", tokenizer, chat, field = "text";
+  std::vector<std::string> options;
+  uint64_t from = 0, count = 3, width = 64, length = 4096;
+};
+
+bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](const char* end) { return text.ends_with(end); });
+}
+
+// A description of an item, as Experiment::describe() has it, as TOML.
+std::string toml_of(const Json& item) {
+  std::vector<std::string> options;
+  for (const auto& [key, value] : item.items())
+    if (key != "type") options.push_back(key + "=" + value.dump());
+  return item_toml(item.at("type").get<std::string>(), options);
+}
+
+// The tokenizer that made PATH.bin, from the PATH.json beside it; "" if there is none.
+std::string toml_beside(const std::string& stem) {
+  std::ifstream file(stem + ".json");
+  const Json facts = Json::parse(file, nullptr, false);
+  if (!facts.is_object() || !facts.contains("tokenizer")) return "";
+  const Json& tokenizer = facts["tokenizer"];
+  return tokenizer.is_object() && tokenizer.contains("toml") && tokenizer["toml"].is_string()
+             ? tokenizer["toml"].get<std::string>()
+             : "";
+}
+
+class Show {
+ public:
+  Show(Context& context, const ShowArguments& arguments)
+      : context_(context), arguments_(arguments), engine_(context.open_engine()) {}
+
+  int run() {
+    const std::string& given = arguments_.file.given;
+    std::error_code ignored;
+    const bool pair = ends_with_any(given, {".bin", ".idx"}) || fs::exists(given + ".idx", ignored);
+    if (pair)
+      token_files();
+    else if (ends_with_any(given, {".jsonl", ".txt", ".gz"}))
+      texts();
+    else
+      experiment();
+    return kOk;
+  }
+
+ private:
+  // The first tokenizer that is known: --tokenizer, else the one described.
+  void use_tokenizer(const std::string& described) {
+    if (!arguments_.tokenizer.empty())
+      tokenizer_.emplace(
+          open_tokenizer(engine_, tokenizer_toml(arguments_.tokenizer, arguments_.options)));
+    else if (!described.empty())
+      tokenizer_.emplace(open_tokenizer(engine_, described));
+    else
+      context_.terminal.note(
+          "[data] the tokenizer is not known; name it with --tokenizer to see "
+          "the texts");
+    if (tokenizer_) vocabulary_ = Json::parse(tokenizer_->describe()).at("vocabulary");
+  }
+  std::string need_tokenizer() const {
+    if (arguments_.tokenizer.empty())
+      throw CliError(kUsage, "[data] '" + arguments_.file.given +
+                                 "' holds texts; name the tokenizer with --tokenizer");
+    return tokenizer_toml(arguments_.tokenizer, arguments_.options);
+  }
+
+  std::string decode(std::span<const int64_t> ids) const {
+    std::string all;
+    std::vector<int32_t> known;
+    const auto flush = [&] {
+      if (!known.empty()) all += tokenizer_->decode(known);
+      known.clear();
+    };
+    for (const int64_t id : ids)
+      if (id >= 0 && id < vocabulary_) {
+        known.push_back(static_cast<int32_t>(id));
+      } else {
+        flush();
+        all += "<" + std::to_string(id) + "?>";
+      }
+    flush();
+    return all;
+  }
+
+  void show(const char* what, uint64_t i, const ShownTokens& tokens, Json more = Json::object()) {
+    const size_t n = without_padding(tokens);
+    const auto learned = static_cast<uint64_t>(std::count_if(
+        tokens.labels.begin(), tokens.labels.end(), [](int64_t l) { return l != -100; }));
+    std::string head = std::string(what) + " " + std::to_string(i) + ": " +
+                       std::to_string(tokens.labels.empty() ? tokens.all : n) + " tokens";
+    Json record = {{what, i}, {"n_tokens", tokens.labels.empty() ? tokens.all : n}};
+    record["tokens"] = tokens.ids;
+    if (!tokens.labels.empty()) {
+      head += ", " + std::to_string(learned) + " learned, " +
+              std::to_string(tokens.ids.size() - n) + " of padding";
+      record["learned"] = learned;
+      record["labels"] = tokens.labels;
+    }
+    context_.terminal.line(context_.terminal.bold(head));
+    const std::span<const int64_t> ids(tokens.ids), labels(tokens.labels);
+    if (tokenizer_) {
+      const Decode to_text = [&](std::span<const int64_t> some) { return decode(some); };
+      context_.terminal.line("  text    " + marked_text(tokens, n, to_text));
+      record["text"] = decode(ids.first(n));
+    }
+    context_.terminal.line("  ids     " + numbers(ids.first(n), arguments_.width));
+    if (!labels.empty())
+      context_.terminal.line("  labels  " + numbers(labels.first(n), arguments_.width));
+    for (const auto& [name, values] : more.items()) {
+      record[name] = values;
+      std::string row;
+      for (size_t k = 0; k < std::min<size_t>(std::min(values.size(), n), arguments_.width); ++k)
+        row += (k ? " " : "") + values[k].dump();
+      context_.terminal.line(strf("  %-7s ", name.c_str()) + row);
+    }
+    context_.terminal.record(record);
+  }
+
+  // Numbers [from, from + count) below n. Errors: CliError when there is none.
+  std::pair<uint64_t, uint64_t> range(uint64_t n, const char* what) const {
+    if (n > 0 && arguments_.from >= n)
+      throw CliError(kUsage, "[data] --from " + std::to_string(arguments_.from) + ": there are " +
+                                 std::to_string(n) + " " + what + "s, from 0");
+    return {arguments_.from, arguments_.from + std::min(arguments_.count, n - arguments_.from)};
+  }
+
+  void token_files() {
+    const TokenFileReader file(arguments_.file.given);
+    use_tokenizer(toml_beside(file.stem()));
+    context_.terminal.line(strf("%llu documents, %llu tokens, %s",
+                                static_cast<unsigned long long>(file.documents()),
+                                static_cast<unsigned long long>(file.tokens()), file.dtype()));
+    context_.terminal.record(
+        {{"documents", file.documents()}, {"tokens", file.tokens()}, {"dtype", file.dtype()}});
+    const auto [from, to] = range(file.documents(), "document");
+    for (uint64_t i = from; i < to; ++i) {
+      ShownTokens tokens;
+      tokens.ids =
+          file.read(i, context_.terminal.json ? UINT64_MAX : arguments_.length, tokens.all);
+      show("document", i, tokens);
+    }
+  }
+
+  // Lines of prompts or conversations are shown as fine_tune makes samples of them.
+  void texts() {
+    if (is_fine_tuning()) {
+      std::vector<std::string> options{
+          "files=" + Json(fs::absolute(arguments_.file.given).string()).dump(),
+          "length=" + std::to_string(arguments_.length), "truncate=end"};
+      if (!arguments_.chat.empty()) options.push_back("template=" + arguments_.chat);
+      use_tokenizer(need_tokenizer());
+      std::string toml = item_toml("fine_tune", options) + "[tokenizer]\n" + need_tokenizer();
+      return samples(Dataset(engine_, toml, arguments_.file.given.c_str()));
+    }
+    use_tokenizer(need_tokenizer());
+    DocumentReader reader({arguments_.file.given}, arguments_.field);
+    uint64_t i = 0, shown = 0;
+    for (Document document; shown < arguments_.count && reader.next(document); ++i) {
+      if (i < arguments_.from) continue;
+      ShownTokens tokens;
+      const auto ids = tokenizer_->encode(document.text);
+      tokens.ids.assign(ids.begin(), ids.end());
+      tokens.all = ids.size();
+      show("document", i, tokens);
+      ++shown;
+    }
+    if (shown == 0) range(i, "document");
+  }
+
+  bool is_fine_tuning() const {
+    if (!arguments_.file.given.ends_with(".jsonl")) return false;
+    std::ifstream file(arguments_.file.given);
+    if (!file)
+      throw CliError(kUsage,
+                     "[data] cannot read '" + arguments_.file.given + "': " + std::strerror(errno));
+    std::string line;
+    while (std::getline(file, line) && line.find_first_not_of(" \t\r") == std::string::npos) {
+    }
+    const Json first = Json::parse(line, nullptr, false);
+    return first.is_object() && (first.contains("messages") || first.contains("prompt"));
+  }
+
+  void experiment() {
+    const Experiment experiment =
+        Experiment::read(engine_, arguments_.file.path(), arguments_.file.overrides());
+    const Dataset dataset(experiment, arguments_.dataset);
+    const Json values = Json::parse(experiment.describe());
+    use_tokenizer(described_tokenizer(values, "data." + arguments_.dataset));
+    samples(dataset);
+  }
+
+  // Of a dataset with a tokenizer, of token files, or of the first part of a blend.
+  static std::string described_tokenizer(const Json& values, const std::string& path) {
+    Json options = Json::object();
+    for (const char* key : {"type", "tokenizer", "path", "parts"})
+      if (values.contains(path + "." + key)) options[key] = values[path + "." + key].at("value");
+    while (options.contains("parts") && options["parts"].is_array() && !options["parts"].empty())
+      options = Json(options["parts"][0]);
+    if (options.contains("tokenizer") && options["tokenizer"].is_object())
+      return toml_of(options["tokenizer"]);
+    if (options.value("type", "") != "tokens" || !options.contains("path")) return "";
+    std::string stem = options["path"].get<std::string>();
+    if (stem.ends_with(".bin")) stem.resize(stem.size() - 4);
+    return toml_beside(stem);
+  }
+
+  void samples(const Dataset& dataset) {
+    const Json facts = Json::parse(dataset.describe());
+    const auto n = facts.at("samples").get<uint64_t>();
+    std::string head = strf("%llu samples of %s", static_cast<unsigned long long>(n),
+                            facts.at("type").get<std::string>().c_str());
+    for (const Json& field : facts.at("fields"))
+      head += ", " + field.at("name").get<std::string>() + " " +
+              field.at("dtype").get<std::string>() + " " + field.at("shape").dump();
+    context_.terminal.line(head);
+    context_.terminal.record(facts);
+    const auto [from, to] = range(n, "sample");
+    for (uint64_t i = from; i < to; ++i) sample(dataset, facts.at("fields"), i);
+  }
+
+  void sample(const Dataset& dataset, const Json& fields, uint64_t i) {
+    ShownTokens tokens;
+    Json more = Json::object();
+    for (uint32_t f = 0; f < fields.size(); ++f) {
+      const std::string name = fields[f].at("name");
+      const Json values = read(dataset, fields[f], i, f);
+      if (name == "tokens" && fields[f].at("dtype") == "i32")
+        tokens.ids = values.get<std::vector<int64_t>>();
+      else if (name == "labels" && fields[f].at("dtype") == "i32")
+        tokens.labels = values.get<std::vector<int64_t>>();
+      else
+        more[name] = values;
+    }
+    tokens.all = tokens.ids.size();
+    if (!tokens.ids.empty() && (tokens.labels.empty() || tokens.labels.size() == tokens.ids.size()))
+      return show("sample", i, tokens, more);
+    plain_sample(i, more);
+  }
+
+  void plain_sample(uint64_t i, const Json& fields) {
+    context_.terminal.line(context_.terminal.bold("sample " + std::to_string(i)));
+    Json record = {{"sample", i}};
+    for (const auto& [name, values] : fields.items()) {
+      std::string row;
+      for (size_t k = 0; k < std::min<size_t>(values.size(), arguments_.width); ++k)
+        row += " " + values[k].dump();
+      if (values.size() > arguments_.width)
+        row += strf(" ... (%llu more)",
+                    static_cast<unsigned long long>(values.size() - arguments_.width));
+      context_.terminal.line("  " + name + row);
+      record[name] = values;
+    }
+    context_.terminal.record(record);
+  }
+
+  static Json read(const Dataset& dataset, const Json& field, uint64_t i, uint32_t f) {
+    std::vector<char> bytes(field.at("bytes").get<size_t>());
+    dataset.read(static_cast<int64_t>(i), f, bytes.data(), bytes.size());
+    const std::string dtype = field.at("dtype");
+    Json all = Json::array();
+    const auto add = [&]<class T>(T value) {
+      for (size_t at = 0; at + sizeof value <= bytes.size(); at += sizeof value) {
+        std::memcpy(&value, bytes.data() + at, sizeof value);
+        all.push_back(value);
+      }
+    };
+    if (dtype == "f32") add(float{});
+    if (dtype == "f64") add(double{});
+    if (dtype == "i32") add(int32_t{});
+    if (dtype == "i64") add(int64_t{});
+    if (dtype == "u8" || dtype == "bool") add(uint8_t{});
+    return all;
+  }
+
+  Context& context_;
+  const ShowArguments& arguments_;
+  Engine engine_;
+  std::optional<Tokenizer> tokenizer_;
+  int64_t vocabulary_ = 0;
+};
+
+}  // namespace
+
+void add_data_show(CLI::App& data, Context& context, std::function<int()> without) {
+  CLI::App* verb = data.add_subcommand(
+      "show", "decodes documents of a file, or samples of an experiment; without any: the sets");
+  const auto a = std::make_shared<ShowArguments>();
+  add_file(*verb, a->file);
+  for (CLI::Option* option : verb->get_options()) option->required(false);
+  verb->add_option("--dataset", a->dataset, "NAME of [data.NAME] of an experiment; default: train");
+  verb->add_option("--from", a->from, "the first document or sample; default: 0");
+  verb->add_option("--count", a->count, "how many; default: 3");
+  verb->add_option("--width", a->width, "numbers of a line at most; default: 64");
+  verb->add_option("--tokenizer", a->tokenizer,
+                   "as `plait data tokenize` takes it; default: the one that made the file, or "
+                   "that the dataset names")
+      ->type_name("TYPE|PATH");
+  verb->add_option("--option", a->options, "an option of that type; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  verb->add_option("--template", a->chat, "chat template of a file with messages: chatml, ...");
+  verb->add_option("--field", a->field, "the key of the text in JSON Lines; default: text");
+  verb->add_option("--length", a->length, "tokens to show at most; default: 4096")
+      ->check(CLI::Range(1, 1 << 24));
+  verb->callback([&context, a, without] {
+    context.run_command = [&context, a, without] {
+      return a->file.given.empty() ? without() : Show(context, *a).run();
+    };
+  });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,130 @@
+"""plait data show: documents of token files, texts, conversations, samples of experiments, and what it refuses."""
+
+import json
+import unittest
+
+from support import Case, TINY
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo\n"}]}
+MODEL = """
+[batch]
+global = 1
+[model]
+layers = [{type = "embedding", vocabulary = 257, width = 8}, {type = "linear", out = 257}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+"""
+
+
+class Show(Case):
+    def show(self, *words):
+        return self.expect(0, "data", "show", *words)
+
+    def test_without_a_file(self):
+        self.assertIn("tinyshakespeare", self.show().out)
+        self.assertIn("mnist", {record["set"] for record in self.show("--json").records})
+
+    def test_token_files(self):
+        self.write("a.jsonl", "".join(json.dumps({"text": t}) + "\n" for t in ("one", "two\ttabs", "three", "four")))
+        self.expect(0, "data", "tokenize", "a.jsonl", "--tokenizer", "bytes", "--append-eod", "--out", "o")
+        for name in ("o.bin", "o.idx", "o"):
+            out = self.show(name).out
+            self.assertIn("4 documents, 24 tokens, u16", out)
+            self.assertIn("document 0: 4 tokens\n  text    one<|endoftext|>\n  ids     111 110 101 256\n", out)
+            self.assertIn("two\\ttabs<|endoftext|>", out)
+            self.assertNotIn("four", out)
+        first, document = self.show("o.bin", "--from", 3, "--json").records
+        self.assertEqual(first, {"documents": 4, "tokens": 24, "dtype": "u16"})
+        self.assertEqual(document, {"document": 3, "n_tokens": 5, "tokens": [*b"four", 256], "text": "four<|endoftext|>"})
+        (self.folder / "o.json").unlink()
+        done = self.show("o.bin", "--count", 1)
+        self.assertIn("the tokenizer is not known; name it with --tokenizer", done.err)
+        self.assertNotIn("text", done.out)
+        self.assertIn("<256?>", self.show("o.bin", "--tokenizer", "chars", "--option", "characters=abc").out)
+
+    def test_texts(self):
+        self.write("a.jsonl", json.dumps({"body": "first"}) + "\n" + json.dumps({"body": "second"}) + "\n")
+        out = self.show("a.jsonl", "--tokenizer", "bytes", "--field", "body", "--from", 1).out
+        self.assertEqual(out, "document 1: 6 tokens\n  text    second\n  ids     115 101 99 111 110 100\n")
+        self.write("b.txt", "x" * 100)
+        self.assertIn("... (36 more)", self.show("b.txt", "--tokenizer", "bytes").out)
+
+    def test_conversations(self):
+        self.write("c.jsonl", json.dumps(CHAT) + "\n" + json.dumps({"prompt": "a", "completion": "b"}) + "\n")
+        done = self.show("c.jsonl", "--tokenizer", "bytes", "--template", "chatml")
+        self.assertIn("sample 0: 65 tokens, 13 learned, 4031 of padding\n", done.out)
+        self.assertIn("  text    <|im_start|>user\\nhi<|im_end|>\\n<|im_start|>assistant\\n«yo\\n<|im_end|>»\n", done.out)
+        self.assertIn("ends turns with '<|im_end|>', which is no special token of the tokenizer", done.err)
+        self.write("p.jsonl", json.dumps({"prompt": "a", "completion": "b"}) + "\n")
+        self.assertIn("  text    a«b<|endoftext|>»\n  ids     97 98\n  labels  98 256\n", self.show("p.jsonl", "--tokenizer", "bytes").out)
+
+    def test_experiments(self):
+        self.write("c.jsonl", json.dumps(CHAT) + "\n")
+        self.write("e.toml", MODEL + """
+[data.train]
+type = "blend"
+weights = [1, 1]
+samples = 4
+[[data.train.parts]]
+type = "fine_tune"
+files = ["c.jsonl"]
+tokenizer = {type = "bytes"}
+template = "tulu"
+length = 50
+[[data.train.parts]]
+type = "fine_tune"
+files = "c.jsonl"
+template = "zephyr"
+length = 50
+[data.train.parts.tokenizer]
+type = "bytes"
+""")
+        out = self.show("e.toml").out
+        self.assertIn("4 samples of blend, tokens i32 [50], labels i32 [50]", out)
+        self.assertIn("sample 1:", out)
+        self.assertIn("<|user|>\\nhi\\n<|assistant|>\\n«yo\\n<|endoftext|>»", out)
+        self.assertEqual(self.show("e.toml", "data.train.weights=[3, 1]", "--count", 1, "--json").records[0]["samples"], 4)
+        bound = self.expect(0, "bind", "e.toml").out
+        self.assertIn('parts = [{type = "fine_tune", files = ["c.jsonl"], tokenizer = {type = "bytes"}, template = "tulu"', bound)
+        self.write("bound.toml", bound)
+        self.assertEqual(self.show("bound.toml", "--json").out, self.show("e.toml", "--json").out)
+        self.expect(0, "run", "e.toml", "run.steps=3")
+
+    def test_samples_without_tokens(self):
+        self.write("t.toml", TINY)
+        out = self.show("t.toml", "--dataset", "eval", "--count", 1).out
+        self.assertRegex(out, r"100 samples of synthetic, \w+ f32 \[8\], \w+ i32 \[\]\nsample 0\n  \w+( -?\d\S*){8}\n")
+
+    def test_refused(self):
+        self.write("t.toml", TINY)
+        self.write("a.jsonl", json.dumps(CHAT) + "\n")
+        self.write("bad.idx", "MMIDIDX")
+        self.write("bad.bin", "")
+        self.write("e.toml", MODEL + """
+[data.train]
+type = "fine_tune"
+files = ["a.jsonl", "none.jsonl"]
+tokenizer = {type = "byte"}
+length = 50
+""")
+        for words, *says in ((["none.bin"], "cannot read 'none.bin': No such file"),
+                             (["bad.bin"], "'bad.idx' was cut off", "plait data tokenize"),
+                             (["none.jsonl"], "cannot read 'none.jsonl'"),
+                             (["a.jsonl"], "holds texts; name the tokenizer with --tokenizer"),
+                             (["a.jsonl", "--tokenizer", "byte"], "unknown tokenizer 'byte' (did you mean 'bytes'?)"),
+                             (["t.toml", "--dataset", "evil"], "no dataset 'evil' (did you mean 'eval'?); there are: train, eval"),
+                             (["t.toml", "--from", 200], "--from 200: there are 200 samples, from 0"),
+                             (["e.toml"], "e.toml:", "data.train.tokenizer.type: unknown tokenizer 'byte' (did you mean 'bytes'?)"),
+                             (["none.toml"], "none.toml")):
+            with self.subTest(words=words):
+                self.fails(2, ["data", "show", *words], *says)
+        self.fails(2, ["check", "e.toml", 'data.train.tokenizer.type=bytes'], "data.train.files: file 'none.jsonl' not found")
+        self.fails(1, ["data", "show", "a.jsonl", "--tokenizer", "bytes"], "a.jsonl', line 1, key 'messages': no template says",
+                   "chatml, llama2, llama3")
+        self.fails(2, ["data", "show", "a.jsonl", "--tokenizer", "bytes", "--template", "chat"], "found \"chat\"", "did you mean 'chatml'")
+
+
+if __name__ == "__main__":
+    unittest.main()
