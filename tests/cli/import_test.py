@@ -65,6 +65,30 @@ class Import(Case):
                          ["chat_template.jinja", "config.json", "experiment.toml", "generation_config.json", "merges.txt",
                           "tokenizer.json", "tokenizer_config.json", "weights.map.json"])
 
+    def test_fine_tuned(self):
+        """As examples/finetune says, with a tokenizer of characters: the model comes back, and has learned."""
+        self.expect(0, "import", "hf", HF / "llama", "model")
+        chats = (ROOT / "examples/finetune/chats.jsonl").read_text()
+        self.write("chats.jsonl", chats)
+        letters = "".join(sorted(set(chats + "<|system|>end_of_text")))
+        self.assertLessEqual(len(letters), 96)
+        text = (self.folder / "model/experiment.toml").read_text()
+        before, after = text.split("[data.train]")
+        self.write("model/experiment.toml", before + "[data.train]\ntype = \"fine_tune\"\nfiles = \"../chats.jsonl\"\n"
+                   f"tokenizer = {{type = \"chars\", characters = {json.dumps(letters)}}}\ntemplate = \"tulu\"\nlength = 128\n\n["
+                   + after.split("\n[", 1)[1])
+        self.expect(0, "check", "model")
+        shown = self.expect(0, "data", "show", "model", "--count", 12).out
+        self.assertIn("12 samples of fine_tune", shown)
+        self.assertIn("What is 2 + 2?\\n<|assistant|>\\n«4<|end_of_text|>»", shown)
+        self.expect(0, "run", "model", "run.steps=12", "batch.global=4", "optimizer.learning_rate=1e-3", "run.name=tuned")
+        newest = sorted((self.folder / "runs/tuned").iterdir())[-1]
+        lines = [json.loads(line) for line in (newest / "metrics.ndjson").read_text().splitlines()]
+        losses = [line["loss"] for line in lines if "loss" in line and "step" in line]
+        self.assertLess(losses[-1], losses[0])
+        self.expect(0, "export", "hf", newest, "back")
+        self.expect(0, "import", "hf", "back", "again")
+
     def test_refused(self):
         self.imported("llama")
         run, _ = self.losses("llama")

@@ -175,7 +175,7 @@ class Show {
       if (!arguments_.chat.empty()) options.push_back("template=" + arguments_.chat);
       use_tokenizer(need_tokenizer());
       std::string toml = item_toml("fine_tune", options) + "[tokenizer]\n" + need_tokenizer();
-      return samples(Dataset(engine_, toml, arguments_.file.given.c_str()));
+      return samples(Dataset(engine_, toml, "--template"));
     }
     use_tokenizer(need_tokenizer());
     DocumentReader reader({arguments_.file.given}, arguments_.field);
@@ -311,7 +311,9 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
       "show", "decodes documents of a file, or samples of an experiment; without any: the sets");
   const auto a = std::make_shared<ShowArguments>();
   add_file(*verb, a->file);
-  for (CLI::Option* option : verb->get_options()) option->required(false);
+  verb->get_option("FILE")->required(false)->description(
+      "PATH.bin, NAME.jsonl, NAME.txt, an experiment file, or a folder that contains an "
+      "experiment.toml");
   verb->add_option("--dataset", a->dataset, "NAME of [data.NAME] of an experiment; default: train");
   verb->add_option("--from", a->from, "the first document or sample; default: 0");
   verb->add_option("--count", a->count, "how many; default: 3");

@@ -141,13 +141,27 @@ class FineTune {
                                  std::string(o.origin("files")));
     for (const std::string& file : files) {
       const support::SourceFile source{kPart, "files", file};
-      support::in_memory(source, [&] { read_file(source, encoder); });
+      support::in_memory(source, [&] { read_file(host, source, encoder); });
     }
     ids_.shrink_to_fit();
     weights_.shrink_to_fit();
   }
 
-  void read_file(const support::SourceFile& source, const Encoder& encoder) {
+  // Errors of the tokenizer, with the line.
+  static Example encode(const Host& host, const Encoder& encoder, const std::string& where,
+                        const data::fine_tune::Conversation& conversation) {
+    try {
+      return encoder.encode(where, conversation);
+    } catch (const Error& e) {
+      plait_error* cause = e.take();
+      if (!cause) throw;
+      const std::string what = where + ": cannot be encoded";
+      throw Error(
+          host.raw()->error_new(host.raw()->error_code(cause), what.data(), what.size(), cause));
+    }
+  }
+
+  void read_file(const Host& host, const support::SourceFile& source, const Encoder& encoder) {
     const support::Bytes bytes = support::read_file(source);
     data::fine_tune::Lines lines({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     const uint64_t before = lines_;
@@ -166,7 +180,7 @@ class FineTune {
       }
       const auto conversation = data::fine_tune::parse_line(where, line);
       if (!weighted_) check_weights(where, conversation);
-      add(where, encoder.encode(where, conversation));
+      add(where, encode(host, encoder, where, conversation));
     }
     if (lines_ == before)
       fail(PLAIT_ERR_DATA, source.text() +

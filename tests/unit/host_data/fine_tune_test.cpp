@@ -249,6 +249,12 @@ TEST_CASE("lines that are malformed: file, line, key, and what to do") {
       "message 2 has the role 'system'");
   CHECK(contains(b.error(line_of(json::parse(R"([["user", "a"], ["assistant", "b"]])"))),
                  "line 1, key 'messages': no template says how they become text; set template"));
+  const std::string narrow = failure_of([&] {
+                               const std::string chars = "{type = \"chars\", characters = \"a\"}";
+                               Dataset(b.engine, toml_of(b.file(good), 8, "", chars));
+                             }).text;
+  CHECK(contains(narrow, "d.jsonl', line 1: cannot be encoded"));
+  CHECK(contains(narrow, "the character 'b' at byte 1 is none of the 1 tokens"));
   CHECK(contains(b.error(""), "the file has no line with anything in it"));
   CHECK(contains(b.error(good, "template = \"chatlm\""),
                  "found \"chatlm\" (did you mean 'chatml'?)"));
