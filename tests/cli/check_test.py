@@ -149,7 +149,7 @@ class AtOnce(Check):
             self.only(TINY.replace(LAYERS, f"layers = {layers}\n"), "model.layers", "17:1" if layers == "[]" else "18:10", text)
 
     def test_how_many_values_are_read(self):
-        self.only(TINY, "loss.from", "override 'loss.from=x'", "[cross_entropy] takes 2 inputs, found 1", overrides=["loss.from=x"])
+        self.only(TINY, "loss.from", "override 'loss.from=x'", "[cross_entropy] takes 2 to 3 inputs, found 1", overrides=["loss.from=x"])
         three = 'metrics[0].from=["output","x","label"]'
         self.only(TINY, "metrics[0].from", f"override '{three}'", "[accuracy] takes 2 inputs, found 3", overrides=[three])
         pair = 'model.layers[1].from=["x","x"]'

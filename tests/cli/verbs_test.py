@@ -129,7 +129,7 @@ class Verbs(Case):
         script = self.expect(0, "completion", "bash").out
         self.assertIn("complete -o filenames -F _plait plait", script)
         self.assertIn("--resume", script)
-        self.assertIn("get --help --to --from tokenize --help --tokenizer --option --out --field --append-eod --strict --plain --threads show --help", script)
+        self.assertIn("get --help --to --from tokenize --help --tokenizer --option --out --field --append-eod --strict --plain --restart --threads show --help --set --dataset", script)
 
 
 if __name__ == "__main__":
