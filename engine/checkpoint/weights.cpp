@@ -89,7 +89,7 @@ void Weights::apply(const TensorMap& map, const std::string& from, const std::st
     const auto parts = used.find(tensor);
     if (parts == used.end()) {
       if (std::none_of(map.ignored.begin(), map.ignored.end(),
-                       [&](const std::string& p) { return glob_match(p, tensor); }))
+                       [&tensor = tensor](const std::string& p) { return glob_match(p, tensor); }))
         fail_data("[weights] '" + from + "' has the tensor '" + printable(tensor) +
                   "', for which '" + path +
                   "' has no parameter; if it is of no use, add it to \"ignored\" there");

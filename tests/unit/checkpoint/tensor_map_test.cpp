@@ -53,7 +53,7 @@ TEST_CASE("a malformed map names the key and what was expected") {
       {"{\"format\": \"plait.tensor_map/2\"}", "import the model again"},
   };
   for (const auto& [text, says] : cases) {
-    const Error found = error_of([&] { parse(text); });
+    const Error found = error_of([&text = text] { parse(text); });
     CAPTURE(found.text());
     CHECK(found.text().find("m.json") != std::string::npos);
     CHECK(found.text().find(says) != std::string::npos);
