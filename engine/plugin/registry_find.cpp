@@ -2,6 +2,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
+#include "engine/config/option_set.hpp"
 #include "engine/plugin/loaded.hpp"
 
 namespace plait::plugin {
@@ -96,7 +97,10 @@ void option_json(JsonWriter& json, const plait_option& option) {
     json.field(option.flags & PLAIT_OPT_MIN_EXCLUSIVE ? "above" : "min", option.min);
   if (option.flags & PLAIT_OPT_HAS_MAX)
     json.field(option.flags & PLAIT_OPT_MAX_EXCLUSIVE ? "below" : "max", option.max);
-  if (option.choices) json.texts("choices", split(option.choices, '|'));
+  if (config::is_item_type(option.type))
+    json.field("kind", option.choices);
+  else if (option.choices)
+    json.texts("choices", split(option.choices, '|'));
   if (option.unit) json.field("unit", option.unit);
   // The whole option in one line, for tables that people read.
   const std::string default_value =

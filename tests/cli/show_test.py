@@ -97,6 +97,14 @@ type = "bytes"
         out = self.show("t.toml", "--dataset", "eval", "--count", 1).out
         self.assertRegex(out, r"100 samples of synthetic, \w+ f32 \[8\], \w+ i32 \[\]\nsample 0\n  \w+( -?\d\S*){8}\n")
 
+    def test_described(self):
+        """What plugins say of options that are items: the kind, not a choice of texts."""
+        self.assertIn('table: {type = "NAME", ...} of a tokenizer', self.expect(0, "plugins", "fine_tune").out)
+        items = [item for plugin in self.expect(0, "plugins", "--json").records[0]["plugins"] for item in plugin["items"]]
+        parts, = (option for item in items if item["name"] == "blend" for option in item["options"] if option["name"] == "parts")
+        self.assertEqual((parts["type"], parts["kind"]), ("list of tables", "plait.dataset/1"))
+        self.assertNotIn("choices", parts)
+
     def test_refused(self):
         self.write("t.toml", TINY)
         self.write("a.jsonl", json.dumps(CHAT) + "\n")

@@ -71,7 +71,8 @@ class Tokenize {
   std::vector<Encoded> batch_;
   uint64_t replaced_ = 0, text_bytes_ = 0, text_before_ = 0;  // before: of an earlier run
   std::string first_replaced_;
-  bool resumable_ = true;  // all texts are files, which can be read from a place on
+  double bytes_before_ = 0;  // of the files, read by an earlier run
+  bool resumable_ = true;    // all texts are files, which can be read from a place on
   std::chrono::steady_clock::time_point marked_{};
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), told_ = begin_;
 };
@@ -125,6 +126,7 @@ Json Tokenize::resume_from(const Json& inputs) {
     if (!reader_.seek({place.at(0).get<uint64_t>(), place.at(1).get<uint64_t>(),
                        place.at(2).get<uint64_t>()}))
       throw CliError(kUsage, "");
+    bytes_before_ = static_cast<double>(reader_.bytes_read());
   } catch (const std::exception&) {
     throw CliError(kUsage,
                    "[data] '" + arguments_.out + ".resume' is damaged; start anew with --restart");
@@ -203,12 +205,15 @@ void Tokenize::tell_progress(const TokenFileWriter& to, bool last) {
   const auto now = std::chrono::steady_clock::now();
   if (now - told_ < std::chrono::milliseconds(100)) return;
   told_ = now;
-  const double seconds = std::chrono::duration<double>(now - begin_).count();
-  std::fprintf(stderr, "\r\033[K%s of %s, %.1f M tokens, %.1f MB of text/s",
-               bytes_text(static_cast<double>(reader_.bytes_read())).c_str(),
-               bytes_text(static_cast<double>(reader_.total_bytes())).c_str(),
+  const double seconds = std::chrono::duration<double>(now - begin_).count(),
+               done = static_cast<double>(reader_.bytes_read()),
+               all = static_cast<double>(reader_.total_bytes()), here = done - bytes_before_;
+  const std::string left =
+      here > 0 && all > done ? strf(", %.0f s left", (all - done) / here * seconds) : "";
+  std::fprintf(stderr, "\r\033[K%3.0f %% of %s, %.1f M tokens, %.1f MB of text/s%s",
+               all > 0 ? 100 * done / all : 0, bytes_text(all).c_str(),
                static_cast<double>(to.tokens()) / 1e6,
-               static_cast<double>(text_bytes_ - text_before_) / 1e6 / seconds);
+               static_cast<double>(text_bytes_ - text_before_) / 1e6 / seconds, left.c_str());
 }
 
 Json Tokenize::summary(const TokenFileWriter& to, int32_t eod) const {

@@ -36,7 +36,9 @@ TokenStream::TokenStream(const std::string& path)
       idx_{kPart, "path", stem_of(path) + ".idx"},
       file_(bin_, "`plait data tokenize` makes the file and the .idx beside it") {
   support::in_memory(idx_, [&] {
-    const support::Bytes file = support::read_file(idx_);
+    const support::SteadyFile index_file(idx_, "`plait data tokenize` makes it");
+    support::Bytes file(index_file.size());
+    index_file.read(0, file.data(), file.size());
     Index index = parse_index(idx_, file.span(), file_.size());
     type_ = index.type;
     runs_ = std::move(index.runs);
