@@ -110,6 +110,7 @@ type = "bytes"
         self.write("a.jsonl", json.dumps(CHAT) + "\n")
         self.write("bad.idx", "MMIDIDX")
         self.write("bad.bin", "")
+        self.write("empty.jsonl", "\n")
         self.write("e.toml", MODEL + """
 [data.train]
 type = "fine_tune"
@@ -121,6 +122,8 @@ length = 50
                              (["bad.bin"], "'bad.idx' was cut off", "plait data tokenize"),
                              (["none.jsonl"], "cannot read 'none.jsonl'"),
                              (["a.jsonl"], "holds texts; name the tokenizer with --tokenizer"),
+                             (["empty.jsonl", "--tokenizer", "bytes"], "'empty.jsonl' has nothing in it"),
+                             (["a.jsonl", "--count", 0], "--count"),
                              (["a.jsonl", "--tokenizer", "byte"], "unknown tokenizer 'byte' (did you mean 'bytes'?)"),
                              (["t.toml", "--dataset", "evil"], "no dataset 'evil' (did you mean 'eval'?); there are: train, eval"),
                              (["t.toml", "--from", 200], "--from 200: there are 200 samples, from 0"),

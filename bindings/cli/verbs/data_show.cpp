@@ -144,16 +144,18 @@ class Show {
   // Numbers [from, from + count) below n. Errors: CliError when there is none.
   std::pair<uint64_t, uint64_t> range(uint64_t n, const char* what) const {
     if (n > 0 && arguments_.from >= n)
-      throw CliError(kUsage, "[data] --from " + std::to_string(arguments_.from) + ": there are " +
-                                 std::to_string(n) + " " + what + "s, from 0");
+      throw CliError(kUsage, "[data] --from " + std::to_string(arguments_.from) + ": there " +
+                                 (n == 1 ? "is " : "are ") + std::to_string(n) + " " + what +
+                                 (n == 1 ? "" : "s") + ", from 0");
     return {arguments_.from, arguments_.from + std::min(arguments_.count, n - arguments_.from)};
   }
 
   void token_files() {
     const TokenFileReader file(arguments_.file.given);
     use_tokenizer(toml_beside(file.stem()));
-    context_.terminal.line(strf("%llu documents, %llu tokens, %s",
+    context_.terminal.line(strf("%llu document%s, %llu tokens, %s",
                                 static_cast<unsigned long long>(file.documents()),
+                                file.documents() == 1 ? "" : "s",
                                 static_cast<unsigned long long>(file.tokens()), file.dtype()));
     context_.terminal.record(
         {{"documents", file.documents()}, {"tokens", file.tokens()}, {"dtype", file.dtype()}});
@@ -189,6 +191,7 @@ class Show {
       show("document", i, tokens);
       ++shown;
     }
+    if (i == 0) throw CliError(kUsage, "[data] '" + arguments_.file.given + "' has nothing in it");
     if (shown == 0) range(i, "document");
   }
 
@@ -316,7 +319,7 @@ void add_data_show(CLI::App& data, Context& context, std::function<int()> withou
       "experiment.toml");
   verb->add_option("--dataset", a->dataset, "NAME of [data.NAME] of an experiment; default: train");
   verb->add_option("--from", a->from, "the first document or sample; default: 0");
-  verb->add_option("--count", a->count, "how many; default: 3");
+  verb->add_option("--count", a->count, "how many; default: 3")->check(CLI::Range(1, 1 << 30));
   verb->add_option("--width", a->width, "numbers of a line at most; default: 64");
   verb->add_option("--tokenizer", a->tokenizer,
                    "as `plait data tokenize` takes it; default: the one that made the file, or "
