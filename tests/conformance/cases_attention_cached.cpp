@@ -83,6 +83,11 @@ void add_types(std::vector<Case>& out) {
       add_cached(out, s, {}, At::kNext, type, cache);
       add_write(out, s, At::kNext, type, cache);
     }
+  for (const uint32_t cache : {PLAIT_F32, PLAIT_BF16, PLAIT_F16})  // many queries, many keys
+    for (const uint32_t type : {PLAIT_F32, cache}) {
+      add_cached(out, {2, 70, 3, 200, 4, 2, 20, 12}, {}, At::kAnywhere, type, cache);
+      add_cached(out, {2, 1, 3, 700, 4, 2, 20, 12}, {}, At::kNext, type, cache);
+    }
   for (const uint32_t index : {PLAIT_I64, PLAIT_U8}) {
     add_cached(out, s, {}, At::kAnywhere, PLAIT_F32, PLAIT_F32, index);
     add_write(out, s, At::kAnywhere, PLAIT_F32, PLAIT_F32, index);

@@ -154,6 +154,27 @@ HWY_INLINE void transpose_rows(const float* from, int64_t distance, int64_t rows
       std::fill(to.at + j * to.row + rows, to.at + j * to.row + kKeyBlock, 0.0f);
 }
 
+// Rows of f32, `distance` apart.
+struct Rows {
+  const float* at;
+  int64_t distance;
+};
+// Rows from key row `first` of a key head on: as they lie, or widened to `to`.
+HWY_INLINE Rows rows_of(const AttentionArgs& x, const float* wide, const uint16_t* half,
+                        int64_t first, int64_t rows, int64_t width, float* to) {
+  const int64_t distance = x.a.groups * width;
+  if (!x.widen) return {wide + first * width, distance};
+  for (int64_t r = 0; r < rows; ++r)
+    x.widen(half + first * width + r * distance, to + r * width, width);
+  return {to, width};
+}
+HWY_INLINE Rows rows_of_k(const AttentionArgs& x, int64_t first, int64_t rows, float* to) {
+  return rows_of(x, x.k, x.k16, first, rows, x.a.qk, to);
+}
+HWY_INLINE Rows rows_of_v(const AttentionArgs& x, int64_t first, int64_t rows, float* to) {
+  return rows_of(x, x.v, x.v16, first, rows, x.a.value, to);
+}
+
 // tanh within 3 ulp. NaN propagates.
 HWY_INLINE VF tanh(VF x) {
   const F32 d;

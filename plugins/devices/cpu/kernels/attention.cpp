@@ -31,19 +31,21 @@ struct Scratch {
     most = take(kQueryBlock, 1).at;
     sum = take(kQueryBlock, 1).at;
     packed = take(x.key_blocks(), 1).at;
+    wide = at;
   }
   Matrix k, v, q, s, o;  // k: (d, kKeyBlock) for each block
   float *most, *sum;     // (kQueryBlock)
   float* packed;         // (key blocks) 1: the block lies in k and v
+  float* wide;           // a block of k, then one of v, where the cache has 16 bits
 };
 
 void pack(const AttentionArgs& x, int64_t sample, int64_t group, int64_t block, Scratch& to) {
   const int64_t first = block * kKeyBlock, rows = std::min(kKeyBlock, x.a.keys - first),
                 at = x.key_row(sample, first, group);
-  transpose_rows(x.k + at * x.a.qk, x.a.groups * x.a.qk, rows, x.a.qk,
-                 {to.k.at + block * x.a.qk * to.k.row, to.k.row});
-  copy_rows(x.v + at * x.a.value, x.a.groups * x.a.value, rows, x.a.value,
-            {to.v.at + first * to.v.row, to.v.row});
+  const Rows k = rows_of_k(x, at, rows, to.wide),
+             v = rows_of_v(x, at, rows, to.wide + x.widened_k());
+  transpose_rows(k.at, k.distance, rows, x.a.qk, {to.k.at + block * x.a.qk * to.k.row, to.k.row});
+  copy_rows(v.at, v.distance, rows, x.a.value, {to.v.at + first * to.v.row, to.v.row});
   to.packed[block] = 1;
 }
 

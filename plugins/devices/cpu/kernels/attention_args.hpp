@@ -23,6 +23,9 @@ struct AttentionArgs {
   int64_t ranges_stride = 0;              // of a sample
   // Of a cache: which keys and values are those of a sample, where its ranges are not empty.
   const int64_t* slots = nullptr;
+  // Where it has 16-bit floats: k and v in place of those above, and what makes f32 of them.
+  const uint16_t *k16 = nullptr, *v16 = nullptr;
+  void (*widen)(const uint16_t* from, float* to, int64_t n) = nullptr;
   uint32_t step = 0;  // of dropout
   int64_t first_sample = 0;
 
@@ -30,6 +33,9 @@ struct AttentionArgs {
   int64_t key_row(int64_t sample, int64_t key, int64_t group) const {
     return ((slots ? slots[sample] : sample) * a.keys + key) * a.groups + group;
   }
+  // Floats of scratch for a block of k and of v that were widened.
+  int64_t widened_k() const { return widen ? kKeyBlock * a.qk : 0; }
+  int64_t widened_v() const { return widen ? kKeyBlock * a.value : 0; }
   int64_t query_blocks() const { return (a.queries + kQueryBlock - 1) / kQueryBlock; }
   int64_t key_blocks() const { return (a.keys + kKeyBlock - 1) / kKeyBlock; }
 };
@@ -44,7 +50,7 @@ AttentionUnits attention_by_blocks();
 // Floats of scratch that one thread needs.
 inline int64_t attention_floats(const AttentionArgs& x) {
   const int64_t packed = x.a.qk * row_distance(kKeyBlock) + kKeyBlock * row_distance(x.a.value);
-  return x.key_blocks() * (packed + 1) +
+  return x.key_blocks() * (packed + 1) + x.widened_k() + x.widened_v() +
          kQueryBlock * (x.a.qk + row_distance(kKeyBlock) + row_distance(x.a.value) + 2);
 }
 inline int64_t attention_grad_floats(const AttentionArgs& x) {

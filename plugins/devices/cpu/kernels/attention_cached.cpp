@@ -1,8 +1,8 @@
-// attention_cached on f32. Few queries of a sample, as of one token: all query heads of a key head
-// read its keys together, in the cache as they lie, a block of keys at a time, and the key heads take
-// turns at each block, because their keys lie side by side; an online softmax
-// (Milakov and Gimelshein 2018, arXiv:1805.02867), split over keys as in Flash-Decoding (Dao et al.
-// 2023). Many queries: the blocks of dot_product_attention.
+// attention_cached in f32; 16-bit keys and values are widened block by block. Few queries of a
+// sample, as of one token: all query heads of a key head read its keys together, in the cache as they
+// lie, a block of keys at a time, and the key heads take turns at each block, because their keys lie
+// side by side; an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), split over keys as
+// in Flash-Decoding (Dao et al. 2023). Many queries: the blocks of dot_product_attention.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/attention_cached.cpp"
 #include "plugins/devices/cpu/kernels/simd_targets.hpp"
@@ -72,29 +72,37 @@ HWY_INLINE void score_keys(const float* q, int64_t q_row, const float* const (&k
   if constexpr (R == 2) store_sums(b0, b1, b2, b3, s + s_row);
 }
 
-// Asks for rows of n, `distance` apart, to be in the second cache.
-HWY_INLINE void ask_for(const float* row, int64_t distance, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + r * distance + i, 0, 2);
-}
-
-// A block of keys of one key head, and how many there are.
+// A block of keys of one key head, from a row of k and of v on.
 struct Block {
-  const float *k, *v;
-  int64_t depth;
+  int64_t row, depth;
 };
+// Asks for some keys of a block to be in the second cache.
+template <class T>
+HWY_INLINE void ask_for(const T* of, int64_t row, int64_t groups, int64_t width, int64_t rows) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < width; i += kLine)
+      __builtin_prefetch(of + (row + r * groups) * width + i, 0, 2);
+}
+HWY_INLINE void ask_for(const AttentionArgs& x, const Block& b, int64_t first) {
+  const int64_t row = b.row + first * x.a.groups, rows = std::min<int64_t>(4, b.depth - first);
+  if (x.widen) {
+    ask_for(x.k16, row, x.a.groups, x.a.qk, rows);
+    ask_for(x.v16, row, x.a.groups, x.a.value, rows);
+  } else {
+    ask_for(x.k, row, x.a.groups, x.a.qk, rows);
+    ask_for(x.v, row, x.a.groups, x.a.value, rows);
+  }
+}
 
 // s (rows, depth) = q k^T, while the next block is asked for. Writes up to three columns behind
 // them.
-HWY_INLINE void score_block(const AttentionArgs& x, Matrix q, int64_t rows, const Block& b,
-                            const Block& next, Matrix s) {
-  const int64_t distance = x.a.groups * x.a.qk, value_distance = x.a.groups * x.a.value;
-  for (int64_t j = 0; j < b.depth; j += 4) {
-    const int64_t more = std::min<int64_t>(4, next.depth - j);
-    ask_for(next.k + j * distance, distance, more, x.a.qk);
-    ask_for(next.v + j * value_distance, value_distance, more, x.a.value);
+HWY_INLINE void score_block(const AttentionArgs& x, Matrix q, int64_t rows, const Rows& k,
+                            int64_t depth, const Block& next, Matrix s) {
+  for (int64_t j = 0; j < depth; j += 4) {
+    ask_for(x, next, j);
     const float* keys[4];
-    for (int64_t i = 0; i < 4; ++i) keys[i] = b.k + std::min(j + i, b.depth - 1) * distance;
+    for (int64_t i = 0; i < 4; ++i) keys[i] = k.at + std::min(j + i, depth - 1) * k.distance;
     int64_t r = 0;
     for (; r + 2 <= rows; r += 2)
       score_keys<2>(q.at + r * q.row, q.row, keys, x.a.qk, s.at + r * s.row + j, s.row);
@@ -102,14 +110,14 @@ HWY_INLINE void score_block(const AttentionArgs& x, Matrix q, int64_t rows, cons
   }
 }
 
-// o (rows, e) += s v over the columns `seen` of s, which are the keys from `v` on. What lies at
+// o (rows, e) += s v over the columns `seen` of s, which are the keys of v. What lies at
 // other places is not read: it need not be a number.
-HWY_INLINE void add_values(const AttentionArgs& x, Matrix s, int64_t rows, const float* v,
+HWY_INLINE void add_values(const AttentionArgs& x, Matrix s, int64_t rows, const Rows& v,
                            const kit::KeyRange& seen, Matrix o) {
   const F32 d;
-  const int64_t distance = x.a.groups * x.a.value, width = x.a.value,
+  const int64_t distance = v.distance, width = x.a.value,
                 pairs = width / (2 * lanes()) * 2 * lanes(), depth = seen.end - seen.begin;
-  const float* first = v + seen.begin * distance;
+  const float* first = v.at + seen.begin * distance;
   multiply<false, true>({s.at + seen.begin, s.row}, {const_cast<float*>(first), distance}, o, rows,
                         pairs, depth);
   for (int64_t j = pairs; j < width; j += lanes()) {
@@ -141,23 +149,22 @@ void copy_queries(const AttentionArgs& x, const DecodeRows& rows, const GroupHea
 
 // The block of key head `group` that begins at `key`.
 Block block_of(const AttentionArgs& x, const DecodeRows& rows, int64_t group, int64_t key) {
-  const int64_t row = x.key_row(rows.sample, key, group);
-  return {x.k + row * x.a.qk, x.v + row * x.a.value,
+  return {x.key_row(rows.sample, key, group),
           std::clamp<int64_t>(rows.keys.end - key, 0, kKeyBlock)};
 }
 
 // Adds the block that begins at `key` to the state of the rows of one key head.
 void attend_block(const AttentionArgs& x, const DecodeRows& rows, int64_t heads, int64_t key,
-                  const Block& b, Matrix s, const DecodeState& to) {
+                  int64_t depth, const Rows& v, Matrix s, const DecodeState& to) {
   for (int64_t i = 0; i < rows.queries; ++i) {
     const kit::KeyRange seen =
-        inside(x.ranges[rows.sample * x.ranges_stride + rows.query + i], key, b.depth);
+        inside(x.ranges[rows.sample * x.ranges_stride + rows.query + i], key, depth);
     if (seen.begin >= seen.end) continue;
     const int64_t first = i * heads;
     for (int64_t r = first; r < first + heads; ++r)
-      weigh_row(x, s.at + r * s.row, padded_columns(b.depth), seen, to.most[r], to.sum[r],
+      weigh_row(x, s.at + r * s.row, padded_columns(depth), seen, to.most[r], to.sum[r],
                 to.o + r * to.o_row);
-    add_values(x, {s.at + first * s.row, s.row}, heads, b.v, seen,
+    add_values(x, {s.at + first * s.row, s.row}, heads, v, seen,
                {to.o + first * to.o_row, to.o_row});
   }
 }
@@ -189,7 +196,11 @@ void decode_attend(const AttentionArgs& x, const DecodeRows& rows, float* scratc
     std::fill_n(to[g].sum, own, 0.0f);
     n += own;
   }
+  int64_t most = 0;  // rows of a key head
+  for (int64_t g = 0; g < rows.groups; ++g)
+    most = std::max(most, rows.queries * rows.heads[g].count);
   const Matrix s{q.at + n * q.row, row_distance(kKeyBlock)};
+  float* wide = s.at + most * s.row;
   for (int64_t key = rows.keys.begin; key < rows.keys.end; key += kKeyBlock) {
     int64_t row = 0;
     for (int64_t g = 0; g < rows.groups; ++g) {
@@ -198,8 +209,10 @@ void decode_attend(const AttentionArgs& x, const DecodeRows& rows, float* scratc
       const Block b = block_of(x, rows, rows.group + g, key),
                   next = block_of(x, rows, last ? rows.group : rows.group + g + 1,
                                   last ? key + kKeyBlock : key);
-      score_block(x, {q.at + row * q.row, q.row}, rows.queries * heads, b, next, s);
-      attend_block(x, rows, heads, key, b, s, to[g]);
+      const Rows k = rows_of_k(x, b.row, b.depth, wide),
+                 v = rows_of_v(x, b.row, b.depth, wide + x.widened_k());
+      score_block(x, {q.at + row * q.row, q.row}, rows.queries * heads, k, b.depth, next, s);
+      attend_block(x, rows, heads, key, b.depth, v, s, to[g]);
       row += rows.queries * heads;
     }
   }

@@ -44,9 +44,10 @@ struct DecodeStates {
   DecodeStates from(int64_t i) const { return {at + i * floats(), rows, o_row}; }
 };
 // Floats of scratch in which the states of so many rows are computed, of which a key head has at
-// most `rows`: q and scores.
+// most `rows`: q, scores, and a block that was widened.
 inline int64_t decode_scratch_floats(const AttentionArgs& x, int64_t all_rows, int64_t rows) {
-  return all_rows * row_distance(x.a.qk) + rows * row_distance(kKeyBlock);
+  return all_rows * row_distance(x.a.qk) + rows * row_distance(kKeyBlock) + x.widened_k() +
+         x.widened_v();
 }
 
 // Computes the state of each key head over the keys of `rows`.

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "kit/dtype.hpp"
 #include "kit/ops/attention_cached.hpp"
+#include "plugins/devices/cpu/half/convert.hpp"
 #include "plugins/devices/cpu/kernels/attention_cached_args.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
@@ -24,7 +26,11 @@ class CpuAttentionCached {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const CpuAttentionCached kernel(nullptr, d);
-    if (!all_f32(d, why)) return false;
+    for (const uint32_t type : {d.inputs[0].dtype, d.inputs[1].dtype})
+      if (type != PLAIT_F32 && !is_half(type)) {
+        why = std::string("takes f32, bf16 and f16 only, found ") + kit::dtype_name(type);
+        return false;
+      }
     choice.workspace = kernel.workspace_bytes();
     why = variant(kernel.by_rows_ ? "heads of a key together" : "blocks of scores",
                   kernel.num_threads_);
@@ -33,6 +39,7 @@ class CpuAttentionCached {
 
   CpuAttentionCached(plait_device*, const plait_op_desc& d)
       : c_(kit::parse_attention_cached(d)),
+        type_(d.inputs[0].dtype),
         heads_(heads_of_groups(c_.a)),
         most_heads_(most_heads(heads_)),
         by_rows_(is_decode(c_.a, most_heads_)),
@@ -41,11 +48,11 @@ class CpuAttentionCached {
                                           nanoseconds_to_finish(), max_units())) {}
 
   void run(plait_queue*, void* const* operands, void* workspace) const {
-    Run r{.x = {.a = c_.a}};
-    r.x.q = static_cast<const float*>(operands[0]);
+    Run r{.x = args()};
     r.x.k = static_cast<const float*>(operands[1]);
     r.x.v = static_cast<const float*>(operands[2]);
-    r.x.out = static_cast<float*>(operands[5]);
+    r.x.k16 = static_cast<const uint16_t*>(operands[1]);
+    r.x.v16 = static_cast<const uint16_t*>(operands[2]);
     char* at = static_cast<char*>(workspace);
     const auto take = [&](uint64_t bytes) {
       char* part = at;
@@ -58,15 +65,43 @@ class CpuAttentionCached {
     r.x.ranges = ranges, r.x.ranges_stride = c_.a.queries, r.x.slots = slots;
     r.reads = reinterpret_cast<Read*>(take(read_bytes()));
     r.states = states(reinterpret_cast<float*>(take(state_bytes())));
+    auto* q = reinterpret_cast<float*>(take(wide_bytes(c_.a.qk)));
+    auto* o = reinterpret_cast<float*>(take(wide_bytes(c_.a.value)));
     r.scratch = reinterpret_cast<float*>(at);
+    r.x.q = static_cast<const float*>(operands[0]);
+    r.x.out = static_cast<float*>(operands[5]);
+    if (is_half(type_)) {
+      in_parallel(num_threads_, rows_of_heads() * c_.a.qk, [&](int64_t first, int64_t last) {
+        widen_function(type_)(static_cast<const uint16_t*>(operands[0]) + first, q + first,
+                              last - first);
+      });
+      r.x.q = q, r.x.out = o;
+    }
     if (by_rows_)
       run_rows(r);
     else
       run_blocks(r);
+    if (is_half(type_))
+      in_parallel(num_threads_, rows_of_heads() * c_.a.value, [&](int64_t first, int64_t last) {
+        narrow_function(type_)(o + first, static_cast<uint16_t*>(operands[5]) + first,
+                               last - first);
+      });
   }
 
  private:
   using Heads = GroupHeads;
+  static bool is_half(uint32_t type) { return type == PLAIT_BF16 || type == PLAIT_F16; }
+  // What follows from the desc.
+  AttentionArgs args() const {
+    AttentionArgs x{.a = c_.a};
+    if (is_half(c_.cache_type)) x.widen = widen_function(c_.cache_type);
+    return x;
+  }
+  int64_t rows_of_heads() const { return c_.a.samples * c_.a.queries * c_.a.heads; }
+  // Of q and of o as f32, where they are not.
+  uint64_t wide_bytes(int64_t width) const {
+    return is_half(type_) ? static_cast<uint64_t>(rows_of_heads() * width) * sizeof(float) : 0;
+  }
   // A chunk of the keys of a sample; each of its key heads is a unit of work.
   struct Read {
     int64_t sample, chunk;
@@ -101,7 +136,7 @@ class CpuAttentionCached {
   int64_t chunks() const { return (c_.a.keys + kKeyChunk - 1) / kKeyChunk; }
   int64_t rows() const { return c_.a.queries * most_heads_; }
   int64_t max_units() const {
-    const AttentionArgs x{.a = c_.a};
+    const AttentionArgs x = args();
     return c_.a.samples * c_.a.groups * (by_rows_ ? chunks() : x.query_blocks());
   }
   double nanoseconds() const {
@@ -109,7 +144,8 @@ class CpuAttentionCached {
     const kit::Attention& a = c_.a;
     const double keys =
         static_cast<double>(a.samples * a.keys) * static_cast<double>(a.qk + a.value);
-    return keys * (static_cast<double>(a.groups) * sizeof(float) * kPerByte +
+    const auto size = static_cast<double>(kit::dtype_bytes(c_.cache_type));
+    return keys * (static_cast<double>(a.groups) * size * kPerByte +
                    static_cast<double>(a.heads * a.queries) * kPerMultiplication);
   }
 
@@ -135,14 +171,14 @@ class CpuAttentionCached {
   }
   // Of one thread.
   int64_t scratch_floats() const {
-    const AttentionArgs x{.a = c_.a};
+    const AttentionArgs x = args();
     if (by_rows_) return decode_scratch_floats(x, c_.a.queries * c_.a.heads, rows());
     return std::max(attention_floats(x),
                     decode_scratch_floats(x, 1, 1) + one_row(nullptr).floats());
   }
   uint64_t workspace_bytes() const {
     return rounded(range_bytes()) + rounded(slot_bytes()) + rounded(read_bytes()) +
-           rounded(state_bytes()) +
+           rounded(state_bytes()) + rounded(wide_bytes(c_.a.qk)) + rounded(wide_bytes(c_.a.value)) +
            static_cast<uint64_t>(num_threads_ * scratch_floats()) * sizeof(float);
   }
 
@@ -258,6 +294,7 @@ class CpuAttentionCached {
   }
 
   kit::CachedAttention c_;
+  uint32_t type_;             // of q and of the result
   std::vector<Heads> heads_;  // by key head
   int64_t most_heads_;
   bool by_rows_;
