@@ -96,7 +96,9 @@ constexpr int64_t kManyColumns = 256;
 // A few rows, for which weights are read once: lanes along k use all of a vector where lanes along
 // the rows would use some of it, if there are enough summands to repay adding up the lanes.
 bool reads_weights_once(const MatmulDesc& d) {
-  const bool repaid = fits_second_level(d) ? d.m <= 4 && d.k >= kManySummands : d.k >= kFewSummands;
+  // Other kernels do not take 16-bit weights as they lie.
+  const bool cached = fits_second_level(d) && d.half_b == Half::none;
+  const bool repaid = cached ? d.m <= 4 && d.k >= kManySummands : d.k >= kFewSummands;
   return repaid && stream_capability(d, Isa::plain).refusal.empty();
 }
 
@@ -214,6 +216,19 @@ std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_vi
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
   refuse(desc, "kernel " + std::string(kernel_name), "one of " + known);
+}
+
+KernelChoice choose_stream(const MatmulDesc& desc) {
+  check(desc);
+  const Isa isa = machine_isa();
+  KernelChoice choice;
+  if (isa == Isa::plain)
+    choice.why = "the machine has no AVX2 with FMA";
+  else if (!reads_weights_once(desc))
+    choice.why = "takes a few rows and many summands, contiguous in both operands";
+  else
+    choice.kernel = isa == Isa::avx512 ? "stream_avx512" : "stream_avx2";
+  return choice;
 }
 
 }  // namespace plait::cpu

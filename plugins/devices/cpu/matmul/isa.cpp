@@ -15,7 +15,8 @@ Isa machine_isa() {
         cpu.has(Cpu::tAVX512VL)) {
       return Isa::avx512;
     }
-    return cpu.has(Cpu::tAVX2) && cpu.has(Cpu::tFMA) ? Isa::avx2 : Isa::plain;
+    return cpu.has(Cpu::tAVX2) && cpu.has(Cpu::tFMA) && cpu.has(Cpu::tF16C) ? Isa::avx2
+                                                                            : Isa::plain;
   }();
   return isa;
 }

@@ -17,6 +17,9 @@ namespace plait::cpu {
 
 enum class Activation { none, relu, tanh, sigmoid, gelu, gelu_tanh, silu };
 
+// The 16-bit floats, and none of them.
+enum class Half { none, bf16, f16 };
+
 // The best instruction set that a kernel may use. The machine's own limit always applies too.
 enum class Isa { plain, avx2, avx512 };
 
@@ -34,8 +37,9 @@ struct MatmulDesc {
   int64_t batch_stride_a = 0;  // in elements; 0 means that all products share the matrix
   int64_t batch_stride_b = 0;
   int64_t batch_stride_c = 0;
-  bool accumulate = false;  // C += A*B; excludes bias and activation
-  bool bias = false;        // add bias[n] to every row
+  Half half_b = Half::none;  // B has 16-bit floats: see choose_stream()
+  bool accumulate = false;   // C += A*B; excludes bias and activation
+  bool bias = false;         // add bias[n] to every row
   // Also compute the sum of the squares of C; excludes accumulate, bias and activation.
   bool squares = false;
   Activation activation = Activation::none;
@@ -91,5 +95,9 @@ std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa = 
 // Builds a named kernel, for tests and benchmarks. Throws std::invalid_argument with the reason if
 // that kernel refuses the problem or the name is unknown.
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_view kernel_name);
+
+// The kernel that reads B once, which alone takes 16-bit floats there, where it pays; else an empty
+// name and the reason. Throws the same errors.
+KernelChoice choose_stream(const MatmulDesc& desc);
 
 }  // namespace plait::cpu

@@ -15,7 +15,7 @@ constexpr int64_t kStreamGroup = 12;
 // sums[r * kStreamGroup + j] = the sum over k of rows[r,k] * weights[j,k]. Rows and weights lie k
 // floats apart. The order of a sum follows from k and the number of rows alone.
 struct DotCall {
-  const float* weights = nullptr;
+  const void* weights = nullptr;
   const float* rows = nullptr;
   float* sums = nullptr;
   int64_t k = 0;
@@ -24,8 +24,8 @@ struct DotCall {
 // Of a fixed number of rows. [thread: any] Does not allocate or throw.
 using DotFunction = void (*)(const DotCall&);
 
-// The function of one instruction set for 1 to kMostStreamRows rows.
-DotFunction dots_avx2(int64_t rows);
-DotFunction dots_avx512(int64_t rows);
+// The function of one instruction set for 1 to kMostStreamRows rows, and weights of a type.
+DotFunction dots_avx2(int64_t rows, Half weights);
+DotFunction dots_avx512(int64_t rows, Half weights);
 
 }  // namespace plait::cpu

@@ -1,5 +1,6 @@
 // Dot products of a few rows of weights with a few rows, written once for every instruction set.
-// The including file first defines PLAIT_TARGET, and passes the loops a class V with
+// The including file first defines PLAIT_TARGET, and passes the loops a class W for each type of the
+// weights, with that type T, load and load_part, which make f32 of them; and a class V with
 //   the type F, the width kLanes, the most sums in registers kSums, load,
 //   load_part, zero, fma (a*b+c), add, sum (of the lanes).
 // Weights come from memory: they are read in their order, and asked for ahead of it, into the second
@@ -19,12 +20,12 @@
 
 namespace plait::cpu {
 
-constexpr int64_t kFloatsOfLine = 16;
-constexpr int64_t kFloatsNear = 8 * kFloatsOfLine, kFloatsFar = 128 * kFloatsOfLine;
+// How far ahead, in lines.
+constexpr int64_t kNear = 8, kFar = 128;
 
 // `kOutputs` outputs of `kRows` rows, each as the sum of `kChains` sums. Every index of a sum is a
 // constant, so that the sums stay in registers whatever the compiler unrolls.
-template <class V, int kRows, int kOutputs, int kChains>
+template <class V, class W, int kRows, int kOutputs, int kChains>
 class Dots {
  public:
   PLAIT_INLINE static void run(const DotCall& call, int64_t output) {
@@ -59,11 +60,17 @@ class Dots {
   // A vector of each row, and what is left of it at the end.
   struct Whole {
     int64_t i;
-    PLAIT_INLINE F load(const float* row) const { return V::load(row + i); }
+    template <class Type>
+    PLAIT_INLINE F load(const typename Type::T* row) const {
+      return Type::load(row + i);
+    }
   };
   struct Part {
     int64_t i, n;
-    PLAIT_INLINE F load(const float* row) const { return V::load_part(row + i, n); }
+    template <class Type>
+    PLAIT_INLINE F load(const typename Type::T* row) const {
+      return Type::load_part(row + i, n);
+    }
   };
 
   template <int... n>
@@ -72,20 +79,21 @@ class Dots {
   }
   template <int... j>
   PLAIT_INLINE void ask(int64_t i, int64_t step, List<j...>) const {
-    for (int64_t line = i; line < i + step; line += kFloatsOfLine) {
-      (__builtin_prefetch(weights + j * k + line + kFloatsNear, 0, 3), ...);
-      (__builtin_prefetch(weights + j * k + line + kFloatsFar, 0, 2), ...);
+    constexpr int64_t kLine = 64 / sizeof(typename W::T);
+    for (int64_t line = i; line < i + step; line += kLine) {
+      (__builtin_prefetch(weights + j * k + line + kNear * kLine, 0, 3), ...);
+      (__builtin_prefetch(weights + j * k + line + kFar * kLine, 0, 2), ...);
     }
   }
   template <class Range, int chain, int... j>
   PLAIT_INLINE void add_all(Range range, Number<chain> which, List<j...> outputs) {
-    const F w[kOutputs] = {range.load(weights + j * k)...};
+    const F w[kOutputs] = {range.template load<W>(weights + j * k)...};
     add_rows(range, w, which, outputs, Numbers<kRows>());
   }
   template <class Range, int chain, int... j, int... r>
   PLAIT_INLINE void add_rows(Range range, const F (&w)[kOutputs], Number<chain> which,
                              List<j...> outputs, List<r...>) {
-    (add_row<r>(range.load(rows + r * k), w, which, outputs), ...);
+    (add_row<r>(range.template load<V>(rows + r * k), w, which, outputs), ...);
   }
   template <int r, int chain, int... j>
   PLAIT_INLINE void add_row(F x, const F (&w)[kOutputs], Number<chain>, List<j...>) {
@@ -107,16 +115,19 @@ class Dots {
   }
 
   PLAIT_INLINE Dots(const DotCall& call, int64_t output)
-      : weights(call.weights + output * call.k), rows(call.rows), k(call.k) {}
+      : weights(static_cast<const typename W::T*>(call.weights) + output * call.k),
+        rows(call.rows),
+        k(call.k) {}
 
-  const float *weights, *rows;
+  const typename W::T* weights;
+  const float* rows;
   int64_t k;
   F sums[kRows * kOutputs * kChains];
 };
 
 // As many outputs at a time as there are registers for; with few sums each has chains of its own,
 // which hide the latency.
-template <class V, int kRows>
+template <class V, class W, int kRows>
 PLAIT_TARGET void dots(const DotCall& call) {
   constexpr int kFit = V::kSums / kRows;
   constexpr int kOutputs = kFit >= 4 ? 4 : kFit >= 3 ? 3 : kFit >= 2 ? 2 : 1;
@@ -124,18 +135,22 @@ PLAIT_TARGET void dots(const DotCall& call) {
   constexpr int kChains = kRows == 1 ? 2 : 1;
   int64_t j = 0;
   for (; j + kOutputs <= call.outputs; j += kOutputs)
-    Dots<V, kRows, kOutputs, kChains>::run(call, j);
-  for (; j < call.outputs; ++j) Dots<V, kRows, 1, kChains>::run(call, j);
+    Dots<V, W, kRows, kOutputs, kChains>::run(call, j);
+  for (; j < call.outputs; ++j) Dots<V, W, kRows, 1, kChains>::run(call, j);
 }
 
-template <class V, int... n>
+template <class V, class W, int... n>
 DotFunction dots_of(int64_t rows, std::integer_sequence<int, n...>) {
-  static constexpr DotFunction kAll[] = {dots<V, n + 1>...};
+  static constexpr DotFunction kAll[] = {dots<V, W, n + 1>...};
   return kAll[rows - 1];
 }
-template <class V>
-DotFunction dots_of(int64_t rows) {
-  return dots_of<V>(rows, std::make_integer_sequence<int, kMostStreamRows>());
+// Bf16 and F16: the classes W of these types; V is that of f32.
+template <class V, class Bf16, class F16>
+DotFunction dots_of(int64_t rows, Half weights) {
+  constexpr auto kNumbers = std::make_integer_sequence<int, kMostStreamRows>();
+  if (weights == Half::bf16) return dots_of<V, Bf16>(rows, kNumbers);
+  if (weights == Half::f16) return dots_of<V, F16>(rows, kNumbers);
+  return dots_of<V, V>(rows, kNumbers);
 }
 
 }  // namespace plait::cpu

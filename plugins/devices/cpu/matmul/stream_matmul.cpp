@@ -31,7 +31,8 @@ class StreamMatmul final : public MatmulKernel {
       : desc_(desc),
         isa_(isa),
         threads_(threads_of(desc)),
-        dots_(isa == Isa::avx512 ? dots_avx512(desc.m) : dots_avx2(desc.m)),
+        dots_(isa == Isa::avx512 ? dots_avx512(desc.m, desc.half_b)
+                                 : dots_avx2(desc.m, desc.half_b)),
         activate_(activation_function(desc.activation, isa)) {}
 
   void run(const MatmulArgs& args) const override {
@@ -55,9 +56,13 @@ class StreamMatmul final : public MatmulKernel {
         activate_(args.c + row * desc_.n + first, last - first);
   }
 
+  const void* weights_at(const MatmulArgs& args, int64_t output) const {
+    if (desc_.half_b == Half::none) return args.b + output * desc_.k;
+    return reinterpret_cast<const uint16_t*>(args.b) + output * desc_.k;
+  }
   void group(const MatmulArgs& args, int64_t first, int64_t outputs) const {
     float sums[kMostStreamRows * kStreamGroup];
-    dots_({args.b + first * desc_.k, args.a, sums, desc_.k, outputs});
+    dots_({weights_at(args, first), args.a, sums, desc_.k, outputs});
     for (int64_t row = 0; row < desc_.m; ++row) {
       const float* sum = sums + row * kStreamGroup;
       float* c = args.c + row * desc_.n + first;
