@@ -35,27 +35,6 @@ Case matmul(uint32_t type, const Product& p, bool bias = false, const char* acti
   return c;
 }
 
-// A few rows and 16-bit weights, as when a model makes a token: rows, bias and y of either type.
-void add_half_rows(std::vector<Case>& out) {
-  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16})
-    for (const int64_t m : {1, 2, 3, 4, 5, 8})
-      for (const uint32_t y : {type, uint32_t{PLAIT_F32}}) {
-        Case c = matmul(type, {{}, m, 101, 523 + m, false, true}, true, "gelu");
-        c.name += ", few rows";
-        c.inputs[2].shape.dtype = c.outputs[0].dtype = y;
-        c.same_over_threads = true;
-        out.push_back(c);
-        c = matmul(type, {{}, m, 101, 1024, false, true});
-        c.name += " accumulated, few rows";
-        c.outputs[0].dtype = y;
-        c.attrs.push_back(flag("accumulate", true));
-        c.inputs.push_back({c.outputs[0], -1, 1});
-        c.in_place = {2};
-        c.must_alias = true;
-        out.push_back(c);
-      }
-}
-
 }  // namespace
 
 void add_matmul_cases(std::vector<Case>& out) {
@@ -93,7 +72,24 @@ void add_matmul_cases(std::vector<Case>& out) {
   out.push_back(matmul(PLAIT_F32, {{2, 3}, 9, 10, 11, false, true, true}, true));
   out.push_back(matmul(PLAIT_F32, {{0}, 9, 10, 11}));
   out.push_back(matmul(PLAIT_F32, {{}, 300, 310, 320}));
-  add_half_rows(out);
+  // A few rows and 16-bit weights, as when a model makes a token: rows, bias and y of either type.
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16})
+    for (const int64_t m : {1, 2, 3, 4, 5, 8})
+      for (const uint32_t y : {type, uint32_t{PLAIT_F32}}) {
+        Case c = matmul(type, {{}, m, 101, 523 + m, false, true}, true, "gelu");
+        c.name += ", few rows";
+        c.inputs[2].shape.dtype = c.outputs[0].dtype = y;
+        c.same_over_threads = true;
+        out.push_back(c);
+        c = matmul(type, {{}, m, 101, 1024, false, true});
+        c.name += " accumulated, few rows";
+        c.outputs[0].dtype = y;
+        c.attrs.push_back(flag("accumulate", true));
+        c.inputs.push_back({c.outputs[0], -1, 1});
+        c.in_place = {2};
+        c.must_alias = true;
+        out.push_back(c);
+      }
   for (uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
     out.push_back(matmul(type, {{}, 7, 17, 33, false, true}, true, "gelu"));
     out.push_back(matmul(type, {{2}, 7, 9, 8, true, false}));
