@@ -57,6 +57,42 @@ std::vector<kit::ChatPiece> pieces_of(const Conversation& c, std::string_view be
 
 }  // namespace
 
+namespace plait::capi {
+
+std::vector<int32_t> chat_ids(const tokenizer::Tokenizer& tokenizer, const char* name,
+                              const plait_chat_message* messages, uint64_t n, uint32_t flags,
+                              kit::InvalidBytes& invalid) {
+  const Conversation c = conversation_of(name, messages, n, flags);
+  const kit::SpecialTexts specials(tokenizer.specials());
+  const auto pieces = pieces_of(c, specials.choose(c.format->begin, PLAIT_TOKEN_BEGIN),
+                                specials.choose(c.format->end, PLAIT_TOKEN_END));
+  std::vector<int32_t> all;
+  for (const kit::ChatSpan& span : kit::chat_spans(pieces, specials)) {
+    kit::InvalidBytes found;
+    const auto ids = tokenizer.encode(span.text, span.plain ? PLAIT_ENCODE_PLAIN : 0, false, found);
+    all.insert(all.end(), ids.begin(), ids.end());
+    if (invalid.n == 0) invalid.first = found.first;
+    invalid.n += found.n;
+  }
+  return all;
+}
+
+std::vector<int32_t> chat_turn_ends(const tokenizer::Tokenizer& tokenizer, const char* name) {
+  const kit::ChatTemplate& format = template_named(name);
+  const kit::SpecialTexts specials(tokenizer.specials());
+  const std::string_view end = specials.choose(format.end, PLAIT_TOKEN_END);
+  std::vector<int32_t> ids;
+  for (const plait_special_token& s : tokenizer.specials()) {
+    const std::string_view text(s.text, s.text_size);
+    const bool ends = format.reply.after.starts_with(text) ||
+                      (format.reply.after.starts_with("{end}") && text == end);
+    if (ends && !text.empty()) ids.push_back(s.id);
+  }
+  return ids;
+}
+
+}  // namespace plait::capi
+
 extern "C" {
 
 plait_error* plait_chat_templates(plait_text** json) {
@@ -88,19 +124,8 @@ plait_error* plait_chat_encode(const plait_tokenizer* tokenizer, const char* nam
     require(tokenizer, "tokenizer");
     tokenizer->engine->check_own("plait_chat_encode", "tokenizer");
     require(out, "out");
-    const Conversation c = conversation_of(name, messages, n, flags);
-    const kit::SpecialTexts specials(tokenizer->tokenizer.specials());
-    const auto pieces = pieces_of(c, specials.choose(c.format->begin, PLAIT_TOKEN_BEGIN),
-                                  specials.choose(c.format->end, PLAIT_TOKEN_END));
     auto tokens = std::make_unique<plait_tokens>();
-    for (const kit::ChatSpan& span : kit::chat_spans(pieces, specials)) {
-      kit::InvalidBytes invalid;
-      const auto ids = tokenizer->tokenizer.encode(span.text, span.plain ? PLAIT_ENCODE_PLAIN : 0,
-                                                   false, invalid);
-      tokens->ids.insert(tokens->ids.end(), ids.begin(), ids.end());
-      if (tokens->invalid.n == 0) tokens->invalid.first = invalid.first;
-      tokens->invalid.n += invalid.n;
-    }
+    tokens->ids = chat_ids(tokenizer->tokenizer, name, messages, n, flags, tokens->invalid);
     *out = tokens.release();
   });
 }

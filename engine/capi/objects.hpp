@@ -52,6 +52,12 @@ config::ItemConfig read_item(EngineState& engine, std::string_view kind, const s
 // Throws PLAIT_ERR_INVALID if a required pointer is NULL.
 void require(const void* pointer, const char* what);
 plait_text* new_text(std::string text);
+// The ids of a conversation, as plait_chat_encode() returns them; invalid: what was not UTF-8.
+std::vector<int32_t> chat_ids(const tokenizer::Tokenizer& tokenizer, const char* name,
+                              const plait_chat_message* messages, uint64_t n, uint32_t flags,
+                              kit::InvalidBytes& invalid);
+// The special tokens that end the assistant's turn in a template; empty: it ends in ordinary text.
+std::vector<int32_t> chat_turn_ends(const tokenizer::Tokenizer& tokenizer, const char* name);
 
 // Sizes of the host's structs in ABI 1 (up to their last member at that time), the smallest that is
 // ever accepted. They never change.
@@ -127,8 +133,18 @@ struct plait_dataset {
   plait::plan::Dataset dataset;
 };
 
-struct plait_session {
+// A session, and what its generators share with it: they may be closed later.
+struct SessionState {
   plait::capi::CallGuard guard;
   std::shared_ptr<plait::capi::EngineState> engine;
   std::unique_ptr<plait::session::Session> session;
+  plait_session* handle = nullptr;  // of the host; valid until it is closed
+  bool generating = false;          // a generator is open
+};
+
+struct plait_session {
+  const std::shared_ptr<SessionState> state = std::make_shared<SessionState>();
+  plait::capi::CallGuard& guard = state->guard;
+  std::shared_ptr<plait::capi::EngineState>& engine = state->engine;
+  std::unique_ptr<plait::session::Session>& session = state->session;
 };

@@ -131,6 +131,7 @@ plait_error* plait_session_open(plait_plan* plan, const plait_session_options* o
     const auto o = read_options(options, kSessionOptionsV1, "plait_session_options");
     auto session = std::make_unique<plait_session>();
     session->engine = plan->engine;
+    session->state->handle = session.get();
     session->session = std::make_unique<session::Session>(
         plan->plan, settings_of(*plan, o, session->guard), plan->engine->log, plan->engine->files);
     *out = session.release();

@@ -24,6 +24,10 @@ class Binder {
     for (const auto& [path, set] : experiment_.sections) bind_section(path, set);
     for (const ModelConfig& model : experiment_.models) bind_model(model);
     for (const DatasetConfig& dataset : experiment_.datasets) bind_dataset(dataset);
+    if (experiment_.tokenizer) {
+      header("tokenizer");
+      item(*experiment_.tokenizer);
+    }
     bind_chosen(PLAIT_KIND_DEVICE, "device", experiment_.run.device, experiment_.device);
     bind_chosen(PLAIT_KIND_COMM, "comm", experiment_.topology.backend, experiment_.comm);
     return std::move(out_);

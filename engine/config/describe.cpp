@@ -77,6 +77,7 @@ class Describer {
         ties(model.path + ".layers[" + std::to_string(i) + "]", model.layers[i]);
       if (model.optimizer) optimizer(model.path + ".optimizer", *model.optimizer);
     }
+    if (experiment.tokenizer) item("tokenizer", *experiment.tokenizer);
     for (const DatasetConfig& dataset : experiment.datasets) {
       item("data." + dataset.name, dataset);
       for (const NormalizeConfig& one : dataset.normalize)

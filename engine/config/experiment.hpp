@@ -68,6 +68,24 @@ struct EvaluateConfig {
   double min_delta = 0;
 };
 
+// Generation of tokens with a KV cache.
+struct GenerateConfig {
+  int64_t slots = 0;    // sequences at a time; 0: the plan has no programs for it
+  int64_t length = 0;   // tokens of a sequence, its prompt included; 0: of a training sample
+  int64_t chunk = 128;  // tokens of a prompt that are computed at a time
+  std::string cache;    // "compute", "f32": type of the cached keys and values
+  std::string model;    // which one generates, where there are several
+  bool only = false;    // the plan can do nothing else
+  double temperature = 1;
+  int64_t top_k = 0;
+  double top_p = 1, min_p = 0, repetition_penalty = 1;
+  int64_t max_tokens = 0, min_tokens = 0;
+  int64_t seed = 0;
+  std::vector<int64_t> end;       // ids that end a sequence
+  std::vector<std::string> stop;  // texts that end a sequence
+  std::string chat_template;      // of conversations
+};
+
 struct CheckpointConfig {
   int64_t every = 0;
   int64_t keep = 3;
@@ -192,6 +210,7 @@ struct Experiment {
   BatchConfig batch;
   PrecisionConfig precision;
   EvaluateConfig evaluate;
+  GenerateConfig generate;
   CheckpointConfig checkpoint;
   GuardConfig guard;
   PluginsConfig plugins;
@@ -199,6 +218,7 @@ struct Experiment {
   std::vector<DatasetConfig> datasets;  // in the order of the file
   Node device;  // [device]: options of the device item, see device_options()
   Node comm;    // [comm]: options of the comm item, see comm_options()
+  std::optional<ItemConfig> tokenizer;  // [tokenizer]: of the model's token ids
   std::vector<std::pair<std::string, OptionSet>>
       sections;  // by path: the values above with their origins
 

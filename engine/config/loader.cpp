@@ -2,9 +2,11 @@
 
 #include <plait/comm.h>
 #include <plait/device.h>
+#include <plait/tokenizer.h>
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
@@ -15,7 +17,7 @@ namespace plait::config {
 namespace {
 
 constexpr std::string_view kTopKeys[] = {"model",   "models", "optimizer", "loss", "losses",
-                                         "metrics", "data",   "device",    "comm"};
+                                         "metrics", "data",   "device",    "comm", "tokenizer"};
 
 // Names of the tables directly inside section `path` that are sections themselves.
 std::vector<std::string_view> subsections(std::string_view path) {
@@ -101,8 +103,10 @@ void ExperimentLoader::find_unknown_at_top() {
     if (known.contains(entry.key)) continue;
     // A key at the top of the file, as in steps = 5, is probably the key of that name in a section.
     std::string meant = nearest(entry.key, known);
+    bool found = false;  // the first section comes before others with a key of that name
     for (const Section& s : sections())
-      if (s.options.find(entry.key)) meant = std::string(s.path) + "." + entry.key;
+      if (s.options.find(entry.key) && !std::exchange(found, true))
+        meant = std::string(s.path) + "." + entry.key;
     problems_.add(entry.origin, toml_key(entry.key),
                   "unknown key '" + entry.key + "'" + did_you_mean(meant),
                   "known keys: " + join(known));
@@ -228,6 +232,17 @@ void ExperimentLoader::check_early_stop(const Experiment& of) {
         "known are: " + join(names));
 }
 
+void ExperimentLoader::read_tokenizer(Experiment& to) {
+  const Node& table = document_.root.find("tokenizer");
+  if (table.absent()) return;
+  if (!table.is(NodeKind::kTable))
+    return problems_.add(table.origin(), "tokenizer",
+                         std::string("expected a table, found ") + table.kind_name(),
+                         "write [tokenizer] with its type below");
+  read_item({"tokenizer", &table}, PLAIT_KIND_TOKENIZER, tokenizer_keys(), {},
+            to.tokenizer.emplace());
+}
+
 Experiment ExperimentLoader::load() {
   Experiment experiment;
   experiment.origin = document_.root.origin();
@@ -241,6 +256,7 @@ Experiment ExperimentLoader::load() {
   experiment.comm = document_.root.find("comm");
   check_comm(experiment);
   check_early_stop(experiment);
+  read_tokenizer(experiment);
   return experiment;
 }
 

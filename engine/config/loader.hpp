@@ -56,6 +56,7 @@ class ExperimentLoader {
   void check_device(const Experiment& of);
   void check_comm(const Experiment& of);
   void check_early_stop(const Experiment& of);
+  void read_tokenizer(Experiment& to);
   OptionSet read_section(std::string_view path);
 
   // loader_items.cpp

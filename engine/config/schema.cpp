@@ -157,6 +157,57 @@ constexpr Key<EvaluateConfig> kEarlyStop[] = {
     key<&EvaluateConfig::min_delta>(at_least(
         real_option("min_delta", "0.0", "smallest change that counts as an improvement"), 0)),
 };
+constexpr Key<GenerateConfig> kGenerate[] = {
+    key<&GenerateConfig::slots>(
+        at_most(count("slots", "0", 0, "sequences",
+                      "sequences that are generated at a time, each with a KV cache; 0: none, or 1 "
+                      "with `only`"),
+                65536)),
+    key<&GenerateConfig::length>(
+        count("length", "0", 0, "tokens",
+              "tokens of a sequence at most, its prompt included; 0: those of a training sample")),
+    key<&GenerateConfig::chunk>(
+        count("chunk", "128", 1, "tokens", "tokens of a prompt that are computed in one launch")),
+    key<&GenerateConfig::cache>(
+        choice_option("cache", "\"compute\"", "compute|f32",
+                      "type of cached keys and values: that of precision.compute, or f32")),
+    key<&GenerateConfig::model>(
+        text_option("model", "\"\"", "the model that generates; empty: the only one")),
+    key<&GenerateConfig::only>(bool_option(
+        "only", "false", "generate and nothing else: no gradients, no optimizer states, no data")),
+    key<&GenerateConfig::temperature>(at_least(
+        real_option("temperature", "1.0",
+                    "divides the logits before a token is drawn; 0: the most likely token"),
+        0)),
+    key<&GenerateConfig::top_k>(
+        count("top_k", "0", 0, "tokens", "draw among so many most likely tokens; 0: among all")),
+    key<&GenerateConfig::top_p>(at_most(
+        above(real_option("top_p", "1.0",
+                          "draw among the most likely tokens whose probabilities sum up to this"),
+              0),
+        1)),
+    key<&GenerateConfig::min_p>(at_most(
+        at_least(real_option("min_p", "0.0",
+                             "draw among tokens at least this share as likely as the likeliest"),
+                 0),
+        1)),
+    key<&GenerateConfig::repetition_penalty>(
+        above(real_option("repetition_penalty", "1.0",
+                          "makes tokens of the prompt and the text so far less likely; 1: not"),
+              0)),
+    key<&GenerateConfig::max_tokens>(count("max_tokens", "0", 0, "tokens",
+                                           "tokens after the prompt at most; 0: up to `length`")),
+    key<&GenerateConfig::min_tokens>(
+        count("min_tokens", "0", 0, "tokens", "tokens after the prompt before which none ends it")),
+    key<&GenerateConfig::seed>(count("seed", "0", 0, nullptr, "seed of the tokens drawn")),
+    key<&GenerateConfig::end>(
+        ints_option("end", "[]", "ids that end a sequence; empty: the end token of [tokenizer]")),
+    key<&GenerateConfig::stop>(
+        texts_option("stop", "[]", "texts that end a sequence and are left out of it")),
+    key<&GenerateConfig::chat_template>(
+        text_option("chat_template", "\"\"",
+                    "how the model has learned to see conversations: chatml, llama3, ...")),
+};
 constexpr Key<CheckpointConfig> kCheckpoint[] = {
     key<&CheckpointConfig::every>(
         count("every", "0", 0, "steps", "save every so many steps; 0: only at the end of the run")),
@@ -200,6 +251,7 @@ const Section kSections[] = {
     of<&Experiment::evaluate, kEvaluate>("evaluate", "evaluation on [data.eval]"),
     of<&Experiment::evaluate, kEarlyStop>("evaluate.early_stop",
                                           "stop when a metric no longer improves"),
+    of<&Experiment::generate, kGenerate>("generate", "generation of tokens with a KV cache"),
     of<&Experiment::checkpoint, kCheckpoint>("checkpoint", "checkpoints"),
     of<&Experiment::guard, kGuard>("guard", "conditions that stop a failing run"),
     of<&Experiment::plugins, kPlugins>("plugins", "plugins to load"),

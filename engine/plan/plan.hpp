@@ -14,6 +14,7 @@
 #include "engine/plan/collective.hpp"
 #include "engine/plan/dataset.hpp"
 #include "engine/plan/entry_point.hpp"
+#include "engine/plan/generation.hpp"
 #include "engine/plan/parameter.hpp"
 #include "engine/plan/precision.hpp"
 #include "engine/plan/program.hpp"
@@ -91,6 +92,8 @@ struct Plan {
   BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 
+  Generation generation;
+
   int64_t accumulation = 1;
   int64_t total_steps = 0;  // 0: the host decides
   std::deque<Program> programs;
@@ -103,7 +106,7 @@ struct Plan {
   const Parameter* parameter(const std::string& name) const;
   const Program* program(const std::string& name) const;
   const EntryPoint* find_entry_point(std::string_view name) const;
-  // One that every plan has.
+  // One that every plan has that can train; an empty one in a plan that only generates.
   const EntryPoint& entry_point(std::string_view name) const;
   // Several programs, or several launches of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }

@@ -32,8 +32,9 @@ void make_results(PlanDraft& plan, config::Problems& problems) {
     model.trained = !m.frozen && !m.losses.empty();
     plan.models.push_back(model);
   }
-  if (problems.empty() && std::none_of(plan.models.begin(), plan.models.end(),
-                                       [](const Model& m) { return m.trained; }))
+  if (problems.empty() && !plan.experiment.generate.only &&
+      std::none_of(plan.models.begin(), plan.models.end(),
+                   [](const Model& m) { return m.trained; }))
     problems.add(plan.experiment.models[0].origin, plan.experiment.models[0].path,
                  "no model has a loss and an optimizer, so there is nothing to train",
                  "add [loss] and [optimizer]");
@@ -102,11 +103,26 @@ void check_buffer_refs(const Plan& plan) {
     }
 }
 
+// An experiment that generates and nothing else: its models are frozen, and nothing measures them.
+void keep_generation_only(config::Experiment& e) {
+  for (config::ModelConfig& model : e.models) {
+    model.frozen = true;
+    model.losses.clear();
+    model.metrics.clear();
+    model.optimizer.reset();
+  }
+  e.datasets.clear();
+}
+
 }  // namespace
 
 PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext& context)
-    : context_(context), entry_points_(standard_entry_points()) {
+    : context_(context) {
   draft_.experiment = experiment;
+  if (draft_.experiment.generate.only)
+    keep_generation_only(draft_.experiment);
+  else
+    entry_points_ = standard_entry_points();
   draft_.registry = context.registry;
   draft_.ops = std::make_shared<const program::OpRegistry>(*context.registry);
 }
@@ -142,14 +158,25 @@ void PlanBuilder::declare_results(config::Problems& problems) {
   const config::BatchConfig& batch = draft_.experiment.batch;
   draft_.train_feed = make_feed(draft_, "train inputs", batch.micro);
   draft_.evaluation_feed = make_feed(draft_, "evaluation inputs", batch.eval / draft_.grid.data());
+  choose_generation(draft_, problems);
+  if (draft_.generation.slots > 0)
+    entry_points_.insert(entry_points_.end(), {write_prefill, write_decode});
 }
 
 // Registers the parameters and their holders in the draft, and chooses the stages.
 void PlanBuilder::trace(config::Problems& problems) {
   // Traces all models first: that registers the parameters and their readers.
   const StageOf one = [](size_t, size_t) { return 0; };
-  traced_ = {trace_models(draft_, true, one, &problems),
-             trace_models(draft_, false, one, &problems)};
+  const bool only = draft_.experiment.generate.only;
+  if (only && draft_.generation.slots == 0) return;  // a problem was found
+  if (!only)
+    traced_ = {trace_models(draft_, true, one, &problems),
+               trace_models(draft_, false, one, &problems)};
+  if (const int64_t slots = draft_.generation.slots) {
+    traced_.decode = trace_generation(draft_, slots, &problems);
+    traced_.prefill = slots == 1 ? traced_.decode : trace_generation(draft_, 1, &problems);
+    if (only) traced_.train = traced_.evaluate = traced_.decode;
+  }
   check_parameters(draft_, *traced_.train, problems);
   // After problems only faults of the pipeline itself can be found; costs are unknown.
   if (!problems.empty()) draft_.experiment.topology.balance = "count";
@@ -161,7 +188,7 @@ void PlanBuilder::trace(config::Problems& problems) {
   }
   if (!problems.empty()) return;
   const StageOf chosen = stage_of(draft_);
-  if (draft_.grid.pipeline() > 1)
+  if (draft_.grid.pipeline() > 1)  // which generates nothing
     traced_ = {trace_models(draft_, true, chosen), trace_models(draft_, false, chosen)};
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);

@@ -24,6 +24,7 @@ struct PendingSend {
 // Programs are written from copies of their graphs.
 struct TracedModels {
   std::shared_ptr<const Tracer> train, evaluate;
+  std::shared_ptr<const Tracer> prefill = {}, decode = {};  // null in a plan that generates nothing
 };
 
 // Copies share nothing that changes, so a copy taken before an attempt undoes it.
@@ -31,6 +32,10 @@ struct PlanDraft : Plan {
   // All fields that training and evaluation read. In a pipeline each stage has inputs of its own;
   // these then are templates without memory.
   Feed train_feed, evaluation_feed;
+  // Fields of a model that generates; templates without memory: the host writes
+  // GenerationInputs.
+  GenerationFields generation_fields;
+  Feed prefill_feed, decode_feed;
   // Reduces the sums of a step together with loss and weight sums; -1: none.
   int32_t step_sums_collective = -1;
   // Messages of a batch of an evaluation that its programs do not wait for.

@@ -130,7 +130,8 @@ void open_datasets(PlanDraft& plan, const PlanContext& context, config::Problems
   for (const auto& d : plan.experiment.datasets)
     if (auto dataset = open_dataset(d, *plan.registry, context.resolver, problems))
       plan.datasets.push_back(std::move(dataset));
-  if (!plan.experiment.dataset("train") && !problems.touch("data.train"))
+  if (!plan.experiment.generate.only && !plan.experiment.dataset("train") &&
+      !problems.touch("data.train"))
     problems.add(plan.experiment.origin, "data.train", "there is no such dataset",
                  "add [data.train], which also tells the shapes of what a host feeds");
 }

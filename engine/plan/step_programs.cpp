@@ -310,6 +310,42 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
   return w;
 }
 
+TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
+                            const program::CacheInputs& inputs, const AddCollective& add) {
+  program::CacheSource source;
+  source.tokens = tracer.field(plan.generation_fields.tokens);
+  source.positions = tracer.field(plan.generation_fields.positions);
+  std::map<ValueId, const Parameter*> parameters;
+  for (const Parameter& p : plan.parameters)
+    if (const ValueId v = tracer.parameter_value(p.name)) parameters[v] = &p;
+  for (const auto& [v, p] : parameters) source.constants.insert(v);
+  for (size_t m = 0; m < plan.models.size(); ++m)
+    if (plan.models[m].name == plan.generation.model) source.output = tracer.results()[m].output;
+  program::CachedProgram made = program::with_cache(*traced_graph(plan, tracer), source, inputs);
+  program::verify_after("with_cache", "generation", *made.graph);
+
+  TracedStep w;
+  w.graph = std::move(made.graph);
+  if (made.output) w.outputs = {{"logits", made.output}};
+  Mesh mesh = mesh_of(plan);
+  // There are too few rows to shard.
+  for (MeshRow& row : mesh) row.axis.sequence = false;
+  std::map<ValueId, Placements> sharded;
+  auto value = made.constants.begin();
+  for (const auto& [v, p] : parameters) {
+    if (*value) w.parameter_uses.push_back({p, 0, *value, 0});
+    if (*value && p->sharded) sharded[*value] = placements_of(mesh, *p);
+    ++value;
+  }
+  LiveOuts live_outs;
+  for (auto& o : w.outputs) live_outs.add(o.second, Placements(mesh.size()));
+  for (ParameterUse& use : w.parameter_uses)
+    live_outs.add(use.value, placements_of(mesh, *use.parameter));
+  w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
+  program::verify_after("shard_graph", "generation", *w.graph);
+  return w;
+}
+
 int32_t stage_of(const Graph& g, ValueId v) {
   const int32_t producer = g.value(v).producer;
   return producer < 0 ? 0 : g.ops()[static_cast<size_t>(producer)].stage;
@@ -350,6 +386,8 @@ std::vector<ValueId> bind_loss_sums(const Plan& plan, const TracedStep& w, const
   return sums;
 }
 
+}  // namespace
+
 void gather_parameter_uses(PlanDraft& plan, const TracedStep& w, const StageView& view) {
   if (plan.zero < 3) return;
   std::map<const Parameter*, ValueId> values;
@@ -357,8 +395,6 @@ void gather_parameter_uses(PlanDraft& plan, const TracedStep& w, const StageView
     if (const ValueId v = view.read(use)) values[use.parameter] = v;
   if (!values.empty()) gather_parameters(view.graph, plan, values);
 }
-
-}  // namespace
 
 void bind_training_outputs(PlanDraft& plan, const TracedStep& w, const StageView& view) {
   Graph& g = view.graph;

@@ -8,6 +8,7 @@
 #include "engine/plan/plan_draft.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/program/split_stages.hpp"
+#include "engine/program/with_cache.hpp"
 
 namespace plait::plan {
 
@@ -46,6 +47,9 @@ using AddCollective = std::function<int32_t(Collective)>;
 TracedStep write_training(const Plan& plan, const Tracer& traced, RecomputeOptions& recompute,
                           const AddCollective& add);
 TracedStep write_evaluation(const PlanDraft& plan, const Tracer& traced, const AddCollective& add);
+// A program of generation, its caches not placed yet. Its one output, if any, is "logits".
+TracedStep write_generation(const PlanDraft& plan, const Tracer& traced,
+                            const program::CacheInputs& inputs, const AddCollective& add);
 
 // The view of one program: the whole step, or the part of one pipeline stage.
 struct StageView {
@@ -61,6 +65,8 @@ struct StageView {
 void bind_training_outputs(PlanDraft& plan, const TracedStep& written, const StageView& view);
 // The same for metric states and named outputs.
 void bind_evaluation_outputs(PlanDraft& plan, const TracedStep& written, const StageView& view);
+// With ZeRO 3, gathers the parameters that the program reads.
+void gather_parameter_uses(PlanDraft& plan, const TracedStep& written, const StageView& view);
 // Allocates the results of an evaluation. Once per plan, before bind_evaluation_outputs().
 void allocate_evaluation_results(PlanDraft& plan, const TracedStep& written);
 

@@ -6,8 +6,8 @@
 namespace plait::plan {
 
 const char* category_name(Category c) {
-  static const char* const kNames[] = {"parameters", "gradients", "optimizer",
-                                       "inputs",     "results",   "activations"};
+  static const char* const kNames[] = {"parameters", "gradients",   "optimizer", "inputs",
+                                       "results",    "activations", "cache"};
   return kNames[static_cast<int>(c)];
 }
 

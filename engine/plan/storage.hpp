@@ -12,9 +12,18 @@
 
 namespace plait::plan {
 
-// kActivations: saved activations of a pipeline stage for the micro-batches in flight.
-enum class Category { kParameters, kGradients, kOptimizer, kInputs, kResults, kActivations };
-inline constexpr int kCategories = 6;
+// kActivations: saved activations of a pipeline stage for the micro-batches in flight. kCache: keys
+// and values of generation.
+enum class Category {
+  kParameters,
+  kGradients,
+  kOptimizer,
+  kInputs,
+  kResults,
+  kActivations,
+  kCache
+};
+inline constexpr int kCategories = 7;
 const char* category_name(Category c);
 
 constexpr int32_t kTransient = -1;  // BufferRef::segment of values that live inside a program only

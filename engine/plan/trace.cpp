@@ -13,12 +13,12 @@ namespace plait::plan {
 
 using program::make_shape;
 
-Tracer::Tracer(PlanDraft& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
+Tracer::Tracer(PlanDraft& plan, Feed& feed, TraceSource source, TraceMode mode, StageOf stage_of,
                config::Problems* problems)
     : plan_(plan),
       feed_(feed),
       source_(std::move(source)),
-      training_(training),
+      mode_(mode),
       stage_of_(std::move(stage_of)),
       problems_(problems),
       graph_(std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar)),
@@ -45,7 +45,7 @@ void Tracer::trace_model(size_t m) {
   last_.clear();
   hooks_ = {};
   // A frozen model only ever evaluates: no dropout in a teacher.
-  hooks_.training = training_ && !model.frozen;
+  hooks_.training = training() && !model.frozen;
   hooks_.named = [this](const std::string& name) { return named(name); };
   hooks_.random_stream = [this] { return random_stream(); };
   hooks_.random_uniform = [this](ValueId like) { return random_uniform(like); };
@@ -64,8 +64,9 @@ void Tracer::trace_model(size_t m) {
   outputs_.emplace_back(plan_.experiment.models.size() == 1 ? "output" : model.name + ".output",
                         last_[0]);
   hooks_.parameter = nullptr;
+  if (mode_ == TraceMode::kGeneration) return;
   trace_losses(m);
-  if (!training_) trace_metrics(m);
+  if (mode_ == TraceMode::kEvaluation) trace_metrics(m);
 }
 
 bool Tracer::trace_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
@@ -264,7 +265,7 @@ std::vector<ValueId> Tracer::loss_inputs(const config::ItemConfig& entry,
 }
 
 ValueId Tracer::first_input() {
-  if (!source_.dataset) return note_poison(poison(0));
+  if (!source_.fields) return note_poison(poison(0));
   for (const auto& f : fields())
     if (f.role == PLAIT_FIELD_INPUT) return field_value(f.name);
   fail_config("[data." + source_.name +
@@ -272,7 +273,7 @@ ValueId Tracer::first_input() {
 }
 
 ValueId Tracer::default_target() {
-  if (!source_.dataset) return note_poison(poison(0));
+  if (!source_.fields) return note_poison(poison(0));
   for (const auto& f : fields())
     if (f.role == PLAIT_FIELD_TARGET) return field_value(f.name);
   fail_config("[data." + source_.name +
@@ -344,6 +345,11 @@ void Tracer::build_metric(const config::ModelConfig& model, const config::Metric
   metric_states_.push_back({alone ? metric.name : model.name + "." + metric.name, &item, state});
 }
 
+ValueId Tracer::field(const std::string& name) const {
+  const auto it = fields_.find(name);
+  return it == fields_.end() ? 0 : it->second;
+}
+
 ValueId Tracer::parameter_value(const std::string& name) const {
   const auto it = parameters_.find(name);
   return it == parameters_.end() ? 0 : it->second;
@@ -354,10 +360,11 @@ std::unique_ptr<Tracer> trace_models(PlanDraft& plan, bool training, const Stage
   // Where one of the two could not be opened, the other tells what there is to know of fields.
   TraceSource source{nullptr, nullptr, "train"};
   for (const char* name : {training ? "train" : "eval", training ? "eval" : "train"})
-    if (const Dataset* dataset = plan.dataset(name); dataset && !source.dataset)
-      source = {dataset, plan.experiment.dataset(name), name};
-  auto tracer = std::make_unique<Tracer>(plan, training ? plan.train_feed : plan.evaluation_feed,
-                                         source, training, stages, problems);
+    if (const Dataset* dataset = plan.dataset(name); dataset && !source.fields)
+      source = {&dataset->fields(), plan.experiment.dataset(name), name};
+  auto tracer = std::make_unique<Tracer>(
+      plan, training ? plan.train_feed : plan.evaluation_feed, source,
+      training ? TraceMode::kTraining : TraceMode::kEvaluation, stages, problems);
   tracer->run();
   return tracer;
 }

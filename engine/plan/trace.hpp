@@ -23,12 +23,17 @@ using program::ValueId;
 // last layer.
 using StageOf = std::function<int32_t(size_t model, size_t layer)>;
 
-// What a program is fed from. Without a dataset, one that could not be opened: nothing is known of
-// its fields.
+// What a program is fed from. Without fields, a dataset that could not be opened: nothing is known.
 struct TraceSource {
-  const Dataset* dataset = nullptr;
-  const config::DatasetConfig* config = nullptr;
+  const std::vector<plait_field>* fields = nullptr;
+  const config::DatasetConfig* config = nullptr;  // null: nothing is normalised
   std::string name;
+};
+
+enum class TraceMode : uint8_t {
+  kTraining,
+  kEvaluation,  // with metrics
+  kGeneration,  // as in an evaluation, without losses and metrics
 };
 
 // One pass over all models, for training or for evaluation. Parameters are registered in the plan
@@ -39,7 +44,7 @@ class Tracer {
   // problems: what fails is added there, and tracing continues with values of unknown shape, whose
   // own failures are not reported. Entries that have a problem already are such failures. Null: the
   // first failure is thrown.
-  Tracer(PlanDraft& plan, Feed& feed, TraceSource source, bool training, StageOf stage_of,
+  Tracer(PlanDraft& plan, Feed& feed, TraceSource source, TraceMode mode, StageOf stage_of,
          config::Problems* problems);
 
   // Traces every model.
@@ -66,6 +71,8 @@ class Tracer {
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
   // The parameter's value in this program; 0 when the program does not read it.
   ValueId parameter_value(const std::string& name) const;
+  // The value of a data field; 0 when no layer reads it.
+  ValueId field(const std::string& name) const;
 
  private:
   void trace_model(size_t m);
@@ -112,11 +119,12 @@ class Tracer {
   std::vector<std::string> known_names() const;
   void note_index_ranges();
   std::span<const plait_field> fields() const;
+  bool training() const { return mode_ == TraceMode::kTraining; }
 
   PlanDraft& plan_;
   Feed& feed_;
   TraceSource source_;
-  bool training_;
+  TraceMode mode_;
   StageOf stage_of_;
   config::Problems* problems_;
   std::unique_ptr<Graph> graph_;

@@ -14,8 +14,8 @@ using program::attr;
 using program::make_shape;
 
 std::span<const plait_field> Tracer::fields() const {
-  if (!source_.dataset) return {};
-  return source_.dataset->fields();
+  if (!source_.fields) return {};
+  return *source_.fields;
 }
 
 ValueId Tracer::field_value(const std::string& name) {
@@ -47,7 +47,8 @@ ValueId Tracer::field_value(const std::string& name) {
 // Converts floats of the data to the type that layers compute in, and normalises: y = (x / divide -
 // mean) / std.
 ValueId Tracer::normalized(const std::string& field, ValueId raw) {
-  for (const auto& n : source_.config->normalize) {
+  const std::vector<config::NormalizeConfig> none;
+  for (const auto& n : source_.config ? source_.config->normalize : none) {
     if (n.field != field) continue;
     const double scale = 1 / (n.divide * n.std), shift = -n.mean / n.std;
     ValueId v = graph_->apply1("cast", {raw},
@@ -93,8 +94,8 @@ ValueId Tracer::named(const std::string& name) {
   if (const ValueId v = field_value(name)) return v;
   if (const ValueId* v = find_in_scope(layers_, name)) return note_poison(*v);
   if (auto it = layers_.find(name); it != layers_.end()) return note_poison(it->second);
-  if (!source_.dataset) return note_poison(poison(0));  // possibly one of its fields
-  poisoned_ = false;                                    // not caused by other values
+  if (!source_.fields) return note_poison(poison(0));  // possibly one of its fields
+  poisoned_ = false;                                   // not caused by other values
   const auto names = known_names();
   auto all = names;
   for (const auto& [layer, value] : layers_) all.push_back(local_name(layer));
@@ -260,7 +261,7 @@ ValueId Tracer::parameter(const plait_parameter& p, const config::ModelConfig& m
   ValueId& v = parameters_[known.name];
   if (v == 0) {
     v = graph_->persistent(known.name, shape, known.value);
-    graph_->value(v).requires_grad = training_ && !known.frozen;
+    graph_->value(v).requires_grad = training() && !known.frozen;
   }
   return graph_->as_type(v, plan_.precision.compute);
 }

@@ -59,6 +59,7 @@ enum class Audience : uint8_t {
 // The ops that fold_matmul may fold into the op before them, each as the attribute of that name.
 inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 4, kFoldSquares = 8;
 
+struct CacheContext;
 struct ShardContext;
 // How an op lies on the ranks along one axis of the mesh; see shard.hpp. have: how each input lies,
 // none of them partial. All inputs and results are replicated at the call. False: it needs
@@ -148,6 +149,13 @@ struct OpDef {
   // An input that is added to the result: if the result is a partial sum, it must be added once for
   // all ranks. Also writes the op without it. 0: none.
   size_t (*addend)(const Op&, Op& without) = nullptr;
+
+  // Generation; see with_cache.hpp. Of an op that mixes the tokens of a sample, q, k and v its first
+  // inputs: writes it over a cache. False: it cannot be, as a token sees those behind it.
+  bool (*write_cached)(CacheContext&) = nullptr;
+  // Of a table with a row for each position: writes the rows of these positions (B, t) instead.
+  std::vector<ValueId> (*write_at)(Graph&, const Op&, ValueId positions) = nullptr;
+  bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
 
   std::vector<OpExample> (*examples)() = nullptr;
 

@@ -483,7 +483,9 @@ void drop_unread(Graph& g, const std::vector<ValueId>& needed_at_end) {
   std::vector<size_t> live;
   for (size_t i = g.ops().size(); i-- > 0;) {
     const Op& op = g.ops()[i];
-    if (std::none_of(op.out.begin(), op.out.end(), [&](ValueId v) { return needed[v]; })) continue;
+    if (!op.def->is_cache &&
+        std::none_of(op.out.begin(), op.out.end(), [&](ValueId v) { return needed[v]; }))
+      continue;
     live.push_back(i);
     for (ValueId v : op.in) needed[v] = 1;
   }

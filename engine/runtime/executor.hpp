@@ -44,6 +44,8 @@ class Executor {
   };
   // Of one of the plan's entry points, in order. Look it up once: the reference stays valid.
   const std::vector<LaunchGroup>& launches(const plan::EntryPoint& entry) const {
+    static const std::vector<LaunchGroup> none;  // a plan that only generates has no training step
+    if (entry.launches.empty()) return none;
     return entry_points_.at(static_cast<size_t>(&entry - plan_->entry_points.data()));
   }
   void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }

@@ -22,6 +22,7 @@ Evaluator::Evaluator(SessionContext& context, StepRunner& steps)
       results_(c_.plan.results) {}
 
 Evaluation Evaluator::evaluate(const std::string& name, int64_t max_batches) {
+  c_.need_data("evaluate");
   const plan::Dataset* d = c_.plan.dataset(name);
   if (!d) {
     std::vector<std::string> names;
@@ -162,6 +163,7 @@ const plan::Output& output_of(const plan::Plan& plan, const std::string& value) 
 
 void Evaluator::predict(const std::vector<HostField>& fields, const std::string& value, void* out,
                         uint64_t bytes) {
+  c_.need_data("predict");
   const plan::Output& output = output_of(c_.plan, value);
   const plan::Dataset* d =
       c_.plan.dataset("eval") ? c_.plan.dataset("eval") : c_.plan.dataset("train");

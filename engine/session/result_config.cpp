@@ -18,7 +18,7 @@ class Collector {
     const config::Experiment& e = plan_.experiment;
     for (const auto& [path, set] : e.sections) values(path, set);
     for (const config::ModelConfig& model : e.models) of_model(model);
-    of_data(*e.dataset("train"));
+    if (const config::DatasetConfig* train = e.dataset("train")) of_data(*train);
     return std::move(all_);
   }
 

@@ -105,6 +105,13 @@ void Session::predict(const std::vector<HostField>& fields, const std::string& v
                       uint64_t bytes) {
   parts_->evaluator.predict(fields, value, out, bytes);
 }
+TokenRunner& Session::token_runner() {
+  if (!parts_->tokens)
+    fail_config(
+        "[session] the plan does not generate: generate.slots is 0; set it to the number of "
+        "sequences that are generated at a time");
+  return *parts_->tokens;
+}
 void Session::cancel() { parts_->context.cancelled.store(true, std::memory_order_relaxed); }
 
 std::string Session::save(const std::string& path) { return parts_->checkpoints.save(path); }

@@ -17,6 +17,7 @@
 namespace plait::session {
 
 struct SessionParts;
+class TokenRunner;
 
 // Owner thread only, except cancel(). Where several ranks train together, each has its own session,
 // and all ranks make the same calls in the same order; a host then feeds the samples of its rank to
@@ -47,6 +48,8 @@ class Session {
   // The host may change parameters: they may then differ from the last checkpoint.
   void modified();
   const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
+  // Errors: PLAIT_ERR_CONFIG when the plan does not generate.
+  TokenRunner& token_runner();
   const std::shared_ptr<runtime::Arena>& arena() const;
   char* address(plan::BufferRef at) const;
   bool host_visible() const;

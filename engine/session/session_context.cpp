@@ -24,6 +24,12 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
         });
       })) {}
 
+void SessionContext::need_data(const char* what) const {
+  if (plan.experiment.generate.only)
+    fail_config(std::string("[session] ") + what +
+                ": the plan generates and nothing else; leave out generate.only");
+}
+
 void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));

@@ -53,6 +53,8 @@ struct SessionContext {
   // The same for calls that the ranks do not make at the same time.
   template <class Do>
   auto abort_on_error(const char* what, Do&& call) -> decltype(call());
+  // Throws PLAIT_ERR_CONFIG where the plan only generates.
+  void need_data(const char* what) const;
   bool host_visible() const { return executor.device().info().host_visible != 0; }
 
   const std::shared_ptr<const plan::Plan> owned_plan;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "engine/session/checkpoint_io.hpp"
@@ -9,6 +10,7 @@
 #include "engine/session/parameters.hpp"
 #include "engine/session/session_context.hpp"
 #include "engine/session/step_runner.hpp"
+#include "engine/session/token_runner.hpp"
 
 namespace plait::session {
 
@@ -19,13 +21,16 @@ struct SessionParts {
         steps(context),
         evaluator(context, steps),
         parameters(context, steps),
-        checkpoints(context, steps) {}
+        checkpoints(context, steps) {
+    if (context.plan.generation.slots > 0) tokens.emplace(context, steps);
+  }
 
   SessionContext context;
   StepRunner steps;
   Evaluator evaluator;
   Parameters parameters;
-  CheckpointIo checkpoints;  // last: its thread must end before the others
+  std::optional<TokenRunner> tokens;  // only of a plan that generates
+  CheckpointIo checkpoints;           // last: its thread must end before the others
 };
 
 }  // namespace plait::session

@@ -17,15 +17,23 @@ StepRunner::StepRunner(SessionContext& context)
       schedules_(c_.plan),
       entry_(c_.plan.entry_point(plan::kTrainStep)),
       launch_groups_(c_.executor.launches(entry_)),
-      feeder_(entry_.feed, *c_.plan.dataset("train"), entry_.feed.batch * c_.plan.accumulation),
       numbers_(c_.executor.queue(), 4, c_.plan.scalars.bytes() + 64),
       outcomes_(c_.executor.queue(), 4, c_.plan.results.bytes()),
       scalars_(c_.plan.scalars),
       results_(c_.plan.results),
       step_sums_({c_.plan.results.segment, c_.plan.results.dtype, 2}),
-      guard_(c_, results_) {}
+      guard_(c_, results_) {
+  if (const plan::Dataset* train = c_.plan.dataset("train"))
+    feeder_.emplace(entry_.feed, *train, entry_.feed.batch * c_.plan.accumulation);
+}
+
+Feeder& StepRunner::feeder() {
+  c_.need_data("step");
+  return *feeder_;
+}
 
 data::DataLoader& StepRunner::loader() {
+  c_.need_data("step");
   if (!loader_) {
     data::DataLoaderConfig l = plan::loader_config(c_.plan, "train", true);
     l.first_batch = c_.state.next_batch;
@@ -46,14 +54,14 @@ StepResult StepRunner::step() {
 void StepRunner::launch_next() {
   const data::Batch* batch = loader().next();
   if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
-  feeder_.set_batch(*batch);
+  feeder_->set_batch(*batch);
   launch_step(batch->epoch, batch->valid, batch->index + 1);
 }
 
 StepResult StepRunner::step(const std::vector<HostField>& fields) {
   // An invalid feed is refused before the collective call, so that it does not end the job.
   discard();
-  const int64_t n = feeder_.set_batch(fields, false);
+  const int64_t n = feeder().set_batch(fields, false);
   return c_.on_all_ranks("step", [&] {
     launch_step(0, n, -1);
     return finish_step();
@@ -96,12 +104,12 @@ void StepRunner::launch_step(int64_t epoch, int64_t samples, int64_t next_batch)
   for (const runtime::Executor::LaunchGroup& group : launch_groups_) {
     const plan::Launch& t = *group.first;
     if (t.feed >= 0)
-      feeder_.feed(c_.executor, entry_.stage_feeds[static_cast<size_t>(t.feed)], t.micro, t.slot,
-                   step, share + t.micro * micro);
+      feeder_->feed(c_.executor, entry_.stage_feeds[static_cast<size_t>(t.feed)], t.micro, t.slot,
+                    step, share + t.micro * micro);
     c_.executor.launch(group);
   }
   launch.results = outcomes_.ask(c_.executor.address(results_.place()));
-  if (looks_ahead_) launch.outside = feeder_.find_out_of_range();
+  if (looks_ahead_) launch.outside = feeder_->find_out_of_range();
   launched_ = step;
 }
 
@@ -131,7 +139,7 @@ StepResult StepRunner::finish_step() {
   r.finished = c_.plan.total_steps > 0 && c_.state.step >= c_.plan.total_steps;
   // Before the guard, which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
-  guard_.check(r, r.skipped && !looks_ahead_ ? feeder_.find_out_of_range() : launch.outside,
+  guard_.check(r, r.skipped && !looks_ahead_ ? feeder_->find_out_of_range() : launch.outside,
                in_flight() > 0);
   return r;
 }

@@ -59,6 +59,7 @@ class StepRunner {
   };
 
   data::DataLoader& loader();
+  Feeder& feeder();
   // A step in two parts, so that an asynchronous device can have the next step while the host waits
   // for the results of this one.
   void launch_next();
@@ -73,7 +74,7 @@ class StepRunner {
   Schedules schedules_;
   const plan::EntryPoint& entry_;
   const std::vector<runtime::Executor::LaunchGroup>& launch_groups_;  // of the entry point
-  Feeder feeder_;
+  std::optional<Feeder> feeder_;  // none where the plan only generates
   std::optional<data::DataLoader> loader_;
   Launched launches_[2];
   int64_t launched_ = 0;      // the last launched step

@@ -7,6 +7,7 @@
 #include <plait/dataset.h>
 #include <plait/device.h>
 #include <plait/format.h>
+#include <plait/generate.h>
 #include <plait/optimizer.h>
 #include <plait/plait.h>
 #include <plait/plugin.h>
@@ -34,6 +35,55 @@ SIZE(plait_chat_message, 24);
 AT(plait_chat_message, role, 0);
 AT(plait_chat_message, text, 8);
 AT(plait_chat_message, size, 16);
+
+/* generate.h */
+SIZE(plait_generator_options, 16);
+AT(plait_generator_options, struct_size, 0);
+AT(plait_generator_options, tokenizer, 8);
+
+SIZE(plait_sampling, 56);
+AT(plait_sampling, struct_size, 0);
+AT(plait_sampling, temperature, 8);
+AT(plait_sampling, top_p, 16);
+AT(plait_sampling, min_p, 24);
+AT(plait_sampling, repetition_penalty, 32);
+AT(plait_sampling, top_k, 40);
+AT(plait_sampling, seed, 48);
+
+SIZE(plait_prompt, 144);
+AT(plait_prompt, struct_size, 0);
+AT(plait_prompt, ids, 8);
+AT(plait_prompt, n_ids, 16);
+AT(plait_prompt, text, 24);
+AT(plait_prompt, size, 32);
+AT(plait_prompt, plain, 40);
+AT(plait_prompt, unwrapped, 44);
+AT(plait_prompt, sampling, 48);
+AT(plait_prompt, max_tokens, 56);
+AT(plait_prompt, min_tokens, 64);
+AT(plait_prompt, end_ids, 72);
+AT(plait_prompt, n_end_ids, 80);
+AT(plait_prompt, stop, 88);
+AT(plait_prompt, n_stop, 96);
+AT(plait_prompt, log_probabilities, 104);
+AT(plait_prompt, reserved, 108);
+AT(plait_prompt, best, 112);
+AT(plait_prompt, messages, 120);
+AT(plait_prompt, n_messages, 128);
+AT(plait_prompt, chat_template, 136);
+
+SIZE(plait_token, 80);
+AT(plait_token, struct_size, 0);
+AT(plait_token, sequence, 8);
+AT(plait_token, index, 16);
+AT(plait_token, id, 24);
+AT(plait_token, finish, 28);
+AT(plait_token, text, 32);
+AT(plait_token, size, 40);
+AT(plait_token, log_probability, 48);
+AT(plait_token, best_ids, 56);
+AT(plait_token, best_log_probabilities, 64);
+AT(plait_token, n_best, 72);
 
 /* plugin.h */
 SIZE(plait_job_place, 24);

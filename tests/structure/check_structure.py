@@ -34,7 +34,7 @@ MAY_INCLUDE = {
 ITEMS = {
     "linear", "attention", "decoder_block", "mlp", "transformer", "embedding_layer", "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "muon", "adafactor", "lamb", "lora",
     "dora", "cpu", "cuda", "reference", "onednn", "gloo", "nccl", "shm", "idx", "csv", "npy", "synthetic", "accuracy",
-    "top_k", "perplexity", "cosine", "inverse_sqrt", "mnist",
+    "perplexity", "cosine", "inverse_sqrt", "mnist",
 }
 
 # What ends the process or writes to streams that are the host's, as code calls it. A name behind a dot or an arrow is a member of ours.

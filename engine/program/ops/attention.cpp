@@ -9,14 +9,16 @@
 #include <plait/comm.h>
 
 #include "engine/program/op_def.hpp"
+#include "engine/program/ops/attention_heads.hpp"
 #include "engine/program/shard.hpp"
+#include "engine/program/with_cache.hpp"
 
 namespace plait::program {
 namespace {
 
 // Inputs q, k, v; of the gradient o, lse, do as well; then `first` and the counter, if any.
 enum Input : size_t { kQ, kK, kV, kO, kLse, kDo };
-constexpr int32_t kSampleDim = 0, kHeadDim = 2, kLseHeadDim = 1;
+constexpr int32_t kSampleDim = 0, kHeadDim = kAttentionHeadDim, kLseHeadDim = 1;
 
 bool drops(const Attrs& attrs) { return attrs.real("dropout", 0) > 0; }
 
@@ -68,30 +70,6 @@ bool shard(const Graph&, const Op& op, const std::vector<Placement>& have, int64
   return true;
 }
 
-// Along the query heads, if the ranks divide them. If they also divide the key heads, each rank has
-// its own; else all ranks have all of them.
-struct HeadParts {
-  int64_t heads, groups;
-  bool own_groups;
-};
-std::optional<HeadParts> head_parts(const ShardContext& u) {
-  const HeadParts p{u.from.shape(u.op.in[kQ]).dims[kHeadDim],
-                    u.from.shape(u.op.in[kK]).dims[kHeadDim],
-                    u.from.shape(u.op.in[kK]).dims[kHeadDim] % u.ranks == 0};
-  const bool by_heads = u.have[kQ] == shard_along(kHeadDim);
-  if (!by_heads || p.heads == 0 || p.heads % u.ranks != 0) return std::nullopt;
-  return p;
-}
-
-Attrs attrs_of_heads(const ShardContext& u, const HeadParts& p) {
-  Attrs attrs = u.op.attrs;
-  attrs.set(attr("first_head", u.rank * (p.heads / u.ranks)));
-  attrs.set(attr("heads", p.heads));
-  attrs.set(attr("first_group", p.own_groups ? u.rank * (p.groups / u.ranks) : int64_t{0}));
-  attrs.set(attr("groups", p.groups));
-  return attrs;
-}
-
 // The inputs of one rank: its query heads, the key heads that they read, and the rest whole.
 std::vector<ValueId> inputs_of_heads(ShardContext& u, const HeadParts& p, bool grad) {
   const Placement heads = shard_along(kHeadDim), groups = p.own_groups ? heads : kReplicated;
@@ -118,6 +96,17 @@ bool write_sharded_grad(ShardContext& u) {
                      attrs_of_heads(u, *parts));
   const Placement groups = parts->own_groups ? shard_along(kHeadDim) : partial(PLAIT_COMM_SUM);
   u.out_placement = {shard_along(kHeadDim), groups, groups};
+  return true;
+}
+
+bool write_cached(CacheContext& u) {
+  if (u.op.attrs.integer("causal", 1) == 0) return false;
+  const ValueId k = u.cache(u.rows(kK)), v = u.cache(u.rows(kV));
+  if (u.only_cache) return true;
+  Attrs attrs;
+  for (const char* name : {"scale", "softcap", "window"})
+    if (const Attr* given = u.op.attrs.find(name)) attrs.set(*given);
+  u.out = {u.to.apply1("attention_cached", {u.rows(kQ), k, v, u.slot, u.at}, std::move(attrs)), 0};
   return true;
 }
 
@@ -160,6 +149,7 @@ std::span<const OpDef> attention_ops() {
        .flops = flops,
        .shard = shard,
        .write_sharded = write_sharded,
+       .write_cached = write_cached,
        .examples = examples},
       {.name = "dot_product_attention_grad",
        .help = "gradients of dot_product_attention",

@@ -4,6 +4,7 @@
 #include "kit/ops/attention_cached.hpp"
 
 #include "engine/program/op_def.hpp"
+#include "engine/program/ops/attention_heads.hpp"
 
 namespace plait::program {
 namespace {
@@ -24,6 +25,20 @@ double flops(const Graph& g, const Op& op) {
   const int64_t keys = window > 0 ? std::min(window, k.dims[1]) : k.dims[1];
   return 2 * static_cast<double>(q.dims[0] * q.dims[1] * q.dims[2]) * static_cast<double>(keys) *
          static_cast<double>(q.dims[3] + v.dims[3]);
+}
+
+// Along the query heads, as dot_product_attention.
+bool write_sharded(ShardContext& u) {
+  const auto parts = head_parts(u);
+  if (!parts) return false;
+  const Placement heads = shard_along(kAttentionHeadDim),
+                  groups = parts->own_groups ? heads : kReplicated;
+  u.out = {u.to.apply1("attention_cached",
+                       {u.input(0, heads), u.input(1, groups), u.input(2, groups),
+                        u.input(3, kReplicated), u.input(4, kReplicated)},
+                       attrs_of_heads(u, *parts))};
+  u.out_placement = {heads};
+  return true;
 }
 
 }  // namespace
@@ -50,7 +65,8 @@ std::span<const OpDef> attention_cached_ops() {
        .rewrite_attrs = kit::kAttentionCachedPart,
        .audience = Audience::kEngine,
        .infer = infer,
-       .flops = flops}};
+       .flops = flops,
+       .write_sharded = write_sharded}};
   return kOps;
 }
 

@@ -43,6 +43,11 @@ bool shard_table(const Graph&, const Op& op, const std::vector<Placement>& have,
   return true;
 }
 
+std::vector<ValueId> write_table_at(Graph& g, const Op& op, ValueId positions) {
+  if (!op.in.empty()) return {};
+  return g.apply("rope_table", {positions}, op.attrs);
+}
+
 // Along samples, tokens or heads; the tables have the first two, or the tokens alone.
 bool shard(const Graph& g, const Op& op, const std::vector<Placement>& have, int64_t, Sharding& s) {
   constexpr int32_t kHeads = 2;
@@ -75,7 +80,8 @@ std::span<const OpDef> rope_ops() {
        .dtypes = "positions i32, i64 or u8; results f32",
        .attrs = kit::kRopeTableAttrs,
        .infer = infer_table,
-       .shard = shard_table},
+       .shard = shard_table,
+       .write_at = write_table_at},
       {.name = "rope",
        .help = "turns pairs of channels by the angles of their position; channels behind r stay",
        .signature = "x (B, T, n, d), cos (B, T, r/2) or (T, r/2), sin as cos -> y (B, T, n, d)",

@@ -76,6 +76,7 @@ class Run {
     session_.reset(s);
   }
 
+  plait_engine* engine() const { return engine_.get(); }
   plait_session* session() const { return session_.get(); }
   plait_plan* plan() const { return plan_.get(); }
   plait_step_result step() const {

@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include <plait/generate.h>
+
 #include "tests/unit/host/host.hpp"
 
 using host::Run;
@@ -221,11 +223,67 @@ std::vector<Call> of_tokenizers(plait_engine* engine, plait_tokenizer* t) {
   };
 }
 
-// The functions of plait.h that return an error.
+std::vector<Call> of_datasets(plait_engine* engine, plait_experiment* fine,
+                              const plait_tokenizer* t) {
+  static const plait_chat_message kNobody{"nobody", "hello", 5};
+  return {
+      {"plait_chat_templates", "no place for them",
+       [](Output&) { return plait_chat_templates(nullptr); }},
+      {"plait_chat_render", "no such template",
+       [](Output& o) { return plait_chat_render("nope", &kNobody, 1, 0, o.as<plait_text*>()); }},
+      {"plait_chat_encode", "no such role",
+       [=](Output& o) {
+         return plait_chat_encode(t, "chatml", &kNobody, 1, 0, o.as<plait_tokens*>());
+       }},
+      {"plait_dataset_open", "no such dataset",
+       [=](Output& o) { return plait_dataset_open(fine, "nope", o.as<plait_dataset*>()); }},
+      {"plait_dataset_parse", "no such type",
+       [=](Output& o) {
+         return plait_dataset_parse(engine, "type = \"nope\"", PLAIT_NTS, nullptr,
+                                    o.as<plait_dataset*>());
+       }},
+      {"plait_dataset_describe", "no dataset",
+       [](Output& o) { return plait_dataset_describe(nullptr, o.as<plait_text*>()); }},
+      {"plait_dataset_read", "no such sample",
+       [=](Output& o) {
+         plait_dataset* d = nullptr;
+         host::check(plait_dataset_open(fine, "train", &d));
+         plait_error* e = plait_dataset_read(d, -1, 0, o.as<char>(), 4);
+         plait_dataset_close(d);
+         return e;
+       }},
+  };
+}
+
+std::vector<Call> of_generators(plait_session* no_generator, plait_generator* g) {
+  static plait_prompt empty{};
+  empty.struct_size = sizeof empty;
+  return {
+      {"plait_generator_open", "the plan does not generate",
+       [=](Output& o) {
+         return plait_generator_open(no_generator, nullptr, o.as<plait_generator*>());
+       }},
+      {"plait_generator_add", "an empty prompt",
+       [=](Output& o) { return plait_generator_add(g, &empty, o.as<uint64_t>()); }},
+      {"plait_generator_step", "no generator",
+       [](Output& o) { return plait_generator_step(nullptr, nullptr, nullptr, o.as<uint64_t>()); }},
+      {"plait_generator_cancel", "no generator",
+       [](Output&) { return plait_generator_cancel(nullptr, 0); }},
+  };
+}
+
+// A model that generates.
+std::string generating() {
+  return "[batch]\nglobal = 1\n[generate]\nonly = true\nlength = 4\n[model]\nlayers = [{type = "
+         "\"embedding\", vocabulary = 3, width = 4}, {type = \"attention\", heads = 1}]\n[loss]\n"
+         "type = \"cross_entropy\"\n[optimizer]\ntype = \"sgd\"\n";
+}
+
+// The functions of the host's headers that return an error.
 std::set<std::string> fallible() {
-  std::ifstream file(PLAIT_SOURCE_FOLDER "/abi/plait/plait.h");
   std::stringstream text;
-  text << file.rdbuf();
+  for (const char* header : {"plait.h", "generate.h"})
+    text << std::ifstream(PLAIT_SOURCE_FOLDER "/abi/plait/" + std::string(header)).rdbuf();
   const std::string all = text.str();
   const std::string before = "plait_error *PLAIT_CALL ";
   std::set<std::string> names;
@@ -258,6 +316,12 @@ TEST_CASE("on error every output of every function is untouched") {
   plait_tokenizer* tokenizer = nullptr;
   host::check(plait_tokenizer_open(engine, "type = \"bytes\"", PLAIT_NTS, nullptr, &tokenizer));
   check_all(of_tokenizers(engine, tokenizer), seen);
+  check_all(of_datasets(engine, fine, tokenizer), seen);
+  const Run generates(generating());
+  plait_generator* generator = nullptr;
+  host::check(plait_generator_open(generates.session(), nullptr, &generator));
+  check_all(of_generators(run.session(), generator), seen);
+  plait_generator_close(generator);
   plait_tokenizer_close(tokenizer);
   CHECK(run.step().step == 1);  // the refused calls had no effect
   CHECK(seen == fallible());

@@ -1,0 +1,237 @@
+// Generators.
+#include <plait/generate.h>
+
+#include "engine/capi/objects.hpp"
+#include "engine/generate/generator.hpp"
+
+using namespace plait;
+using namespace plait::capi;
+
+namespace {
+
+#define PLAIT_V1_SIZE(type, last) (offsetof(type, last) + sizeof(type::last))
+constexpr size_t kGeneratorOptionsV1 = PLAIT_V1_SIZE(plait_generator_options, tokenizer),
+                 kSamplingV1 = PLAIT_V1_SIZE(plait_sampling, seed),
+                 kPromptV1 = PLAIT_V1_SIZE(plait_prompt, chat_template);
+#undef PLAIT_V1_SIZE
+
+}  // namespace
+
+struct plait_generator {
+  CallGuard guard;
+  std::shared_ptr<EngineState> engine;
+  std::shared_ptr<SessionState> session;
+  std::unique_ptr<tokenizer::Tokenizer> own;  // of the experiment
+  std::unique_ptr<generate::Generator> generator;
+  config::GenerateConfig config;
+  std::vector<int32_t> end_ids;  // unless a prompt has its own
+  // Reused by each token.
+  std::vector<int32_t> best_ids;
+  std::vector<double> best_scores;
+  ~plait_generator() { session->generating = false; }
+};
+
+namespace {
+
+// A call on a generator is a call on its session, too.
+class GeneratorCall {
+ public:
+  GeneratorCall(plait_generator& g, const char* function)
+      : own_(g, function, "generator"), session_(g.session), function_(function) {
+    session_->guard.begin(function, "session", session_->handle, CallGuard::Nested::kRefused);
+  }
+  GeneratorCall(const GeneratorCall&) = delete;
+  GeneratorCall& operator=(const GeneratorCall&) = delete;
+  ~GeneratorCall() {
+    if (session_->guard.end(function_)) delete session_->handle;  // closed meanwhile
+  }
+
+ private:
+  ApiCall<plait_generator> own_;
+  const std::shared_ptr<SessionState> session_;
+  const char* function_;
+};
+
+std::vector<int32_t> default_ends(const config::GenerateConfig& config,
+                                  const tokenizer::Tokenizer* tokenizer) {
+  std::vector<int32_t> ids(config.end.begin(), config.end.end());
+  if (ids.empty() && tokenizer)
+    for (const plait_special_token& s : tokenizer->specials())
+      if (s.role == PLAIT_TOKEN_END) ids.push_back(s.id);
+  return ids;
+}
+
+generate::Sampling sampling_of(const plait_generator& g, const plait_sampling* given) {
+  const config::GenerateConfig& c = g.config;
+  if (!given)
+    return {c.temperature,
+            c.top_k,
+            c.top_p,
+            c.min_p,
+            c.repetition_penalty,
+            static_cast<uint64_t>(c.seed)};
+  const auto s = read_options(given, kSamplingV1, "plait_sampling");
+  return {s.temperature,
+          s.top_k,
+          s.top_p == 0 ? 1 : s.top_p,
+          s.min_p,
+          s.repetition_penalty == 0 ? 1 : s.repetition_penalty,
+          s.seed};
+}
+
+const tokenizer::Tokenizer& tokenizer_of(const plait_generator& g, const char* member) {
+  if (const tokenizer::Tokenizer* t = g.generator->tokenizer()) return *t;
+  fail_invalid(std::string("[capi] plait_prompt.") + member +
+               " needs a tokenizer; give plait_generator_options.tokenizer, or [tokenizer] in the "
+               "experiment");
+}
+
+// The template of a conversation; nullptr: the prompt is none.
+const char* template_of(const plait_generator& g, const plait_prompt& p) {
+  if (!p.messages) return nullptr;
+  if (p.chat_template) return p.chat_template;
+  if (g.config.chat_template.empty())
+    fail_invalid(
+        "[capi] plait_prompt.messages need a chat template; set plait_prompt.chat_template, or "
+        "generate.chat_template in the experiment");
+  return g.config.chat_template.c_str();
+}
+
+std::vector<int32_t> ids_of(const plait_generator& g, const plait_prompt& p) {
+  kit::InvalidBytes invalid;
+  if (const char* format = template_of(g, p))
+    return chat_ids(tokenizer_of(g, "messages"), format, p.messages, p.n_messages,
+                    PLAIT_CHAT_GENERATE, invalid);
+  if (p.ids || !p.text) return {p.ids, p.ids + (p.ids ? p.n_ids : 0)};
+  const std::string_view text =
+      p.size == PLAIT_NTS ? std::string_view(p.text) : std::string_view(p.text, p.size);
+  return tokenizer_of(g, "text").encode(
+      text, (p.plain ? PLAIT_ENCODE_PLAIN : 0) | (p.unwrapped ? 0 : PLAIT_ENCODE_WRAP), false,
+      invalid);
+}
+
+generate::Prompt prompt_of(const plait_generator& g, const plait_prompt& p) {
+  generate::Prompt to;
+  to.ids = ids_of(g, p);
+  to.sampling = sampling_of(g, p.sampling);
+  to.max_tokens = p.max_tokens ? p.max_tokens : g.config.max_tokens;
+  to.min_tokens = p.min_tokens ? p.min_tokens : g.config.min_tokens;
+  to.end = p.end_ids ? std::vector<int32_t>(p.end_ids, p.end_ids + p.n_end_ids) : g.end_ids;
+  if (const char* format = template_of(g, p); format && !p.end_ids)
+    for (const int32_t id : chat_turn_ends(*g.generator->tokenizer(), format)) to.end.push_back(id);
+  if (p.stop)
+    for (uint64_t i = 0; i < p.n_stop; ++i) {
+      require(p.stop[i], "plait_prompt.stop[i]");
+      to.stop.emplace_back(p.stop[i]);
+    }
+  else
+    to.stop = g.config.stop;
+  to.log_probabilities = p.log_probabilities != 0;
+  to.best = p.best;
+  return to;
+}
+
+uint32_t report(plait_generator& g, const generate::Token& t, plait_token_callback call,
+                void* user) {
+  plait_token c{};
+  c.struct_size = sizeof c;
+  c.sequence = t.sequence;
+  c.index = t.index;
+  c.id = t.id;
+  c.finish = static_cast<uint32_t>(t.finish);
+  c.text = t.text.data();
+  c.size = t.text.size();
+  c.log_probability = t.log_probability;
+  g.best_ids.clear();
+  g.best_scores.clear();
+  for (const generate::ScoredToken& b : t.best) {
+    g.best_ids.push_back(b.id);
+    g.best_scores.push_back(b.score);
+  }
+  c.best_ids = g.best_ids.data();
+  c.best_log_probabilities = g.best_scores.data();
+  c.n_best = g.best_ids.size();
+  return call(user, &c);
+}
+
+// Another tokenizer than the model's gives ids that mean something else, or nothing.
+void check_vocabulary(const tokenizer::Tokenizer& t, const plan::Generation& plan) {
+  if (t.info().vocabulary > plan.vocabulary)
+    fail_config("[capi] the tokenizer has " + std::to_string(t.info().vocabulary) +
+                " ids, the model '" + plan.model + "' " + std::to_string(plan.vocabulary) +
+                "; use the tokenizer that the model was trained with");
+}
+
+}  // namespace
+
+extern "C" {
+
+plait_error* plait_generator_open(plait_session* session, const plait_generator_options* options,
+                                  plait_generator** out) {
+  return guard_c([&] {
+    require(session, "session");
+    require(out, "out");
+    const ApiCall call(*session, "plait_generator_open", "session");
+    const auto o = read_options(options, kGeneratorOptionsV1, "plait_generator_options");
+    SessionState& state = *session->state;
+    session::TokenRunner& runner = state.session->token_runner();
+    if (state.generating)
+      fail(PLAIT_ERR_STATE,
+           "[capi] the session has a generator already; close it first, or add sequences to it");
+    auto g = std::make_unique<plait_generator>();
+    g->engine = session->engine;
+    g->session = session->state;
+    const config::Experiment& experiment = state.session->plan().experiment;
+    g->config = experiment.generate;
+    const tokenizer::Tokenizer* tokenizer = o.tokenizer ? &o.tokenizer->tokenizer : nullptr;
+    if (!tokenizer && experiment.tokenizer) {
+      g->own = std::make_unique<tokenizer::Tokenizer>(*experiment.tokenizer,
+                                                      shared_registry(session->engine));
+      tokenizer = g->own.get();
+    }
+    if (tokenizer) check_vocabulary(*tokenizer, runner.plan());
+    g->end_ids = default_ends(g->config, tokenizer);
+    g->generator = std::make_unique<generate::Generator>(runner, tokenizer);
+    state.generating = true;
+    *out = g.release();
+  });
+}
+
+plait_error* plait_generator_add(plait_generator* generator, const plait_prompt* prompt,
+                                 uint64_t* sequence) {
+  return guard_c([&] {
+    require(generator, "generator");
+    require(prompt, "prompt");
+    const GeneratorCall call(*generator, "plait_generator_add");
+    const auto p = read_options(prompt, kPromptV1, "plait_prompt");
+    const uint64_t number = generator->generator->add(prompt_of(*generator, p));
+    if (sequence) *sequence = number;
+  });
+}
+
+plait_error* plait_generator_step(plait_generator* generator, plait_token_callback on_token,
+                                  void* user, uint64_t* left) {
+  return guard_c([&] {
+    require(generator, "generator");
+    const GeneratorCall call(*generator, "plait_generator_step");
+    const size_t n = generator->generator->step([&](const generate::Token& t) {
+      return !on_token || report(*generator, t, on_token, user) == 0;
+    });
+    if (left) *left = n;
+  });
+}
+
+plait_error* plait_generator_cancel(plait_generator* generator, uint64_t sequence) {
+  return guard_c([&] {
+    require(generator, "generator");
+    const GeneratorCall call(*generator, "plait_generator_cancel");
+    generator->generator->cancel(sequence);
+  });
+}
+
+void plait_generator_close(plait_generator* generator) {
+  if (!generator || generator->guard.is_foreign()) return;
+  if (generator->guard.close()) delete generator;
+}
+
+}  // extern "C"

@@ -1,0 +1,185 @@
+#include "engine/generate/generator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+
+namespace plait::generate {
+namespace {
+
+void need(bool good, const char* name, double found, const char* expected) {
+  if (!good) fail_invalid(strf("[generate] %s is %g, expected %s", name, found, expected));
+}
+
+void check(const Sampling& s) {
+  need(s.temperature >= 0 && std::isfinite(s.temperature), "temperature", s.temperature,
+       "a number from 0 on");
+  need(s.top_p > 0 && s.top_p <= 1, "top_p", s.top_p, "a number above 0, at most 1");
+  need(s.min_p >= 0 && s.min_p <= 1, "min_p", s.min_p, "a number from 0 to 1");
+  need(s.repetition_penalty > 0 && std::isfinite(s.repetition_penalty), "repetition_penalty",
+       s.repetition_penalty, "a number above 0");
+  need(s.top_k >= 0, "top_k", static_cast<double>(s.top_k), "a number of tokens, 0 for all");
+}
+
+}  // namespace
+
+Generator::Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer)
+    : runner_(runner),
+      tokenizer_(tokenizer),
+      sampler_(runner.plan().vocabulary),
+      slots_(static_cast<size_t>(runner.plan().slots)),
+      n_ids_(static_cast<size_t>(runner.plan().vocabulary)) {
+  if (tokenizer) n_ids_ = std::min(n_ids_, static_cast<size_t>(tokenizer->info().vocabulary));
+  tokens_.reserve(slots_.size());
+}
+
+void Generator::check(const Prompt& p) const {
+  const plan::Generation& g = runner_.plan();
+  if (p.ids.empty())
+    fail_invalid(
+        "[generate] the prompt is empty, expected at least one token, such as the one that "
+        "begins a text");
+  if (static_cast<int64_t>(p.ids.size()) >= g.length)
+    fail_invalid(
+        strf("[generate] the prompt has %zu tokens, expected at most %ld, one less than "
+             "generate.length; shorten it, or set generate.length = %zu or more",
+             p.ids.size(), static_cast<long>(g.length - 1), p.ids.size() + 1));
+  int64_t end = g.vocabulary;
+  for (const plan::IndexRange& r : g.ids) end = std::min(end, r.end);
+  for (size_t i = 0; i < p.ids.size(); ++i)
+    if (p.ids[i] < 0 || p.ids[i] >= end)
+      fail_invalid(
+          strf("[generate] token %zu of the prompt is %d, the model has ids 0 to %ld; is "
+               "the tokenizer that of the model?",
+               i, p.ids[i], static_cast<long>(end - 1)));
+  need(p.max_tokens >= 0, "max_tokens", static_cast<double>(p.max_tokens), "0 or more");
+  need(p.min_tokens >= 0, "min_tokens", static_cast<double>(p.min_tokens), "0 or more");
+  generate::check(p.sampling);
+  if (!p.stop.empty() && !tokenizer_)
+    fail_invalid(
+        "[generate] stop texts need a tokenizer; give the generator one, or [tokenizer] in "
+        "the experiment");
+}
+
+uint64_t Generator::add(Prompt prompt) {
+  check(prompt);
+  auto s = std::make_unique<Sequence>();
+  s->ids = prompt.ids;
+  s->ids.reserve(static_cast<size_t>(runner_.plan().length));
+  s->prompt = std::move(prompt);
+  if (tokenizer_) {
+    constexpr size_t kContext = 8;  // tokens on which the text of the next one may depend
+    const auto from = s->ids.end() - static_cast<long>(std::min(kContext, s->ids.size()));
+    s->text.emplace(*tokenizer_, std::vector<int32_t>(from, s->ids.end()), s->prompt.stop);
+  }
+  s->number = next_number_;
+  waiting_.push_back(std::move(s));
+  return next_number_++;
+}
+
+void Generator::cancel(uint64_t number) {
+  const auto mark = [&](const std::unique_ptr<Sequence>& s) {
+    if (s && s->number == number) s->cancelled = true;
+  };
+  for (const auto& s : slots_) mark(s);
+  for (const auto& s : waiting_) mark(s);
+}
+
+void Generator::report_cancelled(const OnToken& on_token) {
+  const auto drop = [&](std::unique_ptr<Sequence>& s) {
+    if (!s || !s->cancelled) return false;
+    best_.clear();
+    on_token({s->number, s->drawn(), -1, Finish::kCancelled, {}, 0, best_});
+    s.reset();
+    return true;
+  };
+  for (auto& s : slots_) drop(s);
+  std::erase_if(waiting_, drop);
+}
+
+// All tokens of a prompt but the last, which is the first that decode() computes.
+void Generator::admit() {
+  for (size_t slot = 0; slot < slots_.size() && !waiting_.empty(); ++slot) {
+    if (slots_[slot]) continue;
+    std::unique_ptr<Sequence> s = std::move(waiting_.front());
+    waiting_.pop_front();
+    runner_.prefill(static_cast<int32_t>(slot), std::span(s->ids).first(s->ids.size() - 1), 0);
+    slots_[slot] = std::move(s);
+  }
+}
+
+size_t Generator::step(const OnToken& on_token) {
+  if (runner_.take_cancel()) {
+    for (const auto& s : slots_)
+      if (s) s->cancelled = true;
+    for (const auto& s : waiting_) s->cancelled = true;
+  }
+  report_cancelled(on_token);
+  try {
+    admit();
+    tokens_.clear();
+    for (size_t slot = 0; slot < slots_.size(); ++slot)
+      if (const auto& s = slots_[slot])
+        tokens_.push_back(
+            {static_cast<int32_t>(slot), s->ids.back(), static_cast<int64_t>(s->ids.size()) - 1});
+    if (!tokens_.empty()) runner_.decode(tokens_);
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      std::unique_ptr<Sequence>& s = slots_[static_cast<size_t>(tokens_[i].slot)];
+      if (!next(*s, runner_.logits(i).first(n_ids_), on_token)) s.reset();
+    }
+  } catch (...) {  // what the slots hold is not known
+    for (auto& s : slots_) s.reset();
+    throw;
+  }
+  const auto taken = std::count_if(slots_.begin(), slots_.end(), [](const auto& s) { return !!s; });
+  return waiting_.size() + static_cast<size_t>(taken);
+}
+
+Finish Generator::finish_of(const Sequence& s, int32_t id) const {
+  if (std::find(s.prompt.end.begin(), s.prompt.end.end(), id) != s.prompt.end.end())
+    return Finish::kEnd;
+  const bool full = static_cast<int64_t>(s.ids.size()) >= runner_.plan().length;
+  if (full || (s.prompt.max_tokens > 0 && s.drawn() >= s.prompt.max_tokens)) return Finish::kLength;
+  return Finish::kNone;
+}
+
+bool Generator::next(Sequence& s, std::span<const float> logits, const OnToken& on_token) {
+  const Prompt& p = s.prompt;
+  Token token{s.number, s.drawn(), -1, Finish::kNone, {}, std::nan(""), best_};
+  try {
+    token.id = sampler_.draw(
+        logits, p.sampling, s.ids,
+        token.index < p.min_tokens ? std::span<const int32_t>(p.end) : std::span<const int32_t>(),
+        {s.number, token.index});
+  } catch (const Error&) {
+    rethrow_with(strf("[generate] sequence %llu, token %ld after its prompt, cannot be drawn",
+                      static_cast<unsigned long long>(s.number), static_cast<long>(token.index)));
+  }
+  best_.clear();
+  if (p.log_probabilities || p.best > 0) {
+    const double log_sum = Sampler::log_sum_exp(logits);
+    token.log_probability = logits[static_cast<size_t>(token.id)] - log_sum;
+    Sampler::best(logits, p.best, best_);
+    for (ScoredToken& b : best_) b.score = static_cast<float>(b.score - log_sum);
+  }
+  s.ids.push_back(token.id);
+  token.finish = finish_of(s, token.id);
+  if (s.text) {
+    token.text = s.text->push(token.id);
+    if (s.text->stopped()) token.finish = Finish::kStop;
+    if (token.finish != Finish::kNone && token.finish != Finish::kStop) {
+      s.last_text = token.text;
+      s.last_text += s.text->finish();
+      token.text = s.last_text;
+      if (s.text->stopped()) token.finish = Finish::kStop;
+    }
+  }
+  const bool wanted = on_token(token);
+  if (!wanted && token.finish == Finish::kNone) s.cancelled = true;
+  return token.finish == Finish::kNone;
+}
+
+}  // namespace plait::generate

@@ -1,0 +1,91 @@
+// Sequences that are generated side by side: each waits for a slot, its prompt is computed, then a
+// token of each sequence is drawn per step.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/generate/sampler.hpp"
+#include "engine/generate/text_stream.hpp"
+#include "engine/session/token_runner.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
+
+namespace plait::generate {
+
+enum class Finish : uint8_t { kNone, kEnd, kStop, kLength, kCancelled };
+
+struct Prompt {
+  std::vector<int32_t> ids;
+  Sampling sampling;
+  int64_t max_tokens = 0;  // behind the prompt; 0: up to the plan's length
+  int64_t min_tokens = 0;  // no end id is drawn before
+  std::vector<int32_t> end;
+  std::vector<std::string> stop;   // only with a tokenizer
+  bool log_probabilities = false;  // report that of each token
+  size_t best = 0;                 // most likely tokens to report with theirs
+};
+
+// A token that was drawn; valid during the callback.
+struct Token {
+  uint64_t sequence = 0;
+  int64_t index = 0;
+  int32_t id = -1;  // -1: none, the sequence was cancelled
+  Finish finish = Finish::kNone;
+  std::string_view text;
+  double log_probability = 0;  // by the model, without temperature and penalty; NaN: not asked for
+  const std::vector<ScoredToken>& best;  // log-probabilities
+};
+
+// Owner thread only; every rank makes the same calls in the same order.
+class Generator {
+ public:
+  // tokenizer: null: no texts. Both are borrowed.
+  Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer);
+
+  const tokenizer::Tokenizer* tokenizer() const { return tokenizer_; }
+  // Adds a sequence, which waits for a slot; returns its number. Errors: PLAIT_ERR_INVALID.
+  uint64_t add(Prompt prompt);
+  // Ends a sequence; the next step reports it.
+  void cancel(uint64_t sequence);
+  // One token of each sequence with a slot, by slot. The callback returns false to end the
+  // sequence. Returns the number of sequences that are not finished. After Session::cancel() all
+  // sequences end.
+  using OnToken = std::function<bool(const Token&)>;
+  size_t step(const OnToken& on_token);
+
+ private:
+  struct Sequence {
+    uint64_t number = 0;
+    Prompt prompt;
+    std::vector<int32_t> ids;  // prompt and what was drawn
+    std::optional<TextStream> text;
+    std::string last_text;  // of the last token, with what was held back
+    bool cancelled = false;
+    int64_t drawn() const { return static_cast<int64_t>(ids.size() - prompt.ids.size()); }
+  };
+
+  void check(const Prompt& prompt) const;
+  void admit();
+  void report_cancelled(const OnToken& on_token);
+  // Draws and reports the next token; returns whether the sequence goes on.
+  bool next(Sequence& sequence, std::span<const float> logits, const OnToken& on_token);
+  Finish finish_of(const Sequence& sequence, int32_t id) const;
+
+  session::TokenRunner& runner_;
+  const tokenizer::Tokenizer* const tokenizer_;
+  Sampler sampler_;
+  std::vector<std::unique_ptr<Sequence>> slots_;  // (N) null: free
+  size_t n_ids_;  // ids that may be drawn: a model may have more rows than its tokenizer ids
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<session::TokenRunner::Token> tokens_;
+  std::vector<ScoredToken> best_;
+  uint64_t next_number_ = 0;
+};
+
+}  // namespace plait::generate

@@ -1,0 +1,213 @@
+#include "engine/plan/generation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
+#include "engine/plan/compile.hpp"
+#include "engine/plan/plan_draft.hpp"
+#include "engine/plan/step_programs.hpp"
+#include "engine/plan/trace.hpp"
+#include "engine/program/op_def.hpp"
+
+namespace plait::plan {
+namespace {
+
+// What a dataset of token ids has, where the experiment has no data.
+constexpr const char *kTokensField = "tokens", *kPositionsField = "positions";
+constexpr const char* kOtherFields[] = {"first"};
+
+plait_field field(const std::string& name, int64_t tokens) {
+  plait_field f{};
+  f.name = name.c_str();
+  f.role = PLAIT_FIELD_INPUT;
+  f.shape = program::make_shape(PLAIT_I32, {tokens});
+  return f;
+}
+
+config::Origin origin_of(const PlanDraft& plan, const char* key) {
+  for (const auto& [path, set] : plan.experiment.sections)
+    if (path == "generate") return set.origin(key);
+  return plan.experiment.origin;
+}
+
+// The input fields of [data.train] that have a number for each token.
+std::vector<const plait_field*> token_fields(const Dataset& data) {
+  std::vector<const plait_field*> found;
+  for (const plait_field& f : data.fields())
+    if (f.role == PLAIT_FIELD_INPUT && f.shape.ndim == 1 && !program::is_float(f.shape.dtype))
+      found.push_back(&f);
+  return found;
+}
+
+bool choose_fields(PlanDraft& plan, config::Problems& problems) {
+  GenerationFields& to = plan.generation_fields;
+  int64_t& length = plan.generation.length;
+  if (const Dataset* data = plan.dataset("train")) {
+    const auto found = token_fields(*data);
+    if (found.empty()) {
+      problems.add(origin_of(plan, "slots"), "generate.slots",
+                   "[data.train] has no field of token ids, an integer for each token of a sample",
+                   "generate with a model that reads token ids");
+      return false;
+    }
+    to.tokens = found[0]->name;
+    if (length == 0) length = found[0]->shape.dims[0];
+    for (const plait_field* f : found)
+      if (f->shape.dims[0] == found[0]->shape.dims[0]) to.names.emplace_back(f->name);
+  } else {
+    to.tokens = kTokensField;
+    to.names = {kTokensField, kPositionsField};
+    to.names.insert(to.names.end(), std::begin(kOtherFields), std::end(kOtherFields));
+  }
+  if (length == 0) {
+    problems.add(origin_of(plan, "length"), "generate.length",
+                 "not given, and there is no [data.train] that tells how long samples are",
+                 "set it to the most tokens of a sequence, its prompt included");
+    return false;
+  }
+  if (std::find(to.names.begin(), to.names.end(), kPositionsField) != to.names.end())
+    to.positions = kPositionsField;
+  for (const std::string& name : to.names) to.fields.push_back(field(name, length));
+  return true;
+}
+
+bool choose_model(PlanDraft& plan, config::Problems& problems) {
+  const auto& models = plan.experiment.models;
+  std::string& name = plan.generation.model;
+  name = plan.experiment.generate.model;
+  if (name.empty() && models.size() == 1) name = models[0].name;
+  std::vector<std::string> names;
+  for (const auto& m : models) names.push_back(m.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  problems.add(origin_of(plan, "model"), "generate.model",
+               name.empty()
+                   ? "there are several models"
+                   : "there is no model '" + name + "'" + did_you_mean(nearest(name, names)),
+               "name one of: " + join(names));
+  return false;
+}
+
+// A feed without memory.
+Feed template_feed(PlanDraft& plan, const std::string& name, int64_t samples) {
+  Feed feed;
+  feed.batch = samples;
+  const int32_t segment = plan.storage.add(name, Category::kInputs, 0);
+  feed.counter = plan.storage.allocate(segment, 16);
+  feed.weight = plan.storage.allocate(segment, program::bytes_of(samples, data::kWeightType));
+  return feed;
+}
+
+GenerationInputs make_inputs(PlanDraft& plan, int32_t segment, int64_t samples, int64_t tokens) {
+  GenerationInputs in;
+  in.samples = samples;
+  in.tokens = tokens;
+  const auto take = [&](int64_t n) {
+    return plan.storage.allocate(segment, program::bytes_of(n, PLAIT_I32));
+  };
+  in.ids = take(samples * tokens);
+  in.at = take(samples * tokens);
+  in.positions = take(samples * tokens);
+  in.slot = take(samples);
+  in.bytes = in.slot.offset - in.ids.offset + program::bytes_of(samples, PLAIT_I32);
+  return in;
+}
+
+program::CacheInputs cache_inputs(const PlanDraft& plan, const GenerationInputs& in) {
+  program::CacheInputs to;
+  to.tokens = in.tokens;
+  to.ids = in.ids;
+  to.at = in.at;
+  to.positions = in.positions;
+  to.slot = in.slot;
+  to.slots = plan.generation.slots;
+  to.length = plan.generation.length;
+  if (plan.experiment.generate.cache == "f32") to.cache_type = PLAIT_F32;
+  return to;
+}
+
+StageView whole_view(program::Graph& g) {
+  return {g, [](program::ValueId v, int32_t) { return v; },
+          [](const ParameterUse& use) { return use.value; }, 0, false};
+}
+
+// Compiles what was written; its caches are those of the program before, or are made now.
+int32_t add_program(PlanDraft& plan, const char* name, TracedStep w) {
+  std::vector<BufferRef>& caches = plan.generation.caches;
+  const bool first = caches.empty();
+  const int32_t segment = first ? plan.storage.add("kv cache", Category::kCache) : -1;
+  size_t n = 0;
+  program::place_caches(*w.graph, [&](const plait_shape& s) {
+    if (first) caches.push_back(plan.storage.allocate(segment, program::bytes(s)));
+    return caches.at(n++);
+  });
+  if (n == 0)
+    fail_config("[generate] model '" + plan.generation.model +
+                "' has no attention, so there is nothing to cache; generate.slots = 0");
+  gather_parameter_uses(plan, w, whole_view(*w.graph));
+  return plan.add(compile(name, std::move(w.graph), plan));
+}
+
+}  // namespace
+
+void choose_generation(PlanDraft& plan, config::Problems& problems) {
+  const config::GenerateConfig& wanted = plan.experiment.generate;
+  Generation& g = plan.generation;
+  const int64_t slots = wanted.slots > 0 ? wanted.slots : wanted.only ? 1 : 0;
+  if (slots == 0) return;
+  g.length = wanted.length;
+  if (plan.grid.pipeline() > 1)
+    return problems.add(
+        origin_of(plan, "slots"), "generate.slots",
+        strf("%ld, with topology.pipeline = %d", static_cast<long>(slots), plan.grid.pipeline()),
+        "generate on tensor ranks, or without a pipeline");
+  if (!choose_model(plan, problems) || !choose_fields(plan, problems)) return;
+  g.slots = slots;
+  plan.prefill_feed = template_feed(plan, "prefill", 1);
+  plan.decode_feed = template_feed(plan, "decode", slots);
+  const int32_t segment = plan.storage.add("generation inputs", Category::kInputs);
+  g.prefill = make_inputs(plan, segment, 1, std::min(wanted.chunk, g.length));
+  g.decode = make_inputs(plan, segment, slots, 1);
+}
+
+std::shared_ptr<const Tracer> trace_generation(PlanDraft& plan, int64_t samples,
+                                               config::Problems* problems) {
+  Feed& feed = samples == 1 ? plan.prefill_feed : plan.decode_feed;
+  const TraceSource source{&plan.generation_fields.fields, nullptr, "train"};
+  auto tracer = std::make_shared<Tracer>(
+      plan, feed, source, TraceMode::kGeneration, [](size_t, size_t) { return 0; }, problems);
+  tracer->run();
+  return tracer;
+}
+
+EntryPoint write_prefill(const EntryPointSource& from) {
+  PlanDraft& plan = from.plan;
+  program::CacheInputs inputs = cache_inputs(plan, plan.generation.prefill);
+  inputs.writes_only = true;
+  TracedStep w = write_generation(plan, *from.traced.prefill, inputs,
+                                  [&](Collective c) { return plan.add(std::move(c)); });
+  EntryPoint entry{kPrefill, "a chunk of a prompt", {}};
+  entry.launches = {{add_program(plan, kPrefill, std::move(w)), 0, -1, -1}};
+  return entry;
+}
+
+EntryPoint write_decode(const EntryPointSource& from) {
+  PlanDraft& plan = from.plan;
+  Generation& g = plan.generation;
+  TracedStep w = write_generation(plan, *from.traced.decode, cache_inputs(plan, g.decode),
+                                  [&](Collective c) { return plan.add(std::move(c)); });
+  const program::ValueId logits = w.graph->as_type(w.outputs.at(0).second, PLAIT_F32);
+  const plait_shape& shape = w.graph->shape(logits);
+  g.vocabulary = shape.dims[shape.ndim - 1];
+  const int32_t segment = plan.storage.add("logits", Category::kResults);
+  g.logits = plan.storage.allocate(segment, program::bytes(shape));
+  w.graph->bind(logits, g.logits);
+  for (const Field& f : plan.decode_feed.fields)
+    if (f.name == plan.generation_fields.tokens) g.ids = f.index_ranges;
+  EntryPoint entry{kDecode, "a token of each sequence", {}};
+  entry.launches = {{add_program(plan, kDecode, std::move(w)), 0, -1, -1}};
+  return entry;
+}
+
+}  // namespace plait::plan

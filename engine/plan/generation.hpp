@@ -1,0 +1,64 @@
+// Generation of tokens with a KV cache: what a plan decides, and its two entry points.
+//   N slots, S tokens of a slot, B sequences of a launch, t tokens of each, V vocabulary
+#pragma once
+
+#include <plait/dataset.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/config/problem.hpp"
+#include "engine/plan/entry_point.hpp"
+
+namespace plait::plan {
+
+struct PlanDraft;
+struct EntryPointSource;
+class Tracer;
+
+inline constexpr const char* kPrefill = "prefill";  // tokens of a prompt, of one slot
+inline constexpr const char* kDecode = "decode";    // one token of each slot
+
+// Where the host writes what a launch is fed: one block of i32, the parts in this order.
+struct GenerationInputs {
+  int64_t samples = 0, tokens = 0;  // B, t
+  BufferRef ids;                    // (B, t)
+  BufferRef at;                     // (B, t): the place in the sequence; -1: no token
+  BufferRef positions;              // (B, t): `at`, 0 where that is -1
+  BufferRef slot;                   // (B)
+  uint64_t bytes = 0;               // from `ids` on
+};
+
+struct Generation {
+  std::string model;
+  int64_t slots = 0;       // N; 0: the plan generates nothing
+  int64_t length = 0;      // S
+  int64_t vocabulary = 0;  // V
+  GenerationInputs prefill, decode;
+  BufferRef logits;               // (N, V) f32, of the last decode
+  std::vector<BufferRef> caches;  // in the order of the programs; each (N, S, heads, channels)
+  std::vector<IndexRange> ids;    // what the layers that read token ids accept
+};
+
+// The data fields of a model that generates: as training has them, with S tokens of a sample.
+struct GenerationFields {
+  std::vector<std::string> names;  // storage of the fields' names
+  std::vector<plait_field> fields;
+  std::string tokens;     // the model's input
+  std::string positions;  // "": none
+};
+
+// Reads [generate] into the draft, before its models are traced. Errors are problems of the file.
+void choose_generation(PlanDraft& plan, config::Problems& problems);
+// Traces the models for B samples. problems: see Tracer.
+std::shared_ptr<const Tracer> trace_generation(PlanDraft& plan, int64_t samples,
+                                               config::Problems* problems);
+
+// One chunk of the prompt of one slot: fills the caches. Nothing is computed that these do not need.
+EntryPoint write_prefill(const EntryPointSource& from);
+// The next token of each slot: logits. Behind write_prefill().
+EntryPoint write_decode(const EntryPointSource& from);
+
+}  // namespace plait::plan

@@ -1,0 +1,80 @@
+#include "engine/session/token_runner.hpp"
+
+#include <algorithm>
+
+namespace plait::session {
+
+TokenRunner::Inputs::Inputs(runtime::Executor& executor, const plan::GenerationInputs& plan)
+    : plan_(plan),
+      block_(plan.bytes / sizeof(int32_t), 0),
+      uploads_(executor.queue(), 2, plan.bytes) {}
+
+void TokenRunner::Inputs::set(int64_t b, int64_t k, int32_t id, int64_t at) {
+  const int64_t i = b * plan_.tokens + k;
+  part(plan_.ids)[i] = id;
+  part(plan_.at)[i] = static_cast<int32_t>(at);
+  part(plan_.positions)[i] = static_cast<int32_t>(std::max<int64_t>(at, 0));
+}
+
+void TokenRunner::Inputs::write(runtime::Executor& executor) {
+  uploads_.begin();
+  uploads_.write(executor.address(plan_.ids), block_.data(), plan_.bytes);
+  uploads_.end();
+}
+
+TokenRunner::TokenRunner(SessionContext& context, StepRunner& steps)
+    : c_(context),
+      steps_(steps),
+      prefill_(c_.plan.entry_point(plan::kPrefill)),
+      decode_(c_.plan.entry_point(plan::kDecode)),
+      chunk_(c_.executor, plan().prefill),
+      tokens_(c_.executor, plan().decode),
+      logits_(static_cast<size_t>(plan().slots * plan().vocabulary)) {}
+
+void TokenRunner::launch(const plan::EntryPoint& entry) {
+  for (const auto& group : c_.executor.launches(entry)) c_.executor.launch(group);
+}
+
+void TokenRunner::prefill(int32_t slot, std::span<const int32_t> ids, int64_t from) {
+  if (ids.empty()) return;
+  steps_.drain();
+  c_.on_all_ranks("a prompt", [&] {
+    const auto chunk = static_cast<size_t>(plan().prefill.tokens);
+    for (size_t first = 0; first < ids.size(); first += chunk) {
+      for (size_t k = 0; k < chunk; ++k) {
+        const size_t i = first + k;
+        const bool there = i < ids.size();
+        chunk_.set(0, static_cast<int64_t>(k), there ? ids[i] : 0,
+                   there ? from + static_cast<int64_t>(i) : -1);
+      }
+      chunk_.set_slot(0, slot);
+      chunk_.write(c_.executor);
+      launch(prefill_);
+      c_.executor.sync();  // before the block is written again
+    }
+  });
+}
+
+void TokenRunner::decode(std::span<const Token> tokens) {
+  steps_.drain();
+  c_.on_all_ranks("a token", [&] {
+    for (int64_t b = 0; b < plan().slots; ++b) {
+      const auto i = static_cast<size_t>(b);
+      const bool there = i < tokens.size();
+      tokens_.set(b, 0, there ? tokens[i].id : 0, there ? tokens[i].at : -1);
+      tokens_.set_slot(b, there ? tokens[i].slot : 0);
+    }
+    tokens_.write(c_.executor);
+    launch(decode_);
+    const auto rows = static_cast<uint64_t>(tokens.size());
+    c_.executor.read(plan().logits, logits_.data(),
+                     rows * static_cast<uint64_t>(plan().vocabulary) * sizeof(float));
+  });
+}
+
+std::span<const float> TokenRunner::logits(size_t i) const {
+  const auto v = static_cast<size_t>(plan().vocabulary);
+  return std::span<const float>(logits_).subspan(i * v, v);
+}
+
+}  // namespace plait::session

@@ -1,0 +1,68 @@
+// Generation on the device: fills KV caches and computes logits, with the entry points prefill and
+// decode of the plan. It keeps no sequences; see engine/generate.
+//   N slots, V vocabulary
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/session/session_context.hpp"
+#include "engine/session/step_runner.hpp"
+
+namespace plait::session {
+
+// Owner thread only; every rank makes the same calls in the same order. Only of a plan that
+// generates. After construction nothing is allocated.
+class TokenRunner {
+ public:
+  TokenRunner(SessionContext& context, StepRunner& steps);
+  TokenRunner(const TokenRunner&) = delete;
+  TokenRunner& operator=(const TokenRunner&) = delete;
+
+  const plan::Generation& plan() const { return c_.plan.generation; }
+  // Caches keys and values of tokens of one slot, the first at place `from` of its sequence; those
+  // before must be cached.
+  void prefill(int32_t slot, std::span<const int32_t> ids, int64_t from);
+  // The last token of a sequence, whose slot has all tokens before it.
+  struct Token {
+    int32_t slot = 0, id = 0;
+    int64_t at = 0;
+  };
+  // Caches the tokens (at most N), and computes what may follow each: row i of logits() (N, V) is
+  // that of tokens[i].
+  void decode(std::span<const Token> tokens);
+  std::span<const float> logits(size_t i) const;
+  // Whether Session::cancel() was called since the last time.
+  bool take_cancel() { return c_.cancelled.exchange(false, std::memory_order_relaxed); }
+
+ private:
+  // One block of ids, places, positions and slots, as plan::GenerationInputs.
+  class Inputs {
+   public:
+    Inputs(runtime::Executor& executor, const plan::GenerationInputs& plan);
+    // Token k of sample b; at < 0: none.
+    void set(int64_t b, int64_t k, int32_t id, int64_t at);
+    void set_slot(int64_t b, int32_t slot) { part(plan_.slot)[b] = slot; }
+    void write(runtime::Executor& executor);
+
+   private:
+    int32_t* part(plan::BufferRef at) {
+      return block_.data() + (at.offset - plan_.ids.offset) / sizeof(int32_t);
+    }
+    const plan::GenerationInputs& plan_;
+    std::vector<int32_t> block_;
+    runtime::Uploads uploads_;
+  };
+
+  void launch(const plan::EntryPoint& entry);
+
+  SessionContext& c_;
+  StepRunner& steps_;
+  const plan::EntryPoint &prefill_, &decode_;
+  Inputs chunk_, tokens_;
+  std::vector<float> logits_;  // (N, V)
+};
+
+}  // namespace plait::session

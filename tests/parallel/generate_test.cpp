@@ -1,0 +1,96 @@
+// Generation on tensor ranks and replicas, and on a device that works by itself: the tokens and
+// log-probabilities of one rank.
+#include <plait/generate.hpp>
+
+#include "tests/parallel/layouts.hpp"
+
+namespace {
+
+using namespace parallel;
+
+constexpr int kSteps = 3;
+
+// Trains, generates from three prompts on two slots, trains, generates: ids go to `losses`,
+// log-probabilities to `norms`.
+void train_and_generate(uint32_t, plait::Session& session, Outcome& outcome) {
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < kSteps; ++i) session.step();
+    plait::Generator generator(session);
+    plait_sampling drawn{sizeof drawn, 0.7, 0, 0, 1.2, 5, 3};
+    plait_prompt prompt{};
+    prompt.sampling = &drawn;
+    prompt.log_probabilities = 1;
+    for (const std::vector<int32_t>& ids :
+         {std::vector<int32_t>{3}, std::vector<int32_t>{1, 2, 3, 4, 5},
+          std::vector<int32_t>{7, 12}})
+      generator.add(std::span<const int32_t>(ids), prompt);
+    while (generator.step([&](const plait_token& t) {
+      outcome.losses.push_back(t.id);
+      outcome.norms.push_back(t.log_probability);
+      return true;
+    }) > 0) {
+    }
+  }
+}
+
+Outcome generated(JobSpec job_spec, const Layout& layout, const char* device) {
+  job_spec.overrides.insert(job_spec.overrides.end(), {"generate.slots=2", "generate.chunk=2",
+                                                       std::string("run.device=") + device});
+  const std::vector<Outcome> all =
+      run(on(job_spec, layout), static_cast<uint32_t>(layout.ranks()), train_and_generate);
+  for (const Outcome& o : all) {
+    CHECK(o.error == "");
+    CHECK(o.losses == all[0].losses);
+    CHECK(o.norms == all[0].norms);  // the same bits
+  }
+  return all[0];
+}
+
+TEST_SUITE("generate") {
+  TEST_CASE("tensor ranks and replicas generate what one rank does") {
+    const Folder folder;
+    for (const char* device : {"cpu", "reference"}) {
+      const JobSpec job_spec{
+          transformer_model(folder), {"precision.compute=f64", "batch.eval=8"}, {}, {}};
+      const Outcome one = generated(job_spec, {1, 1, 1}, device);
+      REQUIRE(one.losses.size() == 20);
+      Layout sequence{1, 1, 2};
+      sequence.sequence = true;
+      for (const Layout& layout :
+           {Layout{1, 1, 2}, Layout{1, 1, 4}, sequence, Layout{1, 2, 1, 3}, Layout{1, 2, 2, 1}}) {
+        CAPTURE(device);
+        CAPTURE(layout.text());
+        const Outcome many = generated(job_spec, layout, device);
+        CHECK(many.losses == one.losses);
+        REQUIRE(many.norms.size() == one.norms.size());
+        for (size_t i = 0; i < one.norms.size(); ++i)  // logits are f32
+          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+      }
+    }
+  }
+
+  TEST_CASE("a device that works by itself generates the bits of reference") {
+    const Folder folder;
+    JobSpec job_spec{transformer_model(folder), {"batch.eval=8"}, {}, {}};
+    const Outcome expected = generated(job_spec, {1, 1, 1}, "reference");
+    job_spec.overrides.emplace_back("device.pinned_only=true");
+    job_spec.plugins.push_back(ASYNC_DEVICE);
+    const Outcome got = generated(job_spec, {1, 1, 1}, "async");
+    CHECK(got.losses == expected.losses);
+    CHECK(got.norms == expected.norms);
+  }
+
+  TEST_CASE("a pipeline does not generate, and says so") {
+    const Folder folder;
+    const JobSpec job_spec{transformer_model(folder), {"batch.eval=8", "generate.slots=1"}, {}, {}};
+    std::string found;
+    try {
+      plan_of(on(job_spec, {2, 1, 1}), 2);
+    } catch (const std::exception& e) {
+      found = e.what();
+    }
+    CHECK(found.find("generate.slots: 1, with topology.pipeline = 2") != std::string::npos);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,410 @@
+// Generation through the C ABI: a trained Llama's story, every family against its own uncached
+// logits, and what a host can get wrong.
+#include <plait/generate.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tests/unit/host/families.hpp"
+#include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
+
+using host::Run;
+using plait::test::GoldenFile;
+
+namespace {
+
+struct Drawn {
+  std::vector<int32_t> ids;
+  std::vector<double> log_probabilities;
+  std::string text;
+  uint32_t finish = PLAIT_FINISH_NONE;
+};
+
+class Generator {
+ public:
+  explicit Generator(const Run& run, const plait_tokenizer* tokenizer = nullptr) {
+    plait_generator_options o{sizeof o, tokenizer};
+    plait_generator* g = nullptr;
+    host::check(plait_generator_open(run.session(), &o, &g));
+    generator_.reset(g);
+  }
+  plait_generator* get() const { return generator_.get(); }
+  uint64_t add(plait_prompt p) {
+    p.struct_size = sizeof p;
+    uint64_t sequence = 0;
+    host::check(plait_generator_add(get(), &p, &sequence));
+    return sequence;
+  }
+  uint64_t add(const std::vector<int32_t>& ids, plait_prompt p = {}) {
+    p.ids = ids.data();
+    p.n_ids = ids.size();
+    return add(p);
+  }
+  uint64_t step() {
+    uint64_t left = 0;
+    host::check(plait_generator_step(get(), on_token, this, &left));
+    return left;
+  }
+  void finish() {
+    while (step() > 0) {
+    }
+  }
+  const Drawn& of(uint64_t sequence) const { return drawn_.at(sequence); }
+  uint64_t end_after = 0;  // tokens, by the callback; 0: never
+
+ private:
+  static uint32_t on_token(void* user, const plait_token* t) {
+    auto& self = *static_cast<Generator*>(user);
+    Drawn& d = self.drawn_[t->sequence];
+    CHECK(d.finish == PLAIT_FINISH_NONE);
+    if (t->id >= 0) {
+      CHECK(t->index == static_cast<int64_t>(d.ids.size()));
+      d.ids.push_back(t->id);
+      d.log_probabilities.push_back(t->log_probability);
+    }
+    d.text.append(t->text ? t->text : "", t->size);
+    d.finish = t->finish;
+    return self.end_after > 0 && d.ids.size() >= self.end_after ? 1 : 0;
+  }
+  std::unique_ptr<plait_generator, decltype(&plait_generator_close)> generator_{
+      nullptr, plait_generator_close};
+  std::map<uint64_t, Drawn> drawn_;
+};
+
+const plait_sampling kGreedy{sizeof(plait_sampling), 0, 0, 0, 0, 0, 0};
+
+// The trained Llama of tests/golden/stories260k; `generate`: lines of [generate].
+std::string stories(const std::string& generate) {
+  static const GoldenFile weights("stories260k/model.safetensors");
+  return R"([batch]
+global = 1
+[generate]
+)" + generate +
+         R"(
+[model]
+load = ")" +
+         weights.path() + R"("
+load_names = ["model.h*.attn_norm.gain=model.layers.*.input_layernorm.weight",
+ "model.h*.attn.q.weight=model.layers.*.self_attn.q_proj.weight",
+ "model.h*.attn.k.weight=model.layers.*.self_attn.k_proj.weight",
+ "model.h*.attn.v.weight=model.layers.*.self_attn.v_proj.weight",
+ "model.h*.attn.out.weight=model.layers.*.self_attn.o_proj.weight",
+ "model.h*.mlp_norm.gain=model.layers.*.post_attention_layernorm.weight",
+ "model.h*.mlp.gate.weight=model.layers.*.mlp.gate_proj.weight",
+ "model.h*.mlp.up.weight=model.layers.*.mlp.up_proj.weight",
+ "model.h*.mlp.down.weight=model.layers.*.mlp.down_proj.weight",
+ "model.embed.weight=model.embed_tokens.weight", "model.norm.gain=model.norm.weight"]
+layers = [{type = "embedding", name = "embed", vocabulary = 512, width = 64},
+ {type = "decoder_block", name = "h", repeat = 5, heads = 8, kv_heads = 4, ffn = 172, norm = "rms_norm", mlp = "swiglu", rope = "half"},
+ {type = "rms_norm", name = "norm"},
+ {type = "linear", name = "head", out = 512, bias = false, tie = {weight = "model.embed.weight"}}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+)";
+}
+const std::string kOnly = "only = true\nlength = 257\n";
+
+std::vector<int32_t> story() {
+  static const GoldenFile file("stories260k/reference.safetensors");
+  std::vector<int32_t> ids;
+  for (const double id : file.values("greedy_ids")) ids.push_back(static_cast<int32_t>(id));
+  return ids;
+}
+std::vector<int32_t> beginning(size_t n) {
+  const std::vector<int32_t> all = story();
+  return {all.begin(), all.begin() + static_cast<long>(n)};
+}
+std::vector<int32_t> rest(size_t n, size_t count = 1000) {
+  const std::vector<int32_t> all = story();
+  return {all.begin() + static_cast<long>(n),
+          all.begin() + static_cast<long>(std::min(all.size(), n + count))};
+}
+
+plait_prompt greedy(int64_t max_tokens = 0) {
+  plait_prompt p{};
+  p.sampling = &kGreedy;
+  p.max_tokens = max_tokens;
+  return p;
+}
+
+std::vector<int32_t> told(const std::string& toml, size_t prompt) {
+  const Run run(toml);
+  Generator g(run);
+  const uint64_t s = g.add(beginning(prompt), greedy());
+  g.finish();
+  CHECK(g.of(s).finish == PLAIT_FINISH_LENGTH);
+  return g.of(s).ids;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("generate");
+
+TEST_CASE("a trained Llama tells its story token by token, whatever the chunks of its prompt") {
+  for (const std::string device : {"cpu", "reference"}) {
+    CAPTURE(device);
+    const std::string toml = stories(kOnly) + "[run]\ndevice = \"" + device + "\"\n";
+    CHECK(told(toml, 1) == rest(1));
+    if (device == "reference") continue;  // slow
+    for (const char* chunk : {"1", "7", "64", "128"}) {
+      CAPTURE(chunk);
+      CHECK(told(stories(kOnly + "chunk = " + chunk + "\n"), 65) == rest(65));
+    }
+  }
+}
+
+TEST_CASE("sequences side by side: each as if alone, more of them than slots") {
+  const Run run(stories(kOnly + "slots = 3\nchunk = 16\n"));
+  Generator g(run);
+  const std::vector<size_t> prompts{1, 8, 40, 2, 100, 17, 33};
+  std::vector<uint64_t> added;
+  for (const size_t n : prompts) added.push_back(g.add(beginning(n), greedy(20)));
+  g.finish();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    CAPTURE(i);
+    CHECK(g.of(added[i]).ids == rest(prompts[i], 20));
+    CHECK(g.of(added[i]).finish == PLAIT_FINISH_LENGTH);
+  }
+  // Also after sequences that were cut off.
+  const uint64_t dropped = g.add(beginning(50), greedy());
+  g.step();
+  host::check(plait_generator_cancel(g.get(), dropped));
+  const uint64_t last = g.add(beginning(5), greedy(10));
+  g.finish();
+  CHECK(g.of(dropped).finish == PLAIT_FINISH_CANCELLED);
+  CHECK(g.of(last).ids == rest(5, 10));
+}
+
+TEST_CASE("what is drawn depends on seed, sequence and place alone") {
+  const auto drawn = [](const std::string& slots, size_t others, uint64_t seed) {
+    const Run run(stories(kOnly + slots));
+    Generator g(run);
+    plait_sampling s{sizeof s, 0.8, 0.9, 0, 1.1, 40, seed};
+    plait_prompt p = greedy(30);
+    p.sampling = &s;
+    const uint64_t first = g.add(beginning(3), p);
+    for (size_t i = 0; i < others; ++i) g.add(beginning(10 + i), p);
+    g.finish();
+    return g.of(first).ids;
+  };
+  const std::vector<int32_t> alone = drawn("", 0, 1);
+  CHECK(alone == drawn("slots = 4\nchunk = 2\n", 6, 1));
+  CHECK(alone != drawn("", 0, 2));
+}
+
+TEST_CASE("train, generate and train on, in one session") {
+  const GoldenFile golden("families.safetensors");
+  const host::Family llama = host::families()[1];
+  const std::string toml =
+      host::experiment(llama, golden.path(), "cpu", "f32") + "[generate]\nslots = 2\n";
+  std::vector<double> losses = Run(toml).losses(4), found;
+  const Run run(toml);
+  found.push_back(run.step().loss);
+  Generator g(run);
+  const uint64_t a = g.add({1, 2, 3}, greedy(5));
+  g.finish();
+  found.push_back(run.step().loss);
+  found.push_back(run.step().loss);
+  const uint64_t b = g.add({1, 2, 3}, greedy(5));
+  g.finish();
+  found.push_back(run.step().loss);
+  CHECK(found == losses);
+  CHECK(g.of(a).ids.size() == 5);
+  CHECK(g.of(b).ids.size() == 5);
+}
+
+TEST_CASE("every family: cached logits are those of the whole text, beyond its window, too") {
+  const GoldenFile golden("families.safetensors");
+  constexpr int64_t kLength = 24, kPrompt = 8, kIds = 96;
+  for (const host::Family& family : host::families())
+    for (const std::string device : {"reference", "cpu"}) {
+      const std::string name = family.name;
+      CAPTURE(name);
+      CAPTURE(device);
+      const Run run(host::experiment(family, golden.path(), device, "f32") +
+                    "[generate]\nslots = 2\nchunk = 3\n");
+      std::vector<int32_t> ids;
+      for (const double id : golden.values("ids")) ids.push_back(static_cast<int32_t>(id));
+      ids.resize(kPrompt);
+      Generator g(run);
+      plait_prompt p = greedy();
+      p.log_probabilities = 1;
+      const uint64_t s = g.add(ids, p);
+      g.finish();
+      const Drawn& drawn = g.of(s);
+      REQUIRE(drawn.ids.size() == kLength - kPrompt);
+      ids.insert(ids.end(), drawn.ids.begin(), drawn.ids.end());
+      int64_t shape[2] = {1, kLength};
+      plait_dl_tensor x{ids.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
+      const plait_feed feed{sizeof(plait_feed), "ids", &x};
+      std::vector<float> logits(kLength * kIds);
+      host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
+                                        logits.size() * sizeof(float)));
+      for (int64_t t = kPrompt - 1; t + 1 < kLength; ++t) {
+        const auto row = logits.begin() + t * kIds;
+        CHECK(std::max_element(row, row + kIds) - row == ids[static_cast<size_t>(t + 1)]);
+        double sum = 0;
+        for (auto v = row; v != row + kIds; ++v) sum += std::exp(double{*v});
+        const double expected = double{row[ids[static_cast<size_t>(t + 1)]]} - std::log(sum);
+        CHECK(drawn.log_probabilities[static_cast<size_t>(t + 1 - kPrompt)] ==
+              doctest::Approx(expected).epsilon(1e-5));
+      }
+    }
+}
+
+TEST_CASE("end ids, fewest tokens, the callback") {
+  const Run run(stories(kOnly));
+  Generator g(run);
+  const std::vector<int32_t> next = rest(4, 12);
+  const int32_t end = next[5];
+  const auto first = std::find(next.begin(), next.end(), end);
+  plait_prompt p = greedy(12);
+  p.end_ids = &end;
+  p.n_end_ids = 1;
+  uint64_t s = g.add(beginning(4), p);
+  g.finish();
+  CHECK(g.of(s).ids == std::vector<int32_t>(next.begin(), first + 1));
+  CHECK(g.of(s).finish == PLAIT_FINISH_END);
+  p.min_tokens = 12;  // as many as it may have: the end is never drawn
+  s = g.add(beginning(4), p);
+  g.finish();
+  CHECK(g.of(s).ids.size() == 12);
+  CHECK(std::find(g.of(s).ids.begin(), g.of(s).ids.end(), end) == g.of(s).ids.end());
+  g.end_after = 3;
+  s = g.add(beginning(4), greedy());
+  g.finish();
+  CHECK(g.of(s).ids == rest(4, 3));
+  CHECK(g.of(s).finish == PLAIT_FINISH_CANCELLED);
+}
+
+TEST_CASE("text: whole characters only, stop texts across tokens") {
+  const Run run(stories(kOnly));
+  plait_tokenizer* t = nullptr;
+  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
+  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
+      t, plait_tokenizer_close);
+  Generator g(run, t);
+  plait_sampling hot{sizeof hot, 3, 0, 0, 0, 0, 5};  // many bytes that are no UTF-8
+  plait_prompt p{};
+  p.text = "Once";
+  p.size = PLAIT_NTS;
+  p.sampling = &hot;
+  p.max_tokens = 200;
+  uint64_t s = g.add(p);
+  g.finish();
+  REQUIRE(g.of(s).ids.size() == 200);
+  for (const int32_t id : g.of(s).ids) CHECK(id < 256);  // the tokenizer has no more
+  // The same text as of all ids at once, made valid.
+  plait_text* all = nullptr;
+  host::check(plait_tokenizer_decode(t, g.of(s).ids.data(), 200, 0, &all));
+  std::string whole(plait_text_data(all), plait_text_size(all)), valid;
+  plait_text_free(all);
+  plait_tokens* tokens = nullptr;  // bytes that are no UTF-8 are counted here
+  host::check(plait_tokenizer_encode(t, g.of(s).text.data(), g.of(s).text.size(), 0, &tokens));
+  CHECK(plait_tokens_replaced(tokens, nullptr) == 0);
+  plait_tokens_free(tokens);
+  // Characters that are whole in it are in the stream, in their order.
+  size_t at = 0;
+  for (const char c : whole)
+    if (static_cast<unsigned char>(c) < 0x80) {
+      at = g.of(s).text.find(c, at);
+      REQUIRE(at != std::string::npos);
+      ++at;
+    }
+
+  const std::string text = g.of(s).text, stop = text.substr(60, 5);
+  const char* stops[] = {"no such text", stop.c_str()};
+  p.stop = stops;
+  p.n_stop = 2;
+  plait_session_cancel(run.session());  // ends what is under way: nothing
+  s = g.add(p);
+  g.finish();
+  CHECK(g.of(s).finish == PLAIT_FINISH_CANCELLED);
+}
+
+TEST_CASE("a stop text ends the text before it") {
+  const Run run(stories(kOnly));
+  plait_tokenizer* t = nullptr;
+  host::check(plait_tokenizer_open(run.engine(), "type = \"bytes\"", PLAIT_NTS, nullptr, &t));
+  const std::unique_ptr<plait_tokenizer, decltype(&plait_tokenizer_close)> owner(
+      t, plait_tokenizer_close);
+  const auto told = [&](std::vector<const char*> stops) {
+    Generator g(run, t);
+    plait_prompt p = greedy(60);
+    p.text = "ab";
+    p.size = PLAIT_NTS;
+    p.stop = stops.data();
+    p.n_stop = stops.size();
+    const uint64_t s = g.add(p);
+    g.finish();
+    return g.of(s);
+  };
+  const Drawn all = told({""});
+  REQUIRE(all.text.size() > 20);
+  CHECK(all.finish == PLAIT_FINISH_LENGTH);
+  const std::string stop = all.text.substr(10, 4);
+  const Drawn cut = told({stop.c_str()});
+  CHECK(cut.finish == PLAIT_FINISH_STOP);
+  CHECK(cut.text == all.text.substr(0, all.text.find(stop)));
+  // One that never comes is held back and given at the end.
+  const Drawn held = told({(all.text.substr(all.text.size() - 3) + "#").c_str()});
+  CHECK(held.text == all.text);
+}
+
+TEST_CASE("what a host gets wrong is named") {
+  const auto refused = [](const std::string& toml, auto&& use) {
+    return host::failure_of([&] {
+             const Run run(toml);
+             use(run);
+           })
+        .text;
+  };
+  const auto contains = [](const std::string& text, const char* part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  const auto open = [](const Run& run) { const Generator g(run); };
+  contains(refused(host::small(), open), "generate.slots is 0");
+  contains(refused(host::small("[generate]\nslots = 1\n"), open), "has no field of token ids");
+  contains(refused(stories("only = true"), open), "generate.length");
+  contains(refused(stories(kOnly), [](const Run& run) { run.step(); }),
+           "the plan generates and nothing else");
+  contains(refused(stories(kOnly), [](const Run& run) { const Generator one(run), two(run); }),
+           "has a generator already");
+  const auto adds = [&](const std::vector<int32_t>& ids, plait_prompt p = greedy()) {
+    return refused(stories(kOnly), [&](const Run& run) { Generator(run).add(ids, p); });
+  };
+  contains(adds({}), "the prompt is empty");
+  contains(adds({1, 512}), "token 1 of the prompt is 512, the model has ids 0 to 511");
+  contains(adds(std::vector<int32_t>(257, 1)),
+           "has 257 tokens, expected at most 256, one less than generate.length");
+  plait_prompt p{};
+  p.text = "Once";
+  p.size = PLAIT_NTS;
+  contains(refused(stories(kOnly), [&](const Run& run) { Generator(run).add(p); }),
+           "plait_prompt.text needs a tokenizer");
+  plait_sampling s = kGreedy;
+  s.top_p = 1.5;
+  p = {};
+  p.sampling = &s;
+  contains(adds({1}, p), "top_p is 1.5, expected a number above 0, at most 1");
+}
+
+TEST_CASE("a generator outlives its session and says so") {
+  plait_generator* g = nullptr;
+  {
+    const Run run(stories(kOnly));
+    plait_generator_options o{sizeof o, nullptr};
+    host::check(plait_generator_open(run.session(), &o, &g));
+  }
+  const host::Failure f =
+      host::failure_of([&] { host::check(plait_generator_step(g, nullptr, nullptr, nullptr)); });
+  CHECK(f.code == PLAIT_ERR_STATE);
+  plait_generator_close(g);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,141 @@
+// Programs of whole samples as programs of a few tokens over a cache, and what cannot be one.
+#include "engine/program/with_cache.hpp"
+
+#include "engine/base/error.hpp"
+#include "engine/program/op_def.hpp"
+#include "engine/program/verify.hpp"
+#include "tests/unit/program/text_fixture.hpp"
+
+using namespace plait;
+using namespace plait::program;
+
+namespace {
+
+// Samples of 8 tokens, two of them; 6 ids, 4 channels, 2 heads.
+constexpr const char* kTokens = R"(
+  %1 i32 (2, 8) at 0:0 = persistent "tokens"
+  %2 f32 (6, 4) at 1:0 = persistent "embed"
+  %3 f32 (2, 8, 4) = gather(%2, %1) @embed
+)";
+constexpr const char* kAttention = R"(
+  %4 f32 (2, 8, 2, 2) = reshape(%3) {shape: [2, 8, 2, 2]} @h.attn
+  %5 f32 (2, 8, 2, 2), %6 f32 (2, 2, 8) = dot_product_attention(%4, %4, %4) {scale: 0.5} @h.attn
+  %7 f32 (2, 8, 4) = reshape(%5) {shape: [2, 8, 4]} @h.attn
+)";
+
+struct Fixture : TextFixture {
+  CachedProgram cached(ValueId output, int64_t tokens, bool writes_only = false) {
+    CacheSource source;
+    source.tokens = 1;
+    source.constants = constants;
+    source.output = output;
+    CacheInputs inputs;
+    inputs.tokens = tokens;
+    inputs.ids = {5, 0};
+    inputs.at = {5, 64};
+    inputs.positions = {5, 128};
+    inputs.slot = {5, 192};
+    inputs.slots = 3;
+    inputs.length = 8;
+    inputs.writes_only = writes_only;
+    return with_cache(g, source, inputs);
+  }
+  // The graph becomes the cached one, its caches in segment 7.
+  void rewrite(ValueId output, int64_t tokens, bool writes_only = false) {
+    CachedProgram made = cached(output, tokens, writes_only);
+    CHECK_FALSE(find_fault(*made.graph));
+    uint64_t offset = 0;
+    place_caches(*made.graph, [&](const plait_shape& s) {
+      const BufferRef at{7, offset};
+      offset += bytes(s);
+      return at;
+    });
+    CHECK_FALSE(find_fault(*made.graph));
+    g = std::move(*made.graph);
+  }
+  std::string refused(ValueId output) {
+    try {
+      cached(output, 1);
+    } catch (const Error& e) {
+      return e.text();
+    }
+    return "";
+  }
+  std::set<ValueId> constants{2};
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a token of each sequence: keys are written to the cache and read there") {
+  read(std::string(kTokens) + kAttention);
+  rewrite(7, 1);
+  expect(R"(
+    %1 i32 (2, 1) at 5:0 = persistent "tokens"
+    %2 i32 (2, 1) at 5:64 = persistent "at"
+    %3 i32 (2, 1) at 5:128 = persistent "positions"
+    %4 i32 (2) at 5:192 = persistent "slot"
+    %5 f32 (6, 4) at 1:0 = persistent "embed"
+    %11 f32 (3, 8, 2, 2) at 7:0 = persistent "h.attn.cache"
+    %6 f32 (2, 1, 4) = gather(%5, %1) @embed
+    %7 f32 (2, 1, 2, 2) = reshape(%6) {shape: [2, 1, 2, 2]} @h.attn
+    %8 f32 (3, 8, 2, 2) in %11 = cache_write(%11, %7, %4, %2) @h.attn
+    %9 f32 (2, 1, 2, 2) = attention_cached(%7, %8, %8, %4, %2) {scale: 0.5} @h.attn
+    %10 f32 (2, 1, 4) = reshape(%9) {shape: [2, 1, 4]} @h.attn
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a prompt: nothing is computed that no cache needs") {
+  read(std::string(kTokens) + kAttention + R"(
+    %8 f32 (6, 4) at 1:96 = persistent "head"
+    %9 f32 (2, 8, 6) = matmul(%7, %8) {transpose_b: true} @head
+  )");
+  constants.insert(8);
+  rewrite(9, 4, true);
+  for (const Op& op : g.ops()) CHECK(op.scope != "head");
+  CHECK(g.ops().back().name == "cache_write");
+}
+
+TEST_CASE_FIXTURE(Fixture, "rows that all samples share are read at the tokens' positions") {
+  read(std::string(kTokens) + R"(
+    %4 f32 (10, 4) at 1:96 = persistent "positions.weight"
+    %5 f32 (8, 4) = slice(%4) {axis: 0, start: 0, stop: 8} @positions
+    %6 f32 (2, 8, 4) = map(%3, %5) [x0 + x1] @positions
+    %7 f32 (2, 8, 2, 2) = reshape(%6) {shape: [2, 8, 2, 2]} @h.attn
+    %8 f32 (8, 1), %9 f32 (8, 1) = rope_table() {channels: 2, length: 8} @h.attn
+    %10 f32 (2, 8, 2, 2) = rope(%7, %8, %9) @h.attn
+  )");
+  constants.insert(4);
+  rewrite(10, 2);
+  const auto count = [&](const char* name) {
+    return std::count_if(g.ops().begin(), g.ops().end(),
+                         [&](const Op& op) { return op.name == name && !op.in.empty(); });
+  };
+  CHECK(count("gather") == 2);      // of ids, of positions
+  CHECK(count("rope_table") == 1);  // of positions
+  CHECK(same(g.shape(g.ops().back().out[0]), make_shape(PLAIT_F32, {2, 2, 2, 2})));
+}
+
+TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"%4 f32 (2, 4) = reduce(%3) {axes: [1], keep: false} @mean", "'mean' (reduce)"},
+      {"%4 f32 (2, 4, 8) = transpose(%3) {perm: [0, 2, 1]} @turn\n"
+       "%5 f32 (2, 4, 8) = softmax(%4) @weights",
+       "'weights' (softmax) needs all tokens of a sample at once"},
+      {"%4 f32 (2, 3, 4) = slice(%3) {axis: 1, start: 0, stop: 3} @cut", "'cut' (slice)"},
+      {"%4 f32 (2, 8) at 0:64 = persistent \"speed\"\n%5 f32 (2, 8, 1) = reshape(%4) {shape: [2, "
+       "8, 1]} @s\n%6 f32 (2, 8, 4) = map(%3, %5) [x0 + x1] @add",
+       "'s' reads 'speed', which generation cannot give"},
+      {"%4 f32 (2, 8, 2, 2) = reshape(%3) {shape: [2, 8, 2, 2]} @a\n%5 f32 (2, 8, 2, 2), %6 f32 "
+       "(2, 2, 8) = dot_product_attention(%4, %4, %4) {scale: 1.0, causal: false} @a",
+       "'a' is not causal"},
+  };
+  for (const auto& [lines, part] : cases) {
+    read(std::string(kTokens) + lines);
+    const ValueId output = g.ops().back().out[0];
+    const std::string text = refused(output);
+    CAPTURE(lines);
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
