@@ -1,6 +1,5 @@
 // plait eval: metrics of a checkpoint on a dataset.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/metrics.hpp"
+#include "bindings/cli/one_rank.hpp"
 
 namespace plait::cli {
 namespace {
@@ -16,30 +16,6 @@ struct EvalArguments {
   FileArguments file;
   std::string checkpoint, dataset = "eval";
 };
-
-// One rank evaluates, whatever ranks the experiment trains on; evaluation batches keep their size.
-std::vector<std::string> on_one_rank(const Json& values) {
-  const auto number = [&](const char* key) { return values.at(key).at("value").get<int64_t>(); };
-  const int64_t replicas = number("topology.data");
-  int64_t micro = number("batch.micro"), batch = number("batch.eval");
-  if (micro == 0)
-    micro = number("batch.global") / replicas / std::max<int64_t>(1, number("batch.accumulation"));
-  if (batch == 0) batch = micro * replicas;
-  std::vector<std::string> all = {"topology.data=1",
-                                  "topology.tensor=1",
-                                  "topology.pipeline=1",
-                                  "topology.virtual_stages=1",
-                                  "topology.schedule=1f1b",
-                                  "topology.stages=[]",
-                                  "topology.zero=0",
-                                  "batch.accumulation=0",
-                                  "batch.micro=" + std::to_string(micro),
-                                  "batch.eval=" + std::to_string(batch)};
-  // The budget was chosen for the memory of one rank of many.
-  if (values.at("topology.recompute").at("value") == "budget")
-    all.emplace_back("topology.recompute=layer");
-  return all;
-}
 
 int eval(Context& context, const EvalArguments& arguments) {
   Engine engine = context.open_engine();

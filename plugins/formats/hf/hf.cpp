@@ -24,6 +24,45 @@ constexpr std::array kOptions = {
     opt_text("family", "\"\"", "for an export: model_type; default: the first that fits"),
 };
 
+// Which tokenizer reads the folder's files.
+void find_tokenizer(const fs::path& folder, hf::Speech& to) {
+  constexpr struct {
+    const char *file, *item;
+  } kKinds[] = {
+      {"tokenizer.json", "hf"}, {"vocab.json", "hf"}, {"tokenizer.model", "sentencepiece"}};
+  for (const auto& kind : kKinds) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(folder / kind.file, ignored)) continue;
+    to.tokenizer = kind.item;
+    to.file = kind.file;
+    return;
+  }
+}
+
+// eos_token_id of a JSON file: none, an id or a list of them.
+void add_end_ids(const support::JsonPlace& json, int64_t vocabulary, hf::Speech& to) {
+  const support::JsonPlace ids = json["eos_token_id"];
+  if (ids.null() || !to.end.empty()) return;
+  const bool list = ids.value().is_array();
+  for (size_t i = 0; i < (list ? ids.size() : 1); ++i)
+    to.end.push_back((list ? ids[i] : ids).whole(0, vocabulary - 1));
+}
+
+hf::Speech speech_of(const fs::path& folder, const support::JsonPlace& config, int64_t vocabulary) {
+  hf::Speech speech;
+  find_tokenizer(folder, speech);
+  const support::SourceFile file{"format.hf", "folder",
+                                 (folder / "generation_config.json").string()};
+  std::error_code ignored;
+  if (fs::is_regular_file(file.path, ignored)) {
+    const support::Bytes bytes = support::read_file(file);
+    const nlohmann::json json = support::parse_json(file, bytes.span());
+    add_end_ids(support::JsonPlace(file, json, ""), vocabulary, speech);
+  }
+  add_end_ids(config, vocabulary, speech);
+  return speech;
+}
+
 void read(const Options&, const std::string& folder, const FormatOutput& out) {
   const hf::Folder from(folder);
   const support::SourceFile file{"format.hf", "folder",
@@ -31,7 +70,8 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
   support::in_memory(file, [&] {
     const support::Bytes bytes = support::read_file(file);
     const nlohmann::json json = support::parse_json(file, bytes.span());
-    const hf::Model model = hf::read_config(support::JsonPlace(file, json, ""));
+    const support::JsonPlace config(file, json, "");
+    const hf::Model model = hf::read_config(config);
     const std::string embedding = hf::embedding_tensor(*model.family);
     std::string prefix = hf::usual_prefix(*model.family);
     if (!from.has(prefix + embedding) && from.has(embedding)) prefix.clear();
@@ -42,7 +82,8 @@ void read(const Options&, const std::string& folder, const FormatOutput& out) {
     hf::write_places(model, prefix, out);
     for (const char* pattern : {"*.attn.bias", "*.attn.masked_bias", "*.rotary_emb.inv_freq"})
       out.ignore(pattern);
-    out.file("experiment.toml", hf::experiment_toml(model, folder));
+    out.file("experiment.toml",
+             hf::experiment_toml(model, folder, speech_of(folder, config, model.vocabulary)));
     out.copy("config.json", file.path);
     hf::copy_companions(folder, out);
   });

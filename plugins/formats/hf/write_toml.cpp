@@ -193,9 +193,22 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string generation_toml(const Speech& speech, int64_t length) {
+  std::string text = "[generate]\nlength = " + std::to_string(length) + "\n";
+  if (!speech.end.empty()) {
+    std::string ids;
+    for (const int64_t id : speech.end) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+    text += "end = [" + ids + "]  # eos_token_id\n";
+  }
+  if (!speech.tokenizer.empty())
+    text += "\n[tokenizer]\ntype = " + quoted(speech.tokenizer) +
+            "\npath = " + quoted(speech.file) + "\n";
+  return text + "\n";
+}
+
 }  // namespace
 
-std::string experiment_toml(const Model& m, const std::string& folder) {
+std::string experiment_toml(const Model& m, const std::string& folder, const Speech& speech) {
   const bool biases = m.layer_norm || m.qkv_bias || m.out_bias || m.mlp_bias;
   const int64_t length = m.positions > 0 ? std::min<int64_t>(m.positions, 1024) : 1024;
   return "# A model of the family " + std::string(m.family->type) + " from " + one_line(folder) +
@@ -213,8 +226,8 @@ std::string experiment_toml(const Model& m, const std::string& folder) {
          "0.1\n"
          "clip_grad_norm = 1.0\n\n[[optimizer.groups]]\nmatch = " +
          (biases ? "[\"*.gain\", \"*.bias\"]" : "[\"*.gain\"]") +
-         "\nweight_decay = 0\n\n[loss]\ntype = \"cross_entropy\"\n\n"
-         "[model]\nload = \"weights.map.json\"\n" +
+         "\nweight_decay = 0\n\n[loss]\ntype = \"cross_entropy\"\n\n" +
+         generation_toml(speech, length) + "[model]\nload = \"weights.map.json\"\n" +
          LayersToml(m).write();
 }
 

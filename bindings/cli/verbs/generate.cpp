@@ -1,0 +1,327 @@
+// plait generate: continues prompts with a model, token by token.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <plait/generate.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/data/tokenizer_argument.hpp"
+#include "bindings/cli/interrupt.hpp"
+#include "bindings/cli/one_rank.hpp"
+
+namespace plait::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct GenerateArguments {
+  FileArguments file;
+  std::string checkpoint, prompt_file, tokenizer, chat_template, system;
+  bool chat = false;
+  std::vector<std::string> prompts, ids, stop, options;
+  std::string max_tokens, temperature, top_k, top_p, min_p, seed, slots, length;  // "": not given
+};
+
+struct Sequence {
+  std::string prompt, text;
+  std::vector<int32_t> ids;
+  uint32_t finish = PLAIT_FINISH_NONE;
+};
+
+const char* finish_name(uint32_t finish) {
+  static const char* const kNames[] = {"", "end", "stop", "length", "cancelled"};
+  return finish < std::size(kNames) ? kNames[finish] : "";
+}
+
+std::vector<int32_t> parse_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  std::stringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    char* end = nullptr;
+    const long id = std::strtol(one.c_str(), &end, 10);
+    if (one.empty() || *end != 0 || id < 0 || id > INT32_MAX)
+      throw CliError(kUsage, "[generate] --ids '" + text + "': '" + one +
+                                 "' is no token id; expected numbers, as 1,52,7");
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+// A prompt on each line, or {"prompt": ...}; "-": stdin.
+std::vector<std::string> read_prompts(const std::string& path) {
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path);
+    if (!file) throw CliError(kUsage, "[generate] --file '" + path + "' cannot be read");
+  }
+  std::istream& from = path == "-" ? std::cin : file;
+  std::vector<std::string> prompts;
+  size_t number = 0;
+  for (std::string line; std::getline(from, line);) {
+    ++number;
+    if (line.empty()) continue;
+    if (line[0] != '{') {
+      prompts.push_back(line);
+      continue;
+    }
+    const Json one = Json::parse(line, nullptr, false);
+    if (!one.is_object() || !one.contains("prompt") || !one["prompt"].is_string())
+      throw CliError(kUsage, "[generate] " + path + ":" + std::to_string(number) +
+                                 ": expected a line of text, or {\"prompt\": \"...\"}");
+    prompts.push_back(one["prompt"].get<std::string>());
+  }
+  return prompts;
+}
+
+class Generation {
+ public:
+  Generation(Context& context, const GenerateArguments& arguments)
+      : context_(context), terminal_(context.terminal), arguments_(arguments) {}
+  int run();
+
+ private:
+  std::vector<std::string> overrides(const Json& given) const;
+  void add_prompts(Generator& generator);
+  void generate(Generator& generator);
+  void chat(Generator& generator);
+  void run_out(Generator& generator);
+  void on_token(const plait_token& t);
+  void show(const Sequence& s) const;
+  void summarize(Clock::duration took) const;
+
+  Context& context_;
+  Terminal& terminal_;
+  const GenerateArguments& arguments_;
+  std::vector<Sequence> sequences_;
+  bool streams_ = false;  // one sequence, to a person
+};
+
+// The keys that the options stand for; the experiment generates only, on one rank.
+std::vector<std::string> Generation::overrides(const Json& given) const {
+  std::vector<std::string> all = on_one_rank(given);
+  all.emplace_back("generate.only=true");
+  const auto set = [&](const char* key, const std::string& value) {
+    if (!value.empty()) all.push_back("generate." + std::string(key) + "=" + value);
+  };
+  set("max_tokens", arguments_.max_tokens);
+  set("temperature", arguments_.temperature);
+  set("top_k", arguments_.top_k);
+  set("top_p", arguments_.top_p);
+  set("min_p", arguments_.min_p);
+  set("seed", arguments_.seed);
+  set("slots", arguments_.slots);
+  set("length", arguments_.length);
+  if (!arguments_.chat_template.empty())
+    set("chat_template", Json(arguments_.chat_template).dump());
+  if (!arguments_.stop.empty()) set("stop", Json(arguments_.stop).dump());
+  // Without data nothing else tells how long samples were.
+  const auto data = given.find("data.train.length");
+  if (arguments_.length.empty() && given.at("generate.length").at("value") == 0 &&
+      data != given.end() && data->at("value").is_number_integer())
+    set("length", std::to_string(data->at("value").get<int64_t>()));
+  return all;
+}
+
+void Generation::add_prompts(Generator& generator) {
+  std::vector<std::string> texts = arguments_.prompts;
+  if (!arguments_.prompt_file.empty())
+    for (std::string& p : read_prompts(arguments_.prompt_file)) texts.push_back(std::move(p));
+  for (const std::string& text : texts) {
+    generator.add(std::string_view(text));
+    sequences_.push_back({text, "", {}});
+  }
+  for (const std::string& list : arguments_.ids) {
+    const std::vector<int32_t> ids = parse_ids(list);
+    generator.add(std::span<const int32_t>(ids));
+    sequences_.push_back({list, "", {}});
+  }
+  if (sequences_.empty())
+    throw CliError(kUsage,
+                   "[generate] there is no prompt; give --prompt TEXT, --file FILE, --ids LIST or "
+                   "--chat");
+  streams_ = sequences_.size() == 1 && terminal_.human();
+}
+
+void Generation::on_token(const plait_token& t) {
+  Sequence& s = sequences_.at(t.sequence);
+  if (t.id >= 0) s.ids.push_back(t.id);
+  const std::string_view text(t.text ? t.text : "", t.size);
+  s.text += text;
+  s.finish = t.finish;
+  if (streams_) {
+    if (arguments_.ids.empty())
+      terminal_.raw(text);
+    else if (t.id >= 0)
+      terminal_.raw((s.ids.size() > 1 ? "," : "") + std::to_string(t.id));
+    std::fflush(stdout);
+  }
+  if (t.id >= 0)
+    terminal_.record({{"event", "token"},
+                      {"sequence", t.sequence},
+                      {"index", t.index},
+                      {"id", t.id},
+                      {"text", std::string(text)}});
+  if (t.finish != PLAIT_FINISH_NONE)
+    terminal_.record({{"event", "sequence"},
+                      {"sequence", t.sequence},
+                      {"prompt", s.prompt},
+                      {"text", s.text},
+                      {"ids", s.ids},
+                      {"finish", finish_name(t.finish)}});
+}
+
+void Generation::show(const Sequence& s) const {
+  if (!arguments_.ids.empty() && s.text.empty()) {
+    std::string list;
+    for (const int32_t id : s.ids) list += (list.empty() ? "" : ",") + std::to_string(id);
+    return terminal_.line(s.prompt + " -> " + list);
+  }
+  terminal_.line(terminal_.bold(s.prompt) + s.text);
+}
+
+void Generation::summarize(Clock::duration took) const {
+  size_t n = 0;
+  for (const Sequence& s : sequences_) n += s.ids.size();
+  const double seconds = std::chrono::duration<double>(took).count();
+  const std::string end =
+      sequences_.size() == 1 ? std::string(", ended by ") + finish_name(sequences_[0].finish) : "";
+  terminal_.note(strf("%zu tokens in %.2f s, %.1f a second%s", n, seconds,
+                      static_cast<double>(n) / std::max(seconds, 1e-9), end.c_str()));
+}
+
+void Generation::generate(Generator& generator) {
+  add_prompts(generator);
+  if (streams_)
+    terminal_.raw(arguments_.ids.empty() ? terminal_.bold(sequences_[0].prompt)
+                                         : sequences_[0].prompt + " -> ");
+  const Clock::time_point start = Clock::now();
+  run_out(generator);
+  if (streams_)
+    terminal_.line("");
+  else
+    for (const Sequence& s : sequences_) show(s);
+  summarize(Clock::now() - start);
+}
+
+// Until all sequences are finished.
+void Generation::run_out(Generator& generator) {
+  while (generator.step([this](const plait_token& t) {
+    on_token(t);
+    return true;
+  }) > 0) {
+  }
+}
+
+// Turns from standard input, a line each; the model's go to standard output.
+void Generation::chat(Generator& generator) {
+  std::deque<std::pair<std::string, std::string>> turns;  // role, text
+  if (!arguments_.system.empty()) turns.emplace_back("system", arguments_.system);
+  streams_ = terminal_.human();
+  const bool prompts = streams_ && terminal_.stderr_is_terminal();
+  for (std::string line;;) {
+    if (prompts) std::fprintf(stderr, "> ");
+    if (!std::getline(std::cin, line)) break;
+    if (line.empty()) continue;
+    turns.emplace_back("user", line);
+    std::vector<plait_chat_message> messages;
+    for (const auto& [role, text] : turns)
+      messages.push_back({role.c_str(), text.data(), text.size()});
+    plait_prompt prompt{};
+    prompt.messages = messages.data();
+    prompt.n_messages = messages.size();
+    generator.add(prompt);
+    sequences_.push_back({line, "", {}});
+    run_out(generator);
+    if (streams_) terminal_.line("");
+    turns.emplace_back("assistant", sequences_.back().text);
+    if (sequences_.back().finish == PLAIT_FINISH_CANCELLED) break;
+  }
+}
+
+int Generation::run() {
+  Engine engine = context_.open_engine();
+  std::vector<std::string> given = arguments_.file.overrides();
+  const Json values =
+      Json::parse(Experiment::read(engine, arguments_.file.path(), given).describe());
+  const auto own = overrides(values);
+  given.insert(given.end(), own.begin(), own.end());
+  const Experiment experiment = Experiment::read(engine, arguments_.file.path(), given);
+  const Plan plan(experiment);
+  SessionSettings settings;
+  settings.no_files = true;
+  settings.resume = PLAIT_RESUME_NEVER;
+  Session session(plan, settings);
+  if (!arguments_.checkpoint.empty())
+    session.load_parameters(arguments_.checkpoint);
+  else if (values.value("/model.load/value"_json_pointer, std::string()).empty())
+    throw CliError(kUsage,
+                   "[generate] the model has initial values only; give --checkpoint DIR, a "
+                   "checkpoint or a run directory, or set model.load");
+  std::optional<Tokenizer> tokenizer;
+  if (!arguments_.tokenizer.empty())
+    tokenizer.emplace(
+        open_tokenizer(engine, tokenizer_toml(arguments_.tokenizer, arguments_.options)));
+  Generator generator(session, tokenizer ? &*tokenizer : nullptr);
+  const Interrupt interrupt(session.get(), {.announce = false});
+  if (arguments_.chat)
+    chat(generator);
+  else
+    generate(generator);
+  const bool cut = std::any_of(sequences_.begin(), sequences_.end(), [](const Sequence& s) {
+    return s.finish == PLAIT_FINISH_CANCELLED;
+  });
+  return cut ? kInterrupted : kOk;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand(
+      "generate", "continues prompts with the model of FILE; [generate] has the defaults");
+  const auto a = std::make_shared<GenerateArguments>();
+  add_file(*verb, a->file);
+  const auto option = [&](const char* name, auto& to, const char* help, const char* type) {
+    return verb->add_option(name, to, help)->type_name(type)->allow_extra_args(false);
+  };
+  option("--checkpoint", a->checkpoint, "a checkpoint, or a run directory: its newest checkpoint",
+         "DIR");
+  option("--prompt", a->prompts, "a text to continue; may be repeated", "TEXT");
+  option("--file", a->prompt_file,
+         "a prompt on each line, as text or {\"prompt\": ...}; -: standard input", "FILE");
+  option("--ids", a->ids, "token ids to continue, for a model without [tokenizer]", "LIST");
+  option("--max-tokens", a->max_tokens, "tokens after the prompt at most", "N");
+  option("--temperature", a->temperature, "0: the most likely token each time", "T");
+  option("--top-k", a->top_k, "draw among so many most likely tokens", "N");
+  option("--top-p", a->top_p, "draw among the most likely tokens that sum up to P", "P");
+  option("--min-p", a->min_p, "draw among tokens at least P times as likely as the likeliest", "P");
+  option("--seed", a->seed, "seed of the tokens drawn", "N");
+  option("--stop", a->stop, "a text that ends a sequence; may be repeated", "TEXT");
+  option("--slots", a->slots, "sequences that are generated at a time", "N");
+  option("--length", a->length, "tokens of a sequence at most, its prompt included", "N");
+  verb->add_flag("--chat", a->chat, "a conversation: each line of standard input is a turn");
+  option("--template", a->chat_template,
+         "how the model has learned to see conversations; generate.chat_template", "NAME");
+  option("--system", a->system, "what the system says first, with --chat", "TEXT");
+  option(
+      "--tokenizer", a->tokenizer,
+      "a type (bytes, chars, ...), tokenizer.json or the folder with it; default: [tokenizer] of "
+      "FILE",
+      "T");
+  option("--option", a->options, "an option of --tokenizer; may be repeated", "KEY=VALUE");
+  verb->callback([&context, a] {
+    context.run_command = [&context, a] { return Generation(context, *a).run(); };
+  });
+}
+
+}  // namespace plait::cli

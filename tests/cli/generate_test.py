@@ -1,0 +1,155 @@
+"""plait generate: prompts continued on the command line, as a user would."""
+
+import json
+import signal
+import subprocess
+import time
+import unittest
+
+from support import Case, PLAIT, ROOT
+
+WEIGHTS = ROOT / "tests/golden/stories260k/model.safetensors"
+HF = ROOT / "tests/golden/hf"
+NAMES = {"attn_norm.gain": "input_layernorm", "attn.q.weight": "self_attn.q_proj", "attn.k.weight": "self_attn.k_proj",
+         "attn.v.weight": "self_attn.v_proj", "attn.out.weight": "self_attn.o_proj", "mlp_norm.gain": "post_attention_layernorm",
+         "mlp.gate.weight": "mlp.gate_proj", "mlp.up.weight": "mlp.up_proj", "mlp.down.weight": "mlp.down_proj"}
+RULES = [f"model.h*.{ours}=model.layers.*.{theirs}.weight" for ours, theirs in NAMES.items()]
+RULES += ["model.embed.weight=model.embed_tokens.weight", "model.norm.gain=model.norm.weight"]
+# The trained Llama of tests/golden/stories260k.
+STORIES = f"""\
+[batch]
+global = 1
+[generate]
+length = 257
+temperature = 0.0
+[data.train]
+type = "tokens"
+path = "absent.bin"
+length = 256
+[model]
+load = "{WEIGHTS}"
+load_names = {json.dumps(RULES)}
+layers = [
+  {{type = "embedding", name = "embed", vocabulary = 512, width = 64}},
+  {{type = "decoder_block", name = "h", repeat = 5, heads = 8, kv_heads = 4, ffn = 172, norm = "rms_norm", mlp = "swiglu", rope = "half"}},
+  {{type = "rms_norm", name = "norm"}},
+  {{type = "linear", name = "head", out = 512, bias = false, tie = {{weight = "model.embed.weight"}}}},
+]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+"""
+
+
+class Generate(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("stories.toml", STORIES)
+
+    def test_ids_and_texts(self):
+        """One prompt streams, several come in order, and each is what it is alone."""
+        told = self.expect(0, "generate", "stories.toml", "--ids", "1,403", "--max-tokens", "8")
+        ids = told.out.strip().split(" -> ")[1]
+        self.assertEqual(len(ids.split(",")), 8)
+        self.assertIn("8 tokens in", told.err)
+        self.assertIn("ended by length", told.err)
+        many = self.expect(0, "generate", "stories.toml", "--ids", "1,403", "--ids", "1", "--ids", "5,6,7", "--max-tokens", "8",
+                           "--slots", "2").out.splitlines()
+        self.assertEqual(many[0], f"1,403 -> {ids}")
+        self.assertEqual(len(many), 3)
+        text = self.expect(0, "generate", "stories.toml", "--prompt", "abc", "--tokenizer", "bytes", "--max-tokens", "20").out
+        self.assertTrue(text.startswith("abc"))
+        self.write("prompts", 'abc\n\n{"prompt": "xyz"}\n')
+        two = self.expect(0, "generate", "stories.toml", "--file", "prompts", "--tokenizer", "bytes", "--max-tokens", "20").out
+        self.assertEqual(two.split("xyz")[0].rstrip("\n"), text.rstrip("\n"))
+
+    def test_records(self):
+        out = self.expect(0, "generate", "stories.toml", "--ids", "1", "--max-tokens", "5", "--json")
+        tokens = [r for r in out.records if r["event"] == "token"]
+        done = out.event("sequence")
+        self.assertEqual([t["id"] for t in tokens], done["ids"])
+        self.assertEqual((done["finish"], done["prompt"], [t["index"] for t in tokens]), ("length", "1", list(range(5))))
+
+    def test_imported(self):
+        """An imported folder generates as it is; its end ids stand in the file."""
+        self.expect(0, "import", "hf", HF / "llama", "llama")
+        toml = (self.folder / "llama/experiment.toml").read_text()
+        self.assertIn("[generate]\nlength = 64", toml)
+        self.assertNotIn("[tokenizer]", toml)
+        self.expect(0, "generate", "llama", "--ids", "1,2,3", "--max-tokens", "4")
+        plan = self.expect(0, "plan", "llama", "generate.only=true", "generate.slots=3").out
+        for part in ("prefill", "decode", "cache"):
+            self.assertIn(part, plan)
+
+    def test_a_run_trains_and_generates(self):
+        self.write("t.txt", "to be or not to be that is the question " * 60)
+        self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=t.txt", "--out", "train")
+        self.write("chars.toml", """\
+[run]
+name = "chars"
+steps = 60
+[batch]
+global = 8
+[data.train]
+type = "tokens"
+path = "train.bin"
+length = 32
+[tokenizer]
+type = "chars"
+path = "t.txt"
+[model]
+layers = [
+  {type = "embedding", name = "embed", vocabulary = 16, width = 32},
+  {type = "decoder_block", name = "h", repeat = 2, heads = 2, rope = "half"},
+  {type = "linear", name = "head", out = 16},
+]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+learning_rate = 0.01
+""")
+        self.expect(0, "run", "chars.toml", "--data", ".", "--run-dir", "here")
+        said = self.expect(0, "generate", "chars.toml", "--checkpoint", "here", "--prompt", "to be", "--temperature", "0", "--max-tokens", "12",
+                           "--data", ".").out
+        self.assertEqual(said.strip(), "to be or not to be"[:17])
+        self.assertEqual(self.expect(0, "generate", "chars.toml", "--checkpoint", "here", "--prompt", "to be", "--temperature", "0", "--stop", "not",
+                                     "--data", ".").out.rstrip("\n"), "to be or ")
+
+    def test_mistakes(self):
+        cases = [
+            (["--ids", "1"], ['model.load=""', 'model.load_names=[]'], "the model has initial values only"),
+            ([], [], "there is no prompt; give --prompt TEXT"),
+            (["--ids", "1,x"], [], "'x' is no token id"),
+            (["--prompt", "hello"], [], "needs a tokenizer"),
+            (["--ids", "1,900"], [], "token 1 of the prompt is 900, the model has ids 0 to 511"),
+            (["--ids", "1", "--top-p", "2"], [], "generate.top_p"),
+            (["--prompt", "a", "--tokenizer", "nothing"], [], "nothing"),
+            (["--file", "absent"], [], "'absent' cannot be read"),
+            (["--ids", "1", "--checkpoint", "absent"], [], "absent"),
+            (["--ids", "1"], ["model.layers[1].causal=false"], "'model.h0' is not causal"),
+            (["--prompt", "a", "--tokenizer", "bytes", "--option", "path=x"], [], "path"),
+        ]
+        for words, overrides, part in cases:
+            with self.subTest(words=words, overrides=overrides):
+                done = self.plait("generate", "stories.toml", *words, *overrides)
+                if part:
+                    self.assertNotEqual(done.code, 0)
+                    self.assertIn(part, done.err)
+
+    def test_interrupt(self):
+        """Ctrl-C ends the sequence and keeps what there is."""
+        done = subprocess.Popen([PLAIT, "generate", "stories.toml", "--ids", "1", "generate.length=60000"], cwd=self.folder,
+                                env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.stdout.read(5), "1 -> ")
+        time.sleep(0.3)
+        done.send_signal(signal.SIGINT)
+        out, err = done.communicate(timeout=60)
+        self.assertEqual(done.returncode, 4, err)
+        self.assertIn("ended by cancelled", err)
+        self.assertGreater(len(out.split(",")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
