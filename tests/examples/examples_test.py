@@ -91,6 +91,14 @@ class Examples(unittest.TestCase):
                           "optimizer.schedule.warmup_steps=0", "--data", "shakespeare")
         self.assertEqual(done["step"], 15)
         self.assertLess(done["evaluation"]["metrics"]["perplexity"], 40)
+        words = ("tokenizer.path=shakespeare/input.txt", "generate.length=96")
+        said = self.call(plait, "generate", "shakespeare", "--checkpoint", done["run_dir"], "--prompt", "line 1", "--max-tokens", "40", *words,
+                         cwd=folder.parent)
+        self.assertEqual((said[:6], len(said.rstrip("\n")) > 20), ("line 1", True))
+        program = self.copy("generate_c")
+        self.build(program)
+        said = self.call(program / "build/generate_c", "shakespeare/experiment.toml", done["run_dir"], "line 1", *words, cwd=folder.parent)
+        self.assertRegex(said, r"(?s)^line 1.*\n60 tokens shown, the other sequence ended after 20\n$")
 
     def test_mnist_torchrun(self):
         """Both ways to start two ranks give what one gives."""
