@@ -1,6 +1,8 @@
 // Generators.
 #include <plait/generate.h>
 
+#include <functional>
+
 #include "engine/capi/objects.hpp"
 #include "engine/generate/generator.hpp"
 
@@ -214,9 +216,10 @@ plait_error* plait_generator_step(plait_generator* generator, plait_token_callba
   return guard_c([&] {
     require(generator, "generator");
     const GeneratorCall call(*generator, "plait_generator_step");
-    const size_t n = generator->generator->step([&](const generate::Token& t) {
+    const auto each = [&](const generate::Token& t) {
       return !on_token || report(*generator, t, on_token, user) == 0;
-    });
+    };
+    const size_t n = generator->generator->step(std::ref(each));  // a copy would be allocated
     if (left) *left = n;
   });
 }

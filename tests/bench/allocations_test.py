@@ -34,18 +34,39 @@ schedule = {type = "cosine", warmup_steps = 5}
 """
 
 
+GENERATES = """\
+[batch]
+global = 1
+[generate]
+only = true
+slots = 2
+length = 100
+repetition_penalty = 1.1
+[model]
+layers = [{type = "embedding", vocabulary = 40, width = 16}, {type = "decoder_block", heads = 2, rope = "half"}, {type = "linear", out = 40}]
+[loss]
+type = "cross_entropy"
+[optimizer]
+type = "sgd"
+"""
+
+
 class Allocations(unittest.TestCase):
     program = None
 
-    def check(self, *words):
+    def check(self, *words, toml=TINY):
         with tempfile.TemporaryDirectory(prefix="plait-allocations-") as folder:
             experiment = pathlib.Path(folder, "tiny.toml")
-            experiment.write_text(TINY)
+            experiment.write_text(toml)
             done = subprocess.run([self.program, experiment, "--steps", str(STEPS), *words], capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, 0, done.stderr)
             seen = json.loads(done.stdout)
             self.assertEqual(seen["steps"], STEPS - 1)
             self.assertEqual([seen["allocations"], seen["frees"], seen["mmaps"]], [0, 0, 0], f"{' '.join(words)}: {seen}\n{done.stderr}")
+
+    def test_tokens(self):
+        for sampling in ("0.0", "0.7"):
+            self.check("--mode", "tokens", f"generate.temperature={sampling}", "generate.top_k=9", "generate.top_p=0.9", toml=GENERATES)
 
     def test_steps_of_the_host(self):
         self.check()

@@ -12,6 +12,7 @@ import time
 import measure_against
 import measure_comm
 import measure_fixed
+import measure_generate
 import measure_parallel
 import measure_planning
 import measure_saving
@@ -25,6 +26,7 @@ FIGURES = {
     "memory": measure_fixed.memory,
     "allocations": measure_fixed.allocations,
     "startup": measure_fixed.startup,
+    "generation": measure_generate.generation,
     "comm": measure_comm.comm,
     "parallel": measure_parallel.parallel,
     "saving": measure_saving.saving,

@@ -25,8 +25,13 @@ inline int choose_num_threads(uint32_t threads, double nanoseconds, int64_t part
 
 // Calls f(thread, all) on `num_threads` threads; `all` of them, the pool may grant fewer. An
 // exception that leaves a parallel region ends the process, so the first one is rethrown here.
+// One thread is the calling one: a region of its own would make a new team, on the heap.
 template <class F>
 void on_pool(int num_threads, const F& f) {
+  if (num_threads <= 1) {
+    f(0, 1);
+    return;
+  }
   std::exception_ptr error;
   std::atomic_flag failed;
 #pragma omp parallel num_threads(num_threads)

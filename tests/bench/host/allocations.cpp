@@ -1,7 +1,7 @@
 // Counts the allocations of all steps after the first, in all threads: malloc and its family
 // (operator new uses them) and mmap, which this program defines in front of glibc's. Runs with
 // files (--mode files: metrics are written, through plait_session_run) or without (a loop of
-// plait_session_step). Prints one JSON line; the first callers go to stderr.
+// plait_session_step), or generates (--mode tokens). Prints one JSON line; the first callers go to stderr.
 #include <execinfo.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <filesystem>
+
+#include <plait/generate.hpp>
 
 #include "common.hpp"
 
@@ -111,6 +113,21 @@ void without_files(const plait::Plan& plan, int steps, Watch& watch) {
   watch.disarm();
 }
 
+// Token ids; a sequence in each slot. The first step has the prompts.
+void tokens(const plait::Plan& plan, int steps, Watch& watch) {
+  plait::SessionSettings settings;
+  settings.no_files = true;
+  plait::Session session(plan, std::move(settings));
+  plait::Generator generator(session);
+  const int32_t ids[] = {1, 2, 3};
+  for (int s = 0; s < 2; ++s) generator.add(std::span<const int32_t>(ids));
+  const std::function<bool(const plait_token&)> nothing = [](const plait_token&) { return true; };
+  generator.step(nothing);
+  watch.arm();
+  for (int i = 1; i < steps; ++i) generator.step(nothing);
+  watch.disarm();
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -122,7 +139,10 @@ int main(int count, char** values) {
     const plait::Engine engine(bench::settings(a));
     const plait::Plan plan(plait::Experiment::read(engine, a.experiment, a.overrides));
     Watch watch;
-    a.mode == "files" ? with_files(plan, a.steps, watch) : without_files(plan, a.steps, watch);
+    if (a.mode == "tokens")
+      tokens(plan, a.steps, watch);
+    else
+      a.mode == "files" ? with_files(plan, a.steps, watch) : without_files(plan, a.steps, watch);
     std::printf(R"({"files": %s, "steps": %d, "allocations": %ld, "frees": %ld, )"
                 R"("mmaps": %ld, "page_faults": %ld})",
                 a.mode == "files" ? "true" : "false", a.steps - 1, allocations.load(), frees.load(),
