@@ -232,6 +232,12 @@ typedef struct plait_device_item {
   PLAIT_MUST_USE plait_error *(PLAIT_CALL *host_alloc)(plait_device *device, uint64_t bytes, void **out);
   /* Frees memory of host_alloc(); required if host_alloc is present. [thread: any; blocks: yes] */
   void(PLAIT_CALL *host_free)(plait_device *device, void *memory);
+
+  /* Since struct_size 232; may be NULL. Returns the operations per second that products of operands
+   * of `dtype` cannot exceed on this device, a multiply-add counted as two: what reports of
+   * utilisation divide by. 0: not known. May measure, on the threads of the device, for up to a
+   * tenth of a second the first time. [thread: compute; blocks: yes] */
+  double(PLAIT_CALL *peak_flops)(plait_device *device, uint32_t dtype);
 } plait_device_item;
 
 #define PLAIT_KIND_DEVICE "plait.device/1"

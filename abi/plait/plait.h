@@ -282,6 +282,20 @@ typedef struct plait_step_result {
   double seconds;       /* duration of this step */
   uint32_t skipped;     /* 1: not finite, parameters and optimizer states unchanged */
   uint32_t finished;    /* 1: the steps of the run are done, or early stopping ended it */
+
+  /* Since struct_size 152. A library that does not know these members leaves them unchanged. */
+  int64_t tokens;           /* so far; 0 where the model looks up no tokens */
+  int64_t skipped_steps;    /* so far */
+  double grad_norm_clipped; /* after clipping */
+  /* Over the steps since the last line of metrics (run.log_every); evaluations, checkpoints and the
+   * time of a host between two calls of plait_session_step() do not count. */
+  double mean_loss; /* of the steps that were not skipped */
+  double samples_per_s, tokens_per_s;
+  /* FLOPs of the models, of all ranks: products of the forward pass, and twice that for the backward
+   * pass. Of attention the pairs that its mask lets through, or (full) all of them. mfu: the share of
+   * the devices' peak (run.peak_tflops, else plait_device_item.peak_flops); 0: not known. */
+  double tflops, tflops_full;
+  double mfu, mfu_full;
 } plait_step_result;
 
 /* Called after each step of plait_session_run(), on the calling thread. Returns 0 to continue, 1 to
@@ -495,6 +509,34 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_sessi
  * [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_view(plait_session *session, const char *parameter,
                                                                     plait_dl_managed **out);
+
+/* --- profile --------------------------------------------------------------------------------- */
+
+typedef struct plait_profile_options {
+  size_t struct_size;
+  const char *entry_point; /* NULL: "train_step"; "evaluate": batches of an evaluation */
+  const char *dataset;     /* of an evaluation: [data.NAME]; NULL: "eval" */
+  uint32_t runs;           /* steps or batches that are measured; 0: 1 */
+  uint32_t warm_up;        /* steps or batches before them that are not measured */
+  uint32_t trace;          /* 1: *trace_json receives every call */
+  uint32_t reserved;
+} plait_profile_options;
+
+/* Makes steps on the next batches of [data.train], which train as those of plait_session_step(), or
+ * evaluates batches, and measures every kernel and collective. The host launches them one by one,
+ * and on a device that records it waits for each, so that the time of a kernel holds its launch
+ * there. options may be NULL. Returns JSON: what was measured and how, the seconds of all runs and
+ * the part outside of kernels, the peak FLOP/s if it is known, and lists sorted by time: `ops` (scope,
+ * op, shapes, kernel, calls, seconds, share of the runs, FLOPs, least bytes read and written, rates),
+ * `by_op` and `by_layer`. The figures are those of this rank. trace_json may be NULL; it receives a
+ * JSON for Chrome's trace viewer: on rank 0 with the calls of all ranks, on the others NULL.
+ * plait_text_free() frees both. Collective.
+ * Errors: PLAIT_ERR_INVALID for options; PLAIT_ERR_NOT_FOUND when there is no such entry point or
+ * dataset; the codes of plait_session_step() and plait_session_evaluate(), with the same effects.
+ * [thread: owner; blocks: yes] */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_profile(plait_session *session,
+                                                                       const plait_profile_options *options,
+                                                                       plait_text **json, plait_text **trace_json);
 
 /* --- models of other libraries --------------------------------------------------------------- */
 

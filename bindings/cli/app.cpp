@@ -48,6 +48,7 @@ void set_up(CLI::App& app, Context& context) {
   add_run(app, context);
   add_check(app, context);
   add_plan(app, context);
+  add_profile(app, context);
   add_bind(app, context);
   add_new(app, context);
   add_eval(app, context);

@@ -89,6 +89,7 @@ void add_generate(CLI::App& app, Context& context);
 void add_import(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 void add_plugins(CLI::App& app, Context& context);
+void add_profile(CLI::App& app, Context& context);
 void add_ops(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);
 void add_data_tokenize(CLI::App& data, Context& context);

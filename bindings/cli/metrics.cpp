@@ -37,7 +37,10 @@ void show_metrics(Terminal& terminal, const Json& evaluation) {
   terminal.line(strf("evaluated on [data.%s]: %lld samples in %s",
                      evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
                      seconds_text(number(evaluation.value("seconds", Json(0)))).c_str()));
-  terminal.line("loss " + metric_text(number(evaluation.value("loss", Json()))));
+  std::string loss = "loss " + metric_text(number(evaluation.value("loss", Json())));
+  if (evaluation.contains("perplexity"))
+    loss += ", perplexity " + metric_text(number(evaluation.at("perplexity")));
+  terminal.line(loss);
   const Json metrics = evaluation.value("metrics", Json::object());
   for (const auto& [name, value] : metrics.items())
     terminal.line(terminal.bold(name + " " + metric_text(number(value))));

@@ -68,6 +68,7 @@ inline constexpr size_t kEngineOptionsV1 = PLAIT_V1_SIZE(plait_engine_options, d
                         kSessionOptionsV1 = PLAIT_V1_SIZE(plait_session_options, command),
                         kExportOptionsV1 = PLAIT_V1_SIZE(plait_export_options, reserved),
                         kStepResultV1 = PLAIT_V1_SIZE(plait_step_result, finished),
+                        kProfileOptionsV1 = PLAIT_V1_SIZE(plait_profile_options, reserved),
                         kFeedV1 = offsetof(plait_feed, tensor) + sizeof(void*);
 #undef PLAIT_V1_SIZE
 

@@ -1,4 +1,6 @@
 // Sessions: thin functions over engine/session.
+#include <algorithm>
+
 #include "engine/base/json.hpp"
 #include "engine/capi/objects.hpp"
 #include "engine/config/bind.hpp"
@@ -9,16 +11,30 @@ using namespace plait::capi;
 
 namespace {
 
+// Writes as much as the caller's struct has room for.
 void fill(const session::StepResult& r, plait_step_result& out) {
-  out.step = r.step;
-  out.epoch = r.epoch;
-  out.samples = r.samples;
-  out.loss = r.loss;
-  out.grad_norm = r.grad_norm;
-  out.learning_rate = r.learning_rate;
-  out.seconds = r.seconds;
-  out.skipped = r.skipped ? 1 : 0;
-  out.finished = r.finished ? 1 : 0;
+  plait_step_result all{};
+  all.struct_size = out.struct_size;
+  all.step = r.step;
+  all.epoch = r.epoch;
+  all.samples = r.samples;
+  all.loss = r.loss;
+  all.grad_norm = r.grad_norm;
+  all.learning_rate = r.learning_rate;
+  all.seconds = r.seconds;
+  all.skipped = r.skipped ? 1 : 0;
+  all.finished = r.finished ? 1 : 0;
+  all.tokens = r.tokens;
+  all.skipped_steps = r.skipped_steps;
+  all.grad_norm_clipped = r.grad_norm_clipped;
+  all.mean_loss = r.mean_loss;
+  all.samples_per_s = r.samples_per_s;
+  all.tokens_per_s = r.tokens_per_s;
+  all.tflops = r.tflops;
+  all.tflops_full = r.tflops_full;
+  all.mfu = r.mfu;
+  all.mfu_full = r.mfu_full;
+  __builtin_memcpy(&out, &all, std::min(out.struct_size, sizeof all));
 }
 
 void check_result(const plait_step_result* out) {
@@ -173,6 +189,27 @@ plait_error* plait_session_evaluate(plait_session* session, const char* dataset,
     require(json, "json");
     const ApiCall call(*session, "plait_session_evaluate", "session", kInCallbacks);
     *json = new_text(evaluation_json(session->session->evaluate(dataset ? dataset : "eval")));
+  });
+}
+
+plait_error* plait_session_profile(plait_session* session, const plait_profile_options* options,
+                                   plait_text** json, plait_text** trace_json) {
+  return guard_c([&] {
+    require(session, "session");
+    require(json, "json");
+    const auto o = read_options(options, kProfileOptionsV1, "plait_profile_options");
+    if (o.trace) require(trace_json, "trace_json");
+    const ApiCall call(*session, "plait_session_profile", "session");
+    session::ProfileSettings s;
+    if (o.entry_point) s.entry_point = o.entry_point;
+    if (o.dataset) s.dataset = o.dataset;
+    s.runs = std::max(o.runs, 1u);
+    s.warm_up = o.warm_up;
+    s.trace = o.trace != 0;
+    session::Profile made = session->session->profile(s);
+    std::unique_ptr<plait_text> table(new_text(std::move(made.table)));
+    if (trace_json) *trace_json = made.trace.empty() ? nullptr : new_text(std::move(made.trace));
+    *json = table.release();
   });
 }
 

@@ -52,6 +52,12 @@ constexpr Key<RunConfig> kRun[] = {
     key<&RunConfig::log_every>(
         count("log_every", "1", 1, "steps", "write a line of metrics every so many steps"),
         kPerRank),
+    key<&RunConfig::peak_tflops>(
+        at_least(real_option("peak_tflops", "0.0",
+                             "TFLOP/s of products that the device of one rank cannot exceed, by "
+                             "which mfu is reported; 0: what the device says of itself"),
+                 0),
+        kPerRank),
     key<&RunConfig::progress>(bool_option("progress", "true", "show a progress bar on a terminal"),
                               kPerRank),
     key<&RunConfig::resume>(choice_option(

@@ -74,6 +74,23 @@ void NdjsonWriter::flush() {
   file_->write(gathered_);
 }
 
+namespace {
+
+// What is known of tokens and FLOPs.
+void write_rates(JsonLine& line, const StepRecord& r) {
+  if (r.tokens > 0) {
+    line.field("tokens", r.tokens);
+    line.field("tokens_per_s", r.tokens_per_s);
+  }
+  if (r.tflops > 0) line.field("tflops", r.tflops);
+  if (r.mfu > 0) line.field("mfu", r.mfu);
+  if (r.tflops_full <= r.tflops) return;
+  line.field("tflops_full", r.tflops_full);
+  if (r.mfu_full > 0) line.field("mfu_full", r.mfu_full);
+}
+
+}  // namespace
+
 void NdjsonWriter::step(const StepRecord& r) {
   begin();
   line_.field("step", r.step);
@@ -85,7 +102,11 @@ void NdjsonWriter::step(const StepRecord& r) {
   line_.field("grad_norm", r.grad_norm);
   line_.field("step_ms", r.step_ms);
   line_.field("samples_per_s", r.samples_per_s);
+  line_.field("mean_loss", r.mean_loss);
+  write_rates(line_, r);
+  if (r.grad_norm_clipped) line_.field("grad_norm_clipped", *r.grad_norm_clipped);
   if (r.skipped) line_.field("skipped", true);
+  if (r.skipped_steps > 0) line_.field("skipped_steps", r.skipped_steps);
   for (const NamedValue& v : r.more) line_.field(v.name, v.value);
   finish();
 }

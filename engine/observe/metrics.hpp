@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,15 +28,24 @@ struct StepRecord {
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
-  double step_ms = 0;
+  double step_ms = 0;  // of this step
+  // Over the steps since the last line.
   double samples_per_s = 0;
-  bool skipped = false;  // written only when true: the step was not finite and changed nothing
+  double mean_loss = 0;
+  double tflops = 0, tflops_full = 0;  // 0: not written; full: only if it differs
+  double mfu = 0, mfu_full = 0;        // 0: not known, and not written
+  // Written if there are tokens.
+  int64_t tokens = 0;
+  double tokens_per_s = 0;
+  std::optional<double> grad_norm_clipped = {};  // of a run that clips
+  bool skipped = false;       // written only when true: the step was not finite and changed nothing
+  int64_t skipped_steps = 0;  // so far; written only when there are any
   std::span<const NamedValue> more = {};
 };
 
 // {"schema":1,"run":...,"step":...,"samples":...,"time":...,"elapsed_s":...,"loss":...,"lr":...,
-// "grad_norm":...,"step_ms":...,"samples_per_s":...}; events have "event" and no "loss". One
-// thread.
+// "grad_norm":...,"step_ms":...,"samples_per_s":...,"mean_loss":...}; events have "event" and no
+// "loss". One thread.
 class NdjsonWriter {
  public:
   static constexpr int kSchema = 1;

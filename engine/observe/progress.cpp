@@ -46,6 +46,21 @@ std::string remaining(const ProgressState& s) {
                   static_cast<double>(std::max<int64_t>(s.steps - s.step, 0)));
 }
 
+// "12.3k tokens/s, 41 %": of the device's peak.
+std::string rate_text(const ProgressState& s) {
+  std::string text = s.tokens_per_s > 0 ? short_number(s.tokens_per_s) + " tokens/s"
+                                        : short_number(s.samples_per_s) + " samples/s";
+  if (s.mfu > 0) text += strf(", %.*f %%", s.mfu < 0.0995 ? 1 : 0, 100 * s.mfu);
+  return text;
+}
+
+// "1.53 (ppl 4.62)".
+std::string evaluation_text(const ProgressState& s) {
+  std::string text = real_text(s.evaluation_loss, "%.4g");
+  if (s.perplexity > 0) text += " (ppl " + real_text(s.perplexity, "%.4g") + ")";
+  return text;
+}
+
 void write_to_stderr(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
@@ -76,8 +91,9 @@ Progress::~Progress() { finish(); }
 std::string Progress::render(const ProgressState& s, int columns, bool bar) {
   std::string head = strf("step %lld", static_cast<long long>(s.step));
   if (s.steps > 0) head += strf("/%lld", static_cast<long long>(s.steps));
-  std::string tail = "loss " + real_text(s.loss, "%.4g") + "  lr " + real_text(s.lr, "%.3g") +
-                     "  " + short_number(s.samples_per_s) + " samples/s";
+  std::string tail = "loss " + real_text(s.loss, "%.4g");
+  if (s.evaluated_samples > 0) tail += "  eval " + evaluation_text(s);
+  tail += "  lr " + real_text(s.lr, "%.3g") + "  " + rate_text(s);
   if (s.steps > 0) tail += "  ETA " + remaining(s);
   std::string middle = "  ";
   // One column stays free: a full line would wrap on some terminals.

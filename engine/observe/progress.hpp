@@ -12,6 +12,11 @@ namespace plait::observe {
 struct ProgressState {
   int64_t step = 0, steps = 0;  // steps 0: unknown
   double loss = 0, lr = 0, samples_per_s = 0;
+  double tokens_per_s = 0;  // shown in place of samples if there are any
+  double mfu = 0;           // 0: not known
+  // Of the last evaluation; 0 samples: none yet. perplexity 0: the loss has none.
+  int64_t evaluated_samples = 0;
+  double evaluation_loss = 0, perplexity = 0;
   double elapsed_s = 0;    // of this process
   int64_t first_step = 0;  // step at which this process began: the estimate uses only its own pace
 };

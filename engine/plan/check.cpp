@@ -190,7 +190,13 @@ void warn_ignored(const config::Experiment& e, Log* log) {
     warn("topology.virtual_stages", "topology.pipeline is 1");
   if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
-  if (e.evaluate.every > 0 && !e.dataset("eval")) warn("evaluate.every", "there is no [data.eval]");
+  if (e.dataset("eval")) return;
+  if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
+  for (const config::ModelConfig& m : e.models)
+    if (!m.metrics.empty())
+      log->warn(m.metrics[0].origin.text() + ": " + m.metrics[0].path +
+                " has no effect in a run: metrics are those of evaluations, and there is no "
+                "[data.eval]");
 }
 
 }  // namespace plait::plan

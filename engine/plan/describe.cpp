@@ -87,6 +87,20 @@ void entry_point(JsonWriter& w, const Plan& plan, const EntryPoint& e) {
   w.end_object();
 }
 
+// Of all ranks together, in forward and backward passes; "full": without the masks of attention.
+void model_flops(JsonWriter& w, const Plan& plan) {
+  const auto both = [&](const char* per, const char* per_full, double samples) {
+    w.field(per, plan.flops_per_sample.masked * samples);
+    w.field(per_full, plan.flops_per_sample.full * samples);
+  };
+  w.key("model_flops").object();
+  both("per_step", "per_step_full", static_cast<double>(plan.experiment.batch.global));
+  both("per_sample", "per_sample_full", 1);
+  if (plan.tokens_per_sample > 0)
+    both("per_token", "per_token_full", 1 / static_cast<double>(plan.tokens_per_sample));
+  w.end_object().field("tokens_per_sample", plan.tokens_per_sample);
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -118,6 +132,7 @@ std::string describe(const Plan& plan) {
   const EntryPoint& train_step = plan.entry_point(kTrainStep);
   const Totals step = totals_of(plan, train_step);
   w.field("flops_per_step", step.flops).field("sent_bytes_per_step", step.sent_bytes);
+  model_flops(w, plan);
   w.key("programs").array();
   for (const Program& p : plan.programs)
     if (!p.empty()) program(w, plan, p);

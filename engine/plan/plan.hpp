@@ -34,6 +34,15 @@ struct Model {
   BufferRef loss, norm, finite;    // after the update program; finite is 1 or 0
   FlatBuffer squares;  // Σ g² of each parameter, where the forward_backward program leaves it
   BufferRef eval_loss_sum, eval_weight_sum;
+  // Its loss is the negative log-likelihood of tokens in nats, so that its exp is a perplexity.
+  bool has_perplexity = false;
+};
+
+// What the models compute for a sample in a training step: the products of the forward pass, and
+// twice that for the backward pass of those that train. Recomputed values do not count.
+struct ModelFlops {
+  double masked = 0;  // of attention the pairs that its mask lets through
+  double full = 0;    // all pairs
 };
 
 struct Metric {
@@ -94,6 +103,8 @@ struct Plan {
 
   Generation generation;
 
+  ModelFlops flops_per_sample;
+  int64_t tokens_per_sample = 0;  // of the longest input that is looked up in a table; 0: none
   int64_t accumulation = 1;
   int64_t total_steps = 0;  // 0: the host decides
   std::deque<Program> programs;

@@ -9,6 +9,7 @@
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/entry_points.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/model_figures.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/plan_inputs.hpp"
@@ -190,6 +191,7 @@ void PlanBuilder::trace(config::Problems& problems) {
   const StageOf chosen = stage_of(draft_);
   if (draft_.grid.pipeline() > 1)  // which generates nothing
     traced_ = {trace_models(draft_, true, chosen), trace_models(draft_, false, chosen)};
+  note_model_figures(draft_, traced_);
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);
 }

@@ -41,6 +41,7 @@ void Tracer::run() {
 void Tracer::trace_model(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   model_ = model.name;
+  results_[m].first_op = graph_->ops().size();
   block_.clear();
   last_.clear();
   hooks_ = {};
@@ -67,6 +68,7 @@ void Tracer::trace_model(size_t m) {
   if (mode_ == TraceMode::kGeneration) return;
   trace_losses(m);
   if (mode_ == TraceMode::kEvaluation) trace_metrics(m);
+  results_[m].end_op = graph_->ops().size();
 }
 
 bool Tracer::trace_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
@@ -288,11 +290,22 @@ void Tracer::trace_losses(size_t m) {
   }
 }
 
+namespace {
+// Whether an op from `first` on yields a log-likelihood.
+bool writes_likelihood(const Graph& g, size_t first) {
+  return std::any_of(g.ops().begin() + static_cast<std::ptrdiff_t>(first), g.ops().end(),
+                     [](const program::Op& op) {
+                       return op.def->is_log_likelihood && op.def->is_log_likelihood(op);
+                     });
+}
+}  // namespace
+
 void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
   const plait_loss_item& item = plan_.registry->loss(loss.type);
   plugin_ = plan_.registry->plugin_of(&item);
   const std::vector<ValueId> in = loss_inputs(loss, loss.from, item.min_inputs, item.max_inputs);
   program::CBuilder builder(*graph_, hooks_);
+  const size_t first_op = graph_->ops().size();
   std::vector<ValueId> out = build(plan_, *graph_, item, "loss", 2, [&](ValueId* outputs) {
     return item.build(builder.get(), &loss.options, in.data(), static_cast<uint32_t>(in.size()),
                       outputs);
@@ -305,6 +318,7 @@ void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
                            : "a scalar float, the sum of weights");
   for (ValueId& v : out) v = graph_->as_type(v, plan_.precision.scalar);
   Result& r = results_[m];
+  r.is_log_likelihood = r.loss_sum == 0 && loss.weight == 1 && writes_likelihood(*graph_, first_op);
   const ValueId sum = loss.weight == 1 ? out[0] : program::scaled(*graph_, out[0], loss.weight);
   r.loss_sum = r.loss_sum ? program::binary(*graph_, "add", r.loss_sum, sum) : sum;
   // One normaliser per model: the step divides by the weights of the whole global batch, which must

@@ -41,6 +41,10 @@ double flops_of(const Graph& g, const Op& op) {
   return op.def->flops ? op.def->flops(g, op) : static_cast<double>(elements(g.shape(op.out[0])));
 }
 
+double unmasked_flops_of(const Graph& g, const Op& op) {
+  return op.def->unmasked_flops ? op.def->unmasked_flops(g, op) : flops_of(g, op);
+}
+
 ValueId binary(Graph& g, const char* name, ValueId a, ValueId b) { return g.apply1(name, {a, b}); }
 
 ValueId scaled(Graph& g, ValueId a, double factor) {

@@ -123,6 +123,12 @@ struct OpDef {
   size_t differentiable_outputs = std::numeric_limits<size_t>::max();
   // Floating-point operations; nullptr: one per element of the first result.
   double (*flops)(const Graph&, const Op&) = nullptr;
+  // flops() as if its mask let every pair through; nullptr: it has no mask.
+  double (*unmasked_flops)(const Graph&, const Op&) = nullptr;
+  // Whether flops() belongs to the FLOPs of a model, of which only products count.
+  bool is_product = false;
+  // Whether the first result is a negative log-likelihood in nats: exp of its mean is a perplexity.
+  bool (*is_log_likelihood)(const Op&) = nullptr;
 
   bool is_view = false;         // no kernel: the result shares the memory of the input
   bool updates_input = false;   // result 0 is input 0, changed in its memory
@@ -171,6 +177,8 @@ const std::vector<const OpDef*>& core_ops();
 std::string owner_of(const OpDef& def);
 // Floating-point operations of an op; none for views.
 double flops_of(const Graph& g, const Op& op);
+// The same as if masks let every pair through.
+double unmasked_flops_of(const Graph& g, const Op& op);
 
 // Checks attributes against their declarations and fills in defaults. Throws PLAIT_ERR_INVALID with
 // the nearest name. `where` opens the message.

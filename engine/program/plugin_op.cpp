@@ -168,7 +168,10 @@ OpDef plugin_op(const plait_op_item& item, const plait_host* host) {
   }
   def.infer = infer;
   if (item.gradient) def.vjp = vjp;
-  if (PLAIT_ITEM_HAS(item, flops) && item.flops) def.flops = flops;
+  if (PLAIT_ITEM_HAS(item, flops) && item.flops) {
+    def.flops = flops;
+    def.is_product = true;  // its author counts them
+  }
   if (PLAIT_ITEM_HAS(item, shard) && item.shard) def.shard = shard;
   def.item = &item;
   def.host = host;

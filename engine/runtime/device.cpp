@@ -1,5 +1,6 @@
 #include "engine/runtime/device.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <mutex>
 #include <utility>
@@ -88,6 +89,17 @@ void Device::close() noexcept {
 bool Device::pins() const {
   constexpr size_t kSize = offsetof(plait_device_item, host_free) + sizeof(item_.host_free);
   return item_.struct_size >= kSize && item_.host_alloc && !host_visible();
+}
+
+double Device::peak_flops(uint32_t dtype) const {
+  constexpr size_t kSize = offsetof(plait_device_item, peak_flops) + sizeof(item_.peak_flops);
+  if (item_.struct_size < kSize || !item_.peak_flops || given_up()) return 0;
+  const double found = call_plugin({plugin_, "peak_flops", "device", item_.name},
+                                   [&] { return item_.peak_flops(handle_, dtype); });
+  if (std::isfinite(found) && found >= 0 && found < 1e21) return found;
+  fail(PLAIT_ERR_PLUGIN, "[plugin " + plugin_ + "] peak_flops() of device '" + item_.name +
+                             "' returned " + strf("%g", found) +
+                             ", expected a number of operations per second; tell its author");
 }
 
 namespace {

@@ -33,6 +33,8 @@ class Device : public std::enable_shared_from_this<Device> {
   bool records() const { return info_.records != 0; }
   // Whether only memory of host_alloc() is copied asynchronously.
   bool pins() const;
+  // plait_device_item.peak_flops(); 0: not known. May measure the first time. [compute]
+  double peak_flops(uint32_t dtype) const;
   // The text that must be equal on all ranks; "" if the device has none.
   std::string identity() const { return info_.identity ? info_.identity : ""; }
 

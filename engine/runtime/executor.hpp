@@ -48,7 +48,19 @@ class Executor {
     if (entry.launches.empty()) return none;
     return entry_points_.at(static_cast<size_t>(&entry - plan_->entry_points.data()));
   }
-  void launch(const LaunchGroup& group) { launch_unit(units_[group.unit]); }
+  void launch(const LaunchGroup& group) {
+    timed_ ? launch_timed(units_[group.unit]) : launch_unit(units_[group.unit]);
+  }
+  // One call of a program on one of its slots, from monotonic_ns() to monotonic_ns().
+  struct TimedCall {
+    const plan::Program* program = nullptr;
+    size_t call = 0;  // of Program::calls
+    int32_t slot = 0;
+    uint64_t begin_ns = 0, end_ns = 0;
+  };
+  // From here on launches of groups append each call to `into`; nullptr: no longer. The host makes
+  // every call by itself then, and waits for it if the device records. Every rank does the same.
+  void time_calls(std::vector<TimedCall>* into) { timed_ = into; }
   // Copies host memory to a buffer and back, ordered with launches. On a device that computes on
   // the host, write() borrows `data` until the queue is empty; otherwise only for the call. read()
   // waits.
@@ -132,6 +144,7 @@ class Executor {
   void record(Step& into, const Entry* begin, const Entry* end);
   std::vector<Entry> entries_of(const Unit& unit) const;
   void launch_unit(const Unit& unit);
+  void launch_timed(const Unit& unit);
   void enqueue(const Entry& entry);
   void run_eagerly(const Entry& entry);
   void report(plait_error* e, const Entry& entry) const;
@@ -152,6 +165,7 @@ class Executor {
   std::vector<Unit> units_;
   std::map<std::vector<std::pair<int32_t, int32_t>>, size_t> known_units_;
   std::vector<std::vector<LaunchGroup>> entry_points_;  // as Plan::entry_points
+  std::vector<TimedCall>* timed_ = nullptr;
   bool settled_ = false;
 };
 

@@ -43,7 +43,7 @@ constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 
 // The state of a session besides tensors and the fields of the manifest.
 struct Extra {
-  int64_t updates, skipped_in_a_row, evaluations_without_gain;
+  int64_t updates, tokens, skipped_in_a_row, evaluations_without_gain;
   double best;
 };
 
@@ -67,7 +67,7 @@ Extra parse_extra(const std::string& text, int64_t step, const std::string& wher
   };
   const JsonValue* best = json.find("best");
   if (best && !best->is(Kind::kText)) bad("has 'best' that is no text");
-  return {number("updates", step), number("skipped_in_a_row", 0),
+  return {number("updates", step), number("tokens", -1), number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),
           best ? std::strtod(best->text.c_str(), nullptr) : 0};
 }
@@ -91,6 +91,7 @@ checkpoint::RunState CheckpointIo::run_state() const {
   JsonWriter extra;
   extra.object()
       .field("updates", c_.state.updates)
+      .field("tokens", c_.state.tokens)
       .field("skipped_in_a_row", c_.state.consecutive_skipped);
   extra.field("best", strf("%a", c_.state.best));
   extra.field("evaluations_without_gain", c_.state.evaluations_without_gain).end_object();
@@ -245,6 +246,8 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   c_.state.begin_lineage();
   c_.state.samples = s.samples;
   c_.state.updates = extra.updates;
+  // Older engines did not count them.
+  c_.state.tokens = extra.tokens >= 0 ? extra.tokens : s.samples * c_.plan.tokens_per_sample;
   c_.state.consecutive_skipped = extra.skipped_in_a_row;
   c_.state.best = extra.best;
   c_.state.evaluations_without_gain = extra.evaluations_without_gain;

@@ -109,9 +109,21 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
     e.metrics.emplace_back(m.name, metric);
     state += m.item->n_state;
   }
+  e.perplexity = perplexity(e);
   e.seconds = watch.seconds();
   last_ = e;
   return e;
+}
+
+// Of the one model that trains, if its loss is a log-likelihood.
+double Evaluator::perplexity(const Evaluation& e) const {
+  const auto trained = [](const plan::Model& m) { return m.trained; };
+  const auto& models = c_.plan.models;
+  const auto model = std::find_if(models.begin(), models.end(), trained);
+  const bool tells = std::any_of(e.metrics.begin(), e.metrics.end(),
+                                 [](const auto& m) { return m.first == "perplexity"; });
+  if (tells || model == models.end() || !model->has_perplexity) return 0;
+  return std::count_if(models.begin(), models.end(), trained) == 1 ? std::exp(e.loss) : 0;
 }
 
 // Launches the programs of an entry point on the staged samples.
@@ -133,7 +145,9 @@ void Evaluator::sum_over_replicas(std::vector<double>& totals) {
 
 void write_members(JsonWriter& to, const Evaluation& e) {
   to.field("step", e.step).field("dataset", e.dataset).field("samples", e.samples);
-  to.field("loss", e.loss).field("seconds", e.seconds).key("metrics").object();
+  to.field("loss", e.loss);
+  if (e.perplexity > 0) to.field("perplexity", e.perplexity);
+  to.field("seconds", e.seconds).key("metrics").object();
   for (const auto& [name, value] : e.metrics) to.field(name, value);
   to.end_object();
 }

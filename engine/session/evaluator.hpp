@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/session/evaluation.hpp"
@@ -25,9 +26,12 @@ class Evaluator {
                uint64_t bytes);
   const std::optional<Evaluation>& last() const { return last_; }  // none since the last load
   void forget() { last_.reset(); }
+  // Takes back what last() was before a measurement.
+  void remember(std::optional<Evaluation> last) { last_ = std::move(last); }
 
  private:
   Evaluation evaluate_shard(const plan::Dataset& dataset, int64_t max_batches);
+  double perplexity(const Evaluation& e) const;
   void launch(const plan::EntryPoint& entry, Feeder& feeder);
   void sum_over_replicas(std::vector<double>& totals);
 

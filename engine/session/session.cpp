@@ -5,6 +5,7 @@
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/profiler.hpp"
 #include "engine/session/session_parts.hpp"
 #include "engine/session/trainer.hpp"
 
@@ -111,6 +112,9 @@ TokenRunner& Session::token_runner() {
         "[session] the plan does not generate: generate.slots is 0; set it to the number of "
         "sequences that are generated at a time");
   return *parts_->tokens;
+}
+Profile Session::profile(const ProfileSettings& settings) {
+  return session::profile(*parts_, settings);
 }
 void Session::cancel() { parts_->context.cancelled.store(true, std::memory_order_relaxed); }
 

@@ -12,6 +12,7 @@
 #include "engine/plan/plan.hpp"
 #include "engine/session/evaluation.hpp"
 #include "engine/session/feeder.hpp"
+#include "engine/session/profiler_settings.hpp"
 #include "engine/session/settings.hpp"
 
 namespace plait::session {
@@ -36,6 +37,7 @@ class Session {
   // Computes the rows of a named value for the host's samples. bytes = samples * row size.
   void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
                uint64_t bytes);
+  Profile profile(const ProfileSettings& settings);
   void cancel();
 
   // path "": into the run directory. Returns the checkpoint's path.

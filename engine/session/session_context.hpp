@@ -24,6 +24,7 @@ struct TrainingState {
   int64_t step = 0;     // number of steps made
   int64_t updates = 0;  // number of steps that were applied
   int64_t samples = 0;
+  int64_t tokens = 0;
   int64_t next_batch = 0;
   int64_t consecutive_skipped = 0;
   std::string lineage;                    // see checkpoint::RunState

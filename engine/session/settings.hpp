@@ -15,9 +15,14 @@ struct StepResult {
   int64_t step = 0, epoch = 0, samples = 0;
   double loss = 0;           // weighted mean; with several models their sum
   double grad_norm = 0;      // global, before clipping
-  double learning_rate = 0;  // of the first group
+  double learning_rate = 0;  // the optimizer's; of its largest group if nothing follows that one
   double seconds = 0;
   bool skipped = false, finished = false;
+  int64_t tokens = 0, skipped_steps = 0;  // so far
+  double grad_norm_clipped = 0;
+  // Averages over the steps since the last line of metrics, see StepMeter; 0: not known.
+  double mean_loss = 0, samples_per_s = 0, tokens_per_s = 0;
+  double tflops = 0, tflops_full = 0, mfu = 0, mfu_full = 0;
 };
 
 enum class Resume { kConfig, kNever, kAuto, kMust };

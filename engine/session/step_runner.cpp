@@ -12,6 +12,31 @@
 
 namespace plait::session {
 
+namespace {
+
+MeterUnits units_of(const plan::Plan& plan) {
+  return {plan.experiment.run.log_every, plan.tokens_per_sample, plan.flops_per_sample.masked,
+          plan.flops_per_sample.full};
+}
+
+// The group of what the optimizer's own table applies to; without any such parameter the largest.
+int32_t reported_group(const plan::Plan& plan) {
+  std::vector<int64_t> elements(plan.groups.size(), 0), by_table(plan.groups.size(), 0);
+  for (const plan::Parameter& p : plan.parameters) {
+    if (p.group < 0) continue;
+    elements[static_cast<size_t>(p.group)] += program::elements(p.shape);
+    if (p.setting < 0) by_table[static_cast<size_t>(p.group)] += program::elements(p.shape);
+  }
+  const auto largest = [](const std::vector<int64_t>& of) {
+    const auto at = std::max_element(of.begin(), of.end());
+    return at == of.end() || *at == 0 ? -1 : static_cast<int32_t>(at - of.begin());
+  };
+  const int32_t own = largest(by_table);
+  return own >= 0 ? own : largest(elements);
+}
+
+}  // namespace
+
 StepRunner::StepRunner(SessionContext& context)
     : c_(context),
       schedules_(c_.plan),
@@ -22,6 +47,8 @@ StepRunner::StepRunner(SessionContext& context)
       scalars_(c_.plan.scalars),
       results_(c_.plan.results),
       step_sums_({c_.plan.results.segment, c_.plan.results.dtype, 2}),
+      meter_(units_of(c_.plan)),
+      reported_group_(reported_group(c_.plan)),
       guard_(c_, results_) {
   if (const plan::Dataset* train = c_.plan.dataset("train"))
     feeder_.emplace(entry_.feed, *train, entry_.feed.batch * c_.plan.accumulation);
@@ -52,10 +79,11 @@ StepResult StepRunner::step() {
 }
 
 void StepRunner::launch_next() {
+  const uint64_t start_ns = monotonic_ns();  // to wait for data is a part of the step
   const data::Batch* batch = loader().next();
   if (!batch) fail(PLAIT_ERR_DATA, "[session] [data.train] holds no samples");
   feeder_->set_batch(*batch);
-  launch_step(batch->epoch, batch->valid, batch->index + 1);
+  launch_step(start_ns, batch->epoch, batch->valid, batch->index + 1);
 }
 
 StepResult StepRunner::step(const std::vector<HostField>& fields) {
@@ -63,7 +91,7 @@ StepResult StepRunner::step(const std::vector<HostField>& fields) {
   discard();
   const int64_t n = feeder().set_batch(fields, false);
   return c_.on_all_ranks("step", [&] {
-    launch_step(0, n, -1);
+    launch_step(monotonic_ns(), 0, n, -1);
     return finish_step();
   });
 }
@@ -87,10 +115,11 @@ void StepRunner::drain() {
   });
 }
 
-void StepRunner::launch_step(int64_t epoch, int64_t samples, int64_t next_batch) {
+void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
+                             int64_t next_batch) {
   const int64_t step = launched_ + 1;
   Launched& launch = launches_[step % 2];
-  launch = {epoch, next_batch, monotonic_ns(), 0, {}};
+  launch = {epoch, next_batch, start_ns, 0, {}};
   c_.state.modified();
   c_.ranks.at_step(step);
   step_sums_.set(c_.plan.results.at(0), static_cast<double>(samples));
@@ -125,18 +154,13 @@ StepResult StepRunner::finish_step() {
   }
   read_results(r);
   ++c_.state.step;
-  c_.state.samples += r.samples;
   if (!r.skipped) ++c_.state.updates;
   r.step = c_.state.step;
   r.epoch = launch.epoch;
-  r.samples = c_.state.samples;
-  r.learning_rate = c_.plan.groups.empty()
-                        ? 0
-                        : c_.plan.groups[0].learning_rate * schedules_.factor(0, c_.state.step);
-  const uint64_t now = monotonic_ns();
-  r.seconds = static_cast<double>(now - std::max(launch.start_ns, finished_ns_)) * 1e-9;
-  finished_ns_ = now;
+  if (reported_group_ >= 0)
+    r.learning_rate = learning_rate(static_cast<size_t>(reported_group_), r.step);
   r.finished = c_.plan.total_steps > 0 && c_.state.step >= c_.plan.total_steps;
+  add_totals(launch, r);
   // Before the guard, which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
   guard_.check(r, r.skipped && !looks_ahead_ ? feeder_->find_out_of_range() : launch.outside,
@@ -144,18 +168,58 @@ StepResult StepRunner::finish_step() {
   return r;
 }
 
+// Counts the step in the totals of the run, and its time in the averages. r.samples: of the step
+// before, of the run after.
+void StepRunner::add_totals(const Launched& launch, StepResult& r) {
+  StepMeter::Step step{launch.start_ns, monotonic_ns(), r.samples};
+  c_.state.samples += r.samples;
+  c_.state.tokens += r.samples * c_.plan.tokens_per_sample;
+  r.samples = c_.state.samples;
+  r.tokens = c_.state.tokens;
+  r.skipped_steps = c_.state.step - c_.state.updates;
+  r.seconds = static_cast<double>(step.end_ns - std::max(launch.start_ns, finished_ns_)) * 1e-9;
+  finished_ns_ = step.end_ns;
+  const bool first = !peak_flops_;
+  meter_.add(step, peak_flops(), r);
+  if (!first) return;
+  // The device may have measured meanwhile.
+  finished_ns_ = monotonic_ns();
+  meter_.pause();
+}
+
+double StepRunner::learning_rate(size_t group, int64_t step) const {
+  return c_.plan.groups[group].learning_rate * schedules_.factor(group, step);
+}
+
+// Asked for when the first step is done: what has not run needs no figure.
+double StepRunner::peak_flops() {
+  if (!peak_flops_) {
+    const double given = c_.plan.experiment.run.peak_tflops * 1e12;
+    const double one = given > 0 || c_.plan.flops_per_sample.masked == 0
+                           ? given
+                           : c_.executor.device().peak_flops(c_.plan.precision.compute);
+    peak_flops_ = one * c_.ranks.size();
+  }
+  return *peak_flops_;
+}
+
 void StepRunner::read_results(StepResult& r) {
-  double squares = 0;
+  double squares = 0, clipped = 0;
   const auto at = [&](plan::BufferRef p) { return results_.get(p); };
   r.samples = std::lround(at(c_.plan.step_sums));
   stop_agreed_ = at(c_.plan.results.at(1)) > 0;
-  for (const plan::Model& m : c_.plan.models) {
+  for (size_t i = 0; i < c_.plan.models.size(); ++i) {
+    const plan::Model& m = c_.plan.models[i];
     if (!m.trained) continue;
+    const double norm = at(m.norm), clip = c_.plan.experiment.models[i].optimizer->clip_grad_norm;
+    const double kept = clip > 0 && norm > clip ? clip : norm;
     r.loss += at(m.loss);
-    squares += at(m.norm) * at(m.norm);
+    squares += norm * norm;
+    clipped += kept * kept;
     r.skipped = r.skipped || at(m.finite) == 0;
   }
   r.grad_norm = std::sqrt(squares);
+  r.grad_norm_clipped = std::sqrt(clipped);
 }
 
 void StepRunner::discard() {
@@ -165,6 +229,7 @@ void StepRunner::discard() {
 
 void StepRunner::restore(bool counters) {
   launched_ = c_.state.step;
+  meter_.restart();
   if (!counters) return;
   write_updates();
   if (loader_) loader_->seek(c_.state.next_batch);

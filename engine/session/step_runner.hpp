@@ -13,6 +13,7 @@
 #include "engine/session/numerics.hpp"
 #include "engine/session/schedules.hpp"
 #include "engine/session/session_context.hpp"
+#include "engine/session/step_meter.hpp"
 
 namespace plait::session {
 
@@ -35,8 +36,18 @@ class StepRunner {
   // counts the updates. No step may be in flight.
   void restore(bool counters);
 
-  // Inside run(), on a device that works asynchronously, steps may be launched ahead.
-  void look_ahead(bool yes) { looks_ahead_ = yes && c_.executor.device().records(); }
+  // Inside run() steps follow each other, and on a device that works asynchronously they may be
+  // launched ahead.
+  void follow(bool yes) {
+    looks_ahead_ = yes && c_.executor.device().records();
+    meter_.follow(yes);
+  }
+  // What the host does before the next step is no time of steps.
+  void pause() { meter_.pause(); }
+  // The rate of a group of the plan in a step, which counts from 1.
+  double learning_rate(size_t group, int64_t step) const;
+  // Of the devices of all ranks together, per second; 0: not known. A device may measure.
+  double peak_flops();
   // The next step is launched before the results of this one arrive: it needs nothing else from the
   // host. pauses_behind: whether the host reads parameters after a step.
   void launch_ahead(const std::function<bool(int64_t step)>& pauses_behind);
@@ -63,12 +74,13 @@ class StepRunner {
   // A step in two parts, so that an asynchronous device can have the next step while the host waits
   // for the results of this one.
   void launch_next();
-  void launch_step(int64_t epoch, int64_t samples, int64_t next_batch);
+  void launch_step(uint64_t start_ns, int64_t epoch, int64_t samples, int64_t next_batch);
   StepResult finish_step();
   int64_t in_flight() const { return launched_ - c_.state.step; }
   void write_scalars();
   void write_updates();
   void read_results(StepResult& result);
+  void add_totals(const Launched& launch, StepResult& result);
 
   SessionContext& c_;
   Schedules schedules_;
@@ -86,6 +98,9 @@ class StepRunner {
   HostBuffer scalars_, results_;       // of Plan::scalars and Plan::results
   HostBuffer step_sums_;               // of Plan::step_sums
   bool stop_agreed_ = false;
+  StepMeter meter_;
+  int32_t reported_group_;            // whose learning rate a result tells; -1: none
+  std::optional<double> peak_flops_;  // of all ranks; 0: not known
   NumericsGuard guard_;
 };
 

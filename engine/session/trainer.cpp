@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
@@ -13,9 +14,21 @@ Trainer::Trainer(SessionParts& parts)
       c_(parts.context),
       experiment_(c_.plan.experiment),
       first_step_(c_.state.step),
+      first_samples_(c_.state.samples),
       saved_at_(c_.state.resumed_from.empty() ? -1 : c_.state.step),  // already saved
       checkpoint_(c_.state.resumed_from),
-      progress_(progress_config()) {}
+      progress_(progress_config()) {
+  for (const config::ModelConfig& m : experiment_.models)
+    clips_ = clips_ || (m.optimizer && m.optimizer->clip_grad_norm > 0);
+  // Several groups of a plan may follow the same settings.
+  std::set<std::string> names;
+  for (size_t i = 0; i < c_.plan.groups.size(); ++i) {
+    const std::string& name = c_.plan.groups[i].name;
+    if (names.insert(name).second) groups_.push_back({i, "lr." + name, "train/lr/" + name});
+  }
+  if (groups_.size() < 2) groups_.clear();
+  for (const GroupRate& g : groups_) group_rates_.push_back({g.line, 0});
+}
 
 observe::ProgressConfig Trainer::progress_config() const {
   observe::ProgressConfig c = observe::progress_config_for_stderr();
@@ -36,37 +49,79 @@ void Trainer::ended(const char* state, const std::string& message) {
 
 void Trainer::log_step(const StepResult& r) {
   const double elapsed = watch_.seconds();
-  const double rate = r.seconds > 0 ? static_cast<double>(experiment_.batch.global) / r.seconds : 0;
-  if (c_.run_files && (r.step % experiment_.run.log_every == 0 || r.finished || r.skipped)) {
-    const double now = unix_seconds();
-    observe::StepRecord record;
-    record.step = r.step;
-    record.samples = r.samples;
-    record.time = now;
-    record.elapsed_s = elapsed;
-    record.loss = r.loss;
-    record.lr = r.learning_rate;
-    record.grad_norm = r.grad_norm;
-    record.step_ms = r.seconds * 1e3;
-    record.samples_per_s = rate;
-    record.skipped = r.skipped;
-    c_.run_files->metrics().step(record);
-    if (c_.run_files->event_due(now) || r.finished) {
-      auto& events = c_.run_files->events();
-      events.scalar("train/loss", r.step, now, r.loss);
-      events.scalar("train/lr", r.step, now, r.learning_rate);
-      events.scalar("train/grad_norm", r.step, now, r.grad_norm);
-      events.scalar("train/samples_per_s", r.step, now, rate);
-    }
+  if (c_.run_files && (r.step % experiment_.run.log_every == 0 || r.finished || r.skipped))
+    write_metrics(r, elapsed);
+  show_progress(r, elapsed);
+}
+
+void Trainer::read_group_rates(int64_t step) {
+  for (size_t i = 0; i < groups_.size(); ++i)
+    group_rates_[i].value = p_.steps.learning_rate(groups_[i].group, step);
+}
+
+void Trainer::write_metrics(const StepResult& r, double elapsed) {
+  const double now = unix_seconds();
+  read_group_rates(r.step);
+  observe::StepRecord record;
+  record.step = r.step;
+  record.samples = r.samples;
+  record.time = now;
+  record.elapsed_s = elapsed;
+  record.loss = r.loss;
+  record.lr = r.learning_rate;
+  record.grad_norm = r.grad_norm;
+  record.step_ms = r.seconds * 1e3;
+  record.samples_per_s = r.samples_per_s;
+  record.mean_loss = r.mean_loss;
+  record.tflops = r.tflops;
+  record.tflops_full = r.tflops_full;
+  record.mfu = r.mfu;
+  record.mfu_full = r.mfu_full;
+  record.tokens = r.tokens;
+  record.tokens_per_s = r.tokens_per_s;
+  if (clips_) record.grad_norm_clipped = r.grad_norm_clipped;
+  record.skipped = r.skipped;
+  record.skipped_steps = r.skipped_steps;
+  record.more = group_rates_;
+  c_.run_files->metrics().step(record);
+  if (c_.run_files->event_due(now) || r.finished) write_events(r, now);
+}
+
+void Trainer::write_events(const StepResult& r, double now) {
+  auto& events = c_.run_files->events();
+  const auto write = [&](std::string_view tag, double v) { events.scalar(tag, r.step, now, v); };
+  write("train/loss", r.loss);
+  write("train/mean_loss", r.mean_loss);
+  write("train/lr", r.learning_rate);
+  for (size_t i = 0; i < groups_.size(); ++i) write(groups_[i].tag, group_rates_[i].value);
+  write("train/grad_norm", r.grad_norm);
+  if (clips_) write("train/grad_norm_clipped", r.grad_norm_clipped);
+  write("train/samples_per_s", r.samples_per_s);
+  if (r.tokens > 0) {
+    write("train/tokens", static_cast<double>(r.tokens));
+    write("train/tokens_per_s", r.tokens_per_s);
   }
+  if (r.tflops > 0) write("train/tflops", r.tflops);
+  if (r.mfu > 0) write("train/mfu", r.mfu);
+  if (r.skipped_steps > 0) write("train/skipped_steps", static_cast<double>(r.skipped_steps));
+}
+
+// The rates of the bar are those since the start: it is redrawn far more often than a line is
+// written.
+void Trainer::show_progress(const StepResult& r, double elapsed) {
   observe::ProgressState p;
   p.step = r.step;
   p.steps = c_.plan.total_steps;
   p.loss = r.loss;
   p.lr = r.learning_rate;
-  p.samples_per_s =
-      elapsed > 0 ? static_cast<double>((r.step - first_step_) * experiment_.batch.global) / elapsed
-                  : 0;
+  if (elapsed > 0) p.samples_per_s = static_cast<double>(r.samples - first_samples_) / elapsed;
+  p.tokens_per_s = p.samples_per_s * static_cast<double>(c_.plan.tokens_per_sample);
+  if (r.samples_per_s > 0) p.mfu = r.mfu * p.samples_per_s / r.samples_per_s;
+  if (const auto& e = p_.evaluator.last()) {
+    p.evaluated_samples = e->samples;
+    p.evaluation_loss = e->loss;
+    p.perplexity = e->perplexity;
+  }
   p.elapsed_s = elapsed;
   p.first_step = first_step_;
   progress_.update(p);
@@ -118,8 +173,10 @@ void Trainer::stop(const StepResult& r) {
 bool Trainer::evaluate(const StepResult& r) {
   if (!c_.plan.dataset("eval")) return false;
   evaluated_at_ = r.step;
+  p_.steps.pause();
   const Evaluation e = evaluation(r);
   std::vector<observe::NamedValue> values{{"loss", e.loss}};
+  if (e.perplexity > 0) values.push_back({"perplexity", e.perplexity});
   for (const auto& [name, v] : e.metrics) values.push_back({name, v});
   const double now = unix_seconds();
   if (c_.run_files) {
@@ -130,6 +187,7 @@ bool Trainer::evaluate(const StepResult& r) {
   }
   std::string text =
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
+  if (e.perplexity > 0) text += ", perplexity " + real_text(e.perplexity, "%.4f");
   for (const auto& [name, v] : e.metrics) text += ", " + name + " " + real_text(v, "%.4f");
   c_.log.info(text + strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds));
 
@@ -168,6 +226,7 @@ void Trainer::drain_save(const StepResult& r) {
 }
 
 void Trainer::save(const StepResult& r, bool continues) {
+  p_.steps.pause();
   drain_save(r);
   if (!c_.keeps_files || saved_at_ == r.step) return;
   if (continues && experiment_.checkpoint.background)
@@ -283,11 +342,11 @@ StepResult Trainer::run() {
     SessionParts& parts;
     explicit Running(SessionParts& p) : parts(p) {
       parts.context.running = true;
-      parts.steps.look_ahead(true);
+      parts.steps.follow(true);
     }
     ~Running() {
       parts.context.running = false;
-      parts.steps.look_ahead(false);
+      parts.steps.follow(false);
     }
   } const running(p_);
   return run_and_report();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/base/clock.hpp"
 #include "engine/observe/progress.hpp"
@@ -20,6 +21,10 @@ class Trainer {
  private:
   observe::ProgressConfig progress_config() const;
   void log_step(const StepResult& r);
+  void write_metrics(const StepResult& r, double elapsed);
+  void write_events(const StepResult& r, double now);
+  void show_progress(const StepResult& r, double elapsed);
+  void read_group_rates(int64_t step);
   bool evaluate(const StepResult& r);  // true: early stopping
   Evaluation evaluation(const StepResult& r);
   int stop_metric() const;
@@ -39,8 +44,16 @@ class Trainer {
   SessionParts& p_;
   SessionContext& c_;
   const config::Experiment& experiment_;
-  int64_t first_step_, saved_at_, evaluated_at_ = -1;
-  std::string checkpoint_;  // the newest
+  int64_t first_step_, first_samples_, saved_at_, evaluated_at_ = -1;
+  bool clips_ = false;
+  // The learning rates of groups, if there are several: the group, its names in the files, the rate.
+  struct GroupRate {
+    size_t group;
+    std::string line, tag;
+  };
+  std::vector<GroupRate> groups_;
+  std::vector<observe::NamedValue> group_rates_;  // as groups_
+  std::string checkpoint_;                        // the newest
   observe::Progress progress_;
   Stopwatch watch_;
 };

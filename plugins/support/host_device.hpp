@@ -9,6 +9,7 @@
 //   void free(void*) noexcept;
 //   void enter() noexcept;                       before work runs, from the thread that runs it
 //   void leave() noexcept;                       optional: a queue is closed, no work runs
+//   double peak_flops(uint32_t dtype);           optional: see device.h
 #pragma once
 
 #include <memory>
@@ -52,7 +53,8 @@ class HostDevice {
             graph_close,
             nullptr,  // it is there wherever its plugin is
             nullptr,  // any host memory will do
-            nullptr};
+            nullptr,
+            peak_function()};
   }
 
  private:
@@ -97,6 +99,19 @@ class HostDevice {
     return detail::guard(detail::maker(of(d)->host), [&] { *out = of(d)->device.alloc(bytes); });
   }
   static void free(plait_device* d, void* memory) { of(d)->device.free(memory); }
+
+  static constexpr auto peak_function() -> double (*)(plait_device*, uint32_t) {
+    if constexpr (requires(D & d) { d.peak_flops(uint32_t{}); })
+      return [](plait_device* d, uint32_t dtype) -> double {
+        try {
+          of(d)->device.enter();
+          return of(d)->device.peak_flops(dtype);
+        } catch (...) {
+          return 0;  // not known
+        }
+      };
+    return nullptr;
+  }
 
   static plait_error* queue_open(plait_device* d, plait_queue** out) {
     return detail::guard(detail::maker(of(d)->host), [&] {

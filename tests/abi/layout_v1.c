@@ -440,7 +440,7 @@ AT(plait_job_options, secret_size, 40);
 AT(plait_job_options, connect_timeout, 48);
 AT(plait_job_options, timeout, 56);
 
-SIZE(plait_step_result, 72);
+AT_LEAST(plait_step_result, 72);
 AT(plait_step_result, struct_size, 0);
 AT(plait_step_result, step, 8);
 AT(plait_step_result, epoch, 16);

@@ -85,6 +85,27 @@ AT(plait_token, best_ids, 56);
 AT(plait_token, best_log_probabilities, 64);
 AT(plait_token, n_best, 72);
 
+SIZE(plait_step_result, 152);
+AT(plait_step_result, tokens, 72);
+AT(plait_step_result, skipped_steps, 80);
+AT(plait_step_result, grad_norm_clipped, 88);
+AT(plait_step_result, mean_loss, 96);
+AT(plait_step_result, samples_per_s, 104);
+AT(plait_step_result, tokens_per_s, 112);
+AT(plait_step_result, tflops, 120);
+AT(plait_step_result, tflops_full, 128);
+AT(plait_step_result, mfu, 136);
+AT(plait_step_result, mfu_full, 144);
+
+SIZE(plait_profile_options, 40);
+AT(plait_profile_options, struct_size, 0);
+AT(plait_profile_options, entry_point, 8);
+AT(plait_profile_options, dataset, 16);
+AT(plait_profile_options, runs, 24);
+AT(plait_profile_options, warm_up, 28);
+AT(plait_profile_options, trace, 32);
+AT(plait_profile_options, reserved, 36);
+
 /* plugin.h */
 SIZE(plait_job_place, 24);
 AT(plait_job_place, struct_size, 0);
@@ -190,7 +211,8 @@ AT(plait_device_info, records, 40);
 AT(plait_device_info, reserved, 44);
 AT(plait_device_info, identity, 48);
 
-SIZE(plait_device_item, 224);
+SIZE(plait_device_item, 232);
+AT(plait_device_item, peak_flops, 224);
 AT(plait_device_item, probe, 200);
 AT(plait_device_item, host_alloc, 208);
 AT(plait_device_item, host_free, 216);

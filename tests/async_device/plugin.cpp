@@ -98,6 +98,7 @@ void free_memory(plait_device* d, void* memory) { of(d).memory.free(memory); }
 plait_error* host_alloc(plait_device* d, uint64_t bytes, void** out) {
   return on(of(d), [&] { *out = of(d).memory.pinned_alloc(bytes); });
 }
+double peak_flops(plait_device*, uint32_t dtype) { return dtype == PLAIT_F32 ? 1e9 : 0; }
 void host_free(plait_device* d, void* memory) { of(d).memory.pinned_free(memory); }
 
 plait_error* queue_open(plait_device* d, plait_queue** out) {
@@ -245,7 +246,8 @@ PLAIT_PLUGIN("device-async", "0.1.0", "Apache-2.0", "A device that works by itse
                                            graph_close,
                                            probe,
                                            host_alloc,
-                                           host_free};
+                                           host_free,
+                                           peak_flops};
   static const std::vector<plait_kernel_item> kernels = [] {
     std::vector<plait_kernel_item> all = inner_items();
     for (plait_kernel_item& k : all) {

@@ -160,11 +160,27 @@ void show_entry_points(Terminal& t, const Json& plan) {
   t.raw(table.text("  "));
 }
 
+// What reports of speed count by.
+void show_model_flops(Terminal& t, const Json& plan) {
+  const Json flops = plan.value("model_flops", Json::object());
+  const auto text = [&](const char* end) {
+    const double masked = flops.value("per_step" + std::string(end), 0.0);
+    std::string all = scaled(masked, "FLOP") + " per step";
+    if (flops.contains("per_token"))
+      all += ", " + scaled(flops.value("per_token" + std::string(end), 0.0), "FLOP") + " per token";
+    return all;
+  };
+  const bool masks = flops.value("per_step_full", 0.0) > flops.value("per_step", 0.0);
+  t.line("  of the model (products, without recompute): " + text("") +
+         (masks ? "; attention without its mask: " + text("_full") : ""));
+}
+
 void show_programs(Terminal& t, const Json& plan) {
   const double sent = plan.value("sent_bytes_per_step", 0.0);
   t.line("\n" +
          t.bold("programs: " + scaled(plan.value("flops_per_step", 0.0), "FLOP") + " per step" +
                 (sent > 0 ? ", " + bytes_text(sent) + " sent to other ranks" : "")));
+  show_model_flops(t, plan);
   t.line("  a step launches, by micro-batch: " +
          launches_text(plan.value("launches", Json::object()).value("step", Json::array())));
   for (const Json& program : plan.value("programs", Json::array())) {

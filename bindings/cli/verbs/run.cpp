@@ -1,6 +1,4 @@
 // plait run: trains an experiment to its end, as one rank or as the launcher of all ranks.
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <map>
@@ -9,32 +7,18 @@
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/interrupt.hpp"
-#include "bindings/cli/launch/cores.hpp"
-#include "bindings/cli/launch/local.hpp"
+#include "bindings/cli/launch/on_ranks.hpp"
+#include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/metrics.hpp"
 #include "bindings/cli/ranks.hpp"
 
 namespace plait::cli {
 namespace {
 
-constexpr int64_t kMostLocalRanks = 1024;  // more processes on one machine are a mistake
-
 struct RunArguments {
   FileArguments file;
   std::string run_dir, resume;
   double grace = 60;
-};
-
-// While it exists, the log prints errors only.
-class Hush {
- public:
-  explicit Hush(Terminal& terminal) : terminal_(terminal) { terminal_.silent = true; }
-  ~Hush() { terminal_.silent = false; }
-  Hush(const Hush&) = delete;
-  Hush& operator=(const Hush&) = delete;
-
- private:
-  Terminal& terminal_;
 };
 
 class Run {
@@ -44,22 +28,20 @@ class Run {
   int run();
 
  private:
-  void become_rank();
-  int launch(int64_t ranks);
   int train(const Plan& plan);
   SessionSettings settings();
   void announce(const Json& plan, const Json& session);
   bool on_step(const plait_step_result& r);
   void report(Session& session, const plait_step_result& last);
   int interrupted(const Json& session, const HostError& e);
-  double samples_per_second() const;
+  Json rates(const plait_step_result& last) const;
 
   using Clock = std::chrono::steady_clock;
   Context& context_;
   Terminal& terminal_;
   const RunArguments& arguments_;
   RankInfo own_;
-  Json values_;  // every value of the experiment
+  Json values_, plan_;  // every value of the experiment; the plan's description
   int64_t log_every_ = 1;
   Clock::time_point start_, last_step_;
   int64_t first_samples_ = -1, last_samples_ = 0;
@@ -71,41 +53,6 @@ uint32_t resume_mode(const std::string& word) {
                                                  {"auto", PLAIT_RESUME_AUTO},
                                                  {"must", PLAIT_RESUME_MUST}};
   return modes.at(word);
-}
-
-// As one of many ranks: only rank 0 prints, each rank has its own cores, and all report failures.
-void Run::become_rank() {
-  if (own_.alone()) return;
-  terminal_.silent = own_.rank != 0;
-  bind_local_rank(own_.local_rank, own_.local_size);
-  keep_report_pipe();
-  context_.on_failure = [rank = own_.rank](uint32_t code, const std::string& text) {
-    report_failure({rank, code, monotonic_seconds(), text});
-  };
-}
-
-int Run::launch(int64_t ranks) {
-  if (ranks > kMostLocalRanks)
-    throw CliError(kUsage,
-                   strf("[cli] [topology] asks for %lld ranks; plait run starts %lld at most "
-                        "on one machine: start them with torchrun, srun or mpirun on several",
-                        static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
-  terminal_.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));
-  LocalJob job;
-  job.ranks = static_cast<int>(ranks);
-  job.command = context_.words;
-  job.grace = arguments_.grace;
-  job.relay = [this](std::string_view line) { terminal_.relay(line); };
-  const JobOutcome outcome = run_local(job);
-  if (outcome.text.empty()) return outcome.code;
-  terminal_.error(outcome.text);
-  terminal_.record({{"event", "error"},
-                    {"kind", "launch"},
-                    {"code", 0},
-                    {"exit", outcome.code},
-                    {"rank", outcome.rank < 0 ? Json() : Json(outcome.rank)},
-                    {"message", outcome.text}});
-  return outcome.code;
 }
 
 SessionSettings Run::settings() {
@@ -141,22 +88,48 @@ void Run::announce(const Json& plan, const Json& session) {
 bool Run::on_step(const plait_step_result& r) {
   last_step_ = Clock::now();
   last_samples_ = r.samples;
-  if (terminal_.json && (r.step % log_every_ == 0 || r.finished || r.skipped))
-    terminal_.record({{"event", "step"},
-                      {"step", r.step},
-                      {"epoch", r.epoch},
-                      {"samples", r.samples},
-                      {"loss", json_number(r.loss)},
-                      {"grad_norm", json_number(r.grad_norm)},
-                      {"lr", json_number(r.learning_rate)},
-                      {"seconds", r.seconds},
-                      {"skipped", r.skipped != 0}});
+  if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return false;
+  Json record = {{"event", "step"},
+                 {"step", r.step},
+                 {"epoch", r.epoch},
+                 {"samples", r.samples},
+                 {"loss", json_number(r.loss)},
+                 {"mean_loss", json_number(r.mean_loss)},
+                 {"grad_norm", json_number(r.grad_norm)},
+                 {"lr", json_number(r.learning_rate)},
+                 {"seconds", r.seconds},
+                 {"samples_per_s", r.samples_per_s},
+                 {"skipped", r.skipped != 0}};
+  if (r.tokens > 0) record.update({{"tokens", r.tokens}, {"tokens_per_s", r.tokens_per_s}});
+  if (r.tflops > 0) record["tflops"] = r.tflops;
+  if (r.mfu > 0) record["mfu"] = r.mfu;
+  terminal_.record(record);
   return false;
 }
 
-double Run::samples_per_second() const {
+// Over the whole run, evaluations and checkpoints included.
+Json Run::rates(const plait_step_result& last) const {
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
-  return seconds > 0 ? static_cast<double>(last_samples_ - first_samples_) / seconds : 0;
+  const double samples = static_cast<double>(last_samples_ - first_samples_),
+               rate = seconds > 0 ? samples / seconds : 0;
+  Json all = {{"samples_per_s", rate}};
+  if (const auto tokens = plan_.value("tokens_per_sample", 0.0); tokens > 0)
+    all["tokens_per_s"] = rate * tokens;
+  const Json flops = plan_.value("model_flops", Json::object());
+  const double tflops = rate * flops.value("per_sample", 0.0) * 1e-12;
+  if (tflops > 0) all["tflops"] = tflops;
+  // The peak is known by what the engine made of it.
+  if (tflops > 0 && last.tflops > 0 && last.mfu > 0) all["mfu"] = last.mfu * tflops / last.tflops;
+  return all;
+}
+
+std::string rates_text(const Json& rates) {
+  std::string text = strf("%.0f samples/s, ", rates.value("samples_per_s", 0.0));
+  if (rates.contains("tokens_per_s"))
+    text += strf("%.0f tokens/s, ", rates.value("tokens_per_s", 0.0));
+  if (rates.contains("tflops")) text += scaled(rates.value("tflops", 0.0) * 1e12, "FLOP/s, ");
+  if (rates.contains("mfu")) text += strf("mfu %.1f %%, ", 100 * rates.value("mfu", 0.0));
+  return text;
 }
 
 void Run::report(Session& session, const plait_step_result& last) {
@@ -164,12 +137,15 @@ void Run::report(Session& session, const plait_step_result& last) {
   const std::string run_dir = facts.value("run_dir", "");
   const Json evaluation = facts.value("last_evaluation", Json());
   const bool stepped = last_samples_ > first_samples_;
-  terminal_.record({{"event", "done"},
-                    {"run_dir", run_dir},
-                    {"step", last.step},
-                    {"loss", stepped ? json_number(last.loss) : Json()},
-                    {"samples_per_s", samples_per_second()},
-                    {"evaluation", evaluation}});
+  const Json rates = this->rates(last);
+  Json done = {{"event", "done"},
+               {"run_dir", run_dir},
+               {"step", last.step},
+               {"loss", stepped ? json_number(last.loss) : Json()}};
+  done.update(rates);
+  if (last.tokens > 0) done["tokens"] = last.tokens;
+  done["evaluation"] = evaluation;
+  terminal_.record(done);
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
   const auto step = static_cast<long long>(last.step);
   if (stepped) {
@@ -177,7 +153,7 @@ void Run::report(Session& session, const plait_step_result& last) {
         last.skipped
             ? strf("done after step %lld, which was skipped: values were not finite", step)
             : strf("done after step %lld: training loss %s", step, metric_text(last.loss).c_str()));
-    terminal_.line(strf("%.0f samples/s, ", samples_per_second()) + seconds_text(seconds));
+    terminal_.line(rates_text(rates) + seconds_text(seconds));
   } else {
     terminal_.line(
         strf("nothing to do: step %lld was the last; run.steps=N changes the length", step));
@@ -205,53 +181,28 @@ int Run::interrupted(const Json& session, const HostError& e) {
   return kInterrupted;
 }
 
-// The others would wait for this rank until their time-out, and then not know why.
-void tell_other_ranks(const Job& job, const char* text) noexcept {
-  try {
-    job.fail(text);
-  } catch (const std::exception&) {
-    // Nobody is there to be told; this rank's own error is what counts.
-  }
-}
-
 int Run::run() {
-  signal(SIGPIPE, SIG_IGN);  // a closed pipe behind our output must not end the run
-  const Job job = Job::from_environment();
-  own_ = rank_info(Json::parse(job.describe()));
-  become_rank();
-  int64_t ranks = 1;
-  bool meets = false;  // from here on the session tells the other ranks
-  try {
-    Engine engine = context_.open_engine();
-    const Experiment experiment =
-        Experiment::read(engine, arguments_.file.path(), arguments_.file.overrides());
+  RankedCommand command;
+  command.grace = arguments_.grace;
+  command.inspect = [this](const Experiment& experiment) {
     values_ = Json::parse(experiment.describe());
     if (const std::string endless = unbounded_reason(values_); !endless.empty())
       throw CliError(kUsage, "[cli] " + endless);
     if (const auto every = values_.find("run.log_every"); every != values_.end())
       log_every_ = std::max<int64_t>(1, every->value("value", 1));
-    if (!own_.alone()) {
-      const Plan plan(experiment, job);
-      meets = true;
-      return train(plan);
-    }
-    ranks = ranks_of(values_);
-    if (ranks == 1) return train(Plan(experiment));
-    // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
-    // prints the warnings.
-    const Hush hush(terminal_);
-    Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
-  } catch (const std::exception& e) {
-    if (!meets) tell_other_ranks(job, e.what());
-    throw;
-  }
-  return launch(ranks);
+  };
+  command.work = [this](const Plan& plan, const RankInfo& own) {
+    own_ = own;
+    return train(plan);
+  };
+  return on_ranks(context_, arguments_.file, command);
 }
 
 int Run::train(const Plan& plan) {
   Session session(plan, settings());
   const Json facts = Json::parse(session.describe());
-  announce(Json::parse(plan.describe()), facts);
+  plan_ = Json::parse(plan.describe());
+  announce(plan_, facts);
   first_samples_ = last_samples_ = facts.value("samples", int64_t{0});
   start_ = last_step_ = Clock::now();
   try {

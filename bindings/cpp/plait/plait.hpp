@@ -507,6 +507,17 @@ struct SessionSettings {
   std::string command;  // for env.json
 };
 
+struct ProfileRequest {
+  std::string entry_point = "train_step";  // or "evaluate", on `dataset`
+  std::string dataset = "eval";
+  uint32_t runs = 1, warm_up = 0;
+  bool trace = false;
+};
+struct ProfileTexts {
+  std::string table;  // JSON
+  std::string trace;  // JSON, "" on ranks other than 0
+};
+
 // A plan in execution.
 class Session {
  public:
@@ -552,6 +563,26 @@ class Session {
   std::string evaluate(const std::string& dataset = "eval") {
     return host_detail::text_of(
         [&](plait_text** t) { return plait_session_evaluate(get(), dataset.c_str(), t); });
+  }
+  // Makes steps or evaluates batches, and measures their kernels.
+  ProfileTexts profile(const ProfileRequest& request = {}) {
+    plait_profile_options o{};
+    o.struct_size = sizeof o;
+    o.entry_point = request.entry_point.c_str();
+    o.dataset = request.dataset.c_str();
+    o.runs = request.runs;
+    o.warm_up = request.warm_up;
+    o.trace = request.trace ? 1 : 0;
+    plait_text* trace = nullptr;
+    ProfileTexts texts;
+    texts.table = host_detail::text_of(
+        [&](plait_text** t) { return plait_session_profile(get(), &o, t, &trace); });
+    if (trace)
+      texts.trace = host_detail::text_of([&](plait_text** t) -> plait_error* {
+        *t = trace;
+        return nullptr;
+      });
+    return texts;
   }
   // Computes the named value for the samples of feeds; out.size_bytes() must be exactly its size,
   // and T the C++ type of its elements.

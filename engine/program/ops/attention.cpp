@@ -40,7 +40,7 @@ void vjp(VjpContext& u) {
 }
 
 // Of all pairs of a query and a key that the mask lets through. `first` is not known yet.
-double pairs(const Graph& g, const Op& op) {
+double masked_pairs(const Graph& g, const Op& op) {
   const plait_shape &q = g.shape(op.in[kQ]), &k = g.shape(op.in[kK]);
   kit::Attention a;
   a.causal = op.attrs.integer("causal", 1) != 0;
@@ -52,12 +52,20 @@ double pairs(const Graph& g, const Op& op) {
   }
   return static_cast<double>(q.dims[0] * q.dims[kHeadDim]) * static_cast<double>(keys);
 }
+double all_pairs(const Graph& g, const Op& op) {
+  const plait_shape &q = g.shape(op.in[kQ]), &k = g.shape(op.in[kK]);
+  return static_cast<double>(q.dims[0] * q.dims[kHeadDim]) *
+         static_cast<double>(q.dims[1] * k.dims[1]);
+}
 double channels(const Graph& g, const Op& op, size_t input) {
   return static_cast<double>(g.shape(op.in[input]).dims[3]);
 }
+using Pairs = double (*)(const Graph&, const Op&);
+template <Pairs pairs>
 double flops(const Graph& g, const Op& op) {
   return 2 * (channels(g, op, kQ) + channels(g, op, kV)) * pairs(g, op);
 }
+template <Pairs pairs>
 double flops_grad(const Graph& g, const Op& op) {
   return (6 * channels(g, op, kQ) + 4 * channels(g, op, kV)) * pairs(g, op);
 }
@@ -146,7 +154,9 @@ std::span<const OpDef> attention_ops() {
        .reads_random = drops,
        .vjp = vjp,
        .differentiable_outputs = 1,
-       .flops = flops,
+       .flops = flops<masked_pairs>,
+       .unmasked_flops = flops<all_pairs>,
+       .is_product = true,
        .shard = shard,
        .write_sharded = write_sharded,
        .write_cached = write_cached,
@@ -161,7 +171,9 @@ std::span<const OpDef> attention_ops() {
        .attrs = kit::kAttentionAttrs,
        .rewrite_attrs = kit::kAttentionPart,
        .infer = infer_grad,
-       .flops = flops_grad,
+       .flops = flops_grad<masked_pairs>,
+       .unmasked_flops = flops_grad<all_pairs>,
+       .is_product = true,
        .shard = shard,
        .write_sharded = write_sharded_grad}};
   return kOps;

@@ -50,6 +50,9 @@ std::optional<IndexUse> index_use(const Graph& g, const Op& op) {
   return IndexUse{1, std::numeric_limits<int64_t>::min(), x.dims[x.ndim - 1], true};
 }
 
+// Smoothed labels are a mixture, whose cross-entropy is no likelihood of the label.
+bool is_log_likelihood(const Op& op) { return op.attrs.real("label_smoothing", 0) == 0; }
+
 int32_t last_dim(const ShardContext& u) {
   return static_cast<int32_t>(u.from.shape(u.op.in[0]).ndim) - 1;
 }
@@ -118,6 +121,7 @@ std::span<const OpDef> cross_entropy_ops() {
        .vjp = vjp,
        .differentiable_outputs = 1,
        .flops = flops_per_input<5>,
+       .is_log_likelihood = is_log_likelihood,
        .index_use = index_use,
        .shard = shard,
        .write_sharded = write_sharded,

@@ -145,6 +145,7 @@ std::span<const OpDef> matmul_ops() {
        .infer = infer,
        .vjp = vjp,
        .flops = flops,
+       .is_product = true,
        .folds = kFoldBias | kFoldActivation | kFoldAccumulate | kFoldSquares,
        .shard = shard,
        .addend = addend,

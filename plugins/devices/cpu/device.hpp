@@ -7,6 +7,7 @@
 #include <plait/plugin.hpp>
 
 #include "plugins/devices/cpu/memory.hpp"
+#include "plugins/devices/cpu/peak.hpp"
 #include "plugins/devices/cpu/threads.hpp"
 
 namespace plait::cpu {
@@ -23,6 +24,8 @@ class CpuDevice {
   void free(void* p) noexcept { memory_.free(p); }
   void enter() noexcept { binding_.enter(); }
   void leave() noexcept { binding_.leave(); }
+  // Of f32, of f64, and of 16-bit types that are multiplied as f32.
+  double peak_flops(uint32_t dtype) const { return measured_peak(dtype, threads_); }
 
  private:
   uint32_t threads_;

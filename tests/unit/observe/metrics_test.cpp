@@ -25,7 +25,8 @@ StepRecord record(int64_t step) {
           .lr = 0.01,
           .grad_norm = 1.5,
           .step_ms = 0.5,
-          .samples_per_s = 64000};
+          .samples_per_s = 64000,
+          .mean_loss = 2.25};
 }
 
 std::vector<nlohmann::json> lines_of(const std::string& text) {
@@ -46,7 +47,42 @@ TEST_CASE("a step is one line with the fixed keys in their order") {
   CHECK(folder.read("m") ==
         "{\"schema\":1,\"run\":\"mnist/"
         "x\",\"step\":1,\"samples\":32,\"time\":1.7e+09,\"elapsed_s\":0.25,\"loss\":2.5,"
-        "\"lr\":0.01,\"grad_norm\":1.5,\"step_ms\":0.5,\"samples_per_s\":64000}\n");
+        "\"lr\":0.01,\"grad_norm\":1.5,\"step_ms\":0.5,\"samples_per_s\":64000,"
+        "\"mean_loss\":2.25}\n");
+}
+
+TEST_CASE("what is not known of a step has no key") {
+  const TempFolder folder;
+  StepRecord r = record(1);
+  r.tokens = 640;
+  r.tokens_per_s = 1280;
+  r.tflops = r.tflops_full = 0.5;
+  r.mfu = r.mfu_full = 0.25;
+  r.grad_norm_clipped = 1;
+  r.skipped_steps = 2;
+  {
+    NdjsonWriter writer(folder.files(), folder / "m", "r");
+    writer.step(r);
+    r.tflops_full = 1;
+    r.mfu_full = 0.5;
+    writer.step(r);
+    r.mfu = r.mfu_full = 0;
+    writer.step(r);
+  }
+  const auto lines = lines_of(folder.read("m"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].at("tokens") == 640);
+  CHECK(lines[0].at("tokens_per_s") == 1280);
+  CHECK(lines[0].at("tflops") == 0.5);
+  CHECK(lines[0].at("mfu") == 0.25);
+  CHECK(lines[0].at("grad_norm_clipped") == 1);
+  CHECK(lines[0].at("skipped_steps") == 2);
+  CHECK_FALSE(lines[0].contains("tflops_full"));
+  CHECK_FALSE(lines[0].contains("mfu_full"));
+  CHECK(lines[1].at("tflops_full") == 1);
+  CHECK(lines[1].at("mfu_full") == 0.5);
+  CHECK_FALSE(lines[2].contains("mfu"));
+  CHECK_FALSE(lines[2].contains("mfu_full"));
 }
 
 TEST_CASE("without gathering each line is in the file at once") {

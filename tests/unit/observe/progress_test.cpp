@@ -48,6 +48,23 @@ TEST_CASE("a state reads well with and without a bar") {
   CHECK(Progress::render(s, 80, true) == "step 0  loss 0.2311  lr 0.01  32.1k samples/s");
 }
 
+TEST_CASE("tokens, the share of the peak and the last evaluation are shown where they are known") {
+  ProgressState s = state(500);
+  s.tokens_per_s = 4.4e6;
+  CHECK(Progress::render(s, 80, false) ==
+        "step 500/1000  loss 0.2311  lr 0.01  4.40M tokens/s  ETA 0:10");
+  s.mfu = 0.4123;
+  s.evaluated_samples = 10;
+  s.evaluation_loss = 1.5;
+  CHECK(Progress::render(s, 80, false) ==
+        "step 500/1000  loss 0.2311  eval 1.5  lr 0.01  4.40M tokens/s, 41 %  ETA 0:10");
+  s.mfu = 0.0512;
+  s.perplexity = 4.4817;
+  CHECK(Progress::render(s, 80, false) ==
+        "step 500/1000  loss 0.2311  eval 1.5 (ppl 4.482)  lr 0.01  4.40M tokens/s, 5.1 %  ETA "
+        "0:10");
+}
+
 TEST_CASE("the estimate counts from where this process began") {
   ProgressState s = state(600);
   s.first_step = 500;

@@ -1,0 +1,105 @@
+#include "bindings/cli/launch/on_ranks.hpp"
+
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/interrupt.hpp"
+#include "bindings/cli/launch/cores.hpp"
+#include "bindings/cli/launch/local.hpp"
+#include "bindings/cli/launch/report.hpp"
+
+namespace plait::cli {
+namespace {
+
+constexpr int64_t kMostLocalRanks = 1024;  // more processes on one machine are a mistake
+
+// While it exists, the log prints errors only.
+class Hush {
+ public:
+  explicit Hush(Terminal& terminal) : terminal_(terminal) { terminal_.silent = true; }
+  ~Hush() { terminal_.silent = false; }
+  Hush(const Hush&) = delete;
+  Hush& operator=(const Hush&) = delete;
+
+ private:
+  Terminal& terminal_;
+};
+
+// As one of many ranks: only rank 0 prints, each rank has its own cores, and all report failures.
+void become_rank(Context& context, const RankInfo& own) {
+  if (own.alone()) return;
+  context.terminal.silent = own.rank != 0;
+  bind_local_rank(own.local_rank, own.local_size);
+  keep_report_pipe();
+  context.on_failure = [rank = own.rank](uint32_t code, const std::string& text) {
+    report_failure({rank, code, monotonic_seconds(), text});
+  };
+}
+
+int launch(Context& context, int64_t ranks, double grace) {
+  Terminal& terminal = context.terminal;
+  if (ranks > kMostLocalRanks)
+    throw CliError(kUsage,
+                   strf("[cli] [topology] asks for %lld ranks; plait run starts %lld at most "
+                        "on one machine: start them with torchrun, srun or mpirun on several",
+                        static_cast<long long>(ranks), static_cast<long long>(kMostLocalRanks)));
+  terminal.note(strf("starting %lld ranks ", static_cast<long long>(ranks)) + cores_for(ranks));
+  LocalJob job;
+  job.ranks = static_cast<int>(ranks);
+  job.command = context.words;
+  job.grace = grace;
+  job.relay = [&terminal](std::string_view line) { terminal.relay(line); };
+  const JobOutcome outcome = run_local(job);
+  if (outcome.text.empty()) return outcome.code;
+  terminal.error(outcome.text);
+  terminal.record({{"event", "error"},
+                   {"kind", "launch"},
+                   {"code", 0},
+                   {"exit", outcome.code},
+                   {"rank", outcome.rank < 0 ? Json() : Json(outcome.rank)},
+                   {"message", outcome.text}});
+  return outcome.code;
+}
+
+// The others would wait for this rank until their time-out, and then not know why.
+void tell_other_ranks(const Job& job, const char* text) noexcept {
+  try {
+    job.fail(text);
+  } catch (const std::exception&) {
+    // Nobody is there to be told; this rank's own error is what counts.
+  }
+}
+
+}  // namespace
+
+int on_ranks(Context& context, const FileArguments& file, const RankedCommand& command) {
+  signal(SIGPIPE, SIG_IGN);  // a closed pipe behind our output must not end the run
+  const Job job = Job::from_environment();
+  const RankInfo own = rank_info(Json::parse(job.describe()));
+  become_rank(context, own);
+  int64_t ranks = 1;
+  bool meets = false;  // from here on the session tells the other ranks
+  try {
+    Engine engine = context.open_engine();
+    const Experiment experiment = Experiment::read(engine, file.path(), file.overrides());
+    command.inspect(experiment);
+    if (!own.alone()) {
+      const Plan plan(experiment, job);
+      meets = true;
+      return command.work(plan, own);
+    }
+    ranks = ranks_of(Json::parse(experiment.describe()));
+    if (ranks == 1) return command.work(Plan(experiment), own);
+    // Errors in the plan of one rank are reported once, here, and not by every process. Rank 0
+    // prints the warnings.
+    const Hush hush(context.terminal);
+    Plan(experiment, Job(JobSettings{.size = static_cast<uint32_t>(ranks)}));
+  } catch (const std::exception& e) {
+    if (!meets) tell_other_ranks(job, e.what());
+    throw;
+  }
+  return launch(context, ranks, command.grace);
+}
+
+}  // namespace plait::cli

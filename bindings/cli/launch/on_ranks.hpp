@@ -1,0 +1,25 @@
+// Commands that every rank of a job runs: as one of its ranks, or as the launcher of all of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/ranks.hpp"
+
+namespace plait::cli {
+
+struct RankedCommand {
+  // Sees the experiment first. Errors: CliError for one that the command cannot use.
+  std::function<void(const Experiment&)> inspect;
+  // The command with the plan of this rank; its exit code.
+  std::function<int(const Plan&, const RankInfo&)> work;
+  double grace = 60;  // seconds that ranks have to end after a signal
+};
+
+// A process that a launcher started is one rank. Otherwise an experiment of one rank runs here; one
+// of several is planned, so that its errors are reported once, and each rank becomes a process that
+// runs this command line. Only rank 0 prints. Returns the exit code.
+int on_ranks(Context& context, const FileArguments& file, const RankedCommand& command);
+
+}  // namespace plait::cli

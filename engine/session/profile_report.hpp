@@ -1,0 +1,34 @@
+// What was measured of some steps or batches, as JSON: a table of ops, and events for a viewer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.hpp"
+#include "engine/runtime/executor.hpp"
+
+namespace plait::session {
+
+// Of one rank.
+struct Measured {
+  std::string entry_point;
+  int64_t runs = 0;       // steps or batches
+  double seconds = 0;     // of all runs, from the wait for data to the results
+  double peak_flops = 0;  // of this rank's device, per second; 0: not known
+  bool waits = false;     // the device records, and the host waited for each call
+  std::vector<runtime::Executor::TimedCall> calls;
+};
+
+// The object that plait_session_profile() returns. Calls of the same op on the same shapes in one
+// layer and pass are one row; lists begin with the row that took longest. Bytes: of all operands,
+// each once; of a table of which rows are looked up the rows.
+std::string profile_json(const plan::Plan& plan, const Measured& measured);
+
+// The events of a rank as members of a JSON list, without its brackets, for Chrome's trace viewer
+// (Trace Event Format): complete events in microseconds since origin_ns.
+std::string trace_events(const plan::Plan& plan, const Measured& measured, uint64_t origin_ns);
+// The whole file from the events of all ranks.
+std::string trace_json(const std::vector<std::string>& events);
+
+}  // namespace plait::session
