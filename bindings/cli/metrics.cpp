@@ -38,8 +38,8 @@ void show_metrics(Terminal& terminal, const Json& evaluation) {
                      evaluation.value("dataset", "eval").c_str(), evaluation.value("samples", 0LL),
                      seconds_text(number(evaluation.value("seconds", Json(0)))).c_str()));
   std::string loss = "loss " + metric_text(number(evaluation.value("loss", Json())));
-  if (evaluation.contains("perplexity"))
-    loss += ", perplexity " + metric_text(number(evaluation.at("perplexity")));
+  if (evaluation.contains("token_perplexity"))
+    loss += ", token_perplexity " + metric_text(number(evaluation.at("token_perplexity")));
   terminal.line(loss);
   const Json metrics = evaluation.value("metrics", Json::object());
   for (const auto& [name, value] : metrics.items())

@@ -185,9 +185,11 @@ RunDir RunDir::reopen(FileSystem& files, const std::string& path,
 
 std::string RunDir::metrics_path() const { return join_path(path_, "metrics.ndjson"); }
 std::string RunDir::checkpoint_folder() const { return join_path(path_, "ckpt"); }
-std::string RunDir::log_path(int rank) const {
-  return join_path(path_, strf("log/rank-%d.log", rank));
+std::string rank_log_path(const std::string& run_dir, int rank) {
+  return join_path(run_dir, strf("log/rank-%d.log", rank));
 }
+
+std::string RunDir::log_path(int rank) const { return rank_log_path(path_, rank); }
 
 void RunDir::write_status(const RunStatus& status) const {
   JsonWriter json(true);

@@ -78,6 +78,8 @@ class RunDir {
   std::string path_, id_;
 };
 
+std::string rank_log_path(const std::string& run_dir, int rank);
+
 // log/rank-N.log: lines with time and level, appended. Thread-safe. After the first write error,
 // which is kept in failure(), errors are ignored.
 class LogFile {

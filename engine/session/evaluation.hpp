@@ -15,7 +15,7 @@ struct Evaluation {
   std::string dataset;
   int64_t samples = 0;
   double loss = 0, seconds = 0;
-  double perplexity = 0;  // of tokens; 0: the loss has none, or a metric of that name tells it
+  double perplexity = 0;  // of tokens; 0: the loss has none
   std::vector<std::pair<std::string, double>> metrics;
 };
 

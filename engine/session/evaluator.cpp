@@ -120,9 +120,7 @@ double Evaluator::perplexity(const Evaluation& e) const {
   const auto trained = [](const plan::Model& m) { return m.trained; };
   const auto& models = c_.plan.models;
   const auto model = std::find_if(models.begin(), models.end(), trained);
-  const bool tells = std::any_of(e.metrics.begin(), e.metrics.end(),
-                                 [](const auto& m) { return m.first == "perplexity"; });
-  if (tells || model == models.end() || !model->has_perplexity) return 0;
+  if (model == models.end() || !model->has_perplexity) return 0;
   return std::count_if(models.begin(), models.end(), trained) == 1 ? std::exp(e.loss) : 0;
 }
 
@@ -146,7 +144,7 @@ void Evaluator::sum_over_replicas(std::vector<double>& totals) {
 void write_members(JsonWriter& to, const Evaluation& e) {
   to.field("step", e.step).field("dataset", e.dataset).field("samples", e.samples);
   to.field("loss", e.loss);
-  if (e.perplexity > 0) to.field("perplexity", e.perplexity);
+  if (e.perplexity > 0) to.field("token_perplexity", e.perplexity);
   to.field("seconds", e.seconds).key("metrics").object();
   for (const auto& [name, value] : e.metrics) to.field(name, value);
   to.end_object();

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/base/clock.hpp"
+#include "engine/base/error.hpp"
 #include "engine/session/revision.hpp"
 #include "engine/session/settings.hpp"
 
@@ -77,6 +78,27 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
 }
 
 RunFiles::~RunFiles() { log_.unlisten(listener_); }
+
+RankLog::RankLog(const std::string& folder, int32_t rank, FileSystem& files, Log& log) : log_(log) {
+  try {
+    if (files.info(folder + "/log").kind != FileKind::kDirectory) return;
+    file_ = std::make_unique<observe::LogFile>(files, observe::rank_log_path(folder, rank));
+  } catch (const Error& e) {
+    log.warn("[session] rank " + std::to_string(rank) + " writes no log: " + e.full_text());
+    return;
+  }
+  file_->line(PLAIT_LOG_INFO, "[session] rank " + std::to_string(rank));
+  listener_ =
+      log.listen([this](uint32_t level, std::string_view text) { file_->line(level, text); });
+}
+
+void RankLog::error(const std::string& text) noexcept {
+  if (file_) file_->line(PLAIT_LOG_ERROR, text);
+}
+
+RankLog::~RankLog() {
+  if (file_) log_.unlisten(listener_);
+}
 
 bool RunFiles::event_due(double now) {
   if (now - last_event_ < 0.05) return false;

@@ -49,6 +49,24 @@ class RunFiles {
   double last_event_ = 0;
 };
 
+// log/rank-N.log of a rank other than the one that writes all other files of the run.
+class RankLog {
+ public:
+  // folder: the run directory. If this rank's machine does not have it there is no log; if the file
+  // cannot be opened, a warning says so.
+  RankLog(const std::string& folder, int32_t rank, FileSystem& files, Log& log);
+  ~RankLog();
+  // A line of the file alone: the host is told otherwise.
+  void error(const std::string& text) noexcept;
+  RankLog(const RankLog&) = delete;
+  RankLog& operator=(const RankLog&) = delete;
+
+ private:
+  std::unique_ptr<observe::LogFile> file_;
+  Log& log_;
+  int listener_ = -1;
+};
+
 // The newest run directory of this experiment that contains a checkpoint; "" if there is none.
 std::string newest_run(const plan::Plan& plan, FileSystem& files);
 

@@ -60,7 +60,11 @@ void resume(SessionParts& parts) {
   SessionContext& c = parts.context;
   std::unique_ptr<checkpoint::Checkpoint> found;
   if (c.ranks.is_leader()) found = open_files(c);
-  c.keeps_files = c.ranks.broadcast(c.run_files ? "files" : "") == "files";
+  const std::string folder =
+      c.ranks.broadcast(c.run_files ? c.files.real_path(c.run_files->dir().path()) : "");
+  c.keeps_files = !folder.empty();
+  if (c.keeps_files && !c.run_files)
+    c.rank_log = std::make_unique<RankLog>(folder, c.ranks.rank(), c.files, c.log);
   const std::string path = c.ranks.broadcast(found ? found->path() : "");
   if (path.empty()) return;
   if (!found) found = std::make_unique<checkpoint::Checkpoint>(c.files, path, kVerifyLater);

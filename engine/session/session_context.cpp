@@ -33,6 +33,7 @@ void SessionContext::need_data(const char* what) const {
 void SessionContext::throw_on_all_ranks(const char* what, const Error& e) {
   const std::string where =
       strf("[session] %s failed in step %ld", what, static_cast<long>(state.step + 1));
+  if (rank_log) rank_log->error(where + "\n" + e.full_text());
   ranks.fail_on_all_ranks(where, e);
 }
 

@@ -64,7 +64,8 @@ struct SessionContext {
   Log& log;
   FileSystem& files;
   RankContext ranks;
-  TrainingState state;  // its step is in messages while the executor opens
+  std::unique_ptr<RankLog> rank_log;  // of the other ranks, once rank 0 has run_files
+  TrainingState state;                // its step is in messages while the executor opens
   runtime::Executor executor;
   std::unique_ptr<RunFiles> run_files;  // null with no_files
   bool keeps_files = false;             // rank 0 has run_files

@@ -176,7 +176,7 @@ bool Trainer::evaluate(const StepResult& r) {
   p_.steps.pause();
   const Evaluation e = evaluation(r);
   std::vector<observe::NamedValue> values{{"loss", e.loss}};
-  if (e.perplexity > 0) values.push_back({"perplexity", e.perplexity});
+  if (e.perplexity > 0) values.push_back({"token_perplexity", e.perplexity});
   for (const auto& [name, v] : e.metrics) values.push_back({name, v});
   const double now = unix_seconds();
   if (c_.run_files) {
@@ -187,7 +187,7 @@ bool Trainer::evaluate(const StepResult& r) {
   }
   std::string text =
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
-  if (e.perplexity > 0) text += ", perplexity " + real_text(e.perplexity, "%.4f");
+  if (e.perplexity > 0) text += ", token_perplexity " + real_text(e.perplexity, "%.4f");
   for (const auto& [name, v] : e.metrics) text += ", " + name + " " + real_text(v, "%.4f");
   c_.log.info(text + strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds));
 

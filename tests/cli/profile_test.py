@@ -159,8 +159,8 @@ learning_rate = 0.01
             self.assertAlmostEqual(line["tokens_per_s"], 8 * line["samples_per_s"], places=3)
             self.assertGreater(line["tflops_full"], line["tflops"])
         self.assertEqual(done["tokens"], 192)
-        self.assertAlmostEqual(done["evaluation"]["perplexity"], 2.718281828459045 ** done["evaluation"]["loss"], places=2)
-        self.assertIn("perplexity", [line for line in self.lines("r") if line.get("event") == "evaluate"][-1])
+        self.assertAlmostEqual(done["evaluation"]["token_perplexity"], 2.718281828459045 ** done["evaluation"]["loss"], places=2)
+        self.assertIn("token_perplexity", [line for line in self.lines("r") if line.get("event") == "evaluate"][-1])
         plan, = self.expect(0, "plan", "t.toml", "--json").records
         self.assertEqual(plan["tokens_per_sample"], 8)
         matrices = 8 * (4 * 8 * 8 + 8 * 257)

@@ -89,7 +89,9 @@ class Local(Ranks):
         self.assertEqual([record["event"] for record in done.records if record["event"] != "step"], ["start", "done"])
         self.assertEqual([record["step"] for record in done.records if record["event"] == "step"], list(range(1, 41)))
         self.assertEqual((done.event("start")["ranks"], done.event("start")["launcher"]), (2, "PLAIT"))
-        self.assertEqual(len(list((self.folder / "runs/tiny").iterdir())), 1)
+        run, = (self.folder / "runs/tiny").iterdir()
+        self.assertEqual(sorted(path.name for path in (run / "log").iterdir()), ["rank-0.log", "rank-1.log"])
+        self.assertIn("[session] rank 1", (run / "log/rank-1.log").read_text())
         self.assertEqual(self.expect(0, "run", "t.toml", TWO, "-q", "run.steps=1").err, "")
 
     def test_weights_of_several_ranks_start_another_run(self):

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "tests/conformance/runner.hpp"
@@ -93,6 +94,22 @@ TEST_CASE("calls out of order are errors and change nothing") {
     item.graph_close(empty);
   }
   CHECK(live_errors() == 0);
+}
+
+TEST_CASE("a device that tells its peak tells it of floats, the same each time") {
+  for (const auto& plugin : plugins()) {
+    CAPTURE(plugin->name());
+    const Device d(*plugin);
+    const plait_device_item& item = d.item();
+    if (item.struct_size < sizeof item || !item.peak_flops) continue;
+    const double f32 = item.peak_flops(d.get(), PLAIT_F32);
+    CHECK(f32 > 0);
+    CHECK(std::isfinite(f32));
+    CHECK(item.peak_flops(d.get(), PLAIT_F32) == f32);
+    CHECK(item.peak_flops(d.get(), PLAIT_F64) <= f32);
+    CHECK(item.peak_flops(d.get(), PLAIT_I32) == 0);
+    CHECK(item.peak_flops(d.get(), 12345) == 0);
+  }
 }
 
 TEST_CASE("a device tells its threads and a summary, and several live side by side") {
