@@ -158,8 +158,8 @@ void Executor::launch_unit(const Unit& unit) {
 
 // A path of its own, so that the other one does not ask for each call whether it is measured.
 void Executor::launch_timed(const Unit& unit) {
-  queue_->launched(unit.name);
   queue_->sync();  // what was launched before counts for nobody
+  queue_->begin_launch(unit.name);
   for (const auto& [program, slot] : unit.launches) {
     const LoadedProgram& p = programs_[static_cast<size_t>(program)];
     const auto k = static_cast<size_t>(slot - p.program->first_slot);
@@ -170,6 +170,7 @@ void Executor::launch_timed(const Unit& unit) {
       timed_->push_back({p.program, i, slot, begin, monotonic_ns()});
     }
   }
+  queue_->end_launch();
 }
 
 void Executor::launch(int32_t program, int32_t slot) {
