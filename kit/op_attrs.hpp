@@ -18,6 +18,10 @@ namespace plait::kit {
 
 using AttrDecls = std::span<const plait_option>;
 
+// Of ops whose first result may have another float type than its operands.
+inline constexpr plait_option kResultType =
+    int_option("dtype", "0", "PLAIT_F32, ...: the type of y; 0: as the definition says");
+
 // One value, of the type that a declaration names.
 struct AttrValue {
   int64_t i = 0;  // of BOOL and INT

@@ -58,6 +58,12 @@ struct BatchConfig {
 
 struct PrecisionConfig {
   std::string compute;
+  std::string residual;  // "f32" or "compute"
+  // [precision.scale]: the loss scale of f16.
+  double scale_initial = 65536, scale_factor = 2, scale_min = 1;
+  int64_t scale_window = 1000;  // steps
+  int64_t scale_hysteresis = 2;
+  bool scale_consecutive = false;
 };
 
 struct EvaluateConfig {

@@ -140,9 +140,31 @@ constexpr Key<BatchConfig> kBatch[] = {
 constexpr Key<PrecisionConfig> kPrecision[] = {
     key<&PrecisionConfig::compute>(
         choice_option(
-            "compute", "\"f32\"", "f32|f64",
-            "type of layers, parameters, gradients, optimizer states and losses; f64 is slow"),
+            "compute", "\"f32\"", "f32|f64|bf16|f16",
+            "type of layers; bf16 and f16: of products and attention, while parameters, gradients, "
+            "optimizer states, norms and losses stay f32; f64 is for all, and slow"),
         kResult),
+    key<&PrecisionConfig::residual>(
+        choice_option("residual", "\"f32\"", "f32|compute",
+                      "with bf16 or f16, type of the residual stream that an embedding begins"),
+        kResult),
+};
+constexpr Key<PrecisionConfig> kPrecisionScale[] = {
+    key<&PrecisionConfig::scale_initial>(
+        at_least(real_option("initial", "65536.0", "loss scale at the start"), 1), kResult),
+    key<&PrecisionConfig::scale_window>(
+        count("window", "1000", 1, "steps", "steps without overflow until the scale grows"),
+        kResult),
+    key<&PrecisionConfig::scale_hysteresis>(
+        count("hysteresis", "2", 1, "steps", "overflows until the scale shrinks"), kResult),
+    key<&PrecisionConfig::scale_consecutive>(
+        bool_option("consecutive", "false",
+                    "only overflows one after the other use up the hysteresis"),
+        kResult),
+    key<&PrecisionConfig::scale_min>(at_least(real_option("min", "1.0", "least loss scale"), 1e-30),
+                                     kResult),
+    key<&PrecisionConfig::scale_factor>(
+        above(real_option("factor", "2.0", "by which the scale grows and shrinks"), 1), kResult),
 };
 constexpr Key<EvaluateConfig> kEvaluate[] = {
     key<&EvaluateConfig::every>(
@@ -254,6 +276,8 @@ const Section kSections[] = {
         "topology", "layout of ranks; data * tensor * pipeline is the number of processes"),
     of<&Experiment::batch, kBatch>("batch", "samples per step"),
     of<&Experiment::precision, kPrecision>("precision", "number formats"),
+    of<&Experiment::precision, kPrecisionScale>("precision.scale",
+                                                "loss scale, of compute = \"f16\" alone"),
     of<&Experiment::evaluate, kEvaluate>("evaluate", "evaluation on [data.eval]"),
     of<&Experiment::evaluate, kEarlyStop>("evaluate.early_stop",
                                           "stop when a metric no longer improves"),

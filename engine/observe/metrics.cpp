@@ -105,6 +105,7 @@ void NdjsonWriter::step(const StepRecord& r) {
   line_.field("mean_loss", r.mean_loss);
   write_rates(line_, r);
   if (r.grad_norm_clipped) line_.field("grad_norm_clipped", *r.grad_norm_clipped);
+  if (r.loss_scale > 0) line_.field("loss_scale", r.loss_scale);
   if (r.skipped) line_.field("skipped", true);
   if (r.skipped_steps > 0) line_.field("skipped_steps", r.skipped_steps);
   for (const NamedValue& v : r.more) line_.field(v.name, v.value);

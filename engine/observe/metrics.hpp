@@ -40,6 +40,7 @@ struct StepRecord {
   std::optional<double> grad_norm_clipped = {};  // of a run that clips
   bool skipped = false;       // written only when true: the step was not finite and changed nothing
   int64_t skipped_steps = 0;  // so far; written only when there are any
+  double loss_scale = 0;      // written only when above 0
   std::span<const NamedValue> more = {};
 };
 

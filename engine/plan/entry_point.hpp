@@ -77,5 +77,7 @@ inline constexpr const char* kEvaluate = "evaluate";  // one batch
 inline constexpr const char* kPredict = "predict";    // one batch, whose outputs all ranks receive
 // The end of an evaluation; only with several ranks.
 inline constexpr const char* kReduceMetrics = "reduce_metrics";
+// Behind any change of parameters but an update; only with low copies of them (low_copies.hpp).
+inline constexpr const char* kRefreshLow = "refresh_low";
 
 }  // namespace plait::plan

@@ -1,11 +1,13 @@
 #include "engine/plan/entry_points.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "engine/base/text.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/low_copies.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/recompute_budget.hpp"
 #include "engine/plan/stage_programs.hpp"
@@ -189,8 +191,17 @@ EntryPoint write_reduce_metrics(const EntryPointSource& from) {
   return entry;
 }
 
+EntryPoint write_refresh(const EntryPointSource& from) {
+  PlanDraft& plan = from.plan;
+  EntryPoint entry{kRefreshLow, "the copies of parameters for products", {}};
+  if (std::any_of(plan.storage.segments().begin(), plan.storage.segments().end(),
+                  [](const Segment& s) { return s.category == Category::kLowParameters; }))
+    entry.launches = {{plan.add(compile("refresh_low", write_refresh_low(plan), plan)), 0, -1, -1}};
+  return entry;
+}
+
 std::vector<WriteEntryPoint> standard_entry_points() {
-  return {write_train_step, write_evaluate, write_predict, write_reduce_metrics};
+  return {write_train_step, write_evaluate, write_predict, write_reduce_metrics, write_refresh};
 }
 
 }  // namespace plait::plan

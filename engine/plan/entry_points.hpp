@@ -18,6 +18,8 @@ EntryPoint write_predict(const EntryPointSource& from);
 // The end of an evaluation: metric states are summed over the ranks. After evaluate. No launches on
 // a single rank.
 EntryPoint write_reduce_metrics(const EntryPointSource& from);
+// Makes the low copies of parameters anew. No launches where there are none.
+EntryPoint write_refresh(const EntryPointSource& from);
 
 // All of them, in the order in which they are written.
 std::vector<WriteEntryPoint> standard_entry_points();

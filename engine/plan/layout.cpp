@@ -16,7 +16,7 @@ int64_t line_of(const Plan& plan) {
   constexpr uint64_t kLine = 64;  // bytes
   const Precision& p = plan.precision;
   uint64_t least = kLine;
-  for (const uint32_t dtype : {p.parameter, p.gradient, p.state})
+  for (const uint32_t dtype : {p.parameter, p.gradient, p.state, p.is_mixed() ? p.low : p.state})
     least = std::min(least, program::dtype_bytes(dtype));
   return static_cast<int64_t>(kLine / least);
 }
@@ -84,10 +84,12 @@ int32_t group_of(PlanDraft& plan, const Parameter& p) {
   g.name = own ? own->path : model.path + ".default";
   g.sharded = p.sharded;
   g.scope = p.scope;
+  g.read_low = p.read_low;
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
     if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
-        plan.groups[i].scope == g.scope && plan.groups[i].tied == g.tied)
+        plan.groups[i].scope == g.scope && plan.groups[i].read_low == g.read_low &&
+        plan.groups[i].tied == g.tied)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
   g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;
@@ -98,6 +100,9 @@ int32_t group_of(PlanDraft& plan, const Parameter& p) {
                                        plan.precision.parameter);
   g.gradients = plan.storage.add_flat(segment_name(g) + ".gradients", Category::kGradients,
                                       plan.precision.gradient);
+  if (g.read_low && plan.zero < 3)
+    g.low = plan.storage.add_flat(segment_name(g) + ".low", Category::kLowParameters,
+                                  plan.precision.low);
   plan.groups.push_back(std::move(g));
   return static_cast<int32_t>(plan.groups.size() - 1);
 }
@@ -105,6 +110,7 @@ int32_t group_of(PlanDraft& plan, const Parameter& p) {
 // What is sharded, or gathered only for a while, gets its buffer from the rewrites of zero.hpp.
 void set_buffers(const Plan& plan, const ParameterGroup& g, Parameter& p) {
   if (plan.zero < 3) p.value = g.parameters.at(p.flat_offset);
+  if (g.low.exists()) p.low = g.low.at(p.flat_offset);
   if (plan.zero < 2) p.gradient = g.gradients.at(p.flat_offset);
 }
 
@@ -187,6 +193,7 @@ void shard_buckets(PlanDraft& plan) {
       g.shard_elements += bucket.shard_elements;
     }
     plan.storage.append(g.parameters, plan.zero < 3 ? g.elements : g.shard_elements);
+    if (g.low.exists()) plan.storage.append(g.low, g.elements);
     plan.storage.append(g.gradients, plan.zero < 2 ? g.elements : g.shard_elements);
     if (plan.grid.data() > 1 && plan.zero == 0)
       plan.storage.reduce_along(g.gradients.segment, topology::Axis::kData);
@@ -197,6 +204,7 @@ void shard_buckets(PlanDraft& plan) {
 
 std::string segment_name(const ParameterGroup& g) {
   std::string name = g.name + (g.scope == PLAIT_SCOPE_TENSOR ? ".tensors" : "");
+  if (g.read_low) name += ".products";
   if (g.sharded) name += ".split";
   for (size_t i = 0; i < g.tied.size(); ++i)
     name += (i == 0 ? ".tied-" : "-") + std::to_string(g.tied[i]);
@@ -204,7 +212,7 @@ std::string segment_name(const ParameterGroup& g) {
 }
 
 void lay_out_parameters(PlanDraft& plan) {
-  int32_t frozen = -1;
+  int32_t frozen = -1, frozen_low = -1;
   std::map<int32_t, std::string> last_layers;  // by group
   for (Parameter& p : plan.parameters) {
     const bool here = p.held_by(plan.at.pipeline);
@@ -215,6 +223,10 @@ void lay_out_parameters(PlanDraft& plan) {
     } else if (here) {
       if (frozen < 0) frozen = plan.storage.add("frozen.parameters", Category::kParameters);
       p.value = plan.storage.allocate(frozen, program::bytes_of(p.stored_elements, p.shape.dtype));
+      if (!p.read_low) continue;
+      if (frozen_low < 0) frozen_low = plan.storage.add("frozen.low", Category::kLowParameters);
+      p.low = plan.storage.allocate(frozen_low,
+                                    program::bytes_of(p.stored_elements, plan.precision.low));
     }
   }
   pack_groups(plan);

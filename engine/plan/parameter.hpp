@@ -52,6 +52,8 @@ struct Parameter {
   int64_t flat_offset = 0;      // of its first element in the group, in elements
   BufferRef value, gradient;    // unset if ZeRO leaves no full tensor on this rank
   BufferRef squares;            // Σ g², where the forward_backward program leaves it
+  bool read_low = false;        // a program casts it to Precision::low
+  BufferRef low;                // its copy in that type; unset: there is none
   std::vector<TensorState> states;  // of PLAIT_SCOPE_TENSOR; else its group has them
   bool held_by(int32_t pipeline) const {
     return std::find(holders.begin(), holders.end(), pipeline) != holders.end();
@@ -93,7 +95,9 @@ struct ParameterGroup {
   int64_t elements = 0;                        // N, padding included
   int64_t shard_elements = 0;                  // with states on this rank: the sum over buckets
   std::vector<Bucket> buckets;
+  bool read_low = false;  // so are all its parameters
   FlatBuffer parameters, gradients;
+  FlatBuffer low;  // (N) copies of the parameters in Precision::low; may not exist
   std::vector<OptimizerState> states;
   BufferRef learning_rate_at, schedule_factor_at;  // in Plan::scalars, written before each step
 };

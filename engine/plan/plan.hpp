@@ -95,9 +95,12 @@ struct Plan {
   std::vector<Output> outputs;
   std::vector<Output> outputs_left_out;  // evaluate.outputs: no memory
   FlatBuffer scalars;                    // inputs of a step: learning rates
-  FlatBuffer results;   // results of a step: first `step_sums`, then the others of n_step_sums()
-  FlatBuffer step;      // (1) f64: number of updates so far, exact up to 2^53; counted by the
-                        // update program
+  FlatBuffer results;      // results of a step: first `step_sums`, then the others of n_step_sums()
+  FlatBuffer step;         // (1) f64: number of updates so far, exact up to 2^53; counted by the
+                           // update program
+  FlatBuffer scaler;       // see loss_scale.hpp; exists only where losses are scaled
+  BufferRef scaler_after;  // in `results`: the same behind the step
+  double loss_rows = 1;    // a power of two near the number of losses that a step adds up
   BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 

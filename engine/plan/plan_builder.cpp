@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/base/text.hpp"
 #include "engine/plan/check.hpp"
 #include "engine/plan/describe_pipeline.hpp"
 #include "engine/plan/entry_points.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/loss_scale.hpp"
+#include "engine/plan/low_copies.hpp"
 #include "engine/plan/model_figures.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/pipeline.hpp"
@@ -84,6 +87,23 @@ void explain(const Plan& plan, Log* log) {
     }
 }
 
+// Which kernel computes the largest product of mixed precision, and how: whether 16 bits save time
+// depends on the machine.
+void tell_low_products(const Plan& plan, Log* log) {
+  if (!log || !plan.precision.is_mixed() || plan.rank != 0) return;
+  const KernelCall* largest = nullptr;
+  for (const Program& p : plan.programs)
+    for (const KernelCall& c : p.calls) {
+      const program::Op& op = p.graph->ops()[static_cast<size_t>(c.op)];
+      const bool low = c.kernel && op.def->precision == program::PrecisionClass::kLow &&
+                       p.graph->shape(op.in[0]).dtype == plan.precision.low;
+      if (low && (!largest || c.flops > largest->flops)) largest = &c;
+    }
+  if (largest)
+    log->info(std::string("[plan] products of ") + program::dtype_name(plan.precision.low) +
+              " by kernel '" + largest->kernel->name + "': " + printable(largest->detail));
+}
+
 // Checks that every operand lies inside its segment, so that a wrong rewrite cannot write to memory
 // of another value.
 void check_buffer_refs(const Plan& plan) {
@@ -156,6 +176,7 @@ void PlanBuilder::declare_results(config::Problems& problems) {
   draft_.precision = precision_of(draft_.experiment.precision);
   draft_.scalars = draft_.storage.add_flat("scalars", Category::kInputs, draft_.precision.scalar);
   make_results(draft_, problems);
+  make_loss_scale(draft_);
   const config::BatchConfig& batch = draft_.experiment.batch;
   draft_.train_feed = make_feed(draft_, "train inputs", batch.micro);
   draft_.evaluation_feed = make_feed(draft_, "evaluation inputs", batch.eval / draft_.grid.data());
@@ -194,6 +215,8 @@ void PlanBuilder::trace(config::Problems& problems) {
   note_model_figures(draft_, traced_);
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);
+  note_low_reads(draft_, traced_);
+  note_loss_rows(draft_, *traced_.train);
 }
 
 void PlanBuilder::lay_out() {
@@ -224,6 +247,7 @@ std::unique_ptr<const Plan> PlanBuilder::finish() {
   check_buffer_refs(*plan);
   if (program::verify_enabled()) verify_launches(*plan);
   explain(*plan, context_.log);
+  tell_low_products(*plan, context_.log);
   tell_replicated(*plan, context_.log);
   warn_idle(*plan, context_.log);
   return plan;

@@ -9,11 +9,14 @@
 
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/loss_scale.hpp"
+#include "engine/plan/low_copies.hpp"
 #include "engine/plan/mesh.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/chunk_rows.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/precision.hpp"
 #include "engine/program/recompute.hpp"
 #include "engine/program/rematerialize.hpp"
 #include "engine/program/shard.hpp"
@@ -159,7 +162,7 @@ std::vector<ParameterUse> parameter_uses_of(Graph& g, const Plan& plan, const Tr
   return parameter_uses;
 }
 
-void differentiate(Graph& g, const std::vector<Tracer::Result>& results,
+void differentiate(Graph& g, const Plan& plan, const std::vector<Tracer::Result>& results,
                    std::vector<ParameterUse>& parameter_uses) {
   ValueId total = 0;
   for (const auto& r : results)
@@ -167,7 +170,7 @@ void differentiate(Graph& g, const std::vector<Tracer::Result>& results,
   std::vector<ValueId> targets;
   for (const ParameterUse& use : parameter_uses)
     if (!use.parameter->frozen) targets.push_back(use.value);
-  const auto gradients = program::differentiate(g, total, targets);
+  const auto gradients = program::differentiate(g, total, targets, loss_seed(g, plan));
   size_t i = 0;
   for (ParameterUse& use : parameter_uses)
     if (!use.parameter->frozen) use.gradient = gradients[i++];
@@ -214,6 +217,18 @@ void apply_recompute(Graph& g, RecomputeOptions& recompute) {
   program::recompute(g, dropped, recompute.mode == "layer");
 }
 
+// Casts that differentiation or sharding made superfluous go; then reads of a parameter's low copy
+// take the place of casts.
+void fold_casts(const Plan& plan, TracedStep& w) {
+  if (!plan.precision.is_mixed()) return;
+  std::vector<ValueId*> kept;
+  for (Tracer::Result& r : w.results) kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum});
+  for (Tracer::MetricState& s : w.states) kept.push_back(&s.state);
+  for (auto& [name, v] : w.outputs) kept.push_back(&v);
+  for (ParameterUse& use : w.parameter_uses) kept.push_back(&use.gradient);
+  program::fold_casts(*w.graph, kept);
+}
+
 // A copy of the traced graph, whose parameters are bound to this plan's memory.
 std::unique_ptr<Graph> traced_graph(const Plan& plan, const Tracer& tracer) {
   auto graph = std::make_unique<Graph>(tracer.graph());
@@ -255,8 +270,10 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   std::map<ValueId, Placements> sharded;
   w.parameter_uses = parameter_uses_of(*w.graph, plan, tracer, mesh, sharded);
   program::verify_after("tracing", "training", *w.graph);
-  differentiate(*w.graph, w.results, w.parameter_uses);
+  differentiate(*w.graph, plan, w.results, w.parameter_uses);
   program::verify_after("differentiate", "training", *w.graph);
+  fold_casts(plan, w);
+  program::verify_after("fold_casts", "training", *w.graph);
   LiveOuts live_outs;
   add_results(w.results, replicated, live_outs);
   std::vector<ValueId> needed;
@@ -271,6 +288,9 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   }
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "training", *w.graph);
+  fold_casts(plan, w);
+  read_low_copies(plan, w);
+  program::verify_after("read_low_copies", "training", *w.graph);
   program::rematerialize(*w.graph);
   program::verify_after("rematerialize", "training", *w.graph);
   apply_recompute(*w.graph, recompute);
@@ -289,6 +309,11 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
     return shape.ndim < 1 || shape.dims[0] != plan.evaluation_feed.batch;
   });
   leave_out_outputs(plan, w);
+  for (auto& [name, v] : w.outputs) {  // a host reads them as numbers of the plan's own type
+    w.graph->scope = "outputs";
+    if (plan.precision.is_mixed() && program::is_float(w.graph->shape(v).dtype))
+      v = w.graph->as_type(v, plan.precision.scalar);
+  }
   const Mesh mesh = mesh_of(plan);
   const Placements replicated(mesh.size());
   std::map<ValueId, Placements> sharded;
@@ -307,6 +332,9 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "evaluation", *w.graph);
+  fold_casts(plan, w);
+  read_low_copies(plan, w);
+  program::verify_after("read_low_copies", "evaluation", *w.graph);
   return w;
 }
 
@@ -326,7 +354,10 @@ TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
 
   TracedStep w;
   w.graph = std::move(made.graph);
-  if (made.output) w.outputs = {{"logits", made.output}};
+  if (made.output) {
+    w.graph->scope = "outputs";
+    w.outputs = {{"logits", w.graph->as_type(made.output, plan.precision.scalar)}};
+  }
   Mesh mesh = mesh_of(plan);
   // There are too few rows to shard.
   for (MeshRow& row : mesh) row.axis.sequence = false;
@@ -343,6 +374,9 @@ TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "generation", *w.graph);
+  fold_casts(plan, w);
+  read_low_copies(plan, w);
+  program::verify_after("read_low_copies", "generation", *w.graph);
   return w;
 }
 

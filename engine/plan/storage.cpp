@@ -7,7 +7,7 @@ namespace plait::plan {
 
 const char* category_name(Category c) {
   static const char* const kNames[] = {"parameters", "gradients",   "optimizer", "inputs",
-                                       "results",    "activations", "cache"};
+                                       "results",    "activations", "cache",     "low_parameters"};
   return kNames[static_cast<int>(c)];
 }
 

@@ -13,7 +13,8 @@
 namespace plait::plan {
 
 // kActivations: saved activations of a pipeline stage for the micro-batches in flight. kCache: keys
-// and values of generation.
+// and values of generation. kLowParameters: copies of parameters in the type that products compute
+// in.
 enum class Category {
   kParameters,
   kGradients,
@@ -21,9 +22,10 @@ enum class Category {
   kInputs,
   kResults,
   kActivations,
-  kCache
+  kCache,
+  kLowParameters
 };
-inline constexpr int kCategories = 7;
+inline constexpr int kCategories = 8;
 const char* category_name(Category c);
 
 constexpr int32_t kTransient = -1;  // BufferRef::segment of values that live inside a program only

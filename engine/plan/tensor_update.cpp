@@ -295,7 +295,8 @@ ValueId write_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup& gro
   return assign_if_finite(g, in.finite, all);
 }
 
-ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all) {
+ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all,
+                         ValueId copy) {
   std::vector<ValueId> chosen;
   for (const NextValue& one : all)
     chosen.push_back(g.apply1("select", {finite, one.next, one.target}));
@@ -304,6 +305,7 @@ ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>&
     const ValueId v = g.assign(all[i].target, chosen[i]);
     if (i == 0) first = v;
   }
+  if (copy) g.assign(copy, chosen[0]);
   return first;
 }
 

@@ -35,8 +35,9 @@ struct NextValue {
 };
 // Assigns them; a step that is not finite changes nothing, on every rank alike. All are chosen
 // before the first is assigned, since a next value may be an old one: a state that keeps the
-// parameter of the step before. Returns the first target as it is then.
+// parameter of the step before. copy (0: none) becomes what the first target does. Returns the
+// first target as it is then.
 program::ValueId assign_if_finite(program::Graph& g, program::ValueId finite,
-                                  const std::vector<NextValue>& all);
+                                  const std::vector<NextValue>& all, program::ValueId copy = 0);
 
 }  // namespace plait::plan

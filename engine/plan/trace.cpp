@@ -8,6 +8,7 @@
 #include "engine/base/plugin_outputs.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/program/precision.hpp"
 
 namespace plait::plan {
 
@@ -36,6 +37,7 @@ void Tracer::run() {
     for (size_t m = 0; m < plan_.experiment.models.size(); ++m)
       if (plan_.experiment.models[m].frozen == frozen) trace_model(m);
   note_index_ranges();
+  if (failed_models_.empty() && (!problems_ || problems_->empty())) lower_precision();
 }
 
 void Tracer::trace_model(size_t m) {
@@ -66,9 +68,11 @@ void Tracer::trace_model(size_t m) {
                         last_[0]);
   hooks_.parameter = nullptr;
   if (mode_ == TraceMode::kGeneration) return;
+  const size_t first = graph_->ops().size();
   trace_losses(m);
   if (mode_ == TraceMode::kEvaluation) trace_metrics(m);
   results_[m].end_op = graph_->ops().size();
+  wide_ops_.emplace_back(first, graph_->ops().size());
 }
 
 bool Tracer::trace_entry(const config::ItemConfig& entry, const std::function<void()>& call) {
@@ -362,6 +366,18 @@ void Tracer::build_metric(const config::ModelConfig& model, const config::Metric
 ValueId Tracer::field(const std::string& name) const {
   const auto it = fields_.find(name);
   return it == fields_.end() ? 0 : it->second;
+}
+
+// Layers know nothing of it: see program/precision.hpp.
+void Tracer::lower_precision() {
+  const Precision& p = plan_.precision;
+  if (!p.is_mixed()) return;
+  program::lower_precision(*graph_, {p.low, p.low_residual, wide_ops_});
+  std::vector<ValueId*> kept;
+  for (Result& r : results_) kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.output});
+  for (MetricState& s : metric_states_) kept.push_back(&s.state);
+  for (auto& [name, v] : outputs_) kept.push_back(&v);
+  program::fold_casts(*graph_, kept);
 }
 
 ValueId Tracer::parameter_value(const std::string& name) const {

@@ -120,6 +120,7 @@ class Tracer {
   std::string local_name(const std::string& name) const;
   std::vector<std::string> known_names() const;
   void note_index_ranges();
+  void lower_precision();
   std::span<const plait_field> fields() const;
   bool training() const { return mode_ == TraceMode::kTraining; }
 
@@ -142,6 +143,7 @@ class Tracer {
   std::map<std::string, int> random_streams_;  // how many a scope has used
   std::vector<ValueId> last_;                  // outputs of the layer before
   ValueId counter_ = 0;
+  std::vector<std::pair<size_t, size_t>> wide_ops_;  // of losses and metrics
   std::vector<Result> results_;
   std::vector<MetricState> metric_states_;
   std::vector<std::pair<std::string, ValueId>> outputs_;

@@ -10,6 +10,8 @@
 #include "engine/base/plugin_outputs.hpp"
 #include "engine/plan/collectives.hpp"
 #include "engine/plan/layout.hpp"
+#include "engine/plan/loss_scale.hpp"
+#include "engine/plan/low_copies.hpp"
 #include "engine/plan/padding.hpp"
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/step_programs.hpp"
@@ -98,9 +100,11 @@ StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& 
   const ValueId sum = write_squares(g, plan, model, gradients);
   const ValueId loss_sum = g.persistent("loss_sum", scalar, model.loss_sum);
   const ValueId weight_sum = g.persistent("weight_sum", scalar, model.weight_sum);
-  const ValueId inverse = g.apply1("recip", {weight_sum});
+  const ValueId loss = binary(g, "mul", loss_sum, g.apply1("recip", {weight_sum}));
+  const ValueId seed = loss_seed(g, plan);
+  const ValueId inverse =
+      g.apply1("recip", {seed ? binary(g, "mul", weight_sum, seed) : weight_sum});
   const ValueId norm = binary(g, "mul", g.apply1("sqrt", {sum}), inverse);
-  const ValueId loss = binary(g, "mul", loss_sum, inverse);
   const ValueId finite =
       binary(g, "and", g.apply1("is_finite", {norm}), g.apply1("is_finite", {loss}));
   ValueId scale = inverse;
@@ -118,6 +122,7 @@ StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& 
 // What an optimizer reads and writes of a bucket: the own elements.
 struct BucketValues {
   ValueId parameter, gradient;
+  ValueId low = 0;  // copy of the parameter; 0: none, or made when the replicas have gathered it
 };
 
 // What an optimizer makes of a tensor has its shape: a scalar would be spread over all elements.
@@ -192,7 +197,7 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
   std::vector<NextValue> all{{values.parameter, out}};
   for (size_t i = 0; i < group.states.size(); ++i)
     if (next[i]) all.push_back({current[i], next[i]});
-  return assign_if_finite(g, common.finite, all);
+  return assign_if_finite(g, common.finite, all, values.low);
 }
 
 // The parameters of a bucket that this rank updates as a whole, one after the other. Returns each
@@ -274,8 +279,13 @@ ValueId tied_gradient(Graph& g, PlanDraft& plan, const ParameterGroup& group, Va
   return sum;
 }
 
-// A collective under way, and what lies in the memory of its result.
-using Gathered = std::pair<int32_t, ValueId>;
+// A collective under way, and what lies in the memory of its result: a bucket of parameters.
+struct Gathered {
+  int32_t collective = -1;
+  ValueId all = 0;
+  const ParameterGroup* group = nullptr;
+  const Bucket* bucket = nullptr;
+};
 
 // Replicas that share the update hand each other what they made of their own elements: `own`, this
 // rank's shard of the bucket, and `updated`, values inside.
@@ -291,10 +301,10 @@ Gathered gather_bucket(Graph& g, PlanDraft& plan, const ParameterGroup& group, c
   in.insert(in.end(), updated.begin(), updated.end());
   if (one_owner) {
     plan.collectives[static_cast<size_t>(collective)].peer = static_cast<uint32_t>(bucket.owner);
-    return {collective, start_broadcast(g, plan, collective, std::move(in))};
+    return {collective, start_broadcast(g, plan, collective, std::move(in)), &group, &bucket};
   }
   start_all_gather(g, plan, collective, std::move(in), group.parameters.at(bucket.begin));
-  return {collective, all};
+  return {collective, all, &group, &bucket};
 }
 
 void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>& gradients,
@@ -311,17 +321,26 @@ void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>
       const ValueId own = g.persistent(group.name + ".parameters",
                                        make_shape(group.parameters.dtype, {bucket.shard_elements}),
                                        parameter_shard(plan, group, bucket));
-      const BucketValues values{own, gradients[k++]};
+      BucketValues values{own, gradients[k++]};
+      if (plan.zero == 0 && group.scope == PLAIT_SCOPE_ELEMENT)
+        values.low = low_copy(g, group, bucket.begin, g.shape(own));
       std::vector<ValueId> updated;
       if (group.scope == PLAIT_SCOPE_TENSOR)
         updated = write_tensors(g, plan, group, bucket, members[b], values, common);
       else
         updated = {write_bucket(g, plan, group, bucket, values, common)};
+      if (plan.zero == 0 && group.scope == PLAIT_SCOPE_TENSOR)
+        for (size_t j = 0; j < updated.size(); ++j)
+          update_low_copy(g, group, members[b][j]->flat_offset, updated[j]);
       if (plan.zero == 0 || plan.zero == 3) continue;
       gathered.push_back(gather_bucket(g, plan, group, bucket, own, updated));
     }
   }
-  for (const auto& [collective, v] : gathered) wait_collective(g, collective, v);
+  for (const Gathered& one : gathered) {
+    const ValueId all = wait_collective(g, one.collective, one.all);
+    g.scope = one.group->name;
+    update_low_copy(g, *one.group, one.bucket->begin, all);
+  }
 }
 
 // The gradients of a model's groups, in the order of groups and buckets; own: those that this rank
@@ -412,6 +431,7 @@ std::unique_ptr<Graph> write_update(PlanDraft& plan, const std::vector<PendingSe
     common[m].step = step;
     write_model(g, plan, m, gradients[m], common[m]);
   }
+  if (finite) update_loss_scale(g, plan, finite);
   return graph;
 }
 

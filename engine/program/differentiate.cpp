@@ -19,7 +19,8 @@ void refuse_kept_outputs(const Op& op, const std::vector<ValueId>& d_out) {
 
 }  // namespace
 
-std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<ValueId>& targets) {
+std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<ValueId>& targets,
+                                   ValueId seed) {
   if (elements(g.shape(loss)) != 1)
     fail_invalid("[program] the loss must be a scalar, found " + text(g.shape(loss)));
   const size_t n_ops = g.ops().size();
@@ -28,7 +29,7 @@ std::vector<ValueId> differentiate(Graph& g, ValueId loss, const std::vector<Val
   g.backward = true;
   if (const int32_t p = g.value(loss).producer; p >= 0)
     g.stage = g.ops()[static_cast<size_t>(p)].stage;
-  gradient[loss] = filled(g, g.shape(loss), 1);
+  gradient[loss] = seed ? seed : filled(g, g.shape(loss), 1);
 
   for (size_t i = n_ops; i-- > 0;) {
     const Op op = g.ops()[i];  // a copy: apply() moves the list

@@ -68,10 +68,15 @@ bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
                       [&](ValueId v) { return g.is_output(v) && memory.touched(v, i, j, true); });
 }
 
-// Fusion must not skip the rounding of an intermediate value: only values of the type of the
-// arithmetic may stay in registers.
-bool keeps_precision(const Graph& g, ValueId v) {
-  return g.shape(v).dtype == PLAIT_F32 || g.shape(v).dtype == PLAIT_F64;
+// Whether a value may stay in a register, where arithmetic is f32. 16 bits are what a value is stored
+// in, so arithmetic on them need not round between two instructions; a cast to them is wanted.
+bool keeps_precision(const Graph& g, const Op& p, ValueId v) {
+  const uint32_t dtype = g.shape(v).dtype;
+  if (dtype == PLAIT_F32 || dtype == PLAIT_F64) return true;
+  if (dtype != PLAIT_BF16 && dtype != PLAIT_F16) return false;
+  const auto at = static_cast<size_t>(std::find(p.out.begin(), p.out.end(), v) - p.out.begin());
+  const uint32_t made = p.map.outputs[at];
+  return made >= p.in.size() && p.map.instrs[made - p.in.size()].op != PLAIT_MAP_COPY;
 }
 
 bool same_arithmetic(const Graph& g, const Op& p, const Op& c) {
@@ -154,7 +159,7 @@ bool fuse_producer(Graph& g, const Memory& memory, size_t j, size_t k) {
   const auto i = static_cast<size_t>(g.value(v).producer);
   const Op& p = g.ops()[i];
   if (i >= j || !is_map(p) || !same_arithmetic(g, p, c)) return false;
-  if (!keeps_precision(g, v) || !may_move(g, memory, i, j)) return false;
+  if (!keeps_precision(g, p, v) || !may_move(g, memory, i, j)) return false;
   if (is_scalar_map(g, p)) {
     Op joined = join(p, c, {});
     if (!within_limits(joined)) return false;

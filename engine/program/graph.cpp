@@ -96,8 +96,10 @@ std::vector<plait_shape> Graph::infer(Op& op) {
   } catch (const kit::Invalid& e) {
     fail_invalid(context.where() + " " + e.what());
   }
+  // A number beside 16 bits stays f32: arithmetic is, and 0.1 is none of theirs.
   if (def.lower && is_float(outputs[0].dtype))
-    for (ValueId& v : op.in) v = strong(v, outputs[0].dtype);
+    for (ValueId& v : op.in)
+      v = strong(v, dtype_bytes(outputs[0].dtype) == 2 ? uint32_t{PLAIT_F32} : outputs[0].dtype);
   return outputs;
 }
 

@@ -76,4 +76,9 @@ ValueId filled(Graph& g, const plait_shape& shape, double fill) {
                    attr("dtype", static_cast<int64_t>(shape.dtype))});
 }
 
+uint32_t result_type(const InferContext& c, uint32_t otherwise) {
+  const int64_t dtype = c.attrs.integer("dtype", 0);
+  return dtype == 0 ? otherwise : static_cast<uint32_t>(dtype);
+}
+
 }  // namespace plait::program

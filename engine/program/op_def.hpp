@@ -50,6 +50,14 @@ struct VjpContext {
 // Ops that communicate with other ranks. The runtime executes them, not a kernel of the device.
 enum class CollectiveOp : uint8_t { kNone, kStart, kDone };
 
+// What mixed precision makes of an op; see precision.hpp.
+enum class PrecisionClass : uint8_t {
+  kWide,    // computes in f32: what nothing is known of, too
+  kFollow,  // takes operands as they come; its definition gives the types of the results
+  kLow,     // computes in the low type: products
+  kTable,   // rows of a table, which begin the residual stream: as low as that is
+};
+
 // The code that may write an op by its name.
 enum class Audience : uint8_t {
   kEveryone,
@@ -138,6 +146,10 @@ struct OpDef {
   // Whether it is needed though nobody reads its result: another rank waits for it.
   bool (*is_awaited)(const Graph&, const Op&) = nullptr;
   uint32_t folds = 0;  // kFold*
+  PrecisionClass precision = PrecisionClass::kWide;
+  // So many leading float operands are of one type; those behind them keep theirs.
+  size_t typed_operands = std::numeric_limits<size_t>::max();
+  bool writes_any_float = false;  // attribute `dtype`: the type of the first result
   // Whether it computes one sum of squares of its input, which may fold into the op before it.
   bool (*sums_squares)(const Graph&, const Op&) = nullptr;
   std::optional<IndexUse> (*index_use)(const Graph&, const Op&) = nullptr;
@@ -194,6 +206,9 @@ ValueId reshaped(Graph& g, ValueId v, const Dims& dims);
 ValueId sum_to(Graph& g, ValueId v, const plait_shape& shape);
 // A value of zeros (or `fill`) with that shape.
 ValueId filled(Graph& g, const plait_shape& shape, double fill);
+
+// Attribute `dtype`, else `otherwise`: see OpDef::writes_any_float.
+uint32_t result_type(const InferContext& c, uint32_t otherwise);
 
 // One flop for each element of the first input, times `each`.
 template <int each>

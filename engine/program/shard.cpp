@@ -221,18 +221,24 @@ ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t di
 // What the terms of a value become for a reader that wants it in that form. Each is reduced once:
 // an all-reduce overwrites the terms.
 Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
-  const ValueId term = forms_[v].partial;
+  ValueId term = forms_[v].partial;
   if (const auto known = reduced_.find(term); known != reduced_.end()) return known->second;
   const uint32_t reduction = forms_[v].native.reduction;
   const bool scatter = wanted.is_shard() && reduction == PLAIT_COMM_SUM && !padded(v, wanted);
   Reduced r{scatter ? wanted : kReplicated, 0};
+  // Ranks add up 16-bit terms in f32.
+  const uint32_t type = to_->shape(term).dtype;
+  const bool widened = reduction == PLAIT_COMM_SUM && dtype_bytes(type) == 2;
+  const ValueId own = term;
+  if (widened) term = to_->as_type(term, PLAIT_F32);
   if (scatter) {
     r.value = reduce_scattered(term, wanted.dim);
   } else {
-    const bool shared = term < read_as_terms_.size() && read_as_terms_[term];
+    const bool shared = !widened && term < read_as_terms_.size() && read_as_terms_[term];
     r.value = all_reduced(shared ? to_->apply1("copy", {term}) : term, reduction);
   }
-  return reduced_[term] = r;
+  if (widened) r.value = to_->as_type(r.value, type);
+  return reduced_[own] = r;
 }
 
 // Makes a partial value a replicated one or a shard, as `wanted` where that can be.
@@ -455,7 +461,8 @@ void Sharder::write(const Op& op) {
   reduce(y, preferred(y, sharding.out[0].reduction));
   const Placement p = forms_[y].native;
   const ValueId sum = p.is_shard() ? forms_[y].shard : forms_[y].replicated;
-  set(y, p, binary(*to_, "add", sum, converted(op.in[addend], kReplicated)));
+  const ValueId all = binary(*to_, "add", sum, converted(op.in[addend], kReplicated));
+  set(y, p, to_->as_type(all, to_->shape(sum).dtype));
 }
 
 // The backward pass begins: what it reads of the forward pass is complete.

@@ -1,9 +1,12 @@
 #include "engine/session/checkpoint_io.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <new>
 #include <optional>
+#include <vector>
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
@@ -45,7 +48,26 @@ constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 struct Extra {
   int64_t updates, tokens, skipped_in_a_row, evaluations_without_gain;
   double best;
+  std::vector<double> loss_scale;  // empty: the run had none
 };
+
+// Three positive numbers as text, in the hexadecimal form.
+template <class Bad>
+std::vector<double> loss_scale_of(const JsonValue& json, const Bad& bad) {
+  const JsonValue* text = json.find("loss_scale");
+  if (!text) return {};
+  std::vector<double> numbers;
+  if (text->is(JsonValue::Kind::kText)) {
+    const char* at = text->text.c_str();
+    for (char* end = nullptr; numbers.size() < 3; at = end) {
+      const double v = std::strtod(at, &end);
+      if (end == at || !std::isfinite(v) || v < 0) break;
+      numbers.push_back(v);
+    }
+  }
+  if (numbers.size() != 3 || numbers[0] <= 0) bad("has 'loss_scale' that is not three numbers");
+  return numbers;
+}
 
 Extra parse_extra(const std::string& text, int64_t step, const std::string& where) {
   const auto bad = [&](const std::string& what) {
@@ -69,7 +91,7 @@ Extra parse_extra(const std::string& text, int64_t step, const std::string& wher
   if (best && !best->is(Kind::kText)) bad("has 'best' that is no text");
   return {number("updates", step), number("tokens", -1), number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),
-          best ? std::strtod(best->text.c_str(), nullptr) : 0};
+          best ? std::strtod(best->text.c_str(), nullptr) : 0, loss_scale_of(json, bad)};
 }
 
 }  // namespace
@@ -94,6 +116,9 @@ checkpoint::RunState CheckpointIo::run_state() const {
       .field("tokens", c_.state.tokens)
       .field("skipped_in_a_row", c_.state.consecutive_skipped);
   extra.field("best", strf("%a", c_.state.best));
+  if (c_.plan.scaler.exists())
+    extra.field("loss_scale", strf("%a %a %a", c_.state.loss_scale[0], c_.state.loss_scale[1],
+                                   c_.state.loss_scale[2]));
   extra.field("evaluations_without_gain", c_.state.evaluations_without_gain).end_object();
   s.extra = extra.text();
   return s;
@@ -199,6 +224,7 @@ void CheckpointIo::load_all(const std::string& path) {
   c_.on_all_ranks("loading", [&] {
     restore(*open_on_all_ranks(path));
     c_.state.modified();
+    c_.parameters_changed();
     if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
   });
 }
@@ -212,6 +238,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
       c_.executor.write(at, bytes.data(), bytes.size());
     c_.executor.sync();
     c_.state.modified();
+    c_.parameters_changed();
     c_.state.step = c->state().step;
     c_.state.begin_lineage();
     steps_.restore(false);
@@ -250,6 +277,8 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   c_.state.tokens = extra.tokens >= 0 ? extra.tokens : s.samples * c_.plan.tokens_per_sample;
   c_.state.consecutive_skipped = extra.skipped_in_a_row;
   c_.state.best = extra.best;
+  if (!extra.loss_scale.empty())
+    std::copy_n(extra.loss_scale.begin(), 3, c_.state.loss_scale.begin());
   c_.state.evaluations_without_gain = extra.evaluations_without_gain;
   const auto cursor = s.cursors.find("train");
   c_.state.next_batch = cursor == s.cursors.end() ? s.step : cursor->second;

@@ -107,11 +107,17 @@ std::string NumericsGuard::first_non_finite() {
 
 void NumericsGuard::check(const StepResult& r, const Feeder::OutOfRange& outside,
                           bool next_launched) {
-  c_.state.consecutive_skipped = r.skipped ? c_.state.consecutive_skipped + 1 : 0;
+  // An overflow that a smaller loss scale may end does not count. The device's scale is f32.
+  const bool scales =
+      r.skipped && r.loss_scale > c_.plan.experiment.precision.scale_min * (1 + 1e-6);
+  c_.state.consecutive_skipped = !r.skipped ? 0 : c_.state.consecutive_skipped + (scales ? 0 : 1);
   if (!r.skipped) return;
   // An index that no op accepts is a fault of the data: later steps cannot repair it.
   fail_out_of_range(c_.ranks, out_of_range_text(c_.plan, outside, "[data.train]",
                                                 strf("step %ld", static_cast<long>(r.step))));
+  if (scales)
+    return c_.log.info(strf("[session] step %ld overflows with loss scale %g: skipped, next %g",
+                            static_cast<long>(r.step), r.loss_scale, c_.state.loss_scale[0]));
   const int64_t limit = c_.plan.experiment.guard.nonfinite_limit;
   c_.log.warn(
       strf("[session] step %ld is not finite (loss %s, gradient norm %s%s): skipped, %ld in a row",

@@ -16,6 +16,7 @@
 namespace plait::session {
 
 void Parameters::initialize() {
+  c_.parameters_changed();
   std::vector<char> values;
   c_.executor.sync();
   const auto seed = static_cast<uint64_t>(c_.plan.experiment.run.seed);
@@ -232,6 +233,7 @@ void Parameters::write(const std::string& name, const void* data, uint64_t bytes
   check_bytes(p, bytes);
   steps_.drain();
   c_.state.modified();
+  c_.parameters_changed();
   c_.abort_on_error("writing a parameter", [&] {
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p))
       plan::for_each_run(p.shape, held.box, [&](int64_t global, int64_t first, int64_t n) {

@@ -138,7 +138,10 @@ void Session::read(const std::string& parameter, void* data, uint64_t bytes) {
 void Session::write(const std::string& parameter, const void* data, uint64_t bytes) {
   parts_->parameters.write(parameter, data, bytes);
 }
-void Session::modified() { parts_->context.state.modified(); }
+void Session::modified() {
+  parts_->context.state.modified();
+  parts_->context.parameters_are_shared();
+}
 const plan::Parameter& Session::parameter(const std::string& name) const {
   return parts_->parameters.find(name);
 }

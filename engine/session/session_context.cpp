@@ -17,12 +17,23 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
       log(to),
       files(on),
       ranks(owned_plan, settings.job, log),
-      executor(abort_on_error("opening the session", [this] {
-        const plugin::JobScope scope(runtime::place_of(settings.job));
-        return runtime::Executor(owned_plan, [this](const runtime::Device& device) {
-          return ranks.connect(device, log);
-        });
-      })) {}
+      executor(abort_on_error("opening the session",
+                              [this] {
+                                const plugin::JobScope scope(runtime::place_of(settings.job));
+                                return runtime::Executor(owned_plan,
+                                                         [this](const runtime::Device& device) {
+                                                           return ranks.connect(device, log);
+                                                         });
+                              })),
+      refresh_low_(plan.find_entry_point(plan::kRefreshLow)) {
+  const config::PrecisionConfig& p = plan.experiment.precision;
+  state.loss_scale = {p.scale_initial, 0, static_cast<double>(p.scale_hysteresis)};
+}
+
+void SessionContext::make_low_copies() {
+  for (const auto& group : executor.launches(*refresh_low_)) executor.launch(group);
+  low_is_stale_ = false;
+}
 
 void SessionContext::need_data(const char* what) const {
   if (plan.experiment.generate.only)

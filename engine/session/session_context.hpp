@@ -1,6 +1,7 @@
 // What all parts of a session use: the plan, the ranks, the executor, and the state of training.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,8 @@ struct TrainingState {
   int64_t tokens = 0;
   int64_t next_batch = 0;
   int64_t consecutive_skipped = 0;
+  // The first three numbers of Plan::scaler behind the last step; unused where nothing is scaled.
+  std::array<double, 3> loss_scale{};
   std::string lineage;                    // see checkpoint::RunState
   int64_t lineage_from = 0;               // the step where it begins
   double best = 0;                        // of early stopping
@@ -56,6 +59,14 @@ struct SessionContext {
   auto abort_on_error(const char* what, Do&& call) -> decltype(call());
   // Throws PLAIT_ERR_CONFIG where the plan only generates.
   void need_data(const char* what) const;
+  // Parameters were changed, but not by an update: their low copies are made again before the next
+  // launch that may read them.
+  void parameters_changed() { low_is_stale_ = refresh_low_ != nullptr; }
+  // A host holds their memory, and may change it at any time.
+  void parameters_are_shared() { low_is_shared_ = refresh_low_ != nullptr; }
+  void refresh_low() {
+    if (low_is_stale_ || low_is_shared_) make_low_copies();
+  }
   bool host_visible() const { return executor.device().info().host_visible != 0; }
 
   const std::shared_ptr<const plan::Plan> owned_plan;
@@ -73,6 +84,9 @@ struct SessionContext {
   std::atomic<bool> cancelled{false};
 
  private:
+  void make_low_copies();
+  const plan::EntryPoint* refresh_low_;  // null: there are no copies
+  bool low_is_stale_ = false, low_is_shared_ = false;
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
 };
 

@@ -23,6 +23,7 @@ struct StepResult {
   // Averages over the steps since the last line of metrics, see StepMeter; 0: not known.
   double mean_loss = 0, samples_per_s = 0, tokens_per_s = 0;
   double tflops = 0, tflops_full = 0, mfu = 0, mfu_full = 0;
+  double loss_scale = 0;  // of the step; 0: losses are not scaled
 };
 
 enum class Resume { kConfig, kNever, kAuto, kMust };

@@ -52,6 +52,7 @@ StepRunner::StepRunner(SessionContext& context)
       guard_(c_, results_) {
   if (const plan::Dataset* train = c_.plan.dataset("train"))
     feeder_.emplace(entry_.feed, *train, entry_.feed.batch * c_.plan.accumulation);
+  write_loss_scale();
 }
 
 Feeder& StepRunner::feeder() {
@@ -128,6 +129,7 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   numbers_.write(c_.executor.address(c_.plan.step_sums), step_sums_.data(), step_sums_.bytes());
   write_scalars();
   numbers_.end();
+  c_.refresh_low();
   const int64_t micro = entry_.feed.batch;
   const int64_t share = c_.plan.at.data * c_.plan.accumulation * micro;
   for (const runtime::Executor::LaunchGroup& group : launch_groups_) {
@@ -220,6 +222,27 @@ void StepRunner::read_results(StepResult& r) {
   }
   r.grad_norm = std::sqrt(squares);
   r.grad_norm_clipped = std::sqrt(clipped);
+  read_loss_scale(r);
+}
+
+void StepRunner::read_loss_scale(StepResult& r) {
+  if (!c_.plan.scaler.exists()) return;
+  r.loss_scale = c_.state.loss_scale[0];
+  for (size_t i = 0; i < c_.state.loss_scale.size(); ++i)
+    c_.state.loss_scale[i] = results_.get(
+        plan::offset_by(c_.plan.scaler_after, static_cast<int64_t>(i), c_.plan.results.dtype));
+}
+
+// Sets the device's loss scale to that of TrainingState.
+void StepRunner::write_loss_scale() {
+  if (!c_.plan.scaler.exists()) return;
+  HostBuffer numbers(c_.plan.scaler);
+  const auto set = [&](int64_t i, double v) { numbers.set(c_.plan.scaler.at(i), v); };
+  for (size_t i = 0; i < c_.state.loss_scale.size(); ++i)
+    set(static_cast<int64_t>(i), c_.state.loss_scale[i]);
+  set(3, c_.state.loss_scale[0] / c_.plan.loss_rows);
+  c_.executor.write(numbers.place(), numbers.data(), numbers.bytes());
+  c_.executor.sync();
 }
 
 void StepRunner::discard() {
@@ -232,6 +255,7 @@ void StepRunner::restore(bool counters) {
   meter_.restart();
   if (!counters) return;
   write_updates();
+  write_loss_scale();
   if (loader_) loader_->seek(c_.state.next_batch);
 }
 

@@ -79,6 +79,8 @@ class StepRunner {
   int64_t in_flight() const { return launched_ - c_.state.step; }
   void write_scalars();
   void write_updates();
+  void write_loss_scale();
+  void read_loss_scale(StepResult& result);
   void read_results(StepResult& result);
   void add_totals(const Launched& launch, StepResult& result);
 

@@ -32,6 +32,7 @@ TokenRunner::TokenRunner(SessionContext& context, StepRunner& steps)
       logits_(static_cast<size_t>(plan().slots * plan().vocabulary)) {}
 
 void TokenRunner::launch(const plan::EntryPoint& entry) {
+  c_.refresh_low();
   for (const auto& group : c_.executor.launches(entry)) c_.executor.launch(group);
 }
 

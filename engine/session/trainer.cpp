@@ -83,6 +83,7 @@ void Trainer::write_metrics(const StepResult& r, double elapsed) {
   record.skipped = r.skipped;
   record.skipped_steps = r.skipped_steps;
   record.more = group_rates_;
+  record.loss_scale = r.loss_scale;
   c_.run_files->metrics().step(record);
   if (c_.run_files->event_due(now) || r.finished) write_events(r, now);
 }

@@ -52,10 +52,12 @@ Gather parse_scatter_add(const plait_op_desc& d) {
     g.width *= dy.dims[i];
     g.out.push_back(dy.dims[i]);
   }
-  need_output(d, g, dy.dtype);
+  // Many rows may add up in one: not in 16 bits.
+  const uint32_t sum = dtype_bytes(dy.dtype) == 2 ? uint32_t{PLAIT_F32} : dy.dtype;
+  need_output(d, g, sum);
   if (accumulate) {
-    need(d.inputs[2].dtype == dy.dtype,
-         "adds to type " + text(d.inputs[2]) + ", found " + text(dy));
+    need(d.inputs[2].dtype == sum,
+         "adds to " + text(d.inputs[2]) + ", expected type " + std::string(dtype_name(sum)));
     need_count(d.inputs[2], g.rows * g.width, "what it adds to");
   }
   return g;

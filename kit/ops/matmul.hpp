@@ -20,6 +20,7 @@ inline constexpr plait_option kMatmulFolds[] = {
         "a last input of y's shape is added; y is its memory. Excludes bias and activation"),
     bool_option("squares", "false",
                 "a second output, a scalar: the sum of the squares of y. Excludes the other three"),
+    kResultType,
 };
 
 struct Matmul {

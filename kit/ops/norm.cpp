@@ -23,12 +23,16 @@ Norm parse_norm(const plait_op_desc& d, bool layer, bool grad) {
   per_channel(d.inputs[1], "gain");
   if (grad) {
     for (uint32_t i = 2; i + 1 < d.n_inputs; ++i) per_row(d.inputs[i]);
-    need_same(d.inputs[d.n_inputs - 1], x);
+    need(same_dims(d.inputs[d.n_inputs - 1], x),
+         "dy is " + text(d.inputs[d.n_inputs - 1]) + ", expected the extents of " + text(x));
+    need_floats(d.inputs[d.n_inputs - 1], "dy");
   } else if (layer) {
     per_channel(d.inputs[2], "bias");
   }
   if (!has_outputs(d)) return n;
-  need_same(d.outputs[0], x);
+  need_floats(d.outputs[0], "the first result");
+  need(same_dims(d.outputs[0], x),
+       "the first result is " + text(d.outputs[0]) + ", expected the extents of " + text(x));
   for (uint32_t i = 1; i < d.n_outputs; ++i)
     grad ? per_channel(d.outputs[i], "a gradient") : per_row(d.outputs[i]);
   return n;

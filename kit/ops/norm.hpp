@@ -10,6 +10,9 @@ inline constexpr plait_option kNormAttrs[] = {
     real_option("eps", "1e-5", "added to the variance before its root is taken"),
 };
 
+// Only rewrites give it.
+inline constexpr plait_option kNormWrites[] = {kResultType};
+
 struct Norm {
   Rows x;
   double eps = 0;

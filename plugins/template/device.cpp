@@ -102,7 +102,8 @@ void add_device(const Host& host) {
                                            graph_close,
                                            probe,
                                            host_alloc,
-                                           host_free};
+                                           host_free,
+                                           nullptr};  // peak_flops: not known
   host.add(device);
 }
 

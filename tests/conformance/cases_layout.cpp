@@ -1,6 +1,7 @@
 // Cases of the ops that move elements: gather, scatter_add, one_hot, transpose, slice, pad, concat.
 #include <algorithm>
 
+#include "kit/dtype.hpp"
 #include "tests/conformance/case.hpp"
 
 namespace conformance {
@@ -72,17 +73,19 @@ void rows_by_index(std::vector<Case>& out, uint32_t type, uint32_t index, int64_
   table.push_back(width);
   Input i{shape(index, count), 0, static_cast<double>(v)};
   const plait_shape t = shape(type, table);
+  // Sums of 16-bit rows are f32.
+  const plait_shape sum = shape(plait::kit::dtype_bytes(type) == 2 ? PLAIT_F32 : type, table);
   out.push_back({named("gather", t), "gather", {{t, 0, 100}, i}, {shape(type, y)}, {}, {}, 0});
   Case c{named("scatter_add to", t),
          "scatter_add",
          {{shape(type, y), 0, 3}, i},
-         {t},
+         {sum},
          {number("rows", v)}};
   c.scale = 8;
   out.push_back(c);
   Case onto = c;
   onto.name += " onto a sum";
-  onto.inputs.push_back({t, 0, 3});
+  onto.inputs.push_back({sum, 0, 3});
   onto.attrs.push_back(flag("accumulate", true));
   onto.in_place = {2};
   out.push_back(onto);
@@ -154,6 +157,15 @@ void add_layout_cases(std::vector<Case>& out) {
                  {},
                  {},
                  0});
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16})
+    out.push_back({"scatter_add of 16 bits",
+                   "scatter_add",
+                   {{shape(type, {300, 65}), -1, 1}, {shape(PLAIT_I32, {300}), 0, 7}},
+                   {f32({7, 65})},
+                   {number("rows", 7)},
+                   {},
+                   4e-6,
+                   30});
   out.push_back({"scatter_add of odd indices",
                  "scatter_add",
                  {{f32({6, 5})}, odd},

@@ -35,6 +35,32 @@ Case matmul(uint32_t type, const Product& p, bool bias = false, const char* acti
   return c;
 }
 
+// As mixed precision writes them: 16-bit operands, a bias of f32, y of either type.
+void add_mixed(std::vector<Case>& out, uint32_t type, const Product& p) {
+  for (const uint32_t y : {type, uint32_t{PLAIT_F32}}) {
+    Case c = matmul(type, p, true, "gelu_tanh");
+    c.name += y == type ? ", 16 bits" : ", 16 bits into f32";
+    c.inputs[2].shape.dtype = PLAIT_F32;
+    c.outputs[0].dtype = y;
+    out.push_back(c);
+    c = matmul(type, p);
+    c.name += y == type ? " accumulated, 16 bits" : " accumulated, 16 bits into f32";
+    c.outputs[0].dtype = y;
+    c.attrs.push_back(flag("accumulate", true));
+    c.inputs.push_back({c.outputs[0], -1, 1});
+    c.in_place = {2};
+    c.must_alias = true;
+    out.push_back(c);
+  }
+  Case c = matmul(type, p);
+  c.name += " with squares, 16 bits into f32";
+  c.outputs[0].dtype = PLAIT_F32;
+  c.attrs.push_back(flag("squares", true));
+  c.outputs.push_back(shape(PLAIT_F32, {}));
+  c.scale *= 1 + static_cast<double>(p.m * p.n);
+  out.push_back(c);
+}
+
 }  // namespace
 
 void add_matmul_cases(std::vector<Case>& out) {
@@ -94,6 +120,15 @@ void add_matmul_cases(std::vector<Case>& out) {
     out.push_back(matmul(type, {{}, 7, 17, 33, false, true}, true, "gelu"));
     out.push_back(matmul(type, {{2}, 7, 9, 8, true, false}));
   }
+  // The last sizes exceed the second-level cache, with rows and columns that fill no block.
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const Size s : {Size{7, 17, 33}, Size{1, 1, 1}, Size{517, 523, 531}}) {
+          if (s.m > 100 && type == PLAIT_F16 && ta != tb) continue;
+          add_mixed(out, type, {{}, s.m, s.n, s.k, ta, tb});
+        }
+  out.push_back(matmul(PLAIT_BF16, {{2}, 517, 300, 531, false, true}));
 }
 
 }  // namespace conformance

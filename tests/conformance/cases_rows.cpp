@@ -1,5 +1,7 @@
 // Cases of the ops that work row by row: softmax family, cross-entropy, norms. R rows, C channels.
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 #include "tests/conformance/case.hpp"
@@ -85,6 +87,8 @@ void add_parts(std::vector<Case>& out, uint32_t type, Size s, int64_t first, int
                    attrs});
   }
 }
+
+void add_mixed_norms(std::vector<Case>& out, uint32_t type);
 
 void add_norms(std::vector<Case>& out, uint32_t type, Size s) {
   const plait_shape x = shape(type, {s.rows, s.cols}), c = shape(type, {s.cols}), r = f32({s.rows});
@@ -173,6 +177,19 @@ void add_special_rows(std::vector<Case>& out) {
                  2e-5});
 }
 
+// f32 rows become 16-bit ones, and 16-bit gradients f32 ones; gains and biases are f32.
+void add_mixed_norms(std::vector<Case>& out, uint32_t type) {
+  for (const Size s : {Size{5, 33}, Size{100, 257}}) {
+    const auto first = static_cast<std::ptrdiff_t>(out.size());
+    add_norms(out, PLAIT_F32, s);
+    std::for_each(out.begin() + first, out.end(), [&](Case& c) {
+      c.name += " with 16 bits";
+      const bool grad = c.op.ends_with("_grad");
+      (grad ? c.inputs.back().shape : c.outputs[0]).dtype = type;
+    });
+  }
+}
+
 }  // namespace
 
 void add_row_cases(std::vector<Case>& out) {
@@ -195,6 +212,7 @@ void add_row_cases(std::vector<Case>& out) {
     add_norms(out, type, {5, 33});
     add_cross_entropy(out, type, {5, 33}, PLAIT_I64, 0.1);
   }
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16}) add_mixed_norms(out, type);
   const plait_shape deep = f32({2, 3, 4, 5});
   out.push_back({"softmax of four dims", "softmax", {{deep}}, {deep}});
   const plait_shape flat = f32({9});

@@ -194,11 +194,25 @@ void show_programs(Terminal& t, const Json& plan) {
   }
 }
 
+// The element type and the dims of each operand and result, op by op.
+void show_types(Terminal& t, const Json& plan) {
+  for (const Json& program : plan.value("programs", Json::array())) {
+    t.line("\n" + t.bold(program.value("name", "")));
+    Table table("lll");
+    for (const Json& k : program.value("kernels", Json::array()))
+      table.row({k.value("op", ""), k.value("scope", ""),
+                 list_text(k.value("inputs", Json::array())) + " -> " +
+                     list_text(k.value("outputs", Json::array()))});
+    t.raw(table.text("  "));
+  }
+}
+
 struct PlanArguments {
   FileArguments file;
   int64_t rank = 0;
   std::string picture;
   std::string ir;  // the name of a program, or kAllPrograms; empty: not asked for
+  bool types = false;
   bool verify = false;
   bool every_rank = false;
 };
@@ -311,6 +325,10 @@ int plan(Context& context, const PlanArguments& arguments) {
   Terminal& t = context.terminal;
   t.record(plan);
   if (!t.human()) return kOk;
+  if (arguments.types) {
+    show_types(t, plan);
+    return kOk;
+  }
   show_head(t, plan);
   show_parameters(t, plan);
   show_pipeline(t, plan);
@@ -334,11 +352,16 @@ void add_plan(CLI::App& app, Context& context) {
                              ->type_name("FILE");
   CLI::Option* ir = verb->add_flag(
       "--ir", arguments->ir, "prints the programs as text, an op a line; --ir=NAME: one program");
+  CLI::Option* types =
+      verb->add_flag("--types", arguments->types,
+                     "prints the element types of all operands and results, an op a line")
+          ->excludes(ir);
   verb->add_flag("--every-rank", arguments->every_rank,
                  "plans all ranks: do their calls match and finish, which needs most memory")
       ->excludes(rank)
       ->excludes(picture)
-      ->excludes(ir);
+      ->excludes(ir)
+      ->excludes(types);
   verb->add_flag("--verify", arguments->verify, "checks each program after every rewrite");
   verb->callback([&context, arguments] {
     context.run_command = [&context, arguments] { return plan(context, *arguments); };

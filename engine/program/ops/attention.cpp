@@ -157,6 +157,8 @@ std::span<const OpDef> attention_ops() {
        .flops = flops<masked_pairs>,
        .unmasked_flops = flops<all_pairs>,
        .is_product = true,
+       .precision = PrecisionClass::kLow,
+       .typed_operands = 3,
        .shard = shard,
        .write_sharded = write_sharded,
        .write_cached = write_cached,

@@ -122,6 +122,8 @@ std::span<const OpDef> cross_entropy_ops() {
        .differentiable_outputs = 1,
        .flops = flops_per_input<5>,
        .is_log_likelihood = is_log_likelihood,
+       .precision = PrecisionClass::kFollow,
+       .typed_operands = 1,
        .index_use = index_use,
        .shard = shard,
        .write_sharded = write_sharded,

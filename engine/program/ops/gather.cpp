@@ -19,7 +19,8 @@ void vjp_gather(VjpContext& u) {
 }
 
 std::vector<plait_shape> infer_scatter(const InferContext& c) {
-  return {c.like_first(kit::parse_scatter_add(c.desc).out)};
+  const Dims out = kit::parse_scatter_add(c.desc).out;
+  return {make_shape(accumulation_dtype(c.in[0].dtype), out)};
 }
 void vjp_scatter(VjpContext& u) { u.d_in[0] = u.g.apply1("gather", {u.d_out[0], u.op.in[1]}); }
 
@@ -103,6 +104,8 @@ std::span<const OpDef> gather_ops() {
        .rewrite_attrs = kit::kGatherPart,
        .infer = infer_gather,
        .vjp = vjp_gather,
+       .precision = PrecisionClass::kTable,
+       .typed_operands = 1,
        .index_use = index_use,
        .shard = shard_gather,
        .write_sharded = write_sharded_gather,
@@ -110,12 +113,14 @@ std::span<const OpDef> gather_ops() {
       {.name = "scatter_add",
        .help = "adds rows to those rows of zeros that the indices name",
        .signature = "dy (I.., C..), index (I..) [, sum (rows, C..)] -> y (rows, C..)",
-       .dtypes = "dy floats, index i32, i64 or u8",
+       .dtypes = "dy floats, index i32, i64 or u8; y as dy, of 16 bits f32",
        .attrs = kit::kScatterAddAttrs,
        .rewrite_attrs = kit::kScatterAddPart,
        .infer = infer_scatter,
        .vjp = vjp_scatter,
        .folds = kFoldAccumulate,
+       .precision = PrecisionClass::kFollow,
+       .typed_operands = 1,
        .shard = shard_scatter,
        .can_make_part = can_make_rows,
        .make_part = make_rows,
@@ -126,6 +131,7 @@ std::span<const OpDef> gather_ops() {
        .dtypes = "index i32, i64 or u8; y f32",
        .attrs = kit::kOneHotAttrs,
        .infer = infer_one_hot,
+       .precision = PrecisionClass::kFollow,
        .shard = shard_one_hot,
        .examples = one_hot_examples}};
   return kOps;

@@ -19,7 +19,7 @@ struct Transposed {
 bool has_bias(const Op& op) { return op.attrs.integer("bias", 0) != 0; }
 
 std::vector<plait_shape> infer(const InferContext& c) {
-  return {c.like_first(kit::parse_matmul(c.desc).out)};
+  return {make_shape(result_type(c, c.in[0].dtype), kit::parse_matmul(c.desc).out)};
 }
 
 // d(op(a)) = d * op(b)^T and d(op(b)) = op(a)^T * d, each returned in its stored orientation.
@@ -110,7 +110,7 @@ size_t addend(const Op& op, Op& without) {
   const Transposed t(op);
   without = op;
   without.in.resize(2);
-  without.attrs = Attrs{attr("transpose_a", t.a), attr("transpose_b", t.b)};
+  without.attrs.set(attr("bias", false));
   return 2;
 }
 
@@ -139,7 +139,7 @@ std::span<const OpDef> matmul_ops() {
       {.name = "matmul",
        .help = "matrix products over the last two axes; a b of rank 2 serves all leading dims",
        .signature = "a (.., m, k), b (.., k, n) or (k, n) [, bias (n)] -> y (.., m, n)",
-       .dtypes = "floats, all of one type",
+       .dtypes = "a and b floats of one type, bias floats",
        .attrs = kit::kMatmulAttrs,
        .rewrite_attrs = kit::kMatmulFolds,
        .infer = infer,
@@ -147,6 +147,9 @@ std::span<const OpDef> matmul_ops() {
        .flops = flops,
        .is_product = true,
        .folds = kFoldBias | kFoldActivation | kFoldAccumulate | kFoldSquares,
+       .precision = PrecisionClass::kLow,
+       .typed_operands = 2,
+       .writes_any_float = true,
        .shard = shard,
        .addend = addend,
        .examples = examples}};

@@ -15,9 +15,17 @@ plait_shape row_shape(const plait_shape& x) {
   return make_shape(accumulation_dtype(x.dtype), Dims(x.dims, x.dims + x.ndim - 1));
 }
 
+plait_shape written(const InferContext& c) {
+  plait_shape y = c.in[0];
+  y.dtype = result_type(c, y.dtype);
+  return y;
+}
+// Of the gradient: that has the type of x.
+Attrs of_gradient(const Op& op) { return {attr("eps", op.attrs.real("eps", 1e-5))}; }
+
 std::vector<plait_shape> infer_layer(const InferContext& c) {
   kit::parse_norm(c.desc, true, false);
-  return {c.in[0], row_shape(c.in[0]), row_shape(c.in[0])};
+  return {written(c), row_shape(c.in[0]), row_shape(c.in[0])};
 }
 std::vector<plait_shape> infer_layer_grad(const InferContext& c) {
   kit::parse_norm(c.desc, true, true);
@@ -25,7 +33,7 @@ std::vector<plait_shape> infer_layer_grad(const InferContext& c) {
 }
 std::vector<plait_shape> infer_rms(const InferContext& c) {
   kit::parse_norm(c.desc, false, false);
-  return {c.in[0], row_shape(c.in[0])};
+  return {written(c), row_shape(c.in[0])};
 }
 std::vector<plait_shape> infer_rms_grad(const InferContext& c) {
   kit::parse_norm(c.desc, false, true);
@@ -33,12 +41,13 @@ std::vector<plait_shape> infer_rms_grad(const InferContext& c) {
 }
 
 void vjp_layer(VjpContext& u) {
-  u.d_in = u.g.apply("layer_norm_grad",
-                     {u.op.in[0], u.op.in[1], u.op.out[1], u.op.out[2], u.d_out[0]}, u.op.attrs);
+  u.d_in =
+      u.g.apply("layer_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.op.out[2], u.d_out[0]},
+                of_gradient(u.op));
 }
 void vjp_rms(VjpContext& u) {
-  u.d_in =
-      u.g.apply("rms_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]}, u.op.attrs);
+  u.d_in = u.g.apply("rms_norm_grad", {u.op.in[0], u.op.in[1], u.op.out[1], u.d_out[0]},
+                     of_gradient(u.op));
 }
 
 // Rows are independent: along every dimension but the last. Input 1, the gain, and the bias of the
@@ -84,7 +93,7 @@ bool write_sharded_rms(ShardContext& u) {
              g.constant(u.op.attrs.real("eps", 0)));
   const ValueId rstd = binary(g, "div", g.constant(1), g.apply1("sqrt", {variance}));
   const ValueId y = binary(g, "mul", binary(g, "mul", x, rstd), gain);
-  u.out = {g.as_type(y, u.from.shape(u.op.in[0]).dtype),
+  u.out = {g.as_type(y, u.from.shape(u.op.out[0]).dtype),
            reshaped(g, rstd, dims_of(u.from.shape(u.op.out[1])))};
   u.out_placement = {u.have[0], kReplicated};
   return true;
@@ -128,10 +137,14 @@ std::span<const OpDef> norm_ops() {
        .signature = "x (R.., C), gain (C), bias (C) -> y (R.., C), mean (R..), rstd (R..)",
        .dtypes = "floats; statistics f32",
        .attrs = kit::kNormAttrs,
+       .rewrite_attrs = kit::kNormWrites,
        .infer = infer_layer,
        .vjp = vjp_layer,
        .differentiable_outputs = 1,
        .flops = flops_per_input<8>,
+       .precision = PrecisionClass::kFollow,
+       .typed_operands = 1,
+       .writes_any_float = true,
        .shard = shard<false>,
        .examples = layer_examples},
       {.name = "layer_norm_grad",
@@ -148,10 +161,14 @@ std::span<const OpDef> norm_ops() {
        .signature = "x (R.., C), gain (C) -> y (R.., C), rstd (R..)",
        .dtypes = "floats; statistics f32",
        .attrs = kit::kNormAttrs,
+       .rewrite_attrs = kit::kNormWrites,
        .infer = infer_rms,
        .vjp = vjp_rms,
        .differentiable_outputs = 1,
        .flops = flops_per_input<8>,
+       .precision = PrecisionClass::kFollow,
+       .typed_operands = 1,
+       .writes_any_float = true,
        .shard = shard<false>,
        .write_sharded = write_sharded_rms,
        .examples = rms_examples},

@@ -45,6 +45,7 @@ std::span<const OpDef> random_ops() {
        .audience = Audience::kEngine,
        .infer = infer,
        .flops = no_flops,
+       .precision = PrecisionClass::kFollow,
        .can_make_part = can_make_part,
        .make_part = make_part},
       {.name = "random_uniform",

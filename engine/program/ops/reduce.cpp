@@ -17,7 +17,7 @@ bool is(const Op& op, std::string_view kind) { return op.attrs.text("kind", "sum
 std::vector<plait_shape> infer(const InferContext& c) {
   c.arity(1, 1);
   if (!is_float(c.in[0].dtype)) fail_invalid(c.where() + " needs floats, found " + text(c.in[0]));
-  return {c.like_first(kit::parse_reduce(c.desc).out)};
+  return {make_shape(accumulation_dtype(c.in[0].dtype), kit::parse_reduce(c.desc).out)};
 }
 
 void vjp(VjpContext& u) {
@@ -76,11 +76,12 @@ std::span<const OpDef> reduce_ops() {
   static const OpDef kOps[] = {{.name = "reduce",
                                 .help = "sum, greatest or sum of squares over chosen axes",
                                 .signature = "x (..) -> y (.. without the axes, or with 1 there)",
-                                .dtypes = "floats",
+                                .dtypes = "floats; y as x, of 16 bits f32",
                                 .attrs = kit::kReduceAttrs,
                                 .infer = infer,
                                 .vjp = vjp,
                                 .flops = flops_per_input<1>,
+                                .precision = PrecisionClass::kFollow,
                                 .sums_squares = sums_squares,
                                 .shard = shard,
                                 .examples = examples}};

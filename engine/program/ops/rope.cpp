@@ -80,6 +80,7 @@ std::span<const OpDef> rope_ops() {
        .dtypes = "positions i32, i64 or u8; results f32",
        .attrs = kit::kRopeTableAttrs,
        .infer = infer_table,
+       .precision = PrecisionClass::kFollow,
        .shard = shard_table,
        .write_at = write_table_at},
       {.name = "rope",
@@ -90,6 +91,8 @@ std::span<const OpDef> rope_ops() {
        .infer = infer,
        .vjp = vjp,
        .flops = flops,
+       .precision = PrecisionClass::kLow,
+       .typed_operands = 1,
        .shard = shard,
        .examples = examples}};
   return kOps;

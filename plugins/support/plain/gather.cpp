@@ -57,12 +57,12 @@ class PlainScatterAdd {
     return true;
   }
   PlainScatterAdd(plait_device*, const plait_op_desc& d)
-      : shape_(parse_scatter_add(d)), type_(d.inputs[0].dtype) {}
+      : shape_(parse_scatter_add(d)), type_(d.inputs[0].dtype), sum_(d.outputs[0].dtype) {}
   void run(plait_queue*, void* const* operands, void* workspace) const {
     const auto column = Scratch(workspace).row(shape_.rows);
     for (int64_t j = 0; j < shape_.width; ++j) {
       for (size_t v = 0; v < column.size(); ++v)
-        column[v] = shape_.accumulate ? read_element(type_, operands[2],
+        column[v] = shape_.accumulate ? read_element(sum_, operands[2],
                                                      static_cast<int64_t>(v) * shape_.width + j)
                                       : 0;
       for (int64_t i = 0; i < shape_.count; ++i) {
@@ -71,14 +71,14 @@ class PlainScatterAdd {
           column[static_cast<size_t>(row)] +=
               read_element(type_, operands[0], i * shape_.width + j);
       }
-      write_elements(type_, operands[shape_.accumulate ? 3 : 2], j, shape_.width, shape_.rows,
+      write_elements(sum_, operands[shape_.accumulate ? 3 : 2], j, shape_.width, shape_.rows,
                      column.data());
     }
   }
 
  private:
   Gather shape_;
-  uint32_t type_;
+  uint32_t type_, sum_;
 };
 
 class PlainOneHot {

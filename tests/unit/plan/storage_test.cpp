@@ -39,13 +39,25 @@ TEST_CASE("what lies in a flat segment beside its elements is found") {
 }
 
 TEST_CASE("all types of a plan follow from precision.compute") {
-  const Precision narrow = precision_of({"f32"}), wide = precision_of({"f64"});
+  const auto of = [](const char* compute) {
+    plait::config::PrecisionConfig config;
+    config.compute = compute;
+    return precision_of(config);
+  };
+  const Precision narrow = of("f32"), wide = of("f64");
   for (const auto member : {&Precision::compute, &Precision::parameter, &Precision::gradient,
                             &Precision::state, &Precision::scalar}) {
     CHECK(narrow.*member == PLAIT_F32);
     CHECK(wide.*member == PLAIT_F64);
   }
-  CHECK_THROWS_AS(precision_of({"bf16"}), Error);
+  for (const auto& [name, low] : {std::pair{"bf16", PLAIT_BF16}, std::pair{"f16", PLAIT_F16}}) {
+    const Precision mixed = of(name);
+    CHECK(mixed.low == low);
+    CHECK(mixed.parameter == PLAIT_F32);
+    CHECK(mixed.gradient == PLAIT_F32);
+    CHECK(mixed.state == PLAIT_F32);
+  }
+  CHECK_THROWS_AS(of("i8"), Error);
 }
 
 TEST_CASE("a host's copy of a buffer is read and written by place") {

@@ -81,7 +81,8 @@ TEST_CASE_FIXTURE(Fixture, "a constant takes the type of what it meets") {
     CHECK(type(y) == dtype);
     CHECK(!g.value(y).weak);
     const Op& made = maker(maker(y).in[1]);
-    CHECK(type(made.out[0]) == dtype);
+    // Beside 16 bits it stays f32: 0.1 is none of theirs, and the arithmetic is f32.
+    CHECK(type(made.out[0]) == (dtype == PLAIT_F64 ? PLAIT_F64 : PLAIT_F32));
     CHECK(made.map.instrs[0].op == PLAIT_MAP_CONST);
     CHECK(made.map.instrs[0].value == 0.5);
   }

@@ -83,9 +83,19 @@ TEST_CASE_FIXTURE(Fixture, "an op of another shape stays apart") {
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "arithmetic on 16 bits does not round between two instructions") {
+  fuses(R"(
+    %4 bf16 (4, 2) = map(%1) [exp(x0)]
+    %5 bf16 (4, 2) at 1:0 = map(%4) [-x0]
+  )",
+        R"(
+    %5 bf16 (4, 2) at 1:0 = map(%1) [-exp(x0)]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "rounding to a narrow type, and arithmetic of two widths, stay apart") {
   stays(R"(
-    %4 bf16 (4, 2) = map(%1) [exp(x0)]
+    %4 bf16 (4, 2) = map(%1) [copy(x0)]
     %5 f32 (4, 2) at 1:0 = map(%4) [-x0]
   )");
   stays(R"(

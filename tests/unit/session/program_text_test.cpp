@@ -39,6 +39,9 @@ TEST_CASE("the programs of every layout read back as they are, and are valid") {
   } kLayouts[] = {
       {1, {}},
       {1, {"batch.micro=4", "precision.compute=f64"}},
+      {1, {"batch.micro=4", "precision.compute=f16"}},
+      {2, {"topology.data=2", "topology.zero=1", "precision.compute=bf16"}},
+      {4, {"topology.tensor=2", "topology.pipeline=2", "batch.micro=2", "precision.compute=f16"}},
       {2, {"topology.data=2"}},
       {2, {"topology.data=2", "topology.zero=1", "topology.bucket_mib=0.001"}},
       {2, {"topology.data=2", "topology.zero=2", "batch.micro=2"}},

@@ -112,6 +112,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "plugins/devices/cpu/kernels/attention_kernel.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -140,6 +141,8 @@ AttentionUnits attention_by_blocks() { return PLAIT_PICK(attention_units); }
 void add_attention(std::vector<plait_kernel_item>& out) {
   out.push_back(
       kernel<CpuAttention<Forward>>("simd", "dot_product_attention", kDevice, kFastPriority));
+  out.push_back(kernel<Widened<CpuAttention<Forward>>>("widened", "dot_product_attention", kDevice,
+                                                       kWidenedPriority));
 }
 
 }  // namespace plait::cpu

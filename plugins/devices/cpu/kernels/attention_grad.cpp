@@ -159,6 +159,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "plugins/devices/cpu/kernels/attention_kernel.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 
 namespace plait::cpu {
 namespace {
@@ -184,6 +185,8 @@ struct Gradient {
 void add_attention_grad(std::vector<plait_kernel_item>& out) {
   out.push_back(
       kernel<CpuAttention<Gradient>>("simd", "dot_product_attention_grad", kDevice, kFastPriority));
+  out.push_back(kernel<Widened<CpuAttention<Gradient>>>("widened", "dot_product_attention_grad",
+                                                        kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

@@ -143,6 +143,7 @@ HWY_AFTER_NAMESPACE();
 #include "kit/ops/cross_entropy.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
@@ -214,6 +215,10 @@ void add_cross_entropy(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuCrossEntropy<false>>("simd", "cross_entropy", kDevice, kFastPriority));
   out.push_back(
       kernel<CpuCrossEntropy<true>>("simd", "cross_entropy_grad", kDevice, kFastPriority));
+  out.push_back(kernel<Widened<CpuCrossEntropy<false>>>("widened", "cross_entropy", kDevice,
+                                                        kWidenedPriority));
+  out.push_back(kernel<Widened<CpuCrossEntropy<true>>>("widened", "cross_entropy_grad", kDevice,
+                                                       kWidenedPriority));
 }
 
 }  // namespace plait::cpu

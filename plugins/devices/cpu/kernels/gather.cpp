@@ -7,6 +7,7 @@
 #include "kit/dtype.hpp"
 #include "kit/ops/gather.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 #include "plugins/support/elements.hpp"
 
@@ -129,6 +130,8 @@ class CpuScatterAdd {
 void add_gather(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuGather>("parallel", "gather", kDevice, kFastPriority));
   out.push_back(kernel<CpuScatterAdd>("rows", "scatter_add", kDevice, kFastPriority));
+  out.push_back(
+      kernel<Widened<CpuScatterAdd>>("widened", "scatter_add", kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

@@ -7,6 +7,7 @@
 #include "kit/dtype.hpp"
 #include "kit/ops/matmul.hpp"
 #include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/support/activation.hpp"
 
 namespace plait::cpu {
@@ -81,10 +82,90 @@ class CpuMatmul {
   uint64_t add_to_ = 0;  // bytes of y when the product is added to the operand before it
 };
 
+bool is_half(const plait_shape& s) { return s.dtype == PLAIT_BF16 || s.dtype == PLAIT_F16; }
+
+// Large products of 16-bit operands: these are widened block by block while they are packed. A
+// 16-bit y is made in the workspace as f32, and narrowed at the end.
+class HalfMatmul {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const HalfMatmul m(d);
+    if (!is_half(d.inputs[0])) {
+      why = "takes 16-bit floats";
+      return false;
+    }
+    for (uint32_t i = 2; i < d.n_inputs + d.n_outputs; ++i)
+      if (const plait_shape& s = i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs];
+          s.dtype != PLAIT_F32 && !m.is_y(d, i)) {
+        why = std::string("takes a bias of f32 only, found ") + kit::dtype_name(s.dtype);
+        return false;
+      }
+    const KernelChoice c = choose_widening(m.desc_);
+    if (c.kernel.empty()) {
+      why = c.why;
+      return false;
+    }
+    choice.workspace = c.workspace_bytes + m.wide_bytes_;
+    why = c.kernel + ", " + kit::dtype_name(d.inputs[0].dtype) +
+          " widened to f32 while packed, so no faster than f32";
+    return true;
+  }
+  HalfMatmul(plait_device*, const plait_op_desc& d) : HalfMatmul(d) {
+    kernel_ = make_matmul(desc_, choose_widening(desc_).kernel);
+  }
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    MatmulArgs args;
+    args.a = static_cast<const float*>(operands[0]);
+    args.b = static_cast<const float*>(operands[1]);
+    args.bias = desc_.bias ? static_cast<const float*>(operands[2]) : nullptr;
+    args.c = static_cast<float*>(wide_bytes_ ? workspace : operands[y_]);
+    args.squares = desc_.squares ? static_cast<float*>(operands[y_ + 1]) : nullptr;
+    args.workspace = static_cast<char*>(workspace) + wide_bytes_;
+    if (desc_.accumulate && wide_bytes_)
+      convert(widen_function(y_type_), static_cast<const uint16_t*>(operands[y_ - 1]), args.c);
+    else if (desc_.accumulate && operands[y_ - 1] != operands[y_])
+      std::memcpy(operands[y_], operands[y_ - 1], static_cast<size_t>(n_) * sizeof(float));
+    kernel_->run(args);
+    if (wide_bytes_)
+      convert(narrow_function(y_type_), args.c, static_cast<uint16_t*>(operands[y_]));
+  }
+
+ private:
+  explicit HalfMatmul(const plait_op_desc& d) : desc_(desc_of(d)), y_(d.n_inputs) {
+    desc_.widen_a = desc_.widen_b = widen_function(d.inputs[0].dtype);
+    y_type_ = d.outputs[0].dtype;
+    n_ = kit::elements(d.outputs[0]);
+    if (is_half(d.outputs[0]))
+      wide_bytes_ = (static_cast<uint64_t>(n_) * sizeof(float) + 63) / 64 * 64;
+    constexpr double kNanosecondsPerElement = 0.15;
+    threads_ = choose_num_threads(d.threads, static_cast<double>(n_) * kNanosecondsPerElement,
+                                  n_ / 1024 + 1);
+  }
+  // Whether an operand has the type of y: y itself, and what it is added to.
+  bool is_y(const plait_op_desc& d, uint32_t i) const {
+    return i == y_ || (desc_.accumulate && i + 1 == d.n_inputs);
+  }
+  template <class F, class From, class To>
+  void convert(F f, const From* from, To* to) const {
+    in_parallel(threads_, n_,
+                [&](int64_t first, int64_t last) { f(from + first, to + first, last - first); });
+  }
+
+  MatmulDesc desc_;
+  std::unique_ptr<MatmulKernel> kernel_;
+  uint32_t y_;               // operand
+  uint32_t y_type_ = 0;      // of y
+  int64_t n_ = 0;            // elements of y
+  uint64_t wide_bytes_ = 0;  // of y in f32
+  int threads_ = 1;
+};
+
 }  // namespace
 
 void add_matmul(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuMatmul>("fast", "matmul", kDevice, kFastPriority));
+  out.push_back(kernel<HalfMatmul>("half", "matmul", kDevice, kFastPriority - 1));
+  out.push_back(kernel<Widened<CpuMatmul>>("widened", "matmul", kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

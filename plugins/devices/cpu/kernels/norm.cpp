@@ -124,6 +124,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
@@ -226,6 +227,12 @@ void add_norm(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuNorm<false>>("simd", "rms_norm", kDevice, kFastPriority));
   out.push_back(kernel<CpuNormGrad<true>>("simd", "layer_norm_grad", kDevice, kFastPriority));
   out.push_back(kernel<CpuNormGrad<false>>("simd", "rms_norm_grad", kDevice, kFastPriority));
+  out.push_back(kernel<Widened<CpuNorm<true>>>("widened", "layer_norm", kDevice, kWidenedPriority));
+  out.push_back(kernel<Widened<CpuNorm<false>>>("widened", "rms_norm", kDevice, kWidenedPriority));
+  out.push_back(
+      kernel<Widened<CpuNormGrad<true>>>("widened", "layer_norm_grad", kDevice, kWidenedPriority));
+  out.push_back(
+      kernel<Widened<CpuNormGrad<false>>>("widened", "rms_norm_grad", kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

@@ -136,6 +136,7 @@ HWY_AFTER_NAMESPACE();
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/reduce_plan.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
@@ -235,6 +236,7 @@ class CpuReduce {
 
 void add_reduce(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuReduce>("simd", "reduce", kDevice, kFastPriority));
+  out.push_back(kernel<Widened<CpuReduce>>("widened", "reduce", kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

@@ -87,6 +87,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "plugins/devices/cpu/kernels/kernels.hpp"
 #include "plugins/devices/cpu/kernels/simd.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
@@ -131,6 +132,7 @@ class CpuRope {
 
 void add_rope(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuRope>("simd", "rope", kDevice, kFastPriority));
+  out.push_back(kernel<Widened<CpuRope>>("widened", "rope", kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

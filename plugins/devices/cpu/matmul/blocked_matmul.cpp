@@ -60,33 +60,42 @@ class BlockedMatmul final : public MatmulKernel {
   // Follows the per-thread parts of the workspace.
   float* squares(const MatmulArgs& args) const {
     return static_cast<float*>(args.workspace) +
-           static_cast<size_t>(plan_.threads) * (plan_.a_floats() + plan_.b_floats());
+           static_cast<size_t>(plan_.threads) * plan_.thread_floats();
   }
 
+  // An operand of f32, or of 16 bits.
+  struct Source {
+    const void* data;
+    void (*widen)(const uint16_t*, float*, int64_t);
+    Source at(int64_t element) const {
+      return {static_cast<const char*>(data) + element * (widen ? 2 : 4), widen};
+    }
+    const float* floats() const { return static_cast<const float*>(data); }
+    const uint16_t* halves() const { return static_cast<const uint16_t*>(data); }
+  };
+
   struct Operands {
-    const float* a;
-    const float* b;
+    Source a, b;
     const float* bias;
     float* c;
     float* squares;  // (panels, tiles, lanes)
-    float* packed_a;
-    float* packed_b;
+    float *packed_a, *packed_b, *wide;
   };
 
   void run_range(const MatmulArgs& args, const BlockedRange& range, size_t thread) const {
-    float* workspace =
-        static_cast<float*>(args.workspace) + thread * (plan_.a_floats() + plan_.b_floats());
+    float* workspace = static_cast<float*>(args.workspace) + thread * plan_.thread_floats();
     const MatmulDesc& d = plan_.desc;
     for (int64_t item = range.first_item; item < range.last_item; ++item) {
       const Operands operands = {
-          args.a + item * d.batch_stride_a,
-          args.b + item * d.batch_stride_b,
+          Source{args.a, d.widen_a}.at(item * d.batch_stride_a),
+          Source{args.b, d.widen_b}.at(item * d.batch_stride_b),
           args.bias,
           args.c + item * d.batch_stride_c,
           d.squares ? squares(args) + item * plan_.panels * plan_.tiles() * lanes_of(plan_.isa)
                     : nullptr,
           workspace,
-          workspace + plan_.a_floats()};
+          workspace + plan_.a_floats(),
+          workspace + plan_.a_floats() + plan_.b_floats()};
       for (int64_t tile = range.first_tile; tile < range.last_tile; tile += plan_.tiles_per_block) {
         const int64_t last = std::min(tile + plan_.tiles_per_block, range.last_tile);
         for (size_t block = 0; block < plan_.k_blocks.size(); ++block) {
@@ -95,6 +104,23 @@ class BlockedMatmul final : public MatmulKernel {
         }
       }
     }
+  }
+
+  // As PackFunctions::copy_in: a panel (k, w) of a source (k, l).
+  void copy_in(const Source& from, int64_t stride, int64_t l, int64_t k, int64_t w,
+               float* to) const {
+    if (from.widen == nullptr) return pack_.copy_in(from.floats(), stride, l, k, w, to);
+    for (int64_t i = 0; i < k; ++i) {
+      from.widen(from.halves() + i * stride, to + i * w, l);
+      std::fill(to + i * w + l, to + (i + 1) * w, 0.0f);
+    }
+  }
+  // As PackFunctions::transpose_in: a panel (k, w) of a source (l, k).
+  void transpose_in(const Source& from, int64_t stride, int64_t l, int64_t k, int64_t w, float* to,
+                    float* wide) const {
+    if (from.widen == nullptr) return pack_.transpose_in(from.floats(), stride, l, k, w, to);
+    for (int64_t i = 0; i < l; ++i) from.widen(from.halves() + i * stride, wide + i * k, k);
+    pack_.transpose_in(wide, k, l, k, w, to);
   }
 
   void pack_a(const Operands& o, int64_t first, int64_t last, size_t block) const {
@@ -106,9 +132,9 @@ class BlockedMatmul final : public MatmulKernel {
       const int64_t rows = std::min<int64_t>(plan_.slots, d.m - row);
       float* to = o.packed_a + (tile - first) * plan_.slots * k.size;
       if (d.transpose_a) {
-        pack_.copy_in(o.a + k.first * d.m + row, d.m, rows, k.size, plan_.slots, to);
+        copy_in(o.a.at(k.first * d.m + row), d.m, rows, k.size, plan_.slots, to);
       } else {
-        pack_.transpose_in(o.a + row * d.k + k.first, d.k, rows, k.size, plan_.slots, to);
+        transpose_in(o.a.at(row * d.k + k.first), d.k, rows, k.size, plan_.slots, to, o.wide);
       }
     }
   }
@@ -129,15 +155,15 @@ class BlockedMatmul final : public MatmulKernel {
       const int64_t vector = lanes_of(plan_.isa);
       const int64_t width = (lanes + vector - 1) / vector * vector;
       const int64_t column = panel * plan_.panel_lanes;
-      const float* const from =
-          o.b + (d.transpose_b ? column * d.k + k.first : k.first * d.n + column);
+      const Source from = o.b.at(d.transpose_b ? column * d.k + k.first : k.first * d.n + column);
       if (d.transpose_b) {
-        pack_.transpose_in(from, d.k, lanes, k.size, width, o.packed_b);
+        transpose_in(from, d.k, lanes, k.size, width, o.packed_b, o.wide);
       } else {
-        pack_.copy_in(from, d.n, lanes, k.size, width, o.packed_b);
+        copy_in(from, d.n, lanes, k.size, width, o.packed_b);
       }
-      if (!last)
-        call.prefetch = from + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
+      if (!last && from.widen == nullptr)
+        call.prefetch =
+            from.floats() + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
       call.d = o.c + row * d.n + column;
       if (d.bias) call.bias = o.bias + column;
       if (d.squares) call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;

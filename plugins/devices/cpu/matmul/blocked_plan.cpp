@@ -63,6 +63,11 @@ size_t BlockedPlan::b_floats() const {
   return static_cast<size_t>(panel_lanes * k_blocks.front().size);
 }
 
+size_t BlockedPlan::wide_floats() const {
+  if (desc.widen_a == nullptr && desc.widen_b == nullptr) return 0;
+  return static_cast<size_t>(std::max<int64_t>(panel_lanes, slots) * k_blocks.front().size);
+}
+
 size_t BlockedPlan::squares_floats() const {
   return desc.squares ? static_cast<size_t>(desc.batch * panels * tiles() * lanes_of(isa)) : 0;
 }
@@ -133,7 +138,7 @@ KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block
   spec.relu = last_block && plan.desc.activation == Activation::relu;
   spec.squares = last_block && plan.desc.squares;
   spec.prefetch = true;
-  if (!last_panel) prefetch_next(plan, width, spec);
+  if (!last_panel && plan.desc.widen_b == nullptr) prefetch_next(plan, width, spec);
   return spec;
 }
 

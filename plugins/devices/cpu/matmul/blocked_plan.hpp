@@ -42,12 +42,13 @@ struct BlockedPlan {
   // The work of thread `thread` out of `threads`; depends on nothing else.
   BlockedRange thread_range(int thread, int of_threads) const;
 
-  size_t a_floats() const;        // of the packed block of A
-  size_t b_floats() const;        // of the packed panel of B
+  size_t a_floats() const;     // of the packed block of A
+  size_t b_floats() const;     // of the packed panel of B
+  size_t wide_floats() const;  // of 16-bit rows before they are packed; 0 without any
+  size_t thread_floats() const { return a_floats() + b_floats() + wide_floats(); }
   size_t squares_floats() const;  // (batch, panels, tiles, lanes); 0 if not requested
   size_t workspace_bytes() const {
-    return (static_cast<size_t>(threads) * (a_floats() + b_floats()) + squares_floats()) *
-           sizeof(float);
+    return (static_cast<size_t>(threads) * thread_floats() + squares_floats()) * sizeof(float);
   }
 };
 

@@ -199,6 +199,24 @@ KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa) {
   return decide(desc, max_isa).choice;
 }
 
+KernelChoice choose_widening(const MatmulDesc& desc) {
+  check(desc);
+  KernelChoice choice;
+  const Isa isa = machine_isa();
+  if (isa == Isa::plain) {
+    choice.why = "no blocked kernel for this machine";
+  } else if (const char* reason = blocked_fallback_reason(desc)) {
+    choice.why = reason;
+  } else {
+    const Capability capability = blocked_capability(desc, isa);
+    choice.why = capability.refusal;
+    if (!choice.why.empty()) return choice;
+    choice.kernel = isa == Isa::avx512 ? "jit_avx512_blocked" : "jit_avx2_blocked";
+    choice.workspace_bytes = capability.workspace_bytes;
+  }
+  return choice;
+}
+
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
   return decide(desc, max_isa).entry->make(desc);
 }

@@ -43,6 +43,10 @@ struct MatmulDesc {
   // Also compute the sum of the squares of C; excludes accumulate, bias and activation.
   bool squares = false;
   Activation activation = Activation::none;
+  // A or B holds 16-bit floats, of which this makes n of f32 while they are packed. Null: f32. The
+  // blocked kernels alone take it: see choose_widening().
+  void (*widen_a)(const uint16_t* from, float* to, int64_t n) = nullptr;
+  void (*widen_b)(const uint16_t* from, float* to, int64_t n) = nullptr;
   int threads = 1;  // most threads that `run` may use; a small problem uses fewer
 };
 
@@ -50,7 +54,7 @@ struct MatmulDesc {
 // it. `workspace` has `workspace_bytes()` bytes, 64-byte aligned, and may be null if that is 0. a,
 // b and c need an alignment of 4; 64 is fastest.
 struct MatmulArgs {
-  const float* a = nullptr;
+  const float* a = nullptr;  // of 16-bit floats where the desc widens them
   const float* b = nullptr;
   const float* bias = nullptr;
   float* c = nullptr;
@@ -87,6 +91,10 @@ struct KernelChoice {
 // std::invalid_argument if the desc contradicts itself (negative size, accumulate with bias or
 // activation, overflow).
 KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
+
+// The same for a desc with 16-bit operands: the blocked kernel of the machine, or an empty name and
+// the reason where that would not pay.
+KernelChoice choose_widening(const MatmulDesc& desc);
 
 // Builds the kernel that `choose_matmul` names. Throws the same errors; std::runtime_error if
 // memory for the code can't be allocated.

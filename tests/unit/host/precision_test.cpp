@@ -1,0 +1,179 @@
+// Mixed precision through the C ABI: copies of weights follow every change, checkpoints know no
+// bf16, and losses of f16 are scaled.
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "tests/unit/host/host.hpp"
+#include "tests/unit/support/golden_file.hpp"
+
+using host::Run;
+using host::TempFolder;
+using plait::test::GoldenFile;
+
+namespace {
+
+// A transformer that learns two texts of 24 ids by heart.
+std::string learner(const std::string& precision, const std::string& optimizer = "") {
+  static const GoldenFile golden("families.safetensors");
+  return "[run]\nsteps = 400\nlog_every = 1\n[batch]\nglobal = 2\n[precision]\n" + precision +
+         "\n[optimizer]\n" +
+         (optimizer.empty() ? "type = \"adamw\"\nlearning_rate = 1e-3\nclip_grad_norm = 1.0\n"
+                            : optimizer) +
+         "[loss]\ntype = \"cross_entropy\"\n[data.train]\ntype = \"safetensors\"\npath = \"" +
+         golden.path() +
+         "\"\ninput = [\"ids\"]\ntarget = [\"labels\"]\n[model]\nlayers = [\n"
+         R"({type = "embedding", name = "embed", vocabulary = 96, width = 32},
+            {type = "decoder_block", name = "h", repeat = 2, heads = 4, bias = true},
+            {type = "layer_norm", name = "norm"},
+            {type = "linear", name = "head", out = 96, bias = false}]
+)";
+}
+
+std::vector<float> predict(const Run& run) {
+  std::vector<int32_t> ids(48);
+  std::iota(ids.begin(), ids.end(), 3);
+  int64_t shape[2] = {2, 24};
+  plait_dl_tensor x{ids.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
+  const plait_feed feed{sizeof(plait_feed), "ids", &x};
+  std::vector<float> logits(2 * 24 * 96);
+  host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
+                                    logits.size() * sizeof(float)));
+  return logits;
+}
+
+double greatest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) worst = std::max<double>(worst, std::abs(a[i] - b[i]));
+  return worst;
+}
+
+nlohmann::json memory_of(const Run& run) {
+  plait_text* json = nullptr;
+  host::check(plait_plan_describe(run.plan(), &json));
+  return nlohmann::json::parse(host::take(json))["memory"];
+}
+
+constexpr const char* kHead = "model.head.weight";
+constexpr size_t kHeadSize = 96 * 32;
+
+}  // namespace
+
+TEST_CASE("200 steps in bf16 follow those in f32") {
+  const std::vector<double> wide = Run(learner("compute = \"f32\"")).losses(200);
+  for (const char* precision :
+       {"compute = \"bf16\"", "compute = \"bf16\"\nresidual = \"compute\"", "compute = \"f16\""}) {
+    CAPTURE(precision);
+    const std::vector<double> low = Run(learner(precision)).losses(200);
+    CHECK(low != wide);
+    CHECK(low[199] < 0.5 * low[0]);
+    double mean = 0;
+    for (size_t i = 0; i < wide.size(); ++i) {
+      CHECK(std::abs(low[i] - wide[i]) <= 7.5e-2);
+      mean += (low[i] - wide[i]) / 20;
+      if (i % 20 != 19) continue;
+      CAPTURE(i);
+      CHECK(std::abs(mean) <= 3e-2);
+      mean = 0;
+    }
+  }
+}
+
+TEST_CASE("products read copies of two bytes for each of their weights") {
+  const auto wide = memory_of(Run(learner("compute = \"f32\""))),
+             low = memory_of(Run(learner("compute = \"bf16\"")));
+  CHECK(wide["low_parameters"] == 0);
+  // Two blocks of 12·32² weights and the head; neither table, gains nor biases.
+  CHECK(low["low_parameters"] == 2 * (2 * 12 * 32 * 32 + 96 * 32));
+  CHECK(low["parameters"] >= wide["parameters"]);
+  CHECK(low["activations"] == wide["activations"]);
+}
+
+TEST_CASE("what a host writes, or a checkpoint brings, is what products read next") {
+  const TempFolder folder;
+  const Run run(learner("compute = \"bf16\""));
+  const auto before = predict(run);
+  CHECK(greatest_difference(before, predict(Run(learner("compute = \"f32\"")))) < 0.05);
+  host::check(plait_session_save(run.session(), (folder / "saved").c_str()));
+  const std::vector<float> zeros(kHeadSize, 0), weights = run.read(kHead, kHeadSize);
+  host::check(plait_session_write(run.session(), kHead, zeros.data(), kHeadSize * sizeof(float)));
+  CHECK(greatest_difference(predict(run), std::vector<float>(before.size(), 0)) == 0);
+  host::check(plait_session_load(run.session(), (folder / "saved").c_str()));
+  CHECK(run.read(kHead, kHeadSize) == weights);
+  CHECK(predict(run) == before);
+}
+
+TEST_CASE("a checkpoint of bf16 goes on in f32, and back") {
+  const TempFolder folder;
+  const std::pair<const char*, const char*> ways[] = {
+      {"bf16", "f32"}, {"f32", "bf16"}, {"f16", "bf16"}, {"bf16", "f16"}};
+  for (const auto& [from, to] : ways) {
+    CAPTURE(from);
+    CAPTURE(to);
+    const std::string path = folder / (std::string(from) + to);
+    const Run first(learner("compute = \"" + std::string(from) + "\""));
+    first.losses(20);
+    host::check(plait_session_save(first.session(), path.c_str()));
+    const Run second(learner("compute = \"" + std::string(to) + "\""));
+    host::check(plait_session_load(second.session(), path.c_str()));
+    CHECK(second.read(kHead, kHeadSize) == first.read(kHead, kHeadSize));
+    const auto a = first.losses(5), b = second.losses(5);
+    for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 0.05);
+  }
+}
+
+TEST_CASE("an overflow skips the step and shrinks the scale; good steps let it grow") {
+  const TempFolder folder;
+  const std::string toml = learner(
+      "compute = \"f16\"\n[precision.scale]\ninitial = 1.0e12\nfactor = 1024.0\nhysteresis = 2\n"
+      "window = 4\n[guard]\nnonfinite_limit = 1");
+  const Run run(toml, folder / "run");
+  const auto before = run.read(kHead, kHeadSize);
+  // 1e12 overflows twice, then once more with each smaller one, until f16 holds the gradients.
+  int skipped = 0;
+  while (run.step().skipped) {
+    ++skipped;
+    CHECK(run.read(kHead, kHeadSize) == before);
+    REQUIRE(skipped < 10);
+  }
+  CHECK(skipped >= 2);
+  CHECK(run.read(kHead, kHeadSize) != before);
+  const std::string saved = folder / "saved";
+  host::check(plait_session_save(run.session(), saved.c_str()));
+  // The scale is part of the checkpoint: the one that goes on skips no step again.
+  const Run again(toml);
+  host::check(plait_session_load(again.session(), saved.c_str()));
+  CHECK(again.step().skipped == 0);
+  // Four good steps let it grow beyond what f16 holds: some later step is skipped, and none ends it.
+  int later = 0;
+  for (int i = 0; i < 12; ++i) later += again.step().skipped != 0 ? 1 : 0;
+  CHECK(later >= 1);
+  CHECK(later <= 6);
+}
+
+TEST_CASE("the loss scale stands in the metrics, and in those of f16 alone") {
+  const TempFolder folder;
+  for (const char* compute : {"f16", "bf16"}) {
+    const Run run(learner("compute = \"" + std::string(compute) + "\""), folder / compute,
+                  PLAIT_RESUME_NEVER, {"run.steps=3"});
+    run.run();
+    std::ifstream lines(folder / (std::string(compute) + "/metrics.ndjson"));
+    bool found = false;
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains("loss_scale"))
+        found = json["loss_scale"] == 65536.0;
+    CHECK(found == (std::string(compute) == "f16"));
+  }
+}
+
+TEST_CASE("a step that is not finite at the least scale counts, and ends the run") {
+  const Run run(
+      learner("compute = \"f16\"\n[precision.scale]\ninitial = 1e30\nmin = 1e30\n[guard]\n"
+              "nonfinite_limit = 2"));
+  CHECK(run.step().skipped != 0);
+  const host::Failure f = host::failure_of([&] { run.step(); });
+  CHECK(f.code != PLAIT_OK);
+  CHECK(f.text.find("not finite") != std::string::npos);
+}
