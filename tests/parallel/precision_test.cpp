@@ -236,14 +236,14 @@ TEST_SUITE("precision") {
     const Folder folder;
     std::string text;
     try {
-      plan_of({model(folder), {"precision.compute=bf16"}, {}, {}}, 1);
+      plan_of({model(folder), {"precision.compute=fp8"}, {}, {}}, 1);
     } catch (const plait::HostError& e) {
       text = e.what();
     }
     CAPTURE(text);
     CHECK(text.find("precision.compute") != std::string::npos);
-    CHECK(text.find("found \"bf16\"") != std::string::npos);
-    CHECK(text.find("\"f32\" | \"f64\"") != std::string::npos);
+    CHECK(text.find("found \"fp8\"") != std::string::npos);
+    CHECK(text.find("\"f32\" | \"f64\" | \"bf16\" | \"f16\"") != std::string::npos);
   }
 }
 

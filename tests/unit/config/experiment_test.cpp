@@ -520,8 +520,8 @@ TEST_CASE("the role of each key of a section") {
                                            "precision.scale.consecutive", "precision.scale.min",
                                            "precision.scale.factor"});
   CHECK(per_rank == std::vector<std::string>{"run.out", "run.threads", "run.device_timeout",
-                                             "run.log_every", "run.progress", "plugins.paths",
-                                             "plugins.allow"});
+                                             "run.log_every", "run.peak_tflops", "run.progress",
+                                             "plugins.paths", "plugins.allow"});
   const auto of = [](const OptionView& keys, const char* name) {
     return role_of(*keys.find(name));
   };

@@ -183,6 +183,11 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
        [=](Output& o) { return plait_session_step(s, &unknown, 1, o.result()); }},
       {"plait_session_evaluate", "no such dataset",
        [=](Output& o) { return plait_session_evaluate(s, "nope", o.as<plait_text*>()); }},
+      {"plait_session_profile", "nothing to profile, as a size is missing",
+       [=](Output& o) {
+         static const plait_profile_options small_struct{};
+         return plait_session_profile(s, &small_struct, o.as<plait_text*>(), nullptr);
+       }},
       {"plait_session_predict", "no such value",
        [=](Output& o) { return plait_session_predict(s, &x, 1, "nope", o.as<float>(), 40); }},
       {"plait_session_predict", "room for one number too few",
