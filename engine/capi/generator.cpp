@@ -104,7 +104,11 @@ std::vector<int32_t> ids_of(const plait_generator& g, const plait_prompt& p) {
   if (const char* format = template_of(g, p))
     return chat_ids(tokenizer_of(g, "messages"), format, p.messages, p.n_messages,
                     PLAIT_CHAT_GENERATE, invalid);
-  if (p.ids || !p.text) return {p.ids, p.ids + (p.ids ? p.n_ids : 0)};
+  if (p.ids || !p.text) {
+    if (p.n_ids > 0) require(p.ids, "plait_prompt.ids");
+    g.generator->check_length(p.n_ids);  // before they are read
+    return {p.ids, p.ids + p.n_ids};
+  }
   const std::string_view text =
       p.size == PLAIT_NTS ? std::string_view(p.text) : std::string_view(p.text, p.size);
   return tokenizer_of(g, "text").encode(

@@ -148,4 +148,6 @@ struct plait_session {
   plait::capi::CallGuard& guard = state->guard;
   std::shared_ptr<plait::capi::EngineState>& engine = state->engine;
   std::unique_ptr<plait::session::Session>& session = state->session;
+  // Its generators keep the state alive, but not memory, files and ranks.
+  ~plait_session() { session.reset(); }
 };

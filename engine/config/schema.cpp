@@ -192,8 +192,10 @@ constexpr Key<GenerateConfig> kGenerate[] = {
                       "with `only`"),
                 65536)),
     key<&GenerateConfig::length>(
-        count("length", "0", 0, "tokens",
-              "tokens of a sequence at most, its prompt included; 0: those of a training sample")),
+        at_most(count("length", "0", 0, "tokens",
+                      "tokens of a sequence at most, its prompt included; 0: those of a training "
+                      "sample"),
+                int64_t{1} << 30)),
     key<&GenerateConfig::chunk>(
         count("chunk", "128", 1, "tokens", "tokens of a prompt that are computed in one launch")),
     key<&GenerateConfig::cache>(

@@ -31,30 +31,35 @@ Generator::Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* t
       tokenizer_(tokenizer),
       sampler_(runner.plan().vocabulary),
       slots_(static_cast<size_t>(runner.plan().slots)),
-      n_ids_(static_cast<size_t>(runner.plan().vocabulary)) {
+      n_model_ids_(runner.plan().vocabulary) {
+  for (const plan::IndexRange& r : runner.plan().ids) n_model_ids_ = std::min(n_model_ids_, r.end);
+  n_ids_ = static_cast<size_t>(n_model_ids_);
   if (tokenizer) n_ids_ = std::min(n_ids_, static_cast<size_t>(tokenizer->info().vocabulary));
   tokens_.reserve(slots_.size());
 }
 
-void Generator::check(const Prompt& p) const {
-  const plan::Generation& g = runner_.plan();
-  if (p.ids.empty())
+void Generator::check_length(uint64_t n) const {
+  if (n == 0)
     fail_invalid(
         "[generate] the prompt is empty, expected at least one token, such as the one that "
         "begins a text");
-  if (static_cast<int64_t>(p.ids.size()) >= g.length)
+  const auto most = static_cast<uint64_t>(runner_.plan().length - 1);
+  if (n > most)
     fail_invalid(
-        strf("[generate] the prompt has %zu tokens, expected at most %ld, one less than "
-             "generate.length; shorten it, or set generate.length = %zu or more",
-             p.ids.size(), static_cast<long>(g.length - 1), p.ids.size() + 1));
-  int64_t end = g.vocabulary;
-  for (const plan::IndexRange& r : g.ids) end = std::min(end, r.end);
+        strf("[generate] the prompt has %llu tokens, expected at most %llu, one less than "
+             "generate.length; shorten it, or set generate.length = %llu or more",
+             static_cast<unsigned long long>(n), static_cast<unsigned long long>(most),
+             static_cast<unsigned long long>(n + 1)));
+}
+
+void Generator::check(const Prompt& p) const {
+  check_length(p.ids.size());
   for (size_t i = 0; i < p.ids.size(); ++i)
-    if (p.ids[i] < 0 || p.ids[i] >= end)
+    if (p.ids[i] < 0 || p.ids[i] >= n_model_ids_)
       fail_invalid(
           strf("[generate] token %zu of the prompt is %d, the model has ids 0 to %ld; is "
                "the tokenizer that of the model?",
-               i, p.ids[i], static_cast<long>(end - 1)));
+               i, p.ids[i], static_cast<long>(n_model_ids_ - 1)));
   need(p.max_tokens >= 0, "max_tokens", static_cast<double>(p.max_tokens), "0 or more");
   need(p.min_tokens >= 0, "min_tokens", static_cast<double>(p.min_tokens), "0 or more");
   generate::check(p.sampling);

@@ -51,6 +51,8 @@ class Generator {
   const tokenizer::Tokenizer* tokenizer() const { return tokenizer_; }
   // Adds a sequence, which waits for a slot; returns its number. Errors: PLAIT_ERR_INVALID.
   uint64_t add(Prompt prompt);
+  // Errors: PLAIT_ERR_INVALID when a prompt of n tokens is empty or leaves no room for another.
+  void check_length(uint64_t n) const;
   // Ends a sequence; the next step reports it.
   void cancel(uint64_t sequence);
   // One token of each sequence with a slot, by slot. The callback returns false to end the
@@ -81,7 +83,8 @@ class Generator {
   const tokenizer::Tokenizer* const tokenizer_;
   Sampler sampler_;
   std::vector<std::unique_ptr<Sequence>> slots_;  // (N) null: free
-  size_t n_ids_;  // ids that may be drawn: a model may have more rows than its tokenizer ids
+  int64_t n_model_ids_;                           // that the model both reads and writes
+  size_t n_ids_ = 0;  // that may be drawn: a model may have more than its tokenizer
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<session::TokenRunner::Token> tokens_;
   std::vector<ScoredToken> best_;

@@ -15,12 +15,11 @@ namespace plait::plan {
 namespace {
 
 // What a dataset of token ids has, where the experiment has no data.
-constexpr const char *kTokensField = "tokens", *kPositionsField = "positions";
-constexpr const char* kOtherFields[] = {"first"};
+constexpr const char* kUsualFields[] = {"tokens", kPositionsField, "first"};
 
-plait_field field(const std::string& name, int64_t tokens) {
+plait_field field(const char* name, int64_t tokens) {
   plait_field f{};
-  f.name = name.c_str();
+  f.name = name;
   f.role = PLAIT_FIELD_INPUT;
   f.shape = program::make_shape(PLAIT_I32, {tokens});
   return f;
@@ -32,44 +31,48 @@ config::Origin origin_of(const PlanDraft& plan, const char* key) {
   return plan.experiment.origin;
 }
 
-// The input fields of [data.train] that have a number for each token.
-std::vector<const plait_field*> token_fields(const Dataset& data) {
-  std::vector<const plait_field*> found;
+bool has_tokens(const plait_field& f) {
+  return f.role == PLAIT_FIELD_INPUT && f.shape.ndim == 1 && !program::is_float(f.shape.dtype);
+}
+
+// The fields of [data.train], those that have a number for each token with `length` of them.
+bool choose_fields_of(const Dataset& data, PlanDraft& plan, config::Problems& problems) {
+  GenerationFields& to = plan.generation_fields;
+  int64_t trained = 0;  // tokens of a sample
   for (const plait_field& f : data.fields())
-    if (f.role == PLAIT_FIELD_INPUT && f.shape.ndim == 1 && !program::is_float(f.shape.dtype))
-      found.push_back(&f);
-  return found;
+    if (trained == 0 && has_tokens(f)) trained = f.shape.dims[0];
+  if (trained == 0) {
+    problems.add(origin_of(plan, "slots"), "generate.slots",
+                 "[data.train] has no field of token ids, an integer for each token of a sample",
+                 "generate with a model that reads token ids");
+    return false;
+  }
+  int64_t& length = plan.generation.length;
+  if (length == 0) length = trained;
+  for (const plait_field& f : data.fields()) {
+    const bool of_tokens = has_tokens(f) && f.shape.dims[0] == trained;
+    if (of_tokens) to.names.emplace_back(f.name);
+    to.fields.push_back(of_tokens ? field(f.name, length) : f);
+  }
+  return true;
 }
 
 bool choose_fields(PlanDraft& plan, config::Problems& problems) {
   GenerationFields& to = plan.generation_fields;
   int64_t& length = plan.generation.length;
-  if (const Dataset* data = plan.dataset("train")) {
-    const auto found = token_fields(*data);
-    if (found.empty()) {
-      problems.add(origin_of(plan, "slots"), "generate.slots",
-                   "[data.train] has no field of token ids, an integer for each token of a sample",
-                   "generate with a model that reads token ids");
-      return false;
-    }
-    to.tokens = found[0]->name;
-    if (length == 0) length = found[0]->shape.dims[0];
-    for (const plait_field* f : found)
-      if (f->shape.dims[0] == found[0]->shape.dims[0]) to.names.emplace_back(f->name);
-  } else {
-    to.tokens = kTokensField;
-    to.names = {kTokensField, kPositionsField};
-    to.names.insert(to.names.end(), std::begin(kOtherFields), std::end(kOtherFields));
-  }
-  if (length == 0) {
+  const Dataset* data = plan.dataset("train");
+  if (data && !choose_fields_of(*data, plan, problems)) return false;
+  if (length < 2) {
     problems.add(origin_of(plan, "length"), "generate.length",
-                 "not given, and there is no [data.train] that tells how long samples are",
+                 length == 1 ? "1, which leaves no room for a token behind a prompt"
+                             : "not given, and there is no [data.train] that tells how long "
+                               "samples are",
                  "set it to the most tokens of a sequence, its prompt included");
     return false;
   }
-  if (std::find(to.names.begin(), to.names.end(), kPositionsField) != to.names.end())
-    to.positions = kPositionsField;
-  for (const std::string& name : to.names) to.fields.push_back(field(name, length));
+  if (data) return true;
+  to.names = {std::begin(kUsualFields), std::end(kUsualFields)};
+  for (const char* name : kUsualFields) to.fields.push_back(field(name, length));
   return true;
 }
 
@@ -149,6 +152,15 @@ int32_t add_program(PlanDraft& plan, const char* name, TracedStep w) {
   return plan.add(compile(name, std::move(w.graph), plan));
 }
 
+void check_ends(const PlanDraft& plan) {
+  const int64_t n = plan.generation.vocabulary;
+  for (const int64_t id : plan.experiment.generate.end)
+    if (id < 0 || id >= n)
+      fail_config(
+          strf("[generate] generate.end has the id %ld, expected ids of model '%s', 0 to %ld",
+               static_cast<long>(id), plan.generation.model.c_str(), static_cast<long>(n - 1)));
+}
+
 }  // namespace
 
 void choose_generation(PlanDraft& plan, config::Problems& problems) {
@@ -171,9 +183,17 @@ void choose_generation(PlanDraft& plan, config::Problems& problems) {
   g.decode = make_inputs(plan, segment, slots, 1);
 }
 
+std::string tokens_field(const PlanDraft& plan, const Tracer& tracer) {
+  for (const std::string& name : plan.generation_fields.names)
+    if (name != kPositionsField && tracer.field(name)) return name;
+  fail_config("[generate] model '" + plan.generation.model +
+              "' reads no token ids; it would read one of the fields " +
+              join(plan.generation_fields.names));
+}
+
 std::shared_ptr<const Tracer> trace_generation(PlanDraft& plan, int64_t samples,
                                                config::Problems* problems) {
-  Feed& feed = samples == 1 ? plan.prefill_feed : plan.decode_feed;
+  Feed& feed = samples == plan.generation.slots ? plan.decode_feed : plan.prefill_feed;
   const TraceSource source{&plan.generation_fields.fields, nullptr, "train"};
   auto tracer = std::make_shared<Tracer>(
       plan, feed, source, TraceMode::kGeneration, [](size_t, size_t) { return 0; }, problems);
@@ -198,13 +218,18 @@ EntryPoint write_decode(const EntryPointSource& from) {
   TracedStep w = write_generation(plan, *from.traced.decode, cache_inputs(plan, g.decode),
                                   [&](Collective c) { return plan.add(std::move(c)); });
   const program::ValueId logits = w.graph->as_type(w.outputs.at(0).second, PLAIT_F32);
-  const plait_shape& shape = w.graph->shape(logits);
+  const plait_shape shape = w.graph->shape(logits);
+  if (shape.ndim != 3)
+    fail_config("[generate] the output of model '" + g.model + "' is " + program::text(shape) +
+                " for the next tokens, expected (samples, tokens, vocabulary)");
   g.vocabulary = shape.dims[shape.ndim - 1];
+  check_ends(plan);
   const int32_t segment = plan.storage.add("logits", Category::kResults);
   g.logits = plan.storage.allocate(segment, program::bytes(shape));
   w.graph->bind(logits, g.logits);
+  const std::string tokens = tokens_field(plan, *from.traced.decode);
   for (const Field& f : plan.decode_feed.fields)
-    if (f.name == plan.generation_fields.tokens) g.ids = f.index_ranges;
+    if (f.name == tokens) g.ids = f.index_ranges;
   EntryPoint entry{kDecode, "a token of each sequence", {}};
   entry.launches = {{add_program(plan, kDecode, std::move(w)), 0, -1, -1}};
   return entry;

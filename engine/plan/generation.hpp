@@ -42,19 +42,22 @@ struct Generation {
   std::vector<IndexRange> ids;    // what the layers that read token ids accept
 };
 
-// The data fields of a model that generates: as training has them, with S tokens of a sample.
+// The data fields of models that generate: as training has them, but S numbers of a sample where
+// there is one for each token.
 struct GenerationFields {
-  std::vector<std::string> names;  // storage of the fields' names
+  std::vector<std::string> names;  // of those with a number for each token
   std::vector<plait_field> fields;
-  std::string tokens;     // the model's input
-  std::string positions;  // "": none
 };
+inline constexpr const char* kPositionsField = "positions";  // places of the tokens
 
 // Reads [generate] into the draft, before its models are traced. Errors are problems of the file.
 void choose_generation(PlanDraft& plan, config::Problems& problems);
 // Traces the models for B samples. problems: see Tracer.
 std::shared_ptr<const Tracer> trace_generation(PlanDraft& plan, int64_t samples,
                                                config::Problems* problems);
+
+// The field that the models read as token ids. Throws PLAIT_ERR_CONFIG if they read none.
+std::string tokens_field(const PlanDraft& plan, const Tracer& tracer);
 
 // One chunk of the prompt of one slot: fills the caches. Nothing is computed that these do not need.
 EntryPoint write_prefill(const EntryPointSource& from);

@@ -341,8 +341,10 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
 TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
                             const program::CacheInputs& inputs, const AddCollective& add) {
   program::CacheSource source;
-  source.tokens = tracer.field(plan.generation_fields.tokens);
-  source.positions = tracer.field(plan.generation_fields.positions);
+  source.tokens = tracer.field(tokens_field(plan, tracer));
+  const std::vector<std::string>& names = plan.generation_fields.names;
+  if (std::find(names.begin(), names.end(), kPositionsField) != names.end())
+    source.positions = tracer.field(kPositionsField);
   std::map<ValueId, const Parameter*> parameters;
   for (const Parameter& p : plan.parameters)
     if (const ValueId v = tracer.parameter_value(p.name)) parameters[v] = &p;

@@ -371,6 +371,9 @@ TEST_CASE("what a host gets wrong is named") {
   contains(refused(host::small(), open), "generate.slots is 0");
   contains(refused(host::small("[generate]\nslots = 1\n"), open), "has no field of token ids");
   contains(refused(stories("only = true"), open), "generate.length");
+  contains(refused(stories("only = true\nlength = 1"), open), "leaves no room for a token");
+  contains(refused(stories(kOnly + "end = [4294967299]\n"), open),
+           "generate.end has the id 4294967299, expected ids of model 'model', 0 to 511");
   contains(refused(stories(kOnly), [](const Run& run) { run.step(); }),
            "the plan generates and nothing else");
   contains(refused(stories(kOnly), [](const Run& run) { const Generator one(run), two(run); }),
@@ -392,6 +395,27 @@ TEST_CASE("what a host gets wrong is named") {
   p = {};
   p.sampling = &s;
   contains(adds({1}, p), "top_p is 1.5, expected a number above 0, at most 1");
+}
+
+TEST_CASE("ids that the model writes but cannot read are neither taken nor drawn") {
+  for (const std::string slots : {"1", "2"}) {
+    CAPTURE(slots);
+    std::string toml = stories(kOnly + "slots = " + slots + "\n");
+    toml.replace(toml.find("out = 512, bias = false, tie"), std::string::npos,
+                 "out = 4000, bias = false}]\n[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype "
+                 "= \"sgd\"\n");
+    const Run run(
+        toml.replace(toml.find("load = "), toml.find("layers = ") - toml.find("load = "), ""));
+    Generator g(run);
+    const plait_sampling hot{sizeof hot, 5, 0, 0, 0, 0, 3};
+    plait_prompt p{};
+    p.sampling = &hot;
+    const uint64_t s = g.add({1}, p);
+    g.finish();
+    for (const int32_t id : g.of(s).ids) CHECK(id < 512);
+    CHECK(host::failure_of([&] { g.add({600}, p); }).text.find("ids 0 to 511") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a generator outlives its session and says so") {
