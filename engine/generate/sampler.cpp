@@ -94,16 +94,17 @@ void Sampler::keep_min_p(double p) {
   std::erase_if(candidates_, [&](const ScoredToken& c) { return c.score < least; });
 }
 
-int32_t Sampler::draw(std::span<const float> logits, const Sampling& s,
-                      std::span<const int32_t> seen, std::span<const int32_t> banned,
-                      const Draw& draw) {
+void Sampler::take(std::span<const float> logits, const Sampling& s, std::span<const int32_t> seen,
+                   std::span<const int32_t> banned) {
   logits_.assign(logits.begin(), logits.end());
   if (s.repetition_penalty != 1) penalize(s.repetition_penalty, seen);
   for (const int32_t id : banned)
     if (id >= 0 && static_cast<size_t>(id) < logits_.size())
       logits_[static_cast<size_t>(id)] = kNever;
   check(logits_);
-  if (s.temperature == 0) return most_likely(logits_);
+}
+
+void Sampler::keep(const Sampling& s) {
   keep_top_k(s.top_k);
   float greatest = kNever;
   for (const ScoredToken& c : candidates_) greatest = std::max(greatest, c.score);
@@ -114,6 +115,22 @@ int32_t Sampler::draw(std::span<const float> logits, const Sampling& s,
   if (s.top_p < 1)
     std::sort(candidates_.begin(), candidates_.end(),
               [](const ScoredToken& a, const ScoredToken& b) { return a.id < b.id; });
+}
+
+std::span<const ScoredToken> Sampler::candidates(std::span<const float> logits, const Sampling& s,
+                                                 std::span<const int32_t> seen,
+                                                 std::span<const int32_t> banned) {
+  take(logits, s, seen, banned);
+  keep(s);
+  return candidates_;
+}
+
+int32_t Sampler::draw(std::span<const float> logits, const Sampling& s,
+                      std::span<const int32_t> seen, std::span<const int32_t> banned,
+                      const Draw& draw) {
+  take(logits, s, seen, banned);
+  if (s.temperature == 0) return most_likely(logits_);
+  keep(s);
   double total = 0, so_far = 0;
   for (const ScoredToken& c : candidates_) total += c.score;
   const double at = uniform(s.seed, draw) * total;

@@ -37,6 +37,11 @@ class Sampler {
   // -infinity.
   int32_t draw(std::span<const float> logits, const Sampling& sampling,
                std::span<const int32_t> seen, std::span<const int32_t> banned, const Draw& draw);
+  // What `draw` draws from, in the order of ids, where the temperature is not 0: scores are
+  // probabilities up to a factor. The sampler's own, until the next call.
+  std::span<const ScoredToken> candidates(std::span<const float> logits, const Sampling& sampling,
+                                          std::span<const int32_t> seen,
+                                          std::span<const int32_t> banned);
 
   // log Σ exp(logit): a logit minus this is the log-probability of its token.
   static double log_sum_exp(std::span<const float> logits);
@@ -44,6 +49,10 @@ class Sampler {
   static void best(std::span<const float> logits, size_t n, std::vector<ScoredToken>& to);
 
  private:
+  // logits_ become those given, penalized, without the banned.
+  void take(std::span<const float> logits, const Sampling& sampling, std::span<const int32_t> seen,
+            std::span<const int32_t> banned);
+  void keep(const Sampling& sampling);
   void penalize(double penalty, std::span<const int32_t> seen);
   // candidates_ become the tokens that may be drawn, with probabilities that are not normalised.
   void keep_top_k(int64_t k);

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.hpp"
 
@@ -97,6 +99,36 @@ TEST_CASE("the repetition penalty acts on each id once, whatever its sign") {
   check(shares({3, 2, 1}, s, {0, 0, 0}), {{1, 1}});  // 3 -> 1.5, not 0.375
   check(shares({-1, -3, -1.5}, s, {0}), {{2, 1}});   // -1 -> -2
   check(shares({3, 2, 1.4f}, s, {0, 1}), {{0, 1}});  // 1.5, 1, 1.4
+}
+
+// tests/golden/golden_greedy.py
+TEST_CASE("all steps: the tokens that stay, and their probabilities, are those of the library") {
+  std::ifstream file(PLAIT_SOURCE_FOLDER "/tests/golden/sampling.json");
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  REQUIRE(golden.size() >= 10);
+  for (const auto& one : golden) {
+    CAPTURE(one["settings"].dump());
+    Sampling s;
+    s.temperature = one["settings"].value("temperature", s.temperature);
+    s.top_k = one["settings"].value("top_k", s.top_k);
+    s.top_p = one["settings"].value("top_p", s.top_p);
+    s.min_p = one["settings"].value("min_p", s.min_p);
+    s.repetition_penalty = one["settings"].value("repetition_penalty", s.repetition_penalty);
+    const auto logits = one["logits"].get<std::vector<float>>();
+    Sampler sampler(static_cast<int64_t>(logits.size()));
+    const auto kept = sampler.candidates(logits, s, one["seen"].get<std::vector<int32_t>>(),
+                                         one["banned"].get<std::vector<int32_t>>());
+    std::vector<int32_t> ids;
+    double total = 0;
+    for (const ScoredToken& c : kept) {
+      ids.push_back(c.id);
+      total += c.score;
+    }
+    REQUIRE(ids == one["kept"].get<std::vector<int32_t>>());
+    for (size_t i = 0; i < kept.size(); ++i)
+      CHECK(kept[i].score / total ==
+            doctest::Approx(one["probabilities"][i].get<double>()).epsilon(1e-5));
+  }
 }
 
 TEST_CASE("a draw depends on seed, sequence and place, not on the draws before") {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/host/families.hpp"
 #include "tests/unit/host/host.hpp"
@@ -252,6 +254,33 @@ TEST_CASE("every family: cached logits are those of the whole text, beyond its w
         const double expected = double{row[ids[static_cast<size_t>(t + 1)]]} - std::log(sum);
         CHECK(drawn.log_probabilities[static_cast<size_t>(t + 1 - kPrompt)] ==
               doctest::Approx(expected).epsilon(1e-5));
+      }
+    }
+}
+
+// tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01.
+TEST_CASE("every family: greedy ids are the library's, of prompts of 8, 1 and 40 ids at once") {
+  const GoldenFile weights("families.safetensors");
+  std::ifstream file(PLAIT_SOURCE_FOLDER "/tests/golden/greedy.json");
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  for (const host::Family& family : host::families())
+    for (const std::string device : {"reference", "cpu"}) {
+      const std::string name = family.name;
+      CAPTURE(name);
+      CAPTURE(device);
+      const Run run(host::experiment(family, weights.path(), device, "f32") +
+                    "[generate]\nonly = true\nlength = 64\nslots = 3\nchunk = 3\n");
+      Generator g(run);
+      std::vector<uint64_t> added;
+      const nlohmann::json& cases = golden.at(name);
+      REQUIRE(cases.size() == 3);
+      for (const auto& one : cases)
+        added.push_back(g.add(one["prompt"].get<std::vector<int32_t>>(),
+                              greedy(static_cast<int64_t>(one["ids"].size()))));
+      g.finish();
+      for (size_t i = 0; i < added.size(); ++i) {
+        CAPTURE(cases[i]["prompt"].size());
+        CHECK(g.of(added[i]).ids == cases[i]["ids"].get<std::vector<int32_t>>());
       }
     }
 }
