@@ -92,7 +92,7 @@ typedef struct plait_token {
   uint64_t n_best;
 } plait_token;
 
-/* Called for each token. Returns 0 to go on, 1 to end the sequence. It may not call functions of the
+/* Called for each token. Returns 0 to go on, 1 to end the sequence, the same on all ranks. It may not call functions of the
  * generator or of its session. [thread: owner; blocks: allowed] */
 typedef uint32_t(PLAIT_CALL *plait_token_callback)(void *user, const plait_token *token);
 
@@ -113,7 +113,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_add(plait_gener
 /* Gives waiting sequences the free slots, computes their prompts, and draws one token of each
  * sequence that has a slot. on_token (may be NULL) is called for each, by slot. *left (may be NULL)
  * is the number of sequences that are not finished. After plait_session_cancel() all sequences
- * end. Collective.
+ * end, on all ranks if it was called on one. Collective.
  * Errors: PLAIT_ERR_NUMERIC when logits are not finite, naming the sequence; PLAIT_ERR_PEER,
  * PLAIT_ERR_DEVICE, PLAIT_ERR_PLUGIN. Sequences that had a slot are then finished.
  * [thread: owner; blocks: yes] */

@@ -1,6 +1,7 @@
 #include "engine/session/token_runner.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace plait::session {
 
@@ -70,6 +71,15 @@ void TokenRunner::decode(std::span<const Token> tokens) {
     const auto rows = static_cast<uint64_t>(tokens.size());
     c_.executor.read(plan().logits, logits_.data(),
                      rows * static_cast<uint64_t>(plan().vocabulary) * sizeof(float));
+  });
+}
+
+bool TokenRunner::take_cancel() {
+  const bool own = c_.cancelled.exchange(false, std::memory_order_relaxed);
+  if (c_.ranks.is_single()) return own;
+  return c_.on_all_ranks("a token", [&] {
+    const std::vector<std::string> all = c_.ranks.all_gather(own ? "cancel" : "");
+    return std::any_of(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
   });
 }
 

@@ -34,8 +34,9 @@ class TokenRunner {
   // that of tokens[i].
   void decode(std::span<const Token> tokens);
   std::span<const float> logits(size_t i) const;
-  // Whether Session::cancel() was called since the last time.
-  bool take_cancel() { return c_.cancelled.exchange(false, std::memory_order_relaxed); }
+  // Whether Session::cancel() was called since the last time, on any rank: a rank that ended its
+  // sequences alone would leave the others waiting.
+  bool take_cancel();
 
  private:
   // One block of ids, places, positions and slots, as plan::GenerationInputs.

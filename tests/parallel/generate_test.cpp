@@ -80,6 +80,29 @@ TEST_SUITE("generate") {
     CHECK(got.norms == expected.norms);
   }
 
+  TEST_CASE("a cancel on one rank ends the sequences of all") {
+    const Folder folder;
+    const JobSpec job_spec{transformer_model(folder), {"batch.eval=8", "generate.slots=1"}, {}, {}};
+    const std::vector<Outcome> all =
+        run(on(job_spec, {1, 1, 2}), 2, [](uint32_t rank, plait::Session& session, Outcome& o) {
+          plait::Generator generator(session);
+          const int32_t ids[] = {1, 2};
+          generator.add(std::span<const int32_t>(ids));
+          const auto note = [&](const plait_token& t) {
+            o.losses.push_back(t.finish);
+            return true;
+          };
+          generator.step(note);
+          if (rank == 1) session.cancel();
+          while (generator.step(note) > 0) {
+          }
+        });
+    for (const Outcome& o : all) {
+      CHECK(o.error == "");
+      CHECK(o.losses == std::vector<double>{PLAIT_FINISH_NONE, PLAIT_FINISH_CANCELLED});
+    }
+  }
+
   TEST_CASE("a pipeline does not generate, and says so") {
     const Folder folder;
     const JobSpec job_spec{transformer_model(folder), {"batch.eval=8", "generate.slots=1"}, {}, {}};
