@@ -1,8 +1,9 @@
 /* plait/generate.h - the host side of generation: token after token from a session.
  *
  * A plan generates if its experiment has `generate.slots` above 0 (`generate.only` plans nothing
- * else). Sequences wait for a free slot; each slot has a KV cache. Parameters are those of the
- * session: a host may train, generate and train on.
+ * else). Sequences wait for a free slot; each slot has a KV cache. A generator uses the
+ * session's parameters: a host may train, generate and train on. Steps or loads between two tokens of a
+ * sequence leave its cache as the old parameters made it; add the text again as a new prompt then.
  *
  *   plait_generator *generator;
  *   plait_prompt prompt = {.struct_size = sizeof prompt, .text = "Once upon a time", .size = PLAIT_NTS};
@@ -70,7 +71,7 @@ typedef struct plait_prompt {
   const char *chat_template; /* of plait_chat_templates(); NULL: generate.chat_template */
 } plait_prompt;
 
-#define PLAIT_FINISH_NONE 0u      /* the sequence goes on */
+#define PLAIT_FINISH_NONE 0u      /* not finished: more tokens follow */
 #define PLAIT_FINISH_END 1u       /* an end id was drawn, which is this token */
 #define PLAIT_FINISH_STOP 2u      /* a stop text was found; the text ends before it */
 #define PLAIT_FINISH_LENGTH 3u    /* max_tokens, or generate.length */
@@ -92,14 +93,14 @@ typedef struct plait_token {
   uint64_t n_best;
 } plait_token;
 
-/* Called for each token. Returns 0 to go on, 1 to end the sequence, the same on all ranks. It may not call functions of the
- * generator or of its session. [thread: owner; blocks: allowed] */
+/* Called for each token. Returns 0 for more tokens, 1 to end the sequence, the same on all ranks. It
+ * may not call functions of the generator or of its session. [thread: owner; blocks: allowed] */
 typedef uint32_t(PLAIT_CALL *plait_token_callback)(void *user, const plait_token *token);
 
 /* Opens the generator of a session; plait_generator_close() frees *out. A session has one at a time.
  * options may be NULL.
  * Errors: PLAIT_ERR_CONFIG when the plan does not generate, or the tokenizer has more ids than the
- * model; PLAIT_ERR_STATE when another generator of the session is open; those of
+ * model; PLAIT_ERR_STATE when another generator of the session is open; the errors of
  * plait_tokenizer_open(). The session is unchanged. [thread: owner; blocks: on files] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_open(plait_session *session,
                                                                       const plait_generator_options *options,
@@ -107,7 +108,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_open(plait_sess
 /* Adds a sequence, which waits for a slot; its number goes to *sequence (may be NULL): 0, 1, ...
  * Errors: PLAIT_ERR_INVALID for an empty prompt, an id that the model does not have, a prompt that
  * leaves no room for a token within generate.length, sampling out of range, or a text without a
- * tokenizer; those of plait_chat_encode(). The generator is unchanged. [thread: owner; blocks: no] */
+ * tokenizer; the errors of plait_chat_encode(). The generator is unchanged. [thread: owner; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_add(plait_generator *generator, const plait_prompt *prompt,
                                                                      uint64_t *sequence);
 /* Gives waiting sequences the free slots, computes their prompts, and draws one token of each

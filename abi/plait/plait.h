@@ -461,7 +461,8 @@ typedef struct plait_export_options {
 } plait_export_options;
 
 /* Writes the parameters of a checkpoint, whatever ranks saved it, as whole tensors in files that
- * other programs read; with a format as the folder of a model that other libraries load. checkpoint is as in plait_session_load(). out is a file NAME.safetensors; or
+ * other programs read; with a format as the folder of a model that other libraries load. checkpoint is as in
+ * plait_session_load(). out is a file NAME.safetensors; or
  * a folder, which gets model.safetensors or, above max_shard_bytes, shards with their index
  * model.safetensors.index.json. Neither may exist. options may be NULL. Returns JSON: {"schema": 1,
  * "checkpoint", "step", "files" (paths), "tensors", "bytes"}; plait_text_free() frees it.

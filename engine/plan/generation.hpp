@@ -59,7 +59,8 @@ std::shared_ptr<const Tracer> trace_generation(PlanDraft& plan, int64_t samples,
 // The field that the models read as token ids. Throws PLAIT_ERR_CONFIG if they read none.
 std::string tokens_field(const PlanDraft& plan, const Tracer& tracer);
 
-// One chunk of the prompt of one slot: fills the caches. Nothing is computed that these do not need.
+// One chunk of the prompt of one slot: fills the caches. Nothing is computed that these do not
+// need.
 EntryPoint write_prefill(const EntryPointSource& from);
 // The next token of each slot: logits. Behind write_prefill().
 EntryPoint write_decode(const EntryPointSource& from);

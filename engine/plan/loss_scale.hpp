@@ -1,4 +1,5 @@
-// The loss scale of f16: gradients below its least number would be lost, so the backward pass begins
+// The loss scale of f16: gradients below its least number would be lost, so the backward pass
+// begins
 // with a large one. A step whose gradients overflow is skipped, as any that is not finite, and the
 // scale shrinks; after many good steps it grows.
 //

@@ -68,7 +68,8 @@ bool may_move(const Graph& g, const Memory& memory, size_t i, size_t j) {
                       [&](ValueId v) { return g.is_output(v) && memory.touched(v, i, j, true); });
 }
 
-// Whether a value may stay in a register, where arithmetic is f32. 16 bits are what a value is stored
+// Whether a value may stay in a register, where arithmetic is f32. 16 bits are what a value is
+// stored
 // in, so arithmetic on them need not round between two instructions; a cast to them is wanted.
 bool keeps_precision(const Graph& g, const Op& p, ValueId v) {
   const uint32_t dtype = g.shape(v).dtype;

@@ -124,7 +124,8 @@ class Graph {
   ValueId apply_in_place(std::string_view name, std::vector<ValueId> in, Attrs attrs);
 
   // Rewrites. They update the readers and producers of values; an op keeps its index until
-  // reorder(). This one makes an op read `v` as its input k. The result of a view, and of an op that
+  // reorder(). This one makes an op read `v` as its input k. The result of a view, and of an op
+  // that
   // updates that input, then shares the memory of `v`.
   void set_input(size_t op, size_t k, ValueId v);
   void set_attr(size_t op, Attr a) { ops_.at(op).attrs.set(std::move(a)); }

@@ -168,7 +168,8 @@ struct OpDef {
   // all ranks. Also writes the op without it. 0: none.
   size_t (*addend)(const Op&, Op& without) = nullptr;
 
-  // Generation; see with_cache.hpp. Of an op that mixes the tokens of a sample, q, k and v its first
+  // Generation; see with_cache.hpp. Of an op that mixes the tokens of a sample, q, k and v its
+  // first
   // inputs: writes it over a cache. False: it cannot be, as a token sees those behind it.
   bool (*write_cached)(CacheContext&) = nullptr;
   // Of a table with a row for each position: writes the rows of these positions (B, t) instead.

@@ -89,9 +89,12 @@ Extra parse_extra(const std::string& text, int64_t step, const std::string& wher
   };
   const JsonValue* best = json.find("best");
   if (best && !best->is(Kind::kText)) bad("has 'best' that is no text");
-  return {number("updates", step), number("tokens", -1), number("skipped_in_a_row", 0),
+  return {number("updates", step),
+          number("tokens", -1),
+          number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),
-          best ? std::strtod(best->text.c_str(), nullptr) : 0, loss_scale_of(json, bad)};
+          best ? std::strtod(best->text.c_str(), nullptr) : 0,
+          loss_scale_of(json, bad)};
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ class StepMeter {
     uint64_t begin_ns = 0, end_ns = 0;
     int64_t samples = 0;
   };
-  // Adds a step whose other results are known, and sets the averages of `result`. peak_flops: of all
+  // Adds a step whose other results are known, and sets the averages of `result`. peak_flops: of
+  // all
   // ranks together, per second; 0: not known. An interval ends with the step that has a line of
   // metrics: every log_every-th, one that was skipped, and the last.
   void add(const Step& step, double peak_flops, StepResult& result);

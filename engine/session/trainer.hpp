@@ -46,7 +46,8 @@ class Trainer {
   const config::Experiment& experiment_;
   int64_t first_step_, first_samples_, saved_at_, evaluated_at_ = -1;
   bool clips_ = false;
-  // The learning rates of groups, if there are several: the group, its names in the files, the rate.
+  // The learning rates of groups, if there are several: the group, its names in the files, the
+  // rate.
   struct GroupRate {
     size_t group;
     std::string line, tag;

@@ -29,7 +29,8 @@ inline int64_t elements(const Box& box) { return elements(box.extent); }
 // The intersection; false if it is empty. Both boxes have the same number of dimensions.
 bool intersect(const Box& a, const Box& b, Box& both);
 
-// The runs of a block that follow each other in the whole tensor, too: first element there, first in
+// The runs of a block that follow each other in the whole tensor, too: first element there, first
+// in
 // the block, how many.
 void for_each_run(const Extent& dims, const Box& box,
                   const std::function<void(int64_t global_first, int64_t first, int64_t n)>& visit);

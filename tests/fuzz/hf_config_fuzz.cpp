@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kMostBlocks = 50;  // for time
 
-// Without the scale that config.json holds as the inverse of its square, and the length, which has a
+// Without the scale that config.json holds as the inverse of its square, and the length, which has
+// a
 // default there.
 std::string experiment_of(const hf::Model& model) {
   std::string text = hf::experiment_toml(model, "/models/\"x\"\n[run]\n");

@@ -68,8 +68,8 @@ std::string key_of(const Json& row) {
 }
 
 // The name of each layer in the tables. Layers whose names differ in numbers alone are copies if
-// they share more than half of their rows with the first of them: "linear1" and "linear2" of a model
-// without blocks stay apart.
+// they share more than half of their rows with the first of them: "linear1" and "linear2" of a
+// model without blocks stay apart.
 std::map<std::string, std::string> layer_names(const Json& ops, bool each) {
   std::map<std::string, std::set<std::string>> rows;
   std::map<std::string, std::vector<std::string>> alike;

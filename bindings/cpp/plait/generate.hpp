@@ -2,7 +2,8 @@
 //
 //   plait::Generator generator(session);
 //   generator.add("Once upon a time");
-//   while (generator.step([](const plait_token& t) { std::cout.write(t.text, t.size); return true; }));
+//   const auto show = [](const plait_token& t) { return bool(std::cout.write(t.text, t.size)); };
+//   while (generator.step(show) > 0) {}
 #pragma once
 
 #include <plait/generate.h>

@@ -1,8 +1,8 @@
 // A line of JSON Lines as fine-tuning data has them:
 //   {"prompt": "...", "completion": "..."}
 //   {"messages": [{"role": "system" | "user" | "assistant", "content": "..."}, ...]}
-// An assistant's message, and a line with a completion, may have a "weight" of its loss: at least 0,
-// 1 if there is none. Other keys count for nothing.
+// An assistant's message, and a line with a completion, may have a "weight" of its loss: at least
+// 0, 1 if there is none. Other keys count for nothing.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,8 @@ class TokenStream {
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Copies the tokens [begin, begin + n). Any thread, several at a time; allocates nothing.
-  // Errors: PLAIT_ERR_IO after several attempts, PLAIT_ERR_DATA for a token below 0 or above 2^31 - 1, or a file that has
+  // Errors: PLAIT_ERR_IO after several attempts, PLAIT_ERR_DATA for a token below 0 or above 2^31 -
+  // 1, or a file that has
   // become shorter.
   void read(int64_t begin, int64_t n, int32_t* to) const;
 

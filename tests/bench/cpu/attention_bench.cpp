@@ -4,7 +4,8 @@
 //   attention_bench PLUGIN.so [threads [cached]]     default 1; only over a cache
 //
 // GFLOP/s are medians of rounds and count the multiplications of half of the scores, which is what
-// a causal mask leaves. `bench_fma --threads N` measures the limit. Of one token the limit is reading
+// a causal mask leaves. `bench_fma --threads N` measures the limit. Of one token the limit is
+// reading
 // the cache: GB/s of keys and values, the best round (part 3 of matmul_bench measures the rate).
 #include <algorithm>
 #include <chrono>

@@ -7,8 +7,10 @@
 // FMA loop measured between the rounds.
 // Part 2: the products of a 2048-wide layer at batch 1024, and at 128 as micro-batches that
 // accumulate a gradient; our choice and oneDNN alternate.
-// Part 3: what a decoding step of a language model multiplies, a few rows with weights (out,in) that
-// come from memory, as bytes of weights per second; our choice, oneDNN and a loop that only reads the
+// Part 3: what a decoding step of a language model multiplies, a few rows with weights (out,in)
+// that
+// come from memory, as bytes of weights per second; our choice, oneDNN and a loop that only reads
+// the
 // weights alternate. Several sets of weights take turns, so that no cache has them.
 // Times are medians over the rounds, of part 3 the least; the limit is the fastest round of the FMA
 // loop.
@@ -286,7 +288,8 @@ void bench_wide(int threads, int64_t batch, bool adds) {
   }
 }
 
-// Reads `count` floats on `threads` threads as fast as was found possible, asking for them ahead, and
+// Reads `count` floats on `threads` threads as fast as was found possible, asking for them ahead,
+// and
 // does as little as it may with them.
 __attribute__((target("avx2"))) float read_part(const float* at, int64_t count) {
   __m256 sums[8] = {};

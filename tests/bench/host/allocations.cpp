@@ -1,7 +1,8 @@
 // Counts the allocations of all steps after the first, in all threads: malloc and its family
 // (operator new uses them) and mmap, which this program defines in front of glibc's. Runs with
 // files (--mode files: metrics are written, through plait_session_run) or without (a loop of
-// plait_session_step), or generates (--mode tokens). Prints one JSON line; the first callers go to stderr.
+// plait_session_step), or generates (--mode tokens). Prints one JSON line; the first callers go to
+// stderr.
 #include <execinfo.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -1,4 +1,5 @@
-// Generation: a prompt of 256 ids in every slot, then --steps tokens each. Prints one JSON line: the
+// Generation: a prompt of 256 ids in every slot, then --steps tokens each. Prints one JSON line:
+// the
 // time to the first token, tokens per second behind it, and the bytes that a token reads at least,
 // all parameters.
 #include <plait/generate.hpp>

@@ -87,7 +87,8 @@ global = 1
          R"(
 [model]
 load = ")" +
-         weights.path() + R"("
+         weights.path() +
+         R"("
 load_names = ["model.h*.attn_norm.gain=model.layers.*.input_layernorm.weight",
  "model.h*.attn.q.weight=model.layers.*.self_attn.q_proj.weight",
  "model.h*.attn.k.weight=model.layers.*.self_attn.k_proj.weight",
@@ -99,7 +100,8 @@ load_names = ["model.h*.attn_norm.gain=model.layers.*.input_layernorm.weight",
  "model.h*.mlp.down.weight=model.layers.*.mlp.down_proj.weight",
  "model.embed.weight=model.embed_tokens.weight", "model.norm.gain=model.norm.weight"]
 layers = [{type = "embedding", name = "embed", vocabulary = 512, width = 64},
- {type = "decoder_block", name = "h", repeat = 5, heads = 8, kv_heads = 4, ffn = 172, norm = "rms_norm", mlp = "swiglu", rope = "half"},
+ {type = "decoder_block", name = "h", repeat = 5, heads = 8, kv_heads = 4, ffn = 172, )"
+         R"(norm = "rms_norm", mlp = "swiglu", rope = "half"},
  {type = "rms_norm", name = "norm"},
  {type = "linear", name = "head", out = 512, bias = false, tie = {weight = "model.embed.weight"}}]
 [loss]

@@ -146,7 +146,8 @@ TEST_CASE("an overflow skips the step and shrinks the scale; good steps let it g
   const Run again(toml);
   host::check(plait_session_load(again.session(), saved.c_str()));
   CHECK(again.step().skipped == 0);
-  // Four good steps let it grow beyond what f16 holds: some later step is skipped, and none ends it.
+  // Four good steps let it grow beyond what f16 holds: some later step is skipped, and none ends
+  // it.
   int later = 0;
   for (int i = 0; i < 12; ++i) later += again.step().skipped != 0 ? 1 : 0;
   CHECK(later >= 1);

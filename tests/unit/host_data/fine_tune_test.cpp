@@ -171,8 +171,10 @@ TEST_CASE("a tokenizer that joins texts: the prompt's ids stay those of the prom
 TEST_CASE("weights of messages, and of lines") {
   const Bench b;
   const std::string line =
-      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "weight": 0},
-          {"role": "user", "content": "r"}, {"role": "assistant", "content": "b", "weight": 2.5}]})";
+      R"({"messages": [{"role": "user", "content": "q"},
+          {"role": "assistant", "content": "a", "weight": 0},
+          {"role": "user", "content": "r"},
+          {"role": "assistant", "content": "b", "weight": 2.5}]})";
   std::string flat;
   for (const char c : line)
     if (c != '\n') flat += c;

@@ -1,7 +1,10 @@
 // attention_cached in f32; 16-bit keys and values are widened block by block. Few queries of a
-// sample, as of one token: all query heads of a key head read its keys together, in the cache as they
-// lie, a block of keys at a time, and the key heads take turns at each block, because their keys lie
-// side by side; an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), split over keys as
+// sample, as of one token: all query heads of a key head read its keys together, in the cache as
+// they
+// lie, a block of keys at a time, and the key heads take turns at each block, because their keys
+// lie
+// side by side; an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), split over keys
+// as
 // in Flash-Decoding (Dao et al. 2023). Many queries: the blocks of dot_product_attention.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "plugins/devices/cpu/kernels/attention_cached.cpp"

@@ -1,4 +1,5 @@
-// The op `matmul` on a few rows and many 16-bit weights, which are read once, as they lie. The rows,
+// The op `matmul` on a few rows and many 16-bit weights, which are read once, as they lie. The
+// rows,
 // the bias and the result are few: they are widened before, and narrowed after it.
 #include <algorithm>
 #include <cstring>

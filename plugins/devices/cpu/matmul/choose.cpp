@@ -1,4 +1,5 @@
-// The ranked list: weights read once, generated code, oneDNN, plain loops; the first entry that supports the problem
+// The ranked list: weights read once, generated code, oneDNN, plain loops; the first entry that
+// supports the problem
 // is chosen. An entry that is known to be slower than oneDNN for a problem is tried only if oneDNN
 // refuses.
 

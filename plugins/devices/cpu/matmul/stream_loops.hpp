@@ -1,9 +1,11 @@
 // Dot products of a few rows of weights with a few rows, written once for every instruction set.
-// The including file first defines PLAIT_TARGET, and passes the loops a class W for each type of the
+// The including file first defines PLAIT_TARGET, and passes the loops a class W for each type of
+// the
 // weights, with that type T, load and load_part, which make f32 of them; and a class V with
 //   the type F, the width kLanes, the most sums in registers kSums, load,
 //   load_part, zero, fma (a*b+c), add, sum (of the lanes).
-// Weights come from memory: they are read in their order, and asked for ahead of it, into the second
+// Weights come from memory: they are read in their order, and asked for ahead of it, into the
+// second
 // cache from afar and into the first from near by.
 #pragma once
 
