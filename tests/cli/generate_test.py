@@ -1,6 +1,9 @@
 """plait generate: prompts continued on the command line, as a user would."""
 
 import json
+import os
+import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -82,6 +85,27 @@ class Generate(Case):
         for part in ("prefill", "decode", "cache"):
             self.assertIn(part, plan)
 
+    def test_imported_for_conversations(self):
+        """End ids that the model does not have are left out; its chat template is known by its markers."""
+        shutil.copytree(HF / "llama", self.folder / "model")
+        config = json.loads((HF / "llama/config.json").read_text())
+        user = "{{ '<|user|>\\n' + message['content'] %s + '\\n' }}{{ '<|assistant|>' }}"
+        templates = {"{{ '<|im_start|>' + message['role'] }}": "chatml", "{{ bos_token + '[INST] ' }}": "mistral",
+                     "{{ bos_token + '[INST] <<SYS>>' }}": "llama2", "{{ '<start_of_turn>' }}": "gemma",
+                     "{{ '<|start_header_id|>' }}": "llama3", "{{ '<|' + message['role'] + '|>' }}<|end|><|assistant|>": "phi3",
+                     user % "+ eos_token": "zephyr", user % "": "tulu", "[AVAILABLE_TOOLS][INST]": None, "{{ 'You:' }}": None}
+        self.write("model/config.json", json.dumps(config | {"eos_token_id": [-1, 5, 4000000000, 96]}))
+        for i, (template, name) in enumerate(templates.items()):
+            both = [{"name": "tool_use", "template": "<|im_start|>"}, {"name": "default", "template": template}]
+            self.write("model/tokenizer_config.json", json.dumps({"chat_template": both if i % 2 else template}))
+            self.expect(0, "import", "hf", "model", f"taken{i}")
+            toml = (self.folder / f"taken{i}/experiment.toml").read_text()
+            self.assertIn("end = [5]", toml)
+            self.assertIn(f'chat_template = "{name}"', toml) if name else self.assertNotIn("chat_template", toml)
+        self.write("model/chat_template.jinja", "{{ '<start_of_turn>' }}")
+        self.expect(0, "import", "hf", "model", "last")
+        self.assertIn('chat_template = "gemma"', (self.folder / "last/experiment.toml").read_text())
+
     def test_a_run_trains_and_generates(self):
         self.write("t.txt", "to be or not to be that is the question " * 60)
         self.expect(0, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=t.txt", "--out", "train")
@@ -130,13 +154,46 @@ learning_rate = 0.01
             (["--ids", "1", "--checkpoint", "absent"], [], "absent"),
             (["--ids", "1"], ["model.layers[1].causal=false"], "'model.h0' is not causal"),
             (["--prompt", "a", "--tokenizer", "bytes", "--option", "path=x"], [], "path"),
+            (["--chat", "--prompt", "a"], [], "--prompt excludes --chat"),
+            (["--prompt", "a", "--system", "b"], [], "--system requires --chat"),
+            (["--ids", "1"], ['generate.input="words"', 'model.layers[0].from=["tokens"]'], "tokens"),
         ]
         for words, overrides, part in cases:
             with self.subTest(words=words, overrides=overrides):
                 done = self.plait("generate", "stories.toml", *words, *overrides)
-                if part:
-                    self.assertNotEqual(done.code, 0)
-                    self.assertIn(part, done.err)
+                self.assertNotEqual(done.code, 0)
+                self.assertIn(part, done.err)
+
+    def test_slots_of_prompts(self):
+        """Several prompts share a step; --slots and the experiment decide otherwise."""
+        ids = [word for _ in range(10) for word in ("--ids", "1")]
+        for words, slots in (([], 8), (["--slots", "3"], 3), (["generate.slots=2"], 2)):
+            out = self.expect(0, "generate", "stories.toml", *ids, "--max-tokens", "2", "--json", *words)
+            first = [r["sequence"] for r in out.records if r["event"] == "token"]
+            self.assertEqual(first[:slots + 1], [*range(slots), 0])
+
+    def test_interrupt_of_a_chat(self):
+        """Ctrl-C ends the turn of the model; at the prompt it ends the program, as Ctrl-D does."""
+        for at_prompt in (signal.SIGINT, None):
+            user, terminal = pty.openpty()
+            done = subprocess.Popen([PLAIT, "generate", "stories.toml", "--chat", "--template", "chatml", "--tokenizer", "bytes",
+                                     "generate.length=60000"], cwd=self.folder, env=self.environment(), stdin=terminal,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            os.close(terminal)
+            for _ in range(2):
+                os.write(user, b"hello\n")
+                self.assertTrue(done.stdout.read(4))
+                done.send_signal(signal.SIGINT)
+                while done.stdout.read(1) != b"\n":  # the end of the turn
+                    pass
+            self.assertIsNone(done.poll())
+            if at_prompt:
+                done.send_signal(at_prompt)
+            else:
+                os.write(user, b"\x04")
+            _, err = done.communicate(timeout=60)
+            os.close(user)
+            self.assertEqual(done.returncode, -signal.SIGINT if at_prompt else 0, err)
 
     def test_interrupt(self):
         """Ctrl-C ends the sequence and keeps what there is."""

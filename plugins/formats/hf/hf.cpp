@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "plugins/formats/hf/chat_template.hpp"
 #include "plugins/formats/hf/folder.hpp"
 #include "plugins/formats/hf/places.hpp"
 #include "plugins/formats/hf/read_config.hpp"
@@ -39,18 +40,22 @@ void find_tokenizer(const fs::path& folder, hf::Speech& to) {
   }
 }
 
-// eos_token_id of a JSON file: none, an id or a list of them.
+// eos_token_id of a JSON file: none, an id or a list of them. Some files name an id that the model
+// does not have and so never draws.
 void add_end_ids(const support::JsonPlace& json, int64_t vocabulary, hf::Speech& to) {
   const support::JsonPlace ids = json["eos_token_id"];
   if (ids.null() || !to.end.empty()) return;
   const bool list = ids.value().is_array();
   for (size_t i = 0; i < (list ? ids.size() : 1); ++i)
-    to.end.push_back((list ? ids[i] : ids).whole(0, vocabulary - 1));
+    if (const int64_t id = (list ? ids[i] : ids).whole(INT64_MIN, INT64_MAX);
+        id >= 0 && id < vocabulary)
+      to.end.push_back(id);
 }
 
 hf::Speech speech_of(const fs::path& folder, const support::JsonPlace& config, int64_t vocabulary) {
   hf::Speech speech;
   find_tokenizer(folder, speech);
+  speech.chat_template = hf::template_of(folder);
   const support::SourceFile file{"format.hf", "folder",
                                  (folder / "generation_config.json").string()};
   std::error_code ignored;

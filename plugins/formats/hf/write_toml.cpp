@@ -200,6 +200,10 @@ std::string generation_toml(const Speech& speech, int64_t length) {
     for (const int64_t id : speech.end) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
     text += "end = [" + ids + "]  # eos_token_id\n";
   }
+  if (!speech.chat_template.empty())
+    text +=
+        "chat_template = " + quoted(speech.chat_template) +
+        "  # by the markers of the model's own template; a default system prompt is not in it\n";
   if (!speech.tokenizer.empty())
     text += "\n[tokenizer]\ntype = " + quoted(speech.tokenizer) +
             "\npath = " + quoted(speech.file) + "\n";

@@ -12,6 +12,7 @@ namespace plait::hf {
 struct Speech {
   std::string tokenizer, file;  // item and file of the folder; "": none
   std::vector<int64_t> end;     // eos_token_id; empty: the tokenizer's
+  std::string chat_template;    // "": not known
 };
 
 // The text of experiment.toml: the model, with the key of config.json behind each value, and what
