@@ -76,16 +76,18 @@ typedef struct plait_prompt {
 #define PLAIT_FINISH_STOP 2u      /* a stop text was found; the text ends before it */
 #define PLAIT_FINISH_LENGTH 3u    /* max_tokens, or generate.length */
 #define PLAIT_FINISH_CANCELLED 4u /* by the callback or plait_generator_cancel(); without a token */
+#define PLAIT_FINISH_FAILED 5u    /* its logits were not finite; without a token. The step returns the error */
 
 /* A token that was drawn. Pointers are valid during the callback. */
 typedef struct plait_token {
   size_t struct_size;
   uint64_t sequence;
   int64_t index;    /* 0: the first token after the prompt */
-  int32_t id;       /* -1: none, the sequence was cancelled */
+  int32_t id;       /* -1: none, the sequence was cancelled or failed */
   uint32_t finish;  /* PLAIT_FINISH_* */
-  const char *text; /* (size) UTF-8 that this token completed; without a tokenizer nothing. Bytes of an
-                     * incomplete character, and what may begin a stop text, come later */
+  const char *text; /* (size) UTF-8 that this token completed; without a tokenizer nothing, but never NULL.
+                     * Bytes of an incomplete character, and what may begin a stop text, come later, at the
+                     * latest with the last report of the sequence */
   uint64_t size;
   double log_probability;  /* of `id`, by the model: without temperature and penalty; NaN: not asked for */
   const int32_t *best_ids; /* (n_best) most likely tokens, the likeliest first */
@@ -115,8 +117,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_add(plait_gener
  * sequence that has a slot. on_token (may be NULL) is called for each, by slot. *left (may be NULL)
  * is the number of sequences that are not finished. After plait_session_cancel() all sequences
  * end, on all ranks if it was called on one. Collective.
- * Errors: PLAIT_ERR_NUMERIC when logits are not finite, naming the sequence; PLAIT_ERR_PEER,
- * PLAIT_ERR_DEVICE, PLAIT_ERR_PLUGIN. Sequences that had a slot are then finished.
+ * Errors: PLAIT_ERR_NUMERIC when the logits of a sequence are not finite, naming it: it is finished, the
+ * others have their token and go on. PLAIT_ERR_PEER, PLAIT_ERR_DEVICE, PLAIT_ERR_PLUGIN: sequences that
+ * had a slot are finished.
  * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_step(plait_generator *generator,
                                                                       plait_token_callback on_token, void *user,

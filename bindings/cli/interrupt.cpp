@@ -15,6 +15,7 @@ constexpr int64_t kPatience = 1'000'000'000;  // nanoseconds
 std::atomic<plait_session*> current{nullptr};
 std::atomic<bool> says{true}, debounces{false};
 std::atomic<int64_t> first{0};  // time of the first signal, monotonic clock; 0: none
+std::atomic<int> first_signal{0};
 static_assert(std::atomic<plait_session*>::is_always_lock_free &&
                   std::atomic<int64_t>::is_always_lock_free,
               "a signal handler may not lock");
@@ -48,6 +49,7 @@ void on_signal(int signal) {
     return;
   }
   first.store(now());
+  first_signal.store(signal);
   if (!debounces) restore_defaults();
   if (plait_session* session = current.load()) plait_session_cancel(session);
   constexpr char kText[] =
@@ -63,6 +65,7 @@ Interrupt::Interrupt(plait_session* session, InterruptStyle style) {
   says.store(style.announce);
   debounces.store(style.debounce);
   first.store(0);
+  first_signal.store(0);
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -72,6 +75,8 @@ Interrupt::Interrupt(plait_session* session, InterruptStyle style) {
     if (before_[i].sa_handler != SIG_IGN) sigaction(kStopSignals[i], &action, nullptr);
   }
 }
+
+int Interrupt::signal() const { return first_signal.load(); }
 
 Interrupt::~Interrupt() {
   for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &before_[i], nullptr);

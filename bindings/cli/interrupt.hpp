@@ -26,6 +26,8 @@ class Interrupt {
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
+  // The first signal that came; 0: none.
+  int signal() const;
 
  private:
   std::array<struct sigaction, kStopSignals.size()> before_;

@@ -11,11 +11,10 @@ using namespace plait::capi;
 
 namespace {
 
-#define PLAIT_V1_SIZE(type, last) (offsetof(type, last) + sizeof(type::last))
-constexpr size_t kGeneratorOptionsV1 = PLAIT_V1_SIZE(plait_generator_options, tokenizer),
-                 kSamplingV1 = PLAIT_V1_SIZE(plait_sampling, seed),
-                 kPromptV1 = PLAIT_V1_SIZE(plait_prompt, chat_template);
-#undef PLAIT_V1_SIZE
+// The structs as ABI 1 has them, up to their last member.
+constexpr size_t kGeneratorOptionsV1 = offsetof(plait_generator_options, tokenizer) + sizeof(void*),
+                 kSamplingV1 = offsetof(plait_sampling, seed) + sizeof(uint64_t),
+                 kPromptV1 = offsetof(plait_prompt, chat_template) + sizeof(void*);
 
 }  // namespace
 
@@ -145,7 +144,7 @@ uint32_t report(plait_generator& g, const generate::Token& t, plait_token_callba
   c.index = t.index;
   c.id = t.id;
   c.finish = static_cast<uint32_t>(t.finish);
-  c.text = t.text.data();
+  c.text = t.text.empty() ? "" : t.text.data();
   c.size = t.text.size();
   c.log_probability = t.log_probability;
   g.best_ids.clear();
@@ -189,6 +188,7 @@ plait_error* plait_generator_open(plait_session* session, const plait_generator_
     g->session = session->state;
     const config::Experiment& experiment = state.session->plan().experiment;
     g->config = experiment.generate;
+    if (o.tokenizer) o.tokenizer->engine->check_own("plait_generator_open", "tokenizer");
     const tokenizer::Tokenizer* tokenizer = o.tokenizer ? &o.tokenizer->tokenizer : nullptr;
     if (!tokenizer && experiment.tokenizer) {
       g->own = std::make_unique<tokenizer::Tokenizer>(*experiment.tokenizer,

@@ -82,6 +82,7 @@ struct GenerateConfig {
   int64_t chunk = 128;  // tokens of a prompt that are computed at a time
   std::string cache;    // "compute", "f32": type of the cached keys and values
   std::string model;    // which one generates, where there are several
+  std::string input;    // data field of token ids; "": as training has it, or "tokens"
   bool only = false;    // the plan can do nothing else
   double temperature = 1;
   int64_t top_k = 0;
@@ -187,7 +188,8 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
   std::vector<LossConfig> losses;
   std::vector<MetricConfig> metrics;
-  std::optional<OptimizerConfig> optimizer;  // always set unless the model is frozen
+  // always set unless the model is frozen, or with generate.only
+  std::optional<OptimizerConfig> optimizer;
 };
 
 // y = (x / divide - mean) / std

@@ -130,6 +130,7 @@ void ExperimentLoader::read_sections(Experiment& to) {
     s.read(to.sections.back().second, to);
   }
   allow_ = to.plugins.allow;
+  generates_only_ = to.generate.only;
   check_numbers(to);
 }
 
@@ -151,6 +152,13 @@ void ExperimentLoader::check_numbers(Experiment& to) {
     problems_.add(origin("topology", "recompute"), "topology.recompute",
                   "\"budget\" needs topology.recompute_budget, found none",
                   "set it to the MiB of activations that a program may hold");
+  // Nothing is fed but what is generated.
+  if (to.generate.only && to.batch.global == 0) to.batch.global = to.topology.data;
+  if (to.batch.global == 0) {
+    const Node& batch = document_.root.find("batch");
+    problems_.add((batch ? batch : document_.root).origin(), "batch.global",
+                  "required key is missing", "set it to the samples of a step, over all ranks");
+  }
   complete(to.batch, to.topology.data);
 }
 

@@ -114,6 +114,7 @@ class ExperimentLoader {
   const PathResolver& resolver_;
   Problems& problems_;
   std::vector<std::string> allow_;  // [plugins].allow
+  bool generates_only_ = false;     // generate.only
   int blocks_ = 0;                  // copies of blocks so far
 };
 

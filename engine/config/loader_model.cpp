@@ -69,6 +69,7 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
     problems_.add(table.node->origin(), table.path, "'" + name + "' is not a valid name",
                   "use letters, digits, _ and -");
 
+  const bool trains = !model.frozen && !generates_only_;
   model.layers = read_layers(table);
   model.losses = read_losses(table, only);
   model.metrics = read_metrics(table, only);
@@ -76,10 +77,10 @@ ModelConfig ExperimentLoader::read_model(const std::string& name, const ConfigEn
   if (only) optimizer = one_of(optimizer, {"optimizer", &document_.root.find("optimizer")});
   if (*optimizer.node)
     model.optimizer = read_optimizer(optimizer);
-  else if (!model.frozen)
+  else if (trains)
     problems_.add(table.node->origin(), optimizer.path, "the model has no optimizer",
                   "add [" + optimizer.path + "], or set " + table.path + ".frozen = true");
-  if (model.losses.empty() && !model.frozen)
+  if (model.losses.empty() && trains)
     problems_.add(table.node->origin(), only ? "loss" : key_path(table.path, "loss"),
                   "the model has no loss",
                   "add [" + (only ? "loss" : key_path(table.path, "loss")) + "], or set " +

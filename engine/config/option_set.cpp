@@ -288,7 +288,10 @@ void OptionSet::set_texts(std::string_view name, std::vector<std::string> values
 void OptionSet::set_items(std::string_view name,
                           std::vector<std::shared_ptr<const ItemConfig>> items) {
   for (OptionValue& value : values_)
-    if (name == value.declared->name) value.items = std::move(items);
+    if (name == value.declared->name) {
+      value.items = std::move(items);
+      return;
+    }
 }
 
 std::string item_key(const OptionValue& value, size_t i) {

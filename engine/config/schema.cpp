@@ -126,7 +126,9 @@ constexpr Key<TopologyConfig> kTopology[] = {
 };
 constexpr Key<BatchConfig> kBatch[] = {
     key<&BatchConfig::global>(
-        count("global", nullptr, 1, "samples", "samples per step, over all ranks"), kResult),
+        count("global", "0", 0, "samples",
+              "samples per step, over all ranks; must be given, unless with generate.only"),
+        kResult),
     key<&BatchConfig::micro>(
         count("micro", "0", 0, "samples",
               "samples per micro-batch of a replica; 0: derived from `global` and `accumulation`")),
@@ -203,6 +205,10 @@ constexpr Key<GenerateConfig> kGenerate[] = {
                       "type of cached keys and values: that of precision.compute, or f32")),
     key<&GenerateConfig::model>(
         text_option("model", "\"\"", "the model that generates; empty: the only one")),
+    key<&GenerateConfig::input>(text_option(
+        "input", "\"\"",
+        "the input of the model that takes token ids; empty: the field of [data.train], "
+        "or tokens without data")),
     key<&GenerateConfig::only>(bool_option(
         "only", "false", "generate and nothing else: no gradients, no optimizer states, no data")),
     key<&GenerateConfig::temperature>(at_least(

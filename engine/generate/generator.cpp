@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <set>
 #include <utility>
 
 #include "engine/base/error.hpp"
@@ -22,6 +24,18 @@ void check(const Sampling& s) {
   need(s.repetition_penalty > 0 && std::isfinite(s.repetition_penalty), "repetition_penalty",
        s.repetition_penalty, "a number above 0");
   need(s.top_k >= 0, "top_k", static_cast<double>(s.top_k), "a number of tokens, 0 for all");
+}
+
+// Otherwise no token could be drawn before `min_tokens`.
+void check_ends(const Prompt& p, size_t n_ids) {
+  if (p.min_tokens == 0 || p.end.size() < n_ids) return;
+  const std::set<int32_t> ends(p.end.begin(), p.end.end());
+  for (size_t id = 0; id < n_ids; ++id)
+    if (!ends.contains(static_cast<int32_t>(id))) return;
+  fail_invalid(
+      strf("[generate] all %zu ids are end ids, and min_tokens is %ld, so no token can be "
+           "drawn; leave some ids that do not end the sequence",
+           n_ids, static_cast<long>(p.min_tokens)));
 }
 
 }  // namespace
@@ -49,7 +63,7 @@ void Generator::check_length(uint64_t n) const {
         strf("[generate] the prompt has %llu tokens, expected at most %llu, one less than "
              "generate.length; shorten it, or set generate.length = %llu or more",
              static_cast<unsigned long long>(n), static_cast<unsigned long long>(most),
-             static_cast<unsigned long long>(n + 1)));
+             static_cast<unsigned long long>(n) + 1));
 }
 
 void Generator::check(const Prompt& p) const {
@@ -63,6 +77,7 @@ void Generator::check(const Prompt& p) const {
   need(p.max_tokens >= 0, "max_tokens", static_cast<double>(p.max_tokens), "0 or more");
   need(p.min_tokens >= 0, "min_tokens", static_cast<double>(p.min_tokens), "0 or more");
   generate::check(p.sampling);
+  check_ends(p, n_ids_);
   if (!p.stop.empty() && !tokenizer_)
     fail_invalid(
         "[generate] stop texts need a tokenizer; give the generator one, or [tokenizer] in "
@@ -73,7 +88,6 @@ uint64_t Generator::add(Prompt prompt) {
   check(prompt);
   auto s = std::make_unique<Sequence>();
   s->ids = prompt.ids;
-  s->ids.reserve(static_cast<size_t>(runner_.plan().length));
   s->prompt = std::move(prompt);
   if (tokenizer_) {
     constexpr size_t kContext = 8;  // tokens on which the text of the next one may depend
@@ -96,13 +110,18 @@ void Generator::cancel(uint64_t number) {
 void Generator::report_cancelled(const OnToken& on_token) {
   const auto drop = [&](std::unique_ptr<Sequence>& s) {
     if (!s || !s->cancelled) return false;
-    best_.clear();
-    on_token({s->number, s->drawn(), -1, Finish::kCancelled, {}, 0, best_});
+    report_end(*s, Finish::kCancelled, on_token);
     s.reset();
     return true;
   };
   for (auto& s : slots_) drop(s);
   std::erase_if(waiting_, drop);
+}
+
+void Generator::report_end(Sequence& s, Finish finish, const OnToken& on_token) {
+  best_.clear();
+  const std::string_view text = s.text ? s.text->finish() : std::string_view();
+  on_token({s.number, s.drawn(), -1, finish, text, std::nan(""), best_});
 }
 
 // All tokens of a prompt but the last, which is the first that decode() computes.
@@ -111,6 +130,7 @@ void Generator::admit() {
     if (slots_[slot]) continue;
     std::unique_ptr<Sequence> s = std::move(waiting_.front());
     waiting_.pop_front();
+    s->ids.reserve(static_cast<size_t>(runner_.plan().length));  // a token allocates nothing
     runner_.prefill(static_cast<int32_t>(slot), std::span(s->ids).first(s->ids.size() - 1), 0);
     slots_[slot] = std::move(s);
   }
@@ -123,6 +143,7 @@ size_t Generator::step(const OnToken& on_token) {
     for (const auto& s : waiting_) s->cancelled = true;
   }
   report_cancelled(on_token);
+  std::exception_ptr failed;  // of the first sequence whose token could not be drawn
   try {
     admit();
     tokens_.clear();
@@ -133,12 +154,20 @@ size_t Generator::step(const OnToken& on_token) {
     if (!tokens_.empty()) runner_.decode(tokens_);
     for (size_t i = 0; i < tokens_.size(); ++i) {
       std::unique_ptr<Sequence>& s = slots_[static_cast<size_t>(tokens_[i].slot)];
-      if (!next(*s, runner_.logits(i).first(n_ids_), on_token)) s.reset();
+      try {
+        if (next(*s, runner_.logits(i), on_token)) continue;
+      } catch (const Error& e) {
+        if (e.code() != PLAIT_ERR_NUMERIC) throw;
+        report_end(*s, Finish::kFailed, on_token);
+        if (!failed) failed = std::current_exception();
+      }
+      s.reset();
     }
   } catch (...) {  // what the slots hold is not known
     for (auto& s : slots_) s.reset();
     throw;
   }
+  if (failed) std::rethrow_exception(failed);
   const auto taken = std::count_if(slots_.begin(), slots_.end(), [](const auto& s) { return !!s; });
   return waiting_.size() + static_cast<size_t>(taken);
 }
@@ -153,10 +182,11 @@ Finish Generator::finish_of(const Sequence& s, int32_t id) const {
 
 bool Generator::next(Sequence& s, std::span<const float> logits, const OnToken& on_token) {
   const Prompt& p = s.prompt;
+  const std::span<const float> possible = logits.first(n_ids_);
   Token token{s.number, s.drawn(), -1, Finish::kNone, {}, std::nan(""), best_};
   try {
     token.id = sampler_.draw(
-        logits, p.sampling, s.ids,
+        possible, p.sampling, s.ids,
         token.index < p.min_tokens ? std::span<const int32_t>(p.end) : std::span<const int32_t>(),
         {s.number, token.index});
   } catch (const Error&) {
@@ -167,7 +197,7 @@ bool Generator::next(Sequence& s, std::span<const float> logits, const OnToken& 
   if (p.log_probabilities || p.best > 0) {
     const double log_sum = Sampler::log_sum_exp(logits);
     token.log_probability = logits[static_cast<size_t>(token.id)] - log_sum;
-    Sampler::best(logits, p.best, best_);
+    Sampler::best(possible, p.best, best_);
     for (ScoredToken& b : best_) b.score = static_cast<float>(b.score - log_sum);
   }
   s.ids.push_back(token.id);

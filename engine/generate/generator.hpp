@@ -18,7 +18,7 @@
 
 namespace plait::generate {
 
-enum class Finish : uint8_t { kNone, kEnd, kStop, kLength, kCancelled };
+enum class Finish : uint8_t { kNone, kEnd, kStop, kLength, kCancelled, kFailed };
 
 struct Prompt {
   std::vector<int32_t> ids;
@@ -35,7 +35,7 @@ struct Prompt {
 struct Token {
   uint64_t sequence = 0;
   int64_t index = 0;
-  int32_t id = -1;  // -1: none, the sequence was cancelled
+  int32_t id = -1;  // -1: none, the sequence was cancelled or failed
   Finish finish = Finish::kNone;
   std::string_view text;
   double log_probability = 0;  // by the model, without temperature and penalty; NaN: not asked for
@@ -57,7 +57,8 @@ class Generator {
   void cancel(uint64_t sequence);
   // One token of each sequence with a slot, by slot. The callback returns false to end the
   // sequence. Returns the number of sequences that are not finished. After Session::cancel() all
-  // sequences end.
+  // sequences end. Errors: PLAIT_ERR_NUMERIC when the logits of a sequence are not finite, after
+  // all others have their token: that sequence is finished, the others go on.
   using OnToken = std::function<bool(const Token&)>;
   size_t step(const OnToken& on_token);
 
@@ -75,7 +76,9 @@ class Generator {
   void check(const Prompt& prompt) const;
   void admit();
   void report_cancelled(const OnToken& on_token);
-  // Draws and reports the next token; returns whether the sequence goes on.
+  // The last report of a sequence, without a token: with the text that was held back.
+  void report_end(Sequence& sequence, Finish finish, const OnToken& on_token);
+  // Draws and reports the next token; returns whether the sequence goes on. logits (V)
   bool next(Sequence& sequence, std::span<const float> logits, const OnToken& on_token);
   Finish finish_of(const Sequence& sequence, int32_t id) const;
 

@@ -15,7 +15,8 @@ namespace plait::plan {
 namespace {
 
 // What a dataset of token ids has, where the experiment has no data.
-constexpr const char* kUsualFields[] = {"tokens", kPositionsField, "first"};
+constexpr const char* kUsualInput = "tokens";
+constexpr const char* kUsualFields[] = {kPositionsField, "first"};
 
 plait_field field(const char* name, int64_t tokens) {
   plait_field f{};
@@ -71,8 +72,11 @@ bool choose_fields(PlanDraft& plan, config::Problems& problems) {
     return false;
   }
   if (data) return true;
-  to.names = {std::begin(kUsualFields), std::end(kUsualFields)};
-  for (const char* name : kUsualFields) to.fields.push_back(field(name, length));
+  const std::string& input = plan.experiment.generate.input;
+  to.names.push_back(input.empty() ? kUsualInput : input);
+  for (const char* name : kUsualFields)
+    if (name != to.names[0]) to.names.emplace_back(name);
+  for (const std::string& name : to.names) to.fields.push_back(field(name.c_str(), length));
   return true;
 }
 
@@ -184,11 +188,14 @@ void choose_generation(PlanDraft& plan, config::Problems& problems) {
 }
 
 std::string tokens_field(const PlanDraft& plan, const Tracer& tracer) {
-  for (const std::string& name : plan.generation_fields.names)
-    if (name != kPositionsField && tracer.field(name)) return name;
-  fail_config("[generate] model '" + plan.generation.model +
-              "' reads no token ids; it would read one of the fields " +
-              join(plan.generation_fields.names));
+  const std::vector<std::string>& names = plan.generation_fields.names;
+  const std::string& wanted = plan.experiment.generate.input;
+  for (const std::string& name : names)
+    if ((wanted.empty() ? name != kPositionsField : name == wanted) && tracer.field(name))
+      return name;
+  fail_config("[generate] model '" + plan.generation.model + "' reads no token ids from " +
+              (wanted.empty() ? "the fields " + join(names) : "the field '" + wanted + "'") +
+              "; set generate.input to the input of the model that takes them");
 }
 
 std::shared_ptr<const Tracer> trace_generation(PlanDraft& plan, int64_t samples,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "engine/base/error.hpp"
@@ -124,8 +125,34 @@ void check_buffer_refs(const Plan& plan) {
     }
 }
 
-// An experiment that generates and nothing else: its models are frozen, and nothing measures them.
+// The models whose values or parameters a model reads, itself and theirs among them.
+std::set<std::string> models_behind(const config::Experiment& e, const std::string& name) {
+  std::set<std::string> found;
+  std::vector<std::string> left{name};
+  while (!left.empty()) {
+    const std::string next = left.back();
+    left.pop_back();
+    for (const config::ModelConfig& m : e.models) {
+      if (m.name != next || !found.insert(next).second) continue;
+      const auto read = [&](const std::string& value) {
+        if (const size_t dot = value.find('.'); dot != std::string::npos)
+          left.push_back(value.substr(0, dot));
+      };
+      for (const config::LayerConfig& layer : m.layers) {
+        for (const std::string& value : layer.from) read(value);
+        for (const config::TieConfig& tie : layer.tie) read(tie.full);
+      }
+    }
+  }
+  return found;
+}
+
+// An experiment that generates and nothing else: other models are left out, those that are left are
+// frozen, and nothing measures them.
 void keep_generation_only(config::Experiment& e) {
+  const std::set<std::string> wanted = models_behind(e, e.generate.model);
+  if (!wanted.empty())
+    std::erase_if(e.models, [&](const config::ModelConfig& m) { return !wanted.contains(m.name); });
   for (config::ModelConfig& model : e.models) {
     model.frozen = true;
     model.losses.clear();

@@ -111,14 +111,14 @@ class CacheWriter {
 
   // Rows of a value that all samples share, at the positions of the tokens: (B, t, ..).
   ValueId rows_at(const Op& reader, ValueId v, int32_t dim) {
-    ValueId& made = at_positions_[v];
+    ValueId& made = at_positions_[{v, dim}];
     if (made) return made;
     const int32_t producer = from_.value(v).producer;
     if (producer >= 0) {
       const Op& op = from_.ops()[static_cast<size_t>(producer)];
       const std::vector<ValueId> out =
           op.def->write_at ? op.def->write_at(*to_, op, positions_) : std::vector<ValueId>();
-      for (size_t i = 0; i < out.size(); ++i) at_positions_[op.out[i]] = out[i];
+      for (size_t i = 0; i < out.size(); ++i) at_positions_[{op.out[i], dim}] = out[i];
       if (made) return made;
     }
     const plait_shape& s = from_.shape(v);
@@ -220,7 +220,7 @@ class CacheWriter {
   const CacheInputs& inputs_;
   std::unique_ptr<Graph> to_;
   std::vector<Form> forms_;
-  std::map<ValueId, ValueId> at_positions_;
+  std::map<std::pair<ValueId, int32_t>, ValueId> at_positions_;  // by value and dimension
   std::vector<char> live_;
   std::set<ValueId> read_;
   ValueId at_ = 0, positions_ = 0, slot_ = 0;

@@ -1,6 +1,5 @@
 // Generation as a rewrite: the program of whole samples becomes the program of a few tokens of
-// each,
-// which reads the keys and values of the tokens before from a cache.
+// each, which reads the keys and values of the tokens before from a cache.
 //
 // The rules that shard a program among ranks prove that it can be done: an op that works on a shard
 // of the rows along the tokens works on any rows. Attention alone mixes tokens, and is written over

@@ -1,9 +1,14 @@
 // plait generate: continues prompts with a model, token by token.
+#include <signal.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -40,7 +45,7 @@ struct Sequence {
 };
 
 const char* finish_name(uint32_t finish) {
-  static const char* const kNames[] = {"", "end", "stop", "length", "cancelled"};
+  static const char* const kNames[] = {"", "end", "stop", "length", "cancelled", "failed"};
   return finish < std::size(kNames) ? kNames[finish] : "";
 }
 
@@ -91,11 +96,12 @@ class Generation {
   int run();
 
  private:
+  void read_arguments();
   std::vector<std::string> overrides(const Json& given) const;
-  void add_prompts(Generator& generator);
-  void generate(Generator& generator);
-  void chat(Generator& generator);
-  void run_out(Generator& generator);
+  void load(Session& session, const Json& values) const;
+  int generate(const Session& session, Generator& generator);
+  int chat(const Session& session, Generator& generator);
+  int run_out(const Session& session, Generator& generator);
   void on_token(const plait_token& t);
   void show(const Sequence& s) const;
   void summarize(Clock::duration took) const;
@@ -103,6 +109,8 @@ class Generation {
   Context& context_;
   Terminal& terminal_;
   const GenerateArguments& arguments_;
+  std::vector<std::string> prompts_;
+  std::vector<std::vector<int32_t>> ids_;  // prompts as ids, behind the others
   std::vector<Sequence> sequences_;
   bool streams_ = false;  // one sequence, to a person
 };
@@ -120,7 +128,12 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
   set("top_p", arguments_.top_p);
   set("min_p", arguments_.min_p);
   set("seed", arguments_.seed);
-  set("slots", arguments_.slots);
+  constexpr size_t kSlots = 8;  // as many as read weights hardly slower than one
+  const size_t n = std::min(prompts_.size() + ids_.size(), kSlots);
+  if (arguments_.slots.empty() && n > 1 && given.at("generate.slots").at("value") == 0)
+    set("slots", std::to_string(n));
+  else
+    set("slots", arguments_.slots);
   set("length", arguments_.length);
   if (!arguments_.chat_template.empty())
     set("chat_template", Json(arguments_.chat_template).dump());
@@ -133,24 +146,15 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
   return all;
 }
 
-void Generation::add_prompts(Generator& generator) {
-  std::vector<std::string> texts = arguments_.prompts;
+void Generation::read_arguments() {
+  prompts_ = arguments_.prompts;
   if (!arguments_.prompt_file.empty())
-    for (std::string& p : read_prompts(arguments_.prompt_file)) texts.push_back(std::move(p));
-  for (const std::string& text : texts) {
-    generator.add(std::string_view(text));
-    sequences_.push_back({text, "", {}});
-  }
-  for (const std::string& list : arguments_.ids) {
-    const std::vector<int32_t> ids = parse_ids(list);
-    generator.add(std::span<const int32_t>(ids));
-    sequences_.push_back({list, "", {}});
-  }
-  if (sequences_.empty())
+    for (std::string& p : read_prompts(arguments_.prompt_file)) prompts_.push_back(std::move(p));
+  for (const std::string& list : arguments_.ids) ids_.push_back(parse_ids(list));
+  if (prompts_.empty() && ids_.empty() && !arguments_.chat)
     throw CliError(kUsage,
                    "[generate] there is no prompt; give --prompt TEXT, --file FILE, --ids LIST or "
                    "--chat");
-  streams_ = sequences_.size() == 1 && terminal_.human();
 }
 
 void Generation::on_token(const plait_token& t) {
@@ -200,31 +204,51 @@ void Generation::summarize(Clock::duration took) const {
                       static_cast<double>(n) / std::max(seconds, 1e-9), end.c_str()));
 }
 
-void Generation::generate(Generator& generator) {
-  add_prompts(generator);
+int Generation::generate(const Session& session, Generator& generator) {
+  for (const std::string& text : prompts_) {
+    generator.add(std::string_view(text));
+    sequences_.push_back({text, "", {}});
+  }
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    generator.add(std::span<const int32_t>(ids_[i]));
+    sequences_.push_back({arguments_.ids[i], "", {}});
+  }
+  streams_ = sequences_.size() == 1 && terminal_.human();
   if (streams_)
     terminal_.raw(arguments_.ids.empty() ? terminal_.bold(sequences_[0].prompt)
                                          : sequences_[0].prompt + " -> ");
   const Clock::time_point start = Clock::now();
-  run_out(generator);
-  if (streams_)
-    terminal_.line("");
-  else
+  const int signal = run_out(session, generator);
+  if (!streams_)
     for (const Sequence& s : sequences_) show(s);
   summarize(Clock::now() - start);
+  return signal ? kInterrupted : kOk;
 }
 
-// Until all sequences are finished.
-void Generation::run_out(Generator& generator) {
-  while (generator.step([this](const plait_token& t) {
-    on_token(t);
-    return true;
-  }) > 0) {
+// Until all sequences are finished; returns the signal that ended them, or 0. A sequence whose
+// token cannot be drawn does not end the others.
+int Generation::run_out(const Session& session, Generator& generator) {
+  const Interrupt interrupt(session.get(), {.announce = false});
+  std::exception_ptr failed;
+  for (uint64_t left = 1; left > 0;) {
+    try {
+      left = generator.step([this](const plait_token& t) {
+        on_token(t);
+        return true;
+      });
+    } catch (const HostError& e) {
+      if (!failed) failed = std::current_exception();
+      if (e.code() != PLAIT_ERR_NUMERIC) break;
+    }
   }
+  if (streams_) terminal_.line("");
+  if (failed) std::rethrow_exception(failed);
+  return interrupt.signal();
 }
 
-// Turns from standard input, a line each; the model's go to standard output.
-void Generation::chat(Generator& generator) {
+// Turns from standard input, a line each; the model's go to standard output. Ctrl-C ends a turn of
+// the model; at the prompt it ends the program.
+int Generation::chat(const Session& session, Generator& generator) {
   std::deque<std::pair<std::string, std::string>> turns;  // role, text
   if (!arguments_.system.empty()) turns.emplace_back("system", arguments_.system);
   streams_ = terminal_.human();
@@ -242,14 +266,25 @@ void Generation::chat(Generator& generator) {
     prompt.n_messages = messages.size();
     generator.add(prompt);
     sequences_.push_back({line, "", {}});
-    run_out(generator);
-    if (streams_) terminal_.line("");
+    const int signal = run_out(session, generator);
     turns.emplace_back("assistant", sequences_.back().text);
-    if (sequences_.back().finish == PLAIT_FINISH_CANCELLED) break;
+    if (signal && (signal != SIGINT || !isatty(STDIN_FILENO))) return kInterrupted;
   }
+  return kOk;
+}
+
+// The parameters of a checkpoint, unless the experiment names weights itself.
+void Generation::load(Session& session, const Json& values) const {
+  if (!arguments_.checkpoint.empty()) return session.load_parameters(arguments_.checkpoint);
+  for (const auto& [key, value] : values.items())
+    if (key.starts_with("model") && key.ends_with(".load") && value.at("value") != "") return;
+  throw CliError(kUsage,
+                 "[generate] the model has initial values only; give --checkpoint DIR, a "
+                 "checkpoint or a run directory, or set model.load");
 }
 
 int Generation::run() {
+  read_arguments();
   Engine engine = context_.open_engine();
   std::vector<std::string> given = arguments_.file.overrides();
   const Json values =
@@ -262,26 +297,13 @@ int Generation::run() {
   settings.no_files = true;
   settings.resume = PLAIT_RESUME_NEVER;
   Session session(plan, settings);
-  if (!arguments_.checkpoint.empty())
-    session.load_parameters(arguments_.checkpoint);
-  else if (values.value("/model.load/value"_json_pointer, std::string()).empty())
-    throw CliError(kUsage,
-                   "[generate] the model has initial values only; give --checkpoint DIR, a "
-                   "checkpoint or a run directory, or set model.load");
+  load(session, values);
   std::optional<Tokenizer> tokenizer;
   if (!arguments_.tokenizer.empty())
     tokenizer.emplace(
         open_tokenizer(engine, tokenizer_toml(arguments_.tokenizer, arguments_.options)));
   Generator generator(session, tokenizer ? &*tokenizer : nullptr);
-  const Interrupt interrupt(session.get(), {.announce = false});
-  if (arguments_.chat)
-    chat(generator);
-  else
-    generate(generator);
-  const bool cut = std::any_of(sequences_.begin(), sequences_.end(), [](const Sequence& s) {
-    return s.finish == PLAIT_FINISH_CANCELLED;
-  });
-  return cut ? kInterrupted : kOk;
+  return arguments_.chat ? chat(session, generator) : generate(session, generator);
 }
 
 }  // namespace
@@ -296,10 +318,11 @@ void add_generate(CLI::App& app, Context& context) {
   };
   option("--checkpoint", a->checkpoint, "a checkpoint, or a run directory: its newest checkpoint",
          "DIR");
-  option("--prompt", a->prompts, "a text to continue; may be repeated", "TEXT");
-  option("--file", a->prompt_file,
-         "a prompt on each line, as text or {\"prompt\": ...}; -: standard input", "FILE");
-  option("--ids", a->ids, "token ids to continue, for a model without [tokenizer]", "LIST");
+  const std::array prompts{
+      option("--prompt", a->prompts, "a text to continue; may be repeated", "TEXT"),
+      option("--file", a->prompt_file,
+             "a prompt on each line, as text or {\"prompt\": ...}; -: standard input", "FILE"),
+      option("--ids", a->ids, "token ids to continue, for a model without [tokenizer]", "LIST")};
   option("--max-tokens", a->max_tokens, "tokens after the prompt at most", "N");
   option("--temperature", a->temperature, "0: the most likely token each time", "T");
   option("--top-k", a->top_k, "draw among so many most likely tokens", "N");
@@ -307,12 +330,18 @@ void add_generate(CLI::App& app, Context& context) {
   option("--min-p", a->min_p, "draw among tokens at least P times as likely as the likeliest", "P");
   option("--seed", a->seed, "seed of the tokens drawn", "N");
   option("--stop", a->stop, "a text that ends a sequence; may be repeated", "TEXT");
-  option("--slots", a->slots, "sequences that are generated at a time", "N");
+  option("--slots", a->slots,
+         "sequences that are generated at a time; default: generate.slots, or as many as there are "
+         "prompts, at most 8",
+         "N");
   option("--length", a->length, "tokens of a sequence at most, its prompt included", "N");
-  verb->add_flag("--chat", a->chat, "a conversation: each line of standard input is a turn");
+  CLI::Option* const chat = verb->add_flag(
+      "--chat", a->chat,
+      "a conversation: each line of standard input is a turn; Ctrl-C ends a turn of the model");
+  for (CLI::Option* const prompt : prompts) chat->excludes(prompt);
   option("--template", a->chat_template,
          "how the model has learned to see conversations; generate.chat_template", "NAME");
-  option("--system", a->system, "what the system says first, with --chat", "TEXT");
+  option("--system", a->system, "what the system says first, with --chat", "TEXT")->needs(chat);
   option(
       "--tokenizer", a->tokenizer,
       "a type (bytes, chars, ...), tokenizer.json or the folder with it; default: [tokenizer] of "
