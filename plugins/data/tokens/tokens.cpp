@@ -23,6 +23,11 @@ constexpr plait_option kTokens[] = {
     opt_choice("pack", "\"stream\"", "stream|best_fit|none",
                "stream: documents one after the other, cut every `length` tokens; best_fit: whole "
                "documents packed together, the rest padded; none: a document per sample"),
+    at_least(opt_int("stride", "0",
+                     "for evaluation, tokens of a stream from one sample to the next: less than "
+                     "`length` gives more tokens before each label, and only the last `stride` "
+                     "labels of a sample count, all of the first one; 0: length"),
+             0),
     at_least(opt_int("documents_seed", "0",
                      "draws the order of the documents of a stream; 0: that of the file"),
              0),
@@ -40,6 +45,7 @@ class Tokens {
   Tokens(const Host& host, const Options& o)
       : stream_(std::string(o.text("path"))),
         length_(o.integer("length")),
+        stride_(o.integer("stride") > 0 ? o.integer("stride") : length_),
         by_pieces_(o.text("pack") != "stream"),
         first_(o.flag("reset_attention")),
         positions_(o.flag("reset_positions")) {
@@ -53,6 +59,7 @@ class Tokens {
                                  "\": it draws the order of a stream, and `shuffle` that of the "
                                  "samples; set at " +
                                  o.origin("documents_seed"));
+    check_stride(o);
     const int64_t in_file = stream_.size();
     stream_.keep(o.real("begin"), o.real("end"));
     if (o.integer("documents_seed") != 0)
@@ -118,13 +125,28 @@ class Tokens {
   };
 
   int64_t n_samples() const {
-    return by_pieces_ ? packing_.samples() : std::max<int64_t>(stream_.size() - 1, 0) / length_;
+    if (by_pieces_) return packing_.samples();
+    const int64_t pairs = stream_.size() - 1;
+    return pairs < length_ ? 0 : (pairs - length_) / stride_ + 1;
+  }
+  void check_stride(const Options& o) const {
+    if (o.integer("stride") == 0) return;
+    const std::string given = "[data.tokens] stride is " + std::to_string(stride_);
+    if (by_pieces_)
+      fail(PLAIT_ERR_CONFIG, given + ", with pack = \"" + std::string(o.text("pack")) +
+                                 "\", where samples are documents; leave it out, or use pack = "
+                                 "\"stream\"; set at " +
+                                 o.origin("stride"));
+    if (stride_ > length_)
+      fail(PLAIT_ERR_CONFIG, given + ", which leaves out tokens; expected at most length, " +
+                                 std::to_string(length_) + "; set at " + o.origin("stride"));
   }
   void add_field(const char* name, uint32_t role) {
     fields_.push_back({name, role, 0, Shape({length_}, PLAIT_I32).raw()});
   }
   void make_fingerprint(const Options& o) {
-    std::string decides = std::to_string(length_) + " " + std::string(o.text("pack")) + " " +
+    std::string decides = std::to_string(length_) + " " + std::to_string(stride_) + " " +
+                          std::string(o.text("pack")) + " " +
                           std::to_string(o.integer("documents_seed")) + " " +
                           std::to_string(first_) + std::to_string(positions_);
     const double share[] = {o.real("begin"), o.real("end")};
@@ -141,11 +163,16 @@ class Tokens {
   }
 
   void read_stream(int64_t i, const Sample& s) const {
-    const int64_t begin = i * length_;
+    const int64_t begin = i * stride_;
     stream_.read(begin, length_, s.tokens);
     std::copy(s.tokens + 1, s.tokens + length_, s.labels);
     stream_.read(begin + length_, 1, s.labels + length_ - 1);
-    if (!s.first && !s.positions) return;
+    if (s.first || s.positions) mark_documents(begin, s);
+    // The sample before has these labels, too.
+    if (i > 0) std::fill(s.labels, s.labels + (length_ - stride_), kIgnored);
+  }
+
+  void mark_documents(int64_t begin, const Sample& s) const {
     const std::span<const int64_t> documents = stream_.documents();
     auto next = std::upper_bound(documents.begin(), documents.end(), begin);
     for (int64_t from = 0; from < length_; ++next) {
@@ -177,7 +204,7 @@ class Tokens {
   }
 
   data::tokens::TokenStream stream_;
-  int64_t length_;
+  int64_t length_, stride_;
   bool by_pieces_, first_, positions_;
   Packing packing_;
   std::vector<plait_field> fields_;

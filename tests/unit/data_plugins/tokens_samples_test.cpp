@@ -109,6 +109,26 @@ TEST_CASE("tokens of a stream that see their own document alone") {
   CHECK(first.d.field(2) == "first");
 }
 
+TEST_CASE("tokens of a stream with a stride: each label counts once, after more tokens") {
+  const Open o(kThree, {{"length", "4"}, {"stride", "2"}});
+  CHECK(o.d.info().n_samples == 4);
+  CHECK(o.read("tokens") == Ids{10, 11, 12, 13, 12, 13, 14, 20, 14, 20, 21, 30, 21, 30, 31, 32});
+  CHECK(o.read("labels") ==
+        Ids{11, 12, 13, 14, -100, -100, 20, 21, -100, -100, 30, 31, -100, -100, 32, 33});
+  const Open own(kThree, with(with(kResets, "length", "4"), "stride", "2"));
+  CHECK(own.read("labels") ==
+        Ids{11, 12, 13, 14, -100, -100, -100, 21, -100, -100, -100, 31, -100, -100, 32, 33});
+  CHECK(own.read("first") == Ids{0, 0, 0, 0, 0, 0, 0, 3, 0, 1, 1, 3, 0, 1, 1, 1});
+  CHECK(Open(kThree, {{"length", "4"}, {"stride", "4"}}).read("labels") ==
+        Open(kThree, {{"length", "4"}}).read("labels"));
+  CHECK(Open(kThree, {{"length", "10"}, {"stride", "1"}}).d.info().n_samples == 1);
+  CHECK(Open(kThree, {{"length", "9"}, {"stride", "1"}}).d.info().n_samples == 2);
+  CHECK_THROWS_WITH(Open(kThree, {{"length", "4"}, {"stride", "5"}}),
+                    doctest::Contains("leaves out tokens; expected at most length, 4"));
+  CHECK_THROWS_WITH(Open(kThree, {{"length", "4"}, {"stride", "2"}, {"pack", "\"none\""}}),
+                    doctest::Contains("where samples are documents"));
+}
+
 TEST_CASE("tokens packed best_fit fill samples with whole documents") {
   // Places 4, 1, 3 in samples of 4: the first alone, the last and the second together.
   const auto given = with(with(kResets, "length", "4"), "pack", "\"best_fit\"");
