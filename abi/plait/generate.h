@@ -13,7 +13,7 @@
  *   plait_generator_close(generator);
  *
  * What is drawn depends on seed, sequence and place alone, not on slots, other sequences, ranks or
- * chunks of the prompt. Where several ranks have the session, all make the same calls.
+ * chunks of the prompt; with generate.prefix_caching the rounding of logits depends on the sequences before. Where several ranks have the session, all make the same calls.
  *
  * The conventions of base.h and plait.h apply. A generator and its session serve one thread at a
  * time together. When the session is closed, calls on its generators fail with PLAIT_ERR_STATE. */
@@ -93,6 +93,7 @@ typedef struct plait_token {
   const int32_t *best_ids; /* (n_best) most likely tokens, the likeliest first */
   const double *best_log_probabilities;
   uint64_t n_best;
+  int64_t n_reused; /* tokens of the prompt that were cached before, with generate.prefix_caching */
 } plait_token;
 
 /* Called for each token. Returns 0 for more tokens, 1 to end the sequence, the same on all ranks. It

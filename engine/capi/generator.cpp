@@ -156,6 +156,7 @@ uint32_t report(plait_generator& g, const generate::Token& t, plait_token_callba
   c.best_ids = g.best_ids.data();
   c.best_log_probabilities = g.best_scores.data();
   c.n_best = g.best_ids.size();
+  c.n_reused = t.reused;
   return call(user, &c);
 }
 
@@ -197,7 +198,8 @@ plait_error* plait_generator_open(plait_session* session, const plait_generator_
     }
     if (tokenizer) check_vocabulary(*tokenizer, runner.plan());
     g->end_ids = default_ends(g->config, tokenizer);
-    g->generator = std::make_unique<generate::Generator>(runner, tokenizer);
+    g->generator = std::make_unique<generate::Generator>(runner, tokenizer,
+                                                         experiment.generate.prefix_caching);
     state.generating = true;
     *out = g.release();
   });

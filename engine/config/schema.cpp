@@ -211,6 +211,11 @@ constexpr Key<GenerateConfig> kGenerate[] = {
         "or tokens without data")),
     key<&GenerateConfig::only>(bool_option(
         "only", "false", "generate and nothing else: no gradients, no optimizer states, no data")),
+    key<&GenerateConfig::prefix_caching>(
+        bool_option("prefix_caching", "false",
+                    "a prompt that begins as the last sequence of a free slot did is computed from "
+                    "there on, as "
+                    "the next turn of a conversation; its logits may then differ by rounding")),
     key<&GenerateConfig::temperature>(at_least(
         real_option("temperature", "1.0",
                     "divides the logits before a token is drawn; 0: the most likely token"),

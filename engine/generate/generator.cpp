@@ -40,11 +40,14 @@ void check_ends(const Prompt& p, size_t n_ids) {
 
 }  // namespace
 
-Generator::Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer)
+Generator::Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer,
+                     bool prefix_caching)
     : runner_(runner),
       tokenizer_(tokenizer),
       sampler_(runner.plan().vocabulary),
+      prefix_caching_(prefix_caching),
       slots_(static_cast<size_t>(runner.plan().slots)),
+      held_(slots_.size()),
       n_model_ids_(runner.plan().vocabulary) {
   for (const plan::IndexRange& r : runner.plan().ids) n_model_ids_ = std::min(n_model_ids_, r.end);
   n_ids_ = static_cast<size_t>(n_model_ids_);
@@ -108,31 +111,68 @@ void Generator::cancel(uint64_t number) {
 }
 
 void Generator::report_cancelled(const OnToken& on_token) {
-  const auto drop = [&](std::unique_ptr<Sequence>& s) {
+  const auto ends = [&](const std::unique_ptr<Sequence>& s) {
     if (!s || !s->cancelled) return false;
     report_end(*s, Finish::kCancelled, on_token);
-    s.reset();
     return true;
   };
-  for (auto& s : slots_) drop(s);
-  std::erase_if(waiting_, drop);
+  for (size_t slot = 0; slot < slots_.size(); ++slot)
+    if (ends(slots_[slot])) release(slot);
+  std::erase_if(waiting_, ends);
 }
 
 void Generator::report_end(Sequence& s, Finish finish, const OnToken& on_token) {
   best_.clear();
   const std::string_view text = s.text ? s.text->finish() : std::string_view();
-  on_token({s.number, s.drawn(), -1, finish, text, std::nan(""), best_});
+  on_token({s.number, s.drawn(), -1, finish, text, std::nan(""), best_, s.reused});
+}
+
+void Generator::release(size_t slot) {
+  if (prefix_caching_) {
+    held_[slot] = std::move(slots_[slot]->ids);
+    held_[slot].pop_back();
+  }
+  slots_[slot].reset();
+}
+
+void Generator::drop_all() {
+  for (auto& s : slots_) s.reset();
+  for (auto& ids : held_) ids.clear();
+}
+
+std::optional<Generator::FreeSlot> Generator::best_slot(const std::vector<int32_t>& prompt) const {
+  std::optional<FreeSlot> best;
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot]) continue;
+    const std::vector<int32_t>& held = held_[slot];
+    const size_t most = std::min(held.size(), prompt.size() - 1);
+    const auto end = held.begin() + static_cast<long>(most);
+    const auto cached =
+        static_cast<size_t>(std::mismatch(held.begin(), end, prompt.begin()).first - held.begin());
+    // Of equals, the slot that loses least.
+    if (!best || cached > best->cached ||
+        (cached == best->cached && held.size() < held_[best->slot].size()))
+      best = FreeSlot{slot, cached};
+  }
+  return best;
 }
 
 // All tokens of a prompt but the last, which is the first that decode() computes.
 void Generator::admit() {
-  for (size_t slot = 0; slot < slots_.size() && !waiting_.empty(); ++slot) {
-    if (slots_[slot]) continue;
+  if (waiting_.empty()) return;
+  if (prefix_caching_ && !runner_.take_unchanged())
+    for (auto& ids : held_) ids.clear();
+  while (!waiting_.empty()) {
+    const std::optional<FreeSlot> free = best_slot(waiting_.front()->ids);
+    if (!free) return;
     std::unique_ptr<Sequence> s = std::move(waiting_.front());
     waiting_.pop_front();
+    held_[free->slot].clear();
     s->ids.reserve(static_cast<size_t>(runner_.plan().length));  // a token allocates nothing
-    runner_.prefill(static_cast<int32_t>(slot), std::span(s->ids).first(s->ids.size() - 1), 0);
-    slots_[slot] = std::move(s);
+    s->reused = static_cast<int64_t>(free->cached);
+    runner_.prefill(static_cast<int32_t>(free->slot),
+                    std::span(s->ids).first(s->ids.size() - 1).subspan(free->cached), s->reused);
+    slots_[free->slot] = std::move(s);
   }
 }
 
@@ -153,18 +193,18 @@ size_t Generator::step(const OnToken& on_token) {
             {static_cast<int32_t>(slot), s->ids.back(), static_cast<int64_t>(s->ids.size()) - 1});
     if (!tokens_.empty()) runner_.decode(tokens_);
     for (size_t i = 0; i < tokens_.size(); ++i) {
-      std::unique_ptr<Sequence>& s = slots_[static_cast<size_t>(tokens_[i].slot)];
+      const auto slot = static_cast<size_t>(tokens_[i].slot);
       try {
-        if (next(*s, runner_.logits(i), on_token)) continue;
+        if (!next(*slots_[slot], runner_.logits(i), on_token)) release(slot);
       } catch (const Error& e) {
         if (e.code() != PLAIT_ERR_NUMERIC) throw;
-        report_end(*s, Finish::kFailed, on_token);
+        report_end(*slots_[slot], Finish::kFailed, on_token);
         if (!failed) failed = std::current_exception();
+        slots_[slot].reset();
       }
-      s.reset();
     }
-  } catch (...) {  // what the slots hold is not known
-    for (auto& s : slots_) s.reset();
+  } catch (...) {
+    drop_all();
     throw;
   }
   if (failed) std::rethrow_exception(failed);
@@ -183,7 +223,7 @@ Finish Generator::finish_of(const Sequence& s, int32_t id) const {
 bool Generator::next(Sequence& s, std::span<const float> logits, const OnToken& on_token) {
   const Prompt& p = s.prompt;
   const std::span<const float> possible = logits.first(n_ids_);
-  Token token{s.number, s.drawn(), -1, Finish::kNone, {}, std::nan(""), best_};
+  Token token{s.number, s.drawn(), -1, Finish::kNone, {}, std::nan(""), best_, s.reused};
   try {
     token.id = sampler_.draw(
         possible, p.sampling, s.ids,

@@ -40,13 +40,17 @@ struct Token {
   std::string_view text;
   double log_probability = 0;  // by the model, without temperature and penalty; NaN: not asked for
   const std::vector<ScoredToken>& best;  // log-probabilities
+  int64_t reused = 0;                    // tokens of the prompt that the slot had cached
 };
 
 // Owner thread only; every rank makes the same calls in the same order.
 class Generator {
  public:
-  // tokenizer: null: no texts. Both are borrowed.
-  Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer);
+  // tokenizer: null: no texts. Both are borrowed. prefix_caching: a free slot keeps what it has
+  // cached, and a prompt that begins with the same tokens is computed from there on. Its logits
+  // may then differ by rounding: tokens that were drawn are computed one by one.
+  Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer,
+            bool prefix_caching = false);
 
   const tokenizer::Tokenizer* tokenizer() const { return tokenizer_; }
   // Adds a sequence, which waits for a slot; returns its number. Errors: PLAIT_ERR_INVALID.
@@ -69,12 +73,23 @@ class Generator {
     std::vector<int32_t> ids;  // prompt and what was drawn
     std::optional<TextStream> text;
     std::string last_text;  // of the last token, with what was held back
+    int64_t reused = 0;     // see Token
     bool cancelled = false;
     int64_t drawn() const { return static_cast<int64_t>(ids.size() - prompt.ids.size()); }
   };
 
   void check(const Prompt& prompt) const;
   void admit();
+  // The free slot that has cached most of the beginning of a prompt, and how many tokens of it;
+  // nullopt: no slot is free.
+  struct FreeSlot {
+    size_t slot = 0, cached = 0;
+  };
+  std::optional<FreeSlot> best_slot(const std::vector<int32_t>& prompt) const;
+  // The sequence of a slot is finished; all of its tokens but the last are cached.
+  void release(size_t slot);
+  // What the slots hold is not known.
+  void drop_all();
   void report_cancelled(const OnToken& on_token);
   // The last report of a sequence, without a token: with the text that was held back.
   void report_end(Sequence& sequence, Finish finish, const OnToken& on_token);
@@ -85,7 +100,9 @@ class Generator {
   session::TokenRunner& runner_;
   const tokenizer::Tokenizer* const tokenizer_;
   Sampler sampler_;
+  const bool prefix_caching_;
   std::vector<std::unique_ptr<Sequence>> slots_;  // (N) null: free
+  std::vector<std::vector<int32_t>> held_;        // (N) the ids that a free slot has cached
   int64_t n_model_ids_;                           // that the model both reads and writes
   size_t n_ids_ = 0;  // that may be drawn: a model may have more than its tokenizer
   std::deque<std::unique_ptr<Sequence>> waiting_;

@@ -61,11 +61,24 @@ struct SessionContext {
   void need_data(const char* what) const;
   // Parameters were changed, but not by an update: their low copies are made again before the next
   // launch that may read them.
-  void parameters_changed() { low_is_stale_ = refresh_low_ != nullptr; }
+  void parameters_changed() {
+    ++parameter_writes_;
+    low_is_stale_ = refresh_low_ != nullptr;
+  }
   // A host holds their memory, and may change it at any time.
-  void parameters_are_shared() { low_is_shared_ = refresh_low_ != nullptr; }
+  void parameters_are_shared() { parameters_are_shared_ = true; }
   void refresh_low() {
-    if (low_is_stale_ || low_is_shared_) make_low_copies();
+    if (refresh_low_ && (low_is_stale_ || parameters_are_shared_)) make_low_copies();
+  }
+  // What was computed from the parameters holds as long as these stay equal; nullopt: it never does.
+  struct ParameterVersion {
+    int64_t step = 0;
+    uint64_t writes = 0;
+    bool operator==(const ParameterVersion&) const = default;
+  };
+  std::optional<ParameterVersion> parameter_version() const {
+    if (parameters_are_shared_) return std::nullopt;
+    return ParameterVersion{state.step, parameter_writes_};
   }
   bool host_visible() const { return executor.device().info().host_visible != 0; }
 
@@ -86,7 +99,8 @@ struct SessionContext {
  private:
   void make_low_copies();
   const plan::EntryPoint* refresh_low_;  // null: there are no copies
-  bool low_is_stale_ = false, low_is_shared_ = false;
+  bool low_is_stale_ = false, parameters_are_shared_ = false;
+  uint64_t parameter_writes_ = 0;
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace plait::session {
 
@@ -72,6 +73,12 @@ void TokenRunner::decode(std::span<const Token> tokens) {
     c_.executor.read(plan().logits, logits_.data(),
                      rows * static_cast<uint64_t>(plan().vocabulary) * sizeof(float));
   });
+}
+
+bool TokenRunner::take_unchanged() {
+  steps_.drain();
+  const auto before = std::exchange(version_, c_.parameter_version());
+  return version_ && before == version_;
 }
 
 bool TokenRunner::take_cancel() {

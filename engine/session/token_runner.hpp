@@ -34,6 +34,8 @@ class TokenRunner {
   // that of tokens[i].
   void decode(std::span<const Token> tokens);
   std::span<const float> logits(size_t i) const;
+  // Whether caches still hold what these parameters make: they have not changed since the last call.
+  bool take_unchanged();
   // Whether Session::cancel() was called since the last time, on any rank: a rank that ended its
   // sequences alone would leave the others waiting.
   bool take_cancel();
@@ -63,7 +65,8 @@ class TokenRunner {
   StepRunner& steps_;
   const plan::EntryPoint &prefill_, &decode_;
   Inputs chunk_, tokens_;
-  std::vector<float> logits_;  // (N, V)
+  std::vector<float> logits_;                                // (N, V)
+  std::optional<SessionContext::ParameterVersion> version_;  // of the last take_unchanged()
 };
 
 }  // namespace plait::session

@@ -72,7 +72,7 @@ AT(plait_prompt, messages, 120);
 AT(plait_prompt, n_messages, 128);
 AT(plait_prompt, chat_template, 136);
 
-SIZE(plait_token, 80);
+SIZE(plait_token, 88);
 AT(plait_token, struct_size, 0);
 AT(plait_token, sequence, 8);
 AT(plait_token, index, 16);
@@ -84,6 +84,7 @@ AT(plait_token, log_probability, 48);
 AT(plait_token, best_ids, 56);
 AT(plait_token, best_log_probabilities, 64);
 AT(plait_token, n_best, 72);
+AT(plait_token, n_reused, 80);
 
 SIZE(plait_step_result, 152);
 AT(plait_step_result, tokens, 72);

@@ -138,6 +138,7 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
   if (!arguments_.chat_template.empty())
     set("chat_template", Json(arguments_.chat_template).dump());
   if (!arguments_.stop.empty()) set("stop", Json(arguments_.stop).dump());
+  if (arguments_.chat) all.emplace_back("generate.prefix_caching=true");
   // Without data nothing else tells how long samples were.
   const auto data = given.find("data.train.length");
   if (arguments_.length.empty() && given.at("generate.length").at("value") == 0 &&
@@ -182,6 +183,7 @@ void Generation::on_token(const plait_token& t) {
                       {"prompt", s.prompt},
                       {"text", s.text},
                       {"ids", s.ids},
+                      {"reused", t.n_reused},
                       {"finish", finish_name(t.finish)}});
 }
 

@@ -22,6 +22,7 @@ struct Drawn {
   std::vector<double> log_probabilities;
   std::string text;
   uint32_t finish = PLAIT_FINISH_NONE;
+  int64_t reused = 0;
 };
 
 class Generator {
@@ -68,6 +69,7 @@ class Generator {
     }
     d.text.append(t->text ? t->text : "", t->size);
     d.finish = t->finish;
+    d.reused = t->n_reused;
     return self.end_after > 0 && d.ids.size() >= self.end_after ? 1 : 0;
   }
   std::unique_ptr<plait_generator, decltype(&plait_generator_close)> generator_{
@@ -478,6 +480,52 @@ layers = [{type = "linear", name = "judge", out = 1, from = ["image"]}]
 
 // The reference is the same program without a cache; both round to 16 bits at the same places, but
 // sum in another order, so a logit may differ by some units in the last place of its terms.
+TEST_CASE("prefix caching: a prompt goes on where a slot is, unless parameters have changed") {
+  const auto told = [](Generator& g, size_t prompt, size_t count) {
+    const uint64_t s = g.add(beginning(prompt), greedy(static_cast<int64_t>(count)));
+    g.finish();
+    CHECK(g.of(s).ids == rest(prompt, count));
+    return g.of(s).reused;
+  };
+  {
+    const Run run(stories(kOnly + "chunk = 16\n"));
+    Generator g(run);
+    CHECK(told(g, 40, 20) == 0);
+    CHECK(told(g, 80, 10) == 0);  // not asked for
+  }
+  const Run run(stories(kOnly + "chunk = 16\nslots = 2\nprefix_caching = true\n"));
+  Generator g(run);
+  CHECK(told(g, 40, 20) == 0);
+  CHECK(told(g, 80, 10) == 59);  // 40 of the prompt, 19 that were drawn and read again
+  CHECK(told(g, 30, 5) == 29);   // the last token of a prompt is always computed
+  // The beginning of another text is in the other slot.
+  const std::vector<int32_t> other{5, 6, 7, 8, 9, 10};
+  const uint64_t first = g.add(other, greedy(3));
+  g.finish();
+  CHECK(g.of(first).reused == 0);
+  CHECK(told(g, 35, 3) == 34);
+  const uint64_t second = g.add(other, greedy(3));
+  g.finish();
+  CHECK(g.of(second).reused == 5);
+  CHECK(g.of(second).ids == g.of(first).ids);
+  // One that was cut off keeps what it has.
+  g.end_after = 4;
+  const uint64_t cut = g.add(other, greedy(20));
+  g.finish();
+  g.end_after = 0;
+  std::vector<int32_t> longer = other;
+  longer.insert(longer.end(), g.of(cut).ids.begin(), g.of(cut).ids.end());
+  const uint64_t more = g.add(longer, greedy(3));
+  g.finish();
+  CHECK(g.of(more).reused == 9);
+  // Other parameters: nothing that was cached holds.
+  std::vector<float> gain = run.read("model.norm.gain", 64);
+  host::check(plait_session_write(run.session(), "model.norm.gain", gain.data(),
+                                  gain.size() * sizeof(float)));
+  CHECK(told(g, 35, 3) == 0);
+  CHECK(told(g, 36, 3) == 35);
+}
+
 TEST_CASE("16 bits: cached logits are near those of the whole text, and near those of f32") {
   const GoldenFile golden("families.safetensors");
   constexpr int64_t kLength = 24, kPrompt = 8, kIds = 96;
