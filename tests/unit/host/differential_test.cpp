@@ -170,6 +170,8 @@ struct Bench {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("models");
+
 TEST_CASE("random models: the cpu device agrees with the reference") {
   const Bench bench;
   const uint64_t first = number_from("PLAIT_TEST_SEED", 1);
@@ -193,3 +195,5 @@ TEST_CASE("random models: one weight that is off by a thousandth is found") {
   for (uint64_t seed = 1; seed <= 30; ++seed) found += !bench.compare(seed, 1.001f).empty();
   CHECK(found >= 25);
 }
+
+TEST_SUITE_END();

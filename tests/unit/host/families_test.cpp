@@ -65,6 +65,8 @@ std::vector<double> parameter(const Run& run, const std::string& name, size_t n)
 
 }  // namespace
 
+TEST_SUITE_BEGIN("models");
+
 TEST_CASE("every family has the loss, logits and gradients of the library") {
   const GoldenFile golden("families.safetensors");
   for (const Family& family : families())
@@ -149,3 +151,5 @@ TEST_CASE("weights are dropped in training and in no evaluation") {
   CHECK(predict(plain, golden) == predict(dropping, golden));
   CHECK(plain.step().loss != dropping.step().loss);
 }
+
+TEST_SUITE_END();

@@ -113,6 +113,8 @@ std::string refusal(const std::string& folder) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("models");
+
 TEST_CASE("a folder of every family has the library's logits, and is exported as it was") {
   for (const std::string family : kFamilies) {
     CAPTURE(family);
@@ -244,3 +246,5 @@ TEST_CASE("what is wrong in a folder is said with file, key and what was expecte
   fs::remove(scratch / "broken/config.json");
   CHECK(refusal(scratch / "broken").find("config.json': cannot open it") != std::string::npos);
 }
+
+TEST_SUITE_END();

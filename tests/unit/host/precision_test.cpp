@@ -61,6 +61,8 @@ constexpr size_t kHeadSize = 96 * 32;
 
 }  // namespace
 
+TEST_SUITE_BEGIN("precision");
+
 TEST_CASE("200 steps in bf16 follow those in f32") {
   const std::vector<double> wide = Run(learner("compute = \"f32\"")).losses(200);
   for (const char* precision :
@@ -178,3 +180,5 @@ TEST_CASE("a step that is not finite at the least scale counts, and ends the run
   CHECK(f.code != PLAIT_OK);
   CHECK(f.text.find("not finite") != std::string::npos);
 }
+
+TEST_SUITE_END();

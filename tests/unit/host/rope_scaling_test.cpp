@@ -39,6 +39,8 @@ plait::kit::RopeTable table(const Scaling& s) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("models");
+
 TEST_CASE("frequencies and amplitudes of every scaling are the library's") {
   const plait::test::GoldenFile golden("families.safetensors");
   const plait_attr four = real("factor", 4), original = integer("original", 64);
@@ -75,3 +77,5 @@ TEST_CASE("frequencies and amplitudes of every scaling are the library's") {
           doctest::Approx(golden.values("rope." + name + "/amplitude")[0]).epsilon(kUlps));
   }
 }
+
+TEST_SUITE_END();

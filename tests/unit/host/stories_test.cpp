@@ -133,6 +133,8 @@ void check_losses(const std::string& toml, const std::string& of, double toleran
 
 }  // namespace
 
+TEST_SUITE_BEGIN("models");
+
 TEST_CASE("a trained Llama has its gradients, as one entry and from its parts") {
   Names all;
   for (const auto& [ours, theirs] : kOutside)
@@ -201,3 +203,5 @@ TEST_CASE("a trained Llama tells its story: each of 256 tokens is the likeliest"
       CHECK(likeliest == story.next());
     }
 }
+
+TEST_SUITE_END();
