@@ -3,11 +3,13 @@
     python check_hf.py PLAIT [--models N] [--seed S]        needs transformers, beside requirements.txt
 
 Each model (f32; sizes, heads, windows, scalings, caps, biases, ties drawn anew) is saved by the library, imported, evaluated
-on tokens, and exported. The loss must be the library's to 2e-5; the export must load in the library with nothing
-missing and nothing unexpected, and hold equal tensors.
+on tokens, continued and exported. The loss must be the library's to 2e-5; so must the greedy ids of three prompts be, until the two
+greatest logits are closer than 1e-5 in float64; the export must load in the library with nothing missing and nothing unexpected, and hold
+equal tensors.
 """
 
 import argparse
+import copy
 import json
 import pathlib
 import random
@@ -19,6 +21,7 @@ import torch
 import transformers
 
 T = 48  # tokens of a sample
+PROMPTS, NEW = (20, 33, 17), 24  # ids of prompts, and behind each; above 16, where factors of longrope change with the length of a text
 
 
 def rope(r, d, positions, share=False):
@@ -118,6 +121,35 @@ def loss_of(model, ids):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), y.flatten()).item(), len(samples)
 
 
+def greedy_of(model, prompt):
+    """The ids that follow, computed without a cache in float64, and the margins of their logits."""
+    ids, margins = list(prompt), []
+    for _ in range(NEW):
+        with torch.no_grad():
+            best = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].topk(2)
+        ids.append(best.indices[0].item())
+        margins.append((best.values[0] - best.values[1]).item())
+    return ids[len(prompt):], margins
+
+
+def check_greedy(plait, model, ids, folder):
+    """Two slots for three prompts, so that one is used twice; chunks that divide no prompt. Returns the number of ids compared."""
+    prompts = [ids[i * T:i * T + n] for i, n in enumerate(PROMPTS)]
+    words = [w for p in prompts for w in ("--ids", ",".join(map(str, p)))]
+    lines = run(folder, plait, "generate", "in/experiment.toml", *words, "--temperature", "0", "--max-tokens", NEW, "--slots", 2,
+                "--length", 64, "--json", "generate.chunk=7").splitlines()
+    found = {r["sequence"]: r["ids"] for r in map(json.loads, lines) if r.get("event") == "sequence"}
+    assert sorted(found) == [0, 1, 2], found
+    exact, compared = copy.deepcopy(model).double(), 0
+    for i, p in enumerate(prompts):
+        expected, margins = greedy_of(exact, p)
+        assert len(found[i]) == NEW, found[i]
+        first = next((k for k in range(NEW) if found[i][k] != expected[k]), NEW)
+        assert first == NEW or margins[first] < 1e-5, f"prompt {i}: id {first} of {found[i]}, expected {expected}, margin {margins[first]}"
+        compared += first
+    return compared
+
+
 def check(plait, family, seed, folder):
     r = random.Random(seed)
     config = config_of(family, r)
@@ -135,6 +167,7 @@ def check(plait, family, seed, folder):
     path, = (folder / "runs/m").iterdir()
     found = json.loads((path / "metrics.ndjson").read_text().splitlines()[0])["loss"]
     assert abs(found - expected) <= 2e-5 * expected, (found, expected)
+    compared = check_greedy(plait, model, ids, folder)
     run(folder, plait, "export", "hf", path, "back")
     again, info = transformers.AutoModelForCausalLM.from_pretrained(folder / "back", output_loading_info=True, dtype=torch.float32,
                                                                     attn_implementation="eager")
@@ -142,6 +175,7 @@ def check(plait, family, seed, folder):
     for (name, a), (other, b) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
         assert name == other and torch.equal(a, b), name
     assert abs(loss_of(again, ids)[0] - expected) < 1e-9
+    return compared
 
 
 def main():
@@ -152,16 +186,16 @@ def main():
     a = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    faults = 0
+    faults = compared = 0
     for i in range(a.models):
         family, seed = FAMILIES[i % len(FAMILIES)], a.seed + i
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                check(a.plait, family, seed, pathlib.Path(scratch))
+                compared += check(a.plait, family, seed, pathlib.Path(scratch))
             except (AssertionError, SystemExit) as e:
                 faults += 1
                 print(f"{family}, seed {seed}: {e}", file=sys.stderr)
-    print(f"{a.models} models, {faults} faults")
+    print(f"{a.models} models, {compared} greedy ids, {faults} faults")
     sys.exit(1 if faults else 0)
 
 
