@@ -4,7 +4,7 @@
 
 Each model (f32; sizes, heads, windows, scalings, caps, biases, ties drawn anew) is saved by the library, imported, evaluated
 on tokens, continued and exported. The loss must be the library's to 2e-5; so must the greedy ids of three prompts be, until the two
-greatest logits are closer than 1e-5 in float64; the export must load in the library with nothing missing and nothing unexpected, and hold
+greatest logits are closer than 1e-5 in float64; every gradient must be that of float64 to 1e-4 of its parameter's largest; the export must load in the library with nothing missing and nothing unexpected, and hold
 equal tensors.
 """
 
@@ -21,6 +21,7 @@ import torch
 import transformers
 
 T = 48  # tokens of a sample
+GRADIENTS = 1e-4  # error of a gradient in f32, in units of its parameter's largest
 PROMPTS, NEW = (20, 33, 17), 24  # ids of prompts, and behind each; above 16, where factors of longrope change with the length of a text
 
 
@@ -111,14 +112,18 @@ def run(folder, *words):
     return done.stdout
 
 
-def loss_of(model, ids):
-    """The mean over labels of every sample of T tokens, each with the token behind it."""
+def batch_of(ids):
+    """Every sample of T tokens, and the token behind each."""
     samples = [ids[i:i + T + 1] for i in range(0, len(ids) - T, T)]
-    x = torch.tensor([s[:-1] for s in samples])
-    y = torch.tensor([s[1:] for s in samples])
+    return torch.tensor([s[:-1] for s in samples]), torch.tensor([s[1:] for s in samples])
+
+
+def loss_of(model, ids):
+    """The mean over labels."""
+    x, y = batch_of(ids)
     with torch.no_grad():
         logits = model(input_ids=x).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), y.flatten()).item(), len(samples)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), y.flatten()).item(), len(x)
 
 
 def greedy_of(model, prompt):
@@ -150,6 +155,28 @@ def check_greedy(plait, model, ids, folder):
     return compared
 
 
+def check_gradients(plait, model, ids, folder, sizes):
+    """A step of SGD whose rate is so large that the new weights are the gradients, times the rate. Returns the largest error found,
+    in units of the parameter's largest gradient."""
+    rate, worst = 2.0**20, 0.0
+    run(folder, plait, "run", "in/experiment.toml", "--data", ".", "run.steps=1", *sizes, "~optimizer", "optimizer.type=sgd",
+        f"optimizer.learning_rate={rate}", "run.out=runs", "run.name=g", "guard.nonfinite_limit=1")
+    path, = (folder / "runs/g").iterdir()
+    run(folder, plait, "export", "hf", path, "gradients")
+    moved = transformers.AutoModelForCausalLM.from_pretrained(folder / "gradients", dtype=torch.float32)
+    exact = copy.deepcopy(model).double()
+    x, y = batch_of(ids)
+    torch.nn.functional.cross_entropy(exact(input_ids=x).logits.flatten(0, 1), y.flatten()).backward()
+    for (name, before), (other, after) in zip(exact.named_parameters(), moved.named_parameters(), strict=True):
+        assert name == other, (name, other)
+        found, expected = (before.detach() - after.detach().double()) / rate, before.grad
+        scale = expected.abs().max().item()
+        error = (found - expected).abs().max().item() / max(scale, 1e-6)
+        assert error < GRADIENTS, f"gradient of {name}: off by {error:.1e} of its largest, {scale:.1e}"
+        worst = max(worst, error)
+    return worst
+
+
 def check(plait, family, seed, folder):
     r = random.Random(seed)
     config = config_of(family, r)
@@ -162,12 +189,13 @@ def check(plait, family, seed, folder):
     run(folder, plait, "data", "tokenize", "t.txt", "--tokenizer", "chars", "--option", "path=alphabet.txt", "--out", "train")
     run(folder, plait, "import", "hf", "model", "in")
     expected, samples = loss_of(model, ids)
-    run(folder, plait, "run", "in/experiment.toml", "--data", ".", "run.steps=1", f"batch.global={samples}", f"batch.micro={samples}",
-        f"data.train.length={T}", "optimizer.learning_rate=0", "run.out=runs", "run.name=m")
+    sizes = (f"batch.global={samples}", f"batch.micro={samples}", f"data.train.length={T}")
+    run(folder, plait, "run", "in/experiment.toml", "--data", ".", "run.steps=1", *sizes, "optimizer.learning_rate=0", "run.out=runs", "run.name=m")
     path, = (folder / "runs/m").iterdir()
     found = json.loads((path / "metrics.ndjson").read_text().splitlines()[0])["loss"]
     assert abs(found - expected) <= 2e-5 * expected, (found, expected)
     compared = check_greedy(plait, model, ids, folder)
+    gradients = check_gradients(plait, model, ids, folder, sizes)
     run(folder, plait, "export", "hf", path, "back")
     again, info = transformers.AutoModelForCausalLM.from_pretrained(folder / "back", output_loading_info=True, dtype=torch.float32,
                                                                     attn_implementation="eager")
@@ -175,7 +203,7 @@ def check(plait, family, seed, folder):
     for (name, a), (other, b) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
         assert name == other and torch.equal(a, b), name
     assert abs(loss_of(again, ids)[0] - expected) < 1e-9
-    return compared
+    return compared, gradients
 
 
 def main():
@@ -186,16 +214,17 @@ def main():
     a = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    faults = compared = 0
+    faults, compared, worst = 0, 0, 0.0
     for i in range(a.models):
         family, seed = FAMILIES[i % len(FAMILIES)], a.seed + i
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                compared += check(a.plait, family, seed, pathlib.Path(scratch))
+                n, error = check(a.plait, family, seed, pathlib.Path(scratch))
+                compared, worst = compared + n, max(worst, error)
             except (AssertionError, SystemExit) as e:
                 faults += 1
                 print(f"{family}, seed {seed}: {e}", file=sys.stderr)
-    print(f"{a.models} models, {compared} greedy ids, {faults} faults")
+    print(f"{a.models} models, {compared} greedy ids, gradients within {worst:.1e} of each parameter's largest, {faults} faults")
     sys.exit(1 if faults else 0)
 
 
