@@ -81,20 +81,45 @@ void close(const Graph& g, Region& r) {
   std::sort(r.ops.begin(), r.ops.end());
 }
 
-// A region with forward ops becomes a part of the forward pass, another stays in the backward pass.
-bool is_backward(const Graph& g, const Region& r) { return g.ops()[r.ops.front()].backward; }
+// The pass that a region becomes a part of: the forward pass if it has forward ops, but in a
+// pipeline the backward pass if it has backward ops.
+enum class Pass : uint8_t { kForward, kBackward, kMovedToBackward };
+Pass pass_of(const Graph& g, const Region& r) {
+  const auto& ops = g.ops();
+  if (ops[r.ops.front()].backward) return Pass::kBackward;
+  const bool pipeline = std::any_of(
+      ops.begin(), ops.end(), [&](const Op& op) { return op.stage != ops[r.ops.front()].stage; });
+  return pipeline && ops[r.ops.back()].backward ? Pass::kMovedToBackward : Pass::kForward;
+}
+
+// The forward ops behind a region, which read what it makes.
+std::vector<size_t> forward_behind(const Graph& g, const Region& r) {
+  std::vector<char> behind(g.n_values(), 0);
+  std::vector<size_t> found;
+  for (size_t i = r.ops.front(); i < g.ops().size(); ++i) {
+    const Op& op = g.ops()[i];
+    if (!r.inside[i] &&
+        std::none_of(op.in.begin(), op.in.end(), [&](ValueId v) { return behind[v] != 0; }))
+      continue;
+    for (const ValueId v : op.out) behind[v] = 1;
+    if (!r.inside[i] && !op.backward) found.push_back(i);
+  }
+  return found;
+}
 
 // Whether all ops are of one stage, have a sharding rule, draw no random numbers and communicate
-// nothing. In a pipeline the backward pass stays where it is: gradients go from stage to stage in
-// backward programs alone.
-bool can_stand_together(const Graph& g, const Region& r) {
+// nothing. What follows a region into the backward pass must be of its stage, too.
+bool can_stand_together(const Graph& g, const Region& r, const ChunkLimits& limits) {
   const int32_t stage = g.ops()[r.ops.front()].stage;
-  const bool pipeline =
-      std::any_of(g.ops().begin(), g.ops().end(), [&](const Op& op) { return op.stage != stage; });
+  if (pass_of(g, r) == Pass::kMovedToBackward) {
+    if (limits.split_backward) return false;
+    for (const size_t i : forward_behind(g, r))
+      if (g.ops()[i].stage != stage) return false;
+  }
   return std::all_of(r.ops.begin(), r.ops.end(), [&](size_t i) {
     const Op& op = g.ops()[i];
-    return op.stage == stage && (!pipeline || op.backward == is_backward(g, r)) &&
-           !op.def->draws_random && op.def->shard && op.def->collective == CollectiveOp::kNone;
+    return op.stage == stage && !op.def->draws_random && op.def->shard &&
+           op.def->collective == CollectiveOp::kNone;
   });
 }
 
@@ -218,8 +243,9 @@ class Chunker {
         region_(r),
         layout_(layout),
         chunks_(chunks),
-        backward_(is_backward(g, r)),
-        old_ops_(g.ops().size()) {
+        pass_(pass_of(g, r)),
+        old_ops_(g.ops().size()),
+        begin_(begin_of(g, r, pass_)) {
     for (const size_t i : r.ops)
       for (const ValueId v : g.ops()[i].out)
         if (is_read_outside(v) || std::find(needed.begin(), needed.end(), v) != needed.end())
@@ -232,14 +258,29 @@ class Chunker {
     });
   }
   void run() {
+    const std::vector<size_t> behind =
+        pass_ == Pass::kMovedToBackward ? forward_behind(g_, region_) : std::vector<size_t>();
     for (int64_t c = 0; c < chunks_; ++c) write_chunk(c);
     const std::vector<size_t> moved = moved_before();
     for (const ValueId v : results_) take_place_of(v);
     for (const size_t i : region_.ops) g_.remove(i);
-    place(moved);
+    for (const size_t i : behind) set_backward(i, true);
+    place(moved, behind);
   }
 
  private:
+  // The op before which the region stands.
+  static size_t begin_of(const Graph& g, const Region& r, Pass pass) {
+    size_t at = r.ops.front();
+    if (pass == Pass::kMovedToBackward)
+      while (!g.ops()[at].backward) ++at;
+    return at;
+  }
+  void set_backward(size_t i, bool backward) {
+    Op op = g_.ops()[i];
+    op.backward = backward;
+    g_.replace(i, std::move(op));
+  }
   bool is_read_outside(ValueId v) const {
     return std::any_of(g_.readers(v).begin(), g_.readers(v).end(),
                        [&](int32_t i) { return !region_.inside[static_cast<size_t>(i)]; });
@@ -253,7 +294,7 @@ class Chunker {
   void begin_like(const Op& op) {
     g_.scope = op.scope;
     g_.stage = op.stage;
-    g_.backward = backward_;
+    g_.backward = pass_ != Pass::kForward;
   }
 
   void write_chunk(int64_t c) {
@@ -302,7 +343,7 @@ class Chunker {
   std::vector<size_t> moved_before() const {
     std::vector<char> wanted(g_.ops().size(), 0);
     std::vector<size_t> moved;
-    for (size_t i = g_.ops().size(); i-- > region_.ops.front();) {
+    for (size_t i = g_.ops().size(); i-- > begin_;) {
       if (i >= old_ops_) wanted[i] = 1;
       if (!wanted[i]) continue;
       for (const ValueId v : g_.ops()[i].in)
@@ -329,22 +370,23 @@ class Chunker {
     g_.value(v).byte_offset = 0;
   }
 
-  void place(const std::vector<size_t>& moved) {
-    std::vector<char> placed(g_.ops().size(), 0);
+  // behind: ops that read the region's results, but stand before `begin_` today.
+  void place(const std::vector<size_t>& moved, const std::vector<size_t>& behind) {
+    std::vector<char> placed(g_.ops().size(), 0), late(g_.ops().size(), 0);
+    for (const size_t i : behind) late[i] = 1;
     std::vector<size_t> order;
     const auto put = [&](size_t i) {
       if (!g_.ops()[i].def || std::exchange(placed[i], char{1})) return;
       order.push_back(i);
     };
-    for (size_t i = 0; i < region_.ops.front(); ++i) put(i);
+    for (size_t i = 0; i < begin_; ++i)
+      if (!late[i]) put(i);
     for (const size_t i : moved) {
-      Op op = g_.ops()[i];
-      op.backward = backward_;
-      g_.replace(i, std::move(op));
+      if (pass_ == Pass::kForward) set_backward(i, false);
       put(i);
     }
     for (size_t i = old_ops_; i < g_.ops().size(); ++i) put(i);
-    for (size_t i = region_.ops.front(); i < old_ops_; ++i) put(i);
+    for (size_t i = 0; i < old_ops_; ++i) put(i);
     g_.reorder(order);
   }
 
@@ -352,8 +394,8 @@ class Chunker {
   const Region& region_;
   const Layout& layout_;
   const int64_t chunks_;
-  const bool backward_;
-  const size_t old_ops_;
+  const Pass pass_;
+  const size_t old_ops_, begin_;
   std::vector<ValueId> results_;                  // read when the region has run
   std::map<ValueId, std::vector<ValueId>> made_;  // chunks of rows, or one sum
 };
@@ -368,7 +410,7 @@ bool chunk(Graph& g, ValueId first, const ChunkLimits& limits, const std::vector
   const Choice choice = choose(g.shape(first), limits);
   if (choice.chunks == 1) return false;
   close(g, r);
-  if (!can_stand_together(g, r)) return false;
+  if (!can_stand_together(g, r, limits)) return false;
   Layout layout(g, r, choice.chunks, choice.dim);
   if (!layout.find()) return false;
   Chunker chunker(g, r, layout, choice.chunks, needed);

@@ -163,20 +163,43 @@ TEST_CASE_FIXTURE(Fixture, "a region of the backward pass stays in it, also in a
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "in a pipeline: a loss, but not with its gradient") {
+// The loss moves to the backward pass, and with it what reads it.
+TEST_CASE_FIXTURE(Fixture, "in a pipeline: a loss with its gradient, in the backward pass") {
   const std::string lines = std::string(kInputs) + R"(
-    %10 f32 (8, 4) grad = map(%1) [tanh(x0)]
+    %11 f32 (4, 4) at 4:0 grad = persistent "v"
+    %10 f32 (8, 4) grad = matmul(%1, %11) @body
     %5 f32 (8, 6) grad = matmul(%10, %2) {transpose_b: true} @head stage 1
     %6 f32 (8) grad, %7 f32 (8) grad = cross_entropy(%5, %3) @loss stage 1
     %8 f32 (8) grad = map(%6, %4) [x0 * x1] @loss stage 1
     %9 f32 () grad = reduce(%8) {axes: [0], keep: false} @loss stage 1
   )";
-  constexpr ChunkLimits kLogits{128, 2};  // not the hidden rows
+  ChunkLimits logits{128, 2};  // not the hidden rows
+  const auto differentiated = [&] {
+    read(lines);
+    return differentiate(g, 9, {2, 11});
+  };
+  std::vector<ValueId> d = differentiated();
+  CHECK(chunk(logits, {9, d[0], d[1]}) == 1);
+  CHECK(largest() <= 128);
+  const auto& ops = g.ops();
+  bool backward = false;
+  for (const Op& op : ops) {  // the backward pass is behind the forward pass
+    CHECK((op.backward || !backward));
+    backward = op.backward;
+    CHECK(op.backward == (op.stage == 1 || op.out[0] != 10));
+  }
+  const auto made_in = [&](ValueId v) { return ops[static_cast<size_t>(g.value(v).producer)]; };
+  CHECK(made_in(9).backward);
+  CHECK(made_in(9).stage == 1);
+  CHECK(made_in(d[1]).stage == 0);
+  // Without a gradient it stays in the forward pass.
   read(lines);
-  CHECK(chunk(kLogits, {9}) == 1);
-  read(lines);
-  const std::vector<ValueId> d = differentiate(g, 9, {2});
-  CHECK(chunk(kLogits, {9, d[0]}) == 0);
+  CHECK(chunk(logits, {9}) == 1);
+  for (const Op& op : g.ops()) CHECK_FALSE(op.backward);
+  // All chunks would wait for the program of the weights' gradients.
+  logits.split_backward = true;
+  d = differentiated();
+  CHECK(chunk(logits, {9, d[0], d[1]}) == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "no chunks where a sum over all rows comes back to them") {
