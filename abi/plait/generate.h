@@ -13,7 +13,9 @@
  *   plait_generator_close(generator);
  *
  * What is drawn depends on seed, sequence and place alone, not on slots, other sequences, ranks or
- * chunks of the prompt; with generate.prefix_caching the rounding of logits depends on the sequences before. Where several ranks have the session, all make the same calls.
+ * chunks of the prompt. With generate.prefix_caching a prompt reuses keys and values that a free slot
+ * has cached of the same first tokens, until parameters change or a host has a view of one; logits then
+ * differ by rounding. Where several ranks have the session, all make the same calls.
  *
  * The conventions of base.h and plait.h apply. A generator and its session serve one thread at a
  * time together. When the session is closed, calls on its generators fail with PLAIT_ERR_STATE. */
@@ -119,7 +121,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_add(plait_gener
  * is the number of sequences that are not finished. After plait_session_cancel() all sequences
  * end, on all ranks if it was called on one. Collective.
  * Errors: PLAIT_ERR_NUMERIC when the logits of a sequence are not finite, naming it: it is finished, the
- * others have their token and go on. PLAIT_ERR_PEER, PLAIT_ERR_DEVICE, PLAIT_ERR_PLUGIN: sequences that
+ * others have their token; step again for more. PLAIT_ERR_PEER, PLAIT_ERR_DEVICE, PLAIT_ERR_PLUGIN: sequences that
  * had a slot are finished.
  * [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_generator_step(plait_generator *generator,

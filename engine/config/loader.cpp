@@ -154,10 +154,16 @@ void ExperimentLoader::check_numbers(Experiment& to) {
                   "set it to the MiB of activations that a program may hold");
   // Nothing is fed but what is generated.
   if (to.generate.only && to.batch.global == 0) to.batch.global = to.topology.data;
-  if (to.batch.global == 0) {
+  if (to.batch.global == 0 && !problems_.touch("batch.global")) {
     const Node& batch = document_.root.find("batch");
-    problems_.add((batch ? batch : document_.root).origin(), "batch.global",
-                  "required key is missing", "set it to the samples of a step, over all ranks");
+    const Node& found = batch.find("global");
+    problems_.add((found   ? found
+                   : batch ? batch
+                           : document_.root)
+                      .origin(),
+                  "batch.global", found ? "found 0, expected 1 or more" : "required key is missing",
+                  "set it to the samples of a step, over all ranks; only with generate.only there "
+                  "are none");
   }
   complete(to.batch, to.topology.data);
 }

@@ -128,7 +128,7 @@ void Generator::report_end(Sequence& s, Finish finish, const OnToken& on_token) 
 }
 
 void Generator::release(size_t slot) {
-  if (prefix_caching_) {
+  if (prefix_caching_ && !slots_[slot]->stale) {
     held_[slot] = std::move(slots_[slot]->ids);
     held_[slot].pop_back();
   }
@@ -142,6 +142,7 @@ void Generator::drop_all() {
 
 std::optional<Generator::FreeSlot> Generator::best_slot(const std::vector<int32_t>& prompt) const {
   std::optional<FreeSlot> best;
+  int64_t best_gain = 0;
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot]) continue;
     const std::vector<int32_t>& held = held_[slot];
@@ -149,10 +150,11 @@ std::optional<Generator::FreeSlot> Generator::best_slot(const std::vector<int32_
     const auto end = held.begin() + static_cast<long>(most);
     const auto cached =
         static_cast<size_t>(std::mismatch(held.begin(), end, prompt.begin()).first - held.begin());
-    // Of equals, the slot that loses least.
-    if (!best || cached > best->cached ||
-        (cached == best->cached && held.size() < held_[best->slot].size()))
-      best = FreeSlot{slot, cached};
+    // What is reused counts for it, and what is lost against it.
+    const int64_t gain = 2 * static_cast<int64_t>(cached) - static_cast<int64_t>(held.size());
+    if (best && gain <= best_gain) continue;
+    best = FreeSlot{slot, cached};
+    best_gain = gain;
   }
   return best;
 }
@@ -160,8 +162,11 @@ std::optional<Generator::FreeSlot> Generator::best_slot(const std::vector<int32_
 // All tokens of a prompt but the last, which is the first that decode() computes.
 void Generator::admit() {
   if (waiting_.empty()) return;
-  if (prefix_caching_ && !runner_.take_unchanged())
+  if (prefix_caching_ && !runner_.take_unchanged()) {
     for (auto& ids : held_) ids.clear();
+    for (const auto& s : slots_)
+      if (s) s->stale = true;
+  }
   while (!waiting_.empty()) {
     const std::optional<FreeSlot> free = best_slot(waiting_.front()->ids);
     if (!free) return;
@@ -182,9 +187,9 @@ size_t Generator::step(const OnToken& on_token) {
       if (s) s->cancelled = true;
     for (const auto& s : waiting_) s->cancelled = true;
   }
-  report_cancelled(on_token);
   std::exception_ptr failed;  // of the first sequence whose token could not be drawn
   try {
+    report_cancelled(on_token);
     admit();
     tokens_.clear();
     for (size_t slot = 0; slot < slots_.size(); ++slot)

@@ -47,7 +47,7 @@ struct Token {
 class Generator {
  public:
   // tokenizer: null: no texts. Both are borrowed. prefix_caching: a free slot keeps what it has
-  // cached, and a prompt that begins with the same tokens is computed from there on. Its logits
+  // cached, and a prompt that begins with the same tokens reuses their keys and values. Its logits
   // may then differ by rounding: tokens that were drawn are computed one by one.
   Generator(session::TokenRunner& runner, const tokenizer::Tokenizer* tokenizer,
             bool prefix_caching = false);
@@ -75,13 +75,14 @@ class Generator {
     std::string last_text;  // of the last token, with what was held back
     int64_t reused = 0;     // see Token
     bool cancelled = false;
+    bool stale = false;  // parameters have changed since its first tokens were cached
     int64_t drawn() const { return static_cast<int64_t>(ids.size() - prompt.ids.size()); }
   };
 
   void check(const Prompt& prompt) const;
   void admit();
-  // The free slot that has cached most of the beginning of a prompt, and how many tokens of it;
-  // nullopt: no slot is free.
+  // The free slot in which a prompt reuses most and overwrites least, and how many of its tokens
+  // the slot has cached; nullopt: no slot is free.
   struct FreeSlot {
     size_t slot = 0, cached = 0;
   };

@@ -190,7 +190,7 @@ void warn_ignored(const config::Experiment& e, Log* log) {
     warn("topology.virtual_stages", "topology.pipeline is 1");
   if (t.pipeline == 1 && !t.stages.empty()) warn("topology.stages", "topology.pipeline is 1");
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
-  if (e.dataset("eval")) return;
+  if (e.dataset("eval") || e.generate.only) return;
   if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
   for (const config::ModelConfig& m : e.models)
     if (!m.metrics.empty())

@@ -78,14 +78,17 @@ void TokenRunner::decode(std::span<const Token> tokens) {
 bool TokenRunner::take_unchanged() {
   steps_.drain();
   const auto before = std::exchange(version_, c_.parameter_version());
-  return version_ && before == version_;
+  return !on_any_rank(!version_ || before != version_);
 }
 
 bool TokenRunner::take_cancel() {
-  const bool own = c_.cancelled.exchange(false, std::memory_order_relaxed);
+  return on_any_rank(c_.cancelled.exchange(false, std::memory_order_relaxed));
+}
+
+bool TokenRunner::on_any_rank(bool own) {
   if (c_.ranks.is_single()) return own;
   return c_.on_all_ranks("a token", [&] {
-    const std::vector<std::string> all = c_.ranks.all_gather(own ? "cancel" : "");
+    const std::vector<std::string> all = c_.ranks.all_gather(own ? "yes" : "");
     return std::any_of(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
   });
 }

@@ -34,7 +34,8 @@ class TokenRunner {
   // that of tokens[i].
   void decode(std::span<const Token> tokens);
   std::span<const float> logits(size_t i) const;
-  // Whether caches still hold what these parameters make: they have not changed since the last call.
+  // Whether caches still hold what the parameters make: on no rank have they changed since the last
+  // call. All ranks must agree, since what one reuses the others do not compute with it.
   bool take_unchanged();
   // Whether Session::cancel() was called since the last time, on any rank: a rank that ended its
   // sequences alone would leave the others waiting.
@@ -60,6 +61,8 @@ class TokenRunner {
   };
 
   void launch(const plan::EntryPoint& entry);
+  // Whether something is so on any rank.
+  bool on_any_rank(bool own);
 
   SessionContext& c_;
   StepRunner& steps_;

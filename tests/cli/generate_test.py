@@ -45,6 +45,20 @@ type = "sgd"
 """
 
 
+def read_safetensors(path):
+    """The header without metadata, and the bytes behind it."""
+    file = path.read_bytes()
+    n = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:8 + n])
+    header.pop("__metadata__", None)
+    return header, bytearray(file[8 + n:])
+
+
+def write_safetensors(path, header, data):
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
 class Generate(Case):
     def setUp(self):
         super().setUp()
@@ -92,8 +106,8 @@ class Generate(Case):
         user = "{{ '<|user|>\\n' + message['content'] %s + '\\n' }}{{ '<|assistant|>' }}"
         templates = {"{{ '<|im_start|>' + message['role'] }}": "chatml", "{{ bos_token + '[INST] ' }}": "mistral",
                      "{{ bos_token + '[INST] <<SYS>>' }}": "llama2", "{{ '<start_of_turn>' }}": "gemma",
-                     "{{ '<|start_header_id|>' }}": "llama3", "{{ '<|' + message['role'] + '|>' }}<|end|><|assistant|>": "phi3",
-                     user % "+ eos_token": "zephyr", user % "": "tulu", "[AVAILABLE_TOOLS][INST]": None, "{{ 'You:' }}": None}
+                     "{{ '<|start_header_id|>' }}": "llama3", "{{ '<|' + message['role'] + '|>\\n' }}<|end|><|assistant|>": "phi3",
+                     "{{ '<|' + message['role'] + '|>' }}<|end|><|assistant|>": None, "<|im_start|>user<|im_sep|>": None, user % "+ eos_token": "zephyr", user % "": "tulu", "[AVAILABLE_TOOLS][INST]": None, "{{ 'You:' }}": None}
         self.write("model/config.json", json.dumps(config | {"eos_token_id": [-1, 5, 4000000000, 96]}))
         for i, (template, name) in enumerate(templates.items()):
             both = [{"name": "tool_use", "template": "<|im_start|>"}, {"name": "default", "template": template}]
@@ -163,6 +177,35 @@ learning_rate = 0.01
                 done = self.plait("generate", "stories.toml", *words, *overrides)
                 self.assertNotEqual(done.code, 0)
                 self.assertIn(part, done.err)
+
+    def test_needs_no_training(self):
+        """A file with a model and its weights is enough; those of another model are not."""
+        model = STORIES[STORIES.index("[model]"):STORIES.index("[loss]")]
+        self.write("model.toml", "[generate]\nlength = 257\n" + model)
+        self.expect(0, "generate", "model.toml", "--ids", "1", "--max-tokens", "2")
+        writer, critic = (model.replace("[model]", f"[models.{name}]").replace('"model.', f'"{name}.') for name in ("writer", "critic"))
+        two = writer.replace("load =", "#").replace("load_names =", "#") + critic
+        self.write("two.toml", "[generate]\nlength = 257\nmodel = \"writer\"\n" + two)
+        self.fails(2, ["generate", "two.toml", "--ids", "1"], "the model has initial values only")
+
+    def test_one_of_many_fails(self):
+        """A row of the embedding is no number: the sequences that read it fail, the others are printed."""
+        header, data = read_safetensors(WEIGHTS)
+        embedding = header["model.embed_tokens.weight"]
+        begin, end = embedding["data_offsets"]
+        size = (end - begin) // 512
+        header["lm_head.weight"] = embedding | {"data_offsets": [len(data), len(data) + end - begin]}
+        data += data[begin:end]
+        data[begin + 500 * size:begin + 501 * size] = b"\xff" * size  # NaN
+        write_safetensors(self.folder / "broken.safetensors", header, data)
+        self.write("broken.toml", STORIES.replace(str(WEIGHTS), "broken.safetensors").replace(', tie = {weight = "model.embed.weight"}', "")
+                   .replace("load_names = [", 'load_names = ["model.head.weight=lm_head.weight", '))
+        done = self.plait("generate", "broken.toml", "--ids", "1", "--ids", "2,500", "--ids", "5", "--max-tokens", "3")
+        self.assertEqual(done.code, 5, done.err)
+        self.assertIn("sequence 1, token 0 after its prompt, cannot be drawn", done.err)
+        lines = done.out.splitlines()
+        self.assertEqual([line.split(" -> ")[0] for line in lines], ["1", "2,500", "5"])
+        self.assertEqual([len(line.split(" -> ")[1].split(",")) for line in lines[::2]], [3, 3])
 
     def test_slots_of_prompts(self):
         """Several prompts share a step; --slots and the experiment decide otherwise."""

@@ -103,6 +103,39 @@ TEST_SUITE("generate") {
     }
   }
 
+  // The view turns reuse off, on the rank that has none as well.
+  TEST_CASE("ranks reuse the same tokens of a prompt, also when one has a view of a parameter") {
+    const Folder folder;
+    const JobSpec job_spec{transformer_model(folder),
+                           {"batch.eval=8", "generate.slots=1", "generate.prefix_caching=true"},
+                           {},
+                           {}};
+    const std::vector<Outcome> all =
+        run(on(job_spec, {1, 1, 2}), 2, [](uint32_t rank, plait::Session& session, Outcome& o) {
+          plait::Generator generator(session);
+          plait_dl_managed* view = nullptr;
+          for (int round = 0; round < 4; ++round) {
+            const int32_t ids[] = {1, 2, 3, 4, 5};
+            plait_prompt prompt{};
+            prompt.max_tokens = 1;
+            generator.add(std::span<const int32_t>(ids), prompt);
+            generator.step([&](const plait_token& t) {
+              o.losses.push_back(static_cast<double>(t.n_reused));
+              return true;
+            });
+            if (round == 1 && rank == 1)
+              plait_error_free(plait_session_view(session.get(), "model.g0.mlp_norm.gain", &view));
+          }
+          if (view) view->deleter(view);
+          o.norms.push_back(rank == 1 && !view ? 1 : 0);
+        });
+    for (const Outcome& o : all) {
+      CHECK(o.error == "");
+      CHECK(o.losses == std::vector<double>{0, 4, 0, 0});
+      CHECK(o.norms == std::vector<double>{0});
+    }
+  }
+
   TEST_CASE("a pipeline does not generate, and says so") {
     const Folder folder;
     const JobSpec job_spec{transformer_model(folder), {"batch.eval=8", "generate.slots=1"}, {}, {}};

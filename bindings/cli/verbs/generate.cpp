@@ -101,7 +101,12 @@ class Generation {
   void load(Session& session, const Json& values) const;
   int generate(const Session& session, Generator& generator);
   int chat(const Session& session, Generator& generator);
-  int run_out(const Session& session, Generator& generator);
+  // How the sequences ended: a signal came, or 0; the first error, or null.
+  struct End {
+    int signal = 0;
+    std::exception_ptr failed;
+  };
+  End run_out(const Session& session, Generator& generator);
   void on_token(const plait_token& t);
   void show(const Sequence& s) const;
   void summarize(Clock::duration took) const;
@@ -118,7 +123,6 @@ class Generation {
 // The keys that the options stand for; the experiment generates only, on one rank.
 std::vector<std::string> Generation::overrides(const Json& given) const {
   std::vector<std::string> all = on_one_rank(given);
-  all.emplace_back("generate.only=true");
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) all.push_back("generate." + std::string(key) + "=" + value);
   };
@@ -138,7 +142,6 @@ std::vector<std::string> Generation::overrides(const Json& given) const {
   if (!arguments_.chat_template.empty())
     set("chat_template", Json(arguments_.chat_template).dump());
   if (!arguments_.stop.empty()) set("stop", Json(arguments_.stop).dump());
-  if (arguments_.chat) all.emplace_back("generate.prefix_caching=true");
   // Without data nothing else tells how long samples were.
   const auto data = given.find("data.train.length");
   if (arguments_.length.empty() && given.at("generate.length").at("value") == 0 &&
@@ -220,32 +223,36 @@ int Generation::generate(const Session& session, Generator& generator) {
     terminal_.raw(arguments_.ids.empty() ? terminal_.bold(sequences_[0].prompt)
                                          : sequences_[0].prompt + " -> ");
   const Clock::time_point start = Clock::now();
-  const int signal = run_out(session, generator);
+  const End end = run_out(session, generator);
   if (!streams_)
     for (const Sequence& s : sequences_) show(s);
   summarize(Clock::now() - start);
-  return signal ? kInterrupted : kOk;
+  if (end.failed) std::rethrow_exception(end.failed);
+  return end.signal ? kInterrupted : kOk;
 }
 
-// Until all sequences are finished; returns the signal that ended them, or 0. A sequence whose
-// token cannot be drawn does not end the others.
-int Generation::run_out(const Session& session, Generator& generator) {
+// Until all sequences are finished. One whose token cannot be drawn does not end the others.
+Generation::End Generation::run_out(const Session& session, Generator& generator) {
   const Interrupt interrupt(session.get(), {.announce = false});
-  std::exception_ptr failed;
-  for (uint64_t left = 1; left > 0;) {
+  const auto each = [this](const plait_token& t) {
+    on_token(t);
+    return true;
+  };
+  End end;
+  bool works = true;
+  for (uint64_t left = 1; left > 0 && works;) {
     try {
-      left = generator.step([this](const plait_token& t) {
-        on_token(t);
-        return true;
-      });
+      left = generator.step(each);
     } catch (const HostError& e) {
-      if (!failed) failed = std::current_exception();
-      if (e.code() != PLAIT_ERR_NUMERIC) break;
+      if (!end.failed) end.failed = std::current_exception();
+      works = e.code() == PLAIT_ERR_NUMERIC;
     }
   }
   if (streams_) terminal_.line("");
-  if (failed) std::rethrow_exception(failed);
-  return interrupt.signal();
+  end.signal = interrupt.signal();
+  // A signal during the last token would end the next turn.
+  if (end.signal && works) generator.step(each);
+  return end;
 }
 
 // Turns from standard input, a line each; the model's go to standard output. Ctrl-C ends a turn of
@@ -268,9 +275,10 @@ int Generation::chat(const Session& session, Generator& generator) {
     prompt.n_messages = messages.size();
     generator.add(prompt);
     sequences_.push_back({line, "", {}});
-    const int signal = run_out(session, generator);
+    const End end = run_out(session, generator);
+    if (end.failed) std::rethrow_exception(end.failed);
     turns.emplace_back("assistant", sequences_.back().text);
-    if (signal && (signal != SIGINT || !isatty(STDIN_FILENO))) return kInterrupted;
+    if (end.signal && (end.signal != SIGINT || !isatty(STDIN_FILENO))) return kInterrupted;
   }
   return kOk;
 }
@@ -278,8 +286,13 @@ int Generation::chat(const Session& session, Generator& generator) {
 // The parameters of a checkpoint, unless the experiment names weights itself.
 void Generation::load(Session& session, const Json& values) const {
   if (!arguments_.checkpoint.empty()) return session.load_parameters(arguments_.checkpoint);
-  for (const auto& [key, value] : values.items())
-    if (key.starts_with("model") && key.ends_with(".load") && value.at("value") != "") return;
+  const auto model = values.at("generate.model").at("value").get<std::string>();
+  for (const auto& [key, value] : values.items()) {
+    const bool is_load =
+        key == "model.load" || (key.starts_with("models.") && key.ends_with(".load") &&
+                                (model.empty() || key == "models." + model + ".load"));
+    if (is_load && value.at("value") != "") return;
+  }
   throw CliError(kUsage,
                  "[generate] the model has initial values only; give --checkpoint DIR, a "
                  "checkpoint or a run directory, or set model.load");
@@ -289,6 +302,9 @@ int Generation::run() {
   read_arguments();
   Engine engine = context_.open_engine();
   std::vector<std::string> given = arguments_.file.overrides();
+  // In a conversation each turn repeats those before it.
+  if (arguments_.chat) given.insert(given.begin(), "generate.prefix_caching=true");
+  given.emplace_back("generate.only=true");
   const Json values =
       Json::parse(Experiment::read(engine, arguments_.file.path(), given).describe());
   const auto own = overrides(values);

@@ -24,9 +24,9 @@ constexpr plait_option kTokens[] = {
                "stream: documents one after the other, cut every `length` tokens; best_fit: whole "
                "documents packed together, the rest padded; none: a document per sample"),
     at_least(opt_int("stride", "0",
-                     "for evaluation, tokens of a stream from one sample to the next: less than "
-                     "`length` gives more tokens before each label, and only the last `stride` "
-                     "labels of a sample count, all of the first one; 0: length"),
+                     "for evaluation: tokens between the beginnings of two samples of a stream. "
+                     "Samples overlap, so that labels have more tokens before them, and only the "
+                     "last `stride` labels of each sample count, all of the first; 0: length"),
              0),
     at_least(opt_int("documents_seed", "0",
                      "draws the order of the documents of a stream; 0: that of the file"),

@@ -41,14 +41,16 @@ std::string in_tokenizer_config(const std::filesystem::path& path) {
 }  // namespace
 
 std::string_view known_template(std::string_view jinja) {
-  if (has(jinja, "<|im_start|>")) return "chatml";
+  // Phi-4 has no line break behind the role.
+  if (has(jinja, "<|im_start|>")) return has(jinja, "<|im_sep|>") ? "" : "chatml";
   if (has(jinja, "<|start_header_id|>")) return "llama3";
   if (has(jinja, "<start_of_turn>")) return "gemma";
   // Later templates of Mistral put their spaces elsewhere.
   if (has(jinja, "[SYSTEM_PROMPT]") || has(jinja, "[AVAILABLE_TOOLS]")) return "";
   if (has(jinja, "[INST]")) return has(jinja, "<<SYS>>") ? "llama2" : "mistral";
   if (!has(jinja, "<|assistant|>")) return "";
-  return has(jinja, "<|end|>") ? "phi3" : zephyr_or_tulu(jinja);
+  if (!has(jinja, "<|end|>")) return zephyr_or_tulu(jinja);
+  return has(jinja, "|>\\n") || has(jinja, "|>\n") ? "phi3" : "";
 }
 
 std::string_view template_of(const std::filesystem::path& folder) {
