@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
