@@ -5,9 +5,9 @@
 // What is read outside is joined (rows), or added up chunk by chunk (the gradient of the weight).
 // The backward part of the region moves to the forward pass, so a chunk's logits, loss and
 // gradient follow one another and need memory for one chunk (as Liger Kernel's fused linear cross
-// entropy, Hsu et al. 2024). In a pipeline the forward part moves to the backward pass: gradients go
-// from stage to stage in backward programs alone. Nothing is computed twice. Sums over the rows are
-// taken in another order.
+// entropy, Hsu et al. 2024). In a pipeline the forward part moves to the backward pass: gradients
+// go from stage to stage in backward programs alone. Nothing is computed twice. Sums over the rows
+// are taken in another order.
 #pragma once
 
 #include <cstdint>

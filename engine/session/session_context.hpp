@@ -71,7 +71,8 @@ struct SessionContext {
   void refresh_low() {
     if (refresh_low_ && (low_is_stale_ || parameters_are_shared_)) make_low_copies();
   }
-  // What was computed from the parameters holds as long as these stay equal; nullopt: it never does.
+  // What was computed from the parameters holds as long as these stay equal; nullopt: it never
+  // does.
   struct ParameterVersion {
     int64_t step = 0;
     uint64_t writes = 0;
