@@ -13,10 +13,12 @@ import measure_against
 import measure_comm
 import measure_fixed
 import measure_generate
+import measure_language
 import measure_parallel
 import measure_planning
 import measure_saving
 import measure_speed
+import measure_tokenizing
 from bench_common import Bench, Failed
 
 FIGURES = {
@@ -26,6 +28,10 @@ FIGURES = {
     "memory": measure_fixed.memory,
     "allocations": measure_fixed.allocations,
     "startup": measure_fixed.startup,
+    "language": measure_language.language,
+    "language-start": measure_language.startup,
+    "language-ranks": measure_language.two_ranks,
+    "tokenizing": measure_tokenizing.tokenizing,
     "generation": measure_generate.generation,
     "comm": measure_comm.comm,
     "parallel": measure_parallel.parallel,

@@ -54,8 +54,12 @@ def rows_against_torch(bench, label, plait, peers, bars):
         name = f"{peer.name} ({peer.about['variant']})"
         rate = plait.median("steps_per_s")
         bench.against(label, rate, "steps/s", name, peer.median("steps_per_s"), bars[mode])
-    for contestant in (plait, *peers):
-        used, threads = contestant.median("cpus"), int(label.rsplit(" ", 2)[-2])
+    note_cpus(bench, label, (plait, *peers), int(label.rsplit(" ", 2)[-2]))
+
+
+def note_cpus(bench, label, contestants, threads):
+    for contestant in contestants:
+        used = contestant.median("cpus")
         if used < 0.9 * threads:
             bench.notes.append(f"{label}: {contestant.name} had {used:.2f} CPUs of {threads}; others were running, or it waits")
 

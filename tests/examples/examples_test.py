@@ -29,6 +29,17 @@ def data_folder():
     return next((place for place in places if (place / IMAGES).exists()), None)
 
 
+def byte_tokenizer(folder, merges):
+    """Files of a tokenizer as GPT-2's: bytes as letters, a few merges, <|endoftext|>. The number of its tokens."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = [chr(byte) for byte in printable] + [chr(256 + i) for i in range(256 - len(printable))]
+    tokens = [*letters, *(merge.replace(" ", "") for merge in merges), "<|endoftext|>"]
+    folder.mkdir()
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    return len(tokens)
+
+
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -99,6 +110,37 @@ class Examples(unittest.TestCase):
         self.build(program)
         said = self.call(program / "build/generate_c", "shakespeare/experiment.toml", done["run_dir"], "line 1", *words, cwd=folder.parent)
         self.assertRegex(said, r"(?s)^line 1.*\n60 tokens shown, the other sequence ended after 20\n$")
+
+    def test_gpt2(self):
+        """Tiny, with a tokenizer of its own: from random weights, to Hugging Face's folder, from there on, and back."""
+        folder, plait = self.copy("gpt2"), self.prefix / "bin/plait"
+        (folder / "input.txt").write_text("".join(f"line {i}: to be, or not to be, that is the question\n" for i in range(800)))
+        size = byte_tokenizer(folder / "gpt2", ["t h", "th e", "\u0120 the"])
+        call = lambda *words: self.call(plait, *words, "--data", "gpt2", cwd=folder.parent)
+        call("data", "tokenize", "gpt2/input.txt", "--tokenizer", "gpt2/gpt2", "--append-eod", "--out", "gpt2/train")
+        tiny = [f"model.layers[{i}].{key}={value}" for i, key, value in
+                ((0, "vocabulary", size), (0, "width", 32), (1, "length", 64), (2, "repeat", 2), (2, "heads", 4), (4, "out", size))]
+        tiny += [f"{key}.length=64" for key in ("data.train", "data.eval", "generate")]
+        call("check", "gpt2", *tiny)
+        done = self.plait(folder, "run", "gpt2", *tiny, "run.steps=12", "batch.global=8", "optimizer.schedule.warmup_steps=0",
+                          "--data", "gpt2")
+        self.assertEqual(done["step"], 12)
+        self.assertLess(done["evaluation"]["metrics"]["perplexity"], size)
+        said = call("generate", "gpt2", *tiny, "--checkpoint", done["run_dir"], "--prompt", "line 1", "--max-tokens", "8")
+        self.assertEqual(said[:6], "line 1")
+        call("export", "hf", done["run_dir"], "folder")
+        for path in (folder / "gpt2").iterdir():
+            shutil.copy(path, folder.parent / "folder")
+        call("import", "hf", "folder", "model")
+        call("data", "tokenize", "gpt2/input.txt", "--tokenizer", "model", "--append-eod", "--out", "gpt2/train", "--yes")
+        more = self.plait(folder, "run", "model", "run.steps=3", "batch.global=4", "--data", "gpt2")
+        self.assertLess(more["loss"], done["loss"] + 0.1)
+        call("generate", "model", "--prompt", "line 1", "--max-tokens", "8")
+        call("export", "hf", more["run_dir"], "back")
+        call("export", "hf", done["run_dir"], "like", "--option", "like=folder")
+        for made in ("back", "like"):
+            for name in ("config.json", "vocab.json", "merges.txt"):
+                self.assertEqual((folder.parent / made / name).read_text(), (folder.parent / "folder" / name).read_text(), (made, name))
 
     def test_mnist_torchrun(self):
         """Both ways to start two ranks give what one gives."""

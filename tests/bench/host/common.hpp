@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -100,10 +102,19 @@ Rate rate_of(Run&& run, double seconds) {
   return {static_cast<double>(n) / elapsed, (cpu_seconds() - cpu) / elapsed};
 }
 
-// Prints that it is ready, then calls round() for every line on stdin.
+// The greatest resident memory of this process so far, MiB.
+inline double peak_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::atof(line.c_str() + 6) / 1024;
+  throw std::runtime_error("[bench] /proc/self/status has no VmHWM; this figure needs Linux");
+}
+
+// Prints that it is ready, with more members of that object, then calls round() for every line on
+// stdin.
 template <class Round>
-void rounds_on_input(Round&& round) {
-  std::puts(R"({"ready": true})");
+void rounds_on_input(const std::string& members, Round&& round) {
+  std::printf("{\"ready\": true%s}\n", members.c_str());
   std::fflush(stdout);
   for (int c; (c = std::getchar()) != EOF;) {
     if (c != '\n') continue;

@@ -3,6 +3,8 @@
 //   --mode fed       the host feeds views of 60,000 preloaded samples of 784 numbers, like the
 //   PyTorch peer
 //   --mode accuracy  runs to the end, evaluates on [data.eval], prints one line
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <random>
 
@@ -18,6 +20,12 @@ class Opened {
       : engine_(bench::settings(a)),
         plan_(plait::Experiment::read(engine_, a.experiment, a.overrides)),
         session(plan_, no_files()) {}
+  // What a session takes on its device, bytes: as planned, and as it says.
+  std::string memory() const {
+    const auto planned = nlohmann::json::parse(plan_.describe()).at("memory").at("arena");
+    const auto used = nlohmann::json::parse(session.describe()).at("arena_bytes");
+    return ", \"planned\": " + planned.dump() + ", \"used\": " + used.dump();
+  }
 
  private:
   static plait::SessionSettings no_files() {
@@ -33,16 +41,17 @@ class Opened {
 };
 
 template <class Step>
-void time_rounds(const Arguments& a, Step&& step) {
+void time_rounds(const Arguments& a, const Opened& opened, Step&& step) {
   plait_step_result last{};
   const auto run = [&](long n) {
     for (long i = 0; i < n; ++i) last = step();
   };
-  run(20);
-  bench::rounds_on_input([&] {
+  const double start = bench::now();  // to warm up: 20 steps, of a large model fewer
+  for (int i = 0; i < 20 && (i < 2 || bench::now() - start < a.seconds); ++i) run(1);
+  bench::rounds_on_input(opened.memory(), [&] {
     const bench::Rate r = bench::rate_of(run, a.seconds);
-    std::printf(R"({"steps_per_s": %.3f, "cpus": %.2f, "loss": %.5f})", r.per_second, r.cpus,
-                last.loss);
+    std::printf(R"({"steps_per_s": %.5g, "cpus": %.2f, "loss": %.5f, "peak_mib": %.1f})",
+                r.per_second, r.cpus, last.loss, bench::peak_mib());
     std::putchar('\n');
   });
 }
@@ -56,7 +65,7 @@ void fed(const Arguments& a) {
   for (int32_t& v : label) v = static_cast<int32_t>(random() % 10);
   Opened opened(a);
   int64_t at = 0;
-  time_rounds(a, [&] {
+  time_rounds(a, opened, [&] {
     const plait::Feed feeds[] = {
         {"x",
          std::span<const float>(&x[static_cast<size_t>(at * kFeatures)], kBatch * kFeatures),
@@ -85,6 +94,6 @@ int main(int count, char** values) {
     if (a.mode == "accuracy") return accuracy(a);
     if (a.mode == "fed") return fed(a);
     Opened opened(a);
-    time_rounds(a, [&] { return opened.session.step(); });
+    time_rounds(a, opened, [&] { return opened.session.step(); });
   });
 }
