@@ -106,9 +106,9 @@ std::vector<int64_t> shape_at(const TensorPlace& place, std::span<const int64_t>
   if (shape.empty())
     fault = "it is a single number, which has no rows";
   else if (place.row >= shape[0] || place.n_rows > shape[0] - place.row)
-    fault = strf("it has %ld rows%s, the map takes rows %ld to %ld", static_cast<long>(shape[0]),
+    fault = strf("it has %ld rows%s, the map takes rows %ld to %lu", static_cast<long>(shape[0]),
                  place.transposed ? " when transposed" : "", static_cast<long>(place.row),
-                 static_cast<long>(place.row + place.n_rows));
+                 static_cast<unsigned long>(place.row) + static_cast<unsigned long>(place.n_rows));
   else
     shape[0] = place.n_rows > 0 ? place.n_rows : shape[0] - place.row;
   return shape;

@@ -291,7 +291,7 @@ void Generation::load(Session& session, const Json& values) const {
     const bool is_load =
         key == "model.load" || (key.starts_with("models.") && key.ends_with(".load") &&
                                 (model.empty() || key == "models." + model + ".load"));
-    if (is_load && value.at("value") != "") return;
+    if (is_load && !value.at("value").get<std::string>().empty()) return;
   }
   throw CliError(kUsage,
                  "[generate] the model has initial values only; give --checkpoint DIR, a "
