@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/program/op_def.hpp"
-
 namespace plait::plan {
 namespace {
 
@@ -15,12 +13,8 @@ ModelFlops flops_of_step(const Plan& plan, const Tracer& traced) {
   for (size_t m = 0; m < plan.models.size(); ++m) {
     const Tracer::Result& result = traced.results()[m];
     const double passes = plan.models[m].trained ? kForwardAndBackward : kForward;
-    for (size_t i = result.first_op; i < result.end_op; ++i) {
-      const program::Op& op = traced.graph().ops()[i];
-      if (!op.def->is_product) continue;
-      sum.masked += passes * program::flops_of(traced.graph(), op);
-      sum.full += passes * program::unmasked_flops_of(traced.graph(), op);
-    }
+    sum.masked += passes * result.forward.masked;
+    sum.full += passes * result.forward.full;
   }
   return sum;
 }

@@ -14,6 +14,20 @@ namespace plait::plan {
 
 using program::make_shape;
 
+namespace {
+// Of the ops behind `first`. Counted before precision is lowered, which adds ops between them.
+ModelFlops products_from(const Graph& g, size_t first) {
+  ModelFlops sum;
+  for (size_t i = first; i < g.ops().size(); ++i) {
+    const program::Op& op = g.ops()[i];
+    if (!op.def->is_product) continue;
+    sum.masked += program::flops_of(g, op);
+    sum.full += program::unmasked_flops_of(g, op);
+  }
+  return sum;
+}
+}  // namespace
+
 Tracer::Tracer(PlanDraft& plan, Feed& feed, TraceSource source, TraceMode mode, StageOf stage_of,
                config::Problems* problems)
     : plan_(plan),
@@ -43,7 +57,7 @@ void Tracer::run() {
 void Tracer::trace_model(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   model_ = model.name;
-  results_[m].first_op = graph_->ops().size();
+  const size_t first_op = graph_->ops().size();
   block_.clear();
   last_.clear();
   hooks_ = {};
@@ -71,7 +85,7 @@ void Tracer::trace_model(size_t m) {
   const size_t first = graph_->ops().size();
   trace_losses(m);
   if (mode_ == TraceMode::kEvaluation) trace_metrics(m);
-  results_[m].end_op = graph_->ops().size();
+  results_[m].forward = products_from(*graph_, first_op);
   wide_ops_.emplace_back(first, graph_->ops().size());
 }
 

@@ -59,8 +59,8 @@ class Tracer {
   struct Result {
     ValueId loss_sum = 0, weight_sum = 0;  // 0: the model has no loss
     ValueId output = 0;
-    size_t first_op = 0, end_op = 0;  // of the graph: the model's, losses and metrics included
-    bool is_log_likelihood = false;   // its one loss is, in nats
+    ModelFlops forward;              // of its products as layers and losses wrote them
+    bool is_log_likelihood = false;  // its one loss is, in nats
   };
   const std::vector<Result>& results() const { return results_; }
   struct MetricState {

@@ -138,6 +138,9 @@ TEST_CASE("attention counts the pairs of its mask, and all pairs beside them") {
   CHECK(causal->flops_per_sample.masked == flops(t * (t + 1) / 2));
   CHECK(causal->flops_per_sample.full == flops(t * t));
   CHECK(causal->models[0].has_perplexity);
+  const auto low = plan_of(tokens(", bias = false"), {"precision.compute=bf16"});
+  CHECK(low->flops_per_sample.masked == causal->flops_per_sample.masked);
+  CHECK(low->flops_per_sample.full == causal->flops_per_sample.full);
   // A window of 2: each query sees itself and the one before it.
   const auto local = plan_of(tokens(", bias = false, window = 2"), {});
   CHECK(local->flops_per_sample.masked == flops(2 * t - 1));
