@@ -81,9 +81,9 @@ def made(manner):
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
         tokenizer.decoder = decoders.ByteLevel()
         return tokenizer, trainers.BpeTrainer(initial_alphabet=bytes_, special_tokens=["<|end_of_text|>"], **common), None
-    specials = ["<unk>", "<s>", "</s>"]
+    unknown = "<tokenize_hf:unk>"  # such a text is no piece of the unigram trainer's, which would write it twice
     if manner == "llama2":
-        tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        tokenizer = Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
         tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
         bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
 
@@ -91,10 +91,10 @@ def made(manner):
             t.pre_tokenizer = None
             t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
 
-        return tokenizer, trainers.BpeTrainer(special_tokens=specials + bytes_, limit_alphabet=2000, **common), whole
+        return tokenizer, trainers.BpeTrainer(special_tokens=[unknown, *bytes_], limit_alphabet=2000, **common), whole
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder = normalizers.NFKC(), pre_tokenizers.Metaspace(), decoders.Metaspace()
-    return tokenizer, trainers.UnigramTrainer(special_tokens=specials, unk_token="<unk>", **common), None
+    return tokenizer, trainers.UnigramTrainer(special_tokens=[unknown], unk_token=unknown, **common), None
 
 
 def make(folder, prose):
