@@ -1,5 +1,8 @@
-// Cases of random: sizes around a block, counters of one and two words, large steps, seeds and
-// streams.
+// Cases of random and round_stochastic: sizes around a block, counters of one and two words, large
+// steps, seeds and streams, parts of a whole.
+#include <iterator>
+#include <limits>
+
 #include "tests/conformance/case.hpp"
 
 namespace conformance {
@@ -31,6 +34,57 @@ Case part(const char* kind, std::vector<int64_t> dims, int64_t axis, int64_t fir
   return c;
 }
 
+// Numbers of all sizes, and those that rounding must leave alone.
+Case rounding(std::vector<int64_t> dims, uint32_t step_type, double step,
+              std::vector<Attr> attrs = {}) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const plait_shape y = shape(PLAIT_BF16, dims);
+  Input x{f32(dims)};
+  const double special[] = {std::numeric_limits<double>::quiet_NaN(),
+                            kInf,
+                            -kInf,
+                            0,
+                            -0.0,
+                            0x1.fffffep127,
+                            -0x1.ff8p127,
+                            0x1p-149,
+                            -0x1p-133,
+                            0x1.00fffep0,
+                            0x1.fep127};
+  const int64_t n = static_cast<int64_t>(bytes_of(y) / 2);
+  for (int64_t i = 0; i < static_cast<int64_t>(std::size(special)); ++i)
+    if (n > 40) x.set.emplace_back(3 * i, special[i]);
+  Input counter{shape(step_type, {})};
+  counter.set.emplace_back(0, step);
+  return {"round_stochastic " + plait::Shape(y).text(),
+          "round_stochastic",
+          {x, counter},
+          {y},
+          std::move(attrs),
+          {},
+          0};
+}
+
+void add_rounding_cases(std::vector<Case>& out) {
+  for (int64_t n : {0, 1, 7, 8, 9, 33, 41, 511, 512, 513, 5000, 40000})
+    out.push_back(rounding({n}, PLAIT_F64, 7, {number("seed", 42), number("stream", 1)}));
+  out.push_back(rounding({}, PLAIT_F32, 1));
+  out.push_back(rounding({3, 50, 7}, PLAIT_F64, 5e9,
+                         {number("seed", -1), number("stream", 0x123456789abcdef0)}));
+  const auto part = [&](std::vector<int64_t> dims, int64_t first, int64_t run, int64_t stride,
+                        int64_t begin) {
+    out.push_back(rounding(dims, PLAIT_F64, 3,
+                           {number("first", first), number("run", run), number("stride", stride),
+                            number("begin", begin)}));
+  };
+  part({60}, 13, 0, 0, 0);
+  part({600}, (1LL << 35) + 5, 0, 0, 3);
+  part({50, 5}, 5, 5, 20, 0);
+  part({50, 16}, 16, 16, 32, 0);
+  part({999}, 700, 700, 2100, 333);
+  part({70000}, 1, 3, 5, 1);
+}
+
 }  // namespace
 
 void add_random_cases(std::vector<Case>& out) {
@@ -49,6 +103,7 @@ void add_random_cases(std::vector<Case>& out) {
     half.tolerance = 4e-6;
     out.push_back(half);
   }
+  add_rounding_cases(out);
 }
 
 }  // namespace conformance

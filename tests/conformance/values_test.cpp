@@ -208,6 +208,86 @@ TEST_CASE("values: a sample draws the same numbers in any micro-batch") {
   CHECK(Bytes(all.begin() + 4 * 37 * 4, all.end()) == two);
 }
 
+TEST_CASE("values: f32 is rounded to bf16 by the bits of the published generator") {
+  Numbers x{1.001, 1.002, 1.003, 1.004, 1.005, 1.006, 1.0065, 1.007, 1.001, 1.002, 1.003, 1.004};
+  const Input step = given(shape(PLAIT_F64, {}), {5});
+  Case c{"",
+         "round_stochastic",
+         {given(f32({12}), x), step},
+         {shape(PLAIT_BF16, {12})},
+         {number("seed", 7), number("stream", 3)}};
+  constexpr double kUp = 1.0078125;
+  expect(c, {{kUp, 1, kUp, 1, 1, kUp, kUp, kUp, 1, 1, 1, kUp}});
+  for (double& v : x) v = -v;
+  c.inputs[0] = given(f32({12}), x);
+  c.attrs.push_back(number("first", 1000));
+  expect(c, {{-1, -1, -kUp, -1, -1, -kUp, -kUp, -kUp, -1, -1, -kUp, -kUp}});
+}
+
+TEST_CASE("values: rounding keeps what bf16 holds, NaN and infinity, and never overflows") {
+  constexpr double kLargest = 0x1.fep127;
+  const Numbers kept{0, 1, -1.0078125, kInf, -kInf, kLargest, -kLargest, 0x1p-133, kNan};
+  for (double step = 0; step < 20; ++step) {
+    Case c{"",
+           "round_stochastic",
+           {given(f32({9}), kept), given(shape(PLAIT_F64, {}), {step})},
+           {shape(PLAIT_BF16, {9})}};
+    expect(c, {kept});
+    c.inputs[0] = given(f32({2}), {0x1.fffffep127, -0x1.fffffep127});
+    c.outputs = {shape(PLAIT_BF16, {2})};
+    expect(c, {{kLargest, -kLargest}});
+  }
+}
+
+TEST_CASE("values: the mean of stochastically rounded numbers is the number") {
+  constexpr int64_t kDraws = 1 << 18;
+  // A tenth, a half, and all but a hundredth of the way from one neighbour to the next.
+  for (const double at : {0.1, 0.5, 0.99})
+    for (const double low : {1.0, -3.0, 0x1p-130}) {
+      CAPTURE(at);
+      CAPTURE(low);
+      const double gap = low == 1 ? 0x1p-7 : low == -3 ? -0x1p-6 : 0x1p-133;
+      const double x = static_cast<float>(low + at * gap), exact = (x - low) / gap;
+      const Case c{"",
+                   "round_stochastic",
+                   {Input{f32({kDraws}), x, x}, given(shape(PLAIT_F64, {}), {11})},
+                   {shape(PLAIT_BF16, {kDraws})},
+                   {number("seed", 1), number("stream", 99)}};
+      const Bytes y = expected(Device(reference()), c)[0];
+      double ups = 0;
+      for (int64_t i = 0; i < kDraws; ++i) {
+        const double v = plait::support::read_element(PLAIT_BF16, y.data(), i);
+        REQUIRE((v == low || v == low + gap));
+        ups += v == low ? 0 : 1;
+      }
+      const double n = static_cast<double>(kDraws);
+      // Five standard deviations: one run in two million is beyond.
+      CHECK(std::abs(ups / n - exact) < 5 * std::sqrt(exact * (1 - exact) / n));
+    }
+}
+
+TEST_CASE("values: a block of a tensor is rounded as the whole tensor is") {
+  const auto round = [](std::vector<int64_t> dims, std::vector<Attr> attrs) {
+    attrs.push_back(number("seed", 3));
+    const Input x{f32(dims), 1.003, 1.003}, step = given(shape(PLAIT_F64, {}), {2});
+    return expected(Device(reference()),
+                    {"", "round_stochastic", {x, step}, {shape(PLAIT_BF16, dims)}, attrs})[0];
+  };
+  constexpr int64_t kRows = 12, kColumns = 20;
+  const Bytes whole = round({kRows, kColumns}, {});
+  const Bytes rows = round({4, kColumns}, {number("first", 4 * kColumns)});
+  CHECK(rows == Bytes(whole.begin() + 4 * kColumns * 2, whole.begin() + 8 * kColumns * 2));
+  // Columns 5 to 9, of which a piece begins at element 7.
+  const Bytes columns = round({kRows * 5 - 7}, {number("first", 5), number("run", 5),
+                                                number("stride", kColumns), number("begin", 7)});
+  for (size_t i = 7; i < kRows * 5; ++i) {
+    const size_t there = i / 5 * kColumns + 5 + i % 5;
+    CAPTURE(i);
+    CHECK(columns[2 * (i - 7)] == whole[2 * there]);
+    CHECK(columns[2 * (i - 7) + 1] == whole[2 * there + 1]);
+  }
+}
+
 TEST_CASE("values: map truncates, saturates and rounds to even where it stores") {
   const auto cast = [](uint32_t to, const Numbers& x, const Numbers& y) {
     const auto n = static_cast<int64_t>(x.size());
