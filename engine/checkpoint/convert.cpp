@@ -2,6 +2,7 @@
 
 #include <plait/tensor.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -14,17 +15,39 @@
 namespace plait::checkpoint {
 
 bool is_convertible(uint32_t stored, uint32_t wanted) {
-  return stored == wanted ||
-         (kit::is_float(stored) && (wanted == PLAIT_F32 || wanted == PLAIT_F64));
+  return stored == wanted || (kit::is_float(stored) &&
+                              (wanted == PLAIT_F32 || wanted == PLAIT_F64 || wanted == PLAIT_BF16));
+}
+
+bool rounds(uint32_t stored, uint32_t wanted) {
+  return dtype_bytes(wanted) < dtype_bytes(stored) || (stored == PLAIT_F16 && wanted == PLAIT_BF16);
 }
 
 std::string conversion_text(uint32_t stored, uint32_t wanted) {
   return std::string(dtype_name(stored)) + ", " +
-         (dtype_bytes(wanted) < dtype_bytes(stored) ? "rounded to " : "converted exactly to ") +
-         dtype_name(wanted);
+         (rounds(stored, wanted) ? "rounded to " : "converted exactly to ") + dtype_name(wanted);
 }
 
 namespace {
+
+class Bf16 {
+ public:
+  explicit Bf16(float v) : bits_(kit::to_bf16(v)) {}
+  explicit Bf16(double v) : Bf16(narrow(v)) {}
+  explicit operator float() const { return kit::from_bf16(bits_); }
+
+ private:
+  // Rounded to odd, so that rounding once more gives the nearest.
+  static float narrow(double v) {
+    auto f = static_cast<float>(v);
+    if (std::isnan(v) || static_cast<double>(f) == v) return f;
+    if (std::abs(static_cast<double>(f)) > std::abs(v)) f = std::nextafter(f, 0.0f);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(f) | 1u);
+  }
+  uint16_t bits_;
+};
+bool is_finite(Bf16 v) { return std::isfinite(static_cast<float>(v)); }
+bool is_finite(auto v) { return std::isfinite(v); }
 
 // load(stored element) is a float or a double. Rounds to nearest as the processor does. Returns the
 // number of finite values that became infinite, the last of them in *lost.
@@ -37,7 +60,7 @@ size_t convert_all(const std::byte* from, std::byte* to, size_t n, double* lost,
     const auto v = load(bits);
     const auto made = static_cast<To>(v);
     std::memcpy(to + i * sizeof made, &made, sizeof made);
-    if (std::isfinite(v) && !std::isfinite(made)) {
+    if (std::isfinite(v) && !is_finite(made)) {
       ++overflows;
       *lost = static_cast<double>(v);
     }
@@ -68,13 +91,15 @@ const std::byte* Converter::convert(const std::byte* piece, size_t& size) {
   size = n * dtype_bytes(wanted_);
   converted_.resize(size);
   double lost = 0;
-  const size_t overflows = wanted_ == PLAIT_F64
-                               ? convert_to<double>(stored_, piece, converted_.data(), n, &lost)
-                               : convert_to<float>(stored_, piece, converted_.data(), n, &lost);
+  const auto convert = wanted_ == PLAIT_F64   ? convert_to<double>
+                       : wanted_ == PLAIT_F32 ? convert_to<float>
+                                              : convert_to<Bf16>;
+  const size_t overflows = convert(stored_, piece, converted_.data(), n, &lost);
   if (overflows > 0)
     fail_data("[checkpoint] " + what_ + " contains " + strf("%g", lost) + " in " +
               dtype_name(stored_) + ", expected numbers within the range of " +
-              dtype_name(wanted_) + "; read it with [precision] compute = \"f64\"");
+              dtype_name(wanted_) + "; read it with [precision] " +
+              (wanted_ == PLAIT_BF16 ? "master = true" : "compute = \"f64\""));
   return converted_.data();
 }
 

@@ -122,8 +122,8 @@ class TensorLoader {
   const void* load(const ExportTensor& t) {
     // 16-bit types are rounded from f32.
     const uint32_t stored = t.parts[0]->dtype;
-    const bool as_is = t.dtype == stored;
-    const uint32_t read_as = as_is || is_convertible(stored, t.dtype) ? t.dtype : PLAIT_F32;
+    const bool as_is = t.dtype == stored || dtype_bytes(t.dtype) > 2;
+    const uint32_t read_as = as_is ? t.dtype : PLAIT_F32;
     const uint64_t n = elements_of(t.shape), size = dtype_bytes(read_as);
     with_memory("export", ("hold tensor '" + t.name + "' of").c_str(), from_.path(), n * size,
                 [&] { values_.resize(n * size); });

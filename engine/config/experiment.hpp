@@ -64,6 +64,7 @@ struct PrecisionConfig {
   int64_t scale_window = 1000;  // steps
   int64_t scale_hysteresis = 2;
   bool scale_consecutive = false;
+  bool master = true;  // weights of 16 bits are copies of f32 ones; false: there are no others
 };
 
 struct EvaluateConfig {

@@ -146,6 +146,12 @@ constexpr Key<PrecisionConfig> kPrecision[] = {
             "type of layers; bf16 and f16: of products and attention, while parameters, gradients, "
             "optimizer states, norms and losses stay f32; f64 is for all, and slow"),
         kResult),
+    key<&PrecisionConfig::master>(
+        bool_option("master", "true",
+                    "keep the weights in f32 and compute with copies; false, with bf16: they are "
+                    "bf16 alone, 2 bytes each, and every update is rounded to one of the two "
+                    "nearest at random, exact on average; gains and biases stay f32"),
+        kResult),
     key<&PrecisionConfig::residual>(
         choice_option("residual", "\"f32\"", "f32|compute",
                       "with bf16 or f16, type of the residual stream that an embedding begins"),

@@ -180,6 +180,18 @@ void tell_replicated(const Plan& plan, Log* log) {
   tell(PLAIT_LOG_WARN, uneven);
 }
 
+void check_master(config::Experiment& e, config::Problems& problems) {
+  config::PrecisionConfig& p = e.precision;
+  if (p.master || p.compute == "bf16") return;
+  const char* why = p.compute == "f16"
+                        ? "weights of f16 alone lose what is below 6e-8 and overflow beyond 65504"
+                        : "the weights have the type of compute, there are no copies to do without";
+  problems.add(origin_of(e, "precision.master"), "precision.master",
+               "is false with compute = \"" + p.compute + "\", expected true: " + why,
+               "set compute = \"bf16\", or leave out master");
+  p.master = true;
+}
+
 void warn_ignored(const config::Experiment& e, Log* log) {
   if (!log) return;
   const auto warn = [&](const std::string& key, const std::string& why) {

@@ -15,6 +15,10 @@ bool add_topology_errors(const config::Experiment& experiment,
                          const std::vector<topology::TopologyError>& errors,
                          config::Problems& problems);
 
+// Reports precision.master = false with a type that weights cannot be kept in alone; then it is
+// true.
+void check_master(config::Experiment& experiment, config::Problems& problems);
+
 // Opens a dataset. Returns null after problems, which are reported at the missing path or at the
 // path named in the plugin's text.
 std::shared_ptr<Dataset> open_dataset(const config::DatasetConfig& config,

@@ -85,19 +85,20 @@ int32_t group_of(PlanDraft& plan, const Parameter& p) {
   g.sharded = p.sharded;
   g.scope = p.scope;
   g.read_low = p.read_low;
+  g.rounds = plan.precision.low_weights && p.shape.dtype == plan.precision.low;
   if (p.holders.size() > 1) g.tied = p.holders;
   for (size_t i = 0; i < plan.groups.size(); ++i)
     if (plan.groups[i].name == g.name && plan.groups[i].sharded == g.sharded &&
         plan.groups[i].scope == g.scope && plan.groups[i].read_low == g.read_low &&
-        plan.groups[i].tied == g.tied)
+        plan.groups[i].rounds == g.rounds && plan.groups[i].tied == g.tied)
       return static_cast<int32_t>(i);
   g.model = static_cast<int32_t>(m);
   g.learning_rate = own ? own->learning_rate : optimizer.learning_rate;
   g.weight_decay = own ? own->weight_decay : optimizer.weight_decay;
   const auto& schedule = own ? own->schedule : optimizer.schedule;
   g.schedule = schedule ? schedule : optimizer.schedule;
-  g.parameters = plan.storage.add_flat(segment_name(g) + ".parameters", Category::kParameters,
-                                       plan.precision.parameter);
+  g.parameters =
+      plan.storage.add_flat(segment_name(g) + ".parameters", Category::kParameters, p.shape.dtype);
   g.gradients = plan.storage.add_flat(segment_name(g) + ".gradients", Category::kGradients,
                                       plan.precision.gradient);
   if (g.read_low && plan.zero < 3)
@@ -205,6 +206,7 @@ void shard_buckets(PlanDraft& plan) {
 std::string segment_name(const ParameterGroup& g) {
   std::string name = g.name + (g.scope == PLAIT_SCOPE_TENSOR ? ".tensors" : "");
   if (g.read_low) name += ".products";
+  if (g.rounds) name += ".rounded";
   if (g.sharded) name += ".split";
   for (size_t i = 0; i < g.tied.size(); ++i)
     name += (i == 0 ? ".tied-" : "-") + std::to_string(g.tied[i]);

@@ -96,6 +96,7 @@ struct ParameterGroup {
   int64_t shard_elements = 0;                  // with states on this rank: the sum over buckets
   std::vector<Bucket> buckets;
   bool read_low = false;  // so are all its parameters
+  bool rounds = false;    // all are weights of 16 bits, which updates round
   FlatBuffer parameters, gradients;
   FlatBuffer low;  // (N) copies of the parameters in Precision::low; may not exist
   std::vector<OptimizerState> states;

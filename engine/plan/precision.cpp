@@ -10,6 +10,7 @@ Precision precision_of(const config::PrecisionConfig& config) {
   Precision mixed;
   mixed.low_residual = config.residual == "compute";
   if (config.compute == "bf16") mixed.low = PLAIT_BF16;
+  mixed.low_weights = !config.master;
   if (config.compute == "f16") mixed.low = PLAIT_F16;
   if (mixed.is_mixed()) return mixed;
   fail_config("[plan] precision.compute is '" + config.compute +

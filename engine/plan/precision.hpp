@@ -12,14 +12,18 @@ namespace plait::plan {
 
 struct Precision {
   uint32_t compute = PLAIT_F32;    // floats from data, and parameters, as layers are traced
-  uint32_t parameter = PLAIT_F32;  // parameters as they are kept and updated
+  uint32_t parameter = PLAIT_F32;  // parameters as they are kept, and as optimizers see them
   uint32_t gradient = PLAIT_F32;   // sums over micro-batches and replicas
   uint32_t state = PLAIT_F32;      // of optimizers
   uint32_t scalar = PLAIT_F32;     // losses, weights of samples, norms, learning rates, metrics
   // Mixed precision: what products and attention read and write; see program/precision.hpp. 0: off.
   uint32_t low = 0;
   bool low_residual = false;  // so is the residual stream
+  // So are parameters of two or more dimensions, which then are kept in no other type: updates are
+  // rounded, see round_weights.hpp.
+  bool low_weights = false;
   bool is_mixed() const { return low != 0; }
+  uint32_t parameter_of(uint32_t ndim) const { return low_weights && ndim >= 2 ? low : parameter; }
 };
 
 // Throws PLAIT_ERR_CONFIG for a type that layers cannot compute in.

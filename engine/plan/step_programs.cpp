@@ -172,8 +172,16 @@ void differentiate(Graph& g, const Plan& plan, const std::vector<Tracer::Result>
     if (!use.parameter->frozen) targets.push_back(use.value);
   const auto gradients = program::differentiate(g, total, targets, loss_seed(g, plan));
   size_t i = 0;
-  for (ParameterUse& use : parameter_uses)
-    if (!use.parameter->frozen) use.gradient = gradients[i++];
+  // What is added up wide for a weight of 16 bits is not rounded to its type.
+  g.backward = true;
+  for (ParameterUse& use : parameter_uses) {
+    if (use.parameter->frozen) continue;
+    use.gradient = gradients[i++];
+    g.stage = use.stage;
+    if (use.gradient) use.gradient = g.as_type(use.gradient, plan.precision.gradient);
+  }
+  g.backward = false;
+  g.stage = 0;
 }
 
 void add_results(std::vector<Tracer::Result>& results, const Placements& replicated,
@@ -227,6 +235,13 @@ void fold_casts(const Plan& plan, TracedStep& w) {
   for (auto& [name, v] : w.outputs) kept.push_back(&v);
   for (ParameterUse& use : w.parameter_uses) kept.push_back(&use.gradient);
   program::fold_casts(*w.graph, kept);
+}
+
+// The same for a sharded program, whose tables are read as they lie.
+void finish_casts(const Plan& plan, TracedStep& w) {
+  fold_casts(plan, w);
+  read_low_copies(plan, w);
+  if (plan.precision.low_weights) program::widen_rows(*w.graph);
 }
 
 // A copy of the traced graph, whose parameters are bound to this plan's memory.
@@ -289,8 +304,7 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   }
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "training", *w.graph);
-  fold_casts(plan, w);
-  read_low_copies(plan, w);
+  finish_casts(plan, w);
   program::verify_after("read_low_copies", "training", *w.graph);
   program::rematerialize(*w.graph);
   program::verify_after("rematerialize", "training", *w.graph);
@@ -333,8 +347,7 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "evaluation", *w.graph);
-  fold_casts(plan, w);
-  read_low_copies(plan, w);
+  finish_casts(plan, w);
   program::verify_after("read_low_copies", "evaluation", *w.graph);
   return w;
 }
@@ -377,8 +390,7 @@ TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "generation", *w.graph);
-  fold_casts(plan, w);
-  read_low_copies(plan, w);
+  finish_casts(plan, w);
   program::verify_after("read_low_copies", "generation", *w.graph);
   return w;
 }

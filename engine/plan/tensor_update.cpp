@@ -170,7 +170,9 @@ void Rule::build(const ParameterGroup& group) {
   const plait_shape scalar = make_shape(plan_.precision.scalar, {});
   const plait_shape gradient =
       make_shape(plan_.precision.gradient, program::dims_of(parameter_.shape));
-  const ValueId parameter = input(kParameter, parameter_.name.c_str(), parameter_.shape);
+  const ValueId parameter =
+      input(kParameter, parameter_.name.c_str(),
+            make_shape(plan_.precision.parameter, program::dims_of(parameter_.shape)));
   const ValueId sum = input(kGradient, "gradient", gradient);
   const ValueId mean =
       program::binary(*graph_, "mul", sum, input(kScale, "gradient scale", scalar));
@@ -276,8 +278,12 @@ ValueId write_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup& gro
                             const Parameter& p, const TensorUpdateInputs& in) {
   Rule rule(plan, group, p);
   rule.shard([&](Collective c) { return plan.add(std::move(c)); });
-  std::vector<ValueId> outside{in.parameter,     in.gradient,        in.scale,
-                               in.learning_rate, in.schedule_factor, in.step};
+  std::vector<ValueId> outside{g.as_type(in.parameter, plan.precision.parameter),
+                               in.gradient,
+                               in.scale,
+                               in.learning_rate,
+                               in.schedule_factor,
+                               in.step};
   for (const TensorState& s : p.states)
     outside.push_back(
         g.persistent(p.name + "." + s.name, local_shape(plan, s.shape, s.shard_dim), s.at));
@@ -292,19 +298,23 @@ ValueId write_tensor_update(Graph& g, PlanDraft& plan, const ParameterGroup& gro
   for (size_t i = 0; i < rule.states().size(); ++i)
     if (const ValueId next = rule.states()[i].next)
       all.push_back({outside[kFirstState + i], own(next)});
-  return assign_if_finite(g, in.finite, all);
+  if (!group.rounds) return assign_if_finite(g, in.finite, all);
+  const RoundedElements whole{&p, 0, in.count};
+  return assign_if_finite(g, in.finite, all, 0, &plan, &whole);
 }
 
-ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all,
-                         ValueId copy) {
+ValueId assign_if_finite(Graph& g, ValueId finite, const std::vector<NextValue>& all, ValueId copy,
+                         const Plan* plan, const RoundedElements* rounded) {
   std::vector<ValueId> chosen;
-  for (const NextValue& one : all)
-    chosen.push_back(g.apply1("select", {finite, one.next, one.target}));
-  ValueId first = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const ValueId v = g.assign(all[i].target, chosen[i]);
-    if (i == 0) first = v;
+  for (const NextValue& one : all) {
+    const bool rounds = rounded && chosen.empty();
+    const ValueId old = rounds ? g.as_type(one.target, PLAIT_F32) : one.target;
+    chosen.push_back(g.apply1("select", {finite, one.next, old}));
   }
+  ValueId first = rounded ? 0 : g.assign(all[0].target, chosen[0]);
+  for (size_t i = 1; i < all.size(); ++i) g.assign(all[i].target, chosen[i]);
+  // Last, so that states are written in the pass that makes them.
+  if (rounded) first = assign_rounded(g, *plan, *rounded, all[0].target, chosen[0]);
   if (copy) g.assign(copy, chosen[0]);
   return first;
 }

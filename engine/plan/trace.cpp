@@ -391,7 +391,7 @@ void Tracer::lower_precision() {
   for (Result& r : results_) kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.output});
   for (MetricState& s : metric_states_) kept.push_back(&s.state);
   for (auto& [name, v] : outputs_) kept.push_back(&v);
-  program::fold_casts(*graph_, kept);
+  program::fold_casts(*graph_, kept, program::CastsOfInputs::kKeepForGradients);
 }
 
 ValueId Tracer::parameter_value(const std::string& name) const {

@@ -204,7 +204,7 @@ Parameter Tracer::new_parameter(const plait_parameter& p, const config::ModelCon
   Parameter q;
   q.name = name;
   q.model = model.name;
-  q.shape = make_shape(plan_.precision.parameter, program::dims_of(p.shape));
+  q.shape = make_shape(plan_.precision.parameter_of(p.shape.ndim), program::dims_of(p.shape));
   q.init = p.init;
   q.init_a = p.init_a;
   q.init_b = p.init_b;

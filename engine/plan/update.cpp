@@ -35,9 +35,9 @@ std::unique_ptr<Graph> new_graph(const Plan& plan) {
 }
 
 // What all groups of a model need: the factor on every gradient, and whether this step may be
-// applied. step: updates made, counting this one.
+// applied. step: updates made, counting this one; count: the same in the type of Plan::step.
 struct StepScale {
-  ValueId scale, finite, step;
+  ValueId scale, finite, step, count = 0;
 };
 
 // The sum over the first dimension.
@@ -116,13 +116,14 @@ StepScale write_norm(Graph& g, PlanDraft& plan, size_t m, const ModelGradients& 
   }
   g.bind(loss, model.loss);
   g.bind(norm, model.norm);
-  return {scale, finite, 0};
+  return {scale, finite, 0, 0};
 }
 
 // What an optimizer reads and writes of a bucket: the own elements.
 struct BucketValues {
   ValueId parameter, gradient;
   ValueId low = 0;  // copy of the parameter; 0: none, or made when the replicas have gathered it
+  const RoundedElements* rounded = nullptr;  // the parameter is of 16 bits
 };
 
 // What an optimizer makes of a tensor has its shape: a scalar would be spread over all elements.
@@ -175,7 +176,7 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
   program::CBuilder builder(g, hooks);
   const plait_shape scalar = scalar_of(plan);
   const plait_update update{sizeof(plait_update),
-                            values.parameter,
+                            g.as_type(values.parameter, plan.precision.parameter),
                             binary(g, "mul", values.gradient, common.scale),
                             g.persistent("learning_rate", scalar, group.learning_rate_at),
                             g.persistent("schedule_factor", scalar, group.schedule_factor_at),
@@ -197,7 +198,27 @@ ValueId write_bucket(Graph& g, PlanDraft& plan, ParameterGroup& group, const Buc
   std::vector<NextValue> all{{values.parameter, out}};
   for (size_t i = 0; i < group.states.size(); ++i)
     if (next[i]) all.push_back({current[i], next[i]});
-  return assign_if_finite(g, common.finite, all, values.low);
+  return assign_if_finite(g, common.finite, all, values.low, &plan, values.rounded);
+}
+
+// The same for weights of 16 bits, a piece at a time. Returns each piece as it is then.
+std::vector<ValueId> write_rounded(Graph& g, PlanDraft& plan, ParameterGroup& group,
+                                   const Bucket& bucket,
+                                   const std::vector<const Parameter*>& members,
+                                   const BucketValues& values, const StepScale& common) {
+  std::vector<ValueId> updated;
+  for (BucketPiece& piece : pieces_of(bucket, members)) {
+    const auto part = [&](ValueId all) {
+      const uint32_t dtype = g.shape(all).dtype;
+      return g.view(all, program::bytes_of(piece.offset, dtype),
+                    make_shape(dtype, {piece.own.shard_elements}));
+    };
+    piece.elements.step = common.count;
+    updated.push_back(
+        write_bucket(g, plan, group, piece.own,
+                     {part(values.parameter), part(values.gradient), 0, &piece.elements}, common));
+  }
+  return updated;
 }
 
 // The parameters of a bucket that this rank updates as a whole, one after the other. Returns each
@@ -211,6 +232,7 @@ std::vector<ValueId> write_tensors(Graph& g, PlanDraft& plan, const ParameterGro
   in.scale = common.scale;
   in.finite = common.finite;
   in.step = common.step;
+  in.count = common.count;
   in.learning_rate = g.persistent("learning_rate", scalar, group.learning_rate_at);
   in.schedule_factor = g.persistent("schedule_factor", scalar, group.schedule_factor_at);
   std::vector<ValueId> updated;
@@ -327,6 +349,8 @@ void write_model(Graph& g, PlanDraft& plan, size_t m, const std::vector<ValueId>
       std::vector<ValueId> updated;
       if (group.scope == PLAIT_SCOPE_TENSOR)
         updated = write_tensors(g, plan, group, bucket, members[b], values, common);
+      else if (group.rounds)
+        updated = write_rounded(g, plan, group, bucket, members[b], values, common);
       else
         updated = {write_bucket(g, plan, group, bucket, values, common)};
       if (plan.zero == 0 && group.scope == PLAIT_SCOPE_TENSOR)
@@ -392,11 +416,12 @@ void declare_states(PlanDraft& plan) {
     g.scope = group.name;
     Bucket bucket;
     bucket.shard_elements = bucket.elements = 1;
-    const ValueId parameter = g.persistent(group.name, make_shape(group.parameters.dtype, {1}), {}),
+    const ValueId parameter =
+                      g.persistent(group.name, make_shape(plan.precision.parameter, {1}), {}),
                   gradient = g.persistent("gradient", make_shape(group.gradients.dtype, {1}), {});
     const ValueId step = g.persistent("step", make_shape(plan.precision.scalar, {}), {});
     write_bucket(g, plan, group, bucket, {parameter, gradient},
-                 {g.constant(1), g.constant(1), step});
+                 {g.constant(1), g.constant(1), step, 0});
     check_padding_stays_zero(plan, group, {g, parameter, gradient, step});
   }
 }
@@ -429,6 +454,7 @@ std::unique_ptr<Graph> write_update(PlanDraft& plan, const std::vector<PendingSe
     g.bind(finite, plan.models[m].finite);
     common[m].finite = finite;
     common[m].step = step;
+    common[m].count = made;
     write_model(g, plan, m, gradients[m], common[m]);
   }
   if (finite) update_loss_scale(g, plan, finite);

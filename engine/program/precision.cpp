@@ -91,8 +91,15 @@ class Lowering {
     });
     for (const auto& [k, v] : others) g_.set_input(i, k, cast(v, to));
   }
+  // Or widened from there.
+  bool is_from_outside(ValueId v) const {
+    const int32_t i = g_.value(v).producer;
+    if (i < 0 || !is_float_cast(g_, op(static_cast<size_t>(i))))
+      return g_.value(v).role == Role::kPersistent;
+    return g_.value(op(static_cast<size_t>(i)).in[0]).role == Role::kPersistent;
+  }
   ValueId cast(ValueId v, uint32_t to) {
-    if (g_.value(v).role != Role::kPersistent) return g_.as_type(v, to);
+    if (!is_from_outside(v)) return g_.as_type(v, to);
     plait_shape shape = g_.shape(v);
     shape.dtype = to;
     return g_.append(g_.map_op({v}, {{PLAIT_MAP_COPY, 0, 0, 0, 0}}, {1}), {shape})[0];
@@ -143,8 +150,8 @@ class Lowering {
 // The casts of a program, while they go.
 class CastFolder {
  public:
-  CastFolder(Graph& g, const std::vector<ValueId*>& kept)
-      : g_(g), kept_(kept), needed_(g.n_values(), 0) {
+  CastFolder(Graph& g, const std::vector<ValueId*>& kept, CastsOfInputs inputs)
+      : g_(g), kept_(kept), inputs_(inputs), needed_(g.n_values(), 0) {
     for (const ValueId* v : kept) needed_[*v] = 1;
     for (ValueId v = 1; v < g.n_values(); ++v)
       if (const Op* op = maker(v); op && g.value(v).alias_of && !op->def->is_view)
@@ -162,6 +169,10 @@ class CastFolder {
     const Op& op = g_.ops()[i];
     return is_float_cast(g_, op) && !g_.is_output(op.out[0]) && !g_.value(op.out[0]).alias_of;
   }
+  bool is_input_with_gradient(ValueId v) const {
+    return g_.value(v).role == Role::kPersistent && g_.value(v).producer < 0 &&
+           g_.value(v).requires_grad;
+  }
   const Op* maker(ValueId v) const {
     const int32_t i = g_.value(v).producer;
     return i < 0 ? nullptr : &g_.ops()[static_cast<size_t>(i)];
@@ -173,6 +184,7 @@ class CastFolder {
     if (!before) return;
     if (is_float_cast(g_, *before)) {
       const ValueId x = before->in[0];
+      if (inputs_ == CastsOfInputs::kKeepForGradients && is_input_with_gradient(x)) return;
       const bool widened = dtype_bytes(g_.shape(x).dtype) < dtype_bytes(g_.shape(from).dtype);
       const bool may_skip = widened || (before->backward && g_.ops()[i].backward);
       if (written_over_.contains(y)) return;  // x may have other readers
@@ -220,9 +232,35 @@ class CastFolder {
 
   Graph& g_;
   const std::vector<ValueId*>& kept_;
+  const CastsOfInputs inputs_;
   std::vector<char> needed_;
   std::map<ValueId, std::vector<ValueId>> written_over_;  // results in the memory of a value
 };
+
+// Op i reads the table as it is; a cast takes its place.
+void widen_rows_of(Graph& g, size_t i) {
+  const Op& op = g.ops()[i];
+  const int32_t producer = g.value(op.in[0]).producer;
+  if (producer < 0 || op.out.size() != 1 || !op.alias.empty()) return;
+  const Op& cast = g.ops()[static_cast<size_t>(producer)];
+  if (!is_float_cast(g, cast) || !is_16_bit(g.shape(cast.in[0]).dtype)) return;
+  Op narrow = op;
+  narrow.in[0] = cast.in[0];
+  narrow.out.clear();
+  const ValueId y = op.out[0];
+  plait_shape shape = g.shape(y);
+  shape.dtype = g.shape(cast.in[0]).dtype;
+  g.scope = op.scope;
+  g.stage = op.stage;
+  g.backward = op.backward;
+  const ValueId rows = g.append(std::move(narrow), {shape})[0];
+  Op widen = g.map_op({rows}, {{PLAIT_MAP_COPY, 0, 0, 0, 0}}, {1});
+  widen.scope = g.scope;
+  widen.stage = g.stage;
+  widen.backward = g.backward;
+  widen.out = {y};
+  g.replace(i, std::move(widen));
+}
 
 }  // namespace
 
@@ -234,6 +272,21 @@ bool is_float_cast(const Graph& g, const Op& op) {
 
 void lower_precision(Graph& g, const PrecisionRules& rules) { Lowering(g, rules).run(); }
 
-void fold_casts(Graph& g, const std::vector<ValueId*>& kept) { CastFolder(g, kept).run(); }
+void fold_casts(Graph& g, const std::vector<ValueId*>& kept, CastsOfInputs inputs) {
+  CastFolder(g, kept, inputs).run();
+}
+
+void widen_rows(Graph& g) {
+  const size_t n = g.ops().size();
+  std::vector<size_t> order;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t first = g.ops().size();
+    if (const Op& op = g.ops()[i]; op.def && op.def->precision == PrecisionClass::kTable)
+      widen_rows_of(g, i);
+    for (size_t added = first; added < g.ops().size(); ++added) order.push_back(added);
+    order.push_back(i);
+  }
+  if (order.size() > n) g.reorder(order);
+}
 
 }  // namespace plait::program

@@ -27,15 +27,22 @@ struct PrecisionRules {
 };
 
 // For a traced program, before differentiate(). Values keep their numbers; each use of a value from
-// outside the program gets a cast of its own, so that each gradient of a parameter is widened where
-// it is computed.
+// outside the program, widened or not, gets a cast of its own, so that each gradient of a parameter
+// is widened where it is computed.
 void lower_precision(Graph& g, const PrecisionRules& rules);
 
 // Removes casts: of two in a row the one that changes nothing; in the backward pass also a rounding
 // that is widened again; and those that the op before can do as it writes
 // (OpDef::writes_any_float). kept: values that are read outside the program (0: none); those whose
-// cast has gone become what stands for them.
-void fold_casts(Graph& g, const std::vector<ValueId*>& kept);
+// cast has gone become what stands for them. A value from outside that needs a gradient is read
+// through its casts until differentiate() has added up what comes through each of them, wide.
+enum class CastsOfInputs { kFold, kKeepForGradients };
+void fold_casts(Graph& g, const std::vector<ValueId*>& kept,
+                CastsOfInputs inputs = CastsOfInputs::kFold);
+
+// A table of 16 bits that is widened before its rows are read: the rows are read and then widened,
+// which is the same and does not touch the others.
+void widen_rows(Graph& g);
 
 // Whether the op is a cast of one float type to another.
 bool is_float_cast(const Graph& g, const Op& op);

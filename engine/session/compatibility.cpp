@@ -82,10 +82,9 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
 
 void log_conversion(Log& log, const std::string& path, uint32_t stored, uint32_t own) {
   if (stored == own) return;
-  const bool rounds = program::dtype_bytes(own) < program::dtype_bytes(stored);
-  log.write(rounds ? PLAIT_LOG_WARN : PLAIT_LOG_INFO, "[session] '" + path + "' holds " +
-                                                          checkpoint::conversion_text(stored, own) +
-                                                          ", as [precision] compute asks for");
+  log.write(checkpoint::rounds(stored, own) ? PLAIT_LOG_WARN : PLAIT_LOG_INFO,
+            "[session] '" + path + "' holds " + checkpoint::conversion_text(stored, own) +
+                ", as [precision] asks for");
 }
 
 void log_conversion(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log) {

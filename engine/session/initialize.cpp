@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "engine/base/error.hpp"
 #include "engine/base/hash.hpp"
 #include "engine/base/thread.hpp"
 #include "engine/program/elements.hpp"
 #include "engine/session/normal.hpp"
+#include "kit/half.hpp"
 #include "kit/philox.hpp"
 
 namespace plait::session {
@@ -71,6 +73,19 @@ void fill_truncated(const Range& r) {
   }
 }
 
+// As f32, rounded to nearest: a weight of 16 bits begins with the bits of the low copy of one of
+// 32 bits.
+void fill_bf16(const Range& r, Fill fill) {
+  constexpr int64_t kPiece = 1 << 12;
+  std::vector<float> drawn(static_cast<size_t>(std::min(kPiece, r.n)));
+  auto* out = static_cast<uint16_t*>(r.out);
+  for (int64_t at = 0; at < r.n; at += kPiece) {
+    const int64_t n = std::min(kPiece, r.n - at);
+    fill({r.p, r.stream, r.seed, r.first + static_cast<uint64_t>(at), n, PLAIT_F32, drawn.data()});
+    std::transform(drawn.begin(), drawn.begin() + n, out + at, kit::to_bf16);
+  }
+}
+
 Fill fill_of(const plan::Parameter& p) {
   switch (p.init) {
     case PLAIT_INIT_CONSTANT:
@@ -99,8 +114,15 @@ void initialize(const plan::Parameter& p, uint64_t seed, int64_t first, int64_t 
   const int64_t each = (n + shares - 1) / shares;
   const auto fill_share = [&](int64_t k) {
     const int64_t begin = std::min(n, k * each), end = std::min(n, begin + each);
-    fill({p, stream, seed, static_cast<uint64_t>(first + begin), end - begin, dtype,
-          static_cast<char*>(out) + program::bytes_of(begin, dtype)});
+    const Range range{p,
+                      stream,
+                      seed,
+                      static_cast<uint64_t>(first + begin),
+                      end - begin,
+                      dtype,
+                      static_cast<char*>(out) + program::bytes_of(begin, dtype)};
+    if (dtype == PLAIT_BF16) return fill_bf16(range, fill);
+    fill(range);
   };
   run_on_threads(shares, fill_share);
 }

@@ -39,8 +39,8 @@ struct RoundStochastic {
 };
 RoundStochastic parse_round_stochastic(const plait_op_desc& d);
 
-// A Philox block has numbers for so many elements: element e takes the 16 bits e % 8 of block e / 8,
-// counted from the low ones of its first word.
+// A Philox block has numbers for so many elements: element e takes the 16 bits e % 8 of block
+// e / 8, counted from the low ones of its first word.
 inline constexpr int64_t kRoundedByBlock = 8;
 constexpr uint32_t rounding_bits(const PhiloxBlock& block, int64_t e) {
   const auto at = static_cast<uint32_t>(e % kRoundedByBlock);

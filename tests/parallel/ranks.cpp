@@ -1,6 +1,7 @@
 #include "tests/parallel/ranks.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -99,6 +100,11 @@ Weights weights_of(const plait::Session& session) {
     values.resize(elements);
     if (p["dtype"] == "f64") {
       session.read(name, std::span<double>(values));
+    } else if (p["dtype"] == "bf16") {
+      std::vector<uint16_t> bits(elements);
+      session.read(name, std::span<uint16_t>(bits));
+      std::transform(bits.begin(), bits.end(), values.begin(),
+                     [](uint16_t v) { return double{std::bit_cast<float>(uint32_t{v} << 16)}; });
     } else {
       std::vector<float> narrow(elements);
       session.read(name, std::span<float>(narrow));

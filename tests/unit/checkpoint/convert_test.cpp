@@ -35,17 +35,20 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-TEST_CASE("floats are convertible to f32 and f64, other types to themselves") {
+TEST_CASE("floats are convertible to f32, f64 and bf16, other types to themselves") {
   for (const uint32_t stored : {PLAIT_F32, PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
     CHECK(is_convertible(stored, PLAIT_F32));
     CHECK(is_convertible(stored, PLAIT_F64));
+    CHECK(is_convertible(stored, PLAIT_BF16));
   }
   CHECK(is_convertible(PLAIT_I32, PLAIT_I32));
   CHECK(!is_convertible(PLAIT_I32, PLAIT_F32));
   CHECK(!is_convertible(PLAIT_F32, PLAIT_I32));
-  CHECK(!is_convertible(PLAIT_F32, PLAIT_BF16));
+  CHECK(!is_convertible(PLAIT_F32, PLAIT_F16));
+  CHECK(!is_convertible(PLAIT_BF16, PLAIT_F16));
   CHECK(checkpoint::conversion_text(PLAIT_BF16, PLAIT_F32) == "BF16, converted exactly to F32");
   CHECK(checkpoint::conversion_text(PLAIT_F64, PLAIT_F32) == "F64, rounded to F32");
+  CHECK(checkpoint::conversion_text(PLAIT_F16, PLAIT_BF16) == "F16, rounded to BF16");
 }
 
 TEST_CASE("16-bit floats are exact in f32 and f64, subnormal and infinite ones too") {
@@ -70,4 +73,25 @@ TEST_CASE("a finite f64 beyond the range of f32 is refused, an infinite one is k
   CHECK(converted<float>(PLAIT_F64, PLAIT_F32, std::vector<double>{-HUGE_VAL})[0] == -kInfinity);
   CHECK_THROWS_WITH_AS(converted<float>(PLAIT_F64, PLAIT_F32, std::vector<double>{1, 1e39}),
                        doctest::Contains("tensor 'w' of 'file' contains 1e+39 in F64"), Error);
+}
+
+TEST_CASE("bf16 is the nearest to what is stored, rounded once") {
+  const auto rounded = [](uint32_t stored, const auto& values) {
+    return converted<uint16_t>(stored, PLAIT_BF16, values);
+  };
+  // Halfway goes to even; a hair above halfway, which f32 cannot tell from it, goes up.
+  CHECK(rounded(PLAIT_F32, std::vector<float>{1.00390625F, 1.01171875F, -kInfinity, 0x1p-133F}) ==
+        std::vector<uint16_t>{0x3f80, 0x3f82, 0xff80, 0x0001});
+  CHECK(rounded(PLAIT_F64,
+                std::vector<double>{1.00390625, 1.00390625 + 0x1p-40, 1.01171875 - 0x1p-40, -3}) ==
+        std::vector<uint16_t>{0x3f80, 0x3f81, 0x3f81, 0xc040});
+  CHECK(rounded(PLAIT_F16, std::vector<uint16_t>{0x3c00, 0x3c07}) ==
+        std::vector<uint16_t>{0x3f80, 0x3f81});
+  const uint16_t nan = rounded(PLAIT_F64, std::vector<double>{NAN})[0];
+  CHECK((nan & 0x7fffu) > 0x7f80u);
+  for (const double beyond : {0x1.ffp127, 1e39, -1e300})
+    CHECK_THROWS_WITH_AS(rounded(PLAIT_F64, std::vector<double>{1, beyond}),
+                         doctest::Contains("within the range of BF16; read it with [precision] "
+                                           "master = true"),
+                         Error);
 }

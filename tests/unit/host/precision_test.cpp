@@ -1,10 +1,12 @@
 // Mixed precision through the C ABI: copies of weights follow every change, checkpoints know no
 // bf16, and losses of f16 are scaled.
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "kit/half.hpp"
 #include "tests/unit/host/host.hpp"
 #include "tests/unit/support/golden_file.hpp"
 
@@ -65,8 +67,8 @@ TEST_SUITE_BEGIN("precision");
 
 TEST_CASE("200 steps in bf16 follow those in f32") {
   const std::vector<double> wide = Run(learner("compute = \"f32\"")).losses(200);
-  for (const char* precision :
-       {"compute = \"bf16\"", "compute = \"bf16\"\nresidual = \"compute\"", "compute = \"f16\""}) {
+  for (const char* precision : {"compute = \"bf16\"", "compute = \"bf16\"\nresidual = \"compute\"",
+                                "compute = \"f16\"", "compute = \"bf16\"\nmaster = false"}) {
     CAPTURE(precision);
     const std::vector<double> low = Run(learner(precision)).losses(200);
     CHECK(low != wide);
@@ -179,6 +181,116 @@ TEST_CASE("a step that is not finite at the least scale counts, and ends the run
   const host::Failure f = host::failure_of([&] { run.step(); });
   CHECK(f.code != PLAIT_OK);
   CHECK(f.text.find("not finite") != std::string::npos);
+}
+
+namespace {
+
+constexpr const char* kRounded = "compute = \"bf16\"\nmaster = false";
+
+std::vector<uint16_t> read_weights(const Run& run, const char* name, size_t n) {
+  std::vector<uint16_t> bits(n);
+  host::check(plait_session_read(run.session(), name, bits.data(), n * sizeof(uint16_t)));
+  return bits;
+}
+
+}  // namespace
+
+TEST_CASE("without a master a weight takes two bytes, and with its gradient and states 14") {
+  const Run run(learner(kRounded));
+  const auto memory = memory_of(run), with_master = memory_of(Run(learner("compute = \"bf16\"")));
+  plait_text* text = nullptr;
+  host::check(plait_plan_describe(run.plan(), &text));
+  const auto plan = nlohmann::json::parse(host::take(text));
+  double weights = 0, others = 0, least = 0;
+  for (const auto& p : plan["parameters"]) {
+    double n = 1;
+    for (const auto& d : p["shape"]) n *= d.get<double>();
+    const bool is_weight = p["shape"].size() > 1;
+    CHECK(p["dtype"] == (is_weight ? "bf16" : "f32"));
+    (is_weight ? weights : others) += n;
+    least += 64;  // lines that a parameter may leave open, in elements
+  }
+  const auto bytes = [&](const char* part) { return memory[part].get<double>(); };
+  CHECK(memory["low_parameters"] == 0);
+  CHECK(bytes("parameters") >= 2 * weights + 4 * others);
+  CHECK(bytes("parameters") <= 2 * weights + 4 * (others + least));
+  const double all = bytes("parameters") + bytes("gradients") + bytes("optimizer");
+  CHECK(all >= 14 * weights + 16 * others);
+  CHECK(all <= 14 * weights + 16 * (others + least));
+  CHECK(with_master["low_parameters"].get<double>() > 0);
+  // No more than with a master: no weight is widened as a whole.
+  CHECK(memory["activations"] == with_master["activations"]);
+}
+
+TEST_CASE("an update too small for the nearest bf16 moves weights on average") {
+  // Each step takes 2^-13 of a weight, a 32nd of the way to the number below 1.
+  const Run run(learner(kRounded,
+                        "type = \"sgd\"\nlearning_rate = 1.1102230246251565e-16\n"
+                        "weight_decay = 1099511627776.0\n"));
+  const std::vector<uint16_t> ones(kHeadSize, 0x3f80);
+  host::check(plait_session_write(run.session(), kHead, ones.data(), kHeadSize * 2));
+  constexpr int kSteps = 64;
+  run.losses(kSteps);
+  double mean = 0;
+  for (const uint16_t bits : read_weights(run, kHead, kHeadSize))
+    mean += static_cast<double>(std::bit_cast<float>(uint32_t{bits} << 16)) / kHeadSize;
+  CHECK(std::abs(mean - std::pow(1 - 0x1p-13, kSteps)) < 6e-4);
+}
+
+TEST_CASE("a run without a master goes on from its checkpoint as if it had not ended") {
+  const TempFolder folder;
+  for (const char* optimizer : {"", "type = \"muon\"\nlearning_rate = 1e-2\n"}) {
+    CAPTURE(optimizer);
+    const std::string toml = learner(kRounded, optimizer),
+                      path = folder / (*optimizer ? "muon" : "adamw");
+    const Run whole(toml), first(toml);
+    const auto expected = whole.losses(12);
+    auto found = first.losses(5);
+    host::check(plait_session_save(first.session(), path.c_str()));
+    const Run second(toml);
+    host::check(plait_session_load(second.session(), path.c_str()));
+    const auto rest = second.losses(7);
+    found.insert(found.end(), rest.begin(), rest.end());
+    CHECK(found == expected);
+    CHECK(read_weights(second, kHead, kHeadSize) == read_weights(whole, kHead, kHeadSize));
+  }
+}
+
+TEST_CASE("checkpoints with and without a master are read by each other") {
+  const TempFolder folder;
+  for (const char* other : {"compute = \"bf16\"", "compute = \"f32\""}) {
+    CAPTURE(other);
+    const std::string wide_path = folder / (std::string("wide") + std::to_string(other[11])),
+                      narrow_path = folder / (std::string("narrow") + std::to_string(other[11]));
+    const Run wide(learner(other));
+    wide.losses(10);
+    host::check(plait_session_save(wide.session(), wide_path.c_str()));
+    const Run narrow(learner(kRounded));
+    host::check(plait_session_load(narrow.session(), wide_path.c_str()));
+    const auto masters = wide.read(kHead, kHeadSize);
+    const auto weights = read_weights(narrow, kHead, kHeadSize);
+    for (size_t i = 0; i < kHeadSize; ++i) CHECK(weights[i] == plait::kit::to_bf16(masters[i]));
+    const auto a = wide.losses(5), b = narrow.losses(5);
+    for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 0.05);
+    host::check(plait_session_save(narrow.session(), narrow_path.c_str()));
+    const Run back(learner(other));
+    host::check(plait_session_load(back.session(), narrow_path.c_str()));
+    const auto after = read_weights(narrow, kHead, kHeadSize);
+    const auto exact = back.read(kHead, kHeadSize);
+    for (size_t i = 0; i < kHeadSize; ++i) CHECK(exact[i] == plait::kit::from_bf16(after[i]));
+  }
+}
+
+TEST_CASE("weights without a master are refused with any type but bf16") {
+  for (const char* compute : {"f32", "f64", "f16"}) {
+    const host::Failure f = host::failure_of(
+        [&] { Run(learner("compute = \"" + std::string(compute) + "\"\nmaster = false")); });
+    CAPTURE(f.text);
+    CHECK(f.code == PLAIT_ERR_CONFIG);
+    CHECK(f.text.find("precision.master") != std::string::npos);
+    CHECK(f.text.find("is false with compute = \"" + std::string(compute)) != std::string::npos);
+    CHECK(f.text.find("set compute = \"bf16\", or leave out master") != std::string::npos);
+  }
 }
 
 TEST_SUITE_END();

@@ -189,3 +189,51 @@ TEST_CASE_FIXTURE(Fixture,
     %6 f32 (4, 2) in %5 = collective_done(%5) {id: 0}
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a weight kept in 16 bits is read as it is, when gradients are known") {
+  const std::string inputs = R"(
+    %1 bf16 (8, 4) at 0:0 = persistent "x"
+    %2 bf16 (4, 4) at 1:0 grad = persistent "w"
+    %3 f32 (4, 4) grad = map(%2) [copy(x0)] @fc
+  )";
+  // Two casts: the gradients that come through them are added up in f32.
+  const std::string lowered = inputs + R"(
+    %6 bf16 (4, 4) grad = map(%3) [copy(x0)] @fc
+    %4 bf16 (8, 4) grad = matmul(%1, %6) @fc
+    %7 bf16 (4, 4) grad = map(%3) [copy(x0)] @again
+    %5 bf16 (8, 4) grad = matmul(%4, %7) @again
+  )";
+  check(inputs + R"(
+    %4 f32 (8, 4) grad = matmul(%1, %3) @fc
+    %5 f32 (8, 4) grad = matmul(%4, %3) @again
+  )",
+        lowered);
+  fold_casts(g, {}, CastsOfInputs::kKeepForGradients);
+  expect(lowered);
+  fold_casts(g, {});
+  expect(inputs + R"(
+    %6 bf16 (4, 4) grad = map(%3) [copy(x0)] @fc
+    %4 bf16 (8, 4) grad = matmul(%1, %2) @fc
+    %7 bf16 (4, 4) grad = map(%3) [copy(x0)] @again
+    %5 bf16 (8, 4) grad = matmul(%4, %2) @again
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "rows of a table of 16 bits are widened, not the table") {
+  const std::string inputs = R"(
+    %1 i32 (8) at 0:0 = persistent "ids"
+    %2 bf16 (9, 4) at 1:0 = persistent "table"
+    %3 f32 (9, 4) at 2:0 = persistent "another"
+    %4 f32 (9, 4) = map(%2) [copy(x0)] @embed
+  )";
+  const std::string others = R"(
+    %6 f32 (8, 4) = gather(%3, %1) @another
+    %7 f32 (8, 4) = map(%5, %6) [x0 + x1] @add
+  )";
+  expect_after([&] { widen_rows(g); }, inputs + "%5 f32 (8, 4) = gather(%4, %1) @embed" + others,
+               inputs + R"(
+    %8 bf16 (8, 4) = gather(%2, %1) @embed
+    %5 f32 (8, 4) = map(%8) [copy(x0)] @embed
+  )" + others);
+  CHECK_FALSE(find_fault(g));
+}
