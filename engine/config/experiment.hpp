@@ -82,6 +82,7 @@ struct GenerateConfig {
   int64_t length = 0;   // tokens of a sequence, its prompt included; 0: of a training sample
   int64_t chunk = 128;  // tokens of a prompt that are computed at a time
   std::string cache;    // "compute", "f32": type of the cached keys and values
+  std::string weights;  // "compute", "int8": type in which products read weights
   std::string model;    // which one generates, where there are several
   std::string input;    // data field of token ids; "": as training has it, or "tokens"
   bool only = false;    // the plan can do nothing else

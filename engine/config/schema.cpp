@@ -209,6 +209,10 @@ constexpr Key<GenerateConfig> kGenerate[] = {
     key<&GenerateConfig::cache>(
         choice_option("cache", "\"compute\"", "compute|f32",
                       "type of cached keys and values: that of precision.compute, or f32")),
+    key<&GenerateConfig::weights>(choice_option(
+        "weights", "\"compute\"", "compute|int8",
+        "type in which products read weights: that of precision.compute, or numbers of 8 bits with "
+        "a scale for each row and 32 columns, made of the parameters at the first token")),
     key<&GenerateConfig::model>(
         text_option("model", "\"\"", "the model that generates; empty: the only one")),
     key<&GenerateConfig::input>(text_option(

@@ -31,6 +31,14 @@ struct GenerationInputs {
   uint64_t bytes = 0;               // from `ids` on
 };
 
+// A parameter whose rows products read as numbers of 8 bits: see quantized_weights.hpp.
+struct QuantizedWeight {
+  size_t parameter = 0;                         // of the plan
+  plait_shape shape{};                          // of what this rank has of it, (n, k)
+  plait_shape numbers_shape{}, scales_shape{};  // (n, k) u8, (n, ceil(k/32)) f32
+  BufferRef numbers, scales;
+};
+
 struct Generation {
   std::string model;
   int64_t slots = 0;       // N; 0: the plan generates nothing
@@ -40,6 +48,8 @@ struct Generation {
   BufferRef logits;               // (N, V) f32, of the last decode
   std::vector<BufferRef> caches;  // in the order of the programs; each (N, S, heads, channels)
   std::vector<IndexRange> ids;    // what the layers that read token ids accept
+  std::vector<QuantizedWeight> quantized;  // in the order of the programs
+  int32_t quantized_segment = -1;          // -1: none is
 };
 
 // The data fields of models that generate: as training has them, but S numbers of a sample where

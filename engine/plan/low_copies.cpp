@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "engine/plan/quantized_weights.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/precision.hpp"
+#include "engine/program/quantize.hpp"
 
 namespace plait::plan {
 
@@ -31,8 +33,14 @@ void note_low_reads(PlanDraft& plan, const TracedModels& traced) {
   if (!plan.precision.is_mixed()) return;
   for (Parameter& p : plan.parameters)
     for (const Tracer* tracer : {traced.train.get(), traced.evaluate.get(), traced.decode.get()})
-      if (const ValueId v = tracer ? tracer->parameter_value(p.name) : 0)
-        p.read_low = p.read_low || !low_casts(tracer->graph(), plan, v).empty();
+      if (const ValueId v = tracer ? tracer->parameter_value(p.name) : 0) {
+        std::vector<size_t> casts = low_casts(tracer->graph(), plan, v);
+        if (tracer == traced.decode.get() && quantizes(plan))
+          std::erase_if(casts, [&](size_t i) {
+            return program::only_quantized(tracer->graph(), tracer->graph().ops()[i].out[0]);
+          });
+        p.read_low = p.read_low || !casts.empty();
+      }
 }
 
 void read_low_copies(const Plan& plan, TracedStep& w) {

@@ -17,6 +17,7 @@
 #include "engine/plan/parameter_scope.hpp"
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/plan_inputs.hpp"
+#include "engine/plan/quantized_weights.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/plan/update.hpp"
 #include "engine/plan/verify_program.hpp"
@@ -210,7 +211,7 @@ void PlanBuilder::declare_results(config::Problems& problems) {
   draft_.evaluation_feed = make_feed(draft_, "evaluation inputs", batch.eval / draft_.grid.data());
   choose_generation(draft_, problems);
   if (draft_.generation.slots > 0)
-    entry_points_.insert(entry_points_.end(), {write_prefill, write_decode});
+    entry_points_.insert(entry_points_.end(), {write_prefill, write_decode, write_quantize});
 }
 
 // Registers the parameters and their holders in the draft, and chooses the stages.

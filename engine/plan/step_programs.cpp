@@ -12,6 +12,7 @@
 #include "engine/plan/loss_scale.hpp"
 #include "engine/plan/low_copies.hpp"
 #include "engine/plan/mesh.hpp"
+#include "engine/plan/quantized_weights.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/chunk_rows.hpp"
 #include "engine/program/differentiate.hpp"
@@ -352,7 +353,7 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
   return w;
 }
 
-TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
+TracedStep write_generation(PlanDraft& plan, const Tracer& tracer,
                             const program::CacheInputs& inputs, const AddCollective& add) {
   program::CacheSource source;
   source.tokens = tracer.field(tokens_field(plan, tracer));
@@ -390,6 +391,9 @@ TracedStep write_generation(const PlanDraft& plan, const Tracer& tracer,
     live_outs.add(use.value, placements_of(mesh, *use.parameter));
   w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
   program::verify_after("shard_graph", "generation", *w.graph);
+  fold_casts(plan, w);
+  read_quantized_weights(plan, w);
+  program::verify_after("quantize_products", "generation", *w.graph);
   finish_casts(plan, w);
   program::verify_after("read_low_copies", "generation", *w.graph);
   return w;

@@ -48,7 +48,7 @@ TracedStep write_training(const Plan& plan, const Tracer& traced, RecomputeOptio
                           const AddCollective& add);
 TracedStep write_evaluation(const PlanDraft& plan, const Tracer& traced, const AddCollective& add);
 // A program of generation, its caches not placed yet. Its one output, if any, is "logits".
-TracedStep write_generation(const PlanDraft& plan, const Tracer& traced,
+TracedStep write_generation(PlanDraft& plan, const Tracer& traced,
                             const program::CacheInputs& inputs, const AddCollective& add);
 
 // The view of one program: the whole step, or the part of one pipeline stage.

@@ -6,8 +6,9 @@
 namespace plait::plan {
 
 const char* category_name(Category c) {
-  static const char* const kNames[] = {"parameters", "gradients",   "optimizer", "inputs",
-                                       "results",    "activations", "cache",     "low_parameters"};
+  static const char* const kNames[] = {"parameters", "gradients",      "optimizer",
+                                       "inputs",     "results",        "activations",
+                                       "cache",      "low_parameters", "int8_weights"};
   return kNames[static_cast<int>(c)];
 }
 

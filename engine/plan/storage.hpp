@@ -14,7 +14,7 @@ namespace plait::plan {
 
 // kActivations: saved activations of a pipeline stage for the micro-batches in flight. kCache: keys
 // and values of generation. kLowParameters: copies of parameters in the type that products compute
-// in.
+// in. kQuantizedWeights: of generation, as numbers of 8 bits and scales.
 enum class Category {
   kParameters,
   kGradients,
@@ -23,9 +23,10 @@ enum class Category {
   kResults,
   kActivations,
   kCache,
-  kLowParameters
+  kLowParameters,
+  kQuantizedWeights
 };
-inline constexpr int kCategories = 8;
+inline constexpr int kCategories = 9;
 const char* category_name(Category c);
 
 constexpr int32_t kTransient = -1;  // BufferRef::segment of values that live inside a program only

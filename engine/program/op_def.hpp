@@ -68,6 +68,7 @@ enum class Audience : uint8_t {
 inline constexpr uint32_t kFoldBias = 1, kFoldActivation = 2, kFoldAccumulate = 4, kFoldSquares = 8;
 
 struct CacheContext;
+struct QuantizedRows;
 struct ShardContext;
 // How an op lies on the ranks along one axis of the mesh; see shard.hpp. have: how each input lies,
 // none of them partial. All inputs and results are replicated at the call. False: it needs
@@ -175,6 +176,11 @@ struct OpDef {
   // Of a table with a row for each position: writes the rows of these positions (B, t) instead.
   std::vector<ValueId> (*write_at)(Graph&, const Op&, ValueId positions) = nullptr;
   bool is_cache = false;  // its result is a cache, which place_caches() gives its memory
+
+  // Of a product whose input 1 may be rows of weights (n, k); see quantize.hpp. Whether it is; and
+  // writes the product with the numbers and scales of these rows.
+  bool (*reads_rows)(const Graph&, const Op&) = nullptr;
+  ValueId (*write_quantized)(Graph&, const Op&, const QuantizedRows&) = nullptr;
 
   std::vector<OpExample> (*examples)() = nullptr;
 

@@ -25,14 +25,14 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
                                                            return ranks.connect(device, log);
                                                          });
                               })),
-      refresh_low_(plan.find_entry_point(plan::kRefreshLow)) {
+      refresh_low_(plan.find_entry_point(plan::kRefreshLow)),
+      quantize_(plan.find_entry_point(plan::kQuantize)) {
   const config::PrecisionConfig& p = plan.experiment.precision;
   state.loss_scale = {p.scale_initial, 0, static_cast<double>(p.scale_hysteresis)};
 }
 
-void SessionContext::make_low_copies() {
-  for (const auto& group : executor.launches(*refresh_low_)) executor.launch(group);
-  low_is_stale_ = false;
+void SessionContext::make_copies(const plan::EntryPoint& entry) {
+  for (const auto& group : executor.launches(entry)) executor.launch(group);
 }
 
 void SessionContext::need_data(const char* what) const {

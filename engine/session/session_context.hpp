@@ -69,7 +69,9 @@ struct SessionContext {
   // A host holds their memory, and may change it at any time.
   void parameters_are_shared() { parameters_are_shared_ = true; }
   void refresh_low() {
-    if (refresh_low_ && (low_is_stale_ || parameters_are_shared_)) make_low_copies();
+    if (!refresh_low_ || !(low_is_stale_ || parameters_are_shared_)) return;
+    make_copies(*refresh_low_);
+    low_is_stale_ = false;
   }
   // What was computed from the parameters holds as long as these stay equal; nullopt: it never
   // does.
@@ -81,6 +83,13 @@ struct SessionContext {
   std::optional<ParameterVersion> parameter_version() const {
     if (parameters_are_shared_) return std::nullopt;
     return ParameterVersion{state.step, parameter_writes_};
+  }
+  // The int8 weights of generation, before tokens. With ZeRO 3 all ranks gather for them, and what
+  // the host of one rank shares is frozen: there a write makes them anew.
+  void refresh_int8() {
+    if (!quantize_ || (int8_version_ && int8_version_ == own_version())) return;
+    make_copies(*quantize_);
+    int8_version_ = own_version();
   }
   bool host_visible() const { return executor.device().info().host_visible != 0; }
 
@@ -99,10 +108,14 @@ struct SessionContext {
   std::atomic<bool> cancelled{false};
 
  private:
-  void make_low_copies();
-  const plan::EntryPoint* refresh_low_;  // null: there are no copies
+  void make_copies(const plan::EntryPoint& entry);
+  std::optional<ParameterVersion> own_version() const {
+    return plan.zero < 3 ? parameter_version() : ParameterVersion{state.step, parameter_writes_};
+  }
+  const plan::EntryPoint *refresh_low_, *quantize_;  // null: there are no copies
   bool low_is_stale_ = false, parameters_are_shared_ = false;
   uint64_t parameter_writes_ = 0;
+  std::optional<ParameterVersion> int8_version_;  // that the int8 weights were made of
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
 };
 

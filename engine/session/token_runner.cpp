@@ -35,6 +35,7 @@ TokenRunner::TokenRunner(SessionContext& context, StepRunner& steps)
 
 void TokenRunner::launch(const plan::EntryPoint& entry) {
   c_.refresh_low();
+  c_.refresh_int8();
   for (const auto& group : c_.executor.launches(entry)) c_.executor.launch(group);
 }
 

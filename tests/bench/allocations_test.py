@@ -68,6 +68,9 @@ class Allocations(unittest.TestCase):
         for sampling in ("0.0", "0.7"):
             self.check("--mode", "tokens", f"generate.temperature={sampling}", "generate.top_k=9", "generate.top_p=0.9", toml=GENERATES)
 
+    def test_tokens_of_int8_weights(self):
+        self.check("--mode", "tokens", "generate.weights=int8", toml=GENERATES)
+
     def test_steps_of_the_host(self):
         self.check()
 

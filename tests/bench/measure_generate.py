@@ -3,6 +3,7 @@
 SHARE = 0.85  # of the read rate
 SLOTS = 6  # times the tokens of one slot, with 8
 TOKENS = 64
+WEIGHTS = {"f32": "compute", "int8": "int8"}  # by label: generate.weights
 LIBRARY = {"f32": 2.4, "bf16": 2.1}  # times the tokens of `generate` of transformers
 
 
@@ -10,26 +11,32 @@ def generation(bench):
     (limit,) = bench.once([bench.program("read")])
     bench.details["read rate"] = limit
     tokens = 16 if bench.quick else TOKENS
-    for threads in (1, 2):
-        one = None
-        for slots in (1, 8):
-            settings = (f"run.threads={threads}", f"generate.slots={slots}", "generate.only=true")
-            command = [bench.program("generate"), bench.experiment("gpt2_124m"), "--steps", tokens, *settings]
-            runs = [bench.once(command)[0] for _ in range(1 if bench.quick else 3)]
-            best = max(runs, key=lambda run: run["tokens_per_s"])
-            label = f"GPT-2 124M, f32, {threads} thread{'s' if threads > 1 else ''}, {slots} slot{'s' if slots > 1 else ''}"
-            bench.details[label] = runs
-            rate = best["tokens_per_s"]
-            if slots == 1:
-                one = rate
-                bench.row(f"{label}: first token behind 256", 1e3 * min(run["first_s"] for run in runs), "ms")
-                read = best["parameter_bytes"] * rate / 1e9
-                top = limit[f"threads_{threads}"]
-                bench.row(f"{label}: weights read", read, "GB/s", "read loop", top, read / top, SHARE, read / top >= SHARE)
-                bench.row(f"{label}: tokens", rate, "/s")
-            else:
-                bench.row(f"{label}: tokens", rate, "/s", "1 slot", one, rate / one, SLOTS, rate / one >= SLOTS)
+    for weights in WEIGHTS:
+        for threads in (1, 2):
+            of_slots(bench, limit, weights, threads, tokens)
     library(bench, tokens, threads=2)
+
+
+def of_slots(bench, limit, weights, threads, tokens):
+    """One sequence and eight, with weights of that type."""
+    one = None
+    for slots in (1, 8):
+        settings = (f"run.threads={threads}", f"generate.slots={slots}", "generate.only=true", f"generate.weights={WEIGHTS[weights]}")
+        command = [bench.program("generate"), bench.experiment("gpt2_124m"), "--steps", tokens, *settings]
+        runs = [bench.once(command)[0] for _ in range(1 if bench.quick else 3)]
+        best = max(runs, key=lambda run: run["tokens_per_s"])
+        label = f"GPT-2 124M, {weights}, {threads} thread{'s' if threads > 1 else ''}, {slots} slot{'s' if slots > 1 else ''}"
+        bench.details[label] = runs
+        rate = best["tokens_per_s"]
+        if slots == 1:
+            one = rate
+            bench.row(f"{label}: first token behind 256", 1e3 * min(run["first_s"] for run in runs), "ms")
+            read = best["weight_bytes"] * rate / 1e9
+            top = limit[f"threads_{threads}"]
+            bench.row(f"{label}: weights read", read, "GB/s", "read loop", top, read / top, SHARE, read / top >= SHARE)
+            bench.row(f"{label}: tokens", rate, "/s")
+        else:
+            bench.row(f"{label}: tokens", rate, "/s", "1 slot", one, rate / one, SLOTS, rate / one >= SLOTS)
 
 
 def library(bench, tokens, threads):

@@ -44,7 +44,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto* add :
        {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases, add_layout_cases,
-        add_random_cases, add_attention_cases, add_attention_cached_cases})
+        add_random_cases, add_attention_cases, add_attention_cached_cases, add_quantized_cases})
     add(all);
   return all;
 }

@@ -76,5 +76,6 @@ void add_layout_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
 void add_attention_cases(std::vector<Case>& out);
 void add_attention_cached_cases(std::vector<Case>& out);
+void add_quantized_cases(std::vector<Case>& out);
 
 }  // namespace conformance

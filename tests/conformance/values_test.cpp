@@ -156,6 +156,21 @@ TEST_CASE("values: rows by index, and moved elements") {
          {{1, 2, 7, 3, 4, 8, 5, 6, 9}});
 }
 
+TEST_CASE("values: weights of 8 bits") {
+  // The greatest of a block is 127 steps; halves go to the even one.
+  const Input x = given(f32({2, 3}), {127, -0.5, 1.5, 0, -254, 3});
+  expect({"", "quantize", {x}, {shape(PLAIT_U8, {2, 3}), f32({2, 1})}},
+         {{255, 128, 130, 128, 1, 130}, {1, 2}});
+  const Input a = given(f32({1, 3}), {1, 1, -1}),
+              q = given(shape(PLAIT_U8, {2, 3}), {255, 128, 130, 128, 1, 130}),
+              scale = given(f32({2, 1}), {1, 2}), bias = given(f32({2}), {10, 20});
+  Case c{"", "matmul_quantized", {a, q, scale}, {f32({1, 2})}};
+  expect(c, {{127 - 2, -254 - 4}});
+  c.inputs.push_back(bias);
+  c.attrs = {flag("bias", true)};
+  expect(c, {{127 - 2 + 10, -254 - 4 + 20}});
+}
+
 TEST_CASE("values: rows written to a cache, and attention over it") {
   // Two slots of three places, one head, one channel.
   const Input cache = given(f32({2, 3, 1, 1}), {1, 2, 3, 4, 5, 6}),

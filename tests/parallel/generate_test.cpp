@@ -69,6 +69,39 @@ TEST_SUITE("generate") {
     }
   }
 
+  // Parts along columns are multiples of 32 of them, so that all ranks have the whole's numbers.
+  TEST_CASE("int8 weights: tensor ranks and replicas generate what one rank does") {
+    const Folder folder;
+    std::string toml = transformer_model(folder);
+    const size_t model = toml.find("[model]"), end = toml.find("[loss]");
+    toml.replace(model, end - model,
+                 R"([model]
+layers = [
+  {type = "embedding", name = "ids", vocabulary = 13, width = 64, std = 0.3},
+  {type = "decoder_block", repeat = 2, heads = 4, ffn = 128, std = 0.2, parallel = "heads"},
+  {type = "linear", name = "head", out = 13, bias = false, parallel = "column",)"
+                 R"( tie = {weight = "model.ids.weight"}},
+]
+)");
+    for (const char* device : {"cpu", "reference"}) {
+      JobSpec job_spec{toml, {"precision.compute=f64", "batch.eval=8"}, {}, {}};
+      const Outcome exact = generated(job_spec, {1, 1, 1}, device);
+      job_spec.overrides.emplace_back("generate.weights=int8");
+      const Outcome one = generated(job_spec, {1, 1, 1}, device);
+      REQUIRE(one.losses.size() == 20);
+      CHECK(one.norms != exact.norms);
+      for (const Layout& layout : {Layout{1, 1, 2}, Layout{1, 2, 1, 3}, Layout{1, 2, 2, 1}}) {
+        CAPTURE(device);
+        CAPTURE(layout.text());
+        const Outcome many = generated(job_spec, layout, device);
+        CHECK(many.losses == one.losses);
+        REQUIRE(many.norms.size() == one.norms.size());
+        for (size_t i = 0; i < one.norms.size(); ++i)
+          CHECK(many.norms[i] == doctest::Approx(one.norms[i]).epsilon(1e-5));
+      }
+    }
+  }
+
   TEST_CASE("a device that works by itself generates the bits of reference") {
     const Folder folder;
     JobSpec job_spec{transformer_model(folder), {"batch.eval=8"}, {}, {}};

@@ -5,6 +5,7 @@
 #include <plait/comm.h>
 
 #include "engine/program/op_def.hpp"
+#include "engine/program/quantize.hpp"
 #include "engine/program/shard.hpp"
 
 namespace plait::program {
@@ -114,6 +115,20 @@ size_t addend(const Op& op, Op& without) {
   return 2;
 }
 
+bool reads_rows(const Graph& g, const Op& op) {
+  const Transposed t(op);
+  return !t.a && t.b && g.shape(op.in[1]).ndim == 2 && op.in.size() == (has_bias(op) ? 3 : 2) &&
+         op.out.size() == 1;
+}
+ValueId write_quantized(Graph& g, const Op& op, const QuantizedRows& rows) {
+  std::vector<ValueId> in{op.in[0], rows.numbers, rows.scales};
+  if (has_bias(op)) in.push_back(op.in[2]);
+  Attrs attrs{attr("bias", has_bias(op))};
+  if (const uint32_t type = g.shape(op.out[0]).dtype; type != g.shape(op.in[0]).dtype)
+    attrs.set(attr("dtype", static_cast<int64_t>(type)));
+  return g.apply1("matmul_quantized", std::move(in), std::move(attrs));
+}
+
 std::vector<OpExample> examples() {
   std::vector<OpExample> all;
   for (bool ta : {false, true})
@@ -152,6 +167,8 @@ std::span<const OpDef> matmul_ops() {
        .writes_any_float = true,
        .shard = shard,
        .addend = addend,
+       .reads_rows = reads_rows,
+       .write_quantized = write_quantized,
        .examples = examples}};
   return kOps;
 }

@@ -1,7 +1,6 @@
 // Generation: a prompt of 256 ids in every slot, then --steps tokens each. Prints one JSON line:
-// the
-// time to the first token, tokens per second behind it, and the bytes that a token reads at least,
-// all parameters.
+// the time to the first token, tokens per second behind it, and the bytes that a token reads at
+// least: all parameters, or their numbers of 8 bits.
 #include <plait/generate.hpp>
 
 #include <nlohmann/json.hpp>
@@ -49,11 +48,13 @@ int main(int count, char** values) {
       rest = bench::now() - begin;
       cpus = (bench::cpu_seconds() - cpu) / rest;
     }
+    const double int8_bytes = memory.at("int8_weights").get<double>();
     std::printf(
         R"({"slots": %d, "prompt": %d, "tokens": %d, "first_s": %.6f, "tokens_per_s": %.3f, )"
-        R"("parameter_bytes": %.0f, "cache_bytes": %.0f, "cpus": %.2f})",
+        R"("weight_bytes": %.0f, "cache_bytes": %.0f, "cpus": %.2f})",
         slots, kPrompt, a.steps, first, slots * a.steps / rest,
-        memory.at("parameters").get<double>(), memory.at("cache").get<double>(), cpus);
+        int8_bytes > 0 ? int8_bytes : memory.at("parameters").get<double>(),
+        memory.at("cache").get<double>(), cpus);
     std::putchar('\n');
   });
 }

@@ -223,6 +223,83 @@ TEST_CASE("train, generate and train on, in one session") {
   CHECK(g.of(b).ids.size() == 5);
 }
 
+// The first token behind each prompt with its log-probability.
+std::map<size_t, Drawn> first_tokens(const Run& run, const std::vector<size_t>& prompts) {
+  Generator g(run);
+  plait_prompt p = greedy(1);
+  p.log_probabilities = 1;
+  std::map<size_t, uint64_t> added;
+  for (const size_t n : prompts) added[n] = g.add(beginning(n), p);
+  g.finish();
+  std::map<size_t, Drawn> all;
+  for (const auto& [n, sequence] : added) all[n] = g.of(sequence);
+  return all;
+}
+
+std::string described(plait_plan* plan) {
+  plait_text* text = nullptr;
+  host::check(plait_plan_describe(plan, &text));
+  const std::unique_ptr<plait_text, decltype(&plait_text_free)> owner(text, plait_text_free);
+  return {plait_text_data(text), plait_text_size(text)};
+}
+
+TEST_CASE("int8 weights: log-probabilities near those of f32, on every device") {
+  const std::vector<size_t> prompts{1, 2, 9, 33, 70, 128, 200};
+  const auto exact = first_tokens(Run(stories(kOnly)), prompts);
+  for (const std::string device : {"cpu", "reference"})
+    for (const std::string slots : {"1", "3", "6"})
+      for (const std::string compute : {"f32", "bf16"}) {
+        if (device == "reference" && (slots != "3" || compute != "f32")) continue;  // slow
+        CAPTURE(device);
+        CAPTURE(slots);
+        CAPTURE(compute);
+        const Run run(stories(kOnly + "weights = \"int8\"\nslots = " + slots + "\n") +
+                      "[run]\ndevice = \"" + device + "\"\n[precision]\ncompute = \"" + compute +
+                      "\"\n");
+        double most = 0;
+        for (const auto& [n, drawn] : first_tokens(run, prompts)) {
+          CAPTURE(n);
+          CHECK(drawn.ids == exact.at(n).ids);
+          most = std::max(
+              most, std::abs(drawn.log_probabilities.at(0) - exact.at(n).log_probabilities.at(0)));
+        }
+        CHECK(most < 0.1);
+        CHECK(most > 1e-4);  // they are rounded
+        const nlohmann::json memory = nlohmann::json::parse(described(run.plan())).at("memory");
+        // 36 bytes for 32 numbers; 172 columns have 6 blocks.
+        const double down = 5 * 64 * (172 + 6 * 4),
+                     others =
+                         36.0 / 32 * (512 * 64 + 5 * (2 * 64 * 64 + 2 * 32 * 64 + 2 * 172 * 64));
+        CHECK(memory.at("int8_weights").get<double>() ==
+              doctest::Approx(down + others).epsilon(0.01));
+        CHECK(memory.at("low_parameters") == 0);
+      }
+}
+
+TEST_CASE("int8 weights follow steps and writes of the host") {
+  const GoldenFile golden("families.safetensors");
+  const host::Family llama = host::families()[1];
+  const std::string toml = host::experiment(llama, golden.path(), "cpu", "f32");
+  const Run exact(toml + "[generate]\nslots = 1\n"),
+      run(toml + "[generate]\nslots = 1\nweights = \"int8\"\n");
+  Generator g(exact), h(run);
+  plait_prompt p = greedy(1);
+  p.log_probabilities = 1;
+  std::vector<double> seen;
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t a = g.add({1, 2, 3}, p), b = h.add({1, 2, 3}, p);
+    g.finish();
+    h.finish();
+    const double expected = g.of(a).log_probabilities.at(0);
+    if (g.of(a).ids == h.of(b).ids)
+      CHECK(h.of(b).log_probabilities.at(0) == doctest::Approx(expected).epsilon(0.02));
+    seen.push_back(h.of(b).log_probabilities.at(0));
+    for (int k = 0; k < 3; ++k) CHECK(run.step().loss == exact.step().loss);
+  }
+  std::sort(seen.begin(), seen.end());
+  CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
+}
+
 TEST_CASE("every family: cached logits are those of the whole text, beyond its window, too") {
   const GoldenFile golden("families.safetensors");
   constexpr int64_t kLength = 24, kPrompt = 8, kIds = 96;

@@ -1,0 +1,69 @@
+#include "kit/ops/quantized.hpp"
+
+namespace plait::kit {
+namespace {
+
+constexpr plait_option kAll[] = {kMatmulAttrs[2], kMatmulFolds[0], kMatmulFolds[1]};
+
+void need_numbers(const plait_shape& q) {
+  need(q.dtype == PLAIT_U8 && q.ndim == 2,
+       "q is " + text(q) + ", expected a matrix of " + dtype_name(PLAIT_U8));
+}
+void need_scales(const plait_shape& q, const plait_shape& scale) {
+  need(scale.dtype == PLAIT_F32 && scale.ndim == 2 && scale.dims[0] == q.dims[0] &&
+           scale.dims[1] == quant_blocks(q.dims[1]),
+       "scale is " + text(scale) + ", expected f32 (" + std::to_string(q.dims[0]) + ", " +
+           std::to_string(quant_blocks(q.dims[1])) + ") beside q " + text(q));
+}
+
+}  // namespace
+
+Quantize parse_quantize(const plait_op_desc& d) {
+  need_operands(d, 1, 2);
+  const plait_shape& x = d.inputs[0];
+  need_floats(x, "x");
+  need(x.ndim == 2, "needs a matrix, found " + text(x));
+  if (has_outputs(d)) {
+    need_numbers(d.outputs[0]);
+    need(d.outputs[0].dims[0] == x.dims[0] && d.outputs[0].dims[1] == x.dims[1],
+         "q is " + text(d.outputs[0]) + ", x is " + text(x));
+    need_scales(d.outputs[0], d.outputs[1]);
+  }
+  return {x.dims[0], x.dims[1], quant_blocks(x.dims[1])};
+}
+
+MatmulQuantized parse_matmul_quantized(const plait_op_desc& d) {
+  const AttrReader attrs(d, kAll);
+  MatmulQuantized p;
+  p.bias = attrs.flag("bias");
+  p.accumulate = attrs.flag("accumulate");
+  p.activation = attrs.text("activation");
+  need(!p.accumulate || (!p.bias && p.activation == "none"),
+       "accumulate excludes bias and activation");
+  need_operands(d, 3 + p.bias + p.accumulate, 1);
+  const plait_shape &a = d.inputs[0], &q = d.inputs[1];
+  need_floats(a, "a");
+  need(a.ndim >= 2, "needs rows, found " + text(a));
+  need_numbers(q);
+  need_scales(q, d.inputs[2]);
+  p.k = a.dims[a.ndim - 1];
+  need(q.dims[1] == p.k, "inner extents differ: " + text(a) + " and " + text(q));
+  p.n = q.dims[0];
+  p.blocks = quant_blocks(p.k);
+  p.out.assign(a.dims, a.dims + a.ndim - 1);
+  p.m = 1;
+  for (const int64_t extent : p.out) p.m *= extent;
+  p.out.push_back(p.n);
+  if (p.bias) {
+    need_floats(d.inputs[3], "bias");
+    need(elements(d.inputs[3]) == p.n && d.inputs[3].ndim == 1,
+         "bias has shape " + text(d.inputs[3]) + ", expected (" + std::to_string(p.n) + ")");
+  }
+  if (!has_outputs(d)) return p;
+  need_floats(d.outputs[0], "y");
+  need_count(d.outputs[0], p.m * p.n, "y");
+  if (p.accumulate) need_same(d.inputs[d.n_inputs - 1], d.outputs[0]);
+  return p;
+}
+
+}  // namespace plait::kit

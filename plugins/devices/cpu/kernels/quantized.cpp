@@ -1,0 +1,114 @@
+// The ops `quantize` and `matmul_quantized`: hands products to the component in matmul/.
+#include "kit/ops/quantized.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kit/dtype.hpp"
+#include "plugins/devices/cpu/half/convert.hpp"
+#include "plugins/devices/cpu/kernels/kernels.hpp"
+#include "plugins/devices/cpu/kernels/widened.hpp"
+#include "plugins/devices/cpu/matmul/quantized.hpp"
+#include "plugins/support/activation.hpp"
+
+namespace plait::cpu {
+namespace {
+
+static_assert(kWeightBlock == kit::kQuantBlock);
+
+class Quantize {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice&, std::string& why) {
+    kit::parse_quantize(d);
+    const bool taken = d.inputs[0].dtype == PLAIT_F32;
+    why = taken ? "rows divided among threads"
+                : std::string("takes f32 only, found ") + kit::dtype_name(d.inputs[0].dtype);
+    return taken;
+  }
+  Quantize(plait_device*, const plait_op_desc& d) : p_(kit::parse_quantize(d)) {
+    constexpr double kNanosecondsPerElement = 1;
+    threads_ = choose_num_threads(
+        d.threads, static_cast<double>(p_.rows * p_.columns) * kNanosecondsPerElement, p_.rows);
+  }
+  void run(plait_queue*, void* const* operands, void*) const {
+    in_parallel(threads_, p_.rows, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        const float* x = static_cast<const float*>(operands[0]) + row * p_.columns;
+        auto* q = static_cast<uint8_t*>(operands[1]) + row * p_.columns;
+        float* scale = static_cast<float*>(operands[2]) + row * p_.blocks;
+        for (int64_t i = 0; i < p_.columns; i += kit::kQuantBlock)
+          *scale++ = kit::quantize_block(x + i, std::min(kit::kQuantBlock, p_.columns - i), q + i);
+      }
+    });
+  }
+
+ private:
+  kit::Quantize p_;
+  int threads_ = 1;
+};
+
+class MatmulOfQuantized {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const QuantizedDesc m = desc_of(d);
+    for (uint32_t i = 0; i < d.n_inputs + d.n_outputs; ++i) {
+      const uint32_t type = (i < d.n_inputs ? d.inputs[i] : d.outputs[i - d.n_inputs]).dtype;
+      if (type != PLAIT_F32 && i != kNumbers) {
+        why = std::string("takes f32 only, found ") + kit::dtype_name(type);
+        return false;
+      }
+    }
+    why = QuantizedMatmul::refusal();
+    if (!why.empty()) return false;
+    const QuantizedMatmul kernel(m);
+    choice.workspace = kernel.workspace_bytes();
+    why = kernel.name();
+    return true;
+  }
+  MatmulOfQuantized(plait_device*, const plait_op_desc& d)
+      : desc_(desc_of(d)), kernel_(desc_), y_(d.n_inputs), bytes_(kit::bytes(d.outputs[0])) {}
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    QuantizedArgs args;
+    args.a = static_cast<const float*>(operands[0]);
+    args.numbers = static_cast<const uint8_t*>(operands[kNumbers]);
+    args.scales = static_cast<const float*>(operands[2]);
+    if (desc_.bias) args.bias = static_cast<const float*>(operands[3]);
+    args.c = static_cast<float*>(operands[y_]);
+    args.workspace = workspace;
+    if (desc_.accumulate && operands[y_ - 1] != operands[y_])
+      std::memcpy(operands[y_], operands[y_ - 1], bytes_);
+    kernel_.run(args);
+  }
+
+ private:
+  static constexpr uint32_t kNumbers = 1;  // operand
+  static QuantizedDesc desc_of(const plait_op_desc& d) {
+    const kit::MatmulQuantized p = kit::parse_matmul_quantized(d);
+    // support::Activation lists the same functions in the same order.
+    const auto known = support::activation_named(p.activation);
+    kit::need(known.has_value(), "unknown activation '" + p.activation + "'");
+    return {p.m,
+            p.n,
+            p.k,
+            p.bias,
+            p.accumulate,
+            static_cast<Activation>(*known),
+            static_cast<int>(std::clamp<uint32_t>(d.threads, 1, 1024))};
+  }
+
+  QuantizedDesc desc_;
+  QuantizedMatmul kernel_;
+  uint32_t y_;  // operand
+  uint64_t bytes_;
+};
+
+}  // namespace
+
+void add_quantized(std::vector<plait_kernel_item>& out) {
+  out.push_back(kernel<Quantize>("fast", "quantize", kDevice, kFastPriority));
+  out.push_back(kernel<MatmulOfQuantized>("fast", "matmul_quantized", kDevice, kFastPriority));
+  out.push_back(
+      kernel<Widened<MatmulOfQuantized>>("widened", "matmul_quantized", kDevice, kWidenedPriority));
+}
+
+}  // namespace plait::cpu
