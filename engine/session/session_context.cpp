@@ -1,5 +1,8 @@
 #include "engine/session/session_context.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "engine/base/text.hpp"
 
 namespace plait::session {
@@ -33,6 +36,12 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
 
 void SessionContext::make_copies(const plan::EntryPoint& entry) {
   for (const auto& group : executor.launches(entry)) executor.launch(group);
+}
+
+bool SessionContext::on_any_rank(bool own) {
+  if (ranks.is_single()) return own;
+  const std::vector<std::string> all = ranks.all_gather(own ? "yes" : "");
+  return std::any_of(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
 }
 
 void SessionContext::need_data(const char* what) const {

@@ -84,13 +84,18 @@ struct SessionContext {
     if (parameters_are_shared_) return std::nullopt;
     return ParameterVersion{state.step, parameter_writes_};
   }
-  // The int8 weights of generation, before tokens. With ZeRO 3 all ranks gather for them, and what
-  // the host of one rank shares is frozen: there a write makes them anew.
+  // The int8 weights of generation, before tokens. With ZeRO 3 all ranks gather for them, so they
+  // agree: the host of one may have a view of a parameter.
   void refresh_int8() {
-    if (!quantize_ || (int8_version_ && int8_version_ == own_version())) return;
+    if (!quantize_) return;
+    const auto now = parameter_version();
+    const bool stale = !now || int8_version_ != now;
+    if (plan.zero < 3 ? !stale : !on_any_rank(stale)) return;
     make_copies(*quantize_);
-    int8_version_ = own_version();
+    int8_version_ = now;
   }
+  // Whether something is so on any rank; inside a collective call.
+  bool on_any_rank(bool own);
   bool host_visible() const { return executor.device().info().host_visible != 0; }
 
   const std::shared_ptr<const plan::Plan> owned_plan;
@@ -109,9 +114,6 @@ struct SessionContext {
 
  private:
   void make_copies(const plan::EntryPoint& entry);
-  std::optional<ParameterVersion> own_version() const {
-    return plan.zero < 3 ? parameter_version() : ParameterVersion{state.step, parameter_writes_};
-  }
   const plan::EntryPoint *refresh_low_, *quantize_;  // null: there are no copies
   bool low_is_stale_ = false, parameters_are_shared_ = false;
   uint64_t parameter_writes_ = 0;

@@ -88,10 +88,7 @@ bool TokenRunner::take_cancel() {
 
 bool TokenRunner::on_any_rank(bool own) {
   if (c_.ranks.is_single()) return own;
-  return c_.on_all_ranks("a token", [&] {
-    const std::vector<std::string> all = c_.ranks.all_gather(own ? "yes" : "");
-    return std::any_of(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
-  });
+  return c_.on_all_ranks("a token", [&] { return c_.on_any_rank(own); });
 }
 
 std::span<const float> TokenRunner::logits(size_t i) const {

@@ -136,6 +136,42 @@ layers = [
     }
   }
 
+  TEST_CASE("int8 weights of ZeRO 3 follow what hosts write through views") {
+    const Folder folder;
+    const JobSpec job_spec{transformer_model(folder),
+                           {"batch.eval=8", "generate.only=true", "generate.length=8",
+                            "generate.slots=1", "generate.weights=int8"},
+                           {},
+                           {}};
+    const std::vector<Outcome> all =
+        run(on(job_spec, {1, 2, 1, 3}), 2, [](uint32_t, plait::Session& session, Outcome& o) {
+          plait::Generator generator(session);
+          plait_dl_managed* view = nullptr;
+          for (int round = 0; round < 3; ++round) {
+            const int32_t ids[] = {1, 2, 3};
+            plait_prompt prompt{};
+            prompt.max_tokens = prompt.log_probabilities = 1;
+            generator.add(std::span<const int32_t>(ids), prompt);
+            generator.step([&](const plait_token& t) {
+              o.losses.push_back(t.log_probability);
+              return true;
+            });
+            if (round == 0)
+              plait_error_free(plait_session_view(session.get(), "model.ids.weight", &view));
+            if (!view) break;
+            auto* values = static_cast<float*>(view->tensor.data);
+            for (int64_t i = 0; round < 1 && i < 13 * 16; ++i) values[i] *= 3;
+          }
+          if (view) view->deleter(view);
+        });
+    for (const Outcome& o : all) {
+      CHECK(o.error == "");
+      REQUIRE(o.losses.size() == 3);
+      CHECK(std::abs(o.losses[0] - o.losses[1]) > 1e-3);
+      CHECK(o.losses[1] == o.losses[2]);
+    }
+  }
+
   // The view turns reuse off, on the rank that has none as well.
   TEST_CASE("ranks reuse the same tokens of a prompt, also when one has a view of a parameter") {
     const Folder folder;
