@@ -130,8 +130,9 @@ class WideDots {
   F sums[kRows * kOutputs];
 };
 
-// Rows of 16 bits: products of whole numbers, exact but for their rounding to f32. Their scales are multiplied
-// kLanes blocks at a time; that numbers stand for numbers - 128 is added at the end of these.
+// Rows of 16 bits: products of whole numbers, exact but for their rounding to f32. Their scales are
+// multiplied kLanes blocks at a time; that numbers stand for numbers - 128 is added at the end of
+// these.
 template <class V, int kRows, int kOutputs>
 class NarrowDots {
  public:
