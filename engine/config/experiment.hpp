@@ -86,7 +86,7 @@ struct GenerateConfig {
   std::string model;    // which one generates, where there are several
   std::string input;    // data field of token ids; "": as training has it, or "tokens"
   bool only = false;    // the plan can do nothing else
-  bool prefix_caching = false;  // a prompt goes on where a slot has cached its beginning
+  bool prefix_caching = false;  // a prompt reuses what a slot has cached of it
   double temperature = 1;
   int64_t top_k = 0;
   double top_p = 1, min_p = 0, repetition_penalty = 1;

@@ -113,14 +113,7 @@ void add_matmul_cases(std::vector<Case>& out) {
         c.inputs[2].shape.dtype = c.outputs[0].dtype = y;
         c.same_over_threads = true;
         out.push_back(c);
-        c = matmul(type, {{}, m, 101, 1024, false, true});
-        c.name += " accumulated, few rows";
-        c.outputs[0].dtype = y;
-        c.attrs.push_back(flag("accumulate", true));
-        c.inputs.push_back({c.outputs[0], -1, 1});
-        c.in_place = {2};
-        c.must_alias = true;
-        out.push_back(c);
+        add_mixed_sum(out, type, y, {{}, m, 101, 1024, false, true});
       }
   for (uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
     out.push_back(matmul(type, {{}, 7, 17, 33, false, true}, true, "gelu"));

@@ -255,8 +255,8 @@ Generation::End Generation::run_out(const Session& session, Generator& generator
   return end;
 }
 
-// Turns from standard input, a line each; the model's go to standard output. Ctrl-C ends a turn of
-// the model; at the prompt it ends the program.
+// Reads the user's messages from standard input, a line each, and writes the model's. Ctrl-C ends a
+// message of the model; at the prompt it ends the program.
 int Generation::chat(const Session& session, Generator& generator) {
   std::deque<std::pair<std::string, std::string>> turns;  // role, text
   if (!arguments_.system.empty()) turns.emplace_back("system", arguments_.system);

@@ -1,141 +1,20 @@
-// Generation through the C ABI: a trained Llama's story, every family against its own uncached
-// logits, and what a host can get wrong.
-#include <plait/generate.h>
-
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
-
+// Generation through the C ABI: a trained Llama's story, slots, ends, texts, and what a host can get
+// wrong.
 #include "tests/unit/host/families.hpp"
-#include "tests/unit/host/host.hpp"
-#include "tests/unit/support/golden_file.hpp"
+#include "tests/unit/host/generating.hpp"
 
+using host::beginning;
+using host::Drawn;
+using host::Generator;
+using host::greedy;
+using host::kGreedy;
+using host::kOnly;
+using host::rest;
 using host::Run;
+using host::stories;
 using plait::test::GoldenFile;
 
 namespace {
-
-struct Drawn {
-  std::vector<int32_t> ids;
-  std::vector<double> log_probabilities;
-  std::string text;
-  uint32_t finish = PLAIT_FINISH_NONE;
-  int64_t reused = 0;
-};
-
-class Generator {
- public:
-  explicit Generator(const Run& run, const plait_tokenizer* tokenizer = nullptr) {
-    plait_generator_options o{sizeof o, tokenizer};
-    plait_generator* g = nullptr;
-    host::check(plait_generator_open(run.session(), &o, &g));
-    generator_.reset(g);
-  }
-  plait_generator* get() const { return generator_.get(); }
-  uint64_t add(plait_prompt p) {
-    p.struct_size = sizeof p;
-    uint64_t sequence = 0;
-    host::check(plait_generator_add(get(), &p, &sequence));
-    return sequence;
-  }
-  uint64_t add(const std::vector<int32_t>& ids, plait_prompt p = {}) {
-    p.ids = ids.data();
-    p.n_ids = ids.size();
-    return add(p);
-  }
-  uint64_t step() {
-    uint64_t left = 0;
-    host::check(plait_generator_step(get(), on_token, this, &left));
-    return left;
-  }
-  void finish() {
-    while (step() > 0) {
-    }
-  }
-  const Drawn& of(uint64_t sequence) const { return drawn_.at(sequence); }
-  uint64_t end_after = 0;  // tokens, by the callback; 0: never
-
- private:
-  static uint32_t on_token(void* user, const plait_token* t) {
-    auto& self = *static_cast<Generator*>(user);
-    Drawn& d = self.drawn_[t->sequence];
-    CHECK(d.finish == PLAIT_FINISH_NONE);
-    if (t->id >= 0) {
-      CHECK(t->index == static_cast<int64_t>(d.ids.size()));
-      d.ids.push_back(t->id);
-      d.log_probabilities.push_back(t->log_probability);
-    }
-    d.text.append(t->text ? t->text : "", t->size);
-    d.finish = t->finish;
-    d.reused = t->n_reused;
-    return self.end_after > 0 && d.ids.size() >= self.end_after ? 1 : 0;
-  }
-  std::unique_ptr<plait_generator, decltype(&plait_generator_close)> generator_{
-      nullptr, plait_generator_close};
-  std::map<uint64_t, Drawn> drawn_;
-};
-
-const plait_sampling kGreedy{sizeof(plait_sampling), 0, 0, 0, 0, 0, 0};
-
-// The trained Llama of tests/golden/stories260k; `generate`: lines of [generate].
-std::string stories(const std::string& generate) {
-  static const GoldenFile weights("stories260k/model.safetensors");
-  return R"([batch]
-global = 1
-[generate]
-)" + generate +
-         R"(
-[model]
-load = ")" +
-         weights.path() +
-         R"("
-load_names = ["model.h*.attn_norm.gain=model.layers.*.input_layernorm.weight",
- "model.h*.attn.q.weight=model.layers.*.self_attn.q_proj.weight",
- "model.h*.attn.k.weight=model.layers.*.self_attn.k_proj.weight",
- "model.h*.attn.v.weight=model.layers.*.self_attn.v_proj.weight",
- "model.h*.attn.out.weight=model.layers.*.self_attn.o_proj.weight",
- "model.h*.mlp_norm.gain=model.layers.*.post_attention_layernorm.weight",
- "model.h*.mlp.gate.weight=model.layers.*.mlp.gate_proj.weight",
- "model.h*.mlp.up.weight=model.layers.*.mlp.up_proj.weight",
- "model.h*.mlp.down.weight=model.layers.*.mlp.down_proj.weight",
- "model.embed.weight=model.embed_tokens.weight", "model.norm.gain=model.norm.weight"]
-layers = [{type = "embedding", name = "embed", vocabulary = 512, width = 64},
- {type = "decoder_block", name = "h", repeat = 5, heads = 8, kv_heads = 4, ffn = 172, )"
-         R"(norm = "rms_norm", mlp = "swiglu", rope = "half"},
- {type = "rms_norm", name = "norm"},
- {type = "linear", name = "head", out = 512, bias = false, tie = {weight = "model.embed.weight"}}]
-[loss]
-type = "cross_entropy"
-[optimizer]
-type = "sgd"
-)";
-}
-const std::string kOnly = "only = true\nlength = 257\n";
-
-std::vector<int32_t> story() {
-  static const GoldenFile file("stories260k/reference.safetensors");
-  std::vector<int32_t> ids;
-  for (const double id : file.values("greedy_ids")) ids.push_back(static_cast<int32_t>(id));
-  return ids;
-}
-std::vector<int32_t> beginning(size_t n) {
-  const std::vector<int32_t> all = story();
-  return {all.begin(), all.begin() + static_cast<long>(n)};
-}
-std::vector<int32_t> rest(size_t n, size_t count = 1000) {
-  const std::vector<int32_t> all = story();
-  return {all.begin() + static_cast<long>(n),
-          all.begin() + static_cast<long>(std::min(all.size(), n + count))};
-}
-
-plait_prompt greedy(int64_t max_tokens = 0) {
-  plait_prompt p{};
-  p.sampling = &kGreedy;
-  p.max_tokens = max_tokens;
-  return p;
-}
 
 std::vector<int32_t> told(const std::string& toml, size_t prompt) {
   const Run run(toml);
@@ -221,149 +100,6 @@ TEST_CASE("train, generate and train on, in one session") {
   CHECK(found == losses);
   CHECK(g.of(a).ids.size() == 5);
   CHECK(g.of(b).ids.size() == 5);
-}
-
-// The first token behind each prompt with its log-probability.
-std::map<size_t, Drawn> first_tokens(const Run& run, const std::vector<size_t>& prompts) {
-  Generator g(run);
-  plait_prompt p = greedy(1);
-  p.log_probabilities = 1;
-  std::map<size_t, uint64_t> added;
-  for (const size_t n : prompts) added[n] = g.add(beginning(n), p);
-  g.finish();
-  std::map<size_t, Drawn> all;
-  for (const auto& [n, sequence] : added) all[n] = g.of(sequence);
-  return all;
-}
-
-std::string described(plait_plan* plan) {
-  plait_text* text = nullptr;
-  host::check(plait_plan_describe(plan, &text));
-  const std::unique_ptr<plait_text, decltype(&plait_text_free)> owner(text, plait_text_free);
-  return {plait_text_data(text), plait_text_size(text)};
-}
-
-TEST_CASE("int8 weights: log-probabilities near those of f32, on every device") {
-  const std::vector<size_t> prompts{1, 2, 9, 33, 70, 128, 200};
-  const auto exact = first_tokens(Run(stories(kOnly)), prompts);
-  for (const std::string device : {"cpu", "reference"})
-    for (const std::string slots : {"1", "3", "6"})
-      for (const std::string compute : {"f32", "bf16"}) {
-        if (device == "reference" && (slots != "3" || compute != "f32")) continue;  // slow
-        CAPTURE(device);
-        CAPTURE(slots);
-        CAPTURE(compute);
-        const Run run(stories(kOnly + "weights = \"int8\"\nslots = " + slots + "\n") +
-                      "[run]\ndevice = \"" + device + "\"\n[precision]\ncompute = \"" + compute +
-                      "\"\n");
-        double most = 0;
-        for (const auto& [n, drawn] : first_tokens(run, prompts)) {
-          CAPTURE(n);
-          CHECK(drawn.ids == exact.at(n).ids);
-          most = std::max(
-              most, std::abs(drawn.log_probabilities.at(0) - exact.at(n).log_probabilities.at(0)));
-        }
-        CHECK(most < 0.1);
-        CHECK(most > 1e-4);  // they are rounded
-        const nlohmann::json memory = nlohmann::json::parse(described(run.plan())).at("memory");
-        // 36 bytes for 32 numbers; 172 columns have 6 blocks.
-        const double down = 5 * 64 * (172 + 6 * 4),
-                     others =
-                         36.0 / 32 * (512 * 64 + 5 * (2 * 64 * 64 + 2 * 32 * 64 + 2 * 172 * 64));
-        CHECK(memory.at("int8_weights").get<double>() ==
-              doctest::Approx(down + others).epsilon(0.01));
-        CHECK(memory.at("low_parameters") == 0);
-      }
-}
-
-TEST_CASE("int8 weights follow steps and writes of the host") {
-  const GoldenFile golden("families.safetensors");
-  const host::Family llama = host::families()[1];
-  const std::string toml = host::experiment(llama, golden.path(), "cpu", "f32");
-  const Run exact(toml + "[generate]\nslots = 1\n"),
-      run(toml + "[generate]\nslots = 1\nweights = \"int8\"\n");
-  Generator g(exact), h(run);
-  plait_prompt p = greedy(1);
-  p.log_probabilities = 1;
-  std::vector<double> seen;
-  for (int i = 0; i < 4; ++i) {
-    const uint64_t a = g.add({1, 2, 3}, p), b = h.add({1, 2, 3}, p);
-    g.finish();
-    h.finish();
-    const double expected = g.of(a).log_probabilities.at(0);
-    if (g.of(a).ids == h.of(b).ids)
-      CHECK(h.of(b).log_probabilities.at(0) == doctest::Approx(expected).epsilon(0.02));
-    seen.push_back(h.of(b).log_probabilities.at(0));
-    for (int k = 0; k < 3; ++k) CHECK(run.step().loss == exact.step().loss);
-  }
-  std::sort(seen.begin(), seen.end());
-  CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
-}
-
-TEST_CASE("every family: cached logits are those of the whole text, beyond its window, too") {
-  const GoldenFile golden("families.safetensors");
-  constexpr int64_t kLength = 24, kPrompt = 8, kIds = 96;
-  for (const host::Family& family : host::families())
-    for (const std::string device : {"reference", "cpu"}) {
-      const std::string name = family.name;
-      CAPTURE(name);
-      CAPTURE(device);
-      const Run run(host::experiment(family, golden.path(), device, "f32") +
-                    "[generate]\nslots = 2\nchunk = 3\n");
-      std::vector<int32_t> ids;
-      for (const double id : golden.values("ids")) ids.push_back(static_cast<int32_t>(id));
-      ids.resize(kPrompt);
-      Generator g(run);
-      plait_prompt p = greedy();
-      p.log_probabilities = 1;
-      const uint64_t s = g.add(ids, p);
-      g.finish();
-      const Drawn& drawn = g.of(s);
-      REQUIRE(drawn.ids.size() == kLength - kPrompt);
-      ids.insert(ids.end(), drawn.ids.begin(), drawn.ids.end());
-      int64_t shape[2] = {1, kLength};
-      plait_dl_tensor x{ids.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
-      const plait_feed feed{sizeof(plait_feed), "ids", &x};
-      std::vector<float> logits(kLength * kIds);
-      host::check(plait_session_predict(run.session(), &feed, 1, "output", logits.data(),
-                                        logits.size() * sizeof(float)));
-      for (int64_t t = kPrompt - 1; t + 1 < kLength; ++t) {
-        const auto row = logits.begin() + t * kIds;
-        CHECK(std::max_element(row, row + kIds) - row == ids[static_cast<size_t>(t + 1)]);
-        double sum = 0;
-        for (auto v = row; v != row + kIds; ++v) sum += std::exp(double{*v});
-        const double expected = double{row[ids[static_cast<size_t>(t + 1)]]} - std::log(sum);
-        CHECK(drawn.log_probabilities[static_cast<size_t>(t + 1 - kPrompt)] ==
-              doctest::Approx(expected).epsilon(1e-5));
-      }
-    }
-}
-
-// tests/golden/golden_greedy.py: in float64, the two greatest logits are never closer than 0.01.
-TEST_CASE("every family: greedy ids are the library's, of prompts of 8, 1 and 40 ids at once") {
-  const GoldenFile weights("families.safetensors");
-  std::ifstream file(PLAIT_SOURCE_FOLDER "/tests/golden/greedy.json");
-  const nlohmann::json golden = nlohmann::json::parse(file);
-  for (const host::Family& family : host::families())
-    for (const std::string device : {"reference", "cpu"}) {
-      const std::string name = family.name;
-      CAPTURE(name);
-      CAPTURE(device);
-      const Run run(host::experiment(family, weights.path(), device, "f32") +
-                    "[generate]\nonly = true\nlength = 64\nslots = 3\nchunk = 3\n");
-      Generator g(run);
-      std::vector<uint64_t> added;
-      const nlohmann::json& cases = golden.at(name);
-      REQUIRE(cases.size() == 3);
-      for (const auto& one : cases)
-        added.push_back(g.add(one["prompt"].get<std::vector<int32_t>>(),
-                              greedy(static_cast<int64_t>(one["ids"].size()))));
-      g.finish();
-      for (size_t i = 0; i < added.size(); ++i) {
-        CAPTURE(cases[i]["prompt"].size());
-        CHECK(g.of(added[i]).ids == cases[i]["ids"].get<std::vector<int32_t>>());
-      }
-    }
 }
 
 TEST_CASE("end ids, fewest tokens, the callback") {
@@ -555,7 +291,7 @@ layers = [{type = "linear", name = "judge", out = 1, from = ["image"]}]
   CHECK(f.text.find("models.writer.x") != std::string::npos);
 }
 
-TEST_CASE("prefix caching: a prompt goes on where a slot is, unless parameters have changed") {
+TEST_CASE("prefix caching: a prompt reuses what a slot has, unless parameters have changed") {
   const auto told = [](Generator& g, size_t prompt, size_t count) {
     const uint64_t s = g.add(beginning(prompt), greedy(static_cast<int64_t>(count)));
     g.finish();
@@ -609,54 +345,6 @@ TEST_CASE("prefix caching: a prompt goes on where a slot is, unless parameters h
   CHECK(told(g, 62, 2) == 0);
   CHECK(told(g, 62, 2) == 0);
   view->deleter(view);
-}
-
-// The reference is the same program without a cache; both round to 16 bits at the same places, but
-// sum in another order, so a logit may differ by some units in the last place of its terms.
-TEST_CASE("16 bits: cached logits are near those of the whole text, and near those of f32") {
-  const GoldenFile golden("families.safetensors");
-  constexpr int64_t kLength = 24, kPrompt = 8, kIds = 96;
-  std::vector<int32_t> ids;
-  for (const double id : golden.values("ids")) ids.push_back(static_cast<int32_t>(id));
-  ids.resize(kPrompt);
-  for (const host::Family& family : host::families()) {
-    const std::string name = family.name;
-    CAPTURE(name);
-    const std::pair<std::string, double> kTypes[] = {{"bf16", 0x1p-4}, {"f16", 0x1p-7}};
-    for (const auto& [type, tolerance] : kTypes)
-      for (const std::string cache : {"compute", "f32"}) {
-        CAPTURE(type);
-        CAPTURE(cache);
-        const Run run(host::experiment(family, golden.path(), "cpu", type.c_str()) +
-                      "[generate]\nslots = 2\nchunk = 3\ncache = \"" + cache + "\"\n");
-        Generator g(run);
-        plait_prompt p = greedy();
-        p.log_probabilities = 1;
-        const uint64_t s = g.add(ids, p);
-        g.finish();
-        std::vector<int32_t> text = ids;
-        const Drawn& drawn = g.of(s);
-        REQUIRE(drawn.ids.size() == kLength - kPrompt);
-        text.insert(text.end(), drawn.ids.begin(), drawn.ids.end());
-        for (const std::string& whole : {type, std::string("f32")}) {
-          const Run other(host::experiment(family, golden.path(), "cpu", whole.c_str()));
-          int64_t shape[2] = {1, kLength};
-          plait_dl_tensor x{text.data(), {1, 0}, 2, {0, 32, 1}, shape, nullptr, 0};
-          const plait_feed feed{sizeof(plait_feed), "ids", &x};
-          std::vector<float> logits(kLength * kIds);
-          host::check(plait_session_predict(other.session(), &feed, 1, "output", logits.data(),
-                                            logits.size() * sizeof(float)));
-          for (int64_t i = kPrompt - 1; i + 1 < kLength; ++i) {
-            const auto row = logits.begin() + i * kIds;
-            double sum = 0;
-            for (auto v = row; v != row + kIds; ++v) sum += std::exp(double{*v});
-            const double expected = double{row[text[static_cast<size_t>(i + 1)]]} - std::log(sum);
-            CHECK(std::abs(drawn.log_probabilities[static_cast<size_t>(i + 1 - kPrompt)] -
-                           expected) < tolerance);
-          }
-        }
-      }
-  }
 }
 
 TEST_CASE("what a host gets wrong is named") {
