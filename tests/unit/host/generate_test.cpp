@@ -1,5 +1,7 @@
 // Generation through the C ABI: a trained Llama's story, slots, ends, texts, and what a host can get
 // wrong.
+#include <cmath>
+
 #include "tests/unit/host/families.hpp"
 #include "tests/unit/host/generating.hpp"
 
