@@ -93,6 +93,7 @@ constexpr auto kInCallbacks = CallGuard::Nested::kAllowed;
 // A view keeps the arena alive through its manager context.
 struct View {
   std::shared_ptr<runtime::Arena> arena;
+  std::shared_ptr<void> share;  // the session counts views that may be written through
   std::vector<int64_t> shape, strides;
   plait_dl_managed managed{};
 };
@@ -106,9 +107,9 @@ plait_dl_managed* view_of(session::Session& s, const std::string& name) {
     fail(PLAIT_ERR_UNIMPLEMENTED, "[capi] parameter '" + name +
                                       "' lies in parts on several ranks, so there is no view of "
                                       "it; read() puts it together");
-  s.modified();  // as far as anybody can know
   auto view = std::make_unique<View>();
   view->arena = s.arena();
+  view->share = s.share_parameters();
   view->shape.assign(p.shape.dims, p.shape.dims + p.shape.ndim);
   view->strides.resize(view->shape.size());
   int64_t stride = 1;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <map>
+#include <numeric>
 
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
@@ -152,6 +154,24 @@ Description Format::write(const std::string& model_json) const {
   return collector.take();
 }
 
+namespace {
+
+// The float type of most elements of a model's parameters: norms may have one of their own.
+uint32_t main_dtype(const checkpoint::Checkpoint& from, const std::string& prefix) {
+  std::map<uint32_t, uint64_t> elements;
+  for (const checkpoint::TensorRecord& t : from.tensors())
+    if (checkpoint::is_parameter(t) && starts_with(t.name, prefix) && kit::is_float(t.dtype))
+      elements[t.dtype] += std::accumulate(
+          t.shape.begin(), t.shape.end(), uint64_t{1},
+          [](uint64_t n, int64_t extent) { return n * static_cast<uint64_t>(extent); });
+  uint32_t most = 0;
+  for (const auto& [dtype, n] : elements)
+    if (most == 0 || n > elements[most]) most = dtype;
+  return most;
+}
+
+}  // namespace
+
 std::string model_json(const config::ModelConfig& model, const checkpoint::Checkpoint& from,
                        uint32_t dtype) {
   const std::string prefix = model.name + ".";
@@ -160,9 +180,9 @@ std::string model_json(const config::ModelConfig& model, const checkpoint::Check
   };
   JsonWriter w;
   w.object().field("schema", 1).field("load", model.load);
-  for (const checkpoint::TensorRecord& t : from.tensors())
-    if (dtype == 0 && checkpoint::is_parameter(t) && kit::is_float(t.dtype)) dtype = t.dtype;
-  w.field("dtype", kit::dtype_name(dtype)).key("layers").array();
+  w.field("dtype", kit::dtype_name(dtype != 0 ? dtype : main_dtype(from, prefix)))
+      .key("layers")
+      .array();
   for (const config::LayerConfig& layer : model.layers) {
     w.object().field("type", layer.type).field("name", layer.name);
     w.texts("from", layer.from).texts("as", layer.as).key("options").object();

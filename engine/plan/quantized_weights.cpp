@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/base/error.hpp"
 #include "engine/plan/compile.hpp"
 #include "engine/plan/zero.hpp"
 #include "engine/program/quantize.hpp"
@@ -52,6 +53,10 @@ void read_quantized_weights(PlanDraft& plan, TracedStep& w) {
     return program::QuantizedRows{g.persistent(p.name + ", int8", q.numbers_shape, q.numbers),
                                   g.persistent(p.name + ", scales", q.scales_shape, q.scales)};
   });
+  if (plan.generation.quantized.empty())
+    fail_config("[generate] generate.weights = \"int8\", but no product of model '" +
+                plan.generation.model +
+                "' reads a parameter row by row, so nothing would be quantized; leave it out");
 }
 
 EntryPoint write_quantize(const EntryPointSource& from) {

@@ -236,7 +236,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
   steps_.discard();
   c_.on_all_ranks("loading", [&] {
     const auto c = open_on_all_ranks(path);
-    if (c_.ranks.is_leader()) log_conversion(c_.plan, *c, c_.log);
+    if (c_.ranks.is_leader()) log_conversions(c_.plan, *c, c_.log);
     for (const auto& [at, bytes] : read_blocks(*c, true))
       c_.executor.write(at, bytes.data(), bytes.size());
     c_.executor.sync();
@@ -267,7 +267,7 @@ std::vector<std::pair<plan::BufferRef, std::vector<char>>> CheckpointIo::read_bl
 void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   const checkpoint::RunState& s = c.state();
   const auto loaded = read_blocks(c, false);
-  if (c_.ranks.is_leader()) log_conversion(c_.plan, c, c_.log);
+  if (c_.ranks.is_leader()) log_conversions(c_.plan, c, c_.log);
   const Extra extra = parse_extra(s.extra, s.step, c.path());
   if (c_.ranks.is_leader()) warn_of_differences(c_.plan, s, c.path(), c_.log);
   for (const auto& [at, bytes] : loaded) c_.executor.write(at, bytes.data(), bytes.size());

@@ -80,17 +80,21 @@ void check_compatibility(const plan::Plan& plan, const checkpoint::Checkpoint& c
   });
 }
 
-void log_conversion(Log& log, const std::string& path, uint32_t stored, uint32_t own) {
-  if (stored == own) return;
-  log.write(checkpoint::rounds(stored, own) ? PLAIT_LOG_WARN : PLAIT_LOG_INFO,
-            "[session] '" + path + "' holds " + checkpoint::conversion_text(stored, own) +
-                ", as [precision] asks for");
+void Conversions::log(Log& log, const std::string& path) const {
+  for (const auto& [types, n] : counts_) {
+    const auto [stored, own] = types;
+    log.write(checkpoint::rounds(stored, own) ? PLAIT_LOG_WARN : PLAIT_LOG_INFO,
+              "[session] '" + path + "' holds " + checkpoint::conversion_text(stored, own) +
+                  ", as [precision] asks for: " + std::to_string(n) +
+                  (n == 1 ? " parameter" : " parameters"));
+  }
 }
 
-void log_conversion(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log) {
+void log_conversions(const plan::Plan& plan, const checkpoint::Checkpoint& c, Log& log) {
+  Conversions all;
   for (const plan::Parameter& p : plan.parameters)
-    if (const checkpoint::TensorRecord* t = c.find(p.name); t && t->dtype != p.shape.dtype)
-      return log_conversion(log, c.path(), t->dtype, p.shape.dtype);
+    if (const checkpoint::TensorRecord* t = c.find(p.name)) all.add(t->dtype, p.shape.dtype);
+  all.log(log, c.path());
 }
 
 void warn_of_differences(const plan::Plan& plan, const checkpoint::RunState& s,

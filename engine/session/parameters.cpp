@@ -88,7 +88,7 @@ constexpr size_t kNamesShown = 8;
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
 void Parameters::load_checkpoint(const config::ModelConfig& model) {
   const auto from = checkpoint::open_checkpoint(c_.files, model.load, c_.log);
-  bool logged = false;
+  Conversions conversions;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     const auto wanted = names_in_file(p, model);
@@ -100,9 +100,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
       for (const auto& t : from->tensors()) there.push_back(t.name);
       fail_no_tensor(p, model, wanted, std::move(there));
     }
-    if (const uint32_t stored = from->find(*name)->dtype;
-        stored != p.shape.dtype && !std::exchange(logged, true) && c_.ranks.is_leader())
-      log_conversion(c_.log, from->path(), stored, p.shape.dtype);
+    conversions.add(from->find(*name)->dtype, p.shape.dtype);
     for (const plan::LocalBlock& held : plan::local_parameter_blocks(c_.plan, p)) {
       std::vector<char> bytes(program::bytes_of(topology::elements(held.box), held.dtype));
       from->read_block(*name, held.dtype, program::dims_of(p.shape), held.box, bytes.data());
@@ -110,6 +108,7 @@ void Parameters::load_checkpoint(const config::ModelConfig& model) {
       c_.executor.sync();
     }
   }
+  if (c_.ranks.is_leader()) conversions.log(c_.log, from->path());
 }
 
 void Parameters::load_weights(const config::ModelConfig& model) {
@@ -122,7 +121,7 @@ void Parameters::load_weights(const config::ModelConfig& model) {
       !checkpoint::Weights::is_folder_of_weights(c_.files, model.load))
     return load_checkpoint(model);
   const checkpoint::Weights weights(c_.files, model.load);
-  bool logged = false;
+  Conversions conversions;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
     const auto wanted = names_in_file(p, model);
@@ -131,9 +130,9 @@ void Parameters::load_weights(const config::ModelConfig& model) {
       if (!place.entry) place = weights.find(name);
     if (!place.entry) fail_no_tensor(p, model, wanted, weights.names());
     load_tensor(p, place, model);
-    if (place.entry->dtype != p.shape.dtype && !std::exchange(logged, true) && c_.ranks.is_leader())
-      log_conversion(c_.log, model.load, place.entry->dtype, p.shape.dtype);
+    conversions.add(place.entry->dtype, p.shape.dtype);
   }
+  if (c_.ranks.is_leader()) conversions.log(c_.log, model.load);
 }
 
 void Parameters::load_tensor(const plan::Parameter& p, const checkpoint::Weights::Place& from,

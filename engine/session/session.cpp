@@ -138,9 +138,9 @@ void Session::read(const std::string& parameter, void* data, uint64_t bytes) {
 void Session::write(const std::string& parameter, const void* data, uint64_t bytes) {
   parts_->parameters.write(parameter, data, bytes);
 }
-void Session::modified() {
+std::shared_ptr<void> Session::share_parameters() {
   parts_->context.state.modified();
-  parts_->context.parameters_are_shared();
+  return parts_->context.share_parameters();
 }
 const plan::Parameter& Session::parameter(const std::string& name) const {
   return parts_->parameters.find(name);

@@ -47,8 +47,9 @@ class Session {
 
   void read(const std::string& parameter, void* data, uint64_t bytes);
   void write(const std::string& parameter, const void* data, uint64_t bytes);
-  // The host may change parameters: they may then differ from the last checkpoint.
-  void modified();
+  // The host may change parameters through arena() until the last copy of what is returned is gone,
+  // on any thread, and after the session: they may differ from the last checkpoint.
+  std::shared_ptr<void> share_parameters();
   const plan::Parameter& parameter(const std::string& name) const;  // throws with the nearest name
   // Errors: PLAIT_ERR_CONFIG when the plan does not generate.
   TokenRunner& token_runner();

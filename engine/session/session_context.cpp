@@ -34,6 +34,20 @@ SessionContext::SessionContext(std::shared_ptr<const plan::Plan> given, Settings
   state.loss_scale = {p.scale_initial, 0, static_cast<double>(p.scale_hysteresis)};
 }
 
+std::shared_ptr<void> SessionContext::share_parameters() {
+  views_->live.fetch_add(1);
+  return {static_cast<void*>(views_.get()), [views = views_](void*) {
+            views->gone.fetch_add(1);
+            views->live.fetch_sub(1);
+          }};
+}
+
+// `live` is read first: a view that it does not count is in `gone`.
+SessionContext::Writes SessionContext::parameter_writes() const {
+  const bool shared = views_->live.load() > 0;
+  return {shared, parameter_writes_ + views_->gone.load()};
+}
+
 void SessionContext::make_copies(const plan::EntryPoint& entry) {
   for (const auto& group : executor.launches(entry)) executor.launch(group);
 }

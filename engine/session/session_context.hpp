@@ -62,16 +62,16 @@ struct SessionContext {
   void need_data(const char* what) const;
   // Parameters were changed, but not by an update: their low copies are made again before the next
   // launch that may read them.
-  void parameters_changed() {
-    ++parameter_writes_;
-    low_is_stale_ = refresh_low_ != nullptr;
-  }
-  // A host holds their memory, and may change it at any time.
-  void parameters_are_shared() { parameters_are_shared_ = true; }
+  void parameters_changed() { ++parameter_writes_; }
+  // The memory of parameters is handed to the host, which may change it until the last copy of
+  // what is returned is gone; that may be on any thread, and after the session.
+  std::shared_ptr<void> share_parameters();
   void refresh_low() {
-    if (!refresh_low_ || !(low_is_stale_ || parameters_are_shared_)) return;
+    if (!refresh_low_) return;
+    const auto [shared, writes] = parameter_writes();
+    if (!shared && low_writes_ == writes) return;
     make_copies(*refresh_low_);
-    low_is_stale_ = false;
+    low_writes_ = writes;
   }
   // What was computed from the parameters holds as long as these stay equal; nullopt: it never
   // does.
@@ -81,8 +81,9 @@ struct SessionContext {
     bool operator==(const ParameterVersion&) const = default;
   };
   std::optional<ParameterVersion> parameter_version() const {
-    if (parameters_are_shared_) return std::nullopt;
-    return ParameterVersion{state.step, parameter_writes_};
+    const auto [shared, writes] = parameter_writes();
+    if (shared) return std::nullopt;
+    return ParameterVersion{state.step, writes};
   }
   // The int8 weights of generation, before tokens. With ZeRO 3 all ranks gather for them, so they
   // agree: the host of one may have a view of a parameter.
@@ -113,10 +114,20 @@ struct SessionContext {
   std::atomic<bool> cancelled{false};
 
  private:
+  // Views of parameters that live, and those that are gone: each may have been written through.
+  struct Views {
+    std::atomic<uint64_t> live{0}, gone{0};
+  };
+  struct Writes {
+    bool shared;     // more may come at any time
+    uint64_t count;  // without those of updates
+  };
+  Writes parameter_writes() const;
   void make_copies(const plan::EntryPoint& entry);
   const plan::EntryPoint *refresh_low_, *quantize_;  // null: there are no copies
-  bool low_is_stale_ = false, parameters_are_shared_ = false;
-  uint64_t parameter_writes_ = 0;
+  std::shared_ptr<Views> views_ = std::make_shared<Views>();
+  uint64_t parameter_writes_ = 0;                 // but for those through views
+  uint64_t low_writes_ = 0;                       // that the low copies were made behind
   std::optional<ParameterVersion> int8_version_;  // that the int8 weights were made of
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
 };

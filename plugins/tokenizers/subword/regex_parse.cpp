@@ -210,9 +210,7 @@ class Parser {
       node = {.kind = kind, .negative = negative};
       node.parts.push_back(choice());
     };
-    if (accept("?:"))
-      node = choice();
-    else if (accept("?i:"))
+    if (accept("?i:"))
       fold_ = true, node = choice();
     else if (accept("?>"))
       wrapped(Kind::kAtomic, false);
@@ -224,7 +222,7 @@ class Parser {
       wrapped(Kind::kBehind, false);
     else if (accept("?<!"))
       wrapped(Kind::kBehind, true);
-    else if (looking_at("?") || looking_at("*"))
+    else if (!accept("?:") && (looking_at("?") || looking_at("*")))
       bad(begin, "a group of a kind that is not known");
     else
       node = choice();

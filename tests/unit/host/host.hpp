@@ -18,9 +18,8 @@ struct Failure {
 
 inline void check(plait_error* e) {
   if (!e) return;
-  Failure f{plait_error_code(e), plait_error_full_text(e)};
-  plait_error_free(e);
-  throw f;
+  const std::unique_ptr<plait_error, void (*)(plait_error*)> owned(e, plait_error_free);
+  throw Failure{plait_error_code(e), plait_error_full_text(e)};
 }
 
 template <class F>

@@ -106,7 +106,7 @@ void export_model(const Run& run, const std::string& imported, const std::string
 
 std::string refusal(const std::string& folder) {
   const host::TempFolder scratch;
-  const std::string text = host::failure_of([&] { import_model(folder, scratch / "out"); }).text;
+  std::string text = host::failure_of([&] { import_model(folder, scratch / "out"); }).text;
   CHECK(!fs::exists(scratch / "out"));
   return text;
 }

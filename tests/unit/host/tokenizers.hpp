@@ -22,8 +22,8 @@ inline std::vector<int32_t> encode(const Tokenizer& t, const std::string& text,
                                    uint32_t flags = 0) {
   plait_tokens* tokens = nullptr;
   check(plait_tokenizer_encode(t.get(), text.data(), text.size(), flags, &tokens));
-  const std::vector<int32_t> ids(plait_tokens_data(tokens),
-                                 plait_tokens_data(tokens) + plait_tokens_size(tokens));
+  std::vector<int32_t> ids(plait_tokens_data(tokens),
+                           plait_tokens_data(tokens) + plait_tokens_size(tokens));
   plait_tokens_free(tokens);
   return ids;
 }
@@ -31,7 +31,7 @@ inline std::vector<int32_t> encode(const Tokenizer& t, const std::string& text,
 inline std::string decode(const Tokenizer& t, const std::vector<int32_t>& ids, uint32_t flags = 0) {
   plait_text* text = nullptr;
   check(plait_tokenizer_decode(t.get(), ids.data(), ids.size(), flags, &text));
-  const std::string all(plait_text_data(text), plait_text_size(text));
+  std::string all(plait_text_data(text), plait_text_size(text));
   plait_text_free(text);
   return all;
 }

@@ -44,7 +44,7 @@ std::string render(const std::string& name, const json& messages, uint32_t flags
   const Messages m(messages);
   plait_text* text = nullptr;
   host::check(plait_chat_render(name.c_str(), m.data(), m.size(), flags, &text));
-  const std::string all(plait_text_data(text), plait_text_size(text));
+  std::string all(plait_text_data(text), plait_text_size(text));
   plait_text_free(text);
   return all;
 }
@@ -54,8 +54,8 @@ std::vector<int32_t> encode(const host::Tokenizer& t, const std::string& name, c
   const Messages m(messages);
   plait_tokens* tokens = nullptr;
   host::check(plait_chat_encode(t.get(), name.c_str(), m.data(), m.size(), flags, &tokens));
-  const std::vector<int32_t> ids(plait_tokens_data(tokens),
-                                 plait_tokens_data(tokens) + plait_tokens_size(tokens));
+  std::vector<int32_t> ids(plait_tokens_data(tokens),
+                           plait_tokens_data(tokens) + plait_tokens_size(tokens));
   plait_tokens_free(tokens);
   return ids;
 }

@@ -130,7 +130,7 @@ TEST_CASE("descriptions and results of a faulty plugin are errors that name it")
     faults = {};
     faults.info.vocabulary = 256;
     set(faults.info);
-    const std::string text = error_of([&] { at.open(); }, PLAIT_ERR_PLUGIN);
+    std::string text = error_of([&] { at.open(); }, PLAIT_ERR_PLUGIN);
     CHECK(contains(text, "[plugin letters] tokenizer 'letters'"));
     CHECK(open_ones == 0);
     return text;

@@ -16,16 +16,21 @@ namespace {
 
 static_assert(kWeightBlock == kit::kQuantBlock);
 
+// 16-bit weights are widened one block at a time.
 class Quantize {
  public:
   static bool select(const plait_op_desc& d, plait_choice&, std::string& why) {
     kit::parse_quantize(d);
-    const bool taken = d.inputs[0].dtype == PLAIT_F32;
+    const uint32_t dtype = d.inputs[0].dtype;
+    const bool taken = dtype == PLAIT_F32 || dtype == PLAIT_BF16 || dtype == PLAIT_F16;
     why = taken ? "rows divided among threads"
-                : std::string("takes f32 only, found ") + kit::dtype_name(d.inputs[0].dtype);
+                : std::string("takes f32, bf16 and f16, found ") + kit::dtype_name(dtype);
     return taken;
   }
-  Quantize(plait_device*, const plait_op_desc& d) : p_(kit::parse_quantize(d)) {
+  Quantize(plait_device*, const plait_op_desc& d)
+      : p_(kit::parse_quantize(d)),
+        bytes_per_weight_(static_cast<int64_t>(kit::dtype_bytes(d.inputs[0].dtype))) {
+    if (d.inputs[0].dtype != PLAIT_F32) widen_ = widen_function(d.inputs[0].dtype);
     constexpr double kNanosecondsPerElement = 1;
     threads_ = choose_num_threads(
         d.threads, static_cast<double>(p_.rows * p_.columns) * kNanosecondsPerElement, p_.rows);
@@ -33,17 +38,29 @@ class Quantize {
   void run(plait_queue*, void* const* operands, void*) const {
     in_parallel(threads_, p_.rows, [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
-        const float* x = static_cast<const float*>(operands[0]) + row * p_.columns;
+        const char* w =
+            static_cast<const char*>(operands[0]) + row * p_.columns * bytes_per_weight_;
         auto* q = static_cast<uint8_t*>(operands[1]) + row * p_.columns;
         float* scale = static_cast<float*>(operands[2]) + row * p_.blocks;
         for (int64_t i = 0; i < p_.columns; i += kit::kQuantBlock)
-          *scale++ = kit::quantize_block(x + i, std::min(kit::kQuantBlock, p_.columns - i), q + i);
+          *scale++ =
+              block(w + i * bytes_per_weight_, std::min(kit::kQuantBlock, p_.columns - i), q + i);
       }
     });
   }
 
  private:
+  // Returns the scale.
+  float block(const char* w, int64_t n, uint8_t* q) const {
+    if (!widen_) return kit::quantize_block(reinterpret_cast<const float*>(w), n, q);
+    float wide[kit::kQuantBlock];
+    widen_(reinterpret_cast<const uint16_t*>(w), wide, n);
+    return kit::quantize_block(wide, n, q);
+  }
+
   kit::Quantize p_;
+  int64_t bytes_per_weight_;
+  WidenFunction widen_ = nullptr;  // null: the weights are f32
   int threads_ = 1;
 };
 

@@ -64,7 +64,8 @@ class QuantizedMatmul {
  public:
   // Empty, or why the machine cannot.
   static std::string refusal();
-  explicit QuantizedMatmul(const QuantizedDesc& desc);
+  // With the best instruction set up to max_isa, which is avx2 or above.
+  explicit QuantizedMatmul(const QuantizedDesc& desc, Isa max_isa = Isa::avx512);
   uint64_t workspace_bytes() const;
   std::string name() const;
   void run(const QuantizedArgs& args) const;  // [thread: compute]

@@ -38,16 +38,15 @@ std::string QuantizedMatmul::refusal() {
   return machine_isa() == Isa::plain ? "the machine has no AVX2 with FMA" : "";
 }
 
-QuantizedMatmul::QuantizedMatmul(const QuantizedDesc& desc)
+QuantizedMatmul::QuantizedMatmul(const QuantizedDesc& desc, Isa max_isa)
     : desc_(desc),
       blocks_((desc.k + kWeightBlock - 1) / kWeightBlock),
       threads_(threads_of(desc)),
-      avx512_(machine_isa() == Isa::avx512) {
-  const Isa isa = machine_isa();
+      avx512_(limit_isa(max_isa) == Isa::avx512) {
   functions_ = avx512_ ? quantized_avx512() : quantized_avx2();
   for (int64_t rows = 1; rows <= kMostStreamRows; ++rows)
     wide_[rows - 1] = avx512_ ? dots_avx512(rows, Half::none) : dots_avx2(rows, Half::none);
-  activate_ = activation_function(desc.activation, isa);
+  activate_ = activation_function(desc.activation, limit_isa(max_isa));
 }
 
 std::string QuantizedMatmul::name() const {

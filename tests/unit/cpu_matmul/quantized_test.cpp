@@ -1,0 +1,100 @@
+// Products with weights of 8 bits, of every instruction set of this machine, against a plain loop in
+// double. The conformance cases take the widest set alone.
+#include "plugins/devices/cpu/matmul/quantized.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/unit/cpu_matmul/buffer.hpp"
+
+namespace plait::cpu {
+namespace {
+
+using testing::Buffer;
+
+// Weights (n, k), rows (m, k).
+struct Product {
+  explicit Product(const QuantizedDesc& desc)
+      : d(desc),
+        blocks((d.k + kWeightBlock - 1) / kWeightBlock),
+        a(d.m * d.k),
+        scales(d.n * blocks),
+        bias(d.n),
+        before(d.m * d.n),
+        numbers(static_cast<size_t>(d.n * d.k)) {
+    std::mt19937 random(static_cast<uint32_t>(d.m + 31 * d.n + 1009 * d.k));
+    for (Buffer* b : {&a, &scales, &bias, &before}) b->fill(random);
+    for (uint8_t& q : numbers) q = static_cast<uint8_t>(1 + random() % 255);
+  }
+  double expected(int64_t row, int64_t j) const {
+    double sum = d.accumulate ? before.data()[row * d.n + j] : d.bias ? bias.data()[j] : 0;
+    for (int64_t i = 0; i < d.k; ++i)
+      sum += double{a.data()[row * d.k + i]} * scales.data()[j * blocks + i / kWeightBlock] *
+             (int{numbers[static_cast<size_t>(j * d.k + i)]} - 128);
+    return d.activation == Activation::relu ? std::max(sum, 0.0) : sum;
+  }
+  // A few rows are rounded to 16 bits: a weight's part of that is at most a row's greatest number
+  // (1) / 65534 * the greatest weight (128).
+  double tolerance() const {
+    const double k = static_cast<double>(d.k);
+    return d.m <= kMostNarrowRows ? k * 128 / 65534 : 128 * (k + 1) * 1e-6;
+  }
+
+  QuantizedDesc d;
+  int64_t blocks;
+  Buffer a, scales, bias, before;
+  std::vector<uint8_t> numbers;
+};
+
+void check(const Product& p, Isa isa) {
+  const QuantizedMatmul kernel(p.d, isa);
+  CHECK(kernel.name().starts_with(isa == Isa::avx512 ? "quantized_avx512" : "quantized_avx2"));
+  Buffer c(p.d.m * p.d.n),
+      workspace(static_cast<int64_t>(kernel.workspace_bytes() / sizeof(float)));
+  std::copy(p.before.data(), p.before.data() + c.size(), c.data());
+  QuantizedArgs args;
+  args.a = p.a.data();
+  args.numbers = p.numbers.data();
+  args.scales = p.scales.data();
+  args.bias = p.d.bias ? p.bias.data() : nullptr;
+  args.c = c.data();
+  args.workspace = workspace.data();
+  kernel.run(args);
+  CHECK(c.fences_stand());
+  CHECK(workspace.fences_stand());
+  double worst = 0;
+  for (int64_t row = 0; row < p.d.m; ++row)
+    for (int64_t j = 0; j < p.d.n; ++j)
+      worst = std::max(worst, std::abs(c.data()[row * p.d.n + j] - p.expected(row, j)));
+  CHECK(worst <= p.tolerance());
+}
+
+TEST_CASE("products with weights of 8 bits: every instruction set against a plain loop") {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (machine_isa() < isa) {
+      MESSAGE("the machine lacks instruction set " << static_cast<int>(isa));
+      continue;
+    }
+    for (int64_t m = 1; m <= kMostStreamRows + 1; ++m)
+      for (const int64_t n : {1, 3, 16, 70})
+        for (const int64_t k : {1, 31, 32, 33, 64, 515, 1057}) {
+          const std::string sizes =
+              std::to_string(m) + " " + std::to_string(n) + " " + std::to_string(k);
+          CAPTURE(sizes);
+          QuantizedDesc d;
+          d.m = m, d.n = n, d.k = k;
+          check(Product(d), isa);
+          d.bias = true, d.activation = Activation::relu, d.threads = 2;
+          check(Product(d), isa);
+          d.bias = false, d.accumulate = true, d.activation = Activation::none;
+          check(Product(d), isa);
+        }
+  }
+}
+
+}  // namespace
+}  // namespace plait::cpu
