@@ -9,6 +9,7 @@
 #include "engine/program/arena_offsets.hpp"
 #include "engine/program/op_def.hpp"
 #include "engine/program/op_desc.hpp"
+#include "engine/program/overwrite_inputs.hpp"
 #include "engine/program/passes.hpp"
 #include "engine/program/verify.hpp"
 
@@ -140,23 +141,27 @@ void plan_transient_memory(Program& p) {
 
 namespace {
 
-// The passes that need no kernels but for the question which products can be folded.
+// The passes that need no kernels but for the question whether one takes a folded product, or a
+// result in the memory of an operand.
 void optimize(Graph& g, const std::string& name, const Plan& plan) {
   const auto verify = [&](const char* pass) { program::verify_after(pass, name, g); };
   verify("writing it");
-  program::fold_matmul(g, [&](const Graph& in, const Op& op) {
+  const auto runs = [&](const Graph& in, const Op& op) {
     const program::OpDesc desc(in, op, plan.threads);
     char detail[256];
     plait_choice choice{sizeof(plait_choice), 0, detail, sizeof detail};
     const auto& kernels = plan.registry->kernels(op.name, plan.device);
     return std::any_of(kernels.begin(), kernels.end(),
                        [&](const auto* kernel) { return accepts(plan, *kernel, desc, choice); });
-  });
+  };
+  program::fold_matmul(g, runs);
   verify("fold_matmul");
   program::fuse_maps(g);
   verify("fuse_maps");
   program::hoist_collectives(g);
   verify("hoist_collectives");
+  program::overwrite_inputs(g, runs);
+  verify("overwrite_inputs");
 }
 
 }  // namespace

@@ -141,6 +141,9 @@ struct OpDef {
 
   bool is_view = false;         // no kernel: the result shares the memory of the input
   bool updates_input = false;   // result 0 is input 0, changed in its memory
+  // An input whose memory result 0 may take: kernels read an element of it no later than they write
+  // that of the result. -1: none. See overwrite_inputs.hpp.
+  int32_t overwrites = -1;
   bool is_map = false;          // an expression over elements, in Op::map
   bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;

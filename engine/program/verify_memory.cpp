@@ -114,8 +114,11 @@ class Memory {
       for (ValueId v : op.in) {
         const Extent in = extent_of(g_, v);
         const bool in_place =
-            in == out && (op.def->is_map || (accumulates(op) && v == op.in.back()) ||
-                          (op.def->updates_input && v == op.in.front()));
+            in == out &&
+            (op.def->is_map || (accumulates(op) && v == op.in.back()) ||
+             (op.def->updates_input && v == op.in.front()) ||
+             (k < op.alias.size() && op.alias[k] >= 0 &&
+              v == op.in[static_cast<size_t>(op.alias[k])] && op.alias[k] == op.def->overwrites));
         if (in.overlaps(out) && !in_place)
           return Fault{static_cast<int32_t>(i),
                        "reads " + id(v) + " while it writes " + id(op.out[k]) + " over it"};

@@ -59,6 +59,7 @@ void add_cross_entropy(std::vector<Case>& out, uint32_t type, Size s, uint32_t l
                  {{x, -6, 6}, label, lse, dloss},
                  {x},
                  attrs});
+  out.back().in_place = {0};
 }
 
 // One shard of the classes: ids before, inside and after it, ignored and invalid ones, and padding
@@ -85,6 +86,7 @@ void add_parts(std::vector<Case>& out, uint32_t type, Size s, int64_t first, int
                    {{x, -6, 6}, label, {rows, 6, 12}, {rows, -1, 1}},
                    {x},
                    attrs});
+    out.back().in_place = {0};
   }
 }
 
@@ -155,6 +157,7 @@ void add_special_rows(std::vector<Case>& out) {
                  {},
                  4e-6,
                  8});
+  out.back().in_place = {0};
   const Input constant{f32({3, 33}), 5, 5}, gain{f32({33}), 1, 2}, bias{f32({33}), 0, 1};
   out.push_back({"layer_norm of equal numbers",
                  "layer_norm",

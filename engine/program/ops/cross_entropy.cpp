@@ -136,6 +136,7 @@ std::span<const OpDef> cross_entropy_ops() {
        .rewrite_attrs = kit::kCrossEntropyPart,
        .infer = infer_grad,
        .flops = flops_per_input<5>,
+       .overwrites = 0,
        .shard = shard,
        .write_sharded = write_sharded_grad}};
   return kOps;

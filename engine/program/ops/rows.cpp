@@ -42,6 +42,7 @@ OpDef one(const char* name, const char* help, void (*vjp)(VjpContext&)) {
           .infer = infer<1>,
           .vjp = vjp,
           .flops = flops_per_input<5>,
+          .overwrites = 0,
           .shard = shard,
           .examples = examples};
 }

@@ -50,7 +50,7 @@ class Layer {
 
 class LayersReader {
  public:
-  explicit LayersReader(const json& model) : model_(model) {
+  explicit LayersReader(const json& model) {
     for (const json& layer : model.at("layers")) layers_.emplace_back(layer);
   }
 
@@ -172,7 +172,6 @@ class LayersReader {
     if (const Layer* cap = take("softcap")) m_.final_softcap = cap->real("cap");
   }
 
-  const json& model_;
   std::vector<Layer> layers_;
   size_t next_ = 0;
   Model m_;
