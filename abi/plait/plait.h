@@ -503,7 +503,9 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_write(plait_sessi
                                                                      const void *data, uint64_t bytes);
 /* Returns a view of the memory of a parameter without a copy: host memory (device type 1),
  * row-major, in the dtype of the parameter. The deleter of the view frees it, before or after the
- * session is closed; the view keeps the memory alive. Steps and loads change its content. Not
+ * session is closed, on any thread; the view keeps the memory alive. Steps and loads change its
+ * content. While there is a view, the host may write at any time: 16-bit copies and 8-bit weights
+ * are then made again before each launch that reads them, and generation reuses no prompts. Not
  * collective.
  * Errors: PLAIT_ERR_NOT_FOUND when there is no such parameter; PLAIT_ERR_UNIMPLEMENTED when the
  * host cannot access the memory of the device, or the parameter is distributed over ranks

@@ -53,16 +53,16 @@ void read_quantized_weights(PlanDraft& plan, TracedStep& w) {
     return program::QuantizedRows{g.persistent(p.name + ", int8", q.numbers_shape, q.numbers),
                                   g.persistent(p.name + ", scales", q.scales_shape, q.scales)};
   });
-  if (plan.generation.quantized.empty())
-    fail_config("[generate] generate.weights = \"int8\", but no product of model '" +
-                plan.generation.model +
-                "' reads a parameter row by row, so nothing would be quantized; leave it out");
 }
 
 EntryPoint write_quantize(const EntryPointSource& from) {
   PlanDraft& plan = from.plan;
   EntryPoint entry{kQuantize, "the int8 weights of generation", {}};
-  if (plan.generation.quantized.empty()) return entry;
+  if (!quantizes(plan)) return entry;
+  if (plan.generation.quantized.empty())
+    fail_config("[generate] generate.weights = \"int8\", but no product of model '" +
+                plan.generation.model +
+                "' reads a parameter row by row, so nothing would be quantized; leave it out");
   auto graph = std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar);
   std::map<const Parameter*, ValueId> values;
   for (const QuantizedWeight& q : plan.generation.quantized) {

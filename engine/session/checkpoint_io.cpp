@@ -225,9 +225,10 @@ void CheckpointIo::load_parameters(const std::string& path) {
 void CheckpointIo::load_all(const std::string& path) {
   steps_.discard();
   c_.on_all_ranks("loading", [&] {
-    restore(*open_on_all_ranks(path));
+    const auto c = open_on_all_ranks(path);
+    c_.parameters_changed();  // before the first of them, as a failure may leave some of them new
+    restore(*c);
     c_.state.modified();
-    c_.parameters_changed();
     if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
   });
 }
@@ -237,11 +238,11 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
   c_.on_all_ranks("loading", [&] {
     const auto c = open_on_all_ranks(path);
     if (c_.ranks.is_leader()) log_conversions(c_.plan, *c, c_.log);
-    for (const auto& [at, bytes] : read_blocks(*c, true))
-      c_.executor.write(at, bytes.data(), bytes.size());
+    const auto blocks = read_blocks(*c, true);
+    c_.parameters_changed();  // as above
+    for (const auto& [at, bytes] : blocks) c_.executor.write(at, bytes.data(), bytes.size());
     c_.executor.sync();
     c_.state.modified();
-    c_.parameters_changed();
     c_.state.step = c->state().step;
     c_.state.begin_lineage();
     steps_.restore(false);

@@ -45,7 +45,7 @@ std::shared_ptr<void> SessionContext::share_parameters() {
 // `live` is read first: a view that it does not count is in `gone`.
 SessionContext::Writes SessionContext::parameter_writes() const {
   const bool shared = views_->live.load() > 0;
-  return {shared, parameter_writes_ + views_->gone.load()};
+  return {shared, own_writes_ + views_->gone.load()};
 }
 
 void SessionContext::make_copies(const plan::EntryPoint& entry) {

@@ -44,7 +44,7 @@ struct TrainingState {
   void begin_lineage();
 };
 
-// Owner thread only, except `cancelled`.
+// Owner thread only, except `cancelled` and the ends of views.
 struct SessionContext {
   // Meets the other ranks, and opens the device. Errors: as RankContext and Executor.
   SessionContext(std::shared_ptr<const plan::Plan> plan, Settings settings, Log& log,
@@ -62,7 +62,7 @@ struct SessionContext {
   void need_data(const char* what) const;
   // Parameters were changed, but not by an update: their low copies are made again before the next
   // launch that may read them.
-  void parameters_changed() { ++parameter_writes_; }
+  void parameters_changed() { ++own_writes_; }
   // The memory of parameters is handed to the host, which may change it until the last copy of
   // what is returned is gone; that may be on any thread, and after the session.
   std::shared_ptr<void> share_parameters();
@@ -126,8 +126,8 @@ struct SessionContext {
   void make_copies(const plan::EntryPoint& entry);
   const plan::EntryPoint *refresh_low_, *quantize_;  // null: there are no copies
   std::shared_ptr<Views> views_ = std::make_shared<Views>();
-  uint64_t parameter_writes_ = 0;                 // but for those through views
-  uint64_t low_writes_ = 0;                       // that the low copies were made behind
+  uint64_t own_writes_ = 0;  // but for those through views
+  uint64_t low_writes_ = 0;  // parameter_writes() when the low copies were made
   std::optional<ParameterVersion> int8_version_;  // that the int8 weights were made of
   [[noreturn]] void throw_on_all_ranks(const char* what, const Error& e);
 };

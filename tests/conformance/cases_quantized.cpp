@@ -65,7 +65,11 @@ void add_quantized_cases(std::vector<Case>& out) {
   for (const int64_t columns : {0, 1, 31, 32, 33, 64, 100, 768})
     for (const int64_t rows : {0, 1, 5, 67}) add_quantize(out, rows, columns);
   add_quantize(out, 700, 1000);
-  for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16}) add_quantize(out, 5, 70, type);
+  for (const uint32_t type : {PLAIT_F64, PLAIT_BF16, PLAIT_F16}) {
+    add_quantize(out, 5, 70, type);
+    add_quantize(out, 2, 70, type, {{3, kNan}, {40, -kInf}, {71, kInf}});
+  }
+  for (const uint32_t type : {PLAIT_BF16, PLAIT_F16}) add_quantize(out, 700, 1000, type);
   // A block each with NaN, with infinity, of the least scale and of none; halves between two steps.
   std::vector<std::pair<int64_t, double>> set{{3, kNan}, {40, -kInf}};
   for (int64_t i = 0; i < 32; ++i) {

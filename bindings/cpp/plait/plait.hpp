@@ -473,7 +473,8 @@ class Feed {
 };
 
 // A view of the host memory of a parameter. Steps and loads change its content. It may outlive the
-// session.
+// session. While there is one, copies of parameters are made again before each launch: keep it no
+// longer than needed.
 class ParameterView {
  public:
   explicit ParameterView(plait_dl_managed* managed) : managed_(managed) {}

@@ -222,7 +222,9 @@ class Parser {
       wrapped(Kind::kBehind, false);
     else if (accept("?<!"))
       wrapped(Kind::kBehind, true);
-    else if (!accept("?:") && (looking_at("?") || looking_at("*")))
+    else if (accept("?:"))  // NOLINT(bugprone-branch-clone): as a group without it
+      node = choice();
+    else if (looking_at("?") || looking_at("*"))
       bad(begin, "a group of a kind that is not known");
     else
       node = choice();

@@ -39,7 +39,9 @@ std::vector<float> logs(const std::vector<double>& probabilities) {
 // Within four standard deviations.
 void check(const std::map<int32_t, double>& found, const std::map<int32_t, double>& expected) {
   CHECK(found.size() == expected.size());
-  for (const auto& [id, p] : expected) {
+  for (const auto& one : expected) {
+    const int32_t id = one.first;
+    const double p = one.second;
     CAPTURE(id);
     REQUIRE(found.contains(id));
     CHECK(std::abs(found.at(id) - p) < 4 * std::sqrt(p * (1 - p) / kDraws) + 1e-12);

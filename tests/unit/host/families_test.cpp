@@ -95,8 +95,9 @@ TEST_CASE("every family in bf16 and f16 is near the library in float64") {
   const std::pair<const char*, const char*> cases[] = {
       {"reference", "bf16"}, {"cpu", "bf16"}, {"cpu", "f16"}};
   for (const Family& family : families())
-    for (const auto& [device, compute] : cases)
+    for (const auto& one : cases)
       for (const char* residual : {"f32", "compute"}) {
+        const auto device = one.first, compute = one.second;
         const std::string name = family.name,
                           toml = experiment(family, golden.path(), device, compute);
         CAPTURE(name);

@@ -125,6 +125,30 @@ TEST_CASE("int8 weights follow steps") {
   CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
 }
 
+TEST_CASE("int8 weights follow what was written through a view that has ended") {
+  const GoldenFile golden("families.safetensors");
+  const Run run(host::experiment(host::families()[1], golden.path(), "cpu", "f32") +
+                "[generate]\nslots = 1\nweights = \"int8\"\n");
+  Generator g(run);
+  plait_prompt p = greedy(1);
+  p.log_probabilities = 1;
+  const auto next = [&] {
+    const uint64_t s = g.add({1, 2, 3}, p);
+    g.finish();
+    return g.of(s).log_probabilities.at(0);
+  };
+  const double before = next();
+  plait_dl_managed* view = nullptr;
+  host::check(plait_session_view(run.session(), "model.head.weight", &view));
+  CHECK(next() == before);
+  auto* weights = static_cast<float*>(view->tensor.data);
+  for (int i = 0; i < 96 * 32; ++i) weights[i] *= 2;
+  view->deleter(view);
+  const double after = next();
+  CHECK(std::abs(after - before) > 1e-3);
+  CHECK(next() == after);
+}
+
 TEST_CASE("every family: cached logits are those of the whole text, beyond its window, too") {
   const GoldenFile golden("families.safetensors");
   constexpr size_t kPrompt = 8;

@@ -113,7 +113,8 @@ TEST_CASE("a checkpoint of bf16 goes on in f32, and back") {
   const TempFolder folder;
   const std::pair<const char*, const char*> ways[] = {
       {"bf16", "f32"}, {"f32", "bf16"}, {"f16", "bf16"}, {"bf16", "f16"}};
-  for (const auto& [from, to] : ways) {
+  for (const auto& way : ways) {
+    const char *from = way.first, *to = way.second;
     CAPTURE(from);
     CAPTURE(to);
     const std::string path = folder / (std::string(from) + to);
