@@ -222,8 +222,8 @@ class Parser {
       wrapped(Kind::kBehind, false);
     else if (accept("?<!"))
       wrapped(Kind::kBehind, true);
-    else if (accept("?:"))  // NOLINT(bugprone-branch-clone): as a group without it
-      node = choice();
+    else if (accept("?:"))
+      node = choice();  // NOLINT(bugprone-branch-clone): as a group without it
     else if (looking_at("?") || looking_at("*"))
       bad(begin, "a group of a kind that is not known");
     else
