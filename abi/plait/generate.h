@@ -14,8 +14,8 @@
  *
  * What is drawn depends on seed, sequence and place alone, not on slots, other sequences, ranks or
  * chunks of the prompt. With generate.prefix_caching a prompt reuses keys and values that a free slot
- * has cached of the same first tokens, until parameters change, and not while a host has a view of one; logits then
- * differ by rounding. Where several ranks have the session, all make the same calls.
+ * has cached of the same first tokens, until parameters change, and not while a host has a view of
+ * one; logits then differ by rounding. Where several ranks have the session, all make the same calls.
  *
  * The conventions of base.h and plait.h apply. A generator and its session serve one thread at a
  * time together. When the session is closed, calls on its generators fail with PLAIT_ERR_STATE. */

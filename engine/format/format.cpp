@@ -4,7 +4,6 @@
 #include <exception>
 #include <functional>
 #include <map>
-#include <numeric>
 
 #include "engine/base/error.hpp"
 #include "engine/base/json.hpp"
@@ -12,6 +11,7 @@
 #include "engine/base/text.hpp"
 #include "engine/checkpoint/weights.hpp"
 #include "engine/config/bind.hpp"
+#include "engine/topology/box.hpp"
 #include "kit/dtype.hpp"
 
 namespace plait::format {
@@ -158,12 +158,10 @@ namespace {
 
 // The float type of most elements of a model's parameters: norms may have one of their own.
 uint32_t main_dtype(const checkpoint::Checkpoint& from, const std::string& prefix) {
-  std::map<uint32_t, uint64_t> elements;
+  std::map<uint32_t, int64_t> elements;
   for (const checkpoint::TensorRecord& t : from.tensors())
     if (checkpoint::is_parameter(t) && starts_with(t.name, prefix) && kit::is_float(t.dtype))
-      elements[t.dtype] += std::accumulate(
-          t.shape.begin(), t.shape.end(), uint64_t{1},
-          [](uint64_t n, int64_t extent) { return n * static_cast<uint64_t>(extent); });
+      elements[t.dtype] += topology::elements(t.shape);
   uint32_t most = 0;
   for (const auto& [dtype, n] : elements)
     if (most == 0 || n > elements[most]) most = dtype;

@@ -114,13 +114,13 @@ struct SessionContext {
   std::atomic<bool> cancelled{false};
 
  private:
-  // Views of parameters that live, and those that are gone: each may have been written through.
+  // Views of parameters, by whether their deleter has run. Each may have been written through.
   struct Views {
     std::atomic<uint64_t> live{0}, gone{0};
   };
   struct Writes {
     bool shared;     // more may come at any time
-    uint64_t count;  // without those of updates
+    uint64_t count;  // updates are not counted
   };
   Writes parameter_writes() const;
   void make_copies(const plan::EntryPoint& entry);

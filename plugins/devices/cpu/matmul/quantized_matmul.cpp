@@ -43,10 +43,11 @@ QuantizedMatmul::QuantizedMatmul(const QuantizedDesc& desc, Isa max_isa)
       blocks_((desc.k + kWeightBlock - 1) / kWeightBlock),
       threads_(threads_of(desc)),
       avx512_(limit_isa(max_isa) == Isa::avx512) {
+  const Isa isa = avx512_ ? Isa::avx512 : Isa::avx2;  // see refusal()
   functions_ = avx512_ ? quantized_avx512() : quantized_avx2();
   for (int64_t rows = 1; rows <= kMostStreamRows; ++rows)
     wide_[rows - 1] = avx512_ ? dots_avx512(rows, Half::none) : dots_avx2(rows, Half::none);
-  activate_ = activation_function(desc.activation, limit_isa(max_isa));
+  activate_ = activation_function(desc.activation, isa);
 }
 
 std::string QuantizedMatmul::name() const {
