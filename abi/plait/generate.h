@@ -22,7 +22,7 @@
 #ifndef PLAIT_GENERATE_H
 #define PLAIT_GENERATE_H
 
-#include <plait/plait.h>
+#include <plait/encode.h>
 
 #ifdef __cplusplus
 extern "C" {

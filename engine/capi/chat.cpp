@@ -1,8 +1,6 @@
 // Conversations as chat templates have them.
 #include "kit/chat.hpp"
 
-#include <plait/tokenizer.h>
-
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
 #include "engine/capi/objects.hpp"

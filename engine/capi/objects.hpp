@@ -1,7 +1,8 @@
-// The objects behind the handles of plait.h. Each keeps the objects alive that it was made from.
+// The objects behind the handles of the host's headers. Each keeps the objects alive that it was made from.
 #pragma once
 
-#include <plait/plait.h>
+#include <plait/data.h>
+#include <plait/encode.h>
 
 #include <cstddef>
 #include <memory>

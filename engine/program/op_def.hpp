@@ -139,8 +139,8 @@ struct OpDef {
   // Whether the first result is a negative log-likelihood in nats: exp of its mean is a perplexity.
   bool (*is_log_likelihood)(const Op&) = nullptr;
 
-  bool is_view = false;         // no kernel: the result shares the memory of the input
-  bool updates_input = false;   // result 0 is input 0, changed in its memory
+  bool is_view = false;        // no kernel: the result shares the memory of the input
+  bool updates_input = false;  // result 0 is input 0, changed in its memory
   // An input whose memory result 0 may take: kernels read an element of it no later than they write
   // that of the result. -1: none. See overwrite_inputs.hpp.
   int32_t overwrites = -1;

@@ -6,6 +6,7 @@
 #include <plait/cuda.h>
 #include <plait/dataset.h>
 #include <plait/device.h>
+#include <plait/encode.h>
 #include <plait/format.h>
 #include <plait/generate.h>
 #include <plait/optimizer.h>
@@ -31,6 +32,7 @@ AT(plait_export_options, experiment, 48);
 AT(plait_export_options, dtype, 56);
 AT(plait_export_options, reserved2, 60);
 
+/* encode.h */
 SIZE(plait_chat_message, 24);
 AT(plait_chat_message, role, 0);
 AT(plait_chat_message, text, 8);

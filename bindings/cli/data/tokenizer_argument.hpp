@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <plait/plait.hpp>
+#include <plait/encode.hpp>
 
 namespace plait::cli {
 

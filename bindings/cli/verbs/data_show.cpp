@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include <plait/data.hpp>
+
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/data/documents.hpp"
 #include "bindings/cli/data/shown.hpp"

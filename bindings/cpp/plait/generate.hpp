@@ -7,7 +7,7 @@
 #pragma once
 
 #include <plait/generate.h>
-#include <plait/plait.hpp>
+#include <plait/encode.hpp>
 
 namespace plait {
 inline namespace embedding {

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <plait/plait.h>
-#include <plait/tokenizer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -167,79 +166,6 @@ class Engine {
   host_detail::Handle<plait_engine, plait_engine_close> engine_;
 };
 
-// A turn of a conversation: role "system", "user" or "assistant".
-struct ChatMessage {
-  std::string role, text;
-};
-
-namespace host_detail {
-// Borrows the texts.
-inline std::vector<plait_chat_message> pointers(std::span<const ChatMessage> messages) {
-  std::vector<plait_chat_message> all;
-  for (const ChatMessage& m : messages)
-    all.push_back({m.role.c_str(), m.text.data(), m.text.size()});
-  return all;
-}
-}  // namespace host_detail
-
-// Text to token ids and back. Any thread, several at a time.
-class Tokenizer {
- public:
-  // toml: its type and options, `type = "bytes"`.
-  Tokenizer(const Engine& engine, std::string_view toml, const char* name = nullptr) {
-    plait_tokenizer* t = nullptr;
-    host_detail::check(plait_tokenizer_open(engine.get(), toml.data(), toml.size(), name, &t));
-    tokenizer_ = {t, {engine.keep()}};
-  }
-  plait_tokenizer* get() const { return tokenizer_.get(); }
-  // JSON: type, vocabulary, fingerprint, special tokens.
-  std::string describe() const {
-    return host_detail::text_of([&](plait_text** t) { return plait_tokenizer_describe(get(), t); });
-  }
-  // flags: PLAIT_ENCODE_*. replaced: sequences that were not UTF-8.
-  std::vector<int32_t> encode(std::string_view text, uint32_t flags = 0,
-                              uint64_t* replaced = nullptr) const {
-    plait_tokens* t = nullptr;
-    host_detail::check(plait_tokenizer_encode(get(), text.data(), text.size(), flags, &t));
-    const std::unique_ptr<plait_tokens, decltype(&plait_tokens_free)> tokens(t, plait_tokens_free);
-    if (replaced) *replaced = plait_tokens_replaced(t, nullptr);
-    const int32_t* ids = plait_tokens_data(t);
-    return {ids, ids + plait_tokens_size(t)};
-  }
-  // The ids of a conversation. flags: PLAIT_CHAT_*.
-  std::vector<int32_t> encode_chat(const std::string& name, std::span<const ChatMessage> messages,
-                                   uint32_t flags = 0) const {
-    const auto all = host_detail::pointers(messages);
-    plait_tokens* t = nullptr;
-    host_detail::check(plait_chat_encode(get(), name.c_str(), all.data(), all.size(), flags, &t));
-    const std::unique_ptr<plait_tokens, decltype(&plait_tokens_free)> tokens(t, plait_tokens_free);
-    const int32_t* ids = plait_tokens_data(t);
-    return {ids, ids + plait_tokens_size(t)};
-  }
-  // flags: PLAIT_DECODE_*. Not always UTF-8.
-  std::string decode(std::span<const int32_t> ids, uint32_t flags = 0) const {
-    return host_detail::text_of([&](plait_text** t) {
-      return plait_tokenizer_decode(get(), ids.data(), ids.size(), flags, t);
-    });
-  }
-
- private:
-  host_detail::Handle<plait_tokenizer, plait_tokenizer_close> tokenizer_;
-};
-
-// JSON: the chat templates, by name.
-inline std::string chat_templates() {
-  return host_detail::text_of([&](plait_text** t) { return plait_chat_templates(t); });
-}
-// A conversation as the named template writes it. flags: PLAIT_CHAT_*.
-inline std::string chat_render(const std::string& name, std::span<const ChatMessage> messages,
-                               uint32_t flags = 0) {
-  const auto all = host_detail::pointers(messages);
-  return host_detail::text_of([&](plait_text** t) {
-    return plait_chat_render(name.c_str(), all.data(), all.size(), flags, t);
-  });
-}
-
 // JSON: the metadata of a plugin file, read without loading it.
 inline std::string inspect_plugin(std::string_view path) {
   return host_detail::text_of(
@@ -308,35 +234,6 @@ class Experiment {
  private:
   Experiment(plait_experiment* e, const std::shared_ptr<void>& keep) : experiment_(e, {keep}) {}
   host_detail::Handle<plait_experiment, plait_experiment_close> experiment_;
-};
-
-// A dataset, opened to be looked at.
-class Dataset {
- public:
-  // [data.NAME] of an experiment.
-  Dataset(const Experiment& experiment, const std::string& name) {
-    plait_dataset* d = nullptr;
-    host_detail::check(plait_dataset_open(experiment.get(), name.c_str(), &d));
-    dataset_ = {d, {experiment.keep()}};
-  }
-  // toml: its type and options, `type = "csv"`.
-  Dataset(const Engine& engine, std::string_view toml, const char* name) {
-    plait_dataset* d = nullptr;
-    host_detail::check(plait_dataset_parse(engine.get(), toml.data(), toml.size(), name, &d));
-    dataset_ = {d, {engine.keep()}};
-  }
-  plait_dataset* get() const { return dataset_.get(); }
-  // JSON: type, samples, fields.
-  std::string describe() const {
-    return host_detail::text_of([&](plait_text** t) { return plait_dataset_describe(get(), t); });
-  }
-  // Field `field` of a sample, into (size bytes) at `to`.
-  void read(int64_t index, uint32_t field, void* to, uint64_t size) const {
-    host_detail::check(plait_dataset_read(get(), index, field, to, size));
-  }
-
- private:
-  host_detail::Handle<plait_dataset, plait_dataset_close> dataset_;
 };
 
 // One rank of a job, as the host describes it; see plait_job_options.

@@ -2,7 +2,7 @@
 //   bench_tokenize TOKENIZER.json TEXT [SECONDS]     one round for every line on stdin
 // The documents of TEXT end with NUL. The first line tells the number of ids, and a sum over them
 // in order with which a peer can be compared.
-#include <plait/plait.hpp>
+#include <plait/encode.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // Convention 4 of base.h: on error every output is untouched, and only the error must be freed. For
-// every fallible function of plait.h: the list is compared with the header.
+// every fallible function of the host: the list is compared with the headers.
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include <plait/data.h>
 #include <plait/generate.h>
 
 #include "tests/unit/host/host.hpp"
@@ -287,7 +288,7 @@ std::string generating() {
 // The functions of the host's headers that return an error.
 std::set<std::string> fallible() {
   std::stringstream text;
-  for (const char* header : {"plait.h", "generate.h"})
+  for (const char* header : {"plait.h", "encode.h", "data.h", "generate.h"})
     text << std::ifstream(PLAIT_SOURCE_FOLDER "/abi/plait/" + std::string(header)).rdbuf();
   const std::string all = text.str();
   const std::string before = "plait_error *PLAIT_CALL ";

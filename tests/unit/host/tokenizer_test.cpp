@@ -1,4 +1,4 @@
-// Tokenizers through plait.h, from several threads.
+// Tokenizers through encode.h, from several threads.
 #include <plait/tokenizer.h>
 
 #include <fstream>

@@ -1,7 +1,7 @@
-// Tokenizers through plait.h, with C++ types.
+// Tokenizers through encode.h, with C++ types.
 #pragma once
 
-#include <plait/tokenizer.h>
+#include <plait/encode.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,7 @@
-// Datasets through plait.h, with C++ types.
+// Datasets through data.h, with C++ types.
 #pragma once
+
+#include <plait/data.h>
 
 #include <fstream>
 
