@@ -36,7 +36,7 @@ struct TopologyConfig {
   std::string balance;          // "cost", "count"
   int64_t zero = 0;             // ZeRO stage, 0 to 3
   bool sequence = false;        // sequence parallelism along the tensor axis
-  std::string recompute;        // "none", "layer", "stage", "budget"
+  std::string recompute;        // "cheap", "none", "layer", "stage", "budget"
   double recompute_budget = 0;  // MiB
   double bucket_mib = 8;        // MiB
   double chunk_mib = 64;        // MiB; 0: no chunks

@@ -105,9 +105,10 @@ constexpr Key<TopologyConfig> kTopology[] = {
     key<&TopologyConfig::chunk_rows>(
         count("chunk_rows", "256", 1, "rows", "of a chunk at least: each reads the whole weight")),
     key<&TopologyConfig::recompute>(choice_option(
-        "recompute", "\"none\"", "none|layer|stage|budget",
-        "activation checkpointing: none; values used only inside a layer or a named block; every "
-        "value of a stage; or the cheapest values until `recompute_budget` is met")),
+        "recompute", "\"cheap\"", "cheap|none|layer|stage|budget",
+        "activation checkpointing: operands of large products that norms and element-wise ops "
+        "recompute; none; values used only inside a layer or a named block; every value of a "
+        "stage; or the cheapest values until `recompute_budget` is met")),
     key<&TopologyConfig::recompute_budget>(at_least(
         real_option("recompute_budget", "0.0", "MiB of activations that a program may hold"), 0)),
     key<&TopologyConfig::backend>(

@@ -14,6 +14,7 @@
 #include "engine/plan/mesh.hpp"
 #include "engine/plan/quantized_weights.hpp"
 #include "engine/plan/zero.hpp"
+#include "engine/program/cheap_operands.hpp"
 #include "engine/program/chunk_rows.hpp"
 #include "engine/program/differentiate.hpp"
 #include "engine/program/op_def.hpp"
@@ -216,6 +217,7 @@ void order_by_cost(std::vector<program::SavedValue>& saved, size_t count) {
 
 void apply_recompute(Graph& g, RecomputeOptions& recompute) {
   if (recompute.mode == "none") return;
+  if (recompute.mode == "cheap") return program::recompute(g, program::cheap_operands(g), false);
   std::vector<program::SavedValue> saved = program::saved_values(g);
   recompute.candidates = saved.size();
   if (recompute.mode == "layer")

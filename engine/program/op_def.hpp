@@ -144,6 +144,7 @@ struct OpDef {
   // An input whose memory result 0 may take: kernels read an element of it no later than they write
   // that of the result. -1: none. See overwrite_inputs.hpp.
   int32_t overwrites = -1;
+  bool cheap_to_recompute = false;  // takes about as long as reading its operands does
   bool is_map = false;          // an expression over elements, in Op::map
   bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;

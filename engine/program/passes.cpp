@@ -185,6 +185,7 @@ void fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
 }  // namespace
 
 void fold_matmul(Graph& g, const HasKernel& has_kernel) {
+  eliminate_dead_ops(g);  // their reads would forbid folds
   for (int32_t i = 0; i < static_cast<int32_t>(g.ops().size()); ++i) {
     const Op& op = g.ops()[static_cast<size_t>(i)];
     if (!op.def) continue;

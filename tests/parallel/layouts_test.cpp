@@ -195,6 +195,48 @@ TEST_SUITE("layouts_3") {
     }
   }
 
+  TEST_CASE("operands of large products are recomputed by themselves: less memory, the same bits") {
+    std::string toml = R"([run]
+threads = 1
+[batch]
+global = 16
+[data.train]
+type = "synthetic"
+shape = [16]
+[data.eval]
+type = "synthetic"
+shape = [16]
+[[model.layers]]
+type = "linear"
+out = 24
+)";
+    for (const std::string before : {"\"layer_norm\"", "\"gelu\""})
+      for (const std::string& type :
+           {before, std::string("\"linear\"\nout = 1040\nparallel = \"column\""),
+            std::string("\"relu\""), std::string("\"linear\"\nout = 24")})
+        toml += "[[model.layers]]\ntype = " + type + "\n";
+    toml += "[loss]\ntype = \"cross_entropy\"\n[optimizer]\ntype = \"adamw\"\n";
+    const auto transient = [&](const char* mode) {
+      const std::string key = std::string("topology.recompute=") + mode;
+      return nlohmann::json::parse(plan_of({toml, {key}, {}, {}}, 1))["memory"]["transient"]
+          .get<int>();
+    };
+    CHECK(transient("cheap") < transient("none"));
+    for (Layout layout :
+         {Layout{1, 1, 1, 0}, Layout{1, 2, 2, 3}, Layout{2, 1, 2, 0, "interleaved", 2},
+          Layout{2, 2, 1, 2, "zero_bubble", 1, 2}}) {
+      layout.sequence = layout.tensor > 1;
+      CAPTURE(layout.text());
+      const auto plain = run(on({toml, {}, {}, {}}, layout), layout.ranks(), train(5));
+      REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
+      layout.recompute = "cheap";
+      for (const Outcome& o : run(on({toml, {}, {}, {}}, layout), layout.ranks(), train(5))) {
+        REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+        check_equal(o, plain[0]);
+      }
+    }
+  }
+
   TEST_CASE("a frozen teacher beside a student: the same result, and it stays as it was") {
     const Folder folder;
     JobSpec job_spec{distillation_model(folder), {"batch.eval=8"}, {}, {}};

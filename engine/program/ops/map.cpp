@@ -287,6 +287,7 @@ std::span<const OpDef> map_ops() {
        .audience = Audience::kEngine,
        .vjp = vjp,
        .flops = flops,
+       .cheap_to_recompute = true,
        .is_map = true,
        .shard = shard,
        .can_make_part = can_make_part,

@@ -91,6 +91,7 @@ std::span<const OpDef> rope_ops() {
        .infer = infer,
        .vjp = vjp,
        .flops = flops,
+       .cheap_to_recompute = true,
        .precision = PrecisionClass::kLow,
        .typed_operands = 1,
        .shard = shard,

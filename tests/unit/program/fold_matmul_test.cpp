@@ -194,3 +194,17 @@ TEST_CASE_FIXTURE(Fixture, "no squares: of a part, of another kind, or behind so
     %7 f32 () at 3:0 = reduce(%6) {kind: "sum_squares", axes: [0, 1], keep: false}
   )");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a reader that nobody needs does not forbid a fold") {
+  folds(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @fc
+    %7 bf16 (4, 2) = map(%6) [copy(x0)] @fc
+    %8 f32 () at 3:0 = map() [1.0]
+    %9 f32 (4, 2) = map(%6, %4) [x0 + x1] @fc
+    %10 f32 (4, 2) in %4 = map(%9) [copy(x0)]
+  )",
+        R"(
+    %8 f32 () at 3:0 = map() [1.0]
+    %10 f32 (4, 2) in %4 = matmul(%1, %5, %4) {transpose_a: true, accumulate: true} in_place [2] @fc
+  )");
+}

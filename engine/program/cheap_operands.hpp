@@ -1,0 +1,20 @@
+// The saved operands of products in the backward pass that are cheap to recompute: the input of a
+// linear layer behind a norm, a gelu or a gated product, from values that are kept for the gradient
+// of that norm or activation in any case.
+#pragma once
+
+#include <vector>
+
+#include "engine/program/graph.hpp"
+
+namespace plait::program {
+
+// Runs behind rematerialize(), before recompute(), which takes the values that it returns, in
+// program order. A value is among them if
+// - ops with OpDef::cheap_to_recompute alone compute it from values that are kept or persistent,
+// - the backward pass reads it in products alone, views left out, and
+// - these take at least `flops` for each of its elements, so that the products of a training step
+//   (three times as many) hide the pass over memory that recomputing costs.
+std::vector<ValueId> cheap_operands(const Graph& g, double flops = 1024);
+
+}  // namespace plait::program
