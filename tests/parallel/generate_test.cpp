@@ -172,6 +172,44 @@ layers = [
     }
   }
 
+  // No rank writes; rank 1 alone has a view, and all make the weights again.
+  TEST_CASE("int8 weights of ZeRO 3 in bf16: a view on one rank, and none, as on one rank") {
+    const Folder folder;
+    const JobSpec job_spec{transformer_model(folder),
+                           {"batch.eval=8", "generate.only=true", "generate.length=8",
+                            "generate.slots=1", "generate.weights=int8", "precision.compute=bf16"},
+                           {},
+                           {}};
+    const auto generate = [](uint32_t rank, plait::Session& session, Outcome& o) {
+      plait::Generator generator(session);
+      plait_dl_managed* view = nullptr;
+      for (int round = 0; round < 3; ++round) {
+        const int32_t ids[] = {1, 2, 3};
+        plait_prompt prompt{};
+        prompt.max_tokens = prompt.log_probabilities = 2;
+        generator.add(std::span<const int32_t>(ids), prompt);
+        while (generator.step([&](const plait_token& t) {
+          o.losses.push_back(t.log_probability);
+          return true;
+        }) > 0) {
+        }
+        if (round == 0 && rank == 1)
+          plait_error_free(plait_session_view(session.get(), "model.ids.weight", &view));
+        if (round == 1 && view) view->deleter(view);
+      }
+      o.norms.push_back(view ? 1 : 0);
+    };
+    const std::vector<Outcome> one = run(on(job_spec, {1, 1, 1, 0}), 1, generate);
+    REQUIRE_MESSAGE(one[0].error == "", one[0].error);
+    REQUIRE(one[0].losses.size() == 6);
+    const std::vector<Outcome> all = run(on(job_spec, {1, 2, 1, 3}), 2, generate);
+    for (const Outcome& o : all) {
+      CHECK(o.error == "");
+      CHECK(o.losses == one[0].losses);
+    }
+    CHECK(all[1].norms == std::vector<double>{1});
+  }
+
   // While the view lives, nothing is reused, on the rank that has none as well. What was written
   // through it may have changed the parameters a last time.
   TEST_CASE("ranks reuse the same tokens of a prompt, also when one has a view of a parameter") {

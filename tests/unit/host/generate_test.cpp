@@ -104,6 +104,34 @@ TEST_CASE("train, generate and train on, in one session") {
   CHECK(g.of(b).ids.size() == 5);
 }
 
+TEST_CASE("weights of bf16 alone generate while they train, also as int8") {
+  const GoldenFile golden("families.safetensors");
+  const host::Family llama = host::families()[1];
+  const std::string toml = host::experiment(llama, golden.path(), "cpu", "bf16");
+  const std::vector<const char*> alone{"precision.master=false"};
+  const std::vector<double> losses = Run(toml, "", PLAIT_RESUME_NEVER, alone).losses(2);
+  for (const char* weights : {"generate.weights=compute", "generate.weights=int8"}) {
+    CAPTURE(weights);
+    const Run run(toml, "", PLAIT_RESUME_NEVER,
+                  {"precision.master=false", "generate.slots=1", weights});
+    Generator g(run);
+    std::vector<double> found;
+    std::vector<std::vector<double>> drawn;
+    for (int round = 0; round < 2; ++round) {
+      plait_prompt prompt = greedy(5);
+      prompt.log_probabilities = 1;
+      const uint64_t sequence = g.add({1, 2, 3}, prompt);
+      g.finish();
+      drawn.push_back(g.of(sequence).log_probabilities);
+      REQUIRE(drawn.back().size() == 5);
+      for (const double p : drawn.back()) CHECK(std::isfinite(p));
+      found.push_back(run.step().loss);
+    }
+    CHECK(drawn[0] != drawn[1]);  // of the weights as they are, after a step
+    CHECK(found == losses);
+  }
+}
+
 TEST_CASE("end ids, fewest tokens, the callback") {
   const Run run(stories(kOnly));
   Generator g(run);

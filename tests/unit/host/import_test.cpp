@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -84,7 +85,7 @@ double error_of_logits(const Run& run, const std::string& family) {
 }
 
 void export_model(const Run& run, const std::string& imported, const std::string& out,
-                  const std::string& format = kHf) {
+                  uint32_t dtype = PLAIT_BF16) {
   const Engine engine;
   const std::string checkpoint = out + ".checkpoint", toml = experiment_of(imported);
   host::check(plait_session_save(run.session(), checkpoint.c_str()));
@@ -95,9 +96,9 @@ void export_model(const Run& run, const std::string& imported, const std::string
       x, plait_experiment_close);
   plait_export_options o{};
   o.struct_size = sizeof o;
-  o.dtype = PLAIT_BF16;
-  o.format = format.data();
-  o.format_size = format.size();
+  o.dtype = dtype;
+  o.format = kHf;
+  o.format_size = PLAIT_NTS;
   o.experiment = x;
   plait_text* t = nullptr;
   host::check(plait_checkpoint_export(engine.get(), checkpoint.c_str(), out.c_str(), &o, &t));
@@ -154,6 +155,21 @@ TEST_CASE("a config.json is written from nothing but the layers, and read again"
     import_model(scratch / "out", scratch / "again");
     CHECK(error_of_logits(*run_of(scratch / "again"), family) < 2e-5);
   }
+}
+
+TEST_CASE("the config.json of weights in bf16 and norms in f32 declares bf16") {
+  const host::TempFolder scratch;
+  import_model(folder_of("llama"), scratch / "in");
+  const auto run = run_of(scratch / "in", {"precision.compute=bf16", "precision.master=false"});
+  export_model(*run, scratch / "in", scratch / "out", 0);
+  const json config = json::parse(content(fs::path(scratch / "out") / "config.json"));
+  CHECK(config.value("dtype", config.value("torch_dtype", "")) == "bfloat16");
+  const std::string file = content(fs::path(scratch / "out") / "model.safetensors");
+  uint64_t size = 0;
+  std::memcpy(&size, file.data(), sizeof size);
+  const json tensors = json::parse(file.substr(sizeof size, size));
+  CHECK(tensors["model.norm.weight"]["dtype"] == "F32");
+  CHECK(tensors["model.layers.0.self_attn.q_proj.weight"]["dtype"] == "BF16");
 }
 
 TEST_CASE("both devices read tensors that are joined and transposed") {

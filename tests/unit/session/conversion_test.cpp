@@ -86,6 +86,30 @@ TEST_CASE("a checkpoint of f32 is exact in f64 and returns with the same bits, s
   CHECK(back.session->step().loss == source.session->step().loss);
 }
 
+TEST_CASE("a file of two types is told type by type, with the number of parameters of each") {
+  HookedFiles files;
+  const Folder folder;
+  const std::vector<std::string> mixed{"run.device=reference", "precision.compute=bf16",
+                                       "precision.master=false"};
+  const std::string saved = trained(mixed, folder / "mixed");
+  Rank wide(kF64, files, without_files());
+  size_t weights = 0;
+  for (const plan::Parameter& p : wide.plan->parameters) weights += p.shape.ndim > 1;
+  const size_t others = wide.plan->parameters.size() - weights;
+  REQUIRE(weights > 1);
+  REQUIRE(others > 1);
+  const std::string holds = "'" + saved + "' holds ", asked = ", as [precision] asks for: ";
+  const std::string of_weights = asked + std::to_string(weights) + " parameters",
+                    of_others = asked + std::to_string(others) + " parameters";
+  wide.session->load_parameters(saved);
+  CHECK(logged(wide, holds + "BF16, converted exactly to F64" + of_weights));
+  CHECK(logged(wide, holds + "F32, converted exactly to F64" + of_others));
+  Rank narrow(kF32, files, without_files());
+  narrow.session->load_parameters(saved);
+  CHECK(logged(narrow, holds + "BF16, converted exactly to F32" + of_weights));
+  CHECK(!logged(narrow, holds + "F32"));
+}
+
 TEST_CASE("doubles are rounded to the nearest float; what a float cannot hold is refused") {
   HookedFiles files;
   const Folder folder;
