@@ -119,6 +119,14 @@ bool fold_sum(Graph& g, int32_t i) {
   return false;
 }
 
+// The product writes what `assign` wrote, where the product was: there it needs its operands no
+// longer than before.
+void take_place_of(Graph& g, int32_t product, Op by, int32_t add, int32_t assign) {
+  g.remove(static_cast<size_t>(add));
+  by.out = g.remove(static_cast<size_t>(assign)).out;
+  g.replace(static_cast<size_t>(product), std::move(by));
+}
+
 // The sum of a chain is added to a target: its first product adds to the target, and so do all.
 bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId target) {
   ValueId first = sum;
@@ -134,12 +142,10 @@ bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId targ
   begin.attrs.set(attr("accumulate", true));
   g.replace(static_cast<size_t>(at), std::move(begin));
   g.value(first).alias_of = target;
-  const ValueId out = g.ops()[static_cast<size_t>(assign)].out[0];
-  Op last = g.remove(static_cast<size_t>(g.value(sum).producer));
-  g.remove(static_cast<size_t>(add));
-  g.value(out).alias_of = g.value(sum).alias_of;
-  last.out = {out};
-  g.replace(static_cast<size_t>(assign), std::move(last));
+  g.value(g.ops()[static_cast<size_t>(assign)].out[0]).alias_of = g.value(sum).alias_of;
+  const int32_t last = g.value(sum).producer;
+  Op product = g.ops()[static_cast<size_t>(last)];
+  take_place_of(g, last, std::move(product), add, assign);
   return true;
 }
 
@@ -148,7 +154,9 @@ bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId targ
 void fold_accumulate(Graph& g, int32_t i) {
   const Op& assign = g.ops()[static_cast<size_t>(i)];
   const ValueId target = g.value(assign.out[0]).alias_of, sum = assign.in[0];
-  if (!target || g.value(sum).producer < 0 || g.readers(sum).size() != 1) return;
+  if (!target || g.value(sum).producer < 0 || g.readers(sum).size() != 1 ||
+      g.readers(target).size() != 1)
+    return;
   const int32_t at = g.value(sum).producer;
   const Op& add = g.ops()[static_cast<size_t>(at)];
   if (!add.def || !add.def->is_map || add.map.instrs.size() != 1 ||
@@ -160,8 +168,10 @@ void fold_accumulate(Graph& g, int32_t i) {
     if (g.value(y).alias_of && fold_chain(g, i, at, y, target)) return;
     const int32_t matmul = foldable_into(g, y, at, kFoldAccumulate);
     if (matmul < 0 || !same(g.shape(y), g.shape(target))) continue;
-    replace_user(g, matmul, i, target, attr("accumulate", true));
-    g.remove(static_cast<size_t>(at));
+    Op sum_of = g.ops()[static_cast<size_t>(matmul)];
+    sum_of.in.push_back(target);
+    sum_of.attrs.set(attr("accumulate", true));
+    take_place_of(g, matmul, std::move(sum_of), at, i);
     return;
   }
 }

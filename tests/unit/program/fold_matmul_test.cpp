@@ -106,6 +106,25 @@ TEST_CASE_FIXTURE(Fixture, "a sum over micro-batches: the product adds to what i
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "the product stays in its place, so that its operands end there") {
+  folds(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @fc
+    %7 f32 (4, 2) at 3:0 = map(%2) [-x0] @later
+    %8 f32 (4, 2) = map(%4, %6) [x0 + x1]
+    %9 f32 (4, 2) in %4 = map(%8) [copy(x0)]
+  )",
+        R"(
+    %9 f32 (4, 2) in %4 = matmul(%1, %5, %4) {transpose_a: true, accumulate: true} in_place [2] @fc
+    %7 f32 (4, 2) at 3:0 = map(%2) [-x0] @later
+  )");
+  stays(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @fc
+    %7 f32 (4, 2) at 3:0 = map(%4) [-x0] @reads_the_sum
+    %8 f32 (4, 2) = map(%4, %6) [x0 + x1]
+    %9 f32 (4, 2) in %4 = map(%8) [copy(x0)]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "no sum: into other memory than is added, or where it is read again") {
   stays(R"(
     %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true}
@@ -204,7 +223,7 @@ TEST_CASE_FIXTURE(Fixture, "a reader that nobody needs does not forbid a fold") 
     %10 f32 (4, 2) in %4 = map(%9) [copy(x0)]
   )",
         R"(
-    %8 f32 () at 3:0 = map() [1.0]
     %10 f32 (4, 2) in %4 = matmul(%1, %5, %4) {transpose_a: true, accumulate: true} in_place [2] @fc
+    %8 f32 () at 3:0 = map() [1.0]
   )");
 }
