@@ -132,6 +132,8 @@ void add_matmul_cases(std::vector<Case>& out) {
   add_mixed_sum(out, PLAIT_BF16, PLAIT_F32, {{}, 517, 523, 531, true, false});
   add_mixed_sum(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 531, false, false});
   out.push_back(matmul(PLAIT_BF16, {{2}, 517, 300, 531, true, true}));
+  // More than 16 MiB as f32: made some columns at a time, the last ones fewer.
+  add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 8131, 9, false, true});
 }
 
 }  // namespace conformance

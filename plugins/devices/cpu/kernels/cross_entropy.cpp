@@ -198,13 +198,80 @@ class CpuCrossEntropy {
                 [&](int64_t first, int64_t last) { rows_(a, first, last); });
   }
 
- private:
   static int num_threads(const kit::CrossEntropy& s, uint32_t threads) {
     const double work = static_cast<double>(s.x.rows) * (static_cast<double>(s.x.cols) + 16) *
                         kNanosecondsPerElement;
     return choose_num_threads(threads, work, s.x.rows);
   }
+
+ private:
   kit::CrossEntropy shape_;
+  int num_threads_;
+  RowsFunction rows_;
+};
+
+// Logits of 16 bits: each thread widens a few rows at a time, and narrows their gradient.
+template <bool kGrad>
+class HalfCrossEntropy {
+ public:
+  static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
+    const WidenedOperands wide(d);
+    if (!wide.any()) {
+      why = "takes 16-bit logits";
+      return false;
+    }
+    const HalfCrossEntropy k(nullptr, d);
+    if (!CpuCrossEntropy<kGrad>::select(wide.desc(), choice, why)) return false;
+    choice.workspace = static_cast<uint64_t>(k.num_threads_) * k.scratch() * sizeof(float);
+    why = variant("row by row, widened to f32", k.num_threads_);
+    return true;
+  }
+  HalfCrossEntropy(plait_device*, const plait_op_desc& d)
+      : shape_(kit::parse_cross_entropy(d, kGrad)),
+        dtype_(d.inputs[0].dtype),
+        label_bytes_(static_cast<int64_t>(kit::dtype_bytes(shape_.label))),
+        num_threads_(CpuCrossEntropy<kGrad>::num_threads(shape_, d.threads)),
+        rows_(pick(shape_.label, kGrad)) {}
+  void run(plait_queue*, void* const* operands, void* workspace) const {
+    on_pool(num_threads_, [&](int64_t thread, int64_t all) {
+      float* wide = static_cast<float*>(workspace) + thread * static_cast<int64_t>(scratch());
+      const int64_t rows = shape_.x.rows, last = rows * (thread + 1) / all;
+      for (int64_t r = rows * thread / all; r < last; r += at_a_time())
+        run_rows(operands, r, std::min(at_a_time(), last - r), wide);
+    });
+  }
+
+ private:
+  void run_rows(void* const* operands, int64_t first, int64_t n, float* wide) const {
+    const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]) + first; };
+    const auto half = [&](size_t i) {
+      return static_cast<uint16_t*>(operands[i]) + first * shape_.x.cols;
+    };
+    widen_function(dtype_)(half(0), wide, n * shape_.x.cols);
+    CrossEntropyArgs a{wide,          static_cast<const char*>(operands[1]) + first * label_bytes_,
+                       shape_.x.cols, shape_.valid,
+                       shape_.first,  shape_.total,
+                       shape_.part,   static_cast<float>(shape_.smoothing)};
+    if (kGrad) {
+      a.lse = f32(2), a.dloss = f32(3), a.dlogits = wide;
+    } else {
+      a.loss = f32(2), a.lse = f32(3);
+    }
+    rows_(a, 0, n);
+    if (kGrad) narrow_function(dtype_)(wide, half(4), n * shape_.x.cols);
+  }
+  // Rows of about 128 KiB, which stay in the cache.
+  int64_t at_a_time() const {
+    return std::clamp<int64_t>(32768 / std::max<int64_t>(shape_.x.cols, 1), 1, 64);
+  }
+  // Floats of a thread.
+  uint64_t scratch() const {
+    return (static_cast<uint64_t>(at_a_time() * shape_.x.cols) + 15) / 16 * 16;
+  }
+
+  kit::CrossEntropy shape_;
+  uint32_t dtype_;
+  int64_t label_bytes_;
   int num_threads_;
   RowsFunction rows_;
 };
@@ -215,10 +282,10 @@ void add_cross_entropy(std::vector<plait_kernel_item>& out) {
   out.push_back(kernel<CpuCrossEntropy<false>>("simd", "cross_entropy", kDevice, kFastPriority));
   out.push_back(
       kernel<CpuCrossEntropy<true>>("simd", "cross_entropy_grad", kDevice, kFastPriority));
-  out.push_back(kernel<Widened<CpuCrossEntropy<false>>>("widened", "cross_entropy", kDevice,
-                                                        kWidenedPriority));
-  out.push_back(kernel<Widened<CpuCrossEntropy<true>>>("widened", "cross_entropy_grad", kDevice,
-                                                       kWidenedPriority));
+  out.push_back(
+      kernel<HalfCrossEntropy<false>>("half", "cross_entropy", kDevice, kWidenedPriority));
+  out.push_back(
+      kernel<HalfCrossEntropy<true>>("half", "cross_entropy_grad", kDevice, kWidenedPriority));
 }
 
 }  // namespace plait::cpu

@@ -84,8 +84,20 @@ class CpuMatmul {
 
 bool is_half(const plait_shape& s) { return s.dtype == PLAIT_BF16 || s.dtype == PLAIT_F16; }
 
+// Columns of y that are made at a time: as f32 about 16 MiB of them, but no fewer than 512. All
+// blocks but the last have as many, and the last has nearly as many.
+int64_t columns_at_a_time(const MatmulDesc& m, bool narrow) {
+  constexpr int64_t kElements = (16 << 20) / sizeof(float), kFewest = 512, kMultiple = 64;
+  const bool parts = narrow && m.transpose_b && m.batch == 1 && !m.accumulate && !m.squares;
+  if (!parts || m.m == 0) return m.n;
+  const int64_t fit = std::max(kElements / m.m, kFewest), blocks = (m.n + fit - 1) / fit;
+  if (blocks <= 1) return m.n;
+  return ((m.n + blocks - 1) / blocks + kMultiple - 1) / kMultiple * kMultiple;
+}
+
 // Large products of 16-bit operands: these are widened block by block while they are packed. A
-// 16-bit y is made in the workspace as f32, and narrowed at the end.
+// 16-bit y is made in the workspace as f32, and narrowed from there; a large one, as logits are, a
+// block of columns at a time, which are rows of the weights.
 class HalfMatmul {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
@@ -100,18 +112,27 @@ class HalfMatmul {
         why = std::string("takes a bias of f32 only, found ") + kit::dtype_name(s.dtype);
         return false;
       }
-    const KernelChoice c = choose_widening(m.desc_);
+    const KernelChoice c = choose_widening(m.block_);
     if (c.kernel.empty()) {
       why = c.why;
       return false;
     }
     choice.workspace = c.workspace_bytes + m.wide_bytes_;
+    if (m.rest_.n > 0) {
+      const KernelChoice rest = choose_widening(m.rest_);
+      if (rest.kernel.empty()) {
+        why = rest.why;
+        return false;
+      }
+      choice.workspace = std::max(choice.workspace, rest.workspace_bytes + m.wide_bytes_);
+    }
     why = c.kernel + ", " + kit::dtype_name(d.inputs[0].dtype) +
           " widened to f32 while packed, so no faster than f32";
     return true;
   }
   HalfMatmul(plait_device*, const plait_op_desc& d) : HalfMatmul(d) {
-    kernel_ = make_matmul(desc_, choose_widening(desc_).kernel);
+    kernel_ = make_matmul(block_, choose_widening(block_).kernel);
+    if (rest_.n > 0) rest_kernel_ = make_matmul(rest_, choose_widening(rest_).kernel);
   }
   void run(plait_queue*, void* const* operands, void* workspace) const {
     MatmulArgs args;
@@ -125,18 +146,42 @@ class HalfMatmul {
       convert(widen_function(y_type_), static_cast<const uint16_t*>(operands[y_ - 1]), args.c);
     else if (desc_.accumulate && operands[y_ - 1] != operands[y_])
       std::memcpy(operands[y_], operands[y_ - 1], static_cast<size_t>(n_) * sizeof(float));
+    if (block_.n < desc_.n) return run_columns(args, static_cast<uint16_t*>(operands[y_]));
     kernel_->run(args);
     if (wide_bytes_)
       convert(narrow_function(y_type_), args.c, static_cast<uint16_t*>(operands[y_]));
   }
 
  private:
+  void run_columns(MatmulArgs args, uint16_t* y) const {
+    const auto* b = reinterpret_cast<const uint16_t*>(args.b);
+    const float* bias = args.bias;
+    const NarrowFunction narrow = narrow_function(y_type_);
+    for (int64_t at = 0; at < desc_.n; at += block_.n) {
+      const int64_t columns = std::min(block_.n, desc_.n - at);
+      args.b = reinterpret_cast<const float*>(b + at * desc_.k);
+      args.bias = bias ? bias + at : nullptr;
+      (columns == block_.n ? kernel_ : rest_kernel_)->run(args);
+      in_parallel(threads_, desc_.m, [&](int64_t first, int64_t last) {
+        for (int64_t r = first; r < last; ++r)
+          narrow(args.c + r * columns, y + r * desc_.n + at, columns);
+      });
+    }
+  }
   explicit HalfMatmul(const plait_op_desc& d) : desc_(desc_of(d)), y_(d.n_inputs) {
     desc_.widen_a = desc_.widen_b = widen_function(d.inputs[0].dtype);
     y_type_ = d.outputs[0].dtype;
     n_ = kit::elements(d.outputs[0]);
+    block_ = rest_ = desc_;
+    block_.n = columns_at_a_time(desc_, is_half(d.outputs[0]));
+    rest_.n = block_.n > 0 ? desc_.n % block_.n : 0;
+    block_.batch_stride_c = block_.m * block_.n;
+    rest_.batch_stride_c = rest_.m * rest_.n;
     if (is_half(d.outputs[0]))
-      wide_bytes_ = (static_cast<uint64_t>(n_) * sizeof(float) + 63) / 64 * 64;
+      wide_bytes_ =
+          (static_cast<uint64_t>(n_ / std::max<int64_t>(desc_.n, 1) * block_.n) * sizeof(float) +
+           63) /
+          64 * 64;
     constexpr double kNanosecondsPerElement = 0.15;
     threads_ = choose_num_threads(d.threads, static_cast<double>(n_) * kNanosecondsPerElement,
                                   n_ / 1024 + 1);
@@ -151,8 +196,8 @@ class HalfMatmul {
                 [&](int64_t first, int64_t last) { f(from + first, to + first, last - first); });
   }
 
-  MatmulDesc desc_;
-  std::unique_ptr<MatmulKernel> kernel_;
+  MatmulDesc desc_, block_, rest_;  // of all columns, of those of a block, of the last ones
+  std::unique_ptr<MatmulKernel> kernel_, rest_kernel_;
   uint32_t y_;               // operand
   uint32_t y_type_ = 0;      // of y
   int64_t n_ = 0;            // elements of y
