@@ -413,6 +413,19 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_evaluate(plait_se
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict(plait_session *session, const plait_feed *feeds,
                                                                        uint32_t n_feeds, const char *value, void *out,
                                                                        uint64_t bytes);
+/* A value to predict, and where to. This struct never changes. */
+typedef struct plait_prediction {
+  const char *value;
+  void *out; /* (bytes) */
+  uint64_t bytes;
+} plait_prediction;
+/* Predicts several values (n, at least 1), such as the hidden states of some layers, in one run of
+ * the evaluation program. Everything else is as in plait_session_predict(); when one value is
+ * refused, none is computed. [thread: owner; blocks: yes]
+ * Errors: those of plait_session_predict(), PLAIT_ERR_NOT_FOUND and PLAIT_ERR_INVALID among them. */
+PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict_all(plait_session *session, const plait_feed *feeds,
+                                                                           uint32_t n_feeds,
+                                                                           const plait_prediction *values, uint32_t n);
 /* Requests that a run stops after the current step, or an evaluation after the current batch. A
  * step or a prediction completes; the request then applies to the next run or evaluation. Safe in a
  * signal handler. [thread: any; blocks: no] */

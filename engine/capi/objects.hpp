@@ -1,4 +1,5 @@
-// The objects behind the handles of the host's headers. Each keeps the objects alive that it was made from.
+// The objects behind the handles of the host's headers. Each keeps the objects alive that it was
+// made from.
 #pragma once
 
 #include <plait/data.h>

@@ -222,7 +222,26 @@ plait_error* plait_session_predict(plait_session* session, const plait_feed* fee
     require(value, "value");
     require(out, "out");
     const ApiCall call(*session, "plait_session_predict", "session", kInCallbacks);
-    session->session->predict(fields_of(feeds, n_feeds), value, out, bytes);
+    session->session->predict(fields_of(feeds, n_feeds), {{value, out, bytes}});
+  });
+}
+
+plait_error* plait_session_predict_all(plait_session* session, const plait_feed* feeds,
+                                       uint32_t n_feeds, const plait_prediction* values,
+                                       uint32_t n) {
+  return guard_c([&] {
+    require(session, "session");
+    require(feeds, "feeds");
+    require(values, "values");
+    if (n == 0) fail_invalid("[api] n is 0; name at least one value to predict");
+    std::vector<session::Prediction> all;
+    for (uint32_t i = 0; i < n; ++i) {
+      require(values[i].value, "values[].value");
+      require(values[i].out, "values[].out");
+      all.push_back({values[i].value, values[i].out, values[i].bytes});
+    }
+    const ApiCall call(*session, "plait_session_predict_all", "session", kInCallbacks);
+    session->session->predict(fields_of(feeds, n_feeds), all);
   });
 }
 

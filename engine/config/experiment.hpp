@@ -38,6 +38,7 @@ struct TopologyConfig {
   bool sequence = false;        // sequence parallelism along the tensor axis
   std::string recompute;        // "cheap", "none", "layer", "stage", "budget"
   double recompute_budget = 0;  // MiB
+  double recompute_flops = 0;   // of products for each element, with "cheap"
   double bucket_mib = 8;        // MiB
   double chunk_mib = 64;        // MiB; 0: no chunks
   int64_t chunk_rows = 256;     // of a chunk at least

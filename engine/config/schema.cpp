@@ -106,11 +106,16 @@ constexpr Key<TopologyConfig> kTopology[] = {
         count("chunk_rows", "256", 1, "rows", "of a chunk at least: each reads the whole weight")),
     key<&TopologyConfig::recompute>(choice_option(
         "recompute", "\"cheap\"", "cheap|none|layer|stage|budget",
-        "activation checkpointing: operands of large products that norms and element-wise ops "
-        "recompute; none; values used only inside a layer or a named block; every value of a "
-        "stage; or the cheapest values until `recompute_budget` is met")),
+        "activation checkpointing: inputs of large products behind norms, activations and rope; "
+        "none; values used only inside a layer or a named block; every value of a stage; or the "
+        "cheapest values until `recompute_budget` is met")),
     key<&TopologyConfig::recompute_budget>(at_least(
         real_option("recompute_budget", "0.0", "MiB of activations that a program may hold"), 0)),
+    key<&TopologyConfig::recompute_flops>(at_least(
+        real_option("recompute_flops", "1024.0",
+                    "with \"cheap\": FLOPs that products of the backward pass do with each element "
+                    "of what is recomputed, at least"),
+        0)),
     key<&TopologyConfig::backend>(
         text_option("backend", "\"auto\"",
                     "communication backend; auto picks the fastest that connects all ranks and for "

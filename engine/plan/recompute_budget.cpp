@@ -38,7 +38,7 @@ namespace {
 
 void solve_recompute_budget(const config::TopologyConfig& topology,
                             std::vector<BudgetedProgram> all) {
-  RecomputeOptions recompute{topology.recompute, 0, 0};
+  RecomputeOptions recompute{topology.recompute, topology.recompute_flops, 0, 0};
   if (topology.recompute != "budget") {
     for (const BudgetedProgram& one : all) one.attempt(recompute);
     return;

@@ -15,6 +15,7 @@ namespace plait::plan {
 // The activations that the backward pass recomputes: see TopologyConfig::recompute.
 struct RecomputeOptions {
   std::string mode = "none";
+  double flops = 0;       // mode "cheap": of products for each element
   size_t n_cheapest = 0;  // mode "budget": number of values, ordered by recomputation cost per byte
   size_t candidates = 0;  // set by write_training(): number of such values
 };

@@ -8,7 +8,7 @@
 namespace plait::program {
 namespace {
 
-// More ops than one element-wise kernel holds would pass over memory more than once.
+// Longer chains would need several kernels, and pass over memory several times.
 constexpr size_t kMostOps = 64;
 
 // What the backward pass does with the memory that a value of the forward pass owns.
@@ -31,7 +31,7 @@ class Survey {
     const Uses& uses = uses_[v];
     const Value& value = g_.value(v);
     return !maker.backward && !value.alias_of && value.role == Role::kTransient &&
-           !uses.read.empty() && uses.products &&
+           writers_[v] == 1 && !uses.read.empty() && uses.products &&
            uses.flops >= flops * static_cast<double>(elements(value.shape)) && cheap(maker);
   }
   // The values to recompute in place of v. From here on it is no value that is kept.
@@ -66,7 +66,10 @@ class Survey {
         const Op* maker = maker_of(v);
         if (!maker) continue;
         if (maker->stage != last.stage) return false;  // another rank may have it
-        if (uses_[memory].read.empty() && std::find(open.begin(), open.end(), maker) == open.end())
+        // recompute() keeps what the backward pass reads itself, not through another view.
+        const std::vector<ValueId>& kept = uses_[memory].read;
+        if (std::find(kept.begin(), kept.end(), v) == kept.end() &&
+            std::find(open.begin(), open.end(), maker) == open.end())
           open.push_back(maker);
       }
     }

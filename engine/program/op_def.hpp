@@ -145,8 +145,8 @@ struct OpDef {
   // that of the result. -1: none. See overwrite_inputs.hpp.
   int32_t overwrites = -1;
   bool cheap_to_recompute = false;  // takes about as long as reading its operands does
-  bool is_map = false;          // an expression over elements, in Op::map
-  bool is_elementwise = false;  // a name of `map`: weak operands alone make a weak result
+  bool is_map = false;              // an expression over elements, in Op::map
+  bool is_elementwise = false;      // a name of `map`: weak operands alone make a weak result
   CollectiveOp collective = CollectiveOp::kNone;
   // Whether it is needed though nobody reads its result: another rank waits for it.
   bool (*is_awaited)(const Graph&, const Op&) = nullptr;

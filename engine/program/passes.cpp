@@ -119,7 +119,7 @@ bool fold_sum(Graph& g, int32_t i) {
   return false;
 }
 
-// The product writes what `assign` wrote, where the product was: there it needs its operands no
+// The product writes what `assign` wrote, but stands where it stood: its operands are live no
 // longer than before.
 void take_place_of(Graph& g, int32_t product, Op by, int32_t add, int32_t assign) {
   g.remove(static_cast<size_t>(add));
@@ -133,7 +133,7 @@ bool fold_chain(Graph& g, int32_t assign, int32_t add, ValueId sum, ValueId targ
   while (g.value(first).alias_of && product_of(g, first, g.readers(first)[0]) >= 0)
     first = g.value(first).alias_of;
   const int32_t at = product_of(g, first, g.readers(first)[0]);
-  if (first == sum || at < 0 || g.value(first).alias_of ||
+  if (first == sum || at < 0 || g.value(first).alias_of || g.value(target).producer >= at ||
       has_folded(g.ops()[static_cast<size_t>(at)], kFoldAccumulate) ||
       product_of(g, sum, add) < 0 || !same(g.shape(sum), g.shape(target)))
     return false;
@@ -167,7 +167,8 @@ void fold_accumulate(Graph& g, int32_t i) {
     const ValueId y = add.in[1 - k];
     if (g.value(y).alias_of && fold_chain(g, i, at, y, target)) return;
     const int32_t matmul = foldable_into(g, y, at, kFoldAccumulate);
-    if (matmul < 0 || !same(g.shape(y), g.shape(target))) continue;
+    if (matmul < 0 || !same(g.shape(y), g.shape(target)) || g.value(target).producer >= matmul)
+      continue;
     Op sum_of = g.ops()[static_cast<size_t>(matmul)];
     sum_of.in.push_back(target);
     sum_of.attrs.set(attr("accumulate", true));
@@ -186,6 +187,7 @@ void fold_squares(Graph& g, int32_t i, const HasKernel& has_kernel) {
   Op folded = g.ops()[matmul];
   if (!takes(folded, kFoldSquares) || has_folded(folded, kFoldSquares)) return;
   folded.out.push_back(squares);
+  folded.alias.clear();  // one for each result; eliminate_dead_ops() writes them
   folded.attrs.set(attr("squares", true));
   if (!has_kernel(g, folded)) return;
   g.remove(static_cast<size_t>(i));

@@ -1,6 +1,7 @@
 // Recomputation (activation checkpointing; Chen et al. 2016): values of the forward pass that the
-// backward pass reads are recomputed instead of kept. The results are bit-identical: the same ops
-// run on the same inputs, and random numbers are counter-based.
+// backward pass reads are recomputed instead of kept. The results of f32 and f64 are bit-identical,
+// since the same ops run on the same inputs and random numbers are counter-based; of 16 bits they
+// differ by rounding, where fusion does.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The result of an evaluation.
+// The result of an evaluation, and what a prediction is to compute.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,14 @@ struct Evaluation {
   double loss = 0, seconds = 0;
   double perplexity = 0;  // of tokens; 0: the loss has none
   std::vector<std::pair<std::string, double>> metrics;
+};
+
+// A named value to compute for the host's samples: their rows go to `out`, of host memory. bytes =
+// samples * row size.
+struct Prediction {
+  std::string value;
+  void* out = nullptr;
+  uint64_t bytes = 0;
 };
 
 // Writes the members of the open JSON object.

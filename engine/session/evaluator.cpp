@@ -174,20 +174,24 @@ const plan::Output& output_of(const plan::Plan& plan, const std::string& value) 
 
 }  // namespace
 
-void Evaluator::predict(const std::vector<HostField>& fields, const std::string& value, void* out,
-                        uint64_t bytes) {
+void Evaluator::predict(const std::vector<HostField>& fields,
+                        const std::vector<Prediction>& values) {
   c_.need_data("predict");
-  const plan::Output& output = output_of(c_.plan, value);
+  std::vector<const plan::Output*> outputs;
+  for (const Prediction& p : values) outputs.push_back(&output_of(c_.plan, p.value));
   const plan::Dataset* d =
       c_.plan.dataset("eval") ? c_.plan.dataset("eval") : c_.plan.dataset("train");
   Feeder feeder(predict_.feed, *d, predict_.feed.batch);
   const int64_t n = feeder.set_batch(fields, true);
-  const uint64_t row = program::bytes(output.shape) / static_cast<uint64_t>(predict_.feed.batch);
-  if (bytes != static_cast<uint64_t>(n) * row)
-    fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu",
-                      value.c_str(), static_cast<long>(n),
-                      static_cast<unsigned long>(static_cast<uint64_t>(n) * row),
-                      static_cast<unsigned long>(bytes)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t needed = program::bytes(outputs[i]->shape) /
+                            static_cast<uint64_t>(predict_.feed.batch) * static_cast<uint64_t>(n);
+    if (values[i].bytes != needed)
+      fail_invalid(strf("[session] '%s' of %ld samples takes %lu bytes, the call gives %lu",
+                        values[i].value.c_str(), static_cast<long>(n),
+                        static_cast<unsigned long>(needed),
+                        static_cast<unsigned long>(values[i].bytes)));
+  }
   steps_.drain();
   c_.on_all_ranks("prediction", [&] {
     // An index out of range would give NaN, or values that look like results.
@@ -195,7 +199,8 @@ void Evaluator::predict(const std::vector<HostField>& fields, const std::string&
         out_of_range_text(c_.plan, feeder.find_out_of_range(false), "[feed]", "the prediction");
     if (!outside.empty()) fail_invalid(outside);
     launch(predict_, feeder);
-    c_.executor.read(output.buffer, out, bytes);
+    for (size_t i = 0; i < values.size(); ++i)
+      c_.executor.read(outputs[i]->buffer, values[i].out, values[i].bytes);
   });
 }
 

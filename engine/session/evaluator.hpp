@@ -21,9 +21,7 @@ class Evaluator {
   Evaluator(SessionContext& context, StepRunner& steps);
 
   Evaluation evaluate(const std::string& dataset, int64_t max_batches);  // 0: all of it
-  // Computes the rows of a named value for the host's samples. bytes = samples * row size.
-  void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
-               uint64_t bytes);
+  void predict(const std::vector<HostField>& fields, const std::vector<Prediction>& values);
   const std::optional<Evaluation>& last() const { return last_; }  // none since the last load
   void forget() { last_.reset(); }
   // Takes back what last() was before a measurement.

@@ -106,9 +106,8 @@ StepResult Session::run() { return Trainer(*parts_).run(); }
 Evaluation Session::evaluate(const std::string& dataset, int64_t max_batches) {
   return parts_->evaluator.evaluate(dataset, max_batches);
 }
-void Session::predict(const std::vector<HostField>& fields, const std::string& value, void* out,
-                      uint64_t bytes) {
-  parts_->evaluator.predict(fields, value, out, bytes);
+void Session::predict(const std::vector<HostField>& fields, const std::vector<Prediction>& values) {
+  parts_->evaluator.predict(fields, values);
 }
 TokenRunner& Session::token_runner() {
   if (!parts_->tokens)

@@ -34,9 +34,7 @@ class Session {
   StepResult step(const std::vector<HostField>& fields);
   StepResult run();  // to the end; see trainer.hpp
   Evaluation evaluate(const std::string& dataset, int64_t max_batches = 0);  // 0: all of it
-  // Computes the rows of a named value for the host's samples. bytes = samples * row size.
-  void predict(const std::vector<HostField>& fields, const std::string& value, void* out,
-               uint64_t bytes);
+  void predict(const std::vector<HostField>& fields, const std::vector<Prediction>& values);
   Profile profile(const ProfileSettings& settings);
   void cancel();
 

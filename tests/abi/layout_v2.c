@@ -32,6 +32,11 @@ AT(plait_export_options, experiment, 48);
 AT(plait_export_options, dtype, 56);
 AT(plait_export_options, reserved2, 60);
 
+SIZE(plait_prediction, 24);
+AT(plait_prediction, value, 0);
+AT(plait_prediction, out, 8);
+AT(plait_prediction, bytes, 16);
+
 /* encode.h */
 SIZE(plait_chat_message, 24);
 AT(plait_chat_message, role, 0);

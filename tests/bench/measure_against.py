@@ -3,6 +3,7 @@
 import statistics
 
 from bench_common import Contestant
+from measure_planning import ACTIVATIONS, BLOCKS, blocks
 from measure_speed import thread_counts
 from parallel.ranks import PlaitRun
 
@@ -15,6 +16,8 @@ def against(bench):
     for name, label in (("neuron_mlp", "Neuron MLP"), ("wide_mlp", "wide MLP")):
         for threads in thread_counts():
             compare(bench, f"{label}, threads: {threads}", [steps(b, who, name, threads) for who, b in pair.items()])
+    for activation in ACTIVATIONS:
+        compare(bench, f"{BLOCKS} blocks with {activation}, threads: 1", [activations(b, who, activation) for who, b in pair.items()])
     for name, label, count, skip in (("neuron_fed", "Neuron MLP", 5000, 100), ("wide_ranks", "wide MLP", 12, 2)):
         runs = [two_ranks(b, who, name, count, skip) for who, b in pair.items()]
         compare(bench, f"{label}, 2 ranks, data parallel over the nearest backend", runs)
@@ -26,6 +29,13 @@ def steps(bench, who, experiment, threads):
     seconds = SLOW * bench.seconds if experiment == "wide_mlp" else bench.seconds
     command = [bench.program("train"), bench.experiment(experiment), "--data", bench.data, "--seconds", seconds]
     return Contestant(who, [*command, f"run.threads={threads}"])
+
+
+def activations(bench, who, activation):
+    """What the backward pass recomputes by itself must not cost time."""
+    path = bench.build / "bench" / f"blocks_{activation}.toml"
+    path.write_text(blocks(BLOCKS, activation, optimizer='type = "sgd"'))
+    return Contestant(who, [bench.program("train"), path, "--data", bench.data, "--seconds", bench.seconds, "run.threads=1"])
 
 
 def two_ranks(bench, who, experiment, count, skip):

@@ -17,11 +17,11 @@ INITIAL = 0.5  # seconds
 ROWS, CHANNELS = 31000, 4000  # of an embedding: 124 million values
 
 
-def blocks(n, activation, topology=""):
+def blocks(n, activation, topology="", optimizer='type = "adamw"\nlearning_rate = 0.001'):
     """An experiment of n blocks: layer_norm, linear, activation."""
     block = f'  {{type = "layer_norm"}}, {{type = "linear", out = {WIDTH}}}, {{type = "{activation}"}},\n'
     return f"""[run]
-steps = 10
+steps = 1000000000
 seed = 1
 [topology]
 {topology}
@@ -39,8 +39,7 @@ layers = [
 [loss]
 type = "cross_entropy"
 [optimizer]
-type = "adamw"
-learning_rate = 0.001
+{optimizer}
 """
 
 

@@ -13,6 +13,7 @@ std::vector<std::string> Layout::overrides() const {
           "topology.schedule=" + schedule,
           "topology.virtual_stages=" + std::to_string(chunks),
           "topology.recompute=" + recompute,
+          "topology.recompute_flops=1",  // products of these models are small
           std::string("topology.sequence=") + (sequence ? "true" : "false"),
           "batch.micro=" + std::to_string(micro),
           "batch.eval=8",

@@ -180,7 +180,7 @@ TEST_SUITE("layouts_3") {
       JobSpec job_spec{model(folder), one.layout.overrides(), {}, {}};
       const auto plain = run(job_spec, one.layout.ranks(), train(20));
       REQUIRE_MESSAGE(plain[0].code == PLAIT_OK, plain[0].error);
-      for (const char* mode : {"layer", "stage", "budget"}) {
+      for (const char* mode : {"cheap", "layer", "stage", "budget"}) {
         CAPTURE(mode);
         Layout again = one.layout;
         again.recompute = mode;

@@ -448,11 +448,12 @@ class Generator {
       set("topology.balance", draw_.one_of(2) ? "cost" : "count");
     }
     const std::string recompute =
-        draw_.of(std::vector<std::string>{"none", "none", "layer", "stage", "budget"});
+        draw_.of(std::vector<std::string>{"none", "cheap", "cheap", "layer", "stage", "budget"});
     if (recompute == "budget")
       result_.budget_factor = draw_.real(1, 1.5);
     else
       set("topology.recompute", recompute);
+    set("topology.recompute_flops", "1");
     set("topology.bucket_mib", draw_.one_of(3) ? "8.0" : "0.001");
     set("batch.micro", std::to_string(micro_));
     if (draw_.one_of(5)) set("topology.backend", draw_.one_of(3) ? "gloo" : "shm");

@@ -26,9 +26,12 @@ TEST_SUITE("transformer") {
       const Outcome expected = alone(job_spec, kSteps);
       // Four ranks of the tensor group share two key heads.
       for (const Layout& layout :
-           {Layout{1, 1, 2}, Layout{1, 1, 4}, in_sequence({1, 1, 2}), in_sequence({1, 1, 4}),
-            Layout{1, 2, 1, 3}, Layout{1, 2, 2, 1}, Layout{2, 1, 1, 0, "zero_bubble"},
-            Layout{2, 1, 2, 0, "1f1b", 1, 4, "layer"}, in_sequence({2, 2, 2, 2}),
+           {Layout{1, 1, 2, 0, "1f1b", 1, 4, "cheap"}, Layout{1, 1, 4}, in_sequence({1, 1, 2}),
+            in_sequence({1, 1, 4, 0, "1f1b", 1, 4, "cheap"}),
+            Layout{1, 2, 1, 3, "1f1b", 1, 4, "cheap"}, Layout{1, 2, 2, 1},
+            Layout{2, 1, 1, 0, "zero_bubble", 1, 4, "cheap"},
+            Layout{2, 1, 2, 0, "1f1b", 1, 4, "layer"},
+            in_sequence({2, 2, 2, 2, "1f1b", 1, 4, "cheap"}),
             Layout{1, 1, 1, 0, "1f1b", 1, 2, "layer"}}) {
         CAPTURE(device);
         CAPTURE(layout.text());

@@ -490,6 +490,13 @@ class Session {
     host_detail::check(plait_session_predict(get(), raw.data(), static_cast<uint32_t>(raw.size()),
                                              value.c_str(), out.data(), out.size_bytes()));
   }
+  // Several values, in one run of the evaluation program.
+  void predict(std::span<const Feed> feeds, std::span<const plait_prediction> values) {
+    const std::vector<plait_feed> raw = raw_feeds(feeds);
+    host_detail::check(plait_session_predict_all(get(), raw.data(),
+                                                 static_cast<uint32_t>(raw.size()), values.data(),
+                                                 static_cast<uint32_t>(values.size())));
+  }
   // May be called by any thread. A signal handler calls plait_session_cancel(get()).
   void cancel() noexcept { plait_session_cancel(get()); }
   // Saves into the folder `path`; "": into the run directory.

@@ -1,6 +1,8 @@
 // Logits in chunks of rows: the same losses with less memory, and what a host can then predict.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 #include "tests/unit/host/host.hpp"
 
 using host::Run;
@@ -88,6 +90,25 @@ TEST_CASE("chunks: the same losses and metrics, with memory for one chunk") {
   CHECK(transient(chunks) < transient(whole) / 3);
   // The default: chunks from 64 MiB on.
   CHECK(transient(run_with({})) == transient(whole));
+}
+
+TEST_CASE("several values come of one run, each as if alone") {
+  const Run run = run_with({"topology.chunk_mib=0"});
+  std::vector<float> x(16 * 4), hidden(4 * 32), output(4 * 1024), alone(hidden.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+  int64_t shape[] = {4, 16};
+  plait_dl_tensor tensor{x.data(), {1, 0}, 2, {2, 32, 1}, shape, nullptr, 0};
+  const plait_feed feed{sizeof(plait_feed), "x", &tensor};
+  const auto bytes = [](const std::vector<float>& v) { return v.size() * sizeof(float); };
+  const plait_prediction both[] = {{"hidden", hidden.data(), bytes(hidden)},
+                                   {"output", output.data(), bytes(output)}};
+  host::check(plait_session_predict_all(run.session(), &feed, 1, both, 2));
+  host::check(plait_session_predict(run.session(), &feed, 1, "hidden", alone.data(), bytes(alone)));
+  CHECK(hidden == alone);
+  CHECK(*std::max_element(output.begin(), output.end()) > 0);
+  CHECK(host::failure_of([&] {
+          host::check(plait_session_predict_all(run.session(), &feed, 1, both, 0));
+        }).text.find("name at least one value") != std::string::npos);
 }
 
 TEST_CASE("a value that is larger than a chunk has no memory unless asked for") {

@@ -193,6 +193,12 @@ std::vector<Call> of_sessions(plait_session* s, plait_plan* plan) {
        [=](Output& o) { return plait_session_predict(s, &x, 1, "nope", o.as<float>(), 40); }},
       {"plait_session_predict", "room for one number too few",
        [=](Output& o) { return plait_session_predict(s, &x, 1, "output", o.as<float>(), 36); }},
+      {"plait_session_predict_all", "the second value does not exist",
+       [=](Output& o) {
+         const plait_prediction values[] = {{"output", o.as<float>(), 40},
+                                            {"nope", o.as<float>(), 40}};
+         return plait_session_predict_all(s, &x, 1, values, 2);
+       }},
       {"plait_session_save", "a folder that nobody can make",
        [=](Output&) { return plait_session_save(s, "/proc/nonexistent/checkpoint"); }},
       {"plait_session_load", "no such folder",

@@ -117,3 +117,11 @@ TEST_CASE_FIXTURE(Fixture, "what another stage has is not made again") {
             kKeeps)
           .empty());
 }
+
+TEST_CASE_FIXTURE(Fixture, "what is read through a view alone is not kept by its own name") {
+  CHECK(found(kForward + kWeight + R"(
+  %14 f32 (12) = reshape(%10) {shape: [12]} @a
+  %22 f32 (12) at 3:160 = map(%14) [x0 * x0] @a backward
+)")
+            .empty());
+}

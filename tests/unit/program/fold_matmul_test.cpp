@@ -125,6 +125,16 @@ TEST_CASE_FIXTURE(Fixture, "the product stays in its place, so that its operands
   )");
 }
 
+TEST_CASE_FIXTURE(Fixture, "what is added to must be there before the product") {
+  stays(R"(
+    %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true} @fc
+    %7 f32 (4, 2) in %4 = map(%2) [copy(x0)]
+    %8 f32 (4, 2) = map(%7, %6) [x0 + x1]
+    %9 f32 (4, 2) in %7 = map(%8) [copy(x0)]
+    %10 f32 () at 3:0 = map() [1.0]
+  )");
+}
+
 TEST_CASE_FIXTURE(Fixture, "no sum: into other memory than is added, or where it is read again") {
   stays(R"(
     %6 f32 (4, 2) = matmul(%1, %5) {transpose_a: true}

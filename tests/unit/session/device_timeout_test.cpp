@@ -63,7 +63,7 @@ void predict(Rank& r) {
   tensor.dtype = session::to_dl(PLAIT_F32);
   tensor.shape = shape;
   tensor.strides = strides;
-  r.session->predict({{"x", &tensor}}, "output", out.data(), out.size() * sizeof(float));
+  r.session->predict({{"x", &tensor}}, {{"output", out.data(), out.size() * sizeof(float)}});
 }
 
 std::vector<float> values_of(const plan::Parameter& p) {

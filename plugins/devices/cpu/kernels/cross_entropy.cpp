@@ -1,4 +1,4 @@
-// cross_entropy and its gradient on f32 logits. R rows of C logits.
+// cross_entropy and its gradient on logits of f32 and of 16 bits. R rows of C logits.
 //
 // Rows are taken kBlock at a time: first the greatest element and the sum of exponentials of each,
 // then the logarithms of all sums at once, since with ten classes a logarithm costs as much as the
@@ -216,8 +216,8 @@ class HalfCrossEntropy {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
     const WidenedOperands wide(d);
-    if (!wide.any()) {
-      why = "takes 16-bit logits";
+    if (!takes(d)) {
+      why = "takes 16-bit logits, and f32 for each row";
       return false;
     }
     const HalfCrossEntropy k(nullptr, d);
@@ -242,6 +242,17 @@ class HalfCrossEntropy {
   }
 
  private:
+  // The labels are integers; of the other operands only logits and their gradient have 16 bits.
+  static bool takes(const plait_op_desc& d) {
+    const auto half = [](const plait_shape& s) {
+      return s.dtype == PLAIT_BF16 || s.dtype == PLAIT_F16;
+    };
+    const auto f32 = [](const plait_shape& s) { return s.dtype == PLAIT_F32; };
+    if (!half(d.inputs[0])) return false;
+    if (kGrad)
+      return f32(d.inputs[2]) && f32(d.inputs[3]) && d.outputs[0].dtype == d.inputs[0].dtype;
+    return f32(d.outputs[0]) && f32(d.outputs[1]);
+  }
   void run_rows(void* const* operands, int64_t first, int64_t n, float* wide) const {
     const auto f32 = [&](size_t i) { return static_cast<float*>(operands[i]) + first; };
     const auto half = [&](size_t i) {
@@ -260,7 +271,7 @@ class HalfCrossEntropy {
     rows_(a, 0, n);
     if (kGrad) narrow_function(dtype_)(wide, half(4), n * shape_.x.cols);
   }
-  // Rows of about 128 KiB, which stay in the cache.
+  // Rows of 128 KiB, which stay in the cache; one row if it is larger.
   int64_t at_a_time() const {
     return std::clamp<int64_t>(32768 / std::max<int64_t>(shape_.x.cols, 1), 1, 64);
   }
@@ -283,9 +294,13 @@ void add_cross_entropy(std::vector<plait_kernel_item>& out) {
   out.push_back(
       kernel<CpuCrossEntropy<true>>("simd", "cross_entropy_grad", kDevice, kFastPriority));
   out.push_back(
-      kernel<HalfCrossEntropy<false>>("half", "cross_entropy", kDevice, kWidenedPriority));
+      kernel<HalfCrossEntropy<false>>("half", "cross_entropy", kDevice, kFastPriority - 1));
   out.push_back(
-      kernel<HalfCrossEntropy<true>>("half", "cross_entropy_grad", kDevice, kWidenedPriority));
+      kernel<HalfCrossEntropy<true>>("half", "cross_entropy_grad", kDevice, kFastPriority - 1));
+  out.push_back(kernel<Widened<CpuCrossEntropy<false>>>("widened", "cross_entropy", kDevice,
+                                                        kWidenedPriority));
+  out.push_back(kernel<Widened<CpuCrossEntropy<true>>>("widened", "cross_entropy_grad", kDevice,
+                                                       kWidenedPriority));
 }
 
 }  // namespace plait::cpu

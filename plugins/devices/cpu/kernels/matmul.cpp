@@ -84,15 +84,18 @@ class CpuMatmul {
 
 bool is_half(const plait_shape& s) { return s.dtype == PLAIT_BF16 || s.dtype == PLAIT_F16; }
 
-// Columns of y that are made at a time: as f32 about 16 MiB of them, but no fewer than 512. All
-// blocks but the last have as many, and the last has nearly as many.
+// Columns of y that are made at a time: as f32 about 16 MiB of them, and at least 512. The last
+// block has 256 at least, since the blocked kernels take no fewer.
 int64_t columns_at_a_time(const MatmulDesc& m, bool narrow) {
-  constexpr int64_t kElements = (16 << 20) / sizeof(float), kFewest = 512, kMultiple = 64;
+  constexpr int64_t kElements = (16 << 20) / sizeof(float), kFewest = 512, kMultiple = 64,
+                    kFewestLast = 256;
   const bool parts = narrow && m.transpose_b && m.batch == 1 && !m.accumulate && !m.squares;
   if (!parts || m.m == 0) return m.n;
   const int64_t fit = std::max(kElements / m.m, kFewest), blocks = (m.n + fit - 1) / fit;
   if (blocks <= 1) return m.n;
-  return ((m.n + blocks - 1) / blocks + kMultiple - 1) / kMultiple * kMultiple;
+  int64_t columns = ((m.n + blocks - 1) / blocks + kMultiple - 1) / kMultiple * kMultiple;
+  while (m.n % columns > 0 && m.n % columns < kFewestLast) columns += kMultiple;
+  return std::min(columns, m.n);
 }
 
 // Large products of 16-bit operands: these are widened block by block while they are packed. A
