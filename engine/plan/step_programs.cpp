@@ -217,7 +217,8 @@ void order_by_cost(std::vector<program::SavedValue>& saved, size_t count) {
 
 void apply_recompute(Graph& g, RecomputeOptions& recompute) {
   if (recompute.mode == "none") return;
-  if (recompute.mode == "cheap") return program::recompute(g, program::cheap_operands(g, recompute.flops), false);
+  if (recompute.mode == "cheap")
+    return program::recompute(g, program::cheap_operands(g, recompute.flops), false);
   std::vector<program::SavedValue> saved = program::saved_values(g);
   recompute.candidates = saved.size();
   if (recompute.mode == "layer")

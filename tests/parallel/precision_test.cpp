@@ -136,7 +136,9 @@ TEST_SUITE("precision") {
       for (const Outcome& o : run(on(job_spec, layout), layout.ranks(), train(4))) {
         REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
         CHECK(o.initial == expected.initial);
-        for (const auto& [name, values] : expected.weights) {
+        for (const auto& weight : expected.weights) {
+          const std::string& name = weight.first;
+          const std::vector<double>& values = weight.second;
           CAPTURE(name);
           // Biases are f32; some begin with 0 or have another rate, so their gradients count.
           if (!name.ends_with("bias")) CHECK(o.weights.at(name) == values);

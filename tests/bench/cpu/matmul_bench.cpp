@@ -330,8 +330,9 @@ void bench_few_rows(int threads) {
   std::printf("\na few rows, %d thread(s): GB/s of weights\n%-26s%-16s%10s%10s%10s%10s\n", threads,
               "", "", "read", "chosen", "onednn", "share");
   const int64_t shapes[][2] = {{kMost, kWidth}, {3072, kWidth}, {kWidth, 3072}, {kWidth, kWidth}};
-  for (const auto& [n, k] : shapes)
+  for (const auto& sizes : shapes)
     for (const int64_t m : {1, 2, 4, 8, 16}) {
+      const int64_t n = sizes[0], k = sizes[1];
       MatmulDesc desc = shape(m, n, k, false, true, threads);
       desc.bias = true;
       const auto ours = make(desc, "chosen"), theirs = make(desc, "onednn");

@@ -7,11 +7,9 @@
 #include "tests/unit/data_plugins/token_pair.hpp"
 
 using namespace plait;
-using fake::contains;
 using fake::Dataset;
 using fake::Documents;
 using fake::Folder;
-using fake::open_error;
 using fake::TokenPair;
 using Ids = std::vector<int32_t>;
 

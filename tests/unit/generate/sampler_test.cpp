@@ -10,7 +10,6 @@
 
 #include "engine/base/error.hpp"
 
-using plait::generate::Draw;
 using plait::generate::Sampler;
 using plait::generate::Sampling;
 using plait::generate::ScoredToken;

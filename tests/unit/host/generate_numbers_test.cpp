@@ -82,7 +82,9 @@ TEST_CASE("int8 weights: log-probabilities near those of f32, on every device") 
                       "[run]\ndevice = \"" + device + "\"\n[precision]\ncompute = \"" + compute +
                       "\"\n");
         double most = 0;
-        for (const auto& [n, drawn] : first_tokens(run, prompts)) {
+        for (const auto& of_prompt : first_tokens(run, prompts)) {
+          const auto n = of_prompt.first;
+          const auto& drawn = of_prompt.second;
           CAPTURE(n);
           CHECK(drawn.ids == exact.at(n).ids);
           most = std::max(
@@ -217,8 +219,10 @@ TEST_CASE("16 bits: cached logits are near those of the whole text, and near tho
     const std::string name = family.name;
     CAPTURE(name);
     const std::pair<std::string, double> kTypes[] = {{"bf16", 0x1p-4}, {"f16", 0x1p-7}};
-    for (const auto& [type, tolerance] : kTypes)
+    for (const auto& one : kTypes)
       for (const std::string cache : {"compute", "f32"}) {
+        const std::string& type = one.first;
+        const double tolerance = one.second;
         CAPTURE(type);
         CAPTURE(cache);
         const Run run(host::experiment(family, golden.path(), "cpu", type.c_str()) +

@@ -130,7 +130,9 @@ TEST_CASE_FIXTURE(Fixture, "what mixes tokens is named") {
        "(2, 2, 8) = dot_product_attention(%4, %4, %4) {scale: 1.0, causal: false} @a",
        "'a' is not causal"},
   };
-  for (const auto& [lines, part] : cases) {
+  for (const auto& one : cases) {
+    const auto& lines = one.first;
+    const auto& part = one.second;
     read(std::string(kTokens) + lines);
     const ValueId output = g.ops().back().out[0];
     const std::string text = refused(output);
