@@ -94,7 +94,7 @@ PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_chat_render(const char *n
  * writes are ordinary text: a message cannot end its own turn. Where the tokenizer does not have the
  * template's begin and end of a text as special tokens, its own stand there. plait_tokens_free()
  * frees *out.
- * Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_INVALID as plait_chat_render(); those of plait_tokenizer_encode().
+ * Errors: PLAIT_ERR_NOT_FOUND, PLAIT_ERR_INVALID as plait_chat_render(); and as plait_tokenizer_encode().
  * [thread: any, several at a time; blocks: no] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_chat_encode(const plait_tokenizer *tokenizer, const char *name,
                                                                    const plait_chat_message *messages, uint64_t n,

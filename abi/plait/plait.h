@@ -422,7 +422,8 @@ typedef struct plait_prediction {
 /* Predicts several values (n, at least 1), such as the hidden states of some layers, in one run of
  * the evaluation program. Everything else is as in plait_session_predict(); when one value is
  * refused, none is computed. [thread: owner; blocks: yes]
- * Errors: those of plait_session_predict(), PLAIT_ERR_NOT_FOUND and PLAIT_ERR_INVALID among them. */
+ * Errors: as plait_session_predict(): PLAIT_ERR_NOT_FOUND, PLAIT_ERR_CONFIG, PLAIT_ERR_INVALID,
+ * PLAIT_ERR_STATE, PLAIT_ERR_PEER, a code of the device. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict_all(plait_session *session, const plait_feed *feeds,
                                                                            uint32_t n_feeds,
                                                                            const plait_prediction *values, uint32_t n);

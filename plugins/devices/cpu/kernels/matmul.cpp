@@ -182,9 +182,7 @@ class HalfMatmul {
     rest_.batch_stride_c = rest_.m * rest_.n;
     if (is_half(d.outputs[0]))
       wide_bytes_ =
-          (static_cast<uint64_t>(n_ / std::max<int64_t>(desc_.n, 1) * block_.n) * sizeof(float) +
-           63) /
-          64 * 64;
+          (static_cast<uint64_t>(desc_.batch * desc_.m * block_.n) * sizeof(float) + 63) / 64 * 64;
     constexpr double kNanosecondsPerElement = 0.15;
     threads_ = choose_num_threads(d.threads, static_cast<double>(n_) * kNanosecondsPerElement,
                                   n_ / 1024 + 1);
@@ -199,7 +197,7 @@ class HalfMatmul {
                 [&](int64_t first, int64_t last) { f(from + first, to + first, last - first); });
   }
 
-  MatmulDesc desc_, block_, rest_;  // of all columns, of those of a block, of the last ones
+  MatmulDesc desc_, block_, rest_;  // all columns, a block of them, the last block
   std::unique_ptr<MatmulKernel> kernel_, rest_kernel_;
   uint32_t y_;               // operand
   uint32_t y_type_ = 0;      // of y
