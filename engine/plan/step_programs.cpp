@@ -262,7 +262,6 @@ program::ChunkLimits chunk_limits(const Plan& plan) {
   program::ChunkLimits limits;
   limits.bytes = mib > 0 ? static_cast<uint64_t>(mib * (1 << 20)) : UINT64_MAX;
   limits.rows = plan.experiment.topology.chunk_rows;
-  limits.split_backward = plan.pipeline.schedule.split_backward;
   return limits;
 }
 

@@ -109,13 +109,11 @@ std::vector<size_t> forward_behind(const Graph& g, const Region& r) {
 
 // Whether all ops are of one stage, have a sharding rule, draw no random numbers and communicate
 // nothing. What follows a region into the backward pass must be of its stage, too.
-bool can_stand_together(const Graph& g, const Region& r, const ChunkLimits& limits) {
+bool can_stand_together(const Graph& g, const Region& r) {
   const int32_t stage = g.ops()[r.ops.front()].stage;
-  if (pass_of(g, r) == Pass::kMovedToBackward) {
-    if (limits.split_backward) return false;
+  if (pass_of(g, r) == Pass::kMovedToBackward)
     for (const size_t i : forward_behind(g, r))
       if (g.ops()[i].stage != stage) return false;
-  }
   return std::all_of(r.ops.begin(), r.ops.end(), [&](size_t i) {
     const Op& op = g.ops()[i];
     return op.stage == stage && !op.def->draws_random && op.def->shard &&
@@ -279,6 +277,7 @@ class Chunker {
   void set_backward(size_t i, bool backward) {
     Op op = g_.ops()[i];
     op.backward = backward;
+    op.not_deferred = backward;
     g_.replace(i, std::move(op));
   }
   bool is_read_outside(ValueId v) const {
@@ -295,6 +294,7 @@ class Chunker {
     g_.scope = op.scope;
     g_.stage = op.stage;
     g_.backward = pass_ != Pass::kForward;
+    g_.not_deferred = g_.backward;
   }
 
   void write_chunk(int64_t c) {
@@ -410,7 +410,7 @@ bool chunk(Graph& g, ValueId first, const ChunkLimits& limits, const std::vector
   const Choice choice = choose(g.shape(first), limits);
   if (choice.chunks == 1) return false;
   close(g, r);
-  if (!can_stand_together(g, r, limits)) return false;
+  if (!can_stand_together(g, r)) return false;
   Layout layout(g, r, choice.chunks, choice.dim);
   if (!layout.find()) return false;
   Chunker chunker(g, r, layout, choice.chunks, needed);
@@ -422,6 +422,7 @@ bool chunk(Graph& g, ValueId first, const ChunkLimits& limits, const std::vector
   g.scope = scope;
   g.stage = stage;
   g.backward = backward;
+  g.not_deferred = false;
   return true;
 }
 

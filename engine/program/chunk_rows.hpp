@@ -6,8 +6,9 @@
 // The backward part of the region moves to the forward pass, so a chunk's logits, loss and
 // gradient follow one another and need memory for one chunk (as Liger Kernel's fused linear cross
 // entropy, Hsu et al. 2024). In a pipeline the forward part moves to the backward pass: gradients
-// go from stage to stage in backward programs alone. Nothing is computed twice. Sums over the rows
-// are taken in another order.
+// go from stage to stage in backward programs alone. Where gradients of parameters are computed
+// later than that, the region's are not: all its chunks would have to wait for them. Nothing is
+// computed twice. Sums over the rows are taken in another order.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,6 @@ namespace plait::program {
 struct ChunkLimits {
   uint64_t bytes = uint64_t{64} << 20;  // the largest value that stays whole
   int64_t rows = 256;                   // of a chunk at least: each chunk reads the whole weight
-  // Gradients of parameters are computed in a program of their own: all chunks would wait for it.
-  bool split_backward = false;
 };
 
 // Rewrites every region of g for which that is possible. needed: values that are read when the

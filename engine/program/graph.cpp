@@ -122,6 +122,7 @@ ValueId Graph::as_type(ValueId v, uint32_t dtype) {
 std::vector<ValueId> Graph::add(Op op, const std::vector<plait_shape>& outputs) {
   op.scope = scope;
   op.backward = backward;
+  op.not_deferred = not_deferred;
   op.stage = stage;
   bool wants = false;
   for (ValueId v : op.in) {

@@ -61,6 +61,8 @@ struct Op {
   std::vector<int32_t> alias;  // per output: index of the input it overwrites, or -1; empty: none
   std::string scope;           // the layer that wrote it, for messages and reports
   bool backward = false;
+  // Runs in Phase::kBackward even if only gradients of parameters need it.
+  bool not_deferred = false;
   int32_t stage = 0;  // of the pipeline
 };
 
@@ -143,6 +145,7 @@ class Graph {
   std::string scope;
   // Whether the ops written now belong to the backward pass.
   bool backward = false;
+  bool not_deferred = false;  // of those ops: see Op
   // The pipeline stage of the ops written now. A forward op belongs to no earlier stage than its
   // inputs; equal ops of two stages are two ops.
   int32_t stage = 0;

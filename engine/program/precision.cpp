@@ -253,11 +253,13 @@ void widen_rows_of(Graph& g, size_t i) {
   g.scope = op.scope;
   g.stage = op.stage;
   g.backward = op.backward;
+  g.not_deferred = op.not_deferred;
   const ValueId rows = g.append(std::move(narrow), {shape})[0];
   Op widen = g.map_op({rows}, {{PLAIT_MAP_COPY, 0, 0, 0, 0}}, {1});
   widen.scope = g.scope;
   widen.stage = g.stage;
   widen.backward = g.backward;
+  widen.not_deferred = g.not_deferred;
   widen.out = {y};
   g.replace(i, std::move(widen));
 }

@@ -246,16 +246,18 @@ void Sharder::reduce(ValueId v, Placement wanted) {
   if (!forms_[v].native.is_partial()) return;
   // Where it is made: a value for another stage of a pipeline is sent when it is complete.
   const auto stage = to_->stage;
-  const bool backward = to_->backward;
+  const bool backward = to_->backward, not_deferred = to_->not_deferred;
   const std::string scope = to_->scope;
   const Op& made_by = producer(v);
   to_->stage = made_by.stage;
   to_->backward = made_by.backward;
+  to_->not_deferred = made_by.not_deferred;
   to_->scope = made_by.scope;
   const Reduced r = reduced(v, wanted);
   set(v, r.placement, r.value);
   to_->stage = stage;
   to_->backward = backward;
+  to_->not_deferred = not_deferred;
   to_->scope = scope;
 }
 
@@ -346,6 +348,7 @@ ValueId Sharder::requested(ValueId v, Placement p) {
     const Op& op = producer(v);
     to_->stage = op.stage;
     to_->backward = op.backward;
+    to_->not_deferred = op.not_deferred;
   }
   return converted(v, p);
 }
@@ -447,6 +450,7 @@ void Sharder::check_shards(const Op& op, const Sharding& sharding,
 void Sharder::write(const Op& op) {
   to_->scope = op.scope;
   to_->backward = op.backward;
+  to_->not_deferred = op.not_deferred;
   to_->stage = op.stage;
   if (write_partial(op) || write_by_rule(op)) return;
   const Sharding sharding = sharding_of(op);

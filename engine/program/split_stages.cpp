@@ -49,7 +49,8 @@ void StagePartition::list_transfer(ValueId storage, const ValueTransfer& transfe
   }
 }
 
-// With split weights the backward phase keeps only the ops whose results an earlier stage needs.
+// With split weights the backward phase keeps the ops whose results an earlier stage needs, and
+// those that must not be deferred.
 void StagePartition::assign_phases(const std::vector<LiveOut>& live_outs) {
   const auto& ops = whole_.ops();
   std::vector<char> needed(whole_.n_values(), 0);
@@ -63,7 +64,9 @@ void StagePartition::assign_phases(const std::vector<LiveOut>& live_outs) {
     program_of_op_[i] = {op.stage, op.backward ? Phase::kBackward : Phase::kForward};
     backward_ = backward_ || op.backward;
     if (!op.backward || !split_) continue;
-    if (std::none_of(op.out.begin(), op.out.end(), [&](ValueId v) { return needed[v] != 0; })) {
+    const bool keeps = op.not_deferred || std::any_of(op.out.begin(), op.out.end(),
+                                                      [&](ValueId v) { return needed[v] != 0; });
+    if (!keeps) {
       program_of_op_[i].phase = Phase::kBackwardWeight;
       // An input that a later stage computed must be sent by that stage.
       for (ValueId v : op.in)
@@ -127,6 +130,7 @@ void copy_stage_program(const Graph& whole, const StagePartition& partition,
     Op copy = whole.ops()[i];
     to.scope = copy.scope;
     to.backward = copy.backward;
+    to.not_deferred = copy.not_deferred;
     to.stage = copy.stage;
     for (ValueId& v : copy.in) v = copy_value(whole, v, import_value, to, made);
     std::vector<plait_shape> shapes;
@@ -141,7 +145,7 @@ void copy_stage_program(const Graph& whole, const StagePartition& partition,
       to.value(fresh[k]).byte_offset = was.byte_offset;
     }
   }
-  to.backward = false;
+  to.backward = to.not_deferred = false;
 }
 
 std::map<std::pair<ValueId, int32_t>, ValueId> split_parameter_uses(

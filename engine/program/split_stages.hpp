@@ -19,7 +19,7 @@
 namespace plait::program {
 
 // Forward; backward; the part of the backward pass that only computes gradients of parameters, if
-// it runs separately.
+// it runs separately. Ops that are not_deferred run in the second.
 enum class Phase : uint8_t { kForward, kBackward, kBackwardWeight };
 
 struct StageProgram {

@@ -251,6 +251,7 @@ void Parser::flags(Op& op) {
     op.stage = static_cast<int32_t>(stage);
   }
   op.backward = lexer_.accept_word("backward");
+  op.not_deferred = lexer_.accept_word("not_deferred");
 }
 
 void Parser::op(std::vector<Definition> of) {

@@ -149,7 +149,8 @@ std::string op_line(const Graph& g, size_t i) {
   t += in_place(op);
   if (!op.scope.empty()) t += " @" + word_or_text(op.scope);
   if (op.stage != 0) t += " stage " + std::to_string(op.stage);
-  return t + (op.backward ? " backward" : "");
+  if (op.backward) t += " backward";
+  return t + (op.not_deferred ? " not_deferred" : "");
 }
 
 std::string print(const Graph& g, const PrintOptions& options) { return Printer(g, options).run(); }

@@ -16,9 +16,9 @@
 // Values that no op makes are `persistent "name"`, `buffer` (transient memory that others lie in)
 // or `view` (what lies somewhere in a buffer). Behind an op's operands come its attributes in {}
 // where they are not the default, the expression of a map in [] (expression.hpp), `in_place [..]`
-// (for each result the operand whose memory it takes, or -1), @scope, `stage N` unless it is 0, and
-// `backward`. `removed` is an op that a rewrite took out. Comments go from # to the end of the
-// line.
+// (for each result the operand whose memory it takes, or -1), @scope, `stage N` unless it is 0,
+// `backward` and `not_deferred`. `removed` is an op that a rewrite took out. Comments go from # to
+// the end of the line.
 #pragma once
 
 #include <functional>

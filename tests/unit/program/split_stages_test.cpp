@@ -78,6 +78,22 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(p.send({1, Phase::kBackwardWeight}).empty());
 }
 
+TEST_CASE_FIXTURE(Fixture, "what is not deferred stays in the backward pass, with what it reads") {
+  read(R"(
+    %1 f32 (4, 4) at 0:0 = persistent "x"
+    %2 f32 (4, 4) = map(%1) [exp(x0)] backward
+    %3 f32 (4, 4) = map(%2) [tanh(x0)] backward not_deferred
+    %4 f32 (4, 4) = map(%3) [-x0] backward
+    %5 f32 (4, 4) = map(%1) [-x0] backward
+  )");
+  const StagePartition p(g, 1, true, {{4, 0}, {5, 0}});
+  CHECK(p.of(0) == StageProgram{0, Phase::kBackward});
+  CHECK(p.of(1) == StageProgram{0, Phase::kBackward});
+  CHECK(p.of(2) == StageProgram{0, Phase::kBackwardWeight});
+  CHECK(p.of(3) == StageProgram{0, Phase::kBackwardWeight});
+  CHECK(p.saved(0) == Values{3});
+}
+
 TEST_CASE_FIXTURE(Fixture, "a stage program is a copy with its own inputs and constants") {
   read(kThree);
   const StagePartition p(g, 3, false, {{8, 1}, {11, 0}});

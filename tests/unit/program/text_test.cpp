@@ -51,6 +51,7 @@ void check_same(const Graph& a, const Graph& b) {
     CHECK(x.scope == y.scope);
     CHECK(x.stage == y.stage);
     CHECK(x.backward == y.backward);
+    CHECK(x.not_deferred == y.not_deferred);
     for (const auto* list : {&x.in, &x.out})
       for (ValueId v : *list) {
         CAPTURE(v);
