@@ -34,8 +34,8 @@ class Survey {
     const Op& op = g_.ops()[i];
     if (!op.def->is_map || op.backward || op.out.size() != 1) return false;
     const Value& out = g_.value(op.out[0]);
-    const bool wide = out.shape.dtype == PLAIT_F32 || out.shape.dtype == PLAIT_F64;
-    if (!wide || out.alias_of || out.role != Role::kTransient || elements(out.shape) <= 1)
+    if (!is_float(out.shape.dtype) || out.alias_of || out.role != Role::kTransient ||
+        elements(out.shape) <= 1)
       return false;
     // A value that is overwritten later cannot be read again.
     return std::all_of(op.in.begin(), op.in.end(), [&](ValueId v) {

@@ -99,6 +99,7 @@ class Sharder {
   void check_shards(const Op& op, const Sharding& sharding, const std::vector<ValueId>& made) const;
   void reduce_forward_terms();
 
+  ValueId widened(ValueId term);
   ValueId run_collective(ValueId v, uint32_t kind, uint32_t reduction, const char* what);
   ValueId all_reduced(ValueId term, uint32_t reduction);
   ValueId reduce_scattered(ValueId term, int32_t dim);
@@ -218,6 +219,19 @@ ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t di
                       attr("stop", full.dims[dim])});
 }
 
+// A 16-bit term as f32. An op that can write any float writes it so, and nothing is rounded before
+// the sum of the ranks: then the sum differs from one rank's product by the order of its terms.
+ValueId Sharder::widened(ValueId term) {
+  const auto at = static_cast<size_t>(to_->value(term).producer);
+  const Op& op = to_->ops()[at];
+  const bool alone = to_->readers(term).empty() && op.out[0] == term && !to_->value(term).alias_of;
+  if (!alone || !(op.def->writes_any_float || (op.def->is_map && op.out.size() == 1)))
+    return to_->as_type(term, PLAIT_F32);
+  if (op.def->writes_any_float) to_->set_attr(at, attr("dtype", static_cast<int64_t>(PLAIT_F32)));
+  to_->value(term).shape.dtype = PLAIT_F32;
+  return term;
+}
+
 // What the terms of a value become for a reader that wants it in that form. Each is reduced once:
 // an all-reduce overwrites the terms.
 Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
@@ -228,16 +242,16 @@ Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
   Reduced r{scatter ? wanted : kReplicated, 0};
   // Ranks add up 16-bit terms in f32.
   const uint32_t type = to_->shape(term).dtype;
-  const bool widened = reduction == PLAIT_COMM_SUM && dtype_bytes(type) == 2;
+  const bool narrow = reduction == PLAIT_COMM_SUM && dtype_bytes(type) == 2;
   const ValueId own = term;
-  if (widened) term = to_->as_type(term, PLAIT_F32);
+  if (narrow) term = widened(term);
   if (scatter) {
     r.value = reduce_scattered(term, wanted.dim);
   } else {
-    const bool shared = !widened && term < read_as_terms_.size() && read_as_terms_[term];
+    const bool shared = term == own && term < read_as_terms_.size() && read_as_terms_[term];
     r.value = all_reduced(shared ? to_->apply1("copy", {term}) : term, reduction);
   }
-  if (widened) r.value = to_->as_type(r.value, type);
+  if (narrow) r.value = to_->as_type(r.value, type);
   return reduced_[own] = r;
 }
 

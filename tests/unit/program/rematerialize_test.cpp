@@ -209,3 +209,19 @@ TEST_CASE_FIXTURE(TextCase,
   )";
   after(lines, lines);
 }
+
+TEST_CASE_FIXTURE(TextFixture, "of 16 bits, too: the operand is kept, not what lies between") {
+  read(R"(
+    %1 f32 (4, 4) at 0:0 = persistent "x"
+    %2 bf16 (4, 4) at 1:0 = persistent "dy"
+    %3 bf16 (4, 4) = map(%1) [copy(x0)] @begin
+    %4 bf16 (4, 4) = map(%3) [tanh(x0)] @a
+    %5 bf16 (4, 4) = map(%4, %3) [x0 * x1] @a
+    %6 bf16 (4, 4) at 2:0 = matmul(%5, %5) @b
+    %7 bf16 (4, 4) = map(%2, %4) [x0 * x1] @a backward
+    %8 bf16 (4, 4) at 2:32 = map(%7, %3) [x0 * x1] @a backward
+  )");
+  rematerialize(g);
+  CHECK_FALSE(find_fault(g));
+  for (const int32_t r : g.readers(4)) CHECK_FALSE(g.ops()[static_cast<size_t>(r)].backward);
+}
