@@ -66,8 +66,9 @@ uint64_t bytes_of(const plait_shape& s);
 // The case's inputs, the same for every run.
 std::vector<std::vector<unsigned char>> fill(const Case& c);
 
-// All cases, by family.
+// All cases, by family; of the chosen op alone, if one is.
 std::vector<Case> all_cases();
+void choose_op(std::string name);
 void add_matmul_cases(std::vector<Case>& out);
 void add_map_cases(std::vector<Case>& out);
 void add_reduce_cases(std::vector<Case>& out);

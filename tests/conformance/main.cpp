@@ -1,13 +1,14 @@
-// conformance [doctest options] [--reference=<plugin>] [<plugin>...]
+// conformance [doctest options] [--reference=<plugin>] [--op=<name>] [<plugin>...]
 //
 // Runs the cases on the device of each plugin, against the device of the reference plugin. Without
-// names: those of the build.
+// names: those of the build. --op: the cases of that op alone.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>
 #include <exception>
 
+#include "tests/conformance/case.hpp"
 #include "tests/conformance/host.hpp"
 
 int main(int argc, char** argv) {
@@ -17,6 +18,8 @@ int main(int argc, char** argv) {
     const std::string_view a = argv[i];
     if (a.starts_with("--reference="))
       reference = a.substr(12);
+    else if (a.starts_with("--op="))
+      conformance::choose_op(std::string(a.substr(5)));
     else if (a.ends_with(".so"))
       others.emplace_back(a);
   }

@@ -98,9 +98,22 @@ int64_t columns_at_a_time(const MatmulDesc& m, bool narrow) {
   return std::min(columns, m.n);
 }
 
-// Large products of 16-bit operands: these are widened block by block while they are packed. A
-// 16-bit y is made in the workspace as f32, and narrowed from there; a large one, as logits are, a
-// block of columns at a time, which are rows of the weights.
+Half half_of(const plait_shape& s) {
+  return s.dtype == PLAIT_BF16 ? Half::bf16 : s.dtype == PLAIT_F16 ? Half::f16 : Half::none;
+}
+
+// The machine's own product of bf16, else the blocked kernel that widens what it packs.
+KernelChoice choose_half(const MatmulDesc& m) {
+  KernelChoice dot = choose_dot(m);
+  if (!dot.kernel.empty()) return dot;
+  KernelChoice widening = choose_widening(m);
+  widening.why = dot.why + (widening.why.empty() ? "" : "; " + widening.why);
+  return widening;
+}
+
+// Large products of 16-bit operands, by choose_half(). Where that cannot write a 16-bit y itself, y
+// is made in the workspace as f32 and narrowed from there; a large one, as logits are, a block of
+// columns at a time, which are rows of the weights.
 class HalfMatmul {
  public:
   static bool select(const plait_op_desc& d, plait_choice& choice, std::string& why) {
@@ -115,27 +128,29 @@ class HalfMatmul {
         why = std::string("takes a bias of f32 only, found ") + kit::dtype_name(s.dtype);
         return false;
       }
-    const KernelChoice c = choose_widening(m.block_);
+    const KernelChoice c = choose_half(m.block_);
     if (c.kernel.empty()) {
       why = c.why;
       return false;
     }
     choice.workspace = c.workspace_bytes + m.wide_bytes_;
     if (m.rest_.n > 0) {
-      const KernelChoice rest = choose_widening(m.rest_);
+      const KernelChoice rest = choose_half(m.rest_);
       if (rest.kernel.empty()) {
         why = rest.why;
         return false;
       }
       choice.workspace = std::max(choice.workspace, rest.workspace_bytes + m.wide_bytes_);
     }
-    why = c.kernel + ", " + kit::dtype_name(d.inputs[0].dtype) +
-          " widened to f32 while packed, so no faster than f32";
+    why = c.kernel;
+    if (choose_dot(m.block_).kernel.empty())
+      why += std::string(", ") + kit::dtype_name(d.inputs[0].dtype) +
+             " widened to f32 while packed, so no faster than f32; " + c.why;
     return true;
   }
   HalfMatmul(plait_device*, const plait_op_desc& d) : HalfMatmul(d) {
-    kernel_ = make_matmul(block_, choose_widening(block_).kernel);
-    if (rest_.n > 0) rest_kernel_ = make_matmul(rest_, choose_widening(rest_).kernel);
+    kernel_ = make_matmul(block_, choose_half(block_).kernel);
+    if (rest_.n > 0) rest_kernel_ = make_matmul(rest_, choose_half(rest_).kernel);
   }
   void run(plait_queue*, void* const* operands, void* workspace) const {
     MatmulArgs args;
@@ -148,7 +163,7 @@ class HalfMatmul {
     if (desc_.accumulate && wide_bytes_)
       convert(widen_function(y_type_), static_cast<const uint16_t*>(operands[y_ - 1]), args.c);
     else if (desc_.accumulate && operands[y_ - 1] != operands[y_])
-      std::memcpy(operands[y_], operands[y_ - 1], static_cast<size_t>(n_) * sizeof(float));
+      std::memcpy(operands[y_], operands[y_ - 1], y_bytes_);
     if (block_.n < desc_.n) return run_columns(args, static_cast<uint16_t*>(operands[y_]));
     kernel_->run(args);
     if (wide_bytes_)
@@ -173,14 +188,21 @@ class HalfMatmul {
   }
   explicit HalfMatmul(const plait_op_desc& d) : desc_(desc_of(d)), y_(d.n_inputs) {
     desc_.widen_a = desc_.widen_b = widen_function(d.inputs[0].dtype);
+    desc_.half_a = half_of(d.inputs[0]);
+    desc_.half_b = half_of(d.inputs[1]);
     y_type_ = d.outputs[0].dtype;
     n_ = kit::elements(d.outputs[0]);
+    y_bytes_ = kit::bytes(d.outputs[0]);
+    MatmulDesc direct = desc_;
+    direct.half_c = half_of(d.outputs[0]);
+    if (!choose_dot(direct).kernel.empty()) desc_ = direct;
+    const bool narrows = desc_.half_c != half_of(d.outputs[0]);
     block_ = rest_ = desc_;
-    block_.n = columns_at_a_time(desc_, is_half(d.outputs[0]));
+    block_.n = columns_at_a_time(desc_, narrows);
     rest_.n = block_.n > 0 ? desc_.n % block_.n : 0;
     block_.batch_stride_c = block_.m * block_.n;
     rest_.batch_stride_c = rest_.m * rest_.n;
-    if (is_half(d.outputs[0]))
+    if (narrows)
       wide_bytes_ =
           (static_cast<uint64_t>(desc_.batch * desc_.m * block_.n) * sizeof(float) + 63) / 64 * 64;
     constexpr double kNanosecondsPerElement = 0.15;
@@ -199,9 +221,10 @@ class HalfMatmul {
 
   MatmulDesc desc_, block_, rest_;  // all columns, a block of them, the last block
   std::unique_ptr<MatmulKernel> kernel_, rest_kernel_;
-  uint32_t y_;               // operand
-  uint32_t y_type_ = 0;      // of y
-  int64_t n_ = 0;            // elements of y
+  uint32_t y_;           // operand
+  uint32_t y_type_ = 0;  // of y
+  int64_t n_ = 0;        // elements of y
+  uint64_t y_bytes_ = 0;
   uint64_t wide_bytes_ = 0;  // of y in f32
   int threads_ = 1;
 };

@@ -139,6 +139,8 @@ constexpr Entry kEntries[] = {
     {"onednn", Isa::avx2, onednn_capability, make_onednn, never_fallback},
     {"plain", Isa::plain, plain_capability, make_plain, never_fallback},
 };
+// Not of the list: it takes other operands.
+constexpr Entry kDot = {"onednn_bf16", Isa::avx512, onednn_capability, make_onednn, never_fallback};
 
 struct Decision {
   KernelChoice choice;
@@ -218,6 +220,23 @@ KernelChoice choose_widening(const MatmulDesc& desc) {
   return choice;
 }
 
+KernelChoice choose_dot(const MatmulDesc& desc) {
+  check(desc);
+  KernelChoice choice;
+  if (desc.half_a != Half::bf16 || desc.half_b != Half::bf16) {
+    choice.why = "takes two operands of bf16";
+  } else if (!has_bf16_products()) {
+    choice.why = "the machine has no products of bf16";
+  } else {
+    const Capability capability = kDot.capability(desc);
+    choice.why = capability.refusal;
+    if (!choice.why.empty()) return choice;
+    choice.kernel = kDot.name;
+    choice.workspace_bytes = capability.workspace_bytes;
+  }
+  return choice;
+}
+
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
   return decide(desc, max_isa).entry->make(desc);
 }
@@ -225,14 +244,16 @@ std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_view kernel_name) {
   check(desc);
   std::string known;
-  for (const Entry& entry : kEntries) {
-    if (entry.name == kernel_name) {
-      const Capability capability = entry.capability(desc);
-      if (capability.refusal.empty()) return entry.make(desc);
+  std::vector<const Entry*> entries{&kDot};
+  for (const Entry& entry : kEntries) entries.push_back(&entry);
+  for (const Entry* entry : entries) {
+    if (entry->name == kernel_name) {
+      const Capability capability = entry->capability(desc);
+      if (capability.refusal.empty()) return entry->make(desc);
       refuse(desc, "kernel " + std::string(kernel_name) + " refused (" + capability.refusal + ")",
              "a kernel that takes the problem");
     }
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+    known += (known.empty() ? "" : ", ") + std::string(entry->name);
   }
   refuse(desc, "kernel " + std::string(kernel_name), "one of " + known);
 }

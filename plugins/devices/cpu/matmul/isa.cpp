@@ -3,6 +3,8 @@
 #include <xbyak/xbyak_util.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 namespace plait::cpu {
 
@@ -27,6 +29,17 @@ std::string unsupported(Isa isa) {
   if (limit_isa(isa) == isa) return {};
   return isa == Isa::avx512 ? "the machine has no AVX-512 (F, DQ, BW, VL)"
                             : "the machine has no AVX2 with FMA";
+}
+
+bool has_bf16_products() {
+  using Xbyak::util::Cpu;
+  static const bool has = [] {
+    const Cpu cpu;
+    const char* emulated = std::getenv("PLAIT_BF16_PRODUCTS");
+    return machine_isa() == Isa::avx512 && (cpu.has(Cpu::tAVX512_BF16) || cpu.has(Cpu::tAMX_BF16) ||
+                                            (emulated && std::string_view(emulated) == "1"));
+  }();
+  return has;
 }
 
 int64_t second_level_cache_bytes() {

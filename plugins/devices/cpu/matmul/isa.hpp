@@ -11,6 +11,10 @@ Isa limit_isa(Isa max_isa);
 // Why the machine can't run an instruction set; empty if it can.
 std::string unsupported(Isa isa);
 
+// Whether the machine multiplies bf16 in hardware (AVX512_BF16 or AMX). PLAIT_BF16_PRODUCTS=1 says
+// so for any machine with AVX-512, whose products oneDNN then emulates: slow, for tests.
+bool has_bf16_products();
+
 // Of one core.
 int64_t second_level_cache_bytes();
 

@@ -1,7 +1,8 @@
 // Matrix products of the CPU device: C[m,n] = act(op(A)[m,k] * op(B)[k,n] + bias[n]), prepared once
 // and run many times. Kernels are tried from the fastest to the simplest: code generated for the
 // exact shape (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for
-// large problems), oneDNN, plain loops. This component depends on nothing else in the tree.
+// large problems), oneDNN, plain loops. This component depends on
+// nothing else in the tree but kit/half.hpp.
 //
 // Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and
 // dense.
@@ -37,9 +38,11 @@ struct MatmulDesc {
   int64_t batch_stride_a = 0;  // in elements; 0 means that all products share the matrix
   int64_t batch_stride_b = 0;
   int64_t batch_stride_c = 0;
-  Half half_b = Half::none;  // B has 16-bit floats: see choose_stream()
-  bool accumulate = false;   // C += A*B; excludes bias and activation
-  bool bias = false;         // add bias[n] to every row
+  // Operands of 16-bit floats. B alone: see choose_stream(). Both of bf16, and C perhaps: see
+  // choose_dot().
+  Half half_a = Half::none, half_b = Half::none, half_c = Half::none;
+  bool accumulate = false;  // C += A*B; excludes bias and activation
+  bool bias = false;        // add bias[n] to every row
   // Also compute the sum of the squares of C; excludes accumulate, bias and activation.
   bool squares = false;
   Activation activation = Activation::none;
@@ -54,7 +57,7 @@ struct MatmulDesc {
 // it. `workspace` has `workspace_bytes()` bytes, 64-byte aligned, and may be null if that is 0. a,
 // b and c need an alignment of 4; 64 is fastest.
 struct MatmulArgs {
-  const float* a = nullptr;  // of 16-bit floats where the desc widens them
+  const float* a = nullptr;  // of 16-bit floats where the desc says so or widens them, as b and c
   const float* b = nullptr;
   const float* bias = nullptr;
   float* c = nullptr;
@@ -81,8 +84,8 @@ class MatmulKernel {
 
 // The kernel that `make_matmul` would build.
 struct KernelChoice {
-  std::string
-      kernel;  // jit_avx512, jit_avx512_blocked, stream_avx512, the same of avx2, onednn, plain
+  // jit_avx512, jit_avx512_blocked, stream_avx512, the same of avx2, onednn, onednn_bf16, plain
+  std::string kernel;
   std::string why;  // "name: reason; …" for the entries of the list before it; may be empty
   size_t workspace_bytes = 0;
 };
@@ -95,6 +98,11 @@ KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 // The same for a desc with 16-bit operands: the blocked kernel of the machine, or an empty name and
 // the reason where that would not pay.
 KernelChoice choose_widening(const MatmulDesc& desc);
+
+// The same for operands of bf16 and a C of f32 or bf16: oneDNN's product by the machine's own
+// instructions for it, or an empty name and the reason. It rounds operands nowhere and adds up in
+// f32. An activation other than relu needs a C of f32.
+KernelChoice choose_dot(const MatmulDesc& desc);
 
 // Builds the kernel that `choose_matmul` names. Throws the same errors; std::runtime_error if
 // memory for the code can't be allocated.

@@ -1,12 +1,13 @@
-// oneDNN's matmul as a MatmulKernel. Bias and relu are fused (both exact); other activations follow
-// as a separate pass, because oneDNN's approximations differ from ours. Builds against oneDNN 2.6
-// and 3.x.
+// oneDNN's matmul as a MatmulKernel, of f32 or of bf16 operands. Bias and relu are fused (both
+// exact); other activations follow as a separate pass over a C of f32, because oneDNN's
+// approximations differ from ours. Builds against oneDNN 2.6 and 3.x.
 
 #include <omp.h>
 
 #include <array>
 #include <dnnl.hpp>
 
+#include "kit/half.hpp"
 #include "plugins/devices/cpu/matmul/activation.hpp"
 #include "plugins/devices/cpu/matmul/candidates.hpp"
 #include "plugins/devices/cpu/matmul/isa.hpp"
@@ -34,14 +35,20 @@ class ThreadLimit {
   const int before_;
 };
 
-memory::desc matrix(const MatmulDesc& d, int64_t rows, int64_t columns, bool transposed,
+memory::data_type type_of(Half half) {
+  return half == Half::none   ? memory::data_type::f32
+         : half == Half::bf16 ? memory::data_type::bf16
+                              : memory::data_type::f16;
+}
+
+memory::desc matrix(const MatmulDesc& d, Half half, int64_t rows, int64_t columns, bool transposed,
                     int64_t batch_stride) {
   const int64_t row = transposed ? 1 : columns;
   const int64_t column = transposed ? rows : 1;
-  constexpr auto kType = memory::data_type::f32;
-  if (d.batch == 1) return {memory::dims{rows, columns}, kType, memory::dims{row, column}};
+  const auto type = type_of(half);
+  if (d.batch == 1) return {memory::dims{rows, columns}, type, memory::dims{row, column}};
   const bool shared = batch_stride == 0;  // a batch of one is repeated for all
-  return {memory::dims{shared ? 1 : d.batch, rows, columns}, kType,
+  return {memory::dims{shared ? 1 : d.batch, rows, columns}, type,
           memory::dims{shared ? rows * columns : batch_stride, row, column}};
 }
 
@@ -71,14 +78,39 @@ dnnl::primitive_attr attributes(const MatmulDesc& d) {
 // Throws dnnl::error if oneDNN has no implementation.
 dnnl::matmul::primitive_desc describe(const MatmulDesc& d, const dnnl::engine& engine) {
   const ThreadLimit limit(d.threads);
-  const memory::desc a = matrix(d, d.m, d.k, d.transpose_a, d.batch_stride_a);
-  const memory::desc b = matrix(d, d.k, d.n, d.transpose_b, d.batch_stride_b);
-  const memory::desc c = matrix(d, d.m, d.n, false, d.batch_stride_c);
+  const memory::desc a = matrix(d, d.half_a, d.m, d.k, d.transpose_a, d.batch_stride_a);
+  const memory::desc b = matrix(d, d.half_b, d.k, d.n, d.transpose_b, d.batch_stride_b);
+  const memory::desc c = matrix(d, d.half_c, d.m, d.n, false, d.batch_stride_c);
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, a, b, bias_of(d), c, attributes(d)};
 #else
   return {dnnl::matmul::desc(a, b, bias_of(d), c), attributes(d), engine};
 #endif
+}
+
+double bf16_at(const float* of, int64_t i) {
+  return kit::from_bf16(reinterpret_cast<const uint16_t*>(of)[i]);
+}
+
+// C of bf16 operands by loops of our own, on one thread.
+void multiply_slowly(const MatmulDesc& d, const MatmulArgs& args) {
+  auto* const halves = reinterpret_cast<uint16_t*>(args.c);
+  for (int64_t at = 0; at < d.batch * d.m * d.n; ++at) {
+    const int64_t b = at / (d.m * d.n), row = at / d.n % d.m, column = at % d.n;
+    const int64_t c = b * d.batch_stride_c + row * d.n + column;
+    double sum = d.bias ? args.bias[column] : 0;
+    if (d.accumulate) sum += d.half_c == Half::none ? args.c[c] : bf16_at(args.c, c);
+    for (int64_t i = 0; i < d.k; ++i)
+      sum +=
+          bf16_at(args.a, b * d.batch_stride_a + (d.transpose_a ? i * d.m + row : row * d.k + i)) *
+          bf16_at(args.b,
+                  b * d.batch_stride_b + (d.transpose_b ? column * d.k + i : i * d.n + column));
+    const auto value = static_cast<float>(activate_plain(d.activation, sum));
+    if (d.half_c == Half::none)
+      args.c[c] = value;
+    else
+      halves[c] = kit::to_bf16(value);
+  }
 }
 
 class OneDnnMatmul final : public MatmulKernel {
@@ -111,7 +143,10 @@ class OneDnnMatmul final : public MatmulKernel {
     }
     done = done && dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(count_),
                                           operands_.data()) == dnnl_success;
-    if (!done) {  // out of memory inside the library: slow but correct
+    // Out of memory inside the library: slow but correct.
+    if (!done && desc_.half_a != Half::none) {
+      multiply_slowly(desc_, args);
+    } else if (!done) {
       matmul_plain(desc_, args.a, args.b, args.bias, args.c);
     } else if (activate_ != nullptr) {
       activate(args.c);
@@ -119,7 +154,9 @@ class OneDnnMatmul final : public MatmulKernel {
     if (desc_.squares) *args.squares = plain_squares(desc_, args.c);
   }
 
-  std::string_view name() const override { return "onednn"; }
+  std::string_view name() const override {
+    return desc_.half_a == Half::none ? "onednn" : "onednn_bf16";
+  }
   size_t workspace_bytes() const override { return description_.scratchpad_desc().get_size(); }
 
  private:
@@ -154,6 +191,13 @@ class OneDnnMatmul final : public MatmulKernel {
 Capability onednn_capability(const MatmulDesc& desc) {
   if (desc.batch == 0 || desc.m == 0 || desc.n == 0) return {"the result is empty", 0};
   if (desc.k == 0) return {"nothing is summed", 0};
+  const bool narrow = desc.half_a != Half::none;
+  if (narrow ? desc.half_a != Half::bf16 || desc.half_b != Half::bf16 || desc.half_c == Half::f16
+             : desc.half_b != Half::none || desc.half_c != Half::none)
+    return {"takes operands of f32, or two of bf16", 0};
+  if (desc.half_c != Half::none && (desc.squares || (desc.activation != Activation::none &&
+                                                     desc.activation != Activation::relu)))
+    return {"activations other than relu, and sums of squares, need a result of f32", 0};
   if (desc.batch > 1 && desc.batch_stride_a == 0 && desc.batch_stride_b == 0) {
     return {"oneDNN can't share both operands of a batch", 0};
   }

@@ -1,0 +1,141 @@
+// oneDNN's products of bf16 against a plain loop in double. A machine without instructions for them
+// emulates them.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kit/half.hpp"
+#include "plugins/devices/cpu/matmul/matmul.hpp"
+#include "plugins/devices/cpu/matmul/plain.hpp"
+#include "tests/unit/cpu_matmul/buffer.hpp"
+
+namespace plait::cpu {
+namespace {
+
+using testing::Buffer;
+using Halves = std::vector<uint16_t>;
+
+Halves random_halves(int64_t n, std::mt19937& random) {
+  std::uniform_real_distribution<float> values(-1.0f, 1.0f);
+  Halves all(static_cast<size_t>(n));
+  for (uint16_t& v : all) v = kit::to_bf16(values(random));
+  return all;
+}
+
+std::vector<double> widened(const Halves& from, bool magnitude = false) {
+  std::vector<double> to;
+  for (const uint16_t v : from)
+    to.push_back(magnitude ? std::fabs(kit::from_bf16(v)) : kit::from_bf16(v));
+  return to;
+}
+
+std::vector<double> widened(const Buffer& from, bool magnitude = false) {
+  std::vector<double> to;
+  for (size_t i = 0; i < from.size(); ++i)
+    to.push_back(magnitude ? std::fabs(from.data()[i]) : from.data()[i]);
+  return to;
+}
+
+void check_dot(MatmulDesc d) {
+  d.half_a = d.half_b = Half::bf16;
+  const std::string what = std::to_string(d.batch) + " x " + std::to_string(d.m) + "," +
+                           std::to_string(d.n) + "," + std::to_string(d.k) + " ta " +
+                           std::to_string(d.transpose_a) + " tb " + std::to_string(d.transpose_b) +
+                           " add " + std::to_string(d.accumulate) + " threads " +
+                           std::to_string(d.threads);
+  CAPTURE(what);
+  std::mt19937 random(7);
+  const Halves a = random_halves(d.batch * d.m * d.k, random),
+               b = random_halves(d.batch * d.k * d.n, random);
+  Halves half_c = random_halves(d.batch * d.m * d.n, random);
+  Buffer bias(d.n), c(d.batch * d.m * d.n);
+  bias.fill(random);
+  for (size_t i = 0; i < c.size(); ++i) c.data()[i] = kit::from_bf16(half_c[i]);
+  std::vector<double> expected = widened(half_c), size = widened(half_c, true);
+  matmul_plain(d, widened(a).data(), widened(b).data(), widened(bias).data(), expected.data());
+  MatmulDesc linear = d;
+  linear.activation = Activation::none;
+  matmul_plain(linear, widened(a, true).data(), widened(b, true).data(), widened(bias, true).data(),
+               size.data());
+
+  const auto run = [&](const MatmulDesc& of, void* to) {
+    const auto kernel = make_matmul(of, "onednn_bf16");
+    REQUIRE(kernel->name() == "onednn_bf16");
+    Buffer workspace(static_cast<int64_t>(kernel->workspace_bytes() / sizeof(float) + 1));
+    float squares = 0;
+    kernel->run({reinterpret_cast<const float*>(a.data()), reinterpret_cast<const float*>(b.data()),
+                 bias.data(), static_cast<float*>(to), workspace.data(), &squares});
+    CHECK(workspace.fences_stand());
+  };
+  constexpr double kEps = std::numeric_limits<float>::epsilon();
+  constexpr double kHalfSpacing = 1.0 / 256;  // of bf16, which has 8 significant bits
+  run(d, c.data());
+  CHECK(c.fences_stand());
+  double worst = 0, worst_half = 0;
+  for (size_t i = 0; i < c.size(); ++i)
+    worst = std::max(worst, std::fabs(c.data()[i] - expected[i]) /
+                                (1.2 * static_cast<double>(d.k + 4) * kEps * (size[i] + 1e-3) +
+                                 4e-6 * std::fabs(expected[i])));
+  CHECK(worst < 1);
+  if (d.activation != Activation::none && d.activation != Activation::relu) return;
+  d.half_c = Half::bf16;
+  run(d, half_c.data());
+  for (size_t i = 0; i < c.size(); ++i)
+    worst_half = std::max(worst_half, std::fabs(kit::from_bf16(half_c[i]) - expected[i]) /
+                                          (static_cast<double>(d.k + 4) * kEps * (size[i] + 1e-3) +
+                                           kHalfSpacing * 1.01 * std::fabs(expected[i])));
+  CHECK(worst_half < 1);
+}
+
+}  // namespace
+
+TEST_CASE("bf16 products by oneDNN: layouts, epilogues, batches, threads") {
+  if (machine_isa() != Isa::avx512) return;
+  int turn = 0;
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {1, 1, 1}, {7, 17, 33}, {64, 48, 32}, {33, 100, 768}, {300, 70, 129}})
+    for (int layout = 0; layout < 4; ++layout)
+      for (int epilogue = 0; epilogue < 5; ++epilogue) {
+        MatmulDesc d;
+        d.m = m;
+        d.n = n;
+        d.k = k;
+        d.transpose_a = (layout & 1) != 0;
+        d.transpose_b = (layout & 2) != 0;
+        d.accumulate = epilogue == 1;
+        d.bias = epilogue > 1;
+        d.activation = epilogue == 3   ? Activation::relu
+                       : epilogue == 4 ? Activation::gelu_tanh
+                                       : Activation::none;
+        d.threads = 1 + turn++ % 2;
+        check_dot(d);
+        d.batch = 3;
+        d.batch_stride_a = m * k;
+        d.batch_stride_b = k * n;
+        d.batch_stride_c = m * n;
+        if (turn % 3 == 0) check_dot(d);
+      }
+}
+
+TEST_CASE("bf16 products by oneDNN: what they do not take") {
+  MatmulDesc d;
+  d.m = d.n = d.k = 64;
+  d.half_a = Half::bf16;
+  CHECK(choose_dot(d).why == "takes two operands of bf16");
+  CHECK_THROWS_WITH_AS(make_matmul(d, "onednn_bf16"),
+                       doctest::Contains("takes operands of f32, or two of bf16"),
+                       std::invalid_argument);
+  d.half_b = d.half_c = Half::bf16;
+  d.activation = Activation::gelu;
+  CHECK_THROWS_WITH_AS(make_matmul(d, "onednn_bf16"),
+                       doctest::Contains("activations other than relu"), std::invalid_argument);
+}
+
+}  // namespace plait::cpu
