@@ -425,8 +425,8 @@ typedef struct plait_prediction {
  * Errors: as plait_session_predict(): PLAIT_ERR_NOT_FOUND, PLAIT_ERR_CONFIG, PLAIT_ERR_INVALID,
  * PLAIT_ERR_STATE, PLAIT_ERR_PEER, a code of the device. */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_predict_all(plait_session *session, const plait_feed *feeds,
-                                                                           uint32_t n_feeds,
-                                                                           const plait_prediction *values, uint32_t n);
+                                                                           uint32_t n_feeds, const plait_prediction *values,
+                                                                           uint32_t n);
 /* Requests that a run stops after the current step, or an evaluation after the current batch. A
  * step or a prediction completes; the request then applies to the next run or evaluation. Safe in a
  * signal handler. [thread: any; blocks: no] */

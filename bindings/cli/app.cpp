@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/usage.hpp"
@@ -88,6 +91,16 @@ int call_verb(Context& context) {
   }
 }
 
+// A result that did not arrive is a failure, however the verb ended: a full disk must not leave half
+// of a file that looks whole.
+int after_writing(Context& context, int result) {
+  const int error = context.terminal.write_error();
+  if (error == 0 || error == EBADF) return result;  // EBADF: closed by the caller, who wants none
+  context.terminal.error("[cli] results could not be written to standard output: " +
+                         std::generic_category().message(error));
+  return result == kOk ? kEnvironment : result;
+}
+
 }  // namespace
 
 int run_app(int argc, char** argv) {
@@ -113,7 +126,7 @@ int run_app(int argc, char** argv) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;
   }
-  return call_verb(context);
+  return after_writing(context, call_verb(context));
 }
 
 }  // namespace plait::cli

@@ -1,14 +1,19 @@
 #include "bindings/cli/context.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "bindings/cli/data/sets.hpp"
+#include "bindings/cli/launch/fd.hpp"
 
 namespace plait::cli {
 namespace {
@@ -61,6 +66,32 @@ std::string absent_text(const std::string& given) {
          "; plait new NAME makes a folder with a starter experiment";
 }
 
+// The text of a pipe is needed more than once: for messages, and by ranks. So it goes to memory
+// that has a path here and in child processes, and lasts as long as this process.
+std::string path_of_copy(const std::string& given) {
+  const auto fail = [&](const char* what) -> CliError {
+    return {kEnvironment, "[cli] cannot " + std::string(what) + " '" + given +
+                              "': " + std::generic_category().message(errno)};
+  };
+  const Fd opened(given == "-" ? dup(STDIN_FILENO) : open(given.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) throw fail("open");
+  const int memory = memfd_create("experiment", 0);
+  if (memory < 0) throw fail("copy");
+  constexpr size_t kMost = 64 << 20;  // more than the engine takes
+  std::vector<char> block(1 << 16);
+  for (size_t total = 0;;) {
+    const ssize_t n = read(opened.get(), block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw fail("read");
+    if (n == 0) break;
+    if (write(memory, block.data(), static_cast<size_t>(n)) != n) throw fail("copy");
+    total += static_cast<size_t>(n);
+    if (total > kMost)
+      throw CliError(kUsage, "[cli] '" + given + "' does not end; name an experiment file");
+  }
+  return "/dev/fd/" + std::to_string(memory);
+}
+
 }  // namespace
 
 int exit_code(uint32_t code) {
@@ -88,6 +119,9 @@ int exit_code(uint32_t code) {
 
 std::string FileArguments::path() const {
   std::error_code ignored, reason;
+  if (!copied_.empty()) return copied_;
+  if (given == "-" || fs::is_fifo(given, ignored) || fs::is_socket(given, ignored))
+    return copied_ = path_of_copy(given);
   // A file that exists but is not accessible is left to the engine, which reports why.
   if (!fs::exists(given, reason) && !reason) throw CliError(kUsage, absent_text(given));
   if (!fs::is_directory(given, ignored)) return given;

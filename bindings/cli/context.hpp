@@ -42,10 +42,14 @@ struct FileArguments {
   std::string given;                    // as typed; a folder stands for the experiment in it
   std::vector<std::string> positional;  // key=value
   std::vector<std::string> set;         // of --set
-  std::string path() const;             // of the file itself
+  // Of the file itself; a pipe, or - for standard input, is read once, into memory with a path.
+  std::string path() const;
   // Environment variables PLAIT__A__B=value as a.b=value, then --set, then positional; the later
   // one wins.
   std::vector<std::string> overrides() const;
+
+ private:
+  mutable std::string copied_;  // the path of that memory
 };
 
 class Context {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -57,12 +58,13 @@ void Terminal::line(std::string_view text) {
 
 void Terminal::record(const Json& value) {
   if (!json || silent) return;
+  if (stderr_terminal_ && isatty(STDOUT_FILENO)) std::fputs("\r\033[K", stderr);  // the bar
   raw(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void Terminal::raw(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if ((std::fflush(stdout) != 0 || !written) && write_error_ == 0) write_error_ = errno;
 }
 
 void Terminal::to_stderr(std::string_view text) {

@@ -29,6 +29,8 @@ class Terminal {
   void record(const Json& value);
   // A result that is plain text, unchanged.
   void raw(std::string_view text);
+  // Why a result could not be written: an errno of the first one; 0: all were.
+  int write_error() const { return write_error_; }
 
   // A remark on stderr; nothing with -q.
   void note(std::string_view text);
@@ -48,6 +50,7 @@ class Terminal {
  private:
   void to_stderr(std::string_view text);
   bool stderr_terminal_, color_out_, color_err_;
+  int write_error_ = 0;
 };
 
 // For a shell: unchanged if it has no special characters, else in single quotes.

@@ -142,11 +142,11 @@ void count_steps(PlanDraft& plan) {
   plan.accumulation = batch.global / (batch.micro * plan.experiment.topology.data);
   plan.total_steps = run.steps;
   const Dataset* train = plan.dataset("train");
-  if (run.epochs > 0 && train) {
-    int64_t n = train->info().n_samples;
-    if (const auto* c = plan.experiment.dataset("train"); c->limit > 0) n = std::min(n, c->limit);
-    plan.total_steps = run.epochs * data::batches_per_epoch(n, batch.global);
-  }
+  if (!train) return;
+  int64_t n = train->info().n_samples;
+  if (const auto* c = plan.experiment.dataset("train"); c->limit > 0) n = std::min(n, c->limit);
+  plan.steps_per_epoch = data::batches_per_epoch(n, batch.global);
+  if (run.epochs > 0) plan.total_steps = run.epochs * plan.steps_per_epoch;
 }
 
 }  // namespace plait::plan

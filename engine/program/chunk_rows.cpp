@@ -291,8 +291,7 @@ class Chunker {
         {attr("axis", static_cast<int64_t>(dim)), attr("start", c * n), attr("stop", (c + 1) * n)});
   }
   void begin_like(const Op& op) {
-    g_.scope = op.scope;
-    g_.stage = op.stage;
+    g_.write_like(op);
     g_.backward = pass_ != Pass::kForward;
     g_.not_deferred = g_.backward;
   }
@@ -415,14 +414,9 @@ bool chunk(Graph& g, ValueId first, const ChunkLimits& limits, const std::vector
   if (!layout.find()) return false;
   Chunker chunker(g, r, layout, choice.chunks, needed);
   if (chunker.joins_large(limits)) return false;
-  const std::string scope = g.scope;
-  const int32_t stage = g.stage;
-  const bool backward = g.backward;
+  const Op before = g.context();
   chunker.run();
-  g.scope = scope;
-  g.stage = stage;
-  g.backward = backward;
-  g.not_deferred = false;
+  g.write_like(before);
   return true;
 }
 

@@ -114,6 +114,22 @@ ValueId Graph::strong(ValueId v, uint32_t dtype) {
   return (cse_table_[key] = add(std::move(op), {make_shape(dtype, dims_of(shape(v)))}))[0];
 }
 
+void Graph::write_like(const Op& op) {
+  scope = op.scope;
+  backward = op.backward;
+  not_deferred = op.not_deferred;
+  stage = op.stage;
+}
+
+Op Graph::context() const {
+  Op op;
+  op.scope = scope;
+  op.backward = backward;
+  op.not_deferred = not_deferred;
+  op.stage = stage;
+  return op;
+}
+
 ValueId Graph::as_type(ValueId v, uint32_t dtype) {
   if (shape(v).dtype == dtype) return v;
   return apply1("cast", {v}, {attr("dtype", static_cast<int64_t>(dtype))});

@@ -141,6 +141,11 @@ class Graph {
   // Reduces the program to the ops at these indices, in this order.
   void reorder(const std::vector<size_t>& order);
 
+  // Ops written now stand where `op` does: scope, backward, not_deferred and stage are the same.
+  void write_like(const Op& op);
+  // An op without a name that stands where ops are written now.
+  Op context() const;
+
   // The item that writes; becomes the scope of every op.
   std::string scope;
   // Whether the ops written now belong to the backward pass.

@@ -250,10 +250,7 @@ void widen_rows_of(Graph& g, size_t i) {
   const ValueId y = op.out[0];
   plait_shape shape = g.shape(y);
   shape.dtype = g.shape(cast.in[0]).dtype;
-  g.scope = op.scope;
-  g.stage = op.stage;
-  g.backward = op.backward;
-  g.not_deferred = op.not_deferred;
+  g.write_like(op);
   const ValueId rows = g.append(std::move(narrow), {shape})[0];
   Op widen = g.map_op({rows}, {{PLAIT_MAP_COPY, 0, 0, 0, 0}}, {1});
   widen.scope = g.scope;

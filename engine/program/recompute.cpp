@@ -119,6 +119,7 @@ void Rematerializer::copy_maker(ValueId v, size_t reader) {
   g_.scope = scope;
   g_.stage = copy.stage;
   g_.backward = true;
+  g_.not_deferred = false;
   const std::vector<ValueId> fresh = g_.append(std::move(copy), shapes);
   g_.backward = false;
   copies_.emplace_back(reader, g_.ops().size() - 1);

@@ -254,6 +254,7 @@ void Rewriter::copy(const Region& region, const std::map<ValueId, char>& made_ag
   g_.scope = layer.scope;
   g_.stage = layer.stage;
   g_.backward = true;
+  g_.not_deferred = false;
   std::map<ValueId, ValueId> copied;
   for (size_t k = 0; k < region.size(); ++k) {
     if (!needed[k]) continue;

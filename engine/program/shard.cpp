@@ -65,6 +65,7 @@ class Sharder {
   struct Reduced {
     Placement placement;
     ValueId value = 0;
+    ValueId wide = 0;  // the same before it is rounded to 16 bits
   };
 
   plait_shape local(plait_shape s, Placement p) const {
@@ -219,8 +220,8 @@ ValueId Sharder::all_gathered(ValueId shard, const plait_shape& full, int32_t di
                       attr("stop", full.dims[dim])});
 }
 
-// A 16-bit term as f32. An op that can write any float writes it so, and nothing is rounded before
-// the sum of the ranks: then the sum differs from one rank's product by the order of its terms.
+// A 16-bit term as f32. A product or a map writes it so, and is not rounded before the sum of the
+// ranks. Then a product's sum differs from one rank's by the order of its terms.
 ValueId Sharder::widened(ValueId term) {
   const auto at = static_cast<size_t>(to_->value(term).producer);
   const Op& op = to_->ops()[at];
@@ -239,7 +240,7 @@ Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
   if (const auto known = reduced_.find(term); known != reduced_.end()) return known->second;
   const uint32_t reduction = forms_[v].native.reduction;
   const bool scatter = wanted.is_shard() && reduction == PLAIT_COMM_SUM && !padded(v, wanted);
-  Reduced r{scatter ? wanted : kReplicated, 0};
+  Reduced r{scatter ? wanted : kReplicated, 0, 0};
   // Ranks add up 16-bit terms in f32.
   const uint32_t type = to_->shape(term).dtype;
   const bool narrow = reduction == PLAIT_COMM_SUM && dtype_bytes(type) == 2;
@@ -251,6 +252,7 @@ Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
     const bool shared = term == own && term < read_as_terms_.size() && read_as_terms_[term];
     r.value = all_reduced(shared ? to_->apply1("copy", {term}) : term, reduction);
   }
+  r.wide = r.value;
   if (narrow) r.value = to_->as_type(r.value, type);
   return reduced_[own] = r;
 }
@@ -259,20 +261,11 @@ Sharder::Reduced Sharder::reduced(ValueId v, Placement wanted) {
 void Sharder::reduce(ValueId v, Placement wanted) {
   if (!forms_[v].native.is_partial()) return;
   // Where it is made: a value for another stage of a pipeline is sent when it is complete.
-  const auto stage = to_->stage;
-  const bool backward = to_->backward, not_deferred = to_->not_deferred;
-  const std::string scope = to_->scope;
-  const Op& made_by = producer(v);
-  to_->stage = made_by.stage;
-  to_->backward = made_by.backward;
-  to_->not_deferred = made_by.not_deferred;
-  to_->scope = made_by.scope;
+  const Op before = to_->context();
+  to_->write_like(producer(v));
   const Reduced r = reduced(v, wanted);
   set(v, r.placement, r.value);
-  to_->stage = stage;
-  to_->backward = backward;
-  to_->not_deferred = not_deferred;
-  to_->scope = scope;
+  to_->write_like(before);
 }
 
 ValueId Sharder::replicated(ValueId v) {
@@ -350,7 +343,10 @@ ShardContext Sharder::context_of(const Op& op, const std::vector<Placement>& hav
           [this](ValueId term, uint32_t reduction) {
             // Equal terms of two ops are one value, which is summed in place once.
             Reduced& known = reduced_[term];
-            if (!known.value) known = {kReplicated, all_reduced(term, reduction)};
+            if (!known.value) {
+              const ValueId all = all_reduced(term, reduction);
+              known = {kReplicated, all, all};
+            }
             return known.value;
           },
           {},
@@ -358,12 +354,7 @@ ShardContext Sharder::context_of(const Op& op, const std::vector<Placement>& hav
 }
 
 ValueId Sharder::requested(ValueId v, Placement p) {
-  if (from_.value(v).producer >= 0) {
-    const Op& op = producer(v);
-    to_->stage = op.stage;
-    to_->backward = op.backward;
-    to_->not_deferred = op.not_deferred;
-  }
+  if (from_.value(v).producer >= 0) to_->write_like(producer(v));
   return converted(v, p);
 }
 
@@ -452,6 +443,7 @@ void Sharder::check_shards(const Op& op, const Sharding& sharding,
                            const std::vector<ValueId>& made) const {
   for (size_t i = 0; i < op.out.size(); ++i) {
     const plait_shape expected = local(from_.shape(op.out[i]), sharding.out[i]);
+    if (reduced_.contains(made[i])) continue;  // an equal product's term, which is f32 since then
     if (same(to_->shape(made[i]), expected)) continue;
     fail(op.def->item ? PLAIT_ERR_PLUGIN : PLAIT_ERR_INTERNAL,
          "[" + op.scope + "] " + op.name + owner_of(*op.def) + ": shard() makes result " +
@@ -462,10 +454,7 @@ void Sharder::check_shards(const Op& op, const Sharding& sharding,
 }
 
 void Sharder::write(const Op& op) {
-  to_->scope = op.scope;
-  to_->backward = op.backward;
-  to_->not_deferred = op.not_deferred;
-  to_->stage = op.stage;
+  to_->write_like(op);
   if (write_partial(op) || write_by_rule(op)) return;
   const Sharding sharding = sharding_of(op);
   // A bias is added once, to the sum.
@@ -477,10 +466,10 @@ void Sharder::write(const Op& op) {
   if (!addend) return;
   const ValueId y = op.out[0];
   reduce(y, preferred(y, sharding.out[0].reduction));
-  const Placement p = forms_[y].native;
-  const ValueId sum = p.is_shard() ? forms_[y].shard : forms_[y].replicated;
-  const ValueId all = binary(*to_, "add", sum, converted(op.in[addend], kReplicated));
-  set(y, p, to_->as_type(all, to_->shape(sum).dtype));
+  // To the sum as f32, as one rank's product adds it.
+  const Reduced sum = reduced_.at(forms_[y].partial);
+  const ValueId all = binary(*to_, "add", sum.wide, converted(op.in[addend], kReplicated));
+  set(y, sum.placement, to_->as_type(all, to_->shape(sum.value).dtype));
 }
 
 // The backward pass begins: what it reads of the forward pass is complete.
@@ -568,6 +557,7 @@ std::unique_ptr<Graph> shard_graph(const Graph& g, const std::vector<MeshAxis>& 
     for (const auto& [v, p] : placements) next[sharder.persistent(v)] = p;
     placements = std::move(next);
     current = sharder.take();
+    current->write_like({});
     drop_unread(*current, made);
     from = current.get();
   }

@@ -128,10 +128,7 @@ void copy_stage_program(const Graph& whole, const StagePartition& partition,
                         std::map<ValueId, ValueId>& made) {
   for (const size_t i : partition.ops(program)) {
     Op copy = whole.ops()[i];
-    to.scope = copy.scope;
-    to.backward = copy.backward;
-    to.not_deferred = copy.not_deferred;
-    to.stage = copy.stage;
+    to.write_like(copy);
     for (ValueId& v : copy.in) v = copy_value(whole, v, import_value, to, made);
     std::vector<plait_shape> shapes;
     const std::vector<ValueId> old = std::move(copy.out);

@@ -125,6 +125,8 @@ void Trainer::show_progress(const StepResult& r, double elapsed) {
   }
   p.elapsed_s = elapsed;
   p.first_step = first_step_;
+  if (c_.plan.steps_per_epoch > 0)
+    p.epochs = static_cast<double>(r.step) / static_cast<double>(c_.plan.steps_per_epoch);
   progress_.update(p);
 }
 

@@ -108,6 +108,12 @@ def main():
     if about["load"] > BUSY:
         print(f"[bench] warning: the load is {about['load']:.2f}, above {BUSY}: others are running, the speeds are worth little")
     start, failed = time.monotonic(), False
+    path = options.build / "bench.json"
+
+    def keep():
+        result = dict(schema=1, machine=about, quick=options.quick, seconds=round(time.monotonic() - start, 1))
+        path.write_text(json.dumps(result | dict(rows=bench.rows, notes=bench.notes, details=bench.details), indent=1) + "\n")
+
     for name in figures:
         print(f"[bench] {name} …", file=sys.stderr, flush=True)
         try:
@@ -116,14 +122,12 @@ def main():
             print(error, file=sys.stderr)
             bench.notes.append(f"{name} could not be measured: {error}")
             failed = True
+        keep()  # a run takes up to an hour, and a later part may fail
     about["load_after"] = os.getloadavg()[0]
+    keep()
     print_table(bench.rows)
     for note in bench.notes:
         print(f"[bench] note: {note}")
-    result = dict(schema=1, machine=about, quick=options.quick, seconds=round(time.monotonic() - start, 1))
-    result |= dict(rows=bench.rows, notes=bench.notes, details=bench.details)
-    path = options.build / "bench.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"[bench] all figures with every round: {path}")
     return 1 if failed else 0
 

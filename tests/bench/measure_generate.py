@@ -33,10 +33,10 @@ def of_slots(bench, limit, weights, threads, tokens):
             bench.row(f"{label}: first token behind 256", 1e3 * min(run["first_s"] for run in runs), "ms")
             read = best["weight_bytes"] * rate / 1e9
             top = limit[f"threads_{threads}"]
-            bench.row(f"{label}: weights read", read, "GB/s", "read loop", top, read / top, SHARE, read / top >= SHARE)
+            bench.row(f"{label}: weights read", read, "GB/s", "read loop", top, read / top, f">= {SHARE:g}", read / top >= SHARE)
             bench.row(f"{label}: tokens", rate, "/s")
         else:
-            bench.row(f"{label}: tokens", rate, "/s", "1 slot", one, rate / one, SLOTS, rate / one >= SLOTS)
+            bench.row(f"{label}: tokens", rate, "/s", "1 slot", one, rate / one, f">= {SLOTS:g}", rate / one >= SLOTS)
 
 
 def library(bench, tokens, threads):

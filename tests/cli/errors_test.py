@@ -7,7 +7,7 @@ import struct
 import subprocess
 import unittest
 
-from support import Case, PLAIT, TINY
+from support import Case, PLAIT, TIME, TINY
 
 
 class CommandLine(Case):
@@ -51,6 +51,29 @@ class CommandLine(Case):
         self.fails(2, ["plan", "dmeo.toml"], "no such file or folder: 'dmeo.toml' (did you mean 'demo.toml'?)", "plait new NAME")
         self.fails(2, ["plan", "./sub/dmeo.toml"], "no such file or folder: './sub/dmeo.toml';")
         self.fails(2, ["run", "nope.toml", "--data", "nope"], "--data 'nope' is not a folder")
+
+    def test_an_experiment_from_a_pipe(self):
+        self.write("demo.toml", TINY)
+        for words in ("check -", "plan - --json", "run - -q", "bind -"):
+            done = self.shell(f"cat demo.toml | {PLAIT} {words}")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+            self.assertTrue(done.stdout)
+        done = self.shell(f"{PLAIT} run <(cat demo.toml) topology.data=2 -q")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.shell(f"{PLAIT} check - < /dev/null")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("batch.global: required key is missing", done.stdout)
+
+    def test_results_that_do_not_arrive(self):
+        self.write("demo.toml", TINY)
+        for words in ("bind demo.toml", "plan demo.toml", "env", "run demo.toml", "plan demo.toml --json"):
+            done = self.shell(f"{PLAIT} {words} > /dev/full")
+            self.assertEqual(done.returncode, 3, words)
+            self.assertIn("could not be written to standard output", done.stderr)
+        self.assertEqual(self.shell(f"{PLAIT} check nope.toml > /dev/full").returncode, 2)
+
+    def shell(self, command):
+        return subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True, text=True, timeout=TIME)
 
     def test_new(self):
         self.fails(2, ["new", "demo", "--from", "tinny"], "'tinny'", "did you mean 'tiny'?")

@@ -24,6 +24,10 @@ int main(int argc, char** argv) {
       others.emplace_back(a);
   }
   if (others.empty()) others = {CONFORMANCE_REFERENCE, CONFORMANCE_CPU, CONFORMANCE_ASYNC};
+  if (conformance::all_cases().empty()) {
+    std::fprintf(stderr, "[conformance] no case is of the op that --op names\n");
+    return 2;
+  }
   try {
     conformance::load_plugins(reference, others);
   } catch (const std::exception& e) {

@@ -2,6 +2,7 @@
 // place.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "tests/conformance/runner.hpp"
@@ -85,6 +86,20 @@ TEST_CASE("a kernel says what it chose, or why it refuses") {
         CAPTURE(std::string(kernel->name));
         CHECK(select(*kernel, Desc(c, 2)).detail != "");
       }
+}
+
+// With PLAIT_BF16_PRODUCTS=1 the cpu device must use what is tested so.
+TEST_CASE("products of bf16 by oneDNN, where they are asked for") {
+  const char* asked = std::getenv("PLAIT_BF16_PRODUCTS");
+  if (!asked || !__builtin_cpu_supports("avx512vl")) return;
+  int chosen = 0;
+  for (const auto& plugin : plugins())
+    for (const Case& c : all_cases())
+      for (const auto* kernel : plugin->kernels(c.op)) {
+        const Selection s = select(*kernel, Desc(c, 1));
+        chosen += s.taken && s.detail.find("onednn_bf16") == 0 ? 1 : 0;
+      }
+  CHECK((chosen > 0) == (std::string(asked) == "1"));
 }
 
 TEST_CASE("a desc that breaks the op's contract is refused with a reason, by every kernel") {

@@ -54,6 +54,7 @@ TEST_SUITE("transformer") {
         for (const Layout& layout :
              {Layout{1, 1, 1}, Layout{1, 1, 1, 0, "1f1b", 1, 4}, Layout{1, 1, 2},
               in_sequence({1, 1, 2}), Layout{2, 1, 1, 0, "zero_bubble"}, Layout{1, 2, 1, 3},
+              Layout{2, 1, 2, 0, "zero_bubble", 1, 4, "layer"}, Layout{2, 2, 1, 2, "zero_bubble"},
               Layout{1, 1, 1, 0, "1f1b", 1, 2, "layer"}, Layout{2, 1, 1, 0, "1f1b", 1, 4},
               Layout{2, 1, 2, 0, "gpipe", 1, 2, "layer"}, Layout{2, 2, 1, 1, "1f1b", 1, 4}}) {
           CAPTURE(device);

@@ -1,6 +1,7 @@
 #include "bindings/cli/launch/on_ranks.hpp"
 
 #include <signal.h>
+#include <algorithm>
 
 #include <nlohmann/json.hpp>
 
@@ -37,7 +38,7 @@ void become_rank(Context& context, const RankInfo& own) {
   };
 }
 
-int launch(Context& context, int64_t ranks, double grace) {
+int launch(Context& context, const FileArguments& file, int64_t ranks, double grace) {
   Terminal& terminal = context.terminal;
   if (ranks > kMostLocalRanks)
     throw CliError(kUsage,
@@ -48,6 +49,8 @@ int launch(Context& context, int64_t ranks, double grace) {
   LocalJob job;
   job.ranks = static_cast<int>(ranks);
   job.command = context.words;
+  // The ranks read what was copied from a pipe.
+  std::replace(job.command.begin(), job.command.end(), file.given, file.path());
   job.grace = grace;
   job.relay = [&terminal](std::string_view line) { terminal.relay(line); };
   const JobOutcome outcome = run_local(job);
@@ -99,7 +102,7 @@ int on_ranks(Context& context, const FileArguments& file, const RankedCommand& c
     if (!meets) tell_other_ranks(job, e.what());
     throw;
   }
-  return launch(context, ranks, command.grace);
+  return launch(context, file, ranks, command.grace);
 }
 
 }  // namespace plait::cli

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,8 +10,7 @@
 
 namespace {
 
-using plait::observe::Progress;
-using plait::observe::ProgressState;
+using namespace plait::observe;
 
 ProgressState state(int64_t step) {
   return {.step = step,
@@ -30,52 +30,119 @@ TEST_CASE("values that are not finite have no sign but that of infinity") {
   s.loss = -std::nan("");
   s.lr = std::numeric_limits<double>::infinity();
   s.samples_per_s = -std::nan("");
-  CHECK(Progress::render(s, 80, false) == "step 3  loss nan  lr inf  nan samples/s");
+  CHECK(plain_line(s) == "step 3  loss nan  lr inf  nan samples/s");
 }
 
-TEST_CASE("a state reads well with and without a bar") {
-  CHECK(Progress::render(state(500), 80, false) ==
-        "step 500/1000  loss 0.2311  lr 0.01  32.1k samples/s  ETA 0:10");
-  const std::string bar = Progress::render(state(500), 100, true);
-  CHECK(bar.find("step 500/1000  [") == 0);
-  CHECK(bar.size() < 100);
-  const size_t open = bar.find('['), close = bar.find(']');
-  CHECK(bar.find('-') == open + 1 + (close - open - 1) / 2);
-  CHECK(Progress::render(state(500), 30, true).size() == 29);
-  ProgressState s = state(0);
-  CHECK(Progress::render(s, 80, false).find("ETA ?") != std::string::npos);
-  s.steps = 0;
-  CHECK(Progress::render(s, 80, true) == "step 0  loss 0.2311  lr 0.01  32.1k samples/s");
-}
-
-TEST_CASE("tokens, the share of the peak and the last evaluation are shown where they are known") {
+TEST_CASE("a plain line: what is known of a state") {
   ProgressState s = state(500);
+  CHECK(plain_line(s) == "step 500/1000  loss 0.2311  lr 0.01  32.1k samples/s  ETA 0:10");
   s.tokens_per_s = 4.4e6;
-  CHECK(Progress::render(s, 80, false) ==
-        "step 500/1000  loss 0.2311  lr 0.01  4.40M tokens/s  ETA 0:10");
+  CHECK(plain_line(s) == "step 500/1000  loss 0.2311  lr 0.01  4.40M tokens/s  ETA 0:10");
   s.mfu = 0.4123;
   s.evaluated_samples = 10;
   s.evaluation_loss = 1.5;
-  CHECK(Progress::render(s, 80, false) ==
+  CHECK(plain_line(s) ==
         "step 500/1000  loss 0.2311  eval 1.5  lr 0.01  4.40M tokens/s, 41 %  ETA 0:10");
   s.mfu = 0.0512;
   s.perplexity = 4.4817;
-  CHECK(Progress::render(s, 80, false) ==
+  CHECK(plain_line(s) ==
         "step 500/1000  loss 0.2311  eval 1.5 (ppl 4.482)  lr 0.01  4.40M tokens/s, 5.1 %  ETA "
         "0:10");
 }
 
 TEST_CASE("the estimate counts from where this process began") {
+  const auto ends = [](const ProgressState& s, std::string_view text) {
+    return plain_line(s).ends_with(text);
+  };
+  CHECK(ends(state(0), "ETA ?"));
   ProgressState s = state(600);
   s.first_step = 500;
   s.elapsed_s = 20;
-  CHECK(Progress::render(s, 80, false).find("ETA 1:20") != std::string::npos);
+  CHECK(ends(s, "ETA 1:20"));
   s.elapsed_s = 3600;
-  CHECK(Progress::render(s, 80, false).find("ETA 4:00:00") != std::string::npos);
+  CHECK(ends(s, "ETA 4:00:00"));
   s.elapsed_s = 36000;
-  CHECK(Progress::render(s, 80, false).find("ETA 1d 16:00") != std::string::npos);
+  CHECK(ends(s, "ETA 1d 16:00"));
   s.step = 1200;
-  CHECK(Progress::render(s, 80, false).find("ETA 0:00") != std::string::npos);
+  CHECK(ends(s, "ETA 0:00"));
+}
+
+// The columns that a text takes: its code points.
+size_t columns_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+TEST_CASE("a line of a terminal: fields go whole where columns are few, ETA last") {
+  ProgressState s = state(450);
+  s.elapsed_s = 9;
+  CHECK(terminal_line(s, 90, false).text() ==
+        " 45 %  [########----------]   450/1000  loss  0.2311  32.1k samples/s   0:09  ETA  0:11");
+  CHECK(terminal_line(s, 80, false).text() ==
+        " 45 %  [######---------]   450/1000  loss  0.2311  32.1k samples/s  ETA  0:11");
+  CHECK(terminal_line(s, 60, false).text() ==
+        " 45 %  [#####-------]   450/1000  loss  0.2311  ETA  0:11");
+  CHECK(terminal_line(s, 40, false).text() == " 450/1000  loss  0.2311  ETA  0:11");
+  CHECK(terminal_line(s, 20, false).text() == "ETA  0:11");
+  CHECK(terminal_line(s, 5, false).text() == "ETA  ");
+  for (int columns = 12; columns < 250; ++columns)
+    for (const bool utf8 : {false, true}) {
+      s.average_loss = 0.25;
+      s.epochs = 3.14;
+      s.mfu = 0.41;
+      s.evaluated_samples = 10;
+      s.evaluation_loss = 0.3;
+      const std::string text = terminal_line(s, columns, utf8).text();
+      CHECK(columns_of(text) <= static_cast<size_t>(columns - 3));
+      CHECK(text.find("ETA") != std::string::npos);
+    }
+  CHECK(terminal_line(s, 200, false).text() ==
+        " 45 %  [#############-----------------]   450/1000  epoch 3.1  loss  0.2311  average    "
+        "0.25  eval     0.3  lr     0.01  32.1k samples/s  mfu  41 %   0:09  ETA  0:11");
+  s.steps = 0;
+  CHECK(terminal_line(s, 50, false).text() == "step 450  loss  0.2311  32.1k samples/s");
+}
+
+TEST_CASE("a bar keeps its width while values change, and fills by eighths of a column") {
+  const auto bar_of = [](int64_t step, double loss, double elapsed) {
+    ProgressState s = state(step);
+    s.loss = loss;
+    s.elapsed_s = elapsed;
+    return terminal_line(s, 80, true).bar;
+  };
+  for (int64_t step = 1; step <= 1000; ++step)
+    CHECK(columns_of(bar_of(step, step % 2 ? 0.00977 : 12.3, static_cast<double>(step))) == 17);
+  CHECK(bar_of(0, 1, 1) == "▕               ▏");
+  CHECK(bar_of(500, 1, 1) == "▕███████▌       ▏");
+  CHECK(bar_of(521, 1, 1) == "▕███████▊       ▏");
+  CHECK(bar_of(999, 1, 1) == "▕██████████████▉▏");
+  CHECK(bar_of(1000, 1, 1) == "▕███████████████▏");
+}
+
+int columns_now = 80;
+
+TEST_CASE("a bar follows the width of its window, and shows the average of the last losses") {
+  std::vector<std::string> out;
+  Progress progress(
+      {.terminal = true, .measure = [] { return columns_now; }, .terminal_every_s = 0},
+      [&out](std::string_view text) { out.emplace_back(text); });
+  columns_now = 100;
+  ProgressState s = state(1);
+  s.loss = 1;
+  progress.update(s);
+  CHECK(out.back().find("average") == std::string::npos);  // of one
+  s.step = 2;
+  s.loss = std::nan("");
+  progress.update(s);
+  s.step = 3;
+  s.loss = 3;
+  columns_now = 120;
+  progress.update(s);
+  CHECK(out.back().find("loss       3  average    2.01") != std::string::npos);
+  columns_now = 40;
+  progress.update(s);
+  CHECK(out.back() == "\r\x1b[K   3/1000  loss       3  ETA 55:23");
 }
 
 TEST_CASE("on a terminal updates are rare, and log lines go above the bar") {
@@ -88,14 +155,15 @@ TEST_CASE("on a terminal updates are rare, and log lines go above the bar") {
     CHECK(out[0] == "before\n");
     for (int i = 1; i <= 1000; ++i) progress.update(state(i));
     REQUIRE(out.size() == 2);
-    CHECK(out[1].find("\r\x1b[Kstep 1/1000") == 0);
+    CHECK(out[1].find("\r\x1b[K  0 %  [") == 0);
+    CHECK(out[1].find("   1/1000") != std::string::npos);
     progress.line("saved");
     REQUIRE(out.size() == 4);
     CHECK(out[2] == "\r\x1b[Ksaved\n");
-    CHECK(out[3].find("step 1000/1000") != std::string::npos);
+    CHECK(out[3].find("1000/1000") != std::string::npos);
   }
   CHECK(out.back() == "\n");
-  CHECK(out[out.size() - 2].find("step 1000/1000") != std::string::npos);
+  CHECK(out[out.size() - 2].find("1000/1000") != std::string::npos);
 }
 
 TEST_CASE("elsewhere there are plain lines, without control characters") {

@@ -173,6 +173,19 @@ TEST_CASE_FIXTURE(Fixture, "equal products are reduced once, whatever is added")
   CHECK(shard() == Texts{"tensor all_reduce 24"});
 }
 
+TEST_CASE_FIXTURE(Fixture, "of 16 bits, too, though a reduced term is f32") {
+  const ValueId x = g.persistent("x", make_shape(PLAIT_BF16, {4, 8}), {0, 0}),
+                w = g.persistent("w", make_shape(PLAIT_BF16, {6, 8}), {0, 64});
+  sharded[w] = {shard_along(1)};
+  for (int i = 0; i < 2; ++i) {
+    const ValueId b = parameter({6}, {kReplicated});
+    request(g.apply1("matmul", {x, w, b}, {attr("transpose_b", true), attr("bias", true)}));
+  }
+  CHECK(shard() == Texts{"tensor all_reduce 24"});
+  CHECK(shapes("matmul") == Texts{"f32 (4, 6)"});
+  for (const ValueId v : made) CHECK(text(own->shape(v)) == "bf16 (4, 6)");
+}
+
 TEST_CASE_FIXTURE(Fixture, "a reader that wants a shard has the sum scattered") {
   const ValueId y = product(in({4, 8}), weight({8, 6}, 0));
   request(product(y, weight({6, 2}, 0)));

@@ -59,6 +59,47 @@ TEST_CASE_FIXTURE(Fixture, "columns, then rows: one sum, and the bias behind it"
   CHECK(collectives == std::vector<std::string>{"b summed"});
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "a sum of 16 bits: terms, sum and bias are f32, and it is rounded once") {
+  shards(R"(
+    %1 bf16 (8, 6) at 0:0 = persistent "x"
+    %2 bf16 (6, 2) at 1:64 = persistent "rows"
+    %3 f32 (2) at 1:128 = persistent "b"
+    %4 bf16 (8, 2) = matmul(%1, %2, %3) {bias: true} @b
+  )",
+         {{1, 1}, {2, 0}}, 4, R"(
+    %1 bf16 (8, 3) at 0:0 = persistent "x"
+    %2 bf16 (3, 2) at 1:64 = persistent "rows"
+    %3 f32 (2) at 1:128 = persistent "b"
+    %4 f32 (8, 2) = matmul(%1, %2) {dtype: 1} @b
+    %5 f32 (8, 2) in %4 = collective_start(%4) {kind: 2, ranks: 2, id: 0} @b
+    %6 f32 (8, 2) in %5 = collective_done(%5) {id: 0} @b
+    %8 f32 (8, 2) = map(%6, %3) [x0 + x1] @b
+    %9 bf16 (8, 2) = map(%8) [copy(x0)] @b
+  )");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a sum of 16 bits in shards of rows") {
+  shards(R"(
+    %1 bf16 (8, 6) at 0:0 = persistent "x"
+    %2 bf16 (6, 2) at 1:64 = persistent "rows"
+    %3 bf16 (8, 2) = matmul(%1, %2) @b
+    %4 bf16 (8, 2) = map(%3) [tanh(x0)] @b
+  )",
+         {{1, 1}, {2, 0}}, 4, R"(
+    %1 bf16 (8, 3) at 0:0 = persistent "x"
+    %2 bf16 (3, 2) at 1:64 = persistent "rows"
+    %3 f32 (8, 2) = matmul(%1, %2) {dtype: 1} @b
+    %4 f32 (4, 2) = collective_start(%3) {kind: 3, ranks: 2, id: 0} @b
+    %5 f32 (4, 2) in %4 = collective_done(%4, %3) {id: 0} @b
+    %6 bf16 (4, 2) = map(%5) [copy(x0)] @b
+    %7 bf16 (4, 2) = map(%6) [tanh(x0)] @b
+    %8 bf16 (8, 2) = collective_start(%7) {kind: 4, ranks: 2, id: 1} @b
+    %9 bf16 (8, 2) in %8 = collective_done(%8, %7) {id: 1} @b
+  )",
+         true);
+}
+
 TEST_CASE_FIXTURE(Fixture, "without a shard nothing changes") {
   const char* lines = R"(
     %1 f32 (8, 4) at 0:0 = persistent "x"

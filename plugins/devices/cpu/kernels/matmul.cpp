@@ -1,4 +1,4 @@
-// The op `matmul` on f32: hands the product to the component in matmul/.
+// The op `matmul` on f32, bf16 and f16: hands the product to the component in matmul/.
 #include "plugins/devices/cpu/matmul/matmul.hpp"
 
 #include <algorithm>

@@ -18,6 +18,7 @@ Capability stream_capability(const MatmulDesc& desc, Isa isa);
 Capability jit_capability(const MatmulDesc& desc, Isa isa);
 Capability blocked_capability(const MatmulDesc& desc, Isa isa);
 Capability onednn_capability(const MatmulDesc& desc);
+Capability onednn_bf16_capability(const MatmulDesc& desc);
 
 // Precondition of each: its capability has no refusal.
 std::unique_ptr<MatmulKernel> make_stream(const MatmulDesc& desc, Isa isa);

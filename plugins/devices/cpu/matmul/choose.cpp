@@ -93,6 +93,7 @@ constexpr int64_t kFewRows = 96;
 constexpr int64_t kVeryFewRows = 12;
 constexpr int64_t kFewColumns = 12;
 constexpr int64_t kManyColumns = 256;
+constexpr int64_t kFewRowsOfDot = 16;  // the rows of a tile of AMX; not measured
 
 // A few rows, for which weights are read once: lanes along k use all of a vector where lanes along
 // the rows would use some of it, if there are enough summands to repay adding up the lanes.
@@ -139,8 +140,9 @@ constexpr Entry kEntries[] = {
     {"onednn", Isa::avx2, onednn_capability, make_onednn, never_fallback},
     {"plain", Isa::plain, plain_capability, make_plain, never_fallback},
 };
-// Not of the list: it takes other operands.
-constexpr Entry kDot = {"onednn_bf16", Isa::avx512, onednn_capability, make_onednn, never_fallback};
+// Not of the list, whose entries take f32.
+constexpr Entry kDot = {"onednn_bf16", Isa::avx512, onednn_bf16_capability, make_onednn,
+                        never_fallback};
 
 struct Decision {
   KernelChoice choice;
@@ -169,6 +171,8 @@ bool take(const Entry& entry, const MatmulDesc& desc, Isa max_isa, Decision& dec
 
 Decision decide(const MatmulDesc& desc, Isa max_isa) {
   check(desc);
+  if (desc.half_a != Half::none || desc.half_c != Half::none)
+    refuse(desc, "A or C of 16 bits", "choose_dot() or choose_widening() for them");
   Decision decision;
   std::string& why = decision.choice.why;
   std::vector<const Entry*> fallbacks;
@@ -223,14 +227,17 @@ KernelChoice choose_widening(const MatmulDesc& desc) {
 KernelChoice choose_dot(const MatmulDesc& desc) {
   check(desc);
   KernelChoice choice;
-  if (desc.half_a != Half::bf16 || desc.half_b != Half::bf16) {
-    choice.why = "takes two operands of bf16";
-  } else if (!has_bf16_products()) {
-    choice.why = "the machine has no products of bf16";
+  const std::string name = std::string(kDot.name) + ": ";
+  if (!has_bf16_products()) {
+    choice.why = name + "the machine has no products of bf16, or PLAIT_BF16_PRODUCTS is 0";
+  } else if (desc.m < kFewRowsOfDot) {
+    choice.why = name + "too few rows";
   } else {
     const Capability capability = kDot.capability(desc);
-    choice.why = capability.refusal;
-    if (!choice.why.empty()) return choice;
+    if (!capability.refusal.empty()) {
+      choice.why = name + capability.refusal;
+      return choice;
+    }
     choice.kernel = kDot.name;
     choice.workspace_bytes = capability.workspace_bytes;
   }
@@ -244,8 +251,9 @@ std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_view kernel_name) {
   check(desc);
   std::string known;
-  std::vector<const Entry*> entries{&kDot};
+  std::vector<const Entry*> entries;
   for (const Entry& entry : kEntries) entries.push_back(&entry);
+  entries.push_back(&kDot);
   for (const Entry* entry : entries) {
     if (entry->name == kernel_name) {
       const Capability capability = entry->capability(desc);

@@ -35,9 +35,10 @@ bool has_bf16_products() {
   using Xbyak::util::Cpu;
   static const bool has = [] {
     const Cpu cpu;
-    const char* emulated = std::getenv("PLAIT_BF16_PRODUCTS");
+    const char* asked = std::getenv("PLAIT_BF16_PRODUCTS");
+    if (asked && std::string_view(asked) == "0") return false;
     return machine_isa() == Isa::avx512 && (cpu.has(Cpu::tAVX512_BF16) || cpu.has(Cpu::tAMX_BF16) ||
-                                            (emulated && std::string_view(emulated) == "1"));
+                                            (asked && std::string_view(asked) == "1"));
   }();
   return has;
 }

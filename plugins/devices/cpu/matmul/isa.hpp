@@ -11,8 +11,9 @@ Isa limit_isa(Isa max_isa);
 // Why the machine can't run an instruction set; empty if it can.
 std::string unsupported(Isa isa);
 
-// Whether the machine multiplies bf16 in hardware (AVX512_BF16 or AMX). PLAIT_BF16_PRODUCTS=1 says
-// so for any machine with AVX-512, whose products oneDNN then emulates: slow, for tests.
+// Whether oneDNN multiplies bf16: where the machine has instructions for it (AVX512_BF16 or AMX).
+// PLAIT_BF16_PRODUCTS=1: on any machine with AVX-512, where oneDNN emulates them slowly, for tests;
+// 0: never, to compare.
 bool has_bf16_products();
 
 // Of one core.

@@ -1,8 +1,8 @@
 // Matrix products of the CPU device: C[m,n] = act(op(A)[m,k] * op(B)[k,n] + bias[n]), prepared once
 // and run many times. Kernels are tried from the fastest to the simplest: code generated for the
 // exact shape (AVX-512, then AVX2 with FMA; reading the operands in place, or packing both for
-// large problems), oneDNN, plain loops. This component depends on
-// nothing else in the tree but kit/half.hpp.
+// large problems), oneDNN, plain loops. This component depends on nothing else in the tree but
+// kit/half.hpp.
 //
 // Letters: m rows of C, n columns of C, k the summed dimension. All matrices are row-major and
 // dense.
@@ -100,8 +100,8 @@ KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 KernelChoice choose_widening(const MatmulDesc& desc);
 
 // The same for operands of bf16 and a C of f32 or bf16: oneDNN's product by the machine's own
-// instructions for it, or an empty name and the reason. It rounds operands nowhere and adds up in
-// f32. An activation other than relu needs a C of f32.
+// instructions for it, or an empty name and the reason. It adds up in f32; the instructions take
+// subnormal numbers as 0. An activation needs a C of f32.
 KernelChoice choose_dot(const MatmulDesc& desc);
 
 // Builds the kernel that `choose_matmul` names. Throws the same errors; std::runtime_error if

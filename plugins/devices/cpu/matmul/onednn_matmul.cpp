@@ -1,13 +1,12 @@
-// oneDNN's matmul as a MatmulKernel, of f32 or of bf16 operands. Bias and relu are fused (both
-// exact); other activations follow as a separate pass over a C of f32, because oneDNN's
-// approximations differ from ours. Builds against oneDNN 2.6 and 3.x.
+// oneDNN's matmul as a MatmulKernel, of f32 or of bf16 operands. A bias is fused, and relu where all
+// is f32; other activations follow as a separate pass over a C of f32, because oneDNN's
+// approximations differ from ours, and relu of bf16 does, because oneDNN's has no NaN. Builds against oneDNN 2.6 and 3.x.
 
 #include <omp.h>
 
 #include <array>
 #include <dnnl.hpp>
 
-#include "kit/half.hpp"
 #include "plugins/devices/cpu/matmul/activation.hpp"
 #include "plugins/devices/cpu/matmul/candidates.hpp"
 #include "plugins/devices/cpu/matmul/isa.hpp"
@@ -59,12 +58,16 @@ memory::desc bias_of(const MatmulDesc& d) {
   return {memory::dims{1, 1, d.n}, kType, memory::dims{d.n, d.n, 1}};
 }
 
+bool fuses_relu(const MatmulDesc& d) {
+  return d.activation == Activation::relu && d.half_a == Half::none;
+}
+
 dnnl::primitive_attr attributes(const MatmulDesc& d) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops ops;
   if (d.accumulate) ops.append_sum(1.0f);
-  if (d.activation == Activation::relu) {
+  if (fuses_relu(d)) {
 #if DNNL_VERSION_MAJOR >= 3
     ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
 #else
@@ -88,31 +91,6 @@ dnnl::matmul::primitive_desc describe(const MatmulDesc& d, const dnnl::engine& e
 #endif
 }
 
-double bf16_at(const float* of, int64_t i) {
-  return kit::from_bf16(reinterpret_cast<const uint16_t*>(of)[i]);
-}
-
-// C of bf16 operands by loops of our own, on one thread.
-void multiply_slowly(const MatmulDesc& d, const MatmulArgs& args) {
-  auto* const halves = reinterpret_cast<uint16_t*>(args.c);
-  for (int64_t at = 0; at < d.batch * d.m * d.n; ++at) {
-    const int64_t b = at / (d.m * d.n), row = at / d.n % d.m, column = at % d.n;
-    const int64_t c = b * d.batch_stride_c + row * d.n + column;
-    double sum = d.bias ? args.bias[column] : 0;
-    if (d.accumulate) sum += d.half_c == Half::none ? args.c[c] : bf16_at(args.c, c);
-    for (int64_t i = 0; i < d.k; ++i)
-      sum +=
-          bf16_at(args.a, b * d.batch_stride_a + (d.transpose_a ? i * d.m + row : row * d.k + i)) *
-          bf16_at(args.b,
-                  b * d.batch_stride_b + (d.transpose_b ? column * d.k + i : i * d.n + column));
-    const auto value = static_cast<float>(activate_plain(d.activation, sum));
-    if (d.half_c == Half::none)
-      args.c[c] = value;
-    else
-      halves[c] = kit::to_bf16(value);
-  }
-}
-
 class OneDnnMatmul final : public MatmulKernel {
  public:
   explicit OneDnnMatmul(const MatmulDesc& desc)
@@ -120,9 +98,8 @@ class OneDnnMatmul final : public MatmulKernel {
         engine_(dnnl::engine::kind::cpu, 0),
         stream_(engine_),
         description_(describe(desc, engine_)),
-        activate_(desc.activation == Activation::relu
-                      ? nullptr
-                      : activation_function(desc.activation, machine_isa())) {
+        activate_(fuses_relu(desc) ? nullptr
+                                   : activation_function(desc.activation, machine_isa())) {
     const ThreadLimit limit(desc.threads);
     primitive_ = dnnl::matmul(description_);
     add_operand(DNNL_ARG_SRC, description_.src_desc());
@@ -145,7 +122,7 @@ class OneDnnMatmul final : public MatmulKernel {
                                           operands_.data()) == dnnl_success;
     // Out of memory inside the library: slow but correct.
     if (!done && desc_.half_a != Half::none) {
-      multiply_slowly(desc_, args);
+      matmul_plain_bf16(desc_, args);
     } else if (!done) {
       matmul_plain(desc_, args.a, args.b, args.bias, args.c);
     } else if (activate_ != nullptr) {
@@ -188,16 +165,12 @@ class OneDnnMatmul final : public MatmulKernel {
 
 }  // namespace
 
-Capability onednn_capability(const MatmulDesc& desc) {
+namespace {
+
+// The operands' types aside.
+Capability capability(const MatmulDesc& desc) {
   if (desc.batch == 0 || desc.m == 0 || desc.n == 0) return {"the result is empty", 0};
   if (desc.k == 0) return {"nothing is summed", 0};
-  const bool narrow = desc.half_a != Half::none;
-  if (narrow ? desc.half_a != Half::bf16 || desc.half_b != Half::bf16 || desc.half_c == Half::f16
-             : desc.half_b != Half::none || desc.half_c != Half::none)
-    return {"takes operands of f32, or two of bf16", 0};
-  if (desc.half_c != Half::none && (desc.squares || (desc.activation != Activation::none &&
-                                                     desc.activation != Activation::relu)))
-    return {"activations other than relu, and sums of squares, need a result of f32", 0};
   if (desc.batch > 1 && desc.batch_stride_a == 0 && desc.batch_stride_b == 0) {
     return {"oneDNN can't share both operands of a batch", 0};
   }
@@ -211,6 +184,22 @@ Capability onednn_capability(const MatmulDesc& desc) {
   } catch (const dnnl::error& error) {
     return {std::string("oneDNN says ") + error.what(), 0};
   }
+}
+
+}  // namespace
+
+Capability onednn_capability(const MatmulDesc& desc) {
+  if (desc.half_a != Half::none || desc.half_b != Half::none || desc.half_c != Half::none)
+    return {"takes f32 only", 0};
+  return capability(desc);
+}
+
+Capability onednn_bf16_capability(const MatmulDesc& desc) {
+  if (desc.half_a != Half::bf16 || desc.half_b != Half::bf16 || desc.half_c == Half::f16)
+    return {"takes two operands of bf16", 0};
+  if (desc.half_c != Half::none && (desc.squares || desc.activation != Activation::none))
+    return {"activations and sums of squares need a result of f32", 0};
+  return capability(desc);
 }
 
 std::unique_ptr<MatmulKernel> make_onednn(const MatmulDesc& desc) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kit/half.hpp"
+
 namespace plait::cpu {
 
 template <typename T>
@@ -48,6 +50,30 @@ void matmul_plain(const MatmulDesc& d, const T* a, const T* b, const T* bias, T*
       }
     }
   }
+}
+
+void matmul_plain_bf16(const MatmulDesc& d, const MatmulArgs& args) {
+  const auto at = [](const float* of, int64_t i) -> double {
+    return kit::from_bf16(reinterpret_cast<const uint16_t*>(of)[i]);
+  };
+  const int64_t a_i = d.transpose_a ? 1 : d.k, a_p = d.transpose_a ? d.m : 1;
+  const int64_t b_p = d.transpose_b ? 1 : d.n, b_j = d.transpose_b ? d.k : 1;
+  for (int64_t item = 0; item < d.batch; ++item)
+    for (int64_t i = 0; i < d.m; ++i)
+      for (int64_t j = 0; j < d.n; ++j) {
+        double sum = d.bias ? args.bias[j] : 0;
+        for (int64_t p = 0; p < d.k; ++p)
+          sum += at(args.a, item * d.batch_stride_a + i * a_i + p * a_p) *
+                 at(args.b, item * d.batch_stride_b + p * b_p + j * b_j);
+        const int64_t c = item * d.batch_stride_c + i * d.n + j;
+        const bool narrow = d.half_c != Half::none;
+        if (d.accumulate) sum += narrow ? at(args.c, c) : args.c[c];
+        const auto value = static_cast<float>(activate_plain(d.activation, sum));
+        if (narrow)
+          reinterpret_cast<uint16_t*>(args.c)[c] = kit::to_bf16(value);
+        else
+          args.c[c] = value;
+      }
 }
 
 namespace {

@@ -11,6 +11,9 @@ namespace plait::cpu {
 template <typename T>
 void matmul_plain(const MatmulDesc& desc, const T* a, const T* b, const T* bias, T* c);
 
+// The same for operands of bf16, and a C of bf16 or f32 as the desc says. Sums are kept in double.
+void matmul_plain_bf16(const MatmulDesc& desc, const MatmulArgs& args);
+
 // The sum of `count` numbers, and the sum of squares of all of C, in an order that follows from the
 // sizes alone.
 float plain_sum(const float* values, int64_t count);
