@@ -1,4 +1,8 @@
 // tokenizer.json: the vocabulary, and how words become ids of it.
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
 #include "plugins/tokenizers/subword/hf_parts.hpp"
 #include "plugins/tokenizers/subword/unigram.hpp"
 
@@ -89,6 +93,37 @@ std::unique_ptr<const Model> read_bpe(const JsonPlace& place, bool bytes, TokenI
   return make_bpe(vocabulary, reader.take(), std::move(options));
 }
 
+namespace {
+
+// The library reads a decimal as its digits, rounded to a double, times a power of ten, rounded
+// again: of 17 digits that is not always the nearest double. Between ways to write a word that are
+// equally likely the last bit decides.
+double as_the_library_reads(double score) {
+  if (!(std::fabs(score) > 1e-200 && std::fabs(score) < 1e200)) return score;
+  char text[40];
+  const char* end =
+      std::to_chars(text, text + sizeof text, std::fabs(score), std::chars_format::scientific).ptr;
+  uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false;
+  for (const char* at = text; at != end; ++at) {
+    if (*at == 'e') {
+      exponent += std::atoi(std::string(at + 1, end).c_str());
+      break;
+    }
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = 10 * digits + static_cast<uint64_t>(*at - '0');
+    exponent -= fraction ? 1 : 0;
+  }
+  const double power = std::pow(10.0, std::abs(exponent)), rounded = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? rounded / power : rounded * power, score);
+}
+
+}  // namespace
+
 std::unique_ptr<const Model> read_unigram(const JsonPlace& place, bool bytes,
                                           TokenIds& vocabulary) {
   if (bytes) place["type"].bad("Unigram does not go with ByteLevel", PLAIT_ERR_UNIMPLEMENTED);
@@ -102,7 +137,7 @@ std::unique_ptr<const Model> read_unigram(const JsonPlace& place, bool bytes,
     const std::string& text = token[size_t{0}].text();
     if (!vocabulary.emplace(text, static_cast<int32_t>(i)).second)
       token.bad("the token '" + text + "' was there before");
-    scores.push_back(token[1].number());
+    scores.push_back(as_the_library_reads(token[1].number()));
   }
   UnigramOptions options;
   const JsonPlace unknown = place["unk_id"];

@@ -200,6 +200,19 @@ TEST_CASE("a tokenizer.json that is wrong: which key, what is there, what was ex
   }
 }
 
+// 0x11 + 0 + 000 and 0x11 + 000 + 0 are equally likely; which sum is greater in the last bit depends
+// on how the digits of the scores are read. tokenizers 0.23.3 has the first.
+TEST_CASE("unigram: equally likely ways, with scores of 17 digits, as the library has them") {
+  const host::Engine engine(host::new_engine(), plait_engine_close);
+  const host::TempFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  write(path, R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0],
+    ["0x11", -10.941066019069583], ["0", -7.798070961291274], ["000", -9.819717333836302]]}})");
+  const host::Tokenizer t =
+      host::open_tokenizer(engine, "type = \"hf\"\npath = \"" + path + "\"\n");
+  CHECK(host::encode(t, "0x110000") == std::vector<int32_t>{1, 2, 3});
+}
+
 TEST_CASE("tiktoken: the encoding by the name of the file, and lines that are wrong") {
   const host::Engine engine(host::new_engine(), plait_engine_close);
   const host::TempFolder folder;
