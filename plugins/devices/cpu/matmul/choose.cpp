@@ -229,7 +229,7 @@ KernelChoice choose_dot(const MatmulDesc& desc) {
   KernelChoice choice;
   const std::string name = std::string(kDot.name) + ": ";
   if (!has_bf16_products()) {
-    choice.why = name + "the machine has no products of bf16, or PLAIT_BF16_PRODUCTS is 0";
+    choice.why = name + "the processor has no AVX512_BF16 or AMX, or PLAIT_BF16_PRODUCTS is 0";
   } else if (desc.m < kFewRowsOfDot) {
     choice.why = name + "too few rows";
   } else {
