@@ -100,6 +100,7 @@ struct GenerateConfig {
 
 struct CheckpointConfig {
   int64_t every = 0;
+  double minutes = 15;  // since the last save; 0: never for that
   int64_t keep = 3;
   bool at_end = true;
   bool background = true;

@@ -194,8 +194,9 @@ constexpr Key<EvaluateConfig> kEvaluate[] = {
 constexpr Key<EvaluateConfig> kEarlyStop[] = {
     key<&EvaluateConfig::stop_metric>(text_option(
         "metric", "\"\"", "metric of the evaluation to watch; empty: no early stopping")),
-    key<&EvaluateConfig::patience>(count("patience", "0", 0, "evaluations",
-                                         "evaluations without improvement before the run stops")),
+    key<&EvaluateConfig::patience>(
+        count("patience", "0", 0, "evaluations",
+              "evaluations in a row without improvement after which the run stops; 0: as 1")),
     key<&EvaluateConfig::min_delta>(at_least(
         real_option("min_delta", "0.0", "smallest change that counts as an improvement"), 0)),
 };
@@ -267,13 +268,19 @@ constexpr Key<GenerateConfig> kGenerate[] = {
 };
 constexpr Key<CheckpointConfig> kCheckpoint[] = {
     key<&CheckpointConfig::every>(
-        count("every", "0", 0, "steps", "save every so many steps; 0: only at the end of the run")),
+        count("every", "0", 0, "steps", "save every so many steps; 0: not by steps")),
+    key<&CheckpointConfig::minutes>(
+        at_least(real_option("minutes", "15.0",
+                             "save when so many minutes have passed since the last save; 0: not by "
+                             "time"),
+                 0)),
     key<&CheckpointConfig::keep>(
         count("keep", "3", 1, "checkpoints", "number of newest checkpoints to keep")),
     key<&CheckpointConfig::at_end>(bool_option("at_end", "true", "save at the end of the run")),
-    key<&CheckpointConfig::background>(bool_option(
-        "background", "true",
-        "continue training while a save of `every` is written, from a copy in host memory")),
+    key<&CheckpointConfig::background>(
+        bool_option("background", "true",
+                    "continue training while a save is written, from a copy in host memory; where "
+                    "`every` is set")),
 };
 constexpr Key<GuardConfig> kGuard[] = {
     key<&GuardConfig::nonfinite_limit>(count(

@@ -55,7 +55,7 @@ const EntryPoint& Plan::entry_point(std::string_view name) const {
 }
 
 int64_t Plan::n_step_sums() const {
-  return 2 +
+  return kStepSums +
          2 * std::count_if(models.begin(), models.end(), [](const Model& m) { return m.trained; });
 }
 

@@ -101,7 +101,10 @@ struct Plan {
   FlatBuffer scaler;       // see loss_scale.hpp; exists only where losses are scaled
   BufferRef scaler_after;  // in `results`: the same behind the step
   double loss_rows = 1;    // a power of two near the number of losses that a step adds up
-  BufferRef step_sums;  // (2): samples of the step, ranks that want to stop; sums over all replicas
+  // (kStepSums): samples of the step, ranks that want to stop, ranks for which it is time to save;
+  // sums over all replicas.
+  BufferRef step_sums;
+  static constexpr int64_t kStepSums = 3;
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 
   Generation generation;
@@ -125,7 +128,7 @@ struct Plan {
   const EntryPoint& entry_point(std::string_view name) const;
   // Several programs, or several launches of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
-  // Number of elements, from `step_sums` on, that ranks sum in one collective: those two, and the
+  // Number of elements, from `step_sums` on, that ranks sum in one collective: kStepSums, and the
   // loss and weight sums of trained models.
   int64_t n_step_sums() const;
   // A hash of the parameters and groups, which must agree between runs that share checkpoints.

@@ -31,7 +31,7 @@ namespace {
 void make_results(PlanDraft& plan, config::Problems& problems) {
   plan.results = plan.storage.add_flat("results", Category::kResults, plan.precision.scalar);
   const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
-  plan.step_sums = take(2);
+  plan.step_sums = take(Plan::kStepSums);
   for (const auto& m : plan.experiment.models) {
     Model model;
     model.name = m.name;

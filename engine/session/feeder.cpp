@@ -1,11 +1,13 @@
 #include "engine/session/feeder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/program/shape.hpp"
+#include "kit/half.hpp"
 
 namespace plait::session {
 
@@ -172,7 +174,31 @@ int64_t integer_at(uint32_t dtype, const char* data, int64_t i) {
   return dtype == PLAIT_I64 ? get(int64_t{}) : dtype == PLAIT_I32 ? get(int32_t{}) : get(uint8_t{});
 }
 
+double number_at(uint32_t dtype, const char* data, int64_t i) {
+  const auto get = [&](auto v) {
+    std::memcpy(&v, data + static_cast<uint64_t>(i) * sizeof v, sizeof v);
+    return v;
+  };
+  return dtype == PLAIT_F64    ? get(double{})
+         : dtype == PLAIT_F32  ? static_cast<double>(get(float{}))
+         : dtype == PLAIT_BF16 ? static_cast<double>(kit::from_bf16(get(uint16_t{})))
+                               : static_cast<double>(kit::from_f16(get(uint16_t{})));
+}
+
 }  // namespace
+
+std::string Feeder::non_finite_text() const {
+  for (size_t i = 0; i < feed_.fields.size(); ++i) {
+    const plan::Field& f = feed_.fields[i];
+    if (!batch_[i] || !program::is_float(f.shape.dtype)) continue;
+    const int64_t each = program::elements(f.shape) / feed_.batch;
+    for (int64_t k = 0; k < global_ * each; ++k)
+      if (const double v = number_at(f.shape.dtype, batch_[i], k); !std::isfinite(v))
+        return strf("field '%s' of its sample %ld is %s", f.name.c_str(),
+                    static_cast<long>(k / each), real_text(v).c_str());
+  }
+  return "";
+}
 
 Feeder::OutOfRange Feeder::find_out_of_range(bool labels) const {
   for (size_t i = 0; i < feed_.fields.size(); ++i) {

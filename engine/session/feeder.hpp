@@ -53,6 +53,9 @@ class Feeder {
     int64_t largest = 0;  // of all values of the field
   };
   OutOfRange find_out_of_range(bool labels = true) const;
+  // Of what is staged, the first number that is not finite: "field 'input' of its sample 3 is nan",
+  // or "".
+  std::string non_finite_text() const;
 
  private:
   uint64_t block_bytes() const;

@@ -105,26 +105,39 @@ std::string NumericsGuard::first_non_finite() {
   return first.text + (c_.ranks.is_single() ? "" : " on rank " + std::to_string(rank));
 }
 
-void NumericsGuard::check(const StepResult& r, const Feeder::OutOfRange& outside,
-                          bool next_launched) {
+namespace {
+
+// The first text of any rank, with the rank where there are several.
+std::string first_of_ranks(RankContext& ranks, const std::string& own) {
+  const std::vector<std::string> all = ranks.all_gather(own);
+  for (size_t r = 0; r < all.size(); ++r)
+    if (!all[r].empty()) return all[r] + (ranks.is_single() ? "" : " on rank " + std::to_string(r));
+  return "";
+}
+
+}  // namespace
+
+void NumericsGuard::check(const StepResult& r, const Samples& samples, bool next_launched) {
   // An overflow that a smaller loss scale may end does not count. The device's scale is f32.
   const bool scales =
       r.skipped && r.loss_scale > c_.plan.experiment.precision.scale_min * (1 + 1e-6);
   c_.state.consecutive_skipped = !r.skipped ? 0 : c_.state.consecutive_skipped + (scales ? 0 : 1);
   if (!r.skipped) return;
   // An index that no op accepts is a fault of the data: later steps cannot repair it.
-  fail_out_of_range(c_.ranks, out_of_range_text(c_.plan, outside, "[data.train]",
+  fail_out_of_range(c_.ranks, out_of_range_text(c_.plan, samples.outside, "[data.train]",
                                                 strf("step %ld", static_cast<long>(r.step))));
   if (scales)
     return c_.log.info(strf("[session] step %ld overflows with loss scale %g: skipped, next %g",
                             static_cast<long>(r.step), r.loss_scale, c_.state.loss_scale[0]));
   const int64_t limit = c_.plan.experiment.guard.nonfinite_limit;
-  c_.log.warn(
-      strf("[session] step %ld is not finite (loss %s, gradient norm %s%s): skipped, %ld in a row",
-           static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
-           real_text(std::abs(r.grad_norm)).c_str(),
-           has_zero_weight() ? "; the weights of its samples are all 0" : "",
-           static_cast<long>(c_.state.consecutive_skipped)));
+  const std::string input = first_of_ranks(c_.ranks, samples.non_finite);
+  c_.log.warn(strf(
+      "[session] step %ld is not finite (loss %s, gradient norm %s%s%s): skipped, %ld in a row",
+      static_cast<long>(r.step), real_text(std::abs(r.loss)).c_str(),
+      real_text(std::abs(r.grad_norm)).c_str(),
+      has_zero_weight() ? "; the weights of its samples are all 0" : "",
+      input.empty() ? "" : ("; " + input + ": correct [data.train]").c_str(),
+      static_cast<long>(c_.state.consecutive_skipped)));
   if (limit > 0 && c_.state.consecutive_skipped >= limit) fail(r, "", next_launched);
 }
 

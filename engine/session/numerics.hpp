@@ -24,9 +24,14 @@ class NumericsGuard {
   // results: of the last step.
   NumericsGuard(SessionContext& context, const HostBuffer& results)
       : c_(context), results_(results) {}
+  // What is known of the samples of a step that was skipped, on this rank.
+  struct Samples {
+    Feeder::OutOfRange outside;
+    std::string non_finite;  // Feeder::non_finite_text()
+  };
   // A step has ended. next_launched: the next one is in flight. Errors: PLAIT_ERR_DATA for an index
   // out of range, and as fail() after guard.nonfinite_limit skipped steps.
-  void check(const StepResult& result, const Feeder::OutOfRange& outside, bool next_launched);
+  void check(const StepResult& result, const Samples& samples, bool next_launched);
   // Throws the error of a run whose last steps, up to this one, were not finite. saved: the end of
   // the text, about saved state.
   [[noreturn]] void fail(const StepResult& result, const std::string& saved, bool next_launched);

@@ -24,6 +24,9 @@ struct StepResult {
   double mean_loss = 0, samples_per_s = 0, tokens_per_s = 0;
   double tflops = 0, tflops_full = 0, mfu = 0, mfu_full = 0;
   double loss_scale = 0;  // of the step; 0: losses are not scaled
+  // Requests of any rank when the step was launched: to stop, and to save because it is time. They
+  // come with the sums of the step, so all ranks see them behind the same step.
+  bool stop_agreed = false, save_agreed = false;
 };
 
 enum class Resume { kConfig, kNever, kAuto, kMust };

@@ -46,7 +46,7 @@ StepRunner::StepRunner(SessionContext& context)
       outcomes_(c_.executor.queue(), 4, c_.plan.results.bytes()),
       scalars_(c_.plan.scalars),
       results_(c_.plan.results),
-      step_sums_({c_.plan.results.segment, c_.plan.results.dtype, 2}),
+      step_sums_({c_.plan.results.segment, c_.plan.results.dtype, plan::Plan::kStepSums}),
       meter_(units_of(c_.plan)),
       reported_group_(reported_group(c_.plan)),
       guard_(c_, results_) {
@@ -125,6 +125,7 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   c_.ranks.at_step(step);
   step_sums_.set(c_.plan.results.at(0), static_cast<double>(samples));
   step_sums_.set(c_.plan.results.at(1), c_.cancelled.load(std::memory_order_relaxed) ? 1 : 0);
+  step_sums_.set(c_.plan.results.at(2), wants_save_ ? 1 : 0);
   numbers_.begin();
   numbers_.write(c_.executor.address(c_.plan.step_sums), step_sums_.data(), step_sums_.bytes());
   write_scalars();
@@ -165,8 +166,10 @@ StepResult StepRunner::finish_step() {
   add_totals(launch, r);
   // Before the guard, which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
-  guard_.check(r, r.skipped && !looks_ahead_ ? feeder_->find_out_of_range() : launch.outside,
-               in_flight() > 0);
+  NumericsGuard::Samples samples{launch.outside, ""};
+  if (r.skipped && !looks_ahead_)  // else those of the next step are staged by now
+    samples = {feeder_->find_out_of_range(), feeder_->non_finite_text()};
+  guard_.check(r, samples, in_flight() > 0);
   return r;
 }
 
@@ -209,7 +212,8 @@ void StepRunner::read_results(StepResult& r) {
   double squares = 0, clipped = 0;
   const auto at = [&](plan::BufferRef p) { return results_.get(p); };
   r.samples = std::lround(at(c_.plan.step_sums));
-  stop_agreed_ = at(c_.plan.results.at(1)) > 0;
+  r.stop_agreed = at(c_.plan.results.at(1)) > 0;
+  r.save_agreed = at(c_.plan.results.at(2)) > 0;
   for (size_t i = 0; i < c_.plan.models.size(); ++i) {
     const plan::Model& m = c_.plan.models[i];
     if (!m.trained) continue;

@@ -54,8 +54,8 @@ class StepRunner {
   // Whether a step was launched whose result step() has not returned yet.
   bool has_unreported() const { return in_flight() > 0 || drained_; }
   bool has_drained() const { return drained_.has_value(); }
-  // Whether a rank requested a stop in the last step.
-  bool stop_agreed() const { return stop_agreed_; }
+  // Whether this rank asks for a save in the steps that are launched from now on.
+  void want_save(bool yes) { wants_save_ = yes; }
   // See NumericsGuard::fail().
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
 
@@ -99,7 +99,7 @@ class StepRunner {
   runtime::Downloads outcomes_;        // its results
   HostBuffer scalars_, results_;       // of Plan::scalars and Plan::results
   HostBuffer step_sums_;               // of Plan::step_sums
-  bool stop_agreed_ = false;
+  bool wants_save_ = false;
   StepMeter meter_;
   int32_t reported_group_;            // whose learning rate a result tells; -1: none
   std::optional<double> peak_flops_;  // of all ranks; 0: not known

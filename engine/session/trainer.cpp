@@ -208,7 +208,7 @@ bool Trainer::evaluate(const StepResult& r) {
     return false;
   }
   c_.state.evaluations_without_gain = std::max<int64_t>(c_.state.evaluations_without_gain, 0);
-  if (++c_.state.evaluations_without_gain <= stop.patience) return false;
+  if (++c_.state.evaluations_without_gain < stop.patience) return false;
   c_.log.info(strf("[evaluate] stops early: %s has not improved on %g for %ld evaluations",
                    stop.stop_metric.c_str(), c_.state.best,
                    static_cast<long>(c_.state.evaluations_without_gain)));
@@ -237,6 +237,7 @@ void Trainer::save(const StepResult& r, bool continues) {
   else
     saved(r, {r.step, p_.checkpoints.save("")});
   saved_at_ = r.step;
+  since_save_.restart();
 }
 
 // After an error of the run: waits for a checkpoint that is being written. If that fails as well,
@@ -259,14 +260,19 @@ bool Trainer::pauses_behind(int64_t step) const {
   return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every);
 }
 
+// By this rank's clock.
+bool Trainer::is_time_to_save() const {
+  const double minutes = experiment_.checkpoint.minutes;
+  return minutes > 0 && c_.keeps_files && since_save_.seconds() >= 60 * minutes;
+}
+
 // Reports a step; returns whether the run stops after it.
 bool Trainer::made(const StepResult& r) {
   log_step(r);
   if (p_.checkpoints.background_save_ended()) drain_save(r);
   if (c_.settings.on_step && c_.settings.on_step(r))
     c_.cancelled.store(true, std::memory_order_relaxed);
-  return c_.ranks.is_single() ? c_.cancelled.load(std::memory_order_relaxed)
-                              : p_.steps.stop_agreed();
+  return c_.ranks.is_single() ? c_.cancelled.load(std::memory_order_relaxed) : r.stop_agreed;
 }
 
 StepResult Trainer::loop() {
@@ -280,21 +286,23 @@ StepResult Trainer::loop() {
     stop_metric();  // refuses a wrong name before the first step
   status("running", r);
   while (c_.state.step < total || p_.steps.has_drained()) {
+    p_.steps.want_save(is_time_to_save());
     p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); });
     r = p_.steps.step();
     // A single rank stops at once; several ranks stop after the step whose sums have told all of
     // them about the request. A step that was launched by then is made on all ranks.
-    if (made(r)) {
-      if (p_.steps.has_unreported()) made(r = p_.steps.step());
-      stop(r);
-    }
+    bool stops = made(r);
+    const bool saves = r.save_agreed;
+    if ((stops || saves) && p_.steps.has_unreported()) stops = made(r = p_.steps.step()) || stops;
+    if (stops) stop(r);
     const int64_t every = experiment_.evaluate.every;
     if (every > 0 && r.step % every == 0 && evaluate(r)) {
       r.finished = true;
       break;
     }
-    if (experiment_.checkpoint.every > 0 && r.step % experiment_.checkpoint.every == 0)
-      save(r, true);
+    const int64_t steps = experiment_.checkpoint.every;
+    // Without `every` no memory is planned for a copy, so a save by time waits until it is written.
+    if (saves || (steps > 0 && r.step % steps == 0)) save(r, steps > 0);
   }
   if (evaluated_at_ != r.step) evaluate(r);
   experiment_.checkpoint.at_end ? save(r, false) : drain_save(r);

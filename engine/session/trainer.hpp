@@ -36,6 +36,7 @@ class Trainer {
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);
   bool pauses_behind(int64_t step) const;
+  bool is_time_to_save() const;
   bool made(const StepResult& r);
   StepResult loop();
   StepResult loop_and_save();
@@ -56,7 +57,7 @@ class Trainer {
   std::vector<observe::NamedValue> group_rates_;  // as groups_
   std::string checkpoint_;                        // the newest
   observe::Progress progress_;
-  Stopwatch watch_;
+  Stopwatch watch_, since_save_;
 };
 
 }  // namespace plait::session

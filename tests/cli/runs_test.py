@@ -110,6 +110,27 @@ class Resumed(Case):
         self.expect(0, "run", "t.toml", "run.steps=60", "--run-dir", "whole", "-q")
         self.assertEqual(checkpoint_files(self.folder / "r"), checkpoint_files(self.folder / "whole"))
 
+    def test_saves_by_time(self):
+        self.write("t.toml", TINY)
+        words = ["run.steps=20", "checkpoint.keep=100", "-q"]
+        for name, layout in (("one", []), ("data", ["topology.data=2", "batch.micro=8"]), ("tensor", ["topology.tensor=2"]),
+                             ("pipeline", ["topology.pipeline=2", "batch.micro=4"])):
+            self.expect(0, "run", "t.toml", *words, *layout, "--run-dir", f"{name}-never")
+            # Any time is too long, so each step is saved behind; what was launched before is not.
+            self.expect(0, "run", "t.toml", *words, *layout, "checkpoint.minutes=1e-9", "evaluate.every=7", "--run-dir", name)
+            saved = sorted(folder.name for folder in (self.folder / name / "ckpt").glob("step-*"))
+            self.assertEqual(saved, [f"step-{step:010}" for step in range(1, 21)])
+            self.assertEqual(checkpoint_files(self.folder / name), checkpoint_files(self.folder / f"{name}-never"))
+        # With `every` they are written in the background.
+        self.expect(0, "run", "t.toml", *words, "checkpoint.minutes=1e-9", "checkpoint.every=6", "--run-dir", "both")
+        self.assertEqual(len(list((self.folder / "both/ckpt").glob("step-*"))), 20)
+        # What was saved by time is resumed from like any other.
+        for folder in (self.folder / "one/ckpt").glob("step-*"):
+            if folder.name != "step-0000000011":
+                shutil.rmtree(folder)
+        self.expect(0, "run", "t.toml", *words, "--run-dir", "one", "--resume", "must")
+        self.assertEqual(checkpoint_files(self.folder / "one"), checkpoint_files(self.folder / "one-never"))
+
     def test_what_has_changed_since_is_named(self):
         self.write("t.toml", TINY)
         self.expect(0, "run", "t.toml", "--run-dir", "r", "-q")

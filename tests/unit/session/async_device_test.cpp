@@ -89,6 +89,27 @@ TEST_CASE("a run with evaluations and checkpoints, alone") {
   check_layout(1, {"checkpoint.background=false", "optimizer.type=adamw"});
 }
 
+TEST_CASE("saves that are due by time, though the next step was launched before") {
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{"batch.micro=8"}, {"topology.data=2"}, {"topology.tensor=2"}}) {
+    CAPTURE(layout);
+    const int ranks = layout[0] == "batch.micro=8" ? 1 : 2;
+    const Folder a, b;
+    const auto keys = with(with(kRun, layout), {"checkpoint.keep=100"});
+    const Seen expected = run(with(keys, kReference), ranks, a / "run");
+    const Seen timed = run(with(with(keys, kAsync), {"checkpoint.minutes=1e-9"}), ranks, b / "run");
+    CHECK(timed.losses == expected.losses);
+    CHECK(timed.ranks[0].weights == expected.ranks[0].weights);
+    // What both have saved is the same.
+    for (const auto& [name, bytes] : expected.tensors) {
+      CAPTURE(name);
+      CHECK(timed.tensors.at(name) == bytes);
+    }
+    CHECK(steps_of(b / "run").size() > steps_of(a / "run").size());
+    CHECK(steps_of(b / "run").back() == 12);
+  }
+}
+
 TEST_CASE("a resumed run equals an uninterrupted one") {
   const Folder a, b;
   const Seen expected = run(with(kRun, kReference), 1, a / "run");
