@@ -52,6 +52,7 @@ void set_up(CLI::App& app, Context& context) {
   add_check(app, context);
   add_plan(app, context);
   add_profile(app, context);
+  add_plot(app, context);
   add_bind(app, context);
   add_new(app, context);
   add_eval(app, context);
@@ -95,10 +96,13 @@ int call_verb(Context& context) {
 // of a file that looks whole.
 int after_writing(Context& context, int result) {
   const int error = context.terminal.write_error();
-  if (error == 0 || error == EBADF) return result;  // EBADF: closed by the caller, who wants none
-  context.terminal.error("[cli] results could not be written to standard output: " +
-                         std::generic_category().message(error));
-  return result == kOk ? kEnvironment : result;
+  // The caller wants none, or no more of them: `plait run demo >&-`, `plait run demo | head -3`.
+  if (error == 0 || error == EBADF || error == EPIPE) return result;
+  const std::string text = "[cli] results could not be written to standard output: " +
+                           std::generic_category().message(error);
+  if (result == kOk) return fail(context, kEnvironment, "cli", PLAIT_ERR_IO, text);
+  context.terminal.error(text);
+  return result;
 }
 
 }  // namespace

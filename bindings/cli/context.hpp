@@ -44,6 +44,8 @@ struct FileArguments {
   std::vector<std::string> set;         // of --set
   // Of the file itself; a pipe, or - for standard input, is read once, into memory with a path.
   std::string path() const;
+  // Whether it came from a pipe.
+  bool is_copy() const { return !copied_.empty(); }
   // Environment variables PLAIT__A__B=value as a.b=value, then --set, then positional; the later
   // one wins.
   std::vector<std::string> overrides() const;
@@ -94,6 +96,7 @@ void add_import(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 void add_plugins(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
+void add_plot(CLI::App& app, Context& context);
 void add_ops(CLI::App& app, Context& context);
 void add_data(CLI::App& app, Context& context);
 void add_data_tokenize(CLI::App& data, Context& context);

@@ -42,6 +42,9 @@ class Terminal {
   // The message of a failure, on stderr: its first line, then the rest indented.
   void error(std::string_view text);
 
+  // Where lines of several ranks come together in a file, though each has a terminal of its own.
+  void without_color() { color_out_ = color_err_ = false; }
+  bool colored() const { return color_out_; }
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
   bool progress() const { return !quiet && !silent; }

@@ -60,6 +60,10 @@ class CommandLine(Case):
             self.assertTrue(done.stdout)
         done = self.shell(f"{PLAIT} run <(cat demo.toml) topology.data=2 -q")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.shell(f"cat demo.toml | {PLAIT} run - topology.data=2 --run-dir r -q")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        # A word that is the same as FILE stays what it is.
+        self.expect(0, "run", "r", "run.steps=50", "topology.data=2", "--run-dir", "r", "--resume", "must", "-q")
         done = self.shell(f"{PLAIT} check - < /dev/null")
         self.assertEqual(done.returncode, 2)
         self.assertIn("batch.global: required key is missing", done.stdout)
@@ -71,6 +75,11 @@ class CommandLine(Case):
             self.assertEqual(done.returncode, 3, words)
             self.assertIn("could not be written to standard output", done.stderr)
         self.assertEqual(self.shell(f"{PLAIT} check nope.toml > /dev/full").returncode, 2)
+        done = self.shell(f"{PLAIT} run demo.toml topology.data=2 > /dev/full")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("could not be written to standard output", done.stderr)
+        for words in ("run demo.toml >&-", "run demo.toml 2>/dev/null | head -1; exit ${PIPESTATUS[0]}"):
+            self.assertIn(self.shell(f"{PLAIT} {words}").returncode, (0, 141), words)
 
     def shell(self, command):
         return subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True, text=True, timeout=TIME)
@@ -220,6 +229,23 @@ class Labels(Case):
                 'layers = [{type = "embedding", vocabulary = 10, width = 3}]', '[loss]', 'type = "mse"',
                 'from = ["output", "output"]', '[optimizer]', 'type = "sgd"', '']))
             self.fails(1, ["run", "e.toml"], f"field 'input' is {bad} in step 1, which is out of range: model.embedding1 has 10", advice)
+
+    def test_a_sample_that_is_not_finite(self):
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 2), }"
+        header += " " * (117 - len(header)) + "\n"
+        values = [i / 16 for i in range(16)]
+        values[11] = float("nan")
+        (self.folder / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+                                            + struct.pack("<16f", *values))
+        self.write("e.toml", "\n".join([
+            '[run]', 'steps = 4', '[batch]', 'global = 4', '[data.train]', 'type = "npy"', 'input = "x.npy"', 'shuffle = false', '[model]',
+            'layers = [{type = "linear", out = 2}]', '[loss]', 'type = "mse"', 'from = ["output", "input"]', '[optimizer]', 'type = "sgd"', '']))
+        done = self.expect(0, "run", "e.toml", "run.steps=3")
+        self.assertIn("step 2 is not finite (loss nan, gradient norm nan; field 'input' of its sample 1 is nan: correct [data.train]): skipped",
+                      done.err)
+        self.assertIn("1 of 3 steps were skipped: values were not finite", done.out)
+        done = self.expect(0, "run", "e.toml", "run.steps=3", "topology.data=2")
+        self.assertIn("field 'input' of its sample 1 is nan on rank 0: correct [data.train]", done.err)
 
     def test_no_weight_at_all(self):
         self.experiment([(i / 8, i % 3, 0) for i in range(8)], '[guard]', 'nonfinite_limit = 3')

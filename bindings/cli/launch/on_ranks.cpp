@@ -31,6 +31,7 @@ class Hush {
 void become_rank(Context& context, const RankInfo& own) {
   if (own.alone()) return;
   context.terminal.silent = own.rank != 0;
+  if (!started_by_plait()) context.terminal.without_color();  // mpirun gives its ranks terminals
   bind_local_rank(own.local_rank, own.local_size);
   keep_report_pipe();
   context.on_failure = [rank = own.rank](uint32_t code, const std::string& text) {
@@ -49,8 +50,10 @@ int launch(Context& context, const FileArguments& file, int64_t ranks, double gr
   LocalJob job;
   job.ranks = static_cast<int>(ranks);
   job.command = context.words;
-  // The ranks read what was copied from a pipe.
-  std::replace(job.command.begin(), job.command.end(), file.given, file.path());
+  // The ranks read what was copied from a pipe: the last word of that name, for options precede it.
+  if (const auto word = std::find(job.command.rbegin(), job.command.rend(), file.given);
+      file.is_copy() && word != job.command.rend())
+    *word = file.path();
   job.grace = grace;
   job.relay = [&terminal](std::string_view line) { terminal.relay(line); };
   const JobOutcome outcome = run_local(job);

@@ -11,6 +11,7 @@
 #include "bindings/cli/launch/report.hpp"
 #include "bindings/cli/metrics.hpp"
 #include "bindings/cli/ranks.hpp"
+#include "bindings/cli/run_summary.hpp"
 
 namespace plait::cli {
 namespace {
@@ -144,6 +145,9 @@ void Run::report(Session& session, const plait_step_result& last) {
                {"loss", stepped ? json_number(last.loss) : Json()}};
   done.update(rates);
   if (last.tokens > 0) done["tokens"] = last.tokens;
+  if (last.skipped_steps > 0) done["skipped_steps"] = last.skipped_steps;
+  const auto steps = plan_.value("steps", 0LL);
+  if (stepped && static_cast<long long>(last.step) < steps) done["stopped_early"] = true;
   done["evaluation"] = evaluation;
   terminal_.record(done);
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
@@ -153,6 +157,13 @@ void Run::report(Session& session, const plait_step_result& last) {
         last.skipped
             ? strf("done after step %lld, which was skipped: values were not finite", step)
             : strf("done after step %lld: training loss %s", step, metric_text(last.loss).c_str()));
+    const auto skipped = static_cast<long long>(last.skipped_steps);
+    if (step < steps)
+      terminal_.line(
+          strf("stopped early, after %lld of %lld steps: evaluate.early_stop", step, steps));
+    if (skipped > 0)
+      terminal_.line(
+          strf("%lld of %lld steps were skipped: values were not finite", skipped, step));
     terminal_.line(rates_text(rates) + seconds_text(seconds));
   } else {
     terminal_.line(
@@ -160,15 +171,20 @@ void Run::report(Session& session, const plait_step_result& last) {
   }
   if (!evaluation.is_null()) show_metrics(terminal_, evaluation);
   if (terminal_.quiet) return;
+  if (stepped && terminal_.human() && !terminal_.silent) show_summary(terminal_, run_dir);
   terminal_.line("files are in " + run_dir);
 }
 
 int Run::interrupted(const Json& session, const HostError& e) {
   if (terminal_.silent) return kInterrupted;
   const std::string run_dir = session.value("run_dir", "");
-  std::string command = "plait run " + shell_quoted(arguments_.file.given);
-  for (const std::string& one : arguments_.file.set) command += " --set " + shell_quoted(one);
-  for (const std::string& one : arguments_.file.positional) command += " " + shell_quoted(one);
+  // What came from a pipe is in the run directory, with its overrides.
+  const bool piped = arguments_.file.is_copy() || arguments_.file.given.starts_with("/dev/fd/");
+  std::string command = "plait run " + shell_quoted(piped ? run_dir : arguments_.file.given);
+  if (!piped) {
+    for (const std::string& one : arguments_.file.set) command += " --set " + shell_quoted(one);
+    for (const std::string& one : arguments_.file.positional) command += " " + shell_quoted(one);
+  }
   for (const std::string& one : context_.plugins) command += " --plugins " + shell_quoted(one);
   if (!context_.data.empty()) command += " --data " + shell_quoted(context_.data);
   command += " --run-dir " + shell_quoted(run_dir) + " --resume must";

@@ -1,0 +1,32 @@
+// Curves as lines of text for a terminal, and as SVG.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bindings/cli/curves.hpp"
+
+namespace plait::cli {
+
+struct ChartOptions {
+  int columns = 80, rows = 16;  // of the whole, its axes and legend included
+  bool utf8 = true;             // dots of Braille letters, 2 x 4 in a column; else letters
+  bool color = false;
+  bool log = false;  // a logarithmic axis of values; what is not above 0 is left out
+};
+
+// Whether the locale of the environment is one of UTF-8.
+bool environment_is_utf8();
+
+// Makes room around numbers that differ in the last digits alone, if at all.
+void widen(double& low, double& high);
+
+// Each curve is one of several runs or values; names that are empty have no legend. Where several
+// are drawn without color, each has a letter of its own. Values of one column of dots are averaged.
+// Text of `rows` lines at most, each ending in a newline; "" if there is nothing to draw.
+std::string chart_text(const std::vector<Curve>& curves, const ChartOptions& options);
+
+// A picture of its own: white ground, or dark where the viewer prefers that.
+std::string chart_svg(const std::vector<Curve>& curves, const std::string& title, bool log);
+
+}  // namespace plait::cli
