@@ -172,14 +172,11 @@ beta2 = 0.95
 schedule = {type = "cosine"}
 )toml";
 
-constexpr const char* kNeedsMnist =
-    "download the data first: plait data get mnist, then name its folder with --data";
-
 constexpr Template kTemplates[] = {
     {"tiny", "a small classifier on synthetic data; needs no files, takes a second", kTiny, ""},
-    {"mnist_mlp", "digits with 784-120-84-10 and plain SGD", kMnistMlp, kNeedsMnist},
+    {"mnist_mlp", "digits with 784-120-84-10 and plain SGD", kMnistMlp, "mnist"},
     {"mnist_adamw", "digits with four hidden layers of 128, AdamW and a cosine schedule",
-     kMnistAdamw, kNeedsMnist},
+     kMnistAdamw, "mnist"},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ struct Template {
   const char* name;
   const char* help;
   const char* toml;  // "@NAME@" stands for the run's name
-  const char* next;  // what to do before the first run; "" for nothing
+  const char* data;  // the data set that it reads, for `plait data get`; "" for none
 };
 
 std::span<const Template> templates();

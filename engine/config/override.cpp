@@ -101,15 +101,28 @@ Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin
   return &node.items_mutable()[static_cast<size_t>(steps[i].index)];
 }
 
+// The path through a list where a key stands: a.0.b means a[0].b, and a.b, for instance, a[0].b.
+std::string path_of_element(const std::vector<Step>& steps, size_t i) {
+  const std::string& key = steps[i].key;
+  const bool number =
+      std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+  std::string path = path_text(steps, i) + "[" + (number ? key : "0") + "]";
+  if (!number) path += "." + toml_key(key);
+  for (size_t k = i + 1; k < steps.size(); ++k)
+    path += steps[k].index >= 0 ? "[" + std::to_string(steps[k].index) + "]"
+                                : "." + toml_key(steps[k].key);
+  return path;
+}
+
 // The value steps[i] of `node`, or NULL. `make`: an absent table is created.
 Node* descend(Node& node, const std::vector<Step>& steps, size_t i, bool make, const Origin& origin,
               Problems& problems) {
   if (steps[i].index >= 0) return element(node, steps, i, origin, problems);
   if (!node.is(NodeKind::kTable)) {
     const bool list = node.is(NodeKind::kArray);
-    problems.add(
-        origin, path_text(steps, i), std::string("is ") + node.kind_name() + ", not a table",
-        list ? "name an element: " + path_text(steps, i) + "[0]." + steps[i].key : "check the key");
+    problems.add(origin, path_text(steps, i),
+                 std::string("is ") + node.kind_name() + ", not a table",
+                 list ? "name an element: " + path_of_element(steps, i) : "check the key");
     return nullptr;
   }
   if (Node* found = node.find_mutable(steps[i].key)) return found;

@@ -26,7 +26,12 @@ class Verbs(Case):
         listed = self.expect(0, "new", "--list", "--json").records
         self.assertEqual({record["name"] for record in listed}, {"tiny", "mnist_mlp", "mnist_adamw"})
         for name in ("mnist_mlp", "mnist_adamw"):
-            self.expect(0, "new", f"sub/{name}", "--from", name)
+            told = self.expect(0, "new", f"sub/{name}", "--from", name).out
+            self.assertIn("download the data first: plait data get mnist\n", told)
+            self.assertIn(f"train it: plait run sub/{name} --data data\n", told)
+            told = self.expect(0, "new", f"sub/{name}", "--from", name, "--yes", "--data", ".").out
+            self.assertIn("plait data get mnist --data .\n", told)
+            self.assertIn(f"plait run sub/{name} --data .\n", told)
             made = (self.folder / "sub" / name / "experiment.toml").read_text()
             self.assertEqual(made, (ROOT / "examples" / name / "experiment.toml").read_text())
         self.expect(0, "new", "sub/mnist_mlp", "--yes")  # replaced by the default template

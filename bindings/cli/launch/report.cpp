@@ -35,10 +35,10 @@ int launcher_pipe() {
 }
 
 void write_file(const char* path, const FailureReport& report) {
-  const Json all = {
-      {"message",
-       {{"message", report.text},
-        {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(time(nullptr))}}}}}};
+  const Json all = {{"message",
+                     {{"message", report.text},
+                      // torchrun shows "py_callstack", where there is one, in place of the message.
+                      {"extraInfo", {{"timestamp", std::to_string(time(nullptr))}}}}}};
   std::ofstream(path) << dump(all);
 }
 

@@ -89,8 +89,15 @@ int make(Context& context, const NewArguments& arguments) {
   write_file(file, filled(from.toml, name), context.yes);
   context.terminal.record({{"schema", 1}, {"file", file.string()}, {"from", from.name}});
   context.terminal.line("made " + file.string());
-  if (*from.next) context.terminal.line(from.next);
-  context.terminal.line("train it: plait run " + shell_quoted(folder.string()));
+  std::string run = "plait run " + shell_quoted(folder.string());
+  if (*from.data) {
+    // Where `plait data get` puts it: $PLAIT_DATA is known to the run as well.
+    const std::string given = context.data.empty() ? "" : " --data " + shell_quoted(context.data);
+    context.terminal.line(std::string("download the data first: plait data get ") + from.data +
+                          given);
+    run += given.empty() && context.data_folder().empty() ? " --data data" : given;
+  }
+  context.terminal.line("train it: " + run);
   return kOk;
 }
 
