@@ -26,7 +26,7 @@ class CommandLine(Case):
         self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
         self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
         self.fails(2, ["env", "--data"], "--data needs a DIR after it")
-        self.fails(2, ["completion", "zsh"], "SHELL: 'zsh' is not available, only bash")
+        self.fails(2, ["completion", "ksh"], "SHELL: 'ksh' is not one of bash, zsh, fish")
 
     def test_verbs_of_verbs(self):
         self.fails(2, ["data"], "plait data needs one of: get, tokenize, show")

@@ -1,9 +1,11 @@
 """Every verb, used as meant."""
 
 import re
+import shutil
+import subprocess
 import unittest
 
-from support import Case, ROOT, TINY
+from support import Case, ROOT, TIME, TINY
 
 
 class Verbs(Case):
@@ -130,11 +132,36 @@ class Verbs(Case):
         self.assertEqual(facts["data_folder"], ".")
         self.assertIn("launcher", self.expect(0, "env").out)
 
+    def completed(self, line):
+        """What bash offers behind the line, whose last word is being written."""
+        words = line.split(" ")
+        script = self.expect(0, "completion", "bash").out + "COMP_WORDS=(" + " ".join(f"'{word}'" for word in words) + ")\n"
+        script += f"COMP_CWORD={len(words) - 1}; COMPREPLY=(); _plait; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, timeout=TIME)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split("\n")[:-1]
+
     def test_completion(self):
-        script = self.expect(0, "completion", "bash").out
-        self.assertIn("complete -o filenames -F _plait plait", script)
-        self.assertIn("--resume", script)
-        self.assertIn("get --help --to --from tokenize --help --tokenizer --option --out --field --append-eod --strict --plain --restart --threads show --help --set --dataset", script)
+        self.write("a b.toml", "")
+        self.assertEqual(self.completed("plait pl"), ["plan", "plot", "plugins"])
+        self.assertEqual(self.completed("plait --json --data x pl"), ["plan", "plot", "plugins"])
+        self.assertEqual(self.completed("plait run --re"), ["--resume"])  # not --report, of plugins
+        self.assertEqual(self.completed("plait run --resume "), ["auto", "never", "must"])
+        self.assertEqual(self.completed("plait run a"), ["a b.toml"])
+        self.assertEqual(self.completed("plait --data d run demo --se"), ["--set"])
+        self.assertEqual(self.completed("plait data "), ["get", "tokenize", "show"])
+        self.assertEqual(self.completed("plait data tokenize --st"), ["--strict"])
+        self.assertEqual(self.completed("plait help pro"), ["profile"])
+        self.assertEqual(self.completed("plait completion "), ["bash", "zsh", "fish"])
+        self.assertIn("--json", self.completed("plait check --"))
+
+    def test_completion_of_other_shells(self):
+        for shell, check in (("zsh", ["-n", "-c"]), ("fish", ["--no-execute", "-c"])):
+            script = self.expect(0, "completion", shell).out
+            self.assertIn("--resume" if shell == "zsh" else "-l 'resume'", script)
+            if shutil.which(shell):  # its syntax
+                done = subprocess.run([shell, *check, script], capture_output=True, text=True, timeout=TIME)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 if __name__ == "__main__":
