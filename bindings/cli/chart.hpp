@@ -15,7 +15,8 @@ struct ChartOptions {
   bool log = false;  // a logarithmic axis of values; what is not above 0 is left out
 };
 
-// Whether the locale of the environment is one of UTF-8.
+// Whether the locale of the environment is one of UTF-8. The engine asks the same for its progress
+// bar; a host does not include its headers.
 bool environment_is_utf8();
 
 // Makes room around numbers that differ in the last digits alone, if at all.

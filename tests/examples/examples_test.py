@@ -102,6 +102,8 @@ class Examples(unittest.TestCase):
                           "optimizer.schedule.warmup_steps=0", "--data", "shakespeare")
         self.assertEqual(done["step"], 15)
         self.assertLess(done["evaluation"]["metrics"]["perplexity"], 40)
+        self.call(plait, "run", "shakespeare/larger.toml", "run.steps=2", "batch.global=2", "batch.eval=2", "evaluate.every=0",
+                  "evaluate.batches=1", "optimizer.schedule.warmup_steps=0", "--data", "shakespeare", cwd=folder.parent)
         words = ("tokenizer.path=shakespeare/input.txt", "generate.length=96")
         said = self.call(plait, "generate", "shakespeare", "--checkpoint", done["run_dir"], "--prompt", "line 1", "--max-tokens", "40", *words,
                          cwd=folder.parent)
