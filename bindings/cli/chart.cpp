@@ -80,8 +80,8 @@ class Canvas {
         owner_(dots_.size(), -1) {}
 
   void draw(const Curve& curve, const Frame& frame, size_t which) {
-    const std::vector<double> of = heights(curve, frame, static_cast<size_t>(columns_ * across_));
-    const int most = rows_ * down_ - 1;
+    const int most = rows_ * down_ - 1, places = columns_ * across_;
+    const std::vector<double> of = heights(curve, frame, static_cast<size_t>(places));
     int before = -1;
     for (size_t x = 0; x < of.size(); ++x) {
       if (std::isnan(of[x])) continue;
@@ -96,9 +96,9 @@ class Canvas {
   std::string row(int r) const {
     std::string text;
     int before = -1, last = columns_;
-    while (last > 0 && owner_[static_cast<size_t>(r * columns_ + last - 1)] < 0) --last;
+    while (last > 0 && owner_[index(r, last - 1)] < 0) --last;
     for (int c = 0; c < last; ++c) {
-      const auto i = static_cast<size_t>(r * columns_ + c);
+      const size_t i = index(r, c);
       if (owner_[i] < 0) {
         text += ' ';
         continue;
@@ -112,10 +112,14 @@ class Canvas {
   }
 
  private:
+  size_t index(int row, int column) const {
+    const int i = row * columns_ + column;
+    return static_cast<size_t>(i);
+  }
   void set(int x, int y, size_t which) {
     // The bits of a Braille letter, by row and column of its dots (Unicode 16, 2800-28FF).
     constexpr int kBits[4][2] = {{0, 3}, {1, 4}, {2, 5}, {6, 7}};
-    const auto i = static_cast<size_t>(y / down_ * columns_ + x / across_);
+    const size_t i = index(y / down_, x / across_);
     dots_[i] |= letters_ ? 1 : 1 << kBits[y % 4][x % 2];
     owner_[i] = static_cast<int>(which);
   }
