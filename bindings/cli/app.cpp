@@ -92,8 +92,8 @@ int call_verb(Context& context) {
   }
 }
 
-// A result that did not arrive is a failure, however the verb ended: a full disk must not leave half
-// of a file that looks whole.
+// A result that did not arrive is a failure, however the verb ended: a full disk must not leave
+// half of a file that looks whole.
 int after_writing(Context& context, int result) {
   const int error = context.terminal.write_error();
   // The caller wants none, or no more of them: `plait run demo >&-`, `plait run demo | head -3`.

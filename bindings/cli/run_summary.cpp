@@ -46,7 +46,7 @@ void show_summary(Terminal& terminal, const std::string& run_dir) {
   try {
     curves = read_curves(run_dir, is_shown);
   } catch (const std::exception&) {
-    return;  // a run of less than run.log_every steps writes no line; no fault of the run's, in any case
+    return;  // a run of less than run.log_every steps writes no line; no fault of the run's
   }
   Table table("lrrrr");
   table.row({"", "first", "last", "lowest (step)", "highest (step)"});

@@ -1,5 +1,5 @@
-// Products with weights of 8 bits, of every instruction set of this machine, against a plain loop in
-// double. The conformance cases take the widest set alone.
+// Products with weights of 8 bits, of every instruction set of this machine, against a plain loop
+// in double. The conformance cases take the widest set alone.
 #include "plugins/devices/cpu/matmul/quantized.hpp"
 
 #include <doctest/doctest.h>

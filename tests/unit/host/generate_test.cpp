@@ -1,5 +1,5 @@
-// Generation through the C ABI: a trained Llama's story, slots, ends, texts, and what a host can get
-// wrong.
+// Generation through the C ABI: a trained Llama's story, slots, ends, texts, and what a host can
+// get wrong.
 #include <cmath>
 
 #include "tests/unit/host/families.hpp"

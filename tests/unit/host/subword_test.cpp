@@ -200,8 +200,8 @@ TEST_CASE("a tokenizer.json that is wrong: which key, what is there, what was ex
   }
 }
 
-// 0x11 + 0 + 000 and 0x11 + 000 + 0 are equally likely; which sum is greater in the last bit depends
-// on how the digits of the scores are read. tokenizers 0.23.3 has the first.
+// 0x11 + 0 + 000 and 0x11 + 000 + 0 are equally likely; which sum is greater in the last bit
+// depends on how the digits of the scores are read. tokenizers 0.23.3 has the first.
 TEST_CASE("unigram: equally likely ways, with scores of 17 digits, as the library has them") {
   const host::Engine engine(host::new_engine(), plait_engine_close);
   const host::TempFolder folder;

@@ -1,6 +1,7 @@
-// oneDNN's matmul as a MatmulKernel, of f32 or of bf16 operands. A bias is fused, and relu where all
-// is f32; other activations follow as a separate pass over a C of f32, because oneDNN's
-// approximations differ from ours, and relu of bf16 does, because oneDNN's has no NaN. Builds against oneDNN 2.6 and 3.x.
+// oneDNN's matmul as a MatmulKernel, of f32 or of bf16 operands. A bias is fused, and relu where
+// all is f32; other activations follow as a separate pass over a C of f32, because oneDNN's
+// approximations differ from ours; so does relu of bf16, because oneDNN's loses NaN. Builds against
+// oneDNN 2.6 and 3.x.
 
 #include <omp.h>
 
