@@ -1,12 +1,8 @@
 #include "bindings/cli/chart.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-
-#include "bindings/cli/terminal.hpp"
 
 namespace plait::cli {
 namespace {
@@ -154,23 +150,19 @@ std::string label(double value) { return strf("%.4g", value); }
 
 }  // namespace
 
+ChartOptions chart_options(const Terminal& terminal) {
+  ChartOptions options;
+  if (const int columns = terminal.columns(); columns > 0) options.columns = columns;
+  options.utf8 = terminal.utf8();
+  options.color = terminal.colored();
+  return options;
+}
+
 void widen(double& low, double& high) {
   if (high - low > 1e-9 * std::max(std::fabs(low), std::fabs(high))) return;
   const double room = low == 0 ? 1 : std::fabs(low) / 10;
   low -= room;
   high += room;
-}
-
-bool environment_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (!value || !*value) continue;
-    std::string locale = value;
-    std::transform(locale.begin(), locale.end(), locale.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
-  }
-  return false;
 }
 
 std::string chart_text(const std::vector<Curve>& curves, const ChartOptions& options) {

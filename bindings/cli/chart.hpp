@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings/cli/curves.hpp"
+#include "bindings/cli/terminal.hpp"
 
 namespace plait::cli {
 
@@ -15,9 +16,8 @@ struct ChartOptions {
   bool log = false;  // a logarithmic axis of values; what is not above 0 is left out
 };
 
-// Whether the locale of the environment is one of UTF-8. The engine asks the same for its progress
-// bar; a host does not include its headers.
-bool environment_is_utf8();
+// As stdout is: its columns, where it is a window, its letters and colors.
+ChartOptions chart_options(const Terminal& terminal);
 
 // Makes room around numbers that differ in the last digits alone, if at all.
 void widen(double& low, double& high);

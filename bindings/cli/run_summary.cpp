@@ -1,8 +1,5 @@
 #include "bindings/cli/run_summary.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "bindings/cli/chart.hpp"
@@ -29,13 +26,10 @@ void add_row(const Curve& c, Table& to) {
 }
 
 void draw(Terminal& terminal, const Curve& loss) {
-  winsize size = {};
-  if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
-  ChartOptions options;
-  options.columns = size.ws_col > 0 ? std::min<int>(size.ws_col, 100) : 80;
+  if (terminal.columns() == 0) return;
+  ChartOptions options = chart_options(terminal);
+  options.columns = std::min(options.columns, 100);
   options.rows = 8;
-  options.utf8 = environment_is_utf8();
-  options.color = terminal.colored();
   terminal.raw(chart_text({{"", loss.points}}, options));
 }
 

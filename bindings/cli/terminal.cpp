@@ -1,6 +1,8 @@
 #include "bindings/cli/terminal.hpp"
 
+#include <langinfo.h>
 #include <plait/base.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +45,14 @@ bool explains() {
 Terminal::Terminal()
     : stderr_terminal_(isatty(STDERR_FILENO) != 0),
       color_out_(wants_color(STDOUT_FILENO)),
-      color_err_(wants_color(STDERR_FILENO)) {}
+      color_err_(wants_color(STDERR_FILENO)),
+      utf8_(std::string_view(nl_langinfo(CODESET)) == "UTF-8") {}
+
+int Terminal::columns() const {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col > 0 ? size.ws_col : 80;  // a serial line does not know
+}
 
 uint32_t Terminal::log_level() const {
   if (silent) return PLAIT_LOG_ERROR;

@@ -45,6 +45,8 @@ class Terminal {
   // Where lines of several ranks come together in a file, though each has a terminal of its own.
   void without_color() { color_out_ = color_err_ = false; }
   bool colored() const { return color_out_; }
+  bool utf8() const { return utf8_; }
+  int columns() const;  // of stdout's window; 0: it is none
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
   bool progress() const { return !quiet && !silent; }
@@ -52,7 +54,7 @@ class Terminal {
 
  private:
   void to_stderr(std::string_view text);
-  bool stderr_terminal_, color_out_, color_err_;
+  bool stderr_terminal_, color_out_, color_err_, utf8_;
   int write_error_ = 0;
 };
 

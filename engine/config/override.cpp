@@ -104,8 +104,8 @@ Node* element(Node& node, const std::vector<Step>& steps, size_t i, const Origin
 // The path through a list where a key stands: a.0.b means a[0].b, and a.b, for instance, a[0].b.
 std::string path_of_element(const std::vector<Step>& steps, size_t i) {
   const std::string& key = steps[i].key;
-  const bool number =
-      std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool number = !key.empty() && std::all_of(key.begin(), key.end(),
+                                                  [](char c) { return c >= '0' && c <= '9'; });
   std::string path = path_text(steps, i) + "[" + (number ? key : "0") + "]";
   if (!number) path += "." + toml_key(key);
   for (size_t k = i + 1; k < steps.size(); ++k)

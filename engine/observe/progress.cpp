@@ -1,10 +1,10 @@
 #include "engine/observe/progress.hpp"
 
+#include <langinfo.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -22,17 +22,12 @@ int columns_of_stderr() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// Whether the locale of the environment is one of UTF-8; a library does not call setlocale().
-bool environment_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (!value || !*value) continue;
-    std::string locale = value;
-    std::transform(locale.begin(), locale.end(), locale.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
-  }
-  return false;
+// Of the environment's locale, without setlocale(): the process is the host's.
+bool locale_is_utf8() {
+  const locale_t locale = newlocale(LC_CTYPE_MASK, "", nullptr);
+  const bool is = locale && std::string_view(nl_langinfo_l(CODESET, locale)) == "UTF-8";
+  if (locale) freelocale(locale);
+  return is;
 }
 
 void write_to_stderr(std::string_view text) {
@@ -52,7 +47,7 @@ ProgressConfig progress_config_for_stderr() {
   if (term && std::strcmp(term, "dumb") == 0) config.terminal = false;
   const char* no_color = std::getenv("NO_COLOR");
   config.color = config.terminal && (!no_color || !*no_color);
-  config.utf8 = environment_is_utf8();
+  config.utf8 = locale_is_utf8();
   if (config.terminal) config.measure = columns_of_stderr;
   return config;
 }

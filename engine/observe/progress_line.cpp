@@ -77,7 +77,7 @@ std::string bar_text(double share, int cells, bool utf8) {
 
 constexpr int kFewestCells = 10, kMostCells = 30, kFrame = 2, kGap = 2, kFree = 3;
 
-// Those of the highest rank stay the longest. The bar has no text, and kFewestCells at least.
+// Fields of a high rank stay the longest. The bar has no text, and kFewestCells at least.
 struct Field {
   int rank;
   std::string text;

@@ -113,7 +113,7 @@ struct Plan {
   int64_t tokens_per_sample = 0;  // of the longest input that is looked up in a table; 0: none
   int64_t accumulation = 1;
   int64_t total_steps = 0;      // 0: the host decides
-  int64_t steps_per_epoch = 0;  // 0: a host feeds the data
+  int64_t steps_per_epoch = 0;  // 0: there is no [data.train]
   std::deque<Program> programs;
   std::vector<EntryPoint> entry_points;
   std::vector<Collective> collectives;  // of all programs

@@ -167,7 +167,7 @@ StepResult StepRunner::finish_step() {
   // Before the guard, which may throw: a save after its error must not repeat the batch.
   if (launch.next_batch >= 0) c_.state.next_batch = launch.next_batch;
   NumericsGuard::Samples samples{launch.outside, ""};
-  if (r.skipped && !looks_ahead_)  // else those of the next step are staged by now
+  if (r.skipped && !looks_ahead_)  // else the next step's are staged by now
     samples = {feeder_->find_out_of_range(), feeder_->non_finite_text()};
   guard_.check(r, samples, in_flight() > 0);
   return r;

@@ -1,7 +1,4 @@
 // plait plot: the curves of runs, on the terminal or as a picture.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -52,17 +49,11 @@ std::string title_of(const PlotArguments& arguments) {
   return arguments.runs.size() == 1 ? arguments.runs[0] + ": " + title : title;
 }
 
-// The size of the window, where there is one.
 ChartOptions options_of(const Terminal& terminal, const PlotArguments& arguments) {
-  ChartOptions options;
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    options.columns = size.ws_col;
+  ChartOptions options = chart_options(terminal);
   if (arguments.columns > 0) options.columns = arguments.columns;
   if (arguments.rows > 0) options.rows = arguments.rows;
   --options.rows;  // the title's
-  options.utf8 = environment_is_utf8();
-  options.color = terminal.colored();
   options.log = arguments.log;
   return options;
 }

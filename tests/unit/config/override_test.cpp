@@ -62,6 +62,7 @@ TEST_CASE("bad overrides are problems that name the remedy, and change nothing")
       {"run.seed.x=1", "run.seed: is an integer, not a table"},
       {"model.layers.out=1", "name an element: model.layers[0].out"},
       {"model.layers.0.out=1", "name an element: model.layers[0].out"},
+      {"model.layers.\"\"=1", "name an element: model.layers[0].\"\""},
       {"model.layers.2=1", "name an element: model.layers[2]"},
       {"model.layers.\"a.b\"=1", "name an element: model.layers[0].\"a.b\""},
       {"model.layers[2].out=1", "model.layers[2]: the list has 2 elements"},

@@ -143,7 +143,7 @@ class HalfMatmul {
       choice.workspace = std::max(choice.workspace, rest.workspace_bytes + m.wide_bytes_);
     }
     why = c.kernel;
-    if (choose_dot(m.block_).kernel.empty())
+    if (!c.why.empty())  // it is not the machine's own product
       why += std::string(", ") + kit::dtype_name(d.inputs[0].dtype) +
              " widened to f32 while packed, so no faster than f32; " + c.why;
     return true;
