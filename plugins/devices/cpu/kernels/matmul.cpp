@@ -111,6 +111,8 @@ KernelChoice choose_half(const MatmulDesc& m) {
   return widening;
 }
 
+constexpr int64_t kManySummands = 8192;
+
 // Large products of 16-bit operands, by choose_half(). Where that cannot write a 16-bit y itself, y
 // is made in the workspace as f32 and narrowed from there; a large one, as logits are, a block of
 // columns at a time, which are rows of the weights.
@@ -143,9 +145,10 @@ class HalfMatmul {
       choice.workspace = std::max(choice.workspace, rest.workspace_bytes + m.wide_bytes_);
     }
     why = c.kernel;
-    if (!c.why.empty())  // it is not the machine's own product
+    if (choose_dot(m.block_).kernel.empty())
       why += std::string(", ") + kit::dtype_name(d.inputs[0].dtype) +
-             " widened to f32 while packed, so no faster than f32; " + c.why;
+             " widened to f32 while packed, so no faster than f32";
+    if (!c.why.empty()) why += "; " + c.why;
     return true;
   }
   HalfMatmul(plait_device*, const plait_op_desc& d) : HalfMatmul(d) {
@@ -195,7 +198,10 @@ class HalfMatmul {
     y_bytes_ = kit::bytes(d.outputs[0]);
     MatmulDesc direct = desc_;
     direct.half_c = half_of(d.outputs[0]);
-    if (!choose_dot(direct).kernel.empty()) desc_ = direct;
+    const std::string kernel = choose_dot(direct).kernel;
+    // Rounding a result of so many summands costs less than another kernel.
+    const bool rounds = desc_.k >= kManySummands && choose_dot(desc_).kernel != kernel;
+    if (!kernel.empty() && !rounds) desc_ = direct;
     const bool narrows = desc_.half_c != half_of(d.outputs[0]);
     block_ = rest_ = desc_;
     block_.n = columns_at_a_time(desc_, narrows);

@@ -75,12 +75,10 @@ class MatmulOfQuantized {
         return false;
       }
     }
-    why = QuantizedMatmul::refusal();
-    if (!why.empty()) return false;
-    const QuantizedMatmul kernel(m);
-    choice.workspace = kernel.workspace_bytes();
-    why = kernel.name();
-    return true;
+    const KernelChoice kernel = QuantizedMatmul::choose(m);
+    choice.workspace = kernel.workspace_bytes;
+    why = kernel.kernel + (kernel.kernel.empty() ? "" : ", ") + kernel.why;
+    return !kernel.kernel.empty();
   }
   MatmulOfQuantized(plait_device*, const plait_op_desc& d)
       : desc_(desc_of(d)), kernel_(desc_), y_(d.n_inputs), bytes_(kit::bytes(d.outputs[0])) {}

@@ -10,6 +10,7 @@
 #include "plugins/devices/cpu/matmul/jit_kernel.hpp"
 #include "plugins/devices/cpu/matmul/pack.hpp"
 #include "plugins/devices/cpu/matmul/plain.hpp"
+#include "plugins/devices/cpu/matmul/quantized.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
 
 namespace plait::cpu {
@@ -30,6 +31,8 @@ class BlockedMatmul final : public MatmulKernel {
       : plan_(std::move(plan)),
         code_(all_specs(plan_)),
         pack_(pack_functions(plan_.isa)),
+        widen_quantized_(plan_.isa == Isa::avx512 ? quantized_avx512().widen
+                                                  : quantized_avx2().widen),
         activate_(plan_.desc.activation == Activation::relu
                       ? nullptr
                       : activation_function(plan_.desc.activation, plan_.isa)) {}
@@ -46,6 +49,7 @@ class BlockedMatmul final : public MatmulKernel {
   }
 
   std::string_view name() const override {
+    if (plan_.pairs) return kBlockedBf16;
     return plan_.isa == Isa::avx512 ? "jit_avx512_blocked" : "jit_avx2_blocked";
   }
   size_t workspace_bytes() const override { return plan_.workspace_bytes(); }
@@ -63,12 +67,13 @@ class BlockedMatmul final : public MatmulKernel {
            static_cast<size_t>(plan_.threads) * plan_.thread_floats();
   }
 
-  // An operand of f32, or of 16 bits.
+  // An operand of f32, or of 16 bits, which are widened or stay pairs.
   struct Source {
     const void* data;
     void (*widen)(const uint16_t*, float*, int64_t);
+    int64_t bytes;  // of an element
     Source at(int64_t element) const {
-      return {static_cast<const char*>(data) + element * (widen ? 2 : 4), widen};
+      return {static_cast<const char*>(data) + element * bytes, widen, bytes};
     }
     const float* floats() const { return static_cast<const float*>(data); }
     const uint16_t* halves() const { return static_cast<const uint16_t*>(data); }
@@ -76,21 +81,29 @@ class BlockedMatmul final : public MatmulKernel {
 
   struct Operands {
     Source a, b;
-    const float* bias;
+    const float *scales_b, *bias;
     float* c;
     float* squares;  // (panels, tiles, lanes)
     float *packed_a, *packed_b, *wide;
   };
+
+  Source source(const void* data, void (*widen)(const uint16_t*, float*, int64_t)) const {
+    if (plan_.pairs) return {data, nullptr, 2};
+    return {data, widen, widen ? 2 : 4};
+  }
 
   void run_range(const MatmulArgs& args, const BlockedRange& range, size_t thread) const {
     float* workspace = static_cast<float*>(args.workspace) + thread * plan_.thread_floats();
     const MatmulDesc& d = plan_.desc;
     for (int64_t item = range.first_item; item < range.last_item; ++item) {
       const Operands operands = {
-          Source{args.a, d.widen_a}.at(item * d.batch_stride_a),
-          Source{args.b, d.widen_b}.at(item * d.batch_stride_b),
+          source(args.a, d.widen_a).at(item * d.batch_stride_a),
+          source(args.b, d.widen_b).at(item * d.batch_stride_b),
+          args.scales_b,
           args.bias,
-          args.c + item * d.batch_stride_c,
+          plan_.whole_k() ? reinterpret_cast<float*>(reinterpret_cast<uint16_t*>(args.c) +
+                                                     item * d.batch_stride_c)
+                          : args.c + item * d.batch_stride_c,
           d.squares ? squares(args) + item * plan_.panels * plan_.tiles() * lanes_of(plan_.isa)
                     : nullptr,
           workspace,
@@ -98,8 +111,12 @@ class BlockedMatmul final : public MatmulKernel {
           workspace + plan_.a_floats() + plan_.b_floats()};
       for (int64_t tile = range.first_tile; tile < range.last_tile; tile += plan_.tiles_per_block) {
         const int64_t last = std::min(tile + plan_.tiles_per_block, range.last_tile);
+        if (plan_.whole_k()) {
+          run_whole(operands, range, tile, last);
+          continue;
+        }
         for (size_t block = 0; block < plan_.k_blocks.size(); ++block) {
-          pack_a(operands, tile, last, block);
+          pack_a(operands, tile, last, block, operands.packed_a);
           run_block(operands, range, tile, last, block);
         }
       }
@@ -109,6 +126,7 @@ class BlockedMatmul final : public MatmulKernel {
   // As PackFunctions::copy_in: a panel (k, w) of a source (k, l).
   void copy_in(const Source& from, int64_t stride, int64_t l, int64_t k, int64_t w,
                float* to) const {
+    if (plan_.pairs) return pack_.pair_in(from.halves(), stride, l, k, w, to);
     if (from.widen == nullptr) return pack_.copy_in(from.floats(), stride, l, k, w, to);
     for (int64_t i = 0; i < k; ++i) {
       from.widen(from.halves() + i * stride, to + i * w, l);
@@ -118,25 +136,79 @@ class BlockedMatmul final : public MatmulKernel {
   // As PackFunctions::transpose_in: a panel (k, w) of a source (l, k).
   void transpose_in(const Source& from, int64_t stride, int64_t l, int64_t k, int64_t w, float* to,
                     float* wide) const {
+    if (plan_.pairs) return pack_.transpose_in(from.floats(), stride / 2, l, k, w, to);
     if (from.widen == nullptr) return pack_.transpose_in(from.floats(), stride, l, k, w, to);
     for (int64_t i = 0; i < l; ++i) from.widen(from.halves() + i * stride, wide + i * k, k);
     pack_.transpose_in(wide, k, l, k, w, to);
   }
 
-  void pack_a(const Operands& o, int64_t first, int64_t last, size_t block) const {
+  // The summand at which a block of k begins.
+  int64_t first_summand(const KBlock& k) const { return plan_.pairs ? 2 * k.first : k.first; }
+
+  void pack_a(const Operands& o, int64_t first, int64_t last, size_t block, float* packed) const {
     const MatmulDesc& d = plan_.desc;
     const KBlock& k = plan_.k_blocks[block];
+    const int64_t summand = first_summand(k);
     for (int64_t tile = first; tile < last; ++tile) {
       const int64_t row = plan_.first_row(tile);
       // Slots beyond the tile's rows may hold data of the next tile: they are never read.
       const int64_t rows = std::min<int64_t>(plan_.slots, d.m - row);
-      float* to = o.packed_a + (tile - first) * plan_.slots * k.size;
+      float* to = packed + (tile - first) * plan_.slots * k.size;
       if (d.transpose_a) {
-        copy_in(o.a.at(k.first * d.m + row), d.m, rows, k.size, plan_.slots, to);
+        copy_in(o.a.at(summand * d.m + row), d.m, rows, k.size, plan_.slots, to);
       } else {
-        transpose_in(o.a.at(row * d.k + k.first), d.k, rows, k.size, plan_.slots, to, o.wide);
+        transpose_in(o.a.at(row * d.k + summand), d.k, rows, k.size, plan_.slots, to, o.wide);
       }
     }
+  }
+
+  // A panel of B: `lanes` columns from `column` on, padded to `width`.
+  void pack_b(const Operands& o, int64_t column, int64_t lanes, int64_t width,
+              const KBlock& k) const {
+    const MatmulDesc& d = plan_.desc;
+    if (d.quantized_b) {
+      const auto* numbers = static_cast<const uint8_t*>(o.b.data);
+      const int64_t blocks = weight_blocks(d.k);
+      for (int64_t j = column; j < column + lanes; ++j)
+        widen_quantized_(numbers + j * d.k + k.first,
+                         o.scales_b + j * blocks + k.first / kWeightBlock, k.size,
+                         o.wide + (j - column) * k.size);
+      pack_.transpose_in(o.wide, k.size, lanes, k.size, width, o.packed_b);
+    } else if (d.transpose_b) {
+      transpose_in(o.b.at(column * d.k + first_summand(k)), d.k, lanes, k.size, width, o.packed_b,
+                   o.wide);
+    } else {
+      copy_in(o.b.at(first_summand(k) * d.n + column), d.n, lanes, k.size, width, o.packed_b);
+    }
+  }
+
+  // A panel of C and B.
+  struct Panel {
+    bool last;
+    int64_t column, lanes, width;  // width: lanes in whole vectors
+  };
+  Panel panel_of(int64_t index) const {
+    const bool last = index + 1 == plan_.panels;
+    const int64_t lanes = last ? plan_.last_panel_lanes : plan_.panel_lanes;
+    const int64_t vector = lanes_of(plan_.isa);
+    return {last, index * plan_.panel_lanes, lanes, (lanes + vector - 1) / vector * vector};
+  }
+
+  // What the functions of a block of rows have in common.
+  PanelArgs call_of(const Operands& o, int64_t first_tile, int64_t last_tile) const {
+    PanelArgs call;
+    call.p = o.packed_a;
+    call.q = o.packed_b;
+    call.tiles_hi = std::min(last_tile, plan_.tiles_hi) - std::min(first_tile, plan_.tiles_hi);
+    call.tiles_lo = last_tile - first_tile - call.tiles_hi;
+    return call;
+  }
+
+  // The panel of B that is packed next, to be prefetched.
+  const float* next_panel(const Operands& o, const Panel& panel, const KBlock& k) const {
+    const int64_t next = panel.column + plan_.panel_lanes, summand = first_summand(k);
+    const MatmulDesc& d = plan_.desc;
+    return o.b.at(d.transpose_b ? next * d.k + summand : summand * d.n + next).floats();
   }
 
   void run_block(const Operands& o, const BlockedRange& range, int64_t first_tile,
@@ -144,33 +216,51 @@ class BlockedMatmul final : public MatmulKernel {
     const MatmulDesc& d = plan_.desc;
     const KBlock& k = plan_.k_blocks[block];
     const int64_t row = plan_.first_row(first_tile);
-    PanelArgs call;
-    call.p = o.packed_a;
-    call.q = o.packed_b;
-    call.tiles_hi = std::min(last_tile, plan_.tiles_hi) - std::min(first_tile, plan_.tiles_hi);
-    call.tiles_lo = last_tile - first_tile - call.tiles_hi;
-    for (int64_t panel = range.first_panel; panel < range.last_panel; ++panel) {
-      const bool last = panel + 1 == plan_.panels;
-      const int64_t lanes = last ? plan_.last_panel_lanes : plan_.panel_lanes;
-      const int64_t vector = lanes_of(plan_.isa);
-      const int64_t width = (lanes + vector - 1) / vector * vector;
-      const int64_t column = panel * plan_.panel_lanes;
-      const Source from = o.b.at(d.transpose_b ? column * d.k + k.first : k.first * d.n + column);
-      if (d.transpose_b) {
-        transpose_in(from, d.k, lanes, k.size, width, o.packed_b, o.wide);
-      } else {
-        copy_in(from, d.n, lanes, k.size, width, o.packed_b);
-      }
-      if (!last && from.widen == nullptr)
-        call.prefetch =
-            from.floats() + (d.transpose_b ? plan_.panel_lanes * d.k : plan_.panel_lanes);
-      call.d = o.c + row * d.n + column;
-      if (d.bias) call.bias = o.bias + column;
-      if (d.squares) call.squares = o.squares + (panel * plan_.tiles() + first_tile) * vector;
-      code_.function(block * 2 + (last ? 1 : 0))(&call);
+    PanelArgs call = call_of(o, first_tile, last_tile);
+    for (int64_t index = range.first_panel; index < range.last_panel; ++index) {
+      const Panel panel = panel_of(index);
+      pack_b(o, panel.column, panel.lanes, panel.width, k);
+      if (!panel.last && plan_.b_bytes() > 0) call.prefetch = next_panel(o, panel, k);
+      call.d = o.c + row * d.n + panel.column;
+      if (d.bias) call.bias = o.bias + panel.column;
+      if (d.squares)
+        call.squares = o.squares + (index * plan_.tiles() + first_tile) * lanes_of(plan_.isa);
+      code_.function(block * 2 + (panel.last ? 1 : 0))(&call);
       if (activate_ != nullptr && block + 1 == plan_.k_blocks.size()) {
         const int64_t rows = plan_.first_row(last_tile) - row;
-        for (int64_t i = 0; i < rows; ++i) activate_(call.d + i * d.n, lanes);
+        for (int64_t i = 0; i < rows; ++i) activate_(call.d + i * d.n, panel.lanes);
+      }
+    }
+  }
+
+  // A C of bf16: each panel is made as f32, of all of k, and rounded once.
+  void run_whole(const Operands& o, const BlockedRange& range, int64_t first_tile,
+                 int64_t last_tile) const {
+    const MatmulDesc& d = plan_.desc;
+    const int64_t row = plan_.first_row(first_tile), rows = plan_.first_row(last_tile) - row;
+    const int64_t slots = (last_tile - first_tile) * plan_.slots;
+    for (size_t block = 0; block < plan_.k_blocks.size(); ++block)
+      pack_a(o, first_tile, last_tile, block, o.packed_a + slots * plan_.k_blocks[block].first);
+    PanelArgs call = call_of(o, first_tile, last_tile);
+    call.d = o.wide;
+    for (int64_t index = range.first_panel; index < range.last_panel; ++index) {
+      const Panel panel = panel_of(index);
+      uint16_t* c = reinterpret_cast<uint16_t*>(o.c) + row * d.n + panel.column;
+      if (d.accumulate)
+        for (int64_t i = 0; i < rows; ++i)
+          pack_.widen(c + i * d.n, o.wide + i * plan_.panel_lanes, panel.lanes);
+      if (d.bias) call.bias = o.bias + panel.column;
+      for (size_t block = 0; block < plan_.k_blocks.size(); ++block) {
+        const KBlock& k = plan_.k_blocks[block];
+        pack_b(o, panel.column, panel.lanes, panel.width, k);
+        if (!panel.last) call.prefetch = next_panel(o, panel, k);
+        call.p = o.packed_a + slots * k.first;
+        code_.function(block * 2 + (panel.last ? 1 : 0))(&call);
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        float* from = o.wide + i * plan_.panel_lanes;
+        if (activate_ != nullptr) activate_(from, panel.lanes);
+        pack_.narrow(from, c + i * d.n, panel.lanes);
       }
     }
   }
@@ -178,6 +268,7 @@ class BlockedMatmul final : public MatmulKernel {
   const BlockedPlan plan_;
   const JitCode code_;
   const PackFunctions pack_;
+  const WidenQuantized widen_quantized_;
   const ActivationFunction activate_;
 };
 
@@ -195,6 +286,26 @@ Capability blocked_capability(const MatmulDesc& desc, Isa isa) {
 
 std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa) {
   return std::make_unique<BlockedMatmul>(plan_blocked(desc, isa));
+}
+
+Capability blocked_bf16_capability(const MatmulDesc& desc) {
+  Capability capability;
+  if (!has_pair_products()) {
+    capability.refusal = "the processor has no AVX512_BF16, or AMX, which is faster";
+  } else if (desc.half_a != Half::bf16 || desc.half_b != Half::bf16 || desc.half_c == Half::f16) {
+    capability.refusal = "takes two operands of bf16";
+  } else if (desc.half_c != Half::none && desc.squares) {
+    capability.refusal = "sums of squares need a result of f32";
+  } else {
+    const BlockedPlan plan = plan_blocked(desc, Isa::avx512, true);
+    capability.refusal = plan.refusal;
+    if (plan.refusal.empty()) capability.workspace_bytes = plan.workspace_bytes();
+  }
+  return capability;
+}
+
+std::unique_ptr<MatmulKernel> make_blocked_bf16(const MatmulDesc& desc) {
+  return std::make_unique<BlockedMatmul>(plan_blocked(desc, Isa::avx512, true));
 }
 
 }  // namespace plait::cpu

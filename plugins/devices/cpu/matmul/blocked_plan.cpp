@@ -4,13 +4,19 @@
 
 #include "plugins/devices/cpu/matmul/cost.hpp"
 #include "plugins/devices/cpu/matmul/isa.hpp"
+#include "plugins/devices/cpu/matmul/quantized.hpp"
 
 namespace plait::cpu {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 constexpr int kVecs = 2;
-constexpr int64_t kLongestBlock = 256;  // a panel of B then takes 32 KiB with AVX-512, 16 with AVX2
+// Whole blocks of weights of 8 bits; a panel of B then takes 32 KiB with AVX-512, 16 with AVX2.
+constexpr int64_t kLongestBlock = 256;
+
+// Pairs of summands of which all of a block of rows is packed. With more, the block would have so
+// few rows that oneDNN, which need not pack B for each, is faster (measured on Zen 4).
+constexpr int64_t kLongestWhole = 768;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -24,11 +30,12 @@ int64_t tiles_of_panel(const BlockedPlan& plan) {
 // While a panel of B is multiplied, the lines of the next one are prefetched.
 void prefetch_next(const BlockedPlan& plan, int64_t width, KernelSpec& spec) {
   const bool transposed = plan.desc.transpose_b;
-  const int64_t row = (transposed ? plan.desc.k : plan.desc.n) * kFloat;
-  if (spec.k * row > INT32_MAX) return;  // limit of an address displacement
-  spec.prefetch_rows = ceil_div(transposed ? width : spec.k, tiles_of_panel(plan));
+  const int64_t element = plan.b_bytes(), summands = plan.pairs ? 2 * spec.k : spec.k;
+  const int64_t row = (transposed ? plan.desc.k : plan.desc.n) * element;
+  if (summands * row > INT32_MAX) return;  // limit of an address displacement
+  spec.prefetch_rows = ceil_div(transposed ? width : summands, tiles_of_panel(plan));
   spec.prefetch_stride = row;
-  spec.prefetch_row_bytes = (transposed ? spec.k : width) * kFloat;
+  spec.prefetch_row_bytes = (transposed ? summands : width) * element;
 }
 
 }  // namespace
@@ -56,7 +63,9 @@ BlockedRange BlockedPlan::thread_range(int thread, int of_threads) const {
 }
 
 size_t BlockedPlan::a_floats() const {
-  return static_cast<size_t>(tiles_per_block * slots * k_blocks.front().size);
+  const int64_t k =
+      whole_k() ? k_blocks.back().first + k_blocks.back().size : k_blocks.front().size;
+  return static_cast<size_t>(tiles_per_block * slots * k);
 }
 
 size_t BlockedPlan::b_floats() const {
@@ -64,7 +73,8 @@ size_t BlockedPlan::b_floats() const {
 }
 
 size_t BlockedPlan::wide_floats() const {
-  if (desc.widen_a == nullptr && desc.widen_b == nullptr) return 0;
+  if (pairs) return whole_k() ? static_cast<size_t>(tiles_per_block * rows_hi * panel_lanes) : 0;
+  if (desc.widen_a == nullptr && b_bytes() > 0) return 0;
   return static_cast<size_t>(std::max<int64_t>(panel_lanes, slots) * k_blocks.front().size);
 }
 
@@ -72,10 +82,12 @@ size_t BlockedPlan::squares_floats() const {
   return desc.squares ? static_cast<size_t>(desc.batch * panels * tiles() * lanes_of(isa)) : 0;
 }
 
-BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
+BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa, bool pairs) {
   BlockedPlan plan;
   plan.refusal = jit_refusal(desc);
+  if (pairs && desc.k % 2 != 0) plan.refusal = "an odd number of summands";
   if (!plan.refusal.empty()) return plan;
+  plan.pairs = pairs;
   const int lanes = lanes_of(isa);
   plan.desc = desc;
   plan.isa = isa;
@@ -89,12 +101,18 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   plan.panels = ceil_div(desc.n, plan.panel_lanes);
   plan.last_panel_lanes = desc.n - (plan.panels - 1) * plan.panel_lanes;
 
-  const int64_t blocks = ceil_div(desc.k, kLongestBlock);
-  const int64_t size = ceil_div(ceil_div(desc.k, blocks), lanes) * lanes;
-  for (int64_t first = 0; first < desc.k; first += size) {
-    plan.k_blocks.push_back({first, std::min(size, desc.k - first)});
+  const int64_t summands = pairs ? desc.k / 2 : desc.k;
+  const int64_t blocks = ceil_div(summands, kLongestBlock);
+  const int64_t step = desc.quantized_b ? kWeightBlock : lanes;
+  const int64_t size = ceil_div(ceil_div(summands, blocks), step) * step;
+  for (int64_t first = 0; first < summands; first += size) {
+    plan.k_blocks.push_back({first, std::min(size, summands - first)});
   }
-  const int64_t tile_bytes = plan.slots * size * kFloat;
+  if (plan.whole_k() && summands > kLongestWhole) {
+    plan.refusal = "too many summands for a result of bf16";
+    return plan;
+  }
+  const int64_t tile_bytes = plan.slots * (plan.whole_k() ? summands : size) * kFloat;
   plan.tiles_per_block = std::min<int64_t>(
       tiles, std::max<int64_t>(4, second_level_cache_bytes() * 5 / 8 / tile_bytes));
 
@@ -104,7 +122,7 @@ BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa) {
   plan.threads = static_cast<int>(
       std::max<int64_t>(1, std::min<int64_t>(std::min(units, products), desc.threads)));
 
-  const double k = static_cast<double>(desc.k);
+  const double k = static_cast<double>(summands);
   const double m = static_cast<double>(desc.m);
   const double n = static_cast<double>(desc.n);
   const double a_passes = static_cast<double>(ceil_div(tiles, plan.tiles_per_block));
@@ -131,14 +149,15 @@ KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block
   spec.p_k = plan.slots * kFloat;
   spec.p_tile = spec.p_k * spec.k;
   spec.q_k = int64_t{spec.vecs} * lanes * kFloat;
-  spec.d_row = plan.desc.n * kFloat;
+  spec.pairs = plan.pairs;
+  spec.d_row = (plan.whole_k() ? plan.panel_lanes : plan.desc.n) * kFloat;
   spec.mask_d = spec.last_lanes < lanes;
   spec.add = k_block > 0 || plan.desc.accumulate;
   spec.bias = last_block && plan.desc.bias;
   spec.relu = last_block && plan.desc.activation == Activation::relu;
   spec.squares = last_block && plan.desc.squares;
   spec.prefetch = true;
-  if (!last_panel && plan.desc.widen_b == nullptr) prefetch_next(plan, width, spec);
+  if (!last_panel && plan.b_bytes() > 0) prefetch_next(plan, width, spec);
   return spec;
 }
 

@@ -33,18 +33,27 @@ struct BlockedPlan {
   int64_t panel_lanes = 0;
   int64_t last_panel_lanes = 0;
   int64_t tiles_per_block = 0;  // tiles of A packed at a time
+  // Both operands are of bf16: k is counted in pairs of summands here. If C is, too, all of k is
+  // packed for a block of rows, and a panel of C is made as f32 in the workspace.
+  bool pairs = false;
+  bool whole_k() const { return pairs && desc.half_c != Half::none; }
   std::vector<KBlock> k_blocks;
   int threads = 1;
   double cycles = 0;  // estimate, comparable with that of JitPlan
 
+  // Of B as it lies; 0: it is not read in its order.
+  int64_t b_bytes() const {
+    return pairs ? 2 : desc.widen_b == nullptr && !desc.quantized_b ? 4 : 0;
+  }
   int64_t tiles() const { return tiles_hi + tiles_lo; }
   int64_t first_row(int64_t tile) const;
   // The work of thread `thread` out of `threads`; depends on nothing else.
   BlockedRange thread_range(int thread, int of_threads) const;
 
-  size_t a_floats() const;     // of the packed block of A
-  size_t b_floats() const;     // of the packed panel of B
-  size_t wide_floats() const;  // of 16-bit rows before they are packed; 0 without any
+  size_t a_floats() const;  // of the packed block of A
+  size_t b_floats() const;  // of the packed panel of B
+  // Of rows of 16 or 8 bits before they are packed, or of a panel of C; 0 without any.
+  size_t wide_floats() const;
   size_t thread_floats() const { return a_floats() + b_floats() + wide_floats(); }
   size_t squares_floats() const;  // (batch, panels, tiles, lanes); 0 if not requested
   size_t workspace_bytes() const {
@@ -52,7 +61,8 @@ struct BlockedPlan {
   }
 };
 
-BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa);
+// pairs: as BlockedPlan; then the desc has two operands of bf16, and C of f32 or bf16.
+BlockedPlan plan_blocked(const MatmulDesc& desc, Isa isa, bool pairs = false);
 
 // The spec of the function for one block of k and the last panel or any other.
 KernelSpec blocked_spec(const BlockedPlan& plan, bool last_panel, size_t k_block);

@@ -17,6 +17,9 @@ struct Capability {
 Capability stream_capability(const MatmulDesc& desc, Isa isa);
 Capability jit_capability(const MatmulDesc& desc, Isa isa);
 Capability blocked_capability(const MatmulDesc& desc, Isa isa);
+// Products of bf16 by vectors of pairs.
+constexpr char kBlockedBf16[] = "jit_avx512_bf16";
+Capability blocked_bf16_capability(const MatmulDesc& desc);
 Capability onednn_capability(const MatmulDesc& desc);
 Capability onednn_bf16_capability(const MatmulDesc& desc);
 
@@ -24,6 +27,7 @@ Capability onednn_bf16_capability(const MatmulDesc& desc);
 std::unique_ptr<MatmulKernel> make_stream(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_jit(const MatmulDesc& desc, Isa isa);
 std::unique_ptr<MatmulKernel> make_blocked(const MatmulDesc& desc, Isa isa);
+std::unique_ptr<MatmulKernel> make_blocked_bf16(const MatmulDesc& desc);
 std::unique_ptr<MatmulKernel> make_onednn(const MatmulDesc& desc);
 std::unique_ptr<MatmulKernel> make_plain(const MatmulDesc& desc);
 

@@ -50,6 +50,7 @@ void check(const MatmulDesc& d) {
   if (d.squares && (d.accumulate || d.bias || d.activation != Activation::none)) {
     refuse(d, "squares with accumulate, bias or activation", "one or the other");
   }
+  if (d.quantized_b) refuse(d, "B of 8 bits", "QuantizedMatmul for it");
   if (d.threads < 1) refuse(d, "threads = " + std::to_string(d.threads), "at least 1");
 }
 
@@ -141,8 +142,11 @@ constexpr Entry kEntries[] = {
     {"plain", Isa::plain, plain_capability, make_plain, never_fallback},
 };
 // Not of the list, whose entries take f32.
-constexpr Entry kDot = {"onednn_bf16", Isa::avx512, onednn_bf16_capability, make_onednn,
-                        never_fallback};
+constexpr Entry kDots[] = {
+    {kBlockedBf16, Isa::avx512, blocked_bf16_capability, make_blocked_bf16,
+     blocked_fallback_reason},
+    {"onednn_bf16", Isa::avx512, onednn_bf16_capability, make_onednn, never_fallback},
+};
 
 struct Decision {
   KernelChoice choice;
@@ -227,21 +231,25 @@ KernelChoice choose_widening(const MatmulDesc& desc) {
 KernelChoice choose_dot(const MatmulDesc& desc) {
   check(desc);
   KernelChoice choice;
-  const std::string name = std::string(kDot.name) + ": ";
   if (!has_bf16_products()) {
-    choice.why = name + "the processor has no AVX512_BF16 or AMX, or PLAIT_BF16_PRODUCTS is 0";
-  } else if (desc.m < kFewRowsOfDot) {
-    choice.why = name + "too few rows";
-  } else {
-    const Capability capability = kDot.capability(desc);
-    if (!capability.refusal.empty()) {
-      choice.why = name + capability.refusal;
-      return choice;
-    }
-    choice.kernel = kDot.name;
-    choice.workspace_bytes = capability.workspace_bytes;
+    choice.why =
+        "products of bf16: the processor has no AVX512_BF16 or AMX, or "
+        "PLAIT_BF16_PRODUCTS is 0";
+    return choice;
   }
-  return choice;
+  if (desc.m < kFewRowsOfDot) {
+    choice.why = "products of bf16: too few rows";
+    return choice;
+  }
+  Decision decision;
+  for (const Entry& entry : kDots) {
+    std::string& why = decision.choice.why;
+    if (const char* reason = entry.fallback_reason(desc))
+      why += (why.empty() ? "" : "; ") + std::string(entry.name) + ": " + reason;
+    else if (take(entry, desc, Isa::avx512, decision))
+      break;
+  }
+  return decision.choice;
 }
 
 std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, Isa max_isa) {
@@ -253,7 +261,7 @@ std::unique_ptr<MatmulKernel> make_matmul(const MatmulDesc& desc, std::string_vi
   std::string known;
   std::vector<const Entry*> entries;
   for (const Entry& entry : kEntries) entries.push_back(&entry);
-  entries.push_back(&kDot);
+  for (const Entry& entry : kDots) entries.push_back(&entry);
   for (const Entry* entry : entries) {
     if (entry->name == kernel_name) {
       const Capability capability = entry->capability(desc);

@@ -43,6 +43,15 @@ bool has_bf16_products() {
   return has;
 }
 
+bool has_pair_products() {
+  using Xbyak::util::Cpu;
+  static const bool has = [] {
+    const Cpu cpu;
+    return has_bf16_products() && cpu.has(Cpu::tAVX512_BF16) && !cpu.has(Cpu::tAMX_BF16);
+  }();
+  return has;
+}
+
 int64_t second_level_cache_bytes() {
   static const int64_t bytes = [] {
     const Xbyak::util::Cpu cpu;

@@ -16,6 +16,10 @@ std::string unsupported(Isa isa);
 // 0: never, to compare.
 bool has_bf16_products();
 
+// Whether the machine multiplies pairs of bf16 in vectors (AVX512_BF16) and has nothing faster
+// (AMX), and PLAIT_BF16_PRODUCTS is not 0.
+bool has_pair_products();
+
 // Of one core.
 int64_t second_level_cache_bytes();
 

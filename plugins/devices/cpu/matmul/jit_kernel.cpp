@@ -209,7 +209,10 @@ class JitCode::Generator : public Xbyak::CodeGenerator {
       const Xbyak::Xmm spare = vector(spare_first + row % spares);
       vbroadcastss(spare, ptr[p_now_ + static_cast<int>(row * spec_->p_row + k * spec_->p_k)]);
       for (int vec = 0; vec < vecs; ++vec) {
-        vfmadd231ps(sum(row, vec), spare, vector(q_first + vec));
+        if (spec_->pairs)
+          vdpbf16ps(sum(row, vec), spare, vector(q_first + vec));
+        else
+          vfmadd231ps(sum(row, vec), spare, vector(q_first + vec));
       }
     }
   }

@@ -50,6 +50,9 @@ struct MatmulDesc {
   // blocked kernels alone take it: see choose_widening().
   void (*widen_a)(const uint16_t* from, float* to, int64_t n) = nullptr;
   void (*widen_b)(const uint16_t* from, float* to, int64_t n) = nullptr;
+  // B (n, k) holds numbers of 8 bits with scales (see quantized.hpp), which the blocked kernels
+  // alone take. Needs transpose_b and a batch of 1.
+  bool quantized_b = false;
   int threads = 1;  // most threads that `run` may use; a small problem uses fewer
 };
 
@@ -62,7 +65,8 @@ struct MatmulArgs {
   const float* bias = nullptr;
   float* c = nullptr;
   void* workspace = nullptr;
-  float* squares = nullptr;  // one number, written if requested in the desc
+  float* squares = nullptr;         // one number, written if requested in the desc
+  const float* scales_b = nullptr;  // of quantized_b
 };
 
 // A prepared product. One of oneDNN makes one run at a time; all others are immutable, and several
@@ -84,7 +88,8 @@ class MatmulKernel {
 
 // The kernel that `make_matmul` would build.
 struct KernelChoice {
-  // jit_avx512, jit_avx512_blocked, stream_avx512, the same of avx2, onednn, onednn_bf16, plain
+  // jit_avx512, jit_avx512_blocked, stream_avx512, the same of avx2, onednn, plain; of bf16
+  // jit_avx512_bf16 and onednn_bf16
   std::string kernel;
   std::string why;  // "name: reason; …" for the entries of the list before it; may be empty
   size_t workspace_bytes = 0;
@@ -99,9 +104,9 @@ KernelChoice choose_matmul(const MatmulDesc& desc, Isa max_isa = Isa::avx512);
 // the reason where that would not pay.
 KernelChoice choose_widening(const MatmulDesc& desc);
 
-// The same for operands of bf16 and a C of f32 or bf16: oneDNN's product by the machine's own
-// instructions for it, or an empty name and the reason. It adds up in f32; the instructions take
-// subnormal numbers as 0. An activation needs a C of f32.
+// The same for operands of bf16 and a C of f32 or bf16: a product by the machine's own instructions
+// for it, ours or oneDNN's, or an empty name and the reason. It adds up in f32; the instructions
+// take subnormal numbers as 0. `why` may tell why it is not ours.
 KernelChoice choose_dot(const MatmulDesc& desc);
 
 // Builds the kernel that `choose_matmul` names. Throws the same errors; std::runtime_error if

@@ -110,6 +110,8 @@ PLAIT_AVX2 void transpose_out(const float* panel, int64_t r, int64_t l, int64_t 
 
 }  // namespace
 
-PackFunctions pack_functions_avx2() { return {transpose_in, copy_in, transpose_out}; }
+PackFunctions pack_functions_avx2() {
+  return {transpose_in, copy_in, nullptr, nullptr, nullptr, transpose_out};
+}
 
 }  // namespace plait::cpu

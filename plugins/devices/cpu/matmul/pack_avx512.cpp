@@ -204,8 +204,51 @@ PLAIT_AVX512 void transpose_out(const float* panel, int64_t r, int64_t l, int64_
   }
 }
 
+PLAIT_AVX512_INLINE __m512i load_words(const uint16_t* from, __mmask16 mask) {
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+}
+
+PLAIT_AVX512 void pair_in(const uint16_t* source, int64_t stride, int64_t l, int64_t k, int64_t w,
+                          float* panel) {
+  for (int64_t row = 0; row < k; ++row) {
+    const uint16_t* even = source + 2 * row * stride;
+    const uint16_t* odd = even + stride;
+    for (int64_t lane = 0; lane < w; lane += kLanes) {
+      const __mmask16 mask = first_lanes(l - lane);
+      const __m512i high = _mm512_slli_epi32(load_words(odd + lane, mask), 16);
+      _mm512_storeu_si512(panel + row * w + lane,
+                          _mm512_or_si512(load_words(even + lane, mask), high));
+    }
+  }
+}
+
+PLAIT_AVX512 void widen(const uint16_t* from, float* to, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const __mmask16 mask = first_lanes(n - i);
+    _mm512_mask_storeu_epi32(to + i, mask, _mm512_slli_epi32(load_words(from + i, mask), 16));
+  }
+}
+
+// To nearest even; what is no number stays so.
+PLAIT_AVX512 void narrow(const float* from, uint16_t* to, int64_t n) {
+  const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1),
+                quiet = _mm512_set1_epi32(0x400000);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const __mmask16 mask = first_lanes(n - i);
+    const __m512 value = _mm512_maskz_loadu_ps(mask, from + i);
+    const __m512i bits = _mm512_castps_si512(value);
+    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), one);
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(half, last));
+    rounded =
+        _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), bits, quiet);
+    _mm256_mask_storeu_epi16(to + i, mask, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+  }
+}
+
 }  // namespace
 
-PackFunctions pack_functions_avx512() { return {transpose_in, copy_in, transpose_out}; }
+PackFunctions pack_functions_avx512() {
+  return {transpose_in, copy_in, pair_in, widen, narrow, transpose_out};
+}
 
 }  // namespace plait::cpu

@@ -39,6 +39,7 @@ struct KernelSpec {
   bool bias_per_row = false;
   bool relu = false;
   bool squares = false;   // also store a vector of sums of squares per tile
+  bool pairs = false;     // an element of P and Q is two of bf16, whose products are both added
   bool prefetch = false;  // P and D exceed the first-level cache, P is read in order
   // Prefetch of the data to be packed next: each tile prefetches prefetch_rows rows of
   // prefetch_row_bytes each, prefetch_stride apart. 0 rows: none.

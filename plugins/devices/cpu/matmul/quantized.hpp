@@ -1,11 +1,12 @@
 // Products of rows with weights of 8 bits: c[m,n] = act(a[m,k] * w[n,k]^T + bias[n]), where w =
 // scale * (number - 128), a scale for each row of w and block of 32 columns. The weights are read
-// once. Depends on nothing outside of this folder but the pool.
+// once by a few rows; many rows multiply them in blocks, as f32. Depends on nothing outside of this
+// folder but the pool.
 //   R rows of a call, B = ceil(k/32) blocks
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
 
 #include "plugins/devices/cpu/matmul/activation.hpp"
 #include "plugins/devices/cpu/matmul/matmul.hpp"
@@ -14,6 +15,7 @@
 namespace plait::cpu {
 
 constexpr int64_t kWeightBlock = 32;
+constexpr int64_t weight_blocks(int64_t k) { return (k + kWeightBlock - 1) / kWeightBlock; }
 
 // So many rows are rounded to 16 bits, which costs a weight fewer instructions: with a scale for
 // each block, an error of at most its greatest absolute value / 65534 in each number.
@@ -33,14 +35,16 @@ struct QuantizedCall {
   int64_t outputs = 0;  // at most kStreamGroup
 };
 
+// `k` weights of a row as f32, from the start of a block on.
+using WidenQuantized = void (*)(const uint8_t* numbers, const float* scales, int64_t k, float* to);
+
 // The functions of one instruction set. [thread: any] They do not allocate or throw.
 struct QuantizedFunctions {
   // For 1 to kMostStreamRows rows, by their number - 1.
   void (*dots[kMostStreamRows])(const QuantizedCall&);
   // One row of k numbers as QuantizedCall has it.
   void (*narrow)(const float* row, int64_t k, int16_t* to, float* scales, float* sums);
-  // One row of weights as f32.
-  void (*widen)(const uint8_t* numbers, const float* scales, int64_t k, float* to);
+  WidenQuantized widen;
 };
 QuantizedFunctions quantized_avx2();
 QuantizedFunctions quantized_avx512();
@@ -62,26 +66,24 @@ struct QuantizedArgs {
 // Prepared once. Equal inputs give equal bits for any number of threads. Immutable.
 class QuantizedMatmul {
  public:
-  // Empty, or why the machine cannot.
-  static std::string refusal();
-  // With the best instruction set up to max_isa, which is avx2 or above.
+  // What it does for a desc, without building it; or an empty name, and why the machine cannot.
+  static KernelChoice choose(const QuantizedDesc& desc, Isa max_isa = Isa::avx512);
+  // With the best instruction set up to max_isa, which is avx2 or above. Throws what make_matmul()
+  // does.
   explicit QuantizedMatmul(const QuantizedDesc& desc, Isa max_isa = Isa::avx512);
-  uint64_t workspace_bytes() const;
-  std::string name() const;
+  ~QuantizedMatmul();
   void run(const QuantizedArgs& args) const;  // [thread: compute]
 
  private:
-  void few_rows(const QuantizedArgs& args) const;
-  void many_rows(const QuantizedArgs& args) const;
+  void few_rows(const QuantizedArgs& args, int64_t row, int64_t rows) const;
   void store(const QuantizedArgs& args, const float* sums, int64_t row, int64_t rows, int64_t first,
              int64_t outputs) const;
   QuantizedDesc desc_;
   int64_t blocks_;
   int threads_;
   QuantizedFunctions functions_;
-  DotFunction wide_[kMostStreamRows];  // of f32 weights
   ActivationFunction activate_;
-  bool avx512_;
+  std::unique_ptr<MatmulKernel> blocked_;  // of many rows
 };
 
 }  // namespace plait::cpu

@@ -18,6 +18,7 @@
 #include <limits>
 #include <utility>
 
+#include "plugins/devices/cpu/matmul/prefetch_loops.hpp"
 #include "plugins/devices/cpu/matmul/quantized.hpp"
 
 #define PLAIT_INLINE PLAIT_TARGET __attribute__((always_inline)) inline
@@ -32,13 +33,6 @@ using List = std::integer_sequence<int, n...>;
 template <int n>
 using Numbers = std::make_integer_sequence<int, n>;
 
-// Numbers come from memory, and are asked for ahead as in stream_loops.hpp.
-constexpr int64_t kLine = 64, kNear = 8 * kLine, kFar = 128 * kLine;
-PLAIT_INLINE static void ask(const uint8_t* p) {
-  __builtin_prefetch(p + kNear, 0, 3);
-  __builtin_prefetch(p + kFar, 0, 2);
-}
-
 // Rows of f32; weights become f32, too. Every index of a sum is a constant, so that the sums stay
 // in registers.
 template <class V, int kRows, int kOutputs>
@@ -49,8 +43,9 @@ class WideDots {
     d.zero(Numbers<kRows * kOutputs>());
     const int64_t whole = d.k / kWeightBlock;
     int64_t b = 0;
+    static_assert(2 * kWeightBlock == kLineBytes);
     for (; b + 2 <= whole; b += 2) {
-      d.ask_all(b, Outputs());
+      prefetch_rows(d.numbers, d.k, b * kWeightBlock, Outputs());
       d.add_block(b, Outputs());
       d.add_block(b + 1, Outputs());
     }
@@ -75,10 +70,6 @@ class WideDots {
   template <int... n>
   PLAIT_INLINE void zero(List<n...>) {
     ((sums[n] = V::zero()), ...);
-  }
-  template <int... j>
-  PLAIT_INLINE void ask_all(int64_t b, List<j...>) const {
-    (ask(numbers + j * k + b * kWeightBlock), ...);
   }
   PLAIT_INLINE Scale scale(int j, int64_t b) const {
     const F s = V::broadcast(scales[j * blocks + b]);
@@ -146,7 +137,7 @@ class NarrowDots {
       const int64_t end = std::min(first + n, whole);
       int64_t b = first;
       for (; b + 2 <= end; b += 2) {
-        d.ask_all(b, Outputs());
+        prefetch_rows(d.numbers, call.k, b * kWeightBlock, Outputs());
         d.add_block(b, b - first, Outputs());
         d.add_block(b + 1, b + 1 - first, Outputs());
       }
@@ -177,10 +168,6 @@ class NarrowDots {
     constexpr int kSum = r * kOutputs + j;
     V::store(products[kSum], V::mul(w, V::load_part(call.narrow_scales + at, n)));
     sums[kSum] = V::fma(w, V::load_part(call.narrow_sums + at, n), sums[kSum]);
-  }
-  template <int... j>
-  PLAIT_INLINE void ask_all(int64_t b, List<j...>) const {
-    (ask(numbers + j * call.k + b * kWeightBlock), ...);
   }
   template <int... j>
   PLAIT_INLINE void add_block(int64_t b, int64_t place, List<j...>) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "plugins/devices/cpu/matmul/candidates.hpp"
 #include "plugins/devices/cpu/matmul/isa.hpp"
 #include "plugins/devices/cpu/matmul/quantized.hpp"
 #include "plugins/devices/cpu/parallel.hpp"
@@ -32,60 +33,95 @@ struct NarrowBytes {
   uint64_t all() const { return rows + 2 * scales; }
 };
 
+// The blocked product of many rows, whose weights become f32 while they are packed.
+MatmulDesc blocked_desc(const QuantizedDesc& d) {
+  MatmulDesc m;
+  m.m = d.m, m.n = d.n, m.k = d.k;
+  m.transpose_b = m.quantized_b = true;
+  m.bias = d.bias;
+  m.accumulate = d.accumulate;
+  m.activation = d.activation;
+  m.threads = threads_of(d);
+  return m;
+}
+
+// Why the rows of a product are taken a few at a time, each time with all weights; "": they are
+// not.
+std::string few_rows_reason(const QuantizedDesc& d, Isa isa) {
+  if (d.m <= kMostNarrowRows) return "rows of 16 bits";
+  if (d.m <= kMostStreamRows) return "rows of f32";
+  return blocked_capability(blocked_desc(d), isa).refusal;
+}
+
+// How many of `left` rows come next: never so few that they would be rounded, as the others are
+// not.
+int64_t rows_at_once(int64_t left) {
+  if (left <= kMostStreamRows) return left;
+  return std::min(kMostStreamRows, std::max(left - kMostNarrowRows - 1, kMostNarrowRows + 1));
+}
+
 }  // namespace
 
-std::string QuantizedMatmul::refusal() {
-  return machine_isa() == Isa::plain ? "the machine has no AVX2 with FMA" : "";
+KernelChoice QuantizedMatmul::choose(const QuantizedDesc& desc, Isa max_isa) {
+  KernelChoice choice;
+  const Isa isa = limit_isa(max_isa);
+  if (isa == Isa::plain) {
+    choice.why = "the machine has no AVX2 with FMA";
+    return choice;
+  }
+  choice.kernel = isa == Isa::avx512 ? "quantized_avx512" : "quantized_avx2";
+  choice.why = few_rows_reason(desc, isa);
+  if (desc.m <= kMostNarrowRows) {
+    choice.workspace_bytes = NarrowBytes(desc.m, weight_blocks(desc.k)).all();
+  } else if (choice.why.empty()) {
+    choice.why = "weights widened to f32 while packed";
+    choice.workspace_bytes = blocked_capability(blocked_desc(desc), isa).workspace_bytes;
+  }
+  return choice;
 }
 
 QuantizedMatmul::QuantizedMatmul(const QuantizedDesc& desc, Isa max_isa)
-    : desc_(desc),
-      blocks_((desc.k + kWeightBlock - 1) / kWeightBlock),
-      threads_(threads_of(desc)),
-      avx512_(limit_isa(max_isa) == Isa::avx512) {
-  const Isa isa = avx512_ ? Isa::avx512 : Isa::avx2;  // see refusal()
-  functions_ = avx512_ ? quantized_avx512() : quantized_avx2();
-  for (int64_t rows = 1; rows <= kMostStreamRows; ++rows)
-    wide_[rows - 1] = avx512_ ? dots_avx512(rows, Half::none) : dots_avx2(rows, Half::none);
+    : desc_(desc), blocks_(weight_blocks(desc.k)), threads_(threads_of(desc)) {
+  const Isa isa = limit_isa(max_isa);
+  functions_ = isa == Isa::avx512 ? quantized_avx512() : quantized_avx2();
   activate_ = activation_function(desc.activation, isa);
+  if (few_rows_reason(desc, isa).empty()) blocked_ = make_blocked(blocked_desc(desc), isa);
 }
 
-std::string QuantizedMatmul::name() const {
-  const char* how = desc_.m <= kMostNarrowRows   ? ", rows of 16 bits"
-                    : desc_.m <= kMostStreamRows ? ""
-                                                 : ", weights widened for many rows";
-  return std::string(avx512_ ? "quantized_avx512" : "quantized_avx2") + how;
-}
-
-uint64_t QuantizedMatmul::workspace_bytes() const {
-  if (desc_.m <= kMostNarrowRows) return NarrowBytes(desc_.m, blocks_).all();
-  if (desc_.m <= kMostStreamRows) return 0;
-  return static_cast<uint64_t>(threads_) *
-         lines(static_cast<uint64_t>(kStreamGroup * desc_.k) * sizeof(float));
-}
+QuantizedMatmul::~QuantizedMatmul() = default;
 
 void QuantizedMatmul::run(const QuantizedArgs& args) const {
   if (desc_.m == 0 || desc_.n == 0) return;
-  if (desc_.m <= kMostStreamRows)
-    few_rows(args);
-  else
-    many_rows(args);
+  if (blocked_ == nullptr) {
+    for (int64_t row = 0, rows; row < desc_.m; row += rows)
+      few_rows(args, row, rows = rows_at_once(desc_.m - row));
+    return;
+  }
+  MatmulArgs m;
+  m.a = args.a;
+  m.b = reinterpret_cast<const float*>(args.numbers);
+  m.scales_b = args.scales;
+  m.bias = args.bias;
+  m.c = args.c;
+  m.workspace = args.workspace;
+  blocked_->run(m);
 }
 
-void QuantizedMatmul::few_rows(const QuantizedArgs& args) const {
+// `rows` rows from `row` on.
+void QuantizedMatmul::few_rows(const QuantizedArgs& args, int64_t row, int64_t rows) const {
   QuantizedCall call;
-  call.rows = args.a;
+  call.rows = args.a + row * desc_.k;
   call.k = desc_.k;
   call.blocks = blocks_;
-  if (desc_.m <= kMostNarrowRows) {
-    const NarrowBytes bytes(desc_.m, blocks_);
+  if (rows <= kMostNarrowRows) {
+    const NarrowBytes bytes(rows, blocks_);
     auto* at = static_cast<char*>(args.workspace);
     auto* narrow = reinterpret_cast<int16_t*>(at);
     auto* scales = reinterpret_cast<float*>(at + bytes.rows);
     auto* sums = reinterpret_cast<float*>(at + bytes.rows + bytes.scales);
-    for (int64_t row = 0; row < desc_.m; ++row)
-      functions_.narrow(args.a + row * desc_.k, desc_.k, narrow + row * blocks_ * kWeightBlock,
-                        scales + row * blocks_, sums + row * blocks_);
+    for (int64_t r = 0; r < rows; ++r)
+      functions_.narrow(call.rows + r * desc_.k, desc_.k, narrow + r * blocks_ * kWeightBlock,
+                        scales + r * blocks_, sums + r * blocks_);
     call.narrow = narrow;
     call.narrow_scales = scales;
     call.narrow_sums = sums;
@@ -99,31 +135,8 @@ void QuantizedMatmul::few_rows(const QuantizedArgs& args) const {
       own.numbers = args.numbers + j * desc_.k;
       own.scales = args.scales + j * blocks_;
       own.outputs = std::min(kStreamGroup, last - j);
-      functions_.dots[desc_.m - 1](own);
-      store(args, sums, 0, desc_.m, j, own.outputs);
-    }
-  });
-}
-
-// A group of outputs at a time becomes f32, which all rows then read from a cache.
-void QuantizedMatmul::many_rows(const QuantizedArgs& args) const {
-  const uint64_t panel = lines(static_cast<uint64_t>(kStreamGroup * desc_.k) * sizeof(float));
-  on_pool(threads_, [&](int64_t thread, int64_t all) {
-    auto* weights = reinterpret_cast<float*>(static_cast<char*>(args.workspace) +
-                                             static_cast<uint64_t>(thread) * panel);
-    float sums[kMostStreamRows * kStreamGroup];
-    const int64_t parts = parts_of(desc_);
-    const int64_t last = std::min((thread + 1) * parts / all * kPart, desc_.n);
-    for (int64_t j = thread * parts / all * kPart; j < last; j += kStreamGroup) {
-      const int64_t outputs = std::min(kStreamGroup, last - j);
-      for (int64_t i = 0; i < outputs; ++i)
-        functions_.widen(args.numbers + (j + i) * desc_.k, args.scales + (j + i) * blocks_, desc_.k,
-                         weights + i * desc_.k);
-      for (int64_t row = 0; row < desc_.m; row += kMostStreamRows) {
-        const int64_t rows = std::min(kMostStreamRows, desc_.m - row);
-        wide_[rows - 1]({weights, args.a + row * desc_.k, sums, desc_.k, outputs});
-        store(args, sums, row, rows, j, outputs);
-      }
+      functions_.dots[rows - 1](own);
+      store(args, sums, row, rows, j, own.outputs);
     }
   });
 }

@@ -1,12 +1,8 @@
 // Dot products of a few rows of weights with a few rows, written once for every instruction set.
 // The including file first defines PLAIT_TARGET, and passes the loops a class W for each type of
-// the
-// weights, with that type T, load and load_part, which make f32 of them; and a class V with
+// the weights, with that type T, load and load_part, which make f32 of them; and a class V with
 //   the type F, the width kLanes, the most sums in registers kSums, load,
 //   load_part, zero, fma (a*b+c), add, sum (of the lanes).
-// Weights come from memory: they are read in their order, and asked for ahead of it, into the
-// second
-// cache from afar and into the first from near by.
 #pragma once
 
 #ifndef PLAIT_TARGET
@@ -16,14 +12,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "plugins/devices/cpu/matmul/prefetch_loops.hpp"
 #include "plugins/devices/cpu/matmul/stream.hpp"
 
 #define PLAIT_INLINE PLAIT_TARGET __attribute__((always_inline)) inline
 
 namespace plait::cpu {
-
-// How far ahead, in lines.
-constexpr int64_t kNear = 8, kFar = 128;
 
 // `kOutputs` outputs of `kRows` rows, each as the sum of `kChains` sums. Every index of a sum is a
 // constant, so that the sums stay in registers whatever the compiler unrolls.
@@ -36,7 +30,7 @@ class Dots {
     constexpr int64_t kStep = kChains * V::kLanes;
     int64_t i = 0;
     for (; i + kStep <= d.k; i += kStep) {
-      d.ask(i, kStep, Outputs());
+      d.ask(i, kStep);
       d.add_step(i, Chains());
     }
     for (; i + V::kLanes <= d.k; i += V::kLanes) d.add_all(Whole{i}, Number<0>(), Outputs());
@@ -79,13 +73,10 @@ class Dots {
   PLAIT_INLINE void zero(List<n...>) {
     ((sums[n] = V::zero()), ...);
   }
-  template <int... j>
-  PLAIT_INLINE void ask(int64_t i, int64_t step, List<j...>) const {
-    constexpr int64_t kLine = 64 / sizeof(typename W::T);
-    for (int64_t line = i; line < i + step; line += kLine) {
-      (__builtin_prefetch(weights + j * k + line + kNear * kLine, 0, 3), ...);
-      (__builtin_prefetch(weights + j * k + line + kFar * kLine, 0, 2), ...);
-    }
+  PLAIT_INLINE void ask(int64_t i, int64_t step) const {
+    constexpr int64_t kSize = sizeof(typename W::T);
+    for (int64_t at = i * kSize; at < (i + step) * kSize; at += kLineBytes)
+      prefetch_rows(weights, k * kSize, at, Outputs());
   }
   template <class Range, int chain, int... j>
   PLAIT_INLINE void add_all(Range range, Number<chain> which, List<j...> outputs) {
