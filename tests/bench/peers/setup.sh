@@ -20,5 +20,17 @@ if ! cmp -s "$here/requirements.txt" "$stamp"; then
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/requirements.txt" >&2 ||
     fail "pip could not install $here/requirements.txt" "check the network, or run './dev bench --no-peers'"
   cp "$here/requirements.txt" "$stamp"
+  rm -f "$venv"/.requirements_llama.*
 fi
+
+# PyPI has llama.cpp as source only: it is compiled for this processor. Without it the other peers still run.
+llama=$here/requirements_llama.txt
+if ! cmp -s "$llama" "$venv/.requirements_llama.txt" && ! cmp -s "$llama" "$venv/.requirements_llama.failed"; then
+  echo "[bench] compiling llama.cpp into $venv (once, some minutes) …" >&2
+  outcome=txt
+  CMAKE_ARGS="-DGGML_NATIVE=ON" "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$llama" >&2 || outcome=failed
+  cp "$llama" "$venv/.requirements_llama.$outcome"
+fi
+[ -e "$venv/.requirements_llama.txt" ] ||
+  echo "[bench] llama.cpp could not be compiled; remove $venv/.requirements_llama.failed to try again" >&2
 echo "$venv/bin/python"
