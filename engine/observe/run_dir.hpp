@@ -27,8 +27,9 @@ struct RunEnvironment {
   std::vector<PluginInfo> plugins;     // each is written with the XXH3-128 of its file
 };
 
+inline constexpr char kRunning[] = "running", kDone[] = "done";
 struct RunStatus {
-  std::string state = {};  // "running", "done", "failed", "interrupted", "aborted"
+  std::string state = {};  // kRunning, kDone, "failed", "interrupted", "aborted"
   int64_t step = 0, steps = 0;
   double loss = 0;
   std::string message = {};     // of the error

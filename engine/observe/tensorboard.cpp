@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 
 #include "engine/base/clock.hpp"
@@ -157,6 +158,82 @@ void TensorBoardWriter::text(std::string_view tag, int64_t step, double unix_sec
   begin_event(event_, unix_seconds, step);
   put_bytes(event_, 5, summary);
   record(event_);
+}
+
+namespace {
+
+// google.protobuf.Value{number_value = 2 double, string_value = 3, bool_value = 4} of a TOML value.
+std::string protobuf_value(const std::string& toml) {
+  std::string out;
+  if (toml == "true" || toml == "false") {
+    put_varint_field(out, 4, toml == "true" ? 1 : 0);
+    return out;
+  }
+  double number = 0;
+  const char* const end = toml.data() + toml.size();
+  const auto [at, problem] = std::from_chars(toml.data(), end, number);
+  // JSON, in which the page asks for them, has no infinity.
+  if (problem == std::errc() && at == end && std::isfinite(number)) {
+    put_tag(out, 2, kFixed64);
+    put_fixed(out, std::bit_cast<uint64_t>(number));
+  } else {
+    const bool quoted = toml.size() >= 2 && toml.front() == '"' && toml.back() == '"';
+    put_bytes(out, 3, quoted ? std::string_view(toml).substr(1, toml.size() - 2) : toml);
+  }
+  return out;
+}
+
+}  // namespace
+
+// tensorboard/plugins/hparams/plugin_data.proto, version 0:
+// Value{tag = 1, tensor = 8 TensorProto{dtype = 1: 1 (float), shape = 2{dim = 2{size = 1: 1}},
+//       float_val = 5: 0}, metadata = 9{plugin_data = 1{plugin_name = 1: "hparams", content = 2}}}
+void TensorBoardWriter::hparams_value(std::string_view tag, std::string_view data,
+                                      double unix_seconds) {
+  std::string size, shape, tensor, plugin, metadata, value, summary;
+  put_varint_field(size, 1, 1);
+  put_bytes(shape, 2, size);
+  put_varint_field(tensor, 1, 1);
+  put_bytes(tensor, 2, shape);
+  put_bytes(tensor, 5, std::string_view("\0\0\0\0", 4));
+  put_bytes(plugin, 1, "hparams");
+  put_bytes(plugin, 2, data);
+  put_bytes(metadata, 1, plugin);
+  put_bytes(value, 1, tag);
+  put_bytes(value, 8, tensor);
+  put_bytes(value, 9, metadata);
+  put_bytes(summary, 1, value);
+  begin_event(event_, unix_seconds, 0);
+  put_bytes(event_, 5, summary);
+  record(event_);
+}
+
+// HParamsPluginData{session_start_info = 3 SessionStartInfo{hparams = 1 map<string, Value>,
+//                   start_time_secs = 5 double}}
+void TensorBoardWriter::hparams(const std::map<std::string, std::string>& settings,
+                                double unix_seconds) {
+  std::string start, data, entry;
+  for (const auto& [name, value] : settings) {
+    entry.clear();
+    put_bytes(entry, 1, name);
+    put_bytes(entry, 2, protobuf_value(value));
+    put_bytes(start, 1, entry);
+  }
+  put_tag(start, 5, kFixed64);
+  put_fixed(start, std::bit_cast<uint64_t>(unix_seconds));
+  put_bytes(data, 3, start);
+  hparams_value("_hparams_/session_start_info", data, unix_seconds);
+}
+
+// HParamsPluginData{session_end_info = 4 SessionEndInfo{status = 1: 1 success, 2 failure,
+//                   end_time_secs = 2 double}}
+void TensorBoardWriter::end_of_run(bool succeeded, double unix_seconds) {
+  std::string end, data;
+  put_varint_field(end, 1, succeeded ? 1 : 2);
+  put_tag(end, 2, kFixed64);
+  put_fixed(end, std::bit_cast<uint64_t>(unix_seconds));
+  put_bytes(data, 4, end);
+  hparams_value("_hparams_/session_end_info", data, unix_seconds);
 }
 
 void TensorBoardWriter::fenced(std::string_view tag, int64_t step, double unix_seconds,

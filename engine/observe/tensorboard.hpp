@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,11 +33,16 @@ class TensorBoardWriter {
   // Writes text in a fenced block: the resolved experiment.
   void fenced(std::string_view tag, int64_t step, double unix_seconds, std::string_view language,
               std::string_view code);
+  // What TensorBoard's HParams page shows of a run: its settings by name, as TOML writes them, and
+  // later how it ended.
+  void hparams(const std::map<std::string, std::string>& settings, double unix_seconds);
+  void end_of_run(bool succeeded, double unix_seconds);
   void flush();
   const std::string& path() const { return path_; }
 
  private:
   void record(std::string_view event);
+  void hparams_value(std::string_view tag, std::string_view data, double unix_seconds);
   std::unique_ptr<OutputFile> file_;
   std::string path_;
   std::string buffer_;  // records not yet written

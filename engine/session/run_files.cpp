@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
+#include "engine/session/result_config.hpp"
 #include "engine/session/revision.hpp"
 #include "engine/session/settings.hpp"
 
@@ -72,6 +73,7 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       log_(log) {
   if (!lock_) lock_ = std::make_unique<observe::RunLock>(files, dir_.path());
   events_.fenced("experiment", 0, unix_seconds(), "toml", settings.resolved_toml);
+  events_.hparams(result_config(plan), unix_seconds());
   // Last: the destructor, which ends it, runs only if nothing above has thrown.
   listener_ =
       log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); });
@@ -100,8 +102,18 @@ RankLog::~RankLog() {
   if (file_) log_.unlisten(listener_);
 }
 
+void RunFiles::status(const observe::RunStatus& s) {
+  dir_.write_status(s);
+  if (s.state == observe::kRunning) return;
+  events_.end_of_run(s.state == observe::kDone, unix_seconds());
+  events_.flush();
+}
+
 bool RunFiles::event_due(double now) {
-  if (now - last_event_ < 0.05) return false;
+  constexpr int64_t kAlways = 1000;
+  constexpr double kSeconds = 0.05;
+  if (n_events_ >= kAlways && now - last_event_ < kSeconds) return false;
+  ++n_events_;
   last_event_ = now;
   return true;
 }

@@ -33,8 +33,10 @@ class RunFiles {
   observe::TensorBoardWriter& events() { return events_; }
   // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
-  void status(const observe::RunStatus& s) const { dir_.write_status(s); }
-  // True at most 20 times a second: the step should write an event record.
+  // Also tells TensorBoard how the run ended.
+  void status(const observe::RunStatus& s);
+  // The step should write event records: the first 1,000 always, which is as many as TensorBoard
+  // keeps, then 20 times a second at most.
   bool event_due(double now);
 
  private:
@@ -47,6 +49,7 @@ class RunFiles {
   Log& log_;
   int listener_ = -1;
   double last_event_ = 0;
+  int64_t n_events_ = 0;
 };
 
 // log/rank-N.log of a rank other than the one that writes all other files of the run.

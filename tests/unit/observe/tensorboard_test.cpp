@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -151,4 +152,45 @@ TEST_CASE("records go out after a hundred, and each writer has a file of its own
   CHECK(records_of(folder.files().read_all(a.path(), 1u << 20)).size() >= 201);
   a.flush();
   CHECK(records_of(folder.files().read_all(a.path(), 1u << 20)).size() == 251);
+}
+
+TEST_CASE("settings and the end of a run, as TensorBoard's HParams page reads them") {
+  const TempFolder folder;
+  TensorBoardWriter writer(folder.files(), folder.path(), 5.0);
+  writer.hparams({{"batch.global", "16"},
+                  {"optimizer.learning_rate", "1e-3"},
+                  {"optimizer.type", "\"adamw\""},
+                  {"optimizer.nesterov", "true"},
+                  {"model.layers[0].dims", "[1, 2]"}},
+                 6.0);
+  writer.end_of_run(false, 7.0);
+  writer.flush();
+  const auto records = records_of(folder.files().read_all(writer.path(), 1u << 20));
+  REQUIRE(records.size() == 3);
+  // HParamsPluginData in the metadata of a value.
+  const auto data = [&](size_t i, const std::string& tag) {
+    const std::string value = field(field(records[i], 5).bytes, 1).bytes;
+    CHECK(field(value, 1).bytes == tag);
+    CHECK(field(field(value, 8).bytes, 5).bytes.size() == 4);
+    const std::string plugin = field(field(value, 9).bytes, 1).bytes;
+    CHECK(field(plugin, 1).bytes == "hparams");
+    return field(plugin, 2).bytes;
+  };
+  const std::string start = field(data(1, "_hparams_/session_start_info"), 3).bytes;
+  std::map<std::string, Field> values;
+  for (const Field& f : fields_of(start))
+    if (f.number == 1) values[field(f.bytes, 1).bytes] = fields_of(field(f.bytes, 2).bytes).at(0);
+  REQUIRE(values.size() == 5);
+  CHECK(values["batch.global"].number == 2);
+  CHECK(std::bit_cast<double>(values["batch.global"].number_value) == 16);
+  CHECK(std::bit_cast<double>(values["optimizer.learning_rate"].number_value) == 1e-3);
+  CHECK(values["optimizer.type"].number == 3);
+  CHECK(values["optimizer.type"].bytes == "adamw");
+  CHECK(values["optimizer.nesterov"].number == 4);
+  CHECK(values["optimizer.nesterov"].number_value == 1);
+  CHECK(values["model.layers[0].dims"].bytes == "[1, 2]");
+  CHECK(std::bit_cast<double>(field(start, 5).number_value) == 6.0);
+  const std::string end = field(data(2, "_hparams_/session_end_info"), 4).bytes;
+  CHECK(field(end, 1).number_value == 2);
+  CHECK(std::bit_cast<double>(field(end, 2).number_value) == 7.0);
 }
