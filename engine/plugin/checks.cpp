@@ -24,6 +24,9 @@ bool others_may_write(const FileInfo& info) {
   return (info.mode & 002) != 0 || ((info.mode & 020) != 0 && !private_group);
 }
 
+// As in /tmp: others cannot replace what is ours.
+bool is_sticky(const FileInfo& info) { return (info.mode & 01000) != 0; }
+
 std::string mode_text(const FileInfo& info) {
   return strf("owner %u, mode %04o", info.owner, info.mode);
 }
@@ -33,19 +36,29 @@ std::string abi_text(uint32_t abi) { return "ABI " + std::to_string(abi); }
 }  // namespace
 
 void check_permissions(FileSystem& files, const std::string& path) {
-  const FileInfo file = files.info(path), folder = files.info(folder_of(path));
+  const FileInfo file = files.info(path);
   if (!ours_or_roots(file) || others_may_write(file))
     throw PluginLoadError(path,
                           "found " + mode_text(file) +
                               ", expected a file owned by you or root that nobody else may write",
                           "run chmod go-w on it, or install it as its owner");
-  // as in /tmp: other users cannot replace the file
-  const bool sticky_ok = (folder.mode & 01000) != 0;
-  if (!ours_or_roots(folder) || ((folder.mode & 002) != 0 && !sticky_ok))
+  std::string folder = folder_of(path);
+  const FileInfo own = files.info(folder);
+  if (!ours_or_roots(own) || (others_may_write(own) && !is_sticky(own)))
     throw PluginLoadError(path,
-                          "its folder has " + mode_text(folder) +
-                              ", expected one owned by you or root that not everybody may write",
-                          "run chmod o-w on the folder, or move the plugin");
+                          "its folder has " + mode_text(own) +
+                              ", expected one owned by you or root that nobody else may write",
+                          "run chmod go-w on the folder, or move the plugin");
+  // Whoever may write to a folder can replace what is in it, so also the folder below.
+  while (folder != "/" && folder != ".") {
+    folder = folder_of(folder);
+    const FileInfo above = files.info(folder);
+    if ((above.mode & 002) != 0 && !is_sticky(above))
+      throw PluginLoadError(path,
+                            "the folder '" + folder + "' above it has " + mode_text(above) +
+                                ", expected one that not everybody may write",
+                            "run chmod o-w on that folder, or move the plugin");
+  }
 }
 
 void check_inspection(const Inspection& found) {

@@ -16,7 +16,7 @@ class FileSystem;
 namespace plait::plugin {
 
 // A regular file owned by this user or root that nobody else may write, in a folder with the same
-// property.
+// property, below folders that not everybody may write. path: a real path, without links.
 void check_permissions(FileSystem& files, const std::string& path);
 // Machine, file type, note, ABI, sanitizer.
 void check_inspection(const Inspection& found);

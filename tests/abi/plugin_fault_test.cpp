@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -185,9 +186,29 @@ TEST_CASE("a file that others may write") {
                        "run chmod go-w"});
   REQUIRE(chmod(path.c_str(), 0644) == 0);
   REQUIRE(chmod(at.folder.c_str(), 0777) == 0);
-  check_refused(
-      path, {"its folder has ", "expected one owned by you or root that not everybody may write",
-             "run chmod o-w"});
+  check_refused(path,
+                {"its folder has ", "expected one owned by you or root that nobody else may write",
+                 "run chmod go-w"});
+  // A group of others, which only root can give a folder to.
+  constexpr gid_t kOthers = 4321;
+  if (chown(at.folder.c_str(), static_cast<uid_t>(-1), kOthers) == 0) {
+    REQUIRE(chmod(at.folder.c_str(), 0775) == 0);
+    check_refused(path, {"its folder has ", "mode 0775"});
+  }
+  REQUIRE(chmod(at.folder.c_str(), 0755) == 0);
+  CHECK(Bench().refusal(path) == "");
+}
+
+TEST_CASE("a folder above the plugin's that everybody may write") {
+  const Scratch at;
+  const std::string inner = at.folder + "/inner";
+  REQUIRE(mkdir(inner.c_str(), 0755) == 0);
+  const std::string path = at.copy(fault("none"), "inner/x.so");
+  REQUIRE(chmod(at.folder.c_str(), 0777) == 0);
+  const std::string found = "the folder '" + at.folder + "' above it has ";
+  check_refused(path, {found.c_str(), "mode 0777", "run chmod o-w on that folder"});
+  REQUIRE(chmod(at.folder.c_str(), 01777) == 0);  // as /tmp is
+  CHECK(Bench().refusal(path) == "");
   REQUIRE(chmod(at.folder.c_str(), 0755) == 0);
   CHECK(Bench().refusal(path) == "");
 }
