@@ -354,8 +354,9 @@ PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
  * consecutive steps that were not finite, or if no step of the run was finite; a run that ends
  * after fewer such steps succeeds, and result->skipped is 1. PLAIT_ERR_DATA for indices or labels
  * out of range, a batch whose weights are all 0, or a dataset that cannot be read; PLAIT_ERR_CONFIG
- * when the run has no end or the metric of early stopping does not exist; PLAIT_ERR_IO when a
- * checkpoint or a file of the run cannot be written; PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the
+ * when the run has no end or the metric of early stopping does not exist; PLAIT_ERR_IO when the
+ * last checkpoint or a file of the run cannot be written (an earlier checkpoint that cannot be written
+ * is only a warning in the log and an event in the metrics); PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the
  * device. All completed steps stay applied; the effect of the step that failed is that of
  * plait_session_step(). Another run continues from there, except after PLAIT_ERR_PEER and device
  * errors. [thread: owner; blocks: yes] */
@@ -435,15 +436,15 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
 /* Writes a checkpoint: a new folder step-... in the run directory (path NULL) or in the folder
  * `path`, which is created if absent. In the run directory the oldest checkpoints beyond
  * checkpoint.keep are deleted afterwards. With several ranks the path of rank 0 counts, and all
- * ranks must reach it. Waits for a checkpoint that is being written; if that one failed, its error
- * is returned. Collective.
+ * ranks must reach it. Waits for a checkpoint that is being written. Collective.
  * Errors: PLAIT_ERR_STATE when path is NULL and the session writes no files; PLAIT_ERR_IO when the
- * operating system refuses, for instance on a full disk; PLAIT_ERR_PEER; a code of the device. The
- * session and all existing checkpoints are unchanged; the incomplete checkpoint is removed if
+ * operating system refuses, for instance on a full disk, on any rank; PLAIT_ERR_PEER; a code of the
+ * device. The session and all existing checkpoints are unchanged; the incomplete checkpoint is removed if
  * possible. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 /* Reads a checkpoint: parameters, optimizer states, step and the position in the data. path is a
- * checkpoint, or a folder of checkpoints or a run directory, of which the newest intact one is
+ * checkpoint, one of the files best and latest in ckpt/, or a folder of checkpoints or a run
+ * directory, of which the newest intact one is
  * read; with several ranks the path of rank 0 counts. Collective.
  * Errors: PLAIT_ERR_NOT_FOUND when path is or holds no checkpoint; PLAIT_ERR_DATA when it is
  * damaged; PLAIT_ERR_CONFIG when its parameters or optimizer states do not fit the plan;

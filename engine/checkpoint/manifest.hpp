@@ -42,6 +42,9 @@ struct RunState {
   // id of uninterrupted progress: each start, resume and load begins a new one; "": not known
   std::string lineage;
   int64_t lineage_from = 0;  // the step at which the lineage began
+  // The step whose checkpoint is kept as the best one, which may be this one; -1: none. The session
+  // also writes it to `extra`; it is not set when a checkpoint is opened.
+  int64_t best_step = -1;
 };
 
 struct FileRecord {

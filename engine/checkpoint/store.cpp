@@ -19,7 +19,6 @@ namespace {
 constexpr std::string_view kStepPrefix = "step-";
 constexpr char kModelStem[] = "model", kOptimizerStem[] = "optimizer", kShareStem[] = "share";
 constexpr char kTensorsEnd[] = ".safetensors";
-constexpr char kLatest[] = "latest";
 
 std::string folder_name(int64_t step, int64_t revision) {
   std::string name = strf("step-%010lld", static_cast<long long>(step));
@@ -84,7 +83,7 @@ CheckpointWriter::CheckpointWriter(FileSystem& files, std::string folder, int ke
 void CheckpointWriter::clean() {
   for (const std::string& name : files_.list(folder_)) {
     if (!starts_with(name, ".tmp-") && !starts_with(name, ".trash-") &&
-        !starts_with(name, "latest.tmp-"))
+        !starts_with(name, "latest.tmp-") && !starts_with(name, "best.tmp-"))
       continue;
     log_.info("[checkpoint] removing " + name + ", left by an interrupted save");
     remove_quietly(files_, join_path(folder_, name), log_);
@@ -173,6 +172,17 @@ Manifest write_files(FileSystem& files, const std::string& folder, int32_t rank,
 
 }  // namespace
 
+void discard_shard(FileSystem& files, const std::string& folder, int32_t rank,
+                   int32_t ranks) noexcept {
+  for (const char* stem : {kModelStem, kOptimizerStem, kShareStem}) try {
+      const char* end = stem == kShareStem ? ".json" : kTensorsEnd;
+      const std::string path = join_path(folder, share_file(stem, rank, ranks, end));
+      if (files.is_file(path)) files.remove(path);
+    } catch (...) {
+      // Rank 0 removes the folder.
+    }
+}
+
 void write_shard(FileSystem& files, const std::string& folder, int32_t rank, int32_t ranks,
                  std::span<const SaveTensor> tensors) {
   const Manifest share = write_files(files, folder, rank, ranks, tensors);
@@ -246,14 +256,45 @@ std::string CheckpointWriter::commit(const RunState& state, const std::string& f
   ++last_commit_;
   files_.sync_folder(folder_);
   // The checkpoint is committed: errors from here on are only warnings.
-  try {
-    files_.replace(join_path(folder_, kLatest), committed.name + "\n");
-  } catch (const std::exception& e) {
-    log_.warn("[checkpoint] the hint 'latest' in " + folder_ +
-              " could not be replaced: " + e.what());
-  }
+  write_hints(committed, state);
   retain(committed);
   return join_path(folder_, committed.name);
+}
+
+// "" where there is none. What is known holds until another lineage begins.
+std::string CheckpointWriter::find_best(const CheckpointName& committed,
+                                        const RunState& state) const {
+  if (state.best_step < 0) return "";
+  if (state.best_step == committed.step) return committed.name;
+  const auto known = parse_checkpoint_name(best_);
+  if (known && known->step == state.best_step && best_lineage_ == state.lineage) return best_;
+  std::vector<Commit> commits = read_commits(files_, folder_);
+  sort_for_retention(commits);
+  for (const Commit& c : commits)
+    if (c.step == state.best_step && c.readable && !c.stale) return c.name;
+  return "";
+}
+
+void CheckpointWriter::write_hints(const CheckpointName& committed, const RunState& state) {
+  const auto warning = [&](const char* hint, const auto& write) {
+    try {
+      write(join_path(folder_, hint));
+    } catch (const std::exception& e) {
+      log_.warn(std::string("[checkpoint] the hint '") + hint + "' in " + folder_ +
+                " could not be replaced: " + e.what());
+    }
+  };
+  warning(kLatest, [&](const std::string& path) { files_.replace(path, committed.name + "\n"); });
+  warning(kBest, [&](const std::string& path) {
+    best_ = find_best(committed, state);
+    best_lineage_ = state.lineage;
+    if (best_ == best_written_ && !best_.empty()) return;
+    if (!best_.empty())
+      files_.replace(path, best_ + "\n");
+    else if (files_.is_file(path))
+      files_.remove(path);
+    best_written_ = best_;
+  });
 }
 
 std::string CheckpointWriter::save(const RunState& state, std::span<const SaveTensor> tensors) {
@@ -280,6 +321,7 @@ void CheckpointWriter::retain(const CheckpointName& committed) {
     sort_for_retention(commits);
     for (const Commit& c : commits) {
       if (c.name == committed.name || (c.step != committed.step && left-- > 0)) continue;
+      if (c.name == best_) continue;
       trash.push_back(join_path(folder_, ".trash-" + c.name + "-" + unique_id()));
       files_.rename(join_path(folder_, c.name), trash.back());
     }

@@ -1,6 +1,7 @@
 // Checkpoint directories: `step-0000001000/` with MANIFEST.json and safetensors files. A checkpoint
 // is committed by one rename, so the newest commit is complete at any moment, even after a power
-// cut. A second commit of the same step is `step-0000001000.2`.
+// cut. A second commit of the same step is `step-0000001000.2`. Beside them the files `latest` and
+// `best` hold names of checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,8 @@
 #include "engine/topology/box.hpp"
 
 namespace plait::checkpoint {
+
+constexpr char kLatest[] = "latest", kBest[] = "best";  // file names
 
 // A tensor to save, or a block of one. Host memory, row-major, borrowed for the call.
 struct SaveTensor {
@@ -46,7 +49,7 @@ std::vector<CheckpointName> list_checkpoints(FileSystem& files, const std::strin
 class CheckpointWriter {
  public:
   // Creates the folder if absent and removes leftovers of an interrupted save (.tmp-*, .trash-*).
-  // keep: how many checkpoints remain after a save; 0: all.
+  // keep: how many checkpoints remain after a save, besides the best one; 0: all.
   CheckpointWriter(FileSystem& files, std::string folder, int keep, Log& log);
 
   // Writes and commits a checkpoint; returns its path. It is durable on return. Then removes
@@ -67,13 +70,21 @@ class CheckpointWriter {
   std::string commit(const RunState& state, const std::string& folder,
                      std::vector<Manifest> shards);
   void clean();
+  void write_hints(const CheckpointName& committed, const RunState& state);
+  std::string find_best(const CheckpointName& committed, const RunState& state) const;
   void retain(const CheckpointName& committed);
   FileSystem& files_;
   std::string folder_;
   int keep_;
   Log& log_;
   int64_t last_commit_ = -1;  // -1: not read yet. No other process commits while the lock is held.
+  // The name of the best checkpoint, in which lineage it was found, and what the file says of it.
+  std::string best_, best_lineage_, best_written_;
 };
+
+// Removes what write_shard() has written, as far as that goes: the space may be needed.
+void discard_shard(FileSystem& files, const std::string& folder, int32_t rank,
+                   int32_t ranks) noexcept;
 
 // Writes a rank's shard of a checkpoint into the folder made by begin(): its own files, and a
 // record of their content.
@@ -121,8 +132,11 @@ class Checkpoint {
 // format: an older one is never used silently instead.
 std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& folder, Log& log);
 
-// Opens the target of `resume`: a checkpoint folder, a folder of checkpoints, or a run directory
-// (with ckpt/ inside).
+// Whether it is one of the files `latest` and `best`, by its name.
+bool is_hint(FileSystem& files, const std::string& path);
+
+// Opens a checkpoint folder, one of the files `latest` and `best`, or the newest of a folder of
+// checkpoints or of a run directory (with ckpt/ inside).
 std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log);
 
 }  // namespace plait::checkpoint

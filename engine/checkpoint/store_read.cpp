@@ -231,15 +231,38 @@ std::unique_ptr<Checkpoint> open_newest(FileSystem& files, const std::string& fo
             join(reasons, "\n  "));
 }
 
+bool is_hint(FileSystem& files, const std::string& path) {
+  const std::string name = name_of(path);
+  return (name == kLatest || name == kBest) && files.is_file(path);
+}
+
+namespace {
+
+// path: a file with the name of a checkpoint beside it.
+std::unique_ptr<Checkpoint> open_hint(FileSystem& files, const std::string& path) {
+  constexpr uint64_t kLongestHint = 64;  // bytes
+  std::string name =
+      files.info(path).size <= kLongestHint ? files.read_all(path, kLongestHint) : "";
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  if (!parse_checkpoint_name(name))
+    fail_not_found("[checkpoint] the file '" + path +
+                   "' does not hold the name of a checkpoint, as ckpt/best and ckpt/latest do; "
+                   "name a run directory or a checkpoint folder");
+  return std::make_unique<Checkpoint>(files, join_path(folder_of(path), name));
+}
+
+}  // namespace
+
 std::unique_ptr<Checkpoint> open_checkpoint(FileSystem& files, const std::string& path, Log& log) {
   if (files.is_file(join_path(path, kManifestName)))
     return std::make_unique<Checkpoint>(files, path);
+  if (files.is_file(path)) return open_hint(files, path);
   for (const std::string& folder : {path, join_path(path, "ckpt")})
     if (auto checkpoint = open_newest(files, folder, log)) return checkpoint;
   fail_not_found(
       "[checkpoint] '" + path +
       "' is not a checkpoint and contains none; name a run directory, its ckpt/ folder, or a "
-      "step-... folder inside");
+      "step-... folder or the file best inside");
 }
 
 }  // namespace plait::checkpoint

@@ -98,10 +98,12 @@ struct GenerateConfig {
   std::string chat_template;      // of conversations
 };
 
+constexpr char kNoBest[] = "none";
 struct CheckpointConfig {
   int64_t every = 0;
   double minutes = 15;  // since the last save; 0: never for that
-  int64_t keep = 3;
+  int64_t keep = 2;
+  std::string best;  // a metric, "": that of early stopping, kNoBest
   bool at_end = true;
   bool background = true;
 };

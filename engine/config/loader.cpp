@@ -218,32 +218,43 @@ void ExperimentLoader::check_comm(const Experiment& of) {
     comm_options(of, catalog_, of.topology.backend, resolver_, problems_);
 }
 
-void ExperimentLoader::check_early_stop(const Experiment& of) {
-  const EvaluateConfig& e = of.evaluate;
-  const auto add = [&](const char* key, const std::string& message, const std::string& hint) {
-    for (const auto& [path, set] : of.sections)
-      if (path == "evaluate.early_stop")
-        problems_.add(set.origin(key), path + "." + key, message, hint);
-  };
-  if (e.stop_metric.empty()) {
-    if (e.patience > 0)
-      add("patience", "there is no metric to watch", "name one with evaluate.early_stop.metric");
-    return;
-  }
+// section.key names a metric of the evaluation, or the loss.
+void ExperimentLoader::check_watched(const Experiment& of, const char* section, const char* key,
+                                     const std::string& metric) {
   if (document_.root.find("data").find("eval").absent())
-    add("metric", "there is no [data.eval] to measure it on", "add one, or remove the key");
+    add_problem(of, section, key, "there is no [data.eval] to measure it on",
+                "add one, or remove the key");
   std::set<std::string> names{"loss"};
   for (const ModelConfig& model : of.models) {
     const auto known = [&](const std::string& name) {
       names.insert(name);
       names.insert(model.name + "." + name);
     };
-    for (const MetricConfig& metric : model.metrics) known(metric.name);
+    for (const MetricConfig& m : model.metrics) known(m.name);
   }
-  if (!names.contains(e.stop_metric))
-    add("metric",
-        "there is no metric '" + e.stop_metric + "'" + did_you_mean(nearest(e.stop_metric, names)),
-        "known are: " + join(names));
+  if (!names.contains(metric))
+    add_problem(of, section, key,
+                "there is no metric '" + metric + "'" + did_you_mean(nearest(metric, names)),
+                "known are: " + join(names));
+}
+
+void ExperimentLoader::add_problem(const Experiment& of, const std::string& section,
+                                   const char* key, const std::string& message,
+                                   const std::string& hint) {
+  for (const auto& [path, set] : of.sections)
+    if (path == section) problems_.add(set.origin(key), path + "." + key, message, hint);
+}
+
+void ExperimentLoader::check_watched(const Experiment& of) {
+  constexpr char kEarlyStop[] = "evaluate.early_stop";
+  const EvaluateConfig& e = of.evaluate;
+  if (!e.stop_metric.empty())
+    check_watched(of, kEarlyStop, "metric", e.stop_metric);
+  else if (e.patience > 0)
+    add_problem(of, kEarlyStop, "patience", "there is no metric to watch",
+                "name one with evaluate.early_stop.metric");
+  if (!of.checkpoint.best.empty() && of.checkpoint.best != kNoBest)
+    check_watched(of, "checkpoint", "best", of.checkpoint.best);
 }
 
 void ExperimentLoader::read_tokenizer(Experiment& to) {
@@ -269,7 +280,7 @@ Experiment ExperimentLoader::load() {
   check_device(experiment);
   experiment.comm = document_.root.find("comm");
   check_comm(experiment);
-  check_early_stop(experiment);
+  check_watched(experiment);
   read_tokenizer(experiment);
   return experiment;
 }

@@ -55,7 +55,11 @@ class ExperimentLoader {
   bool check_selected(const Experiment& of, const SelectedItem& c);
   void check_device(const Experiment& of);
   void check_comm(const Experiment& of);
-  void check_early_stop(const Experiment& of);
+  void check_watched(const Experiment& of);
+  void check_watched(const Experiment& of, const char* section, const char* key,
+                     const std::string& metric);
+  void add_problem(const Experiment& of, const std::string& section, const char* key,
+                   const std::string& message, const std::string& hint);
   void read_tokenizer(Experiment& to);
   OptionSet read_section(std::string_view path);
 

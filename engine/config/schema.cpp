@@ -275,7 +275,11 @@ constexpr Key<CheckpointConfig> kCheckpoint[] = {
                              "time"),
                  0)),
     key<&CheckpointConfig::keep>(
-        count("keep", "3", 1, "checkpoints", "number of newest checkpoints to keep")),
+        count("keep", "2", 1, "checkpoints", "number of newest checkpoints to keep")),
+    key<&CheckpointConfig::best>(text_option(
+        "best", "\"\"",
+        "loss, or a metric of the evaluation: the checkpoint of its best value is kept besides the "
+        "newest ones; empty: the metric of evaluate.early_stop, if there is one; none: no metric")),
     key<&CheckpointConfig::at_end>(bool_option("at_end", "true", "save at the end of the run")),
     key<&CheckpointConfig::background>(
         bool_option("background", "true",

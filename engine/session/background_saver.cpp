@@ -1,75 +1,164 @@
 #include "engine/session/background_saver.hpp"
 
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/base/thread.hpp"
+#include "engine/session/rank_context.hpp"
 
 namespace plait::session {
 namespace {
 
+constexpr char kOutOfMemory[] = "[session] out of memory while a checkpoint was written";
+
+// Errors of a save with which the run may go on: the checkpoints before it are still there.
+bool is_harmless(uint32_t code) {
+  return code == PLAIT_ERR_IO || code == PLAIT_ERR_NOT_FOUND || code == PLAIT_ERR_MEMORY;
+}
+
+// A code and a text, "" without an error, so that other ranks can throw it.
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+    return "";
+  } catch (const Error& e) {
+    return std::to_string(e.code()) + " " + e.full_text();
+  } catch (const std::bad_alloc&) {
+    return std::to_string(PLAIT_ERR_MEMORY) + " " + kOutOfMemory;
+  }
+}
+
+// The parts of such a text.
+uint32_t code_of(const std::string& error) {
+  return static_cast<uint32_t>(std::stoul(error.substr(0, error.find(' '))));
+}
+std::string text_of(const std::string& error) { return error.substr(error.find(' ') + 1); }
+
+// On all ranks: `texts` says which rank failed and how.
+[[noreturn]] void fail_step(int64_t step, uint32_t code, const std::string& texts) {
+  fail_collective(code,
+                  strf("[session] step %ld could not be saved", static_cast<long>(step)) + texts);
+}
+
+// What rank 0 makes of f(), on all ranks; its error, too, is thrown on all.
+template <class F>
+std::string on_leader(ControlCollectives& collectives, int64_t step, F&& f) {
+  constexpr char kError = '!', kResult = '=';
+  std::string told;
+  if (collectives.is_leader()) {
+    std::string result;
+    const std::string error = error_of([&] { result = f(); });
+    told = error.empty() ? kResult + result : kError + error;
+  }
+  told = collectives.broadcast(told);
+  const std::string rest = told.substr(1);
+  if (told.front() == kError) fail_step(step, code_of(rest), "; rank 0: " + text_of(rest));
+  return rest;
+}
+
+// Throws on every rank what went wrong on any. An error that is not harmless comes first.
+void fail_on_any(ControlCollectives& collectives, int64_t step, const std::string& own) {
+  constexpr size_t kMostTexts = 4;
+  std::string texts;
+  uint32_t code = PLAIT_OK;
+  size_t n = 0;
+  const std::vector<std::string> all = collectives.all_gather(own);
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty()) continue;
+    if (n++ < kMostTexts) texts += strf("; rank %zu: ", r) + text_of(all[r]);
+    if (code == PLAIT_OK || is_harmless(code)) code = code_of(all[r]);
+  }
+  if (n > kMostTexts) texts += strf("; and %zu more ranks", n - kMostTexts);
+  if (n > 0) fail_step(step, code, texts);
+}
+
+void write_own_shard(FileSystem& files, const ControlCollectives& collectives,
+                     const std::string& folder, std::span<const checkpoint::SaveTensor> tensors) {
+  try {
+    checkpoint::write_shard(files, folder, collectives.rank(), collectives.size(), tensors);
+  } catch (...) {
+    checkpoint::discard_shard(files, folder, collectives.rank(), collectives.size());
+    throw;
+  }
+}
+
 std::string write_on_all_ranks(FileSystem& files, ControlCollectives& collectives,
-                               checkpoint::CheckpointWriter* writer,
-                               const checkpoint::RunState& state,
+                               const WriterOf& writer, const checkpoint::RunState& state,
                                std::span<const checkpoint::SaveTensor> tensors) {
   // The step is sent along: parts of different steps would make a checkpoint that looks valid.
   const std::string step = std::to_string(state.step);
   const std::string told =
-      collectives.broadcast(collectives.is_leader() ? step + " " + writer->begin(state) : "");
+      on_leader(collectives, state.step, [&] { return step + " " + writer().begin(state); });
   const std::string folder = told.substr(told.find(' ') + 1);
-  std::string fault;
-  try {
+  const auto write = [&] {
     if (told.substr(0, told.find(' ')) != step)
       fail(PLAIT_ERR_STATE, "[session] this rank saves step " + step + ", rank 0 another step");
-    checkpoint::write_shard(files, folder, collectives.rank(), collectives.size(), tensors);
+    write_own_shard(files, collectives, folder, tensors);
+  };
+  try {
+    fail_on_any(collectives, state.step, error_of(write));
+    return on_leader(collectives, state.step,
+                     [&] { return writer().commit(state, folder, collectives.size()); });
   } catch (const Error& e) {
-    fault = e.text();
+    if (collectives.is_leader() && e.code() != PLAIT_ERR_PEER) writer().discard(folder);
+    throw;
   }
-  std::string faults;
-  const std::vector<std::string> all = collectives.all_gather(fault);
-  for (size_t r = 0; r < all.size(); ++r)
-    if (!all[r].empty()) faults += strf("; rank %zu: ", r) + all[r];
-  if (!faults.empty()) {
-    if (collectives.is_leader()) writer->discard(folder);
-    fail(PLAIT_ERR_IO, "[session] step " + step + " could not be saved" + faults);
-  }
-  return collectives.broadcast(
-      collectives.is_leader() ? writer->commit(state, folder, collectives.size()) : "");
 }
 
 }  // namespace
 
-std::string write_checkpoint(FileSystem& files, ControlCollectives& collectives,
-                             checkpoint::CheckpointWriter* writer,
-                             const checkpoint::RunState& state,
-                             std::span<const checkpoint::SaveTensor> tensors) {
-  return collectives.is_single() ? writer->save(state, tensors)
-                                 : write_on_all_ranks(files, collectives, writer, state, tensors);
+void fail_saving(const SavedCheckpoint& saved) {
+  throw CollectiveError(saved.error->code(), saved.error->text(), saved.error->cause());
+}
+
+SavedCheckpoint write_checkpoint(FileSystem& files, ControlCollectives& collectives,
+                                 const WriterOf& writer, const checkpoint::RunState& state,
+                                 std::span<const checkpoint::SaveTensor> tensors) {
+  SavedCheckpoint saved;
+  saved.step = state.step;
+  try {
+    saved.path = collectives.is_single()
+                     ? writer().save(state, tensors)
+                     : write_on_all_ranks(files, collectives, writer, state, tensors);
+  } catch (const CollectiveError& e) {
+    if (!is_harmless(e.code())) throw;
+    saved.error = e;
+  } catch (const Error& e) {
+    if (!is_harmless(e.code()) || !collectives.is_single()) throw;
+    saved.error = e;
+  } catch (const std::bad_alloc&) {
+    if (!collectives.is_single()) throw;
+    saved.error = Error(PLAIT_ERR_MEMORY, kOutOfMemory);
+  }
+  return saved;
 }
 
 BackgroundSaver::~BackgroundSaver() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundSaver::start(int64_t step, std::function<std::string()> write) {
+void BackgroundSaver::start(std::function<SavedCheckpoint()> write) {
   write_ = std::move(write);
-  at_ = {step, ""};
   started_ = true;
   try {
     thread_ = start_thread([this] {
       unbind_thread();
-      run();
+      this->write();
     });
   } catch (const std::exception&) {
-    run();
+    this->write();
   }
 }
 
-void BackgroundSaver::run() noexcept {
+void BackgroundSaver::run(const std::function<SavedCheckpoint()>& write) { saved_ = write(); }
+
+void BackgroundSaver::write() noexcept {
   try {
-    at_.path = write_();
+    written_ = write_();
   } catch (...) {
     error_ = std::current_exception();
   }
@@ -83,7 +172,7 @@ void BackgroundSaver::wait() {
   ended_.store(false, std::memory_order_relaxed);
   write_ = nullptr;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-  saved_ = std::move(at_);
+  saved_ = std::exchange(written_, {});
 }
 
 std::optional<SavedCheckpoint> BackgroundSaver::take() {

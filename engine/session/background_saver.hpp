@@ -10,24 +10,34 @@
 #include <string>
 #include <thread>
 
+#include "engine/base/error.hpp"
 #include "engine/base/files.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/session/control_collectives.hpp"
 
 namespace plait::session {
 
-// Writes this rank's part of a checkpoint; rank 0, which has the writer, commits it when all ranks
-// have written theirs. Returns its path, on every rank. Errors: as CheckpointWriter;
-// PLAIT_ERR_IO on every rank, with the errors of the ranks that could not write. [blocks: yes]
-std::string write_checkpoint(FileSystem& files, ControlCollectives& collectives,
-                             checkpoint::CheckpointWriter* writer,
-                             const checkpoint::RunState& state,
-                             std::span<const checkpoint::SaveTensor> tensors);
-
+// How a save ended, on every rank alike.
 struct SavedCheckpoint {
   int64_t step = 0;
   std::string path;
+  // It could not be written, for want of space or memory or for a fault of the disk. The
+  // checkpoints before it are still there, and the run may go on.
+  std::optional<Error> error;
 };
+
+// Throws its error, as all ranks do.
+[[noreturn]] void fail_saving(const SavedCheckpoint& saved);
+
+// Called on rank 0 alone.
+using WriterOf = std::function<checkpoint::CheckpointWriter&()>;
+
+// Writes this rank's part of a checkpoint; rank 0, which has the writer, commits it when all ranks
+// have written theirs. Throws other errors of CheckpointWriter, on every rank; PLAIT_ERR_PEER when
+// another rank has gone. [blocks: yes]
+SavedCheckpoint write_checkpoint(FileSystem& files, ControlCollectives& collectives,
+                                 const WriterOf& writer, const checkpoint::RunState& state,
+                                 std::span<const checkpoint::SaveTensor> tensors);
 
 // At most one save in flight, on a thread with the lifetime of this object. Owner thread only.
 class BackgroundSaver {
@@ -37,21 +47,22 @@ class BackgroundSaver {
   BackgroundSaver(const BackgroundSaver&) = delete;
   BackgroundSaver& operator=(const BackgroundSaver&) = delete;
 
-  // No save may be in flight. write: returns the path. If no thread can be started, it runs in the
-  // caller.
-  void start(int64_t step, std::function<std::string()> write);
+  // No save may be in flight. If no thread can be started, `write` runs in the caller.
+  void start(std::function<SavedCheckpoint()> write);
+  // The same, always in the caller, whose errors it throws.
+  void run(const std::function<SavedCheckpoint()>& write);
   // The save has finished, but wait() has not been called yet. No lock.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // Waits until no save is in flight. Throws the save's exception, once.
   void wait();
-  // The saves since the last call that wait() has completed.
+  // The newest of the saves since the last call that wait() has completed.
   std::optional<SavedCheckpoint> take();
 
  private:
-  void run() noexcept;
+  void write() noexcept;
 
-  std::function<std::string()> write_;
-  SavedCheckpoint at_;        // of the save in flight; owned by the thread until it is joined
+  std::function<SavedCheckpoint()> write_;
+  SavedCheckpoint written_;   // by the save in flight; owned by the thread until it is joined
   std::exception_ptr error_;  // likewise
   bool started_ = false;
   std::atomic<bool> ended_{false};

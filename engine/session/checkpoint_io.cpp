@@ -48,6 +48,7 @@ constexpr auto kVerifyLater = checkpoint::Checkpoint::Verify::kLater;
 struct Extra {
   int64_t updates, tokens, skipped_in_a_row, evaluations_without_gain;
   double best;
+  TrainingState::Best kept;
   std::vector<double> loss_scale;  // empty: the run had none
 };
 
@@ -69,13 +70,13 @@ std::vector<double> loss_scale_of(const JsonValue& json, const Bad& bad) {
   return numbers;
 }
 
-Extra parse_extra(const std::string& text, int64_t step, const std::string& where) {
+Extra parse_extra(const std::string& extra, int64_t step, const std::string& where) {
   const auto bad = [&](const std::string& what) {
     fail_data("[session] the state in '" + where + "' cannot be read: it " + what);
   };
   JsonValue json;
   try {
-    json = parse_json(text);
+    json = parse_json(extra);
   } catch (const Error& e) {
     bad(e.text());
   }
@@ -87,13 +88,18 @@ Extra parse_extra(const std::string& text, int64_t step, const std::string& wher
       bad(std::string("has '") + key + "' that is no whole number");
     return static_cast<int64_t>(v->whole);
   };
-  const JsonValue* best = json.find("best");
-  if (best && !best->is(Kind::kText)) bad("has 'best' that is no text");
+  const auto text = [&](const char* key) {
+    const JsonValue* v = json.find(key);
+    if (v && !v->is(Kind::kText)) bad(std::string("has '") + key + "' that is no text");
+    return v ? v->text : std::string();
+  };
+  const auto real = [&](const char* key) { return std::strtod(text(key).c_str(), nullptr); };
   return {number("updates", step),
           number("tokens", -1),
           number("skipped_in_a_row", 0),
           number("evaluations_without_gain", -1),
-          best ? std::strtod(best->text.c_str(), nullptr) : 0,
+          real("best"),
+          {text("kept_metric"), real("kept_best"), number("kept_step", -1)},
           loss_scale_of(json, bad)};
 }
 
@@ -119,6 +125,11 @@ checkpoint::RunState CheckpointIo::run_state() const {
       .field("tokens", c_.state.tokens)
       .field("skipped_in_a_row", c_.state.consecutive_skipped);
   extra.field("best", strf("%a", c_.state.best));
+  if (c_.state.kept.step >= 0)
+    extra.field("kept_metric", c_.state.kept.metric)
+        .field("kept_best", strf("%a", c_.state.kept.value))
+        .field("kept_step", c_.state.kept.step);
+  s.best_step = c_.state.kept.step;
   if (c_.plan.scaler.exists())
     extra.field("loss_scale", strf("%a %a %a", c_.state.loss_scale[0], c_.state.loss_scale[1],
                                    c_.state.loss_scale[2]));
@@ -135,30 +146,48 @@ std::string CheckpointIo::save(const std::string& path) {
   steps_.drain();
   return c_.on_all_ranks("saving", [&] {
     saver_.wait();
-    c_.executor.sync();
-    std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
-    std::vector<checkpoint::SaveTensor> tensors;
-    plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
-      if (!b.ours) return;
-      const void* data = c_.executor.address(b.local.at);
-      if (!c_.host_visible()) {
-        copies.emplace_back(b.bytes());
-        c_.executor.read(b.local.at, copies.back().data(), copies.back().size());
-        data = copies.back().data();
-      }
-      tensors.push_back(save_tensor(b, data));
-    });
     std::optional<checkpoint::CheckpointWriter> other;
-    checkpoint::CheckpointWriter* writer = c_.run_files ? &c_.run_files->checkpoints() : nullptr;
-    if (c_.ranks.is_leader() && !path.empty()) writer = &other.emplace(c_.files, path, 0, c_.log);
-    return write_checkpoint(c_.files, c_.ranks.collectives(), writer, run_state(), tensors);
+    const SavedCheckpoint saved = write_in_place([&]() -> checkpoint::CheckpointWriter& {
+      if (path.empty()) return c_.run_files->checkpoints();
+      return other ? *other : other.emplace(c_.files, path, 0, c_.log);
+    });
+    if (saved.error) fail_saving(saved);
+    return saved.path;
   });
 }
 
-void CheckpointIo::save_in_background() {
+// Writes from where the tensors lie.
+SavedCheckpoint CheckpointIo::write_in_place(const WriterOf& writer) {
+  c_.executor.sync();
+  std::deque<std::vector<char>> copies;  // only where device memory cannot be read in place
+  std::vector<checkpoint::SaveTensor> tensors;
+  plan::for_each_block(c_.plan, [&](const plan::CheckpointBlock& b) {
+    if (!b.ours) return;
+    const void* data = c_.executor.address(b.local.at);
+    if (!c_.host_visible()) {
+      copies.emplace_back(b.bytes());
+      c_.executor.read(b.local.at, copies.back().data(), copies.back().size());
+      data = copies.back().data();
+    }
+    tensors.push_back(save_tensor(b, data));
+  });
+  return write_checkpoint(c_.files, c_.ranks.collectives(), writer, run_state(), tensors);
+}
+
+void CheckpointIo::reserve_copy() {
+  c_.on_all_ranks("saving", [&] {
+    if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(c_.plan));
+  });
+}
+
+void CheckpointIo::save_between(bool in_background) {
   steps_.drain();
   c_.on_all_ranks("saving", [&] {
     saver_.wait();
+    const WriterOf writer = [this]() -> checkpoint::CheckpointWriter& {
+      return c_.run_files->checkpoints();
+    };
+    if (!in_background) return saver_.run([&] { return write_in_place(writer); });
     if (!save_buffer_) save_buffer_ = new_save_buffer(plan::checkpoint_copy_bytes(c_.plan));
     std::vector<checkpoint::SaveTensor> tensors;
     uint64_t used = 0;
@@ -168,8 +197,7 @@ void CheckpointIo::save_in_background() {
       tensors.push_back(save_tensor(b, save_buffer_.get() + used));
       used += b.bytes();
     });
-    checkpoint::CheckpointWriter* writer = c_.run_files ? &c_.run_files->checkpoints() : nullptr;
-    saver_.start(c_.state.step, [this, writer, state = run_state(), tensors = std::move(tensors)] {
+    saver_.start([this, writer, state = run_state(), tensors = std::move(tensors)] {
       return write_checkpoint(c_.files, background_collectives_, writer, state, tensors);
     });
   });
@@ -182,6 +210,8 @@ void CheckpointIo::wait_for_save() {
 void CheckpointIo::close() noexcept {
   try {
     saver_.wait();
+    const std::optional<SavedCheckpoint> saved = saver_.take();
+    if (saved && saved->error) c_.log.error(saved->error->full_text());
   } catch (const std::exception& e) {
     c_.log.error(e.what());
   }
@@ -228,6 +258,7 @@ void CheckpointIo::load_all(const std::string& path) {
     const auto c = open_on_all_ranks(path);
     c_.parameters_changed();  // before the first of them, as a failure may leave some of them new
     restore(*c);
+    c_.state.kept = {};  // which may be another run's
     c_.state.modified();
     if (c_.run_files) c_.run_files->metrics().resume(c_.state.step, unix_seconds());
   });
@@ -243,6 +274,7 @@ void CheckpointIo::load_only_parameters(const std::string& path) {
     for (const auto& [at, bytes] : blocks) c_.executor.write(at, bytes.data(), bytes.size());
     c_.executor.sync();
     c_.state.modified();
+    c_.state.kept = {};
     c_.state.step = c->state().step;
     c_.state.begin_lineage();
     steps_.restore(false);
@@ -281,6 +313,7 @@ void CheckpointIo::restore(const checkpoint::Checkpoint& c) {
   c_.state.tokens = extra.tokens >= 0 ? extra.tokens : s.samples * c_.plan.tokens_per_sample;
   c_.state.consecutive_skipped = extra.skipped_in_a_row;
   c_.state.best = extra.best;
+  c_.state.kept = extra.kept;
   if (!extra.loss_scale.empty())
     std::copy_n(extra.loss_scale.begin(), 3, c_.state.loss_scale.begin());
   c_.state.evaluations_without_gain = extra.evaluations_without_gain;

@@ -24,13 +24,16 @@ class CheckpointIo {
 
   // path "": into the run directory. Returns the checkpoint's path.
   std::string save(const std::string& path);
-  // Begins a save into the run directory: copies what this rank writes; a thread writes the copy.
-  void save_in_background();
-  // Waits for the save in the background. Its error is one of this call.
+  // Saves into the run directory between two steps; take_saved() tells how that ended. In the
+  // background a thread writes a copy, which this call makes, while steps go on.
+  void save_between(bool in_background);
+  // Allocates that copy, so that there is memory for it before the first step.
+  void reserve_copy();
+  // Waits for the save in the background, and throws the error that ended it.
   void wait_for_save();
   bool background_save_ended() const { return saver_.ended(); }
   std::optional<SavedCheckpoint> take_saved() { return saver_.take(); }
-  // Waits likewise before the session closes; an error is logged.
+  // Waits likewise before the session closes; errors are logged.
   void close() noexcept;
 
   void load(const std::string& path);
@@ -40,6 +43,7 @@ class CheckpointIo {
 
  private:
   checkpoint::RunState run_state() const;
+  SavedCheckpoint write_in_place(const WriterOf& writer);
   void load_all(const std::string& path);
   void load_only_parameters(const std::string& path);
   std::unique_ptr<checkpoint::Checkpoint> open_on_all_ranks(const std::string& path);

@@ -87,7 +87,13 @@ constexpr size_t kNamesShown = 8;
 
 // A checkpoint of any topology: each block is put together from the slices that overlap it.
 void Parameters::load_checkpoint(const config::ModelConfig& model) {
-  const auto from = checkpoint::open_checkpoint(c_.files, model.load, c_.log);
+  // Rank 0 decides which one: a run may be writing others.
+  std::unique_ptr<checkpoint::Checkpoint> from;
+  if (c_.ranks.is_leader()) from = checkpoint::open_checkpoint(c_.files, model.load, c_.log);
+  const std::string path = c_.ranks.broadcast(from ? from->path() : "");
+  if (!from)
+    from = std::make_unique<checkpoint::Checkpoint>(c_.files, path,
+                                                    checkpoint::Checkpoint::Verify::kLater);
   Conversions conversions;
   for (const plan::Parameter& p : c_.plan.parameters) {
     if (p.model != model.name) continue;
@@ -115,11 +121,12 @@ void Parameters::load_weights(const config::ModelConfig& model) {
   if (!c_.files.exists(model.load))
     fail_not_found("[session] " + model.path + ".load names '" + model.load +
                    "', which does not exist, expected a safetensors file, a folder of such files "
-                   "with their index, a checkpoint or a run directory; a relative path "
+                   "with their index, a checkpoint, ckpt/best or a run directory; a relative path "
                    "is looked up in the data folder and beside the experiment file");
-  if (c_.files.is_folder(model.load) &&
-      !checkpoint::Weights::is_folder_of_weights(c_.files, model.load))
-    return load_checkpoint(model);
+  const bool is_checkpoint = c_.files.is_folder(model.load)
+                                 ? !checkpoint::Weights::is_folder_of_weights(c_.files, model.load)
+                                 : checkpoint::is_hint(c_.files, model.load);
+  if (is_checkpoint) return load_checkpoint(model);
   const checkpoint::Weights weights(c_.files, model.load);
   Conversions conversions;
   for (const plan::Parameter& p : c_.plan.parameters) {

@@ -7,6 +7,8 @@
 namespace plait::session {
 namespace {
 
+constexpr char kDevice[] = "device";
+
 using config::OptionSet;
 using config::OptionValue;
 
@@ -19,6 +21,7 @@ class Collector {
     for (const auto& [path, set] : e.sections) values(path, set);
     for (const config::ModelConfig& model : e.models) of_model(model);
     if (const config::DatasetConfig* train = e.dataset("train")) of_data(*train);
+    all_[kDevice] = plan_.device;  // auto takes another one where a plugin cannot be loaded
     return std::move(all_);
   }
 
@@ -100,7 +103,8 @@ std::vector<std::string> differences(const ResultConfig& then, const ResultConfi
       lines.push_back(key + " was " + was + ", is " + is->second);
   }
   for (const auto& [key, is] : now)
-    if (!then.contains(key)) lines.push_back(key + " was not set, is " + is);
+    if (!then.contains(key) && key != kDevice)  // checkpoints of older engines do not tell it
+      lines.push_back(key + " was not set, is " + is);
   return lines;
 }
 

@@ -35,7 +35,13 @@ struct TrainingState {
   int64_t lineage_from = 0;               // the step where it begins
   double best = 0;                        // of early stopping
   int64_t evaluations_without_gain = -1;  // -1: none yet
-  std::string resumed_from;               // a checkpoint of this run, until parameters change
+  // The evaluation whose checkpoint is kept; step -1: none yet.
+  struct Best {
+    std::string metric;
+    double value = 0;
+    int64_t step = -1;
+  } kept;
+  std::string resumed_from;  // a checkpoint of this run, until parameters change
 
   // The host may change parameters: they may then differ from the last checkpoint.
   void modified() { resumed_from.clear(); }

@@ -8,6 +8,11 @@
 #include "engine/base/text.hpp"
 
 namespace plait::session {
+namespace {
+
+constexpr char kStopKey[] = "early_stop.metric", kBestKey[] = "checkpoint.best";
+
+}  // namespace
 
 Trainer::Trainer(SessionParts& parts)
     : p_(parts),
@@ -17,9 +22,15 @@ Trainer::Trainer(SessionParts& parts)
       first_samples_(c_.state.samples),
       saved_at_(c_.state.resumed_from.empty() ? -1 : c_.state.step),  // already saved
       checkpoint_(c_.state.resumed_from),
+      // Without `every` no memory is planned for a copy.
+      copies_(experiment_.checkpoint.background && experiment_.checkpoint.every > 0),
       progress_(progress_config()) {
   for (const config::ModelConfig& m : experiment_.models)
     clips_ = clips_ || (m.optimizer && m.optimizer->clip_grad_norm > 0);
+  const std::string& best = experiment_.checkpoint.best;
+  if (c_.keeps_files && c_.plan.dataset("eval") && best != config::kNoBest)
+    best_metric_ = best.empty() ? experiment_.evaluate.stop_metric : best;
+  if (c_.state.kept.metric != best_metric_) c_.state.kept = {};
   // Several groups of a plan may follow the same settings.
   std::set<std::string> names;
   for (size_t i = 0; i < c_.plan.groups.size(); ++i) {
@@ -41,10 +52,15 @@ void Trainer::status(const char* state, const StepResult& r, const std::string& 
   c_.run_files->status({state, r.step, c_.plan.total_steps, r.loss, message, checkpoint_});
 }
 
+// Behind an error, which another one must not hide.
 void Trainer::ended(const char* state, const std::string& message) {
   StepResult at;
   at.step = c_.state.step;
-  status(state, at, message);
+  try {
+    status(state, at, message);
+  } catch (const std::exception& e) {
+    c_.log.error(e.what());
+  }
 }
 
 void Trainer::log_step(const StepResult& r) {
@@ -130,9 +146,8 @@ void Trainer::show_progress(const StepResult& r, double elapsed) {
   progress_.update(p);
 }
 
-// The metric that early stopping watches: its index in the plan, -1 for the loss.
-int Trainer::stop_metric() const {
-  const std::string& wanted = experiment_.evaluate.stop_metric;
+// A metric of the evaluation by name: its index in the plan, -1 for the loss.
+int Trainer::metric_index(const std::string& wanted, const char* key) const {
   if (wanted == "loss") return -1;
   const auto& metrics = c_.plan.metrics;
   std::vector<std::string> names{"loss"};
@@ -148,9 +163,17 @@ int Trainer::stop_metric() const {
     ++hits;
   }
   if (hits == 1) return found;
-  fail_config("[evaluate] early_stop.metric '" + wanted + "' " +
+  fail_config(std::string("[evaluate] ") + key + " '" + wanted + "' " +
               (hits ? "fits several metrics" : "is no metric of an evaluation") +
               did_you_mean(nearest(wanted, names)) + "; there are: " + join(names));
+}
+
+bool Trainer::is_higher_better(int metric) const {
+  return metric >= 0 && c_.plan.metrics[static_cast<size_t>(metric)].item->higher_is_better != 0;
+}
+
+double Trainer::value_of(const Evaluation& e, int metric) const {
+  return metric < 0 ? e.loss : e.metrics[static_cast<size_t>(metric)].second;
 }
 
 Evaluation Trainer::evaluation(const StepResult& r) {
@@ -178,6 +201,16 @@ bool Trainer::evaluate(const StepResult& r) {
   evaluated_at_ = r.step;
   p_.steps.pause();
   const Evaluation e = evaluation(r);
+  // Ranks learn at different steps that the save of the best one so far has failed.
+  if (!best_metric_.empty()) drain_save(r);
+  const bool best = is_best(e);
+  report(r, e, best);
+  const bool stops = stops_early(e);
+  if (best) save_best(r, e);
+  return stops;
+}
+
+void Trainer::report(const StepResult& r, const Evaluation& e, bool best) {
   std::vector<observe::NamedValue> values{{"loss", e.loss}};
   if (e.perplexity > 0) values.push_back({"token_perplexity", e.perplexity});
   for (const auto& [name, v] : e.metrics) values.push_back({name, v});
@@ -192,15 +225,17 @@ bool Trainer::evaluate(const StepResult& r) {
       strf("[evaluate] step %ld: loss ", static_cast<long>(r.step)) + real_text(e.loss, "%.4f");
   if (e.perplexity > 0) text += ", token_perplexity " + real_text(e.perplexity, "%.4f");
   for (const auto& [name, v] : e.metrics) text += ", " + name + " " + real_text(v, "%.4f");
-  c_.log.info(text + strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds));
+  text += strf(" on %ld samples in %.2f s", static_cast<long>(e.samples), e.seconds);
+  if (best) text += ", the best " + best_metric_ + " so far";
+  c_.log.info(text);
+}
 
+bool Trainer::stops_early(const Evaluation& e) {
   const auto& stop = experiment_.evaluate;
   if (stop.stop_metric.empty()) return false;
-  const int watched = stop_metric();
-  const double value = watched < 0 ? e.loss : e.metrics[static_cast<size_t>(watched)].second;
-  const bool higher =
-      watched >= 0 && c_.plan.metrics[static_cast<size_t>(watched)].item->higher_is_better != 0;
-  const double gain = higher ? value - c_.state.best : c_.state.best - value;
+  const int watched = metric_index(stop.stop_metric, kStopKey);
+  const double value = value_of(e, watched);
+  const double gain = is_higher_better(watched) ? value - c_.state.best : c_.state.best - value;
   const bool first = c_.state.evaluations_without_gain < 0 || !std::isfinite(c_.state.best);
   if (std::isfinite(value) && (first || gain > stop.min_delta)) {
     c_.state.best = value;
@@ -215,41 +250,89 @@ bool Trainer::evaluate(const StepResult& r) {
   return true;
 }
 
+bool Trainer::is_best(const Evaluation& e) const {
+  if (best_metric_.empty()) return false;
+  const int watched = metric_index(best_metric_, kBestKey);
+  const double value = value_of(e, watched), kept = c_.state.kept.value;
+  if (!std::isfinite(value)) return false;
+  return c_.state.kept.step < 0 || (is_higher_better(watched) ? value > kept : value < kept);
+}
+
+void Trainer::save_best(const StepResult& r, const Evaluation& e) {
+  kept_before_ = c_.state.kept;
+  c_.state.kept = {best_metric_, value_of(e, metric_index(best_metric_, kBestKey)), r.step};
+  saved_at_ = -1;  // a checkpoint of this step that is there does not say so
+  save(r, true);
+}
+
 void Trainer::saved(const StepResult& r, const SavedCheckpoint& s) {
+  not_saved_.reset();
   checkpoint_ = s.path;
   if (!c_.run_files) return;
   c_.run_files->metrics().event("checkpoint", s.step, unix_seconds(), {}, "path", s.path);
-  status("running", r);
+  status(observe::kRunning, r);
 }
 
-// Waits until no checkpoint is being written.
-void Trainer::drain_save(const StepResult& r) {
+// When the loop saves the next time.
+std::string Trainer::next_save(int64_t step) const {
+  const int64_t every = experiment_.checkpoint.every, total = c_.plan.total_steps;
+  const int64_t next = every > 0 ? (step / every + 1) * every : 0;
+  if (every > 0 && next <= total)
+    return strf("the next save is that of step %ld", static_cast<long>(next));
+  if (const double minutes = experiment_.checkpoint.minutes; minutes > 0)
+    return strf("the next save is in %g minutes, or at the end of the run", minutes);
+  return experiment_.checkpoint.at_end ? "the next save is at the end of the run"
+                                       : "no other save follows";
+}
+
+void Trainer::not_saved(const SavedCheckpoint& s, bool goes_on) {
+  not_saved_ = s;
+  if (saved_at_ == s.step) saved_at_ = -1;
+  if (c_.state.kept.step == s.step) {
+    kept_lost_ = c_.state.kept;
+    c_.state.kept = kept_before_;
+  }
+  if (!c_.ranks.is_leader()) return;
+  const std::string text = s.error->full_text();
+  c_.log.warn(text + (goes_on ? "\nThe run goes on without this checkpoint; " + next_save(s.step)
+                              : "\nThis checkpoint is missing"));
+  if (c_.run_files)
+    c_.run_files->metrics().event("checkpoint_failed", s.step, unix_seconds(), {}, "error", text);
+}
+
+// Waits until no checkpoint is being written. goes_on: steps follow.
+void Trainer::drain_save(const StepResult& r, bool goes_on) {
   p_.checkpoints.wait_for_save();
-  if (const std::optional<SavedCheckpoint> s = p_.checkpoints.take_saved()) saved(r, *s);
+  if (const std::optional<SavedCheckpoint> s = p_.checkpoints.take_saved())
+    s->error ? not_saved(*s, goes_on) : saved(r, *s);
 }
 
+// A save between two steps (`continues`) may fail.
 void Trainer::save(const StepResult& r, bool continues) {
+  if (continues && saved_at_ == r.step) return;  // it may still be under way
   p_.steps.pause();
-  drain_save(r);
+  drain_save(r, continues);
   if (!c_.keeps_files || saved_at_ == r.step) return;
-  if (continues && experiment_.checkpoint.background)
-    p_.checkpoints.save_in_background();
-  else
-    saved(r, {r.step, p_.checkpoints.save("")});
   saved_at_ = r.step;
   since_save_.restart();
+  if (!continues) {
+    if (kept_lost_.step == r.step) c_.state.kept = kept_lost_;
+    return saved(r, {r.step, p_.checkpoints.save(""), {}});
+  }
+  p_.checkpoints.save_between(copies_);
+  if (!copies_) drain_save(r);
 }
 
-// After an error of the run: waits for a checkpoint that is being written. If that fails as well,
-// it may be the cause.
-void Trainer::finish_save(const Error& e) {
+// After an error of the run, null for one of the host: waits for a checkpoint that is being
+// written. If that fails as well, it may be the cause.
+void Trainer::finish_save(const Error* e) {
   StepResult at;
   at.step = c_.state.step;
   try {
-    drain_save(at);
+    drain_save(at, false);
   } catch (const Error& own) {
     if (own.code() == PLAIT_ERR_PEER) return;
-    if (e.code() == PLAIT_ERR_PEER) throw;
+    if (e && e->code() == PLAIT_ERR_PEER) throw;
     c_.log.error(own.full_text());
   }
 }
@@ -282,9 +365,12 @@ StepResult Trainer::loop() {
   const int64_t total = c_.plan.total_steps;
   if (total == 0)
     fail_config("[run] neither steps nor epochs is set, so the run has no end; set one of them");
-  if (!experiment_.evaluate.stop_metric.empty())
-    stop_metric();  // refuses a wrong name before the first step
-  status("running", r);
+  // Refuses wrong names before the first step.
+  if (const std::string& name = experiment_.evaluate.stop_metric; !name.empty())
+    metric_index(name, kStopKey);
+  if (!best_metric_.empty()) metric_index(best_metric_, kBestKey);
+  if (copies_ && c_.keeps_files) p_.checkpoints.reserve_copy();
+  status(observe::kRunning, r);
   while (c_.state.step < total || p_.steps.has_drained()) {
     p_.steps.want_save(is_time_to_save());
     p_.steps.launch_ahead([this](int64_t step) { return pauses_behind(step); });
@@ -301,11 +387,16 @@ StepResult Trainer::loop() {
       break;
     }
     const int64_t steps = experiment_.checkpoint.every;
-    // Without `every` no memory is planned for a copy, so a save by time waits until it is written.
-    if (saves || (steps > 0 && r.step % steps == 0)) save(r, steps > 0);
+    if (saves || (steps > 0 && r.step % steps == 0)) save(r, true);
   }
   if (evaluated_at_ != r.step) evaluate(r);
-  experiment_.checkpoint.at_end ? save(r, false) : drain_save(r);
+  experiment_.checkpoint.at_end ? save(r, false) : drain_save(r, false);
+  if (not_saved_) fail_saving(*not_saved_);
+  if (!best_metric_.empty() && c_.state.kept.step >= 0 && c_.run_files)
+    c_.log.info(
+        "[checkpoint] the best " + best_metric_ +
+        strf(" is %g of step %ld: ", c_.state.kept.value, static_cast<long>(c_.state.kept.step)) +
+        c_.run_files->dir().checkpoint_folder() + "/" + checkpoint::kBest);
   // A run without a single finite step fails, even if it is shorter than nonfinite_limit.
   if (r.skipped && c_.state.updates == 0)
     p_.steps.fail_numerics(
@@ -315,7 +406,7 @@ StepResult Trainer::loop() {
         "[session] the run ends with %ld steps that were skipped; the result is that of step %ld",
         static_cast<long>(c_.state.consecutive_skipped),
         static_cast<long>(r.step - c_.state.consecutive_skipped)));
-  status("done", r);
+  status(observe::kDone, r);
   return r;
 }
 
@@ -323,7 +414,10 @@ StepResult Trainer::loop_and_save() {
   try {
     return loop();
   } catch (const Error& e) {
-    finish_save(e);
+    finish_save(&e);
+    throw;
+  } catch (const std::exception&) {
+    finish_save(nullptr);
     throw;
   }
 }
@@ -336,7 +430,8 @@ StepResult Trainer::run_and_report() {
     return r;
   } catch (const CollectiveError& e) {
     progress_.finish();
-    if (e.code() != PLAIT_ERR_CANCELLED) ended("aborted", e.text());
+    const bool of_save = e.code() == PLAIT_ERR_IO || e.code() == PLAIT_ERR_MEMORY;
+    if (e.code() != PLAIT_ERR_CANCELLED) ended(of_save ? "failed" : "aborted", e.text());
     throw;
   } catch (const Error& e) {
     progress_.finish();

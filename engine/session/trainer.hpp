@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,20 @@ class Trainer {
   void read_group_rates(int64_t step);
   bool evaluate(const StepResult& r);  // true: early stopping
   Evaluation evaluation(const StepResult& r);
-  int stop_metric() const;
+  int metric_index(const std::string& wanted, const char* key) const;
+  bool is_higher_better(int metric) const;
+  double value_of(const Evaluation& e, int metric) const;
+  bool is_best(const Evaluation& e) const;
+  bool stops_early(const Evaluation& e);
+  void report(const StepResult& r, const Evaluation& e, bool best);
+  void save_best(const StepResult& r, const Evaluation& e);
   [[noreturn]] void stop(const StepResult& r);
   void save(const StepResult& r, bool continues);
-  void drain_save(const StepResult& r);
-  void finish_save(const Error& e);
+  void drain_save(const StepResult& r, bool goes_on = true);
+  void finish_save(const Error* e);
   void saved(const StepResult& r, const SavedCheckpoint& s);
+  void not_saved(const SavedCheckpoint& s, bool goes_on);
+  std::string next_save(int64_t step) const;
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);
   bool pauses_behind(int64_t step) const;
@@ -56,6 +65,11 @@ class Trainer {
   std::vector<GroupRate> groups_;
   std::vector<observe::NamedValue> group_rates_;  // as groups_
   std::string checkpoint_;                        // the newest
+  std::string best_metric_;                       // whose best checkpoint is kept; "": none
+  TrainingState::Best kept_before_;               // until the checkpoint of state.kept is written
+  TrainingState::Best kept_lost_;                 // whose checkpoint could not be written
+  std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
+  bool copies_;                                   // periodic saves are written from a copy
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };

@@ -18,12 +18,14 @@ using Names = std::vector<std::string>;
 
 std::string name(int64_t step) { return "step-00000000" + std::to_string(step); }
 
-void save(MemoryFiles& files, int64_t step, int keep, const char* lineage, int64_t from) {
+void save(MemoryFiles& files, int64_t step, int keep, const char* lineage, int64_t from,
+          int64_t best_step = -1) {
   Lines lines;
   const Sample sample(step);
   RunState state = sample.state();
   state.lineage = lineage;
   state.lineage_from = from;
+  state.best_step = best_step;
   CheckpointWriter(files, "ckpt", keep, lines.log).save(state, sample.tensors());
 }
 
@@ -69,6 +71,33 @@ TEST_CASE("going on from an older step leaves the higher ones behind") {
   // A resume from the newest is another lineage and makes no checkpoint stale.
   save(*files, 40, 3, "c", 30);
   CHECK(listed(*files) == Names{name(40), name(30), name(25)});
+}
+
+TEST_CASE("the best one is kept besides the newest, as long as its lineage is the current one") {
+  MemoryFiles files;
+  const auto best = [&] { return files.content("ckpt/best"); };
+  save(files, 10, 1, "a", 0, 10);
+  save(files, 20, 1, "a", 0, 20);
+  CHECK(listed(files) == Names{name(20)});
+  CHECK(best() == name(20) + "\n");
+  save(files, 30, 1, "a", 0, 20);
+  save(files, 40, 1, "a", 0, 20);
+  CHECK(listed(files) == Names{name(40), name(20)});
+  // Each of these writers is a new one, as behind a resume.
+  save(files, 50, 1, "b", 40, 20);
+  CHECK(listed(files) == Names{name(50), name(20)});
+  // Going on from before it: the step may be known, but that checkpoint is another run's.
+  save(files, 18, 1, "c", 15, 20);
+  CHECK(listed(files) == Names{name(18)});
+  save(files, 20, 1, "c", 15, 20);
+  save(files, 25, 1, "c", 15, 20);
+  CHECK(listed(files) == Names{name(25), name(20)});
+  Lines lines;
+  CHECK(open_checkpoint(files, "ckpt/best", lines.log)->state().step == 20);
+  CHECK(open_checkpoint(files, "ckpt/latest", lines.log)->state().step == 25);
+  files.set_content("ckpt/best", "../x\n");
+  CHECK_THROWS_WITH_AS(open_checkpoint(files, "ckpt/best", lines.log),
+                       doctest::Contains("does not hold the name of a checkpoint"), plait::Error);
 }
 
 TEST_CASE("a commit's place is read as the manifest's parser reads it") {

@@ -98,7 +98,7 @@ TEST_CASE("a whole experiment is read") {
   CHECK(e.batch.eval == 32);
   CHECK(e.evaluate.stop_metric == "hits2");
   CHECK(e.evaluate.patience == 2);
-  CHECK(e.checkpoint.keep == 3);
+  CHECK(e.checkpoint.keep == 2);
   CHECK(e.guard.nonfinite_limit == 10);
 
   REQUIRE(e.datasets.size() == 2);
@@ -288,6 +288,8 @@ TEST_CASE("problems name the key, the place and the way out") {
        "x.toml:48:26: evaluate.early_stop.patience: there is no metric to watch"},
       {"nothing to measure on", "[data.eval]", "[data.test]",
        "evaluate.early_stop.metric: there is no [data.eval] to measure it on"},
+      {"best of nothing", "[device]", "[checkpoint]\nbest = \"hit2\"\n[device]",
+       "checkpoint.best: there is no metric 'hit2' (did you mean 'hits'?); known are: "},
       {"unknown item", "\"ramp\"", "\"rmap\"",
        "model.layers[1].type: unknown layer 'rmap' (did you mean 'ramp'?); known are: acme.mix, "
        "block, dense, ramp; plugins that could not be loaded: other (old)"},
