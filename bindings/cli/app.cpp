@@ -52,6 +52,10 @@ void set_up(CLI::App& app, Context& context) {
   add_check(app, context);
   add_plan(app, context);
   add_profile(app, context);
+  add_sweep(app, context);
+  add_runs(app, context);
+  add_status(app, context);
+  add_compare(app, context);
   add_plot(app, context);
   add_bind(app, context);
   add_new(app, context);

@@ -95,6 +95,8 @@ std::string refused(const CLI::App& app, const CLI::App& verb, const CLI::ParseE
   if (!extras.empty()) return left_over(verb, extras);
   if (dynamic_cast<const CLI::RequiredError*>(&error) && required != std::string::npos)
     return missing(verb, text.substr(0, required));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) && text.find(": At Most 1 ") != text.npos)
+    return text.substr(0, colon) + " is given more than once; give it once";
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) && colon != std::string::npos)
     return without_value(verb, text.substr(0, colon));
   if (colon != std::string::npos && among != std::string::npos) {

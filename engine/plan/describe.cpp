@@ -101,6 +101,25 @@ void model_flops(JsonWriter& w, const Plan& plan) {
   w.end_object().field("tokens_per_sample", plan.tokens_per_sample);
 }
 
+// Parameters that layers share count for the first of them.
+void layers(JsonWriter& w, const Plan& plan) {
+  w.key("layers").array();
+  for (const Layer& layer : plan.layers) {
+    const std::string prefix = layer.name + ".";
+    int64_t total = 0, trained = 0;
+    for (const Parameter& p : plan.parameters) {
+      if (!starts_with(p.name, prefix)) continue;
+      total += program::elements(p.shape);
+      trained += p.group < 0 ? 0 : program::elements(p.shape);
+    }
+    w.object().field("name", layer.name).field("type", layer.type).key("output").object();
+    shape(w, layer.output);
+    w.end_object().field("parameter_count", total).field("trained_count", trained);
+    w.field("flops", layer.flops).end_object();
+  }
+  w.end_array();
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -116,6 +135,7 @@ std::string describe(const Plan& plan) {
   w.field("tensor", plan.grid.tensor()).field("zero", plan.experiment.topology.zero);
   w.field("sequence", plan.experiment.topology.sequence).end_object();
   describe_pipeline(w, plan);
+  layers(w, plan);
   w.key("parameters").array();
   for (const Parameter& p : plan.parameters) {
     w.object().field("name", p.name);

@@ -45,6 +45,14 @@ struct ModelFlops {
   double full = 0;    // all pairs
 };
 
+// A layer as it was traced for one replica, before sharding.
+struct Layer {
+  std::string name;  // "model.h.0"
+  std::string type;
+  plait_shape output{};  // the first one, of a micro-batch
+  double flops = 0;      // of its products in a forward pass
+};
+
 struct Metric {
   std::string name;
   const plait_metric_item* item = nullptr;
@@ -91,6 +99,7 @@ struct Plan {
   std::vector<Parameter> parameters;
   std::vector<ParameterGroup> groups;
   std::vector<Model> models;
+  std::vector<Layer> layers;  // of all models, for reports
   std::vector<Metric> metrics;
   std::vector<Output> outputs;
   std::vector<Output> outputs_left_out;  // evaluate.outputs: no memory

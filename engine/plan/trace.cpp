@@ -168,6 +168,7 @@ template <class Item>
 
 void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerConfig& layer) {
   graph_->scope = model.name + "." + layer.name;
+  const size_t first_op = graph_->ops().size();
   enter_blocks(model, layer.name);
   hooks_.parameter = [&](const plait_parameter& p) { return parameter(p, model, layer); };
   std::vector<ValueId> out;
@@ -182,6 +183,7 @@ void Tracer::trace_layer(const config::ModelConfig& model, const config::LayerCo
     for (size_t i = 0; i < std::max<size_t>(1, layer.as.size()); ++i) out.push_back(poison(like));
   }
   name_outputs(model, layer, out);
+  note_layer(layer, out[0], first_op);
   last_ = out;
 }
 
@@ -206,6 +208,15 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
     fail_config(strf("names %zu values, the layer has %zu outputs", layer.as.size(), out.size()));
   }
   return out;
+}
+
+// As the first of the traces has it, which is that of training where there is one.
+void Tracer::note_layer(const config::LayerConfig& layer, ValueId output, size_t first_op) {
+  const std::string& name = graph_->scope;
+  const auto known = [&](const Layer& one) { return one.name == name; };
+  if (std::any_of(plan_.layers.begin(), plan_.layers.end(), known)) return;
+  plan_.layers.push_back(
+      {name, layer.type, graph_->shape(output), products_from(*graph_, first_op).masked});
 }
 
 // A layer named "p3.norm" is in block p3, where `input` is what the block's first layer would read

@@ -83,6 +83,7 @@ class Tracer {
   void enter_blocks(const config::ModelConfig& model, const std::string& layer);
   void name_outputs(const config::ModelConfig& model, const config::LayerConfig& layer,
                     const std::vector<ValueId>& out);
+  void note_layer(const config::LayerConfig& layer, ValueId output, size_t first_op);
   void check_ties(const config::LayerConfig& layer);
   void trace_losses(size_t m);
   void build_loss(size_t m, const config::LossConfig& loss);

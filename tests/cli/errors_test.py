@@ -24,6 +24,7 @@ class CommandLine(Case):
     def test_values_of_options(self):
         self.fails(2, ["run", "x.toml", "--resume", "maybe"], "--resume: 'maybe' is not one of auto, never, must; see plait run --help")
         self.fails(2, ["run", "x.toml", "--resume"], "--resume needs one of auto, never, must after it")
+        self.fails(2, ["run", "x.toml", "--run-dir", "a", "--run-dir", "b"], "--run-dir is given more than once; give it once")
         self.fails(2, ["new", "demo", "--from"], "--from needs a TEMPLATE after it")
         self.fails(2, ["env", "--data"], "--data needs a DIR after it")
         self.fails(2, ["completion", "ksh"], "SHELL: 'ksh' is not one of bash, zsh, fish")

@@ -35,10 +35,33 @@ class Plan(Case):
             self.assertAlmostEqual(pipeline["idle_share"], sum(pipeline["idle"]) / 2)
             self.assertEqual(pipeline["doubled"]["micro_batches"], 8)
             self.assertLess(pipeline["doubled"]["idle_share"], pipeline["idle_share"])
-        text = self.expect(0, "plan", "t.toml", *TWO).out
+        text = self.expect(0, "plan", "t.toml", *TWO, "-v").out
         self.assertRegex(text, r"pipeline: 1f1b, 4 micro-batches per step on 2 ranks; ranks idle \d+\.\d % of the time, \d+\.\d % with 8 micro-batches")
         for word in ("\n  activations ", "model.relu1", "sent to other ranks", "pipeline rank 0 holds activations of at most 2 micro-batches"):
             self.assertIn(word, text)
+
+    def test_layers(self):
+        """With their outputs, parameters and FLOPs, before sharding; copies of a block in one row."""
+        layers = self.plan("topology.data=2", "topology.tensor=1", "--rank", 1)["layers"]
+        self.assertEqual([layer["name"] for layer in layers], ["model.linear1", "model.relu1", "model.dropout1", "model.linear2"])
+        first = layers[0]
+        self.assertEqual((first["type"], first["output"]), ("linear", {"dtype": "f32", "shape": [8, 16]}))
+        self.assertEqual((first["parameter_count"], first["trained_count"], first["flops"]), (8 * 16 + 16, 8 * 16 + 16, 2 * 8 * 8 * 16))
+        self.assertEqual(sum(layer["parameter_count"] for layer in layers), self.plan()["parameter_count"])
+        text = self.expect(0, "plan", "t.toml", "topology.data=2", "topology.pipeline=2", "batch.accumulation=2", "--rank", 3).out
+        self.assertIn("\nrank 3 of 4: pipeline 1 of 2, data 1 of 2\n", text)
+        self.assertNotIn("threads", text.splitlines()[0])
+        deep = "[" + ", ".join(['{type = "linear", out = 8}'] * 40) + ', {type = "linear", out = 3}]'
+        self.write("deep.toml", TINY.replace(TINY[TINY.index("layers = "):TINY.index("\n[loss]")], f"layers = {deep}"))
+        text = self.expect(0, "plan", "deep.toml").out
+        self.assertRegex(text, r"\n  model\.linear1 \.\. model\.linear40 +linear +f32 \(16, 8\) +40 x 72 ")
+        self.assertLess(len(text.splitlines()), 32)
+        self.assertNotIn("matmul", text)
+
+    def test_memory_that_is_not_there(self):
+        self.assertRegex(self.expect(0, "plan", "t.toml").out, r"\nmemory of this rank: \S+ KiB; this machine has \S+ [GT]iB ")
+        self.write("t.toml", TINY.replace("out = 16", "out = 1000000000000"))
+        self.assertRegex(self.expect(0, "plan", "t.toml").out, r"\nmemory of this rank: \S+ [TP]iB, more than the \S+ [GT]iB of this machine")
 
     def test_ir(self):
         """The programs as text: all of them, or one; ops, kernels, collectives and places are in it."""
@@ -75,7 +98,7 @@ class Plan(Case):
         self.assertGreaterEqual(shared[0]["bytes"], (16 * 3 + 3) * 4)
         root, = started["broadcast_outputs"]
         self.assertEqual((root["kind"], root["peer"]), ("broadcast", 2))
-        rows = [line.split() for line in self.expect(0, "plan", "t.toml", *layout).out.splitlines()]
+        rows = [line.split() for line in self.expect(0, "plan", "t.toml", *layout, "-v").out.splitlines()]
         for program in started.values():
             for e in program:
                 size = f"{e['bytes']} B" if e["bytes"] < 1024 else f"{e['bytes'] / 1024:.1f} KiB"

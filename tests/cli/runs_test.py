@@ -193,7 +193,7 @@ class Checkpoints(Case):
     def test_wrong_ones(self):
         self.fails(2, ["eval", "t.toml", "--checkpoint", "nowhere"], "nowhere")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "."], "'.' is not a checkpoint and contains none")
-        self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR: a checkpoint, or a run directory")
+        self.fails(2, ["eval", "t.toml"], "plait eval needs --checkpoint DIR: a checkpoint, RUN/ckpt/best, or a run directory")
         self.fails(2, ["eval", "t.toml", "--checkpoint", "r", "--dataset", "evla"], "evla", "eval")
         other = self.plait("eval", "t.toml", "model.layers[0].out=17", "--checkpoint", "r")
         self.assertEqual(other.code, 2)

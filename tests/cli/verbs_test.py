@@ -12,7 +12,7 @@ class Verbs(Case):
     def test_version_and_help(self):
         self.assertRegex(self.expect(0, "--version").out, r"^plait \d+\.\d+\.\d+ \(ABI \d+\)$")
         top = self.expect(0, "--help").out
-        for verb in ("run", "check", "plan", "bind", "new", "eval", "plugins", "ops", "data", "env", "completion"):
+        for verb in ("run", "sweep", "runs", "status", "compare", "plot", "check", "plan", "bind", "new", "eval", "plugins", "ops", "data", "env", "completion"):
             self.assertIn(f"\n  {verb} ", top)
             self.assertIn("Usage: plait " + verb, self.expect(0, verb, "--help").out)
 
@@ -50,8 +50,8 @@ class Verbs(Case):
         self.assertEqual(plan["parameter_count"], 8 * 16 + 16 + 16 * 3 + 3)
         self.assertEqual(plan["steps"], 40)
         self.assertGreater(plan["memory"]["total"], 0)
-        text = self.expect(0, "plan", "t.toml").out
-        for word in ("parameters: 195", "memory", "programs", "model.linear1.weight", "matmul", "f32 (16, 8)"):
+        text = self.expect(0, "plan", "t.toml", "-v").out
+        for word in ("parameters: 195", "memory of this rank", "programs", "model.linear1.weight", "matmul", "f32 (16, 8)"):
             self.assertIn(word, text)
         self.assertFalse((self.folder / "runs").exists())
 

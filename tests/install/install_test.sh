@@ -88,8 +88,8 @@ grep -q 'y = gain \* x' "$work/page/plugins.log" || fail "plait plugins does not
 plait run "$work/page/experiment.toml" run.out="$work/page/runs" --json >"$work/page/run.log" ||
   { cat "$work/page/run.log"; fail "the layer of CONTRIBUTING.md does not train"; }
 # Shared, it meets its input where that is; whole, the parts of the input are gathered first.
-plait plan "$work/page/experiment.toml" topology.tensor=2 >"$work/page/whole.log" || fail "it does not serve two tensor ranks"
+plait plan "$work/page/experiment.toml" topology.tensor=2 -v >"$work/page/whole.log" || fail "it does not serve two tensor ranks"
 grep -q 'all_gather  *tensor' "$work/page/whole.log" || fail "two tensor ranks have parts of its input, and nobody gathers them"
 sed -i 's/"scale"/"shared_scale"/' "$work/page/experiment.toml"
-plait plan "$work/page/experiment.toml" topology.tensor=2 >"$work/page/shared.log" || fail "its parameter cannot be shared"
+plait plan "$work/page/experiment.toml" topology.tensor=2 -v >"$work/page/shared.log" || fail "its parameter cannot be shared"
 ! grep 'all_gather' "$work/page/shared.log" || fail "its parameter is shared, and its input is gathered all the same"

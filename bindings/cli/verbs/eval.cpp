@@ -46,7 +46,7 @@ void add_eval(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<EvalArguments>();
   add_file(*verb, arguments->file);
   verb->add_option("--checkpoint", arguments->checkpoint,
-                   "a checkpoint, or a run directory: its newest checkpoint")
+                   "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint")
       ->required()
       ->type_name("DIR");
   verb->add_option("--dataset", arguments->dataset, "evaluates on [data.NAME]")

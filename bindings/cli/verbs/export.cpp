@@ -74,7 +74,8 @@ void add_export(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<ExportArguments>();
   verb->add_option(
           "CHECKPOINT OUT", arguments->places,
-          "a checkpoint, or a run directory: its newest checkpoint; and a file NAME.safetensors, "
+          "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint; and a file "
+          "NAME.safetensors, "
           "or "
           "a folder for model.safetensors, or for shards with their index. Before them a format, "
           "hf: the folder is one of Hugging Face, with config.json and the tokenizer")

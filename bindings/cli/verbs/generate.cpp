@@ -334,8 +334,8 @@ void add_generate(CLI::App& app, Context& context) {
   const auto option = [&](const char* name, auto& to, const char* help, const char* type) {
     return verb->add_option(name, to, help)->type_name(type)->allow_extra_args(false);
   };
-  option("--checkpoint", a->checkpoint, "a checkpoint, or a run directory: its newest checkpoint",
-         "DIR");
+  option("--checkpoint", a->checkpoint,
+         "a checkpoint, RUN/ckpt/best, or a run directory: its newest checkpoint", "DIR");
   const std::array prompts{
       option("--prompt", a->prompts, "a text to continue; may be repeated", "TEXT"),
       option("--file", a->prompt_file,

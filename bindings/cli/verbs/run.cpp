@@ -20,6 +20,7 @@ struct RunArguments {
   FileArguments file;
   std::string run_dir, resume;
   double grace = 60;
+  int64_t until = 0;  // 0: to the end
 };
 
 class Run {
@@ -46,6 +47,7 @@ class Run {
   int64_t log_every_ = 1;
   Clock::time_point start_, last_step_;
   int64_t first_samples_ = -1, last_samples_ = 0;
+  bool stopped_ = false;  // by --until
 };
 
 uint32_t resume_mode(const std::string& word) {
@@ -89,7 +91,9 @@ void Run::announce(const Json& plan, const Json& session) {
 bool Run::on_step(const plait_step_result& r) {
   last_step_ = Clock::now();
   last_samples_ = r.samples;
-  if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return false;
+  const bool stops = arguments_.until > 0 && r.step >= arguments_.until && !r.finished;
+  stopped_ = stopped_ || stops;
+  if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return stops;
   Json record = {{"event", "step"},
                  {"step", r.step},
                  {"epoch", r.epoch},
@@ -105,7 +109,7 @@ bool Run::on_step(const plait_step_result& r) {
   if (r.tflops > 0) record["tflops"] = r.tflops;
   if (r.mfu > 0) record["mfu"] = r.mfu;
   terminal_.record(record);
-  return false;
+  return stops;
 }
 
 // Over the whole run, evaluations and checkpoints included.
@@ -176,7 +180,7 @@ void Run::report(Session& session, const plait_step_result& last) {
 }
 
 int Run::interrupted(const Json& session, const HostError& e) {
-  if (terminal_.silent) return kInterrupted;
+  if (terminal_.silent) return stopped_ ? kOk : kInterrupted;
   const std::string run_dir = session.value("run_dir", "");
   // What came from a pipe is in the run directory, with its overrides.
   const bool piped = arguments_.file.is_copy() || arguments_.file.given.starts_with("/dev/fd/");
@@ -190,6 +194,12 @@ int Run::interrupted(const Json& session, const HostError& e) {
   command += " --run-dir " + shell_quoted(run_dir) + " --resume must";
   terminal_.record(
       {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
+  if (stopped_) {
+    terminal_.line(strf("stopped after step %lld, as --until asks; to resume: ",
+                        static_cast<long long>(arguments_.until)) +
+                   command);
+    return kOk;
+  }
   terminal_.notice(
       std::string(e.what()) +
       (own_.size == 1 || started_by_plait() ? "\nto resume: " : "\nto resume, on every rank: ") +
@@ -249,6 +259,10 @@ void add_run(CLI::App& app, Context& context) {
   verb->add_option("--resume", arguments->resume,
                    "resume from the newest checkpoint: if there is one, never, or fail without one")
       ->check(CLI::IsMember({"auto", "never", "must"}));
+  verb->add_option("--until", arguments->until,
+                   "stops after this step, with a checkpoint to resume from")
+      ->type_name("STEP")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--grace", arguments->grace,
                    "seconds that ranks have to save and exit after a signal; default 60")
       ->type_name("SECONDS")

@@ -1,0 +1,15 @@
+// The keys of an experiment as `plait bind` writes it, and run.toml has it: a value a line.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plait::cli {
+
+// Every value by its path, "optimizer.learning_rate" or "model.layers[0].out", as it is written; in
+// the order of the file. Any file can be read: what is no line of a value or a table is skipped.
+// Errors: CliError for a file that cannot be opened.
+std::vector<std::pair<std::string, std::string>> flat_toml(const std::string& path);
+
+}  // namespace plait::cli

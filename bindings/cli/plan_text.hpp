@@ -1,0 +1,18 @@
+// What `plait plan` prints for people. plan and job: the records of the ABI.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "bindings/cli/terminal.hpp"
+
+namespace plait::cli {
+
+// What fits a screen, or also every parameter and every kernel.
+enum class PlanDetail { kScreen, kAll };
+void show_plan(Terminal& t, const Json& plan, PlanDetail detail);
+// The element type and the dims of each operand and result, op by op.
+void show_types(Terminal& t, const Json& plan);
+// Whether the calls of all ranks match, and which need most memory.
+void show_every_rank(Terminal& t, const Json& job);
+
+}  // namespace plait::cli

@@ -1,0 +1,199 @@
+// plait compare: in what runs differ, and what came of it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bindings/cli/chart.hpp"
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/curves.hpp"
+#include "bindings/cli/flat_toml.hpp"
+#include "bindings/cli/metrics.hpp"
+#include "bindings/cli/run_record.hpp"
+#include "bindings/cli/table.hpp"
+
+namespace plait::cli {
+namespace {
+
+// A key, and its value in each run; "" where a run has no such key.
+struct ChangedKey {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+std::vector<ChangedKey> changed_keys(const std::vector<std::string>& runs) {
+  std::map<std::string, std::vector<std::string>> all;
+  for (size_t i = 0; i < runs.size(); ++i)
+    for (auto& [key, value] : flat_toml(runs[i] + "/run.toml")) {
+      std::vector<std::string>& values = all[key];
+      values.resize(runs.size());
+      values[i] = std::move(value);
+    }
+  std::vector<ChangedKey> changed;
+  for (auto& [key, values] : all)
+    if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end())
+      changed.push_back({key, std::move(values)});
+  return changed;
+}
+
+bool is_shown(const std::string& name) {
+  return name == "loss" || name == "samples_per_s" || name == "tokens_per_s" ||
+         name.find('/') != std::string::npos;
+}
+
+// Of one value of one run.
+struct Figures {
+  double last = 0, lowest = 0, highest = 0;
+};
+using OfRuns = std::vector<std::vector<Curve>>;
+
+const Curve* find(const std::vector<Curve>& curves, const std::string& name) {
+  for (const Curve& c : curves)
+    if (c.name == name) return &c;
+  return nullptr;
+}
+
+Figures figures_of(const Curve& c) {
+  const auto lower = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [low, high] = std::minmax_element(c.points.begin(), c.points.end(), lower);
+  return {c.points.back().second, low->second, high->second};
+}
+
+std::vector<std::string> names_of(const OfRuns& curves) {
+  std::set<std::string> names;
+  for (const auto& of_run : curves)
+    for (const Curve& c : of_run) names.insert(c.name);
+  return {names.begin(), names.end()};
+}
+
+// "A", "B", …: a table has no room for paths.
+std::string letter(size_t i) {
+  return i < 26 ? std::string(1, static_cast<char>('A' + i)) : strf("%zu", i + 1);
+}
+
+void show_runs(Terminal& t, const std::vector<RunRecord>& runs) {
+  Table table("lllrl");
+  for (size_t i = 0; i < runs.size(); ++i)
+    table.row({letter(i), runs[i].path, runs[i].state,
+               strf("%lld/%lld", static_cast<long long>(runs[i].step),
+                    static_cast<long long>(runs[i].steps)),
+               time_text(runs[i].started)});
+  t.raw(table.text());
+}
+
+std::vector<std::string> head(const char* first, size_t runs) {
+  std::vector<std::string> row{first};
+  for (size_t i = 0; i < runs; ++i) row.push_back(letter(i));
+  return row;
+}
+
+// A value may be a long array, or a text of several lines.
+std::string cell(const std::string& value) {
+  constexpr size_t kMost = 40;
+  std::string text = plain(value);
+  if (text.size() > kMost) text = text.substr(0, kMost - 3) + "...";
+  return text;
+}
+
+void show_keys(Terminal& t, const std::vector<ChangedKey>& keys, size_t runs) {
+  if (keys.empty()) return t.line("\nno key of the experiments differs");
+  Table table(std::string(runs + 1, 'l'));
+  table.row(head("key", runs));
+  for (const ChangedKey& k : keys) {
+    std::vector<std::string> row{k.key};
+    for (const std::string& value : k.values) row.push_back(value.empty() ? "-" : cell(value));
+    table.row(std::move(row));
+  }
+  t.line("");
+  t.raw(table.text());
+}
+
+void show_values(Terminal& t, const OfRuns& curves) {
+  Table table("l" + std::string(curves.size() * 3, 'r'));
+  std::vector<std::string> titles{"last, lowest, highest"};
+  for (size_t i = 0; i < curves.size(); ++i) titles.insert(titles.end(), {letter(i), "", ""});
+  table.row(titles);
+  for (const std::string& name : names_of(curves)) {
+    std::vector<std::string> row{name};
+    for (const auto& of_run : curves) {
+      const Curve* c = find(of_run, name);
+      const Figures f = c ? figures_of(*c) : Figures();
+      for (const double v : {f.last, f.lowest, f.highest}) row.push_back(c ? metric_text(v) : "-");
+    }
+    table.row(std::move(row));
+  }
+  t.line("");
+  t.raw(table.text());
+}
+
+void draw(Terminal& t, const OfRuns& curves) {
+  if (t.columns() == 0) return;
+  std::vector<Curve> losses;
+  for (size_t i = 0; i < curves.size(); ++i)
+    if (const Curve* loss = find(curves[i], "loss")) losses.push_back({letter(i), loss->points});
+  if (losses.empty()) return;
+  ChartOptions options = chart_options(t);
+  options.rows = 10;
+  t.line("\nloss");
+  t.raw(chart_text(losses, options));
+}
+
+// None of a run that has not come to its first line.
+std::vector<Curve> curves_of(const std::string& run) {
+  try {
+    return read_curves(run, is_shown);
+  } catch (const CliError&) {
+    return {};
+  }
+}
+
+int compare(Context& context, const std::vector<std::string>& paths) {
+  std::vector<RunRecord> runs;
+  OfRuns curves;
+  Json record = {{"schema", 1}, {"runs", Json::array()}, {"changed", Json::object()}};
+  for (const std::string& path : paths) {
+    if (!is_run(path))
+      throw CliError(kUsage, "[cli] '" + path + "' is no run directory; plait runs lists runs");
+    runs.push_back(read_run(path));
+    read_values(runs.back());
+    record["runs"].push_back(record_of(runs.back()));
+    curves.push_back(curves_of(path));
+  }
+  const std::vector<ChangedKey> keys = changed_keys(paths);
+  for (const ChangedKey& k : keys) record["changed"][k.key] = k.values;
+  record["values"] = Json::object();
+  for (const std::string& name : names_of(curves))
+    for (const auto& of_run : curves) {
+      const Curve* c = find(of_run, name);
+      const Figures f = c ? figures_of(*c) : Figures();
+      record["values"][name].push_back(
+          c ? Json{{"last", f.last}, {"lowest", f.lowest}, {"highest", f.highest}} : Json());
+    }
+  Terminal& t = context.terminal;
+  t.record(record);
+  if (!t.human()) return kOk;
+  show_runs(t, runs);
+  show_keys(t, keys, runs.size());
+  show_values(t, curves);
+  draw(t, curves);
+  return kOk;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Context& context) {
+  CLI::App* verb =
+      app.add_subcommand("compare", "shows the keys in which runs differ, their values and losses");
+  const auto paths = std::make_shared<std::vector<std::string>>();
+  verb->add_option("RUN", *paths, "two run directories or more")
+      ->required()
+      ->expected(2, 64)
+      ->type_name("DIR");
+  verb->callback([&context, paths] {
+    context.run_command = [&context, paths] { return compare(context, *paths); };
+  });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,92 @@
+// plait status: where a run stands.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/context.hpp"
+#include "bindings/cli/metrics.hpp"
+#include "bindings/cli/run_record.hpp"
+
+namespace plait::cli {
+namespace {
+
+// A run directory, or the newest one below a folder.
+std::string run_of(const std::string& given) {
+  const std::vector<std::string> all = find_runs(given);
+  if (all.empty())
+    throw CliError(kUsage, "[cli] there is no run in '" + given +
+                               "'; name a run directory, or a folder of runs (run.out)");
+  return all.back();
+}
+
+std::string values_text(const RunRecord& run, bool of_evaluation) {
+  std::string text;
+  for (const auto& [name, value] : run.values)
+    if ((name.find('/') != std::string::npos) == of_evaluation &&
+        (of_evaluation || name == "loss" || name == "mean_loss" || name == "lr" ||
+         name == "tokens_per_s" || name == "samples_per_s"))
+      text += (text.empty() ? "" : ", ") + name + " " + metric_text(value);
+  return text;
+}
+
+void show(Terminal& t, const RunRecord& run, double now) {
+  const bool runs = run.state == "running";
+  std::string head = t.bold(run.path) + ": " + t.bold(run.state);
+  if (run.started > 0)
+    head +=
+        runs ? " for " + duration_text(now - run.started) : ", started " + time_text(run.started);
+  if (!run.host.empty())
+    head += " on " + run.host +
+            strf(" (process %lld, %s)", static_cast<long long>(run.process), run.device.c_str());
+  t.line(head);
+  if (run.state == "lost")
+    t.line("  its process has ended without recording why: killed, or the machine went down");
+  std::string steps = strf("  step %lld", static_cast<long long>(run.step));
+  if (run.steps > 0)
+    steps += strf(" of %lld (%.0f %%)", static_cast<long long>(run.steps),
+                  100 * static_cast<double>(run.step) / static_cast<double>(run.steps));
+  if (run.steps_per_s > 0) {
+    steps += strf(", %.3g steps/s", run.steps_per_s);
+    if (runs && run.steps > run.step)
+      steps += ", " +
+               duration_text((static_cast<double>(run.steps) - static_cast<double>(run.step)) /
+                             run.steps_per_s) +
+               " left";
+  }
+  t.line(steps);
+  if (const std::string text = values_text(run, false); !text.empty()) t.line("  " + text);
+  if (const std::string text = values_text(run, true); !text.empty())
+    t.line(strf("  at step %lld: ", static_cast<long long>(run.evaluated_at)) + text);
+  if (!run.message.empty()) t.line("  " + plain(run.message));
+  t.line(run.checkpoint.empty() ? "  no checkpoint" : "  checkpoint " + run.checkpoint);
+  if (run.state != "running" && run.state != "done" && !run.checkpoint.empty())
+    t.line("  to resume: plait run " + shell_quoted(run.path) + " --run-dir " +
+           shell_quoted(run.path) + " --resume must");
+}
+
+int status(Context& context, const std::string& given) {
+  RunRecord run = read_run(run_of(given));
+  read_values(run);
+  Json record = {{"schema", 1}};
+  record.update(record_of(run));
+  context.terminal.record(record);
+  if (context.terminal.human()) show(context.terminal, run, static_cast<double>(time(nullptr)));
+  return kOk;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Context& context) {
+  CLI::App* verb =
+      app.add_subcommand("status", "shows where a run stands, and whether it is alive");
+  const auto given = std::make_shared<std::string>("runs");
+  verb->add_option("RUN", *given, "a run directory, or a folder of runs: the newest; default: runs")
+      ->type_name("DIR");
+  verb->callback([&context, given] {
+    context.run_command = [&context, given] { return status(context, *given); };
+  });
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,135 @@
+"""plait runs, plait status, plait compare: what the files of runs say."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import Case, PLAIT, TINY
+
+
+class Runs(Case):
+    def run_of(self, name, *words):
+        self.expect(0, "run", "t.toml", "run.log_every=1", "evaluate.every=10", *words, "--run-dir", name, "-q")
+
+    def setUp(self):
+        super().setUp()
+        self.write("t.toml", TINY)
+
+    def test_runs(self):
+        self.assertIn("cannot be listed", self.expect(2, "runs").err)
+        (self.folder / "runs").mkdir()
+        self.assertEqual(self.expect(0, "runs").out, "there are no runs in runs; plait run FILE makes one\n")
+        self.run_of("runs/2")
+        self.run_of("runs/x/1", "optimizer.learning_rate=0.001")
+        out = self.expect(0, "runs").out.splitlines()
+        self.assertEqual(out[0].split()[:3], ["run", "state", "step"])
+        self.assertEqual([line.split()[0] for line in out[1:]], ["runs/x/1", "runs/2"])
+        self.assertEqual(out[1].split()[1:3], ["done", "40/40"])
+        self.assertTrue(out[1].endswith("optimizer.learning_rate=0.001"), out[1])
+        record, = self.expect(0, "runs", "--json").records
+        values = [run["values"] for run in record["runs"]]
+        self.assertEqual(record["count"], 2)
+        self.assertIn("eval/accuracy", values[0])
+        losses = {run["run"]: run["values"]["loss"] for run in record["runs"]}
+        first = self.expect(0, "runs", "--sort", "loss", "--limit", "1").out.splitlines()
+        self.assertEqual(first[1].split()[0], min(losses, key=losses.get))
+        self.assertEqual(first[2], "1 of 2 runs; --limit 0 shows all")
+        last = self.expect(0, "runs", "--sort", "loss", "--descending", "--limit", "1").out.splitlines()
+        self.assertEqual(last[1].split()[0], max(losses, key=losses.get))
+        self.assertIn("eval/accuracy", self.expect(0, "runs", "--value", "eval/accuracy").out.splitlines()[0])
+        self.fails(2, ["runs", "--value", "los"], "no run has a value 'los' (did you mean 'loss'?)")
+        self.assertEqual(len(self.expect(0, "runs", "runs/2").out.splitlines()), 2)
+        self.fails(2, ["runs", "--sort", "los"], "no run has a value 'los' (did you mean 'loss'?)")
+
+    def test_many(self):
+        """With no file but run.toml: the list stays."""
+        self.run_of("runs/one")
+        for i in range(500):
+            (self.folder / f"runs/many/{i:05}").mkdir(parents=True)
+            os.link(self.folder / "runs/one/run.toml", self.folder / f"runs/many/{i:05}/run.toml")
+        out = self.expect(0, "runs").out.splitlines()
+        self.assertEqual(out[-1], "20 of 501 runs; --limit 0 shows all")
+        self.assertEqual(len(self.expect(0, "runs", "--limit", "0").out.splitlines()), 502)
+        self.assertIn("unknown", self.expect(0, "runs", "runs/many", "--limit", "1").out)
+
+    def test_damaged(self):
+        """What a run directory holds may be anything."""
+        self.run_of("runs/good")
+        for name, content in (("status", "["), ("status", "[" * 100000), ("env", '{"time": "x", "process": -5}'), ("metrics", "\x00\xff{}\n[1]\n")):
+            folder = self.folder / f"runs/bad{len(os.listdir(self.folder / 'runs'))}"
+            shutil.copytree(self.folder / "runs/good", folder)
+            file = folder / (f"{name}.ndjson" if name == "metrics" else f"{name}.json")
+            file.write_text(content)
+            self.expect(0, "status", folder)
+        folder = self.folder / "runs/worse"
+        shutil.copytree(self.folder / "runs/good", folder)
+        for name in ("status.json", "metrics.ndjson", "overrides.txt"):
+            (folder / name).unlink()
+            os.mkfifo(folder / name) if name == "status.json" else (folder / name).mkdir()
+        self.assertIn("unknown", self.expect(0, "status", folder).out)
+        self.assertEqual(len(self.expect(0, "runs").out.splitlines()), 7)
+
+    def test_status(self):
+        self.run_of("runs/r")
+        out = self.expect(0, "status").out
+        self.assertRegex(out, r"^runs/r: done, started \d{4}-\d\d-\d\d \d\d:\d\d on \S+ \(process \d+, \w+\)\n  step 40 of 40 \(100 %\)")
+        self.assertRegex(out, r"\n  at step 40: eval/loss \S+, eval/accuracy \S+\n  checkpoint \S+step-0000000040\n$")
+        record, = self.expect(0, "status", "runs/r", "--json").records
+        self.assertEqual((record["state"], record["step"], record["run"]), ("done", 40, "runs/r"))
+        self.fails(2, ["status", "nowhere"], "cannot be listed")
+        (self.folder / "empty").mkdir()
+        self.fails(2, ["status", "empty"], "there is no run in 'empty'")
+
+    def test_status_of_a_run_that_was_killed(self):
+        command = [PLAIT, "run", "t.toml", "run.steps=100000000", "run.log_every=100", "checkpoint.every=1000", "--run-dir", "r", "-q"]
+        run = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            end = time.monotonic() + 30
+            while not any((self.folder / "r/ckpt").glob("step-*")) and time.monotonic() < end:
+                time.sleep(0.05)
+            out = self.expect(0, "status", "r").out
+            self.assertRegex(out, r"^r: running for \S+ \w+ on .*\n  step \d+ of 100000000 \(0 %\)(, \S+ steps/s, .* left)?\n")
+        finally:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+        out = self.expect(0, "status", "r").out
+        self.assertIn("r: lost, started ", out)
+        self.assertIn("its process has ended without recording why", out)
+        resume = out.splitlines()[-1]
+        self.assertEqual(resume, "  to resume: plait run r --run-dir r --resume must")
+        words = resume.removeprefix("  to resume: plait ").split()
+        step = self.expect(0, "status", "r", "--json").records[0]["step"]
+        self.expect(0, *words, f"run.steps={step + 10}", "-q")
+
+    def test_compare(self):
+        self.run_of("a")
+        self.run_of("b", "optimizer.learning_rate=0.001", "model.layers[0].out=8")
+        self.run_of("c")
+        out = self.expect(0, "compare", "a", "b").out
+        self.assertRegex(out, r"\noptimizer\.learning_rate +\S+ +0\.001\n|\nmodel\.optimizer\.learning_rate +\S+ +0\.001\n")
+        self.assertRegex(out, r"\nmodel\.layers\[0\]\.out +\d+ +8\n")
+        self.assertRegex(out, r"\neval/accuracy( +[\d.e-]+){6}\n")
+        self.assertNotIn("run.log_every", out)
+        record, = self.expect(0, "compare", "a", "b", "c", "--json").records
+        self.assertEqual(record["changed"]["model.layers[0].out"][1], "8")
+        self.assertEqual(record["changed"]["model.layers[0].out"][0], record["changed"]["model.layers[0].out"][2])
+        self.assertEqual(record["values"]["loss"][0], record["values"]["loss"][2])
+        self.assertIn("no key of the experiments differs", self.expect(0, "compare", "a", "c").out)
+        self.fails(2, ["compare", "a"], "RUN")
+        self.fails(2, ["compare", "a", "t.toml"], "'t.toml' is no run directory")
+        shutil.copytree(self.folder / "a", self.folder / "d")
+        (self.folder / "d/run.toml").unlink()
+        for text in ("x = [", "a" + ".a" * 100000 + " = 1", "a = " + "[" * 100000, "x = 1\nx = 2"):
+            (self.folder / "d/run.toml").write_text(text)
+            self.expect(0, "compare", "a", "d")
+        shutil.copy(self.folder / "a/run.toml", self.folder / "d/run.toml")
+        (self.folder / "d/metrics.ndjson").unlink()
+        self.assertIn("no key of the experiments differs", self.expect(0, "compare", "a", "d").out)
+
+
+if __name__ == "__main__":
+    unittest.main()
