@@ -86,7 +86,10 @@ int call_verb(Context& context) {
   try {
     return context.run_command();
   } catch (const HostError& e) {
-    return fail(context, exit_code(e.code()), "engine", e.code(), context.with_hints(e.what()));
+    // The same problem of a file has one code, whichever verb meets it: that of `check`.
+    const bool of_file = is_problem_list(e.what());
+    return fail(context, of_file ? kUsage : exit_code(e.code()), "engine", e.code(),
+                context.with_hints(e.what()));
   } catch (const CliError& e) {
     return fail(context, e.code(), "cli", 0, e.what());
   } catch (const std::bad_alloc&) {

@@ -94,6 +94,11 @@ std::string path_of_copy(const std::string& given) {
 
 }  // namespace
 
+bool is_problem_list(const std::string& text) {
+  const std::string first = text.substr(0, text.find('\n'));
+  return first.starts_with("[config] ") && first.ends_with(" in the experiment:");
+}
+
 int exit_code(uint32_t code) {
   switch (code) {
     case PLAIT_OK:

@@ -26,6 +26,8 @@ enum Exit : int {
   kNumeric = 5,      // stopped at values that are not finite
 };
 int exit_code(uint32_t error_code);  // of a PLAIT_ERR_*
+// Whether an error lists the problems of an experiment and of the files that it names.
+bool is_problem_list(const std::string& text);
 
 // A failure detected by the command line itself.
 class CliError : public std::runtime_error {

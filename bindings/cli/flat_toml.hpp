@@ -8,7 +8,7 @@
 namespace plait::cli {
 
 // Every value by its path, "optimizer.learning_rate" or "model.layers[0].out", as it is written; in
-// the order of the file. Any file can be read: what is no line of a value or a table is skipped.
+// the order of the file. Any file can be read: lines without a value or a table are skipped.
 // Errors: CliError for a file that cannot be opened.
 std::vector<std::pair<std::string, std::string>> flat_toml(const std::string& path);
 

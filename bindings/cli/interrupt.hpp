@@ -12,8 +12,8 @@ namespace plait::cli {
 
 struct InterruptStyle {
   bool announce = true;  // print a line on stderr
-  // For one of many ranks: the terminal and the launcher may both deliver the same signal, so a
-  // second one within a second is ignored.
+  // For one of many ranks, or a run that no terminal started: the terminal, a launcher and a batch
+  // system may deliver the same signal, so a second one within a second is ignored.
   bool debounce = false;
 };
 

@@ -135,7 +135,8 @@ void add_values(const Json& line, const std::string& prefix, RunRecord& to) {
 
 bool is_run(const std::string& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path + "/run.toml", ignored);
+  return fs::is_regular_file(path + "/run.toml", ignored) &&
+         !fs::exists(path + "/MANIFEST.json", ignored);  // which a checkpoint has
 }
 
 RunRecord read_run(const std::string& path) {

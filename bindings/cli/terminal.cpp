@@ -68,7 +68,13 @@ void Terminal::line(std::string_view text) {
 void Terminal::record(const Json& value) {
   if (!json || silent) return;
   if (stderr_terminal_ && isatty(STDOUT_FILENO)) std::fputs("\r\033[K", stderr);  // the bar
-  raw(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  const auto text = [](const Json& of) {
+    return of.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  };
+  if (!value.is_object() || value.contains("schema")) return raw(text(value));
+  Json whole = {{"schema", 1}};
+  whole.update(value);
+  raw(text(whole));
 }
 
 void Terminal::raw(std::string_view text) {

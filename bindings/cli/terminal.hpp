@@ -24,8 +24,8 @@ class Terminal {
 
   // A line of text on stdout; nothing with --json.
   void line(std::string_view text);
-  // One JSON value as a line on stdout; nothing without --json. Never throws; invalid UTF-8 is
-  // replaced.
+  // One JSON value as a line on stdout; nothing without --json. An object without a schema gets
+  // number 1. Invalid UTF-8 is replaced.
   void record(const Json& value);
   // A result that is plain text, unchanged.
   void raw(std::string_view text);

@@ -45,6 +45,9 @@ struct RunState {
   // The step whose checkpoint is kept as the best one, which may be this one; -1: none. The session
   // also writes it to `extra`; it is not set when a checkpoint is opened.
   int64_t best_step = -1;
+  // The experiment with every key, which becomes run.toml beside the manifest; "": none. Not set
+  // when a checkpoint is opened.
+  std::string experiment;
 };
 
 struct FileRecord {

@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kStepPrefix = "step-";
 constexpr char kModelStem[] = "model", kOptimizerStem[] = "optimizer", kShareStem[] = "share";
 constexpr char kTensorsEnd[] = ".safetensors";
+constexpr char kExperimentName[] = "run.toml";
 
 std::string folder_name(int64_t step, int64_t revision) {
   std::string name = strf("step-%010lld", static_cast<long long>(step));
@@ -249,6 +250,8 @@ std::string CheckpointWriter::commit(const RunState& state, const std::string& f
   if (!files_.is_file(join_path(folder, kWeightsName)))
     if (const std::string index = checkpoint_index_text(manifest); !index.empty())
       write_text(files_, join_path(folder, kWeightsIndexName), index);
+  if (!state.experiment.empty())
+    write_text(files_, join_path(folder, kExperimentName), state.experiment);
   write_text(files_, join_path(folder, kManifestName), manifest_text(manifest));
   const CheckpointName committed = next_name(state);
   files_.sync_folder(folder);

@@ -14,6 +14,14 @@
 namespace plait::config {
 namespace {
 
+std::string template_line(const plait_option& option, const std::string& name) {
+  const bool type = option.name == std::string_view("type");
+  const std::string value = type                   ? toml_text(name)
+                            : option.default_value ? option.default_value
+                                                   : "\"???\"";
+  return option_comment(option) + option.name + " = " + value + "\n";
+}
+
 class Binder {
  public:
   Binder(const Experiment& experiment, const Catalog& catalog, bool absolute_paths)
@@ -84,10 +92,29 @@ class Binder {
     if (model.optimizer) bind_optimizer(model.path + ".optimizer", *model.optimizer);
   }
 
+  // A table that the experiment does without, as comments. name: what stands for its type.
+  void absent(const std::string& help, const std::string& header, OptionView keys,
+              const std::string& name = {}) {
+    std::string text = header + "\n";
+    for (uint32_t i = 0; i < keys.size(); ++i) text += template_line(keys[i], name);
+    out_ += "\n# " + help + "; not set\n";
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\n', at);
+      out_ += "# " + text.substr(at, end + 1 - at);
+      at = end + 1;
+    }
+  }
+
   void bind_optimizer(const std::string& path, const OptimizerConfig& optimizer) {
     header(path);
     item(optimizer);
     bind_schedule(path, optimizer.schedule);
+    if (const auto names = catalog_.item_names(PLAIT_KIND_SCHEDULE);
+        !optimizer.schedule && !names.empty())
+      absent("the learning rate over the run: " + join(names), "[" + path + ".schedule]",
+             schedule_keys(), names.front());
+    if (optimizer.groups.empty())
+      absent("settings of some of the parameters", "[[" + path + ".groups]]", group_keys());
     for (const GroupConfig& group : optimizer.groups) {
       header(path + ".groups", true);
       values(group.keys);
@@ -109,6 +136,9 @@ class Binder {
       header(path + ".normalize." + toml_key(one.field));
       values(one.keys);
     }
+    if (dataset.normalize.empty())
+      absent("numbers of a field become (x / divide - mean) / std",
+             "[" + path + ".normalize.FIELD]", normalize_keys());
   }
 
   // The options of the item named by a section's key.
@@ -142,14 +172,6 @@ struct TemplateKind {
   const char* header;
   OptionView keys;
 };
-
-std::string template_line(const plait_option& option, const std::string& name) {
-  const bool type = option.name == std::string_view("type");
-  const std::string value = type                   ? toml_text(name)
-                            : option.default_value ? option.default_value
-                                                   : "\"???\"";
-  return option_comment(option) + option.name + " = " + value + "\n";
-}
 
 }  // namespace
 

@@ -86,14 +86,18 @@ void write_read_only(FileSystem& files, const std::string& path, std::string_vie
 
 constexpr const char* kFolders[] = {"log", "ckpt"};
 
+std::string lines_of(const std::vector<std::string>& texts) {
+  std::string lines;
+  for (const std::string& text : texts) lines += text + "\n";
+  return lines;
+}
+
 // Writes the initial content of every new run directory. The file that makes it a run directory
 // comes last.
 void fill(FileSystem& files, const std::string& path, std::string_view resolved_toml,
           const std::vector<std::string>& overrides, const RunEnvironment& environment) {
   for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
-  std::string lines;
-  for (const std::string& o : overrides) lines += o + "\n";
-  files.replace(join_path(path, "overrides.txt"), lines);
+  files.replace(join_path(path, "overrides.txt"), lines_of(overrides));
   files.replace(join_path(path, "env.json"), environment_text(files, environment));
   write_read_only(files, join_path(path, "run.toml"), resolved_toml);
 }
@@ -172,11 +176,35 @@ RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string
   return RunDir(files, path, name_of(folder_of(path)) + "/" + name_of(path));
 }
 
-RunDir RunDir::reopen(FileSystem& files, const std::string& path,
+namespace {
+
+// run.toml and overrides.txt of a run that goes on with other settings; what they were stays as
+// run-1.toml, overrides-1.txt, ….
+void replace_settings(FileSystem& files, const std::string& path, std::string_view resolved_toml,
+                      const std::vector<std::string>& overrides) {
+  constexpr uint64_t kMost = uint64_t{1} << 26;  // bytes
+  const std::string experiment = join_path(path, "run.toml"),
+                    words = join_path(path, "overrides.txt");
+  const std::string before = files.read_all(experiment, kMost);
+  if (before == resolved_toml) return;
+  int n = 1;
+  while (files.exists(join_path(path, strf("run-%d.toml", n)))) ++n;
+  const std::string words_before = files.is_file(words) ? files.read_all(words, kMost) : "";
+  files.replace(join_path(path, strf("overrides-%d.txt", n)), words_before);
+  write_read_only(files, join_path(path, strf("run-%d.toml", n)), before);
+  files.replace(words, lines_of(overrides));
+  write_read_only(files, experiment, resolved_toml);
+}
+
+}  // namespace
+
+RunDir RunDir::reopen(FileSystem& files, const std::string& path, std::string_view resolved_toml,
+                      const std::vector<std::string>& overrides,
                       const RunEnvironment& environment) {
   if (!files.is_file(join_path(path, "run.toml")))
     fail_not_found("[run] " + path + " is not a run directory: it has no run.toml");
   for (const char* folder : kFolders) files.make_folders(join_path(path, folder));
+  replace_settings(files, path, resolved_toml, overrides);
   int n = 2;
   while (files.exists(join_path(path, strf("env-%d.json", n)))) ++n;
   files.replace(join_path(path, strf("env-%d.json", n)), environment_text(files, environment));

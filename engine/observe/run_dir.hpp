@@ -60,8 +60,10 @@ class RunDir {
                           std::string_view resolved_toml, const std::vector<std::string>& overrides,
                           const RunEnvironment& environment);
   // Opens an existing run directory to continue it. env.json is kept, and env-2.json, env-3.json,
-  // ... are added.
-  static RunDir reopen(FileSystem& files, const std::string& path,
+  // ... are added. run.toml and overrides.txt belong to this process; where they differ from
+  // before, the earlier ones are kept as run-1.toml and overrides-1.txt, and so on.
+  static RunDir reopen(FileSystem& files, const std::string& path, std::string_view resolved_toml,
+                       const std::vector<std::string>& overrides,
                        const RunEnvironment& environment);
 
   const std::string& path() const { return path_; }

@@ -24,7 +24,7 @@ bool others_may_write(const FileInfo& info) {
   return (info.mode & 002) != 0 || ((info.mode & 020) != 0 && !private_group);
 }
 
-// As in /tmp: others cannot replace what is ours.
+// As in /tmp: others cannot replace our files.
 bool is_sticky(const FileInfo& info) { return (info.mode & 01000) != 0; }
 
 std::string mode_text(const FileInfo& info) {
@@ -49,7 +49,7 @@ void check_permissions(FileSystem& files, const std::string& path) {
                           "its folder has " + mode_text(own) +
                               ", expected one owned by you or root that nobody else may write",
                           "run chmod go-w on the folder, or move the plugin");
-  // Whoever may write to a folder can replace what is in it, so also the folder below.
+  // Whoever may write to a folder can replace its files, and the folder below.
   while (folder != "/" && folder != ".") {
     folder = folder_of(folder);
     const FileInfo above = files.info(folder);

@@ -38,8 +38,10 @@ observe::RunEnvironment environment(const plan::Plan& plan, const Settings& sett
   return e;
 }
 
+// A checkpoint has a run.toml, too.
 bool is_run(const std::string& folder, FileSystem& files) {
-  return !folder.empty() && files.info(folder + "/run.toml").kind != FileKind::kNone;
+  return !folder.empty() && files.info(folder + "/run.toml").kind != FileKind::kNone &&
+         !files.exists(join_path(folder, checkpoint::kManifestName));
 }
 
 // Locks a folder named by the user before anything in it changes.
@@ -55,7 +57,8 @@ observe::RunDir open_dir(const plan::Plan& plan, const Settings& settings, FileS
     return observe::RunDir::create(files, run.out, run.name, settings.resolved_toml,
                                    settings.overrides, environment(plan, settings));
   if (is_run(settings.run_dir, files))
-    return observe::RunDir::reopen(files, settings.run_dir, environment(plan, settings));
+    return observe::RunDir::reopen(files, settings.run_dir, settings.resolved_toml,
+                                   settings.overrides, environment(plan, settings));
   return observe::RunDir::create_at(files, settings.run_dir, settings.resolved_toml,
                                     settings.overrides, environment(plan, settings));
 }

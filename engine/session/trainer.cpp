@@ -353,9 +353,10 @@ bool Trainer::is_time_to_save() const {
 bool Trainer::made(const StepResult& r) {
   log_step(r);
   if (p_.checkpoints.background_save_ended()) drain_save(r);
-  if (c_.settings.on_step && c_.settings.on_step(r))
-    c_.cancelled.store(true, std::memory_order_relaxed);
-  return c_.ranks.is_single() ? c_.cancelled.load(std::memory_order_relaxed) : r.stop_agreed;
+  const bool asked = c_.settings.on_step && c_.settings.on_step(r);
+  if (c_.ranks.is_single()) return asked || c_.cancelled.load(std::memory_order_relaxed);
+  if (asked) c_.cancelled.store(true, std::memory_order_relaxed);
+  return r.stop_agreed;
 }
 
 StepResult Trainer::loop() {
@@ -380,9 +381,13 @@ StepResult Trainer::loop() {
     bool stops = made(r);
     const bool saves = r.save_agreed;
     if ((stops || saves) && p_.steps.has_unreported()) stops = made(r = p_.steps.step()) || stops;
-    if (stops) stop(r);
+    // An evaluation that is due comes before a stop that the callback asks for; any other request
+    // cancels it.
     const int64_t every = experiment_.evaluate.every;
-    if (every > 0 && r.step % every == 0 && evaluate(r)) {
+    const bool evaluates = every > 0 && r.step % every == 0;
+    if (stops && evaluates && !c_.cancelled.load(std::memory_order_relaxed)) evaluate(r);
+    if (stops) stop(r);
+    if (evaluates && evaluate(r)) {
       r.finished = true;
       break;
     }

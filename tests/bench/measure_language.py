@@ -66,7 +66,7 @@ def training(bench, name, model, dtype):
     settings = [*data, f"batch.global={model['batch']}", f"precision.compute={dtype}"]
     plait = train(bench, "plait", model["file"], threads, seconds, *settings)
     peers = torch_peers(bench, model, dtype, threads, seconds)
-    limit = Contestant("FMA limit", [bench.program("fma"), "--threads", threads])
+    limit = Contestant("FMA limit", [bench.program("fma"), "--threads", threads, *(["--bf16"] if dtype == "bf16" else [])])
     bench.alternate([plait, *peers, limit], label)
     rate = tokens * plait.median("steps_per_s")
     if peers:
@@ -76,7 +76,7 @@ def training(bench, name, model, dtype):
         bench.row(label, rate, "tokens/s")
     note_cpus(bench, label, [plait, *peers], threads)
     most, gflops = max(r["gflops"] for r in limit.rounds), plait.median("steps_per_s") * flops(model) * 1e-9
-    bench.against(f"{label}: arithmetic", gflops, "GFLOP/s", f"FMA limit of f32 ({limit.about['unit']})", most)
+    bench.against(f"{label}: arithmetic", gflops, "GFLOP/s", f"limit of {'products of bf16' if 'bf16' in limit.about['unit'] else 'f32'} ({limit.about['unit']})", most)
     memory(bench, label, plait, peers, MEMORY[dtype] if model["batch"] == 4 else None)
 
 

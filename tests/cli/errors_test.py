@@ -209,6 +209,15 @@ class Labels(Case):
             self.assertNotIn("learning rate", done.err)
         self.expect(0, "run", "t.toml", "model.layers[1].out=8", "topology.data=2")
 
+    def test_one_fault_has_one_code(self):
+        """Whatever is wrong with an experiment or its files, check, plan and run end alike."""
+        self.experiment([(1, 0, 1)] * 4)
+        for name, content in (("cell", b"x,label,weight\n1,0,1\nz,1,1\n"), ("column", b"x,labels,weight\n1,0,1\n"), ("gz", b"\x1f\x8b\x08\x00"), ("folder", None)):
+            path = self.folder / f"{name}.csv"
+            path.mkdir() if content is None else path.write_bytes(content)
+            for verb in ("check", "plan", "run"):
+                self.expect(2, verb, "t.toml", f"data.train.path={path.name}")
+
     def test_the_same_in_an_evaluation(self):
         self.experiment([(i / 8, 7 if i == 5 else i % 3, 1) for i in range(8)])
         good = "x,label,weight\n" + "".join(f"{i},{i % 3},1\n" for i in range(8))

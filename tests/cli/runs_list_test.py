@@ -73,6 +73,36 @@ class Runs(Case):
         self.assertIn("unknown", self.expect(0, "status", folder).out)
         self.assertEqual(len(self.expect(0, "runs").out.splitlines()), 7)
 
+    def test_the_folder_tells_what_ran(self):
+        """run.toml is the newest experiment, and each checkpoint has its own."""
+        self.run_of("r")
+        self.expect(0, "run", "t.toml", "run.steps=50", "--run-dir", "r", "--resume", "must", "-q")
+        steps = lambda file: self.expect(0, "plan", file, "--json").records[0]["steps"]
+        self.assertEqual((steps("r"), steps("r/run-1.toml")), (50, 40))
+        self.assertEqual((steps("r/ckpt/step-0000000050"), steps("r/ckpt/step-0000000040")), (50, 40))
+        self.assertEqual((self.folder / "r/overrides.txt").read_text(), "run.steps=50\n")
+        self.assertIn("run.log_every=1", (self.folder / "r/overrides-1.txt").read_text())
+        self.expect(0, "eval", "r/ckpt/step-0000000050", "--checkpoint", "r/ckpt/step-0000000050")
+        self.fails(1, ["run", "t.toml", "--run-dir", "r/ckpt/step-0000000050"], "neither empty nor a run directory")
+
+    def test_stream(self):
+        """plait run --json tells of evaluations and checkpoints when they are made; each record names its schema."""
+        words = ("evaluate.every=10", "checkpoint.every=20", "checkpoint.background=false", "run.log_every=5", "--run-dir", "r", "--json")
+        records = self.expect(0, "run", "t.toml", *words).records
+        self.assertTrue(all(record["schema"] == 1 for record in records))
+        order = [(record["event"], record.get("step")) for record in records]
+        self.assertEqual([step for event, step in order if event == "evaluate"], [10, 20, 30, 40])
+        self.assertEqual([step for event, step in order if event == "checkpoint"], [20, 40])
+        self.assertLess(order.index(("evaluate", 10)), order.index(("step", 15)))
+        self.assertGreater(order.index(("evaluate", 10)), order.index(("step", 10)))
+        self.assertEqual(order[-1], ("done", 40))
+        again = self.expect(0, "run", "t.toml", *words, "run.steps=50", "--resume", "must").records
+        self.assertEqual([record["step"] for record in again if record["event"] == "evaluate"], [50])
+        for command in (["bogus"], ["new", "--list"], ["plugins", "sgd"], ["completion", "bash"]):
+            done = subprocess.run([PLAIT, *command, "--json"], cwd=self.folder, capture_output=True, text=True)
+            self.assertTrue(all(json.loads(line)["schema"] == 1 for line in done.stdout.splitlines()), command)
+            self.assertTrue(done.stdout, command)
+
     def test_status(self):
         self.run_of("runs/r")
         out = self.expect(0, "status").out

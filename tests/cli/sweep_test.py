@@ -46,16 +46,35 @@ class Sweep(Case):
         self.assertEqual(len(self.expect(0, "runs", "s").out.splitlines()), 4)
 
     def test_halving(self):
-        trials, done = self.sweep(RATES, "run.seed=1,2", "--halving", "evaluate.every=5", "--dir", "h")
+        """Rounds end at steps 5, 10, 20 and 40; at each the better half by the evaluation goes on."""
+        words = (RATES, "run.seed=1,2", "--halving", "evaluate.every=5", "--dir", "h")
+        trials, done = self.sweep(*words)
         self.assertEqual(len(done["trials"]), 6)
-        steps = sorted(t["step"] for t in done["trials"])
-        self.assertEqual(steps, [5, 5, 5, 10, 20, 40])
-        self.assertEqual(done["trials"][0]["step"], 40)
+        self.assertEqual([t["step"] for t in done["trials"]], [40, 20, 10, 5, 5, 5])
+        values = {}
+        for trial in trials:
+            self.assertIn("eval/loss", trial["run"]["values"])
+            values.setdefault(trial["run"]["step"], {})[trial["trial"]] = trial["run"]["values"]["eval/loss"]
+        self.assertEqual([len(values[step]) for step in (5, 10, 20, 40)], [6, 3, 2, 1])
+        for step, following in ((5, 10), (10, 20), (20, 40)):
+            best = sorted(values[step], key=values[step].get)[: len(values[following])]
+            self.assertEqual(set(best), set(values[following]))
         # A run that was halted and resumed is the run that was not.
         best = done["trials"][0]
         self.expect(0, "run", "t.toml", *best["overrides"], "evaluate.every=5", "--run-dir", "alone", "-q")
         alone, = self.expect(0, "status", "alone", "--json").records
         self.assertEqual(alone["values"]["eval/loss"], best["value"])
+        lines = lambda run: [json.loads(line) for line in (self.folder / run / "metrics.ndjson").read_text().splitlines()]
+        evaluated = lambda run: [line["loss"] for line in lines(run) if line.get("event") == "evaluate"]
+        self.assertEqual(evaluated(best["run_dir"]), evaluated("alone"))
+        self.assertEqual(self.sweep(*words), ([], done))  # nothing is decided anew
+        self.fails(2, ["sweep", "t.toml", "run.steps=5,10", "--halving"], "trials of one length")
+
+    def test_halving_by_what_is_better(self):
+        """Without an evaluation at the ends of rounds, less training loss is better, whatever --maximize says."""
+        trials, done = self.sweep("optimizer.learning_rate=0.0,0.02", "run.log_every=10", "--halving", "--metric", "eval/accuracy", "--maximize")
+        self.assertEqual(done["trials"][0]["overrides"], ["optimizer.learning_rate=0.02"])
+        self.assertEqual([t["step"] for t in done["trials"]], [40, 20])
 
     def test_random(self):
         _, done = self.sweep(RATES, "run.seed=1,2,3", "--random", "2", "--jobs", "1")
@@ -67,34 +86,61 @@ class Sweep(Case):
         self.fails(2, ["sweep", "t.toml", "run.seed=1,x"], "run.seed")  # before any trial starts
         self.fails(2, ["sweep", "t.toml", "run.seed=1,2", "run.steps=0"], "run.steps")
         self.assertFalse((self.folder / "runs").exists())
-        # One that fails stands in the table, and the others run.
-        self.write("d.csv", "x,y\n" + "1,0\n" * 30 + "nan,1\n" * 30)
-        trials, done = self.sweep("run.seed=1,2", "optimizer.learning_rate=1e30", "optimizer.type=\"sgd\"", "guard.nonfinite_limit=1", "--dir", "f", code=1)
-        self.assertEqual({t["state"] for t in done["trials"]}, {"aborted"})
-        self.assertEqual({t["code"] for t in trials}, {5})
+        self.fails(2, ["sweep", "t.toml", "run.seed=1,2", "run.seed=3,4"], "'run.seed' has several values twice")
+        many = [f"run.seed={','.join(map(str, range(2000)))}", f"optimizer.learning_rate={','.join(f'0.{i}' for i in range(1, 2000))}"]
+        self.fails(2, ["sweep", "t.toml", *many], "the sweep has 3998000 trials, more than 10000; --random N")
+        done = subprocess.run(["bash", "-c", f"{PLAIT} sweep <(cat t.toml) run.seed=1,2"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not from a pipe", done.stderr)
+        said = self.expect(0, "sweep", "t.toml", "run.seed=1,2", "--metric", "eval/acuracy", "--dir", "m").err
+        self.assertIn("no trial has a value 'eval/acuracy' (did you mean 'eval/accuracy'?)", said)
+        (self.folder / "t.toml").write_text(TINY.replace("samples = 200", "samples = 201"))
+        self.fails(2, ["sweep", "t.toml", "run.seed=1,2", "--metric", "eval/acuracy", "--dir", "m"], "an experiment that has changed since")
+
+    def test_one_fails(self):
+        """It stands in the table, last, and the other one runs."""
+        words = ("optimizer.type=\"sgd\"", "optimizer.learning_rate=0.01,1e30", "guard.nonfinite_limit=1", "--dir", "f")
+        trials, done = self.sweep(*words, code=1)
+        self.assertEqual([t["state"] for t in done["trials"]], ["done", "aborted"])
+        self.assertEqual(sorted(t["code"] for t in trials), [0, 5])
+        again, table = self.sweep(*words, code=1)  # it is tried again
+        self.assertEqual([t["trial"] for t in again], [1])
 
     def test_interrupted(self):
-        words = ["sweep", "t.toml", "run.seed=1,2,3", "run.steps=2000000", "run.log_every=100", "--dir", "i", "--jobs", "2"]
-        sweep = subprocess.Popen([PLAIT, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        end = time.monotonic() + 60
-        while len(list((self.folder / "i").glob("*/metrics.ndjson"))) < 2 and time.monotonic() < end:
+        words = ["run.seed=1,2,3", "run.log_every=100", "--dir", "i", "--jobs", "2"]
+        command = [PLAIT, "sweep", "t.toml", "run.steps=3000000", *words]
+        sweep = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        metrics = [self.folder / "i" / name / "metrics.ndjson" for name in ("0000", "0001")]
+        end = time.monotonic() + TIME
+        while not all(file.exists() and file.stat().st_size for file in metrics) and time.monotonic() < end:
             time.sleep(0.05)
-        time.sleep(0.3)
-        sweep.send_signal(signal.SIGINT)
+        sweep.send_signal(signal.SIGTERM)
         out, err = sweep.communicate(timeout=TIME)
         self.assertEqual(sweep.returncode, 4, out + err)
         self.assertIn("stopped on request; the same command goes on: ", err)
         self.assertEqual(out.count("interrupted"), 2)
         self.assertFalse((self.folder / "i/0002").exists())
-        for name in ("0000", "0001"):
-            self.assertTrue(any((self.folder / "i" / name / "ckpt").glob("step-*")))
+        steps = [self.expect(0, "status", f"i/{name}", "--json").records[0]["step"] for name in ("0000", "0001")]
+        self.assertTrue(all(any((self.folder / "i" / name / "ckpt").glob("step-*")) for name in ("0000", "0001")))
+        # The same sweep goes on where it was.
+        end = str(max(steps) + 5)
+        record = self.folder / "i/sweep.json"
+        text = record.read_text().replace("run.steps=3000000", f"run.steps={end}").replace("3000000", end)
+        record.write_text(text)
+        _, done = self.sweep(f"run.steps={end}", *words)
+        self.assertEqual({(t["state"], t["step"]) for t in done["trials"]}, {("done", int(end))})
+        for name, step in zip(("0000", "0001"), steps):
+            lines = (self.folder / "i" / name / "metrics.ndjson").read_text().splitlines()
+            self.assertIn(step, [json.loads(line).get("from_step") for line in lines])
 
     def test_until(self):
         out = self.expect(0, "run", "t.toml", "--until", "7", "--run-dir", "r").out
-        self.assertIn("stopped after step 7, as --until asks; to resume: plait run t.toml --run-dir r --resume must", out)
+        self.assertIn("stopped after step 7; to resume: plait run t.toml --run-dir r --resume must", out)
         self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["step"], 7)
         self.expect(0, "run", "t.toml", "--run-dir", "r", "--resume", "must", "--until", "100", "-q")
         self.assertEqual(self.expect(0, "status", "r", "--json").records[0]["state"], "done")
+        again = self.expect(0, "run", "t.toml", "--run-dir", "r", "--resume", "must", "--until", "7").out
+        self.assertIn("nothing to do: step 40 is behind --until", again)
         ranks = self.expect(0, "run", "t.toml", "topology.data=2", "--until", "7", "--run-dir", "two", "-q")
         self.assertEqual(ranks.err, "")
         self.assertIn(self.expect(0, "status", "two", "--json").records[0]["step"], (7, 8))

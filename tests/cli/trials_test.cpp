@@ -21,7 +21,10 @@ TEST_CASE("commas outside of brackets and quotes separate values") {
   CHECK(space.axes[0].values == Words{"1", "2"});
   CHECK(space.axes[1].values == Words{"[1,2]", "[3]"});
   CHECK(space.axes[2].values == Words{"'x,'", "'y'"});
-  CHECK(space.overrides == Words{"c=\"x,y\"", "~e", "f={x=1,y=2}", "g=3", "h"});
+  CHECK(words_of(space, {"a=2", "b=[3]", "d='y'"}) ==
+        Words{"a=2", "b=[3]", "c=\"x,y\"", "d='y'", "~e", "f={x=1,y=2}", "g=3", "h"});
+  CHECK_THROWS_WITH_AS(sweep_space({"a=1,2", "b=1", "a=3,4"}),
+                       doctest::Contains("'a' has several values twice"), CliError);
   for (const char* word : {"a=1,", "a=,1", "a=1,,2"})
     CHECK_THROWS_WITH_AS(sweep_space({word}), doctest::Contains("has an empty value"), CliError);
 }
@@ -50,6 +53,8 @@ TEST_CASE("random trials differ, depend on the seed alone, and reach every combi
   // More combinations than 64 bits count.
   const std::vector<SweepAxis> many(80, {"a", {"1", "2"}});
   CHECK(random_trials(many, 3, 1).size() == 3);
+  CHECK(combinations(axes) == 9);
+  CHECK(combinations(many) == UINT64_MAX);
 }
 
 TEST_CASE("successive halving: twice the steps for half of the trials") {

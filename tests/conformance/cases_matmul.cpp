@@ -129,9 +129,13 @@ void add_matmul_cases(std::vector<Case>& out) {
   const Product large{{}, 517, 523, 531, false, true};
   add_mixed_bias(out, PLAIT_BF16, PLAIT_F32, large);
   add_mixed_bias(out, PLAIT_F16, PLAIT_F16, large);
-  add_mixed_sum(out, PLAIT_BF16, PLAIT_F32, {{}, 517, 523, 531, true, false});
-  add_mixed_sum(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 531, false, false});
-  out.push_back(matmul(PLAIT_BF16, {{2}, 517, 300, 531, true, true}));
+  // Pairs of bf16 need an even number of summands.
+  add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 532, false, true});
+  add_mixed_sum(out, PLAIT_BF16, PLAIT_F32, {{}, 517, 523, 532, true, false});
+  add_mixed_sum(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 523, 532, false, false});
+  out.push_back(matmul(PLAIT_BF16, {{2}, 517, 300, 532, true, true}));
+  // So many summands that a result of bf16 is made as f32.
+  out.push_back(matmul(PLAIT_BF16, {{}, 37, 301, 8194, false, true}));
   // More than 16 MiB as f32: made some columns at a time, the last ones fewer.
   add_mixed_bias(out, PLAIT_BF16, PLAIT_BF16, {{}, 517, 8131, 9, false, true});
 }

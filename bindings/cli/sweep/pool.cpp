@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -13,23 +12,33 @@
 #include <set>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/cores.hpp"
 
 namespace plait::cli {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
-// Blocks the signals that the pool waits for, and has SIGCHLD wake it.
+// Blocks the signals that the pool waits for, and has SIGCHLD wake it. Ignored signals stay ignored:
+// nohup ignores SIGHUP.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigemptyset(&all_);
-    for (const int s : kSignals) sigaddset(&all_, s);
+    for (const int s : kStopSignals) {
+      struct sigaction now {};
+      if (sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&all_, s);
+    }
     sigaddset(&all_, SIGCHLD);
     sigprocmask(SIG_BLOCK, &all_, &before_);
+    struct sigaction normal {};
+    normal.sa_handler =
+        SIG_DFL;  // a parent may have left it ignored, and then nothing can be waited for
+    sigaction(SIGCHLD, &normal, &child_before_);
   }
-  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  ~BlockedSignals() {
+    sigaction(SIGCHLD, &child_before_, nullptr);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
   int wait() const {
@@ -41,6 +50,7 @@ class BlockedSignals {
 
  private:
   sigset_t all_{}, before_{};
+  struct sigaction child_before_ {};
 };
 
 // In the child: only functions that are safe behind a fork.
@@ -111,7 +121,8 @@ int run_pool(const std::vector<PoolJob>& jobs, size_t at_once,
     }
     for (auto at = running.begin(); at != running.end();) {
       int status = 0;
-      if (waitpid(at->first, &status, WNOHANG) != at->first) {
+      const pid_t ended = waitpid(at->first, &status, WNOHANG);
+      if (ended == 0 || (ended < 0 && errno == EINTR)) {
         ++at;
         continue;
       }

@@ -13,9 +13,8 @@ struct PoolJob {
 };
 
 // Runs the jobs in order, `at_once` at a time, each bound to its part of the cores. on_end(index,
-// exit code, or 128 + signal) is called in this thread as they end. SIGINT, SIGTERM, SIGHUP and
-// SIGQUIT end all of them with SIGTERM, so that they save, and no other is started; a second one
-// kills them. When this process dies, they receive SIGTERM. Returns that signal; 0: all jobs ran.
+// exit code, or 128 + signal) is called in this thread as they end. The first of kStopSignals ends
+// all of them with SIGTERM, so that they save, and no other is started; the second one kills them. When this process dies, they receive SIGTERM. Returns that signal; 0: all jobs ran.
 // Errors: CliError(kEnvironment) if a process cannot be started; those that run have been ended by
 // then.
 int run_pool(const std::vector<PoolJob>& jobs, size_t at_once,

@@ -32,17 +32,6 @@ std::vector<std::string> split_values(std::string_view text) {
   return values;
 }
 
-// Saturates.
-uint64_t combinations(const std::vector<SweepAxis>& axes) {
-  uint64_t n = 1;
-  for (const SweepAxis& axis : axes) {
-    if (n > std::numeric_limits<uint64_t>::max() / axis.values.size())
-      return std::numeric_limits<uint64_t>::max();
-    n *= axis.values.size();
-  }
-  return n;
-}
-
 std::vector<std::string> combination(const std::vector<SweepAxis>& axes, uint64_t index) {
   std::vector<std::string> overrides(axes.size());
   for (size_t i = axes.size(); i-- > 0;) {
@@ -64,22 +53,39 @@ uint64_t next(uint64_t& state) {
 }  // namespace
 
 SweepSpace sweep_space(const std::vector<std::string>& words) {
-  SweepSpace space;
-  for (const std::string& word : words) {
+  SweepSpace space{words, {}};
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
     const size_t equals = word.find('=');
-    const std::vector<std::string> values =
-        equals == std::string::npos ? std::vector<std::string>{}
-                                    : split_values(std::string_view(word).substr(equals + 1));
-    if (values.size() < 2) {  // also "~key", which removes one
-      space.overrides.push_back(word);
-      continue;
-    }
+    if (equals == std::string::npos) continue;  // "~key", which removes one
+    std::vector<std::string> values = split_values(std::string_view(word).substr(equals + 1));
+    if (values.size() < 2) continue;
     const std::string key = word.substr(0, equals);
     if (std::find(values.begin(), values.end(), "") != values.end())
       throw CliError(kUsage, "[cli] '" + word + "' has an empty value; write " + key + "=A,B");
-    space.axes.push_back({key, values});
+    for (const SweepAxis& axis : space.axes)
+      if (axis.key == key)
+        throw CliError(kUsage,
+                       "[cli] '" + key + "' has several values twice; give all in one word");
+    space.axes.push_back({key, std::move(values), i});
   }
   return space;
+}
+
+uint64_t combinations(const std::vector<SweepAxis>& axes) {
+  uint64_t n = 1;
+  for (const SweepAxis& axis : axes) {
+    if (n > std::numeric_limits<uint64_t>::max() / axis.values.size())
+      return std::numeric_limits<uint64_t>::max();
+    n *= axis.values.size();
+  }
+  return n;
+}
+
+std::vector<std::string> words_of(const SweepSpace& space, const std::vector<std::string>& trial) {
+  std::vector<std::string> words = space.words;
+  for (size_t i = 0; i < trial.size(); ++i) words[space.axes[i].word] = trial[i];
+  return words;
 }
 
 std::vector<std::vector<std::string>> grid_trials(const std::vector<SweepAxis>& axes) {

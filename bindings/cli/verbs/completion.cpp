@@ -234,9 +234,11 @@ void add_completion(CLI::App& app, Context& context) {
   verb->callback([&app, &context, shell] {
     context.run_command = [&app, &context, shell] {
       const std::vector<Place> places = places_of(app);
-      context.terminal.raw(*shell == "zsh"    ? zsh_script(places)
-                           : *shell == "fish" ? fish_script(places)
-                                              : bash_script(places));
+      const std::string script = *shell == "zsh"    ? zsh_script(places)
+                                 : *shell == "fish" ? fish_script(places)
+                                                    : bash_script(places);
+      context.terminal.record({{"shell", *shell}, {"script", script}});
+      if (context.terminal.human()) context.terminal.raw(script);
       return static_cast<int>(kOk);
     };
   });

@@ -1,11 +1,15 @@
 // plait run: trains an experiment to its end, as one rank or as the launcher of all ranks.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bindings/cli/context.hpp"
+#include "bindings/cli/event_reader.hpp"
 #include "bindings/cli/interrupt.hpp"
 #include "bindings/cli/launch/on_ranks.hpp"
 #include "bindings/cli/launch/report.hpp"
@@ -34,6 +38,7 @@ class Run {
   SessionSettings settings();
   void announce(const Json& plan, const Json& session);
   bool on_step(const plait_step_result& r);
+  void pass_events_on();
   void report(Session& session, const plait_step_result& last);
   int interrupted(const Json& session, const HostError& e);
   Json rates(const plait_step_result& last) const;
@@ -47,7 +52,8 @@ class Run {
   int64_t log_every_ = 1;
   Clock::time_point start_, last_step_;
   int64_t first_samples_ = -1, last_samples_ = 0;
-  bool stopped_ = false;  // by --until
+  int64_t stopped_at_ = 0;             // by --until
+  std::optional<EventReader> events_;  // with --json
 };
 
 uint32_t resume_mode(const std::string& word) {
@@ -88,12 +94,19 @@ void Run::announce(const Json& plan, const Json& session) {
   terminal_.line("run directory " + session.value("run_dir", ""));
 }
 
+// Evaluations and checkpoints, which the engine does not tell a host while a run goes on.
+void Run::pass_events_on() {
+  if (!events_ || terminal_.silent) return;
+  for (const Json& event : events_->next()) terminal_.record(event);
+}
+
 bool Run::on_step(const plait_step_result& r) {
   last_step_ = Clock::now();
   last_samples_ = r.samples;
   const bool stops = arguments_.until > 0 && r.step >= arguments_.until && !r.finished;
-  stopped_ = stopped_ || stops;
+  if (stops) stopped_at_ = r.step;
   if (!terminal_.json || (r.step % log_every_ != 0 && !r.finished && !r.skipped)) return stops;
+  pass_events_on();
   Json record = {{"event", "step"},
                  {"step", r.step},
                  {"epoch", r.epoch},
@@ -153,6 +166,7 @@ void Run::report(Session& session, const plait_step_result& last) {
   const auto steps = plan_.value("steps", 0LL);
   if (stepped && static_cast<long long>(last.step) < steps) done["stopped_early"] = true;
   done["evaluation"] = evaluation;
+  pass_events_on();
   terminal_.record(done);
   const double seconds = std::chrono::duration<double>(last_step_ - start_).count();
   const auto step = static_cast<long long>(last.step);
@@ -180,7 +194,7 @@ void Run::report(Session& session, const plait_step_result& last) {
 }
 
 int Run::interrupted(const Json& session, const HostError& e) {
-  if (terminal_.silent) return stopped_ ? kOk : kInterrupted;
+  if (terminal_.silent) return stopped_at_ > 0 ? kOk : kInterrupted;
   const std::string run_dir = session.value("run_dir", "");
   // What came from a pipe is in the run directory, with its overrides.
   const bool piped = arguments_.file.is_copy() || arguments_.file.given.starts_with("/dev/fd/");
@@ -192,12 +206,15 @@ int Run::interrupted(const Json& session, const HostError& e) {
   for (const std::string& one : context_.plugins) command += " --plugins " + shell_quoted(one);
   if (!context_.data.empty()) command += " --data " + shell_quoted(context_.data);
   command += " --run-dir " + shell_quoted(run_dir) + " --resume must";
-  terminal_.record(
-      {{"event", "interrupted"}, {"run_dir", run_dir}, {"message", e.what()}, {"resume", command}});
-  if (stopped_) {
-    terminal_.line(strf("stopped after step %lld, as --until asks; to resume: ",
-                        static_cast<long long>(arguments_.until)) +
-                   command);
+  pass_events_on();
+  terminal_.record({{"event", stopped_at_ > 0 ? "stopped" : "interrupted"},
+                    {"run_dir", run_dir},
+                    {"message", e.what()},
+                    {"resume", command}});
+  if (stopped_at_ > 0) {
+    terminal_.line(
+        strf("stopped after step %lld; to resume: ", static_cast<long long>(stopped_at_)) +
+        command);
     return kOk;
   }
   terminal_.notice(
@@ -229,13 +246,23 @@ int Run::train(const Plan& plan) {
   const Json facts = Json::parse(session.describe());
   plan_ = Json::parse(plan.describe());
   announce(plan_, facts);
+  if (const std::string dir = facts.value("run_dir", ""); terminal_.json && !dir.empty())
+    events_.emplace(dir);
+  if (const auto step = facts.value("step", int64_t{0});
+      arguments_.until > 0 && step >= arguments_.until) {
+    terminal_.record({{"event", "stopped"}, {"run_dir", facts.value("run_dir", "")}});
+    terminal_.line(
+        strf("nothing to do: step %lld is behind --until", static_cast<long long>(step)));
+    return kOk;
+  }
   first_samples_ = last_samples_ = facts.value("samples", int64_t{0});
   start_ = last_step_ = Clock::now();
   try {
     plait_step_result last;
     {
-      const Interrupt interrupt(session.get(),
-                                {.announce = !terminal_.silent, .debounce = !own_.alone()});
+      const Interrupt interrupt(
+          session.get(),
+          {.announce = !terminal_.silent, .debounce = !own_.alone() || !isatty(STDIN_FILENO)});
       last = session.run();
     }
     report(session, last);

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/launch/cores.hpp"
@@ -35,7 +38,13 @@ struct Trial {
   std::string path;                    // of its run directory
   RunRecord run;
   double value = std::nan("");  // of the metric
+  double loss = std::nan("");   // the mean training loss since the line before
   int code = 0;                 // of its newest process
+  // It ended for a reason of its own; one that was halted or not begun has not failed.
+  bool failed() const {
+    const std::string& s = run.state;
+    return s == "failed" || s == "aborted" || s == "lost" || (code != kOk && code != kInterrupted);
+  }
 };
 
 class Sweep {
@@ -47,12 +56,18 @@ class Sweep {
  private:
   void make_trials();
   void check_trials();
-  void keep_record() const;
+  Experiment read_trial(const Engine& engine, const Trial& trial) const;
+  void choose_metric(const Json& values);
+  void check_metric() const;
+  void open_record(const Json& values);
+  void write_record() const;
   PoolJob job_of(const Trial& trial, int64_t until) const;
-  int run_round(std::vector<size_t> trials, int64_t until);
+  int run_round(const std::vector<size_t>& trials, int64_t until);
+  int run_halving();
   void ended(size_t index, int code);
   void read(Trial& trial) const;
-  std::vector<size_t> best_first(std::vector<size_t> trials) const;
+  std::vector<size_t> better_half(std::vector<size_t> trials) const;
+  std::vector<size_t> ranking() const;
   int finish(int signal);
   void show_table(const std::vector<size_t>& order) const;
 
@@ -61,8 +76,9 @@ class Sweep {
   const SweepArguments& a_;
   SweepSpace space_;
   std::string folder_, metric_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0;  // of --halving
   std::vector<Trial> trials_;
+  Json record_;  // sweep.json
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -79,68 +95,119 @@ void Sweep::make_trials() {
     throw CliError(kUsage,
                    "[cli] no key has several values; write key=A,B, for instance "
                    "optimizer.learning_rate=1e-3,3e-3");
-  constexpr size_t kMost = 10000;
-  auto all =
-      a_.random > 0 ? random_trials(space_.axes, a_.random, a_.seed) : grid_trials(space_.axes);
-  if (all.size() > kMost)
-    throw CliError(kUsage, strf("[cli] the sweep has %zu trials, more than %zu; --random N draws "
+  constexpr uint64_t kMost = 10000;
+  const uint64_t all = combinations(space_.axes),
+                 wanted = a_.random > 0 ? std::min(a_.random, all) : all;
+  if (wanted > kMost)
+    throw CliError(kUsage, strf("[cli] the sweep has %llu trials, more than %llu; --random N draws "
                                 "some of them",
-                                all.size(), kMost));
-  for (auto& overrides : all) trials_.push_back({std::move(overrides), "", {}});
+                                static_cast<unsigned long long>(wanted),
+                                static_cast<unsigned long long>(kMost)));
+  auto trials =
+      a_.random > 0 ? random_trials(space_.axes, a_.random, a_.seed) : grid_trials(space_.axes);
+  for (auto& overrides : trials) trials_.push_back({std::move(overrides), "", {}});
+}
+
+// As its process will read it.
+Experiment Sweep::read_trial(const Engine& engine, const Trial& trial) const {
+  FileArguments file = a_.file;
+  file.set.clear();
+  file.positional = words_of(space_, trial.overrides);
+  return Experiment::read(engine, file.path(), file.overrides());
 }
 
 // All of them, before the first one starts; sets what follows from the experiment.
 void Sweep::check_trials() {
+  a_.file.path();  // which reads a pipe
   if (a_.file.is_copy() || a_.file.given == "-")
     throw CliError(kUsage, "[cli] a sweep reads its experiment for each trial, so not from a pipe");
+  if (a_.halving)
+    for (const SweepAxis& axis : space_.axes)
+      for (const char* length : {"run.steps", "run.epochs", "batch."})
+        if (axis.key.starts_with(length))
+          throw CliError(kUsage, "[cli] --halving compares trials of one length, which '" +
+                                     axis.key + "' changes");
   Engine engine = context_.open_engine();
+  Json values;
   for (const Trial& trial : trials_) {
-    std::vector<std::string> overrides = a_.file.overrides();
-    std::erase_if(overrides, [&](const std::string& word) {
-      return std::any_of(space_.axes.begin(), space_.axes.end(),
-                         [&](const SweepAxis& axis) { return word.starts_with(axis.key + "="); });
-    });
-    overrides.insert(overrides.end(), trial.overrides.begin(), trial.overrides.end());
-    const Experiment experiment = Experiment::read(engine, a_.file.path(), overrides);
+    const Experiment experiment = read_trial(engine, trial);
     if (&trial != &trials_.front()) continue;
-    const Json values = Json::parse(experiment.describe());
-    const auto text = [&](const char* key) {
-      const auto at = values.find(key);
-      return at == values.end() ? std::string() : at->value("value", "");
-    };
-    if (const std::string endless = unbounded_reason(values); !endless.empty())
-      throw CliError(kUsage, "[cli] " + endless);
-    folder_ = a_.folder.empty() ? text("run.out") + "/" + text("run.name") + "-sweep" : a_.folder;
+    values = Json::parse(experiment.describe());
     if (a_.halving) steps_ = Json::parse(Plan(experiment).describe()).value("steps", int64_t{0});
   }
+  const auto text = [&](const char* key) {
+    const auto at = values.find(key);
+    return at == values.end() ? std::string() : at->value("value", "");
+  };
+  if (const std::string endless = unbounded_reason(values); !endless.empty())
+    throw CliError(kUsage, "[cli] " + endless);
+  choose_metric(values);
+  folder_ = a_.folder.empty() ? text("run.out") + "/" + text("run.name") + "-sweep" : a_.folder;
   for (size_t i = 0; i < trials_.size(); ++i) trials_[i].path = folder_ + strf("/%04zu", i);
+  open_record(values);
+}
+
+// The loss of the evaluation, or that of training where there is none.
+void Sweep::choose_metric(const Json& values) {
+  bool evaluates = false;
+  for (const auto& [key, value] : values.items())
+    evaluates = evaluates || key.starts_with("data.eval.");
+  metric_ = !a_.metric.empty() ? a_.metric : evaluates ? "eval/loss" : "mean_loss";
+  if (!evaluates && metric_.starts_with("eval/"))
+    throw CliError(kUsage,
+                   "[cli] --metric is '" + metric_ + "', but the experiment has no [data.eval]");
+}
+
+// Some trials have run: one of them should know the metric.
+void Sweep::check_metric() const {
+  std::vector<std::string> there;
+  for (const Trial& trial : trials_) {
+    if (!std::isnan(trial.value)) return;
+    for (const auto& [name, value] : trial.run.values) there.push_back(name);
+  }
+  if (there.empty()) return;  // all have failed, or have no line yet
+  const std::string near = nearest(metric_, there);
+  t_.notice("no trial has a value '" + metric_ + "'" +
+            (near.empty() ? "" : " (did you mean '" + near + "'?)") +
+            "; an evaluation is made every evaluate.every steps and at the end");
 }
 
 // So that the same command goes on, and another one is refused.
-void Sweep::keep_record() const {
+void Sweep::open_record(const Json& values) {
   Json trials = Json::array();
   for (const Trial& trial : trials_) trials.push_back(trial.overrides);
-  const Json record = {
-      {"schema", 1}, {"file", a_.file.given}, {"overrides", space_.overrides}, {"trials", trials}};
+  record_ = {{"schema", 1},          {"file", a_.file.given},   {"words", space_.words},
+             {"metric", metric_},    {"maximize", a_.maximize}, {"halving", a_.halving},
+             {"experiment", values}, {"trials", trials},        {"rounds", Json::array()}};
   const std::string path = folder_ + "/sweep.json";
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (std::ifstream before(path); before) {
-    const std::string text{std::istreambuf_iterator<char>(before), {}};
-    if (Json::parse(text, nullptr, false) == record) return;
-    throw CliError(kUsage, "[cli] '" + folder_ + "' holds another sweep: " + path +
-                               "; name another folder with --dir, or remove it");
-  }
-  std::ofstream file(path);
-  file << record.dump(1) << "\n";
-  if (!file.flush())
+  std::ifstream file(path);
+  if (!file) return write_record();
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Json before = Json::parse(text, nullptr, false);
+  const Json rounds = before.is_object() ? before.value("rounds", Json::array()) : Json();
+  if (before.is_object()) before["rounds"] = Json::array();
+  if (before != record_)
+    throw CliError(kUsage, "[cli] '" + folder_ +
+                               "' holds another sweep, or one of an experiment "
+                               "that has changed since: " +
+                               path + "; name another folder with --dir, or remove it");
+  record_["rounds"] = rounds;
+}
+
+void Sweep::write_record() const {
+  const std::string path = folder_ + "/sweep.json", half = path + ".part";
+  std::ofstream file(half);
+  file << record_.dump(1) << "\n";
+  if (!file.flush() || std::rename(half.c_str(), path.c_str()) != 0)
     throw CliError(kEnvironment, "[cli] '" + path + "' cannot be written: " + std::strerror(errno));
 }
 
 PoolJob Sweep::job_of(const Trial& trial, int64_t until) const {
   std::vector<std::string> command{"plait", "run", a_.file.given};
-  for (const auto* words : {&space_.overrides, &trial.overrides})
-    command.insert(command.end(), words->begin(), words->end());
+  const std::vector<std::string> words = words_of(space_, trial.overrides);
+  command.insert(command.end(), words.begin(), words.end());
   for (const std::string& one : context_.plugins) command.insert(command.end(), {"--plugins", one});
   if (!context_.data.empty()) command.insert(command.end(), {"--data", context_.data});
   command.insert(command.end(), {"--run-dir", trial.path, "--resume", "auto", "--quiet"});
@@ -153,15 +220,13 @@ void Sweep::read(Trial& trial) const {
   trial.run = read_run(trial.path);
   read_values(trial.run);
   trial.value = value_of(trial.run, metric_);
-  // A round of halving may end before the first evaluation.
-  if (std::isnan(trial.value) && a_.halving) trial.value = value_of(trial.run, "mean_loss");
+  trial.loss = value_of(trial.run, "mean_loss");
 }
 
 void Sweep::ended(size_t index, int code) {
   Trial& trial = trials_[index];
   trial.code = code;
   read(trial);
-  const bool failed = code != kOk && code != kInterrupted;
   t_.record({{"event", "trial"},
              {"trial", index},
              {"overrides", trial.overrides},
@@ -170,38 +235,85 @@ void Sweep::ended(size_t index, int code) {
   std::string line = strf("%04zu ", index) + joined(trial.overrides) +
                      strf(": step %lld", static_cast<long long>(trial.run.step));
   if (!std::isnan(trial.value)) line += ", " + metric_ + " " + metric_text(trial.value);
-  if (failed)
-    line += strf(", failed with code %d", code) +
-            (trial.run.message.empty() ? "; see " + trial.path + ".log" : ": " + trial.run.message);
+  if (trial.failed())
+    line += strf(", failed with code %d", code) + (trial.run.message.empty()
+                                                       ? "; see " + trial.path + ".log"
+                                                       : ": " + plain(trial.run.message));
   if (!t_.quiet) t_.line(line);
 }
 
-// To step `until`, or to the end. Returns the signal that ended it, or 0.
-int Sweep::run_round(std::vector<size_t> trials, int64_t until) {
+// To step `until`, or to the end where that is 0. Returns the signal that ended it, or 0.
+int Sweep::run_round(const std::vector<size_t>& trials, int64_t until) {
   std::vector<PoolJob> jobs;
   std::vector<size_t> of_job;
   for (const size_t i : trials) {
     read(trials_[i]);
     const RunRecord& run = trials_[i].run;
-    if (run.state == "done" || (until > 0 && run.step >= until)) continue;  // by an earlier command
+    const bool halted = until > 0 && until < steps_ && run.step >= until &&
+                        (run.state == "interrupted" || run.state == "done");
+    if (run.state == "done" || halted) continue;  // by an earlier command
     jobs.push_back(job_of(trials_[i], until));
     of_job.push_back(i);
   }
-  const size_t cores = allowed_cores().size(),
+  const size_t cores = std::max<size_t>(1, allowed_cores().size()),
                at_once = a_.jobs > 0 ? static_cast<size_t>(a_.jobs) : cores;
   return run_pool(jobs, std::clamp<size_t>(jobs.size(), 1, at_once),
                   [&](size_t job, int code) { ended(of_job[job], code); });
 }
 
-// Trials without a value, as those that failed, come last.
-std::vector<size_t> Sweep::best_first(std::vector<size_t> trials) const {
+// By the metric if all that have not failed have it at their newest step, else by the training
+// loss, which all have.
+std::vector<size_t> Sweep::better_half(std::vector<size_t> trials) const {
+  std::erase_if(trials, [&](size_t i) { return trials_[i].failed(); });
+  const bool by_metric = std::none_of(trials.begin(), trials.end(),
+                                      [&](size_t i) { return std::isnan(trials_[i].value); });
   const auto key = [&](size_t i) {
-    const double v = trials_[i].value;
-    return std::isnan(v) ? HUGE_VAL : a_.maximize ? -v : v;
+    const double v =
+        by_metric ? (a_.maximize ? -trials_[i].value : trials_[i].value) : trials_[i].loss;
+    return std::isnan(v) ? HUGE_VAL : v;
   };
   std::stable_sort(trials.begin(), trials.end(),
                    [&](size_t a, size_t b) { return key(a) < key(b); });
+  trials.resize((trials.size() + 1) / 2);
   return trials;
+}
+
+// What was decided once stays so, when the same command goes on.
+int Sweep::run_halving() {
+  const std::vector<int64_t> ends = halving_rounds(trials_.size(), steps_);
+  std::vector<size_t> left(trials_.size());
+  for (size_t i = 0; i < left.size(); ++i) left[i] = i;
+  Json& rounds = record_["rounds"];
+  for (size_t round = 0; round < ends.size(); ++round) {
+    if (!t_.quiet)
+      t_.line(strf("round %zu of %zu: %zu trials to step %lld", round + 1, ends.size(), left.size(),
+                   static_cast<long long>(ends[round])));
+    const bool decided = round < rounds.size();
+    const bool last = round + 1 == ends.size();
+    if (!decided || last)
+      if (const int signal = run_round(left, ends[round])) return signal;
+    if (!decided) {
+      if (round == 0) check_metric();
+      rounds.push_back(last ? left : better_half(left));
+      write_record();
+    }
+    left = rounds[round].get<std::vector<size_t>>();
+  }
+  return 0;
+}
+
+// Those that went further come first: of several lengths only halving makes some. Failed ones and
+// those without a value come last.
+std::vector<size_t> Sweep::ranking() const {
+  std::vector<size_t> order(trials_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto key = [&](size_t i) {
+    const Trial& trial = trials_[i];
+    const double v = std::isnan(trial.value) ? HUGE_VAL : a_.maximize ? -trial.value : trial.value;
+    return std::make_tuple(trial.failed(), a_.halving ? -trial.run.step : 0, v);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  return order;
 }
 
 void Sweep::show_table(const std::vector<size_t>& order) const {
@@ -214,9 +326,8 @@ void Sweep::show_table(const std::vector<size_t>& order) const {
     const Trial& trial = trials_[i];
     std::vector<std::string> row{strf("%04zu", i)};
     for (const std::string& word : trial.overrides) row.push_back(word.substr(word.find('=') + 1));
-    const double loss = value_of(trial.run, "loss");
     row.insert(row.end(), {std::isnan(trial.value) ? "" : metric_text(trial.value),
-                           std::isnan(loss) ? "" : metric_text(loss),
+                           std::isnan(trial.loss) ? "" : metric_text(trial.loss),
                            strf("%lld", static_cast<long long>(trial.run.step)), trial.run.state});
     table.row(row);
   }
@@ -224,17 +335,14 @@ void Sweep::show_table(const std::vector<size_t>& order) const {
 }
 
 int Sweep::finish(int signal) {
-  std::vector<size_t> all(trials_.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    all[i] = i;
-    read(trials_[i]);
-  }
-  const std::vector<size_t> order = best_first(std::move(all));
+  for (Trial& trial : trials_) read(trial);
+  const std::vector<size_t> order = ranking();
   Json done = {{"event", "done"}, {"schema", 1}, {"metric", metric_}, {"trials", Json::array()}};
   bool failed = false;
   for (const size_t i : order) {
     const Trial& trial = trials_[i];
-    failed = failed || (trial.code != kOk && trial.code != kInterrupted);
+    // One that was stopped by somebody else has not done its work.
+    failed = failed || trial.failed() || (signal == 0 && trial.code == kInterrupted);
     done["trials"].push_back({{"trial", i},
                               {"overrides", trial.overrides},
                               {"value", json_number(trial.value)},
@@ -253,25 +361,17 @@ int Sweep::finish(int signal) {
 }
 
 int Sweep::run() {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that goes away does not end the trials
   make_trials();
   check_trials();
-  metric_ = a_.metric.empty() ? "eval/loss" : a_.metric;
-  keep_record();
   if (!t_.quiet)
     t_.line(strf("%zu trials of %s in %s", trials_.size(), a_.file.given.c_str(), folder_.c_str()));
-  std::vector<size_t> left(trials_.size());
-  for (size_t i = 0; i < left.size(); ++i) left[i] = i;
-  if (!a_.halving) return finish(run_round(left, 0));
-  const std::vector<int64_t> ends = halving_rounds(trials_.size(), steps_);
-  for (size_t round = 0; round < ends.size(); ++round) {
-    if (!t_.quiet)
-      t_.line(strf("round %zu of %zu: %zu trials to step %lld", round + 1, ends.size(), left.size(),
-                   static_cast<long long>(ends[round])));
-    if (const int signal = run_round(left, ends[round])) return finish(signal);
-    left = best_first(std::move(left));
-    left.resize((left.size() + 1) / 2);
-  }
-  return finish(0);
+  if (a_.halving) return finish(run_halving());
+  std::vector<size_t> all(trials_.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const int signal = run_round(all, 0);
+  if (signal == 0) check_metric();
+  return finish(signal);
 }
 
 }  // namespace
@@ -284,7 +384,8 @@ void add_sweep(CLI::App& app, Context& context) {
   verb->add_option("--dir", arguments->folder,
                    "folder of the runs; default: NAME-sweep below run.out")
       ->type_name("DIR");
-  verb->add_option("--metric", arguments->metric, "what the best has least of; default: eval/loss")
+  verb->add_option("--metric", arguments->metric,
+                   "what the best has least of; default: eval/loss, without [data.eval] mean_loss")
       ->type_name("NAME");
   verb->add_flag("--maximize", arguments->maximize, "the best has most of it");
   verb->add_option("--jobs", arguments->jobs, "trials at a time; default: one per core")

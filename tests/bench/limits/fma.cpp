@@ -1,6 +1,7 @@
 // The limit of the arithmetic: fused multiply-adds on registers only, GFLOP/s of f32. AVX-512, AVX2
-// and scalar code, as far as this machine supports them.
-//   bench_fma [--threads N] [--seconds S]     one round for every line on stdin
+// and scalar code, as far as this machine supports them. With --bf16 of products of pairs of bf16,
+// which are added up as f32, where the machine has vectors of them (AVX512_BF16).
+//   bench_fma [--threads N] [--seconds S] [--bf16]     one round for every line on stdin
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,6 +32,17 @@ __attribute__((target("avx512f"))) void run_avx512(std::index_sequence<I...>, lo
 }
 
 template <size_t... I>
+__attribute__((target("avx512f,avx512bf16"))) void run_bf16(std::index_sequence<I...>, long n) {
+  __m512 sum[] = {_mm512_set1_ps(static_cast<float>(I))...};
+  const __m512i ones = _mm512_set1_epi16(0x3f80);  // of bf16
+  const auto factor = reinterpret_cast<const __m512bh&>(ones);
+  for (long i = 0; i < n; ++i) ((sum[I] = _mm512_dpbf16_ps(sum[I], factor, factor)), ...);
+  __m512 total = _mm512_setzero_ps();
+  ((total = _mm512_add_ps(total, sum[I])), ...);
+  sink = _mm512_cvtss_f32(total);
+}
+
+template <size_t... I>
 __attribute__((target("avx2,fma"))) void run_avx2(std::index_sequence<I...>, long n) {
   __m256 sum[] = {_mm256_set1_ps(static_cast<float>(I))...};
   const __m256 factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(0.001f);
@@ -53,8 +65,11 @@ struct Unit {
   double flops;  // of one of its n repetitions
 };
 
-Unit best_unit() {
+Unit best_unit(bool bf16) {
   constexpr size_t kWide = 24, kNarrow = 12;
+  if (bf16 && __builtin_cpu_supports("avx512bf16"))
+    return {"avx512_bf16", [](long n) { run_bf16(std::make_index_sequence<kWide>(), n); },
+            4 * 16 * kWide};
   if (__builtin_cpu_supports("avx512f"))
     return {"avx512", [](long n) { run_avx512(std::make_index_sequence<kWide>(), n); },
             2 * 16 * kWide};
@@ -112,11 +127,15 @@ double measure_all(const Unit& unit, int threads, double seconds) {
 int main(int count, char** values) {
   int threads = 1;
   double seconds = 0.5;
-  for (int i = 1; i + 1 < count; i += 2) {
-    if (std::strcmp(values[i], "--threads") == 0) threads = std::atoi(values[i + 1]);
-    if (std::strcmp(values[i], "--seconds") == 0) seconds = std::atof(values[i + 1]);
+  bool bf16 = false;
+  for (int i = 1; i < count; ++i) {
+    if (std::strcmp(values[i], "--bf16") == 0) bf16 = true;
+    if (i + 1 < count && std::strcmp(values[i], "--threads") == 0)
+      threads = std::atoi(values[i + 1]);
+    if (i + 1 < count && std::strcmp(values[i], "--seconds") == 0)
+      seconds = std::atof(values[i + 1]);
   }
-  const Unit unit = best_unit();
+  const Unit unit = best_unit(bf16);
   std::printf("{\"ready\": true, \"unit\": \"%s\"}\n", unit.name);
   std::fflush(stdout);
   for (int c; (c = std::getchar()) != EOF;) {

@@ -38,6 +38,7 @@ struct Sample {
     s.cursors = {{"train", s.step}, {"eval \"x\"", 3}};
     s.config_hash = "00ff";
     s.engine_version = "0.1.0";
+    s.experiment = "[run]\nsteps = " + std::to_string(s.step) + "\n";
     s.extra = "{\"scale\":1.5,\"list\":[1,2]}";
     return s;
   }

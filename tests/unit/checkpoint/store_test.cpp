@@ -52,7 +52,8 @@ TEST_CASE("a checkpoint is loaded as it was saved") {
   save(files, lines, 1000);
   CHECK(files.list("ckpt") == Names{"latest", "step-0000001000"});
   CHECK(files.list("ckpt/step-0000001000") ==
-        Names{"MANIFEST.json", "model.safetensors", "optimizer.safetensors"});
+        Names{"MANIFEST.json", "model.safetensors", "optimizer.safetensors", "run.toml"});
+  CHECK(files.content("ckpt/step-0000001000/run.toml") == "[run]\nsteps = 1000\n");
   CHECK(files.content("ckpt/latest") == "step-0000001000\n");
   const auto c = open_newest(files, "ckpt", lines.log);
   REQUIRE(c);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -103,12 +104,45 @@ void check_dot(MatmulDesc d, const char* name) {
             bias.data(), reinterpret_cast<float*>(plain_half.data())});
   for (size_t i = 0; i < c.size() && !activates; ++i)
     CHECK(plain_half[i] == kit::to_bf16(plain.data()[i]));
-  run(d, half_c.data());
+  // Words of 16 bits between fences.
+  Buffer fenced((static_cast<int64_t>(half_c.size()) + 1) / 2);
+  auto* halves = reinterpret_cast<uint16_t*>(fenced.data());
+  std::copy(half_c.begin(), half_c.end(), halves);
+  run(d, halves);
+  CHECK(fenced.fences_stand());
+  half_c.assign(halves, halves + half_c.size());
   for (size_t i = 0; i < c.size(); ++i)
     worst_half = std::max(worst_half, std::fabs(kit::from_bf16(half_c[i]) - expected[i]) /
                                           (static_cast<double>(d.k + 4) * kEps * (size[i] + 1e-3) +
                                            kHalfSpacing * 1.01 * std::fabs(expected[i])));
   CHECK(worst_half < 1);
+}
+
+// Every layout with every epilogue; each third also as a batch.
+void check_layouts(const std::vector<std::array<int64_t, 3>>& sizes, const char* name) {
+  int turn = 0;
+  for (const auto& [m, n, k] : sizes)
+    for (int layout = 0; layout < 4; ++layout)
+      for (int epilogue = 0; epilogue < 5; ++epilogue) {
+        MatmulDesc d;
+        d.m = m;
+        d.n = n;
+        d.k = k;
+        d.transpose_a = (layout & 1) != 0;
+        d.transpose_b = (layout & 2) != 0;
+        d.accumulate = epilogue == 1;
+        d.bias = epilogue > 1;
+        d.activation = epilogue == 3   ? Activation::relu
+                       : epilogue == 4 ? Activation::gelu_tanh
+                                       : Activation::none;
+        d.threads = 1 + turn++ % 2;
+        check_dot(d, name);
+        d.batch = 3;
+        d.batch_stride_a = m * k;
+        d.batch_stride_b = k * n;
+        d.batch_stride_c = m * n;
+        if (turn % 3 == 0) check_dot(d, name);
+      }
 }
 
 }  // namespace
@@ -118,30 +152,8 @@ TEST_CASE("bf16 products by oneDNN: layouts, epilogues, batches, threads") {
     MESSAGE("not tested: this machine has no AVX-512");
     return;
   }
-  int turn = 0;
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {1, 1, 1}, {7, 17, 33}, {64, 48, 32}, {33, 100, 768}, {300, 70, 129}})
-    for (int layout = 0; layout < 4; ++layout)
-      for (int epilogue = 0; epilogue < 5; ++epilogue) {
-        MatmulDesc d;
-        d.m = m;
-        d.n = n;
-        d.k = k;
-        d.transpose_a = (layout & 1) != 0;
-        d.transpose_b = (layout & 2) != 0;
-        d.accumulate = epilogue == 1;
-        d.bias = epilogue > 1;
-        d.activation = epilogue == 3   ? Activation::relu
-                       : epilogue == 4 ? Activation::gelu_tanh
-                                       : Activation::none;
-        d.threads = 1 + turn++ % 2;
-        check_dot(d, "onednn_bf16");
-        d.batch = 3;
-        d.batch_stride_a = m * k;
-        d.batch_stride_b = k * n;
-        d.batch_stride_c = m * n;
-        if (turn % 3 == 0) check_dot(d, "onednn_bf16");
-      }
+  check_layouts({{1, 1, 1}, {7, 17, 33}, {64, 48, 32}, {33, 100, 768}, {300, 70, 129}},
+                "onednn_bf16");
 }
 
 TEST_CASE("bf16 products by pairs: layouts, epilogues, batches, threads") {
@@ -149,36 +161,15 @@ TEST_CASE("bf16 products by pairs: layouts, epilogues, batches, threads") {
     MESSAGE("not tested: this machine has no AVX512_BF16");
     return;
   }
-  int turn = 0;
-  for (const auto& [m, n, k] :
-       std::vector<std::array<int64_t, 3>>{{1, 1, 2},
-                                           {7, 17, 34},
-                                           {15, 33, 64},
-                                           {64, 48, 32},
-                                           {33, 100, 768},
-                                           {600, 70, 1030},  // rows and summands in several blocks
-                                           {29, 300, 130}})
-    for (int layout = 0; layout < 4; ++layout)
-      for (int epilogue = 0; epilogue < 5; ++epilogue) {
-        MatmulDesc d;
-        d.m = m;
-        d.n = n;
-        d.k = k;
-        d.transpose_a = (layout & 1) != 0;
-        d.transpose_b = (layout & 2) != 0;
-        d.accumulate = epilogue == 1;
-        d.bias = epilogue > 1;
-        d.activation = epilogue == 3   ? Activation::relu
-                       : epilogue == 4 ? Activation::gelu_tanh
-                                       : Activation::none;
-        d.threads = 1 + turn++ % 2;
-        check_dot(d, "jit_avx512_bf16");
-        d.batch = 3;
-        d.batch_stride_a = m * k;
-        d.batch_stride_b = k * n;
-        d.batch_stride_c = m * n;
-        if (turn % 3 == 0) check_dot(d, "jit_avx512_bf16");
-      }
+  // 600 rows and 1,030 summands are several blocks.
+  check_layouts({{1, 1, 2},
+                 {7, 17, 34},
+                 {15, 33, 64},
+                 {64, 48, 32},
+                 {33, 100, 768},
+                 {600, 70, 1030},
+                 {29, 300, 130}},
+                "jit_avx512_bf16");
 }
 
 TEST_CASE("bf16 products by pairs: sums of squares, and what they do not take") {
@@ -213,20 +204,24 @@ TEST_CASE("bf16 products by pairs: sums of squares, and what they do not take") 
   refuses(d, "takes two operands of bf16");
 }
 
-TEST_CASE("bf16 products by pairs: what is no number stays so in a result of bf16") {
+TEST_CASE("bf16 products by pairs: NaN stays NaN in a result of bf16") {
   if (!has_pair_products()) return;
   MatmulDesc d;
   d.m = d.n = d.k = 16;
   d.half_a = d.half_b = d.half_c = Half::bf16;
-  d.activation = Activation::relu;
   Halves a(256, kit::to_bf16(1)), b(256, kit::to_bf16(1)), c(256);
-  a[0] = 0x7f81;  // a NaN whose rounding would make infinity of it
   a[16] = kit::to_bf16(std::numeric_limits<float>::infinity());
+  Buffer bias(16);
+  std::fill_n(bias.data(), 16, 0.0f);
+  // A NaN that rounding alone would make -0 of.
+  bias.data()[3] = std::bit_cast<float>(uint32_t{0x7fffffff});
+  d.bias = true;
   const auto kernel = make_matmul(d, "jit_avx512_bf16");
   Buffer workspace(static_cast<int64_t>(kernel->workspace_bytes() / sizeof(float) + 1));
   kernel->run({reinterpret_cast<const float*>(a.data()), reinterpret_cast<const float*>(b.data()),
-               nullptr, reinterpret_cast<float*>(c.data()), workspace.data()});
+               bias.data(), reinterpret_cast<float*>(c.data()), workspace.data()});
   CHECK(std::isnan(kit::from_bf16(c[3])));
+  CHECK(std::isnan(kit::from_bf16(c[19])));
   CHECK(std::isinf(kit::from_bf16(c[16])));
   CHECK(kit::from_bf16(c[48]) == 16);
 }
@@ -258,6 +253,9 @@ TEST_CASE("bf16 products by oneDNN: what they do not take") {
   d.half_a = Half::bf16;
   CHECK(choose_dot(d).kernel == "");
   CHECK(choose_dot(d).why != "");
+  const MatmulDesc large{.m = 512, .n = 768, .k = 768, .half_a = Half::bf16, .half_b = Half::bf16};
+  if (has_pair_products()) CHECK(choose_dot(large).kernel == "jit_avx512_bf16");
+  if (!has_bf16_products()) CHECK(choose_dot(large).kernel == "");
   const auto refuses = [](const MatmulDesc& of, const char* kernel, const char* text) {
     CHECK_THROWS_WITH_AS(make_matmul(of, kernel), doctest::Contains(text), std::invalid_argument);
   };

@@ -72,10 +72,22 @@ TEST_CASE("a run directory holds the experiment, the overrides and the environme
   CHECK(status.at("step") == 6);
   CHECK(status.at("message") == "line \"1\"\nline 2");
 
-  const RunDir again = RunDir::reopen(folder.files(), run.path(), environment());
+  const RunDir again =
+      RunDir::reopen(folder.files(), run.path(), read("run.toml"), {"c=3"}, environment());
+  CHECK_FALSE(folder.files().exists(run.path() + "/run-1.toml"));
+  const std::string first = read("run.toml"), words = read("overrides.txt");
+  RunDir::reopen(folder.files(), run.path(), "other = 1\n", {"other=1"}, environment());
+  RunDir::reopen(folder.files(), run.path(), "third = 1\n", {}, environment());
+  CHECK(read("run.toml") == "third = 1\n");
+  CHECK(read("overrides.txt") == "");
+  CHECK(read("run-1.toml") == first);
+  CHECK(read("overrides-1.txt") == words);
+  CHECK(read("run-2.toml") == "other = 1\n");
+  CHECK(read("overrides-2.txt") == "other=1\n");
   CHECK(again.id() == run.id());
   CHECK(nlohmann::json::parse(read("env-2.json")).at("abi") == 1);
-  CHECK_THROWS_AS(RunDir::reopen(folder.files(), folder.path(), environment()), plait::Error);
+  CHECK_THROWS_AS(RunDir::reopen(folder.files(), folder.path(), "", {}, environment()),
+                  plait::Error);
 }
 
 TEST_CASE("two runs never share a directory") {

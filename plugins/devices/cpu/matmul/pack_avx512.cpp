@@ -229,7 +229,7 @@ PLAIT_AVX512 void widen(const uint16_t* from, float* to, int64_t n) {
   }
 }
 
-// To nearest even; what is no number stays so.
+// To nearest even; NaN stays NaN.
 PLAIT_AVX512 void narrow(const float* from, uint16_t* to, int64_t n) {
   const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1),
                 quiet = _mm512_set1_epi32(0x400000);
