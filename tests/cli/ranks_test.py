@@ -86,7 +86,8 @@ class Local(Ranks):
 
     def test_one_rank_speaks_and_writes(self):
         done = self.expect(0, "run", "t.toml", TWO, "--json")
-        self.assertEqual([record["event"] for record in done.records if record["event"] != "step"], ["start", "done"])
+        self.assertEqual([record["event"] for record in done.records if record["event"] != "step"],
+                         ["start", "evaluate", "checkpoint", "done"])
         self.assertEqual([record["step"] for record in done.records if record["event"] == "step"], list(range(1, 41)))
         self.assertEqual((done.event("start")["ranks"], done.event("start")["launcher"]), (2, "PLAIT"))
         run, = (self.folder / "runs/tiny").iterdir()
@@ -134,7 +135,7 @@ class Local(Ranks):
             run.send_signal(sent)
             code, events, err = self.end(run)
             self.assertEqual(code, 4, err)
-            self.assertEqual([event["event"] for event in events if event["event"] != "step"], ["interrupted"])
+            self.assertEqual([event["event"] for event in events if event["event"] != "step"], ["checkpoint", "interrupted"])
             self.assertEqual(err.count("to resume: plait run t.toml"), 1)
             self.assertNotIn("[rank", err)
             step = int(re.search(r"after step (\d+)", err)[1])

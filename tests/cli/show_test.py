@@ -36,8 +36,8 @@ class Show(Case):
             self.assertIn("two\\ttabs<|endoftext|>", out)
             self.assertNotIn("four", out)
         first, document = self.show("o.bin", "--from", 3, "--json").records
-        self.assertEqual(first, {"documents": 4, "tokens": 24, "dtype": "u16"})
-        self.assertEqual(document, {"document": 3, "n_tokens": 5, "tokens": [*b"four", 256], "text": "four<|endoftext|>"})
+        self.assertEqual(first, {"schema": 1, "documents": 4, "tokens": 24, "dtype": "u16"})
+        self.assertEqual(document, {"schema": 1, "document": 3, "n_tokens": 5, "tokens": [*b"four", 256], "text": "four<|endoftext|>"})
         (self.folder / "o.json").unlink()
         done = self.show("o.bin", "--count", 1)
         self.assertIn("the tokenizer is not known; name it with --tokenizer", done.err)

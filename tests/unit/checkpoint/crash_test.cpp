@@ -58,14 +58,26 @@ TEST_CASE("a commit syncs in the order that makes it whole") {
       call.replace(at, tmp.size(), "TMP");
     if (calls.empty() || calls.back() != call) calls.push_back(call);
   }
-  CHECK(calls == std::vector<std::string>{
-                     "mkdir TMP", "open TMP/model.safetensors", "write TMP/model.safetensors",
-                     "sync TMP/model.safetensors", "close TMP/model.safetensors",
-                     "open TMP/optimizer.safetensors", "write TMP/optimizer.safetensors",
-                     "sync TMP/optimizer.safetensors", "close TMP/optimizer.safetensors",
-                     "open TMP/MANIFEST.json", "write TMP/MANIFEST.json", "sync TMP/MANIFEST.json",
-                     "close TMP/MANIFEST.json", "syncdir TMP",
-                     "rename TMP -> run/ckpt/step-0000000003", "syncdir run/ckpt"});
+  CHECK(calls == std::vector<std::string>{"mkdir TMP",
+                                          "open TMP/model.safetensors",
+                                          "write TMP/model.safetensors",
+                                          "sync TMP/model.safetensors",
+                                          "close TMP/model.safetensors",
+                                          "open TMP/optimizer.safetensors",
+                                          "write TMP/optimizer.safetensors",
+                                          "sync TMP/optimizer.safetensors",
+                                          "close TMP/optimizer.safetensors",
+                                          "open TMP/run.toml",
+                                          "write TMP/run.toml",
+                                          "sync TMP/run.toml",
+                                          "close TMP/run.toml",
+                                          "open TMP/MANIFEST.json",
+                                          "write TMP/MANIFEST.json",
+                                          "sync TMP/MANIFEST.json",
+                                          "close TMP/MANIFEST.json",
+                                          "syncdir TMP",
+                                          "rename TMP -> run/ckpt/step-0000000003",
+                                          "syncdir run/ckpt"});
 }
 
 TEST_CASE("whichever call fails: an error or a durable commit, and never less than before") {

@@ -247,6 +247,7 @@ TEST_CASE("every truncation and every growth is noticed") {
   CheckpointWriter(files, "ckpt", 0, lines.log).save(sample.state(), sample.tensors());
   const std::string folder = "ckpt/step-0000000001/";
   for (const std::string& name : files.list(folder)) {
+    if (name == "run.toml") continue;  // for people; a resume does not read it
     const std::string good = files.content(folder + name);
     std::vector<size_t> sizes = {0, 1, 7, 8, 9, good.size() - 1};
     for (size_t at = 4096; at < good.size(); at += 4096)
