@@ -55,7 +55,7 @@ std::string on_leader(ControlCollectives& collectives, int64_t step, F&& f) {
     told = error.empty() ? kResult + result : kError + error;
   }
   told = collectives.broadcast(told);
-  const std::string rest = told.substr(1);
+  std::string rest = told.substr(1);
   if (told.front() == kError) fail_step(step, code_of(rest), "; rank 0: " + text_of(rest));
   return rest;
 }

@@ -21,7 +21,8 @@ int threads_of(const QuantizedDesc& d) {
   // To read a weight, and to multiply it by eight rows.
   constexpr double kNanoseconds = 0.04;
   const double weights = static_cast<double>(d.n) * static_cast<double>(d.k);
-  const double times = static_cast<double>((d.m + kMostStreamRows - 1) / kMostStreamRows);
+  const int64_t passes = (d.m + kMostStreamRows - 1) / kMostStreamRows;
+  const auto times = static_cast<double>(passes);
   return choose_num_threads(static_cast<uint32_t>(d.threads), weights * times * kNanoseconds,
                             parts_of(d));
 }
