@@ -1,5 +1,6 @@
 #include "bindings/cli/flat_toml.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "bindings/cli/context.hpp"
 #include "bindings/cli/usage.hpp"
