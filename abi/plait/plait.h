@@ -355,11 +355,11 @@ PLAIT_API void PLAIT_CALL plait_session_close(plait_session *session);
  * after fewer such steps succeeds, and result->skipped is 1. PLAIT_ERR_DATA for indices or labels
  * out of range, a batch whose weights are all 0, or a dataset that cannot be read; PLAIT_ERR_CONFIG
  * when the run has no end or the metric of early stopping does not exist; PLAIT_ERR_IO when the
- * last checkpoint or a file of the run cannot be written (an earlier checkpoint that cannot be written
- * is only a warning in the log and an event in the metrics); PLAIT_ERR_STATE; PLAIT_ERR_PEER; a code of the
- * device. All completed steps stay applied; the effect of the step that failed is that of
- * plait_session_step(). Another run continues from there, except after PLAIT_ERR_PEER and device
- * errors. [thread: owner; blocks: yes] */
+ * last checkpoint or a file of the run cannot be written (an earlier checkpoint that cannot be
+ * written is only a warning in the log and an event in the metrics); PLAIT_ERR_STATE;
+ * PLAIT_ERR_PEER; a code of the device. All completed steps stay applied; the effect of the step
+ * that failed is that of plait_session_step(). Another run continues from there, except after
+ * PLAIT_ERR_PEER and device errors. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_run(plait_session *session, plait_step_result *result);
 
 /* One field of a batch that the host provides. `tensor` is row-major host memory (device type 1)
@@ -439,13 +439,13 @@ PLAIT_API void PLAIT_CALL plait_session_cancel(plait_session *session);
  * ranks must reach it. Waits for a checkpoint that is being written. Collective.
  * Errors: PLAIT_ERR_STATE when path is NULL and the session writes no files; PLAIT_ERR_IO when the
  * operating system refuses, for instance on a full disk, on any rank; PLAIT_ERR_PEER; a code of the
- * device. The session and all existing checkpoints are unchanged; the incomplete checkpoint is removed if
- * possible. [thread: owner; blocks: yes] */
+ * device. The session and all existing checkpoints are unchanged; the incomplete checkpoint is
+ * removed if possible. [thread: owner; blocks: yes] */
 PLAIT_API PLAIT_MUST_USE plait_error *PLAIT_CALL plait_session_save(plait_session *session, const char *path);
 /* Reads a checkpoint: parameters, optimizer states, step and the position in the data. path is a
  * checkpoint, one of the files best and latest in ckpt/, or a folder of checkpoints or a run
- * directory, of which the newest intact one is
- * read; with several ranks the path of rank 0 counts. Collective.
+ * directory, of which the newest intact one is read; with several ranks the path of rank 0 counts.
+ * Collective.
  * Errors: PLAIT_ERR_NOT_FOUND when path is or holds no checkpoint; PLAIT_ERR_DATA when it is
  * damaged; PLAIT_ERR_CONFIG when its parameters or optimizer states do not fit the plan;
  * PLAIT_ERR_UNIMPLEMENTED when its format is newer; PLAIT_ERR_IO when it cannot be read;

@@ -19,12 +19,6 @@ namespace fs = std::filesystem;
 using Wanted = std::function<bool(const std::string&)>;
 using Values = std::map<std::string, std::map<int64_t, double>>;  // by name and step
 
-// Not a value over steps.
-bool is_key(const std::string& name) {
-  return name == "schema" || name == "step" || name == "time" || name == "elapsed_s" ||
-         name == "event";
-}
-
 // A member of the line if it has that type, else `otherwise`.
 std::string text_of(const Json& line, const char* name, const char* otherwise) {
   const auto at = line.find(name);
@@ -51,7 +45,7 @@ void add_line(const Json& line, const Wanted& wanted, Values& to) {
   if (!step || *step < 0 || (!event.empty() && event != "evaluate")) return;
   const std::string prefix = event.empty() ? "" : text_of(line, "dataset", "eval") + "/";
   for (const auto& [name, value] : line.items()) {
-    if (is_key(name) || !wanted(prefix + name)) continue;
+    if (is_line_key(name) || !wanted(prefix + name)) continue;
     if (const double v = number(value); value.is_number() && std::isfinite(v))
       to[prefix + name][*step] = v;
   }

@@ -1,4 +1,4 @@
-// What a run writes into its metrics.ndjson beside its steps, while it goes on.
+// What a run writes into its metrics.ndjson beside its steps, while it runs.
 #pragma once
 
 #include <cstdint>

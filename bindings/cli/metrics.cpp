@@ -22,6 +22,11 @@ Json json_number(double value) {
   return std::isfinite(value) ? Json(value) : Json(infinite_text(value));
 }
 
+bool is_line_key(const std::string& name) {
+  return name == "schema" || name == "step" || name == "time" || name == "elapsed_s" ||
+         name == "event";
+}
+
 std::string seconds_text(double seconds) {
   if (seconds < 0.1) return strf("%.1f ms", seconds * 1e3);
   return strf(seconds < 100 ? "%.2f s" : "%.0f s", seconds);

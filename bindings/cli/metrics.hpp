@@ -13,6 +13,8 @@ void show_metrics(Terminal& terminal, const Json& evaluation);
 std::string seconds_text(double seconds);
 // A metric as text with its significant digits; "nan", "inf" or "-inf".
 std::string metric_text(double value);
+// Whether a member of a line of metrics.ndjson says what the line is, rather than a value over steps.
+bool is_line_key(const std::string& name);
 // A JSON number; NaN and infinity are the strings "nan", "inf" and "-inf", as in metrics.ndjson.
 double number(const Json& value);
 Json json_number(double value);

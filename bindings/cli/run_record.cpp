@@ -125,7 +125,7 @@ std::vector<Json> newest_lines(const std::string& path) {
 
 void add_values(const Json& line, const std::string& prefix, RunRecord& to) {
   for (const auto& [name, value] : line.items()) {
-    if (name == "schema" || name == "step" || name == "time" || name == "elapsed_s") continue;
+    if (is_line_key(name)) continue;
     if (value.is_number() || value == "inf" || value == "-inf" || value == "nan")
       to.values.emplace_back(prefix + name, number(value));
   }

@@ -178,7 +178,7 @@ RunDir RunDir::create_at(FileSystem& files, const std::string& path, std::string
 
 namespace {
 
-// run.toml and overrides.txt of a run that goes on with other settings; what they were stays as
+// run.toml and overrides.txt of a run that continues with other settings; what they were stays as
 // run-1.toml, overrides-1.txt, ….
 void replace_settings(FileSystem& files, const std::string& path, std::string_view resolved_toml,
                       const std::vector<std::string>& overrides) {

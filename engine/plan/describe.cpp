@@ -3,6 +3,8 @@
 #include <plait/comm.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "engine/base/json.hpp"
 #include "engine/base/text.hpp"
@@ -101,20 +103,35 @@ void model_flops(JsonWriter& w, const Plan& plan) {
   w.end_object().field("tokens_per_sample", plan.tokens_per_sample);
 }
 
-// Parameters that layers share count for the first of them.
+struct Count {
+  int64_t total = 0, trained = 0;
+};
+
+// Of each layer, by its name, which begins those of its parameters. Parameters that layers share
+// count for the first of them.
+std::map<std::string_view, Count> parameters_of_layers(const Plan& plan) {
+  std::map<std::string_view, Count> counts;
+  for (const Layer& layer : plan.layers) counts[layer.name];
+  for (const Parameter& p : plan.parameters) {
+    std::string_view name = p.name;
+    auto at = counts.end();
+    for (size_t dot; at == counts.end() && (dot = name.rfind('.')) != name.npos;)
+      at = counts.find(name = name.substr(0, dot));
+    if (at == counts.end()) continue;
+    at->second.total += program::elements(p.shape);
+    at->second.trained += p.group < 0 ? 0 : program::elements(p.shape);
+  }
+  return counts;
+}
+
 void layers(JsonWriter& w, const Plan& plan) {
+  const std::map<std::string_view, Count> counts = parameters_of_layers(plan);
   w.key("layers").array();
   for (const Layer& layer : plan.layers) {
-    const std::string prefix = layer.name + ".";
-    int64_t total = 0, trained = 0;
-    for (const Parameter& p : plan.parameters) {
-      if (!starts_with(p.name, prefix)) continue;
-      total += program::elements(p.shape);
-      trained += p.group < 0 ? 0 : program::elements(p.shape);
-    }
+    const Count& count = counts.at(layer.name);
     w.object().field("name", layer.name).field("type", layer.type).key("output").object();
     shape(w, layer.output);
-    w.end_object().field("parameter_count", total).field("trained_count", trained);
+    w.end_object().field("parameter_count", count.total).field("trained_count", count.trained);
     w.field("flops", layer.flops).end_object();
   }
   w.end_array();

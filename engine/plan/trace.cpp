@@ -36,6 +36,7 @@ Tracer::Tracer(PlanDraft& plan, Feed& feed, TraceSource source, TraceMode mode, 
       mode_(mode),
       stage_of_(std::move(stage_of)),
       problems_(problems),
+      is_first_(plan.layers.empty()),
       graph_(std::make_unique<Graph>(plan.ops.get(), plan.precision.scalar)),
       results_(plan.experiment.models.size()) {
   counter_ = graph_->persistent("counter", make_shape(PLAIT_I64, {2}), feed.counter);
@@ -212,11 +213,9 @@ std::vector<ValueId> Tracer::build_layer(const config::LayerConfig& layer) {
 
 // As the first of the traces has it, which is that of training where there is one.
 void Tracer::note_layer(const config::LayerConfig& layer, ValueId output, size_t first_op) {
-  const std::string& name = graph_->scope;
-  const auto known = [&](const Layer& one) { return one.name == name; };
-  if (std::any_of(plan_.layers.begin(), plan_.layers.end(), known)) return;
+  if (!is_first_) return;
   plan_.layers.push_back(
-      {name, layer.type, graph_->shape(output), products_from(*graph_, first_op).masked});
+      {graph_->scope, layer.type, graph_->shape(output), products_from(*graph_, first_op).masked});
 }
 
 // A layer named "p3.norm" is in block p3, where `input` is what the block's first layer would read

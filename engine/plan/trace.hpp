@@ -131,6 +131,7 @@ class Tracer {
   TraceMode mode_;
   StageOf stage_of_;
   config::Problems* problems_;
+  const bool is_first_;  // of the traces of the plan
   std::unique_ptr<Graph> graph_;
   program::BuildHooks hooks_;
   std::string model_;                          // the one being traced

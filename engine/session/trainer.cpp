@@ -285,7 +285,7 @@ std::string Trainer::next_save(int64_t step) const {
                                        : "no other save follows";
 }
 
-void Trainer::not_saved(const SavedCheckpoint& s, bool goes_on) {
+void Trainer::not_saved(const SavedCheckpoint& s, bool continues) {
   not_saved_ = s;
   if (saved_at_ == s.step) saved_at_ = -1;
   if (c_.state.kept.step == s.step) {
@@ -294,17 +294,18 @@ void Trainer::not_saved(const SavedCheckpoint& s, bool goes_on) {
   }
   if (!c_.ranks.is_leader()) return;
   const std::string text = s.error->full_text();
-  c_.log.warn(text + (goes_on ? "\nThe run goes on without this checkpoint; " + next_save(s.step)
-                              : "\nThis checkpoint is missing"));
+  c_.log.warn(text + (continues
+                          ? "\nThe run continues without this checkpoint; " + next_save(s.step)
+                          : "\nThis checkpoint is missing"));
   if (c_.run_files)
     c_.run_files->metrics().event("checkpoint_failed", s.step, unix_seconds(), {}, "error", text);
 }
 
-// Waits until no checkpoint is being written. goes_on: steps follow.
-void Trainer::drain_save(const StepResult& r, bool goes_on) {
+// Waits until no checkpoint is being written. continues: steps follow.
+void Trainer::drain_save(const StepResult& r, bool continues) {
   p_.checkpoints.wait_for_save();
   if (const std::optional<SavedCheckpoint> s = p_.checkpoints.take_saved())
-    s->error ? not_saved(*s, goes_on) : saved(r, *s);
+    s->error ? not_saved(*s, continues) : saved(r, *s);
 }
 
 // A save between two steps (`continues`) may fail.

@@ -37,10 +37,10 @@ class Trainer {
   void save_best(const StepResult& r, const Evaluation& e);
   [[noreturn]] void stop(const StepResult& r);
   void save(const StepResult& r, bool continues);
-  void drain_save(const StepResult& r, bool goes_on = true);
+  void drain_save(const StepResult& r, bool continues = true);
   void finish_save(const Error* e);
   void saved(const StepResult& r, const SavedCheckpoint& s);
-  void not_saved(const SavedCheckpoint& s, bool goes_on);
+  void not_saved(const SavedCheckpoint& s, bool continues);
   std::string next_save(int64_t step) const;
   void status(const char* state, const StepResult& r, const std::string& message = {});
   void ended(const char* state, const std::string& message);

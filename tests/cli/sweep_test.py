@@ -46,7 +46,7 @@ class Sweep(Case):
         self.assertEqual(len(self.expect(0, "runs", "s").out.splitlines()), 4)
 
     def test_halving(self):
-        """Rounds end at steps 5, 10, 20 and 40; at each the better half by the evaluation goes on."""
+        """Rounds end at steps 5, 10, 20 and 40; at each the better half by the evaluation continues."""
         words = (RATES, "run.seed=1,2", "--halving", "evaluate.every=5", "--dir", "h")
         trials, done = self.sweep(*words)
         self.assertEqual(len(done["trials"]), 6)
@@ -68,6 +68,11 @@ class Sweep(Case):
         evaluated = lambda run: [line["loss"] for line in lines(run) if line.get("event") == "evaluate"]
         self.assertEqual(evaluated(best["run_dir"]), evaluated("alone"))
         self.assertEqual(self.sweep(*words), ([], done))  # nothing is decided anew
+        record = self.folder / "h/sweep.json"
+        saved = json.loads(record.read_text())
+        for damaged in ([[6]], [[-1]], [["0"]], [0], {}):
+            record.write_text(json.dumps({**saved, "rounds": damaged}))
+            self.fails(2, ["sweep", "t.toml", *words], "holds another sweep")
         self.fails(2, ["sweep", "t.toml", "run.steps=5,10", "--halving"], "trials of one length")
 
     def test_halving_by_what_is_better(self):
@@ -117,12 +122,12 @@ class Sweep(Case):
         sweep.send_signal(signal.SIGTERM)
         out, err = sweep.communicate(timeout=TIME)
         self.assertEqual(sweep.returncode, 4, out + err)
-        self.assertIn("stopped on request; the same command goes on: ", err)
+        self.assertIn("stopped on request; the same command continues: ", err)
         self.assertEqual(out.count("interrupted"), 2)
         self.assertFalse((self.folder / "i/0002").exists())
         steps = [self.expect(0, "status", f"i/{name}", "--json").records[0]["step"] for name in ("0000", "0001")]
         self.assertTrue(all(any((self.folder / "i" / name / "ckpt").glob("step-*")) for name in ("0000", "0001")))
-        # The same sweep goes on where it was.
+        # The same sweep continues where it was.
         end = str(max(steps) + 5)
         record = self.folder / "i/sweep.json"
         text = record.read_text().replace("run.steps=3000000", f"run.steps={end}").replace("3000000", end)

@@ -192,7 +192,7 @@ class Tokenize(Case):
                     self.assertEqual(found, code)
                     self.assertFalse((self.folder / "o.bin").exists())
                     if code == 4:
-                        self.assertIn("the same command goes on from there", said)
+                        self.assertIn("the same command continues from there", said)
                     done = self.tokenize(*words, "--out", "o")
                     self.assertRegex(done.err, r"going on behind document \d+, where an earlier run stopped")
                     for extension in ("bin", "idx", "json"):

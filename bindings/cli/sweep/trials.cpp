@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <set>
 
 #include "bindings/cli/context.hpp"
@@ -40,14 +41,6 @@ std::vector<std::string> combination(const std::vector<SweepAxis>& axes, uint64_
     index /= values.size();
   }
   return overrides;
-}
-
-// SplitMix64 (Steele, Lea, Flood 2014).
-uint64_t next(uint64_t& state) {
-  uint64_t z = state += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
 }
 
 }  // namespace
@@ -101,9 +94,10 @@ std::vector<std::vector<std::string>> random_trials(const std::vector<SweepAxis>
   if (count >= n) return grid_trials(axes);
   std::vector<std::vector<std::string>> trials;
   std::set<uint64_t> drawn;
-  for (uint64_t state = seed; trials.size() < count;) {
-    // Without the bias of a remainder.
-    const uint64_t word = next(state), most = std::numeric_limits<uint64_t>::max() / n * n;
+  // Not std::uniform_int_distribution, whose draws differ between standard libraries; nor a plain
+  // remainder, which prefers small indices.
+  for (std::mt19937_64 words(seed); trials.size() < count;) {
+    const uint64_t word = words(), most = std::numeric_limits<uint64_t>::max() / n * n;
     if (word >= most || !drawn.insert(word % n).second) continue;
     trials.push_back(combination(axes, word % n));
   }

@@ -233,7 +233,7 @@ int Tokenize::interrupted(const TokenFileWriter& to) {
                                 static_cast<unsigned long long>(to.documents()),
                                 bytes_text(static_cast<double>(reader_.bytes_read())).c_str(),
                                 bytes_text(static_cast<double>(reader_.total_bytes())).c_str()) +
-                           "; the same command goes on from there");
+                           "; the same command continues from there");
   context_.terminal.record({{"event", "interrupted"}, {"documents", to.documents()}});
   return kInterrupted;
 }

@@ -94,7 +94,7 @@ void Run::announce(const Json& plan, const Json& session) {
   terminal_.line("run directory " + session.value("run_dir", ""));
 }
 
-// Evaluations and checkpoints, which the engine does not tell a host while a run goes on.
+// Evaluations and checkpoints, which the engine does not tell a host during a run.
 void Run::pass_events_on() {
   if (!events_ || terminal_.silent) return;
   for (const Json& event : events_->next()) terminal_.record(event);

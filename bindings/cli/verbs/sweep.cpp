@@ -20,6 +20,7 @@
 #include "bindings/cli/sweep/pool.hpp"
 #include "bindings/cli/sweep/trials.hpp"
 #include "bindings/cli/table.hpp"
+#include "bindings/cli/usage.hpp"
 
 namespace plait::cli {
 namespace {
@@ -80,12 +81,6 @@ class Sweep {
   std::vector<Trial> trials_;
   Json record_;  // sweep.json
 };
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
-  return all;
-}
 
 void Sweep::make_trials() {
   std::vector<std::string> words = a_.file.set;
@@ -172,7 +167,17 @@ void Sweep::check_metric() const {
             "; an evaluation is made every evaluate.every steps and at the end");
 }
 
-// So that the same command goes on, and another one is refused.
+// Each round is a list of indices of trials.
+bool are_rounds(const Json& rounds, size_t n_trials) {
+  const auto is_index = [&](const Json& i) {
+    return i.is_number_unsigned() && i.get<uint64_t>() < n_trials;
+  };
+  return rounds.is_array() && std::all_of(rounds.begin(), rounds.end(), [&](const Json& round) {
+           return round.is_array() && std::all_of(round.begin(), round.end(), is_index);
+         });
+}
+
+// So that the same command continues the sweep, and another one is refused.
 void Sweep::open_record(const Json& values) {
   Json trials = Json::array();
   for (const Trial& trial : trials_) trials.push_back(trial.overrides);
@@ -188,7 +193,7 @@ void Sweep::open_record(const Json& values) {
   Json before = Json::parse(text, nullptr, false);
   const Json rounds = before.is_object() ? before.value("rounds", Json::array()) : Json();
   if (before.is_object()) before["rounds"] = Json::array();
-  if (before != record_)
+  if (before != record_ || !are_rounds(rounds, trials_.size()))
     throw CliError(kUsage, "[cli] '" + folder_ +
                                "' holds another sweep, or one of an experiment "
                                "that has changed since: " +
@@ -232,7 +237,7 @@ void Sweep::ended(size_t index, int code) {
              {"overrides", trial.overrides},
              {"code", code},
              {"run", record_of(trial.run)}});
-  std::string line = strf("%04zu ", index) + joined(trial.overrides) +
+  std::string line = strf("%04zu ", index) + joined(trial.overrides, " ") +
                      strf(": step %lld", static_cast<long long>(trial.run.step));
   if (!std::isnan(trial.value)) line += ", " + metric_ + " " + metric_text(trial.value);
   if (trial.failed())
@@ -278,7 +283,7 @@ std::vector<size_t> Sweep::better_half(std::vector<size_t> trials) const {
   return trials;
 }
 
-// What was decided once stays so, when the same command goes on.
+// A round that is decided is not decided again when the same command continues the sweep.
 int Sweep::run_halving() {
   const std::vector<int64_t> ends = halving_rounds(trials_.size(), steps_);
   std::vector<size_t> left(trials_.size());
@@ -356,7 +361,7 @@ int Sweep::finish(int signal) {
     t_.line("runs are in " + folder_ + "; plait compare shows their curves");
   }
   if (signal == 0) return failed ? kFailed : kOk;
-  t_.notice("stopped on request; the same command goes on: " + context_.command);
+  t_.notice("stopped on request; the same command continues: " + context_.command);
   return kInterrupted;
 }
 

@@ -70,7 +70,7 @@ class Model:
         import llama_cpp
         import numpy
 
-        self.library, self.numpy = llama_cpp, numpy
+        self.llama, self.numpy = llama_cpp, numpy
         # Its log tells of every tensor. The function must stay alive.
         self.silent = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self.silent, ctypes.c_void_p(0))
@@ -86,14 +86,14 @@ class Model:
             raise SystemExit("[peer] llama.cpp did not load its model")
 
     def forget(self):
-        self.library.llama_memory_clear(self.library.llama_get_memory(self.context), True)
+        self.llama.llama_memory_clear(self.llama.llama_get_memory(self.context), True)
 
     def next(self, tokens):
         """The likeliest token behind these."""
-        ids = (self.library.llama_token * len(tokens))(*tokens)
-        if self.library.llama_decode(self.context, self.library.llama_batch_get_one(ids, len(tokens))):
+        ids = (self.llama.llama_token * len(tokens))(*tokens)
+        if self.llama.llama_decode(self.context, self.llama.llama_batch_get_one(ids, len(tokens))):
             raise SystemExit("[peer] llama.cpp did not decode")
-        logits = self.library.llama_get_logits_ith(self.context, -1)
+        logits = self.llama.llama_get_logits_ith(self.context, -1)
         return int(self.numpy.ctypeslib.as_array(logits, (VOCABULARY,)).argmax())
 
 

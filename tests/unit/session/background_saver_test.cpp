@@ -188,7 +188,7 @@ TEST_CASE("there is never more than one save under way") {
   CHECK(steps_of(folder / "run").size() == 12);
 }
 
-TEST_CASE("a save that fails is a warning with step, path and reason, and the run goes on") {
+TEST_CASE("a save that fails is a warning with step, path and reason, and the run continues") {
   bool clean = false;
   for (int n = 0; !clean; ++n) {
     REQUIRE(n < 60);
@@ -227,14 +227,14 @@ TEST_CASE("a save that fails is a warning with step, path and reason, and the ru
     CHECK(has(error, "step 4 could not be saved to " + dir + "/ckpt/step-0000000004"));
     CHECK(has(error, "[test]"));
     CHECK(told("step 4 could not be saved") == 1);
-    CHECK(told("The run goes on without this checkpoint; the next save is that of step 8") == 1);
+    CHECK(told("The run continues without this checkpoint; the next save is that of step 8") == 1);
     // A commit that could not be made durable may be there all the same.
     CHECK(steps_of(dir).size() >= 2);
     CHECK(steps_of(dir).back() == 12);
   }
 }
 
-TEST_CASE("no memory in a save: the run goes on") {
+TEST_CASE("no memory in a save: the run continues") {
   for (const char* background : {"true", "false"}) {
     CAPTURE(background);
     const Folder folder;

@@ -115,7 +115,7 @@ TEST_CASE("early stopping keeps the best of its metric, unless told otherwise") 
   }
 }
 
-TEST_CASE("a run that goes on knows the best one; a worse one does not replace it") {
+TEST_CASE("a resumed run knows the best one; a worse one does not replace it") {
   HookedFiles files;
   const Folder folder;
   const std::string whole = folder / "whole", dir = folder / "run";
