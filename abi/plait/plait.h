@@ -271,6 +271,12 @@ PLAIT_API void PLAIT_CALL plait_plan_close(plait_plan *plan);
  * PLAIT_ERR_DATA for values out of range or weights that are all 0 are the same on all ranks; their
  * sessions remain usable. */
 
+/* A metric and its value. The name lives as long as the session. This struct never changes. */
+typedef struct plait_metric_value {
+  const char *name;
+  double value;
+} plait_metric_value;
+
 /* The result of one step, for the whole global batch. */
 typedef struct plait_step_result {
   size_t struct_size;
@@ -297,6 +303,13 @@ typedef struct plait_step_result {
    * the devices' peak (run.peak_tflops, else plait_device_item.peak_flops); 0: not known. */
   double tflops, tflops_full;
   double mfu, mfu_full;
+
+  /* Since struct_size 168; as above. metrics: (n_metrics), the session's, valid until its next call.
+   * Over the steps since the last line of metrics, those that were skipped left out (NaN: all were):
+   * the [[metrics]] with train = true, and of several losses each before its weight, "loss.NAME". */
+  const plait_metric_value *metrics;
+  uint32_t n_metrics;
+  uint32_t reserved;
 } plait_step_result;
 
 /* Called after each step of plait_session_run(), on the calling thread. Returns 0 to continue, 1 to

@@ -34,6 +34,8 @@ void fill(const session::StepResult& r, plait_step_result& out) {
   all.tflops_full = r.tflops_full;
   all.mfu = r.mfu;
   all.mfu_full = r.mfu_full;
+  all.metrics = r.metrics.data();
+  all.n_metrics = static_cast<uint32_t>(r.metrics.size());
   __builtin_memcpy(&out, &all, std::min(out.struct_size, sizeof all));
 }
 

@@ -163,6 +163,7 @@ struct LossConfig : ItemConfig {
 struct MetricConfig : ItemConfig {
   std::string name;
   std::vector<std::string> from;
+  bool train = true;  // computed in training steps, too
 };
 
 struct GroupConfig {

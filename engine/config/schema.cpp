@@ -383,6 +383,8 @@ constexpr Key<MetricConfig> kMetric[] = {
     key<&MetricConfig::from>(texts_option(
         "from", "[]",
         "names of the values to read; empty: the model's output and the first target field")),
+    key<&MetricConfig::train>(bool_option(
+        "train", "true", "compute it in training steps, too, not in evaluations alone")),
 };
 constexpr Key<OptimizerConfig> kOptimizer[] = {
     key<&OptimizerConfig::type, OptimizerConfig>(text_option("type", nullptr, "optimizer item"),

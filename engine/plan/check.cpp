@@ -204,11 +204,12 @@ void warn_ignored(const config::Experiment& e, Log* log) {
   if (t.data == 1 && t.zero > 0) warn("topology.zero", "topology.data is 1");
   if (e.dataset("eval") || e.generate.only) return;
   if (e.evaluate.every > 0) warn("evaluate.every", "there is no [data.eval]");
-  for (const config::ModelConfig& m : e.models)
-    if (!m.metrics.empty())
-      log->warn(m.metrics[0].origin.text() + ": " + m.metrics[0].path +
-                " has no effect in a run: metrics are those of evaluations, and there is no "
-                "[data.eval]");
+  for (const config::ModelConfig& model : e.models)
+    for (const config::MetricConfig& m : model.metrics)
+      if (!m.train || model.frozen)
+        log->warn(m.origin.text() + ": " + m.path +
+                  " has no effect in a run: it is computed in evaluations alone, and there is no "
+                  "[data.eval]");
 }
 
 }  // namespace plait::plan

@@ -55,8 +55,10 @@ const EntryPoint& Plan::entry_point(std::string_view name) const {
 }
 
 int64_t Plan::n_step_sums() const {
-  return kStepSums +
-         2 * std::count_if(models.begin(), models.end(), [](const Model& m) { return m.trained; });
+  int64_t n = kStepSums;
+  for (const Model& m : models) n += m.trained ? 2 : 0;
+  for (const Metric& m : train_metrics) n += m.n_state();
+  return n;
 }
 
 uint64_t Plan::hash() const {

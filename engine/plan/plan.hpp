@@ -53,10 +53,14 @@ struct Layer {
   double flops = 0;      // of its products in a forward pass
 };
 
+// A metric, or one of several losses: "loss.NAME", whose value is its sum divided by the weights of
+// its model.
 struct Metric {
   std::string name;
-  const plait_metric_item* item = nullptr;
-  BufferRef state;  // (n_state) of Precision::scalar, of the last evaluated batch
+  const plait_metric_item* item = nullptr;  // null: a loss
+  size_t model = 0;
+  BufferRef state;  // (n_state) of Precision::scalar
+  int64_t n_state() const { return item ? item->n_state : 1; }
 };
 
 // A value that a host may ask for after an evaluation batch.
@@ -99,8 +103,9 @@ struct Plan {
   std::vector<Parameter> parameters;
   std::vector<ParameterGroup> groups;
   std::vector<Model> models;
-  std::vector<Layer> layers;  // of all models, for reports
-  std::vector<Metric> metrics;
+  std::vector<Layer> layers;          // of all models, for reports
+  std::vector<Metric> metrics;        // their states are those of the last evaluated batch
+  std::vector<Metric> train_metrics;  // in Plan::results, summed as losses are
   std::vector<Output> outputs;
   std::vector<Output> outputs_left_out;  // evaluate.outputs: no memory
   FlatBuffer scalars;                    // inputs of a step: learning rates
@@ -137,8 +142,8 @@ struct Plan {
   const EntryPoint& entry_point(std::string_view name) const;
   // Several programs, or several launches of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
-  // Number of elements, from `step_sums` on, that ranks sum in one collective: kStepSums, and the
-  // loss and weight sums of trained models.
+  // Number of elements, from `step_sums` on, that ranks sum in one collective: kStepSums, the
+  // loss and weight sums of trained models, and the states of their metrics.
   int64_t n_step_sums() const;
   // A hash of the parameters and groups, which must agree between runs that share checkpoints.
   uint64_t hash() const;

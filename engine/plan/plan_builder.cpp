@@ -27,11 +27,9 @@
 namespace plait::plan {
 namespace {
 
-// Sums and results of a step. Plan::models becomes known.
-void make_results(PlanDraft& plan, config::Problems& problems) {
+// Plan::models becomes known.
+void declare_models(PlanDraft& plan, config::Problems& problems) {
   plan.results = plan.storage.add_flat("results", Category::kResults, plan.precision.scalar);
-  const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
-  plan.step_sums = take(Plan::kStepSums);
   for (const auto& m : plan.experiment.models) {
     Model model;
     model.name = m.name;
@@ -44,10 +42,21 @@ void make_results(PlanDraft& plan, config::Problems& problems) {
     problems.add(plan.experiment.models[0].origin, plan.experiment.models[0].path,
                  "no model has a loss and an optimizer, so there is nothing to train",
                  "add [loss] and [optimizer]");
+}
+
+// Sums and results of a step. train: the traced training step.
+void make_results(PlanDraft& plan, const Tracer& train) {
+  const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
   // The values that are summed over ranks come first, without a gap: see n_step_sums().
+  plan.step_sums = take(Plan::kStepSums);
   for (Model& m : plan.models)
     if (m.trained)
       for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = take(1);
+  for (const Tracer::MetricState& s : train.metric_states()) {
+    Metric metric{s.name, s.item, s.model, {}};
+    metric.state = take(metric.n_state());
+    plan.train_metrics.push_back(std::move(metric));
+  }
   for (Model& m : plan.models)
     for (BufferRef* p : {&m.loss, &m.norm, &m.finite, &m.eval_loss_sum, &m.eval_weight_sum})
       *p = take(1);
@@ -204,8 +213,7 @@ void PlanBuilder::declare_results(config::Problems& problems) {
   check_master(draft_.experiment, problems);
   draft_.precision = precision_of(draft_.experiment.precision);
   draft_.scalars = draft_.storage.add_flat("scalars", Category::kInputs, draft_.precision.scalar);
-  make_results(draft_, problems);
-  make_loss_scale(draft_);
+  declare_models(draft_, problems);
   const config::BatchConfig& batch = draft_.experiment.batch;
   draft_.train_feed = make_feed(draft_, "train inputs", batch.micro);
   draft_.evaluation_feed = make_feed(draft_, "evaluation inputs", batch.eval / draft_.grid.data());
@@ -249,6 +257,8 @@ void PlanBuilder::trace(config::Problems& problems) {
 }
 
 void PlanBuilder::lay_out() {
+  make_results(draft_, *traced_.train);
+  make_loss_scale(draft_);
   choose_scopes(draft_);
   lay_out_parameters(draft_);
   make_scalars(draft_);

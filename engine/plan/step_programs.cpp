@@ -283,6 +283,7 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
                           const AddCollective& add) {
   TracedStep w;
   w.results = tracer.results();
+  w.states = tracer.metric_states();
   w.graph = traced_graph(plan, tracer);
   const Mesh mesh = mesh_of(plan);
   const Placements replicated(mesh.size());
@@ -295,8 +296,10 @@ TracedStep write_training(const Plan& plan, const Tracer& tracer, RecomputeOptio
   program::verify_after("fold_casts", "training", *w.graph);
   LiveOuts live_outs;
   add_results(w.results, replicated, live_outs);
+  for (auto& s : w.states) live_outs.add(s.state, replicated);
   std::vector<ValueId> needed;
   for (const auto& r : w.results) needed.insert(needed.end(), {r.loss_sum, r.weight_sum});
+  for (const auto& s : w.states) needed.push_back(s.state);
   for (const ParameterUse& use : w.parameter_uses) needed.push_back(use.gradient);
   program::chunk_rows(*w.graph, chunk_limits(plan), needed);
   program::verify_after("chunk_rows", "training", *w.graph);
@@ -424,8 +427,8 @@ std::vector<program::LiveOut> live_outs_of(const TracedStep& w) {
 
 namespace {
 
-// The live-outs of the losses.
-std::vector<ValueId> bind_loss_sums(const Plan& plan, const TracedStep& w, const StageView& view) {
+// The live-outs of losses and metrics.
+std::vector<ValueId> bind_step_sums(const Plan& plan, const TracedStep& w, const StageView& view) {
   Graph& g = view.graph;
   std::vector<ValueId> sums;
   for (size_t m = 0; m < plan.models.size(); ++m) {
@@ -437,6 +440,12 @@ std::vector<ValueId> bind_loss_sums(const Plan& plan, const TracedStep& w, const
     };
     add("loss_sum", w.results[m].loss_sum, model.loss_sum);
     add("weight_sum", w.results[m].weight_sum, model.weight_sum);
+  }
+  for (size_t i = 0; i < w.states.size(); ++i) {
+    const ValueId v = w.states[i].state;
+    if (const ValueId own = view.live_out(v, stage_of(*w.graph, v)))
+      sums.push_back(bind_or_accumulate(g, plan, plan.train_metrics[i].name, own,
+                                        plan.train_metrics[i].state, plan.results.dtype));
   }
   return sums;
 }
@@ -453,7 +462,7 @@ void gather_parameter_uses(PlanDraft& plan, const TracedStep& w, const StageView
 
 void bind_training_outputs(PlanDraft& plan, const TracedStep& w, const StageView& view) {
   Graph& g = view.graph;
-  const std::vector<ValueId> sums = bind_loss_sums(plan, w, view);
+  const std::vector<ValueId> sums = bind_step_sums(plan, w, view);
   std::map<const Parameter*, ValueId> bound;
   for (const ParameterUse& use : w.parameter_uses) {
     const ValueId own = use.gradient ? view.live_out(use.gradient, use.stage) : 0;
@@ -480,7 +489,8 @@ void allocate_evaluation_results(PlanDraft& plan, const TracedStep& w) {
   const auto allocate = [&](ValueId v) {
     return plan.storage.allocate(segment, program::bytes(w.graph->shape(v)));
   };
-  for (const auto& s : w.states) plan.metrics.push_back({s.name, s.item, allocate(s.state)});
+  for (const auto& s : w.states)
+    plan.metrics.push_back({s.name, s.item, s.model, allocate(s.state)});
   for (const auto& [name, v] : w.outputs)
     plan.outputs.push_back({name, w.graph->shape(v), allocate(v),
                             plan.pipeline.schedule.shape.rank_of(stage_of(*w.graph, v))});
@@ -532,7 +542,7 @@ std::unique_ptr<Graph> write_metric_sums(PlanDraft& plan) {
   wait_pending_sends(*graph, plan.evaluation_sends);
   graph->scope = "replicas";
   int64_t n = 2 + 2 * static_cast<int64_t>(plan.models.size());
-  for (const Metric& m : plan.metrics) n += m.item->n_state;
+  for (const Metric& m : plan.metrics) n += m.n_state();
   // Counted on the host, in double.
   plan.metric_sums = plan.storage.add_flat("totals", Category::kResults, PLAIT_F64);
   plan.storage.append(plan.metric_sums, n);

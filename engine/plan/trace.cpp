@@ -85,7 +85,7 @@ void Tracer::trace_model(size_t m) {
   if (mode_ == TraceMode::kGeneration) return;
   const size_t first = graph_->ops().size();
   trace_losses(m);
-  if (mode_ == TraceMode::kEvaluation) trace_metrics(m);
+  trace_metrics(m);
   results_[m].forward = products_from(*graph_, first_op);
   wide_ops_.emplace_back(first, graph_->ops().size());
 }
@@ -355,17 +355,29 @@ void Tracer::build_loss(size_t m, const config::LossConfig& loss) {
     fail_config("losses of one model must count the same weights; '" + loss.name +
                 "' counts others than the first");
   r.weight_sum = out[1];
+  if (!plan_.models[m].trained || !has_several_losses()) return;
+  const bool alone = plan_.experiment.models.size() == 1;
+  const std::string& model = plan_.models[m].name;
+  metric_states_.push_back({"loss." + (alone ? "" : model + ".") + loss.name, nullptr, m, out[0]});
+}
+
+bool Tracer::has_several_losses() const {
+  size_t n = 0;
+  for (size_t m = 0; m < plan_.models.size(); ++m)
+    if (plan_.models[m].trained) n += plan_.experiment.models[m].losses.size();
+  return n > 1;
 }
 
 void Tracer::trace_metrics(size_t m) {
   const config::ModelConfig& model = plan_.experiment.models[m];
   for (const auto& metric : model.metrics) {
+    if (training() && !(metric.train && plan_.models[m].trained)) continue;
     graph_->scope = model.name + "." + metric.name;
-    trace_entry(metric, [&] { build_metric(model, metric); });
+    trace_entry(metric, [&] { build_metric(m, metric); });
   }
 }
 
-void Tracer::build_metric(const config::ModelConfig& model, const config::MetricConfig& metric) {
+void Tracer::build_metric(size_t m, const config::MetricConfig& metric) {
   const plait_metric_item& item = plan_.registry->metric(metric.type);
   plugin_ = plan_.registry->plugin_of(&item);
   const std::vector<ValueId> in =
@@ -384,7 +396,8 @@ void Tracer::build_metric(const config::ModelConfig& model, const config::Metric
                   strf("the state, floats (%u)", item.n_state));
   state = graph_->as_type(state, plan_.precision.scalar);
   const bool alone = plan_.experiment.models.size() == 1;
-  metric_states_.push_back({alone ? metric.name : model.name + "." + metric.name, &item, state});
+  metric_states_.push_back(
+      {alone ? metric.name : plan_.models[m].name + "." + metric.name, &item, m, state});
 }
 
 ValueId Tracer::field(const std::string& name) const {

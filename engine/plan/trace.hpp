@@ -63,9 +63,12 @@ class Tracer {
     bool is_log_likelihood = false;  // its one loss is, in nats
   };
   const std::vector<Result>& results() const { return results_; }
+  // Of evaluations, and of training steps where the metric asks for it. Where there are several
+  // losses each is one of them, before its weight: "loss.NAME".
   struct MetricState {
     std::string name;
-    const plait_metric_item* item;
+    const plait_metric_item* item;  // null: a loss, whose state is its sum
+    size_t model;
     ValueId state;
   };
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
@@ -88,7 +91,8 @@ class Tracer {
   void trace_losses(size_t m);
   void build_loss(size_t m, const config::LossConfig& loss);
   void trace_metrics(size_t m);
-  void build_metric(const config::ModelConfig& model, const config::MetricConfig& metric);
+  void build_metric(size_t m, const config::MetricConfig& metric);
+  bool has_several_losses() const;
   // Runs what an entry asks for; false when that failed.
   bool trace_entry(const config::ItemConfig& entry, const std::function<void()>& call);
   void report(const config::ItemConfig& entry, const Error& error);

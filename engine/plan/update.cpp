@@ -478,6 +478,8 @@ std::unique_ptr<Graph> write_zero_grad(const Plan& plan) {
     zero("loss_sum", scalar_of(plan), model.loss_sum);
     zero("weight_sum", scalar_of(plan), model.weight_sum);
   }
+  for (const Metric& m : plan.train_metrics)
+    zero(m.name, make_shape(plan.results.dtype, {m.n_state()}), m.state);
   return graph;
 }
 

@@ -5,10 +5,10 @@
 
 #include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
-#include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
 #include "engine/plan/layout.hpp"
 #include "engine/program/op_def.hpp"
+#include "engine/session/metric_sums.hpp"
 #include "engine/session/numerics.hpp"
 
 namespace plait::session {
@@ -51,7 +51,7 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
   // Samples, requests to stop, loss and weight of each model, states of the metrics.
   const size_t n_models = c_.plan.models.size();
   size_t n = 2 + 2 * n_models;
-  for (const auto& m : c_.plan.metrics) n += m.item->n_state;
+  for (const auto& m : c_.plan.metrics) n += static_cast<size_t>(m.n_state());
   std::vector<double> totals(n, 0);
   std::vector<char> scratch;
   const uint32_t type = c_.plan.precision.scalar;
@@ -81,9 +81,9 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
                                   "the evaluation");
     size_t at = 2 + 2 * n_models;
     for (const auto& m : c_.plan.metrics) {
-      scratch.resize(program::bytes_of(m.item->n_state, type));
+      scratch.resize(program::bytes_of(m.n_state(), type));
       c_.executor.read(m.state, scratch.data(), scratch.size());
-      for (uint32_t i = 0; i < m.item->n_state; ++i)
+      for (int64_t i = 0; i < m.n_state(); ++i)
         totals[at++] += program::load_element(type, scratch.data(), i);
     }
     if (c_.plan.at.pipeline == 0) totals[0] += static_cast<double>(batch->valid);
@@ -103,11 +103,8 @@ Evaluation Evaluator::evaluate_shard(const plan::Dataset& d, int64_t max_batches
       e.loss += totals[2 + 2 * m] / totals[3 + 2 * m];
   const double* state = totals.data() + 2 + 2 * n_models;
   for (const auto& m : c_.plan.metrics) {
-    const double metric =
-        call_plugin({c_.plan.registry->plugin_of(m.item), "finish", "metric", m.item->name},
-                    [&] { return m.item->finish(state); });
-    e.metrics.emplace_back(m.name, metric);
-    state += m.item->n_state;
+    e.metrics.emplace_back(m.name, metric_value(c_.plan, m, state, totals[3 + 2 * m.model]));
+    state += m.n_state();
   }
   e.perplexity = perplexity(e);
   e.seconds = watch.seconds();

@@ -1,8 +1,11 @@
 // The settings of a session, and the result of a step.
 #pragma once
 
+#include <plait/plait.h>
+
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,8 @@ struct StepResult {
   double mean_loss = 0, samples_per_s = 0, tokens_per_s = 0;
   double tflops = 0, tflops_full = 0, mfu = 0, mfu_full = 0;
   double loss_scale = 0;  // of the step; 0: losses are not scaled
+  // Over the same steps, see MetricSums; valid until the session's next call.
+  std::span<const plait_metric_value> metrics;
   // Requests of any rank when the step was launched: to stop, and to save because it is time. They
   // come with the sums of the step, so all ranks see them behind the same step.
   bool stop_agreed = false, save_agreed = false;

@@ -7,12 +7,13 @@ namespace plait::session {
 void StepMeter::restart() {
   seconds_ = loss_ = 0;
   samples_ = finite_ = 0;
-  ended_ = false;
+  ended_ = true;
   pause();
 }
 
-void StepMeter::add(const Step& step, double peak_flops, StepResult& r) {
-  if (ended_) {
+bool StepMeter::add(const Step& step, double peak_flops, StepResult& r) {
+  const bool begins = ended_;
+  if (begins) {
     seconds_ = loss_ = 0;
     samples_ = finite_ = 0;
   }
@@ -30,14 +31,15 @@ void StepMeter::add(const Step& step, double peak_flops, StepResult& r) {
   ended_ = r.step % units_.log_every == 0 || r.skipped || r.finished;
 
   r.mean_loss = finite_ > 0 ? loss_ / static_cast<double>(finite_) : r.loss;
-  if (seconds_ <= 0) return;
+  if (seconds_ <= 0) return begins;
   r.samples_per_s = static_cast<double>(samples_) / seconds_;
   r.tokens_per_s = r.samples_per_s * static_cast<double>(units_.tokens_per_sample);
   r.tflops = r.samples_per_s * units_.flops_per_sample * 1e-12;
   r.tflops_full = r.samples_per_s * units_.full_flops_per_sample * 1e-12;
-  if (peak_flops <= 0) return;
+  if (peak_flops <= 0) return begins;
   r.mfu = r.tflops * 1e12 / peak_flops;
   r.mfu_full = r.tflops_full * 1e12 / peak_flops;
+  return begins;
 }
 
 }  // namespace plait::session

@@ -27,8 +27,9 @@ class StepMeter {
   // Adds a step whose other results are known, and sets the averages of `result`. peak_flops: of
   // all
   // ranks together, per second; 0: not known. An interval ends with the step that has a line of
-  // metrics: every log_every-th, one that was skipped, and the last.
-  void add(const Step& step, double peak_flops, StepResult& result);
+  // metrics: every log_every-th, one that was skipped, and the last. Returns whether the step begins
+  // an interval.
+  bool add(const Step& step, double peak_flops, StepResult& result);
   // What lies between the last step and the next does not count as time of steps.
   void pause() { continues_ = false; }
   // Inside of run() one step follows the other: what the host does between them is part of them.
@@ -44,7 +45,7 @@ class StepMeter {
   double seconds_ = 0, loss_ = 0;
   int64_t samples_ = 0, finite_ = 0;
   uint64_t last_end_ns_ = 0;
-  bool follows_ = false, continues_ = false, ended_ = false;
+  bool follows_ = false, continues_ = false, ended_ = true;
 };
 
 }  // namespace plait::session

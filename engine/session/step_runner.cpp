@@ -48,6 +48,7 @@ StepRunner::StepRunner(SessionContext& context)
       results_(c_.plan.results),
       step_sums_({c_.plan.results.segment, c_.plan.results.dtype, plan::Plan::kStepSums}),
       meter_(units_of(c_.plan)),
+      metrics_(c_.plan),
       reported_group_(reported_group(c_.plan)),
       guard_(c_, results_) {
   if (const plan::Dataset* train = c_.plan.dataset("train"))
@@ -185,7 +186,9 @@ void StepRunner::add_totals(const Launched& launch, StepResult& r) {
   r.seconds = static_cast<double>(step.end_ns - std::max(launch.start_ns, finished_ns_)) * 1e-9;
   finished_ns_ = step.end_ns;
   const bool first = !peak_flops_;
-  meter_.add(step, peak_flops(), r);
+  const bool begins = meter_.add(step, peak_flops(), r);
+  metrics_.add(results_, begins, !r.skipped);
+  r.metrics = metrics_.values();
   if (!first) return;
   // The device may have measured meanwhile.
   finished_ns_ = monotonic_ns();

@@ -10,6 +10,7 @@
 #include "engine/data/data_loader.hpp"
 #include "engine/session/feeder.hpp"
 #include "engine/session/host_buffer.hpp"
+#include "engine/session/metric_sums.hpp"
 #include "engine/session/numerics.hpp"
 #include "engine/session/schedules.hpp"
 #include "engine/session/session_context.hpp"
@@ -101,6 +102,7 @@ class StepRunner {
   HostBuffer step_sums_;               // of Plan::step_sums
   bool wants_save_ = false;
   StepMeter meter_;
+  MetricSums metrics_;
   int32_t reported_group_;            // whose learning rate a result tells; -1: none
   std::optional<double> peak_flops_;  // of all ranks; 0: not known
   NumericsGuard guard_;

@@ -38,7 +38,13 @@ Trainer::Trainer(SessionParts& parts)
     if (names.insert(name).second) groups_.push_back({i, "lr." + name, "train/lr/" + name});
   }
   if (groups_.size() < 2) groups_.clear();
-  for (const GroupRate& g : groups_) group_rates_.push_back({g.line, 0});
+  for (const GroupRate& g : groups_) more_.push_back({g.line, 0});
+  for (const plan::Metric& m : c_.plan.train_metrics) {
+    std::string tag = "train/" + m.name;
+    if (!m.item) std::replace(tag.begin(), tag.end(), '.', '/');
+    metric_tags_.push_back(std::move(tag));
+    more_.push_back({m.name, 0});
+  }
 }
 
 observe::ProgressConfig Trainer::progress_config() const {
@@ -70,14 +76,16 @@ void Trainer::log_step(const StepResult& r) {
   show_progress(r, elapsed);
 }
 
-void Trainer::read_group_rates(int64_t step) {
+void Trainer::read_more(const StepResult& r) {
   for (size_t i = 0; i < groups_.size(); ++i)
-    group_rates_[i].value = p_.steps.learning_rate(groups_[i].group, step);
+    more_[i].value = p_.steps.learning_rate(groups_[i].group, r.step);
+  for (size_t i = 0; i < metric_tags_.size(); ++i)
+    more_[groups_.size() + i].value = r.metrics[i].value;
 }
 
 void Trainer::write_metrics(const StepResult& r, double elapsed) {
   const double now = unix_seconds();
-  read_group_rates(r.step);
+  read_more(r);
   observe::StepRecord record;
   record.step = r.step;
   record.samples = r.samples;
@@ -98,7 +106,7 @@ void Trainer::write_metrics(const StepResult& r, double elapsed) {
   if (clips_) record.grad_norm_clipped = r.grad_norm_clipped;
   record.skipped = r.skipped;
   record.skipped_steps = r.skipped_steps;
-  record.more = group_rates_;
+  record.more = more_;
   record.loss_scale = r.loss_scale;
   c_.run_files->metrics().step(record);
   if (c_.run_files->event_due(now) || r.finished) write_events(r, now);
@@ -110,7 +118,9 @@ void Trainer::write_events(const StepResult& r, double now) {
   write("train/loss", r.loss);
   write("train/mean_loss", r.mean_loss);
   write("train/lr", r.learning_rate);
-  for (size_t i = 0; i < groups_.size(); ++i) write(groups_[i].tag, group_rates_[i].value);
+  for (size_t i = 0; i < groups_.size(); ++i) write(groups_[i].tag, more_[i].value);
+  for (size_t i = 0; i < metric_tags_.size(); ++i)
+    write(metric_tags_[i], more_[groups_.size() + i].value);
   write("train/grad_norm", r.grad_norm);
   if (clips_) write("train/grad_norm_clipped", r.grad_norm_clipped);
   write("train/samples_per_s", r.samples_per_s);

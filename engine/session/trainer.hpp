@@ -25,7 +25,7 @@ class Trainer {
   void write_metrics(const StepResult& r, double elapsed);
   void write_events(const StepResult& r, double now);
   void show_progress(const StepResult& r, double elapsed);
-  void read_group_rates(int64_t step);
+  void read_more(const StepResult& r);
   bool evaluate(const StepResult& r);  // true: early stopping
   Evaluation evaluation(const StepResult& r);
   int metric_index(const std::string& wanted, const char* key) const;
@@ -63,13 +63,14 @@ class Trainer {
     std::string line, tag;
   };
   std::vector<GroupRate> groups_;
-  std::vector<observe::NamedValue> group_rates_;  // as groups_
-  std::string checkpoint_;                        // the newest
-  std::string best_metric_;                       // whose best checkpoint is kept; "": none
-  TrainingState::Best kept_before_;               // until the checkpoint of state.kept is written
-  TrainingState::Best kept_lost_;                 // whose checkpoint could not be written
-  std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
-  bool copies_;                                   // periodic saves are written from a copy
+  std::vector<std::string> metric_tags_;      // as Plan::train_metrics
+  std::vector<observe::NamedValue> more_;     // of a line: of groups_, then of train_metrics
+  std::string checkpoint_;                    // the newest
+  std::string best_metric_;                   // whose best checkpoint is kept; "": none
+  TrainingState::Best kept_before_;           // until the checkpoint of state.kept is written
+  TrainingState::Best kept_lost_;             // whose checkpoint could not be written
+  std::optional<SavedCheckpoint> not_saved_;  // the newest save, if it failed
+  bool copies_;                               // periodic saves are written from a copy
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };

@@ -93,7 +93,11 @@ AT(plait_token, best_log_probabilities, 64);
 AT(plait_token, n_best, 72);
 AT(plait_token, n_reused, 80);
 
-SIZE(plait_step_result, 152);
+SIZE(plait_metric_value, 16);
+AT(plait_metric_value, name, 0);
+AT(plait_metric_value, value, 8);
+
+SIZE(plait_step_result, 168);
 AT(plait_step_result, tokens, 72);
 AT(plait_step_result, skipped_steps, 80);
 AT(plait_step_result, grad_norm_clipped, 88);
@@ -104,6 +108,9 @@ AT(plait_step_result, tflops, 120);
 AT(plait_step_result, tflops_full, 128);
 AT(plait_step_result, mfu, 136);
 AT(plait_step_result, mfu_full, 144);
+AT(plait_step_result, metrics, 152);
+AT(plait_step_result, n_metrics, 160);
+AT(plait_step_result, reserved, 164);
 
 SIZE(plait_profile_options, 40);
 AT(plait_profile_options, struct_size, 0);

@@ -122,6 +122,24 @@ class Rates(Case):
             self.assertNotIn("tokens", line)
             self.assertNotIn("tflops_full", line)
 
+    def test_metrics_of_training(self):
+        losses = 'losses = [{type = "cross_entropy"}, {type = "cross_entropy", name = "soft", label_smoothing = 0.1}]\n'
+        self.write("t.toml", TINY.replace('[loss]\ntype = "cross_entropy"\n', "").replace("[model]\n", "[model]\n" + losses))
+        done = self.expect(0, "--json", "run", "t.toml", "--run-dir", "r", "run.log_every=20", "batch.global=20")
+        lines = [line for line in self.lines("r") if "loss" in line and "event" not in line]
+        records = [record for record in done.records if record["event"] == "step"]
+        names = {"accuracy", "loss.cross_entropy", "loss.soft"}
+        self.assertEqual([line["step"] for line in lines], [20, 40])
+        for line, record in zip(lines, records, strict=True):
+            self.assertEqual(record["metrics"], {name: line[name] for name in names})
+            self.assertAlmostEqual(line["loss.cross_entropy"] + line["loss.soft"], line["mean_loss"], places=5)
+            self.assertEqual(round(line["accuracy"] * 20 * 20, 3) % 1, 0)  # of 20 steps
+        events = next((self.folder / "r").glob("events.out.tfevents.*")).read_bytes()
+        for tag in (b"train/accuracy", b"train/loss/soft", b"eval/accuracy", b"eval/loss.soft"):
+            self.assertIn(tag, events)
+        [evaluation] = [record for record in done.records if record["event"] == "evaluate"]
+        self.assertLessEqual(names, evaluation.keys())
+
     def test_tokens_survive_a_resume(self):
         self.write("a.txt", "to be or not to be, that is the question\n" * 40)
         self.expect(0, "data", "tokenize", "a.txt", "--tokenizer", "bytes", "--out", "a")
@@ -172,7 +190,7 @@ learning_rate = 0.01
     def test_metrics_without_data(self):
         self.write("t.toml", TINY.replace("[data.eval]", "[data.test]"))
         for verb in ("check", "plan"):
-            self.fails(0, [verb, "t.toml"], "has no effect in a run", "there is no [data.eval]")
+            self.fails(0, [verb, "t.toml", "metrics[0].train=false"], "has no effect in a run", "there is no [data.eval]")
 
 
 if __name__ == "__main__":

@@ -121,6 +121,8 @@ bool Run::on_step(const plait_step_result& r) {
   if (r.tokens > 0) record.update({{"tokens", r.tokens}, {"tokens_per_s", r.tokens_per_s}});
   if (r.tflops > 0) record["tflops"] = r.tflops;
   if (r.mfu > 0) record["mfu"] = r.mfu;
+  for (uint32_t i = 0; i < r.n_metrics; ++i)
+    record["metrics"][r.metrics[i].name] = json_number(r.metrics[i].value);
   terminal_.record(record);
   return stops;
 }

@@ -152,9 +152,14 @@ TEST_CASE("only the plain log-likelihood of tokens has a perplexity") {
   CHECK_FALSE(plan_of(tokens("", "weight = 0.5\n"), {})->models[0].has_perplexity);
 }
 
-TEST_CASE("metrics without an evaluation are reported") {
-  std::vector<std::string> lines;
-  plan_of(std::string(kDense) + "[[metrics]]\ntype = \"accuracy\"\n", {}, &lines);
+TEST_CASE("metrics that nothing computes are reported") {
+  const auto lines_of = [](const char* keys) {
+    std::vector<std::string> lines;
+    plan_of(std::string(kDense) + "[[metrics]]\ntype = \"accuracy\"\n" + keys, {}, &lines);
+    return lines;
+  };
+  CHECK(lines_of("").empty());  // training steps have them
+  const std::vector<std::string> lines = lines_of("train = false\n");
   REQUIRE(lines.size() == 1);
   INFO(lines[0]);
   CHECK(lines[0].find("metrics[0] has no effect in a run") != std::string::npos);

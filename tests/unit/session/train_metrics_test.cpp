@@ -1,0 +1,128 @@
+// Metrics and single losses of training steps, against an evaluation of the same samples with the
+// same weights.
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/session/metric_sums.hpp"
+#include "tests/unit/session/sessions.hpp"
+
+namespace {
+
+using namespace plait;
+using namespace plait::test;
+using Json = nlohmann::json;
+
+// An epoch of 60 samples in 8 steps, the last one padded, without a change of the weights.
+std::vector<std::string> keys(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> all = {
+      "data.eval={type=\"synthetic\", samples=60, shape=[6], classes=4}",
+      "run.steps=8",
+      "run.log_every=8",
+      "model.layers[2].p=0",
+      "optimizer.learning_rate=1e-30",
+      "metrics=[{type=\"accuracy\"}, {type=\"accuracy\", name=\"evaluated\", train=false}, "
+      "{type=\"top_k\", k=2}]"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::vector<Json> lines_of(const std::string& run_dir) {
+  std::ifstream file(run_dir + "/metrics.ndjson");
+  std::vector<Json> found;
+  for (std::string line; std::getline(file, line);) found.push_back(Json::parse(line));
+  return found;
+}
+
+struct Lines {
+  Json step, evaluation;  // the last of each
+};
+Lines run(const std::vector<std::string>& experiment, int ranks = 1) {
+  const Folder folder;
+  const auto outcomes = run_all(experiment, ranks, folder / "run",
+                                [](int) -> FileSystem& { return FileSystem::posix(); });
+  for (const Outcome& o : outcomes) REQUIRE_MESSAGE(o.code == PLAIT_OK, o.error);
+  Lines found;
+  for (const Json& line : lines_of(folder / "run")) {
+    if (!line.contains("event")) found.step = line;
+    if (line.value("event", "") == "evaluate") found.evaluation = line;
+  }
+  return found;
+}
+
+void check_equal(const Lines& lines) {
+  CHECK(lines.step["mean_loss"].get<double>() > 0.5);
+  const double accuracy = lines.evaluation["accuracy"];
+  CHECK(accuracy > 0);
+  CHECK(accuracy < 1);
+  for (const char* name : {"accuracy", "top_k"})
+    CHECK(lines.step[name].get<double>() ==
+          doctest::Approx(lines.evaluation[name].get<double>()).epsilon(1e-6));
+  CHECK_FALSE(lines.step.contains("evaluated"));
+  CHECK(lines.evaluation["evaluated"] == lines.evaluation["accuracy"]);
+}
+
+}  // namespace
+
+TEST_CASE("a line of metrics has those of the training steps since the last one") {
+  check_equal(run(keys()));
+}
+
+TEST_CASE("metrics of training are the same on every layout") {
+  for (const auto& [ranks, more] : std::vector<std::pair<int, std::vector<std::string>>>{
+           {1, {"batch.micro=2"}},
+           {2, {"topology.data=2"}},
+           {2, {"topology.data=2", "batch.micro=2"}},
+           {2, {"topology.data=2", "topology.zero=3", "batch.micro=1"}},
+           {2, {"topology.tensor=2"}},
+           {2, {"topology.pipeline=2", "batch.micro=2"}},
+           {4, {"topology.pipeline=2", "topology.data=2", "batch.micro=1"}}}) {
+    CAPTURE(more);
+    check_equal(run(keys(more), ranks));
+  }
+}
+
+TEST_CASE("each of several losses has a figure, before its weight") {
+  for (const int ranks : {1, 2}) {
+    const Lines lines =
+        run(keys({"loss=[{type=\"cross_entropy\", name=\"a\"}, "
+                  "{type=\"cross_entropy\", name=\"b\", label_smoothing=0.2, weight=0.5}]",
+                  "topology.data=" + std::to_string(ranks)}),
+            ranks);
+    const auto sum = [](const Json& of) {
+      return of["loss.a"].get<double>() + 0.5 * of["loss.b"].get<double>();
+    };
+    CHECK(lines.evaluation["loss"].get<double>() == doctest::Approx(sum(lines.evaluation)));
+    for (const char* name : {"loss.a", "loss.b"})
+      CHECK(lines.step[name].get<double>() ==
+            doctest::Approx(lines.evaluation[name].get<double>()).epsilon(1e-5));
+    CHECK(lines.evaluation["loss.a"] != lines.evaluation["loss.b"]);
+  }
+  CHECK_FALSE(run(keys()).step.contains("loss.cross_entropy"));
+}
+
+TEST_CASE("a step that is not finite does not count in its metrics") {
+  Log log{[](uint32_t, std::string_view) {}};
+  const auto plan = make_plan(keys(), FileSystem::posix(), 0, 1, log);
+  REQUIRE(plan->train_metrics.size() == 2);
+  session::MetricSums sums(*plan);
+  session::HostBuffer results(plan->results);
+  const auto step = [&](double correct, double of) {
+    results.set(plan->train_metrics[0].state, correct);
+    program::BufferRef second = plan->train_metrics[0].state;
+    second.offset += program::dtype_bytes(plan->results.dtype);
+    results.set(second, of);
+  };
+  step(NAN, 8);
+  sums.add(results, true, false);
+  CHECK(std::isnan(sums.values()[0].value));
+  step(2, 8);
+  sums.add(results, false, true);
+  step(6, 8);
+  sums.add(results, false, true);
+  CHECK(sums.values()[0].value == 0.5);
+  CHECK(sums.values()[0].name == std::string("accuracy"));
+  step(8, 8);
+  sums.add(results, true, true);
+  CHECK(sums.values()[0].value == 1);
+}
