@@ -35,19 +35,27 @@ void drop_behind(int64_t step, Values& of) {
   for (auto& [name, points] : of) points.erase(points.upper_bound(step), points.end());
 }
 
-// A line of a step or of an evaluation; others are no values.
+// What stands before the names of a line's values; nullopt: it has none.
+std::optional<std::string> prefix_of(const Json& line) {
+  const std::string event = text_of(line, "event", "");
+  if (event.empty()) return "";
+  if (event == "evaluate") return text_of(line, "dataset", "eval") + "/";
+  if (event == "statistics") return text_of(line, "tensor", "") + "/";
+  return std::nullopt;
+}
+
+// A line of a step, of an evaluation or of statistics; others are no values.
 void add_line(const Json& line, const Wanted& wanted, Values& to) {
   if (!line.is_object()) return;
-  const std::string event = text_of(line, "event", "");
-  if (const auto from = whole_of(line, "from_step"); from && event == "resume")
+  if (const auto from = whole_of(line, "from_step"); from && text_of(line, "event", "") == "resume")
     return drop_behind(*from, to);
   const auto step = whole_of(line, "step");
-  if (!step || *step < 0 || (!event.empty() && event != "evaluate")) return;
-  const std::string prefix = event.empty() ? "" : text_of(line, "dataset", "eval") + "/";
+  const std::optional<std::string> prefix = prefix_of(line);
+  if (!step || *step < 0 || !prefix) return;
   for (const auto& [name, value] : line.items()) {
-    if (is_line_key(name) || !wanted(prefix + name)) continue;
+    if (is_line_key(name) || !wanted(*prefix + name)) continue;
     if (const double v = number(value); value.is_number() && std::isfinite(v))
-      to[prefix + name][*step] = v;
+      to[*prefix + name][*step] = v;
   }
 }
 
@@ -65,13 +73,24 @@ std::string file_of(const std::string& run) {
 
 }  // namespace
 
-std::vector<Curve> read_curves(const std::string& run, const Wanted& wanted) {
-  const std::string path = file_of(run);
+namespace {
+void read_file(const std::string& path, const Wanted& wanted, Values& to) {
   std::ifstream file(path);
   if (!file) throw CliError(kEnvironment, "[cli] '" + path + "' cannot be read");
-  Values values;
+  Values values;                                     // a file has resumptions of its own
   for (std::string line; std::getline(file, line);)  // the last line may be half written
     add_line(Json::parse(line, nullptr, false), wanted, values);
+  to.merge(values);
+}
+}  // namespace
+
+std::vector<Curve> read_curves(const std::string& run, const Wanted& wanted, CurvesOf of) {
+  Values values;
+  read_file(file_of(run), wanted, values);
+  std::error_code ignored;
+  if (const fs::path more = fs::path(run) / "statistics.ndjson";
+      of == CurvesOf::kAll && fs::exists(more, ignored))
+    read_file(more, wanted, values);
   std::vector<Curve> curves;
   for (auto& [name, points] : values)
     if (!points.empty()) curves.push_back({name, {points.begin(), points.end()}});
@@ -81,10 +100,11 @@ std::vector<Curve> read_curves(const std::string& run, const Wanted& wanted) {
 std::vector<Curve> read_named_curves(const std::string& run,
                                      const std::vector<std::string>& names) {
   std::set<std::string> there;
-  const std::vector<Curve> curves = read_curves(run, [&](const std::string& name) {
+  const Wanted is_named = [&](const std::string& name) {
     there.insert(name);
     return std::find(names.begin(), names.end(), name) != names.end();
-  });
+  };
+  const std::vector<Curve> curves = read_curves(run, is_named, CurvesOf::kAll);
   if (there.empty())
     throw CliError(kUsage,
                    "[cli] '" + file_of(run) +
@@ -97,8 +117,12 @@ std::vector<Curve> read_named_curves(const std::string& run,
       all.push_back(*at);
       continue;
     }
+    constexpr size_t kListed = 40;
     std::string known;
-    for (const std::string& n : there) known += (known.empty() ? "" : ", ") + n;
+    size_t listed = 0;
+    for (const std::string& n : there)
+      if (listed++ < kListed) known += (known.empty() ? "" : ", ") + n;
+    if (there.size() > kListed) known += strf(" and %zu more", there.size() - kListed);
     const std::string near = nearest(name, there);
     throw CliError(kUsage, "[cli] run '" + run + "' has no values '" + name + "'" +
                                (near.empty() ? "" : " (did you mean '" + near + "'?)") +

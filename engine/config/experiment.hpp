@@ -77,6 +77,14 @@ struct EvaluateConfig {
   double min_delta = 0;
 };
 
+// Statistics of tensors while training.
+struct StatisticsConfig {
+  int64_t every = 0;                 // steps; 0: none
+  std::vector<std::string> of;       // "parameters", "gradients", "activations", ...
+  std::vector<std::string> match;    // patterns of names of parameters and layers; * and ?
+  std::vector<std::string> figures;  // "mean", ...; "all"
+};
+
 // Generation of tokens with a KV cache.
 struct GenerateConfig {
   int64_t slots = 0;    // sequences at a time; 0: the plan has no programs for it
@@ -227,6 +235,7 @@ struct Experiment {
   BatchConfig batch;
   PrecisionConfig precision;
   EvaluateConfig evaluate;
+  StatisticsConfig statistics;
   GenerateConfig generate;
   CheckpointConfig checkpoint;
   GuardConfig guard;

@@ -200,6 +200,22 @@ constexpr Key<EvaluateConfig> kEarlyStop[] = {
     key<&EvaluateConfig::min_delta>(at_least(
         real_option("min_delta", "0.0", "smallest change that counts as an improvement"), 0)),
 };
+constexpr Key<StatisticsConfig> kStatistics[] = {
+    key<&StatisticsConfig::every>(count(
+        "every", "0", 0, "steps", "compute figures of tensors every so many steps; 0: never")),
+    key<&StatisticsConfig::of>(texts_option("of", "[\"parameters\", \"gradients\"]",
+                                            "of which tensors: parameters, gradients (before "
+                                            "clipping), activations (outputs of layers), "
+                                            "activation_gradients")),
+    key<&StatisticsConfig::match>(texts_option(
+        "match", "[\"*\"]", "names of parameters and layers, such as model.linear1.*; * and ?")),
+    key<&StatisticsConfig::figures>(texts_option(
+        "figures", "[\"mean\", \"std\", \"l2\", \"abs_max\", \"zero\", \"nan\"]",
+        "what to compute: these, l1, skew, kurtosis, min, max, median, abs_mean, abs_std, abs_min, "
+        "abs_median, pos_inf, neg_inf, underflow_e4m3, underflow_e5m2, max_sparsity, "
+        "norm_sparsity, "
+        "q01, q10, q25, q75, q90, q99, abs_q01 to abs_q99; all")),
+};
 constexpr Key<GenerateConfig> kGenerate[] = {
     key<&GenerateConfig::slots>(
         at_most(count("slots", "0", 0, "sequences",
@@ -321,6 +337,9 @@ const Section kSections[] = {
     of<&Experiment::evaluate, kEvaluate>("evaluate", "evaluation on [data.eval]"),
     of<&Experiment::evaluate, kEarlyStop>("evaluate.early_stop",
                                           "stop when a metric no longer improves"),
+    of<&Experiment::statistics, kStatistics>("statistics",
+                                             "figures of tensors while training, for TensorBoard "
+                                             "and statistics.ndjson"),
     of<&Experiment::generate, kGenerate>("generate", "generation of tokens with a KV cache"),
     of<&Experiment::checkpoint, kCheckpoint>("checkpoint", "checkpoints"),
     of<&Experiment::guard, kGuard>("guard", "conditions that stop a failing run"),

@@ -8,9 +8,6 @@
 #include "engine/base/text.hpp"
 
 namespace plait::plan {
-namespace {
-
-// The origin of a section's key.
 config::Origin origin_of(const config::Experiment& e, const std::string& key) {
   const size_t dot = key.find('.');
   for (const auto& [path, set] : e.sections) {
@@ -22,6 +19,8 @@ config::Origin origin_of(const config::Experiment& e, const std::string& key) {
   }
   return config::Origin::none();
 }
+
+namespace {
 
 void add_missing(const config::DatasetConfig& d, const config::GivenPath& value,
                  const config::PathResolver& resolver, config::Problems& problems) {

@@ -10,6 +10,9 @@
 
 namespace plait::plan {
 
+// Where a key "section.name" was set, for problems found while planning.
+config::Origin origin_of(const config::Experiment& experiment, const std::string& key);
+
 // Adds the faults of a topology or a batch. Returns false if there are any.
 bool add_topology_errors(const config::Experiment& experiment,
                          const std::vector<topology::TopologyError>& errors,

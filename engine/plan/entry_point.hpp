@@ -79,6 +79,8 @@ inline constexpr const char* kPredict = "predict";    // one batch, whose output
 inline constexpr const char* kReduceMetrics = "reduce_metrics";
 // Behind any change of parameters but an update; only with low copies of them (low_copies.hpp).
 inline constexpr const char* kRefreshLow = "refresh_low";
+// Figures of tensors behind a step; only with statistics.every.
+inline constexpr const char* kStatistics = "statistics";
 // Behind any change of parameters, before tokens; only with weights of 8 bits
 // (quantized_weights.hpp).
 inline constexpr const char* kQuantize = "quantize";

@@ -18,6 +18,7 @@
 #include "engine/plan/parameter.hpp"
 #include "engine/plan/precision.hpp"
 #include "engine/plan/program.hpp"
+#include "engine/plan/statistics.hpp"
 #include "engine/plan/storage.hpp"
 #include "engine/plugin/registry.hpp"
 #include "engine/program/op_registry.hpp"
@@ -121,6 +122,7 @@ struct Plan {
   static constexpr int64_t kStepSums = 3;
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 
+  Statistics statistics;
   Generation generation;
 
   ModelFlops flops_per_sample;

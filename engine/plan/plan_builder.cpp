@@ -18,6 +18,7 @@
 #include "engine/plan/pipeline.hpp"
 #include "engine/plan/plan_inputs.hpp"
 #include "engine/plan/quantized_weights.hpp"
+#include "engine/plan/statistics_programs.hpp"
 #include "engine/plan/trace.hpp"
 #include "engine/plan/update.hpp"
 #include "engine/plan/verify_program.hpp"
@@ -181,6 +182,7 @@ PlanBuilder::PlanBuilder(const config::Experiment& experiment, const PlanContext
     keep_generation_only(draft_.experiment);
   else
     entry_points_ = standard_entry_points();
+  if (draft_.experiment.statistics.every > 0) entry_points_.push_back(write_statistics);
   draft_.registry = context.registry;
   draft_.ops = std::make_shared<const program::OpRegistry>(*context.registry);
 }
@@ -249,6 +251,9 @@ void PlanBuilder::trace(config::Problems& problems) {
   const StageOf chosen = stage_of(draft_);
   if (draft_.grid.pipeline() > 1)  // which generates nothing
     traced_ = {trace_models(draft_, true, chosen), trace_models(draft_, false, chosen)};
+  if (observes_layers(draft_.experiment.statistics) && draft_.grid.pipeline() == 1)
+    traced_.observed = trace_observed(draft_);
+  check_statistics(draft_, traced_, problems);
   note_model_figures(draft_, traced_);
   note_holders(draft_, traced_);
   note_parameter_flags(draft_, *traced_.train);
@@ -261,6 +266,7 @@ void PlanBuilder::lay_out() {
   make_loss_scale(draft_);
   choose_scopes(draft_);
   lay_out_parameters(draft_);
+  declare_statistics(draft_, traced_, context_.log);
   make_scalars(draft_);
   declare_states(draft_);
 }

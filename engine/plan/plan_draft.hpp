@@ -25,6 +25,7 @@ struct PendingSend {
 struct TracedModels {
   std::shared_ptr<const Tracer> train, evaluate;
   std::shared_ptr<const Tracer> prefill = {}, decode = {};  // null in a plan that generates nothing
+  std::shared_ptr<const Tracer> observed = {};  // null without statistics of activations
 };
 
 // Copies share nothing that changes, so a copy taken before an attempt undoes it.

@@ -164,11 +164,17 @@ std::vector<ParameterUse> parameter_uses_of(Graph& g, const Plan& plan, const Tr
   return parameter_uses;
 }
 
-void differentiate(Graph& g, const Plan& plan, const std::vector<Tracer::Result>& results,
-                   std::vector<ParameterUse>& parameter_uses) {
+// The sum of the losses of all models.
+ValueId loss_of(Graph& g, const std::vector<Tracer::Result>& results) {
   ValueId total = 0;
   for (const auto& r : results)
     if (r.loss_sum) total = total ? program::binary(g, "add", total, r.loss_sum) : r.loss_sum;
+  return total;
+}
+
+void differentiate(Graph& g, const Plan& plan, const std::vector<Tracer::Result>& results,
+                   std::vector<ParameterUse>& parameter_uses) {
+  const ValueId total = loss_of(g, results);
   std::vector<ValueId> targets;
   for (const ParameterUse& use : parameter_uses)
     if (!use.parameter->frozen) targets.push_back(use.value);
@@ -355,6 +361,67 @@ TracedStep write_evaluation(const PlanDraft& plan, const Tracer& tracer, const A
   program::verify_after("shard_graph", "evaluation", *w.graph);
   finish_casts(plan, w);
   program::verify_after("read_low_copies", "evaluation", *w.graph);
+  return w;
+}
+
+namespace {
+
+// Writes the statistics of each tensor of a layer behind what makes it.
+void observe_values(Graph& g, const Plan& plan, const Tracer& observed, TracedStep& w) {
+  const auto& outputs = observed.layer_outputs();
+  std::vector<ValueId> targets;
+  std::map<size_t, size_t> gradient_of;  // by layer output: index into targets
+  for (const StatisticsTensor& t : plan.statistics.tensors)
+    if (t.of == StatisticsOf::kActivationGradients &&
+        gradient_of.try_emplace(t.source, targets.size()).second)
+      targets.push_back(outputs[t.source].value);
+  const std::vector<ValueId> gradients =
+      targets.empty()
+          ? targets
+          : program::differentiate(g, loss_of(g, observed.results()), targets, loss_seed(g, plan));
+  for (const StatisticsTensor& t : plan.statistics.tensors) {
+    if (t.of != StatisticsOf::kActivations && t.of != StatisticsOf::kActivationGradients) continue;
+    const bool gradient = t.of == StatisticsOf::kActivationGradients;
+    g.scope = t.name;
+    std::vector<ValueId> in{gradient ? gradients[gradient_of[t.source]] : outputs[t.source].value};
+    if (!in[0])  // no loss depends on it
+      in[0] = program::filled(g, g.shape(outputs[t.source].value), 0);
+    if (gradient)
+      in.push_back(g.persistent("scale", make_shape(PLAIT_F64, {}),
+                                plan.statistics.scales.at(static_cast<int64_t>(t.model))));
+    for (const ValueId v :
+         g.apply("statistics", std::move(in), {attr("histogram", plan.statistics.histogram)}))
+      w.states.push_back({t.name, nullptr, t.model, v});
+  }
+}
+
+}  // namespace
+
+TracedStep write_observation(const Plan& plan, const Tracer& observed, const AddCollective& add) {
+  TracedStep w;
+  w.graph = traced_graph(plan, observed);
+  const Mesh mesh = mesh_of(plan);
+  std::map<ValueId, Placements> sharded;
+  w.parameter_uses = parameter_uses_of(*w.graph, plan, observed, mesh, sharded);
+  observe_values(*w.graph, plan, observed, w);
+  program::verify_after("differentiate", "observation", *w.graph);
+  fold_casts(plan, w);
+  std::vector<ValueId> needed;
+  LiveOuts live_outs;
+  for (auto& s : w.states) {
+    needed.push_back(s.state);
+    live_outs.add(s.state, Placements(mesh.size()));
+  }
+  program::chunk_rows(*w.graph, chunk_limits(plan), needed);
+  program::verify_after("chunk_rows", "observation", *w.graph);
+  for (ParameterUse& use : w.parameter_uses)
+    live_outs.add(use.value, placements_of(mesh, *use.parameter));
+  w.graph = live_outs.shard(mesh, std::move(w.graph), sharded, add);
+  program::verify_after("shard_graph", "observation", *w.graph);
+  finish_casts(plan, w);
+  program::verify_after("read_low_copies", "observation", *w.graph);
+  program::rematerialize(*w.graph);
+  program::verify_after("rematerialize", "observation", *w.graph);
   return w;
 }
 

@@ -48,6 +48,10 @@ using AddCollective = std::function<int32_t(Collective)>;
 TracedStep write_training(const Plan& plan, const Tracer& traced, RecomputeOptions& recompute,
                           const AddCollective& add);
 TracedStep write_evaluation(const PlanDraft& plan, const Tracer& traced, const AddCollective& add);
+// Statistics of the outputs of layers, and of their gradients, in one micro-batch. `observed`: the
+// sums and extremes of each tensor of Plan::statistics that is no parameter and no gradient of one,
+// in that order.
+TracedStep write_observation(const Plan& plan, const Tracer& observed, const AddCollective& add);
 // A program of generation, its caches not placed yet. Its one output, if any, is "logits".
 TracedStep write_generation(PlanDraft& plan, const Tracer& traced,
                             const program::CacheInputs& inputs, const AddCollective& add);

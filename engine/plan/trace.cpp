@@ -85,7 +85,7 @@ void Tracer::trace_model(size_t m) {
   if (mode_ == TraceMode::kGeneration) return;
   const size_t first = graph_->ops().size();
   trace_losses(m);
-  trace_metrics(m);
+  if (mode_ != TraceMode::kObserved) trace_metrics(m);
   results_[m].forward = products_from(*graph_, first_op);
   wide_ops_.emplace_back(first, graph_->ops().size());
 }
@@ -235,6 +235,9 @@ void Tracer::name_outputs(const config::ModelConfig& model, const config::LayerC
                           const std::vector<ValueId>& out) {
   const bool alone = plan_.experiment.models.size() == 1;
   layers_[model.name + "." + layer.name] = out[0];
+  if (mode_ == TraceMode::kObserved && program::is_float(graph_->shape(out[0]).dtype))
+    layer_outputs_.push_back(
+        {graph_->scope, static_cast<size_t>(&model - plan_.experiment.models.data()), out[0]});
   for (size_t i = 0; i < layer.as.size(); ++i) {
     values_[model.name + "." + block_ + layer.as[i]] = out[i];
     if (!block_.empty()) continue;  // the block's own
@@ -414,6 +417,7 @@ void Tracer::lower_precision() {
   for (Result& r : results_) kept.insert(kept.end(), {&r.loss_sum, &r.weight_sum, &r.output});
   for (MetricState& s : metric_states_) kept.push_back(&s.state);
   for (auto& [name, v] : outputs_) kept.push_back(&v);
+  for (LayerOutput& o : layer_outputs_) kept.push_back(&o.value);
   program::fold_casts(*graph_, kept, program::CastsOfInputs::kKeepForGradients);
 }
 
@@ -422,18 +426,30 @@ ValueId Tracer::parameter_value(const std::string& name) const {
   return it == parameters_.end() ? 0 : it->second;
 }
 
-std::unique_ptr<Tracer> trace_models(PlanDraft& plan, bool training, const StageOf& stages,
-                                     config::Problems* problems) {
+namespace {
+std::unique_ptr<Tracer> trace(PlanDraft& plan, TraceMode mode, const StageOf& stages,
+                              config::Problems* problems) {
+  const bool training = mode != TraceMode::kEvaluation;
   // Where one of the two could not be opened, the other tells what there is to know of fields.
   TraceSource source{nullptr, nullptr, "train"};
   for (const char* name : {training ? "train" : "eval", training ? "eval" : "train"})
     if (const Dataset* dataset = plan.dataset(name); dataset && !source.fields)
       source = {&dataset->fields(), plan.experiment.dataset(name), name};
-  auto tracer = std::make_unique<Tracer>(
-      plan, training ? plan.train_feed : plan.evaluation_feed, source,
-      training ? TraceMode::kTraining : TraceMode::kEvaluation, stages, problems);
+  auto tracer = std::make_unique<Tracer>(plan, training ? plan.train_feed : plan.evaluation_feed,
+                                         source, mode, stages, problems);
   tracer->run();
   return tracer;
+}
+}  // namespace
+
+std::unique_ptr<Tracer> trace_models(PlanDraft& plan, bool training, const StageOf& stages,
+                                     config::Problems* problems) {
+  return trace(plan, training ? TraceMode::kTraining : TraceMode::kEvaluation, stages, problems);
+}
+
+std::unique_ptr<Tracer> trace_observed(PlanDraft& plan) {
+  return trace(
+      plan, TraceMode::kObserved, [](size_t, size_t) { return 0; }, nullptr);
 }
 
 }  // namespace plait::plan

@@ -33,6 +33,7 @@ struct TraceSource {
 enum class TraceMode : uint8_t {
   kTraining,
   kEvaluation,  // with metrics
+  kObserved,    // as in training, for statistics of what layers make: without metrics
   kGeneration,  // as in an evaluation, without losses and metrics
 };
 
@@ -72,6 +73,13 @@ class Tracer {
     ValueId state;
   };
   const std::vector<MetricState>& metric_states() const { return metric_states_; }
+  // With kObserved: the first output of each layer of floats, "model.h.0".
+  struct LayerOutput {
+    std::string name;
+    size_t model;
+    ValueId value;
+  };
+  const std::vector<LayerOutput>& layer_outputs() const { return layer_outputs_; }
   // Values that layers named with `as`, and "output" (of the last layer).
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
   // The parameter's value in this program; 0 when the program does not read it.
@@ -127,7 +135,7 @@ class Tracer {
   void note_index_ranges();
   void lower_precision();
   std::span<const plait_field> fields() const;
-  bool training() const { return mode_ == TraceMode::kTraining; }
+  bool training() const { return mode_ == TraceMode::kTraining || mode_ == TraceMode::kObserved; }
 
   PlanDraft& plan_;
   Feed& feed_;
@@ -152,6 +160,7 @@ class Tracer {
   std::vector<std::pair<size_t, size_t>> wide_ops_;  // of losses and metrics
   std::vector<Result> results_;
   std::vector<MetricState> metric_states_;
+  std::vector<LayerOutput> layer_outputs_;
   std::vector<std::pair<std::string, ValueId>> outputs_;
 
   // After a failure.
@@ -172,5 +181,7 @@ class Tracer {
 // what fails goes; null: it is thrown.
 std::unique_ptr<Tracer> trace_models(PlanDraft& plan, bool training, const StageOf& stages,
                                      config::Problems* problems = nullptr);
+// The same for statistics of a training step, on a rank that has all layers.
+std::unique_ptr<Tracer> trace_observed(PlanDraft& plan);
 
 }  // namespace plait::plan

@@ -70,6 +70,7 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
       dir_(open_dir(plan, settings, files)),
       metrics_(files, dir_.metrics_path(), dir_.id()),
       events_(files, dir_.path(), unix_seconds()),
+      files_(files),
       checkpoints_(files, dir_.checkpoint_folder(),
                    static_cast<int>(plan.experiment.checkpoint.keep), log),
       log_file_(files, dir_.log_path(0)),
@@ -80,6 +81,15 @@ RunFiles::RunFiles(const plan::Plan& plan, const Settings& settings, FileSystem&
   // Last: the destructor, which ends it, runs only if nothing above has thrown.
   listener_ =
       log.listen([this](uint32_t level, std::string_view text) { log_file_.line(level, text); });
+}
+
+observe::NdjsonWriter& RunFiles::statistics(int64_t from_step) {
+  if (statistics_) return *statistics_;
+  const std::string path = join_path(dir_.path(), "statistics.ndjson");
+  const bool continues = files_.exists(path);
+  statistics_ = std::make_unique<observe::NdjsonWriter>(files_, path, dir_.id());
+  if (continues) statistics_->resume(from_step, unix_seconds());
+  return *statistics_;
 }
 
 RunFiles::~RunFiles() { log_.unlisten(listener_); }

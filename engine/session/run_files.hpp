@@ -31,6 +31,9 @@ class RunFiles {
   const observe::RunDir& dir() const { return dir_; }
   observe::NdjsonWriter& metrics() { return metrics_; }
   observe::TensorBoardWriter& events() { return events_; }
+  // statistics.ndjson, made at the first call. from_step: of the run, which may continue an earlier
+  // one.
+  observe::NdjsonWriter& statistics(int64_t from_step);
   // Used by the saving thread while a save is in flight.
   checkpoint::CheckpointWriter& checkpoints() { return checkpoints_; }
   // Also tells TensorBoard how the run ended.
@@ -44,6 +47,8 @@ class RunFiles {
   observe::RunDir dir_;
   observe::NdjsonWriter metrics_;
   observe::TensorBoardWriter events_;
+  std::unique_ptr<observe::NdjsonWriter> statistics_;
+  FileSystem& files_;
   checkpoint::CheckpointWriter checkpoints_;
   observe::LogFile log_file_;
   Log& log_;

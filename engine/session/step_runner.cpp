@@ -132,18 +132,25 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   write_scalars();
   numbers_.end();
   c_.refresh_low();
-  const int64_t micro = entry_.feed.batch;
-  const int64_t share = c_.plan.at.data * c_.plan.accumulation * micro;
   for (const runtime::Executor::LaunchGroup& group : launch_groups_) {
-    const plan::Launch& t = *group.first;
-    if (t.feed >= 0)
-      feeder_->feed(c_.executor, entry_.stage_feeds[static_cast<size_t>(t.feed)], t.micro, t.slot,
-                    step, share + t.micro * micro);
+    feed(entry_, *group.first, step);
     c_.executor.launch(group);
   }
   launch.results = outcomes_.ask(c_.executor.address(results_.place()));
   if (looks_ahead_) launch.outside = feeder_->find_out_of_range();
   launched_ = step;
+}
+
+void StepRunner::feed(const plan::EntryPoint& entry, const plan::Launch& launch, int64_t step) {
+  if (launch.feed < 0) return;
+  const int64_t micro = entry_.feed.batch;
+  const int64_t share = c_.plan.at.data * c_.plan.accumulation * micro;
+  feeder_->feed(c_.executor, entry.stage_feeds[static_cast<size_t>(launch.feed)], launch.micro,
+                launch.slot, step, share + launch.micro * micro);
+}
+
+void StepRunner::feed_again(const plan::EntryPoint& entry, const plan::Launch& launch) {
+  feed(entry, launch, c_.state.step);
 }
 
 StepResult StepRunner::finish_step() {

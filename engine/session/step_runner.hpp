@@ -57,6 +57,11 @@ class StepRunner {
   bool has_drained() const { return drained_.has_value(); }
   // Whether this rank asks for a save in the steps that are launched from now on.
   void want_save(bool yes) { wants_save_ = yes; }
+  // Writes the samples of the last step for a launch of another entry point, which is fed as
+  // train_step is.
+  void feed_again(const plan::EntryPoint& entry, const plan::Launch& launch);
+  // Of the last step.
+  const HostBuffer& results() const { return results_; }
   // See NumericsGuard::fail().
   [[noreturn]] void fail_numerics(const StepResult& result, const std::string& saved);
 
@@ -78,6 +83,8 @@ class StepRunner {
   void launch_step(uint64_t start_ns, int64_t epoch, int64_t samples, int64_t next_batch);
   StepResult finish_step();
   int64_t in_flight() const { return launched_ - c_.state.step; }
+  // Writes the samples that a launch reads, if it reads any.
+  void feed(const plan::EntryPoint& entry, const plan::Launch& launch, int64_t step);
   void write_scalars();
   void write_updates();
   void write_loss_scale();

@@ -37,6 +37,7 @@ Trainer::Trainer(SessionParts& parts)
     const std::string& name = c_.plan.groups[i].name;
     if (names.insert(name).second) groups_.push_back({i, "lr." + name, "train/lr/" + name});
   }
+  if (c_.plan.find_entry_point(plan::kStatistics)) statistics_.emplace(c_, p_.steps);
   if (groups_.size() < 2) groups_.clear();
   for (const GroupRate& g : groups_) more_.push_back({g.line, 0});
   for (const plan::Metric& m : c_.plan.train_metrics) {
@@ -351,7 +352,8 @@ void Trainer::finish_save(const Error* e) {
 // Whether an evaluation, a save or a callback after a step reads its parameters.
 bool Trainer::pauses_behind(int64_t step) const {
   const auto at = [step](int64_t every) { return every > 0 && step % every == 0; };
-  return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every);
+  return at(experiment_.evaluate.every) || at(experiment_.checkpoint.every) ||
+         (statistics_ && at(experiment_.statistics.every));
 }
 
 // By this rank's clock.
@@ -363,6 +365,10 @@ bool Trainer::is_time_to_save() const {
 // Reports a step; returns whether the run stops after it.
 bool Trainer::made(const StepResult& r) {
   log_step(r);
+  if (statistics_ && r.step % experiment_.statistics.every == 0) {
+    p_.steps.pause();
+    statistics_->record(r);
+  }
   if (p_.checkpoints.background_save_ended()) drain_save(r);
   const bool asked = c_.settings.on_step && c_.settings.on_step(r);
   if (c_.ranks.is_single()) return asked || c_.cancelled.load(std::memory_order_relaxed);

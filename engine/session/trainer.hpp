@@ -9,6 +9,7 @@
 #include "engine/base/clock.hpp"
 #include "engine/observe/progress.hpp"
 #include "engine/session/session_parts.hpp"
+#include "engine/session/statistics_recorder.hpp"
 
 namespace plait::session {
 
@@ -63,14 +64,15 @@ class Trainer {
     std::string line, tag;
   };
   std::vector<GroupRate> groups_;
-  std::vector<std::string> metric_tags_;      // as Plan::train_metrics
-  std::vector<observe::NamedValue> more_;     // of a line: of groups_, then of train_metrics
-  std::string checkpoint_;                    // the newest
-  std::string best_metric_;                   // whose best checkpoint is kept; "": none
-  TrainingState::Best kept_before_;           // until the checkpoint of state.kept is written
-  TrainingState::Best kept_lost_;             // whose checkpoint could not be written
-  std::optional<SavedCheckpoint> not_saved_;  // the newest save, if it failed
-  bool copies_;                               // periodic saves are written from a copy
+  std::optional<StatisticsRecorder> statistics_;  // of a plan with statistics
+  std::vector<std::string> metric_tags_;          // as Plan::train_metrics
+  std::vector<observe::NamedValue> more_;         // of a line: of groups_, then of train_metrics
+  std::string checkpoint_;                        // the newest
+  std::string best_metric_;                       // whose best checkpoint is kept; "": none
+  TrainingState::Best kept_before_;               // until the checkpoint of state.kept is written
+  TrainingState::Best kept_lost_;                 // whose checkpoint could not be written
+  std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
+  bool copies_;                                   // periodic saves are written from a copy
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };

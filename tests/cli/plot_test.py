@@ -99,6 +99,22 @@ class Plot(Case):
         self.fails(2, ["plot", "zero", "--log", "--svg", "out.svg"], "no value is above 0")
         self.assertEqual(len(self.expect(0, "plot", "zero").out.splitlines()), 16)
 
+    def test_statistics(self):
+        self.write("t.toml", TINY)
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "statistics.every=10", 'statistics.figures=["l2", "q90"]', "checkpoint.every=20")
+        name = "gradients/model.linear1.weight/l2"
+        [curve] = json.loads(self.expect(0, "plot", "r", "--json", "--value", name).out)["curves"]
+        self.assertEqual([step for step, _ in curve["points"]], [10, 20, 30, 40])
+        self.assertIn(name.encode(), next((self.folder / "r").glob("events.out.tfevents.*")).read_bytes())
+        # What a resumed run makes again counts once.
+        self.expect(0, "run", "t.toml", "--run-dir", "r", "--resume", "must", "statistics.every=10", 'statistics.figures=["l2", "q90"]', "run.steps=60")
+        [again] = json.loads(self.expect(0, "plot", "r", "--json", "--value", name).out)["curves"]
+        self.assertEqual(again["points"][:4], curve["points"])
+        self.assertEqual(len(again["points"]), 6)
+        self.fails(2, ["plot", "r", "--value", name[:-1]], f"did you mean '{name}'?")
+        self.assertNotIn("gradients/", self.expect(0, "compare", "r", "r").out)
+        self.fails(2, ["run", "t.toml", "statistics.every=5", 'statistics.figures=["l3"]'], "statistics.figures: there is no 'l3' (did you mean 'l1'?)")
+
     def test_faults(self):
         self.fails(2, ["plot", "nowhere"], "there is no run 'nowhere'")
         (self.folder / "empty").mkdir()

@@ -53,9 +53,9 @@ void choose_op(std::string name) { chosen_op() = std::move(name); }
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto* add :
-       {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases, add_layout_cases,
-        add_random_cases, add_attention_cases, add_attention_cached_cases, add_quantized_cases})
+  for (auto* add : {add_matmul_cases, add_map_cases, add_reduce_cases, add_row_cases,
+                    add_layout_cases, add_random_cases, add_attention_cases,
+                    add_attention_cached_cases, add_quantized_cases, add_statistics_cases})
     add(all);
   if (!chosen_op().empty()) std::erase_if(all, [](const Case& c) { return c.op != chosen_op(); });
   return all;

@@ -73,6 +73,7 @@ void add_matmul_cases(std::vector<Case>& out);
 void add_map_cases(std::vector<Case>& out);
 void add_reduce_cases(std::vector<Case>& out);
 void add_row_cases(std::vector<Case>& out);
+void add_statistics_cases(std::vector<Case>& out);
 void add_layout_cases(std::vector<Case>& out);
 void add_random_cases(std::vector<Case>& out);
 void add_attention_cases(std::vector<Case>& out);

@@ -73,7 +73,8 @@ std::shared_ptr<plugin::Registry> plugins() {
   settings.unload = false;
   auto registry = load_plugins(
       {"device-reference", "device-async", "layer-dense", "layer-activation", "layer-dropout",
-       "layer-loss", "layer-metric", "data-synthetic", "optimizer-adamw", "comm-threads"},
+       "layer-loss", "layer-metric", "data-synthetic", "optimizer-adamw", "optimizer-sgd",
+       "comm-threads"},
       settings);
   if (extra_plugin) registry->load_static(*extra_plugin);
   return registry;
