@@ -120,6 +120,10 @@ struct Plan {
   // sums over all replicas.
   BufferRef step_sums;
   static constexpr int64_t kStepSums = 3;
+  // Behind them, of each rank: the seconds that it computed in the step before, or 0. 0: they are not
+  // told.
+  int64_t busy_ranks = 0;
+  int64_t n_counts() const { return kStepSums + busy_ranks; }
   FlatBuffer metric_sums;  // f64: sums of an evaluation; over all replicas after `reduce_metrics`
 
   Statistics statistics;
@@ -144,7 +148,7 @@ struct Plan {
   const EntryPoint& entry_point(std::string_view name) const;
   // Several programs, or several launches of one, add to the sums of a step.
   bool accumulates() const { return accumulation > 1 || grid.pipeline() > 1; }
-  // Number of elements, from `step_sums` on, that ranks sum in one collective: kStepSums, the
+  // Number of elements, from `step_sums` on, that ranks sum in one collective: n_counts(), the
   // loss and weight sums of trained models, and the states of their metrics.
   int64_t n_step_sums() const;
   // A hash of the parameters and groups, which must agree between runs that share checkpoints.

@@ -49,7 +49,10 @@ void declare_models(PlanDraft& plan, config::Problems& problems) {
 void make_results(PlanDraft& plan, const Tracer& train) {
   const auto take = [&](int64_t n) { return plan.storage.append(plan.results, n); };
   // The values that are summed over ranks come first, without a gap: see n_step_sums().
-  plan.step_sums = take(Plan::kStepSums);
+  constexpr int32_t kMostBusyRanks = 4096;
+  if (const int32_t ranks = plan.grid.ranks(); ranks > 1 && ranks <= kMostBusyRanks)
+    plan.busy_ranks = ranks;
+  plan.step_sums = take(plan.n_counts());
   for (Model& m : plan.models)
     if (m.trained)
       for (BufferRef* p : {&m.loss_sum, &m.weight_sum}) *p = take(1);

@@ -393,9 +393,9 @@ void finish_step_sums(Graph& g, PlanDraft& plan) {
   };
   const int64_t n = plan.n_step_sums();
   if (plan.step_sums_collective >= 0)
-    wait_collective(g, plan.step_sums_collective, of("sums", 0, Plan::kStepSums));
+    wait_collective(g, plan.step_sums_collective, of("sums", 0, plan.n_counts()));
   // Tensor ranks count the same samples, but any of them may want to stop or to save.
-  sum_over(g, plan, topology::Axis::kTensor, "requests", of("requests", 1, Plan::kStepSums - 1));
+  sum_over(g, plan, topology::Axis::kTensor, "requests", of("requests", 1, plan.n_counts() - 1));
   if (plan.grid.pipeline() == 1) return;
   sum_over(g, plan, topology::Axis::kData, "losses and weights", of("sums", 0, n));
   // So do pipeline ranks, but losses are in one stage.

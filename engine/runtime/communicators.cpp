@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/base/c_error.hpp"
+#include "engine/base/clock.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/plugin_call.hpp"
 #include "engine/base/text.hpp"
@@ -61,6 +62,7 @@ struct Communicators::PreparedCall {
   std::optional<CallDescription> description;
   uint32_t kind = 0;      // PLAIT_COMM_*
   bool deferred = false;  // starts when its result is needed
+  std::atomic<uint64_t>* waited_ns = nullptr;
   mutable bool start_pending = false, in_flight = false;
 
   plait_error* start(plait_queue* queue) const {
@@ -75,6 +77,13 @@ struct Communicators::PreparedCall {
     return with_collective_name(error);
   }
   plait_error* finish(plait_queue* queue) const {
+    if (!start_pending && !in_flight) return nullptr;
+    const uint64_t begin_ns = monotonic_ns();
+    plait_error* error = wait(queue);
+    waited_ns->fetch_add(monotonic_ns() - begin_ns, std::memory_order_relaxed);
+    return error;
+  }
+  plait_error* wait(plait_queue* queue) const {
     if (start_pending) {
       start_pending = false;
       if (plait_error* error = begin(queue)) return error;
@@ -364,6 +373,7 @@ Communicators::PreparedCall& Communicators::call_of(int32_t collective, int32_t 
   if (!call) {
     call = std::make_unique<PreparedCall>();
     call->name = &e.name;
+    call->waited_ns = &waited_ns_;
   }
   return *call;
 }

@@ -5,6 +5,7 @@
 #include <plait/comm.h>
 #include <plait/device.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -78,6 +79,9 @@ class Communicators {
   // Seconds that work of the device may wait for another rank: topology.timeout, or 0 if no group
   // works on the device.
   double device_timeout() const;
+  // The time that this rank has spent in waits for collectives, so far. A device that records waits
+  // by itself: 0.
+  uint64_t waited_ns() const { return waited_ns_.load(std::memory_order_relaxed); }
   // Sums numbers in host memory over the ranks of an axis, in place. All of them call it.
   // [blocks: yes]
   void sum(topology::Axis axis, std::span<int32_t> numbers);
@@ -99,6 +103,7 @@ class Communicators {
   std::set<std::string> passed_over_;
   std::mutex mutex_;   // guards CommGroup::comm and ended_ against the control channel's thread
   std::string ended_;  // the reason why the job is over, or ""
+  std::atomic<uint64_t> waited_ns_{0};  // by the thread that runs the device's calls
   std::deque<CommGroup> groups_;
   std::map<std::pair<int32_t, int32_t>, std::unique_ptr<PreparedCall>>
       calls_;  // by collective and slot

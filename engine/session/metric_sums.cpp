@@ -11,9 +11,8 @@ namespace plait::session {
 double metric_value(const plan::Plan& plan, const plan::Metric& metric, const double* state,
                     double weights) {
   if (!metric.item) return state[0] / weights;
-  return call_plugin(
-      {plan.registry->plugin_of(metric.item), "finish", "metric", metric.item->name},
-      [&] { return metric.item->finish(state); });
+  return call_plugin({plan.registry->plugin_of(metric.item), "finish", "metric", metric.item->name},
+                     [&] { return metric.item->finish(state); });
 }
 
 MetricSums::MetricSums(const plan::Plan& plan) : plan_(plan), weights_(plan.models.size(), 0) {

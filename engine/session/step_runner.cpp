@@ -46,7 +46,7 @@ StepRunner::StepRunner(SessionContext& context)
       outcomes_(c_.executor.queue(), 4, c_.plan.results.bytes()),
       scalars_(c_.plan.scalars),
       results_(c_.plan.results),
-      step_sums_({c_.plan.results.segment, c_.plan.results.dtype, plan::Plan::kStepSums}),
+      step_sums_({c_.plan.results.segment, c_.plan.results.dtype, c_.plan.n_counts()}),
       meter_(units_of(c_.plan)),
       metrics_(c_.plan),
       reported_group_(reported_group(c_.plan)),
@@ -127,6 +127,8 @@ void StepRunner::launch_step(uint64_t start_ns, int64_t epoch, int64_t samples,
   step_sums_.set(c_.plan.results.at(0), static_cast<double>(samples));
   step_sums_.set(c_.plan.results.at(1), c_.cancelled.load(std::memory_order_relaxed) ? 1 : 0);
   step_sums_.set(c_.plan.results.at(2), wants_save_ ? 1 : 0);
+  if (c_.plan.busy_ranks > 0)
+    step_sums_.set(c_.plan.results.at(plan::Plan::kStepSums + c_.plan.rank), busy_seconds_);
   numbers_.begin();
   numbers_.write(c_.executor.address(c_.plan.step_sums), step_sums_.data(), step_sums_.bytes());
   write_scalars();
@@ -192,6 +194,7 @@ void StepRunner::add_totals(const Launched& launch, StepResult& r) {
   r.skipped_steps = c_.state.step - c_.state.updates;
   r.seconds = static_cast<double>(step.end_ns - std::max(launch.start_ns, finished_ns_)) * 1e-9;
   finished_ns_ = step.end_ns;
+  note_busy(r.seconds);
   const bool first = !peak_flops_;
   const bool begins = meter_.add(step, peak_flops(), r);
   metrics_.add(results_, begins, !r.skipped);
@@ -204,6 +207,15 @@ void StepRunner::add_totals(const Launched& launch, StepResult& r) {
 
 double StepRunner::learning_rate(size_t group, int64_t step) const {
   return c_.plan.groups[group].learning_rate * schedules_.factor(group, step);
+}
+
+// What this rank did not spend waiting for others in the step that has ended.
+void StepRunner::note_busy(double seconds) {
+  const runtime::Communicators* groups = c_.ranks.communicators();
+  if (c_.plan.busy_ranks == 0 || !groups || c_.executor.device().records()) return;
+  const uint64_t waited = groups->waited_ns();
+  busy_seconds_ = std::max(0.0, seconds - static_cast<double>(waited - waited_ns_) * 1e-9);
+  waited_ns_ = waited;
 }
 
 // Asked for when the first step is done: what has not run needs no figure.

@@ -24,6 +24,7 @@ Trainer::Trainer(SessionParts& parts)
       checkpoint_(c_.state.resumed_from),
       // Without `every` no memory is planned for a copy.
       copies_(experiment_.checkpoint.background && experiment_.checkpoint.every > 0),
+      stragglers_(c_.plan),
       progress_(progress_config()) {
   for (const config::ModelConfig& m : experiment_.models)
     clips_ = clips_ || (m.optimizer && m.optimizer->clip_grad_norm > 0);
@@ -46,6 +47,9 @@ Trainer::Trainer(SessionParts& parts)
     metric_tags_.push_back(std::move(tag));
     more_.push_back({m.name, 0});
   }
+  if (c_.plan.busy_ranks > 0)
+    for (const char* name : {"busy_ms", "slowest_busy_ms", "slowest_rank"})
+      more_.push_back({name, 0});
 }
 
 observe::ProgressConfig Trainer::progress_config() const {
@@ -72,6 +76,9 @@ void Trainer::ended(const char* state, const std::string& message) {
 
 void Trainer::log_step(const StepResult& r) {
   const double elapsed = watch_.seconds();
+  stragglers_.add(p_.steps.results(), r.seconds);
+  if (c_.ranks.is_leader())
+    if (const std::string slow = stragglers_.warning(); !slow.empty()) c_.log.warn(slow);
   if (c_.run_files && (r.step % experiment_.run.log_every == 0 || r.finished || r.skipped))
     write_metrics(r, elapsed);
   show_progress(r, elapsed);
@@ -82,6 +89,13 @@ void Trainer::read_more(const StepResult& r) {
     more_[i].value = p_.steps.learning_rate(groups_[i].group, r.step);
   for (size_t i = 0; i < metric_tags_.size(); ++i)
     more_[groups_.size() + i].value = r.metrics[i].value;
+  if (c_.plan.busy_ranks == 0) return;
+  const BusyTimes busy = stragglers_.times().value_or(BusyTimes{});
+  stragglers_.begin();
+  const auto told = more_.end() - 3;
+  told[0].value = busy.median_ms;
+  told[1].value = busy.slowest_ms;
+  told[2].value = busy.slowest;
 }
 
 void Trainer::write_metrics(const StepResult& r, double elapsed) {

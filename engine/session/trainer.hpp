@@ -10,6 +10,7 @@
 #include "engine/observe/progress.hpp"
 #include "engine/session/session_parts.hpp"
 #include "engine/session/statistics_recorder.hpp"
+#include "engine/session/stragglers.hpp"
 
 namespace plait::session {
 
@@ -73,6 +74,7 @@ class Trainer {
   TrainingState::Best kept_lost_;                 // whose checkpoint could not be written
   std::optional<SavedCheckpoint> not_saved_;      // the newest save, if it failed
   bool copies_;                                   // periodic saves are written from a copy
+  Stragglers stragglers_;
   observe::Progress progress_;
   Stopwatch watch_, since_save_;
 };
