@@ -154,6 +154,7 @@ void ExperimentLoader::check_numbers(Experiment& to) {
                   "set it to the MiB of activations that a program may hold");
   // Nothing is fed but what is generated.
   if (to.generate.only && to.batch.global == 0) to.batch.global = to.topology.data;
+  derive_global_batch(to);
   if (to.batch.global == 0 && !problems_.touch("batch.global")) {
     const Node& batch = document_.root.find("batch");
     const Node& found = batch.find("global");
@@ -162,10 +163,24 @@ void ExperimentLoader::check_numbers(Experiment& to) {
                            : document_.root)
                       .origin(),
                   "batch.global", found ? "found 0, expected 1 or more" : "required key is missing",
-                  "set it to the samples of a step, over all ranks; only with generate.only there "
-                  "are none");
+                  "set it to the samples of a step, over all ranks, or give both batch.micro and "
+                  "batch.accumulation; only with generate.only there are none");
   }
   complete(to.batch, to.topology.data);
+}
+
+// The value counts as given: a checkpoint must tell it apart from that of another topology.
+void ExperimentLoader::derive_global_batch(Experiment& to) {
+  BatchConfig& b = to.batch;
+  if (b.global != 0 || b.micro <= 0 || b.accumulation <= 0 || to.topology.data <= 0) return;
+  int64_t product = 0;
+  if (__builtin_mul_overflow(b.micro, b.accumulation, &product) ||
+      __builtin_mul_overflow(product, to.topology.data, &product))
+    return add_problem(to, "batch", "micro", "micro * accumulation * data is beyond 64 bits",
+                       "lower one of them");
+  b.global = product;
+  for (auto& [path, set] : to.sections)
+    if (path == "batch") set.set_int("global", product, Origin::none());
 }
 
 void ExperimentLoader::check_allowed(const CatalogItem& item, const Origin& origin,

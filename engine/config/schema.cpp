@@ -133,7 +133,8 @@ constexpr Key<TopologyConfig> kTopology[] = {
 constexpr Key<BatchConfig> kBatch[] = {
     key<&BatchConfig::global>(
         count("global", "0", 0, "samples",
-              "samples per step, over all ranks; must be given, unless with generate.only"),
+              "samples per step, over all ranks; 0: derived from `micro` and `accumulation`, which "
+              "then must both be given, unless with generate.only"),
         kResult),
     key<&BatchConfig::micro>(
         count("micro", "0", 0, "samples",

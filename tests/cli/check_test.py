@@ -97,6 +97,18 @@ class Keys(Check):
 
 
 class Numbers(Check):
+    def test_any_two_sizes_of_a_batch_give_the_third(self):
+        self.write("two.toml", TINY.replace("global = 16", "micro = 4\naccumulation = 3"))
+        for data in (1, 2):
+            plan = self.expect(0, "plan", "two.toml", f"topology.data={data}", "--json").records[0]
+            self.assertEqual(plan["global_batch"], 12 * data)
+            self.assertRegex(self.expect(0, "bind", "two.toml", f"topology.data={data}").out, rf"(?m)^global = {12 * data}\b")
+        self.fails(2, ["check", "two.toml", "batch.accumulation=0"], "batch.global: required key is missing", "batch.accumulation")
+        self.fails(2, ["check", "two.toml", "batch.micro=9000000000000000000"], "batch.micro: micro * accumulation * data is beyond 64 bits")
+        # The size counts as a setting of the run.
+        self.expect(0, "run", "two.toml", "run.steps=2", "--run-dir", "r")
+        self.fails(0, ["run", "two.toml", "run.steps=4", "--run-dir", "r", "--resume", "must", "topology.data=2"], "batch.global was 12, is 24")
+
     def test_batches_name_the_nearest_that_fit(self):
         for overrides, path, hint in (
                 (["topology.data=3"], "batch.global", "use global = 15 or 18, or data = 2"),
